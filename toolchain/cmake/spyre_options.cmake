@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# spyre_options: the compile and link options of every host target (language, warnings, sanitizers, coverage).
+include(spyre_warnings)
+
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang" OR CMAKE_CXX_COMPILER_VERSION VERSION_LESS 19)
+  message(FATAL_ERROR "clang 19 or newer is needed, found ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}: "
+    "run scripts/bootstrap and configure with a preset (cmake --preset release)")
+endif()
+
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# Assertions stay in every build, so no -DNDEBUG here: they are part of what a card-less test is run for.
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+
+add_library(spyre_options INTERFACE)
+target_include_directories(spyre_options INTERFACE "${CMAKE_SOURCE_DIR}")
+target_compile_options(spyre_options INTERFACE ${SPYRE_WARNINGS} -fno-omit-frame-pointer)
+target_compile_definitions(spyre_options INTERFACE _GNU_SOURCE)
+target_link_options(spyre_options INTERFACE -fuse-ld=lld)
+
+if(SPYRE_SANITIZE STREQUAL "address")
+  set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(SPYRE_SANITIZE STREQUAL "thread")
+  set(sanitizer_flags -fsanitize=thread)
+elseif(SPYRE_SANITIZE)
+  message(FATAL_ERROR "SPYRE_SANITIZE=${SPYRE_SANITIZE}: known values are address and thread")
+endif()
+if(SPYRE_COVERAGE)
+  list(APPEND sanitizer_flags -fprofile-instr-generate -fcoverage-mapping)
+endif()
+target_compile_options(spyre_options INTERFACE ${sanitizer_flags})
+target_link_options(spyre_options INTERFACE ${sanitizer_flags})
+
+if(SPYRE_CLANG_TIDY)
+  find_program(SPYRE_CLANG_TIDY_PROGRAM NAMES clang-tidy-19 REQUIRED)
+  set(CMAKE_CXX_CLANG_TIDY "${SPYRE_CLANG_TIDY_PROGRAM}" --quiet)
+endif()

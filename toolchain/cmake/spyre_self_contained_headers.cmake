@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# spyre_self_contained_headers(NAME n FOLDER dir LINK options-target [PREFIX include/prefix] [OPTIONS flag...])
+# Compiles every header of a folder alone and twice over: it must include what it uses and survive double inclusion.
+# The contract in shared/ is checked this way with both compilers, so that neither side can break the other.
+# The list of headers is found by pattern on purpose: a header that nobody listed is the one that needs the check.
+function(spyre_self_contained_headers)
+  cmake_parse_arguments(arg "" "NAME;FOLDER;LINK;PREFIX" "OPTIONS" ${ARGN})
+  if(NOT arg_PREFIX)
+    cmake_path(GET arg_FOLDER FILENAME arg_PREFIX)
+  endif()
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE "${arg_FOLDER}" "${arg_FOLDER}/*.hpp")
+  set(units)
+  foreach(header IN LISTS headers)
+    cmake_path(REPLACE_EXTENSION header LAST_ONLY cpp OUTPUT_VARIABLE unit)
+    set(unit "${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}/${unit}")
+    set(include "#include \"${arg_PREFIX}/${header}\"\n")
+    file(CONFIGURE OUTPUT "${unit}" CONTENT "@include@@include@" @ONLY)
+    list(APPEND units "${unit}")
+  endforeach()
+  if(units)
+    add_library(${arg_NAME} OBJECT ${units})
+    target_link_libraries(${arg_NAME} PRIVATE ${arg_LINK})
+    target_compile_options(${arg_NAME} PRIVATE ${arg_OPTIONS})
+    set_target_properties(${arg_NAME} PROPERTIES CXX_CLANG_TIDY "")
+  endif()
+endfunction()

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+# The few verbs that every folder's CMakeLists.txt is written with:
+#
+#   spyre_library(NAME flex_memory SOURCES a.cpp b.cpp DEPS flex_error deps_hwy)   static library
+#   spyre_executable(NAME spyre SOURCES main.cpp DEPS flex_device deps_cli)
+#   spyre_test(NAME memory_test SOURCES memory_test.cpp DEPS flex_memory)          GoogleTest, label unit
+#   spyre_device_test(NAME boot_test SOURCES boot_test.cpp DEPS qemu_machine)      GoogleTest, label device
+#   spyre_benchmark(NAME memory_bench SOURCES memory_bench.cpp DEPS flex_memory)   Google Benchmark, not run by tests
+#   spyre_script_test(NAME plan COMMAND program arg... LABEL unit [DEPENDS target...])
+#                                                                                  anything else; one test; 77 = skipped
+#   spyre_add_folder(folder)                                                       add_subdirectory, if it is there
+#
+# One test program is one ctest entry, so that the cases of a device test share a booted card. Each program writes a
+# GoogleTest XML report into <build>/test-results, from which scripts/test counts cases.
+set(SPYRE_TEST_RESULTS_DIR "${CMAKE_BINARY_DIR}/test-results")
+file(MAKE_DIRECTORY "${SPYRE_TEST_RESULTS_DIR}")
+
+# Umbrella targets, so that a sanitizer preset builds only what it will run.
+add_custom_target(unit_tests)
+add_custom_target(device_tests)
+
+function(spyre_add_folder folder)
+  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
+    add_subdirectory("${folder}")
+  endif()
+endfunction()
+
+macro(spyre_parse_target)
+  cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "usage: ${CMAKE_CURRENT_FUNCTION}(NAME name SOURCES a.cpp... [DEPS target...]); "
+      "not understood: '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+endmacro()
+
+function(spyre_library)
+  spyre_parse_target(${ARGN})
+  add_library(${arg_NAME} STATIC ${arg_SOURCES})
+  target_link_libraries(${arg_NAME} PUBLIC spyre_options ${arg_DEPS})
+endfunction()
+
+function(spyre_executable)
+  spyre_parse_target(${ARGN})
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(${arg_NAME} PRIVATE spyre_options ${arg_DEPS})
+endfunction()
+
+function(spyre_benchmark)
+  spyre_parse_target(${ARGN})
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(${arg_NAME} PRIVATE spyre_options ${arg_DEPS} deps_benchmark Threads::Threads)
+endfunction()
+
+# A sanitizer that only printed would let a test pass: every report ends the program.
+set(SPYRE_TEST_ENVIRONMENT
+  "ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1"
+  "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
+  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+
+function(spyre_gtest_program name sources deps label timeout)
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE spyre_options ${deps} GTest::gmock GTest::gtest GTest::gmock_main Threads::Threads)
+  # GoogleTest would include <cxxabi.h>, whose alias ::abi clashes with our namespace abi; it only prettifies type names.
+  target_compile_definitions(${name} PRIVATE GTEST_HAS_CXXABI_H_=0)
+  add_dependencies(${label}_tests ${name})
+  if(label STREQUAL "unit")
+    set_property(GLOBAL APPEND PROPERTY SPYRE_TEST_PROGRAMS ${name})
+  endif()
+  add_test(NAME ${name} COMMAND ${name} "--gtest_output=xml:${SPYRE_TEST_RESULTS_DIR}/${name}.xml" --gtest_brief=1)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT
+    "${SPYRE_TEST_ENVIRONMENT};LLVM_PROFILE_FILE=${SPYRE_TEST_RESULTS_DIR}/${name}-%p.profraw")
+endfunction()
+
+function(spyre_test)
+  spyre_parse_target(${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS}" unit ${arg_TIMEOUT})
+endfunction()
+
+# Emulators are heavy and small machines are few-cored: the lock is the one global limit on concurrent cards.
+function(spyre_device_test)
+  spyre_parse_target(${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS};spyre_firmware_location" device ${arg_TIMEOUT})
+  set_tests_properties(${arg_NAME} PROPERTIES RESOURCE_LOCK emulator)
+  if(TARGET firmware)
+    add_dependencies(${arg_NAME} firmware)
+  endif()
+endfunction()
+
+function(spyre_script_test)
+  cmake_parse_arguments(arg "" "NAME;LABEL;TIMEOUT" "COMMAND;DEPENDS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
+  if(arg_DEPENDS)
+    add_dependencies(${arg_LABEL}_tests ${arg_DEPENDS})
+  endif()
+  if(arg_LABEL STREQUAL "device")
+    set_tests_properties(${arg_NAME} PROPERTIES RESOURCE_LOCK emulator)
+  endif()
+endfunction()
