@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Admin commands (queue 0): one stick of request, one stick of reply; and device events (queue 2), one stick each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "shared/control_block.hpp"
+#include "shared/outcome.hpp"
+#include "shared/units.hpp"
+
+namespace abi {
+
+// Numbers are append-only. Commands that are not built yet keep their number and end REJECTED "unsupported".
+enum class AdminCommand : std::uint16_t {
+  RegionAcquire = 1,
+  RegionRelease = 2,
+  StreamOpen = 3,
+  StreamReset = 4,
+  StreamClose = 5,
+  Cancel = 6,
+  TimelineCreate = 7,
+  Query = 8,
+  Stats = 9,
+  FunctionReset = 10,
+  SelfTest = 11,
+  FaultArm = 12,
+};
+
+constexpr std::string_view name(AdminCommand command) {
+  switch (command) {
+    case AdminCommand::RegionAcquire: return "REGION_ACQUIRE";
+    case AdminCommand::RegionRelease: return "REGION_RELEASE";
+    case AdminCommand::StreamOpen: return "STREAM_OPEN";
+    case AdminCommand::StreamReset: return "STREAM_RESET";
+    case AdminCommand::StreamClose: return "STREAM_CLOSE";
+    case AdminCommand::Cancel: return "CANCEL";
+    case AdminCommand::TimelineCreate: return "TIMELINE_CREATE";
+    case AdminCommand::Query: return "QUERY";
+    case AdminCommand::Stats: return "STATS";
+    case AdminCommand::FunctionReset: return "FUNCTION_RESET";
+    case AdminCommand::SelfTest: return "SELFTEST";
+    case AdminCommand::FaultArm: return "FAULT_ARM";
+  }
+  return "unknown admin command";
+}
+
+inline constexpr std::uint32_t kAdminMagic = 0x44415953;  // "SYAD"
+
+// Regions have a type for life (protocol §6): Program regions have no data mapping in any launch.
+enum class RegionType : std::uint32_t { Tensor = 0, Program = 1 };
+
+struct AdminRequest {
+  std::uint32_t magic;
+  AdminCommand command;
+  std::uint16_t flags;  // none defined
+  std::uint64_t generation;
+  std::uint64_t cookie;
+  union Arguments {
+    std::uint64_t words[13];
+    struct {
+      std::uint64_t bytes;  // granule-aligned up by the card; at most 16 GiB
+      RegionType type;
+    } region_acquire;
+    struct {
+      std::uint64_t region_id;
+      std::uint32_t generation;
+    } region_release;
+    struct {
+      std::uint32_t priority;  // 0 low, 1 high
+    } stream_open;
+    struct {
+      std::uint32_t stream;
+      std::uint32_t incarnation;
+    } stream;  // reset, close
+  } arguments;
+};
+static_assert(sizeof(AdminRequest) == kStickBytes);
+
+struct AdminReply {
+  Outcome outcome;
+  std::uint8_t reserved0;
+  Status status;
+  Field field;
+  std::uint16_t reserved1;
+  std::uint64_t cookie;
+  union Values {
+    std::uint64_t words[14];
+    struct {
+      std::uint64_t region_id;
+      std::uint64_t bytes;
+      std::uint32_t generation;
+      std::uint32_t ordinal;
+      std::uint64_t free_bytes;     // also filled on OutOfDeviceMemory
+      std::uint64_t largest_bytes;
+      std::uint64_t total_bytes;
+    } region;
+    struct {
+      std::uint32_t stream;
+      std::uint32_t incarnation;
+    } stream;
+    struct {  // Stats: counted by the card since the function's last reset
+      std::uint64_t completed;
+      std::uint64_t rejected;
+      std::uint64_t failed;
+      std::uint64_t aborted;
+      std::uint64_t bytes_to_device;
+      std::uint64_t bytes_from_device;
+      std::uint64_t bytes_on_device;  // device to device, and FILL
+      std::uint64_t launches;
+      std::uint64_t kernel_ticks;
+      std::uint64_t bells_rung;
+      std::uint64_t sleeps;           // of hart 0, whole card
+      std::uint64_t dirty_granules;
+      std::uint64_t populated_granules;  // whole card
+      std::uint64_t ring_violations;
+    } stats;
+  } values;
+};
+static_assert(sizeof(AdminReply) == kStickBytes);
+
+enum class EventKind : std::uint32_t { None = 0, StreamPoisoned = 1, RingViolation = 2 };
+
+struct DeviceEvent {
+  EventKind kind;
+  std::uint32_t stream;
+  std::uint32_t incarnation;
+  Status status;
+  std::uint16_t reserved0;
+  std::uint64_t time;
+  std::uint64_t argument;
+  std::uint64_t reserved[12];
+};
+static_assert(sizeof(DeviceEvent) == kStickBytes);
+
+}  // namespace abi

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control blocks: what the host asks for (queue 1), and completions: how it ended (protocol §5). One block is 1–4 sticks
+// that the card copies once; one completion is a stick that the card writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "shared/kernel_abi.hpp"
+#include "shared/outcome.hpp"
+#include "shared/units.hpp"
+
+namespace abi {
+
+inline constexpr std::uint32_t kControlBlockMagic = 0x42435953;  // "SYCB"
+inline constexpr unsigned kMaxControlBlockSticks = 4;
+
+enum class Opcode : std::uint8_t {
+  Nop = 0,
+  Dma = 1,
+  Fill = 2,
+  Compute = 3,
+  EventSignal = 4,  // numbers reserved: end REJECTED "unsupported" until built
+  EventWait = 5,
+  Call = 6,
+};
+
+constexpr std::string_view name(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::Nop: return "NOP";
+    case Opcode::Dma: return "DMA";
+    case Opcode::Fill: return "FILL";
+    case Opcode::Compute: return "COMPUTE";
+    case Opcode::EventSignal: return "EVENT_SIGNAL";
+    case Opcode::EventWait: return "EVENT_WAIT";
+    case Opcode::Call: return "CALL";
+  }
+  return "unknown opcode";
+}
+
+struct ControlBlockHeader {
+  std::uint32_t magic;
+  std::uint8_t sticks;
+  Opcode opcode;
+  std::uint16_t flags;  // none defined yet
+  std::uint32_t stream;
+  std::uint32_t incarnation;
+  std::uint64_t generation;  // of the function
+  std::uint64_t sequence;    // 1, 2, 3, … within an incarnation
+  std::uint64_t cookie;      // the host's; echoed
+  std::uint64_t budget;      // COMPUTE: watchdog slices (0 = the card's default); DMA: device ticks (0 = none)
+  std::uint32_t crc32c;      // over the block with this field zero; only when negotiated, else zero
+  std::uint32_t reserved0;
+  std::uint64_t reserved1;
+};
+static_assert(sizeof(ControlBlockHeader) == 64);
+static_assert(offsetof(ControlBlockHeader, generation) == 16 && offsetof(ControlBlockHeader, crc32c) == 48);
+
+// An end of a transfer: bytes in the function's own window, or in a granted region.
+enum class EndpointKind : std::uint8_t { HostMemory = 0, Region = 1 };
+
+struct Endpoint {
+  std::uint64_t region_id;  // 0 for host memory
+  std::uint64_t offset;     // bytes: in the window, or in the region
+  std::uint32_t generation; // of the region; 0 for host memory
+  EndpointKind kind;
+  std::uint8_t reserved[3];
+};
+static_assert(sizeof(Endpoint) == 24);
+
+struct DmaPayload {
+  Endpoint source;
+  Endpoint destination;
+  std::uint64_t bytes;
+  std::uint32_t checksum;    // CRC32C over the destination bytes, when kDmaChecksum is set
+  std::uint32_t flags;
+};
+static_assert(sizeof(DmaPayload) == 64);
+inline constexpr std::uint32_t kDmaStrided = 1;   // reserved: REJECTED "unsupported" until built
+inline constexpr std::uint32_t kDmaChecksum = 2;  // reserved likewise
+
+struct FillPayload {
+  Endpoint destination;
+  std::uint64_t bytes;
+  std::uint64_t pattern;
+  std::uint8_t reserved[24];
+};
+static_assert(sizeof(FillPayload) == 64);
+
+// What a kernel is said to touch: checked by the resolver before the launch, and used to attribute a fault to an operand.
+// Page protection itself is per function: a kernel can reach every Tensor region of its own function.
+enum SegmentAccess : std::uint8_t { kSegmentUnused = 0, kSegmentRead = 1, kSegmentWrite = 2, kSegmentReadWrite = 3 };
+
+struct Segment {
+  std::uint64_t region_id;
+  std::uint64_t offset;
+  std::uint64_t bytes;
+  std::uint32_t generation;
+  std::uint8_t access;  // SegmentAccess
+  std::uint8_t reserved[3];
+};
+static_assert(sizeof(Segment) == 32);
+inline constexpr unsigned kSegments = 8;
+
+struct ComputePayload {
+  Endpoint image;
+  std::uint64_t image_bytes;
+  Endpoint correction;  // in a Program region; ignored when correction_bytes is 0
+  std::uint64_t correction_bytes;
+  std::uint64_t core_mask;  // bit c = core c; must name cores that exist; 0 = the card chooses
+  std::uint64_t reserved[7];
+  Segment segments[kSegments];
+};
+static_assert(sizeof(ComputePayload) == 384);
+
+// A block in its largest form; smaller opcodes use fewer sticks. Unused bytes are zero.
+struct alignas(8) ControlBlock {
+  ControlBlockHeader header;
+  union Payload {
+    std::uint64_t words[(kMaxControlBlockSticks * kStickBytes - sizeof(ControlBlockHeader)) / 8];
+    DmaPayload dma;
+    FillPayload fill;
+    ComputePayload compute;
+  } payload;
+};
+static_assert(sizeof(ControlBlock) == kMaxControlBlockSticks * kStickBytes);
+
+// Size in sticks that an opcode must have; 0 for opcodes that are not built yet or not known.
+constexpr unsigned required_sticks(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::Nop:
+    case Opcode::Dma:
+    case Opcode::Fill: return 1;
+    case Opcode::Compute: return 4;
+    default: return 0;
+  }
+}
+
+// ---- completion -------------------------------------------------------------------------------------------------------
+
+// Which field of the request was wrong; 0 when the status says it all. Numbers are append-only.
+enum class Field : std::uint16_t {
+  None = 0,
+  Chain,
+  Magic,
+  Sticks,
+  OpcodeField,
+  Flags,
+  Stream,
+  Incarnation,
+  Generation,
+  Sequence,
+  Budget,
+  Crc,
+  Reserved,
+  DmaSource,
+  DmaDestination,
+  DmaBytes,
+  DmaFlags,
+  FillDestination,
+  FillBytes,
+  ComputeImage,
+  ComputeImageBytes,
+  ComputeCorrection,
+  ComputeCorrectionBytes,
+  ComputeCoreMask,
+  ComputeSegment,  // Completion::fault.argument = index
+  ImageHeaderField,
+  AdminCommand,
+  AdminRegion,
+  AdminBytes,
+  AdminType,
+  AdminStream,
+  AdminPriority,
+};
+
+constexpr std::string_view name(Field field) {
+  switch (field) {
+    case Field::None: return "";
+    case Field::Chain: return "descriptor chain";
+    case Field::Magic: return "header.magic";
+    case Field::Sticks: return "header.sticks";
+    case Field::OpcodeField: return "header.opcode";
+    case Field::Flags: return "header.flags";
+    case Field::Stream: return "header.stream";
+    case Field::Incarnation: return "header.incarnation";
+    case Field::Generation: return "header.generation";
+    case Field::Sequence: return "header.sequence";
+    case Field::Budget: return "header.budget";
+    case Field::Crc: return "header.crc32c";
+    case Field::Reserved: return "reserved bytes";
+    case Field::DmaSource: return "dma.source";
+    case Field::DmaDestination: return "dma.destination";
+    case Field::DmaBytes: return "dma.bytes";
+    case Field::DmaFlags: return "dma.flags";
+    case Field::FillDestination: return "fill.destination";
+    case Field::FillBytes: return "fill.bytes";
+    case Field::ComputeImage: return "compute.image";
+    case Field::ComputeImageBytes: return "compute.image_bytes";
+    case Field::ComputeCorrection: return "compute.correction";
+    case Field::ComputeCorrectionBytes: return "compute.correction_bytes";
+    case Field::ComputeCoreMask: return "compute.core_mask";
+    case Field::ComputeSegment: return "compute.segments";
+    case Field::ImageHeaderField: return "image header";
+    case Field::AdminCommand: return "admin.command";
+    case Field::AdminRegion: return "admin.region";
+    case Field::AdminBytes: return "admin.bytes";
+    case Field::AdminType: return "admin.type";
+    case Field::AdminStream: return "admin.stream";
+    case Field::AdminPriority: return "admin.priority";
+  }
+  return "unknown field";
+}
+
+enum class FaultAccess : std::uint8_t { None = 0, Load = 1, Store = 2, Fetch = 3 };
+inline constexpr std::uint32_t kNoRegionOrdinal = ~std::uint32_t{0};
+
+// Never holds a physical address: a region ordinal and an offset in it, and a pc relative to the image's text.
+struct FaultRecord {
+  FaultAccess access;
+  std::uint8_t reserved;
+  std::uint16_t core;
+  std::uint32_t region_ordinal;  // kNoRegionOrdinal: outside every region window
+  std::uint64_t offset;          // in the region's window; outside: the virtual address
+  std::uint64_t pc;              // bytes from the start of text; ~0 when outside of it
+  std::uint64_t argument;        // KernelStatus: the kernel's status; ComputeSegment: index; else 0
+};
+static_assert(sizeof(FaultRecord) == 32);
+
+struct Completion {
+  Outcome outcome;
+  std::uint8_t reserved0;
+  Status status;
+  Field field;
+  std::uint16_t reserved1;
+  std::uint32_t stream;
+  std::uint32_t incarnation;
+  std::uint64_t generation;
+  std::uint64_t sequence;
+  std::uint64_t cookie;
+  std::uint64_t start_time;  // device ticks since boot; 0 when it never started
+  std::uint64_t end_time;
+  std::uint64_t bytes;       // moved (DMA, FILL) or 0
+  FaultRecord fault;
+  std::uint64_t slices;      // COMPUTE: watchdog slices taken
+  std::uint64_t reserved2[3];
+};
+static_assert(sizeof(Completion) == kStickBytes);
+static_assert(offsetof(Completion, generation) == 16 && offsetof(Completion, fault) == 64);
+
+}  // namespace abi

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only way both sides touch words that the other side writes concurrently. Plain integers in shared layouts, atomic
+// access at the point of use: the layout stays a plain struct, and ThreadSanitizer sees every access.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+namespace abi {
+
+template <typename T>
+T load_relaxed(const T& word) {
+  static_assert(std::atomic_ref<T>::is_always_lock_free);
+  return std::atomic_ref<T>(const_cast<T&>(word)).load(std::memory_order_relaxed);
+}
+template <typename T>
+T load_acquire(const T& word) {
+  static_assert(std::atomic_ref<T>::is_always_lock_free);
+  return std::atomic_ref<T>(const_cast<T&>(word)).load(std::memory_order_acquire);
+}
+template <typename T>
+void store_relaxed(T& word, T value) {
+  static_assert(std::atomic_ref<T>::is_always_lock_free);
+  std::atomic_ref<T>(word).store(value, std::memory_order_relaxed);
+}
+template <typename T>
+void store_release(T& word, T value) {
+  static_assert(std::atomic_ref<T>::is_always_lock_free);
+  std::atomic_ref<T>(word).store(value, std::memory_order_release);
+}
+
+// Store→load order between the two sides: needed before every decision to sleep or not to ring (protocol §8). Written
+// as a locked operation on x86 by the compiler, `fence rw,rw` on RISC-V.
+inline void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+// Copies `words` 64-bit words that the other side may be changing meanwhile. Each word is read exactly once; the copy
+// is private afterwards and is what gets validated (copy once, validate, use).
+inline void copy_shared_words(std::uint64_t* to, const std::uint64_t* from, std::size_t words) {
+  for (std::size_t i = 0; i < words; ++i) to[i] = load_relaxed(from[i]);
+}
+// The other direction: publishes a private structure into shared memory word by word (ordered by a later release).
+inline void store_shared_words(std::uint64_t* to, const std::uint64_t* from, std::size_t words) {
+  for (std::size_t i = 0; i < words; ++i) store_relaxed(to[i], from[i]);
+}
+
+}  // namespace abi

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// One number for the whole contract: every layout, constant and rule in shared/. Any change of one of them increments
+// it; host and card compare on attach and name both numbers when they differ.
+#pragma once
+
+#include <cstdint>
+
+namespace abi {
+
+inline constexpr std::uint32_t kAbiVersion = 1;
+
+}  // namespace abi

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/docs/contract_tables.hpp"
+
+#include <cstddef>
+#include <fmt/format.h>
+
+#include "shared/admin.hpp"
+#include "shared/control_block.hpp"
+#include "shared/kernel_abi.hpp"
+#include "shared/message.hpp"
+#include "shared/packed_ring.hpp"
+#include "shared/post_codes.hpp"
+#include "shared/virtio.hpp"
+#include "shared/window.hpp"
+
+namespace docs {
+
+namespace {
+
+struct Builder {
+  std::vector<Table> tables;
+
+  void begin_struct(const char* name, std::size_t bytes) {
+    tables.push_back({fmt::format("struct {} ({} bytes)", name, bytes), {}});
+  }
+  void field(const char* name, std::size_t offset, std::size_t bytes) {
+    tables.back().rows.push_back(fmt::format("| {} | {} | `{}` |", offset, bytes, name));
+  }
+  // Every number up to `last` that has a name.
+  template <typename Enum>
+  void enumeration(const char* name, unsigned last, std::string_view unnamed) {
+    tables.push_back({fmt::format("enum {}", name), {}});
+    for (unsigned i = 0; i <= last; ++i) {
+      const std::string_view text = abi::name(static_cast<Enum>(i));
+      if (text == unnamed || (text.empty() && i != 0)) continue;
+      tables.back().rows.push_back(fmt::format("| {} | {} |", i, text.empty() ? "–" : text));
+    }
+  }
+  void block(const char* name, abi::Block block) {
+    tables.back().rows.push_back(fmt::format("| {:#x} | {} | {} |", block.offset, block.bytes, name));
+  }
+};
+
+#define STRUCT(type) builder.begin_struct(#type, sizeof(abi::type))
+#define FIELD(type, member) builder.field(#member, offsetof(abi::type, member), sizeof(abi::type::member))
+
+void add_queue_structs(Builder& builder) {
+  STRUCT(Descriptor);
+  FIELD(Descriptor, address);
+  FIELD(Descriptor, length);
+  FIELD(Descriptor, id);
+  FIELD(Descriptor, flags);
+  STRUCT(MessageHeader);
+  FIELD(MessageHeader, type);
+  FIELD(MessageHeader, op);
+  FIELD(MessageHeader, device);
+  FIELD(MessageHeader, token);
+  FIELD(MessageHeader, size);
+  STRUCT(Fifo);
+  FIELD(Fifo, written);
+  FIELD(Fifo, read);
+  FIELD(Fifo, slots);
+  STRUCT(DeviceConfig);
+  FIELD(DeviceConfig, abi_version);
+  FIELD(DeviceConfig, kind);
+  FIELD(DeviceConfig, function_index);
+  FIELD(DeviceConfig, slot);
+  FIELD(DeviceConfig, generation);
+  FIELD(DeviceConfig, boot_epoch);
+  FIELD(DeviceConfig, window_bytes);
+  FIELD(DeviceConfig, memory_bytes);
+  FIELD(DeviceConfig, cores);
+  FIELD(DeviceConfig, streams);
+  FIELD(DeviceConfig, stream_credits);
+  FIELD(DeviceConfig, max_control_blocks);
+  FIELD(DeviceConfig, timer_hz);
+  FIELD(DeviceConfig, virtual_functions);
+  FIELD(DeviceConfig, watchdog_slices);
+}
+
+void add_window(Builder& builder) {
+  STRUCT(WindowHeader);
+  FIELD(WindowHeader, magic);
+  FIELD(WindowHeader, abi_version);
+  FIELD(WindowHeader, kind);
+  FIELD(WindowHeader, function_index);
+  FIELD(WindowHeader, slot);
+  FIELD(WindowHeader, generation);
+  FIELD(WindowHeader, boot_epoch);
+  FIELD(WindowHeader, window_bytes);
+  FIELD(WindowHeader, heartbeat);
+  FIELD(WindowHeader, post_code);
+  FIELD(WindowHeader, device_status);
+  FIELD(WindowHeader, events_lost);
+  FIELD(WindowHeader, blocks);
+  builder.tables.push_back({"blocks of a window", {}});
+  builder.block("header", abi::kHeaderBlock);
+  builder.block("control FIFO to the card", abi::kFifoToCard);
+  builder.block("control FIFO to the host", abi::kFifoToHost);
+  builder.block("queues: rings and event areas", abi::kQueueBlock);
+  builder.block("control-block slots", abi::kControlBlocks);
+  builder.block("completion slots", abi::kCompletions);
+  builder.block("`started_seq` words, one per stream", abi::kStartedSequences);
+  builder.block("admin requests", abi::kAdminRequests);
+  builder.block("admin replies", abi::kAdminReplies);
+  builder.block("device events", abi::kEvents);
+  builder.block("log ring", abi::kLogRing);
+  builder.block("trace ring", abi::kTraceRing);
+  builder.block("host memory (default window)", abi::host_memory(abi::kDefaultWindowBytes));
+}
+
+void add_control_block(Builder& builder) {
+  STRUCT(ControlBlockHeader);
+  FIELD(ControlBlockHeader, magic);
+  FIELD(ControlBlockHeader, sticks);
+  FIELD(ControlBlockHeader, opcode);
+  FIELD(ControlBlockHeader, flags);
+  FIELD(ControlBlockHeader, stream);
+  FIELD(ControlBlockHeader, incarnation);
+  FIELD(ControlBlockHeader, generation);
+  FIELD(ControlBlockHeader, sequence);
+  FIELD(ControlBlockHeader, cookie);
+  FIELD(ControlBlockHeader, budget);
+  FIELD(ControlBlockHeader, crc32c);
+  STRUCT(Endpoint);
+  FIELD(Endpoint, region_id);
+  FIELD(Endpoint, offset);
+  FIELD(Endpoint, generation);
+  FIELD(Endpoint, kind);
+  STRUCT(DmaPayload);
+  FIELD(DmaPayload, source);
+  FIELD(DmaPayload, destination);
+  FIELD(DmaPayload, bytes);
+  FIELD(DmaPayload, checksum);
+  FIELD(DmaPayload, flags);
+  STRUCT(FillPayload);
+  FIELD(FillPayload, destination);
+  FIELD(FillPayload, bytes);
+  FIELD(FillPayload, pattern);
+  STRUCT(ComputePayload);
+  FIELD(ComputePayload, image);
+  FIELD(ComputePayload, image_bytes);
+  FIELD(ComputePayload, correction);
+  FIELD(ComputePayload, correction_bytes);
+  FIELD(ComputePayload, core_mask);
+  FIELD(ComputePayload, segments);
+  STRUCT(Segment);
+  FIELD(Segment, region_id);
+  FIELD(Segment, offset);
+  FIELD(Segment, bytes);
+  FIELD(Segment, generation);
+  FIELD(Segment, access);
+}
+
+void add_completion(Builder& builder) {
+  STRUCT(Completion);
+  FIELD(Completion, outcome);
+  FIELD(Completion, status);
+  FIELD(Completion, field);
+  FIELD(Completion, stream);
+  FIELD(Completion, incarnation);
+  FIELD(Completion, generation);
+  FIELD(Completion, sequence);
+  FIELD(Completion, cookie);
+  FIELD(Completion, start_time);
+  FIELD(Completion, end_time);
+  FIELD(Completion, bytes);
+  FIELD(Completion, fault);
+  FIELD(Completion, slices);
+  STRUCT(FaultRecord);
+  FIELD(FaultRecord, access);
+  FIELD(FaultRecord, core);
+  FIELD(FaultRecord, region_ordinal);
+  FIELD(FaultRecord, offset);
+  FIELD(FaultRecord, pc);
+  FIELD(FaultRecord, argument);
+  STRUCT(AdminRequest);
+  FIELD(AdminRequest, magic);
+  FIELD(AdminRequest, command);
+  FIELD(AdminRequest, flags);
+  FIELD(AdminRequest, generation);
+  FIELD(AdminRequest, cookie);
+  FIELD(AdminRequest, arguments);
+  STRUCT(AdminReply);
+  FIELD(AdminReply, outcome);
+  FIELD(AdminReply, status);
+  FIELD(AdminReply, field);
+  FIELD(AdminReply, cookie);
+  FIELD(AdminReply, values);
+}
+
+void add_kernel(Builder& builder) {
+  STRUCT(ImageHeader);
+  FIELD(ImageHeader, magic);
+  FIELD(ImageHeader, abi_version);
+  FIELD(ImageHeader, crc32c);
+  FIELD(ImageHeader, image_bytes);
+  FIELD(ImageHeader, text_offset);
+  FIELD(ImageHeader, text_bytes);
+  FIELD(ImageHeader, pool_offset);
+  FIELD(ImageHeader, pool_bytes);
+  FIELD(ImageHeader, correction_entry);
+  FIELD(ImageHeader, compute_entry);
+  FIELD(ImageHeader, scratchpad_bytes);
+  FIELD(ImageHeader, max_correction_bytes);
+  STRUCT(KernelArguments);
+  FIELD(KernelArguments, core_index);
+  FIELD(KernelArguments, core_count);
+  FIELD(KernelArguments, correction_address);
+  FIELD(KernelArguments, correction_bytes);
+  FIELD(KernelArguments, pool_address);
+  FIELD(KernelArguments, pool_bytes);
+  FIELD(KernelArguments, compute_entry);
+  FIELD(KernelArguments, scratchpad_address);
+  FIELD(KernelArguments, scratchpad_bytes);
+  STRUCT(CorrectionHeader);
+  FIELD(CorrectionHeader, magic);
+  FIELD(CorrectionHeader, mode);
+  FIELD(CorrectionHeader, symbol_count);
+  FIELD(CorrectionHeader, region_count);
+  FIELD(CorrectionHeader, region);
+  STRUCT(CorrectionSymbol);
+  FIELD(CorrectionSymbol, kind);
+  FIELD(CorrectionSymbol, operand);
+  FIELD(CorrectionSymbol, region_id);
+  FIELD(CorrectionSymbol, value);
+}
+
+}  // namespace
+
+std::vector<Table> contract_tables() {
+  Builder builder;
+  add_window(builder);
+  add_queue_structs(builder);
+  add_control_block(builder);
+  add_completion(builder);
+  add_kernel(builder);
+  builder.enumeration<abi::Outcome>("Outcome", 63, "unknown outcome");
+  builder.enumeration<abi::Opcode>("Opcode", 255, "unknown opcode");
+  builder.enumeration<abi::AdminCommand>("AdminCommand", 255, "unknown admin command");
+  builder.enumeration<abi::MessageOp>("MessageOp", 255, "unknown message");
+  builder.enumeration<abi::Status>("Status", 999, "unknown status");
+  builder.enumeration<abi::Field>("Field", 255, "unknown field");
+  builder.enumeration<abi::PostCode>("PostCode", 255, "unknown POST code");
+  return builder.tables;
+}
+
+}  // namespace docs
