@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The block manager below FlexAllocator (device regions) and HostMemory (pinned memory): cuts one range of memory into
+// blocks, in multiples of 128 bytes, without ever touching that memory. Not thread-safe: the owner holds a lock.
+//
+// Laws
+//   * Blocks tile the range: no gap, no overlap. Two neighbours are never both free.
+//   * allocate() without alignment succeeds exactly when some free block is large enough.
+//   * Every operation is O(1) up to a walk of at most 22 steps (see FreeIndex); none depends on how many blocks live.
+//
+// Structure: blocks are nodes in a slab shared by the heaps of one owner. Address neighbours are linked, so a free
+// block finds its neighbours without a search. Free blocks are indexed by size (FreeIndex).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "shared/units.hpp"
+
+namespace flex {
+
+inline constexpr std::uint64_t kBlockUnit = abi::kStickBytes;
+
+enum class Fit : std::uint8_t {
+  Best,   // the smallest block that is large enough
+  First,  // the first block of the first size class in which every block is large enough; cheaper, looser
+};
+
+using BlockId = std::uint32_t;
+inline constexpr BlockId kNoBlock = ~BlockId{0};
+
+// Sizes and offsets are in units of 128 bytes: 32 bits reach 512 GiB.
+struct BlockNode {
+  std::uint32_t offset = 0;
+  std::uint32_t size = 0;
+  BlockId previous = kNoBlock;  // neighbour below, same heap
+  BlockId next = kNoBlock;      // neighbour above
+  union {
+    BlockId ring_previous = kNoBlock;  // free: ring of free blocks of equal size
+    std::uint32_t slack;               // used: bytes of the block that were not asked for
+  };
+  BlockId ring_next = kNoBlock;
+  BlockId parent = kNoBlock;
+  std::array<BlockId, 2> child{kNoBlock, kNoBlock};
+  std::uint32_t generation : 26 = 0;  // counts how often this id was handed out: tells a stale handle
+  std::uint32_t heap : 4 = 0;
+  std::uint32_t used : 1 = 0;
+  std::uint32_t in_tree : 1 = 0;  // free: this one stands in the size tree for its ring
+};
+static_assert(sizeof(BlockNode) == 40);
+
+// The slab. An id is stable while its block lives; a released id comes back with a higher generation, and an id whose
+// generations are used up is never handed out again, so {id, generation} names one allocation for ever (as long as
+// the slab is not full, at 2^28 blocks).
+class BlockNodes {
+ public:
+  static constexpr std::uint32_t kMaxGeneration = (1U << 26) - 1;
+  static constexpr std::uint32_t kMaxNodes = 1U << 28;
+
+  explicit BlockNodes(std::uint32_t max_generation = kMaxGeneration) : max_generation_(max_generation) {}
+
+  BlockNode& operator[](BlockId id) { return nodes_[id]; }
+  const BlockNode& operator[](BlockId id) const { return nodes_[id]; }
+  bool contains(BlockId id) const { return id < nodes_.size(); }
+  bool has_room(std::uint32_t count) const { return free_count_ + (kMaxNodes - nodes_.size()) >= count; }
+  bool exhausted(BlockId id) const { return nodes_[id].generation >= max_generation_; }
+
+  // A blank node (its generation is kept); kNoBlock when kMaxNodes are in use. May move all nodes: hold no reference.
+  BlockId take();
+  void give_back(BlockId id);
+
+ private:
+  std::uint32_t max_generation_;
+  BlockId free_ = kNoBlock;
+  std::uint32_t free_count_ = 0;
+  std::vector<BlockNode> nodes_;
+};
+
+// Free blocks by size: 28 × 32 size classes found by two bitmap scans. Up to 63 units a class holds one size; above, a
+// class spans 1/32 of a power of two and keeps its blocks in a binary trie over the remaining size bits (22 at most;
+// in practice two or three levels), equal sizes in a ring.
+class FreeIndex {
+ public:
+  FreeIndex() { heads_.fill(kNoBlock); }
+
+  void insert(BlockNodes& nodes, BlockId id);
+  void remove(BlockNodes& nodes, BlockId id);
+  BlockId best_fit(const BlockNodes& nodes, std::uint32_t size) const;
+  BlockId first_fit(const BlockNodes& nodes, std::uint32_t size) const;
+  BlockId largest(const BlockNodes& nodes) const;
+
+ private:
+  static constexpr unsigned kSplitBits = 5;
+  static constexpr unsigned kClasses = 1U << kSplitBits;
+  static constexpr unsigned kLevels = 32 - kSplitBits + 1;
+  static unsigned key_bits(std::uint32_t size);
+  static unsigned class_of(std::uint32_t size);
+
+  BlockId next_class(unsigned from) const;  // head of the first non-empty class at or above `from`
+  void set_head(unsigned index, BlockId head);
+
+  std::uint32_t level_map_ = 0;
+  std::array<std::uint32_t, kLevels> class_map_{};
+  std::array<BlockId, std::size_t{kLevels} * kClasses> heads_{};
+};
+
+class BlockHeap {
+ public:
+  struct Block {
+    std::uint64_t offset;  // bytes from the start of the range
+    std::uint64_t bytes;
+    bool used;
+  };
+
+  // `tag` (0…15) is stored in every node, so that an owner of several heaps finds the heap of a block.
+  // `bytes` is a non-zero multiple of kBlockUnit. `nodes` outlives the heap.
+  BlockHeap(BlockNodes& nodes, unsigned tag, std::uint64_t bytes);
+
+  // `bytes` > 0, rounded up to whole units; `alignment` is a power of two ≥ kBlockUnit. The block holds exactly the
+  // rounded bytes. With an alignment above the unit it succeeds whenever a free block of bytes + alignment - unit
+  // exists, and otherwise only if the best block happens to suit. nullopt (also when the slab is full): nothing
+  // changed.
+  std::optional<BlockId> allocate(std::uint64_t bytes, std::uint64_t alignment = kBlockUnit, Fit fit = Fit::Best);
+
+  // `id` is a used block of this heap. Its generation goes up and the block merges with free neighbours.
+  void release(BlockId id);
+
+  // Forgets every block, also the used ones; the range can not be used afterwards.
+  void clear();
+
+  std::uint64_t total_bytes() const { return std::uint64_t{total_} * kBlockUnit; }
+  std::uint64_t free_bytes() const { return std::uint64_t{free_} * kBlockUnit; }
+  std::uint64_t largest_free() const;  // bytes; exact
+  std::uint64_t free_blocks() const { return free_blocks_; }
+  std::uint64_t used_blocks() const { return used_blocks_; }
+  bool unused() const { return used_blocks_ == 0; }
+
+  // Calls f(Block) for each block in address order.
+  template <typename F>
+  void for_each(F&& f) const {
+    for (BlockId id = first_; id != kNoBlock; id = (*nodes_)[id].next) {
+      const BlockNode& n = (*nodes_)[id];
+      f(Block{n.offset * kBlockUnit, n.size * kBlockUnit, n.used != 0});
+    }
+  }
+
+ private:
+  BlockId find(std::uint32_t size, Fit fit) const;
+  BlockId find_aligned(std::uint32_t size, std::uint32_t alignment, Fit fit) const;
+  BlockId split(BlockId id, std::uint32_t keep);  // cuts off the part above `keep` units into a new node
+  void absorb_next(BlockId id);                   // joins `id` with its upper neighbour
+  BlockId relocate(BlockId id);                   // moves a block to a fresh node
+  void add_free(BlockId id);
+  void take_free(BlockId id);
+
+  BlockNodes* nodes_;
+  std::uint32_t tag_;
+  std::uint32_t total_;
+  std::uint32_t free_ = 0;
+  std::uint64_t free_blocks_ = 0;
+  std::uint64_t used_blocks_ = 0;
+  BlockId first_ = kNoBlock;
+  FreeIndex index_;
+};
+
+}  // namespace flex

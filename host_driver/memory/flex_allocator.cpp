@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/memory/flex_allocator.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+namespace flex {
+namespace {
+
+// A handle: [mark 10][generation 26][slot 28], slot counted from 1 so that no live handle is Null.
+constexpr unsigned kSlotBits = 28;
+constexpr unsigned kGenerationBits = 26;
+constexpr unsigned kMarkBits = 64 - kSlotBits - kGenerationBits;
+static_assert(BlockNodes::kMaxNodes == 1U << kSlotBits);
+static_assert(BlockNodes::kMaxGeneration == (1U << kGenerationBits) - 1);
+
+constexpr AllocationIndex encode(std::uint64_t mark, std::uint32_t generation, BlockId id) {
+  return AllocationIndex{mark << (kSlotBits + kGenerationBits) | std::uint64_t{generation} << kSlotBits |
+                         (std::uint64_t{id} + 1)};
+}
+
+struct Decoded {
+  std::uint64_t mark;
+  std::uint32_t generation;
+  BlockId id;  // kNoBlock when the slot field is 0
+};
+
+constexpr Decoded decode(AllocationIndex index) {
+  const auto value = static_cast<std::uint64_t>(index);
+  return {.mark = value >> (kSlotBits + kGenerationBits),
+          .generation = static_cast<std::uint32_t>(value >> kSlotBits) & BlockNodes::kMaxGeneration,
+          .id = static_cast<BlockId>(value & ((std::uint64_t{1} << kSlotBits) - 1)) - 1};
+}
+
+std::uint64_t next_mark() {
+  static std::atomic<std::uint64_t> counter{0};
+  return (counter.fetch_add(1, std::memory_order_relaxed) + 1) & ((std::uint64_t{1} << kMarkBits) - 1);
+}
+
+void add(Counter& counter, std::uint64_t amount) {
+  counter.current += amount;
+  counter.accumulated += amount;
+  counter.allocated += amount;
+  counter.peak = std::max(counter.peak, counter.current);
+}
+
+void subtract(Counter& counter, std::uint64_t amount) {
+  counter.current -= amount;
+  counter.freed += amount;
+}
+
+std::string memory_name(RegionType type) { return std::string(type_name(type)) + " memory"; }
+
+// Saturates instead of wrapping: a request near 2^64 must end as out-of-memory, not as a small block.
+constexpr std::uint64_t rounded_to(std::uint64_t bytes, std::uint64_t unit) {
+  const std::uint64_t limit = ~std::uint64_t{0} - (unit - 1);
+  return bytes > limit ? ~std::uint64_t{0} : abi::align_up(bytes, unit);
+}
+
+ErrorInfo describe_invalid(InvalidAllocation::Reason reason, AllocationIndex index) {
+  ErrorInfo info{.layer = Layer::Driver,
+                 .culprit = "allocation index " + std::to_string(static_cast<std::uint64_t>(index)),
+                 .outcome = abi::Outcome::Rejected,
+                 .recoverable = true,
+                 .next_step = {},
+                 .message = {}};
+  switch (reason) {
+    case InvalidAllocation::Reason::Null:
+      info.message = "a null allocation index has no address";
+      info.next_step = "skip zero-byte tensors before resolving";
+      break;
+    case InvalidAllocation::Reason::Foreign:
+      info.message = "allocation index was not given out by this allocator";
+      info.next_step = "pass the index to the device that allocated it";
+      break;
+    case InvalidAllocation::Reason::Released:
+      info.message = "allocation index was released before";
+      info.next_step = "look for a double free or a tensor that outlived its storage";
+      break;
+    case InvalidAllocation::Reason::LostInReset:
+      info.message = "allocation was lost when the function was reset";
+      info.outcome = abi::Outcome::Lost;
+      info.recoverable = false;
+      info.next_step = "allocate the tensor again and copy its data anew";
+      break;
+  }
+  return info;
+}
+
+thread_local bool in_memory_pressure_callback = false;
+
+}  // namespace
+
+FlexAllocator::FlexAllocator(RegionSource& source, FlexAllocatorOptions options)
+    : source_(source), options_(std::move(options)), nodes_(options_.max_generation), mark_(next_mark()) {
+  for (const std::uint64_t bytes : options_.region_bytes) {
+    if (bytes == 0 || !abi::is_aligned(bytes, abi::kGranuleBytes) || bytes > kMaxRegionBytes) {
+      throw InvalidArgument("region_bytes", "region size " + std::to_string(bytes) + " is not usable",
+                            "give multiples of 2 MiB up to 16 GiB");
+    }
+  }
+}
+
+FlexAllocator::~FlexAllocator() {
+  for (auto& held : regions_) {
+    if (held) (void)source_.release(held->grant);  // the card takes back what is left when the function is closed
+  }
+}
+
+AllocationIndex FlexAllocator::allocate(std::uint64_t bytes) { return allocate(bytes, options_.default_policy); }
+
+AllocationIndex FlexAllocator::allocate(std::uint64_t bytes, const AllocationPolicy& policy) {
+  if (bytes == 0) return AllocationIndex::Null;
+  Attempt attempt = allocate_or_grow(bytes, policy);
+  if (!attempt && !attempt.error().error && !in_memory_pressure_callback) {
+    run_memory_pressure_callback(attempt.error().shortage);
+    attempt = allocate_or_grow(bytes, policy);
+  }
+  if (attempt) return *attempt;
+
+  const std::scoped_lock lock(mutex_);
+  if (attempt.error().error) throw Error(*attempt.error().error);
+  ++out_of_memory_;
+  const MemoryShortage& missing = attempt.error().shortage;
+  const char* next_step = missing.requested > kMaxRegionBytes       ? "split the tensor: no block exceeds 16 GiB"
+                          : missing.free_bytes >= missing.requested ? "free neighbouring blocks: memory is fragmented"
+                                                                    : "free tensors, or use smaller ones";
+  throw OutOfMemory(memory_name(policy.type), missing, next_step);
+}
+
+FlexAllocator::Attempt FlexAllocator::allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy) {
+  {
+    const std::scoped_lock lock(mutex_);
+    Attempt attempt = allocate_held(bytes, policy);
+    if (attempt || !can_hold_another(policy.type)) return attempt;
+  }
+  const std::scoped_lock grow(grow_mutex_);
+  {
+    const std::scoped_lock lock(mutex_);  // another thread may have grown or freed in between
+    Attempt attempt = allocate_held(bytes, policy);
+    if (attempt || !can_hold_another(policy.type)) return attempt;
+  }
+  Expected<Region> region = acquire_region(policy.type, rounded_to(bytes, kBlockUnit));
+  const std::scoped_lock lock(mutex_);
+  if (region) {
+    add_region(*region);
+  } else if (region.error().outcome != abi::Outcome::Rejected) {
+    return std::unexpected(Failure{.shortage = {}, .error = std::move(region.error())});
+  }
+  return allocate_held(bytes, policy);
+}
+
+FlexAllocator::Attempt FlexAllocator::allocate_held(std::uint64_t bytes, const AllocationPolicy& policy) {
+  std::uint32_t tried = 0;
+  while (HeldRegion* region = next_region(policy, tried)) {
+    if (const auto index = allocate_in(*region, bytes, policy.fit)) return *index;
+    tried |= 1U << region->grant.ordinal;
+  }
+  return std::unexpected(Failure{.shortage = shortage(policy.type, bytes), .error = std::nullopt});
+}
+
+std::optional<AllocationIndex> FlexAllocator::allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit) {
+  const auto id = region.heap.allocate(bytes, kBlockUnit, fit);
+  if (!id) return std::nullopt;
+  add(bytes_, nodes_[*id].size * kBlockUnit);
+  add(count_, 1);
+  return encode(mark_, nodes_[*id].generation, *id);
+}
+
+FlexAllocator::HeldRegion* FlexAllocator::next_region(const AllocationPolicy& policy, std::uint32_t tried) {
+  HeldRegion* chosen = nullptr;
+  for (auto& held : regions_) {
+    if (!held || held->grant.type != policy.type || (tried >> held->grant.ordinal & 1U) != 0) continue;
+    const bool better =
+        !chosen || (policy.order == RegionOrder::MostFree ? held->heap.free_bytes() > chosen->heap.free_bytes()
+                                                          : held->heap.free_bytes() < chosen->heap.free_bytes());
+    if (better) chosen = &*held;
+  }
+  return chosen;
+}
+
+bool FlexAllocator::can_hold_another(RegionType type) const {
+  if (type == RegionType::Program) return !regions_[abi::kProgramRegion];
+  return std::any_of(regions_.begin(), regions_.begin() + abi::kProgramRegion, [](const auto& r) { return !r; });
+}
+
+MemoryShortage FlexAllocator::shortage(RegionType type, std::uint64_t bytes) const {
+  MemoryShortage result{.requested = rounded_to(bytes, kBlockUnit)};
+  for (const auto& held : regions_) {
+    if (!held || held->grant.type != type) continue;
+    result.free_bytes += held->heap.free_bytes();
+    result.total_bytes += held->heap.total_bytes();
+    result.largest_block = std::max(result.largest_block, held->heap.largest_free());
+  }
+  return result;
+}
+
+Expected<Region> FlexAllocator::acquire_region(RegionType type, std::uint64_t bytes) {
+  ErrorInfo refused{.layer = Layer::Memory,
+                    .culprit = memory_name(type),
+                    .outcome = abi::Outcome::Rejected,
+                    .recoverable = true,
+                    .next_step = "free memory",
+                    .message = "no region can hold " + std::to_string(bytes) + " bytes"};
+  std::vector<std::uint64_t> sizes;
+  std::ranges::copy_if(options_.region_bytes, std::back_inserter(sizes), [&](auto size) { return size >= bytes; });
+  if (sizes.empty() && bytes <= kMaxRegionBytes) sizes.push_back(rounded_to(bytes, abi::kGranuleBytes));
+  for (const std::uint64_t size : sizes) {
+    Expected<Region> region = source_.acquire(type, size);
+    if (region) {
+      const std::scoped_lock lock(mutex_);
+      ErrorInfo wrong = check_grant(*region, type, size);
+      if (wrong.message.empty()) return region;
+      return std::unexpected(std::move(wrong));
+    }
+    refused = std::move(region.error());
+    if (refused.outcome != abi::Outcome::Rejected) break;
+  }
+  return std::unexpected(std::move(refused));
+}
+
+// The grant comes from outside the driver: a bad one must not corrupt the table of regions.
+ErrorInfo FlexAllocator::check_grant(const Region& region, RegionType type, std::uint64_t bytes) const {
+  std::string wrong;
+  if (region.ordinal >= abi::kRegionsPerFunction) {
+    wrong = "ordinal is out of range";
+  } else if ((region.ordinal == abi::kProgramRegion) != (type == RegionType::Program)) {
+    wrong = "ordinal does not fit the region type";
+  } else if (regions_[region.ordinal]) {
+    wrong = "ordinal is in use";
+  } else if (region.type != type) {
+    wrong = "type differs from the request";
+  } else if (region.bytes != bytes) {
+    wrong = "size differs from the request";
+  } else if (region.base.offset != 0) {
+    wrong = "base offset is not 0";
+  }
+  if (wrong.empty()) return {};
+  return {
+      .layer = Layer::Firmware,
+      .culprit = "region " + std::to_string(region.base.region_id) + " with ordinal " + std::to_string(region.ordinal),
+      .outcome = abi::Outcome::Fault,
+      .recoverable = false,
+      .next_step = "reset the function",
+      .message = "the card granted an impossible region: " + wrong};
+}
+
+void FlexAllocator::add_region(const Region& region) {
+  regions_[region.ordinal].emplace(HeldRegion{region, BlockHeap(nodes_, region.ordinal, region.bytes)});
+  add(reserved_, region.bytes);
+}
+
+std::expected<BlockId, FlexAllocator::Reason> FlexAllocator::find(AllocationIndex index) const {
+  if (index == AllocationIndex::Null) return std::unexpected(Reason::Null);
+  const Decoded handle = decode(index);
+  if (handle.mark != mark_) {
+    const bool ours = std::ranges::find(old_marks_, handle.mark) != old_marks_.end();
+    return std::unexpected(ours ? Reason::LostInReset : Reason::Foreign);
+  }
+  if (!nodes_.contains(handle.id)) return std::unexpected(Reason::Foreign);
+  const BlockNode& node = nodes_[handle.id];
+  if (handle.generation > node.generation) return std::unexpected(Reason::Foreign);
+  if (!node.used || handle.generation < node.generation) return std::unexpected(Reason::Released);
+  return handle.id;
+}
+
+void FlexAllocator::deallocate(AllocationIndex index) {
+  if (index == AllocationIndex::Null) return;
+  const std::scoped_lock lock(mutex_);
+  const auto id = find(index);
+  if (!id) {
+    if (id.error() == Reason::LostInReset) return;
+    throw InvalidAllocation(id.error(), describe_invalid(id.error(), index));
+  }
+  subtract(bytes_, nodes_[*id].size * kBlockUnit);
+  subtract(count_, 1);
+  regions_[nodes_[*id].heap]->heap.release(*id);
+}
+
+ResolvedAllocation FlexAllocator::resolve(AllocationIndex index) const {
+  const std::scoped_lock lock(mutex_);
+  const auto id = find(index);
+  if (!id) throw InvalidAllocation(id.error(), describe_invalid(id.error(), index));
+  const BlockNode& node = nodes_[*id];
+  const Region& region = regions_[node.heap]->grant;
+  const std::uint64_t block_bytes = node.size * kBlockUnit;
+  return {.address = advanced(region.base, node.offset * kBlockUnit),
+          .bytes = block_bytes - node.slack,
+          .block_bytes = block_bytes,
+          .region_generation = region.generation,
+          .region_ordinal = region.ordinal,
+          .type = region.type};
+}
+
+Expected<ResolvedAllocation> FlexAllocator::try_resolve(AllocationIndex index) const try {
+  return resolve(index);
+} catch (const InvalidAllocation& error) {
+  return std::unexpected(error.info());
+}
+
+void FlexAllocator::set_memory_pressure_callback(MemoryPressureCallback callback) {
+  const std::scoped_lock lock(mutex_);
+  on_memory_pressure_ = std::move(callback);
+}
+
+void FlexAllocator::run_memory_pressure_callback(const MemoryShortage& missing) {
+  MemoryPressureCallback callback;
+  {
+    const std::scoped_lock lock(mutex_);
+    callback = on_memory_pressure_;
+  }
+  if (!callback) return;
+  // Allocating inside the callback is allowed, but must not call it again.
+  struct Guard {
+    Guard() { in_memory_pressure_callback = true; }
+    ~Guard() { in_memory_pressure_callback = false; }
+  } const guard;
+  callback(missing);
+}
+
+std::uint64_t FlexAllocator::release_unused_regions() {
+  const std::scoped_lock grow(grow_mutex_);
+  std::vector<Region> unused;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (auto& held : regions_) {
+      if (!held || !held->heap.unused()) continue;
+      unused.push_back(held->grant);
+      subtract(reserved_, held->grant.bytes);
+      held->heap.clear();
+      held.reset();
+    }
+  }
+  std::uint64_t bytes = 0;
+  std::optional<ErrorInfo> failed;
+  for (const Region& region : unused) {
+    const Expected<void> released = source_.release(region);
+    if (!released && !failed) failed = released.error();
+    bytes += region.bytes;
+  }
+  if (failed) throw Error(*failed);
+  return bytes;
+}
+
+void FlexAllocator::forget_regions() {
+  const std::scoped_lock grow(grow_mutex_);
+  const std::scoped_lock lock(mutex_);
+  for (auto& held : regions_) {
+    if (!held) continue;
+    subtract(reserved_, held->grant.bytes);
+    held->heap.clear();
+    held.reset();
+  }
+  subtract(bytes_, bytes_.current);
+  subtract(count_, count_.current);
+  old_marks_.push_back(mark_);
+  mark_ = next_mark();
+}
+
+AllocatorStatistics FlexAllocator::statistics() const {
+  const std::scoped_lock lock(mutex_);
+  AllocatorStatistics result{.bytes = bytes_,
+                             .count = count_,
+                             .reserved_bytes = reserved_,
+                             .out_of_memory = out_of_memory_,
+                             .fragmentation = 0,
+                             .regions = {}};
+  std::uint64_t free = 0;
+  std::uint64_t largest = 0;
+  for (const auto& held : regions_) {
+    if (!held) continue;
+    result.regions.push_back({.region = held->grant,
+                              .free_bytes = held->heap.free_bytes(),
+                              .largest_free = held->heap.largest_free(),
+                              .used_blocks = held->heap.used_blocks(),
+                              .free_blocks = held->heap.free_blocks()});
+    free += held->heap.free_bytes();
+    largest += held->heap.largest_free();
+  }
+  if (free > 0) result.fragmentation = 1.0 - static_cast<double>(largest) / static_cast<double>(free);
+  return result;
+}
+
+void FlexAllocator::reset_peak_statistics() {
+  const std::scoped_lock lock(mutex_);
+  for (Counter* counter : {&bytes_, &count_, &reserved_}) counter->peak = counter->current;
+}
+
+void FlexAllocator::reset_accumulated_statistics() {
+  const std::scoped_lock lock(mutex_);
+  for (Counter* counter : {&bytes_, &count_, &reserved_}) counter->allocated = counter->freed = 0;
+}
+
+}  // namespace flex

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pinned host memory: what the card's DMA can reach is the host-memory block of a function's window (protocol §2),
+// and this class hands out pieces of it. A host address on the wire is an offset into the window.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "host_driver/error.hpp"
+
+namespace flex {
+
+// A piece of pinned memory; released when destroyed. Movable, not copyable. It may outlive its HostMemory (the
+// bookkeeping, and with it `keep_alive`, stays until the last buffer is gone). Empty when default-constructed, moved
+// from, or allocated with size 0.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  PinnedBuffer(PinnedBuffer&& other) noexcept { swap(other); }
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
+    PinnedBuffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~PinnedBuffer();
+
+  std::span<std::byte> bytes() const { return bytes_; }  // exactly as many as asked for
+  std::byte* data() const { return bytes_.data(); }
+  std::size_t size() const { return bytes_.size(); }
+  bool empty() const { return bytes_.empty(); }
+  std::uint64_t window_offset() const { return window_offset_; }  // of the first byte
+
+  void swap(PinnedBuffer& other) noexcept {
+    std::swap(state_, other.state_);
+    std::swap(block_, other.block_);
+    std::swap(window_offset_, other.window_offset_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+ private:
+  friend class HostMemory;
+  struct State;
+  std::shared_ptr<State> state_;
+  std::uint32_t block_ = 0;
+  std::uint64_t window_offset_ = 0;
+  std::span<std::byte> bytes_;
+};
+
+// Thread-safe. Buffers of less than 4 KiB are aligned to 128 bytes, larger ones to 4 KiB, both in the window and (as
+// the window is mapped at a page) in this process. The bytes of a new buffer are unspecified, but they are only ever
+// this function's own.
+class HostMemory {
+ public:
+  static constexpr std::size_t kLargeBytes = 4096;  // from here on a buffer starts on a page
+
+  struct Statistics {
+    std::uint64_t total_bytes;
+    std::uint64_t used_bytes;  // rounded to 128
+    std::uint64_t peak_bytes;
+    std::uint64_t largest_free;
+    std::uint64_t buffers;
+  };
+
+  // `block` is the host-memory block as mapped here, `window_offset` where it starts in the window; both are page
+  // aligned, bytes that do not fill a stick are left out. `keep_alive` (for instance the mapping) lives as long as this
+  // object or any buffer. Throws InvalidArgument when an address is not aligned or the block is empty.
+  HostMemory(std::span<std::byte> block, std::uint64_t window_offset, std::shared_ptr<void> keep_alive = {});
+
+  // Throws OutOfMemory. `bytes` 0 gives an empty buffer.
+  PinnedBuffer allocate(std::size_t bytes);
+  // The same without throwing, for callers that fall back to staging.
+  std::expected<PinnedBuffer, MemoryShortage> try_allocate(std::size_t bytes);
+
+  // The window offset of a span inside this block; nullopt when any byte of it lies outside (pageable memory).
+  std::optional<std::uint64_t> window_offset_of(std::span<const std::byte> memory) const;
+
+  Statistics statistics() const;
+
+ private:
+  std::shared_ptr<PinnedBuffer::State> state_;
+};
+
+}  // namespace flex

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Regions of device memory as granted by the card, and the interface through which the allocator obtains them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "host_driver/error.hpp"
+#include "host_driver/memory/virtual_address.hpp"
+#include "shared/admin.hpp"
+#include "shared/kernel_abi.hpp"
+#include "shared/units.hpp"
+
+namespace flex {
+
+inline constexpr std::uint64_t kMaxRegionBytes = 16 * abi::kGiB;  // one kernel window (protocol §6, §7)
+
+using abi::RegionType;  // immutable once granted
+
+constexpr std::string_view type_name(RegionType type) { return type == RegionType::Tensor ? "tensor" : "program"; }
+
+struct Region {
+  VirtualAddress base;           // {region_id, 0}
+  std::uint32_t generation = 0;  // travels beside every address on the wire; a stale one is REJECTED by the card
+  std::uint32_t ordinal = 0;     // 0…7: the row in the function's table and the kernel's window number
+  std::uint64_t bytes = 0;       // a multiple of the 2 MiB granule, at most kMaxRegionBytes
+  RegionType type = RegionType::Tensor;
+
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+// Where regions come from: the card through REGION_ACQUIRE / REGION_RELEASE, or a fake in tests.
+// The allocator calls it from any thread, one call at a time, and never with its block lock held; calls may block for
+// an admin round trip.
+class RegionSource {
+ public:
+  virtual ~RegionSource() = default;
+
+  // A region of exactly `bytes`; Program regions must be granted with ordinal abi::kProgramRegion, Tensor regions
+  // with another.
+  // Outcome::Rejected means "not with this size" and makes the allocator try a smaller one; any other outcome ends the
+  // attempt and reaches the caller as it is.
+  virtual Expected<Region> acquire(RegionType type, std::uint64_t bytes) = 0;
+
+  virtual Expected<void> release(const Region& region) = 0;
+};
+
+}  // namespace flex

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sum of products of DL16 numbers without any rounding.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "shared/dl16.hpp"
+
+namespace flex::golden {
+
+// Fixed point in units of 2^-80 (the product of two significand units at exponent 0). A product is
+// |p| < 2^20 shifted left by 0 … 126, so it is kept in one of two 128-bit integers, value = high * 2^64 + low:
+// a shift below 64 goes to low (|p << 63| < 2^83), the others to high (|p << 62| < 2^82). 2^40 terms fit; a chunk has 64.
+class WideSum {
+ public:
+  void add_product(abi::Dl16 a, abi::Dl16 b) {
+    const abi::Dl16Parts x = abi::dl16_parts(a);
+    const abi::Dl16Parts y = abi::dl16_parts(b);
+    const auto product = static_cast<Int128>(x.significand * y.significand);
+    const int shift = x.exponent + y.exponent;
+    if (shift < 64) {
+      low_ += product * (Int128{1} << shift);
+    } else {
+      high_ += product * (Int128{1} << (shift - 64));
+    }
+  }
+
+  // The sum rounded once to fp32, nearest, ties to even; +0 for zero. Never subnormal: the unit is 2^-80.
+  float to_fp32() const {
+    // Carry low's upper half into high; then the value is high:low as one 192-bit number, high with the sign.
+    Int128 high = high_ + (low_ >> 64);
+    auto low = static_cast<std::uint64_t>(low_);
+    const bool negative = high < 0;
+    if (negative) {
+      low = ~low + 1;
+      high = ~high + (low == 0 ? 1 : 0);
+    }
+    const auto upper = static_cast<std::uint64_t>(static_cast<UInt128>(high) >> 64);
+    const auto middle = static_cast<std::uint64_t>(high);
+    float magnitude = 0;
+    if (upper != 0) {
+      magnitude = round(upper, middle, low != 0, 128 - 80);
+    } else if (middle != 0) {
+      magnitude = round(middle, low, false, 64 - 80);
+    } else if (low != 0) {
+      magnitude = round(low, 0, false, -80);
+    }
+    return negative ? -magnitude : magnitude;
+  }
+
+ private:
+  __extension__ using Int128 = __int128;
+  __extension__ using UInt128 = unsigned __int128;
+
+  // (first + next * 2^-64 + something below if `more`) * 2^exponent, first != 0.
+  static float round(std::uint64_t first, std::uint64_t next, bool more, int exponent) {
+    const int zeros = std::countl_zero(first);
+    std::uint64_t bits = first << zeros;
+    if (zeros > 0) bits |= next >> (64 - zeros);
+    const std::uint64_t lost = zeros > 0 ? next << zeros : next;
+    std::uint64_t kept = bits >> 40;  // 24 bits, the top one set
+    const std::uint64_t rest = bits & ((std::uint64_t{1} << 40) - 1);
+    const std::uint64_t half = std::uint64_t{1} << 39;
+    const bool sticky = lost != 0 || more;
+    if (rest > half || (rest == half && (sticky || (kept & 1) != 0))) ++kept;
+    return std::ldexp(static_cast<float>(kept), exponent + 40 - zeros);
+  }
+
+  Int128 low_ = 0;
+  Int128 high_ = 0;
+};
+
+}  // namespace flex::golden

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves a tensor between host layout and device layout, converting the number format in the same pass. Works on memory
+// of the host only: the device side is a staging or pinned buffer that DMA carries.
+//
+// Padding (the lanes of a stick that hold no element) is written as zero, so that nothing of a former user leaks.
+// Supported pairs: float16, bfloat16, float32 ↔ DL16; float32, int32, int16, int8, float8 ↔ the same on the card.
+// Fast when the stick dimension has host stride 1 (the default layout of a contiguous tensor); otherwise elements are
+// gathered first. One thread; reentrant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "host_driver/tensor/data_type.hpp"
+#include "host_driver/tensor/tensor_layout.hpp"
+
+namespace flex {
+
+// All throw InvalidArgument (dtype: no conversion; layout: not one of this shape; host, device: too few bytes or not
+// aligned to an element) before anything is written. Bytes beyond the tensor are not touched.
+
+// host: at least shape.bytes_spanned(); device: at least layout.device_bytes(), all of them written.
+void stickify(const HostShape& shape, std::span<const std::byte> host, const SpyreTensorLayout& layout,
+              std::span<std::byte> device);
+
+// Writes the elements of `shape` and nothing between them.
+void unstickify(const SpyreTensorLayout& layout, std::span<const std::byte> device, const HostShape& shape,
+                std::span<std::byte> host);
+
+// Flat arrays of `count` elements, format conversion only. The arrays do not overlap.
+void convert_to_device(DataType from, DeviceType to, const void* host, void* device, std::size_t count);
+void convert_to_host(DeviceType from, DataType to, const void* device, void* host, std::size_t count);
+
+}  // namespace flex

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/memory/block_heap.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace flex {
+namespace {
+
+constexpr std::uint64_t kUnit = kBlockUnit;
+
+// The obvious implementation: a map of used blocks; free space is what lies between them.
+class NaiveModel {
+ public:
+  explicit NaiveModel(std::uint64_t total) : total_(total) {}
+
+  std::vector<BlockHeap::Block> blocks() const {
+    std::vector<BlockHeap::Block> result;
+    std::uint64_t at = 0;
+    for (const auto& [offset, bytes] : used_) {
+      if (offset > at) result.push_back({at, offset - at, false});
+      result.push_back({offset, bytes, true});
+      at = offset + bytes;
+    }
+    if (at < total_) result.push_back({at, total_ - at, false});
+    return result;
+  }
+  std::uint64_t largest_free() const {
+    std::uint64_t largest = 0;
+    for (const auto& block : blocks()) largest = std::max(largest, block.used ? 0 : block.bytes);
+    return largest;
+  }
+  std::uint64_t smallest_fit(std::uint64_t bytes) const {
+    std::uint64_t smallest = ~std::uint64_t{0};
+    for (const auto& block : blocks()) {
+      if (!block.used && block.bytes >= bytes) smallest = std::min(smallest, block.bytes);
+    }
+    return smallest;
+  }
+  std::uint64_t free_block_at(std::uint64_t offset) const {
+    for (const auto& block : blocks()) {
+      if (!block.used && block.offset <= offset && offset < block.offset + block.bytes) return block.bytes;
+    }
+    return 0;
+  }
+  void allocate(std::uint64_t offset, std::uint64_t bytes) { used_[offset] = bytes; }
+  void release(std::uint64_t offset) { used_.erase(offset); }
+
+ private:
+  std::uint64_t total_;
+  std::map<std::uint64_t, std::uint64_t> used_;
+};
+
+bool same(const BlockHeap::Block& a, const BlockHeap::Block& b) {
+  return a.offset == b.offset && a.bytes == b.bytes && a.used == b.used;
+}
+
+// The heap's blocks equal the model's: tiling, no overlap, merged neighbours, statistics.
+void check_against(const BlockHeap& heap, const NaiveModel& model) {
+  std::vector<BlockHeap::Block> actual;
+  heap.for_each([&](const BlockHeap::Block& block) { actual.push_back(block); });
+  const auto expected = model.blocks();
+  RC_ASSERT(std::ranges::equal(actual, expected, same));
+  std::uint64_t free = 0;
+  for (const auto& block : expected) free += block.used ? 0 : block.bytes;
+  RC_ASSERT(heap.free_bytes() == free);
+  RC_ASSERT(heap.largest_free() == model.largest_free());
+  const auto used = static_cast<std::uint64_t>(std::ranges::count_if(expected, &BlockHeap::Block::used));
+  RC_ASSERT(heap.used_blocks() == used);
+  RC_ASSERT(heap.free_blocks() == expected.size() - used);
+}
+
+struct Step {
+  bool release;
+  std::uint64_t bytes;
+  std::uint64_t alignment;
+  Fit fit;
+  std::uint32_t pick;
+};
+
+// Sizes cluster so that equal sizes (rings) and sizes of one class (tries) both occur often.
+Step any_step(std::uint64_t total) {
+  const auto small = *rc::gen::inRange<std::uint64_t>(1, 40 * kUnit);
+  const auto large = *rc::gen::inRange<std::uint64_t>(1, total / 3);
+  const auto clustered = 1024 * kUnit + *rc::gen::inRange<std::uint64_t>(0, 40) * kUnit;
+  return {.release = *rc::gen::inRange(0, 5) < 2,
+          .bytes = *rc::gen::element(small, large, clustered, clustered),
+          .alignment = *rc::gen::element(kUnit, kUnit, kUnit, std::uint64_t{4096}),
+          .fit = *rc::gen::element(Fit::Best, Fit::Best, Fit::First),
+          .pick = *rc::gen::arbitrary<std::uint32_t>()};
+}
+
+RC_GTEST_PROP(BlockHeap, AgreesWithTheNaiveModelOnAnySequence, (std::uint32_t max_generation)) {
+  const std::uint64_t total = kUnit * *rc::gen::element<std::uint64_t>(1, 63, 64, 5000, 70'001, 1U << 20);
+  BlockNodes nodes(max_generation % 4 == 0 ? 3 : BlockNodes::kMaxGeneration);
+  BlockHeap heap(nodes, 5, total);
+  NaiveModel model(total);
+  std::vector<BlockId> live;
+  const int steps = *rc::gen::inRange(1, 200);
+  for (int i = 0; i < steps; ++i) {
+    const Step step = any_step(std::max<std::uint64_t>(total, 4 * kUnit));
+    if (step.release && !live.empty()) {
+      const std::size_t victim = step.pick % live.size();
+      const std::uint64_t offset = nodes[live[victim]].offset * kUnit;
+      heap.release(live[victim]);
+      model.release(offset);
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(victim));
+    } else if (const auto id = heap.allocate(step.bytes, step.alignment, step.fit)) {
+      const BlockNode& node = nodes[*id];
+      const std::uint64_t rounded = abi::align_up(step.bytes, kUnit);
+      RC_ASSERT(node.size * kUnit == rounded);
+      RC_ASSERT(rounded - node.slack == step.bytes);
+      RC_ASSERT(node.heap == 5U);
+      RC_ASSERT(node.offset * kUnit % step.alignment == 0U);
+      if (step.alignment == kUnit && step.fit == Fit::Best) {
+        RC_ASSERT(model.free_block_at(node.offset * kUnit) == model.smallest_fit(rounded));
+      }
+      model.allocate(node.offset * kUnit, rounded);
+      live.push_back(*id);
+    } else {
+      RC_ASSERT(model.largest_free() < abi::align_up(step.bytes, kUnit) + step.alignment - kUnit);
+    }
+    check_against(heap, model);
+  }
+  while (!live.empty()) {
+    model.release(nodes[live.back()].offset * kUnit);
+    heap.release(live.back());
+    live.pop_back();
+    check_against(heap, model);
+  }
+  RC_ASSERT(heap.unused());
+  RC_ASSERT(heap.free_blocks() == 1U);
+}
+
+TEST(BlockHeap, AdjacentFreeBlocksAlwaysMerge) {
+  for (const auto& order : {std::array{0, 1, 2}, std::array{0, 2, 1}, std::array{1, 0, 2}, std::array{1, 2, 0},
+                            std::array{2, 0, 1}, std::array{2, 1, 0}}) {
+    BlockNodes nodes;
+    BlockHeap heap(nodes, 0, 3 * kUnit);
+    std::array<BlockId, 3> ids{};
+    for (BlockId& id : ids) id = heap.allocate(kUnit).value();
+    EXPECT_EQ(heap.free_blocks(), 0U);
+    for (const int i : order) heap.release(ids[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(heap.free_blocks(), 1U);
+    EXPECT_EQ(heap.largest_free(), 3 * kUnit);
+  }
+}
+
+TEST(BlockHeap, EveryFreeBlockCanBeUsedInFull) {
+  BlockNodes nodes;
+  BlockHeap heap(nodes, 0, 16 * abi::kGiB);
+  EXPECT_TRUE(heap.allocate(16 * abi::kGiB));
+  EXPECT_FALSE(heap.allocate(1));
+}
+
+TEST(BlockHeap, TooLargeRequestsNeverWrap) {
+  BlockNodes nodes;
+  BlockHeap heap(nodes, 0, 64 * kUnit);
+  EXPECT_FALSE(heap.allocate(64 * kUnit + 1));
+  EXPECT_FALSE(heap.allocate(~std::uint64_t{0}));
+  EXPECT_FALSE(heap.allocate(kUnit, std::uint64_t{1} << 40));
+  EXPECT_EQ(heap.free_blocks(), 1U);
+}
+
+TEST(BlockHeap, AnAlignedBlockThatJustFitsIsFound) {
+  BlockNodes nodes;
+  BlockHeap heap(nodes, 0, 4 * 4096);
+  ASSERT_TRUE(heap.allocate(4 * 4096, 4096));
+  BlockHeap shifted(nodes, 1, 3 * 4096);
+  ASSERT_TRUE(shifted.allocate(kUnit));
+  const auto id = shifted.allocate(4096, 4096);
+  ASSERT_TRUE(id);
+  EXPECT_EQ(nodes[*id].offset * kUnit, 4096U);
+}
+
+TEST(BlockNodes, AnIdWithItsGenerationsUsedUpNeverComesBack) {
+  BlockNodes nodes(2);
+  BlockHeap heap(nodes, 0, kUnit);
+  std::map<std::pair<BlockId, std::uint32_t>, int> seen;
+  for (int i = 0; i < 100; ++i) {
+    const BlockId id = heap.allocate(kUnit).value();
+    EXPECT_EQ(++seen[std::pair(id, std::uint32_t{nodes[id].generation})], 1);
+    heap.release(id);
+  }
+}
+
+TEST(BlockHeap, ClearMakesEveryIdStale) {
+  BlockNodes nodes;
+  BlockHeap heap(nodes, 0, 10 * kUnit);
+  const BlockId id = heap.allocate(kUnit).value();
+  const std::uint32_t generation = nodes[id].generation;
+  heap.clear();
+  EXPECT_EQ(heap.total_bytes(), 0U);
+  EXPECT_FALSE(heap.allocate(1));
+  EXPECT_FALSE(nodes[id].used);
+  EXPECT_GT(nodes[id].generation, generation);
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A card's region pool for tests: grants from a fixed capacity, first come first served, as the firmware does.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "host_driver/memory/region.hpp"
+
+namespace flex::testing {
+
+class FakeRegionSource : public RegionSource {
+ public:
+  explicit FakeRegionSource(std::uint64_t capacity) : free_(capacity) {}
+
+  Expected<Region> acquire(RegionType type, std::uint64_t bytes) override {
+    const std::scoped_lock lock(mutex_);
+    asked.push_back(bytes);
+    if (during_acquire) during_acquire();
+    if (failure) return std::unexpected(*failure);
+    const std::uint32_t ordinal = free_ordinal(type);
+    if (bytes > free_ || ordinal == abi::kRegionsPerFunction) {
+      return std::unexpected(ErrorInfo{.layer = Layer::Firmware,
+                                       .culprit = "region pool",
+                                       .outcome = abi::Outcome::Rejected,
+                                       .recoverable = true,
+                                       .next_step = "ask for less",
+                                       .message = "out of device memory"});
+    }
+    free_ -= bytes;
+    Region region{.base = {.region_id = first_region_id + ordinal, .offset = 0},
+                  .generation = ++generation_,
+                  .ordinal = ordinal,
+                  .bytes = bytes,
+                  .type = type};
+    held_[ordinal] = region;
+    if (corrupt_grant) corrupt_grant(region);
+    return region;
+  }
+
+  Expected<void> release(const Region& region) override {
+    const std::scoped_lock lock(mutex_);
+    if (release_failure) return std::unexpected(*release_failure);
+    if (held_[region.ordinal] != region) return std::unexpected(failed("released a region that is not held"));
+    free_ += region.bytes;
+    held_[region.ordinal].reset();
+    ++released;
+    return {};
+  }
+
+  // An error that is not about size: the card is broken or gone.
+  static ErrorInfo failed(std::string message, abi::Outcome outcome = abi::Outcome::Fault) {
+    return {.layer = Layer::Transport,
+            .culprit = "card",
+            .outcome = outcome,
+            .recoverable = false,
+            .next_step = "start again",
+            .message = std::move(message)};
+  }
+
+  int held_count() const {
+    int count = 0;
+    for (const auto& region : held_) count += region.has_value();
+    return count;
+  }
+
+  std::uint64_t first_region_id = 100;
+  std::vector<std::uint64_t> asked;
+  int released = 0;
+  std::optional<ErrorInfo> failure;
+  std::optional<ErrorInfo> release_failure;
+  std::function<void(Region&)> corrupt_grant;
+  std::function<void()> during_acquire;
+
+ private:
+  std::uint32_t free_ordinal(RegionType type) const {
+    if (type == RegionType::Program) return held_[abi::kProgramRegion] ? abi::kRegionsPerFunction : abi::kProgramRegion;
+    for (std::uint32_t i = 0; i < abi::kProgramRegion; ++i) {
+      if (!held_[i]) return i;
+    }
+    return abi::kRegionsPerFunction;
+  }
+
+  std::mutex mutex_;
+  std::uint64_t free_;
+  std::uint32_t generation_ = 0;
+  std::array<std::optional<Region>, abi::kRegionsPerFunction> held_;
+};
+
+}  // namespace flex::testing

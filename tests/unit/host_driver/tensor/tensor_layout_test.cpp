@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/tensor/tensor_layout.hpp"
+
+#include <gtest/gtest.h>
+
+namespace flex {
+namespace {
+
+using Dims = std::vector<std::int64_t>;
+
+struct Example {
+  Dims size;
+  std::optional<Dims> order;
+  Dims device_size;
+  Dims stride_map;
+};
+
+// Published examples of the tensor layout (fp16, contiguous host tensors).
+const Example kExamples[] = {
+    {{}, std::nullopt, {1, 64}, {-1, -1}},
+    {{128}, std::nullopt, {2, 64}, {64, 1}},
+    {{512, 256}, std::nullopt, {4, 512, 64}, {64, 256, 1}},
+    {{512, 8, 256}, std::nullopt, {8, 4, 512, 64}, {256, 64, 2048, 1}},
+    {{512, 256}, Dims{1, 0}, {8, 256, 64}, {16384, 1, 256}},
+    {{512, 256}, Dims{0, 1, -1}, {256, 1, 512, 64}, {1, -1, 256, -1}},
+    {{5, 100, 150}, std::nullopt, {100, 3, 5, 64}, {150, 64, 15000, 1}},
+};
+
+TEST(SpyreTensorLayout, EqualsThePublishedExamples) {
+  for (const Example& example : kExamples) {
+    const auto layout = SpyreTensorLayout::of(HostShape::contiguous(DataType::Float16, example.size), example.order);
+    EXPECT_EQ(layout.device_size, example.device_size);
+    EXPECT_EQ(layout.stride_map, example.stride_map);
+    EXPECT_EQ(layout.device_dtype, DeviceType::Dl16);
+  }
+}
+
+TEST(SpyreTensorLayout, EveryHostDimensionIsMappedAndTheStickDimensionTwice) {
+  const auto layout = SpyreTensorLayout::of(HostShape::contiguous(DataType::Float16, {5, 100, 150}));
+  EXPECT_EQ(layout.dim_map, (Dims{1, 2, 0, 2}));
+  const auto sparse = SpyreTensorLayout::of(HostShape::contiguous(DataType::Float16, {512, 256}), Dims{0, 1, -1});
+  EXPECT_EQ(sparse.dim_map, (Dims{1, -1, 0, -1}));
+}
+
+TEST(SpyreTensorLayout, DimensionsOfSizeOneAreSynthetic) {
+  const auto layout = SpyreTensorLayout::of(HostShape::contiguous(DataType::Float16, {1, 3, 1}));
+  EXPECT_EQ(layout.device_size, (Dims{3, 1, 1, 64}));
+  EXPECT_EQ(layout.stride_map, (Dims{1, -1, -1, -1}));
+}
+
+TEST(SpyreTensorLayout, AShortStickDimensionKeepsItsOuterStepInsideTheTensor) {
+  const auto layout = SpyreTensorLayout::of(HostShape::contiguous(DataType::Float16, {4, 48}));
+  EXPECT_EQ(layout.device_size, (Dims{1, 4, 64}));
+  EXPECT_EQ(layout.stride_map, (Dims{48, 48, 1}));
+}
+
+TEST(SpyreTensorLayout, ExpandedDimensionsStepByZero) {
+  const HostShape expanded{.dtype = DataType::Float16, .size = {16, 128}, .stride = {0, 1}};
+  EXPECT_EQ(SpyreTensorLayout::of(expanded).stride_map, (Dims{64, 0, 1}));
+  const HostShape stick_expanded{.dtype = DataType::Float16, .size = {16, 128}, .stride = {1, 0}};
+  EXPECT_EQ(SpyreTensorLayout::of(stick_expanded).stride_map, (Dims{0, 1, 0}));
+}
+
+TEST(SpyreTensorLayout, TheElementWidthDecidesTheElementsPerStick) {
+  const auto elements = [](DataType type) {
+    return SpyreTensorLayout::of(HostShape::contiguous(type, {300})).elements_per_stick();
+  };
+  EXPECT_EQ(elements(DataType::Float16), 64);
+  EXPECT_EQ(elements(DataType::BFloat16), 64);
+  EXPECT_EQ(elements(DataType::Bool), 64);
+  EXPECT_EQ(elements(DataType::Float32), 32);
+  EXPECT_EQ(elements(DataType::Int64), 32);
+  EXPECT_EQ(elements(DataType::Int32), 32);
+  EXPECT_EQ(elements(DataType::Int16), 64);
+  EXPECT_EQ(elements(DataType::Int8), 128);
+  EXPECT_EQ(elements(DataType::Uint8), 32);
+  EXPECT_EQ(elements(DataType::Float8E4m3fn), 128);
+}
+
+TEST(SpyreTensorLayout, AnExplicitDeviceTypeOverridesTheDefault) {
+  const auto layout =
+      SpyreTensorLayout::of(HostShape::contiguous(DataType::Float32, {2, 128}), std::nullopt, DeviceType::Dl16);
+  EXPECT_EQ(layout.device_size, (Dims{2, 2, 64}));
+}
+
+TEST(SpyreTensorLayout, BytesAreWholeSticksAndStorageIsNeverBelowTheHostTensor) {
+  const auto small = HostShape::contiguous(DataType::Float16, {3, 5});
+  EXPECT_EQ(SpyreTensorLayout::of(small).device_bytes(), 3U * 128);
+  EXPECT_EQ(SpyreTensorLayout::of(small).storage_bytes(small), 3U * 128);
+  const auto wide = HostShape::contiguous(DataType::Int64, {2, 64});  // 64 bits shrink to 32 on the card
+  EXPECT_EQ(SpyreTensorLayout::of(wide).device_bytes(), 512U);
+  EXPECT_EQ(SpyreTensorLayout::of(wide).storage_bytes(wide), 1024U);
+}
+
+TEST(SpyreTensorLayout, AnEmptyTensorHasNoSticks) {
+  const auto empty = HostShape::contiguous(DataType::Float16, {4, 0});
+  EXPECT_EQ(SpyreTensorLayout::of(empty).device_bytes(), 0U);
+  EXPECT_EQ(empty.bytes_spanned(), 0U);
+}
+
+std::string refused_field(auto&& call) {
+  try {
+    call();
+  } catch (const InvalidArgument& error) {
+    EXPECT_FALSE(error.info().next_step.empty());
+    return error.field();
+  }
+  return "accepted";
+}
+
+TEST(SpyreTensorLayout, EveryRefusalNamesItsArgument) {
+  const auto plain = HostShape::contiguous(DataType::Float16, {4, 8});
+  for (const Dims& order : {Dims{0}, Dims{0, 1, 2}, Dims{0, 0}, Dims{-1, 0, 1}, Dims{0, 1, -1, -1}, Dims{}}) {
+    EXPECT_EQ(refused_field([&] { SpyreTensorLayout::of(plain, order); }), "dim_order");
+  }
+  EXPECT_EQ(refused_field([] { SpyreTensorLayout::of({DataType::Float16, {4, 8}, {1}}); }), "stride");
+  EXPECT_EQ(refused_field([] { SpyreTensorLayout::of({DataType::Float16, {4, 8}, {-8, 1}}); }), "stride");
+  EXPECT_EQ(refused_field([] { SpyreTensorLayout::of({DataType::Float16, {4, -8}, {8, 1}}); }), "size");
+  EXPECT_EQ(refused_field([] { SpyreTensorLayout::of(HostShape::contiguous(DataType::Float64, {4})); }), "dtype");
+  const Dims huge(5, std::int64_t{1} << 20);
+  EXPECT_EQ(refused_field([&] { HostShape::contiguous(DataType::Float16, huge); }), "size");
+}
+
+}  // namespace
+}  // namespace flex
