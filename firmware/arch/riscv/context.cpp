@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// hal/context.hpp for RV64: contexts are entered by mret and left by a trap (trap.S).
+//
+// f and v registers are kept lazily. The registers of a suspended context stay where they are until something else needs
+// them: another context that enters, or a vector move of the firmware. mstatus.FS and VS tell whether a kernel used them
+// at all: it is entered with Initial, the hardware says Dirty afterwards.
+#include "firmware/hal/context.hpp"
+
+#include <atomic>
+#include <cstddef>
+
+#include "firmware/arch/riscv/assembly.hpp"
+#include "firmware/arch/riscv/code_generation.hpp"
+#include "firmware/arch/riscv/csr.hpp"
+#include "firmware/arch/riscv/hart_local.hpp"
+#include "firmware/arch/riscv/imsic.hpp"
+#include "firmware/arch/riscv/panic.hpp"
+#include "firmware/arch/riscv/timer.hpp"
+#include "firmware/arch/riscv/vector_unit.hpp"
+#include "firmware/hal/hart.hpp"
+#include "shared/kernel_abi.hpp"
+
+namespace hal {
+
+static_assert(offsetof(Context, integer) == 0 && CTX_X(31) == 30 * 8 && CTX_PC == 31 * 8);
+static_assert(offsetof(Context, floating) == CTX_FLOATING && sizeof(Context::floating) >= 33 * 8);
+static_assert(offsetof(Context, vector_control) == CTX_VECTOR_CONTROL && offsetof(Context, vector) == CTX_VECTOR);
+
+namespace {
+
+using riscv::Cause;
+using riscv::HartLocal;
+
+constexpr std::size_t kA0 = 9;
+constexpr std::size_t kA7 = 16;
+constexpr std::size_t kSp = 1;
+constexpr std::size_t kPc = CTX_PC / 8;
+constexpr std::size_t kRoot = CTX_ROOT / 8;
+constexpr std::size_t kFlags = CTX_FLAGS / 8;
+constexpr std::uint64_t kCallBytes = 4;  // ecall has no compressed form
+
+void use_root(HartLocal& hart, std::uint64_t root) {
+  if (std::atomic_ref(hart.root).load(std::memory_order_relaxed) == root) return;
+  // The emulator drops all translations when satp changes; the architecture asks for the fence, without ASIDs.
+  riscv::write_csr<riscv::Csr::kSatp>(riscv::kSatpSv39 | root >> 12);
+  asm volatile("sfence.vma" ::: "memory");
+  std::atomic_ref(hart.root).store(root, std::memory_order_relaxed);
+}
+
+// Brings the registers to what `context` left, or to zero, and mstatus to what tells us its next use.
+void load_units(HartLocal& hart, Context& context) {
+  const std::uint64_t flags = context.integer[kFlags];
+  if (flags & CTX_FRESH) riscv::forget_units(hart, context);
+  if (hart.float_owner != &context) riscv::take_float(hart, context);
+  if (hart.vector_owner != &context) riscv::take_vector(hart, context);
+  const std::uint64_t wanted =
+      riscv::float_state(flags & CTX_FLOAT ? riscv::UnitState::kDirty : riscv::UnitState::kInitial) |
+      riscv::vector_state(flags & CTX_VECTORS ? riscv::UnitState::kDirty : riscv::UnitState::kInitial);
+  if (hart.unit_status != wanted) {
+    riscv::clear_csr<riscv::Csr::kMstatus>(riscv::kStatusFloat | riscv::kStatusVector);
+    riscv::set_csr<riscv::Csr::kMstatus>(wanted);
+    hart.unit_status = wanted;
+  }
+}
+
+void note_unit_use(HartLocal& hart, Context& context) {
+  const std::uint64_t now = hart.status & (riscv::kStatusFloat | riscv::kStatusVector);
+  if (now == hart.unit_status) return;
+  hart.unit_status = now;
+  if ((now & riscv::kStatusFloat) == riscv::kStatusFloat) {
+    context.integer[kFlags] |= CTX_FLOAT;
+    hart.float_zero = false;
+  }
+  if ((now & riscv::kStatusVector) == riscv::kStatusVector) {
+    context.integer[kFlags] |= CTX_VECTORS;
+    hart.vector_zero = false;
+  }
+}
+
+// The usual end, of which trap.S saved nothing else.
+Stop exit_stop(HartLocal& hart, Context& context) {
+  riscv::forget_units(hart, context);
+  Stop stop{};
+  stop.reason = StopReason::Exit;
+  stop.argument = hart.argument;
+  return stop;
+}
+
+Stop call_stop(const HartLocal& hart, Context& context) {
+  Stop stop{};
+  stop.pc = context.integer[kPc];
+  stop.argument = hart.argument;
+  switch (static_cast<abi::KernelCall>(context.integer[kA7])) {
+    case abi::KernelCall::Barrier: stop.reason = StopReason::Barrier; break;
+    case abi::KernelCall::TraceMark: stop.reason = StopReason::TraceMark; break;
+    default:
+      stop.reason = StopReason::BadCall;
+      stop.argument = context.integer[kA7];
+      return stop;
+  }
+  context.integer[kPc] += kCallBytes;
+  return stop;
+}
+
+Stop fault_stop(const HartLocal& hart, const Context& context) {
+  Stop stop{};
+  stop.reason = StopReason::Fault;
+  stop.address = hart.value;
+  stop.pc = context.integer[kPc];
+  const auto is = [&](abi::Status status, Access access) {
+    stop.status = status;
+    stop.access = access;
+  };
+  switch (static_cast<Cause>(hart.cause)) {
+    case Cause::kLoadAccess:
+    case Cause::kLoadPage: is(abi::Status::LoadFault, Access::Load); break;
+    case Cause::kStoreAccess:
+    case Cause::kStorePage: is(abi::Status::StoreFault, Access::Store); break;
+    case Cause::kFetchAccess:
+    case Cause::kFetchPage: is(abi::Status::FetchFault, Access::Fetch); break;
+    case Cause::kLoadMisaligned: is(abi::Status::MisalignedAccess, Access::Load); break;
+    case Cause::kStoreMisaligned: is(abi::Status::MisalignedAccess, Access::Store); break;
+    case Cause::kFetchMisaligned: is(abi::Status::MisalignedAccess, Access::Fetch); break;
+    case Cause::kBreakpoint: is(abi::Status::Breakpoint, Access::Fetch); break;
+    default: is(abi::Status::IllegalInstruction, Access::Fetch); break;
+  }
+  return stop;
+}
+
+Stop trap_stop(const HartLocal& hart, Context& context) {
+  if (hart.cause == static_cast<std::uint64_t>(Cause::kCallFromUser)) return call_stop(hart, context);
+  if (!(hart.cause & riscv::kCauseInterrupt)) return fault_stop(hart, context);
+  Stop stop{};
+  stop.pc = context.integer[kPc];
+  const bool timer = (hart.cause & ~riscv::kCauseInterrupt) == 7;
+  if (!timer) riscv::imsic_claim_all();
+  stop.reason = timer ? StopReason::Timer : StopReason::Interrupted;
+  return stop;
+}
+
+}  // namespace
+
+bool contexts_supported() { return true; }
+
+void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end,
+           std::uint64_t argument) {
+  context.integer[kSp] = stack_end;
+  context.integer[kA0] = argument;
+  context.integer[kPc] = entry;
+  context.integer[kRoot] = root;
+  context.integer[kFlags] = CTX_FRESH;  // the other registers are set to zero on entry
+}
+
+Stop run(Context& context, std::uint64_t slice_ticks) {
+  HartLocal& hart = riscv::local();
+  use_root(hart, context.integer[kRoot]);
+  riscv::fetch_new_code(hart);
+  load_units(hart, context);
+  const std::uint64_t began = now();
+  const std::uint64_t end = riscv::deadline_after(began, slice_ticks);
+  riscv::timer_cover(hart, began, end);
+  for (;;) {
+    riscv::park_if_panicking();
+    const bool resumable = riscv_enter(&context) != 0;
+    note_unit_use(hart, context);
+    Stop stop = resumable ? trap_stop(hart, context) : exit_stop(hart, context);
+    stop.began = began;
+    stop.ended = now();
+    stop.ran_ticks = stop.ended - began;
+    if (stop.reason != StopReason::Timer || stop.ended >= end) return stop;
+    riscv::timer_arm(hart, end);  // what fired was armed for something earlier: not the end of this slice
+  }
+}
+
+void drop(Context& context) { riscv::forget_units_everywhere(context); }
+
+}  // namespace hal

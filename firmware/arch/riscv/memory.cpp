@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// hal/memory.hpp: pointers and bulk moves. (Which memory there is, is the platform's to say.)
+#include "firmware/hal/memory.hpp"
+
+#include "firmware/arch/riscv/assembly.hpp"
+#include "firmware/arch/riscv/code_generation.hpp"
+#include "firmware/arch/riscv/hart_local.hpp"
+#include "firmware/arch/riscv/vector_unit.hpp"
+
+namespace hal {
+
+namespace {
+
+// Below this a vector move (about 100 ns, plus saving a suspended kernel's registers) loses against words.
+constexpr std::uint64_t kFewestVectorBytes = 256;
+constexpr std::uint64_t kWord = sizeof(std::uint64_t);
+constexpr std::uint64_t kBlock = 8 * kWord;
+
+bool aligned(const std::byte* to, const std::byte* from) {
+  return (reinterpret_cast<std::uint64_t>(to) | reinterpret_cast<std::uint64_t>(from)) % kWord == 0;
+}
+
+void copy_words(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  auto* target = reinterpret_cast<std::uint64_t*>(to);
+  const auto* source = reinterpret_cast<const std::uint64_t*>(from);
+  for (; bytes >= kBlock; bytes -= kBlock, target += 8, source += 8) {
+    const std::uint64_t a = source[0], b = source[1], c = source[2], d = source[3];
+    const std::uint64_t e = source[4], f = source[5], g = source[6], h = source[7];
+    target[0] = a, target[1] = b, target[2] = c, target[3] = d;
+    target[4] = e, target[5] = f, target[6] = g, target[7] = h;
+  }
+  for (; bytes >= kWord; bytes -= kWord) *target++ = *source++;
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+#pragma clang loop vectorize(disable) unroll(disable)
+  for (; bytes > 0; --bytes) {
+    *to++ = *from++;
+    asm volatile("" ::: "memory");  // stays a loop: a call to memcpy would be the slower one here
+  }
+}
+
+void copy_scalar(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  const std::uint64_t whole = aligned(to, from) ? bytes - bytes % kWord : 0;
+  copy_words(to, from, whole);
+  copy_bytes(to + whole, from + whole, bytes - whole);
+}
+
+}  // namespace
+
+std::byte* pointer(PhysicalAddress address) { return reinterpret_cast<std::byte*>(address); }
+
+PhysicalAddress address_of(const std::byte* pointer) { return reinterpret_cast<PhysicalAddress>(pointer); }
+
+void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  if (bytes <= kWord || (bytes < kFewestVectorBytes && aligned(to, from))) {
+    copy_scalar(to, from, bytes);
+  } else {
+    riscv::take_vector_for_firmware(riscv::local());
+    riscv_vector_copy(to, from, bytes);
+  }
+}
+
+void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
+  if (bytes < kFewestVectorBytes && aligned(to, to)) {
+    for (; bytes >= kWord; bytes -= kWord, to += kWord) *reinterpret_cast<std::uint64_t*>(to) = pattern;
+    copy_bytes(to, reinterpret_cast<const std::byte*>(&pattern), bytes);
+  } else if (bytes > 0) {
+    riscv::take_vector_for_firmware(riscv::local());
+    riscv_vector_fill(to, pattern, bytes);
+  }
+}
+
+void copy_code(PhysicalAddress to, const std::byte* from, std::uint64_t bytes) {
+  copy_scalar(pointer(to), from, bytes);
+  riscv::code_generation.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace hal

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The way into U-mode and the only way out of it. Interrupts are never taken in M-mode (mstatus.MIE stays 0), so a trap
+ * whose previous privilege is not U is a firmware bug and ends in riscv_firmware_trap.
+ *
+ * mscratch always holds the hart's HartLocal while U-mode or firmware code runs. */
+#include "firmware/arch/riscv/layout.h"
+#include "firmware/platform/virt/memory_map.h"
+
+  .text
+
+/* std::uint64_t riscv_enter(hal::Context* context)
+ * Runs the context until a trap. Returns 0 after the exit call (integer registers of the context are then not saved:
+ * nobody will resume it), 1 after anything else (all of x and pc are saved). mstatus.MPP is U before and after. */
+  .balign 4
+  .globl riscv_enter
+  .type riscv_enter, @function
+riscv_enter:
+  addi sp, sp, -112
+  sd ra, 0(sp)
+  sd s0, 8(sp)
+  sd s1, 16(sp)
+  sd s2, 24(sp)
+  sd s3, 32(sp)
+  sd s4, 40(sp)
+  sd s5, 48(sp)
+  sd s6, 56(sp)
+  sd s7, 64(sp)
+  sd s8, 72(sp)
+  sd s9, 80(sp)
+  sd s10, 88(sp)
+  sd s11, 96(sp)
+  sd sp, HART_SP(tp)
+  sd a0, HART_CURRENT(tp)
+
+  /* A reservation of whoever ran before must not succeed for this context. The word is ours and nobody loads it. */
+  addi t0, sp, 104
+  sc.d zero, zero, (t0)
+
+  ld t0, CTX_PC(a0)
+  csrw mepc, t0
+  ld t1, CTX_FLAGS(a0)
+  andi t2, t1, CTX_FRESH
+  bnez t2, 1f
+
+  .irp n, 1,2,3,4,5,6,7,8,9, 11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
+  ld x\n, CTX_X(\n)(x10)
+  .endr
+  ld x10, CTX_X(10)(x10)
+  mret
+
+1:
+  andi t1, t1, ~CTX_FRESH
+  sd t1, CTX_FLAGS(a0)
+  ld x2, CTX_X(2)(a0)
+  ld x10, CTX_X(10)(a0)
+  .irp n, 1,3,4,5,6,7,8,9, 11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
+  li x\n, 0
+  .endr
+  mret
+
+  .balign 4
+  .globl riscv_trap
+  .type riscv_trap, @function
+riscv_trap:
+  csrrw tp, mscratch, tp
+  sd t0, HART_T0(tp)
+  sd t1, HART_T1(tp)
+  csrr t0, mstatus
+  srli t1, t0, 11
+  andi t1, t1, 3
+  bnez t1, firmware_trap
+  sd t0, HART_STATUS(tp)
+  csrr t0, mcause
+  sd t0, HART_CAUSE(tp)
+  addi t1, t0, -8 /* environment call from U-mode … */
+  or t1, t1, a7   /* … with number 0, KernelCall::Exit */
+  bnez t1, 1f
+
+  csrw mscratch, tp
+  sd a0, HART_ARGUMENT(tp)
+  li a0, 0
+  j 2f
+
+1:
+  ld t1, HART_CURRENT(tp)
+  .irp n, 1,2,3, 7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
+  sd x\n, CTX_X(\n)(t1)
+  .endr
+  csrrw t0, mscratch, tp
+  sd t0, CTX_X(4)(t1)
+  ld t0, HART_T0(tp)
+  sd t0, CTX_X(5)(t1)
+  ld t0, HART_T1(tp)
+  sd t0, CTX_X(6)(t1)
+  csrr t0, mepc
+  sd t0, CTX_PC(t1)
+  csrr t0, mtval
+  sd t0, HART_VALUE(tp)
+  sd a0, HART_ARGUMENT(tp)
+  li a0, 1
+
+2:
+  ld sp, HART_SP(tp)
+  ld ra, 0(sp)
+  ld s0, 8(sp)
+  ld s1, 16(sp)
+  ld s2, 24(sp)
+  ld s3, 32(sp)
+  ld s4, 40(sp)
+  ld s5, 48(sp)
+  ld s6, 56(sp)
+  ld s7, 64(sp)
+  ld s8, 72(sp)
+  ld s9, 80(sp)
+  ld s10, 88(sp)
+  ld s11, 96(sp)
+  addi sp, sp, 112
+  ret
+
+/* tp and mscratch both point to HartLocal here. The first hart that comes records; a second one sleeps; the recording
+ * hart itself coming again has trapped inside the recording and can only end the card. */
+firmware_trap:
+  sd a7, HART_VALUE(tp)
+  csrr t0, mhartid
+  addi t0, t0, 1
+  la t1, riscv_panic_winner
+1:
+  lr.w.aq a7, (t1)
+  bnez a7, 2f
+  sc.w a7, t0, (t1)
+  bnez a7, 1b
+  j 3f
+2:
+  bne a7, t0, riscv_park
+  li t0, FINISHER_BASE
+  li t1, (EXIT_DOUBLE_PANIC << 16) | FINISHER_FAIL
+  sw t1, 0(t0)
+  j riscv_park
+3:
+  la t0, riscv_trap_frame
+  .irp n, 0,1,2,3,4, 7,8,9,10,11,12,13,14,15,16, 18,19,20,21,22,23,24,25,26,27,28,29,30,31
+  sd x\n, FRAME_X(\n)(t0)
+  .endr
+  ld t1, HART_VALUE(tp)
+  sd t1, FRAME_X(17)(t0)
+  ld t1, HART_T0(tp)
+  sd t1, FRAME_X(5)(t0)
+  ld t1, HART_T1(tp)
+  sd t1, FRAME_X(6)(t0)
+  la sp, riscv_panic_stack
+  li t1, PANIC_STACK_BYTES
+  add sp, sp, t1
+  mv a0, t0
+  call riscv_firmware_trap
+  j riscv_park

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/admin.hpp"
+
+#include <algorithm>
+
+#include "firmware/core/card.hpp"
+#include "firmware/core/reset.hpp"
+#include "shared/memory_order.hpp"
+
+namespace fw {
+
+using abi::AdminCommand;
+using abi::AdminReply;
+using abi::AdminRequest;
+using abi::Field;
+using abi::Outcome;
+using abi::Status;
+
+namespace {
+
+// A command is answered, or waits: then it is tried again by progress_admin.
+enum class Progress { Answered, Waits };
+
+AdminReply refusal(Status status, Field field) {
+  AdminReply reply{};
+  reply.outcome = Outcome::Rejected;
+  reply.status = status;
+  reply.field = field;
+  return reply;
+}
+
+void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
+  reply.cookie = pending.request.cookie;
+  abi::store_shared_words(function.at<std::uint64_t>(pending.reply), reinterpret_cast<const std::uint64_t*>(&reply),
+                          sizeof reply / 8);
+  function.queue(abi::kAdminQueue).push_used(pending.chain_id, pending.chain_slots, sizeof reply);
+}
+
+// ---- regions ------------------------------------------------------------------------------------------------------------
+
+void fill_pool_figures(const Card& card, AdminReply& reply) {
+  reply.values.region.free_bytes = card.pool.free_bytes();
+  reply.values.region.largest_bytes = card.pool.largest_bytes();
+  reply.values.region.total_bytes = card.pool.total_bytes();
+}
+
+Progress acquire_region(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
+  const auto& arguments = request.arguments.region_acquire;
+  if (arguments.type != abi::RegionType::Tensor && arguments.type != abi::RegionType::Program) {
+    reply = refusal(Status::BadType, Field::AdminType);
+    return Progress::Answered;
+  }
+  constexpr std::uint64_t kMaxRegionBytes = std::uint64_t{1} << abi::kRegionShift;
+  if (arguments.bytes == 0 || arguments.bytes > kMaxRegionBytes) {
+    reply = refusal(Status::BadSize, Field::AdminBytes);
+    return Progress::Answered;
+  }
+  const auto ordinal = function.regions.free_ordinal(arguments.type);
+  if (!ordinal) {
+    reply = refusal(ordinal.error(), Field::AdminType);
+    return Progress::Answered;
+  }
+  const auto base = card.pool.acquire(arguments.bytes);
+  if (!base) {
+    if (card.pool.scrubbing()) return Progress::Waits;  // quarantined memory comes back by itself
+    reply = refusal(base.error(), Field::AdminBytes);
+    fill_pool_figures(card, reply);
+    return Progress::Answered;
+  }
+  const std::uint64_t bytes = abi::align_up(arguments.bytes, abi::kGranuleBytes);
+  const Region& region = function.regions.install(*ordinal, *base, bytes, arguments.type);
+  reply.values.region = {function.regions.region_id(*ordinal), bytes, region.generation, *ordinal, 0, 0, 0};
+  fill_pool_figures(card, reply);
+  return Progress::Answered;
+}
+
+bool transfers_running(const Function& function) {
+  return std::any_of(function.streams.begin(), function.streams.end(),
+                     [](const Stream& stream) { return stream.phase == Stream::Phase::Moving; });
+}
+
+void release_region(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
+  const auto& arguments = request.arguments.region_release;
+  const auto ordinal = function.regions.find(arguments.region_id, arguments.generation);
+  if (!ordinal) {
+    reply = refusal(ordinal.error(), Field::AdminRegion);
+    return;
+  }
+  // Mappings of a running kernel are never taken away under it.
+  if (card.cores.active(function) || transfers_running(function)) {
+    reply = refusal(Status::Busy, Field::AdminRegion);
+    return;
+  }
+  card.cores.forget(function);
+  card.pool.release(function.regions.at(*ordinal).base);
+  function.regions.remove(*ordinal);
+  fill_pool_figures(card, reply);
+}
+
+// ---- streams ------------------------------------------------------------------------------------------------------------
+
+Stream* named_stream(Function& function, const AdminRequest& request, AdminReply& reply) {
+  const auto& arguments = request.arguments.stream;
+  if (arguments.stream >= abi::kStreamsPerFunction || !function.streams[arguments.stream].open) {
+    reply = refusal(Status::UnknownStream, Field::AdminStream);
+    return nullptr;
+  }
+  Stream& stream = function.streams[arguments.stream];
+  if (arguments.incarnation != stream.incarnation) {
+    reply = refusal(Status::StaleIncarnation, Field::AdminStream);
+    return nullptr;
+  }
+  return &stream;
+}
+
+void open_stream(Function& function, const AdminRequest& request, AdminReply& reply) {
+  if (request.arguments.stream_open.priority > 1) {
+    reply = refusal(Status::BadPriority, Field::AdminPriority);
+    return;
+  }
+  for (unsigned s = 1; s < abi::kStreamsPerFunction; ++s) {
+    Stream& stream = function.streams[s];
+    if (stream.open) continue;
+    const std::uint32_t incarnation = stream.incarnation + 1;
+    stream = Stream{};
+    stream.open = true;
+    stream.high_priority = request.arguments.stream_open.priority != 0;
+    stream.incarnation = incarnation;
+    reply.values.stream = {s, incarnation};
+    return;
+  }
+  reply = refusal(Status::OutOfStreams, Field::None);
+}
+
+// First call (`resumed` false) begins the reset; it is answered when the stream has settled.
+Progress reset_stream(Card& card, Function& function, PendingAdmin& pending, bool resumed, AdminReply& reply) {
+  const std::uint32_t index = pending.request.arguments.stream.stream;
+  if (!resumed) {
+    if (named_stream(function, pending.request, reply) == nullptr) return Progress::Answered;
+    begin_stream_reset(card, function, index);
+  }
+  Stream& stream = function.streams[index];
+  if (stream.resetting) return Progress::Waits;
+  reply.values.stream = {index, stream.incarnation};
+  if (pending.request.command == AdminCommand::StreamClose) stream.open = false;
+  return Progress::Answered;
+}
+
+// ---- the rest -----------------------------------------------------------------------------------------------------------
+
+void report_stats(const Card& card, Function& function, AdminReply& reply) {
+  reply.values = function.stats;
+  auto& stats = reply.values.stats;
+  stats.sleeps = card.sleeps;
+  stats.populated_granules = card.pool.populated_granules();
+  stats.dirty_granules = 0;
+  for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
+    const Region& region = function.regions.at(i);
+    if (region.bytes != 0) stats.dirty_granules += card.pool.dirty_granules(region.base, region.bytes);
+  }
+}
+
+Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resumed) {
+  const AdminRequest& request = pending.request;
+  AdminReply reply{};
+  Progress progress = Progress::Answered;
+  if (request.magic != abi::kAdminMagic) {
+    reply = refusal(Status::BadMagic, Field::Magic);
+  } else if (request.generation != function.generation) {
+    reply = refusal(Status::StaleGeneration, Field::Generation);
+  } else if (request.flags != 0) {
+    reply = refusal(Status::BadFlags, Field::Flags);
+  } else {
+    switch (request.command) {
+      case AdminCommand::RegionAcquire: progress = acquire_region(card, function, request, reply); break;
+      case AdminCommand::RegionRelease: release_region(card, function, request, reply); break;
+      case AdminCommand::StreamOpen: open_stream(function, request, reply); break;
+      case AdminCommand::StreamReset:
+      case AdminCommand::StreamClose: progress = reset_stream(card, function, pending, resumed, reply); break;
+      case AdminCommand::Stats: report_stats(card, function, reply); break;
+      case AdminCommand::Query: fill_pool_figures(card, reply); break;
+      case AdminCommand::Cancel:
+      case AdminCommand::TimelineCreate:
+      case AdminCommand::FunctionReset:
+      case AdminCommand::SelfTest:
+      case AdminCommand::FaultArm: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
+      default: reply = refusal(Status::BadOpcode, Field::AdminCommand); break;
+    }
+  }
+  if (progress == Progress::Answered) send_reply(function, pending, reply);
+  return progress;
+}
+
+bool chain_usable(const Chain& chain) {
+  return chain.well_formed && chain.readable.bytes == sizeof(AdminRequest) &&
+         abi::is_aligned(chain.readable.offset, abi::kStickBytes) &&
+         abi::kAdminRequests.contains(chain.readable.offset, sizeof(AdminRequest)) &&
+         chain.writable.bytes >= sizeof(AdminReply) && abi::is_aligned(chain.writable.offset, abi::kStickBytes) &&
+         abi::kAdminReplies.contains(chain.writable.offset, sizeof(AdminReply));
+}
+
+}  // namespace
+
+bool serve_admin(Card& card, Function& function, unsigned budget) {
+  PackedQueue& queue = function.queue(abi::kAdminQueue);
+  if (!function.running() || function.reset_running) return false;
+  bool any = false;
+  Chain chain;
+  while (budget-- != 0 && function.pending_admin_count < function.pending_admin.size() && queue.pop(chain)) {
+    any = true;
+    if (!chain_usable(chain)) {
+      ++function.stats.stats.ring_violations;
+      queue.push_used(chain.id, chain.slots, 0);
+      continue;
+    }
+    auto& pending = *std::find_if(function.pending_admin.begin(), function.pending_admin.end(),
+                                  [](const PendingAdmin& p) { return !p.used; });
+    abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&pending.request),
+                           function.at<std::uint64_t>(chain.readable.offset), sizeof(AdminRequest) / 8);
+    pending.reply = chain.writable.offset;
+    pending.chain_id = chain.id;
+    pending.chain_slots = chain.slots;
+    if (handle(card, function, pending, false) == Progress::Waits) {
+      pending.used = true;
+      ++function.pending_admin_count;
+    }
+  }
+  return any;
+}
+
+bool progress_admin(Card& card, Function& function) {
+  if (function.pending_admin_count == 0 || !function.running()) return false;
+  bool any = false;
+  for (PendingAdmin& pending : function.pending_admin) {
+    if (!pending.used || handle(card, function, pending, true) == Progress::Waits) continue;
+    pending.used = false;
+    --function.pending_admin_count;
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace fw

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/boot_options.hpp"
+
+#include <optional>
+
+#include "shared/boot_arguments.hpp"
+#include "shared/units.hpp"
+
+namespace fw {
+
+namespace {
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  if (text.empty() || text.size() > 18) return std::nullopt;
+  std::uint64_t value = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return std::nullopt;
+    value = value * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return value;
+}
+
+bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
+  namespace boot = abi::boot;
+  if (name == boot::kVirtualFunctions) {
+    options.virtual_functions = static_cast<std::uint32_t>(value);
+    return value <= boot::kMaxVirtualFunctions;
+  }
+  if (name == boot::kSelfTest) return options.self_test = value == 1, value <= 1;
+  if (name == boot::kMapAll) return options.map_all = value == 1, value <= 1;
+  if (name == boot::kTimers) return options.timers = value == 1, value <= 1;
+  if (name == boot::kMemoryBudgetMiB) {
+    options.populated_budget_bytes = value * abi::kMiB;
+    return value <= (std::uint64_t{1} << 30);
+  }
+  if (name == boot::kWatchdogSlices) {
+    options.watchdog_slices = value;
+    return value >= 1 && value <= 1'000'000'000;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::expected<BootOptions, std::string_view> parse_boot_options(std::string_view arguments) {
+  BootOptions options;
+  while (!arguments.empty()) {
+    const std::size_t space = arguments.find(' ');
+    const std::string_view word = arguments.substr(0, space);
+    arguments.remove_prefix(space == std::string_view::npos ? arguments.size() : space + 1);
+    if (word.empty()) continue;
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos) return std::unexpected(word);
+    const auto value = parse_number(word.substr(equals + 1));
+    if (!value || !apply(options, word.substr(0, equals), *value)) return std::unexpected(word);
+  }
+  return options;
+}
+
+}  // namespace fw

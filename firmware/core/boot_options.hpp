@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The card's boot command line (shared/boot_arguments.hpp). Parsed strictly: an unknown word or a bad number is an error
+// that names the word.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string_view>
+
+namespace fw {
+
+struct BootOptions {
+  std::uint32_t virtual_functions = 1;
+  bool self_test = false;
+  bool map_all = false;
+  bool timers = true;
+  std::uint64_t populated_budget_bytes = 0;  // 0: none
+  // A kernel may take this many 1 ms slices before it is called hung; it is killed at twice that.
+  std::uint64_t watchdog_slices = 10'000;
+};
+
+// On failure: the offending word.
+std::expected<BootOptions, std::string_view> parse_boot_options(std::string_view arguments);
+
+}  // namespace fw

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/card.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+#include "firmware/core/admin.hpp"
+#include "firmware/core/control_server.hpp"
+#include "firmware/core/dispatcher.hpp"
+#include "firmware/core/log_line.hpp"
+#include "firmware/core/reset.hpp"
+#include "firmware/hal/board.hpp"
+#include "firmware/hal/hart.hpp"
+#include "shared/memory_order.hpp"
+
+namespace fw {
+
+using abi::PostCode;
+
+namespace {
+
+// What a turn may spend on one function before the others get theirs.
+constexpr unsigned kControlBudget = 4;
+constexpr unsigned kAdminBudget = 4;
+constexpr unsigned kFetchBudget = 64;
+constexpr unsigned kStepBudget = 64;
+
+// ---- boot ---------------------------------------------------------------------------------------------------------------
+
+// Survives a warm reset: where the bitmaps lie and how often the card booted.
+struct Persistent {
+  static constexpr std::uint64_t kMagic = 0x3153524550595353;
+  std::uint64_t magic;
+  std::uint64_t boot_epoch;
+  std::uint8_t reserved[112];
+};
+static_assert(sizeof(Persistent) == abi::kStickBytes);
+
+// The console line is what a person sees of a boot, and `spyre boot` draws its time line from: "post 0x7 at 812 us: …".
+void set_post(Card& card, PostCode code) {
+  card.post = code;
+  LogLine line;
+  line.text("post 0x").number(static_cast<std::uint32_t>(code), 16).text(" at ");
+  line.number(hal::now() / abi::kTicksPerMicrosecond).text(" us: ").text(abi::name(code));
+  hal::log(line.c_str());
+  for (std::uint32_t f = 0; f < card.function_count; ++f) {
+    Function& function = card.functions[f];
+    if (!function.window.empty()) abi::store_release(function.header().post_code, static_cast<std::uint32_t>(code));
+  }
+}
+
+bool init_persistent(Card& card) {
+  if (hal::persistent_bytes() < sizeof(Persistent) + RegionPool::bitmap_bytes()) return false;
+  auto& persistent = *reinterpret_cast<Persistent*>(hal::persistent());
+  const bool warm = persistent.magic == Persistent::kMagic;
+  card.boot_epoch = warm ? persistent.boot_epoch + 1 : 1;
+  persistent.magic = Persistent::kMagic;
+  persistent.boot_epoch = card.boot_epoch;
+  card.pool.init(hal::region_memory(), hal::persistent() + sizeof(Persistent), warm,
+                 card.options.populated_budget_bytes);
+  return true;
+}
+
+// Old indices of an earlier boot stay in a window that survived a warm reset: start behind them.
+void adopt_fifos(Function& function) {
+  auto& to_card = *function.at<abi::Fifo>(abi::kFifoToCard.offset);
+  auto& to_host = *function.at<abi::Fifo>(abi::kFifoToHost.offset);
+  function.control_read = abi::load_acquire(to_card.written);
+  abi::store_release(to_card.read, function.control_read);
+  function.control_written = abi::load_relaxed(to_host.written);
+}
+
+bool bind(Card& card, unsigned id, abi::FunctionKind kind, std::uint32_t index, unsigned slot) {
+  if (!hal::map_slot(slot)) return false;
+  Function& function = card.functions[id];
+  function.kind = kind;
+  function.index = index;
+  function.id = id;
+  function.slot = slot;
+  function.window = hal::window(slot);
+  function.regions.init(kind);
+  if (function.window.size() < abi::kMinWindowBytes) return false;
+  ++function.generation;
+  reset_function_state(function);
+  adopt_fifos(function);
+  abi::store_relaxed(function.header().post_code, static_cast<std::uint32_t>(card.post));
+  publish_header(function, card.boot_epoch);
+  card.function_count = std::max(card.function_count, id + 1);
+  return true;
+}
+
+bool map_unbound_slots(const Card& card) {
+  for (unsigned slot = card.function_count; slot < hal::slot_count(); ++slot) {
+    if (!hal::map_slot(slot)) return false;
+    publish_header(hal::window(slot), {abi::FunctionKind::Unbound, 0, slot, 0}, card.boot_epoch);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::expected<void, std::string_view> boot(Card& card) {
+  set_post(card, PostCode::Memory);
+  const auto options = parse_boot_options(hal::boot_arguments());
+  if (!options) return std::unexpected("boot argument not understood");
+  card.options = *options;
+  if (hal::slot_count() < card.options.virtual_functions + 2) return std::unexpected("fewer slots than functions");
+  // M first: from here on POST codes can be read from outside.
+  set_post(card, PostCode::Slots);
+  if (!bind(card, kManagement, abi::FunctionKind::Management, 0, 0)) return std::unexpected("slot 0 not usable");
+  set_post(card, PostCode::RegionPool);
+  if (!init_persistent(card)) return std::unexpected("persistent memory too small");
+  card.core_count = std::min(hal::hart_count(), kMaxCores);
+  card.cores.init(card.core_count, card.options.watchdog_slices, card.pool);
+  set_post(card, PostCode::Functions);
+  if (!bind(card, kPhysical, abi::FunctionKind::Physical, 0, 1)) return std::unexpected("slot 1 not usable");
+  for (std::uint32_t vf = 1; vf <= card.options.virtual_functions; ++vf) {
+    if (!bind(card, kPhysical + vf, abi::FunctionKind::Virtual, vf, kPhysical + vf)) {
+      return std::unexpected("slot of a virtual function not usable");
+    }
+  }
+  if (card.options.map_all && !map_unbound_slots(card)) return std::unexpected("no room to map all slots");
+  for (std::uint32_t f = 0; f < card.function_count; ++f) {
+    publish_header(card.functions[f], card.boot_epoch);
+  }
+  card.next_heartbeat = hal::now();
+  set_post(card, PostCode::Ready);
+  return {};
+}
+
+// ---- the loop -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void beat(Card& card) {
+  const std::uint64_t now = hal::now();
+  if (now < card.next_heartbeat) return;
+  card.next_heartbeat = now + abi::kHeartbeatTicks;
+  ++card.heartbeat;
+  for (std::uint32_t f = 0; f < card.function_count; ++f) {
+    abi::store_relaxed(card.functions[f].header().heartbeat, card.heartbeat);
+  }
+}
+
+bool collect_launches(Card& card) {
+  return card.cores.collect([&](const LaunchResult& result) {
+    launch_ended(card, card.functions[result.function], result);
+  });
+}
+
+bool anything_ready(Card& card) {
+  if (card.cores.ended_pending()) return true;
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    Function& function = card.functions[f];
+    if (control_pending(function)) return true;
+    if (!function.running() || function.reset_running) continue;
+    if (function.queues[abi::kAdminQueue].ready() || function.queues[abi::kControlBlockQueue].ready()) return true;
+  }
+  return false;
+}
+
+void arm(Card& card) {
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    card.functions[f].queues[abi::kAdminQueue].arm();
+    card.functions[f].queues[abi::kControlBlockQueue].arm();
+  }
+}
+void disarm(Card& card) {
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    card.functions[f].queues[abi::kAdminQueue].disarm();
+    card.functions[f].queues[abi::kControlBlockQueue].disarm();
+  }
+}
+
+// Arms every ring, then looks again: what came between the last look and the arming has rung no bell (protocol §8).
+bool armed_and_quiet(Card& card) {
+  arm(card);
+  abi::full_fence();
+  if (!anything_ready(card)) return true;
+  disarm(card);
+  return false;
+}
+
+bool serve(Card& card, Function& function) {
+  bool any = fetch_blocks(card, function, kFetchBudget);
+  any |= run_streams(card, function, kStepBudget);
+  any |= serve_admin(card, function, kAdminBudget);
+  any |= serve_control(card, function, kControlBudget);
+  any |= progress_admin(card, function);
+  if (function.reset_running) any |= progress_resets(card, function);
+  if (any) notify(function);
+  return any;
+}
+
+}  // namespace
+
+bool turn(Card& card) {
+  bool any = collect_launches(card);
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) any |= serve(card, card.functions[f]);
+  return any;
+}
+
+void idle(Card& card, unsigned& quiet_turns) {
+  beat(card);
+  if (card.cores.has_work(0)) {
+    quiet_turns = 0;
+    // The first slice is short and runs unarmed: most kernels that tests use end in it, and arming costs the host bells.
+    if (card.cores.front_is_fresh(0)) {
+      card.cores.run_slice(0, kFirstSliceTicks);
+      return;
+    }
+    if (!armed_and_quiet(card)) return;
+    card.cores.run_slice(0, kSliceTicks);
+    disarm(card);
+    return;
+  }
+  if (card.pool.scrub_step(kScrubStepBytes) || ++quiet_turns < kIdleTurns) return;
+  quiet_turns = 0;
+  if (!armed_and_quiet(card)) return;
+  ++card.sleeps;
+  const std::uint64_t forever = ~std::uint64_t{0};
+  hal::sleep_until(card.options.timers ? hal::now() + abi::kHeartbeatTicks : forever);
+  disarm(card);
+}
+
+void loop_step(Card& card, unsigned& quiet_turns) {
+  if (!turn(card)) return idle(card, quiet_turns);
+  quiet_turns = 0;
+  // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
+  beat(card);
+  card.pool.scrub_step(kScrubStepBytes);
+  if (card.cores.has_work(0)) card.cores.run_slice(0, kFirstSliceTicks);
+}
+
+namespace {
+
+// Raw storage in .bss, constructed at boot: only members that do not start as zero are written (the block pools alone
+// are megabytes that a boot should not touch).
+alignas(Card) std::byte card_storage[sizeof(Card)];
+std::atomic<Card*> the_card{nullptr};
+
+}  // namespace
+
+void boot_main(unsigned) {
+  Card& card = *new (card_storage) Card;
+  if (const auto booted = boot(card); !booted) {
+    set_post(card, PostCode::Failed);
+    hal::panic(booted.error().data());
+  }
+  the_card.store(&card, std::memory_order_release);
+  for (unsigned core = 1; core < card.core_count; ++core) hal::wake(core);
+  for (unsigned quiet_turns = 0;;) loop_step(card, quiet_turns);
+}
+
+void core_main(unsigned hart) {
+  // Bounds the sleep of a core whose wake-up went astray; wake-ups are stores, so this is a second line only.
+  constexpr std::uint64_t kNap = 50 * 1000 * abi::kTicksPerMicrosecond;
+  for (;;) {
+    Card* card = the_card.load(std::memory_order_acquire);
+    if (card == nullptr || !card->cores.run_slice(hart, kSliceTicks)) hal::sleep_until(hal::now() + kNap);
+  }
+}
+
+}  // namespace fw

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole card: what hart 0 manages, and its loop. One instance per firmware.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <string_view>
+
+#include "firmware/core/boot_options.hpp"
+#include "firmware/core/function.hpp"
+#include "firmware/core/launch.hpp"
+#include "firmware/core/region_pool.hpp"
+#include "shared/boot_arguments.hpp"
+#include "shared/post_codes.hpp"
+
+namespace fw {
+
+inline constexpr unsigned kMaxFunctions = abi::boot::kMaxVirtualFunctions + 2;
+inline constexpr unsigned kManagement = 0;
+inline constexpr unsigned kPhysical = 1;
+
+// Turns of the loop that find nothing before hart 0 goes to sleep: long enough to catch the answer of a host that is
+// awake (a round trip is about 1 µs), short against the cost of a wake-up (13–40 µs).
+inline constexpr unsigned kIdleTurns = 400;
+// Time a scrub may take at a stretch: 64 KiB is about 10 µs at emulated fill speed.
+inline constexpr std::uint64_t kScrubStepBytes = 64 * 1024;
+
+struct Card {
+  BootOptions options;
+  RegionPool pool;
+  std::array<Function, kMaxFunctions> functions;
+  std::uint32_t function_count = 0;
+  CoreManager cores;
+  std::uint32_t core_count = 1;
+  std::uint64_t boot_epoch = 0;
+  std::uint64_t sleeps = 0;
+  std::uint64_t next_heartbeat = 0;
+  std::uint64_t heartbeat = 0;
+  abi::PostCode post = abi::PostCode::None;
+
+  std::uint64_t core_mask() const {
+    return core_count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << core_count) - 1;
+  }
+};
+
+// Boots the card from what hal found: options, region pool, functions bound to slots 0 … n + 1, cores. The string is
+// the reason of a failed boot.
+std::expected<void, std::string_view> boot(Card& card);
+
+// One turn of hart 0's loop: everything that is ready, within budgets. True when there was something.
+bool turn(Card& card);
+// What hart 0 does with a turn that found nothing: run a kernel slice, or sleep until something can have changed.
+void idle(Card& card, unsigned& quiet_turns);
+// A turn and what follows from it: the body of hart 0's loop.
+void loop_step(Card& card, unsigned& quiet_turns);
+
+// Boots and serves for ever.
+[[noreturn]] void boot_main(unsigned hart);
+// What harts 1 … n do.
+[[noreturn]] void core_main(unsigned hart);
+
+}  // namespace fw

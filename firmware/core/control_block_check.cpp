@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/control_block_check.hpp"
+
+#include <cstddef>
+
+#include "shared/crc32c.hpp"
+#include "shared/memory_order.hpp"
+
+namespace fw {
+
+using abi::ControlBlock;
+using abi::Field;
+using abi::Opcode;
+using abi::Status;
+
+Verdict check_frame(const abi::ControlBlockHeader& header, std::uint32_t readable_bytes) {
+  if (header.magic != abi::kControlBlockMagic) return {Status::BadMagic, Field::Magic};
+  if (header.sticks == 0 || header.sticks > abi::kMaxControlBlockSticks ||
+      header.sticks * abi::kStickBytes != readable_bytes) {
+    return {Status::BadSize, Field::Sticks};
+  }
+  return {};
+}
+
+namespace {
+
+bool all_zero(const std::uint8_t* bytes, std::size_t count) {
+  std::uint8_t any = 0;
+  for (std::size_t i = 0; i < count; ++i) any |= bytes[i];
+  return any == 0;
+}
+
+bool crc_matches(const ControlBlock& block) {
+  constexpr std::size_t kAt = offsetof(abi::ControlBlockHeader, crc32c);
+  constexpr std::uint32_t kZero = 0;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(&block);
+  std::uint32_t crc = abi::crc32c(0, bytes, kAt);
+  crc = abi::crc32c(crc, &kZero, sizeof kZero);
+  crc = abi::crc32c(crc, bytes + kAt + sizeof kZero, block.header.sticks * abi::kStickBytes - kAt - sizeof kZero);
+  return crc == block.header.crc32c;
+}
+
+Verdict check_endpoint(const abi::Endpoint& endpoint, Field field) {
+  if (endpoint.kind != abi::EndpointKind::HostMemory && endpoint.kind != abi::EndpointKind::Region) {
+    return {Status::BadEndpointKind, field};
+  }
+  if (!all_zero(endpoint.reserved, sizeof endpoint.reserved)) return {Status::ReservedBits, field};
+  if (endpoint.kind == abi::EndpointKind::HostMemory && (endpoint.region_id != 0 || endpoint.generation != 0)) {
+    return {Status::ReservedBits, field};
+  }
+  // Linear transfers are stick-aligned on the device side; bytes are bytes on the host side (protocol, preamble).
+  if (endpoint.kind == abi::EndpointKind::Region && !abi::is_aligned(endpoint.offset, abi::kStickBytes)) {
+    return {Status::BadAlignment, field};
+  }
+  return {};
+}
+
+Verdict check_dma(const abi::DmaPayload& dma) {
+  if ((dma.flags & (abi::kDmaStrided | abi::kDmaChecksum)) != 0) return {Status::Unsupported, Field::DmaFlags};
+  if (dma.flags != 0 || dma.checksum != 0) return {Status::BadFlags, Field::DmaFlags};
+  if (dma.bytes == 0) return {Status::BadSize, Field::DmaBytes};
+  if (const Verdict v = check_endpoint(dma.source, Field::DmaSource); !v.ok()) return v;
+  if (const Verdict v = check_endpoint(dma.destination, Field::DmaDestination); !v.ok()) return v;
+  if (dma.source.kind == abi::EndpointKind::HostMemory && dma.destination.kind == abi::EndpointKind::HostMemory) {
+    return {Status::BadEndpointKind, Field::DmaDestination};
+  }
+  return {};
+}
+
+Verdict check_fill(const abi::FillPayload& fill) {
+  if (fill.bytes == 0) return {Status::BadSize, Field::FillBytes};
+  if (!all_zero(fill.reserved, sizeof fill.reserved)) return {Status::ReservedBits, Field::Reserved};
+  if (fill.destination.kind != abi::EndpointKind::Region) return {Status::BadEndpointKind, Field::FillDestination};
+  return check_endpoint(fill.destination, Field::FillDestination);
+}
+
+Verdict check_compute(const abi::ComputePayload& compute, std::uint64_t budget, std::uint64_t existing_cores) {
+  if (compute.image.kind != abi::EndpointKind::Region) return {Status::BadEndpointKind, Field::ComputeImage};
+  if (const Verdict v = check_endpoint(compute.image, Field::ComputeImage); !v.ok()) return v;
+  // Bounded here already: what is no image must not cost hart 0 a checksum over gigabytes.
+  if (compute.image_bytes < sizeof(abi::ImageHeader) || compute.image_bytes > abi::kMaxImageBytes) {
+    return {Status::BadSize, Field::ComputeImageBytes};
+  }
+  if (budget > abi::kMaxBudgetSlices) return {Status::BadBudget, Field::Budget};
+  if (compute.correction_bytes > abi::kMaxCorrectionBytes) {
+    return {Status::CorrectionTooLarge, Field::ComputeCorrectionBytes};
+  }
+  if (compute.correction_bytes != 0) {
+    if (compute.correction.kind != abi::EndpointKind::Region) {
+      return {Status::BadEndpointKind, Field::ComputeCorrection};
+    }
+    if (const Verdict v = check_endpoint(compute.correction, Field::ComputeCorrection); !v.ok()) return v;
+  }
+  if ((compute.core_mask & ~existing_cores) != 0) return {Status::BadCoreMask, Field::ComputeCoreMask};
+  if (!all_zero(reinterpret_cast<const std::uint8_t*>(compute.reserved), sizeof compute.reserved)) {
+    return {Status::ReservedBits, Field::Reserved};
+  }
+  for (unsigned i = 0; i < abi::kSegments; ++i) {
+    const abi::Segment& segment = compute.segments[i];
+    if (!all_zero(segment.reserved, sizeof segment.reserved)) return {Status::ReservedBits, Field::ComputeSegment, i};
+    if (segment.access > abi::kSegmentReadWrite) return {Status::BadAccess, Field::ComputeSegment, i};
+    if (segment.access != abi::kSegmentUnused && segment.bytes == 0) {
+      return {Status::BadSize, Field::ComputeSegment, i};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores) {
+  const auto& header = block.header;
+  const unsigned sticks = abi::required_sticks(header.opcode);
+  if (sticks == 0) {
+    const bool known = header.opcode <= Opcode::Call;
+    return {known ? Status::Unsupported : Status::BadOpcode, Field::OpcodeField};
+  }
+  if (header.sticks != sticks) return {Status::BadSize, Field::Sticks};
+  if (header.flags != 0) return {Status::BadFlags, Field::Flags};
+  if (header.reserved0 != 0 || header.reserved1 != 0) return {Status::ReservedBits, Field::Reserved};
+  if (crc_negotiated ? !crc_matches(block) : header.crc32c != 0) return {Status::BadCrc, Field::Crc};
+  switch (header.opcode) {
+    case Opcode::Nop: {
+      std::uint64_t any = 0;
+      for (unsigned i = 0; i < 8; ++i) any |= block.payload.words[i];
+      return any == 0 ? Verdict{} : Verdict{Status::ReservedBits, Field::Reserved};
+    }
+    case Opcode::Dma: return check_dma(block.payload.dma);
+    case Opcode::Fill: return check_fill(block.payload.fill);
+    case Opcode::Compute: return check_compute(block.payload.compute, header.budget, existing_cores);
+    default: return {Status::BadOpcode, Field::OpcodeField};
+  }
+}
+
+}  // namespace fw

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/control_server.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "firmware/core/card.hpp"
+#include "firmware/core/reset.hpp"
+#include "firmware/hal/hart.hpp"
+#include "shared/memory_order.hpp"
+#include "shared/version.hpp"
+
+namespace fw {
+
+using abi::Message;
+using abi::MessageOp;
+
+namespace {
+
+abi::Fifo& to_card(Function& function) { return *function.at<abi::Fifo>(abi::kFifoToCard.offset); }
+abi::Fifo& to_host(Function& function) { return *function.at<abi::Fifo>(abi::kFifoToHost.offset); }
+
+// Messages the host has written and we have not read; 0 when its index is nonsense.
+std::uint32_t waiting(Function& function) {
+  abi::Fifo& fifo = to_card(function);
+  const std::uint32_t distance = abi::load_acquire(fifo.written) - function.control_read;
+  return distance <= abi::kFifoSlots ? distance : 0;
+}
+
+// Drops the message when the host does not read its FIFO: it asked, it must make room. The driver's bounded wait ends
+// in a typed error there; nothing blocks here.
+void send(Function& function, const Message& message) {
+  abi::Fifo& fifo = to_host(function);
+  if (function.control_written - abi::load_acquire(fifo.read) >= abi::kFifoSlots) {
+    ++function.stats.stats.ring_violations;
+    return;
+  }
+  abi::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[function.control_written % abi::kFifoSlots]),
+                          reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
+  ++function.control_written;
+  abi::store_release(fifo.written, function.control_written);
+}
+
+template <typename T>
+void respond(Function& function, const Message& request, const T& payload) {
+  send(function, abi::make_message(request.header.type | abi::kMessageResponse, request.header.op,
+                                   request.header.token, payload));
+}
+void refuse(Function& function, const Message& request) {
+  send(function, abi::make_bare_message(request.header.type | abi::kMessageResponse, request.header.op,
+                                        request.header.token));
+}
+
+abi::DeviceConfig config_of(const Card& card, const Function& function) {
+  abi::DeviceConfig config{};
+  config.abi_version = abi::kAbiVersion;
+  config.kind = function.kind;
+  config.function_index = function.index;
+  config.slot = function.slot;
+  config.generation = function.generation;
+  config.boot_epoch = card.boot_epoch;
+  config.window_bytes = function.window.size();
+  config.memory_bytes = card.pool.total_bytes();
+  config.cores = card.core_count;
+  config.streams = abi::kStreamsPerFunction;
+  config.stream_credits = abi::kStreamCredits;
+  config.max_control_blocks = abi::kControlBlockSlots;
+  config.timer_hz = static_cast<std::uint32_t>(abi::kTicksPerSecond);
+  config.virtual_functions = card.options.virtual_functions;
+  config.watchdog_slices = card.options.watchdog_slices;
+  return config;
+}
+
+void get_config(const Card& card, Function& function, const Message& request, const abi::ConfigRange& range) {
+  abi::ConfigData data{function.config_generation, range.offset, 0, {}};
+  if (range.bytes <= abi::kConfigChunk && abi::range_inside(range.offset, range.bytes, sizeof(abi::DeviceConfig))) {
+    const abi::DeviceConfig config = config_of(card, function);
+    data.bytes = range.bytes;
+    std::memcpy(data.data, reinterpret_cast<const std::uint8_t*>(&config) + range.offset, range.bytes);
+  }
+  respond(function, request, data);
+}
+
+void set_features(Function& function, const Message& request, const abi::FeatureBlocks& blocks) {
+  const bool too_late = (function.device_status & abi::kStatusFeaturesOk) != 0;
+  const std::uint64_t bits = blocks.bits[0] | std::uint64_t{blocks.bits[1]} << 32;
+  if (too_late || blocks.first_block != 0 || blocks.blocks != 2 || (bits & ~abi::kOfferedFeatures) != 0) {
+    return refuse(function, request);
+  }
+  function.driver_features = bits;
+  respond(function, request, blocks);
+}
+
+// Bits that may be added to a status, given what is set: the driver walks ACKNOWLEDGE → DRIVER → FEATURES_OK → DRIVER_OK
+// and never clears a bit except by writing 0 (VIRTIO 1.4 §2.1.1).
+bool status_step_legal(const Function& function, std::uint32_t wanted) {
+  const std::uint32_t now = function.device_status & ~std::uint32_t{abi::kStatusNeedsReset};
+  const std::uint32_t asked = wanted & ~std::uint32_t{abi::kStatusNeedsReset};
+  if ((asked & abi::kStatusFailed) != 0) return (asked & now) == now;
+  switch (now) {
+    case abi::kStatusReset: return asked == abi::kStatusAcknowledge;
+    case abi::kStatusAcknowledge: return asked == (abi::kStatusAcknowledge | abi::kStatusDriver);
+    case abi::kStatusAcknowledge | abi::kStatusDriver:
+      return asked == (now | abi::kStatusFeaturesOk);
+    case abi::kStatusAcknowledge | abi::kStatusDriver | abi::kStatusFeaturesOk:
+      return asked == (now | abi::kStatusDriverOk);
+    default: return asked == now;
+  }
+}
+
+void set_status(Card& card, Function& function, const Message& request, std::uint32_t wanted) {
+  if (wanted == abi::kStatusReset) {
+    begin_function_reset(card, function, request);  // answers when the reset has ended
+    return;
+  }
+  const bool features_step = (wanted & abi::kStatusFeaturesOk) != 0 &&
+                             (function.device_status & abi::kStatusFeaturesOk) == 0;
+  const bool features_good = (function.driver_features & abi::kMandatoryFeatures) == abi::kMandatoryFeatures;
+  if (status_step_legal(function, wanted) && (!features_step || features_good)) {
+    function.device_status = wanted | (function.device_status & abi::kStatusNeedsReset);
+    for (auto& queue : function.queues) {
+      queue.set_features((function.driver_features & abi::kFeatureEventIdx) != 0,
+                         (function.driver_features & abi::kFeatureIndirectDesc) != 0);
+    }
+    abi::store_relaxed(function.header().device_status, function.device_status);
+  }
+  respond(function, request, abi::StatusValue{function.device_status});
+}
+
+abi::QueueState state_of(const Function& function, std::uint32_t index) {
+  const PackedQueue& queue = function.queues[index];
+  return {index, abi::kQueueLayouts[index].size, queue.size(), 0, queue.descriptors(), queue.driver_area(),
+          queue.device_area()};
+}
+
+void set_queue(Function& function, const Message& request, const abi::SetQueue& wanted) {
+  const bool features_latched = (function.device_status & abi::kStatusFeaturesOk) != 0;
+  const bool legal = features_latched && wanted.index < abi::kQueueCount && !function.queues[wanted.index].active() &&
+                     wanted.reserved == 0 && wanted.reserved1 == 0 &&
+                     wanted.size <= abi::kQueueLayouts[wanted.index].size;
+  if (!legal) return refuse(function, request);
+  PackedQueue& queue = function.queues[wanted.index];
+  if (!queue.set(function.window, wanted.size, wanted.descriptors, wanted.driver_area, wanted.device_area)) {
+    return refuse(function, request);
+  }
+  queue.set_features((function.driver_features & abi::kFeatureEventIdx) != 0,
+                     (function.driver_features & abi::kFeatureIndirectDesc) != 0);
+  respond(function, request, state_of(function, wanted.index));
+}
+
+template <typename T, typename Handle>
+void with_payload(Function& function, const Message& request, Handle handle) {
+  T payload;
+  if (abi::read_payload(request, payload)) {
+    handle(payload);
+  } else {
+    refuse(function, request);
+  }
+}
+
+void handle_device_message(Card& card, Function& function, const Message& request) {
+  switch (static_cast<MessageOp>(request.header.op)) {
+    case MessageOp::GetDeviceInfo:
+      return respond(function, request,
+                     abi::DeviceInfo{abi::kDeviceId, abi::kVendorId, 64, sizeof(abi::DeviceConfig), abi::kQueueCount, 0, 0});
+    case MessageOp::GetDeviceFeatures:
+      return respond(function, request,
+                     abi::FeatureBlocks{0, 2, {static_cast<std::uint32_t>(abi::kOfferedFeatures),
+                                               static_cast<std::uint32_t>(abi::kOfferedFeatures >> 32)}});
+    case MessageOp::SetDriverFeatures:
+      return with_payload<abi::FeatureBlocks>(function, request,
+                                              [&](const auto& p) { set_features(function, request, p); });
+    case MessageOp::GetConfig:
+      return with_payload<abi::ConfigRange>(function, request,
+                                            [&](const auto& p) { get_config(card, function, request, p); });
+    case MessageOp::GetDeviceStatus: return respond(function, request, abi::StatusValue{function.device_status});
+    case MessageOp::SetDeviceStatus:
+      return with_payload<abi::StatusValue>(function, request,
+                                            [&](const auto& p) { set_status(card, function, request, p.status); });
+    case MessageOp::GetVirtqueue:
+      return with_payload<abi::QueueIndex>(function, request, [&](const auto& p) {
+        if (p.index >= abi::kQueueCount) return refuse(function, request);
+        respond(function, request, state_of(function, p.index));
+      });
+    case MessageOp::SetVirtqueue:
+      return with_payload<abi::SetQueue>(function, request, [&](const auto& p) { set_queue(function, request, p); });
+    case MessageOp::ResetVirtqueue:
+      return with_payload<abi::QueueIndex>(function, request, [&](const auto& p) {
+        if (p.index >= abi::kQueueCount || !function.queues[p.index].active()) return refuse(function, request);
+        begin_queue_reset(card, function, p.index, request);
+      });
+    case MessageOp::EventConfig: break;
+  }
+  refuse(function, request);
+}
+
+void handle(Card& card, Function& function, const Message& request) {
+  const auto& header = request.header;
+  if (header.size < sizeof(abi::MessageHeader) || header.size > abi::kMessageBytes || header.device != 0 ||
+      (header.type & abi::kMessageResponse) != 0) {
+    return refuse(function, request);
+  }
+  // While a reset runs, only its own answer leaves: no state may be built on what is being torn down.
+  if (function.reset_running) return refuse(function, request);
+  if ((header.type & abi::kMessageBus) != 0) {
+    if (header.op != static_cast<std::uint8_t>(abi::BusOp::Ping)) return refuse(function, request);
+    return with_payload<abi::Ping>(function, request, [&](const auto& ping) { respond(function, request, ping); });
+  }
+  handle_device_message(card, function, request);
+}
+
+}  // namespace
+
+void respond_status(Function& function, const Message& request) {
+  respond(function, request, abi::StatusValue{function.device_status});
+  hal::ring(function.slot);
+}
+void respond_queue(Function& function, const Message& request, std::uint32_t queue) {
+  respond(function, request, abi::QueueIndex{queue});
+  hal::ring(function.slot);
+}
+
+bool control_pending(Function& function) { return waiting(function) != 0; }
+
+bool serve_control(Card& card, Function& function, unsigned budget) {
+  const std::uint32_t count = std::min<std::uint32_t>(waiting(function), budget);
+  if (count == 0) return false;
+  abi::Fifo& fifo = to_card(function);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Message request;
+    abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&request),
+                           reinterpret_cast<const std::uint64_t*>(&fifo.slots[function.control_read % abi::kFifoSlots]),
+                           sizeof request / 8);
+    ++function.control_read;
+    abi::store_release(fifo.read, function.control_read);
+    handle(card, function, request);
+  }
+  hal::ring(function.slot);  // bring-up is rare: always ring
+  return true;
+}
+
+void send_config_event(Function& function) {
+  send(function, abi::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
+                                   abi::ConfigEvent{function.device_status, function.config_generation}));
+  hal::ring(function.slot);
+}
+
+void raise_needs_reset(Function& function) {
+  if ((function.device_status & abi::kStatusNeedsReset) != 0) return;
+  function.device_status |= abi::kStatusNeedsReset;
+  abi::store_relaxed(function.header().device_status, function.device_status);
+  send_config_event(function);
+}
+
+}  // namespace fw

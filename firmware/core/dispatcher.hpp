@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the control-block ring to completions: fetch, judge, queue per stream, execute, give back. Every block fetched
+// ends in exactly one completion. Hart 0 only.
+#pragma once
+
+#include <cstdint>
+
+#include "firmware/core/function.hpp"
+#include "firmware/core/launch.hpp"
+
+namespace fw {
+
+struct Card;
+
+// Takes at most `budget` chains from the ring into stream queues. True when there were any.
+bool fetch_blocks(Card& card, Function& function, unsigned budget);
+
+// Lets runnable streams make at most `budget` steps: a block that is short runs to its end, a transfer moves at most
+// kDmaStepBytes. True when anything moved.
+bool run_streams(Card& card, Function& function, unsigned budget);
+
+// A launch of one of the function's streams has ended.
+void launch_ended(Card& card, Function& function, const LaunchResult& result);
+
+// Ends the head block of a stream now. The stream goes on with the next one (or ABORTs it, when poisoned).
+void finish_head(Function& function, unsigned stream, abi::Outcome outcome, Verdict why);
+
+// Streams that waited for room on the cores may try again.
+void retry_waiting_launches(Function& function);
+
+// A transfer goes in steps of this size, so that a ring is never left alone for long: 256 KiB take about 50 µs at
+// emulated copy speed, the length of a kernel's first slice.
+inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
+
+}  // namespace fw

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/function.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "firmware/hal/hart.hpp"
+#include "shared/memory_order.hpp"
+#include "shared/version.hpp"
+
+namespace fw {
+
+void reset_function_state(Function& function) {
+  ++function.generation;
+  function.device_status = 0;
+  function.driver_features = 0;
+  ++function.config_generation;
+  for (auto& queue : function.queues) queue.reset();
+  function.streams.fill(Stream{});
+  function.streams[0].open = true;
+  for (auto& stream : function.streams) stream.incarnation = 1;
+  function.runnable = RunnableStreams{};
+  function.blocks.init();
+  for (auto& pending : function.pending_admin) pending.used = false;
+  function.pending_admin_count = 0;
+  function.stats = {};
+  function.events_lost = 0;
+}
+
+namespace {
+
+void name_block(abi::WindowHeader::NamedBlock& entry, std::string_view name, abi::Block block) {
+  std::memset(entry.name, 0, sizeof entry.name);
+  std::memcpy(entry.name, name.data(), std::min(name.size(), sizeof entry.name - 1));
+  entry.block = block;
+}
+
+}  // namespace
+
+void publish_header(std::span<std::byte> window, const Identity& identity, std::uint64_t boot_epoch) {
+  auto& header = *reinterpret_cast<abi::WindowHeader*>(window.data());
+  abi::store_release<std::uint64_t>(header.magic, 0);
+  header.abi_version = abi::kAbiVersion;
+  header.kind = identity.kind;
+  header.function_index = identity.index;
+  header.slot = identity.slot;
+  header.generation = identity.generation;
+  header.boot_epoch = boot_epoch;
+  header.window_bytes = window.size();
+  const struct {
+    std::string_view name;
+    abi::Block block;
+  } blocks[] = {{"fifo to card", abi::kFifoToCard},     {"fifo to host", abi::kFifoToHost},
+                {"queues", abi::kQueueBlock},           {"control blocks", abi::kControlBlocks},
+                {"completions", abi::kCompletions},     {"started", abi::kStartedSequences},
+                {"admin requests", abi::kAdminRequests}, {"admin replies", abi::kAdminReplies},
+                {"events", abi::kEvents},               {"log", abi::kLogRing},
+                {"trace", abi::kTraceRing},             {"host memory", abi::host_memory(window.size())}};
+  for (std::size_t i = 0; i < std::size(blocks); ++i) name_block(header.blocks[i], blocks[i].name, blocks[i].block);
+  abi::store_release(header.magic, abi::kWindowMagic);
+}
+
+void post_event(Function& function, const abi::DeviceEvent& event) {
+  PackedQueue& queue = function.queue(abi::kEventQueue);
+  Chain chain;
+  if (function.running() && queue.pop(chain)) {
+    const bool usable = chain.well_formed && chain.readable.bytes == 0 && chain.writable.bytes >= sizeof event &&
+                        abi::is_aligned(chain.writable.offset, abi::kStickBytes) &&
+                        abi::kEvents.contains(chain.writable.offset, sizeof event);
+    if (usable) {
+      abi::store_shared_words(function.at<std::uint64_t>(chain.writable.offset),
+                              reinterpret_cast<const std::uint64_t*>(&event), sizeof event / 8);
+    } else {
+      ++function.stats.stats.ring_violations;
+    }
+    queue.push_used(chain.id, chain.slots, usable ? sizeof event : 0);
+    if (usable) return;
+  }
+  ++function.events_lost;
+  if (!function.window.empty()) abi::store_relaxed(function.header().events_lost, function.events_lost);
+}
+
+void notify(Function& function) {
+  bool wanted = false;
+  for (auto& queue : function.queues) wanted |= queue.active() && queue.take_notification();
+  if (!wanted) return;
+  ++function.stats.stats.bells_rung;
+  hal::ring(function.slot);
+}
+
+}  // namespace fw

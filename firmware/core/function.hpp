@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// One PCI function of the card as the firmware holds it: identity, window, queues, regions, streams, statistics. Only
+// hart 0 touches it, except the region table during a launch (constant then) and the counters of its kernels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "firmware/core/packed_queue.hpp"
+#include "firmware/core/region_table.hpp"
+#include "firmware/core/stream.hpp"
+#include "shared/admin.hpp"
+#include "shared/message.hpp"
+#include "shared/virtio.hpp"
+#include "shared/window.hpp"
+
+namespace fw {
+
+inline constexpr std::uint32_t kWholeFunction = ~std::uint32_t{0};
+
+// An admin command that waits: for a kernel to stop, or for memory to be scrubbed.
+struct PendingAdmin {
+  abi::AdminRequest request;
+  std::uint64_t reply;  // window offset, checked
+  std::uint16_t chain_id;
+  std::uint16_t chain_slots;
+  bool used = false;
+};
+
+struct Function {
+  abi::FunctionKind kind = abi::FunctionKind::Unbound;
+  std::uint32_t index = 0;  // VF number
+  std::uint32_t id = 0;     // place in Card::functions
+  unsigned slot = 0;
+  std::uint64_t generation = 0;
+  std::span<std::byte> window;
+
+  // virtio device state (control_server)
+  std::uint32_t device_status = 0;
+  std::uint64_t driver_features = 0;
+  std::uint32_t config_generation = 0;
+  std::uint32_t control_read = 0;     // our side of both FIFOs: the shared words are only ever written
+  std::uint32_t control_written = 0;
+  bool reset_running = false;         // status 0 or a queue reset waits for kernels to stop (reset.hpp)
+  std::uint32_t reset_queue = 0;      // which one; kWholeFunction for status 0
+  abi::Message reset_request{};       // answered when it ends
+  std::array<PackedQueue, abi::kQueueCount> queues;
+
+  RegionTable regions;
+  std::array<Stream, abi::kStreamsPerFunction> streams;
+  RunnableStreams runnable;
+  BlockPool blocks;
+  std::array<PendingAdmin, abi::kAdminSlots> pending_admin;
+  std::uint32_t pending_admin_count = 0;
+
+  abi::AdminReply::Values stats{};  // .stats
+  std::uint64_t events_lost = 0;
+
+  bool running() const { return (device_status & abi::kStatusDriverOk) != 0; }
+  bool crc_negotiated() const { return (driver_features & abi::kFeatureControlBlockCrc) != 0; }
+  PackedQueue& queue(abi::Queue q) { return queues[q]; }
+  abi::WindowHeader& header() { return *reinterpret_cast<abi::WindowHeader*>(window.data()); }
+  template <typename T>
+  T* at(std::uint64_t offset) {
+    return reinterpret_cast<T*>(window.data() + offset);
+  }
+};
+
+// Generation, streams, queues and status as after a reset: stream 0 open with incarnation 1 (protocol §4).
+void reset_function_state(Function& function);
+
+// Writes the fixed part of a window's header; the magic comes last, with release.
+struct Identity {
+  abi::FunctionKind kind;
+  std::uint32_t index;
+  unsigned slot;
+  std::uint64_t generation;
+};
+void publish_header(std::span<std::byte> window, const Identity& identity, std::uint64_t boot_epoch);
+inline void publish_header(Function& function, std::uint64_t boot_epoch) {
+  publish_header(function.window, {function.kind, function.index, function.slot, function.generation}, boot_epoch);
+}
+
+// Posts an event to the driver; without a buffer it is counted in the header, never waited for.
+void post_event(Function& function, const abi::DeviceEvent& event);
+
+// Rings the function's bell when a queue that got something asks for it.
+void notify(Function& function);
+
+}  // namespace fw

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel images: judging one in Program memory, and the places a function keeps loaded ones in. Text is copied by hart
+// stores: on this emulator code written by others is not seen by translated code, and on hardware it needs fence.i.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "firmware/core/stream.hpp"
+#include "firmware/hal/memory.hpp"
+#include "shared/kernel_abi.hpp"
+
+namespace fw {
+
+// Judges the image in `image` (card memory that nobody writes meanwhile). On success `header` is the private copy to use.
+Verdict check_image(std::span<const std::byte> image, abi::ImageHeader& header);
+
+// A loaded image. Which one it is: the place it was loaded from, as long as nothing wrote there.
+struct ExecutionArea {
+  abi::ImageHeader header{};
+  hal::PhysicalAddress source = 0;  // 0: free
+  hal::PhysicalAddress text = 0;
+  hal::PhysicalAddress pool = 0;    // initial contents; each launch gets a copy
+  std::uint64_t text_pages = 0;     // bytes, page-aligned
+  std::uint64_t pool_pages = 0;
+  std::uint32_t users = 0;          // launches
+  bool stale = false;               // its source was written: matches nothing any more
+
+  bool matches(hal::PhysicalAddress address, std::uint64_t bytes) const {
+    return source == address && header.image_bytes == bytes && !stale;
+  }
+};
+
+inline constexpr std::uint64_t kPageBytes = 4096;
+
+// Copies text and pool of a judged image into fresh pages. False when there are none (the area stays free).
+bool load_image(std::span<const std::byte> image, hal::PhysicalAddress source, const abi::ImageHeader& header,
+                ExecutionArea& area);
+void unload_image(ExecutionArea& area);
+
+}  // namespace fw

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resets of a stream, a queue and a function (protocol §9). Each is begun at once and ends when every kernel concerned
+// has left U-mode; meanwhile hart 0 serves everything else. What was begun is answered exactly once, when it has ended.
+#pragma once
+
+#include <cstdint>
+
+#include "firmware/core/function.hpp"
+#include "shared/message.hpp"
+
+namespace fw {
+
+struct Card;
+
+// Status 0: generation first, rings off, kernels stopped; then regions scrubbed and released, state as new, status 0
+// answered last. Nothing of the old generation completes afterwards: the driver ends what was outstanding.
+void begin_function_reset(Card& card, Function& function, const abi::Message& request);
+
+// RESET_VQUEUE. For the control-block queue every stream is reset and every outstanding block completed before the
+// answer (VIRTIO 1.4 §2.6.1: no use of the queue after it).
+void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, const abi::Message& request);
+
+// Incarnation + 1; queued blocks end ABORTED, a running transfer or kernel FAULT "stopped by its owner". The stream may
+// be Stream::resetting for a while (see finish_stream_resets).
+void begin_stream_reset(Card& card, Function& function, unsigned stream);
+
+// Goes on with begun resets. True when something ended.
+bool progress_resets(Card& card, Function& function);
+
+}  // namespace fw

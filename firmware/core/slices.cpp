@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running a launch: slices, stops, faults, barrier, watchdog, kill. Every hart runs this for its own parts.
+#include <algorithm>
+#include <utility>
+
+#include "firmware/core/launch.hpp"
+#include "firmware/core/region_pool.hpp"
+#include "firmware/hal/address_space.hpp"
+#include "firmware/hal/hart.hpp"
+
+namespace fw {
+
+using abi::Field;
+using abi::Outcome;
+using abi::Status;
+
+// ---- queues -------------------------------------------------------------------------------------------------------------
+
+void CoreManager::push(unsigned core, Ticket ticket, bool fresh) {
+  CoreQueue& queue = queues_[core];
+  {
+    const LockGuard guard(queue.lock);
+    const std::uint32_t waiting = queue.waiting.load(std::memory_order_relaxed);
+    queue.tickets[(queue.head + waiting) % kMaxLaunches] = ticket;
+    queue.waiting.store(waiting + 1, std::memory_order_release);
+    queue.fresh.store(fresh, std::memory_order_relaxed);
+  }
+  if (core != hal::hart_id()) hal::wake(core);
+}
+
+bool CoreManager::pop(unsigned core, Ticket& ticket) {
+  CoreQueue& queue = queues_[core];
+  if (queue.waiting.load(std::memory_order_acquire) == 0) return false;
+  const LockGuard guard(queue.lock);
+  const std::uint32_t waiting = queue.waiting.load(std::memory_order_relaxed);
+  if (waiting == 0) return false;
+  ticket = queue.tickets[queue.head];
+  queue.head = (queue.head + 1) % kMaxLaunches;
+  queue.waiting.store(waiting - 1, std::memory_order_release);
+  if (waiting == 1) queue.fresh.store(false, std::memory_order_relaxed);
+  return true;
+}
+
+// ---- ends ---------------------------------------------------------------------------------------------------------------
+
+void CoreManager::part_done(Launch& launch, unsigned core) {
+  if (launch.parts_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  launch.result.end_time = hal::now();
+  launch.state.store(State::Ended, std::memory_order_release);
+  ended_.fetch_or(1u << static_cast<unsigned>(&launch - launches_.data()), std::memory_order_release);
+  if (core != 0) hal::wake(0);
+}
+
+// The other parts leave at their next slice boundary; those at the barrier are queued again so that they can.
+void CoreManager::kill(Launch& launch) {
+  launch.kill.store(true, std::memory_order_release);
+  const auto index = static_cast<std::uint8_t>(&launch - launches_.data());
+  for (std::uint32_t p = 0; p < launch.parts; ++p) {
+    bool parked = false;
+    {
+      const LockGuard guard(launch.lock);
+      std::swap(parked, launch.part[p].parked);
+    }
+    if (parked) {
+      push(launch.part[p].core, {index, static_cast<std::uint8_t>(p)}, false);
+    } else if (launch.part[p].core != hal::hart_id()) {
+      hal::wake(launch.part[p].core);
+    }
+  }
+}
+
+void CoreManager::fail(Launch& launch, Outcome outcome, Verdict why, const abi::FaultRecord& fault) {
+  {
+    const LockGuard guard(launch.lock);
+    if (!launch.decided) {
+      launch.decided = true;
+      launch.result.outcome = outcome;
+      launch.result.why = why;
+      launch.result.fault = fault;
+    }
+  }
+  kill(launch);
+}
+
+void CoreManager::stop(const Function& function, unsigned stream) {
+  if (Launch* launch = find(function, stream); launch != nullptr) {
+    fail(*launch, Outcome::Fault, {Status::Stopped}, {});
+  }
+}
+void CoreManager::stop(const Function& function) {
+  for (Launch& launch : launches_) {
+    const State state = launch.state.load(std::memory_order_acquire);
+    if (state == State::Running && launch.function == &function) fail(launch, Outcome::Fault, {Status::Stopped}, {});
+  }
+}
+
+// ---- stops --------------------------------------------------------------------------------------------------------------
+
+abi::FaultRecord CoreManager::describe(const Launch& launch, const Part& part, const hal::Stop& stop) const {
+  abi::FaultRecord record{};
+  record.access = stop.reason != hal::StopReason::Fault ? abi::FaultAccess::None
+                  : stop.access == hal::Access::Load    ? abi::FaultAccess::Load
+                  : stop.access == hal::Access::Store   ? abi::FaultAccess::Store
+                                                        : abi::FaultAccess::Fetch;
+  record.core = part.core;
+  record.region_ordinal = abi::kNoRegionOrdinal;
+  record.offset = stop.address;
+  const std::uint64_t window = stop.address >> abi::kRegionShift;
+  if (window >= 1 && window <= abi::kRegionsPerFunction) {
+    record.region_ordinal = static_cast<std::uint32_t>(window - 1);
+    record.offset = stop.address & ((std::uint64_t{1} << abi::kRegionShift) - 1);
+  }
+  const std::uint64_t text = text_address(launch, part);
+  const std::uint64_t text_bytes = spaces_[launch.function->id].areas[launch.area].header.text_bytes;
+  record.pc = abi::range_inside(stop.pc - text, 1, text_bytes) ? stop.pc - text : ~std::uint64_t{0};
+  record.argument = stop.argument;
+  return record;
+}
+
+// A flush mends a stale translation at once; what still faults after this many is not a stale translation.
+constexpr std::uint16_t kMaxStaleFaults = 8;
+
+// The first access of a kernel to a granule of its regions: the entry is filled and the access tried again. False: the
+// access was stray. A stale "invalid" entry of this hart's translation cache ends here too (hal::fill flushes it).
+bool CoreManager::first_touch(Launch& launch, Part& part, const hal::Stop& stop) {
+  if (stop.status != Status::LoadFault && stop.status != Status::StoreFault) return false;
+  const std::uint64_t window = stop.address >> abi::kRegionShift;
+  if (window < 1 || window > abi::kRegionsPerFunction) return false;
+  const Region& region = launch.function->regions.at(static_cast<unsigned>(window - 1));
+  const std::uint64_t offset = stop.address & ((std::uint64_t{1} << abi::kRegionShift) - 1);
+  if (region.type != abi::RegionType::Tensor || offset >= region.bytes) return false;
+  const std::uint64_t granule = offset / abi::kGranuleBytes * abi::kGranuleBytes;
+  if (!pool_->mark_written(region.base + granule, abi::kGranuleBytes)) {
+    fail(launch, Outcome::Fault, {Status::MemoryBudget}, describe(launch, part, stop));
+    return true;
+  }
+  const std::uint64_t root = spaces_[launch.function->id].cores[part.core]->root;
+  if (hal::fill(root, stop.address - offset % abi::kGranuleBytes, region.base + granule)) {
+    part.stale_faults = 0;
+    return true;
+  }
+  return ++part.stale_faults < kMaxStaleFaults;
+}
+
+// The last core to arrive queues all others again and goes on itself.
+void CoreManager::arrive(Launch& launch, Ticket ticket) {
+  bool last;
+  {
+    const LockGuard guard(launch.lock);
+    last = ++launch.arrived == launch.parts;
+    if (last) launch.arrived = 0;
+    launch.part[ticket.part].parked = !last;
+    // A kill that came before this lock saw the part not parked: it must not be left behind.
+    if (!last && launch.kill.load(std::memory_order_acquire)) {
+      launch.part[ticket.part].parked = false;
+      last = false;
+    } else if (!last) {
+      return;
+    }
+  }
+  if (!last) return push(launch.part[ticket.part].core, ticket, false);
+  for (std::uint32_t p = 0; p < launch.parts; ++p) {
+    bool queue = p == ticket.part;
+    {
+      const LockGuard guard(launch.lock);
+      queue |= launch.part[p].parked;
+      launch.part[p].parked = false;
+    }
+    if (queue) push(launch.part[p].core, {ticket.launch, static_cast<std::uint8_t>(p)}, false);
+  }
+}
+
+// True when the part wants to go on at once in the same turn.
+bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop) {
+  Part& part = launch.part[ticket.part];
+  switch (stop.reason) {
+    case hal::StopReason::Exit:
+      if (stop.argument != 0) {
+        fail(launch, Outcome::Fault, {Status::KernelStatus}, describe(launch, part, stop));
+      }
+      part_done(launch, part.core);
+      return false;
+    case hal::StopReason::TraceMark: return true;
+    case hal::StopReason::Barrier: arrive(launch, ticket); return false;
+    case hal::StopReason::BadCall:
+      fail(launch, Outcome::Fault, {Status::BadEnvironmentCall}, describe(launch, part, stop));
+      part_done(launch, part.core);
+      return false;
+    case hal::StopReason::Fault:
+      if (first_touch(launch, part, stop)) return true;
+      fail(launch, Outcome::Fault, {stop.status}, describe(launch, part, stop));
+      part_done(launch, part.core);
+      return false;
+    case hal::StopReason::Timer:
+    case hal::StopReason::Interrupted: break;
+  }
+  push(part.core, ticket, false);
+  return false;
+}
+
+bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
+  Ticket ticket;
+  if (!pop(core, ticket)) return false;
+  Launch& launch = launches_[ticket.launch];
+  Part& part = launch.part[ticket.part];
+  hal::Context& context = spaces_[launch.function->id].cores[core]->contexts[part.context].context;
+  bool go_on = true;
+  while (go_on) {
+    if (launch.kill.load(std::memory_order_acquire)) {
+      hal::drop(context);
+      part_done(launch, core);
+      return true;
+    }
+    const hal::Stop stop = hal::run(context, slice_ticks);
+    part.fresh = false;
+    launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);
+    // The watchdog counts what was delivered, at most one slice a turn: a starved machine burns no budget.
+    part.budget_used += std::min(stop.ran_ticks, kSliceTicks);
+    const bool ends = stop.reason == hal::StopReason::Exit;
+    if (!ends && part.budget_used > 2 * launch.budget_slices * kSliceTicks) {
+      fail(launch, Outcome::Timeout, {Status::WatchdogExpired}, describe(launch, part, stop));
+      hal::drop(context);
+      part_done(launch, core);
+      return true;
+    }
+    if (ends) hal::drop(context);
+    go_on = handle_stop(launch, ticket, stop);
+  }
+  return true;
+}
+
+}  // namespace fw

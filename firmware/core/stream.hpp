@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams of a function: FIFO queues of private copies of control blocks. In order inside a stream, any order across.
+// After any outcome but OK a stream is poisoned: its later blocks end ABORTED until it is reset (protocol §5).
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "shared/control_block.hpp"
+#include "shared/window.hpp"
+
+namespace fw {
+
+inline constexpr std::uint16_t kNoBlock = 0xffff;
+
+// Why a block must not run; Status::None = may run.
+struct Verdict {
+  abi::Status status = abi::Status::None;
+  abi::Field field = abi::Field::None;
+  std::uint64_t argument = 0;
+
+  bool ok() const { return status == abi::Status::None; }
+};
+
+// A control block that the card accepted from the ring: the private copy and what is needed to give it back.
+struct Block {
+  abi::ControlBlock cb;
+  std::uint64_t completion;  // window offset, checked
+  std::uint64_t start_time;  // device ticks; 0 = not started
+  std::uint64_t progress;    // bytes moved so far
+  Verdict verdict;
+  std::uint16_t chain_id;
+  std::uint16_t chain_slots;
+  std::uint16_t next;  // in its stream, or in the free list
+};
+
+// As many blocks as the ring can hold in flight, so that a well-formed chain always finds one.
+class BlockPool {
+ public:
+  void init() {
+    for (std::uint16_t i = 0; i < kBlocks; ++i) blocks_[i].next = i + 1 == kBlocks ? kNoBlock : i + 1;
+    free_ = 0;
+  }
+  std::uint16_t take() {
+    const std::uint16_t index = free_;
+    if (index != kNoBlock) free_ = blocks_[index].next;
+    return index;
+  }
+  void give(std::uint16_t index) {
+    blocks_[index].next = free_;
+    free_ = index;
+  }
+  bool empty() const { return free_ == kNoBlock; }
+  Block& operator[](std::uint16_t index) { return blocks_[index]; }
+
+ private:
+  static constexpr std::uint16_t kBlocks = abi::kControlBlockSlots;
+  std::array<Block, kBlocks> blocks_;
+  std::uint16_t free_ = kNoBlock;
+};
+
+struct Stream {
+  enum class Phase : std::uint8_t {
+    Idle,       // the head block, if any, has not started
+    Moving,     // a DMA or FILL is under way
+    Computing,  // a launch is under way; the core manager reports its end
+  };
+  bool open = false;
+  bool poisoned = false;
+  bool high_priority = false;
+  bool resetting = false;  // a reset waits for the head's launch to be stopped
+  Phase phase = Phase::Idle;
+  std::uint32_t incarnation = 0;
+  std::uint64_t next_sequence = 1;
+  std::uint16_t head = kNoBlock;
+  std::uint16_t tail = kNoBlock;
+  std::uint16_t count = 0;
+};
+
+// Streams with something to do, high priority first, round robin inside a priority.
+class RunnableStreams {
+ public:
+  void add(unsigned stream, bool high) { word(stream, high) |= bit(stream); }
+  void remove(unsigned stream, bool high) { word(stream, high) &= ~bit(stream); }
+  bool any() const { return (words_[0][0] | words_[0][1] | words_[1][0] | words_[1][1]) != 0; }
+
+  // The next runnable stream after the one returned last; any() must hold.
+  unsigned next() {
+    for (const unsigned priority : {1u, 0u}) {
+      const auto& set = words_[priority];
+      if ((set[0] | set[1]) == 0) continue;
+      unsigned& cursor = cursor_[priority];
+      cursor = following(set, cursor);
+      return cursor;
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr unsigned kWords = abi::kStreamsPerFunction / 64;
+  static std::uint64_t bit(unsigned stream) { return std::uint64_t{1} << stream % 64; }
+  std::uint64_t& word(unsigned stream, bool high) { return words_[high ? 1 : 0][stream / 64]; }
+
+  static unsigned following(const std::array<std::uint64_t, kWords>& set, unsigned cursor) {
+    const unsigned from = (cursor + 1) % abi::kStreamsPerFunction;
+    for (unsigned step = 0; step <= kWords; ++step) {
+      const unsigned w = (from / 64 + step) % kWords;
+      std::uint64_t candidates = set[w];
+      if (step == 0) candidates &= ~std::uint64_t{0} << from % 64;
+      if (candidates != 0) return w * 64 + static_cast<unsigned>(std::countr_zero(candidates));
+    }
+    return 0;
+  }
+
+  std::array<std::array<std::uint64_t, kWords>, 2> words_{};
+  std::array<unsigned, 2> cursor_{};
+};
+static_assert(abi::kStreamsPerFunction == 128, "RunnableStreams::any() spells out two words per priority");
+
+}  // namespace fw

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Harts, time, sleeping and bells. Machine interrupts are never taken in firmware code (MIE stays 0): they only end a
+// sleep or a kernel slice, so firmware code needs no locks against itself.
+#pragma once
+
+#include <cstdint>
+
+namespace hal {
+
+unsigned hart_id();
+unsigned hart_count();
+
+// Device timer, abi::kTicksPerSecond. Monotonic, the same on all harts.
+std::uint64_t now();
+
+// Sleeps until a bell from any slot, a wake() from another hart, or `deadline`, whichever is first; pending interrupts
+// are claimed before return. A wake that came before the call ends it at once (it stays pending). May return early.
+void sleep_until(std::uint64_t deadline);
+
+// Ends the sleep or the kernel slice of another hart. One store to its interrupt file; never blocks.
+void wake(unsigned hart);
+
+// Rings the bell of a slot's owner. Orders all earlier memory writes before the bell (fence w,o). A bell is a hint:
+// it may be lost, so nobody may depend on it alone (protocol §8).
+void ring(unsigned slot);
+
+// Writes the record, stops the card. `reason` must be a literal.
+[[noreturn]] void panic(const char* reason);
+
+// One line to the console log (UART). Slow (each byte is an MMIO): boot and rare events only.
+void log(const char* line);
+
+}  // namespace hal

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory as the firmware sees it. core/ never forms an address: it names card memory by PhysicalAddress and windows by
+// slot, and gets pointers from here. On the card a PhysicalAddress is the bus address; in the native build it is an
+// offset into a sparse mapping of the same map.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace hal {
+
+using PhysicalAddress = std::uint64_t;
+
+// Bytes of card memory at `address`. The caller has validated the range (fw::Resolver does).
+std::byte* pointer(PhysicalAddress address);
+
+// The other way round, for memory that came from pointer().
+PhysicalAddress address_of(const std::byte* pointer);
+
+// Card memory that regions are granted from: [begin, end), granule-aligned.
+struct MemoryRange {
+  PhysicalAddress begin;
+  PhysicalAddress end;
+};
+MemoryRange region_memory();
+
+// The shared window of a slot (BAR2); empty when the slot is not mapped. Written by the host at any moment.
+std::span<std::byte> window(unsigned slot);
+
+// Bulk moves; any alignment, ranges must not overlap. Fastest from 1 KiB up (one vector register group per step).
+// They may use vector registers: a suspended kernel's vector state is saved first.
+void copy(std::byte* to, const std::byte* from, std::uint64_t bytes);
+// `pattern` repeats from `to` on, little-endian; a tail shorter than 8 bytes gets the pattern's first bytes.
+void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes);
+
+// Copies code into pages that will be executed: plain hart stores (written by anybody else, already translated code
+// would not see it), followed by what makes this and every other hart fetch it anew.
+void copy_code(PhysicalAddress to, const std::byte* from, std::uint64_t bytes);
+
+}  // namespace hal

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The correction program, the same in every image: reads the correction tensor of the launch, turns each symbol into
+// the value that the compute program works with, writes it into the literal pool, and jumps to the compute program.
+#include "firmware/kernels/sdk.hpp"
+
+extern "C" {
+[[gnu::visibility("hidden")]] extern const kernel::SymbolKeys kernel_symbol_keys;
+std::uint64_t kernel_symbols[kernel::kMaxKernelSymbols];
+
+void correction_entry(const abi::KernelArguments* arguments);
+void compute_entry(const abi::KernelArguments* arguments);
+}
+
+namespace {
+
+// In either mode a region is found by its name; only what the name means differs (protocol §7).
+std::uint64_t virtual_address(const abi::CorrectionHeader& header, const abi::CorrectionSymbol& symbol) {
+  for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
+    if (header.region[i].region_id == symbol.region_id && symbol.region_id != abi::kNoRegion) {
+      return abi::region_window(i) + symbol.value;
+    }
+  }
+  kernel::exit(kernel::kCorrectionUnknownRegion);
+}
+
+void apply(const abi::KernelArguments& arguments) {
+  const std::uint64_t count = kernel_symbol_keys.count;
+  if (arguments.correction_bytes < sizeof(abi::CorrectionHeader) + count * sizeof(abi::CorrectionSymbol)) {
+    kernel::exit(kernel::kCorrectionTooShort);
+  }
+  const auto& header = *reinterpret_cast<const abi::CorrectionHeader*>(arguments.correction_address);
+  const auto* symbols =
+      reinterpret_cast<const abi::CorrectionSymbol*>(arguments.correction_address + sizeof(abi::CorrectionHeader));
+  if (header.magic != abi::kCorrectionMagic) kernel::exit(kernel::kCorrectionBadMagic);
+  if (header.symbol_count != count) kernel::exit(kernel::kCorrectionSymbolCount);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const abi::CorrectionSymbol& symbol = symbols[i];
+    const auto& expected = kernel_symbol_keys.key[i];
+    if (symbol.kind != expected.kind || symbol.operand != expected.operand) {
+      kernel::exit(kernel::kCorrectionSymbolKind);
+    }
+    kernel_symbols[i] = symbol.kind == abi::SymbolKind::Address ? virtual_address(header, symbol) : symbol.value;
+  }
+}
+
+}  // namespace
+
+void compute_entry(const abi::KernelArguments* arguments) { kernel::exit(kernel::compute(*arguments)); }
+
+void correction_entry(const abi::KernelArguments* arguments) {
+  if (kernel_symbol_keys.count != 0) apply(*arguments);
+  auto* const entry = reinterpret_cast<void (*)(const abi::KernelArguments*)>(arguments->compute_entry);
+  [[clang::musttail]] return entry(arguments);
+}

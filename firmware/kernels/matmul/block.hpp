@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner part of the matrix kernel (block.S): a block of rows of A times 32 columns of B over one chunk of 64 k.
+#pragma once
+
+#include <cstdint>
+
+namespace kernel::matmul {
+
+inline constexpr unsigned kChunk = 64;         // k of one stick: summed exactly, rounded once
+inline constexpr unsigned kGroupRows = 16;     // rows of A prepared together
+inline constexpr unsigned kWideRows = 8;       // rows of one call of the wide block
+inline constexpr unsigned kBlockColumns = 32;  // columns of one block: half a stick
+
+// A: [row][even k 0, 2, …, 62, odd k 1, 3, …, 63] integers in units of the row.
+// B: [k in the order 0 … 63][column] integers in units of the column.
+// Exponents are in the place of an fp32 exponent (shifted left by 23); row plus column gives the weight of a sum of
+// products of units. Sums: [row][column] fp32, each gets one fp32 addition.
+//
+// Both compute modulo 2^64 or 2^32 and are exact where the true sum fits (kWideSpread and kNarrowSpread below). Where it
+// does not, that one element of the sums gets an unspecified value; its neighbours are not touched.
+extern "C" void matmul_block_wide(const std::int32_t (*a)[kChunk], const std::int64_t (*b)[kBlockColumns],
+                                  float (*sums)[kBlockColumns], const std::int32_t* row_exponents,
+                                  const std::int32_t* column_exponents);    // 8 rows
+extern "C" void matmul_block_narrow(const std::int32_t (*a)[kChunk], const std::int32_t (*b)[kBlockColumns],
+                                    float (*sums)[kBlockColumns], const std::int32_t* row_exponents,
+                                    const std::int32_t* column_exponents);  // 16 rows
+
+// A significand is below 2^10 and is shifted left by at most the spread of its row or column, the distance between the
+// largest and the smallest exponent in the chunk. So 64 products are below 2^(26 + spread A + spread B) in magnitude,
+// which must not exceed 2^63 or 2^31; and an integer of A must fit 32 bits with its sign.
+inline constexpr unsigned kWideSpread = 63 - 26;
+inline constexpr unsigned kNarrowSpread = 31 - 26;
+inline constexpr unsigned kRowSpread = 31 - 10;
+
+}  // namespace kernel::matmul

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands of the matrix kernel, brought from DL16 sticks into integers for one chunk of 64 k: each row of A and each
+// column of B in units of its own smallest exponent.
+#pragma once
+
+#include <cstdint>
+
+#include "firmware/kernels/matmul/block.hpp"
+#include "firmware/kernels/sdk.hpp"
+#include "firmware/kernels/vector.hpp"
+
+namespace kernel::matmul {
+
+inline constexpr unsigned kHalves = 2;  // blocks of 32 columns in a stick
+
+// One stick of all bits set in the first `count` lanes: padding is data of nobody and must not take part.
+struct alignas(abi::kStickBytes) LaneMask {
+  std::uint16_t lane[kLanes];
+  void set(std::uint64_t count);
+};
+
+// Sixteen rows of A. Rows beyond the tensor are zero.
+struct alignas(abi::kStickBytes) RowGroup {
+  std::int32_t value[kGroupRows][kChunk];  // in the order that block.hpp wants
+  std::int32_t exponent[kGroupRows];
+  std::uint32_t spread[kGroupRows];
+  std::uint32_t largest_spread;
+
+  // `nan[i]` is set when row i holds a NaN, otherwise left alone. A row that spreads over more than kRowSpread gets
+  // all-zero values; its elements then need the slow path.
+  void load(const StickTensor& a, std::uint64_t first_row, unsigned rows, std::uint64_t chunk, const LaneMask& mask,
+            std::uint8_t* nan);
+
+ private:
+  void load_row(unsigned row, vuint16m1_t stick, std::uint8_t& nan);
+  void clear_row(unsigned row);
+};
+
+// 64 columns of B: one stick column.
+struct alignas(abi::kStickBytes) ColumnPanel {
+  std::int64_t wide[kHalves][kChunk][kBlockColumns];
+  std::int32_t narrow[kHalves][kChunk][kBlockColumns];  // filled only in halves of small spread
+  std::int32_t exponent[kHalves][kBlockColumns];
+  std::uint16_t spread[kHalves * kBlockColumns];
+  std::uint32_t largest_spread[kHalves];
+
+  // Rows first_k … first_k + depth - 1 of stick column `column`; what is missing to 64 is zero. `nan` collects columns
+  // that hold a NaN, as all bits of a lane.
+  void load(const StickTensor& b, std::uint64_t first_k, unsigned depth, std::uint64_t column, const LaneMask& mask,
+            std::uint16_t* nan);
+
+ private:
+  void convert(unsigned k, vuint16m1_t stick, vuint16m1_t low, bool also_narrow);
+};
+
+}  // namespace kernel::matmul

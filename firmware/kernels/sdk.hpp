@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that a device kernel needs. A kernel is one C++ file: it describes itself with SPYRE_KERNEL and defines
+// kernel::compute; the build adds the correction program (correction.cpp), links at the fixed distance between text and
+// literal pool, and packs image and metadata. See empty.cpp for the smallest one, add.cpp for a usual one.
+//
+// A kernel runs in U-mode, once on every core of its launch, with 64 KiB of stack and 2 MiB of scratchpad. It has no C
+// library, no counters, and sees the regions of its function at the addresses that its symbols name, nothing else.
+// Rules that the build enforces: no relocations (so no tables of pointers, no virtual functions), text and constants
+// below 1 MiB, everything writable below 64 KiB (it becomes part of the literal pool).
+//
+// What is quick under the emulator: unmasked integer vector instructions with vl = VLMAX and LMUL = 1. Everything else
+// on vectors runs element by element. One register is one stick (VLEN 1024).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "firmware/kernels/info.hpp"
+#include "shared/kernel_abi.hpp"
+
+namespace kernel {
+
+// The kernel's own work. The result is the status of this core: 0 is success, anything else ends the launch with
+// FAULT "kernel returned a non-zero status".
+std::uint64_t compute(const abi::KernelArguments& arguments);
+
+// Statuses that the correction program ends with when host and image do not fit together. Kernels use small numbers.
+enum CorrectionStatus : std::uint64_t {
+  kCorrectionTooShort = 0xC0001,
+  kCorrectionBadMagic = 0xC0002,
+  kCorrectionSymbolCount = 0xC0003,
+  kCorrectionSymbolKind = 0xC0004,    // kind or operand differs from the metadata
+  kCorrectionUnknownRegion = 0xC0005,  // an address symbol names a region that the header's map does not list
+};
+
+inline std::uint64_t environment_call(abi::KernelCall call, std::uint64_t argument) {
+  register std::uint64_t a0 asm("a0") = argument;
+  register std::uint64_t a7 asm("a7") = static_cast<std::uint64_t>(call);
+  asm volatile("ecall" : "+r"(a0) : "r"(a7) : "memory");
+  return a0;
+}
+
+[[noreturn]] inline void exit(std::uint64_t status) {
+  environment_call(abi::KernelCall::Exit, status);
+  __builtin_unreachable();
+}
+
+// Returns when every core of the launch arrived; stores before it are visible to all cores after it.
+inline void barrier() {
+  asm volatile("fence rw,rw" ::: "memory");
+  environment_call(abi::KernelCall::Barrier, 0);
+  asm volatile("fence rw,rw" ::: "memory");
+}
+
+// Leaves a value in the launch's record.
+inline void trace_mark(std::uint64_t value) { environment_call(abi::KernelCall::TraceMark, value); }
+
+// Where the correction program puts the symbols, in the order of the description. Addresses are virtual by then,
+// strides are bytes, dimensions are elements.
+extern "C" [[gnu::visibility("hidden")]] std::uint64_t kernel_symbols[kMaxKernelSymbols];
+
+inline std::uint64_t symbol(unsigned index) { return kernel_symbols[index]; }
+
+// A 2-D tensor of two-byte elements in stick layout, or a tile of rows of one: element (r, c) is lane c % 64 of the
+// stick at address + (c / 64) * column_stride + r * 128. The column stride is that of the whole tensor.
+struct StickTensor {
+  std::uint64_t address;
+  std::uint64_t column_stride;
+
+  std::uint16_t* stick(std::uint64_t row, std::uint64_t column) const {
+    return reinterpret_cast<std::uint16_t*>(address + column * column_stride + row * abi::kStickBytes);
+  }
+};
+
+inline constexpr std::uint64_t kLanes = abi::kStickBytes / sizeof(std::uint16_t);
+
+// Items first, first + step, … of a launch that is split over cores without overlap.
+struct Share {
+  explicit Share(const abi::KernelArguments& arguments) : first(arguments.core_index), step(arguments.core_count) {}
+  std::uint64_t first;
+  std::uint64_t step;
+};
+
+}  // namespace kernel
+
+// The description; once in a kernel, at namespace scope: SPYRE_KERNEL({.name = "add", …}). Fields: kernel::KernelInfo.
+#define SPYRE_KERNEL(...)                                                                              \
+  extern "C" {                                                                                         \
+  [[gnu::section(".kernel_info"), gnu::used, gnu::retain]] extern constexpr kernel::KernelInfo kernel_info \
+      __VA_ARGS__;                                                                                     \
+  [[gnu::visibility("hidden")]] extern constexpr kernel::SymbolKeys kernel_symbol_keys = kernel::keys_of(kernel_info);               \
+  }                                                                                                    \
+  static_assert(true)

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// Never ends: what the watchdog is for.
+#include "firmware/kernels/sdk.hpp"
+
+SPYRE_KERNEL({.name = "spin"});
+
+std::uint64_t kernel::compute(const abi::KernelArguments&) {
+  for (;;) asm volatile("");
+}

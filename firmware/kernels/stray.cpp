@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Does one wrong thing at an address: what fault reports are tested with. The dimension "what" chooses: 0 nothing,
+// 1 load, 2 store, 3 jump, 4 illegal instruction, 5 unknown environment call, 6 breakpoint, 7 the address as exit status,
+// 8 barrier, then load, on the last core only. The address is "operand 0 plus offset"; its operand need not exist.
+#include "firmware/kernels/sdk.hpp"
+
+namespace {
+enum Symbol : unsigned { kAddress, kOffset, kWhat };
+enum What : std::uint64_t { kNothing, kLoad, kStore, kJump, kIllegal, kBadCall, kBreakpoint, kStatus, kLastCoreLoad };
+
+// Kept as functions of their own, so that a fault's pc has a name.
+[[gnu::noinline]] void stray_load(std::uint64_t address) {
+  std::uint64_t value;
+  asm volatile("ld %0, 0(%1)" : "=r"(value) : "r"(address) : "memory");
+}
+[[gnu::noinline]] void stray_store(std::uint64_t address) {
+  asm volatile("sd zero, 0(%0)" : : "r"(address) : "memory");
+}
+[[gnu::noinline]] void stray_jump(std::uint64_t address) { asm volatile("jalr %0" : : "r"(address) : "ra", "memory"); }
+}  // namespace
+
+SPYRE_KERNEL({
+    .name = "stray",
+    .operands = {{.name = "target", .access = kernel::Access::ReadWrite, .shape = {"offset", "what"}}},
+    .symbols = {kernel::address_of(0), kernel::extent_of(0, "offset"), kernel::extent_of(0, "what")},
+});
+
+std::uint64_t kernel::compute(const abi::KernelArguments& arguments) {
+  const std::uint64_t address = symbol(kAddress) + symbol(kOffset);
+  switch (symbol(kWhat)) {
+    case kNothing: return 0;
+    case kLoad: stray_load(address); return 0;
+    case kStore: stray_store(address); return 0;
+    case kJump: stray_jump(address); return 0;
+    case kIllegal: asm volatile("unimp"); return 0;
+    case kBadCall: environment_call(static_cast<abi::KernelCall>(0x7FFF), 0); return 0;
+    case kBreakpoint: asm volatile("ebreak"); return 0;
+    case kStatus: return address;
+    case kLastCoreLoad:
+      barrier();
+      if (arguments.core_index + 1 == arguments.core_count) stray_load(address);
+      return 0;
+    default: return 1;
+  }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/platform/host/native_board.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "firmware/hal/address_space.hpp"
+#include "firmware/hal/board.hpp"
+#include "firmware/hal/context.hpp"
+#include "firmware/hal/hart.hpp"
+#include "firmware/hal/memory.hpp"
+#include "shared/units.hpp"
+
+namespace native {
+
+namespace {
+
+// The card's map: firmware memory below 4 GiB, regions above (protocol §6).
+constexpr std::uint64_t kPageBase = 2 * abi::kGiB;
+constexpr std::uint64_t kRegionBase = 4 * abi::kGiB;
+constexpr unsigned kMaxHarts = 64;
+// "For ever" is bounded here: a test whose bell was lost must fail by its own check, not hang.
+constexpr std::uint64_t kLongestSleep = 10 * abi::kTicksPerSecond;
+
+struct Sleeper {
+  std::mutex mutex;
+  std::condition_variable condition;
+  bool pending = false;
+};
+
+// Firmware memory below the regions, and the address spaces made of it. Any hart may fault pages in, so it is locked.
+struct Pages {
+  std::mutex mutex;
+  std::byte* memory = nullptr;
+  std::uint64_t used = 0;    // high-water mark of the arena
+  std::uint64_t in_use = 0;  // bytes
+  std::multimap<std::uint64_t, std::uint64_t> free;  // size → address
+  struct Mapping {
+    std::uint64_t bytes;
+    std::uint64_t physical;
+  };
+  std::uint64_t next_root = 1;
+  std::map<std::uint64_t, std::map<std::uint64_t, Mapping>> roots;  // root → virtual address → mapping
+};
+
+struct State {
+  BoardOptions options;
+  std::byte* regions = nullptr;
+  mutable Pages pages;
+  std::atomic<std::uint64_t> overslept{0};
+  std::vector<std::byte> persistent = std::vector<std::byte>(64 * abi::kKiB);
+  std::array<Sleeper, kMaxHarts> sleepers;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+};
+
+State* the_state = nullptr;
+thread_local unsigned this_hart = 0;
+
+[[noreturn]] void die(const char* what) {
+  std::fprintf(stderr, "native board: %s\n", what);
+  std::abort();
+}
+
+std::byte* reserve(std::uint64_t bytes) {
+  void* memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) die("no address space for card memory");
+  return static_cast<std::byte*>(memory);
+}
+
+void wake_hart(unsigned hart) {
+  Sleeper& sleeper = the_state->sleepers[hart];
+  {
+    const std::lock_guard lock(sleeper.mutex);
+    sleeper.pending = true;
+  }
+  sleeper.condition.notify_one();
+}
+
+}  // namespace
+
+Board::Board(BoardOptions options) {
+  if (the_state != nullptr) die("a second board");
+  the_state = new State;
+  the_state->options = std::move(options);
+  the_state->regions = reserve(the_state->options.region_bytes);
+  the_state->pages.memory = reserve(the_state->options.page_bytes);
+}
+
+Board::~Board() {
+  ::munmap(the_state->regions, the_state->options.region_bytes);
+  ::munmap(the_state->pages.memory, the_state->options.page_bytes);
+  delete the_state;
+  the_state = nullptr;
+}
+
+void Board::bell() { wake_hart(0); }
+void Board::set_boot_arguments(std::string arguments) { the_state->options.boot_arguments = std::move(arguments); }
+std::span<std::byte> Board::region_memory() { return {the_state->regions, the_state->options.region_bytes}; }
+std::uint64_t Board::overslept() const { return the_state->overslept.load(); }
+std::uint64_t Board::pages_in_use() const {
+  const std::lock_guard lock(the_state->pages.mutex);
+  return the_state->pages.in_use;
+}
+std::byte* Board::translate(std::uint64_t root, std::uint64_t virtual_address) const {
+  const std::lock_guard lock(the_state->pages.mutex);
+  const auto& mappings = the_state->pages.roots[root];
+  auto at = mappings.upper_bound(virtual_address);
+  if (at == mappings.begin()) return nullptr;
+  --at;
+  const std::uint64_t offset = virtual_address - at->first;
+  return offset < at->second.bytes ? hal::pointer(at->second.physical + offset) : nullptr;
+}
+
+void become_hart(unsigned hart) { this_hart = hart; }
+
+}  // namespace native
+
+namespace hal {
+
+using native::the_state;
+
+// ---- memory.hpp ---------------------------------------------------------------------------------------------------------
+
+std::byte* pointer(PhysicalAddress address) {
+  return address < native::kRegionBase ? the_state->pages.memory + (address - native::kPageBase)
+                                       : the_state->regions + (address - native::kRegionBase);
+}
+PhysicalAddress address_of(const std::byte* pointer) {
+  const std::byte* pages = the_state->pages.memory;
+  if (pointer >= pages && pointer < pages + the_state->options.page_bytes) {
+    return static_cast<PhysicalAddress>(pointer - pages) + native::kPageBase;
+  }
+  return static_cast<PhysicalAddress>(pointer - the_state->regions) + native::kRegionBase;
+}
+MemoryRange region_memory() { return {native::kRegionBase, native::kRegionBase + the_state->options.region_bytes}; }
+std::span<std::byte> window(unsigned slot) { return the_state->options.windows[slot]; }
+
+// The other side may write the same window bytes meanwhile: that is its right, and not a race of ours. What we read is
+// only ever data.
+__attribute__((no_sanitize("thread"))) void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  std::uint64_t i = 0;
+  for (; i + 8 <= bytes; i += 8) {
+    std::uint64_t word;
+    __builtin_memcpy(&word, from + i, 8);
+    __builtin_memcpy(to + i, &word, 8);
+  }
+  for (; i < bytes; ++i) to[i] = from[i];
+}
+void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
+  std::uint64_t i = 0;
+  for (; i + 8 <= bytes; i += 8) __builtin_memcpy(to + i, &pattern, 8);
+  for (; i < bytes; ++i) to[i] = static_cast<std::byte>(pattern >> (i % 8 * 8));
+}
+void copy_code(PhysicalAddress to, const std::byte* from, std::uint64_t bytes) { copy(pointer(to), from, bytes); }
+
+// ---- hart.hpp -----------------------------------------------------------------------------------------------------------
+
+unsigned hart_id() { return native::this_hart; }
+unsigned hart_count() { return the_state->options.harts; }
+void start_cores() {}
+std::uint64_t now() {
+  const auto since = std::chrono::steady_clock::now() - the_state->start;
+  // Never 0: 0 means "never" in completions.
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(since).count()) * abi::kTicksPerSecond / 1'000'000'000 + 1;
+}
+void sleep_until(std::uint64_t deadline) {
+  auto& sleeper = the_state->sleepers[native::this_hart];
+  std::unique_lock lock(sleeper.mutex);
+  const std::uint64_t at = now();
+  const std::uint64_t ticks = deadline > at ? std::min(deadline - at, native::kLongestSleep) : 0;
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::nanoseconds(ticks * (1'000'000'000 / abi::kTicksPerSecond));
+  while (!sleeper.pending) {
+    if (sleeper.condition.wait_until(lock, until) != std::cv_status::timeout || sleeper.pending) continue;
+    if (native::this_hart == 0) the_state->overslept.fetch_add(1);
+    break;
+  }
+  sleeper.pending = false;
+}
+void wake(unsigned hart) { native::wake_hart(hart); }
+void ring(unsigned slot) { the_state->options.on_ring(slot); }
+void panic(const char* reason) { native::die(reason); }
+void log(const char*) {}
+
+// ---- context.hpp: kernels are played by the test -----------------------------------------------------------------------
+
+bool contexts_supported() { return static_cast<bool>(the_state->options.kernel); }
+void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
+  context.integer = {root, entry, stack_end, argument};
+}
+Stop run(Context& context, std::uint64_t slice_ticks) { return the_state->options.kernel(context, slice_ticks); }
+void drop(Context&) {}
+
+// ---- address_space.hpp: a table of mappings per root --------------------------------------------------------------------
+
+std::uint64_t create_root() {
+  const std::lock_guard lock(the_state->pages.mutex);
+  the_state->pages.roots[the_state->pages.next_root];
+  return the_state->pages.next_root++;
+}
+void destroy_root(std::uint64_t root) {
+  const std::lock_guard lock(the_state->pages.mutex);
+  if (the_state->pages.roots.erase(root) == 0) native::die("a root is destroyed twice");
+}
+bool map(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress physical, std::uint64_t bytes, Protection) {
+  const std::lock_guard lock(the_state->pages.mutex);
+  return the_state->pages.roots[root].try_emplace(virtual_address, native::Pages::Mapping{bytes, physical}).second;
+}
+bool prepare_window(std::uint64_t, std::uint64_t, std::uint64_t) { return true; }
+bool share_window(std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t) { return true; }
+std::uint64_t table_pages() {
+  const std::lock_guard lock(the_state->pages.mutex);
+  return the_state->pages.roots.size();
+}
+bool fill(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress physical) {
+  return map(root, virtual_address, physical, abi::kGranuleBytes, Protection::ReadWrite);
+}
+void release_window(std::uint64_t, std::uint64_t, std::uint64_t) {}
+
+PhysicalAddress allocate_pages(std::uint64_t bytes) {
+  auto& pages = the_state->pages;
+  const std::lock_guard lock(pages.mutex);
+  PhysicalAddress address = 0;
+  if (const auto reused = pages.free.find(bytes); reused != pages.free.end()) {
+    address = reused->second;
+    pages.free.erase(reused);
+  } else {
+    if (bytes > the_state->options.page_bytes - pages.used) return 0;
+    address = native::kPageBase + pages.used;
+    pages.used += bytes;
+  }
+  pages.in_use += bytes;
+  std::memset(pointer(address), 0, bytes);
+  return address;
+}
+void free_pages(PhysicalAddress address, std::uint64_t bytes) {
+  auto& pages = the_state->pages;
+  const std::lock_guard lock(pages.mutex);
+  for (auto [at, end] = pages.free.equal_range(bytes); at != end; ++at) {
+    if (at->second == address) native::die("pages are freed twice");
+  }
+  pages.free.emplace(bytes, address);
+  pages.in_use -= bytes;
+}
+
+// ---- board.hpp ----------------------------------------------------------------------------------------------------------
+
+std::string_view boot_arguments() { return the_state->options.boot_arguments; }
+unsigned slot_count() { return static_cast<unsigned>(the_state->options.windows.size()); }
+bool map_slot(unsigned slot) { return slot < slot_count(); }
+void unmap_slot(unsigned) {}
+void exit(unsigned) { native::die("exit"); }
+void restart() { native::die("restart"); }
+std::uint64_t boot_count() { return 1; }
+std::byte* persistent() { return the_state->persistent.data(); }
+std::uint64_t persistent_bytes() { return the_state->persistent.size(); }
+
+}  // namespace hal

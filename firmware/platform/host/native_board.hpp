@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The native build's board: implements firmware/hal on the host, so that firmware/core runs under sanitizers, fuzzers and
+// in microsecond tests. Harts are threads; card memory is a sparse mapping; windows are memory that the test also holds.
+// No RV64 kernel can run here: unless the test gives a function that plays kernels, hal::contexts_supported() is false and
+// COMPUTE is refused. QEMU is the truth; this is a second way to test the same source.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "firmware/hal/context.hpp"
+
+namespace native {
+
+// Plays one slice of a kernel: called by hal::run() on the hart's thread, says why the kernel stopped. The context holds
+// what hal::start() was given: integer[0] root, [1] entry, [2] stack end, [3] argument; the rest is the player's own.
+using KernelPlayer = std::function<hal::Stop(hal::Context& context, std::uint64_t slice_ticks)>;
+
+struct BoardOptions {
+  unsigned harts = 1;
+  std::vector<std::span<std::byte>> windows{};  // one per slot; zeroed by the caller
+  std::uint64_t region_bytes = std::uint64_t{1} << 30;
+  std::string boot_arguments{};
+  // The card rings the owner of a slot. Called from the hart's thread.
+  std::function<void(unsigned slot)> on_ring = [](unsigned) {};
+  KernelPlayer kernel{};
+  std::uint64_t page_bytes = std::uint64_t{64} << 20;  // firmware memory for hal::allocate_pages()
+};
+
+// At most one board exists at a time: hal is a set of free functions, as on the card.
+class Board {
+ public:
+  explicit Board(BoardOptions options);
+  ~Board();
+  Board(const Board&) = delete;
+  Board& operator=(const Board&) = delete;
+
+  // The owner of a slot rings the card: ends the sleep of hart 0.
+  void bell();
+  // Forgets everything a warm reset forgets; region memory and persistent memory stay.
+  void set_boot_arguments(std::string arguments);
+  // Card memory, for tests that look behind the firmware's back.
+  std::span<std::byte> region_memory();
+
+  // Sleeps of hart 0 that no bell and no wake() ended: they ran into their deadline, or, when that is further away, into
+  // the bound that every sleep has here. The latter means a lost wake-up.
+  std::uint64_t overslept() const;
+  // What hal::map() and hal::fill() made of a virtual address; nullptr when nothing is mapped there.
+  std::byte* translate(std::uint64_t root, std::uint64_t virtual_address) const;
+  // Pages that are allocated and not freed.
+  std::uint64_t pages_in_use() const;
+};
+
+// Names the calling thread as a hart; hart 0 unless called.
+void become_hart(unsigned hart);
+
+}  // namespace native

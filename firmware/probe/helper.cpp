@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hart 1 sleeps until hart 0 asks something of it.
+#include <atomic>
+
+#include "firmware/hal/hart.hpp"
+#include "firmware/probe/probe.hpp"
+#include "shared/units.hpp"
+
+namespace {
+
+enum class Order : std::uint32_t { Sleep, Ring, Run };
+
+constinit std::atomic<Order> order{Order::Sleep};
+constinit std::atomic<std::uint64_t> period{0};
+constinit std::atomic<hal::Context*> work{nullptr};
+constinit std::atomic<std::uint64_t> arrived{0};
+hal::Stop last_stop;
+
+constexpr std::uint64_t kIdleTicks = abi::kTicksPerSecond / 100;
+constexpr std::uint64_t kPatience = 20 * abi::kTicksPerSecond;
+
+void give(Order what) {
+  order.store(what, std::memory_order_release);
+  hal::wake(1);
+}
+
+}  // namespace
+
+namespace fw {
+
+[[noreturn]] void core_main(unsigned hart) {
+  arrived.fetch_add(1, std::memory_order_release);
+  for (;;) {
+    const Order what = hart == 1 ? order.load(std::memory_order_acquire) : Order::Sleep;
+    switch (what) {
+      case Order::Sleep: hal::sleep_until(hal::now() + kIdleTicks); break;
+      case Order::Ring:
+        hal::wake(0);
+        hal::sleep_until(hal::now() + period.load(std::memory_order_relaxed));
+        break;
+      case Order::Run:
+        last_stop = probe::run_through(*work.load(std::memory_order_relaxed));
+        order.store(Order::Sleep, std::memory_order_release);
+        break;
+    }
+  }
+}
+
+}  // namespace fw
+
+namespace probe {
+
+bool helper_present() {
+  const std::uint64_t end = hal::now() + kPatience;
+  while (arrived.load(std::memory_order_acquire) + 1 < hal::hart_count() && hal::now() < end) {
+    hal::sleep_until(hal::now() + 100);
+  }
+  return arrived.load(std::memory_order_acquire) > 0;
+}
+
+void helper_ring(std::uint64_t ticks) {
+  period.store(ticks, std::memory_order_relaxed);
+  give(Order::Ring);
+}
+
+bool helper_run(hal::Context& context, hal::Stop& stop) {
+  work.store(&context, std::memory_order_relaxed);
+  give(Order::Run);
+  const std::uint64_t end = hal::now() + kPatience;
+  while (order.load(std::memory_order_acquire) != Order::Sleep) {
+    if (hal::now() > end) return false;
+    hal::sleep_until(hal::now() + 100);
+  }
+  stop = last_stop;
+  return true;
+}
+
+void helper_stop() { give(Order::Sleep); }
+
+}  // namespace probe

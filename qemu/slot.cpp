@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "qemu/slot.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "qemu/errors.hpp"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U  // Linux 6.3; Debian 12's headers are older
+#endif
+
+namespace qemu {
+
+namespace {
+
+/// Handshake messages of the ivshmem server: 8 bytes, little-endian, at most one descriptor each.
+constexpr std::int64_t kProtocolVersion = 0;
+constexpr std::int64_t kMemoryFollows = -1;
+
+/// One page holds 512 rings: more are only repetitions of the same hint. It also keeps hundreds of slots within the
+/// per-user limit of pipe pages.
+constexpr int kBellPipeBytes = 4096;
+
+Result<UniqueFd> create_window(unsigned index, std::uint64_t bytes) {
+  const std::string name = fmt::format("spyre-window-{}", index);
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  UniqueFd window{::memfd_create(name.c_str(), kFlags | MFD_NOEXEC_SEAL)};
+  if (!window.valid() && errno == EINVAL) window.reset(::memfd_create(name.c_str(), kFlags));
+  if (!window.valid()) return system_failure("memfd_create", errno);
+  if (::ftruncate(window.get(), static_cast<off_t>(bytes)) != 0) return system_failure("ftruncate(window)", errno);
+  // A peer that could shrink it would make the other side's access a SIGBUS.
+  if (::fcntl(window.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return system_failure("F_ADD_SEALS", errno);
+  }
+  return window;
+}
+
+struct Pipe {
+  UniqueFd read_end;
+  UniqueFd write_end;
+};
+
+Result<Pipe> create_bell() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return system_failure("pipe2", errno);
+  Pipe bell{UniqueFd{ends[0]}, UniqueFd{ends[1]}};
+  if (::fcntl(ends[1], F_SETPIPE_SZ, kBellPipeBytes) < 0) return system_failure("F_SETPIPE_SZ", errno);
+  return bell;
+}
+
+Result<void> send_message(int socket, std::int64_t value, int descriptor = -1) {
+  // Little-endian on the wire; so is every host this is built for (reaper.cpp lists them).
+  iovec part{&value, sizeof value};
+  alignas(cmsghdr) unsigned char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (descriptor >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  }
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof value) {
+    return system_failure("sendmsg(ivshmem handshake)", errno);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Slot> Slot::create(unsigned index, const SlotOptions& options) {
+  Slot slot;
+  slot.index_ = index;
+  slot.window_bytes_ = options.window_bytes;
+
+  auto window = create_window(index, options.window_bytes);
+  if (!window) return std::unexpected(std::move(window.error()));
+  slot.window_ = std::move(*window);
+
+  auto to_card = create_bell();
+  if (!to_card) return std::unexpected(std::move(to_card.error()));
+  auto from_card = create_bell();
+  if (!from_card) return std::unexpected(std::move(from_card.error()));
+  slot.bell_to_card_ = std::move(to_card->write_end);
+  slot.bell_from_card_ = std::move(from_card->read_end);
+
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return system_failure("socketpair", errno);
+  slot.server_end_.reset(ends[0]);
+  slot.emulator_end_.reset(ends[1]);
+
+  // The emulator's ends of the bells live on inside the socket; this process needs them no longer.
+  if (auto sent = slot.send_handshake(to_card->read_end.get(), from_card->write_end.get()); !sent) {
+    return std::unexpected(std::move(sent.error()));
+  }
+  return slot;
+}
+
+Result<void> Slot::send_handshake(int bell_read_by_card, int bell_written_by_card) const {
+  // The order is binding: bells of the own id before the memory crash QEMU, and the first three are read in realize.
+  const struct {
+    std::int64_t value;
+    int descriptor;
+  } messages[] = {
+      {kProtocolVersion, -1},          {kCardPeer, -1},
+      {kMemoryFollows, window_.get()}, {kHostPeer, bell_written_by_card},
+      {kCardPeer, bell_read_by_card},
+  };
+  for (const auto& message : messages) {
+    if (auto sent = send_message(server_end_.get(), message.value, message.descriptor); !sent) return sent;
+  }
+  return {};
+}
+
+bool Slot::handshake_read() const {
+  int unread = 0;
+  return ::ioctl(server_end_.get(), SIOCOUTQ, &unread) == 0 && unread == 0;
+}
+
+Result<SlotHandle> Slot::handle() const {
+  UniqueFd window = window_.duplicate();
+  UniqueFd to_card = window.valid() ? bell_to_card_.duplicate() : UniqueFd{};
+  UniqueFd from_card = to_card.valid() ? bell_from_card_.duplicate() : UniqueFd{};
+  if (!from_card.valid()) return system_failure("F_DUPFD_CLOEXEC", errno);
+  return SlotHandle{index_, window_bytes_, std::move(window), std::move(to_card), std::move(from_card)};
+}
+
+}  // namespace qemu

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "qemu/machine_error.hpp"
+#include "qemu/machine_options.hpp"
+#include "qemu/slot_handle.hpp"
+
+namespace qemu {
+
+/// The machine's side of one ivshmem-doorbell device: memory file, bells and the server's end of its socket.
+///
+/// The machine keeps both tenant ends of the bells until the emulator has ended, whatever tenants do with theirs: a
+/// pipe whose last writer is gone makes QEMU's main loop spin, one whose last reader is gone makes its writes fail.
+class Slot {
+ public:
+  /// Also puts the whole server side of the handshake into the socket, before the emulator even exists: the client
+  /// never sends, so nobody has to serve it later (docs/specs/ivshmem-spec of QEMU, "Client-Server protocol").
+  [[nodiscard]] static Result<Slot> create(unsigned index, const SlotOptions& options);
+
+  /// The end that the emulator inherits; to be dropped after the spawn, so that the socket ends with the emulator.
+  [[nodiscard]] int emulator_end() const { return emulator_end_.get(); }
+  void drop_emulator_end() { emulator_end_.reset(); }
+
+  /// Whether the emulator has read every handshake message.
+  [[nodiscard]] bool handshake_read() const;
+
+  [[nodiscard]] Result<SlotHandle> handle() const;
+
+ private:
+  Slot() = default;
+  [[nodiscard]] Result<void> send_handshake(int bell_read_by_card, int bell_written_by_card) const;
+
+  unsigned index_ = 0;
+  std::uint64_t window_bytes_ = 0;
+  UniqueFd window_;
+  UniqueFd bell_to_card_;    ///< write end
+  UniqueFd bell_from_card_;  ///< read end
+  UniqueFd server_end_;
+  UniqueFd emulator_end_;
+};
+
+}  // namespace qemu

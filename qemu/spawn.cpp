@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "qemu/spawn.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "qemu/errors.hpp"
+#include "qemu/reaper_image.hpp"
+#include "qemu/reaper_protocol.hpp"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U  // Linux 6.3; Debian 12's headers are older
+#endif
+
+namespace qemu {
+
+namespace {
+
+UniqueFd open_pidfd(pid_t pid) { return UniqueFd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))}; }
+
+/// The reaper's program as an anonymous executable file.
+Result<UniqueFd> create_reaper_file() {
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  UniqueFd file{::memfd_create("spyre-reaper", kFlags | MFD_EXEC)};
+  if (!file.valid() && errno == EINVAL) file.reset(::memfd_create("spyre-reaper", kFlags));
+  if (!file.valid() && errno == EACCES) {
+    return failure(MachineError::Kind::kStartFailed, "This machine forbids executable memory files.",
+                   "Set sysctl vm.memfd_noexec to 0 or 1.");
+  }
+  if (!file.valid()) return system_failure("memfd_create", errno);
+  const auto image = reaper_image();
+  if (::write(file.get(), image.data(), image.size()) != static_cast<ssize_t>(image.size())) {
+    return system_failure("write(reaper)", errno);
+  }
+  return file;
+}
+
+/// RAII around the two C objects of posix_spawn.
+class SpawnPlan {
+ public:
+  SpawnPlan() {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawnattr_init(&attributes_);
+    sigset_t none;
+    sigset_t all;
+    ::sigemptyset(&none);
+    ::sigfillset(&all);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    // Also SIGCHLD: an owner that ignores it would otherwise take the emulator's exit status from the reaper.
+    ::posix_spawnattr_setsigdefault(&attributes_, &all);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+  }
+  SpawnPlan(const SpawnPlan&) = delete;
+  SpawnPlan& operator=(const SpawnPlan&) = delete;
+  ~SpawnPlan() {
+    ::posix_spawn_file_actions_destroy(&actions_);
+    ::posix_spawnattr_destroy(&attributes_);
+  }
+
+  /// The child sees `source` as `target`. Sources are first copied above all targets, so that no assignment of a target
+  /// overwrites a source that is still needed.
+  [[nodiscard]] bool map(int source, int target, int above) {
+    UniqueFd copy{::fcntl(source, F_DUPFD_CLOEXEC, above)};
+    if (!copy.valid()) return false;
+    const bool added = ::posix_spawn_file_actions_adddup2(&actions_, copy.get(), target) == 0;
+    copies_.push_back(std::move(copy));
+    return added;
+  }
+
+  [[nodiscard]] int run(const char* path, std::vector<std::string>& arguments, int first_closed, pid_t& child) {
+    if (const int error = ::posix_spawn_file_actions_addclosefrom_np(&actions_, first_closed); error != 0) return error;
+    std::vector<char*> pointers;
+    pointers.reserve(arguments.size() + 1);
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    return ::posix_spawn(&child, path, &actions_, &attributes_, pointers.data(), environ);
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+  std::vector<UniqueFd> copies_;
+};
+
+struct Received {
+  reaper::Report report;
+  UniqueFd descriptor;
+};
+
+/// The reaper's first report, or the reason why there is none.
+Result<Received> receive_report(int link, Timeouts::Duration timeout) {
+  pollfd event{link, POLLIN, 0};
+  int ready;
+  do ready = ::poll(&event, 1, static_cast<int>(timeout.count()));
+  while (ready < 0 && errno == EINTR);
+  if (ready == 0) {
+    return failure(MachineError::Kind::kStartFailed,
+                   fmt::format("the emulator was not executed within {} ms.", timeout.count()),
+                   "Check whether this machine is out of memory or its file system hangs.");
+  }
+  Received received{};
+  iovec part{&received.report, sizeof received.report};
+  alignas(cmsghdr) unsigned char control[CMSG_SPACE(sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  if (::recvmsg(link, &message, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof received.report)) {
+    return failure(MachineError::Kind::kStartFailed, "the reaper ended before it could start the emulator.",
+                   "Check the limits of this machine or container (memory, processes, seccomp profile).");
+  }
+  if (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+    int descriptor;
+    std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
+    received.descriptor.reset(descriptor);
+  }
+  return received;
+}
+
+Result<void> start_reaper(Guarded& guarded, UniqueFd reaper_link, const std::string& emulator,
+                          const std::vector<std::string>& arguments, std::span<const int> inherited, int error_output) {
+  auto file = create_reaper_file();
+  if (!file) return std::unexpected(std::move(file.error()));
+  const UniqueFd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  if (!null.valid()) return system_failure("open(/dev/null)", errno);
+  const UniqueFd self = open_pidfd(::getpid());
+  if (!self.valid()) return system_failure("pidfd_open", errno);
+
+  const int above = reaper::kFirstInherited + static_cast<int>(inherited.size());
+  SpawnPlan plan;
+  bool mapped = plan.map(null.get(), reaper::kNull, above) && plan.map(error_output, STDOUT_FILENO, above) &&
+                plan.map(error_output, STDERR_FILENO, above) && plan.map(reaper_link.get(), reaper::kLink, above) &&
+                plan.map(self.get(), reaper::kOwner, above) && plan.map(file->get(), reaper::kImage, above);
+  for (std::size_t i = 0; mapped && i < inherited.size(); ++i) {
+    mapped = plan.map(inherited[i], reaper::kFirstInherited + static_cast<int>(i), above);
+  }
+  if (!mapped) return system_failure("F_DUPFD_CLOEXEC", errno);
+
+  std::vector<std::string> all{"spyre-reaper", fmt::format("{}", inherited.size()), emulator};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  const std::string path = fmt::format("/proc/self/fd/{}", static_cast<int>(reaper::kImage));
+  if (const int error = plan.run(path.c_str(), all, above, guarded.reaper); error != 0) {
+    return system_failure("posix_spawn(reaper)", error);
+  }
+  guarded.reaper_pidfd = open_pidfd(guarded.reaper);
+  return {};
+}
+
+}  // namespace
+
+int first_inherited_descriptor() { return reaper::kFirstInherited; }
+
+Result<Guarded> spawn_guarded(const std::string& emulator, const std::vector<std::string>& arguments,
+                              std::span<const int> inherited, int error_output, Timeouts::Duration timeout) {
+  int link[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) return system_failure("socketpair", errno);
+  Guarded guarded;
+  guarded.link.reset(link[0]);
+  if (auto started = start_reaper(guarded, UniqueFd{link[1]}, emulator, arguments, inherited, error_output); !started) {
+    return std::unexpected(std::move(started.error()));
+  }
+
+  auto received = receive_report(guarded.link.get(), timeout);
+  if (received && received->report.kind == reaper::ReportKind::kStarted && received->descriptor.valid()) {
+    guarded.emulator = received->report.value;
+    guarded.emulator_pidfd = std::move(received->descriptor);
+    return guarded;
+  }
+  guarded.link.reset();  // ends a reaper that hangs half-way
+  collect_reaper(guarded, timeout);
+  if (!received) return std::unexpected(std::move(received.error()));
+  return failure(MachineError::Kind::kStartFailed,
+                 fmt::format("'{}' could not be executed: {}.", emulator, std::strerror(received->report.value)),
+                 "Check that the emulator is an executable for this machine; scripts/bootstrap installs one.");
+}
+
+void collect_reaper(Guarded& guarded, Timeouts::Duration timeout) {
+  if (guarded.reaper < 0) return;
+  if (guarded.reaper_pidfd.valid()) {
+    pollfd event{guarded.reaper_pidfd.get(), POLLIN, 0};
+    if (::poll(&event, 1, static_cast<int>(timeout.count())) == 0) {
+      ::syscall(SYS_pidfd_send_signal, guarded.reaper_pidfd.get(), SIGKILL, nullptr, 0);
+    }
+  }
+  // ECHILD: an owner that ignores SIGCHLD or waits for any child has collected it already.
+  while (::waitpid(guarded.reaper, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  guarded.reaper = -1;
+}
+
+}  // namespace qemu

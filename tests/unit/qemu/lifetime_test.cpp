@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// No emulator survives its owner, however the owner ends. The owner is a process of its own (machine_owner.cpp).
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/unit/qemu/test_support.hpp"
+
+namespace qemu {
+namespace {
+
+constexpr std::chrono::milliseconds kBound{10'000};
+
+class LifetimeTest : public testing::Test {
+ protected:
+  void SetUp() override { before_ = test::count_left_overs(); }
+  void TearDown() override { EXPECT_EQ(test::count_left_overs(), before_); }
+
+  void start(const std::string& ending) {
+    owner_.emplace(SPYRE_MACHINE_OWNER, SPYRE_FAKE_EMULATOR, folder_.firmware(), ending);
+    ASSERT_GT(owner_->emulator(), 0);
+  }
+  void expect_all_gone() {
+    EXPECT_TRUE(test::wait_for_end(owner_->emulator(), kBound));
+    if (owner_->reaper() > 1) EXPECT_TRUE(test::wait_for_end(owner_->reaper(), kBound));
+    owner_.reset();
+  }
+  void expect_running() {
+    EXPECT_TRUE(test::is_alive(owner_->emulator()));
+    EXPECT_TRUE(test::is_alive(owner_->reaper()));
+  }
+
+  test::TemporaryFolder folder_;
+  std::optional<test::Owner> owner_;
+  test::LeftOvers before_;
+};
+
+TEST_F(LifetimeTest, EndsWhenTheOwnerReturns) {
+  start("return");
+  expect_all_gone();
+}
+
+TEST_F(LifetimeTest, EndsWhenTheOwnerLeavesWithoutDestructors) {
+  start("_exit");
+  expect_all_gone();
+}
+
+TEST_F(LifetimeTest, EndsWhenTheOwnerAborts) {
+  start("abort");
+  expect_all_gone();
+}
+
+TEST_F(LifetimeTest, EndsWhenTheOwnerBecomesAnotherProgram) {
+  start("exec");
+  expect_all_gone();
+}
+
+TEST_F(LifetimeTest, EndsWhenAnExceptionUnwindsIt) {
+  start("exception");
+  expect_all_gone();
+}
+
+TEST_F(LifetimeTest, EndsWhenTheOwnerIsKilled) {
+  start("hold");
+  expect_running();
+  owner_->kill();
+  expect_all_gone();
+}
+
+TEST_F(LifetimeTest, EndsWhenTheOwnerIsKilledWhileAForkHoldsItsDescriptors) {
+  start("fork-hold");
+  expect_running();
+  const pid_t holder = owner_->forked_child();
+  owner_->kill();
+  EXPECT_TRUE(test::wait_for_end(owner_->emulator(), kBound));
+  EXPECT_TRUE(test::wait_for_end(owner_->reaper(), kBound));
+  EXPECT_TRUE(test::is_alive(holder)) << "the test must not have passed because the holder ended";
+  ::kill(holder, SIGKILL);
+  EXPECT_TRUE(test::wait_for_end(holder, kBound));
+}
+
+TEST_F(LifetimeTest, SurvivesTheExitOfAForkedChild) {
+  start("fork-exit");
+  expect_running();
+  owner_->kill();
+  expect_all_gone();
+}
+
+TEST_F(LifetimeTest, SurvivesTheThreadThatStartedIt) {
+  start("thread");
+  expect_running();
+  owner_->kill();
+  expect_all_gone();
+}
+
+}  // namespace
+}  // namespace qemu

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "qemu/spawn.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+
+#include "qemu/reaper_protocol.hpp"
+#include "tests/unit/qemu/test_support.hpp"
+
+namespace qemu {
+namespace {
+
+constexpr Timeouts::Duration kBound{10'000};
+
+/// Any program can stand for the emulator here.
+class SpawnTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    before_ = test::count_left_overs();
+    null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  }
+  void TearDown() override {
+    guarded_.link.reset();
+    collect_reaper(guarded_, kBound);
+    guarded_ = {};
+    null_.reset();
+    EXPECT_EQ(test::count_left_overs(), before_);
+  }
+  Result<void> spawn_shell(const std::string& script, std::span<const int> inherited = {}) {
+    auto spawned = spawn_guarded("/bin/sh", {"-c", script}, inherited, null_.get(), kBound);
+    if (!spawned) return std::unexpected(spawned.error());
+    guarded_ = std::move(*spawned);
+    return {};
+  }
+  reaper::Report next_report() {
+    pollfd event{guarded_.link.get(), POLLIN, 0};
+    reaper::Report report{};
+    if (::poll(&event, 1, 10'000) == 1) (void)::recv(guarded_.link.get(), &report, sizeof report, 0);
+    return report;
+  }
+
+  test::LeftOvers before_;
+  UniqueFd null_;
+  Guarded guarded_;
+};
+
+TEST_F(SpawnTest, ExitCodesAreReported) {
+  ASSERT_TRUE(spawn_shell("exit 42"));
+  const auto report = next_report();
+  EXPECT_EQ(report.kind, reaper::ReportKind::kExited);
+  EXPECT_EQ(report.value, 42);
+}
+
+TEST_F(SpawnTest, SignalsAreReported) {
+  ASSERT_TRUE(spawn_shell("kill -SEGV $$"));
+  const auto report = next_report();
+  EXPECT_EQ(report.kind, reaper::ReportKind::kSignaled);
+  EXPECT_EQ(report.value, SIGSEGV);
+}
+
+TEST_F(SpawnTest, AnExecThatFailsIsATypedErrorWithItsReason) {
+  const auto spawned = spawn_guarded("/nonexistent/emulator", {}, {}, null_.get(), kBound);
+  ASSERT_FALSE(spawned);
+  EXPECT_EQ(spawned.error().kind, MachineError::Kind::kStartFailed);
+  EXPECT_TRUE(spawned.error().message.contains("No such file"));
+}
+
+TEST_F(SpawnTest, DroppingTheLinkKills) {
+  ASSERT_TRUE(spawn_shell("exec sleep 60"));
+  guarded_.link.reset();
+  EXPECT_TRUE(test::wait_for_end(guarded_.emulator, kBound));
+}
+
+TEST_F(SpawnTest, AKilledReaperTakesTheEmulatorAlong) {
+  ASSERT_TRUE(spawn_shell("exec sleep 60"));
+  ASSERT_EQ(::kill(guarded_.reaper, SIGKILL), 0);
+  EXPECT_TRUE(test::wait_for_end(guarded_.emulator, kBound));
+}
+
+TEST_F(SpawnTest, AnIgnoredChildSignalDoesNotHideTheStatus) {
+  const auto old = ::signal(SIGCHLD, SIG_IGN);
+  EXPECT_TRUE(spawn_shell("exit 7"));
+  EXPECT_EQ(next_report().value, 7);
+  ::signal(SIGCHLD, old);
+}
+
+TEST_F(SpawnTest, OnlyTheNamedDescriptorsAreInherited) {
+  // One that every careless library leaves behind: without close-on-exec.
+  const UniqueFd careless{::open("/dev/null", O_RDONLY)};
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd read_end{ends[0]};
+  UniqueFd write_end{ends[1]};
+  const std::array inherited{write_end.get()};
+  ASSERT_TRUE(spawn_shell("cd /proc/self/fd && echo * >&6", inherited));
+  write_end.reset();
+  std::string text;
+  for (char c; ::read(read_end.get(), &c, 1) == 1;) text += c;
+  // The shell expands `*` itself and reads the folder through one more descriptor.
+  EXPECT_TRUE(text.starts_with("0 1 2 ")) << text;
+  EXPECT_TRUE(text.contains('6')) << text;
+  EXPECT_LE(text.size(), std::string{"0 1 2 3 6\n"}.size()) << text;
+}
+
+TEST_F(SpawnTest, ManyDescriptorsKeepTheirOrder) {
+  constexpr int kCount = 60;
+  const test::TemporaryFolder folder;
+  std::vector<UniqueFd> files;
+  std::vector<int> inherited;
+  std::string script = "ok=0;";
+  for (int i = 0; i < kCount; ++i) {
+    const std::string path = folder.file(std::to_string(i), std::to_string(i) + "\n");
+    files.emplace_back(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // Reverse order of creation: sources and targets overlap in every way.
+    inherited.insert(inherited.begin(), files.back().get());
+    script += "read line < /proc/self/fd/" + std::to_string(first_inherited_descriptor() + i) +
+              "; [ \"$line\" = " + std::to_string(kCount - 1 - i) + " ] || ok=1;";
+  }
+  ASSERT_TRUE(spawn_shell(script + "exit $ok", inherited));
+  const auto report = next_report();
+  EXPECT_EQ(report.kind, reaper::ReportKind::kExited);
+  EXPECT_EQ(report.value, 0);
+}
+
+TEST_F(SpawnTest, TheReaperHoldsNothingOfTheEmulators) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd read_end{ends[0]};
+  UniqueFd write_end{ends[1]};
+  const std::array inherited{write_end.get()};
+  ASSERT_TRUE(spawn_shell("exec 6>&-; exec sleep 60", inherited));
+  write_end.reset();
+  pollfd event{read_end.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&event, 1, 10'000), 1) << "somebody still holds the write end";
+  EXPECT_TRUE(event.revents & POLLHUP);
+}
+
+TEST_F(SpawnTest, TheReaperIsTiny) {
+  ASSERT_TRUE(spawn_shell("exec sleep 60"));
+  std::ifstream status("/proc/" + std::to_string(guarded_.reaper) + "/statm");
+  long pages = 0;
+  status >> pages;
+  EXPECT_GT(pages, 0);
+  EXPECT_LT(pages, 256) << "whole address space, in pages";
+}
+
+}  // namespace
+}  // namespace qemu
