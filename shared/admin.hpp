@@ -46,6 +46,14 @@ constexpr std::string_view name(AdminCommand command) {
   return "unknown admin command";
 }
 
+// Self-tests measure the card from inside, for benchmarks that want the limit and the real thing in the same run. They
+// hold hart 0 for at most kSelfTestTicks; PF only.
+enum class SelfTestKind : std::uint32_t {
+  Echo = 0,       // copies a word from host memory at `offset` to `offset` + 128 whenever it changes, `rounds` times
+  EnterExit = 1,  // enters U-mode and leaves it by the exit call, `rounds` times
+};
+inline constexpr std::uint64_t kSelfTestTicks = 2 * kTicksPerSecond;
+
 inline constexpr std::uint32_t kAdminMagic = 0x44415953;  // "SYAD"
 
 // Regions have a type for life (protocol §6): Program regions have no data mapping in any launch.
@@ -74,6 +82,11 @@ struct AdminRequest {
       std::uint32_t stream;
       std::uint32_t incarnation;
     } stream;  // reset, close
+    struct {
+      SelfTestKind kind;
+      std::uint32_t rounds;
+      std::uint64_t offset;  // Echo: in the window, stick-aligned
+    } self_test;
   } arguments;
 };
 static_assert(sizeof(AdminRequest) == kStickBytes);
@@ -100,6 +113,10 @@ struct AdminReply {
       std::uint32_t stream;
       std::uint32_t incarnation;
     } stream;
+    struct {
+      std::uint64_t rounds;  // done; fewer than asked for when the time was over
+      std::uint64_t ticks;   // that they took
+    } self_test;
     struct {  // Stats: counted by the card since the function's last reset
       std::uint64_t completed;
       std::uint64_t rejected;

@@ -49,12 +49,14 @@ struct ControlBlockHeader {
   std::uint64_t generation;  // of the function
   std::uint64_t sequence;    // 1, 2, 3, … within an incarnation
   std::uint64_t cookie;      // the host's; echoed
-  std::uint64_t budget;      // COMPUTE: watchdog slices (0 = the card's default); DMA: device ticks (0 = none)
+  std::uint64_t budget;      // COMPUTE: watchdog slices (0 = the card's default), at most kMaxBudgetSlices; DMA: device
+                             // ticks (0 = none)
   std::uint32_t crc32c;      // over the block with this field zero; only when negotiated, else zero
   std::uint32_t reserved0;
   std::uint64_t reserved1;
 };
 static_assert(sizeof(ControlBlockHeader) == 64);
+inline constexpr std::uint64_t kMaxBudgetSlices = 1'000'000'000;  // twice of it still counts device ticks in 64 bits
 static_assert(offsetof(ControlBlockHeader, generation) == 16 && offsetof(ControlBlockHeader, crc32c) == 48);
 
 // An end of a transfer: bytes in the function's own window, or in a granted region.
@@ -173,6 +175,7 @@ enum class Field : std::uint16_t {
   AdminType,
   AdminStream,
   AdminPriority,
+  AdminSelfTest,
 };
 
 constexpr std::string_view name(Field field) {
@@ -209,6 +212,7 @@ constexpr std::string_view name(Field field) {
     case Field::AdminType: return "admin.type";
     case Field::AdminStream: return "admin.stream";
     case Field::AdminPriority: return "admin.priority";
+    case Field::AdminSelfTest: return "admin.self_test";
   }
   return "unknown field";
 }

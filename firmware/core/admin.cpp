@@ -5,6 +5,7 @@
 
 #include "firmware/core/card.hpp"
 #include "firmware/core/reset.hpp"
+#include "firmware/core/self_test.hpp"
 #include "shared/memory_order.hpp"
 
 namespace fw {
@@ -16,11 +17,6 @@ using abi::Field;
 using abi::Outcome;
 using abi::Status;
 
-namespace {
-
-// A command is answered, or waits: then it is tried again by progress_admin.
-enum class Progress { Answered, Waits };
-
 AdminReply refusal(Status status, Field field) {
   AdminReply reply{};
   reply.outcome = Outcome::Rejected;
@@ -28,6 +24,11 @@ AdminReply refusal(Status status, Field field) {
   reply.field = field;
   return reply;
 }
+
+namespace {
+
+// A command is answered, or waits: then it is tried again by progress_admin.
+enum class Progress { Answered, Waits };
 
 void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
   reply.cookie = pending.request.cookie;
@@ -179,10 +180,10 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
       case AdminCommand::StreamClose: progress = reset_stream(card, function, pending, resumed, reply); break;
       case AdminCommand::Stats: report_stats(card, function, reply); break;
       case AdminCommand::Query: fill_pool_figures(card, reply); break;
+      case AdminCommand::SelfTest: run_self_test(function, request, reply); break;
       case AdminCommand::Cancel:
       case AdminCommand::TimelineCreate:
       case AdminCommand::FunctionReset:
-      case AdminCommand::SelfTest:
       case AdminCommand::FaultArm: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
       default: reply = refusal(Status::BadOpcode, Field::AdminCommand); break;
     }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/self_test.hpp"
+
+#include <array>
+#include <cstring>
+#include <new>
+
+#include "firmware/core/admin.hpp"
+#include "firmware/core/image.hpp"
+#include "firmware/hal/address_space.hpp"
+#include "firmware/hal/context.hpp"
+#include "firmware/hal/hart.hpp"
+#include "shared/memory_order.hpp"
+
+namespace fw {
+
+using abi::Field;
+using abi::Status;
+
+namespace {
+
+// The limit that an empty control block is measured against: the same two parties, nothing between them but two words.
+void echo(Function& function, std::uint64_t offset, std::uint32_t rounds, abi::AdminReply& reply) {
+  const auto& request = *function.at<std::uint64_t>(offset);
+  auto& answer = *function.at<std::uint64_t>(offset + abi::kStickBytes);
+  const std::uint64_t start = hal::now();
+  std::uint64_t seen = abi::load_acquire(request);
+  abi::store_release(answer, seen);  // tells the host that the loop runs
+  std::uint32_t done = 0;
+  // The clock is read rarely: reading it costs as much as a round.
+  constexpr std::uint32_t kLooksPerClock = 4096;
+  for (std::uint32_t looks = 0; done < rounds; ++looks) {
+    const std::uint64_t word = abi::load_acquire(request);
+    if (word != seen) {
+      seen = word;
+      abi::store_release(answer, word);
+      ++done;
+    } else if (looks % kLooksPerClock == 0 && hal::now() - start > abi::kSelfTestTicks) {
+      break;
+    }
+  }
+  reply.values.self_test = {done, hal::now() - start};
+}
+
+struct Trampoline {
+  static constexpr std::uint64_t kText = abi::kContextWindow;
+  static constexpr std::uint64_t kStack = kText + abi::kGranuleBytes;
+
+  bool map() {
+    root = hal::create_root();
+    pages = hal::allocate_pages(kBytes);
+    if (root == 0 || pages == 0) return false;
+    // li a7, 0 (KernelCall::Exit); ecall
+    constexpr std::array<std::uint32_t, 2> kCode{0x00000893, 0x00000073};
+    hal::copy_code(pages, reinterpret_cast<const std::byte*>(kCode.data()), sizeof kCode);
+    context = new (hal::pointer(pages + 2 * kPageBytes)) hal::Context;
+    return hal::map(root, kText, pages, kPageBytes, hal::Protection::ReadExecute) &&
+           hal::map(root, kStack, pages + kPageBytes, kPageBytes, hal::Protection::ReadWrite);
+  }
+  ~Trampoline() {
+    if (root != 0) hal::destroy_root(root);
+    if (pages != 0) hal::free_pages(pages, kBytes);
+  }
+
+  // Text page, stack page, the context itself.
+  static constexpr std::uint64_t kBytes = 2 * kPageBytes + abi::align_up(sizeof(hal::Context), kPageBytes);
+  std::uint64_t root = 0;
+  hal::PhysicalAddress pages = 0;
+  hal::Context* context = nullptr;
+};
+
+// The limit of an empty kernel: into U-mode and back by the exit call, nothing else.
+void enter_and_exit(std::uint32_t rounds, abi::AdminReply& reply) {
+  Trampoline trampoline;
+  if (!trampoline.map()) {
+    reply = refusal(Status::OutOfExecutionAreas, Field::AdminSelfTest);
+    return;
+  }
+  constexpr std::uint64_t kSlice = 1000 * abi::kTicksPerMicrosecond;
+  const std::uint64_t start = hal::now();
+  std::uint32_t done = 0;
+  while (done < rounds && (done % 64 != 0 || hal::now() - start < abi::kSelfTestTicks)) {
+    hal::start(*trampoline.context, trampoline.root, Trampoline::kText, Trampoline::kStack + kPageBytes, 0);
+    while (hal::run(*trampoline.context, kSlice).reason != hal::StopReason::Exit) {
+    }
+    ++done;
+  }
+  reply.values.self_test = {done, hal::now() - start};
+}
+
+}  // namespace
+
+void run_self_test(Function& function, const abi::AdminRequest& request, abi::AdminReply& reply) {
+  const auto& arguments = request.arguments.self_test;
+  if (function.kind != abi::FunctionKind::Physical) {
+    reply = refusal(Status::NotPermitted, Field::AdminCommand);
+    return;
+  }
+  switch (arguments.kind) {
+    case abi::SelfTestKind::Echo:
+      if (!abi::is_aligned(arguments.offset, abi::kStickBytes) ||
+          !abi::host_memory(function.window.size()).contains(arguments.offset, 2 * abi::kStickBytes)) {
+        reply = refusal(Status::NotHostMemory, Field::AdminSelfTest);
+        return;
+      }
+      return echo(function, arguments.offset, arguments.rounds, reply);
+    case abi::SelfTestKind::EnterExit:
+      if (!hal::contexts_supported()) {
+        reply = refusal(Status::Unsupported, Field::AdminSelfTest);
+        return;
+      }
+      return enter_and_exit(arguments.rounds, reply);
+  }
+  reply = refusal(Status::BadType, Field::AdminSelfTest);
+}
+
+}  // namespace fw
