@@ -37,6 +37,7 @@ struct Card {
   std::uint64_t sleeps = 0;
   std::uint64_t next_heartbeat = 0;
   std::uint64_t heartbeat = 0;
+  unsigned turns_since_look = 0;  // at the clock
   abi::PostCode post = abi::PostCode::None;
 
   std::uint64_t core_mask() const {

@@ -171,8 +171,8 @@ class CoreManager {
 
 template <typename Ended>
 bool CoreManager::collect(Ended ended) {
+  if (!ended_pending()) return false;  // a plain load: this is asked every turn
   std::uint32_t set = ended_.exchange(0, std::memory_order_acquire);
-  if (set == 0) return false;
   for (; set != 0; set &= set - 1) {
     Launch& launch = launches_[static_cast<unsigned>(std::countr_zero(set))];
     FunctionSpace& functions = space(*launch.function);

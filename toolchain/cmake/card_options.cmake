@@ -12,7 +12,7 @@ set(SPYRE_NEWLIB_DIR "" CACHE PATH "Prefix of the newlib build")
 set(newlib_prefix "${SPYRE_NEWLIB_DIR}/riscv64-unknown-elf")
 get_filename_component(spyre_root "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 
-set(FW_MARCH rv64imac_zicsr_zifencei)
+set(FW_MARCH rv64imac_zicsr_zifencei_zihintpause)
 # Integer vectors only: a copy loop gets no access to f registers. One register is one stick (VLEN 1024).
 set(FW_VECTOR_MARCH ${FW_MARCH}_zve64x_zvl1024b)
 set(KERNEL_MARCH rv64gcv_zvl1024b)
@@ -55,7 +55,7 @@ target_link_options(card_options INTERFACE
 # not name those registers can not spoil them. Not -ffreestanding: it would turn every small memcpy into a call, and
 # newlib is a complete C library.
 add_library(fw_options INTERFACE)
-target_compile_options(fw_options INTERFACE -march=${FW_MARCH} -mabi=lp64 -fno-pic)
+target_compile_options(fw_options INTERFACE -march=${FW_MARCH} -mabi=lp64 -fno-pic -flto)
 target_link_options(fw_options INTERFACE -march=${FW_MARCH} -mabi=lp64 -static)
 target_link_libraries(fw_options INTERFACE card_options)
 
@@ -80,6 +80,7 @@ endfunction()
 add_library(kernel_options INTERFACE)
 target_compile_options(kernel_options INTERFACE -march=${KERNEL_MARCH} -mabi=lp64d -fPIE -ffreestanding
   -fvisibility=hidden)
-target_link_options(kernel_options INTERFACE -march=${KERNEL_MARCH} -mabi=lp64d -static-pie
+target_link_options(kernel_options INTERFACE -march=${KERNEL_MARCH} -mabi=lp64d
+  -Wl,-pie  # to the linker: for a bare target the compiler driver ignores -static-pie, and nothing would be checked
   -Wl,--no-dynamic-linker -Wl,-z,text -Wl,-z,max-page-size=4096)
 target_link_libraries(kernel_options INTERFACE card_options)
