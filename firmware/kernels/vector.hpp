@@ -31,6 +31,11 @@ inline vint32m1_t load_words(const void* from) {
   asm volatile("vl1re8.v %0, (%1)" : "=vr"(v) : "r"(from) : "memory");
   return v;
 }
+inline vint64m1_t load_doubles(const void* from) {
+  vint64m1_t v;
+  asm volatile("vl1re8.v %0, (%1)" : "=vr"(v) : "r"(from) : "memory");
+  return v;
+}
 template <typename V>
 inline void store_register(void* to, V v) {
   asm volatile("vs1r.v %0, (%1)" : : "vr"(v), "r"(to) : "memory");

@@ -7,9 +7,10 @@
 // A [M,K], B [K,N], C [M,N] in stick layout; any M, N, K; strides are those of the whole tensors, so that a tile of rows
 // is addressed by a larger stride. Padding lanes of A and B are never used; those of C are written as zero.
 //
-// The work is cut into blocks of up to 256 rows by 8 stick columns of C, which the cores take in turn. For each chunk of
-// K a block's part of B becomes integers (once for all its rows), then sixteen rows of A at a time (once for all its
-// columns), and block.S multiplies them. Its running fp32 sums stay in the scratchpad until the last chunk.
+// The work is cut into blocks of up to 512 rows by 8 stick columns of C, which the cores take in turn. For each chunk of
+// K a block's part of A becomes integers (once for all its columns), then one stick column of B at a time (once for all
+// its rows), and block.S multiplies: half a stick of B (16 KiB) stays in the host's first-level cache while the rows of A
+// pass by. The running fp32 sums stay in the scratchpad until the last chunk.
 #include <algorithm>
 
 #include "firmware/kernels/matmul/exact.hpp"
@@ -22,14 +23,14 @@ enum Symbol : unsigned { kAddressA, kStrideA, kAddressB, kStrideB, kAddressC, kS
 enum Status : std::uint64_t { kOk = 0, kScratchpadTooSmall = 1 };
 
 constexpr unsigned kBlockSticks = 8;
-constexpr unsigned kBlockRows = 256;
+constexpr unsigned kBlockRows = 512;
 constexpr unsigned kBlockGroups = kBlockRows / kGroupRows;
 
 struct alignas(abi::kStickBytes) Scratchpad {
-  float sums[kBlockGroups][kBlockSticks][kHalves][kGroupRows][kBlockColumns];
+  float sums[kBlockSticks][kHalves][kBlockRows][kBlockColumns];
   float before[kGroupRows][kBlockColumns];
-  ColumnPanel panel[kBlockSticks];
-  RowGroup group;
+  ColumnPanel panel;
+  RowGroup group[kBlockGroups];
   LaneMask mask_k;
   LaneMask mask_n[kBlockSticks];
   std::uint16_t column_nan[kBlockSticks][kLanes];
@@ -66,9 +67,9 @@ class Block {
  private:
   void clear() {
     const vuint32m8_t zero = __riscv_vmv_v_x_u32m8(0, 8 * kVector32);
-    for (unsigned g = 0; g * kGroupRows < rows_.count; ++g) {
-      auto* to = reinterpret_cast<std::uint8_t*>(s_.sums[g]);
-      for (std::size_t i = 0; i < sizeof s_.sums[g]; i += 8 * abi::kStickBytes) store_registers8(to + i, zero);
+    for (unsigned i = 0; i < sticks_.count * kHalves; ++i) {
+      float(*to)[kBlockColumns] = s_.sums[i / kHalves][i % kHalves];
+      for (unsigned row = 0; row < rows_.count; row += 8) store_registers8(to[row], zero);  // a row is one register
     }
     std::fill_n(s_.row_nan, kBlockRows, std::uint8_t{0});
     for (unsigned i = 0; i < sticks_.count; ++i) {
@@ -80,41 +81,43 @@ class Block {
   void add_chunk(std::uint64_t first_k) {
     const unsigned depth = at_most(p_.k - first_k, kChunk);
     s_.mask_k.set(depth);
-    for (unsigned i = 0; i < sticks_.count; ++i) {
-      s_.panel[i].load(p_.b, first_k, depth, sticks_.first + i, s_.mask_n[i], s_.column_nan[i]);
+    for (unsigned row = 0; row < rows_.count; row += kGroupRows) {
+      s_.group[row / kGroupRows].load(p_.a, rows_.first + row, at_most(rows_.count - row, kGroupRows), first_k / kChunk,
+                                      s_.mask_k, s_.row_nan + row);
     }
-    for (unsigned first = 0; first < rows_.count; first += kGroupRows) {
-      const unsigned rows = at_most(rows_.count - first, kGroupRows);
-      s_.group.load(p_.a, rows_.first + first, rows, first_k / kChunk, s_.mask_k, s_.row_nan + first);
-      for (unsigned i = 0; i < sticks_.count; ++i) {
-        for (unsigned half = 0; half < kHalves; ++half) multiply(first, rows, i, half, first_k, depth);
+    for (unsigned i = 0; i < sticks_.count; ++i) {
+      s_.panel.load(p_.b, first_k, depth, sticks_.first + i, s_.mask_n[i], s_.column_nan[i]);
+      for (unsigned half = 0; half < kHalves; ++half) {
+        for (unsigned row = 0; row < rows_.count; row += kGroupRows) multiply(row, i, half, first_k, depth);
       }
     }
   }
 
-  void multiply(unsigned first_row, unsigned rows, unsigned stick, unsigned half, std::uint64_t first_k, unsigned depth) {
-    const RowGroup& a = s_.group;
-    const ColumnPanel& b = s_.panel[stick];
-    float(*sums)[kBlockColumns] = s_.sums[first_row / kGroupRows][stick][half];
+  void multiply(unsigned first_row, unsigned stick, unsigned half, std::uint64_t first_k, unsigned depth) {
+    const unsigned rows = at_most(rows_.count - first_row, kGroupRows);
+    const RowGroup& a = s_.group[first_row / kGroupRows];
+    const ColumnPanel& b = s_.panel;
+    float(*sums)[kBlockColumns] = s_.sums[stick][half] + first_row;
     const unsigned spread = a.largest_spread + b.largest_spread[half];
     if (spread <= kNarrowSpread) {
-      matmul_block_narrow(a.value, b.narrow[half], sums, a.exponent, b.exponent[half]);
+      matmul_block_narrow(a.value, b.narrow[half], sums, a.exponent, b.exponent[half], a.term, b.narrow_term[half]);
       return;
     }
     const bool exact = spread <= kWideSpread && a.largest_spread <= kRowSpread;
     if (!exact) std::copy_n(&sums[0][0], kGroupRows * kBlockColumns, &s_.before[0][0]);
     for (unsigned row = 0; row < rows; row += kWideRows) {
-      matmul_block_wide(a.value + row, b.wide[half], sums + row, a.exponent + row, b.exponent[half]);
+      matmul_block_wide(a.value + row, b.wide[half], sums + row, a.exponent + row, b.exponent[half], a.term + row,
+                        b.wide_term[half]);
     }
     if (!exact) repair(first_row, rows, stick, half, first_k, depth);
   }
 
   // Gives the elements that 64 bits can not hold their exact chunk sum.
   void repair(unsigned first_row, unsigned rows, unsigned stick, unsigned half, std::uint64_t first_k, unsigned depth) {
-    const std::uint16_t* spread = s_.panel[stick].spread + half * kBlockColumns;
-    float(*sums)[kBlockColumns] = s_.sums[first_row / kGroupRows][stick][half];
+    const std::uint16_t* spread = s_.panel.spread + half * kBlockColumns;
+    float(*sums)[kBlockColumns] = s_.sums[stick][half] + first_row;
     for (unsigned row = 0; row < rows; ++row) {
-      const std::uint32_t row_spread = s_.group.spread[row];
+      const std::uint32_t row_spread = s_.group[first_row / kGroupRows].spread[row];
       for (unsigned column = 0; column < kBlockColumns; ++column) {
         if (row_spread <= kRowSpread && row_spread + spread[column] <= kWideSpread) continue;
         const std::uint16_t* x = p_.a.stick(rows_.first + first_row + row, first_k / kChunk);
@@ -147,9 +150,8 @@ class Block {
   }
 
   void store(unsigned row, unsigned stick) {
-    const auto& sums = s_.sums[row / kGroupRows][stick];
-    const unsigned r = row % kGroupRows;
-    const vint32m2_t both = __riscv_vcreate_v_i32m1_i32m2(rounded(sums[0][r]), rounded(sums[1][r]));
+    const auto& sums = s_.sums[stick];
+    const vint32m2_t both = __riscv_vcreate_v_i32m1_i32m2(rounded(sums[0][row]), rounded(sums[1][row]));
     constexpr std::size_t vl = kVector16;
     vuint16m1_t codes = __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vnsra_wx_i16m1(both, 0, vl));
     const vuint16m1_t row_nan = __riscv_vmv_v_x_u16m1(s_.row_nan[row] != 0 ? 0xFFFF : 0, vl);

@@ -23,6 +23,19 @@ std::uint16_t largest(vuint16m1_t v) {
   return __riscv_vmv_x_s_u16m1_u16(__riscv_vredmaxu_vs_u16m1_u16m1(v, splat(0), kVector16));
 }
 
+// - Σ x[i] * y[i], modulo 2^64.
+std::int64_t minus_products(vint32m1_t x, vint32m1_t y) {
+  constexpr std::size_t vl = kVector64;
+  const vint64m1_t x_pair = __riscv_vreinterpret_v_i32m1_i64m1(x);
+  const vint64m1_t y_pair = __riscv_vreinterpret_v_i32m1_i64m1(y);
+  const vint64m1_t low = __riscv_vmul_vv_i64m1(__riscv_vsra_vx_i64m1(__riscv_vsll_vx_i64m1(x_pair, 32, vl), 32, vl),
+                                               __riscv_vsra_vx_i64m1(__riscv_vsll_vx_i64m1(y_pair, 32, vl), 32, vl), vl);
+  const vint64m1_t high =
+      __riscv_vmul_vv_i64m1(__riscv_vsra_vx_i64m1(x_pair, 32, vl), __riscv_vsra_vx_i64m1(y_pair, 32, vl), vl);
+  const vint64m1_t zero = __riscv_vmv_v_x_i64m1(0, vl);
+  return -__riscv_vmv_x_s_i64m1_i64(__riscv_vredsum_vs_i64m1_i64m1(__riscv_vadd_vv_i64m1(low, high, vl), zero, vl));
+}
+
 }  // namespace
 
 void LaneMask::set(std::uint64_t count) {
@@ -69,14 +82,18 @@ void RowGroup::load_row(unsigned row, vuint16m1_t stick, std::uint8_t& nan) {
   constexpr std::size_t vl = kVector32;
   const vint32m1_t even = __riscv_vsra_vx_i32m1(__riscv_vsll_vx_i32m1(pair, 16, vl), 16, vl);
   const vint32m1_t odd = __riscv_vsra_vx_i32m1(pair, 16, vl);
-  store_register(&value[row][0], __riscv_vsll_vv_i32m1(even, __riscv_vand_vx_u32m1(shift, 0xFFFF, vl), vl));
-  store_register(&value[row][kChunk / 2], __riscv_vsll_vv_i32m1(odd, __riscv_vsrl_vx_u32m1(shift, 16, vl), vl));
+  const vint32m1_t even_value = __riscv_vsll_vv_i32m1(even, __riscv_vand_vx_u32m1(shift, 0xFFFF, vl), vl);
+  const vint32m1_t odd_value = __riscv_vsll_vv_i32m1(odd, __riscv_vsrl_vx_u32m1(shift, 16, vl), vl);
+  store_register(&value[row][0], even_value);
+  store_register(&value[row][kChunk / 2], odd_value);
+  term[row] = minus_products(even_value, odd_value);
 }
 
 void RowGroup::clear_row(unsigned row) {
   const vint32m1_t zero = __riscv_vmv_v_x_i32m1(0, kVector32);
   store_register(&value[row][0], zero);
   store_register(&value[row][kChunk / 2], zero);
+  term[row] = 0;
 }
 
 // ---- B ------------------------------------------------------------------------------------------------------------------
@@ -107,6 +124,27 @@ void ColumnPanel::load(const StickTensor& b, std::uint64_t first_k, unsigned dep
   const bool also_narrow = std::min(largest_spread[0], largest_spread[1]) <= kNarrowSpread;
   for (unsigned k = 0; k < depth; ++k) convert(k, masked(b.stick(first_k + k, column), mask), low, also_narrow);
   for (unsigned k = depth; k < kChunk; ++k) convert(k, splat(0), low, also_narrow);
+  sum_terms();
+}
+
+void ColumnPanel::sum_terms() {
+  constexpr std::size_t vl = kVector64;
+  for (unsigned part = 0; part < 2 * kHalves; ++part) {
+    const unsigned half = part / 2;
+    const unsigned first = part % 2 * kVector64;
+    vint64m1_t sum = __riscv_vmv_v_x_i64m1(0, vl);
+    for (unsigned k = 0; k < kChunk; k += 2) {
+      const vint64m1_t product = __riscv_vmul_vv_i64m1(load_doubles(&wide[half][k][first]), load_doubles(&wide[half][k + 1][first]), vl);
+      sum = __riscv_vsub_vv_i64m1(sum, product, vl);
+    }
+    store_register(&wide_term[half][first], sum);
+  }
+  // The narrow values are the same integers, so their terms are these modulo 2^32.
+  for (unsigned half = 0; half < kHalves; ++half) {
+    for (unsigned column = 0; column < kBlockColumns; ++column) {
+      narrow_term[half][column] = static_cast<std::int32_t>(wide_term[half][column]);
+    }
+  }
 }
 
 void ColumnPanel::convert(unsigned k, vuint16m1_t stick, vuint16m1_t low, bool also_narrow) {

@@ -22,6 +22,7 @@ struct alignas(abi::kStickBytes) LaneMask {
 // Sixteen rows of A. Rows beyond the tensor are zero.
 struct alignas(abi::kStickBytes) RowGroup {
   std::int32_t value[kGroupRows][kChunk];  // in the order that block.hpp wants
+  std::int64_t term[kGroupRows];
   std::int32_t exponent[kGroupRows];
   std::uint32_t spread[kGroupRows];
   std::uint32_t largest_spread;
@@ -40,6 +41,8 @@ struct alignas(abi::kStickBytes) RowGroup {
 struct alignas(abi::kStickBytes) ColumnPanel {
   std::int64_t wide[kHalves][kChunk][kBlockColumns];
   std::int32_t narrow[kHalves][kChunk][kBlockColumns];  // filled only in halves of small spread
+  std::int64_t wide_term[kHalves][kBlockColumns];
+  std::int32_t narrow_term[kHalves][kBlockColumns];
   std::int32_t exponent[kHalves][kBlockColumns];
   std::uint16_t spread[kHalves * kBlockColumns];
   std::uint32_t largest_spread[kHalves];
@@ -51,6 +54,7 @@ struct alignas(abi::kStickBytes) ColumnPanel {
 
  private:
   void convert(unsigned k, vuint16m1_t stick, vuint16m1_t low, bool also_narrow);
+  void sum_terms();
 };
 
 }  // namespace kernel::matmul

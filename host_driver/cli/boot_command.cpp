@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <random>
+
+#include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/timeline.hpp"
+#include "host_driver/frontend/context.hpp"
+#include "host_driver/tensor/golden/golden.hpp"
+#include "host_driver/tensor/stickify.hpp"
+
+namespace cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using spyre::Context;
+
+// A step of the self-test: throws when what it looks at is not as it must be.
+struct SelfTestStep {
+  const char* name;
+  std::function<std::string(Context&)> run;
+};
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+std::shared_ptr<const flex::Kernel> load_kernel(const std::string& name) {
+  auto firmware = flex::find_firmware();
+  if (!firmware) throw flex::Error(std::move(firmware.error()));
+  const auto folder = firmware->parent_path() / "kernels";
+  return flex::Kernel::load(folder / (name + ".img"), folder / (name + ".json"));
+}
+
+std::string transfer_round_trip(Context& context) {
+  constexpr std::size_t kBytes = 8 * abi::kMiB + 3 * abi::kStickBytes;
+  std::vector<std::byte> out(kBytes), back(kBytes);
+  std::mt19937_64 random(1);
+  std::generate(out.begin(), out.end(), [&] { return static_cast<std::byte>(random()); });
+  const auto storage = context.allocator().allocate(kBytes);
+  auto& stream = context.default_stream().flex_stream();
+  const auto start = Clock::now();
+  stream.Launch(flex::Job::to_device(out.data(), storage->allocation_index(), kBytes), {});
+  stream.Launch(flex::Job::from_device(back.data(), storage->allocation_index(), kBytes), {});
+  stream.Synchronize();
+  const double us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  require(out == back, "bytes changed on the way to the card and back");
+  return fmt::format("{} of pageable memory there and back in {}", format_bytes(kBytes), format_time_us(us));
+}
+
+std::string add_kernel(Context& context) {
+  constexpr std::int64_t kRows = 128, kColumns = 256;
+  std::vector<float> a(kRows * kColumns), b(a.size()), c(a.size());
+  std::mt19937 random(2);
+  std::uniform_real_distribution<float> uniform(-8, 8);
+  for (auto* values : {&a, &b}) std::generate(values->begin(), values->end(), [&] { return uniform(random); });
+  const auto shape = flex::HostShape::contiguous(flex::DataType::Float32, {kRows, kColumns});
+  const auto half = flex::HostShape::contiguous(flex::DataType::Float16, {kRows, kColumns});
+  std::vector<std::uint16_t> a16(a.size()), b16(a.size()), golden(a.size());
+  std::transform(a.begin(), a.end(), a16.begin(), [](float x) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)); });
+  std::transform(b.begin(), b.end(), b16.begin(), [](float x) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)); });
+  const auto da = context.to_device({half, std::as_bytes(std::span(a16))});
+  const auto db = context.to_device({half, std::as_bytes(std::span(b16))});
+  const auto dc = context.empty(flex::DataType::Float16, {kRows, kColumns});
+  const auto kernel = load_kernel("add");
+  flex::DimensionExtents extents;
+  const auto& dimensions = kernel->metadata().dimensions;
+  for (std::size_t d = 0; d < dimensions.size(); ++d) extents[dimensions[d]] = d == 0 ? kRows : kColumns;
+  flex::ExecutionPlan plan;
+  plan.add(flex::Job(flex::CompiledKernel(kernel, extents)));
+  context.load(plan);
+  auto stream = context.default_stream();
+  const spyre::SpyreTensor tensors[] = {da, db, dc};
+  spyre::LaunchKernel(stream, plan, tensors);
+  context.to_host(dc, {shape, std::as_writable_bytes(std::span(c))});
+  std::vector<std::uint16_t> a_dl16(a.size()), b_dl16(a.size());
+  flex::convert_to_device(flex::DataType::Float16, flex::DeviceType::Dl16, a16.data(), a_dl16.data(), a.size());
+  flex::convert_to_device(flex::DataType::Float16, flex::DeviceType::Dl16, b16.data(), b_dl16.data(), b.size());
+  flex::golden::add_dl16(a_dl16, b_dl16, golden);
+  std::vector<float> expected(c.size());
+  flex::convert_to_host(flex::DeviceType::Dl16, flex::DataType::Float32, golden.data(), expected.data(), c.size());
+  require(c == expected, "the add kernel's result is not the golden model's");
+  return fmt::format("{} elements bit-equal to the golden model", c.size());
+}
+
+std::string endless_kernel_is_stopped(Context& context) {
+  flex::ExecutionPlan plan;
+  plan.add(flex::Job(flex::CompiledKernel(load_kernel("spin"), {})));
+  context.load(plan);
+  auto stream = context.stream();
+  flex::LaunchOptions options;
+  options.budget_slices = 10;
+  stream.flex_stream().Launch(plan.jobs().front(), {}, options);
+  try {
+    stream.Synchronize();
+  } catch (const flex::StreamError& error) {
+    require(error.failure().outcome == abi::Outcome::Timeout, error.what());
+    stream.Reset();
+    context.default_stream().Synchronize();
+    return fmt::format("stopped after {} slices of 1 ms; its stream works again after a reset", error.failure().slices);
+  }
+  throw std::runtime_error("an endless kernel ended by itself");
+}
+
+std::string allocator_refuses(Context& context) {
+  try {
+    context.allocator().allocate(200 * abi::kGiB);
+  } catch (const flex::OutOfMemory& error) {
+    return fmt::format("200 GiB refused: {} free of {}", format_bytes(static_cast<double>(error.free_bytes())),
+                       format_bytes(static_cast<double>(error.total_bytes())));
+  }
+  throw std::runtime_error("the allocator promised more memory than there is");
+}
+
+const SelfTestStep kSteps[] = {
+    {"transfers", transfer_round_trip},
+    {"kernel", add_kernel},
+    {"watchdog", endless_kernel_is_stopped},
+    {"out of memory", allocator_refuses},
+};
+
+bool run_self_test(const std::shared_ptr<flex::Card>& card, unsigned function) {
+  bool good = true;
+  spyre::ContextOptions options;
+  options.function = function;
+  const auto context = Context::open(card, std::move(options));
+  fmt::print("\nSelf-test on {}\n", function == 0 ? std::string("PF") : fmt::format("VF {}", function));
+  for (const SelfTestStep& step : kSteps) {
+    try {
+      fmt::print("  ok    {:<14} {}\n", step.name, step.run(*context));
+    } catch (const std::exception& error) {
+      fmt::print("  FAIL  {:<14} {}\n", step.name, error.what());
+      good = false;
+    }
+  }
+  return good;
+}
+
+}  // namespace
+
+int boot(const BootOptions& options) {
+  flex::CardOptions card_options;
+  card_options.cores = options.cores;
+  const auto start = Clock::now();
+  auto booted = flex::Card::boot(card_options);
+  if (!booted) throw flex::Error(std::move(booted.error()));
+  const std::shared_ptr<flex::Card> card = std::move(*booted);
+  // Attached: the card is ready for work, not just started.
+  { const auto context = Context::open(card); }
+  const double ready_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  fmt::print("Boot of the card\n{}",
+             draw_boot(parse_post_lines(card->machine().console()), ready_ms, is_terminal(stdout)));
+  bool good = true;
+  if (options.self_test) {
+    good &= run_self_test(card, 0);
+    good &= run_self_test(card, 1);
+    fmt::print("\n  {}\n", good ? "PASSED" : "FAILED");
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace cli

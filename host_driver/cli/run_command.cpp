@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iostream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/matmul_problem.hpp"
+#include "host_driver/cli/timeline.hpp"
+#include "host_driver/frontend/context.hpp"
+
+namespace cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Keeps the records of a launch's blocks; the stream's lock orders them.
+class Recorder final : public flex::LaunchObserver {
+ public:
+  void on_block(const flex::BlockRecord& record) noexcept override { records_.push_back(record); }
+  void on_launch_ended(std::uint64_t, abi::Outcome outcome) noexcept override { outcome_ = outcome; }
+  void reserve(std::size_t blocks) { records_.reserve(blocks); }
+  const std::vector<flex::BlockRecord>& records() const { return records_; }
+  abi::Outcome outcome() const { return outcome_; }
+
+ private:
+  std::vector<flex::BlockRecord> records_;
+  abi::Outcome outcome_ = abi::Outcome::Indeterminate;
+};
+
+struct Run {
+  std::string boot_console;
+  double boot_ms = 0;
+  unsigned cores = 0;
+  std::string function;
+  std::int64_t tile = 0;
+  std::uint64_t seed = 0;
+  double to_device_s = 0;
+  double launch_s = 0;  // from Launch to the end of the last tile
+  double to_host_s = 0;
+  std::vector<flex::BlockRecord> blocks;
+  MatmulCheck check;
+  double check_s = 0;
+};
+
+std::span<const std::byte> bytes_of(const std::vector<std::uint16_t>& values) { return std::as_bytes(std::span(values)); }
+
+std::shared_ptr<const flex::Kernel> load_kernel(const std::string& name) {
+  auto firmware = flex::find_firmware();
+  if (!firmware) throw flex::Error(std::move(firmware.error()));
+  const auto folder = firmware->parent_path() / "kernels";
+  return flex::Kernel::load(folder / (name + ".img"), folder / (name + ".json"));
+}
+
+std::unique_ptr<spyre::Context> boot_card(const RunMatmulOptions& options, Run& run) {
+  const auto start = Clock::now();
+  spyre::ContextOptions context_options;
+  context_options.card.cores = options.cores;
+  context_options.function = options.function;
+  context_options.card.virtual_functions = std::max(1u, options.function);
+  auto context = spyre::Context::open(std::move(context_options));
+  run.boot_ms = seconds_since(start) * 1e3;
+  run.boot_console = context->card().machine().console();
+  run.cores = context->device().config().cores;
+  run.function = options.function == 0 ? "PF" : fmt::format("VF {}", options.function);
+  return context;
+}
+
+void compute(spyre::Context& context, const RunMatmulOptions& options, const MatmulProblem& problem,
+             std::vector<float>& result, Run& run) {
+  using flex::DataType;
+  using flex::HostShape;
+  auto stream = context.default_stream();
+  auto start = Clock::now();
+  const auto a = context.to_device({HostShape::contiguous(DataType::Float16, {options.m, options.k}), bytes_of(problem.a)});
+  const auto b = context.to_device({HostShape::contiguous(DataType::Float16, {options.k, options.n}), bytes_of(problem.b)});
+  const auto c = context.empty(DataType::Float16, {options.m, options.n});
+  flex::ExecutionPlan plan;
+  plan.add(flex::Job(flex::CompiledKernel(load_kernel("matmul"), {{"M", run.tile}, {"K", options.k}, {"N", options.n}})));
+  context.load(plan);
+  stream.Synchronize();
+  run.to_device_s = seconds_since(start);
+
+  Recorder recorder;
+  recorder.reserve(static_cast<std::size_t>(2 * (options.m / run.tile)));
+  const spyre::SpyreTensor tensors[] = {a, b, c};
+  const std::span<const spyre::SpyreTensor> arguments(tensors);
+  flex::LaunchOptions launch;
+  launch.observer = &recorder;
+  launch.allow_tiled_launch = spyre::parse_allow_tiled_launch(std::getenv(spyre::kAllowTiledLaunchVariable));
+  start = Clock::now();
+  spyre::LaunchKernel(stream, plan, std::span(&arguments, 1), launch);
+  stream.Synchronize();
+  run.launch_s = seconds_since(start);
+  run.blocks = recorder.records();
+
+  start = Clock::now();
+  context.to_host(c, {HostShape::contiguous(DataType::Float32, {options.m, options.n}),
+                      std::as_writable_bytes(std::span(result))});
+  run.to_host_s = seconds_since(start);
+}
+
+// ---- what is said about it ----------------------------------------------------------------------------------------------
+
+double ticks_to_us(std::uint64_t ticks) {
+  return static_cast<double>(ticks) / static_cast<double>(abi::kTicksPerMicrosecond);
+}
+
+std::vector<Bar> make_bars(const RunMatmulOptions& options, const Run& run) {
+  std::vector<Bar> bars;
+  const std::uint64_t origin = run.blocks.empty() ? 0 : run.blocks.front().start_time;
+  for (const flex::BlockRecord& block : run.blocks) {
+    const bool kernel = block.opcode == abi::Opcode::Compute;
+    Bar bar;
+    bar.name = fmt::format("{} {}", kernel ? "Compute" : "DMA", block.tile);
+    bar.start_us = ticks_to_us(block.start_time - origin);
+    bar.end_us = ticks_to_us(block.end_time - origin);
+    bar.bytes = block.bytes;
+    bar.operations = kernel ? static_cast<double>(run.tile) * static_cast<double>(options.n * options.k) : 0;
+    bar.wide = kernel;
+    bar.outcome = block.outcome;
+    bars.push_back(std::move(bar));
+  }
+  return bars;
+}
+
+bool passed(const Run& run) {
+  return run.check.mismatches == 0 && run.check.beyond_bound == 0 && run.check.elements != 0;
+}
+
+void print_report(const RunMatmulOptions& options, const Run& run) {
+  const bool colour = is_terminal(stdout);
+  fmt::print("\nThe card boots ({} core{}, real RISC-V firmware under QEMU)\n", run.cores, run.cores == 1 ? "" : "s");
+  fmt::print("{}", draw_boot(parse_post_lines(run.boot_console), run.boot_ms, colour));
+  fmt::print("\nC[{0},{2}] = A[{0},{1}] x B[{1},{2}], fp16 on the host, DL16 on the card, on {3}\n", options.m, options.k,
+             options.n, run.function);
+  fmt::print("  kernel compiled for [{},{}]: {} tile{}, {} control blocks on one stream, seed {}\n", run.tile, options.k,
+             options.m / run.tile, options.m == run.tile ? "" : "s", run.blocks.size(), run.seed);
+  fmt::print("  to the card in {}, launch {}, back in {}\n\n", format_time_us(run.to_device_s * 1e6),
+             format_time_us(run.launch_s * 1e6), format_time_us(run.to_host_s * 1e6));
+  fmt::print("{}", draw_timeline(make_bars(options, run), 48, colour));
+  fmt::print("\n  golden model  {} of {} elements bit-equal\n", run.check.elements - run.check.mismatches,
+             run.check.elements);
+  fmt::print("  double        {} beyond the error bound; largest |error| {:.3g}, relative to sum|a*b| {:.3g}\n",
+             run.check.beyond_bound, run.check.largest_error, run.check.largest_relative_error);
+  fmt::print("  {} (checked in {})\n\n", passed(run) ? "PASSED" : "FAILED", format_time_us(run.check_s * 1e6));
+}
+
+nlohmann::ordered_json make_json(const RunMatmulOptions& options, const Run& run) {
+  nlohmann::ordered_json tiles = nlohmann::ordered_json::array();
+  nlohmann::ordered_json blocks = nlohmann::ordered_json::array();
+  for (const flex::BlockRecord& block : run.blocks) {
+    const double seconds = ticks_to_us(block.end_time - block.start_time) / 1e6;
+    if (block.opcode == abi::Opcode::Compute) tiles.push_back({{"tile", block.tile}, {"seconds", seconds}});
+    blocks.push_back({{"opcode", abi::name(block.opcode)},
+                      {"tile", block.tile},
+                      {"start_ticks", block.start_time},
+                      {"end_ticks", block.end_time},
+                      {"bytes", block.bytes},
+                      {"outcome", abi::name(block.outcome)}});
+  }
+  return {{"kernel", "matmul"},
+          {"m", options.m},
+          {"n", options.n},
+          {"k", options.k},
+          {"tile", run.tile},
+          {"seed", run.seed},
+          {"function", run.function},
+          {"cores", run.cores},
+          {"boot_seconds", run.boot_ms / 1e3},
+          {"to_device_seconds", run.to_device_s},
+          {"seconds", run.launch_s},
+          {"to_host_seconds", run.to_host_s},
+          {"elements", run.check.elements},
+          {"mismatches", run.check.mismatches},
+          {"beyond_error_bound", run.check.beyond_bound},
+          {"largest_error", run.check.largest_error},
+          {"tiles", std::move(tiles)},
+          {"blocks", std::move(blocks)},
+          {"passed", passed(run)}};
+}
+
+}  // namespace
+
+int run_matmul(const RunMatmulOptions& options) {
+  Run run;
+  run.tile = options.tile != 0 ? options.tile : std::min<std::int64_t>(options.m, 1024);
+  run.seed = options.seed_given ? options.seed : std::random_device{}();
+  const auto problem = make_problem(static_cast<std::size_t>(options.m), static_cast<std::size_t>(options.n),
+                                    static_cast<std::size_t>(options.k), run.seed);
+  std::vector<float> result(problem.m * problem.n);
+  {
+    const auto context = boot_card(options, run);
+    compute(*context, options, problem, result, run);
+  }
+  const auto start = Clock::now();
+  run.check = check_result(problem, result, std::min(8u, std::max(1u, std::thread::hardware_concurrency())));
+  run.check_s = seconds_since(start);
+  if (options.json) {
+    std::cout << make_json(options, run).dump(2) << "\n";
+  } else {
+    print_report(options, run);
+  }
+  return passed(run) ? 0 : 1;
+}
+
+}  // namespace cli

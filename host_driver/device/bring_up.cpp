@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/device/bring_up.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "shared/version.hpp"
+
+namespace flex {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How many chains may be in flight: a control block and its completion, a request and its reply, one event.
+constexpr std::array<std::uint16_t, abi::kQueueCount> kMaxChains{abi::kAdminSlots, abi::kControlBlockSlots,
+                                                                 abi::kEventQueueSize};
+// The configuration may change while it is read; a card that changes it without end is broken.
+constexpr int kConfigAttempts = 8;
+
+// The card numbers its POST codes upwards; from here on it has stopped by itself.
+bool boot_failed(abi::PostCode code) { return code >= abi::PostCode::Failed; }
+
+}  // namespace
+
+BringUp::BringUp(Window& window, ControlChannel& channel, Bells& bells, int exit_fd, const Timeouts& timeouts,
+                 std::uint64_t optional_features)
+    : window_(window),
+      channel_(channel),
+      bells_(bells),
+      exit_fd_(exit_fd),
+      timeouts_(timeouts),
+      optional_features_(optional_features & abi::kOptionalFeatures) {}
+
+ErrorInfo BringUp::failure(std::string message, std::string next, abi::Outcome outcome) const {
+  return {.layer = Layer::Firmware,
+          .culprit = "slot " + std::to_string(bells_.slot().index()),
+          .outcome = outcome,
+          .recoverable = false,
+          .next_step = std::move(next),
+          .message = std::move(message)};
+}
+
+ErrorInfo BringUp::in_step(ErrorInfo error) const {
+  const auto post = window_.header().post_code;
+  error.message = "bring-up of slot " + std::to_string(bells_.slot().index()) + " failed in step \"" +
+                  std::string(name(step_)) + "\" at POST " + std::to_string(static_cast<std::uint32_t>(post)) + " (" +
+                  std::string(abi::name(post)) + "): " + error.message;
+  error.recoverable = false;
+  return error;
+}
+
+Expected<FunctionLink> BringUp::run() {
+  while (step_ != BringUpStep::Ready) {
+    auto done = perform(step_);
+    if (!done) {
+      const ErrorInfo error = in_step(std::move(done.error()));
+      const bool answers = error.outcome == abi::Outcome::Rejected && step_ > BringUpStep::Reset;
+      step_ = next_step(step_, false);
+      if (answers) {
+        (void)channel_.transact<abi::StatusValue>(abi::MessageOp::SetDeviceStatus,
+                                                  abi::StatusValue{status_ | abi::kStatusFailed});
+      }
+      return std::unexpected(error);
+    }
+    step_ = next_step(step_, true);
+  }
+  return std::move(link_);
+}
+
+Expected<void> BringUp::perform(BringUpStep step) {
+  switch (step) {
+    case BringUpStep::WaitForCard: return wait_for_card();
+    case BringUpStep::CheckAbi: return check_abi();
+    case BringUpStep::Identify: return identify();
+    case BringUpStep::Reset: return reset();
+    case BringUpStep::Acknowledge: return add_status(abi::kStatusAcknowledge);
+    case BringUpStep::Driver: return add_status(abi::kStatusDriver);
+    case BringUpStep::Features: return negotiate_features();
+    case BringUpStep::FeaturesOk: return confirm_features();
+    case BringUpStep::ReadConfig: return read_config();
+    case BringUpStep::SetUpQueues: return set_up_queues();
+    case BringUpStep::DriverOk: return add_status(abi::kStatusDriverOk);
+    case BringUpStep::PostEvents: return post_events();
+    case BringUpStep::Ready:
+    case BringUpStep::Failed: break;
+  }
+  return {};
+}
+
+Expected<void> BringUp::wait_for_card() {
+  auto progress = Clock::now();
+  abi::PostCode last = window_.header().post_code;
+  for (;;) {
+    const HeaderView header = window_.header();
+    if (header.magic == abi::kWindowMagic && header.post_code == abi::PostCode::Ready) return {};
+    if (boot_failed(header.post_code)) {
+      return std::unexpected(failure("the card's boot ended with an error", "read the card's console for the reason"));
+    }
+    // A version that is known to differ will not become right by waiting.
+    if (header.magic == abi::kWindowMagic && header.abi_version != abi::kAbiVersion) return {};
+    const auto now = Clock::now();
+    if (std::exchange(last, header.post_code) != header.post_code) progress = now;
+    if (now - progress >= timeouts_.post_progress) {
+      const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - progress).count();
+      return std::unexpected(failure(header.magic == abi::kWindowMagic
+                                         ? "no new POST code in " + std::to_string(waited) + " ms"
+                                         : "the card has not set up this window in " + std::to_string(waited) + " ms",
+                                     "read the card's console; check that the card boots with this many functions",
+                                     abi::Outcome::Indeterminate));
+    }
+    // Only the window's state counts: the first bell of a card may be lost.
+    if (bells_.sleep(exit_fd_, -1, timeouts_.header_check).gone) {
+      return std::unexpected(failure("the card died while it booted", "read the emulator's messages and start a new card",
+                                     abi::Outcome::Lost));
+    }
+  }
+}
+
+Expected<void> BringUp::check_abi() {
+  const HeaderView header = window_.header();
+  if (header.abi_version != abi::kAbiVersion) {
+    return std::unexpected(failure("the card speaks ABI version " + std::to_string(header.abi_version) +
+                                       ", this driver version " + std::to_string(abi::kAbiVersion),
+                                   "build firmware and driver from the same sources"));
+  }
+  if (header.kind == abi::FunctionKind::Unbound || header.kind > abi::FunctionKind::Unbound) {
+    return std::unexpected(failure("the slot is bound to no function", "use the slot that belongs to the function"));
+  }
+  return {};
+}
+
+Expected<void> BringUp::identify() {
+  const auto info = channel_.transact<abi::DeviceInfo>(abi::MessageOp::GetDeviceInfo, abi::StatusValue{});
+  if (!info) return std::unexpected(info.error());
+  if (info->device_id != abi::kDeviceId || info->vendor_id != abi::kVendorId || info->queues < abi::kQueueCount ||
+      info->config_bytes < sizeof(abi::DeviceConfig)) {
+    return std::unexpected(failure("device " + std::to_string(info->vendor_id) + ":" + std::to_string(info->device_id) +
+                                       " with " + std::to_string(info->queues) + " queues is not ours",
+                                   "attach to a slot of a card that runs this project's firmware"));
+  }
+  return {};
+}
+
+Expected<void> BringUp::reset() {
+  const auto now = channel_.transact<abi::StatusValue>(abi::MessageOp::SetDeviceStatus, abi::StatusValue{0},
+                                                       timeouts_.function_reset);
+  if (!now) return std::unexpected(now.error());
+  if (now->status != 0) {
+    return std::unexpected(failure("status is " + std::to_string(now->status) + " after a reset", "start a new card"));
+  }
+  channel_.forget_needs_reset();
+  status_ = 0;
+  return {};
+}
+
+Expected<void> BringUp::add_status(std::uint32_t bit) {
+  const std::uint32_t wanted = status_ | bit;
+  const auto now = channel_.transact<abi::StatusValue>(abi::MessageOp::SetDeviceStatus, abi::StatusValue{wanted});
+  if (!now) return std::unexpected(now.error());
+  if (now->status != wanted) {
+    const bool needs_reset = (now->status & abi::kStatusNeedsReset) != 0;
+    return std::unexpected(failure("asked for status " + std::to_string(wanted) + ", the card is at " +
+                                       std::to_string(now->status),
+                                   needs_reset ? "attach again; if it fails again, start a new card"
+                                               : "read the card's console for what it did not accept"));
+  }
+  status_ = wanted;
+  return {};
+}
+
+Expected<void> BringUp::negotiate_features() {
+  const auto offered = channel_.transact<abi::FeatureBlocks>(abi::MessageOp::GetDeviceFeatures, abi::FeatureBlocks{0, 2, {}});
+  if (!offered) return std::unexpected(offered.error());
+  const std::uint64_t bits = offered->bits[0] | std::uint64_t{offered->bits[1]} << 32;
+  if (const std::uint64_t missing = abi::kMandatoryFeatures & ~bits; missing != 0) {
+    return std::unexpected(failure("the card does not offer the mandatory feature bits " + std::to_string(missing),
+                                   "build firmware and driver from the same sources"));
+  }
+  const std::uint64_t wanted = abi::kMandatoryFeatures | (bits & optional_features_);
+  const auto taken = channel_.transact<abi::FeatureBlocks>(
+      abi::MessageOp::SetDriverFeatures,
+      abi::FeatureBlocks{0, 2, {static_cast<std::uint32_t>(wanted), static_cast<std::uint32_t>(wanted >> 32)}});
+  if (!taken) return std::unexpected(taken.error());
+  link_.features = wanted;
+  return {};
+}
+
+Expected<void> BringUp::confirm_features() {
+  if (auto set = add_status(abi::kStatusFeaturesOk); !set) return set;
+  // VIRTIO 1.4 §3.1.1 step 6: read it again, the device may have taken it back.
+  const auto now = channel_.transact<abi::StatusValue>(abi::MessageOp::GetDeviceStatus, abi::StatusValue{});
+  if (!now) return std::unexpected(now.error());
+  if ((now->status & abi::kStatusFeaturesOk) == 0) {
+    return std::unexpected(failure("the card does not accept the features " + std::to_string(link_.features),
+                                   "attach with fewer optional features"));
+  }
+  return {};
+}
+
+Expected<void> BringUp::read_config() {
+  for (int attempt = 0; attempt < kConfigAttempts; ++attempt) {
+    std::uint32_t generation = 0;
+    bool consistent = true;
+    for (std::uint32_t at = 0; at < sizeof link_.config && consistent; at += abi::kConfigChunk) {
+      const std::uint32_t bytes = std::min<std::uint32_t>(abi::kConfigChunk, sizeof link_.config - at);
+      const auto part = channel_.transact<abi::ConfigData>(abi::MessageOp::GetConfig, abi::ConfigRange{at, bytes});
+      if (!part) return std::unexpected(part.error());
+      if (part->offset != at || part->bytes != bytes) {
+        return std::unexpected(failure("asked for " + std::to_string(bytes) + " bytes of configuration at " +
+                                           std::to_string(at) + ", got " + std::to_string(part->bytes) + " at " +
+                                           std::to_string(part->offset),
+                                       "build firmware and driver from the same sources"));
+      }
+      if (at == 0) generation = part->generation;
+      consistent = part->generation == generation;
+      std::memcpy(reinterpret_cast<std::byte*>(&link_.config) + at, part->data, bytes);
+    }
+    if (consistent) return check_config();
+  }
+  return std::unexpected(failure("the configuration changed in each of " + std::to_string(kConfigAttempts) + " readings",
+                                 "start a new card"));
+}
+
+Expected<void> BringUp::check_config() const {
+  const abi::DeviceConfig& config = link_.config;
+  const auto wrong = [&](std::string what) {
+    return std::unexpected(failure("the card's configuration is not usable: " + what,
+                                   "build firmware and driver from the same sources"));
+  };
+  if (config.abi_version != abi::kAbiVersion) {
+    return wrong("ABI version " + std::to_string(config.abi_version) + ", this driver has " + std::to_string(abi::kAbiVersion));
+  }
+  if (config.window_bytes != window_.bytes().size()) {
+    return wrong("a window of " + std::to_string(config.window_bytes) + " bytes, mapped are " +
+                 std::to_string(window_.bytes().size()));
+  }
+  if (config.streams == 0 || config.streams > abi::kStreamsPerFunction) {
+    return wrong(std::to_string(config.streams) + " streams");
+  }
+  if (config.stream_credits == 0 || config.max_control_blocks < abi::kControlBlockSlots) {
+    return wrong(std::to_string(config.stream_credits) + " credits per stream, " +
+                 std::to_string(config.max_control_blocks) + " control blocks");
+  }
+  return {};
+}
+
+Expected<void> BringUp::set_up_queues() {
+  const bool event_idx = (link_.features & abi::kFeatureEventIdx) != 0;
+  for (std::uint32_t q = 0; q < abi::kQueueCount; ++q) {
+    const abi::QueueLayout& layout = abi::kQueueLayouts[q];
+    link_.queues.emplace_back(window_.bytes(), layout, kMaxChains[q], event_idx);
+    abi::SetQueue wanted{};
+    wanted.index = q;
+    wanted.size = layout.size;
+    wanted.descriptors = layout.descriptors;
+    wanted.driver_area = layout.driver_area;
+    wanted.device_area = layout.device_area;
+    const auto set = channel_.transact<abi::QueueState>(abi::MessageOp::SetVirtqueue, wanted);
+    if (!set) return std::unexpected(set.error());
+    if (set->index != q || set->size != layout.size || set->descriptors != layout.descriptors ||
+        set->driver_area != layout.driver_area || set->device_area != layout.device_area) {
+      return std::unexpected(failure("the card set up queue \"" + std::string(abi::queue_name(q)) + "\" in another way than asked",
+                                     "build firmware and driver from the same sources"));
+    }
+  }
+  return {};
+}
+
+Expected<void> BringUp::post_events() {
+  PackedQueue& queue = link_.queues[abi::kEventQueue];
+  while (queue.can_add(1)) {
+    const RingBuffer buffer{abi::kEvents.offset + queue.peek_id() * abi::kStickBytes, abi::kStickBytes, true};
+    (void)queue.add({&buffer, 1});
+  }
+  queue.publish();
+  if (queue.kick_needed()) bells_.ring();
+  return {};
+}
+
+}  // namespace flex

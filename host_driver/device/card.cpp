@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/device/card.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "host_driver/transport/event_loop.hpp"
+#include "qemu/machine_error.hpp"
+#include "shared/boot_arguments.hpp"
+
+namespace flex {
+
+namespace {
+
+constexpr unsigned kPhysicalSlot = 1;
+// How far above the executable a build tree's firmware is looked for: <build>/host_driver/cli/spyre is three below.
+constexpr int kFoldersAbove = 5;
+constexpr const char* kFirmwareInBuildTree = "firmware/spyre-firmware.elf";
+
+ErrorInfo from_machine(const qemu::MachineError& error) {
+  return {.layer = Layer::Emulator,
+          .culprit = std::string(qemu::to_string(error.kind)),
+          .outcome = abi::Outcome::Rejected,
+          .recoverable = false,
+          .next_step = error.next_step,
+          .message = error.message};
+}
+
+ErrorInfo bad_option(std::string option, std::string message, std::string next) {
+  return {.layer = Layer::Driver,
+          .culprit = std::move(option),
+          .outcome = abi::Outcome::Rejected,
+          .recoverable = true,
+          .next_step = std::move(next),
+          .message = std::move(message)};
+}
+
+}  // namespace
+
+struct Card::Impl {
+  CardOptions options;
+  std::shared_ptr<EventLoop> loop;
+  std::shared_ptr<qemu::Machine> machine;  // shared with the devices
+
+  std::mutex mutex;
+  std::array<std::weak_ptr<void>, abi::boot::kMaxVirtualFunctions + 2> owners;  // by slot: alive while a device is open
+
+  Expected<std::unique_ptr<Device>> open(unsigned slot, std::string culprit, OpenOptions how);
+};
+
+Expected<std::filesystem::path> find_firmware() {
+  std::string looked;
+  const auto usable = [&](const std::filesystem::path& path) {
+    std::error_code error;
+    if (std::filesystem::is_regular_file(path, error)) return true;
+    looked.append(looked.empty() ? "" : ", ").append(path.string());
+    return false;
+  };
+  if (const char* named = std::getenv("SPYRE_FIRMWARE"); named != nullptr && *named != '\0') {
+    if (usable(named)) return named;
+  } else {
+    std::error_code error;
+    auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+    for (int i = 0; i < kFoldersAbove && !folder.empty(); ++i, folder = folder.parent_path()) {
+      if (usable(folder / kFirmwareInBuildTree)) return folder / kFirmwareInBuildTree;
+    }
+    if (usable(SPYRE_DEFAULT_FIRMWARE)) return SPYRE_DEFAULT_FIRMWARE;
+  }
+  return std::unexpected(bad_option("firmware", "no firmware found; looked at " + looked,
+                                    "build it (scripts/build), or name the file in SPYRE_FIRMWARE"));
+}
+
+Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
+  if (options.virtual_functions > abi::boot::kMaxVirtualFunctions) {
+    return std::unexpected(bad_option("virtual_functions", std::to_string(options.virtual_functions) + " virtual functions",
+                                      "ask for at most " + std::to_string(abi::boot::kMaxVirtualFunctions)));
+  }
+  if (options.firmware.empty()) {
+    auto found = find_firmware();
+    if (!found) return std::unexpected(std::move(found.error()));
+    options.firmware = *std::move(found);
+  }
+  if (options.cores == 0) options.cores = std::clamp(std::thread::hardware_concurrency(), 1u, 2u);
+
+  auto impl = std::make_unique<Impl>();
+  auto loop = EventLoop::create();
+  if (!loop) return std::unexpected(std::move(loop.error()));
+  impl->loop = *std::move(loop);
+
+  qemu::MachineOptions& machine = options.machine;
+  machine.firmware = options.firmware;
+  machine.harts = options.cores;
+  machine.memory_bytes = options.memory_bytes;
+  machine.slots.assign(2 + options.virtual_functions + options.spare_slots, {options.window_bytes});
+  machine.boot_arguments = std::string(abi::boot::kVirtualFunctions) + "=" + std::to_string(options.virtual_functions);
+  if (!options.boot_arguments.empty()) machine.boot_arguments += " " + options.boot_arguments;
+  auto started = qemu::Machine::start(machine);
+  if (!started) return std::unexpected(from_machine(started.error()));
+  impl->machine = std::make_shared<qemu::Machine>(*std::move(started));
+  impl->options = std::move(options);
+  return std::unique_ptr<Card>(new Card(std::move(impl)));
+}
+
+Card::Card(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Card::~Card() = default;
+
+Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string culprit, OpenOptions how) {
+  const auto token = std::make_shared<int>();
+  {
+    const std::lock_guard lock(mutex);
+    if (!owners[slot].expired()) {
+      return std::unexpected(bad_option(culprit, culprit + " is open already", "close the device that holds it first"));
+    }
+    owners[slot] = token;
+  }
+  auto handle = machine->slot(slot);
+  if (!handle) return std::unexpected(from_machine(handle.error()));
+  auto exit_fd = machine->exit_fd();
+  if (!exit_fd) return std::unexpected(from_machine(exit_fd.error()));
+  DeviceOptions device;
+  device.exit_fd = *std::move(exit_fd);
+  // Lives as long as the device: it holds the function, and the machine.
+  device.how_card_ended = [token, kept = machine] {
+    const auto status = kept->exit_status();
+    return status ? qemu::to_string(*status) : std::string();
+  };
+  device.loop = loop;
+  device.optional_features = how.optional_features;
+  device.timeouts = options.timeouts;
+  device.faults = how.faults;
+  return Device::attach(*std::move(handle), std::move(device));
+}
+
+Expected<std::unique_ptr<Device>> Card::open_physical(OpenOptions how) { return impl_->open(kPhysicalSlot, "PF", how); }
+
+Expected<std::unique_ptr<Device>> Card::open_virtual(unsigned number, OpenOptions how) {
+  const std::string culprit = "VF " + std::to_string(number);
+  if (number == 0 || number > impl_->options.virtual_functions) {
+    return std::unexpected(bad_option(culprit, "this card has virtual functions 1 to " +
+                                                   std::to_string(impl_->options.virtual_functions),
+                                      "boot it with more, or open one that exists"));
+  }
+  return impl_->open(kPhysicalSlot + number, culprit, how);
+}
+
+const CardOptions& Card::options() const { return impl_->options; }
+qemu::Machine& Card::machine() { return *impl_->machine; }
+
+Expected<void> Card::shutdown() {
+  if (auto killed = impl_->machine->kill(); !killed) return std::unexpected(from_machine(killed.error()));
+  return {};
+}
+
+}  // namespace flex

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// flex::Card: an embedded card. One object boots an emulator, owns it, and opens the card's functions as devices.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "host_driver/device/device.hpp"
+#include "host_driver/error.hpp"
+#include "qemu/machine.hpp"
+
+namespace flex {
+
+struct CardOptions {
+  // Empty: found by find_firmware().
+  std::filesystem::path firmware{};
+  // Harts; hart 0 is management and core 0. 0: min(2, CPUs of this machine).
+  unsigned cores = 0;
+  std::uint64_t memory_bytes = 98 * qemu::kGiB;  // sparse: 8 regions of 12 GiB and the firmware's own
+  unsigned virtual_functions = 1;                // 0 … 16
+  unsigned spare_slots = 0;
+  std::uint64_t window_bytes = 256 * qemu::kMiB;
+  // More words for the card's boot command line (shared/boot_arguments.hpp), separated by blanks.
+  std::string boot_arguments{};
+  Timeouts timeouts{};
+  // Starting point for everything that is not named above (emulator, console file, debugger, …).
+  qemu::MachineOptions machine{};
+};
+
+// What open_physical() and open_virtual() let the caller decide about a device.
+struct OpenOptions {
+  std::uint64_t optional_features = abi::kFeatureEventIdx;
+  FaultHooks faults{};
+};
+
+// Slots: 0 = management (kept by the machine's owner), 1 = PF, 2 … n + 1 = VF 1 … n, then spares.
+//
+// Devices keep the machine alive: it ends when the Card and every Device opened from it are gone, or by shutdown(). A
+// machine that ends never waits for a device: killing the emulator is the fast and clean way, nothing survives it.
+// Thread-safe except for destruction.
+class Card {
+ public:
+  static Expected<std::unique_ptr<Card>> boot(CardOptions options);
+  ~Card();
+  Card(const Card&) = delete;
+  Card& operator=(const Card&) = delete;
+
+  // One owner at a time: a second call for the same function while a device is open is refused.
+  Expected<std::unique_ptr<Device>> open_physical(OpenOptions options = {});
+  // `number` from 1.
+  Expected<std::unique_ptr<Device>> open_virtual(unsigned number, OpenOptions options = {});
+
+  const CardOptions& options() const;
+  // For control that goes beyond the card's own protocol: stop, system_reset, kill, console.
+  qemu::Machine& machine();
+
+  // Kills the emulator and waits for its end; devices report it. No-op when it is dead.
+  Expected<void> shutdown();
+
+ private:
+  struct Impl;
+  explicit Card(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// SPYRE_FIRMWARE; else "firmware/spyre-firmware.elf" in the folders above this executable; else the build's default.
+// The error lists where it looked.
+Expected<std::filesystem::path> find_firmware();
+
+}  // namespace flex

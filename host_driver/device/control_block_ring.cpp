@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/device/control_block_ring.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "shared/crc32c.hpp"
+
+namespace flex {
+
+namespace {
+
+constexpr std::uint64_t block_offset(std::uint16_t slot) {
+  return abi::kControlBlocks.offset + std::uint64_t{slot} * abi::kControlBlockSlotBytes;
+}
+constexpr std::uint64_t completion_offset(std::uint16_t slot) {
+  return abi::kCompletions.offset + std::uint64_t{slot} * abi::kStickBytes;
+}
+
+unsigned sticks_of(const abi::ControlBlockHeader& header, bool verbatim) {
+  if (verbatim) return std::clamp<unsigned>(header.sticks, 1, abi::kMaxControlBlockSticks);
+  return std::max(1u, abi::required_sticks(header.opcode));
+}
+
+std::uint32_t checksum(const abi::ControlBlockHeader& header, const abi::ControlBlock& block, std::size_t bytes) {
+  const std::uint32_t crc = abi::crc32c(0, &header, sizeof header);
+  return abi::crc32c(crc, &block.payload, bytes - sizeof header);
+}
+
+}  // namespace
+
+ControlBlockRing::ControlBlockRing(Window& window, PackedQueue queue, const abi::DeviceConfig& config, bool with_crc)
+    : window_(window),
+      generation_(config.generation),
+      credits_(std::min(config.stream_credits, abi::kStreamCredits)),
+      streams_(config.streams),
+      with_crc_(with_crc),
+      queue_(std::move(queue)) {
+  stream_table_[0].open = true;  // protocol §4: stream 0 is open from the start with incarnation 1
+  stream_table_[0].incarnation = 1;
+}
+
+void ControlBlockRing::write_block(std::uint32_t index, std::uint16_t slot, Stream& stream,
+                                   const ControlBlockRequest& request, bool verbatim) {
+  abi::ControlBlockHeader header = request.block->header;
+  const unsigned sticks = sticks_of(header, verbatim);
+  const std::size_t bytes = sticks * abi::kStickBytes;
+  if (!verbatim) {
+    header.magic = abi::kControlBlockMagic;
+    header.sticks = static_cast<std::uint8_t>(sticks);
+    header.stream = index;
+    header.incarnation = stream.incarnation;
+    header.generation = generation_;
+    header.sequence = stream.next_sequence++;
+    header.crc32c = 0;
+    if (with_crc_) header.crc32c = checksum(header, *request.block, bytes);
+  }
+  slots_[slot] = {request.sink,      index,           header.stream, header.incarnation,
+                  header.generation, header.sequence, header.cookie};
+  std::uint64_t* to = window_.words(block_offset(slot));
+  constexpr std::size_t kHeaderWords = sizeof header / 8;
+  abi::store_shared_words(to, reinterpret_cast<const std::uint64_t*>(&header), kHeaderWords);
+  abi::store_shared_words(to + kHeaderWords, request.block->payload.words, bytes / 8 - kHeaderWords);
+  // A result that the card did not write must not look like one: outcome and sequence of an earlier block.
+  abi::store_relaxed(*window_.words(completion_offset(slot)), ~std::uint64_t{0});
+  const RingBuffer chain[2] = {{block_offset(slot), static_cast<std::uint32_t>(bytes), false},
+                               {completion_offset(slot), abi::kStickBytes, true}};
+  (void)queue_.add(chain);
+}
+
+ControlBlockRing::Submission ControlBlockRing::submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests,
+                                                      bool verbatim) {
+  Submission result;
+  if (stream >= streams_) {
+    result.refusal = Refusal::NotOpen;
+    return result;
+  }
+  Stream& state = stream_table_[stream];
+  const std::lock_guard lock(mutex_);
+  if (closed_ || !state.open || state.resetting) {
+    result.refusal = closed_ ? Refusal::Closed : !state.open ? Refusal::NotOpen : Refusal::Resetting;
+    return result;
+  }
+  const std::uint32_t before = state.outstanding.load(std::memory_order_relaxed);
+  const std::size_t limit = std::min<std::size_t>(requests.size(), credits_ - before);
+  while (result.accepted < limit && queue_.can_add(2)) {
+    write_block(stream, queue_.peek_id(), state, requests[result.accepted], verbatim);
+    ++result.accepted;
+  }
+  if (result.accepted < requests.size()) mark_starved(stream);
+  if (result.accepted == 0) return result;
+
+  state.outstanding.store(before + static_cast<std::uint32_t>(result.accepted), std::memory_order_relaxed);
+  // Nobody is there to look: ask for a bell before the card can see the blocks, so that none of them ends unheard.
+  if (outstanding_.fetch_add(result.accepted, std::memory_order_acq_rel) == 0 && !reaping_) (void)queue_.arm();
+  submitted_.fetch_add(result.accepted, std::memory_order_relaxed);
+  queue_.publish();
+  result.kick = queue_.kick_needed();
+  return result;
+}
+
+void ControlBlockRing::mark_starved(std::uint32_t stream) {
+  if (starved_[stream]) return;
+  starved_.set(stream);
+  starved_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::string ControlBlockRing::check(const Slot& slot, const abi::Completion& completion, std::uint32_t written) const {
+  const auto mismatch = [&](const char* what, std::uint64_t is, std::uint64_t should) {
+    return "the completion of stream " + std::to_string(slot.stream) + ", sequence " + std::to_string(slot.sequence) +
+           " has " + what + " " + std::to_string(is) + " instead of " + std::to_string(should);
+  };
+  if (written != abi::kStickBytes) return mismatch("length", written, abi::kStickBytes);
+  // The last two outcomes are the driver's to decide.
+  if (completion.outcome > abi::Outcome::Aborted) {
+    return mismatch("outcome", static_cast<std::uint64_t>(completion.outcome), 0);
+  }
+  if (completion.stream != slot.stream) return mismatch("stream", completion.stream, slot.stream);
+  if (completion.incarnation != slot.incarnation) return mismatch("incarnation", completion.incarnation, slot.incarnation);
+  if (completion.generation != slot.generation) return mismatch("generation", completion.generation, slot.generation);
+  if (completion.sequence != slot.sequence) return mismatch("sequence", completion.sequence, slot.sequence);
+  if (completion.cookie != slot.cookie) return mismatch("cookie", completion.cookie, slot.cookie);
+  return {};
+}
+
+void ControlBlockRing::release(const Slot& slot) {
+  Stream& stream = stream_table_[slot.credit_stream];
+  stream.outstanding.store(stream.outstanding.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+}
+
+std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
+  std::size_t count = 0;
+  if (!has_used()) return 0;
+  const std::lock_guard lock(mutex_);
+  while (count < kHarvest) {
+    PackedQueue::Used used;
+    const auto found = queue_.poll(used);
+    if (found == PackedQueue::PollResult::Empty) break;
+    if (found == PackedQueue::PollResult::Broken) {
+      violation_ = queue_.violation();
+      closed_ = dead_ = true;
+      break;
+    }
+    const Slot& slot = slots_[used.id];
+    Ended& end = ended[count];
+    abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&end.completion), window_.words(completion_offset(used.id)),
+                           sizeof end.completion / 8);
+    violation_ = check(slot, end.completion, used.written);
+    if (!violation_.empty()) {
+      offending_.push_back(used.id);  // ended by close(), as everything else that is outstanding
+      closed_ = dead_ = true;                 // its slot must not be used again before
+      break;
+    }
+    end.sink = slot.sink;
+    release(slot);
+    ++count;
+  }
+  completed_.fetch_add(count, std::memory_order_relaxed);
+  outstanding_.fetch_sub(count, std::memory_order_acq_rel);
+  return count;
+}
+
+std::optional<ControlBlockRing::Starved> ControlBlockRing::next_starved() {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || !queue_.can_add(2)) return std::nullopt;
+  // Round robin, so that no stream's refills starve another's when the ring itself is short.
+  for (std::uint32_t i = 0; i < streams_; ++i) {
+    const std::uint32_t stream = (next_starved_ + i) % streams_;
+    const Stream& state = stream_table_[stream];
+    if (!starved_[stream] || state.outstanding.load(std::memory_order_relaxed) >= credits_) continue;
+    if (state.resetting) continue;
+    starved_.reset(stream);
+    starved_count_.fetch_sub(1, std::memory_order_relaxed);
+    next_starved_ = stream + 1;
+    if (state.credit_sink == nullptr) continue;
+    return Starved{stream, state.credit_sink};
+  }
+  return std::nullopt;
+}
+
+void ControlBlockRing::enter_reaping() {
+  const std::lock_guard lock(mutex_);
+  reaping_ = true;
+  queue_.disarm();
+}
+
+bool ControlBlockRing::leave_reaping() {
+  const std::lock_guard lock(mutex_);
+  reaping_ = false;
+  return !closed_ && outstanding_.load(std::memory_order_relaxed) != 0 && queue_.arm();
+}
+
+bool ControlBlockRing::arm() {
+  const std::lock_guard lock(mutex_);
+  return queue_.arm();
+}
+
+void ControlBlockRing::disarm() {
+  const std::lock_guard lock(mutex_);
+  queue_.disarm();
+}
+
+std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
+  std::vector<Ended> ended;
+  const std::lock_guard lock(mutex_);
+  closed_ = dead_ = true;
+  std::vector<std::uint16_t> ids = queue_.chains_in_flight();
+  ids.insert(ids.end(), offending_.begin(), offending_.end());
+  for (const std::uint16_t id : ids) {
+    const Slot& slot = slots_[id];
+    abi::Completion completion{};
+    completion.stream = slot.stream;
+    completion.incarnation = slot.incarnation;
+    completion.generation = slot.generation;
+    completion.sequence = slot.sequence;
+    completion.cookie = slot.cookie;
+    switch (burial) {
+      case Burial::Died: {
+        const bool known = slot.stream < abi::kStreamsPerFunction && std::ranges::find(offending_, id) == offending_.end();
+        const bool started = !known || window_.started_sequence(slot.stream) >= slot.sequence;
+        completion.outcome = started ? abi::Outcome::Indeterminate : abi::Outcome::Lost;
+        break;
+      }
+      case Burial::Unknown: completion.outcome = abi::Outcome::Indeterminate; break;
+      case Burial::Removed: completion.outcome = abi::Outcome::Aborted; break;
+    }
+    if (burial == Burial::Removed) completion.status = abi::Status::FunctionResetting;
+    ended.push_back({slot.sink, completion});
+    release(slot);
+  }
+  std::ranges::sort(ended, {}, [](const Ended& e) { return std::tuple{e.completion.stream, e.completion.sequence}; });
+  completed_.fetch_add(ended.size(), std::memory_order_relaxed);
+  outstanding_.fetch_sub(ended.size(), std::memory_order_acq_rel);
+  return ended;
+}
+
+bool ControlBlockRing::open_stream(std::uint32_t stream, std::uint32_t incarnation) {
+  if (stream >= streams_) return false;
+  const std::lock_guard lock(mutex_);
+  Stream& state = stream_table_[stream];
+  if (state.open) return false;
+  state.open = true;
+  state.resetting = false;
+  state.incarnation = incarnation;
+  state.next_sequence = 1;
+  state.credit_sink = nullptr;
+  return true;
+}
+
+std::optional<std::uint32_t> ControlBlockRing::begin_reset(std::uint32_t stream) {
+  if (stream >= streams_) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  Stream& state = stream_table_[stream];
+  if (!state.open || state.resetting) return std::nullopt;
+  state.resetting = true;
+  return state.incarnation;
+}
+
+void ControlBlockRing::end_reset(std::uint32_t stream, std::uint32_t incarnation) {
+  const std::lock_guard lock(mutex_);
+  Stream& state = stream_table_[stream];
+  state.resetting = false;
+  state.incarnation = incarnation;
+  state.next_sequence = 1;
+}
+
+void ControlBlockRing::end_failed_reset(std::uint32_t stream) {
+  const std::lock_guard lock(mutex_);
+  stream_table_[stream].resetting = false;
+}
+
+void ControlBlockRing::close_stream(std::uint32_t stream) {
+  const std::lock_guard lock(mutex_);
+  Stream& state = stream_table_[stream];
+  state.open = false;
+  state.resetting = false;
+  state.credit_sink = nullptr;
+  if (!starved_[stream]) return;
+  starved_.reset(stream);
+  starved_count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool ControlBlockRing::is_open(std::uint32_t stream) const {
+  if (stream >= streams_) return false;
+  const std::lock_guard lock(mutex_);
+  return stream_table_[stream].open;
+}
+
+std::uint32_t ControlBlockRing::incarnation(std::uint32_t stream) const {
+  if (stream >= streams_) return 0;
+  const std::lock_guard lock(mutex_);
+  return stream_table_[stream].incarnation;
+}
+
+std::size_t ControlBlockRing::outstanding(std::uint32_t stream) const {
+  return stream < streams_ ? stream_table_[stream].outstanding.load(std::memory_order_acquire) : 0;
+}
+
+void ControlBlockRing::set_credit_sink(std::uint32_t stream, CreditSink* sink) {
+  if (stream >= streams_) return;
+  const std::lock_guard lock(mutex_);
+  stream_table_[stream].credit_sink = sink;
+}
+
+}  // namespace flex

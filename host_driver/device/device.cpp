@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/device/device.hpp"
+
+#include <sys/eventfd.h>
+
+#include <thread>
+#include <utility>
+
+#include "host_driver/device/device_impl.hpp"
+#include "shared/virtio.hpp"
+
+namespace flex {
+
+namespace {
+
+ErrorInfo not_in_sink() {
+  return {.layer = Layer::Driver,
+          .culprit = "completion sink",
+          .outcome = abi::Outcome::Rejected,
+          .recoverable = true,
+          .next_step = "wait on another thread, or post a closure to the event loop",
+          .message = "a blocking call was made from inside a sink: it would wait for itself"};
+}
+
+// What the card answered, as an error.
+ErrorInfo refused_by_card(const abi::AdminRequest& request, const abi::AdminReply& reply, std::string culprit) {
+  std::string message = std::string(abi::name(request.command)) + " ended " + std::string(abi::name(reply.outcome)) + ": " +
+                        std::string(abi::name(reply.status));
+  if (reply.field != abi::Field::None) message += " in " + std::string(abi::name(reply.field));
+  std::string next = "correct the request";
+  switch (reply.status) {
+    case abi::Status::OutOfDeviceMemory: {
+      const auto& region = reply.values.region;
+      message += " (free " + std::to_string(region.free_bytes) + ", largest " + std::to_string(region.largest_bytes) +
+                 ", total " + std::to_string(region.total_bytes) + " bytes)";
+      next = "release memory, here or in another function, or boot the card with more";
+      break;
+    }
+    case abi::Status::OutOfRegions: next = "release a region"; break;
+    case abi::Status::OutOfStreams: next = "close a stream"; break;
+    case abi::Status::Busy: next = "wait for the work that is using it, then try again"; break;
+    case abi::Status::Unsupported: next = "do without: this card does not know the command yet"; break;
+    default: break;
+  }
+  return {.layer = Layer::Firmware,
+          .culprit = std::move(culprit),
+          .outcome = reply.outcome,
+          .recoverable = true,
+          .next_step = std::move(next),
+          .message = std::move(message)};
+}
+
+std::string stream_name(std::uint32_t stream) { return "stream " + std::to_string(stream); }
+
+abi::AdminRequest make_request(abi::AdminCommand command) {
+  abi::AdminRequest request{};
+  request.command = command;
+  return request;
+}
+
+}  // namespace
+
+// ---- attach -------------------------------------------------------------------------------------------------------------
+
+Device::Impl::Impl(DeviceOptions given, std::shared_ptr<Window> mapped, qemu::SlotHandle slot)
+    : options(std::move(given)),
+      window(std::move(mapped)),
+      bells(std::move(slot), options.faults),
+      channel(window, bells, options.exit_fd.get(), options.timeouts),
+      spin_policy(options.timeouts, options.faults.no_spinning) {}
+
+Expected<void> Device::Impl::start() {
+  if (!options.loop) {
+    auto loop = EventLoop::create();
+    if (!loop) return std::unexpected(std::move(loop.error()));
+    options.loop = *std::move(loop);
+  }
+  wake_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_fd.valid()) return std::unexpected(failure_or("no descriptor is left for an eventfd"));
+  BringUp bring_up(*window, channel, bells, options.exit_fd.get(), options.timeouts, options.optional_features);
+  auto linked = bring_up.run();
+  if (!linked) return std::unexpected(std::move(linked.error()));
+  link = *std::move(linked);
+  blocks.emplace(*window, std::move(link.queues[abi::kControlBlockQueue]), link.config,
+                 (link.features & abi::kFeatureControlBlockCrc) != 0);
+  admins.emplace(*window, std::move(link.queues[abi::kAdminQueue]), link.config.generation);
+  events.emplace(*window, std::move(link.queues[abi::kEventQueue]));
+  link.queues.clear();
+  last_beat = Clock::now();
+  bell_watch = options.loop->watch(bells.from_card(), [this](unsigned what) { on_bell(what); });
+  if (options.exit_fd.valid()) {
+    exit_watch = options.loop->watch(options.exit_fd.get(), [this](unsigned) {
+      note_death();
+      wake_all();
+      (void)try_reap(false);
+    });
+  }
+  return {};
+}
+
+Expected<std::unique_ptr<Device>> Device::attach(qemu::SlotHandle slot, DeviceOptions options) {
+  auto window = Window::map(slot.window_fd(), slot.window_bytes());
+  if (!window) return std::unexpected(std::move(window.error()));
+  auto impl = std::make_unique<Impl>(std::move(options), *std::move(window), std::move(slot));
+  if (auto started = impl->start(); !started) return std::unexpected(std::move(started.error()));
+  return std::unique_ptr<Device>(new Device(std::move(impl)));
+}
+
+Device::Device(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Device::~Device() { impl_->detach(); }
+
+const abi::DeviceConfig& Device::config() const { return impl_->link.config; }
+std::uint64_t Device::features() const { return impl_->link.features; }
+std::span<std::byte> Device::host_memory() const { return impl_->window->host_memory(); }
+std::uint64_t Device::host_memory_offset() const { return abi::kHostMemoryOffset; }
+std::shared_ptr<void> Device::mapping() const { return impl_->window; }
+
+// ---- control blocks -------------------------------------------------------------------------------------------------------
+
+ErrorInfo Device::Impl::refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const {
+  using Refusal = ControlBlockRing::Refusal;
+  if (why == Refusal::Closed) return failure_or("the card does not follow the protocol");
+  const bool resetting = why == Refusal::Resetting;
+  return {.layer = Layer::Driver,
+          .culprit = stream_name(stream),
+          .outcome = abi::Outcome::Rejected,
+          .recoverable = true,
+          .next_step = resetting ? "wait until the reset has returned" : "open the stream first",
+          .message = stream_name(stream) + (resetting ? " is being reset or closed" : " is not open")};
+}
+
+Expected<std::size_t> Device::Impl::submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests,
+                                           bool verbatim) {
+  const auto submission = blocks->submit(stream, requests, verbatim);
+  if (submission.refusal != ControlBlockRing::Refusal::None) return std::unexpected(refusal(submission.refusal, stream));
+  if (submission.kick) {
+    bells.ring();
+  } else if (submission.accepted != 0) {
+    bells_suppressed.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (!ticking.load(std::memory_order_relaxed)) start_ticking();
+  return submission.accepted;
+}
+
+Expected<std::size_t> Device::submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests) {
+  return impl_->submit(stream, requests, false);
+}
+Expected<std::size_t> Device::submit_verbatim(std::uint32_t stream, std::span<const ControlBlockRequest> requests) {
+  return impl_->submit(stream, requests, true);
+}
+std::size_t Device::outstanding(std::uint32_t stream) const { return impl_->blocks->outstanding(stream); }
+
+void Device::Impl::wait_for_deliveries() {
+  if (inside_sink()) return;
+  // Odd: somebody is between taking completions from the ring and the return of their last sink. Sinks do not block.
+  const std::uint64_t turn = deliveries.load(std::memory_order_acquire);
+  if (turn % 2 == 0) return;
+  while (deliveries.load(std::memory_order_acquire) == turn) std::this_thread::yield();
+}
+
+void Device::set_credit_sink(std::uint32_t stream, CreditSink* sink) {
+  impl_->blocks->set_credit_sink(stream, sink);
+  impl_->wait_for_deliveries();
+}
+
+// ---- waiting --------------------------------------------------------------------------------------------------------------
+
+WaitStatus Device::wait_for_condition(ConditionRef condition, TimePoint deadline) {
+  return impl_->wait(condition, deadline);
+}
+void Device::wake_waiters() { impl_->wake_all(); }
+std::size_t Device::poll() { return inside_sink() ? 0 : impl_->try_reap(false); }
+
+// ---- admin ----------------------------------------------------------------------------------------------------------------
+
+Expected<abi::AdminReply> Device::Impl::admin(abi::AdminRequest request) {
+  if (inside_sink()) return std::unexpected(not_in_sink());
+  const TimePoint deadline = Clock::now() + options.timeouts.admin;
+  const auto no_reply = [&](const char* what) {
+    const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeouts.admin).count();
+    return ErrorInfo{.layer = Layer::Firmware,
+                     .culprit = std::string(abi::name(request.command)),
+                     .outcome = abi::Outcome::Indeterminate,
+                     .recoverable = true,
+                     .next_step = "check the card's health; reset the function if it stays silent",
+                     .message = std::string(abi::name(request.command)) + what + std::to_string(limit) + " ms"};
+  };
+  AdminPort::Ticket ticket;
+  for (;;) {
+    bool kick = false;
+    const auto begun = admins->begin(request, ticket, kick);
+    if (begun == AdminPort::Begin::Closed) return std::unexpected(failure_or("the card does not follow the protocol"));
+    if (begun == AdminPort::Begin::Sent) {
+      if (kick) bells.ring();
+      break;
+    }
+    struct Room {
+      AdminPort& port;
+    } room{*admins};
+    const auto status = wait({[](void* at) { return static_cast<Room*>(at)->port.can_begin(); }, &room}, deadline);
+    if (status == WaitStatus::TimedOut) return std::unexpected(no_reply(" found no free slot in "));
+  }
+  if (!ticking.load(std::memory_order_relaxed)) start_ticking();
+  using State = AdminPort::Ticket::State;
+  const auto ended = [](void* at) { return static_cast<AdminPort::Ticket*>(at)->state() != State::Waiting; };
+  (void)wait({ended, &ticket}, deadline);
+  admins->abandon(ticket);  // no-op when it has ended
+  switch (ticket.state()) {
+    case State::Answered: return ticket.reply();
+    case State::Gone: return std::unexpected(failure_or("the card is gone"));
+    case State::Waiting: break;
+  }
+  return std::unexpected(no_reply(" was not answered in "));
+}
+
+Expected<abi::AdminReply> Device::Impl::accepted_admin(const abi::AdminRequest& request, std::string culprit) {
+  auto reply = admin(request);
+  if (reply && reply->outcome != abi::Outcome::Ok) {
+    return std::unexpected(refused_by_card(request, *reply, std::move(culprit)));
+  }
+  return reply;
+}
+
+Expected<abi::AdminReply> Device::admin(abi::AdminRequest request) { return impl_->admin(request); }
+
+Expected<abi::AdminReply> Device::card_statistics() {
+  return impl_->accepted_admin(make_request(abi::AdminCommand::Stats), "statistics");
+}
+
+Expected<std::uint32_t> Device::open_stream(StreamPriority priority) {
+  auto request = make_request(abi::AdminCommand::StreamOpen);
+  request.arguments.stream_open.priority = static_cast<std::uint32_t>(priority);
+  const auto reply = impl_->accepted_admin(request, "stream");
+  if (!reply) return std::unexpected(reply.error());
+  const auto [stream, incarnation] = reply->values.stream;
+  if (!impl_->blocks->open_stream(stream, incarnation)) {
+    impl_->note_violation("the card opened stream " + std::to_string(stream) + ", which is open already or does not exist");
+    impl_->fail(*impl_->failure(), Burial::Unknown, Health::Dead);
+    return std::unexpected(*impl_->failure());
+  }
+  return stream;
+}
+
+Expected<std::uint32_t> Device::Impl::reset_or_close(abi::AdminCommand command, std::uint32_t stream) {
+  if (inside_sink()) return std::unexpected(not_in_sink());
+  const auto incarnation = blocks->begin_reset(stream);
+  if (!incarnation) {
+    const bool open = blocks->is_open(stream);
+    return std::unexpected(refusal(open ? ControlBlockRing::Refusal::Resetting : ControlBlockRing::Refusal::NotOpen, stream));
+  }
+  auto request = make_request(command);
+  request.arguments.stream = {stream, *incarnation};
+  const auto reply = accepted_admin(request, stream_name(stream));
+  if (!reply) {
+    blocks->end_failed_reset(stream);
+    return std::unexpected(reply.error());
+  }
+  // What still lay in the ring meets a stale incarnation and comes back REJECTED: that, too, is before the reset's end.
+  struct Drained {
+    ControlBlockRing& ring;
+    std::uint32_t stream;
+  } drained{*blocks, stream};
+  const auto empty = [](void* at) {
+    const auto& d = *static_cast<Drained*>(at);
+    return d.ring.outstanding(d.stream) == 0;
+  };
+  const auto status = wait({empty, &drained}, Clock::now() + options.timeouts.admin);
+  if (status != WaitStatus::Done || buried.load()) {
+    blocks->end_failed_reset(stream);
+    return std::unexpected(failure_or("the card reset " + stream_name(stream) + " but kept some of its blocks"));
+  }
+  wait_for_deliveries();
+  return reply->values.stream.incarnation;
+}
+
+Expected<void> Device::reset_stream(std::uint32_t stream) {
+  const auto incarnation = impl_->reset_or_close(abi::AdminCommand::StreamReset, stream);
+  if (!incarnation) return std::unexpected(incarnation.error());
+  impl_->blocks->end_reset(stream, *incarnation);
+  return {};
+}
+
+Expected<void> Device::close_stream(std::uint32_t stream) {
+  const auto closed = impl_->reset_or_close(abi::AdminCommand::StreamClose, stream);
+  if (!closed) return std::unexpected(closed.error());
+  impl_->blocks->close_stream(stream);
+  return {};
+}
+
+std::uint32_t Device::stream_incarnation(std::uint32_t stream) const { return impl_->blocks->incarnation(stream); }
+
+// ---- regions ----------------------------------------------------------------------------------------------------------------
+
+Expected<Region> Device::Impl::acquire(RegionType type, std::uint64_t bytes) {
+  auto request = make_request(abi::AdminCommand::RegionAcquire);
+  request.arguments.region_acquire = {bytes, type};
+  const auto reply = accepted_admin(request, std::string(type_name(type)) + " region");
+  if (!reply) return std::unexpected(reply.error());
+  const auto& granted = reply->values.region;
+  return Region{.base = {granted.region_id, 0},
+                .generation = granted.generation,
+                .ordinal = granted.ordinal,
+                .bytes = granted.bytes,
+                .type = type};
+}
+
+Expected<void> Device::Impl::release(const Region& region) {
+  auto request = make_request(abi::AdminCommand::RegionRelease);
+  request.arguments.region_release = {region.base.region_id, region.generation};
+  const auto reply = accepted_admin(request, "region " + std::to_string(region.ordinal));
+  if (!reply) return std::unexpected(reply.error());
+  return {};
+}
+
+Expected<Region> Device::acquire_region(RegionType type, std::uint64_t bytes) { return impl_->acquire(type, bytes); }
+Expected<void> Device::release_region(const Region& region) { return impl_->release(region); }
+RegionSource& Device::region_source() { return *impl_; }
+
+// ---- state ------------------------------------------------------------------------------------------------------------------
+
+DeviceStatistics Device::statistics() const {
+  const auto read = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+  return {.submitted = impl_->blocks->submitted(),
+          .completed = impl_->blocks->completed(),
+          .bells_rung = impl_->bells.rung(),
+          .bells_suppressed = read(impl_->bells_suppressed),
+          .spin_waits = read(impl_->spin_waits),
+          .sleeps = read(impl_->sleeps),
+          .loop_reaps = read(impl_->loop_reaps),
+          .late_finds = read(impl_->late_finds),
+          .stale_responses = read(impl_->channel.statistics().stale_responses),
+          .events = impl_->events->received()};
+}
+
+std::vector<abi::DeviceEvent> Device::take_events() { return impl_->events->take(); }
+
+Health Device::health() const {
+  if (impl_->failing.load(std::memory_order_acquire)) return impl_->failed_health.load(std::memory_order_relaxed);
+  return impl_->silent.load(std::memory_order_relaxed) ? Health::Silent : Health::Alive;
+}
+
+std::optional<ErrorInfo> Device::failure() const { return impl_->failure(); }
+
+}  // namespace flex

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a device ends: what counts as the end, who is told what, and the orderly detach.
+#include <utility>
+
+#include "host_driver/device/device_impl.hpp"
+#include "shared/virtio.hpp"
+
+namespace flex {
+
+void Device::Impl::note_failure(ErrorInfo error, Burial how, Health health) {
+  const std::lock_guard lock(failure_mutex);
+  if (failure_info) return;
+  failure_info = std::move(error);
+  burial = how;
+  failed_health.store(health, std::memory_order_relaxed);
+  failing.store(true);
+}
+
+void Device::Impl::fail(ErrorInfo error, Burial how, Health health) {
+  note_failure(std::move(error), how, health);
+  wake_all();
+  (void)try_reap(false);  // else the holder of the lock has been told by missed
+}
+
+void Device::Impl::note_death() {
+  if (failing.load(std::memory_order_acquire)) return;
+  const std::string how = options.how_card_ended ? options.how_card_ended() : std::string();
+  note_failure({.layer = Layer::Emulator,
+                .culprit = "emulator process",
+                .outcome = abi::Outcome::Lost,
+                .recoverable = false,
+                .next_step = "start a new card",
+                .message = how.empty() ? std::string("the card died") : "the card died: " + how},
+               Burial::Died, Health::Dead);
+}
+
+void Device::Impl::note_violation(const std::string& what) {
+  note_failure({.layer = Layer::Transport,
+                .culprit = "slot " + std::to_string(bells.slot().index()),
+                .outcome = abi::Outcome::Indeterminate,
+                .recoverable = false,
+                .next_step = "start a new card; keep this one's trace, its firmware broke the ring's rules",
+                .message = what},
+               Burial::Unknown, Health::Dead);
+}
+
+void Device::Impl::check_health() {
+  if (failing.load(std::memory_order_relaxed)) return;
+  const HeaderView header = window->header();
+  const auto restarted = [&](std::string message, std::string next, Health health) {
+    note_failure({.layer = Layer::Firmware,
+                  .culprit = "slot " + std::to_string(bells.slot().index()),
+                  .outcome = abi::Outcome::Indeterminate,
+                  .recoverable = false,
+                  .next_step = std::move(next),
+                  .message = std::move(message)},
+                 Burial::Unknown, health);
+  };
+  if (header.boot_epoch != link.config.boot_epoch) {
+    return restarted("the card was restarted: its boot epoch is " + std::to_string(header.boot_epoch) + ", it was " +
+                         std::to_string(link.config.boot_epoch),
+                     "attach again", Health::NeedsReset);
+  }
+  if (header.generation != link.config.generation) {
+    return restarted("the function was reset by somebody else: its generation is " + std::to_string(header.generation) +
+                         ", it was " + std::to_string(link.config.generation),
+                     "attach again", Health::NeedsReset);
+  }
+  if (channel.needs_reset() || (header.device_status & abi::kStatusNeedsReset) != 0) {
+    return restarted("the card reports DEVICE_NEEDS_RESET", "attach again: that resets the function", Health::NeedsReset);
+  }
+  const TimePoint now = Clock::now();
+  const bool idle = blocks->outstanding() == 0 && admins->outstanding() == 0;
+  if (std::exchange(last_heartbeat, header.heartbeat) != header.heartbeat || idle) last_beat = now;
+  silent.store(now - last_beat > options.timeouts.silent, std::memory_order_relaxed);
+}
+
+void Device::Impl::bury() {
+  if (buried.load(std::memory_order_relaxed)) return;
+  Burial how;
+  {
+    const std::lock_guard lock(failure_mutex);
+    how = burial;
+  }
+  const auto ended = blocks->close(how);
+  admins->close();
+  deliver(ended);
+  buried.store(true);
+  wake_followers();
+}
+
+std::optional<ErrorInfo> Device::Impl::failure() const {
+  const std::lock_guard lock(failure_mutex);
+  return failure_info;
+}
+
+ErrorInfo Device::Impl::failure_or(std::string message) const {
+  if (auto known = failure()) return *std::move(known);
+  return {.layer = Layer::Transport,
+          .culprit = "slot " + std::to_string(bells.slot().index()),
+          .outcome = abi::Outcome::Lost,
+          .recoverable = false,
+          .next_step = "start a new card",
+          .message = std::move(message)};
+}
+
+void Device::Impl::detach() {
+  // First nobody else is left here: the loop's thread has let go of us when these return.
+  options.loop->unwatch(bell_watch);
+  options.loop->unwatch(exit_watch);
+  if (options.loop->on_loop_thread()) {
+    tick_life.reset();
+  } else {
+    options.loop->post([this] { tick_life.reset(); });
+    options.loop->flush();
+  }
+  const std::lock_guard lock(reap_mutex);
+  enter();
+  progress();
+  if (buried.load()) return;
+  if (bells.sleep(options.exit_fd.get(), -1, Duration{0}).gone) note_death();
+  check_health();
+  Burial how = Burial::Died;
+  if (!failing.load()) {
+    how = Burial::Unknown;
+    channel.hurry(options.timeouts.detach);
+    // The queue reset makes the card say how each block ended; what it never took was never started.
+    const bool quiet = blocks->outstanding() == 0;
+    if (quiet || channel.transact<abi::QueueIndex>(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kControlBlockQueue})) {
+      how = Burial::Removed;
+      progress();
+    }
+  }
+  note_failure({.layer = Layer::Driver,
+                .culprit = "device",
+                .outcome = abi::Outcome::Aborted,
+                .recoverable = false,
+                .next_step = "attach again",
+                .message = "the device was closed"},
+               how, Health::Dead);
+  bury();
+  if (how == Burial::Died) return;
+  (void)channel.transact<abi::StatusValue>(abi::MessageOp::SetDeviceStatus, abi::StatusValue{abi::kStatusReset});
+}
+
+}  // namespace flex

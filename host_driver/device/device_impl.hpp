@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of Device. Three files: device.cpp (public calls), progress.cpp (reaping, waiting, sleeping), device_end.cpp
+// (failure, burial, detach).
+//
+// Who reaps: whoever holds reap_mutex_. The holder disarms the ring, harvests, delivers, and arms again before it lets go if
+// anything is outstanding (Session). Who does not get the lock says so in missed_ (or is seen in followers_), and the
+// holder looks at both after it let go: between the two nothing can fall through.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "host_driver/device/admin_port.hpp"
+#include "host_driver/device/bring_up.hpp"
+#include "host_driver/device/control_block_ring.hpp"
+#include "host_driver/device/device.hpp"
+#include "host_driver/device/event_port.hpp"
+#include "host_driver/device/spin_policy.hpp"
+#include "host_driver/transport/bells.hpp"
+#include "host_driver/transport/control_channel.hpp"
+#include "host_driver/transport/event_loop.hpp"
+#include "host_driver/transport/window.hpp"
+#include "qemu/unique_fd.hpp"
+
+namespace flex {
+
+struct Device::Impl final : RegionSource {
+  using Duration = std::chrono::nanoseconds;
+
+  Impl(DeviceOptions given, std::shared_ptr<Window> mapped, qemu::SlotHandle slot);
+
+  // ---- public calls that need more than one line (device.cpp)
+  Expected<void> start();  // after bring-up: listen
+  Expected<std::size_t> submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
+  ErrorInfo refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const;
+  Expected<abi::AdminReply> admin(abi::AdminRequest request);
+  Expected<abi::AdminReply> accepted_admin(const abi::AdminRequest& request, std::string culprit);
+  Expected<std::uint32_t> reset_or_close(abi::AdminCommand command, std::uint32_t stream);
+  Expected<Region> acquire(RegionType type, std::uint64_t bytes) override;
+  Expected<void> release(const Region& region) override;
+  // Returns when whatever was being delivered has been delivered.
+  void wait_for_deliveries();
+
+  // ---- reaping and waiting (progress.cpp)
+  WaitStatus wait(ConditionRef condition, TimePoint deadline);
+  WaitStatus lead(ConditionRef condition, TimePoint deadline);    // holds reap_mutex_ on entry, not on return
+  std::optional<WaitStatus> follow(ConditionRef condition, TimePoint deadline);
+  std::size_t progress();                                          // holds reap_mutex_
+  void deliver(std::span<const ControlBlockRing::Ended> ended);
+  bool something_to_do() const;
+  bool spin(ConditionRef condition, TimePoint deadline, Duration budget);
+  bool sleep(ConditionRef condition, TimePoint deadline, Duration bound);
+  void enter();
+  void leave();  // also unlocks, and goes on when somebody was missed meanwhile
+  void let_go();
+  // Reaps if nobody does; else makes sure that the holder looks again. Returns what was found here.
+  std::size_t try_reap(bool by_loop);
+  void wake_followers();
+  void wake_all();
+
+  // ---- event loop (progress.cpp)
+  void on_bell(unsigned events);
+  void on_tick();
+  void start_ticking();
+  void schedule_tick();
+
+  // ---- end (device_end.cpp)
+  // First failure wins. From a thread that does not hold reap_mutex_: also ends everything, now or through the holder.
+  void fail(ErrorInfo error, Burial burial, Health health);
+  void note_failure(ErrorInfo error, Burial burial, Health health);
+  void note_death();
+  void note_violation(const std::string& what);
+  void check_health();  // holds reap_mutex_
+  void bury();          // holds reap_mutex_
+  void detach();
+  std::optional<ErrorInfo> failure() const;
+  ErrorInfo failure_or(std::string message) const;
+
+  // ---- parts
+  DeviceOptions options;
+  std::shared_ptr<Window> window;
+  Bells bells;
+  ControlChannel channel;  // under reap_mutex_ after start()
+  FunctionLink link;       // config and features; the queues have moved to the ports
+  std::optional<ControlBlockRing> blocks;
+  std::optional<AdminPort> admins;
+  std::optional<EventPort> events;
+  SpinPolicy spin_policy;
+  qemu::UniqueFd wake_fd;  // ends the sleep of the thread that reaps
+  EventLoop::WatchId bell_watch = EventLoop::WatchId::None;
+  EventLoop::WatchId exit_watch = EventLoop::WatchId::None;
+
+  // ---- reaping
+  std::mutex reap_mutex;
+  std::atomic<bool> missed{false};     // somebody with a reason to reap found the lock taken
+  std::atomic<bool> leader_sleeps{false};
+  std::atomic<std::uint64_t> deliveries{0};  // odd while completions are being taken and delivered
+  std::array<ControlBlockRing::Ended, ControlBlockRing::kHarvest> harvested;
+
+  // ---- followers: threads that wait while another one reaps
+  std::mutex follower_mutex;
+  std::condition_variable follower_wake;
+  std::uint64_t wakes = 0;
+  std::atomic<std::uint32_t> followers{0};
+
+  // ---- health, under reap_mutex
+  std::uint64_t last_heartbeat = 0;
+  TimePoint last_beat{};
+  std::atomic<bool> silent{false};
+
+  // ---- failure
+  mutable std::mutex failure_mutex;
+  std::optional<ErrorInfo> failure_info;
+  Burial burial = Burial::Unknown;
+  std::atomic<Health> failed_health{Health::Alive};
+  std::atomic<bool> failing{false};  // set before it is buried
+  std::atomic<bool> buried{false};
+
+  // ---- tick
+  std::atomic<bool> ticking{false};
+  std::uint64_t ticked_submissions = 0;  // of the loop's thread
+  std::shared_ptr<int> tick_life = std::make_shared<int>(0);
+
+  // ---- counters
+  std::atomic<std::uint64_t> bells_suppressed{0};
+  std::atomic<std::uint64_t> spin_waits{0};
+  std::atomic<std::uint64_t> sleeps{0};
+  std::atomic<std::uint64_t> loop_reaps{0};
+  std::atomic<std::uint64_t> late_finds{0};
+};
+
+// Whether this thread is inside a sink of any device: waiting there would wait for itself.
+bool inside_sink();
+
+}  // namespace flex

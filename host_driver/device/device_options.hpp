@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "host_driver/timeouts.hpp"
+#include "host_driver/transport/fault_hooks.hpp"
+#include "qemu/unique_fd.hpp"
+#include "shared/virtio.hpp"
+
+namespace flex {
+
+class EventLoop;
+
+struct DeviceOptions {
+  // Readable when the card has died (qemu::Machine::exit_fd()). Without it a death is noticed by nothing but silence.
+  qemu::UniqueFd exit_fd{};
+  // "signal 9 (Killed)": asked once, after exit_fd became readable, for the text of errors. May be empty.
+  std::function<std::string()> how_card_ended{};
+  // Shared by several devices of a process; empty: the device makes its own.
+  std::shared_ptr<EventLoop> loop{};
+  // Which of abi::kOptionalFeatures to accept when the card offers them.
+  std::uint64_t optional_features = abi::kFeatureEventIdx;
+  Timeouts timeouts{};
+  FaultHooks faults{};
+};
+
+}  // namespace flex

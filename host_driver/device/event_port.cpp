@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/device/event_port.hpp"
+
+#include <utility>
+
+namespace flex {
+
+EventPort::EventPort(Window& window, PackedQueue queue) : window_(window), queue_(std::move(queue)) {
+  (void)queue_.arm();  // events are rare: always ask for the bell
+}
+
+std::size_t EventPort::harvest(bool& kick) {
+  if (!has_used()) return 0;
+  std::size_t count = 0;
+  do {
+    PackedQueue::Used used;
+    // At most one lap: a card that floods us gets its buffers back in the next turn.
+    for (std::uint16_t lap = 0; lap < abi::kEventQueueSize; ++lap) {
+      const auto found = queue_.poll(used);
+      if (found == PackedQueue::PollResult::Empty) break;
+      if (found == PackedQueue::PollResult::Broken) {
+        violation_ = queue_.violation();
+        return count;
+      }
+      const std::uint64_t offset = abi::kEvents.offset + used.id * abi::kStickBytes;
+      abi::DeviceEvent event;
+      abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&event), window_.words(offset), sizeof event / 8);
+      const RingBuffer buffer{abi::kEvents.offset + queue_.peek_id() * abi::kStickBytes, abi::kStickBytes, true};
+      (void)queue_.add({&buffer, 1});
+      if (used.written != sizeof event) continue;  // given back unused
+      ++count;
+      const std::lock_guard lock(mutex_);
+      kept_.push_back(event);
+      if (kept_.size() > kKept) kept_.pop_front();
+    }
+    queue_.publish();
+    kick = queue_.kick_needed() || kick;
+  } while (count < abi::kEventQueueSize && queue_.arm());
+  received_.fetch_add(count, std::memory_order_relaxed);
+  return count;
+}
+
+std::vector<abi::DeviceEvent> EventPort::take() {
+  const std::lock_guard lock(mutex_);
+  std::vector<abi::DeviceEvent> events(kept_.begin(), kept_.end());
+  kept_.clear();
+  return events;
+}
+
+}  // namespace flex

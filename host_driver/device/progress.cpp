@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reaping, waiting and sleeping (protocol §8, host side). See device_impl.hpp for who does what when.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "host_driver/device/device_impl.hpp"
+#include "host_driver/transport/pause.hpp"
+
+namespace flex {
+
+namespace {
+
+thread_local bool in_sink = false;
+
+// Looks at the clock, and at what comes rarely, once in so many spins (one is some ten nanoseconds).
+constexpr unsigned kSpinsPerLook = 32;
+constexpr int kHarvestsPerLook = 4;
+// Turns in which a leaving thread still takes what has just come, before it leaves the rest to the event loop.
+constexpr int kLeavingTurns = 4;
+
+void bump(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) { counter.fetch_add(by, std::memory_order_relaxed); }
+
+}  // namespace
+
+bool inside_sink() { return in_sink; }
+
+// ---- reaping ------------------------------------------------------------------------------------------------------------
+
+void Device::Impl::deliver(std::span<const ControlBlockRing::Ended> ended) {
+  in_sink = true;
+  for (const auto& end : ended) {
+    if (end.sink != nullptr) end.sink->on_completion(end.completion);
+  }
+  if (blocks->any_starved()) {
+    // Bounded: a sink whose submit() is cut short again comes back with the next harvest.
+    for (unsigned i = 0; i < abi::kStreamsPerFunction; ++i) {
+      const auto starved = blocks->next_starved();
+      if (!starved) break;
+      starved->sink->on_credits(starved->stream);
+    }
+  }
+  in_sink = false;
+}
+
+std::size_t Device::Impl::progress() {
+  std::size_t found = 0;
+  // Bounded: whoever reaps for busy others must get to look at his own condition.
+  for (int turns = 0; turns < kHarvestsPerLook && blocks->has_used(); ++turns) {
+    const std::uint64_t turn = deliveries.load(std::memory_order_relaxed);
+    deliveries.store(turn + 1, std::memory_order_release);
+    const std::size_t count = blocks->harvest(harvested);
+    if (count != 0) deliver({harvested.data(), count});
+    deliveries.store(turn + 2, std::memory_order_release);
+    found += count;
+  }
+  if (admins->has_used()) found += admins->harvest();
+  if (events->has_used()) {
+    bool kick = false;
+    found += events->harvest(kick);
+    if (kick) bells.ring();
+  }
+  if (channel.has_message()) {
+    ++found;
+    if (auto polled = channel.poll(); !polled) note_failure(polled.error(), Burial::Unknown, Health::Dead);
+    if (channel.needs_reset()) check_health();
+  }
+  for (const std::string* violation : {&blocks->violation(), &admins->violation(), &events->violation()}) {
+    if (!violation->empty()) note_violation(*violation);
+  }
+  if (failing.load(std::memory_order_acquire)) bury();
+  if (found != 0) wake_followers();
+  return found;
+}
+
+bool Device::Impl::something_to_do() const {
+  return blocks->has_used() || admins->has_used() || events->has_used() || channel.has_message() ||
+         (failing.load(std::memory_order_acquire) && !buried.load(std::memory_order_relaxed));
+}
+
+void Device::Impl::enter() { blocks->enter_reaping(); }
+
+void Device::Impl::leave() {
+  for (;;) {
+    for (int turn = 0; blocks->leave_reaping() && turn < kLeavingTurns; ++turn) {
+      enter();
+      progress();
+      if (followers.load(std::memory_order_relaxed) != 0) break;  // one of them goes on
+    }
+    if (blocks->has_used()) missed.store(true);  // no bell will come for what is there already
+    let_go();
+    // Store→load: our unlock against the missed flag and the count of those who found us here.
+    abi::full_fence();
+    if (followers.load(std::memory_order_relaxed) != 0) wake_followers();
+    const bool unburied = failing.load(std::memory_order_relaxed) && !buried.load(std::memory_order_relaxed);
+    if (!unburied && !missed.load(std::memory_order_relaxed)) return;
+    if (!reap_mutex.try_lock()) return;  // the next holder looks at the same flags
+    missed.store(false);
+    bells.drain();
+    enter();
+    progress();
+  }
+}
+
+void Device::Impl::let_go() { reap_mutex.unlock(); }
+
+std::size_t Device::Impl::try_reap(bool by_loop) {
+  if (!reap_mutex.try_lock()) {
+    missed.store(true);
+    abi::full_fence();
+    if (!reap_mutex.try_lock()) return 0;
+    missed.store(false);
+  }
+  enter();
+  if (by_loop) bells.drain();
+  const std::size_t found = progress();
+  if (by_loop) bump(loop_reaps, found);
+  leave();
+  return found;
+}
+
+void Device::Impl::wake_followers() {
+  abi::full_fence();  // what they wait for has been written; have they said that they sleep?
+  if (followers.load(std::memory_order_relaxed) == 0) return;
+  {
+    const std::lock_guard lock(follower_mutex);
+    ++wakes;
+  }
+  follower_wake.notify_all();
+}
+
+void Device::Impl::wake_all() {
+  wake_followers();
+  abi::full_fence();
+  if (!leader_sleeps.load(std::memory_order_relaxed)) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_fd.get(), &one, sizeof one);
+}
+
+// ---- waiting ------------------------------------------------------------------------------------------------------------
+
+WaitStatus Device::Impl::wait(ConditionRef condition, TimePoint deadline) {
+  if (in_sink) return WaitStatus::Refused;
+  for (;;) {
+    if (condition.holds(condition.context)) return WaitStatus::Done;
+    if (buried.load(std::memory_order_acquire)) {
+      return condition.holds(condition.context) ? WaitStatus::Done : WaitStatus::Failed;
+    }
+    if (reap_mutex.try_lock()) return lead(condition, deadline);
+    if (const auto status = follow(condition, deadline)) return *status;
+  }
+}
+
+WaitStatus Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
+  enter();
+  WaitStatus status = WaitStatus::Done;
+  bool slept = false;
+  Duration bound = options.timeouts.recheck_min;
+  std::optional<SpinPolicy::Turn> turn(std::in_place, spin_policy);
+  TimePoint start{};
+  for (;;) {
+    const std::size_t found = progress();
+    if (condition.holds(condition.context)) break;
+    if (buried.load(std::memory_order_relaxed)) {
+      status = WaitStatus::Failed;
+      break;
+    }
+    if (start == TimePoint{}) start = Clock::now();  // a wait that is over at once needs no clock
+    if (!slept || found != 0) {
+      if (slept) turn.emplace(spin_policy);
+      slept = false;
+      bound = options.timeouts.recheck_min;
+      if (spin(condition, deadline, turn->budget())) continue;
+    }
+    if (Clock::now() >= deadline) {
+      status = WaitStatus::TimedOut;
+      break;
+    }
+    turn->stop();
+    slept = true;
+    sleep(condition, deadline, bound);
+    bound = std::min(bound * 2, options.timeouts.recheck_max);
+  }
+  turn->stop();
+  if (status == WaitStatus::Done && start != TimePoint{}) {
+    if (!slept) bump(spin_waits);
+    spin_policy.learn(Clock::now() - start);
+  }
+  leave();
+  return status;
+}
+
+// True when there is something to do, or the condition may hold.
+bool Device::Impl::spin(ConditionRef condition, TimePoint deadline, Duration budget) {
+  if (budget.count() == 0) return false;
+  const TimePoint end = std::min(deadline, Clock::now() + budget);
+  for (unsigned spins = 1;; ++spins) {
+    if (blocks->has_used()) return true;
+    if (spins % kSpinsPerLook == 0) {
+      if (something_to_do() || condition.holds(condition.context)) return true;
+      if (Clock::now() >= end) return false;
+    }
+    cpu_pause();
+  }
+}
+
+// Arms, looks again, sleeps. True when work was found.
+bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bound) {
+  leader_sleeps.store(true);
+  bool work = blocks->arm() || something_to_do();  // arm() contains the store→load fence, also for leader_sleeps
+  Bells::Wakeup wakeup;
+  if (!work && !condition.holds(condition.context)) {
+    bump(sleeps);
+    // Without timers only the caller's deadline bounds the sleep. TimePoint::max() would overflow: a day is enough.
+    const Duration limit = options.faults.no_timers ? std::chrono::hours{24} : bound;
+    const Duration left = deadline - Clock::now();
+    wakeup = bells.sleep(options.exit_fd.get(), wake_fd.get(), std::clamp(left, Duration{0}, limit));
+    work = something_to_do();
+  }
+  leader_sleeps.store(false);
+  if (!wakeup.rang) {
+    std::uint64_t count;
+    [[maybe_unused]] const auto got = ::read(wake_fd.get(), &count, sizeof count);
+  }
+  blocks->disarm();
+  if (work && !wakeup.rang && !wakeup.gone) bump(late_finds);
+  if (wakeup.gone) {
+    note_death();
+  } else {
+    check_health();
+  }
+  return work;
+}
+
+// Somebody else reaps. Returns a status, or nothing when it is worth trying to lead.
+std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint deadline) {
+  followers.fetch_add(1);
+  abi::full_fence();  // now the holder sees us; then look at the lock and the condition once more
+  std::optional<WaitStatus> status;
+  std::unique_lock lock(follower_mutex);
+  const std::uint64_t seen = wakes;
+  lock.unlock();
+  if (reap_mutex.try_lock()) {
+    followers.fetch_sub(1);
+    return lead(condition, deadline);
+  }
+  if (condition.holds(condition.context)) {
+    status = WaitStatus::Done;
+  } else if (!buried.load(std::memory_order_acquire)) {
+    lock.lock();
+    const auto bound = options.faults.no_timers ? Duration{std::chrono::hours{24}} : options.timeouts.recheck_max;
+    const TimePoint now = Clock::now();
+    bump(sleeps);
+    follower_wake.wait_until(lock, std::min(deadline, now + bound), [&] { return wakes != seen; });
+    lock.unlock();
+    if (condition.holds(condition.context)) {
+      status = WaitStatus::Done;
+    } else if (Clock::now() >= deadline) {
+      status = WaitStatus::TimedOut;
+    }
+  }
+  followers.fetch_sub(1);
+  return status;
+}
+
+// ---- event loop -----------------------------------------------------------------------------------------------------------
+
+void Device::Impl::on_bell(unsigned poll_events) {
+  if ((poll_events & (POLLHUP | POLLERR)) != 0) note_death();
+  if ((poll_events & POLLIN) != 0 && bells.lose_heard_ring()) return;
+  (void)try_reap(true);
+}
+
+void Device::Impl::start_ticking() {
+  if (options.faults.no_timers || ticking.exchange(true)) return;
+  schedule_tick();
+}
+
+void Device::Impl::schedule_tick() {
+  // Outliving the device is harmless: detach() ends the life on the loop's thread, where ticks run.
+  options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_life)] {
+    if (!alive.expired()) on_tick();
+  });
+}
+
+void Device::Impl::on_tick() {
+  if (buried.load()) return;
+  if (reap_mutex.try_lock()) {  // else somebody waits and looks after everything himself
+    enter();
+    const std::size_t found = progress();
+    check_health();
+    if (failing.load(std::memory_order_acquire)) bury();
+    leave();
+    bump(late_finds, found);
+    bump(loop_reaps, found);
+  }
+  const std::uint64_t submitted = blocks->submitted();
+  const auto busy = [this] { return blocks->outstanding() != 0 || admins->outstanding() != 0; };
+  if (std::exchange(ticked_submissions, submitted) == submitted && !busy()) {
+    ticking.store(false);
+    abi::full_fence();  // a submitter that saw us ticking has made itself seen here
+    if (!busy() || ticking.exchange(true)) return;
+  }
+  schedule_tick();
+}
+
+}  // namespace flex

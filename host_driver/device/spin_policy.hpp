@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a waiting thread may spin before it sleeps. Two rules (protocol §8, performance.md): never more spinning threads
+// than CPUs - 1 in this process (the card needs one), and spin only as long as spinning lately paid off.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+#include "host_driver/timeouts.hpp"
+
+namespace flex {
+
+class SpinPolicy {
+ public:
+  using Duration = std::chrono::nanoseconds;
+
+  SpinPolicy(const Timeouts& timeouts, bool disabled)
+      : min_(timeouts.spin_min), max_(disabled ? Duration{0} : timeouts.spin_max), budget_(max_.count()) {}
+
+  // The permission to spin, for as long as it lives.
+  class Turn {
+   public:
+    explicit Turn(SpinPolicy& policy);
+    ~Turn() { stop(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    Duration budget() const { return budget_; }
+    void stop();  // gives the CPU's place back early
+
+   private:
+    bool holds_place_ = false;
+    Duration budget_{0};
+  };
+
+  // The wait is over: how long it took in all. A wait shorter than a sleep would have cost pays for more spinning next
+  // time, a longer one for less. Thread-safe; approximate.
+  void learn(Duration waited) {
+    const auto now = budget_.load(std::memory_order_relaxed);
+    const auto next = waited <= max_ ? std::min(max_.count(), now * 2) : std::max(min_.count(), now / 2);
+    if (next != now) budget_.store(next, std::memory_order_relaxed);
+  }
+
+ private:
+  friend class Turn;
+  const Duration min_;
+  const Duration max_;
+  std::atomic<Duration::rep> budget_;
+};
+
+}  // namespace flex

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/exec/flex_stream.hpp"
+
+#include <optional>
+#include <string>
+
+#include "host_driver/exec/launch_plan.hpp"
+#include "host_driver/exec/runtime.hpp"
+#include "host_driver/exec/stream_channel.hpp"
+
+namespace flex {
+namespace {
+
+// A wait that nobody bounded looks around this often.
+constexpr std::chrono::hours kLongWait{1};
+
+void check_loaded(const Job& job, const FlexAllocator& allocator) {
+  if (job.program() == nullptr) {
+    throw InvalidArgument("job", "the binary of kernel " + job.binary()->name() + " is not loaded", "ExecutionPlan::load() it first");
+  }
+  if (job.program()->allocator().get() != &allocator) {
+    throw InvalidArgument("job", "kernel " + job.binary()->name() + " is loaded on another device", "load the plan on this device");
+  }
+}
+
+}  // namespace
+
+FlexStream::FlexStream(Runtime& runtime, StreamChannel& channel) : runtime_(runtime), channel_(channel) {}
+
+std::uint32_t FlexStream::stream_index() const { return channel_.stream(); }
+
+std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch) {
+  return Launch(job, arguments, LaunchOptions{.allow_tiled_launch = allow_tiled_launch});
+}
+
+std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options) {
+  const LaunchSite site = runtime_.launch_site(channel_.stream());
+  std::optional<BoundOperands> operands;
+  std::uint32_t walks = 1;
+  if (job.binary() != nullptr) {
+    check_loaded(job, site.allocator);
+    operands.emplace(site.allocator, job, arguments, options.allow_tiled_launch);
+    walks = operands->tiling().iterations;
+  } else if (!arguments.empty()) {
+    throw InvalidArgument("arguments", "a job of transfers takes no operands", "launch it without");
+  }
+  const JobPlan& plan = job.job_plan();
+  StreamChannel::Reservation reservation(channel_);
+  channel_.reserve(reservation, {plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes}, walks);
+  Unit* unit = reservation.units.head;
+  for (std::uint32_t tile = 0; tile < walks; ++tile) {
+    unit = write_walk(site, job, operands ? &*operands : nullptr, tile, options, unit);
+  }
+  reservation.launch->observer = options.observer;
+  reservation.launch->kernel = job.binary().get();
+  reservation.launch->program = job.program();
+  reservation.launch->keep_alive = options.keep_alive;
+  return channel_.commit(reservation);
+}
+
+void FlexStream::Synchronize() {
+  const std::uint64_t target = channel_.launched();
+  while (!channel_.wait(target, Clock::now() + kLongWait)) {
+  }
+  if (const auto error = channel_.error()) throw *error;
+}
+
+void FlexStream::Synchronize(Clock::time_point deadline) {
+  const std::uint64_t target = channel_.launched();
+  if (!channel_.wait(target, deadline)) {
+    throw TimeoutError({.layer = Layer::Driver,
+                        .culprit = "stream " + std::to_string(stream_index()),
+                        .outcome = abi::Outcome::Timeout,
+                        .next_step = "wait again, or Reset() the stream",
+                        .message = "launch " + std::to_string(channel_.ended() + 1) + " of " + std::to_string(target) +
+                                   " had not ended by the deadline"});
+  }
+  if (const auto error = channel_.error()) throw *error;
+}
+
+bool FlexStream::Query() {
+  const std::uint64_t target = channel_.launched();
+  if (channel_.ended() >= target) return true;
+  runtime_.device().poll();
+  return channel_.ended() >= target;
+}
+
+void FlexStream::Reset() {
+  if (auto result = channel_.reset(); !result) throw Error(std::move(result.error()));
+}
+
+std::optional<StreamError> FlexStream::error() const { return channel_.error(); }
+
+}  // namespace flex

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What can be watched of a launch: every block that ran, with the card's own times, and the launch's end.
+#pragma once
+
+#include <cstdint>
+
+#include "shared/control_block.hpp"
+
+namespace flex {
+
+// How one step of one walk ended. A staged transfer is one record whatever the number of its chunks: times from the
+// first chunk's start to the last one's end, bytes moved by OK chunks.
+struct BlockRecord {
+  std::uint64_t launch = 0;  // number of the launch within its stream, from 1
+  std::uint32_t stream = 0;
+  std::uint32_t tile = 0;
+  std::uint32_t step = 0;  // in the job's plan
+  abi::Opcode opcode = abi::Opcode::Nop;
+  abi::Outcome outcome = abi::Outcome::Ok;
+  abi::Status status = abi::Status::None;
+  std::uint64_t sequence = 0;    // 0: was never sent
+  std::uint64_t start_time = 0;  // device ticks (abi::kTicksPerSecond); 0: never started
+  std::uint64_t end_time = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Implemented by the caller; lives until on_launch_ended. Called on whatever thread finds the end, with the stream's lock held:
+// short, no call of the stream from inside.
+class LaunchObserver {
+ public:
+  virtual void on_block(const BlockRecord& record) noexcept = 0;
+  // All blocks of the launch have ended, and all earlier launches of the stream. `outcome`: the first that was not OK.
+  virtual void on_launch_ended(std::uint64_t launch, abi::Outcome outcome) noexcept = 0;
+
+ protected:
+  ~LaunchObserver() = default;
+};
+
+}  // namespace flex

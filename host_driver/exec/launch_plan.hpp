@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A launch between its arguments and its control blocks: validated operands, tiles, and the writer of the blocks. Lives on the
+// stack of FlexStream::Launch; nothing here allocates.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "host_driver/exec/argument.hpp"
+#include "host_driver/exec/flex_stream.hpp"
+#include "host_driver/exec/job.hpp"
+#include "host_driver/exec/tiling.hpp"
+#include "host_driver/exec/unit.hpp"
+#include "host_driver/memory/host_memory.hpp"
+
+namespace flex {
+
+// A place in a region, ready for the wire.
+struct DevicePlace {
+  VirtualAddress address;
+  std::uint32_t generation = 0;
+
+  abi::Endpoint endpoint() const {
+    return {.region_id = address.region_id, .offset = address.offset, .generation = generation,
+            .kind = abi::EndpointKind::Region, .reserved = {}};
+  }
+};
+
+// The operands of a compute job, checked and resolved.
+class BoundOperands {
+ public:
+  // Throws as FlexStream::Launch.
+  BoundOperands(const FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch);
+
+  const Tiling& tiling() const { return tiling_; }
+  const RegionMap& regions() const { return regions_; }
+  std::size_t count() const { return count_; }
+
+  // Operand addresses of one tile.
+  std::array<ResolvedOperand, kMaxOperands> of_tile(std::uint32_t tile) const;
+  // Rows of the segment table for that tile, and the windows they lie in.
+  void write_segments(std::uint32_t tile, abi::ComputePayload& compute, SegmentWindows& windows) const;
+
+ private:
+  void resolve(const FlexAllocator& allocator, std::span<const Argument> arguments, std::size_t index);
+  void check_overlap() const;
+
+  const Job& job_;
+  std::size_t count_ = 0;
+  std::array<ResolvedAllocation, kMaxOperands> place_{};
+  std::array<StickGeometry, kMaxOperands> geometry_{};
+  std::array<std::uint64_t, kMaxOperands> tile_span_{};
+  Tiling tiling_;
+  RegionMap regions_;
+};
+
+// Where a launch happens.
+struct LaunchSite {
+  const FlexAllocator& allocator;
+  const HostMemory& host_memory;
+  DevicePlace correction_slot;
+  abi::AddressMode mode;
+  std::uint64_t all_cores;
+};
+
+// Writes the control blocks of one walk into `unit` and those behind it. Returns the first unit that it did not use.
+// Throws InvalidArgument for a transfer that does not fit its allocation, and what a HostOperation throws.
+Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* operands, std::uint32_t tile,
+                 const LaunchOptions& options, Unit* unit);
+
+}  // namespace flex

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/exec/staging.hpp"
+
+#include <algorithm>
+
+namespace flex {
+
+StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options) : chunk_bytes_(options.chunk_bytes) {
+  for (std::size_t i = 0; i < options.chunks; ++i) {
+    chunks_.push_back({.buffer = memory.allocate(chunk_bytes_)});
+  }
+  for (StagingChunk& chunk : chunks_) free_.push_back(&chunk);
+  worker_ = std::thread([this] { run(); });
+}
+
+StagingEngine::~StagingEngine() { stop(); }
+
+void StagingEngine::stop() {
+  {
+    const std::lock_guard guard(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  if (worker_.joinable()) worker_.join();
+}
+
+void StagingEngine::request(StagingClient& client) {
+  {
+    const std::lock_guard guard(mutex_);
+    requests_.push_back(&client);
+  }
+  work_.notify_one();
+}
+
+void StagingEngine::drain(StagingChunk& chunk) {
+  {
+    const std::lock_guard guard(mutex_);
+    drains_.push_back(&chunk);
+  }
+  work_.notify_one();
+}
+
+void StagingEngine::release(StagingChunk& chunk) {
+  {
+    const std::lock_guard guard(mutex_);
+    chunk.client = nullptr;
+    free_.push_back(&chunk);
+  }
+  work_.notify_one();
+}
+
+void StagingEngine::cancel_requests(StagingClient& client) {
+  std::unique_lock lock(mutex_);
+  left_.wait(lock, [&] { return serving_ != &client; });
+  std::erase(requests_, &client);
+}
+
+void StagingEngine::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [&] { return stop_ || !drains_.empty() || (!requests_.empty() && !free_.empty()); });
+    if (stop_) return;
+    // Drains first: they give chunks back.
+    drains_.empty() ? serve_request(lock) : serve_drain(lock);
+  }
+}
+
+void StagingEngine::serve_drain(std::unique_lock<std::mutex>& lock) {
+  StagingChunk& chunk = *drains_.front();
+  drains_.pop_front();
+  lock.unlock();
+  chunk.client->on_drain(chunk);
+  lock.lock();
+  chunk.client = nullptr;
+  free_.push_back(&chunk);
+}
+
+void StagingEngine::serve_request(std::unique_lock<std::mutex>& lock) {
+  StagingClient* client = requests_.front();
+  requests_.pop_front();
+  StagingChunk& chunk = *free_.back();
+  free_.pop_back();
+  chunk.client = client;
+  serving_ = client;
+  lock.unlock();
+  const bool kept = client->on_chunk(chunk);
+  lock.lock();
+  serving_ = nullptr;
+  left_.notify_all();
+  if (!kept) {
+    chunk.client = nullptr;
+    free_.push_back(&chunk);
+  }
+}
+
+}  // namespace flex

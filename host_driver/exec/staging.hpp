@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Staging of pageable memory: a few pinned chunks per device and one worker thread that copies between them and the
+// caller's memory, so that neither a caller nor the reaping thread ever copies. Chunks are handed out one by one in order of
+// request: streams that stage at the same time take turns.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "host_driver/memory/host_memory.hpp"
+#include "shared/units.hpp"
+
+namespace flex {
+
+class StagingClient;
+
+struct StagingChunk {
+  PinnedBuffer buffer;
+  StagingClient* client = nullptr;  // holder, or null
+  // The holder's own notes: which transfer, which part of it.
+  void* transfer = nullptr;
+  std::byte* host = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+// A stream. Called on the worker, with no lock of the engine held.
+class StagingClient {
+ public:
+  // A requested chunk is there. True: kept, to be given back by release() or drain(). False: not needed any more.
+  virtual bool on_chunk(StagingChunk& chunk) noexcept = 0;
+  // After drain(): copy out. The chunk goes back when this returns.
+  virtual void on_drain(StagingChunk& chunk) noexcept = 0;
+
+ protected:
+  ~StagingClient() = default;
+};
+
+struct StagingOptions {
+  std::size_t chunks = 2;
+  std::size_t chunk_bytes = 8 * abi::kMiB;
+};
+
+class StagingEngine {
+ public:
+  // Takes its chunks at once. Throws OutOfMemory when host memory has no room for them.
+  StagingEngine(HostMemory& memory, const StagingOptions& options);
+  ~StagingEngine();  // ends the worker; no client is called afterwards
+  StagingEngine(const StagingEngine&) = delete;
+  StagingEngine& operator=(const StagingEngine&) = delete;
+
+  std::size_t chunk_bytes() const { return chunk_bytes_; }
+
+  // Any thread, also with the client's own locks held.
+  void request(StagingClient& client);
+  void drain(StagingChunk& chunk);
+  void release(StagingChunk& chunk);
+
+  // Forgets the client's requests and waits until the worker is not inside its on_chunk. Not with the client's locks held.
+  void cancel_requests(StagingClient& client);
+  void stop();
+
+ private:
+  void run();
+  void serve_drain(std::unique_lock<std::mutex>& lock);
+  void serve_request(std::unique_lock<std::mutex>& lock);
+
+  const std::size_t chunk_bytes_;
+  std::vector<StagingChunk> chunks_;
+  std::mutex mutex_;
+  std::condition_variable work_;
+  std::condition_variable left_;  // the worker left a client
+  std::deque<StagingClient*> requests_;
+  std::deque<StagingChunk*> drains_;
+  std::vector<StagingChunk*> free_;
+  StagingClient* serving_ = nullptr;
+  bool stop_ = false;
+  std::thread worker_;
+};
+
+}  // namespace flex

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SpyreAllocator (RFC): the frontend's thin door to FlexAllocator. Gives out memory that frees itself.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "host_driver/exec/runtime.hpp"
+
+namespace spyre {
+
+// One block of device memory; freed when the last owner is gone. A stream that still works on it has to be synchronised
+// first, unless everything that reuses the memory runs on that same stream.
+class DeviceStorage {
+ public:
+  DeviceStorage(std::shared_ptr<flex::FlexAllocator> allocator, flex::AllocationIndex index, std::uint64_t bytes)
+      : allocator_(std::move(allocator)), index_(index), bytes_(bytes) {}
+  ~DeviceStorage() {
+    if (index_ != flex::AllocationIndex::Null) allocator_->deallocate(index_);
+  }
+  DeviceStorage(const DeviceStorage&) = delete;
+  DeviceStorage& operator=(const DeviceStorage&) = delete;
+
+  flex::AllocationIndex allocation_index() const { return index_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::shared_ptr<flex::FlexAllocator> allocator_;
+  flex::AllocationIndex index_;
+  std::uint64_t bytes_;
+};
+
+class SpyreAllocator {
+ public:
+  explicit SpyreAllocator(flex::Runtime& runtime) : allocator_(runtime.shared_allocator()) {}
+
+  // Throws flex::OutOfMemory. Zero bytes: a storage without memory.
+  std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes) {
+    return std::make_shared<const DeviceStorage>(allocator_, allocator_->allocate(bytes), bytes);
+  }
+  flex::AllocatorStatistics statistics() const { return allocator_->statistics(); }
+
+ private:
+  std::shared_ptr<flex::FlexAllocator> allocator_;
+};
+
+}  // namespace spyre

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// SpyreStream (RFC): the passthrough from tensors to FlexStream, and LaunchKernel.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "host_driver/exec/execution_plan.hpp"
+#include "host_driver/exec/flex_stream.hpp"
+#include "host_driver/frontend/spyre_tensor.hpp"
+
+namespace spyre {
+
+// Cheap to copy; the runtime owns the stream behind it.
+class SpyreStream {
+ public:
+  explicit SpyreStream(flex::FlexStream& stream) : stream_(&stream) {}
+
+  // Takes the AllocationIndex and metadata of each tensor and delegates; errors are FlexStream::Launch's.
+  std::uint64_t Launch(const flex::Job& job, std::span<const SpyreTensor> tensors, bool allow_tiled_launch = true);
+  std::uint64_t Launch(const flex::Job& job, std::span<const SpyreTensor> tensors, const flex::LaunchOptions& options);
+  void Synchronize() { stream_->Synchronize(); }
+  void Synchronize(std::chrono::steady_clock::time_point deadline) { stream_->Synchronize(deadline); }
+  bool Query() { return stream_->Query(); }
+  void Reset() { stream_->Reset(); }
+
+  flex::FlexStream& flex_stream() { return *stream_; }
+
+ private:
+  flex::FlexStream* stream_;
+};
+
+// Launches every job of the plan in order. Asynchronous. Tiled launch is allowed unless SPYRE_ALLOW_TILED_LAUNCH is 0 or false;
+// throws flex::InvalidArgument when that is neither 0, 1, false nor true.
+void LaunchKernel(SpyreStream& stream, const flex::ExecutionPlan& plan, std::span<const SpyreTensor> tensors);
+// Each job with tensors of its own, and with options.
+void LaunchKernel(SpyreStream& stream, const flex::ExecutionPlan& plan,
+                  std::span<const std::span<const SpyreTensor>> tensors_of_job, const flex::LaunchOptions& options);
+
+inline constexpr const char* kAllowTiledLaunchVariable = "SPYRE_ALLOW_TILED_LAUNCH";
+// Null (not set): true.
+bool parse_allow_tiled_launch(const char* value);
+
+}  // namespace spyre

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SpyreTensor (RFC): a tensor on the card, and the ways there and back. Copies share the memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "host_driver/exec/argument.hpp"
+#include "host_driver/frontend/spyre_allocator.hpp"
+#include "host_driver/tensor/tensor_layout.hpp"
+
+namespace spyre {
+
+class SpyreStream;
+
+// A dense or strided array in host memory.
+struct HostTensor {
+  flex::HostShape shape;
+  std::span<std::byte> bytes;
+};
+struct ConstHostTensor {
+  flex::HostShape shape;
+  std::span<const std::byte> bytes;
+};
+
+class SpyreTensor {
+ public:
+  SpyreTensor() = default;
+
+  // Uninitialised memory for a contiguous tensor of the host type in default stick layout. Throws flex::InvalidArgument (dtype,
+  // negative or too many extents), flex::OutOfMemory.
+  static SpyreTensor empty(SpyreAllocator& allocator, flex::DataType dtype, std::vector<std::int64_t> shape);
+
+  const std::vector<std::int64_t>& shape() const { return shape_.size; }
+  const std::vector<std::int64_t>& stride() const { return shape_.stride; }  // elements, as the host sees it
+  flex::DataType data_type() const { return shape_.dtype; }
+  const flex::SpyreTensorLayout& layout() const { return layout_; }
+  flex::AllocationIndex allocation_index() const {
+    return storage_ ? storage_->allocation_index() : flex::AllocationIndex::Null;
+  }
+  std::uint64_t size_bytes() const { return layout_.device_size.empty() ? 0 : layout_.device_bytes(); }  // on the card
+
+  // As FlexStream takes it.
+  flex::Argument argument() const;
+  const std::shared_ptr<const DeviceStorage>& storage() const { return storage_; }
+
+ private:
+  flex::HostShape shape_;
+  flex::SpyreTensorLayout layout_;
+  std::shared_ptr<const DeviceStorage> storage_;
+};
+
+// Copies `source` to the card: lays it out and converts it (fp16, fp32, … → DL16) on this thread, then transfers on `stream`.
+// `source` may be reused when this returns; the tensor is ready when the stream has come so far.
+SpyreTensor to_device(flex::Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const ConstHostTensor& source);
+// The same into an existing tensor of the same shape.
+void copy_to_device(flex::Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source, const SpyreTensor& tensor);
+
+// Copies a tensor back, converted to the destination's type. Waits for the stream, because the conversion needs the data; throws
+// what Synchronize throws.
+void to_host(flex::Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination);
+
+}  // namespace spyre

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every bound on a wait of the driver, in one place, with its reason. The defaults are for a loaded two-core machine;
+// on something slower (an emulated host, a sanitizer build) scale the whole set instead of tuning single values.
+#pragma once
+
+#include <chrono>
+
+namespace flex {
+
+struct Timeouts {
+  using Duration = std::chrono::nanoseconds;
+
+  // Bring-up gives up when the card shows no new POST code for this long (protocol §3). A whole boot takes 60 ms; 5 s
+  // without any progress is a card that hangs, also on a machine that is 50 times too busy.
+  Duration post_progress{std::chrono::seconds{5}};
+
+  // While the driver waits for a control message it looks at the header this often (protocol §3): a bell may have been
+  // lost before the emulator knew our peer.
+  Duration header_check{std::chrono::milliseconds{1}};
+
+  // Status 0 is answered when every kernel has stopped and touched memory is scrubbed. Scrubbing runs at 3.5 GB/s or
+  // more: a card with 96 GiB dirty needs 30 s. Applies only while the heartbeat advances; else post_progress.
+  Duration function_reset{std::chrono::seconds{60}};
+
+  // One admin command. Most take microseconds; the longest are a region's release (scrub of 16 GiB: 5 s) and a stream
+  // reset whose kernel has to be stopped (two 1 ms slices).
+  Duration admin{std::chrono::seconds{10}};
+
+  // A sleeping waiter looks at the rings again after at least the first and at most the second of these (protocol §8).
+  // It doubles from one to the other, so that a lost bell costs 1 ms and a long kernel 50 wake-ups per second.
+  Duration recheck_min{std::chrono::milliseconds{1}};
+  Duration recheck_max{std::chrono::milliseconds{20}};
+
+  // Longest busy wait before sleeping. Sleeping and being woken costs 65–135 µs (both sides): a wait that is shorter
+  // than that is cheaper spun. The actual budget adapts between the two.
+  Duration spin_min{std::chrono::microseconds{2}};
+  Duration spin_max{std::chrono::microseconds{100}};
+
+  // The driver's own tick while work is outstanding and nobody waits: finds completions whose bell was lost, an epoch
+  // change, a silent heartbeat. It stops when the device is idle.
+  Duration tick{std::chrono::milliseconds{5}};
+
+  // The card increments its heartbeat at least every 5 ms. 200 missed beats with work outstanding are reported as
+  // Health::Silent: a card on a starved machine was seen to pause for 300 ms.
+  Duration silent{std::chrono::seconds{1}};
+
+  // Detaching resets the function so that the card lets go of the window. A card that does not answer in this time is
+  // left alone: its owner is about to end it.
+  Duration detach{std::chrono::seconds{2}};
+
+  [[nodiscard]] constexpr Timeouts scaled(int factor) const {
+    Timeouts t = *this;
+    for (Duration* d : {&t.post_progress, &t.function_reset, &t.admin, &t.silent, &t.detach}) *d *= factor;
+    return t;
+  }
+};
+
+}  // namespace flex

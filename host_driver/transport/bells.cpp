@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/transport/bells.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <utility>
+
+namespace flex {
+
+Chance::Chance(double probability, std::uint64_t seed)
+    : threshold_(probability <= 0   ? 0
+                 : probability >= 1 ? ~std::uint64_t{0}
+                                    : static_cast<std::uint64_t>(probability * 18446744073709551616.0)),
+      state_(seed) {}
+
+bool Chance::roll() {
+  if (threshold_ == ~std::uint64_t{0}) return true;
+  // splitmix64 over a counter: the n-th answer depends on seed and n only, whichever thread asks.
+  std::uint64_t z = state_.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed) + 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return (z ^ z >> 31) < threshold_;
+}
+
+Bells::Bells(qemu::SlotHandle slot, const FaultHooks& faults)
+    : slot_(std::move(slot)),
+      lose_to_card_(faults.drop_bells_to_card, faults.seed),
+      lose_from_card_(faults.drop_bells_from_card, ~faults.seed) {
+  char path[40];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", slot_.bell_to_card());
+  reader_.reset(::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+}
+
+void Bells::ring() {
+  if (lose_to_card_.fires()) return;
+  rung_.fetch_add(1, std::memory_order_relaxed);
+  if (!reader_.valid()) return write_guarded();
+  const std::uint64_t ring = 1;
+  static_assert(sizeof ring == qemu::kBellBytes);
+  [[maybe_unused]] const auto written = ::write(slot_.bell_to_card(), &ring, sizeof ring);
+}
+
+void Bells::write_guarded() const {
+  sigset_t pipe_signal, before;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  const std::uint64_t ring = 1;
+  if (::write(slot_.bell_to_card(), &ring, sizeof ring) < 0 && errno == EPIPE) {
+    const timespec now{};
+    ::sigtimedwait(&pipe_signal, nullptr, &now);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Bells::drain() const {
+  char rings[512];
+  while (::read(slot_.bell_from_card(), rings, sizeof rings) == static_cast<ssize_t>(sizeof rings)) {
+  }
+}
+
+Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::optional<std::chrono::nanoseconds> bound) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + bound.value_or(std::chrono::nanoseconds{0});
+  for (;;) {
+    pollfd fds[3] = {{from_card(), POLLIN, 0}, {exit_fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+    const auto left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds{end - Clock::now()});
+    const timespec limit{left / std::chrono::seconds{1}, (left % std::chrono::seconds{1}).count()};
+    const int ready = ::ppoll(fds, 3, bound ? &limit : nullptr, nullptr);
+    Wakeup wakeup;
+    if (ready <= 0) return wakeup;  // time over, or a signal: the caller looks at everything again
+    wakeup.gone = (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 || fds[1].revents != 0;
+    wakeup.rang = (fds[0].revents & POLLIN) != 0;
+    if (wakeup.rang) drain();
+    const bool lost = wakeup.rang && lose_heard_ring();
+    if (lost && !wakeup.gone && fds[2].revents == 0) continue;
+    return wakeup;
+  }
+}
+
+}  // namespace flex

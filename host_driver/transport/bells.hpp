@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two bells of a slot. Hints only: they coalesce, get lost and may come for nothing; the rings are the state.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "host_driver/transport/fault_hooks.hpp"
+#include "qemu/slot_handle.hpp"
+#include "qemu/unique_fd.hpp"
+
+namespace flex {
+
+// Decides whether a fault hook fires: probability p per question, from a seed, the same on every machine. Thread-safe.
+class Chance {
+ public:
+  Chance(double probability, std::uint64_t seed);
+  bool armed() const { return threshold_ != 0; }
+  // False at once when disarmed: one predictable branch.
+  bool fires() { return armed() && roll(); }
+
+ private:
+  bool roll();
+  std::uint64_t threshold_;  // fires when a 64-bit draw is below; ~0 = always
+  std::atomic<std::uint64_t> state_;
+};
+
+class Bells {
+ public:
+  Bells(qemu::SlotHandle slot, const FaultHooks& faults);
+
+  // Rings the card. Never blocks, never fails: a full pipe means that enough rings are pending, a dead reader is noticed
+  // elsewhere. No SIGPIPE. Thread-safe.
+  void ring();
+
+  // Readable when the card rang; also when the emulator is gone (hang-up).
+  int from_card() const { return slot_.bell_from_card(); }
+  // Takes all pending rings. Thread-safe.
+  void drain() const;
+  // Fault hook: whether the ring that was just heard is to be taken for lost.
+  bool lose_heard_ring() { return lose_from_card_.fires(); }
+
+  struct Wakeup {
+    bool rang = false;  // the bell was heard (and taken)
+    bool gone = false;  // the bell hung up or the exit descriptor is readable: the emulator has ended
+  };
+  // Sleeps until the bell rings, the emulator ends, `wake_fd` becomes readable or the time is over. Descriptors below 0 are
+  // left out; without `bound` there is no end. A ring that a fault hook takes away ends the sleep at its bound only.
+  Wakeup sleep(int exit_fd, int wake_fd, std::optional<std::chrono::nanoseconds> bound);
+
+  std::uint64_t rung() const { return rung_.load(std::memory_order_relaxed); }
+  const qemu::SlotHandle& slot() const { return slot_; }
+
+ private:
+  void write_guarded() const;
+
+  qemu::SlotHandle slot_;
+  // A reading end of our own on the pipe to the card: while it is open, a write after the emulator's death is no SIGPIPE. Not
+  // to be had when /proc is absent; then the signal is held back around each write.
+  qemu::UniqueFd reader_;
+  Chance lose_to_card_;
+  Chance lose_from_card_;
+  std::atomic<std::uint64_t> rung_{0};
+};
+
+}  // namespace flex

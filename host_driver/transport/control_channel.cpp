@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/transport/control_channel.hpp"
+
+#include <algorithm>
+
+#include "host_driver/transport/pause.hpp"
+
+namespace flex {
+
+using abi::Message;
+
+namespace {
+
+// A control message is answered in some ten microseconds when the card is awake.
+constexpr int kSpins = 2000;
+
+std::string post_of(const HeaderView& header) {
+  return "POST " + std::to_string(static_cast<std::uint32_t>(header.post_code)) + " (" +
+         std::string(abi::name(header.post_code)) + ")";
+}
+
+}  // namespace
+
+ControlChannel::ControlChannel(std::shared_ptr<Window> window, Bells& bells, int exit_fd, const Timeouts& timeouts)
+    : window_(std::move(window)), bells_(bells), exit_fd_(exit_fd), timeouts_(timeouts) {
+  written_ = abi::load_relaxed(window_->fifo_to_card().written);
+  read_ = abi::load_acquire(window_->fifo_to_host().written);
+  abi::store_release(window_->fifo_to_host().read, read_);
+  // Answers to an earlier owner's last requests may still come: start somewhere else. 0 is for events.
+  token_ = static_cast<std::uint16_t>(Clock::now().time_since_epoch().count() >> 10);
+}
+
+ErrorInfo ControlChannel::refused(std::string_view what) const {
+  return {.layer = Layer::Firmware,
+          .culprit = std::string(what),
+          .outcome = abi::Outcome::Rejected,
+          .recoverable = true,
+          .next_step = "read the card's console; a status out of order or a queue set twice is refused",
+          .message = "the card refused " + std::string(what) + " at " + post_of(window_->header())};
+}
+
+ErrorInfo ControlChannel::no_answer(std::string_view what, Clock::duration waited) const {
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
+  return {.layer = Layer::Firmware,
+          .culprit = std::string(what),
+          .outcome = abi::Outcome::Indeterminate,
+          .recoverable = false,
+          .next_step = "read the card's console, then start a new card",
+          .message = "no answer to " + std::string(what) + " in " + std::to_string(milliseconds) + " ms; the card shows " +
+                     post_of(window_->header())};
+}
+
+ErrorInfo ControlChannel::bad_index(std::string_view fifo, std::uint32_t ours, std::uint32_t theirs) const {
+  return {.layer = Layer::Transport,
+          .culprit = std::string(fifo),
+          .outcome = abi::Outcome::Indeterminate,
+          .recoverable = false,
+          .next_step = "start a new card",
+          .message = "the card's index of the " + std::string(fifo) + " is " + std::to_string(theirs) + ", ours " +
+                     std::to_string(ours) + ": more than the " + std::to_string(abi::kFifoSlots) + " messages it can hold"};
+}
+
+ErrorInfo ControlChannel::card_gone(std::string_view what) const {
+  return {.layer = Layer::Emulator,
+          .culprit = "emulator process",
+          .outcome = abi::Outcome::Lost,
+          .recoverable = false,
+          .next_step = "start a new card",
+          .message = "the card died while " + std::string(what) + " waited for its answer, at " +
+                     post_of(window_->header())};
+}
+
+Expected<void> ControlChannel::send(const Message& message, std::string_view what) {
+  abi::Fifo& fifo = window_->fifo_to_card();
+  const std::uint32_t taken = abi::load_acquire(fifo.read);
+  const std::uint32_t waiting = written_ - taken;
+  if (waiting > abi::kFifoSlots) return std::unexpected(bad_index("control FIFO to the card", written_, taken));
+  // One request at a time: a full FIFO holds sixty that nobody took.
+  if (waiting == abi::kFifoSlots) return std::unexpected(no_answer(what, {}));
+  abi::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[written_ % abi::kFifoSlots]),
+                          reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
+  ++written_;
+  abi::store_release(fifo.written, written_);
+  bells_.ring();
+  ++statistics_.requests;
+  return {};
+}
+
+bool ControlChannel::has_message() const { return abi::load_acquire(window_->fifo_to_host().written) != read_; }
+
+void ControlChannel::take_event(const Message& message) {
+  abi::ConfigEvent event{};
+  if (message.header.type != 0 || message.header.op != static_cast<std::uint8_t>(abi::MessageOp::EventConfig) ||
+      !abi::read_payload(message, event)) {
+    ++statistics_.malformed;
+    return;
+  }
+  if ((event.status & abi::kStatusNeedsReset) != 0) needs_reset_ = true;
+}
+
+Expected<ControlChannel::Arrival> ControlChannel::receive(std::uint16_t token, std::uint8_t op, Message& message) {
+  abi::Fifo& fifo = window_->fifo_to_host();
+  const std::uint32_t theirs = abi::load_acquire(fifo.written);
+  if (theirs == read_) return Arrival::None;
+  if (theirs - read_ > abi::kFifoSlots) return std::unexpected(bad_index("control FIFO to the host", read_, theirs));
+  abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
+                         reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % abi::kFifoSlots]),
+                         sizeof message / 8);
+  ++read_;
+  abi::store_release(fifo.read, read_);
+  if ((message.header.type & abi::kMessageResponse) == 0) {
+    take_event(message);
+    return Arrival::Other;
+  }
+  if (token == 0 || message.header.token != token || message.header.op != op) {
+    ++statistics_.stale_responses;
+    return Arrival::Other;
+  }
+  return Arrival::Answer;
+}
+
+Expected<void> ControlChannel::poll() {
+  Message message;
+  // Bounded: a card that writes without end must not hold the caller.
+  for (std::uint32_t i = 0; i < abi::kFifoSlots; ++i) {
+    const auto arrival = receive(0, 0, message);
+    if (!arrival) return std::unexpected(arrival.error());
+    if (*arrival == Arrival::None) break;
+  }
+  return {};
+}
+
+Expected<Message> ControlChannel::request(Message message, std::string_view what, Timeouts::Duration patience) {
+  if (++token_ == 0) ++token_;
+  message.header.token = token_;
+  if (auto sent = send(message, what); !sent) return std::unexpected(std::move(sent.error()));
+
+  const auto start = Clock::now();
+  auto progress = start;  // of the POST code
+  HeaderView last = window_->header();
+  auto beat = start;
+  Message answer;
+  bool gone = false;
+  for (int spins = 0;; ++spins) {
+    const auto arrival = receive(token_, message.header.op, answer);
+    if (!arrival) return std::unexpected(arrival.error());
+    if (*arrival == Arrival::Answer) {
+      const bool empty = answer.header.size <= sizeof(abi::MessageHeader) || answer.header.size > abi::kMessageBytes;
+      if (empty) return std::unexpected(refused(what));
+      return answer;
+    }
+    if (gone && *arrival == Arrival::None) return std::unexpected(card_gone(what));
+    if (spins < kSpins) {
+      cpu_pause();
+      continue;
+    }
+    // What the card had written before its end still counts. No sleep while it keeps talking of something else.
+    if (*arrival == Arrival::None) gone = bells_.sleep(exit_fd_, -1, timeouts_.header_check).gone;
+    const auto now = Clock::now();
+    const HeaderView header = window_->header();
+    if (header.post_code != last.post_code) progress = now;
+    if (header.heartbeat != last.heartbeat) beat = now;
+    last = header;
+    const bool patient = now - start < patience && now - beat < timeouts_.post_progress;
+    const bool endless = now - start >= timeouts_.function_reset + timeouts_.post_progress;  // whatever it pretends
+    if (endless || (now - progress >= timeouts_.post_progress && !patient)) {
+      return std::unexpected(no_answer(what, now - start));
+    }
+  }
+}
+
+Expected<void> ControlChannel::ping() {
+  const std::uint32_t value = token_ * 2654435761u;
+  const auto answer = request(abi::make_message(abi::kMessageBus, static_cast<std::uint8_t>(abi::BusOp::Ping), 0,
+                                                abi::Ping{value}),
+                              "PING");
+  if (!answer) return std::unexpected(answer.error());
+  abi::Ping echoed{};
+  if (!abi::read_payload(*answer, echoed) || echoed.value != value) return std::unexpected(refused("PING"));
+  return {};
+}
+
+}  // namespace flex

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control plane: virtio-msg requests and responses over the two FIFOs of the window (shared/message.hpp).
+// Not thread-safe: bring-up and detach use it alone, in between the device serialises.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "host_driver/error.hpp"
+#include "host_driver/timeouts.hpp"
+#include "host_driver/transport/bells.hpp"
+#include "host_driver/transport/window.hpp"
+#include "shared/message.hpp"
+
+namespace flex {
+
+class ControlChannel {
+ public:
+  struct Statistics {  // may be read by any thread
+    std::atomic<std::uint64_t> requests{0};
+    std::atomic<std::uint64_t> stale_responses{0};  // answers to requests that had been given up, or to nothing
+    std::atomic<std::uint64_t> malformed{0};        // neither a response nor an event that we know
+  };
+
+  // Takes over the FIFOs where they are: what an earlier owner left in them is dropped. `exit_fd` may be -1; it and the bells outlive this.
+  ControlChannel(std::shared_ptr<Window> window, Bells& bells, int exit_fd, const Timeouts& timeouts);
+
+  // Sends one request and waits for its response: spins shortly, then sleeps on bell and exit descriptor, looking at the
+  // header every Timeouts::header_check. Gives up after Timeouts::post_progress without a new POST code; as long as the
+  // heartbeat advances, after `patience` if that is longer.
+  // Errors: refused by the card (Rejected), no answer (Indeterminate), card gone (Lost), indices out of range.
+  Expected<abi::Message> request(abi::Message message, std::string_view what, Timeouts::Duration patience = {});
+
+  template <typename Reply, typename Payload>
+  Expected<Reply> transact(abi::MessageOp op, const Payload& payload, Timeouts::Duration patience = {}) {
+    const auto answer = request(abi::make_message(0, static_cast<std::uint8_t>(op), 0, payload), abi::name(op), patience);
+    if (!answer) return std::unexpected(answer.error());
+    Reply reply;
+    if (!abi::read_payload(*answer, reply)) return std::unexpected(refused(abi::name(op)));
+    return reply;
+  }
+  Expected<void> ping();
+  // From now on no request waits longer than this.
+  void hurry(Timeouts::Duration limit) { timeouts_.post_progress = timeouts_.function_reset = limit / 2; }
+
+  // Takes in what has come unasked. Returns the error of a FIFO whose indices are out of range.
+  Expected<void> poll();
+  bool has_message() const;
+
+  // DEVICE_NEEDS_RESET was announced by a configuration event since the last successful status 0.
+  bool needs_reset() const { return needs_reset_; }
+  void forget_needs_reset() { needs_reset_ = false; }
+  const Statistics& statistics() const { return statistics_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Arrival : std::uint8_t { None, Other, Answer };
+
+  Expected<void> send(const abi::Message& message, std::string_view what);
+  // Takes one message; Answer when it is the response to `token`, which is then in `message`.
+  Expected<Arrival> receive(std::uint16_t token, std::uint8_t op, abi::Message& message);
+  void take_event(const abi::Message& message);
+  ErrorInfo refused(std::string_view what) const;
+  ErrorInfo no_answer(std::string_view what, Clock::duration waited) const;
+  ErrorInfo bad_index(std::string_view fifo, std::uint32_t ours, std::uint32_t theirs) const;
+  ErrorInfo card_gone(std::string_view what) const;
+
+  std::shared_ptr<Window> window_;
+  Bells& bells_;
+  int exit_fd_;
+  Timeouts timeouts_;
+  std::uint32_t written_;
+  std::uint32_t read_;
+  std::uint16_t token_;
+  bool needs_reset_ = false;
+  Statistics statistics_;
+};
+
+}  // namespace flex

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/transport/window.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <bit>
+#include <cerrno>
+#include <system_error>
+
+namespace flex {
+
+namespace {
+
+ErrorInfo bad_window(std::string message) {
+  return {.layer = Layer::Transport,
+          .culprit = "window descriptor",
+          .outcome = abi::Outcome::Rejected,
+          .recoverable = false,
+          .next_step = "attach with the slot handle that the machine's owner gave out",
+          .message = std::move(message)};
+}
+
+}  // namespace
+
+Expected<std::shared_ptr<Window>> Window::map(int fd, std::uint64_t bytes) {
+  if (!std::has_single_bit(bytes) || bytes < abi::kMinWindowBytes || bytes > abi::kMaxWindowBytes) {
+    return std::unexpected(bad_window("a window of " + std::to_string(bytes) + " bytes is not a power of two from " +
+                                      std::to_string(abi::kMinWindowBytes) + " to " +
+                                      std::to_string(abi::kMaxWindowBytes)));
+  }
+  struct stat info{};
+  if (::fstat(fd, &info) != 0) {
+    return std::unexpected(bad_window("cannot examine the window's file: " + std::generic_category().message(errno)));
+  }
+  // A shorter file would end in SIGBUS at some later access; the emulator derived BAR2's size from the same file.
+  if (static_cast<std::uint64_t>(info.st_size) != bytes) {
+    return std::unexpected(bad_window("the window's file has " + std::to_string(info.st_size) + " bytes instead of " +
+                                      std::to_string(bytes)));
+  }
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) {
+    return std::unexpected(bad_window("cannot map the window: " + std::generic_category().message(errno)));
+  }
+  return std::shared_ptr<Window>(new Window({static_cast<std::byte*>(at), bytes}));
+}
+
+Window::~Window() { ::munmap(bytes_.data(), bytes_.size()); }
+
+HeaderView Window::header() const {
+  const auto& header = at<abi::WindowHeader>(0);
+  HeaderView view{};
+  view.magic = abi::load_acquire(header.magic);
+  view.abi_version = abi::load_relaxed(header.abi_version);
+  view.kind = abi::load_relaxed(header.kind);
+  view.generation = abi::load_relaxed(header.generation);
+  view.boot_epoch = abi::load_relaxed(header.boot_epoch);
+  view.heartbeat = abi::load_relaxed(header.heartbeat);
+  view.post_code = static_cast<abi::PostCode>(abi::load_relaxed(header.post_code));
+  view.device_status = abi::load_relaxed(header.device_status);
+  view.events_lost = abi::load_relaxed(header.events_lost);
+  return view;
+}
+
+}  // namespace flex

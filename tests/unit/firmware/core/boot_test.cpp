@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Boot: options are understood or refused by name, windows say who they are, and a warm reset leaves nothing behind.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "firmware/core/boot_options.hpp"
+#include "shared/version.hpp"
+#include "tests/unit/firmware/core/test_card.hpp"
+
+namespace {
+
+using fw::parse_boot_options;
+
+TEST(BootOptions, EmptyWordsGiveDefaults) {
+  for (const auto* text : {"", " ", "   "}) {
+    const auto options = parse_boot_options(text);
+    ASSERT_TRUE(options);
+    EXPECT_EQ(options->virtual_functions, 1u);
+    EXPECT_TRUE(options->timers);
+    EXPECT_EQ(options->populated_budget_bytes, 0u);
+  }
+}
+
+TEST(BootOptions, EveryWordIsUnderstood) {
+  const auto options = parse_boot_options("vfs=16 selftest=1  mapall=1 budget_mib=512 watchdog=5 timers=0 ");
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->virtual_functions, 16u);
+  EXPECT_TRUE(options->self_test);
+  EXPECT_TRUE(options->map_all);
+  EXPECT_FALSE(options->timers);
+  EXPECT_EQ(options->populated_budget_bytes, 512 * abi::kMiB);
+  EXPECT_EQ(options->watchdog_slices, 5u);
+}
+
+TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
+  for (const std::string word : {"vfs=17", "vfs=", "vfs", "vfs=-1", "vfs=1x", "vfs=4294967297", "selftest=2", "mapall=2",
+                                 "timers=3", "watchdog=0", "watchdog=1000000001", "budget_mib=1073741825", "=1", "=",
+                                 "VFS=1", "vfs=99999999999999999999", "unknown=1"}) {
+    const std::string text = "vfs=1 " + word + " timers=0";
+    const auto options = parse_boot_options(text);
+    ASSERT_FALSE(options) << word;
+    EXPECT_EQ(options.error(), word);
+  }
+}
+
+TEST(Boot, EveryBoundWindowSaysWhoItIs) {
+  fwtest::TestCard card({.virtual_functions = 3});
+  for (unsigned slot = 0; slot < 5; ++slot) {
+    const auto& header = *reinterpret_cast<abi::WindowHeader*>(card.window(slot).data());
+    EXPECT_EQ(header.magic, abi::kWindowMagic);
+    EXPECT_EQ(header.abi_version, abi::kAbiVersion);
+    EXPECT_EQ(header.slot, slot);
+    EXPECT_EQ(header.kind, slot == 0   ? abi::FunctionKind::Management
+                           : slot == 1 ? abi::FunctionKind::Physical
+                                       : abi::FunctionKind::Virtual);
+    EXPECT_EQ(header.function_index, slot < 2 ? 0 : slot - 1);
+    EXPECT_EQ(header.boot_epoch, 1u);
+    EXPECT_EQ(header.window_bytes, card.window(slot).size());
+    EXPECT_EQ(header.post_code, static_cast<std::uint32_t>(abi::PostCode::Ready));
+  }
+}
+
+TEST(Boot, AnUnknownWordFailsTheBoot) {
+  EXPECT_THROW(fwtest::TestCard({.boot_arguments = "vsf=2"}), std::runtime_error);
+}
+
+TEST(Boot, AWarmResetBeginsANewEpochWithNothingOfTheOldOne) {
+  fwtest::TestCard card;
+  auto& driver = card.driver(2);
+  ASSERT_TRUE(driver.bring_up());
+  fwtest::StreamHandle stream;
+  const auto region = driver.acquire(64 * abi::kMiB).value();
+  ASSERT_EQ(driver.run(driver.fill(stream, region, 0, region.bytes, ~0ull)).outcome, abi::Outcome::Ok);
+  auto bad = driver.nop(stream);
+  bad.header.flags = 1;
+  driver.run(bad);
+  ASSERT_NE(driver.header().events_lost, 0u);
+  driver.send(driver.bare_request(abi::MessageOp::GetDeviceStatus));  // never read before the reset
+  card.warm_reset();
+  EXPECT_EQ(driver.header().boot_epoch, 2u);
+  EXPECT_EQ(driver.header().device_status, 0u);
+  EXPECT_EQ(driver.header().events_lost, 0u);
+  EXPECT_EQ(driver.at<std::uint64_t>(abi::kStartedSequences.offset)[0], 0u);
+  card.turns();
+  EXPECT_FALSE(driver.receive()) << "a message of the epoch before";
+  ASSERT_TRUE(driver.bring_up());
+  EXPECT_EQ(driver.config().boot_epoch, 2u);
+  // The memory of before is granted only clean.
+  EXPECT_TRUE(driver.acquire(64 * abi::kMiB));
+  for (const auto byte : card.board().region_memory()) ASSERT_EQ(byte, std::byte{0});
+}
+
+TEST(Boot, TheManagementWindowIsNotServed) {
+  fwtest::TestCard card;
+  auto& management = card.driver(0);
+  management.send(management.bare_request(abi::MessageOp::GetDeviceStatus));
+  card.pump();
+  EXPECT_FALSE(management.receive());
+}
+
+}  // namespace

@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches on cores with played kernels: ends, faults, watchdog, barrier, kill, and what resets do to all of these.
+#include "firmware/core/launch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <random>
+
+#include "firmware/hal/address_space.hpp"
+#include "firmware/hal/hart.hpp"
+#include "tests/unit/firmware/core/played_kernels.hpp"
+
+namespace {
+
+using abi::Outcome;
+using abi::Status;
+using fwtest::Program;
+using fwtest::RegionHandle;
+using fwtest::StreamHandle;
+
+class Launch : public testing::Test {
+ protected:
+  explicit Launch(unsigned harts = 1, std::uint64_t page_bytes = 1024 * abi::kMiB)
+      : card_({.virtual_functions = 2, .harts = harts, .boot_arguments = "watchdog=3", .kernel = kernels_.player(),
+               .page_bytes = page_bytes}) {
+    kernels_.board = &card_.board();
+    EXPECT_TRUE(driver_.bring_up(abi::kMandatoryFeatures | abi::kFeatureIndirectDesc));
+    programs_ = fwtest::load_programs(driver_, stream_);
+  }
+  ~Launch() override { card_.stop_loop(); }
+
+  abi::ControlBlock block(StreamHandle& stream, Program program, std::uint64_t mask = 0) {
+    return fwtest::launch_of(driver_, stream, programs_, program, mask);
+  }
+  // The cores' work by hand, in this thread. False when there was none.
+  bool slice() {
+    bool any = false;
+    for (unsigned hart = 0; hart < card_.card().core_count; ++hart) {
+      native::become_hart(hart);
+      any |= card_.card().cores.run_slice(hart, fw::kSliceTicks);
+    }
+    native::become_hart(0);
+    return any;
+  }
+  abi::Completion run(Program program, std::uint64_t mask = 0) {
+    driver_.submit(block(stream_, program, mask));
+    for (int i = 0; i < 1000; ++i) {
+      card_.turns();
+      if (const auto ended = driver_.collect(); !ended.empty()) {
+        EXPECT_EQ(ended.size(), 1u);
+        return ended[0].completion;
+      }
+      slice();
+    }
+    ADD_FAILURE() << "the launch never ended";
+    return {};
+  }
+
+  fwtest::PlayedKernels kernels_;
+  fwtest::TestCard card_;
+  fwtest::RawDriver& driver_ = card_.driver(2);
+  StreamHandle stream_;
+  RegionHandle programs_{};
+};
+
+class LaunchOnFour : public Launch {
+ protected:
+  LaunchOnFour() : Launch(4) {}
+};
+
+TEST_F(Launch, AKernelThatExitsWithZeroIsOk) {
+  for (int i = 0; i < 20; ++i) {
+    const auto end = run(Program::Exit);
+    EXPECT_EQ(end.outcome, Outcome::Ok);
+    EXPECT_NE(end.start_time, 0u);
+  }
+}
+
+TEST_F(Launch, EveryWayToFailIsTyped) {
+  const struct {
+    Program program;
+    Outcome outcome;
+    Status status;
+    std::uint64_t argument;
+  } kCases[] = {{Program::ExitWithFive, Outcome::Fault, Status::KernelStatus, 5},
+                {Program::Strays, Outcome::Fault, Status::LoadFault, 0},
+                {Program::BadCall, Outcome::Fault, Status::BadEnvironmentCall, 99},
+                {Program::Endless, Outcome::Timeout, Status::WatchdogExpired, 0},
+                {Program::Touches, Outcome::Fault, Status::StoreFault, 0}};  // no region 0: stray
+  for (const auto& c : kCases) {
+    const auto end = run(c.program);
+    EXPECT_EQ(end.outcome, c.outcome) << abi::name(c.status);
+    EXPECT_EQ(end.status, c.status) << abi::name(end.status);
+    EXPECT_EQ(end.fault.argument, c.argument);
+    EXPECT_EQ(run(Program::Exit).outcome, Outcome::Aborted);
+    ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+    EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
+  }
+}
+
+TEST_F(Launch, AFaultRecordNamesRegionOffsetAndPcAndNoAddress) {
+  auto end = run(Program::Strays);
+  EXPECT_EQ(end.fault.access, abi::FaultAccess::Load);
+  EXPECT_EQ(end.fault.region_ordinal, abi::kNoRegionOrdinal);
+  EXPECT_EQ(end.fault.offset, 8u);
+  EXPECT_EQ(end.fault.pc, static_cast<std::uint64_t>(Program::Strays) * 2 + 12);
+  ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  end = run(Program::Touches);
+  EXPECT_EQ(end.fault.access, abi::FaultAccess::Store);
+  EXPECT_EQ(end.fault.region_ordinal, 0u);
+  EXPECT_EQ(end.fault.offset, abi::kGranuleBytes + 5);
+}
+
+TEST_F(Launch, TheWatchdogKillsAtTwiceTheBudget) {
+  const auto end = run(Program::Endless);
+  EXPECT_EQ(end.outcome, Outcome::Timeout);
+  EXPECT_EQ(end.slices, 7u) << "twice three and the one that was too much";
+  ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  auto own = block(stream_, Program::Endless);
+  own.header.budget = 1;
+  driver_.submit(own);
+  for (int i = 0; i < 3; ++i) card_.turns(), slice();
+  card_.turns();
+  EXPECT_EQ(driver_.collect().at(0).completion.slices, 3u);
+}
+
+TEST_F(Launch, AFirstTouchIsServedAndMarksTheGranuleDirty) {
+  const auto region = driver_.acquire(8 * abi::kMiB).value();
+  const auto before = card_.card().pool.dirty_granules(card_.function(2).regions.at(0).base, region.bytes);
+  EXPECT_EQ(before, 0u);
+  EXPECT_EQ(run(Program::Touches).outcome, Outcome::Ok);
+  EXPECT_EQ(card_.card().pool.dirty_granules(card_.function(2).regions.at(0).base, region.bytes), 1u);
+  const auto offset = card_.function(2).regions.at(0).base - hal::region_memory().begin;
+  EXPECT_EQ(card_.board().region_memory()[offset + abi::kGranuleBytes + 5], std::byte{0x5a});
+}
+
+TEST_F(Launch, AnOverwrittenImageIsLoadedAnew) {
+  EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
+  const auto other = fwtest::image_of(Program::ExitWithFive);
+  std::memcpy(driver_.at<std::byte>(abi::kHostMemoryOffset), other.data(), other.size());
+  ASSERT_EQ(driver_.run(driver_.dma(stream_, fwtest::RawDriver::host(abi::kHostMemoryOffset),
+                                    fwtest::RawDriver::device(programs_, 0), other.size())).outcome, Outcome::Ok);
+  EXPECT_EQ(run(Program::Exit).status, Status::KernelStatus);
+}
+
+TEST_F(Launch, ADamagedImageIsRejectedByItsField) {
+  const auto upload = [&](std::vector<std::byte> image) {
+    std::memcpy(driver_.at<std::byte>(abi::kHostMemoryOffset), image.data(), image.size());
+    driver_.run(driver_.dma(stream_, fwtest::RawDriver::host(abi::kHostMemoryOffset),
+                            fwtest::RawDriver::device(programs_, 0), image.size()));
+  };
+  auto image = fwtest::image_of(Program::Exit);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{8}, std::size_t{12}, std::size_t{16}, std::size_t{24},
+                               std::size_t{200}, image.size() - 1}) {
+    auto spoilt = image;
+    spoilt[at] ^= std::byte{1};
+    upload(spoilt);
+    const auto end = run(Program::Exit);
+    EXPECT_EQ(end.outcome, Outcome::Rejected) << at;
+    EXPECT_EQ(end.field, abi::Field::ImageHeaderField) << at;
+    EXPECT_EQ(end.start_time, 0u);
+    ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  }
+  upload(image);
+  EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
+}
+
+TEST_F(Launch, ARegionIsBusyWhileAKernelRuns) {
+  const auto region = driver_.acquire(2 * abi::kMiB).value();
+  driver_.submit(block(stream_, Program::UntilReleased));
+  card_.turns();
+  EXPECT_EQ(driver_.release(region).status, Status::Busy);
+  kernels_.released = true;
+  slice();
+  EXPECT_EQ(driver_.wait_for(1)[0].completion.outcome, Outcome::Ok);
+  EXPECT_EQ(driver_.release(region).outcome, Outcome::Ok);
+}
+
+TEST_F(Launch, AFunctionResetGivesAllPagesBack) {
+  for (const auto program : {Program::Exit, Program::Slices, Program::Barriers}) run(program);
+  EXPECT_GT(card_.board().pages_in_use(), 0u);
+  ASSERT_EQ(driver_.set_status(0), 0u);
+  EXPECT_EQ(card_.board().pages_in_use(), 0u);
+  EXPECT_EQ(hal::table_pages(), 0u);
+}
+
+TEST_F(Launch, MoreImagesThanAreasAllRun) {
+  for (int lap = 0; lap < 3; ++lap) {
+    for (unsigned i = 0; i < abi::kExecutionAreas + 5; ++i) {
+      // The same program at ever new places.
+      const auto image = fwtest::image_of(Program::Exit);
+      std::memcpy(driver_.at<std::byte>(abi::kHostMemoryOffset), image.data(), image.size());
+      const std::uint64_t at = abi::kMiB + i * fwtest::kImageStride;
+      driver_.run(driver_.dma(stream_, fwtest::RawDriver::host(abi::kHostMemoryOffset),
+                              fwtest::RawDriver::device(programs_, at), image.size()));
+      driver_.submit(driver_.compute(stream_, programs_, at, image.size(), 1));
+      card_.turns();
+      slice();
+      ASSERT_EQ(driver_.wait_for(1)[0].completion.outcome, Outcome::Ok) << i;
+    }
+  }
+}
+
+// ---- resets -------------------------------------------------------------------------------------------------------------
+
+TEST_F(Launch, AStreamResetStopsItsKernelAndAnswersWhenItHasStopped) {
+  driver_.submit(block(stream_, Program::UntilReleased));
+  for (int i = 0; i < 3; ++i) driver_.submit(driver_.nop(stream_));
+  card_.turns();
+  slice();
+  const auto slot = driver_.send_admin(driver_.stream_request(abi::AdminCommand::StreamReset, stream_));
+  card_.turns();
+  driver_.poll_admin();
+  EXPECT_TRUE(driver_.collect().empty()) << "the kernel has not stopped yet";
+  slice();
+  card_.turns();
+  const auto ended = driver_.collect();
+  ASSERT_EQ(ended.size(), 4u);
+  EXPECT_EQ(ended[0].completion.outcome, Outcome::Fault);
+  EXPECT_EQ(ended[0].completion.status, Status::Stopped);
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_EQ(ended[i].completion.outcome, Outcome::Aborted);
+  const auto reply = driver_.wait_admin(slot).value();
+  EXPECT_EQ(reply.outcome, Outcome::Ok);
+  stream_ = {0, reply.values.stream.incarnation, 1};
+  EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
+}
+
+// The stopped kernel's end must not set the dropped blocks of other streams going again.
+TEST_F(Launch, AFunctionResetRunsNothingThatWasQueued) {
+  const auto region = driver_.acquire(32 * abi::kMiB).value();
+  auto other = driver_.open_stream().value();
+  driver_.submit(block(stream_, Program::UntilReleased));
+  card_.turns();
+  slice();
+  driver_.submit(driver_.fill(other, region, 0, region.bytes, ~0ull));
+  fw::turn(card_.card());
+  driver_.send(driver_.request(abi::MessageOp::SetDeviceStatus, abi::StatusValue{0}));
+  fw::turn(card_.card());
+  EXPECT_FALSE(driver_.receive()) << "a kernel still runs";
+  const auto begin = card_.function(2).regions.at(0).base - hal::region_memory().begin;
+  const auto memory = card_.board().region_memory().subspan(begin, region.bytes);
+  const std::vector<std::byte> before(memory.begin(), memory.end());
+  ASSERT_NE(before.back(), std::byte{0xff}) << "the transfer is not through";
+  slice();
+  card_.turns();  // no scrub
+  EXPECT_TRUE(driver_.receive());
+  EXPECT_TRUE(std::equal(memory.begin(), memory.end(), before.begin())) << "a block ran after the reset had begun";
+  EXPECT_TRUE(driver_.bring_up());
+}
+
+TEST_F(Launch, TheResetOfTheAdminQueueDoesNotWaitForKernels) {
+  driver_.submit(block(stream_, Program::UntilReleased));
+  card_.turns();
+  slice();
+  driver_.send(driver_.request(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kAdminQueue}));
+  card_.turns();
+  EXPECT_TRUE(driver_.receive());
+  kernels_.released = true;
+  slice();
+  EXPECT_EQ(driver_.wait_for(1)[0].completion.outcome, Outcome::Ok) << "the kernel was left alone";
+}
+
+TEST_F(Launch, AFunctionResetOvertakesTheResetOfAQueue) {
+  driver_.submit(block(stream_, Program::UntilReleased));
+  card_.turns();
+  slice();
+  const auto queue = driver_.request(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kControlBlockQueue});
+  driver_.send(queue);
+  card_.turns();
+  ASSERT_FALSE(driver_.receive());
+  const auto whole = driver_.request(abi::MessageOp::SetDeviceStatus, abi::StatusValue{0});
+  driver_.send(whole);
+  card_.turns();
+  const auto first = driver_.receive();
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->header.token, queue.header.token);
+  EXPECT_EQ(first->header.size, sizeof(abi::MessageHeader)) << "refused";
+  EXPECT_FALSE(driver_.receive());
+  slice();
+  card_.turns();
+  const auto second = driver_.receive();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->header.token, whole.header.token);
+  EXPECT_FALSE(driver_.receive());
+  EXPECT_TRUE(driver_.bring_up());
+}
+
+TEST_F(Launch, AQueueResetStopsKernelsAndEndsEverything) {
+  auto other = driver_.open_stream().value();
+  driver_.submit(block(stream_, Program::UntilReleased));
+  driver_.submit(block(other, Program::Endless));
+  driver_.submit(driver_.nop(other));
+  card_.turns();
+  slice();
+  driver_.send(driver_.request(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kControlBlockQueue}));
+  for (int i = 0; i < 10; ++i) card_.turns(), slice();
+  ASSERT_TRUE(driver_.receive());
+  EXPECT_EQ(driver_.collect().size(), 3u);
+}
+
+// ---- room ---------------------------------------------------------------------------------------------------------------
+
+class LaunchOnEight : public Launch {
+ protected:
+  LaunchOnEight() : Launch(8) {}
+};
+
+// One function takes every launch that the card has; the other must get one when the first is done, though nothing of
+// its own ever ends.
+TEST_F(LaunchOnEight, RoomThatOneFunctionLeavesIsGivenToAnother) {
+  auto& second = card_.driver(3);
+  ASSERT_TRUE(second.bring_up());
+  StreamHandle second_stream;
+  const auto second_programs = fwtest::load_programs(second, second_stream);
+  std::vector<StreamHandle> streams;
+  for (unsigned i = 0; i < fw::kMaxLaunches; ++i) {
+    streams.push_back(driver_.open_stream().value());
+    driver_.submit(block(streams.back(), Program::UntilReleased, std::uint64_t{1} << i % 8));
+  }
+  card_.turns();
+  slice();
+  second.submit(fwtest::launch_of(second, second_stream, second_programs, Program::Exit));
+  card_.turns();
+  EXPECT_TRUE(second.collect().empty());
+  kernels_.released = true;
+  for (int i = 0; i < 20; ++i) slice(), card_.turns();
+  EXPECT_EQ(driver_.collect().size(), fw::kMaxLaunches);
+  const auto ended = second.collect();
+  ASSERT_EQ(ended.size(), 1u) << "waits for ever";
+  EXPECT_EQ(ended[0].completion.outcome, Outcome::Ok);
+}
+
+TEST_F(Launch, MoreLaunchesThanContextsWaitForRoom) {
+  std::vector<StreamHandle> streams;
+  for (unsigned i = 0; i < 4 * fw::kContextsPerCore; ++i) {
+    streams.push_back(driver_.open_stream().value());
+    driver_.submit(block(streams.back(), Program::Slices));
+  }
+  std::size_t ended = 0;
+  for (int i = 0; i < 1000 && ended < streams.size(); ++i) {
+    card_.turns();
+    slice();
+    for (const auto& end : driver_.collect()) {
+      EXPECT_EQ(end.completion.outcome, Outcome::Ok);
+      ++ended;
+    }
+  }
+  EXPECT_EQ(ended, streams.size());
+}
+
+class LaunchWithoutPages : public Launch {
+ protected:
+  LaunchWithoutPages() : Launch(1, abi::kMiB) {}
+};
+
+TEST_F(LaunchWithoutPages, NoPagesIsATypedRefusalEachTime) {
+  for (int i = 0; i < 3; ++i) {
+    const auto end = run(Program::Exit);
+    EXPECT_EQ(end.outcome, Outcome::Rejected);
+    EXPECT_EQ(end.status, Status::OutOfExecutionAreas);
+    ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  }
+  EXPECT_TRUE(driver_.bring_up());
+  EXPECT_EQ(card_.board().pages_in_use(), 0u);
+}
+
+// ---- hart 0 -------------------------------------------------------------------------------------------------------------
+
+TEST_F(Launch, AStormOfTraceMarksLeavesHartZeroItsOtherWork) {
+  auto& second = card_.driver(3);
+  ASSERT_TRUE(second.bring_up());
+  driver_.submit(block(stream_, Program::TraceStorm));
+  card_.start_loop();
+  StreamHandle s;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(second.run(second.nop(s)).outcome, Outcome::Ok);
+  EXPECT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  EXPECT_EQ(driver_.wait_for(1)[0].completion.status, Status::Stopped);
+}
+
+// More chains than blocks: the ring stays ready while nothing can be taken from it. The kernel that everything waits for
+// must run on.
+TEST_F(Launch, ARingThatWaitsForBlocksDoesNotStarveTheKernelItWaitsFor) {
+  driver_.submit(block(stream_, Program::Slices));
+  auto& ring = driver_.ring(abi::kControlBlockQueue);
+  const auto nop = driver_.nop(stream_);
+  const std::uint64_t cb = abi::kControlBlocks.offset + 511 * std::uint64_t{abi::kControlBlockSlotBytes};
+  std::memcpy(driver_.at<std::byte>(cb), &nop, abi::kStickBytes);
+  const fwtest::RawBuffer chain[] = {{cb, abi::kStickBytes, false},
+                                     {abi::kCompletions.offset + 511 * abi::kStickBytes, abi::kStickBytes, true}};
+  unsigned chains = 1;
+  for (; ring.room_for(1); ++chains) {
+    ring.add_indirect(static_cast<std::uint16_t>(1000 + chains), abi::kHostMemoryOffset, chain);
+  }
+  ASSERT_GT(chains, abi::kControlBlockSlots + 2);
+  card_.start_loop();
+  unsigned ended = 0;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (ended < chains && std::chrono::steady_clock::now() < limit) {
+    if (ring.poll()) ++ended;
+  }
+  EXPECT_EQ(ended, chains);
+}
+
+// ---- several cores ------------------------------------------------------------------------------------------------------
+
+TEST_F(LaunchOnFour, ABarrierHoldsUntilAllHaveCome) {
+  const auto end = run(Program::Barriers, 0xf);
+  EXPECT_EQ(end.outcome, Outcome::Ok);
+  EXPECT_EQ(kernels_.slices.load(), 4u * (fwtest::kBarriers + 1));
+}
+
+// Parts at a barrier take no slices, so no watchdog would ever find them.
+TEST_F(LaunchOnFour, ABarrierThatOneHasLeftIsAFault) {
+  for (const std::uint64_t mask : {0x3ull, 0xfull, 0xeull}) {
+    const auto end = run(Program::OneLeaves, mask);
+    EXPECT_EQ(end.outcome, Outcome::Fault);
+    EXPECT_EQ(end.status, Status::BadEnvironmentCall);
+    ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  }
+  EXPECT_EQ(run(Program::Barriers, 0xf).outcome, Outcome::Ok);
+}
+
+TEST_F(LaunchOnFour, OneFaultStopsAllPartsAndTheFirstErrorWins) {
+  for (const auto& [program, status] : {std::pair{Program::Strays, Status::LoadFault},
+                                        std::pair{Program::ExitWithFive, Status::KernelStatus}}) {
+    const auto end = run(program, 0xf);
+    EXPECT_EQ(end.outcome, Outcome::Fault);
+    EXPECT_EQ(end.status, status);
+    ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  }
+}
+
+// The real thing: harts as threads, launches of all kinds, and resets that kill them at any moment. Every block ends
+// once, every reset is answered, nothing oversleeps.
+TEST_F(LaunchOnFour, RandomLaunchesAndKillsLoseNoPart) {
+  ASSERT_TRUE(driver_.acquire(8 * abi::kMiB));
+  std::vector<StreamHandle> streams;
+  for (int i = 0; i < 6; ++i) streams.push_back(driver_.open_stream().value());
+  card_.start_loop();
+  std::mt19937_64 random(2026);
+  constexpr Program kPrograms[] = {Program::Exit,      Program::Barriers, Program::Slices, Program::Touches,
+                                   Program::OneLeaves, Program::Strays,   Program::Barriers};
+  std::size_t submitted = 0, ended = 0;
+  std::map<Outcome, unsigned> outcomes;
+  const auto collect = [&] {
+    for (const auto& end : driver_.collect()) {
+      ++outcomes[end.completion.outcome];
+      ++ended;
+    }
+  };
+  for (int step = 0; step < 3000; ++step) {
+    auto& s = streams[random() % streams.size()];
+    if (random() % 8 == 0) {
+      ASSERT_EQ(driver_.reset_stream(s).outcome, Outcome::Ok);
+    } else if (submitted - ended < 60) {
+      driver_.submit(block(s, kPrograms[random() % std::size(kPrograms)], random() % 16));
+      ++submitted;
+    }
+    if (random() % 4 == 0) card_.board().bell();
+    collect();
+  }
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (ended < submitted && std::chrono::steady_clock::now() < limit) {
+    card_.board().bell();
+    collect();
+  }
+  EXPECT_EQ(ended, submitted);
+  EXPECT_GT(outcomes[Outcome::Ok], 0u);
+  EXPECT_GT(outcomes[Outcome::Fault], 0u);
+  EXPECT_GT(outcomes[Outcome::Aborted], 0u);
+  EXPECT_EQ(driver_.set_status(0), 0u);
+  card_.stop_loop();
+  EXPECT_EQ(card_.board().pages_in_use(), 0u);
+}
+
+}  // namespace

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/firmware/core/played_kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "shared/crc32c.hpp"
+#include "shared/kernel_abi.hpp"
+
+namespace fwtest {
+
+namespace {
+constexpr unsigned kPrograms = static_cast<unsigned>(Program::BadCall) + 1;
+constexpr std::uint64_t kTextBytes = 4096;
+
+hal::Stop stop(hal::StopReason reason, std::uint64_t argument = 0, std::uint64_t ran = 1) {
+  return {reason, hal::Access::Load, abi::Status::None, argument, 0, 0, ran};
+}
+hal::Stop fault(abi::Status status, hal::Access access, std::uint64_t address, std::uint64_t pc) {
+  return {hal::StopReason::Fault, access, status, 0, address, pc, 1};
+}
+}  // namespace
+
+hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) {
+  slices.fetch_add(1);
+  const std::uint64_t root = context.integer[0], entry = context.integer[1], argument = context.integer[3];
+  std::uint64_t& step = context.integer[10];  // ours, zero at the start
+  switch (static_cast<Program>(entry % abi::kExecutionAreaStride / 2)) {
+    case Program::Exit: return stop(hal::StopReason::Exit);
+    case Program::ExitWithFive: return stop(hal::StopReason::Exit, 5);
+    case Program::Endless: return stop(hal::StopReason::Timer, 0, slice_ticks);
+    case Program::Barriers: return stop(step++ < kBarriers ? hal::StopReason::Barrier : hal::StopReason::Exit);
+    case Program::TraceStorm: return stop(hal::StopReason::TraceMark, step++, 0);
+    case Program::OneLeaves: {
+      abi::KernelArguments arguments;
+      std::memcpy(&arguments, board->translate(root, argument), sizeof arguments);
+      return stop(arguments.core_index == 0 ? hal::StopReason::Exit : hal::StopReason::Barrier);
+    }
+    case Program::Touches: {
+      const std::uint64_t address = abi::region_window(0) + abi::kGranuleBytes + 5;
+      std::byte* place = board->translate(root, address);
+      if (place == nullptr) return fault(abi::Status::StoreFault, hal::Access::Store, address, entry + 4);
+      *place = std::byte{0x5a};
+      return stop(hal::StopReason::Exit);
+    }
+    case Program::Strays: return fault(abi::Status::LoadFault, hal::Access::Load, 8, entry + 12);
+    case Program::UntilReleased:
+      return stop(released ? hal::StopReason::Exit : hal::StopReason::Timer, 0, 1);
+    case Program::Slices: return stop(step++ < 20 ? hal::StopReason::Timer : hal::StopReason::Exit);
+    case Program::BadCall: return stop(hal::StopReason::BadCall, 99);
+  }
+  return fault(abi::Status::IllegalInstruction, hal::Access::Fetch, entry, entry);
+}
+
+std::vector<std::byte> image_of(Program program) {
+  abi::ImageHeader header{};
+  header.magic = abi::kImageMagic;
+  header.abi_version = abi::kImageAbiVersion;
+  header.text_offset = sizeof header;
+  header.text_bytes = kTextBytes;
+  header.pool_offset = sizeof header + kTextBytes;
+  header.pool_bytes = 128;
+  header.image_bytes = header.pool_offset + header.pool_bytes;
+  header.correction_entry = static_cast<std::uint64_t>(program) * 2;
+  header.max_correction_bytes = abi::kMaxCorrectionBytes;
+  std::vector<std::byte> image(header.image_bytes);
+  std::memcpy(image.data(), &header, sizeof header);
+  header.crc32c = abi::crc32c(0, image.data(), image.size());
+  std::memcpy(image.data(), &header, sizeof header);
+  return image;
+}
+
+RegionHandle load_programs(RawDriver& driver, StreamHandle& stream) {
+  const auto region = driver.acquire(2 * abi::kMiB, abi::RegionType::Program).value();
+  for (unsigned i = 0; i < kPrograms; ++i) {
+    const auto image = image_of(static_cast<Program>(i));
+    std::memcpy(driver.at<std::byte>(abi::kHostMemoryOffset), image.data(), image.size());
+    const auto end = driver.run(driver.dma(stream, RawDriver::host(abi::kHostMemoryOffset),
+                                           RawDriver::device(region, i * kImageStride), image.size()));
+    EXPECT_EQ(end.outcome, abi::Outcome::Ok);
+  }
+  return region;
+}
+
+abi::ControlBlock launch_of(RawDriver& driver, StreamHandle& stream, const RegionHandle& programs, Program program,
+                            std::uint64_t core_mask) {
+  return driver.compute(stream, programs, static_cast<std::uint64_t>(program) * kImageStride,
+                        image_of(program).size(), core_mask);
+}
+
+}  // namespace fwtest

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels for the native build: a program is a number, found again in the entry address of a context, and a C++ function
+// plays its slices. What is tested is everything around a kernel, never a kernel.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "firmware/hal/context.hpp"
+#include "tests/unit/firmware/core/test_card.hpp"
+
+namespace fwtest {
+
+enum class Program : std::uint64_t {
+  Exit,          // at once
+  ExitWithFive,
+  Endless,       // uses every slice to its end
+  Barriers,      // kBarriers of them, then exits
+  TraceStorm,    // trace marks for ever
+  OneLeaves,     // core 0 of the launch exits, the others wait at a barrier
+  Touches,       // one store to region 0, then exits
+  Strays,        // a load from address 8
+  UntilReleased, // slices until PlayedKernels::released
+  Slices,        // twenty slices, then exits
+  BadCall,
+};
+inline constexpr unsigned kBarriers = 5;
+
+class PlayedKernels {
+ public:
+  hal::Stop play(hal::Context& context, std::uint64_t slice_ticks);
+  native::KernelPlayer player() {
+    return [this](hal::Context& context, std::uint64_t slice) { return play(context, slice); };
+  }
+  native::Board* board = nullptr;  // set before a kernel runs that asks for its arguments
+  std::atomic<bool> released{false};
+  std::atomic<std::uint64_t> slices{0};
+};
+
+// An image that is this program.
+std::vector<std::byte> image_of(Program program);
+inline constexpr std::uint64_t kImageStride = 8 * abi::kKiB;
+
+// Brings images of all programs to a Program region of the driver's function. Image i is at i * kImageStride.
+RegionHandle load_programs(RawDriver& driver, StreamHandle& stream);
+abi::ControlBlock launch_of(RawDriver& driver, StreamHandle& stream, const RegionHandle& programs, Program program,
+                            std::uint64_t core_mask = 0);
+
+}  // namespace fwtest

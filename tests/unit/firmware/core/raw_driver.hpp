@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other end of a window, written by hand from the contract: it knows FIFOs, rings and control blocks as bytes and
+// nothing of the real driver, so that the firmware is not tested against the habits of its only peer. It can also break
+// every rule.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "shared/admin.hpp"
+#include "shared/control_block.hpp"
+#include "shared/message.hpp"
+#include "shared/packed_ring.hpp"
+#include "shared/virtio.hpp"
+#include "shared/window.hpp"
+
+namespace fwtest {
+
+struct RawBuffer {
+  std::uint64_t offset;
+  std::uint32_t bytes;
+  bool writable;
+};
+
+struct UsedElement {
+  std::uint16_t id;
+  std::uint32_t written;
+  bool write_flag;
+};
+
+// Driver side of one packed ring.
+class RawRing {
+ public:
+  RawRing() = default;
+  RawRing(std::span<std::byte> window, std::uint16_t size, std::uint64_t descriptors, std::uint64_t driver_area,
+          std::uint64_t device_area);
+
+  std::uint16_t size() const { return size_; }
+  std::uint16_t next_avail() const { return next_avail_; }
+  bool avail_wrap() const { return avail_wrap_; }
+  unsigned in_flight() const { return in_flight_; }
+  bool room_for(unsigned slots) const { return in_flight_ + slots <= size_; }
+
+  // Makes a chain available, its head last. `reverse` publishes nothing until publish_head().
+  void add(std::uint16_t id, std::span<const RawBuffer> chain);
+  void add_indirect(std::uint16_t id, std::uint64_t table, std::span<const RawBuffer> chain);
+  // One descriptor with these very flags (AVAIL and USED of the present lap are added).
+  void add_raw(std::uint16_t id, std::uint64_t address, std::uint32_t length, std::uint16_t flags);
+
+  // Whether the card asked for a bell for what was added since the last call.
+  bool bell_wanted(bool event_idx);
+
+  bool has_used() const;
+  // `slots_of` of a chain is what add() remembered; for raw descriptors tell it by expect_chain().
+  std::optional<UsedElement> poll();
+  void expect_chain(std::uint16_t id, std::uint16_t slots) { slots_of_[id] = slots; }
+
+  void ask(abi::EventSuppression event);
+  void ask_for_next(bool event_idx) {
+    ask({next_used_, used_wrap_, event_idx ? abi::EventFlags::Descriptor : abi::EventFlags::Enable});
+  }
+  std::uint32_t card_event_word() const;
+  abi::DescriptorWords& words(std::uint16_t at) const;
+
+ private:
+  void advance(std::uint16_t& at, bool& wrap, unsigned by) const;
+
+  std::span<std::byte> window_;
+  std::uint64_t descriptors_ = 0;
+  std::uint64_t driver_area_ = 0;
+  std::uint64_t device_area_ = 0;
+  std::uint16_t size_ = 0;
+  std::uint16_t next_avail_ = 0;
+  std::uint16_t next_used_ = 0;
+  std::uint16_t added_ = 0;
+  bool avail_wrap_ = true;
+  bool used_wrap_ = true;
+  unsigned in_flight_ = 0;
+  std::vector<std::uint16_t> slots_of_;
+};
+
+// A control block and how it ended.
+struct Ended {
+  std::uint16_t slot;
+  std::uint32_t written;
+  abi::Completion completion;
+};
+
+// What a driver knows of a stream.
+struct StreamHandle {
+  std::uint32_t id = 0;
+  std::uint32_t incarnation = 1;
+  std::uint64_t next_sequence = 1;
+};
+
+struct RegionHandle {
+  std::uint64_t id;
+  std::uint32_t generation;
+  std::uint64_t bytes;
+};
+
+class RawDriver {
+ public:
+  // `pump` lets the card work for a while: called while an answer is waited for.
+  RawDriver(std::span<std::byte> window, std::function<void()> pump) : window_(window), pump_(std::move(pump)) {}
+
+  std::span<std::byte> window() const { return window_; }
+  abi::WindowHeader& header() const { return *at<abi::WindowHeader>(0); }
+  template <typename T>
+  T* at(std::uint64_t offset) const {
+    return reinterpret_cast<T*>(window_.data() + offset);
+  }
+
+  // ---- control FIFO
+  void send(const abi::Message& message);
+  std::optional<abi::Message> receive();
+  std::optional<abi::Message> call(const abi::Message& message);  // nullopt: no answer
+  template <typename T>
+  abi::Message request(abi::MessageOp op, const T& payload) {
+    return abi::make_message(0, static_cast<std::uint8_t>(op), ++token_, payload);
+  }
+  abi::Message bare_request(abi::MessageOp op) {
+    return abi::make_bare_message(0, static_cast<std::uint8_t>(op), ++token_);
+  }
+  // The status the card reports after being asked for `status`; ~0 when it refused the message.
+  std::uint32_t set_status(std::uint32_t status);
+  bool set_features(std::uint64_t features);
+  bool set_queue(std::uint32_t queue);
+  bool reset_queue(std::uint32_t queue);
+  abi::DeviceConfig config();
+  // Status 0 and up to DRIVER_OK, all queues set. False when the card refused a step.
+  bool bring_up(std::uint64_t features = abi::kMandatoryFeatures);
+  // Forgets rings and streams as a driver does at status 0.
+  void forget();
+
+  std::uint64_t generation() const { return generation_; }
+  std::uint64_t features() const { return features_; }
+  RawRing& ring(std::uint32_t queue) { return rings_[queue]; }
+
+  // ---- admin
+  std::uint16_t send_admin(abi::AdminRequest request);  // slot
+  // Reply of a command; the card is pumped until it came. nullopt: none came.
+  std::optional<abi::AdminReply> wait_admin(std::uint16_t slot);
+  abi::AdminReply admin(const abi::AdminRequest& request);
+  abi::AdminRequest admin_request(abi::AdminCommand command) const;
+  std::optional<RegionHandle> acquire(std::uint64_t bytes, abi::RegionType type = abi::RegionType::Tensor);
+  abi::AdminReply release(const RegionHandle& region);
+  std::optional<StreamHandle> open_stream(bool high = false);
+  abi::AdminRequest stream_request(abi::AdminCommand command, const StreamHandle& stream) const;
+  abi::AdminReply reset_stream(StreamHandle& stream);
+  void poll_admin();
+
+  // ---- control blocks; the makers fill a correct header and take the stream's next sequence number
+  abi::ControlBlock nop(StreamHandle& stream);
+  abi::ControlBlock fill(StreamHandle& stream, const RegionHandle& region, std::uint64_t offset, std::uint64_t bytes,
+                         std::uint64_t pattern);
+  abi::ControlBlock dma(StreamHandle& stream, const abi::Endpoint& from, const abi::Endpoint& to, std::uint64_t bytes);
+  abi::ControlBlock compute(StreamHandle& stream, const RegionHandle& program, std::uint64_t offset,
+                            std::uint64_t bytes, std::uint64_t core_mask);
+  static abi::Endpoint host(std::uint64_t offset) { return {0, offset, 0, abi::EndpointKind::HostMemory, {}}; }
+  static abi::Endpoint device(const RegionHandle& region, std::uint64_t offset) {
+    return {region.id, offset, region.generation, abi::EndpointKind::Region, {}};
+  }
+  void seal(abi::ControlBlock& block) const;  // sets the CRC when it was negotiated
+
+  bool block_slot_free() const { return free_slots_ != 0; }
+  // Writes the block to a free slot and makes it available. Returns the slot.
+  std::uint16_t submit(const abi::ControlBlock& block);
+  std::uint16_t submit_sticks(const abi::ControlBlock& block, unsigned sticks);
+  // What has ended since the last call, in the order of the ring.
+  std::vector<Ended> collect();
+  // Submits and waits. Fails the test when it does not end.
+  abi::Completion run(const abi::ControlBlock& block);
+  std::vector<Ended> wait_for(std::size_t count);
+
+  std::function<void(abi::DeviceEvent)> on_event;
+  void post_event_buffers(unsigned count);
+  std::vector<abi::DeviceEvent> events();
+
+ private:
+  std::span<std::byte> window_;
+  std::function<void()> pump_;
+  std::uint16_t token_ = 0;
+  std::uint64_t generation_ = 0;
+  std::uint64_t features_ = 0;
+  std::uint64_t cookie_ = 0;
+  std::uint32_t fifo_written_ = 0;
+  std::uint32_t fifo_read_ = 0;
+  std::array<RawRing, abi::kQueueCount> rings_;
+  std::array<bool, abi::kControlBlockSlots> slot_busy_{};
+  unsigned free_slots_ = abi::kControlBlockSlots;
+  std::array<bool, abi::kAdminSlots> admin_busy_{};
+  std::array<bool, abi::kAdminSlots> admin_done_{};
+};
+
+}  // namespace fwtest

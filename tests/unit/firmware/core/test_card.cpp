@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/unit/firmware/core/test_card.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <new>
+
+#include "firmware/hal/hart.hpp"
+
+namespace fwtest {
+
+namespace {
+constexpr std::align_val_t kPage{4096};
+}
+
+void TestCard::Free::operator()(std::byte* memory) const { ::operator delete(memory, kPage); }
+
+TestCard::TestCard(CardOptions options) : options_(std::move(options)) {
+  native::BoardOptions board;
+  const unsigned slots = options_.virtual_functions + 2;
+  for (unsigned slot = 0; slot < slots; ++slot) {
+    auto* memory = static_cast<std::byte*>(::operator new(options_.window_bytes, kPage));
+    std::memset(memory, 0, options_.window_bytes);
+    windows_.emplace_back(memory);
+    board.windows.emplace_back(memory, options_.window_bytes);
+  }
+  board.harts = options_.harts;
+  board.region_bytes = options_.region_bytes;
+  board.boot_arguments = "vfs=" + std::to_string(options_.virtual_functions) + " " + options_.boot_arguments;
+  board.on_ring = [this](unsigned slot) { rings_[slot].fetch_add(1); };
+  board.kernel = options_.kernel;
+  board.page_bytes = options_.page_bytes;
+  board_ = std::make_unique<native::Board>(std::move(board));
+  for (unsigned slot = 0; slot < slots; ++slot) {
+    drivers_.push_back(std::make_unique<RawDriver>(window(slot), [this] { pump(); }));
+  }
+  boot();
+}
+
+TestCard::~TestCard() { stop_loop(); }
+
+void TestCard::boot() {
+  // As on the card: storage is not cleared, constructors alone make it valid.
+  card_ = std::make_unique_for_overwrite<fw::Card>();
+  const auto booted = fw::boot(*card_);
+  if (!booted) throw std::runtime_error(std::string("boot failed: ") + std::string(booted.error()));
+}
+
+void TestCard::warm_reset() {
+  stop_loop();
+  boot();
+}
+
+void TestCard::turns() {
+  for (int i = 0; i < 1'000'000; ++i) {
+    if (!fw::turn(*card_)) return;
+  }
+  ADD_FAILURE() << "the card never comes to rest";
+}
+
+void TestCard::pump() {
+  if (!harts_.empty()) {
+    board_->bell();
+    std::this_thread::yield();
+    return;
+  }
+  do {
+    turns();
+  } while (card_->pool.scrub_step(abi::kGranuleBytes));
+}
+
+void TestCard::start_loop() {
+  stop_ = false;
+  for (unsigned hart = 1; hart < options_.harts; ++hart) {
+    harts_.emplace_back([this, hart] {
+      native::become_hart(hart);
+      while (!stop_) {
+        if (!card_->cores.run_slice(hart, fw::kSliceTicks)) hal::sleep_until(hal::now() + abi::kTicksPerSecond / 20);
+      }
+    });
+  }
+  harts_.emplace_back([this] {
+    for (unsigned quiet = 0; !stop_;) fw::loop_step(*card_, quiet);
+  });
+}
+
+void TestCard::stop_loop() {
+  stop_ = true;
+  for (unsigned hart = 0; hart < options_.harts; ++hart) hal::wake(hart);
+  for (auto& hart : harts_) hart.join();
+  harts_.clear();
+}
+
+}  // namespace fwtest

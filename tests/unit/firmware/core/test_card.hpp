@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// A booted card in this process: fw::Card on the native board, with one window per slot. Single-stepped by the test
+// (pump), or running its own loop on threads (start_loop), never both at once.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "firmware/core/card.hpp"
+#include "firmware/platform/host/native_board.hpp"
+#include "tests/unit/firmware/core/raw_driver.hpp"
+
+namespace fwtest {
+
+struct CardOptions {
+  unsigned virtual_functions = 1;
+  unsigned harts = 1;
+  std::uint64_t window_bytes = 4 * abi::kMiB;
+  std::uint64_t region_bytes = 64 * abi::kMiB;
+  std::string boot_arguments{};  // besides vfs=
+  native::KernelPlayer kernel{};
+  std::uint64_t page_bytes = 256 * abi::kMiB;
+};
+
+class TestCard {
+ public:
+  explicit TestCard(CardOptions options = {});
+  ~TestCard();
+  TestCard(const TestCard&) = delete;
+  TestCard& operator=(const TestCard&) = delete;
+
+  fw::Card& card() { return *card_; }
+  native::Board& board() { return *board_; }
+  std::span<std::byte> window(unsigned slot) { return {windows_[slot].get(), options_.window_bytes}; }
+  fw::Function& function(unsigned slot) { return card_->functions[slot]; }
+  // The raw driver of slot 1 (PF), 2 (VF 1), …
+  RawDriver& driver(unsigned slot) { return *drivers_[slot]; }
+  std::uint64_t rings(unsigned slot) const { return rings_[slot].load(); }
+
+  // Lets the card work until it finds nothing more to do (scrubbing included), or for a turn when a loop runs.
+  void pump();
+  // As pump(), but without scrubbing: quarantined memory stays so.
+  void turns();
+
+  void start_loop();
+  void stop_loop();
+
+  // A warm reset: memory, windows and persistent state stay, everything else is new.
+  void warm_reset();
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  void boot();
+
+  CardOptions options_;
+  std::vector<std::unique_ptr<std::byte, Free>> windows_;
+  std::array<std::atomic<std::uint64_t>, 20> rings_{};
+  std::unique_ptr<native::Board> board_;
+  std::unique_ptr<fw::Card> card_;
+  std::vector<std::unique_ptr<RawDriver>> drivers_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> harts_;
+};
+
+}  // namespace fwtest

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a device ends: deaths at every point, restarts, broken protocol, detach. The law of all of them: every accepted block
+// ends exactly once, every waiter returns, later calls fail at once with the reason.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "host_driver/device/device.hpp"
+#include "shared/memory_order.hpp"
+#include "shared/virtio.hpp"
+#include "tests/unit/host_driver/device/native_card.hpp"
+#include "tests/unit/host_driver/device/recorder.hpp"
+
+namespace flex {
+namespace {
+
+using test::in_seconds;
+using test::NativeCard;
+using test::nop;
+using test::Recorder;
+
+abi::WindowHeader& header_of(NativeCard& card, unsigned slot = 1) {
+  return *reinterpret_cast<abi::WindowHeader*>(card.window(slot));
+}
+
+std::size_t submit_nops(Device& device, CompletionSink& sink, std::size_t count, std::uint64_t first_cookie = 0) {
+  std::vector<abi::ControlBlock> blocks(count);
+  std::vector<ControlBlockRequest> requests;
+  for (std::size_t i = 0; i < count; ++i) {
+    blocks[i] = nop(first_cookie + i);
+    requests.push_back({&blocks[i], &sink});
+  }
+  return device.submit(0, requests).value_or(0);
+}
+
+void expect_refuses_everything(Device& device, std::string_view reason) {
+  Recorder recorder;
+  const auto block = nop();
+  const ControlBlockRequest request{&block, &recorder};
+  const auto start = Device::Clock::now();
+  const auto submitted = device.submit(0, {&request, 1});
+  ASSERT_FALSE(submitted);
+  EXPECT_NE(submitted.error().message.find(reason), std::string::npos) << describe(submitted.error());
+  EXPECT_FALSE(submitted.error().next_step.empty());
+  EXPECT_FALSE(device.open_stream(StreamPriority::Low));
+  EXPECT_FALSE(device.reset_stream(0));
+  EXPECT_FALSE(device.acquire_region(RegionType::Tensor, 2 << 20));
+  EXPECT_EQ(device.wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed);
+  EXPECT_EQ(device.wait_until([] { return true; }, in_seconds(60)), WaitStatus::Done);
+  EXPECT_LT(Device::Clock::now() - start, std::chrono::seconds(5));
+  ASSERT_TRUE(device.failure());
+  EXPECT_EQ(device.failure()->message, submitted.error().message) << "the first reason stays";
+}
+
+// By the card's own account: what it had fetched when it died.
+TEST(DeviceEnd, ADeathMayHitAnyTurnOfTheCardAndEveryBlockEndsOnce) {
+  for (int victim_turn = 0; victim_turn < 60; ++victim_turn) {
+    std::atomic<int> turns_left{1 << 30};
+    NativeCard card({.before_turn = [&](fw::Card&) {
+      if (turns_left.load() < 1 << 29 && turns_left.fetch_sub(1) == 0) {
+        // The hart does nothing more; the exit is announced by the test's own thread.
+        turns_left.store(-1);
+        turns_left.notify_all();
+      }
+      while (turns_left.load() == -1) turns_left.wait(-1);
+    }});
+    const auto device = card.attach();
+    ASSERT_TRUE(device);
+    Recorder recorder;
+    turns_left.store(victim_turn);
+    std::size_t accepted = 0;
+    std::thread submitter([&] {
+      for (int i = 0; i < 20; ++i) accepted += submit_nops(*device, recorder, 10, accepted);
+    });
+    std::thread waiter([&] {
+      EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed);
+    });
+    submitter.join();
+    for (const auto end = in_seconds(10); turns_left.load() != -1 && Device::Clock::now() < end;) {
+      std::this_thread::yield();
+    }
+    std::thread killer([&] { card.die(); });
+    turns_left.store(1 << 30);
+    turns_left.notify_all();
+    killer.join();
+    waiter.join();
+    const auto all = recorder.all();
+    ASSERT_EQ(all.size(), accepted) << "turn " << victim_turn;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      ASSERT_EQ(all[i].sequence, i + 1);
+      ASSERT_EQ(all[i].cookie, i);
+      ASSERT_TRUE(all[i].outcome == abi::Outcome::Ok || all[i].outcome == abi::Outcome::Lost ||
+                  all[i].outcome == abi::Outcome::Indeterminate);
+    }
+    expect_refuses_everything(*device, "the test ended it");
+    EXPECT_EQ(device->health(), Health::Dead);
+  }
+}
+
+TEST(DeviceEnd, WhatNeverStartedIsLost) {
+  NativeCard card;
+  const auto device = card.attach();
+  ASSERT_TRUE(device);
+  Recorder recorder;
+  card.pause();
+  ASSERT_EQ(submit_nops(*device, recorder, 20), 20u);
+  // As if the card had begun the first five and published none.
+  abi::store_release(*reinterpret_cast<std::uint64_t*>(card.window(1) + abi::kStartedSequences.offset), std::uint64_t{5});
+  std::atomic<int> returned{0};
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 4; ++i) {
+    waiters.emplace_back([&] {
+      EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed);
+      ++returned;
+    });
+  }
+  card.die();
+  for (auto& waiter : waiters) waiter.join();
+  const auto all = recorder.all();
+  ASSERT_EQ(all.size(), 20u);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].outcome, i < 5 ? abi::Outcome::Indeterminate : abi::Outcome::Lost) << i;
+  }
+}
+
+TEST(DeviceEnd, WhatWasPublishedBeforeTheDeathCounts) {
+  NativeCard card;
+  DeviceOptions options;
+  options.faults.drop_bells_from_card = 1;
+  options.timeouts.tick = std::chrono::seconds(100);
+  const auto device = card.attach(1, std::move(options));
+  ASSERT_TRUE(device);
+  Recorder recorder;
+  ASSERT_EQ(submit_nops(*device, recorder, 20), 20u);
+  auto& started = *reinterpret_cast<std::uint64_t*>(card.window(1) + abi::kStartedSequences.offset);
+  while (abi::load_acquire(started) != 20) std::this_thread::yield();
+  card.pause();
+  card.die();
+  for (const auto end = in_seconds(10); recorder.count() != 20 && Device::Clock::now() < end;) std::this_thread::yield();
+  const auto all = recorder.all();
+  ASSERT_EQ(all.size(), 20u);
+  for (const auto& completion : all) EXPECT_EQ(completion.outcome, abi::Outcome::Ok);
+}
+
+TEST(DeviceEnd, ADeathWithNothingOutstandingIsNoticedToo) {
+  NativeCard card;
+  const auto device = card.attach();
+  ASSERT_TRUE(device);
+  card.die();
+  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Dead; }, in_seconds(10)), WaitStatus::Done);
+  expect_refuses_everything(*device, "the test ended it");
+}
+
+TEST(DeviceEnd, AnAdminCommandInFlightEndsWithTheCard) {
+  NativeCard card;
+  const auto device = card.attach();
+  ASSERT_TRUE(device);
+  card.pause();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&] { EXPECT_FALSE(device->card_statistics()); });
+  card.die();
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(DeviceEnd, AnEpochChangeMakesEverythingIndeterminate) {
+  NativeCard card;
+  const auto device = card.attach();
+  ASSERT_TRUE(device);
+  Recorder recorder;
+  card.pause();
+  ASSERT_EQ(submit_nops(*device, recorder, 7), 7u);
+  abi::store_release(header_of(card).boot_epoch, std::uint64_t{99});
+  ASSERT_EQ(device->wait_until([&] { return recorder.count() == 7; }, in_seconds(10)), WaitStatus::Done);
+  for (const auto& completion : recorder.all()) EXPECT_EQ(completion.outcome, abi::Outcome::Indeterminate);
+  EXPECT_EQ(device->health(), Health::NeedsReset);
+  expect_refuses_everything(*device, "epoch");
+  card.resume();
+}
+
+TEST(DeviceEnd, NeedsResetEndsTheDeviceAndANewAttachWorks) {
+  NativeCard card;
+  {
+    const auto device = card.attach();
+    ASSERT_TRUE(device);
+    Recorder recorder;
+    card.pause();
+    ASSERT_EQ(submit_nops(*device, recorder, 3), 3u);
+    abi::store_release(header_of(card).device_status, header_of(card).device_status | abi::kStatusNeedsReset);
+    ASSERT_EQ(device->wait_until([&] { return recorder.count() == 3; }, in_seconds(10)), WaitStatus::Done);
+    expect_refuses_everything(*device, "NEEDS_RESET");
+    card.resume();
+  }
+  const auto again = card.attach();
+  ASSERT_TRUE(again);
+  Recorder recorder;
+  submit_nops(*again, recorder, 1);
+  EXPECT_EQ(again->wait_until([&] { return recorder.count() == 1; }, in_seconds(10)), WaitStatus::Done);
+}
+
+TEST(DeviceEnd, ASilentHeartbeatIsReportedAndTakenBack) {
+  NativeCard card;
+  DeviceOptions options;
+  options.timeouts.silent = std::chrono::milliseconds(100);
+  const auto device = card.attach(1, std::move(options));
+  ASSERT_TRUE(device);
+  Recorder recorder;
+  card.pause();
+  ASSERT_EQ(submit_nops(*device, recorder, 1), 1u);
+  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Silent; }, in_seconds(10)), WaitStatus::Done);
+  card.resume();
+  EXPECT_EQ(device->wait_until([&] { return recorder.count() == 1; }, in_seconds(10)), WaitStatus::Done);
+  EXPECT_EQ(recorder.all()[0].outcome, abi::Outcome::Ok) << "nothing was given up";
+  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Alive; }, in_seconds(10)), WaitStatus::Done);
+}
+
+// ---- a card that lies -----------------------------------------------------------------------------------------------------
+
+struct Lie {
+  const char* name;
+  void (*tell)(abi::Completion&, std::uint16_t& id, std::uint32_t& length);
+};
+class Lies : public testing::TestWithParam<Lie> {};
+
+TEST_P(Lies, EndTheDeviceWithATypedErrorAndEveryBlockOnce) {
+  NativeCard card;
+  const auto device = card.attach();
+  ASSERT_TRUE(device);
+  Recorder recorder;
+  card.pause();  // from here on this thread plays the card
+  ASSERT_EQ(submit_nops(*device, recorder, 4, 100), 4u);
+  auto& queue = card.core().functions[fw::kPhysical].queues[abi::kControlBlockQueue];
+  fw::Chain first, second;
+  ASSERT_TRUE(queue.pop(first) && queue.pop(second));
+  const auto complete = [&](const fw::Chain& chain, std::uint64_t sequence, const Lie* lie) {
+    abi::Completion completion{};
+    completion.incarnation = 1;
+    completion.generation = device->config().generation;
+    completion.sequence = sequence;
+    completion.cookie = 99 + sequence;
+    std::uint16_t id = chain.id;
+    std::uint32_t length = abi::kStickBytes;
+    if (lie != nullptr) lie->tell(completion, id, length);
+    abi::store_shared_words(reinterpret_cast<std::uint64_t*>(card.window(1) + chain.writable.offset),
+                            reinterpret_cast<const std::uint64_t*>(&completion), sizeof completion / 8);
+    queue.push_used(id, chain.slots, length);
+  };
+  complete(first, 1, nullptr);
+  complete(second, 2, &GetParam());
+  ASSERT_EQ(device->wait_until([&] { return recorder.count() == 4; }, in_seconds(10)), WaitStatus::Done);
+  const auto all = recorder.all();
+  EXPECT_EQ(all[0].outcome, abi::Outcome::Ok) << "what was right before the lie counts";
+  for (std::size_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(all[i].outcome, abi::Outcome::Indeterminate);
+    EXPECT_EQ(all[i].cookie, 100 + i) << "the driver's own table";
+  }
+  ASSERT_TRUE(device->failure());
+  EXPECT_EQ(device->failure()->layer, Layer::Transport);
+  expect_refuses_everything(*device, "");
+  card.resume();
+}
+INSTANTIATE_TEST_SUITE_P(
+    OfEveryKind, Lies,
+    testing::Values(Lie{"Stream", [](auto& c, auto&, auto&) { c.stream = 1; }},
+                    Lie{"Incarnation", [](auto& c, auto&, auto&) { c.incarnation = 7; }},
+                    Lie{"Generation", [](auto& c, auto&, auto&) { ++c.generation; }},
+                    Lie{"Sequence", [](auto& c, auto&, auto&) { c.sequence = 3; }},
+                    Lie{"Cookie", [](auto& c, auto&, auto&) { c.cookie = 0; }},
+                    Lie{"OutcomeOutOfRange", [](auto& c, auto&, auto&) { c.outcome = static_cast<abi::Outcome>(200); }},
+                    Lie{"OutcomeOfTheDriver", [](auto& c, auto&, auto&) { c.outcome = abi::Outcome::Lost; }},
+                    Lie{"NothingWritten", [](auto&, auto&, auto& length) { length = 0; }},
+                    Lie{"IdOutOfRange", [](auto&, auto& id, auto&) { id = 4000; }},
+                    Lie{"IdNotInFlight", [](auto&, auto& id, auto&) { id = 300; }}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(DeviceEnd, HostileIndicesOfTheControlFifoEndTheDevice) {
+  NativeCard card;
+  const auto device = card.attach();
+  ASSERT_TRUE(device);
+  card.pause();
+  auto& fifo = *reinterpret_cast<abi::Fifo*>(card.window(1) + abi::kFifoToHost.offset);
+  const auto good = abi::load_acquire(fifo.written);
+  abi::store_release(fifo.written, good + 5000);
+  EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(10)), WaitStatus::Failed);
+  expect_refuses_everything(*device, "FIFO");
+  abi::store_release(fifo.written, good);
+  card.resume();
+}
+
+// ---- detach ---------------------------------------------------------------------------------------------------------------
+
+TEST(DeviceEnd, ClosingADeviceEndsItsBlocksFirst) {
+  for (int round = 0; round < 100; ++round) {
+    NativeCard card;
+    auto device = card.attach();
+    ASSERT_TRUE(device);
+    Recorder recorder;
+    const auto accepted = submit_nops(*device, recorder, 100);
+    device.reset();
+    const auto all = recorder.all();
+    ASSERT_EQ(all.size(), accepted);
+    for (const auto& completion : all) {
+      ASSERT_TRUE(completion.outcome == abi::Outcome::Ok || completion.outcome == abi::Outcome::Aborted ||
+                  completion.outcome == abi::Outcome::Rejected)
+          << abi::name(completion.outcome);
+    }
+  }
+}
+
+TEST(DeviceEnd, ClosingADeviceWhoseCardDoesNotAnswerIsBounded) {
+  NativeCard card;
+  DeviceOptions options;
+  options.timeouts.detach = std::chrono::milliseconds(100);
+  auto device = card.attach(1, std::move(options));
+  ASSERT_TRUE(device);
+  Recorder recorder;
+  card.pause();
+  const auto accepted = submit_nops(*device, recorder, 10);
+  const auto start = Device::Clock::now();
+  device.reset();
+  EXPECT_LT(Device::Clock::now() - start, std::chrono::seconds(3));
+  EXPECT_EQ(recorder.count(), accepted);
+  for (const auto& completion : recorder.all()) EXPECT_EQ(completion.outcome, abi::Outcome::Indeterminate);
+  card.resume();
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real firmware core, running natively on one thread, behind real windows and real pipes: what a Device attaches to when
+// there is no emulator. It can be paused, and it can die at any moment.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "firmware/core/card.hpp"
+#include "firmware/platform/host/native_board.hpp"
+#include "host_driver/device/device.hpp"
+#include "qemu/slot_handle.hpp"
+#include "qemu/unique_fd.hpp"
+
+namespace flex::test {
+
+struct NativeCardOptions {
+  unsigned virtual_functions = 1;
+  std::uint64_t window_bytes = 4 * 1024 * 1024;
+  std::string boot_arguments{};  // besides vfs=
+  // Called by the card's thread before each turn of its loop: count decides when a simulated death happens.
+  std::function<void(fw::Card&)> before_turn{};
+};
+
+class NativeCard {
+ public:
+  explicit NativeCard(NativeCardOptions options = {});
+  ~NativeCard();
+  NativeCard(const NativeCard&) = delete;
+  NativeCard& operator=(const NativeCard&) = delete;
+
+  qemu::SlotHandle slot(unsigned index) const;
+  // With this card's exit descriptor and a text for it; everything else as given.
+  DeviceOptions device_options(DeviceOptions options = {}) const;
+  std::unique_ptr<Device> attach(unsigned slot_index = 1, DeviceOptions options = {}) const;
+
+  // The card does nothing between the two, as a stopped emulator.
+  void pause();
+  void resume();
+  // Stops for ever, then shows it: the window keeps its content. A paused card does not run once more.
+  void die();
+  // For looking at the card's own state: call with the card paused.
+  fw::Card& core() { return *card_; }
+  std::byte* window(unsigned index) const { return windows_[index].data(); }
+
+ private:
+  struct Pipe {
+    qemu::UniqueFd read_end;
+    qemu::UniqueFd write_end;
+  };
+  static Pipe make_pipe();
+  void run();
+  void listen();
+
+  NativeCardOptions options_;
+  std::vector<qemu::UniqueFd> files_;
+  std::vector<std::span<std::byte>> windows_;
+  std::vector<Pipe> to_card_;
+  std::vector<Pipe> to_host_;
+  Pipe exit_;
+  qemu::UniqueFd stop_listening_;
+  std::unique_ptr<native::Board> board_;
+  std::unique_ptr<fw::Card> card_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> paused_{false};
+  std::atomic<bool> at_rest_{false};
+  std::thread hart_;
+  std::thread listener_;
+};
+
+}  // namespace flex::test

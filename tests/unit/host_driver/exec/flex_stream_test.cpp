@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// FlexStream, Scheduler and staging against the real firmware core on a thread. COMPUTE is refused there; that, too, is used.
+#include "host_driver/exec/flex_stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "host_driver/exec/execution_plan.hpp"
+#include "host_driver/exec/runtime.hpp"
+#include "tests/unit/host_driver/device/native_card.hpp"
+#include "tests/unit/host_driver/exec/test_kernel.hpp"
+
+namespace flex {
+namespace {
+
+using Clock = FlexStream::Clock;
+constexpr std::uint64_t kMiB = abi::kMiB;
+
+struct Rig {
+  test::NativeCard card{{.window_bytes = 32 * kMiB}};
+  Runtime runtime{card.attach(), options()};
+  FlexStream& stream = runtime.default_stream();
+
+  static RuntimeOptions options() {
+    RuntimeOptions options;
+    options.allocator.region_bytes = {64 * kMiB, 16 * kMiB};
+    options.staging.chunk_bytes = 64 * abi::kKiB;  // so that small tests stage in many chunks
+    return options;
+  }
+  void synchronize(FlexStream& on) { on.Synchronize(Clock::now() + std::chrono::seconds(30)); }
+  void synchronize() { synchronize(stream); }
+  AllocationIndex allocate(std::uint64_t bytes) { return runtime.allocator().allocate(bytes); }
+};
+
+std::vector<std::byte> random_bytes(std::size_t bytes, unsigned seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> data(bytes);
+  std::generate(data.begin(), data.end(), [&] { return static_cast<std::byte>(random()); });
+  return data;
+}
+
+class Records final : public LaunchObserver {
+ public:
+  void on_block(const BlockRecord& record) noexcept override { blocks.push_back(record); }
+  void on_launch_ended(std::uint64_t launch, abi::Outcome outcome) noexcept override {
+    ended.push_back(launch);
+    last = outcome;
+  }
+  std::vector<BlockRecord> blocks;  // read after Synchronize only
+  std::vector<std::uint64_t> ended;
+  abi::Outcome last = abi::Outcome::Ok;
+};
+
+TEST(FlexStream, EverySizeComesBackPageableAndPinned) {
+  Rig rig;
+  const auto memory = rig.allocate(4 * kMiB);
+  for (const std::size_t bytes : {1u, 2u, 127u, 128u, 129u, 64u * 128, 65536u, 65537u, 131072u, 1000003u, 3u << 20}) {
+    const auto data = random_bytes(bytes, static_cast<unsigned>(bytes));
+    std::vector<std::byte> back(bytes);
+    rig.stream.Launch(Job::to_device(data.data(), memory, bytes), {});
+    rig.stream.Launch(Job::from_device(back.data(), memory, bytes), {});
+    rig.synchronize();
+    EXPECT_EQ(back, data) << bytes;
+    PinnedBuffer pinned = rig.runtime.host_memory().allocate(bytes);
+    rig.stream.Launch(Job::from_device(pinned.data(), memory, bytes), {});
+    rig.synchronize();
+    EXPECT_EQ(std::memcmp(pinned.data(), data.data(), bytes), 0) << bytes;
+  }
+}
+
+TEST(FlexStream, CorrectionSlotsStandAtTheStartOfSegment7) {
+  Rig rig;
+  const LaunchSite zero = rig.runtime.launch_site(0);
+  const LaunchSite five = rig.runtime.launch_site(5);
+  EXPECT_EQ(zero.correction_slot.address.offset, 0u);
+  EXPECT_EQ(five.correction_slot.address.offset, 5 * abi::kMaxCorrectionBytes);
+}
+
+TEST(FlexStream, StagedTransfersKeepTheirPlaceInTheStream) {
+  Rig rig;
+  const std::size_t bytes = 700'000;
+  const auto memory = rig.allocate(bytes);
+  const auto first = random_bytes(bytes, 1);
+  const auto second = random_bytes(bytes, 2);
+  std::vector<std::byte> back_first(bytes);
+  std::vector<std::byte> back_second(bytes);
+  std::vector<std::byte> again(bytes);
+  rig.stream.Launch(Job::to_device(first.data(), memory, bytes), {});
+  rig.stream.Launch(Job::from_device(back_first.data(), memory, bytes), {});
+  rig.stream.Launch(Job::to_device(second.data(), memory, bytes), {});
+  rig.stream.Launch(Job::from_device(back_second.data(), memory, bytes), {});
+  rig.stream.Launch(Job::to_device(back_first.data(), memory, bytes), {});  // reads what is being written above
+  rig.stream.Launch(Job::from_device(again.data(), memory, bytes), {});
+  rig.synchronize();
+  EXPECT_EQ(back_first, first);
+  EXPECT_EQ(back_second, second);
+  EXPECT_EQ(again, first);
+}
+
+TEST(FlexStream, MoreBlocksThanCreditsWaitAndRunInOrder) {
+  Rig rig;
+  const auto memory = rig.allocate(128);
+  Records records;
+  rig.card.pause();
+  const int count = 1000;
+  for (int i = 0; i < count; ++i) {
+    rig.stream.Launch(Job::fill(memory, 8, static_cast<std::uint64_t>(i)), {}, {.observer = &records});
+  }
+  EXPECT_FALSE(rig.stream.Query());
+  EXPECT_THROW(rig.stream.Synchronize(Clock::now() + std::chrono::milliseconds(20)), TimeoutError);
+  rig.card.resume();
+  std::uint64_t last = 0;
+  rig.stream.Launch(Job::from_device(&last, memory, sizeof last), {});
+  rig.synchronize();
+  EXPECT_EQ(last, static_cast<std::uint64_t>(count - 1));
+  ASSERT_EQ(records.ended.size(), static_cast<std::size_t>(count));
+  EXPECT_TRUE(std::is_sorted(records.ended.begin(), records.ended.end()));
+  for (std::size_t i = 0; i < records.blocks.size(); ++i) EXPECT_EQ(records.blocks[i].sequence, i + 1);
+  EXPECT_TRUE(rig.stream.Query());
+}
+
+TEST(FlexStream, ABlockedCardNeverBlocksLaunch) {
+  Rig rig;
+  const auto memory = rig.allocate(16 * kMiB);
+  const auto data = random_bytes(16 * kMiB, 3);
+  rig.card.pause();
+  const auto before = Clock::now();
+  rig.stream.Launch(Job::to_device(data.data(), memory, data.size()), {});
+  for (int i = 0; i < 300; ++i) rig.stream.Launch(Job::fill(memory, 128, 7, 128), {});
+  EXPECT_LT(Clock::now() - before, std::chrono::seconds(1));
+  rig.card.resume();
+  std::vector<std::byte> back(data.size());
+  rig.stream.Launch(Job::from_device(back.data(), memory, back.size()), {});
+  rig.synchronize();
+  EXPECT_EQ(std::memcmp(back.data() + 256, data.data() + 256, data.size() - 256), 0);
+}
+
+TEST(FlexStream, StreamsStageAtTheSameTimeFromManyThreads) {
+  Rig rig;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&rig, t] {
+      FlexStream& stream = rig.runtime.stream(t);
+      const std::size_t bytes = 500'000 + t;
+      const auto memory = rig.allocate(bytes);
+      for (unsigned round = 0; round < 4; ++round) {
+        const auto data = random_bytes(bytes, t * 10 + round);
+        std::vector<std::byte> back(bytes);
+        stream.Launch(Job::to_device(data.data(), memory, bytes), {});
+        stream.Launch(Job::from_device(back.data(), memory, bytes), {});
+        rig.synchronize(stream);
+        EXPECT_EQ(back, data);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(FlexStream, APlanOfSeveralStepsRunsInOrder) {
+  Rig rig;
+  const auto source = rig.allocate(4096);
+  const auto destination = rig.allocate(4096);
+  std::vector<std::uint64_t> back(512);
+  const Job job(JobPlan({Fill{.allocation_index = source, .size = 4096, .pattern = 0x1122334455667788},
+                         DMA{.allocation_index = destination,
+                             .size = 4096,
+                             .direction = Direction::DeviceToDevice,
+                             .source_allocation_index = source},
+                         DMA{.host_address = back.data(),
+                             .allocation_index = destination,
+                             .size = 4096,
+                             .direction = Direction::FromDevice}}));
+  Records records;
+  rig.stream.Launch(job, {}, {.observer = &records});
+  rig.synchronize();
+  EXPECT_EQ(back, std::vector<std::uint64_t>(512, 0x1122334455667788));
+  ASSERT_EQ(records.blocks.size(), 3u);
+  EXPECT_EQ(records.blocks[0].opcode, abi::Opcode::Fill);
+  EXPECT_EQ(records.blocks[2].bytes, 4096u);
+}
+
+// ---- errors -------------------------------------------------------------------------------------------------------------
+
+struct ComputeRig : Rig {
+  CompiledKernel compiled{test::matmul_kernel(), {{"M", 64}, {"K", 64}, {"N", 64}}};
+  ExecutionPlan plan{{Job(compiled)}};
+  std::uint64_t bytes = 64 * 64 * 2;
+  AllocationIndex a = allocate(4 * bytes);
+  AllocationIndex b = allocate(bytes);
+  AllocationIndex c = allocate(4 * bytes);
+
+  ComputeRig() { plan.load(runtime, stream); }
+  std::vector<Argument> arguments(std::int64_t rows = 64) const {
+    return {{.allocation = a, .shape = {rows, 64}}, {.allocation = b, .shape = {64, 64}}, {.allocation = c, .shape = {rows, 64}}};
+  }
+  std::string refused(std::vector<Argument> arguments) {
+    try {
+      stream.Launch(plan.jobs()[0], arguments);
+    } catch (const InvalidArgument& error) {
+      return error.field();
+    }
+    return "accepted";
+  }
+};
+
+TEST(FlexStream, ATiledLaunchIsTwoBlocksPerTileInOrder) {
+  ComputeRig rig;
+  Records records;
+  rig.stream.Launch(rig.plan.jobs()[0], rig.arguments(256), {.observer = &records});
+  EXPECT_THROW(rig.synchronize(), StreamError);
+  ASSERT_EQ(records.blocks.size(), 8u);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(records.blocks[i].opcode, i % 2 == 0 ? abi::Opcode::Dma : abi::Opcode::Compute);
+    EXPECT_EQ(records.blocks[i].tile, i / 2);
+  }
+  EXPECT_EQ(records.blocks[0].outcome, abi::Outcome::Ok);
+  EXPECT_EQ(records.blocks[1].outcome, abi::Outcome::Rejected);  // no cores in the native build
+  EXPECT_EQ(records.blocks[2].outcome, abi::Outcome::Aborted);
+}
+
+TEST(FlexStream, TheFirstErrorWinsAndPoisonsUntilReset) {
+  ComputeRig rig;
+  const auto job = rig.plan.jobs()[0];
+  rig.stream.Launch(job, rig.arguments());
+  rig.stream.Launch(job, rig.arguments());
+  for (int i = 0; i < 3; ++i) {
+    try {
+      rig.synchronize();
+      FAIL();
+    } catch (const StreamError& error) {
+      EXPECT_EQ(error.failure().launch, 2u) << "the first was the load of the binary";
+      EXPECT_EQ(error.failure().job, "matmul");
+      EXPECT_EQ(error.failure().step, 2u);
+      EXPECT_EQ(error.failure().outcome, abi::Outcome::Rejected);
+      EXPECT_EQ(error.failure().status, abi::Status::Unsupported);
+      EXPECT_TRUE(error.info().recoverable);
+    }
+  }
+  EXPECT_THROW(rig.stream.Launch(Job::fill(rig.a, 8, 0), {}), StreamError);
+  rig.stream.Reset();
+  rig.stream.Launch(Job::fill(rig.a, 8, 0), {});
+  EXPECT_NO_THROW(rig.synchronize());
+}
+
+TEST(FlexStream, AnErrorStaysInItsStream) {
+  ComputeRig rig;
+  FlexStream& other = rig.runtime.next_stream(StreamPriority::High);
+  EXPECT_EQ(&rig.runtime.stream(33), &other);
+  rig.stream.Launch(rig.plan.jobs()[0], rig.arguments());
+  other.Launch(Job::fill(rig.b, 128, 1), {});
+  EXPECT_THROW(rig.synchronize(), StreamError);
+  EXPECT_NO_THROW(rig.synchronize(other));
+}
+
+TEST(FlexStream, EveryArgumentIsCheckedAndNamed) {
+  ComputeRig rig;
+  rig.synchronize();
+  const auto good = rig.arguments();
+  const auto with = [&](std::size_t index, auto&& change) {
+    auto arguments = good;
+    change(arguments[index]);
+    return rig.refused(arguments);
+  };
+  EXPECT_EQ(rig.refused({good.begin(), good.begin() + 2}), "arguments");
+  EXPECT_EQ(with(0, [](Argument& x) { x.dtype = DeviceType::Fp32; }), "operand a");
+  EXPECT_EQ(with(1, [](Argument& x) { x.shape = {64, 0}; }), "operand b");
+  EXPECT_EQ(with(1, [](Argument& x) { x.shape = {64}; }), "operand b");
+  EXPECT_EQ(with(1, [](Argument& x) { x.offset = 64; }), "operand b");
+  EXPECT_EQ(with(1, [](Argument& x) { x.offset = 128; }), "operand b") << "allocation too small";
+  EXPECT_EQ(with(0, [](Argument& x) { x.shape = {std::int64_t{1} << 40, 64}; }), "operand a");
+  EXPECT_EQ(with(2, [](Argument& x) { x.allocation = AllocationIndex::Null; }), "operand c");
+  EXPECT_EQ(with(2, [](Argument& x) { x.allocation = AllocationIndex{12345}; }), "operand c");
+  EXPECT_EQ(with(2, [&](Argument& x) { x.allocation = good[0].allocation; }), "operand c") << "output over input";
+  rig.runtime.allocator().deallocate(rig.b);
+  EXPECT_EQ(rig.refused(good), "operand b") << "released";
+  EXPECT_EQ(rig.stream.error(), std::nullopt) << "nothing was enqueued";
+}
+
+TEST(FlexStream, ATransferBeyondItsAllocationIsRefused) {
+  Rig rig;
+  const auto memory = rig.allocate(256);
+  char host[512];
+  EXPECT_THROW(rig.stream.Launch(Job::to_device(host, memory, 257), {}), InvalidArgument);
+  EXPECT_THROW(rig.stream.Launch(Job::to_device(host, memory, 129, 128), {}), InvalidArgument);
+  EXPECT_NO_THROW(rig.stream.Launch(Job::to_device(host, memory, 128, 128), {}));
+  rig.synchronize();
+}
+
+TEST(FlexStream, AJobThatIsNotLoadedIsRefused) {
+  ComputeRig rig;
+  EXPECT_THROW(rig.stream.Launch(Job(rig.compiled), rig.arguments()), InvalidArgument);
+}
+
+TEST(FlexStream, ThrowingHostOperationsEnqueueNothing) {
+  ComputeRig rig;
+  rig.synchronize();
+  const JobPlan plan({HostOperation{[](const HostOperationInput&, std::span<std::byte>) -> std::size_t { throw std::runtime_error("no"); }},
+                      CorrectionDMA{}, DeviceCompute{.expected_input_shapes = {{64, 64}, {64, 64}, {64, 64}}}});
+  Job job(rig.compiled.kernel(), ProgramCorrectionMetadata::of(*rig.compiled.kernel()), plan);
+  job.set_program(rig.plan.jobs()[0].program());
+  EXPECT_THROW(rig.stream.Launch(job, rig.arguments()), std::runtime_error);
+  EXPECT_TRUE(rig.stream.Query());
+}
+
+TEST(FlexStream, ResetEndsWhatWaitsAndWhatIsStaged) {
+  Rig rig;
+  const auto memory = rig.allocate(8 * kMiB);
+  const auto data = random_bytes(8 * kMiB, 9);
+  for (int round = 0; round < 10; ++round) {
+    Records records;
+    rig.stream.Launch(Job::fill(memory, 128, 1), {}, {.observer = &records});
+    rig.stream.Launch(Job::to_device(data.data(), memory, data.size()), {}, {.observer = &records});
+    rig.stream.Launch(Job::fill(memory, 128, 1), {}, {.observer = &records});
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * round));  // somewhere in the middle
+    rig.stream.Reset();
+    EXPECT_TRUE(rig.stream.Query());
+    EXPECT_EQ(records.blocks.size(), 3u) << "each ended once";
+    EXPECT_EQ(records.ended.size(), 3u);
+    rig.synchronize();
+  }
+  std::vector<std::byte> back(data.size());
+  rig.stream.Launch(Job::to_device(data.data(), memory, data.size()), {});
+  rig.stream.Launch(Job::from_device(back.data(), memory, back.size()), {});
+  rig.synchronize();
+  EXPECT_EQ(back, data);
+}
+
+TEST(FlexStream, ADyingCardEndsEveryLaunchOnce) {
+  Rig rig;
+  const auto memory = rig.allocate(16 * kMiB);
+  const auto data = random_bytes(16 * kMiB, 4);
+  Records records;
+  rig.stream.Launch(Job::to_device(data.data(), memory, data.size()), {}, {.observer = &records});
+  for (int i = 0; i < 300; ++i) rig.stream.Launch(Job::fill(memory, 128, 7), {}, {.observer = &records});
+  rig.card.die();
+  try {
+    rig.synchronize();
+    FAIL() << "nothing was lost";
+  } catch (const StreamError& error) {
+    EXPECT_FALSE(error.info().recoverable) << error.what();
+  }
+  EXPECT_EQ(records.blocks.size(), 301u);
+  EXPECT_EQ(records.ended.size(), 301u);
+  EXPECT_THROW(rig.stream.Launch(Job::fill(memory, 128, 7), {}), StreamError);
+}
+
+TEST(FlexStream, APlanIsLoadedAgainIntoTheSamePlace) {
+  ComputeRig rig;
+  const auto before = rig.plan.jobs()[0].allocation_index();
+  EXPECT_NE(before, AllocationIndex::Null);
+  rig.plan.load(rig.runtime, rig.stream);
+  rig.synchronize();
+  EXPECT_EQ(rig.plan.jobs()[0].allocation_index(), before);
+  std::vector<std::byte> image(rig.compiled.kernel()->image().size());
+  rig.stream.Launch(Job::from_device(image.data(), before, image.size()), {});
+  rig.synchronize();
+  EXPECT_TRUE(std::equal(image.begin(), image.end(), rig.compiled.kernel()->image().begin()));
+}
+
+TEST(FlexStream, ARuntimeGoesAwayWithWorkInFlight) {
+  auto rig = std::make_unique<Rig>();
+  const auto memory = rig->allocate(8 * kMiB);
+  const auto data = random_bytes(8 * kMiB, 5);
+  auto token = std::make_shared<int>(1);
+  rig->stream.Launch(Job::to_device(data.data(), memory, data.size()), {}, {.keep_alive = token});
+  rig.reset();
+  EXPECT_EQ(token.use_count(), 1) << "the launch let go";
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/transport/control_channel.hpp"
+
+#include <gtest/gtest.h>
+
+#include "shared/virtio.hpp"
+#include "tests/unit/host_driver/transport/control_peer.hpp"
+
+namespace flex {
+namespace {
+
+using abi::Message;
+using abi::MessageOp;
+using test::ControlPeer;
+
+class ControlChannelTest : public testing::Test {
+ protected:
+  ControlChannelTest() {
+    timeouts.post_progress = std::chrono::milliseconds(100);
+    timeouts.function_reset = std::chrono::milliseconds(400);
+  }
+  ControlChannel& channel() {
+    if (!channel_) channel_.emplace(peer.window(), bells, peer.exit_fd(), timeouts);
+    return *channel_;
+  }
+  Expected<abi::StatusValue> ask() {
+    return channel().transact<abi::StatusValue>(MessageOp::GetDeviceStatus, abi::StatusValue{});
+  }
+  static std::optional<Message> good(const Message& request) { return ControlPeer::answer(request, abi::StatusValue{3}); }
+
+  ControlPeer peer;
+  Bells bells{peer.slot(), FaultHooks{}};
+  Timeouts timeouts;
+  std::optional<ControlChannel> channel_;
+};
+
+TEST_F(ControlChannelTest, ARequestGetsItsAnswer) {
+  peer.serve(good);
+  for (int i = 0; i < 300; ++i) ASSERT_EQ(ask().value().status, 3u);  // several laps of the FIFO
+  EXPECT_EQ(channel().statistics().requests, 300u);
+}
+
+TEST_F(ControlChannelTest, APingComesBackUnchanged) {
+  peer.serve([](const Message& request) {
+    abi::Ping ping{};
+    EXPECT_TRUE(abi::read_payload(request, ping));
+    return ControlPeer::answer(request, ping);
+  });
+  EXPECT_TRUE(channel().ping());
+}
+
+TEST_F(ControlChannelTest, ARefusalIsATypedError) {
+  peer.serve([](const Message& request) { return ControlPeer::refusal(request); });
+  const auto answer = ask();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().outcome, abi::Outcome::Rejected);
+  EXPECT_NE(answer.error().message.find("GET_DEVICE_STATUS"), std::string::npos);
+}
+
+TEST_F(ControlChannelTest, AnAnswerTooShortForItsPayloadIsARefusal) {
+  peer.serve([](const Message& request) {
+    Message message = ControlPeer::answer(request, abi::StatusValue{3});
+    message.header.size = 9;
+    return message;
+  });
+  EXPECT_FALSE(ask());
+}
+
+TEST_F(ControlChannelTest, StaleAndForeignAnswersAreCountedAndDropped) {
+  int count = 0;
+  peer.serve([&](const Message& request) -> std::optional<Message> {
+    Message stale = ControlPeer::answer(request, abi::StatusValue{99});
+    stale.header.token = static_cast<std::uint16_t>(request.header.token - 1);
+    peer.send(stale);
+    Message foreign = ControlPeer::answer(request, abi::StatusValue{98});
+    foreign.header.op = static_cast<std::uint8_t>(MessageOp::GetConfig);
+    peer.send(foreign);
+    ++count;
+    return good(request);
+  });
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(ask().value().status, 3u);
+  peer.stop();
+  EXPECT_EQ(channel().statistics().stale_responses, 20u);
+}
+
+TEST_F(ControlChannelTest, WhatAnEarlierOwnerLeftIsDropped) {
+  for (int i = 0; i < 10; ++i) peer.send(abi::make_message(abi::kMessageResponse, 8, static_cast<std::uint16_t>(i), abi::StatusValue{1}));
+  peer.serve(good);
+  EXPECT_EQ(ask().value().status, 3u);
+  EXPECT_EQ(channel().statistics().stale_responses, 0u);
+}
+
+TEST_F(ControlChannelTest, AConfigurationEventSaysThatTheDeviceNeedsReset) {
+  channel();
+  peer.send(abi::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0, abi::ConfigEvent{abi::kStatusNeedsReset | 15, 1}));
+  peer.send(abi::make_message(0, 0x77, 0, abi::Ping{}));
+  EXPECT_TRUE(channel().has_message());
+  EXPECT_TRUE(channel().poll());
+  EXPECT_TRUE(channel().needs_reset());
+  EXPECT_EQ(channel().statistics().malformed, 1u);
+}
+
+TEST_F(ControlChannelTest, ALostBellCostsOnlyTheNextLook) {
+  FaultHooks faults;
+  faults.drop_bells_from_card = 1;
+  faults.drop_bells_to_card = 1;
+  Bells deaf{peer.slot(), faults};
+  peer.serve(good);
+  ControlChannel channel(peer.window(), deaf, peer.exit_fd(), timeouts);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(channel.transact<abi::StatusValue>(MessageOp::GetDeviceStatus, abi::StatusValue{}));
+  }
+}
+
+TEST_F(ControlChannelTest, SilenceEndsAfterTheBoundAndTheErrorShowsThePostCode) {
+  peer.show_post(abi::PostCode::PciScan);
+  const auto answer = ask();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().outcome, abi::Outcome::Indeterminate);
+  EXPECT_NE(answer.error().message.find("PCIe scan"), std::string::npos) << describe(answer.error());
+}
+
+TEST_F(ControlChannelTest, EveryNewPostCodeBuysTime) {
+  std::atomic<bool> done{false};
+  std::thread boot([&] {
+    for (std::uint32_t code = 1; code < 6; ++code) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      peer.show_post(static_cast<abi::PostCode>(code));
+    }
+    done = true;
+  });
+  EXPECT_FALSE(ask());
+  EXPECT_TRUE(done.load());
+  boot.join();
+}
+
+TEST_F(ControlChannelTest, EndlessProgressIsNotBelieved) {
+  std::atomic<bool> stop{false};
+  std::thread liar([&] {
+    for (std::uint32_t code = 0; !stop; ++code) {
+      peer.show_post(static_cast<abi::PostCode>(code % 7));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  EXPECT_FALSE(ask());
+  stop = true;
+  liar.join();
+}
+
+TEST_F(ControlChannelTest, EndlessTalkAboutSomethingElseIsNotBelieved) {
+  std::atomic<bool> stop{false};
+  channel();
+  std::thread talker([&] {
+    while (!stop) peer.send(abi::make_message(0, 0x77, 0, abi::Ping{}));
+  });
+  EXPECT_FALSE(ask());
+  stop = true;
+  talker.join();
+}
+
+TEST_F(ControlChannelTest, ADeathWhileWaitingEndsTheWaitAtOnce) {
+  timeouts.post_progress = std::chrono::seconds(30);
+  peer.serve([&](const Message&) -> std::optional<Message> {
+    peer.die();
+    return std::nullopt;
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const auto answer = ask();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().outcome, abi::Outcome::Lost);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST_F(ControlChannelTest, AnAnswerGivenBeforeTheDeathCounts) {
+  peer.serve([&](const Message& request) -> std::optional<Message> {
+    peer.send(*good(request));
+    peer.die();
+    return std::nullopt;
+  });
+  EXPECT_TRUE(ask());
+}
+
+TEST_F(ControlChannelTest, HostileIndicesAreTypedErrors) {
+  channel();
+  for (const std::uint32_t written : {61u, 0x8000'0000u, 0xffff'ffffu}) {
+    abi::store_release(peer.window()->fifo_to_host().written, written);
+    const auto answer = ask();
+    ASSERT_FALSE(answer) << written;
+    EXPECT_EQ(answer.error().layer, Layer::Transport);
+    EXPECT_FALSE(channel().poll());
+  }
+  abi::store_release(peer.window()->fifo_to_host().written, 0u);
+  for (const std::uint32_t read : {100u, 0x7fff'ffffu, 0x8000'0000u}) {
+    abi::store_release(peer.window()->fifo_to_card().read, read);
+    const auto answer = ask();
+    ASSERT_FALSE(answer) << read;
+    EXPECT_EQ(answer.error().layer, Layer::Transport);
+  }
+}
+
+TEST_F(ControlChannelTest, AFullFifoIsAnErrorNotAWait) {
+  timeouts.post_progress = std::chrono::milliseconds(1);
+  for (std::uint32_t i = 0; i < abi::kFifoSlots; ++i) EXPECT_FALSE(ask());
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(ask());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The card's end of a slot for tests of the control plane: a window, the bells, and a thread that answers messages as a test
+// tells it. Tests write to the window directly when they want to lie.
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "host_driver/transport/bells.hpp"
+#include "host_driver/transport/window.hpp"
+#include "qemu/slot_handle.hpp"
+#include "shared/memory_order.hpp"
+#include "shared/message.hpp"
+#include "shared/post_codes.hpp"
+#include "shared/version.hpp"
+
+namespace flex::test {
+
+class ControlPeer {
+ public:
+  // What to answer; nothing: stay silent.
+  using Handler = std::function<std::optional<abi::Message>(const abi::Message&)>;
+  static constexpr std::uint64_t kWindowBytes = abi::kMinWindowBytes;
+
+  ControlPeer() {
+    file_.reset(::memfd_create("window", MFD_CLOEXEC));
+    if (::ftruncate(file_.get(), kWindowBytes) != 0) std::abort();
+    make_pipe(to_card_);
+    make_pipe(to_host_);
+    make_pipe(exit_);
+    window_ = Window::map(file_.get(), kWindowBytes).value();
+    auto& header = window_->at<abi::WindowHeader>(0);
+    header.abi_version = abi::kAbiVersion;
+    header.kind = abi::FunctionKind::Physical;
+    header.post_code = static_cast<std::uint32_t>(abi::PostCode::Ready);
+    header.generation = 1;
+    header.boot_epoch = 1;
+    header.window_bytes = kWindowBytes;
+    header.magic = abi::kWindowMagic;
+  }
+  ~ControlPeer() { stop(); }
+
+  void serve(Handler handler) {
+    thread_ = std::thread([this, handler = std::move(handler)] {
+      while (!stopping_.load()) {
+        if (const auto request = take()) {
+          if (const auto answer = handler(*request)) send(*answer);
+        } else {
+          pollfd bell{to_card_[0].get(), POLLIN, 0};
+          ::poll(&bell, 1, 1);
+          char rings[512];
+          [[maybe_unused]] const auto got = ::read(to_card_[0].get(), rings, sizeof rings);
+        }
+      }
+    });
+  }
+  void stop() {
+    stopping_.store(true);
+    if (thread_.joinable()) thread_.join();
+  }
+
+  std::optional<abi::Message> take() {
+    abi::Fifo& fifo = window_->fifo_to_card();
+    if (abi::load_acquire(fifo.written) == read_) return std::nullopt;
+    abi::Message message;
+    abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
+                           reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % abi::kFifoSlots]), sizeof message / 8);
+    abi::store_release(fifo.read, ++read_);
+    return message;
+  }
+  void send(const abi::Message& message) {
+    abi::Fifo& fifo = window_->fifo_to_host();
+    abi::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[written_ % abi::kFifoSlots]),
+                            reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
+    abi::store_release(fifo.written, ++written_);
+    ring();
+  }
+  void ring() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(to_host_[1].get(), &one, sizeof one);
+  }
+  void die() {
+    if (::write(exit_[1].get(), "", 1) != 1) std::abort();
+  }
+
+  qemu::SlotHandle slot() const {
+    return {1, kWindowBytes, file_.duplicate(), to_card_[1].duplicate(), to_host_[0].duplicate()};
+  }
+  int exit_fd() const { return exit_[0].get(); }
+  const qemu::UniqueFd& exit_end() const { return exit_[0]; }
+  std::shared_ptr<Window> window() const { return window_; }
+  abi::WindowHeader& header() const { return window_->at<abi::WindowHeader>(0); }
+  void show_post(abi::PostCode code) { abi::store_release(header().post_code, static_cast<std::uint32_t>(code)); }
+
+  template <typename T>
+  static abi::Message answer(const abi::Message& request, const T& payload) {
+    return abi::make_message(request.header.type | abi::kMessageResponse, request.header.op, request.header.token, payload);
+  }
+  static abi::Message refusal(const abi::Message& request) {
+    return abi::make_bare_message(request.header.type | abi::kMessageResponse, request.header.op, request.header.token);
+  }
+
+ private:
+  static void make_pipe(qemu::UniqueFd (&ends)[2]) {
+    int fds[2];
+    if (::pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) std::abort();
+    ends[0].reset(fds[0]);
+    ends[1].reset(fds[1]);
+  }
+
+  qemu::UniqueFd file_;
+  qemu::UniqueFd to_card_[2];
+  qemu::UniqueFd to_host_[2];
+  qemu::UniqueFd exit_[2];
+  std::shared_ptr<Window> window_;
+  std::uint32_t read_ = 0;
+  std::uint32_t written_ = 0;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace flex::test

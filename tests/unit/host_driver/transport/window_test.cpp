@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/transport/window.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "host_driver/transport/bells.hpp"
+#include "tests/unit/host_driver/transport/control_peer.hpp"
+
+namespace flex {
+namespace {
+
+TEST(Window, OnlyAFileOfExactlyTheGivenLegalSizeIsMapped) {
+  const int fd = ::memfd_create("w", MFD_CLOEXEC);
+  ASSERT_EQ(::ftruncate(fd, 4 << 20), 0);
+  EXPECT_TRUE(Window::map(fd, 4 << 20));
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{4096}, std::uint64_t{2 << 20}, std::uint64_t{3 << 20},
+                                    std::uint64_t{8 << 20}, std::uint64_t{1} << 40}) {
+    const auto window = Window::map(fd, bytes);
+    ASSERT_FALSE(window) << bytes;
+    EXPECT_FALSE(window.error().next_step.empty());
+  }
+  EXPECT_FALSE(Window::map(-1, 4 << 20));
+  ::close(fd);
+}
+
+TEST(Window, TheMappingOutlivesTheDescriptorAndIsShared) {
+  test::ControlPeer peer;
+  abi::store_relaxed(peer.header().heartbeat, std::uint64_t{17});
+  const auto slot = peer.slot();
+  const auto window = Window::map(slot.window_fd(), slot.window_bytes()).value();
+  EXPECT_EQ(window->heartbeat(), 17u);
+  EXPECT_EQ(window->header().magic, abi::kWindowMagic);
+  EXPECT_EQ(window->host_memory().size(), slot.window_bytes() - abi::kHostMemoryOffset);
+}
+
+TEST(Bells, ADeadReaderIsNeitherASignalNorAnError) {
+  int fds[2];
+  ASSERT_EQ(::pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
+  int back[2];
+  ASSERT_EQ(::pipe2(back, O_CLOEXEC | O_NONBLOCK), 0);
+  Bells bells({1, abi::kMinWindowBytes, qemu::UniqueFd{}, qemu::UniqueFd{fds[1]}, qemu::UniqueFd{back[0]}}, FaultHooks{});
+  ::close(fds[0]);
+  for (int i = 0; i < 20'000; ++i) bells.ring();  // also more than the pipe holds
+  EXPECT_EQ(bells.rung(), 20'000u);
+  ::close(back[1]);
+  EXPECT_TRUE(bells.sleep(-1, -1, std::nullopt).gone) << "a bell that hung up means that the emulator has ended";
+}
+
+TEST(Bells, LostRingsAreAsOftenAsAskedForAndTheSameForTheSameSeed) {
+  for (const double p : {0.0, 0.25, 1.0}) {
+    Chance one(p, 42), two(p, 42);
+    int fired = 0;
+    for (int i = 0; i < 10'000; ++i) {
+      const bool now = one.fires();
+      ASSERT_EQ(now, two.fires());
+      fired += now;
+    }
+    EXPECT_NEAR(fired, p * 10'000, 200);
+  }
+}
+
+TEST(Bells, ARingThatAHookTakesAwayDoesNotEndTheSleepEarly) {
+  test::ControlPeer peer;
+  FaultHooks faults;
+  faults.drop_bells_from_card = 1;
+  Bells bells(peer.slot(), faults);
+  peer.ring();
+  const auto start = std::chrono::steady_clock::now();
+  const auto wakeup = bells.sleep(-1, -1, std::chrono::milliseconds(20));
+  EXPECT_FALSE(wakeup.rang || wakeup.gone);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(20));
+}
+
+}  // namespace
+}  // namespace flex
