@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/installed_kernel.hpp"
 #include "host_driver/cli/matmul_problem.hpp"
 #include "host_driver/cli/timeline.hpp"
 #include "host_driver/frontend/context.hpp"
@@ -52,13 +53,6 @@ struct Run {
 
 std::span<const std::byte> bytes_of(const std::vector<std::uint16_t>& values) { return std::as_bytes(std::span(values)); }
 
-std::shared_ptr<const flex::Kernel> load_kernel(const std::string& name) {
-  auto firmware = flex::find_firmware();
-  if (!firmware) throw flex::Error(std::move(firmware.error()));
-  const auto folder = firmware->parent_path() / "kernels";
-  return flex::Kernel::load(folder / (name + ".img"), folder / (name + ".json"));
-}
-
 std::unique_ptr<spyre::Context> boot_card(const RunMatmulOptions& options, Run& run) {
   const auto start = Clock::now();
   spyre::ContextOptions context_options;
@@ -83,7 +77,7 @@ void compute(spyre::Context& context, const RunMatmulOptions& options, const Mat
   const auto b = context.to_device({HostShape::contiguous(DataType::Float16, {options.k, options.n}), bytes_of(problem.b)});
   const auto c = context.empty(DataType::Float16, {options.m, options.n});
   flex::ExecutionPlan plan;
-  plan.add(flex::Job(flex::CompiledKernel(load_kernel("matmul"), {{"M", run.tile}, {"K", options.k}, {"N", options.n}})));
+  plan.add(flex::Job(flex::CompiledKernel(load_installed_kernel("matmul"), {{"M", run.tile}, {"K", options.k}, {"N", options.n}})));
   context.load(plan);
   stream.Synchronize();
   run.to_device_s = seconds_since(start);
