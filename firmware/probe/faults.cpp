@@ -28,7 +28,8 @@ void expect_stray(Proof& proof, const Space& space, const Stray& stray) {
   space.start(context, stray.kernel, stray.address);
   const hal::Stop stop = run_through(context);
   const auto entry = abi::kContextWindow + static_cast<std::uint64_t>(stray.kernel - probe_kernels_begin);
-  proof.expect_equal(static_cast<std::uint64_t>(stop.reason), static_cast<std::uint64_t>(StopReason::Fault), "the reason");
+  proof.expect_equal(static_cast<std::uint64_t>(stop.reason), static_cast<std::uint64_t>(StopReason::Fault),
+                     "the reason");
   proof.expect_equal(static_cast<std::uint64_t>(stop.status), static_cast<std::uint64_t>(stray.status), "the status");
   proof.expect_equal(static_cast<std::uint64_t>(stop.access), static_cast<std::uint64_t>(stray.access), "the access");
   proof.expect_equal(stop.address, stray.address, "the address");

@@ -8,7 +8,7 @@
 
 namespace {
 
-enum class Order : std::uint32_t { Sleep, Ring, Run };
+enum class Order : std::uint32_t { Sleep, Ring, Run, Break };
 
 constinit std::atomic<Order> order{Order::Sleep};
 constinit std::atomic<std::uint64_t> period{0};
@@ -42,6 +42,7 @@ namespace fw {
         last_stop = probe::run_through(*work.load(std::memory_order_relaxed));
         order.store(Order::Sleep, std::memory_order_release);
         break;
+      case Order::Break: asm volatile("sd zero, 0(%0)" : : "r"(std::uint64_t{16}) : "memory"); break;
     }
   }
 }
@@ -74,6 +75,8 @@ bool helper_run(hal::Context& context, hal::Stop& stop) {
   stop = last_stop;
   return true;
 }
+
+void helper_break() { give(Order::Break); }
 
 void helper_stop() { give(Order::Sleep); }
 

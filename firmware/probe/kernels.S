@@ -108,7 +108,7 @@ kernel vector_touch
   call 0
 
 /* Writes every register as found to the block that a0 points to: 32 x (x10 and sp as they are), 32 f, fcsr, vstart,
- * vl, vtype, vcsr, then 32 v. Exits with 0. f and v are dirtied by reading control registers only after they were saved. */
+ * vl, vtype, vcsr, then 32 v. Exits with 0. */
 kernel dump
   .irp n, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
   sd x\n, \n * 8(x10)
@@ -158,6 +158,16 @@ kernel soil
   li x\n, -1
   .endr
   li a0, 0
+  call 0
+
+/* Makes some f and v registers non-zero and loads from the address that stands at a0. */
+kernel soil_and_fault
+  ld a1, 0(a0)
+  li t0, -1
+  fmv.d.x f3, t0
+  vsetvli t1, zero, e64, m8, ta, ma
+  vmv.v.x v16, t0
+  ld a1, 0(a1)
   call 0
 
 /* Uses all registers for a long time. a0 → {iterations, address of a result block as in `dump`}.

@@ -2,6 +2,7 @@
 // Figures. One device tick is 100 ns, so everything is measured over many repetitions.
 #include <array>
 
+#include "firmware/arch/riscv/assembly.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/probe/probe.hpp"
@@ -38,19 +39,34 @@ void measure_entries() {
   const Space elsewhere;
   constexpr std::uint64_t kMany = 20'000;
   figure("now", nanoseconds(kMany, [](std::uint64_t) { (void)hal::now(); }), "ns");
+  launch(space, first, probe_kernel_exit, 0);
+  figure("bare_entry_and_exit",
+         nanoseconds(kMany,
+                     [&](std::uint64_t) {
+                       space.start(first, probe_kernel_exit, 0);
+                       (void)riscv_enter(&first);
+                     }),
+         "ns (no clock, no timer: the limit)");
   figure("empty_kernel", nanoseconds(kMany, [&](std::uint64_t) { launch(space, first, probe_kernel_exit, 0); }), "ns");
-  figure("empty_kernel_after_soil", nanoseconds(kMany, [&](std::uint64_t) {
-           launch(space, first, probe_kernel_soil, 0);
-           launch(space, first, probe_kernel_exit, 0);
-         }), "ns (two kernels)");
-  figure("empty_kernel_other_root", nanoseconds(kMany / 4, [&](std::uint64_t i) {
-           launch(i % 2 ? space : elsewhere, first, probe_kernel_exit, 0);
-         }), "ns");
+  figure("empty_kernel_after_soil",
+         nanoseconds(kMany,
+                     [&](std::uint64_t) {
+                       launch(space, first, probe_kernel_soil, 0);
+                       launch(space, first, probe_kernel_exit, 0);
+                     }),
+         "ns (two kernels)");
+  figure(
+      "empty_kernel_other_root",
+      nanoseconds(kMany / 4, [&](std::uint64_t i) { launch(i % 2 ? space : elsewhere, first, probe_kernel_exit, 0); }),
+      "ns");
   space.start(second, probe_kernel_endless, 0);
-  figure("message_stop_and_resume", nanoseconds(kMany / 4, [&](std::uint64_t) {
-           hal::wake(hal::hart_id());
-           (void)hal::run(second, abi::kTicksPerSecond / 1000);
-         }), "ns");
+  figure("message_stop_and_resume",
+         nanoseconds(kMany / 4,
+                     [&](std::uint64_t) {
+                       hal::wake(hal::hart_id());
+                       (void)hal::run(second, abi::kTicksPerSecond / 1000);
+                     }),
+         "ns");
   hal::drop(second);
 }
 
@@ -66,9 +82,9 @@ void measure_moves() {
     const char* name;
     std::uint64_t bytes;
   };
-  constexpr std::array kSizes = {Size{"copy_128", 128},        Size{"copy_256", 256},      Size{"copy_512", 512},
-                                 Size{"copy_1024", 1024},      Size{"copy_4096", 4096},    Size{"copy_16K", 16384},
-                                 Size{"copy_64K", 65536},      Size{"copy_1M", 1 << 20}};
+  constexpr std::array kSizes = {Size{"copy_128", 128},   Size{"copy_256", 256},   Size{"copy_512", 512},
+                                 Size{"copy_1024", 1024}, Size{"copy_4096", 4096}, Size{"copy_16K", 16384},
+                                 Size{"copy_64K", 65536}, Size{"copy_1M", 1 << 20}};
   for (const Size& size : kSizes) {
     const std::uint64_t repetitions = size.bytes < 65536 ? 20'000 : (200 * abi::kMiB / size.bytes);
     const std::uint64_t each = nanoseconds(repetitions, [&](std::uint64_t) { hal::copy(to, from, size.bytes); });

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string_view>
 
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/memory.hpp"
@@ -40,6 +41,8 @@ class Proof {
 void figure(const char* name, std::uint64_t value, const char* unit);
 unsigned failures();
 unsigned passes();
+// Writes the last line and ends the emulator.
+[[noreturn]] void finish();
 
 // ---- a launch, as core/ will make it --------------------------------------------------------------------------------
 
@@ -74,13 +77,15 @@ hal::Stop run_through(hal::Context& context);
 void scramble(std::span<std::byte> bytes, std::uint64_t seed);
 bool scrambled(std::span<const std::byte> bytes, std::uint64_t seed);
 
-// ---- what hart 1 does on request (helper.cpp); false when there is no such hart ---------------------------------------
+// ---- what hart 1 does on request (helper.cpp); false when there is no such hart -------------------------------------
 bool helper_present();
 // Wakes hart 0 every `ticks` until stopped.
 void helper_ring(std::uint64_t ticks);
 // Runs the context to its end on hart 1 and waits for it (bounded); true when it exited.
 bool helper_run(hal::Context& context, hal::Stop& stop);
 void helper_stop();
+// Hart 1 traps in firmware code.
+void helper_break();
 
 void prove_contexts();
 void prove_faults();
@@ -88,7 +93,10 @@ void prove_address_spaces();
 void prove_suspension();
 void prove_sleep();
 void prove_memory();
-void prove_board();
+// Modes of their own, chosen by the boot argument proof=…; none of them returns.
+[[noreturn]] void prove_slots();
+[[noreturn]] void prove_warm_reset();
+[[noreturn]] void break_on_purpose(std::string_view how);
 void measure();
 
 }  // namespace probe
@@ -98,5 +106,6 @@ extern const std::byte probe_kernels_begin[], probe_kernels_end[];
 extern const std::byte probe_kernel_exit[], probe_kernel_calls[], probe_kernel_load[], probe_kernel_store[],
     probe_kernel_jump[], probe_kernel_vector_store[], probe_kernel_read_time[], probe_kernel_write_status[],
     probe_kernel_misuse_fence[], probe_kernel_break[], probe_kernel_endless[], probe_kernel_wait_for_interrupt[],
-    probe_kernel_touch[], probe_kernel_vector_touch[], probe_kernel_dump[], probe_kernel_soil[], probe_kernel_labour[];
+    probe_kernel_touch[], probe_kernel_vector_touch[], probe_kernel_dump[], probe_kernel_soil[],
+    probe_kernel_soil_and_fault[], probe_kernel_labour[];
 }

@@ -3,6 +3,7 @@
 
 #include "firmware/arch/riscv/text_line.hpp"
 #include "firmware/hal/address_space.hpp"
+#include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/probe/probe.hpp"
 #include "shared/kernel_abi.hpp"
@@ -58,6 +59,11 @@ Proof::~Proof() {
     line.text("PASS ").text(name_);
   }
   hal::log(line.c_str());
+}
+
+void finish() {
+  hal::log(riscv::TextLine().text("probe: ").decimal(passed).text(" passed, ").decimal(failed).text(" failed").c_str());
+  hal::exit(failed == 0 ? 0 : 1);
 }
 
 void figure(const char* name, std::uint64_t value, const char* unit) {

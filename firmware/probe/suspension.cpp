@@ -25,7 +25,8 @@ std::uint64_t bits_of(std::uint64_t integer_below_2_52) {
   // A small integer as a double, without floating point in firmware code.
   if (integer_below_2_52 == 0) return 0;
   const int exponent = 63 - __builtin_clzll(integer_below_2_52);
-  return (std::uint64_t{1023} + exponent) << 52 | (integer_below_2_52 << (52 - exponent) & ((std::uint64_t{1} << 52) - 1));
+  return (std::uint64_t{1023} + exponent) << 52 |
+         (integer_below_2_52 << (52 - exponent) & ((std::uint64_t{1} << 52) - 1));
 }
 
 void check_result(Proof& proof, const std::uint64_t* block) {
@@ -160,8 +161,6 @@ void prove_suspension() {
   message_before_entry(space);
   suspended_by_timer(space, others);
   suspended_by_message(space, others);
-
-
 }
 
 }  // namespace probe

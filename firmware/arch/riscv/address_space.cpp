@@ -92,7 +92,8 @@ PhysicalAddress allocate_pages(std::uint64_t bytes) {
     const riscv::LockGuard lock(guard);
     address = arena.allocate(bytes);
   }
-  if (address != 0) fill(pointer(address), 0, (bytes + riscv::PageArena::kPageBytes - 1) & ~(riscv::PageArena::kPageBytes - 1));
+  if (address != 0)
+    fill(pointer(address), 0, (bytes + riscv::PageArena::kPageBytes - 1) & ~(riscv::PageArena::kPageBytes - 1));
   return address;
 }
 

@@ -57,8 +57,8 @@ void protect_memory(std::uint64_t hart) {
   write_csr<Csr::kPmpcfg0>(text << 8 | stack_guard << 16 | rest << 24);
 }
 
-constexpr std::uint64_t kVectorBytes = 128;                           // VLEN 1024: a register is a stick
-constexpr std::uint64_t kEnvironment = std::uint64_t{7} << 4;         // menvcfg: cache block operations allowed
+constexpr std::uint64_t kVectorBytes = 128;                    // VLEN 1024: a register is a stick
+constexpr std::uint64_t kEnvironment = std::uint64_t{7} << 4;  // menvcfg: cache block operations allowed
 
 void initialize_hart(std::uint64_t hart_number) {
   HartLocal& hart = local();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // hal/context.hpp for RV64: contexts are entered by mret and left by a trap (trap.S).
 //
-// f and v registers are kept lazily. The registers of a suspended context stay where they are until something else needs
-// them: another context that enters, or a vector move of the firmware. mstatus.FS and VS tell whether a kernel used them
-// at all: it is entered with Initial, the hardware says Dirty afterwards.
+// f and v registers are kept lazily. The registers of a suspended context stay where they are until something else
+// needs them: another context that enters, or a vector move of the firmware. mstatus.FS and VS tell whether a kernel
+// used them at all: it is entered with Initial, the hardware says Dirty afterwards.
 #include "firmware/hal/context.hpp"
 
 #include <atomic>
@@ -142,8 +142,7 @@ Stop trap_stop(const HartLocal& hart, Context& context) {
 
 bool contexts_supported() { return true; }
 
-void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end,
-           std::uint64_t argument) {
+void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
   context.integer[kSp] = stack_end;
   context.integer[kA0] = argument;
   context.integer[kPc] = entry;

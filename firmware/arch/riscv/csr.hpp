@@ -71,7 +71,9 @@ inline constexpr std::uint64_t kStatusFloatShift = 13;
 inline constexpr std::uint64_t kStatusPreviousPrivilege = 3u << 11;
 enum class UnitState : std::uint64_t { kOff = 0, kInitial = 1, kClean = 2, kDirty = 3 };
 constexpr std::uint64_t float_state(UnitState state) { return static_cast<std::uint64_t>(state) << kStatusFloatShift; }
-constexpr std::uint64_t vector_state(UnitState state) { return static_cast<std::uint64_t>(state) << kStatusVectorShift; }
+constexpr std::uint64_t vector_state(UnitState state) {
+  return static_cast<std::uint64_t>(state) << kStatusVectorShift;
+}
 inline constexpr std::uint64_t kStatusFloat = float_state(UnitState::kDirty);
 inline constexpr std::uint64_t kStatusVector = vector_state(UnitState::kDirty);
 

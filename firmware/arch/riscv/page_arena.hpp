@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of the firmware's own memory range: a bit per page, first fit. Touches none of the pages it manages, so an arena
-// of gigabytes stays sparse until pages are used. Pure logic; not thread-safe (address_space.cpp holds a lock).
+// Pages of the firmware's own memory range: a bit per page, first fit. Touches none of the pages it manages, so an
+// arena of gigabytes stays sparse until pages are used. Pure logic; not thread-safe (address_space.cpp holds a lock).
 #pragma once
 
 #include <array>

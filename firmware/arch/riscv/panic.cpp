@@ -26,7 +26,7 @@ std::uint32_t record_crc(const PanicRecord& record) {
   return abi::crc32c(0, &copy, sizeof copy);
 }
 
-[[noreturn]] void record_and_exit(PanicRecord& record, const char* reason) {
+void complete_and_store(PanicRecord& record, const char* reason) {
   record.magic = PanicRecord::kMagic;
   record.bytes = sizeof record;
   record.boot_count = persistent_memory().boot_count;
@@ -36,7 +36,10 @@ std::uint32_t record_crc(const PanicRecord& record) {
   std::strncpy(record.reason, reason, sizeof record.reason - 1);
   record.crc32c = record_crc(record);
   persistent_memory().panic = record;
+}
 
+[[noreturn]] void record_and_exit(PanicRecord& record, const char* reason) {
+  complete_and_store(record, reason);
   for (unsigned hart = 0; hart < hal::hart_count(); ++hart) {
     if (hart != record.hart) imsic_send(hart, kWakeIdentity);
   }
@@ -60,6 +63,11 @@ void win_or_stop() {
 PanicRecord staged_record;
 
 }  // namespace
+
+void leave_record(const char* reason) {
+  staged_record.cause = PanicRecord::kNoCause;
+  complete_and_store(staged_record, reason);
+}
 
 const PanicRecord* previous_panic() {
   const PanicRecord& record = persistent_memory().panic;

@@ -30,6 +30,9 @@ struct PanicRecord {
   char reason[128];
 };
 
+// Writes the record of a firmware that stops itself, without stopping it.
+void leave_record(const char* reason);
+
 // The record of an earlier life, or null.
 const PanicRecord* previous_panic();
 
@@ -37,7 +40,8 @@ inline bool panicking() { return std::atomic_ref(riscv_panic_winner).load(std::m
 
 // A hart that goes to sleep or to U-mode looks here first: when another hart is recording, nothing may change any more.
 inline void park_if_panicking() {
-  if (panicking()) [[unlikely]] riscv_park();
+  if (panicking()) [[unlikely]]
+    riscv_park();
 }
 
 inline constexpr unsigned kExitPanic = 70;

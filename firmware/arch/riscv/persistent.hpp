@@ -12,7 +12,7 @@ struct PersistentMemory {
   static constexpr std::uint64_t kMagic = 0x31545352454B5053;
   static constexpr std::uint64_t kReservedBytes = 64 * 1024;
 
-  std::uint64_t magic;  // anything else: the card has been off
+  std::uint64_t magic;       // anything else: the card has been off
   std::uint64_t boot_count;  // 1 after power-on, one more after each warm reset
   PanicRecord panic;
 };

@@ -224,8 +224,8 @@ Sv39Tables::Fill Sv39Tables::fill(std::uint64_t root, std::uint64_t va, std::uin
   if (!(top & kWindow)) return Fill::kNoWindow;
   std::uint64_t expected = 0;
   const std::uint64_t value = leaf(physical / kLargePage * kLargePage, kRead | kWrite);
-  const bool set = std::atomic_ref(large_entry(target(top), va))
-                       .compare_exchange_strong(expected, value, std::memory_order_acq_rel);
+  const bool set =
+      std::atomic_ref(large_entry(target(top), va)).compare_exchange_strong(expected, value, std::memory_order_acq_rel);
   return set ? Fill::kSet : Fill::kValidAlready;
 }
 

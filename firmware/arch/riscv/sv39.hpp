@@ -25,8 +25,8 @@ class Sv39Tables {
   // See hal/address_space.hpp for what these promise.
   [[nodiscard]] std::uint64_t create_root();
   void destroy_root(std::uint64_t root);
-  [[nodiscard]] bool map(std::uint64_t root, std::uint64_t virtual_address, std::uint64_t physical,
-                         std::uint64_t bytes, hal::Protection protection);
+  [[nodiscard]] bool map(std::uint64_t root, std::uint64_t virtual_address, std::uint64_t physical, std::uint64_t bytes,
+                         hal::Protection protection);
 
   // A window is made of whole 1 GiB entries. Its tables belong to the window and not to a root: destroy_root leaves
   // them, release_window frees them.

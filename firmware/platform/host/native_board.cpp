@@ -199,7 +199,13 @@ bool contexts_supported() { return static_cast<bool>(the_state->options.kernel);
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
   context.integer = {root, entry, stack_end, argument};
 }
-Stop run(Context& context, std::uint64_t slice_ticks) { return the_state->options.kernel(context, slice_ticks); }
+Stop run(Context& context, std::uint64_t slice_ticks) {
+  const std::uint64_t began = now();
+  Stop stop = the_state->options.kernel(context, slice_ticks);
+  stop.began = began;
+  stop.ended = now();
+  return stop;  // ran_ticks is the player's own: it may pretend to have used a whole slice
+}
 void drop(Context&) {}
 
 // ---- address_space.hpp: a table of mappings per root --------------------------------------------------------------------

@@ -27,11 +27,11 @@ struct BoardDescription {
 };
 
 enum class DeviceTreeError : std::uint8_t {
-  kBadHeader,      // not a device tree of version 17, or sizes that contradict each other
-  kBadStructure,   // a token, name or property that leaves its block
+  kBadHeader,     // not a device tree of version 17, or sizes that contradict each other
+  kBadStructure,  // a token, name or property that leaves its block
   kNoMemory,
   kNoHarts,
-  kNoPcie,         // no pci-host-ecam-generic node, or one without the two memory windows
+  kNoPcie,  // no pci-host-ecam-generic node, or one without the two memory windows
 };
 [[nodiscard]] const char* name(DeviceTreeError error);
 

@@ -57,7 +57,8 @@ std::optional<MsixTable> PciFunction::find_msix() const {
     const std::uint32_t header = read(at);
     if ((header & 0xff) == kMsixIdentity) {
       const std::uint32_t place = read(at + 4);
-      return MsixTable{.capability = at, .bar = place & 7, .offset = place & ~7u, .entries = (header >> 16 & 0x7ff) + 1};
+      return MsixTable{
+          .capability = at, .bar = place & 7, .offset = place & ~7u, .entries = (header >> 16 & 0x7ff) + 1};
     }
     at = header >> 8 & 0xfc;
   }

@@ -10,7 +10,7 @@ namespace virt {
 struct MsixTable {
   std::uint64_t capability;  // offset of the capability in configuration space
   unsigned bar;
-  std::uint32_t offset;      // of the table in that BAR
+  std::uint32_t offset;  // of the table in that BAR
   unsigned entries;
 };
 

@@ -107,7 +107,8 @@ TEST_F(Sv39, WhatIsMappedIsFoundAndItsNeighboursAreNot) {
 
 TEST_F(Sv39, LargePagesAreUsedWhereBothSidesAllowThem) {
   const std::uint64_t root = tables_.create_root();
-  ASSERT_TRUE(tables_.map(root, kText + kLarge - kPage, 0x2'0000'0000 + kLarge - kPage, 2 * kLarge, Protection::ReadWrite));
+  ASSERT_TRUE(
+      tables_.map(root, kText + kLarge - kPage, 0x2'0000'0000 + kLarge - kPage, 2 * kLarge, Protection::ReadWrite));
   EXPECT_EQ(walk(root, kText + kLarge - 1)->page_bytes, kPage);
   EXPECT_EQ(walk(root, kText + kLarge)->page_bytes, kLarge);
   EXPECT_EQ(walk(root, kText + 2 * kLarge)->page_bytes, kPage);
@@ -290,7 +291,8 @@ TEST_F(Sv39, OfSeveralHartsThatFillTheSameGranuleOneSetsIt) {
     for (unsigned hart = 0; hart < 4; ++hart) {
       harts.emplace_back([&] {
         for (std::uint64_t granule = 0; granule < 512; ++granule) {
-          set += tables_.fill(root, kWindow0 + granule * kLarge, 0x1'0000'0000 + granule * kLarge) == Sv39Tables::Fill::kSet;
+          set += tables_.fill(root, kWindow0 + granule * kLarge, 0x1'0000'0000 + granule * kLarge) ==
+                 Sv39Tables::Fill::kSet;
         }
       });
     }

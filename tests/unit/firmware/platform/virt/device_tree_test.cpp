@@ -59,8 +59,8 @@ class Builder {
     Bytes tree;
     const auto structure = static_cast<std::uint32_t>(structure_.size());
     const auto strings = static_cast<std::uint32_t>(strings_.size());
-    for (const std::uint32_t word : {0xd00dfeedu, 56 + structure + strings, 56u, 56 + structure, 40u, 17u, 16u, 0u, strings,
-                                     structure, 0u, 0u, 0u, 0u}) {
+    for (const std::uint32_t word : {0xd00dfeedu, 56 + structure + strings, 56u, 56 + structure, 40u, 17u, 16u, 0u,
+                                     strings, structure, 0u, 0u, 0u, 0u}) {
       put32(tree, word);
     }
     tree.insert(tree.end(), structure_.begin(), structure_.end());
@@ -103,8 +103,22 @@ Bytes good_tree() {
   tree.begin("").cells("#address-cells", {2}).nop();
   tree.begin("memory@80000000").cells("reg", {0x8000'0000, 98ull << 30}).end();
   tree.begin("chosen").property("bootargs", text_value("vfs=3 selftest=1")).end();
-  tree.begin("cpus").begin("cpu@0").end().begin("cpu@1").begin("interrupt-controller").end().end().begin("cpu-map").end().end();
-  tree.begin("soc").begin("pci@30000000").cells("reg", {0x3000'0000, 0x1000'0000}).property("ranges", pcie_ranges()).end().end();
+  tree.begin("cpus")
+      .begin("cpu@0")
+      .end()
+      .begin("cpu@1")
+      .begin("interrupt-controller")
+      .end()
+      .end()
+      .begin("cpu-map")
+      .end()
+      .end();
+  tree.begin("soc")
+      .begin("pci@30000000")
+      .cells("reg", {0x3000'0000, 0x1000'0000})
+      .property("ranges", pcie_ranges())
+      .end()
+      .end();
   return tree.end().finish();
 }
 
