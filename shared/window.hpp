@@ -49,13 +49,15 @@ inline constexpr Block kStartedSequences{384 * kKiB, std::uint64_t{kStreamsPerFu
 inline constexpr Block kAdminRequests{388 * kKiB, std::uint64_t{kAdminSlots} * kStickBytes};
 inline constexpr Block kAdminReplies{392 * kKiB, std::uint64_t{kAdminSlots} * kStickBytes};
 inline constexpr Block kEvents{396 * kKiB, std::uint64_t{kEventQueueSize} * kStickBytes};
+inline constexpr Block kFatalRecord{404 * kKiB, 4 * kKiB};  // management function only: WindowHeader::record_bytes
 inline constexpr Block kLogRing{448 * kKiB, 64 * kKiB};
 inline constexpr Block kTraceRing{512 * kKiB, 512 * kKiB};
 inline constexpr std::uint64_t kHostMemoryOffset = 1 * kMiB;
 
 static_assert(kControlBlocks.end() <= kCompletions.offset && kCompletions.end() <= kStartedSequences.offset);
 static_assert(kStartedSequences.end() <= kAdminRequests.offset && kAdminRequests.end() <= kAdminReplies.offset);
-static_assert(kAdminReplies.end() <= kEvents.offset && kEvents.end() <= kLogRing.offset);
+static_assert(kAdminReplies.end() <= kEvents.offset && kEvents.end() <= kFatalRecord.offset);
+static_assert(kFatalRecord.end() <= kLogRing.offset);
 static_assert(kTraceRing.end() <= kHostMemoryOffset && kHostMemoryOffset < kMinWindowBytes);
 
 // What DMA may reach: everything behind the fixed blocks.
@@ -110,7 +112,8 @@ struct WindowHeader {
   std::uint32_t post_code;
   std::uint32_t device_status;
   std::uint64_t events_lost;  // device events that found no buffer (protocol §4)
-  std::uint8_t reserved1[104];
+  std::uint64_t record_bytes;  // of the record that an earlier life of the firmware left (kFatalRecord); 0: none
+  std::uint8_t reserved1[96];
   struct NamedBlock {
     char name[16];
     Block block;

@@ -138,6 +138,11 @@ Progress reset_stream(Card& card, Function& function, PendingAdmin& pending, boo
   const std::uint32_t index = pending.request.arguments.stream.stream;
   if (!resumed) {
     if (named_stream(function, pending.request, reply) == nullptr) return Progress::Answered;
+    if (index == 0 && pending.request.command == AdminCommand::StreamClose) {
+      // Open from the start, and nothing could open it again.
+      reply = refusal(Status::NotPermitted, Field::AdminStream);
+      return Progress::Answered;
+    }
     begin_stream_reset(card, function, index);
   }
   Stream& stream = function.streams[index];

@@ -84,10 +84,20 @@ bool bind(Card& card, unsigned id, abi::FunctionKind kind, std::uint32_t index, 
   ++function.generation;
   reset_function_state(function);
   adopt_fifos(function);
+  clear_window_state(function);
   abi::store_relaxed(function.header().post_code, static_cast<std::uint32_t>(card.post));
   publish_header(function, card.boot_epoch);
   card.function_count = std::max(card.function_count, id + 1);
   return true;
+}
+
+// M shows what an earlier life left behind; nobody else sees it (it holds addresses and registers).
+void publish_record(Function& management) {
+  const std::span<const std::byte> record = hal::previous_record();
+  const std::size_t bytes = std::min<std::size_t>(record.size(), abi::kFatalRecord.bytes) / 8 * 8;
+  abi::store_shared_words(management.at<std::uint64_t>(abi::kFatalRecord.offset),
+                          reinterpret_cast<const std::uint64_t*>(record.data()), bytes / 8);
+  abi::store_release(management.header().record_bytes, std::uint64_t{bytes});
 }
 
 bool map_unbound_slots(const Card& card) {
@@ -109,6 +119,7 @@ std::expected<void, std::string_view> boot(Card& card) {
   // M first: from here on POST codes can be read from outside.
   set_post(card, PostCode::Slots);
   if (!bind(card, kManagement, abi::FunctionKind::Management, 0, 0)) return std::unexpected("slot 0 not usable");
+  publish_record(card.functions[kManagement]);
   set_post(card, PostCode::RegionPool);
   if (!init_persistent(card)) return std::unexpected("persistent memory too small");
   card.core_count = std::min(hal::hart_count(), kMaxCores);
@@ -148,9 +159,13 @@ void beat(Card& card) {
 }
 
 bool collect_launches(Card& card) {
-  return card.cores.collect([&](const LaunchResult& result) {
-    launch_ended(card, card.functions[result.function], result);
+  const bool any = card.cores.collect([&](const LaunchResult& result) {
+    launch_ended(card.functions[result.function], result);
   });
+  if (!any) return false;
+  // What became free may be what another function waits for.
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) retry_waiting_launches(card.functions[f]);
+  return true;
 }
 
 bool anything_ready(Card& card) {
@@ -159,7 +174,12 @@ bool anything_ready(Card& card) {
     Function& function = card.functions[f];
     if (control_pending(function)) return true;
     if (!function.running() || function.reset_running) continue;
-    if (function.queues[abi::kAdminQueue].ready() || function.queues[abi::kControlBlockQueue].ready()) return true;
+    // What has to wait for a block or a command to end is no reason to stay awake; worse, it would keep hart 0 from the
+    // very kernel that it waits for.
+    if (function.pending_admin_count < function.pending_admin.size() && function.queues[abi::kAdminQueue].ready()) {
+      return true;
+    }
+    if (!function.blocks.empty() && function.queues[abi::kControlBlockQueue].ready()) return true;
   }
   return false;
 }

@@ -96,7 +96,8 @@ void set_features(Function& function, const Message& request, const abi::Feature
 bool status_step_legal(const Function& function, std::uint32_t wanted) {
   const std::uint32_t now = function.device_status & ~std::uint32_t{abi::kStatusNeedsReset};
   const std::uint32_t asked = wanted & ~std::uint32_t{abi::kStatusNeedsReset};
-  if ((asked & abi::kStatusFailed) != 0) return (asked & now) == now;
+  if ((now & abi::kStatusFailed) != 0) return asked == now;  // only a reset helps
+  if (asked == (now | abi::kStatusFailed)) return true;
   switch (now) {
     case abi::kStatusReset: return asked == abi::kStatusAcknowledge;
     case abi::kStatusAcknowledge: return asked == (abi::kStatusAcknowledge | abi::kStatusDriver);
@@ -117,7 +118,9 @@ void set_status(Card& card, Function& function, const Message& request, std::uin
                              (function.device_status & abi::kStatusFeaturesOk) == 0;
   const bool features_good = (function.driver_features & abi::kMandatoryFeatures) == abi::kMandatoryFeatures;
   if (status_step_legal(function, wanted) && (!features_step || features_good)) {
-    function.device_status = wanted | (function.device_status & abi::kStatusNeedsReset);
+    // NEEDS_RESET is the device's: a driver can neither set nor clear it here.
+    constexpr std::uint32_t kNeedsReset = abi::kStatusNeedsReset;
+    function.device_status = (wanted & ~kNeedsReset) | (function.device_status & kNeedsReset);
     for (auto& queue : function.queues) {
       queue.set_features((function.driver_features & abi::kFeatureEventIdx) != 0,
                          (function.driver_features & abi::kFeatureIndirectDesc) != 0);
@@ -194,14 +197,22 @@ void handle_device_message(Card& card, Function& function, const Message& reques
   refuse(function, request);
 }
 
+bool overtakes_queue_reset(const Function& function, const Message& request) {
+  abi::StatusValue value;
+  return function.reset_queue != kWholeFunction && (request.header.type & abi::kMessageBus) == 0 &&
+         static_cast<MessageOp>(request.header.op) == MessageOp::SetDeviceStatus && abi::read_payload(request, value) &&
+         value.status == abi::kStatusReset;
+}
+
 void handle(Card& card, Function& function, const Message& request) {
   const auto& header = request.header;
   if (header.size < sizeof(abi::MessageHeader) || header.size > abi::kMessageBytes || header.device != 0 ||
-      (header.type & abi::kMessageResponse) != 0) {
+      (header.type & ~abi::kMessageBus) != 0) {
     return refuse(function, request);
   }
-  // While a reset runs, only its own answer leaves: no state may be built on what is being torn down.
-  if (function.reset_running) return refuse(function, request);
+  // While a reset runs, only its own answer leaves: no state may be built on what is being torn down. The next rung of
+  // the ladder is open, though: status 0 overtakes the reset of a queue.
+  if (function.reset_running && !overtakes_queue_reset(function, request)) return refuse(function, request);
   if ((header.type & abi::kMessageBus) != 0) {
     if (header.op != static_cast<std::uint8_t>(abi::BusOp::Ping)) return refuse(function, request);
     return with_payload<abi::Ping>(function, request, [&](const auto& ping) { respond(function, request, ping); });
@@ -217,6 +228,10 @@ void respond_status(Function& function, const Message& request) {
 }
 void respond_queue(Function& function, const Message& request, std::uint32_t queue) {
   respond(function, request, abi::QueueIndex{queue});
+  hal::ring(function.slot);
+}
+void respond_refused(Function& function, const Message& request) {
+  refuse(function, request);
   hal::ring(function.slot);
 }
 

@@ -321,6 +321,7 @@ void start_launch(Card& card, Function& function, unsigned index) {
       return;
     case CoreManager::Start::NoRoom:
       function.runnable.remove(index, stream.high_priority);  // until retry_waiting_launches
+      function.launches_waiting = true;
       return;
     case CoreManager::Start::Refused:
       return end_head(function, index, {Outcome::Rejected, why, hal::now()});
@@ -367,7 +368,7 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
 
 bool run_streams(Card& card, Function& function, unsigned budget) {
   bool any = false;
-  while (budget-- != 0 && function.runnable.any()) {
+  while (budget-- != 0 && function.running() && function.runnable.any()) {
     step_stream(card, function, function.runnable.next());
     any = true;
   }
@@ -379,6 +380,8 @@ void finish_head(Function& function, unsigned stream, Outcome outcome, Verdict w
 }
 
 void retry_waiting_launches(Function& function) {
+  if (!function.launches_waiting || !function.running()) return;
+  function.launches_waiting = false;
   for (unsigned s = 0; s < abi::kStreamsPerFunction; ++s) {
     const Stream& stream = function.streams[s];
     if (stream.head != kNoBlock && stream.phase != Stream::Phase::Computing) {
@@ -387,22 +390,17 @@ void retry_waiting_launches(Function& function) {
   }
 }
 
-void launch_ended(Card& card, Function& function, const LaunchResult& result) {
+void launch_ended(Function& function, const LaunchResult& result) {
   function.stats.stats.kernel_ticks += result.kernel_ticks;
   Stream& stream = function.streams[result.stream];
   // A whole-function reset dropped the stream's blocks: nothing completes any more.
-  if (stream.phase == Stream::Phase::Computing && function.running()) {
-    end_head(function, result.stream,
-             {result.outcome, result.why, result.end_time, result.fault, result.slices});
-    if (stream.resetting) {
-      while (stream.head != kNoBlock) finish_head(function, result.stream, Outcome::Aborted, {Status::Stopped});
-      stream.resetting = false;
-      stream.poisoned = false;
-      function.runnable.remove(result.stream, stream.high_priority);
-    }
-  }
-  retry_waiting_launches(function);
-  (void)card;
+  if (stream.phase != Stream::Phase::Computing || !function.running()) return;
+  end_head(function, result.stream, {result.outcome, result.why, result.end_time, result.fault, result.slices});
+  if (!stream.resetting) return;
+  while (stream.head != kNoBlock) finish_head(function, result.stream, Outcome::Aborted, {Status::Stopped});
+  stream.resetting = false;
+  stream.poisoned = false;
+  function.runnable.remove(result.stream, stream.high_priority);
 }
 
 }  // namespace fw

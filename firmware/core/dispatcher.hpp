@@ -20,12 +20,12 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget);
 bool run_streams(Card& card, Function& function, unsigned budget);
 
 // A launch of one of the function's streams has ended.
-void launch_ended(Card& card, Function& function, const LaunchResult& result);
+void launch_ended(Function& function, const LaunchResult& result);
 
 // Ends the head block of a stream now. The stream goes on with the next one (or ABORTs it, when poisoned).
 void finish_head(Function& function, unsigned stream, abi::Outcome outcome, Verdict why);
 
-// Streams that waited for room on the cores may try again.
+// A launch has ended somewhere on the card: streams that waited for room on the cores may try again.
 void retry_waiting_launches(Function& function);
 
 // A transfer goes in steps of this size, so that a ring is never left alone for long: 256 KiB take about 50 µs at

@@ -2,6 +2,7 @@
 #include "firmware/core/function.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string_view>
 
@@ -21,6 +22,7 @@ void reset_function_state(Function& function) {
   function.streams[0].open = true;
   for (auto& stream : function.streams) stream.incarnation = 1;
   function.runnable = RunnableStreams{};
+  function.launches_waiting = false;
   function.blocks.init();
   for (auto& pending : function.pending_admin) pending.used = false;
   function.pending_admin_count = 0;
@@ -38,16 +40,19 @@ void name_block(abi::WindowHeader::NamedBlock& entry, std::string_view name, abi
 
 }  // namespace
 
+// The host looks at a header whenever it likes, so the words are stored one by one, and the magic is off meanwhile.
 void publish_header(std::span<std::byte> window, const Identity& identity, std::uint64_t boot_epoch) {
   auto& header = *reinterpret_cast<abi::WindowHeader*>(window.data());
-  abi::store_release<std::uint64_t>(header.magic, 0);
-  header.abi_version = abi::kAbiVersion;
-  header.kind = identity.kind;
-  header.function_index = identity.index;
-  header.slot = identity.slot;
-  header.generation = identity.generation;
-  header.boot_epoch = boot_epoch;
-  header.window_bytes = window.size();
+  abi::store_relaxed<std::uint64_t>(header.magic, 0);
+  abi::full_fence();
+  abi::WindowHeader fresh{};
+  fresh.abi_version = abi::kAbiVersion;
+  fresh.kind = identity.kind;
+  fresh.function_index = identity.index;
+  fresh.slot = identity.slot;
+  fresh.generation = identity.generation;
+  fresh.boot_epoch = boot_epoch;
+  fresh.window_bytes = window.size();
   const struct {
     std::string_view name;
     abi::Block block;
@@ -57,8 +62,21 @@ void publish_header(std::span<std::byte> window, const Identity& identity, std::
                 {"admin requests", abi::kAdminRequests}, {"admin replies", abi::kAdminReplies},
                 {"events", abi::kEvents},               {"log", abi::kLogRing},
                 {"trace", abi::kTraceRing},             {"host memory", abi::host_memory(window.size())}};
-  for (std::size_t i = 0; i < std::size(blocks); ++i) name_block(header.blocks[i], blocks[i].name, blocks[i].block);
+  for (std::size_t i = 0; i < std::size(blocks); ++i) name_block(fresh.blocks[i], blocks[i].name, blocks[i].block);
+  auto* to = reinterpret_cast<std::uint64_t*>(&header);
+  const auto* from = reinterpret_cast<const std::uint64_t*>(&fresh);
+  constexpr std::size_t kFixed = offsetof(abi::WindowHeader, heartbeat) / 8;
+  constexpr std::size_t kBlocks = offsetof(abi::WindowHeader, blocks) / 8;
+  abi::store_shared_words(to + 1, from + 1, kFixed - 1);
+  abi::store_shared_words(to + kBlocks, from + kBlocks, sizeof fresh.blocks / 8);
   abi::store_release(header.magic, abi::kWindowMagic);
+}
+
+void clear_window_state(Function& function) {
+  abi::store_relaxed(function.header().device_status, std::uint32_t{0});
+  abi::store_relaxed(function.header().events_lost, std::uint64_t{0});
+  auto* started = function.at<std::uint64_t>(abi::kStartedSequences.offset);
+  for (unsigned s = 0; s < abi::kStreamsPerFunction; ++s) abi::store_relaxed(started[s], std::uint64_t{0});
 }
 
 void post_event(Function& function, const abi::DeviceEvent& event) {

@@ -50,6 +50,7 @@ struct Function {
   RegionTable regions;
   std::array<Stream, abi::kStreamsPerFunction> streams;
   RunnableStreams runnable;
+  bool launches_waiting = false;  // a stream found no room on the cores
   BlockPool blocks;
   std::array<PendingAdmin, abi::kAdminSlots> pending_admin;
   std::uint32_t pending_admin_count = 0;
@@ -81,6 +82,9 @@ void publish_header(std::span<std::byte> window, const Identity& identity, std::
 inline void publish_header(Function& function, std::uint64_t boot_epoch) {
   publish_header(function.window, {function.kind, function.index, function.slot, function.generation}, boot_epoch);
 }
+
+// The words of a window that count or tell the present state, as after a reset.
+void clear_window_state(Function& function);
 
 // Posts an event to the driver; without a buffer it is counted in the header, never waited for.
 void post_event(Function& function, const abi::DeviceEvent& event);

@@ -165,20 +165,21 @@ CoreManager::CoreSpace* CoreManager::ensure_core(Function& function, unsigned co
 
 bool CoreManager::map_context_data(CoreSpace& core, unsigned index) {
   ContextSlot& slot = core.contexts[index];
-  if (slot.data != 0) return true;
-  slot.data = hal::allocate_pages(kContextDataBytes);
-  if (slot.data == 0) return false;
-  slot.scratchpad = hal::allocate_pages(abi::kScratchpadBytes);
+  if (slot.mapped) return true;
+  // What an attempt that ran out of memory has got already is kept for the next one.
+  if (slot.data == 0) slot.data = hal::allocate_pages(kContextDataBytes);
+  if (slot.scratchpad == 0) slot.scratchpad = hal::allocate_pages(abi::kScratchpadBytes);
+  if (slot.data == 0 || slot.scratchpad == 0) return false;
   const std::uint64_t base = context_base(index);
-  return slot.scratchpad != 0 &&
-         hal::map(core.root, base + abi::kArgumentsOffset, slot.data + kArgumentsAt, kPageBytes,
-                  hal::Protection::Read) &&
-         hal::map(core.root, base + abi::kCorrectionOffset, slot.data + kCorrectionAt, kPageBytes,
-                  hal::Protection::Read) &&
-         hal::map(core.root, base + abi::kStackOffset, slot.data + kStackAt, abi::kKernelStackBytes,
-                  hal::Protection::ReadWrite) &&
-         hal::map(core.root, base + abi::kScratchpadOffset, slot.scratchpad, abi::kScratchpadBytes,
-                  hal::Protection::ReadWrite);
+  slot.mapped =
+      hal::map(core.root, base + abi::kArgumentsOffset, slot.data + kArgumentsAt, kPageBytes, hal::Protection::Read) &&
+      hal::map(core.root, base + abi::kCorrectionOffset, slot.data + kCorrectionAt, kPageBytes,
+               hal::Protection::Read) &&
+      hal::map(core.root, base + abi::kStackOffset, slot.data + kStackAt, abi::kKernelStackBytes,
+               hal::Protection::ReadWrite) &&
+      hal::map(core.root, base + abi::kScratchpadOffset, slot.scratchpad, abi::kScratchpadBytes,
+               hal::Protection::ReadWrite);
+  return slot.mapped;
 }
 
 bool CoreManager::ensure_context(CoreSpace& core, unsigned index, unsigned area_index, const ExecutionArea& area) {
@@ -191,7 +192,7 @@ bool CoreManager::ensure_context(CoreSpace& core, unsigned index, unsigned area_
     return false;
   }
   if (area.pool_pages != 0) {
-    slot.pools[area_index] = hal::allocate_pages(area.pool_pages);
+    if (slot.pools[area_index] == 0) slot.pools[area_index] = hal::allocate_pages(area.pool_pages);
     if (slot.pools[area_index] == 0 || !hal::map(core.root, base + abi::kPoolOffset, slot.pools[area_index],
                                                  area.pool_pages, hal::Protection::ReadWrite)) {
       return false;
@@ -308,6 +309,7 @@ CoreManager::Start CoreManager::start(Card& card, Function& function, unsigned s
   launch.area = static_cast<std::uint8_t>(area);
   launch.parts = 0;
   launch.arrived = 0;
+  launch.exited = 0;
   launch.decided = false;
   launch.result = {function.id, stream, Outcome::Ok, {}, {}, 0, 0, 0};
   launch.budget_slices = block.header.budget != 0 ? block.header.budget : default_budget_;

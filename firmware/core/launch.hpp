@@ -79,6 +79,7 @@ class CoreManager {
   struct ContextSlot {
     hal::Context context;
     bool busy;
+    bool mapped;  // data and scratchpad
     std::uint16_t mapped_areas;
     hal::PhysicalAddress data;        // stack, arguments, correction (one run of pages)
     hal::PhysicalAddress scratchpad;
@@ -116,11 +117,12 @@ class CoreManager {
     std::uint32_t stream = 0;
     std::uint32_t parts = 0;
     std::uint32_t arrived = 0;  // at the barrier
+    std::uint32_t exited = 0;   // by their own call: such a part never comes to a barrier again
     std::uint8_t area = 0;
     bool decided = false;       // the first error is kept
     LaunchResult result{};
     std::uint64_t budget_slices = 0;
-    Spinlock lock;              // arrived, parked, decided, result
+    Spinlock lock;              // arrived, exited, parked, decided, result
     std::array<Part, kMaxCores> part{};
   };
   // Parts that want a core, oldest first.
@@ -154,7 +156,8 @@ class CoreManager {
   void kill(Launch& launch);
   void fail(Launch& launch, abi::Outcome outcome, Verdict why, const abi::FaultRecord& fault);
   void part_done(Launch& launch, unsigned core);
-  void arrive(Launch& launch, Ticket ticket);
+  void arrive(Launch& launch, Ticket ticket, const hal::Stop& stop);
+  void leave(Launch& launch, Part& part, const hal::Stop& stop);
   bool first_touch(Launch& launch, Part& part, const hal::Stop& stop);
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
   abi::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop) const;

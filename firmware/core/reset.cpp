@@ -30,6 +30,7 @@ void begin_stream_reset(Card& card, Function& function, unsigned index) {
 }
 
 void begin_function_reset(Card& card, Function& function, const abi::Message& request) {
+  if (function.reset_running) respond_refused(function, function.reset_request);  // a queue reset is overtaken
   ++function.generation;
   function.reset_running = true;
   function.reset_queue = kWholeFunction;
@@ -45,6 +46,11 @@ void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, cons
   function.reset_running = true;
   function.reset_queue = queue;
   function.reset_request = request;
+  if (queue == abi::kAdminQueue) {
+    // Their replies would go to a ring that is not there any more.
+    for (auto& pending : function.pending_admin) pending.used = false;
+    function.pending_admin_count = 0;
+  }
   if (queue == abi::kControlBlockQueue) {
     for (unsigned s = 0; s < abi::kStreamsPerFunction; ++s) {
       if (function.streams[s].open) begin_stream_reset(card, function, s);
@@ -70,24 +76,26 @@ void end_function_reset(Card& card, Function& function) {
   function.reset_running = false;
   reset_function_state(function);
   publish_header(function, card.boot_epoch);
-  abi::store_relaxed(function.header().device_status, std::uint32_t{0});
-  abi::store_relaxed(function.header().events_lost, std::uint64_t{0});
-  auto* started = function.at<std::uint64_t>(abi::kStartedSequences.offset);
-  for (unsigned s = 0; s < abi::kStreamsPerFunction; ++s) abi::store_relaxed(started[s], std::uint64_t{0});
+  clear_window_state(function);
   respond_status(function, request);
 }
 
 }  // namespace
 
 bool progress_resets(Card& card, Function& function) {
-  if (!function.reset_running || card.cores.active(function)) return false;
+  if (!function.reset_running) return false;
   if (function.reset_queue == kWholeFunction) {
+    if (card.cores.active(function)) return false;
     end_function_reset(card, function);
     return true;
   }
-  // Kernels have stopped, but their streams are settled by the dispatcher when it collects the launches.
-  for (const Stream& stream : function.streams) {
-    if (stream.resetting) return false;
+  // Only the control-block queue has kernels behind it. When they have stopped, their streams are settled by the
+  // dispatcher as it collects the launches.
+  if (function.reset_queue == abi::kControlBlockQueue) {
+    if (card.cores.active(function)) return false;
+    for (const Stream& stream : function.streams) {
+      if (stream.resetting) return false;
+    }
   }
   function.reset_running = false;
   notify(function);

@@ -142,23 +142,35 @@ bool CoreManager::first_touch(Launch& launch, Part& part, const hal::Stop& stop)
   return ++part.stale_faults < kMaxStaleFaults;
 }
 
+// A part has exited by its own call. Those at the barrier wait for it in vain: that is an error of the kernel, and no
+// watchdog would find it, because parts that are parked take no slices.
+void CoreManager::leave(Launch& launch, Part& part, const hal::Stop& stop) {
+  bool stuck;
+  {
+    const LockGuard guard(launch.lock);
+    ++launch.exited;
+    stuck = launch.arrived != 0 && launch.arrived + launch.exited == launch.parts;
+  }
+  if (stuck) fail(launch, Outcome::Fault, {Status::BadEnvironmentCall}, describe(launch, part, stop));
+  part_done(launch, part.core);
+}
+
 // The last core to arrive queues all others again and goes on itself.
-void CoreManager::arrive(Launch& launch, Ticket ticket) {
+void CoreManager::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
+  Part& part = launch.part[ticket.part];
   bool last;
+  bool stuck;
   {
     const LockGuard guard(launch.lock);
     last = ++launch.arrived == launch.parts;
     if (last) launch.arrived = 0;
-    launch.part[ticket.part].parked = !last;
+    stuck = !last && launch.arrived + launch.exited == launch.parts;
     // A kill that came before this lock saw the part not parked: it must not be left behind.
-    if (!last && launch.kill.load(std::memory_order_acquire)) {
-      launch.part[ticket.part].parked = false;
-      last = false;
-    } else if (!last) {
-      return;
-    }
+    part.parked = !last && !stuck && !launch.kill.load(std::memory_order_acquire);
+    if (part.parked) return;
   }
-  if (!last) return push(launch.part[ticket.part].core, ticket, false);
+  if (stuck) fail(launch, Outcome::Fault, {Status::BadEnvironmentCall}, describe(launch, part, stop));
+  if (!last) return push(part.core, ticket, false);
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     bool queue = p == ticket.part;
     {
@@ -178,10 +190,10 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
       if (stop.argument != 0) {
         fail(launch, Outcome::Fault, {Status::KernelStatus}, describe(launch, part, stop));
       }
-      part_done(launch, part.core);
+      leave(launch, part, stop);
       return false;
     case hal::StopReason::TraceMark: return true;
-    case hal::StopReason::Barrier: arrive(launch, ticket); return false;
+    case hal::StopReason::Barrier: arrive(launch, ticket, stop); return false;
     case hal::StopReason::BadCall:
       fail(launch, Outcome::Fault, {Status::BadEnvironmentCall}, describe(launch, part, stop));
       part_done(launch, part.core);
@@ -204,6 +216,7 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
   Launch& launch = launches_[ticket.launch];
   Part& part = launch.part[ticket.part];
   hal::Context& context = spaces_[launch.function->id].cores[core]->contexts[part.context].context;
+  std::uint64_t began = 0;
   bool go_on = true;
   while (go_on) {
     if (launch.kill.load(std::memory_order_acquire)) {
@@ -212,6 +225,7 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
       return true;
     }
     const hal::Stop stop = hal::run(context, slice_ticks);
+    if (began == 0) began = stop.began;
     part.fresh = false;
     launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);
     // The watchdog counts what was delivered, at most one slice a turn: a starved machine burns no budget.
@@ -225,6 +239,11 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
     }
     if (ends) hal::drop(context);
     go_on = handle_stop(launch, ticket, stop);
+    // Stops that go on at once must not keep the hart from its other work: together they get one slice as well.
+    if (go_on && stop.ended - began >= slice_ticks) {
+      push(core, ticket, false);
+      return true;
+    }
   }
   return true;
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace hal {
@@ -28,5 +30,8 @@ void unmap_slot(unsigned slot);
 // `bytes` is at most persistent_bytes().
 std::byte* persistent();
 std::uint64_t persistent_bytes();
+
+// What a firmware that died before this warm reset recorded about its end (registers, cause, reason); empty: nothing.
+std::span<const std::byte> previous_record();
 
 }  // namespace hal

@@ -95,3 +95,12 @@ void hal::panic(const char* reason) {
   record.pc = reinterpret_cast<std::uint64_t>(__builtin_return_address(0));
   riscv::record_and_exit(record, reason);
 }
+
+namespace hal {
+
+std::span<const std::byte> previous_record() {
+  const riscv::PanicRecord* record = riscv::previous_panic();
+  return record == nullptr ? std::span<const std::byte>() : std::as_bytes(std::span(record, 1));
+}
+
+}  // namespace hal

@@ -69,19 +69,31 @@
   wide_half %17+2*\row, 1, \k0, \k1, \k2, \k3
 .endm
 
-# Two rows: first all scalar loads, then all vector work. The translator keeps vector values in host registers, and has
-# to save them around every load in between. The jumps end translation blocks at the same places.
-.macro wide_rows first, second
-  wide_load \first, t0, t1, t2, t3
-  wide_load \second, t4, t6, a5, a6
-  wide_row \first, t0, t1, t2, t3
-  wide_row \second, t4, t6, a5, a6
+# Four rows: first all scalar loads, then all vector work. The translator keeps vector values in host registers, and has
+# to save them around every load in between.
+.macro wide_rows first
+  wide_load %\first, t0, t1, t2, t3
+  wide_load %\first+1, t4, t6, a5, a6
+  wide_load %\first+2, a7, s2, s3, s4
+  wide_load %\first+3, s5, s6, s7, s8
+  wide_row %\first, t0, t1, t2, t3
+  wide_row %\first+1, t4, t6, a5, a6
+  wide_row %\first+2, a7, s2, s3, s4
+  wide_row %\first+3, s5, s6, s7, s8
 .endm
 
 .globl matmul_block_wide
 .type matmul_block_wide, @function
-.balign 64
+.balign 2048  # no page boundary inside: the translator chains blocks of one page only
 matmul_block_wide:
+  addi sp, sp, -64
+  sd s2, 0(sp)
+  sd s3, 8(sp)
+  sd s4, 16(sp)
+  sd s5, 24(sp)
+  sd s6, 32(sp)
+  sd s7, 40(sp)
+  sd s8, 48(sp)
   vsetvli t0, zero, e64, m1, ta, ma
   vl2re8.v v8, (a6)
   .irp row, 0, 1, 2, 3, 4, 5, 6, 7
@@ -91,10 +103,8 @@ matmul_block_wide:
 1:
   vl8re8.v v0, (a1)
   addi a1, a1, 1024
-  wide_rows 0, 1
-  wide_rows 2, 3
-  wide_rows 4, 5
-  wide_rows 6, 7
+  wide_rows 0
+  wide_rows 4
   addi a0, a0, 8
   addi t5, t5, -1
   bnez t5, 1b
@@ -110,6 +120,14 @@ matmul_block_wide:
   vsetvli t0, zero, e32, m8, ta, ma
   vfadd.vv v8, v8, v0
   vs8r.v v8, (a2)
+  ld s2, 0(sp)
+  ld s3, 8(sp)
+  ld s4, 16(sp)
+  ld s5, 24(sp)
+  ld s6, 32(sp)
+  ld s7, 40(sp)
+  ld s8, 48(sp)
+  addi sp, sp, 64
   ret
 .size matmul_block_wide, . - matmul_block_wide
 
@@ -131,7 +149,7 @@ matmul_block_wide:
 
 .globl matmul_block_narrow
 .type matmul_block_narrow, @function
-.balign 64
+.balign 2048  # no page boundary inside: the translator chains blocks of one page only
 matmul_block_narrow:
   vsetvli t0, zero, e32, m1, ta, ma
   vl1re8.v v8, (a6)

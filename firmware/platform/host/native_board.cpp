@@ -269,6 +269,7 @@ void unmap_slot(unsigned) {}
 void exit(unsigned) { native::die("exit"); }
 void restart() { native::die("restart"); }
 std::uint64_t boot_count() { return 1; }
+std::span<const std::byte> previous_record() { return {}; }
 std::byte* persistent() { return the_state->persistent.data(); }
 std::uint64_t persistent_bytes() { return the_state->persistent.size(); }
 

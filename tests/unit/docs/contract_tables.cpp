@@ -92,6 +92,7 @@ void add_window(Builder& builder) {
   FIELD(WindowHeader, post_code);
   FIELD(WindowHeader, device_status);
   FIELD(WindowHeader, events_lost);
+  FIELD(WindowHeader, record_bytes);
   FIELD(WindowHeader, blocks);
   builder.tables.push_back({"blocks of a window", {}});
   builder.block("header", abi::kHeaderBlock);
@@ -104,6 +105,7 @@ void add_window(Builder& builder) {
   builder.block("admin requests", abi::kAdminRequests);
   builder.block("admin replies", abi::kAdminReplies);
   builder.block("device events", abi::kEvents);
+  builder.block("fatal record (M only)", abi::kFatalRecord);
   builder.block("log ring", abi::kLogRing);
   builder.block("trace ring", abi::kTraceRing);
   builder.block("host memory (default window)", abi::host_memory(abi::kDefaultWindowBytes));
