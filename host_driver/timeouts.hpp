@@ -31,9 +31,11 @@ struct Timeouts {
   Duration recheck_min{std::chrono::milliseconds{1}};
   Duration recheck_max{std::chrono::milliseconds{20}};
 
-  // Longest busy wait before sleeping. Sleeping and being woken costs 65–135 µs (both sides): a wait that is shorter
-  // than that is cheaper spun. The actual budget adapts between the two.
-  Duration spin_min{std::chrono::microseconds{2}};
+  // Longest busy wait before sleeping; the actual budget adapts between the two. Sleeping and being woken costs 65–135 µs
+  // (both sides): a wait that is shorter than that is cheaper spun. The lower bound must catch the answer of a card that
+  // is awake (1.5 µs, several times that on a busy machine): with 2 µs a loaded machine fell into a state in which both
+  // sides always slept and never found out that they need not.
+  Duration spin_min{std::chrono::microseconds{10}};
   Duration spin_max{std::chrono::microseconds{100}};
 
   // The driver's own tick while work is outstanding and nobody waits: finds completions whose bell was lost, an epoch
@@ -43,6 +45,10 @@ struct Timeouts {
   // The card increments its heartbeat at least every 5 ms. 200 missed beats with work outstanding are reported as
   // Health::Silent: a card on a starved machine was seen to pause for 300 ms.
   Duration silent{std::chrono::seconds{1}};
+
+  // From the first sign of the emulator's death (its end of a pipe closed) to the report of its owner's watch, which
+  // says how it ended. Measured 1–3 ms; it only improves an error's text, so it is no longer than one re-check period.
+  Duration death_report{std::chrono::milliseconds{20}};
 
   // Detaching resets the function so that the card lets go of the window. A card that does not answer in this time is
   // left alone: its owner is about to end it.

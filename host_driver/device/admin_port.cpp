@@ -7,7 +7,9 @@ namespace flex {
 
 namespace {
 
-constexpr std::uint64_t request_offset(std::uint16_t slot) { return abi::kAdminRequests.offset + slot * abi::kStickBytes; }
+constexpr std::uint64_t request_offset(std::uint16_t slot) {
+  return abi::kAdminRequests.offset + slot * abi::kStickBytes;
+}
 constexpr std::uint64_t reply_offset(std::uint16_t slot) { return abi::kAdminReplies.offset + slot * abi::kStickBytes; }
 
 }  // namespace

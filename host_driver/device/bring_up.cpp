@@ -113,8 +113,8 @@ Expected<void> BringUp::wait_for_card() {
     }
     // Only the window's state counts: the first bell of a card may be lost.
     if (bells_.sleep(exit_fd_, -1, timeouts_.header_check).gone) {
-      return std::unexpected(failure("the card died while it booted", "read the emulator's messages and start a new card",
-                                     abi::Outcome::Lost));
+      return std::unexpected(failure("the card died while it booted",
+                                     "read the emulator's messages and start a new card", abi::Outcome::Lost));
     }
   }
 }
@@ -162,17 +162,18 @@ Expected<void> BringUp::add_status(std::uint32_t bit) {
   if (!now) return std::unexpected(now.error());
   if (now->status != wanted) {
     const bool needs_reset = (now->status & abi::kStatusNeedsReset) != 0;
-    return std::unexpected(failure("asked for status " + std::to_string(wanted) + ", the card is at " +
-                                       std::to_string(now->status),
-                                   needs_reset ? "attach again; if it fails again, start a new card"
-                                               : "read the card's console for what it did not accept"));
+    return std::unexpected(
+        failure("asked for status " + std::to_string(wanted) + ", the card is at " + std::to_string(now->status),
+                needs_reset ? "attach again; if it fails again, start a new card"
+                            : "read the card's console for what it did not accept"));
   }
   status_ = wanted;
   return {};
 }
 
 Expected<void> BringUp::negotiate_features() {
-  const auto offered = channel_.transact<abi::FeatureBlocks>(abi::MessageOp::GetDeviceFeatures, abi::FeatureBlocks{0, 2, {}});
+  const auto offered =
+      channel_.transact<abi::FeatureBlocks>(abi::MessageOp::GetDeviceFeatures, abi::FeatureBlocks{0, 2, {}});
   if (!offered) return std::unexpected(offered.error());
   const std::uint64_t bits = offered->bits[0] | std::uint64_t{offered->bits[1]} << 32;
   if (const std::uint64_t missing = abi::kMandatoryFeatures & ~bits; missing != 0) {
@@ -220,18 +221,19 @@ Expected<void> BringUp::read_config() {
     }
     if (consistent) return check_config();
   }
-  return std::unexpected(failure("the configuration changed in each of " + std::to_string(kConfigAttempts) + " readings",
-                                 "start a new card"));
+  return std::unexpected(failure(
+      "the configuration changed in each of " + std::to_string(kConfigAttempts) + " readings", "start a new card"));
 }
 
 Expected<void> BringUp::check_config() const {
   const abi::DeviceConfig& config = link_.config;
   const auto wrong = [&](std::string what) {
-    return std::unexpected(failure("the card's configuration is not usable: " + what,
-                                   "build firmware and driver from the same sources"));
+    return std::unexpected(
+        failure("the card's configuration is not usable: " + what, "build firmware and driver from the same sources"));
   };
   if (config.abi_version != abi::kAbiVersion) {
-    return wrong("ABI version " + std::to_string(config.abi_version) + ", this driver has " + std::to_string(abi::kAbiVersion));
+    return wrong("ABI version " + std::to_string(config.abi_version) + ", this driver has " +
+                 std::to_string(abi::kAbiVersion));
   }
   if (config.window_bytes != window_.bytes().size()) {
     return wrong("a window of " + std::to_string(config.window_bytes) + " bytes, mapped are " +
@@ -262,8 +264,9 @@ Expected<void> BringUp::set_up_queues() {
     if (!set) return std::unexpected(set.error());
     if (set->index != q || set->size != layout.size || set->descriptors != layout.descriptors ||
         set->driver_area != layout.driver_area || set->device_area != layout.device_area) {
-      return std::unexpected(failure("the card set up queue \"" + std::string(abi::queue_name(q)) + "\" in another way than asked",
-                                     "build firmware and driver from the same sources"));
+      return std::unexpected(
+          failure("the card set up queue \"" + std::string(abi::queue_name(q)) + "\" in another way than asked",
+                  "build firmware and driver from the same sources"));
     }
   }
   return {};

@@ -21,26 +21,26 @@
 namespace flex {
 
 enum class BringUpStep : std::uint8_t {
-  WaitForCard,   // the window's magic appears and the card reports POST "ready"
-  CheckAbi,      // both sides were built from the same contract
-  Identify,      // GET_DEVICE_INFO: our device, enough queues
-  Reset,         // status 0
-  Acknowledge,   // status ACKNOWLEDGE
-  Driver,        // status DRIVER
-  Features,      // what both know; the mandatory ones are there
-  FeaturesOk,    // status FEATURES_OK, read back
-  ReadConfig,    // function, generation, epoch, limits
-  SetUpQueues,   // SET_VQUEUE for each
-  DriverOk,      // status DRIVER_OK
-  PostEvents,    // buffers for device events
-  Ready,         // end
-  Failed,        // end
+  WaitForCard,  // the window's magic appears and the card reports POST "ready"
+  CheckAbi,     // both sides were built from the same contract
+  Identify,     // GET_DEVICE_INFO: our device, enough queues
+  Reset,        // status 0
+  Acknowledge,  // status ACKNOWLEDGE
+  Driver,       // status DRIVER
+  Features,     // what both know; the mandatory ones are there
+  FeaturesOk,   // status FEATURES_OK, read back
+  ReadConfig,   // function, generation, epoch, limits
+  SetUpQueues,  // SET_VQUEUE for each
+  DriverOk,     // status DRIVER_OK
+  PostEvents,   // buffers for device events
+  Ready,        // end
+  Failed,       // end
 };
 inline constexpr unsigned kBringUpSteps = static_cast<unsigned>(BringUpStep::Failed) + 1;
 
 constexpr std::string_view name(BringUpStep step) {
   constexpr std::array<std::string_view, kBringUpSteps> kNames{
-      "wait for the card", "check the ABI version", "identify",     "reset",       "ACKNOWLEDGE", "DRIVER", "features",
+      "wait for the card", "check the ABI version", "identify",      "reset",     "ACKNOWLEDGE", "DRIVER", "features",
       "FEATURES_OK",       "read configuration",    "set up queues", "DRIVER_OK", "post events", "ready",  "failed"};
   const auto index = static_cast<unsigned>(step);
   return index < kBringUpSteps ? kNames[index] : std::string_view("unknown step");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
@@ -39,6 +40,28 @@ ErrorInfo bad_option(std::string option, std::string message, std::string next) 
           .recoverable = true,
           .next_step = std::move(next),
           .message = std::move(message)};
+}
+
+// A whole line of the console, the last one that contains `mark`; empty when there is none.
+std::string last_line_with(std::string_view console, std::string_view mark) {
+  const std::size_t at = console.rfind(mark);
+  if (at == std::string_view::npos) return {};
+  const std::size_t before = console.rfind('\n', at);
+  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  const std::string_view line = console.substr(begin, console.find_first_of("\r\n", at) - begin);
+  return std::string(line);
+}
+
+// A boot that ends before the function's window exists can tell its POST code and its reason by the console only.
+ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
+  // A bell that hung up is the first sign of a death; the console is complete when the exit is known.
+  constexpr std::chrono::milliseconds kExitIsKnown{500};
+  if (error.outcome == abi::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
+  const std::string console = machine.console();
+  const std::string reason = last_line_with(console, "PANIC");
+  if (reason.empty()) return error;
+  error.message += "; the card's console ends with \"" + last_line_with(console, "post 0x") + "\", \"" + reason + "\"";
+  return error;
 }
 
 }  // namespace
@@ -78,7 +101,8 @@ Expected<std::filesystem::path> find_firmware() {
 
 Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
   if (options.virtual_functions > abi::boot::kMaxVirtualFunctions) {
-    return std::unexpected(bad_option("virtual_functions", std::to_string(options.virtual_functions) + " virtual functions",
+    return std::unexpected(bad_option("virtual_functions",
+                                      std::to_string(options.virtual_functions) + " virtual functions",
                                       "ask for at most " + std::to_string(abi::boot::kMaxVirtualFunctions)));
   }
   if (options.firmware.empty()) {
@@ -134,7 +158,9 @@ Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string cu
   device.optional_features = how.optional_features;
   device.timeouts = options.timeouts;
   device.faults = how.faults;
-  return Device::attach(*std::move(handle), std::move(device));
+  auto attached = Device::attach(*std::move(handle), std::move(device));
+  if (!attached) return std::unexpected(with_console(std::move(attached.error()), *machine));
+  return attached;
 }
 
 Expected<std::unique_ptr<Device>> Card::open_physical(OpenOptions how) { return impl_->open(kPhysicalSlot, "PF", how); }
@@ -142,9 +168,9 @@ Expected<std::unique_ptr<Device>> Card::open_physical(OpenOptions how) { return 
 Expected<std::unique_ptr<Device>> Card::open_virtual(unsigned number, OpenOptions how) {
   const std::string culprit = "VF " + std::to_string(number);
   if (number == 0 || number > impl_->options.virtual_functions) {
-    return std::unexpected(bad_option(culprit, "this card has virtual functions 1 to " +
-                                                   std::to_string(impl_->options.virtual_functions),
-                                      "boot it with more, or open one that exists"));
+    return std::unexpected(
+        bad_option(culprit, "this card has virtual functions 1 to " + std::to_string(impl_->options.virtual_functions),
+                   "boot it with more, or open one that exists"));
   }
   return impl_->open(kPhysicalSlot + number, culprit, how);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the layer above implements to hear from a Device. No ownership: the device keeps the plain pointer until the last
-// call, no longer.
+// What the layer above implements to hear from a Device. No ownership: the device keeps the plain pointer until the
+// last call, no longer.
 //
-// All calls come on the thread that happens to reap: a thread inside Device::wait_until() or admin(), or the event loop.
-// One call at a time per device. From inside a call
-//   allowed: Device::submit() (of any stream), Device::wake_waiters(), short locks of one's own, starting other threads' work;
+// All calls come on the thread that happens to reap: a thread inside Device::wait_until() or admin(), or the event
+// loop. One call at a time per device. From inside a call
+//   allowed: Device::submit() (of any stream), Device::wake_waiters(), short locks of one's own, handing work to other
+//   threads;
 //   not allowed: blocking, Device::wait_until(), admin() and everything built on them (refused at once with a typed
 //   error), destroying the Device.
 #pragma once
@@ -15,8 +16,8 @@
 
 namespace flex {
 
-// Hears how one control block ended: called exactly once per accepted block. Blocks of one stream are reported in the order
-// in which they were submitted.
+// Hears how one control block ended: called exactly once per accepted block. Blocks of one stream are reported in the
+// order in which they were submitted.
 class CompletionSink {
  public:
   // stream, incarnation, generation, sequence and cookie are the driver's own; outcome, status, field, times, bytes,
@@ -27,8 +28,8 @@ class CompletionSink {
   ~CompletionSink() = default;
 };
 
-// Hears that a stream whose last submit() was cut short may submit again. One submit() that was cut short, one call; it may
-// come, on another thread, before that submit() has returned.
+// Hears that a stream whose last submit() was cut short may submit again. One submit() that was cut short, one call; it
+// may come, on another thread, before that submit() has returned.
 class CreditSink {
  public:
   virtual void on_credits(std::uint32_t stream) noexcept = 0;

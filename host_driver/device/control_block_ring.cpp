@@ -69,8 +69,8 @@ void ControlBlockRing::write_block(std::uint32_t index, std::uint16_t slot, Stre
   (void)queue_.add(chain);
 }
 
-ControlBlockRing::Submission ControlBlockRing::submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests,
-                                                      bool verbatim) {
+ControlBlockRing::Submission ControlBlockRing::submit(std::uint32_t stream,
+                                                      std::span<const ControlBlockRequest> requests, bool verbatim) {
   Submission result;
   if (stream >= streams_) {
     result.refusal = Refusal::NotOpen;
@@ -117,7 +117,8 @@ std::string ControlBlockRing::check(const Slot& slot, const abi::Completion& com
     return mismatch("outcome", static_cast<std::uint64_t>(completion.outcome), 0);
   }
   if (completion.stream != slot.stream) return mismatch("stream", completion.stream, slot.stream);
-  if (completion.incarnation != slot.incarnation) return mismatch("incarnation", completion.incarnation, slot.incarnation);
+  if (completion.incarnation != slot.incarnation)
+    return mismatch("incarnation", completion.incarnation, slot.incarnation);
   if (completion.generation != slot.generation) return mismatch("generation", completion.generation, slot.generation);
   if (completion.sequence != slot.sequence) return mismatch("sequence", completion.sequence, slot.sequence);
   if (completion.cookie != slot.cookie) return mismatch("cookie", completion.cookie, slot.cookie);
@@ -149,7 +150,7 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
     violation_ = check(slot, end.completion, used.written);
     if (!violation_.empty()) {
       offending_.push_back(used.id);  // ended by close(), as everything else that is outstanding
-      closed_ = dead_ = true;                 // its slot must not be used again before
+      closed_ = dead_ = true;         // its slot must not be used again before
       break;
     }
     end.sink = slot.sink;
@@ -217,7 +218,8 @@ std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
     completion.cookie = slot.cookie;
     switch (burial) {
       case Burial::Died: {
-        const bool known = slot.stream < abi::kStreamsPerFunction && std::ranges::find(offending_, id) == offending_.end();
+        const bool known =
+            slot.stream < abi::kStreamsPerFunction && std::ranges::find(offending_, id) == offending_.end();
         const bool started = !known || window_.started_sequence(slot.stream) >= slot.sequence;
         completion.outcome = started ? abi::Outcome::Indeterminate : abi::Outcome::Lost;
         break;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queue 1 as the driver sees it: which block is in which slot, who wants to hear of it, what each stream may still submit.
-// Every accepted block leaves through harvest() or close() exactly once.
+// Queue 1 as the driver sees it: which block is in which slot, who wants to hear of it, what each stream may still
+// submit. Every accepted block leaves through harvest() or close() exactly once.
 //
-// Thread-safe by one lock that is held for copying only. harvest() and close() are called by one thread at a time (the one
-// that holds the device's reaping lock).
+// Thread-safe by one lock that is held for copying only. harvest() and close() are called by one thread at a time (the
+// one that holds the device's reaping lock).
 #pragma once
 
 #include <array>
@@ -56,8 +56,8 @@ class ControlBlockRing {
   // ---- reaping thread
   // False when nothing from the card counts any more.
   bool has_used() const { return !dead_ && queue_.has_used(); }
-  // Takes up to kHarvest ended blocks. `credits` gets the streams to notify. A card that breaks the protocol makes violation()
-  // say so; what was taken before counts, the offending block stays outstanding.
+  // Takes up to kHarvest ended blocks. `credits` gets the streams to notify. A card that breaks the protocol makes
+  // violation() say so; what was taken before counts, the offending block stays outstanding.
   std::size_t harvest(std::array<Ended, kHarvest>& ended);
   // A stream whose submission was cut short and that may go on; taken off the list.
   struct Starved {
@@ -136,8 +136,8 @@ class ControlBlockRing {
   bool reaping_ = false;
   bool closed_ = false;
   std::vector<std::uint16_t> offending_;  // given back by the card in a way that is not to be trusted
-  std::string violation_;  // of the reaping thread
-  bool dead_ = false;      // likewise
+  std::string violation_;                 // of the reaping thread
+  bool dead_ = false;                     // likewise
 
   std::atomic<std::uint32_t> starved_count_{0};
   std::atomic<std::size_t> outstanding_{0};

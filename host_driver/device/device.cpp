@@ -24,8 +24,8 @@ ErrorInfo not_in_sink() {
 
 // What the card answered, as an error.
 ErrorInfo refused_by_card(const abi::AdminRequest& request, const abi::AdminReply& reply, std::string culprit) {
-  std::string message = std::string(abi::name(request.command)) + " ended " + std::string(abi::name(reply.outcome)) + ": " +
-                        std::string(abi::name(reply.status));
+  std::string message = std::string(abi::name(request.command)) + " ended " + std::string(abi::name(reply.outcome)) +
+                        ": " + std::string(abi::name(reply.status));
   if (reply.field != abi::Field::None) message += " in " + std::string(abi::name(reply.field));
   std::string next = "correct the request";
   switch (reply.status) {
@@ -60,7 +60,7 @@ abi::AdminRequest make_request(abi::AdminCommand command) {
 
 }  // namespace
 
-// ---- attach -------------------------------------------------------------------------------------------------------------
+// ---- attach ---------------------------------------------------------------------------------------------------------
 
 Device::Impl::Impl(DeviceOptions given, std::shared_ptr<Window> mapped, qemu::SlotHandle slot)
     : options(std::move(given)),
@@ -115,7 +115,7 @@ std::span<std::byte> Device::host_memory() const { return impl_->window->host_me
 std::uint64_t Device::host_memory_offset() const { return abi::kHostMemoryOffset; }
 std::shared_ptr<void> Device::mapping() const { return impl_->window; }
 
-// ---- control blocks -------------------------------------------------------------------------------------------------------
+// ---- control blocks -------------------------------------------------------------------------------------------------
 
 ErrorInfo Device::Impl::refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const {
   using Refusal = ControlBlockRing::Refusal;
@@ -132,7 +132,8 @@ ErrorInfo Device::Impl::refusal(ControlBlockRing::Refusal why, std::uint32_t str
 Expected<std::size_t> Device::Impl::submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests,
                                            bool verbatim) {
   const auto submission = blocks->submit(stream, requests, verbatim);
-  if (submission.refusal != ControlBlockRing::Refusal::None) return std::unexpected(refusal(submission.refusal, stream));
+  if (submission.refusal != ControlBlockRing::Refusal::None)
+    return std::unexpected(refusal(submission.refusal, stream));
   if (submission.kick) {
     bells.ring();
   } else if (submission.accepted != 0) {
@@ -163,7 +164,7 @@ void Device::set_credit_sink(std::uint32_t stream, CreditSink* sink) {
   impl_->wait_for_deliveries();
 }
 
-// ---- waiting --------------------------------------------------------------------------------------------------------------
+// ---- waiting --------------------------------------------------------------------------------------------------------
 
 WaitStatus Device::wait_for_condition(ConditionRef condition, TimePoint deadline) {
   return impl_->wait(condition, deadline);
@@ -171,7 +172,7 @@ WaitStatus Device::wait_for_condition(ConditionRef condition, TimePoint deadline
 void Device::wake_waiters() { impl_->wake_all(); }
 std::size_t Device::poll() { return inside_sink() ? 0 : impl_->try_reap(false); }
 
-// ---- admin ----------------------------------------------------------------------------------------------------------------
+// ---- admin ----------------------------------------------------------------------------------------------------------
 
 Expected<abi::AdminReply> Device::Impl::admin(abi::AdminRequest request) {
   if (inside_sink()) return std::unexpected(not_in_sink());
@@ -234,7 +235,8 @@ Expected<std::uint32_t> Device::open_stream(StreamPriority priority) {
   if (!reply) return std::unexpected(reply.error());
   const auto [stream, incarnation] = reply->values.stream;
   if (!impl_->blocks->open_stream(stream, incarnation)) {
-    impl_->note_violation("the card opened stream " + std::to_string(stream) + ", which is open already or does not exist");
+    impl_->note_violation("the card opened stream " + std::to_string(stream) +
+                          ", which is open already or does not exist");
     impl_->fail(*impl_->failure(), Burial::Unknown, Health::Dead);
     return std::unexpected(*impl_->failure());
   }
@@ -246,7 +248,8 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(abi::AdminCommand command, 
   const auto incarnation = blocks->begin_reset(stream);
   if (!incarnation) {
     const bool open = blocks->is_open(stream);
-    return std::unexpected(refusal(open ? ControlBlockRing::Refusal::Resetting : ControlBlockRing::Refusal::NotOpen, stream));
+    return std::unexpected(
+        refusal(open ? ControlBlockRing::Refusal::Resetting : ControlBlockRing::Refusal::NotOpen, stream));
   }
   auto request = make_request(command);
   request.arguments.stream = {stream, *incarnation};
@@ -289,7 +292,7 @@ Expected<void> Device::close_stream(std::uint32_t stream) {
 
 std::uint32_t Device::stream_incarnation(std::uint32_t stream) const { return impl_->blocks->incarnation(stream); }
 
-// ---- regions ----------------------------------------------------------------------------------------------------------------
+// ---- regions --------------------------------------------------------------------------------------------------------
 
 Expected<Region> Device::Impl::acquire(RegionType type, std::uint64_t bytes) {
   auto request = make_request(abi::AdminCommand::RegionAcquire);
@@ -316,7 +319,7 @@ Expected<Region> Device::acquire_region(RegionType type, std::uint64_t bytes) { 
 Expected<void> Device::release_region(const Region& region) { return impl_->release(region); }
 RegionSource& Device::region_source() { return *impl_; }
 
-// ---- state ------------------------------------------------------------------------------------------------------------------
+// ---- state ----------------------------------------------------------------------------------------------------------
 
 DeviceStatistics Device::statistics() const {
   const auto read = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
@@ -329,7 +332,9 @@ DeviceStatistics Device::statistics() const {
           .loop_reaps = read(impl_->loop_reaps),
           .late_finds = read(impl_->late_finds),
           .stale_responses = read(impl_->channel.statistics().stale_responses),
-          .events = impl_->events->received()};
+          .events = impl_->events->received(),
+          .bells_dropped_to_card = impl_->bells.dropped_to_card(),
+          .bells_dropped_from_card = impl_->bells.dropped_from_card()};
 }
 
 std::vector<abi::DeviceEvent> Device::take_events() { return impl_->events->take(); }

@@ -8,11 +8,11 @@
 //
 // Threading: every member may be called from any thread, except inside sinks (see completion_sink.hpp). No lock is held
 // while a sink runs but the reaping lock, which submit() never takes.
-// Progress: a thread that waits reaps for all; when none waits, the event loop does, woken by the card's bell. No call is
-// needed to make completions arrive.
-// End of the card: when the emulator dies, its epoch changes or it breaks the protocol, completions that it had published
-// are delivered first; then every outstanding block ends LOST (its stream had not started it) or INDETERMINATE, every
-// waiter returns, and every later call fails at once with the same error (failure()).
+// Progress: a thread that waits reaps for all; when none waits, the event loop does, woken by the card's bell. No call
+// is needed to make completions arrive.
+// End of the card: when the emulator dies, its epoch changes or it breaks the protocol, completions that it had
+// published are delivered first; then every outstanding block ends LOST (its stream had not started it) or
+// INDETERMINATE, every waiter returns, and every later call fails at once with the same error (failure()).
 #pragma once
 
 #include <chrono>
@@ -35,9 +35,10 @@
 
 namespace flex {
 
-// A control block to submit. The caller sets opcode, flags, budget and cookie of the header, and the payload; the device
-// fills in magic, sticks, stream, incarnation, generation, sequence and checksum in its own copy. Only the sticks that
-// the opcode needs are read (a NOP: the first one), during the call only. An opcode of unknown size is sent as one stick.
+// A control block to submit. The caller sets opcode, flags, budget and cookie of the header, and the payload; the
+// device fills in magic, sticks, stream, incarnation, generation, sequence and checksum in its own copy. Only the
+// sticks that the opcode needs are read (a NOP: the first one), during the call only. An opcode of unknown size is sent
+// as one stick.
 struct ControlBlockRequest {
   const abi::ControlBlock* block = nullptr;
   CompletionSink* sink = nullptr;  // lives until it was called
@@ -45,7 +46,7 @@ struct ControlBlockRequest {
 
 enum class StreamPriority : std::uint32_t { Low = 0, High = 1 };
 
-// `state` numbers never change meaning. Silent means: work is outstanding and the heartbeat has not moved for
+// Numbers never change meaning. Silent: work is outstanding and the heartbeat has not moved for
 // Timeouts::silent. It may come back by itself; nothing has been given up.
 enum class Health : std::uint8_t { Alive = 0, Silent = 1, NeedsReset = 2, Dead = 3 };
 
@@ -56,18 +57,20 @@ enum class WaitStatus : std::uint8_t {
   Refused,   // called from inside a sink
 };
 
-// What the driver counted since attach; `card` is the card's own.
+// What the driver counted since attach (card_statistics(): what the card counted).
 struct DeviceStatistics {
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;  // with any outcome
   std::uint64_t bells_rung = 0;
   std::uint64_t bells_suppressed = 0;
-  std::uint64_t spin_waits = 0;   // waits that ended while spinning
-  std::uint64_t sleeps = 0;       // of waiting threads
-  std::uint64_t loop_reaps = 0;   // completions found by the event loop
-  std::uint64_t late_finds = 0;   // work found by a timer although no bell had come
+  std::uint64_t spin_waits = 0;  // waits that ended while spinning
+  std::uint64_t sleeps = 0;      // of waiting threads
+  std::uint64_t loop_reaps = 0;  // completions found by the event loop
+  std::uint64_t late_finds = 0;  // work found by a timer although no bell had come
   std::uint64_t stale_responses = 0;
-  std::uint64_t events = 0;       // device events received
+  std::uint64_t events = 0;  // device events received
+  std::uint64_t bells_dropped_to_card = 0;    // by FaultHooks
+  std::uint64_t bells_dropped_from_card = 0;  // likewise
 };
 
 class Device {
@@ -75,17 +78,17 @@ class Device {
   using Clock = std::chrono::steady_clock;
   using TimePoint = Clock::time_point;
 
-  // Maps the window, brings the function up (bring_up.hpp) and starts to listen. At most Timeouts::post_progress without
-  // a sign of life. Errors name the bring-up step, the POST code and the next step.
+  // Maps the window, brings the function up (bring_up.hpp) and starts to listen. At most Timeouts::post_progress
+  // without a sign of life. Errors name the bring-up step, the POST code and the next step.
   static Expected<std::unique_ptr<Device>> attach(qemu::SlotHandle slot, DeviceOptions options);
 
-  // Resets the function (bounded: Timeouts::detach) unless the card is gone. Outstanding blocks end LOST or INDETERMINATE
-  // before this returns. No other thread may be inside a member.
+  // Resets the function (bounded: Timeouts::detach) unless the card is gone. Outstanding blocks end LOST or
+  // INDETERMINATE before this returns. No other thread may be inside a member.
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // ---- the card as attached --------------------------------------------------------------------------------------------
+  // ---- the card as attached -----------------------------------------------------------------------------------------
   const abi::DeviceConfig& config() const;
   std::uint64_t features() const;
   // What DMA can reach: the host-memory block as mapped here, and where it starts in the window. The mapping stays as
@@ -94,34 +97,36 @@ class Device {
   std::uint64_t host_memory_offset() const;
   std::shared_ptr<void> mapping() const;
 
-  // ---- control blocks --------------------------------------------------------------------------------------------------
-  // Takes as many of `requests`, from the front, as the stream has credits (abi::kStreamCredits outstanding at most) and the
-  // ring has room; returns that number. Publishes them with one release and rings at most one bell. Never blocks, never
-  // calls a sink. When it takes fewer than given, the stream's CreditSink is called once there is room again.
-  // Errors: stream not open, stream being reset or closed, card gone. Nothing was taken then.
+  // ---- control blocks -----------------------------------------------------------------------------------------------
+  // Takes as many of `requests`, from the front, as the stream has credits (abi::kStreamCredits outstanding at most)
+  // and the ring has room; returns that number. Publishes them with one release and rings at most one bell. Never
+  // blocks, never calls a sink. When it takes fewer than given, the stream's CreditSink is called once there is room
+  // again. Errors: stream not open, stream being reset or closed, card gone. Nothing was taken then.
   Expected<std::size_t> submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests);
 
-  // The same with every byte of the blocks as the caller wrote it (header.sticks, capped to 1–4, says how much is sent): what
-  // a conformance test refuses blocks with. The card decides; the caller resets the stream afterwards.
+  // The same with every byte of the blocks as the caller wrote it (header.sticks, capped to 1–4, says how much is
+  // sent): what a conformance test refuses blocks with. The card decides; the caller resets the stream afterwards.
   Expected<std::size_t> submit_verbatim(std::uint32_t stream, std::span<const ControlBlockRequest> requests);
 
-  // Blocks of the stream that hold a credit: accepted, and not taken from the ring yet. A snapshot; their sinks are called
-  // right after, so 0 does not mean that the last call has returned.
+  // Blocks of the stream that hold a credit: accepted, and not taken from the ring yet. A snapshot; their sinks are
+  // called right after, so 0 does not mean that the last call has returned.
   std::size_t outstanding(std::uint32_t stream) const;
 
-  // Set it before the first submit(). Null removes. When it returns, the previous sink is not running and will not be called again (from inside a sink: is not
-  // called again).
+  // Set it before the first submit(). Null removes. When it returns, the previous sink is not running and will not be
+  // called again (from inside a sink: is not called again).
   void set_credit_sink(std::uint32_t stream, CreditSink* sink);
 
-  // ---- waiting ---------------------------------------------------------------------------------------------------------
-  // Returns when `done()` is true, the deadline passed or the card is gone. Reaps while it waits: spins for a budget that
-  // adapts, then sleeps. `done` is called often, by this thread only, with no lock held but the reaping one: it must be
-  // cheap, must not block and may read what sinks write with atomics. The deadline is looked at while sleeping and
-  // every few spins.
+  // ---- waiting ------------------------------------------------------------------------------------------------------
+  // Returns when `done()` is true, the deadline passed or the card is gone. Reaps while it waits: spins for a budget
+  // that adapts, then sleeps. `done` is called often, by this thread only, with no lock held but the reaping one: it
+  // must be cheap, must not block and may read what sinks write with atomics. The deadline is looked at while sleeping
+  // and every few spins.
   template <std::predicate Condition>
   WaitStatus wait_until(Condition&& done, TimePoint deadline) {
     return wait_for_condition(
-        {[](void* context) { return static_cast<bool>((*static_cast<std::remove_reference_t<Condition>*>(context))()); },
+        {[](void* context) {
+           return static_cast<bool>((*static_cast<std::remove_reference_t<Condition>*>(context))());
+         },
          const_cast<void*>(static_cast<const void*>(&done))},
         deadline);
   }
@@ -130,17 +135,17 @@ class Device {
   // Delivers what is there, without waiting. Returns how many blocks ended.
   std::size_t poll();
 
-  // ---- admin -----------------------------------------------------------------------------------------------------------
-  // Sends one admin command and waits for its reply (Timeouts::admin). magic, generation and cookie are filled in. Several
-  // may be in flight, from several threads. A reply with an outcome other than OK is a reply: check it.
-  // Errors: card gone; no reply in time (INDETERMINATE: it may have been executed, its slot stays reserved until the
-  // reply comes); called from inside a sink.
+  // ---- admin --------------------------------------------------------------------------------------------------------
+  // Sends one admin command and waits for its reply (Timeouts::admin). magic, generation and cookie are filled in.
+  // Several may be in flight, from several threads. A reply with an outcome other than OK is a reply: check it. Errors:
+  // card gone; no reply in time (INDETERMINATE: it may have been executed, its slot stays reserved until the reply
+  // comes); called from inside a sink.
   Expected<abi::AdminReply> admin(abi::AdminRequest request);
 
   // Errors as the card reported them (status and field in the message), besides those of admin().
   Expected<std::uint32_t> open_stream(StreamPriority priority);
-  // Everything outstanding on the stream is reported before it returns: the culprit FAULT or TIMEOUT, the others ABORTED.
-  // Meanwhile submit() on it is refused. Afterwards sequence numbers start again.
+  // Everything outstanding on the stream is reported before it returns: the culprit FAULT or TIMEOUT, the others
+  // ABORTED. Meanwhile submit() on it is refused. Afterwards sequence numbers start again.
   Expected<void> reset_stream(std::uint32_t stream);
   Expected<void> close_stream(std::uint32_t stream);
   std::uint32_t stream_incarnation(std::uint32_t stream) const;
@@ -153,9 +158,10 @@ class Device {
   // As counted by the card since the function's last reset.
   Expected<abi::AdminReply> card_statistics();
 
-  // ---- state -----------------------------------------------------------------------------------------------------------
+  // ---- state --------------------------------------------------------------------------------------------------------
   DeviceStatistics statistics() const;
-  // Device events since the last call, oldest first; at most 256 are kept, the rest counted in statistics().events only.
+  // Device events since the last call, oldest first; at most 256 are kept, the rest counted in statistics().events
+  // only.
   std::vector<abi::DeviceEvent> take_events();
   Health health() const;
   // Why the device is Dead or NeedsReset; empty while it works.

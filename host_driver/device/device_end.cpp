@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a device ends: what counts as the end, who is told what, and the orderly detach.
+#include <poll.h>
+
 #include <utility>
 
 #include "host_driver/device/device_impl.hpp"
@@ -24,6 +26,10 @@ void Device::Impl::fail(ErrorInfo error, Burial how, Health health) {
 
 void Device::Impl::note_death() {
   if (failing.load(std::memory_order_acquire)) return;
+  // A bell that hung up is often the first sign; who watches the process knows a moment later how it ended.
+  if (pollfd entry{options.exit_fd.get(), POLLIN, 0}; entry.fd >= 0) {
+    (void)::poll(&entry, 1, static_cast<int>(options.timeouts.death_report / std::chrono::milliseconds{1}));
+  }
   const std::string how = options.how_card_ended ? options.how_card_ended() : std::string();
   note_failure({.layer = Layer::Emulator,
                 .culprit = "emulator process",
@@ -67,7 +73,8 @@ void Device::Impl::check_health() {
                      "attach again", Health::NeedsReset);
   }
   if (channel.needs_reset() || (header.device_status & abi::kStatusNeedsReset) != 0) {
-    return restarted("the card reports DEVICE_NEEDS_RESET", "attach again: that resets the function", Health::NeedsReset);
+    return restarted("the card reports DEVICE_NEEDS_RESET", "attach again: that resets the function",
+                     Health::NeedsReset);
   }
   const TimePoint now = Clock::now();
   const bool idle = blocks->outstanding() == 0 && admins->outstanding() == 0;
@@ -126,7 +133,8 @@ void Device::Impl::detach() {
     channel.hurry(options.timeouts.detach);
     // The queue reset makes the card say how each block ended; what it never took was never started.
     const bool quiet = blocks->outstanding() == 0;
-    if (quiet || channel.transact<abi::QueueIndex>(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kControlBlockQueue})) {
+    if (quiet ||
+        channel.transact<abi::QueueIndex>(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kControlBlockQueue})) {
       how = Burial::Removed;
       progress();
     }

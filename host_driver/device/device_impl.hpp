@@ -2,9 +2,9 @@
 // Inside of Device. Three files: device.cpp (public calls), progress.cpp (reaping, waiting, sleeping), device_end.cpp
 // (failure, burial, detach).
 //
-// Who reaps: whoever holds reap_mutex_. The holder disarms the ring, harvests, delivers, and arms again before it lets go if
-// anything is outstanding (Session). Who does not get the lock says so in missed_ (or is seen in followers_), and the
-// holder looks at both after it let go: between the two nothing can fall through.
+// Who reaps: whoever holds reap_mutex_. The holder disarms the ring, harvests, delivers, and arms again before it lets
+// go if anything is outstanding (Session). Who does not get the lock says so in missed_ (or is seen in followers_), and
+// the holder looks at both after it let go: between the two nothing can fall through.
 #pragma once
 
 #include <array>
@@ -49,9 +49,9 @@ struct Device::Impl final : RegionSource {
 
   // ---- reaping and waiting (progress.cpp)
   WaitStatus wait(ConditionRef condition, TimePoint deadline);
-  WaitStatus lead(ConditionRef condition, TimePoint deadline);    // holds reap_mutex_ on entry, not on return
+  WaitStatus lead(ConditionRef condition, TimePoint deadline);  // holds reap_mutex_ on entry, not on return
   std::optional<WaitStatus> follow(ConditionRef condition, TimePoint deadline);
-  std::size_t progress();                                          // holds reap_mutex_
+  std::size_t progress();  // holds reap_mutex_
   void deliver(std::span<const ControlBlockRing::Ended> ended);
   bool something_to_do() const;
   bool spin(ConditionRef condition, TimePoint deadline, Duration budget);
@@ -98,7 +98,7 @@ struct Device::Impl final : RegionSource {
 
   // ---- reaping
   std::mutex reap_mutex;
-  std::atomic<bool> missed{false};     // somebody with a reason to reap found the lock taken
+  std::atomic<bool> missed{false};  // somebody with a reason to reap found the lock taken
   std::atomic<bool> leader_sleeps{false};
   std::atomic<std::uint64_t> deliveries{0};  // odd while completions are being taken and delivered
   std::array<ControlBlockRing::Ended, ControlBlockRing::kHarvest> harvested;

@@ -20,13 +20,15 @@ constexpr int kHarvestsPerLook = 4;
 // Turns in which a leaving thread still takes what has just come, before it leaves the rest to the event loop.
 constexpr int kLeavingTurns = 4;
 
-void bump(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) { counter.fetch_add(by, std::memory_order_relaxed); }
+void bump(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) {
+  counter.fetch_add(by, std::memory_order_relaxed);
+}
 
 }  // namespace
 
 bool inside_sink() { return in_sink; }
 
-// ---- reaping ------------------------------------------------------------------------------------------------------------
+// ---- reaping --------------------------------------------------------------------------------------------------------
 
 void Device::Impl::deliver(std::span<const ControlBlockRing::Ended> ended) {
   in_sink = true;
@@ -138,7 +140,7 @@ void Device::Impl::wake_all() {
   [[maybe_unused]] const auto written = ::write(wake_fd.get(), &one, sizeof one);
 }
 
-// ---- waiting ------------------------------------------------------------------------------------------------------------
+// ---- waiting --------------------------------------------------------------------------------------------------------
 
 WaitStatus Device::Impl::wait(ConditionRef condition, TimePoint deadline) {
   if (in_sink) return WaitStatus::Refused;
@@ -155,7 +157,8 @@ WaitStatus Device::Impl::wait(ConditionRef condition, TimePoint deadline) {
 WaitStatus Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
   enter();
   WaitStatus status = WaitStatus::Done;
-  bool slept = false;
+  bool slept = false;  // since something was found
+  bool slept_ever = false;
   Duration bound = options.timeouts.recheck_min;
   std::optional<SpinPolicy::Turn> turn(std::in_place, spin_policy);
   TimePoint start{};
@@ -178,14 +181,14 @@ WaitStatus Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
       break;
     }
     turn->stop();
-    slept = true;
+    slept = slept_ever = true;
     sleep(condition, deadline, bound);
     bound = std::min(bound * 2, options.timeouts.recheck_max);
   }
   turn->stop();
   if (status == WaitStatus::Done && start != TimePoint{}) {
-    if (!slept) bump(spin_waits);
-    spin_policy.learn(Clock::now() - start);
+    if (!slept_ever) bump(spin_waits);
+    spin_policy.learn(Clock::now() - start, slept_ever);
   }
   leave();
   return status;
@@ -217,6 +220,7 @@ bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bo
     const Duration left = deadline - Clock::now();
     wakeup = bells.sleep(options.exit_fd.get(), wake_fd.get(), std::clamp(left, Duration{0}, limit));
     work = something_to_do();
+    if (work && !wakeup.rang && !wakeup.gone) bump(late_finds);
   }
   leader_sleeps.store(false);
   if (!wakeup.rang) {
@@ -224,7 +228,6 @@ bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bo
     [[maybe_unused]] const auto got = ::read(wake_fd.get(), &count, sizeof count);
   }
   blocks->disarm();
-  if (work && !wakeup.rang && !wakeup.gone) bump(late_finds);
   if (wakeup.gone) {
     note_death();
   } else {
@@ -264,7 +267,7 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
   return status;
 }
 
-// ---- event loop -----------------------------------------------------------------------------------------------------------
+// ---- event loop -----------------------------------------------------------------------------------------------------
 
 void Device::Impl::on_bell(unsigned poll_events) {
   if ((poll_events & (POLLHUP | POLLERR)) != 0) note_death();

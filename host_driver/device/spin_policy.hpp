@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a waiting thread may spin before it sleeps. Two rules (protocol §8, performance.md): never more spinning threads
-// than CPUs - 1 in this process (the card needs one), and spin only as long as spinning lately paid off.
+// How long a waiting thread may spin before it sleeps. Two rules (protocol §8, performance.md): never more spinning
+// threads than CPUs - 1 in this process (the card needs one), and spin only as long as spinning lately paid off.
 #pragma once
 
 #include <atomic>
@@ -32,11 +32,13 @@ class SpinPolicy {
     Duration budget_{0};
   };
 
-  // The wait is over: how long it took in all. A wait shorter than a sleep would have cost pays for more spinning next
-  // time, a longer one for less. Thread-safe; approximate.
-  void learn(Duration waited) {
+  // The wait is over: how long it took in all, and whether it slept. A wait shorter than a sleep costs pays for more
+  // spinning next time, a longer one for less. A wait that slept would have been shorter by just that cost had it spun:
+  // without this allowance, two sides that both sleep would never find out that they need not. Thread-safe; approximate.
+  void learn(Duration waited, bool slept) {
     const auto now = budget_.load(std::memory_order_relaxed);
-    const auto next = waited <= max_ ? std::min(max_.count(), now * 2) : std::max(min_.count(), now / 2);
+    const auto next =
+        waited <= (slept ? 2 * max_ : max_) ? std::min(max_.count(), now * 2) : std::max(min_.count(), now / 2);
     if (next != now) budget_.store(next, std::memory_order_relaxed);
   }
 

@@ -10,7 +10,8 @@
 
 namespace flex {
 
-// A tensor in default stick layout (RFC "tiled tensors") that starts `offset` bytes (a multiple of 128) into the allocation.
+// A tensor in default stick layout (RFC "tiled tensors") that starts `offset` bytes (a multiple of 128) into the
+// allocation.
 struct Argument {
   AllocationIndex allocation = AllocationIndex::Null;
   Shape shape;

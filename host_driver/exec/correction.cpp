@@ -13,10 +13,10 @@ std::size_t build_correction(const HostOperationInput& input, std::span<std::byt
   const auto& symbols = input.metadata.symbols;
   const std::uint64_t bytes = abi::correction_bytes(static_cast<std::uint32_t>(symbols.size()));
   if (bytes > correction.size()) {
-    throw InvalidArgument("program_correction_metadata.max_bytes",
-                          "a correction tensor of " + std::to_string(bytes) + " bytes does not fit " +
-                              std::to_string(correction.size()),
-                          "take the metadata of the same kernel build");
+    throw InvalidArgument(
+        "program_correction_metadata.max_bytes",
+        "a correction tensor of " + std::to_string(bytes) + " bytes does not fit " + std::to_string(correction.size()),
+        "take the metadata of the same kernel build");
   }
   abi::CorrectionHeader header{};
   header.magic = abi::kCorrectionMagic;
@@ -27,7 +27,8 @@ std::size_t build_correction(const HostOperationInput& input, std::span<std::byt
   std::memcpy(correction.data(), &header, sizeof header);
   std::byte* to = correction.data() + sizeof header;
   for (const KernelSymbol& symbol : symbols) {
-    abi::CorrectionSymbol value{.kind = symbol.kind, .operand = symbol.operand, .region_id = 0, .value = 0, .reserved = 0};
+    abi::CorrectionSymbol value{
+        .kind = symbol.kind, .operand = symbol.operand, .region_id = 0, .value = 0, .reserved = 0};
     switch (symbol.kind) {
       case abi::SymbolKind::Address:
         value.region_id = input.operands[symbol.operand].address.region_id;

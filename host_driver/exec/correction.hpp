@@ -46,8 +46,8 @@ struct HostOperationInput {
   std::uint32_t tile = 0;
 };
 
-// Fills `correction` (zeroed, metadata.max_bytes long) and returns how much of it is used. Runs on the thread that calls
-// Launch, once per tile; what it throws reaches that caller, and nothing was enqueued.
+// Fills `correction` (zeroed, metadata.max_bytes long) and returns how much of it is used. Runs on the thread that
+// calls Launch, once per tile; what it throws reaches that caller, and nothing was enqueued.
 using HostFunction = std::function<std::size_t(const HostOperationInput&, std::span<std::byte> correction)>;
 
 // The standard HostOperation.

@@ -10,7 +10,8 @@
 namespace flex {
 
 bool ExecutionPlan::loaded() const {
-  return std::all_of(jobs_.begin(), jobs_.end(), [](const Job& job) { return job.binary() == nullptr || job.program() != nullptr; });
+  return std::all_of(jobs_.begin(), jobs_.end(),
+                     [](const Job& job) { return job.binary() == nullptr || job.program() != nullptr; });
 }
 
 void ExecutionPlan::load(Runtime& runtime, FlexStream& stream) {
@@ -25,7 +26,8 @@ void ExecutionPlan::load(Runtime& runtime, FlexStream& stream) {
                          allocator->try_resolve(program->allocation_index()).has_value();
       if (!keeps) program = std::make_shared<const LoadedProgram>(allocator, job.binary());
       const auto image = job.binary()->image();
-      stream.Launch(Job::to_device(image.data(), program->allocation_index(), image.size()), {}, {.keep_alive = job.binary()});
+      stream.Launch(Job::to_device(image.data(), program->allocation_index(), image.size()), {},
+                    {.keep_alive = job.binary()});
     }
     job.set_program(program);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ExecutionPlan (RFC): the ordered jobs of one compilation, and the loading of their binaries. Passive: FlexStream executes.
+// ExecutionPlan (RFC): the ordered jobs of one compilation, and the loading of their binaries. Passive: FlexStream
+// executes.
 #pragma once
 
 #include <span>
@@ -21,10 +22,10 @@ class ExecutionPlan {
   void add(Job job) { jobs_.push_back(std::move(job)); }
   std::span<const Job> jobs() const { return jobs_; }
 
-  // Places each binary in Program memory (jobs with the same kernel share one place) and sends it on `stream`; asynchronous,
-  // errors of the transfers are the stream's. Launches on other streams have to wait for it by Synchronize.
-  // Again after a reset: sends every binary again, and places those anew whose memory went away with the function.
-  // Throws OutOfMemory; jobs before the one that did not fit stay loaded.
+  // Places each binary in Program memory (jobs with the same kernel share one place) and sends it on `stream`;
+  // asynchronous, errors of the transfers are the stream's. Launches on other streams have to wait for it by
+  // Synchronize. Again after a reset: sends every binary again, and places those anew whose memory went away with the
+  // function. Throws OutOfMemory; jobs before the one that did not fit stay loaded.
   void load(Runtime& runtime, FlexStream& stream);
   bool loaded() const;
 

@@ -16,10 +16,12 @@ constexpr std::chrono::hours kLongWait{1};
 
 void check_loaded(const Job& job, const FlexAllocator& allocator) {
   if (job.program() == nullptr) {
-    throw InvalidArgument("job", "the binary of kernel " + job.binary()->name() + " is not loaded", "ExecutionPlan::load() it first");
+    throw InvalidArgument("job", "the binary of kernel " + job.binary()->name() + " is not loaded",
+                          "ExecutionPlan::load() it first");
   }
   if (job.program()->allocator().get() != &allocator) {
-    throw InvalidArgument("job", "kernel " + job.binary()->name() + " is loaded on another device", "load the plan on this device");
+    throw InvalidArgument("job", "kernel " + job.binary()->name() + " is loaded on another device",
+                          "load the plan on this device");
   }
 }
 
@@ -46,7 +48,8 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
   }
   const JobPlan& plan = job.job_plan();
   StreamChannel::Reservation reservation(channel_);
-  channel_.reserve(reservation, {plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes}, walks);
+  channel_.reserve(reservation,
+                   {plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes}, walks);
   Unit* unit = reservation.units.head;
   for (std::uint32_t tile = 0; tile < walks; ++tile) {
     unit = write_walk(site, job, operands ? &*operands : nullptr, tile, options, unit);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlexStream (RFC "Program Execution Pipeline"): accepts Jobs, walks their plans, and hands the control blocks to the Scheduler.
-// Jobs of one stream run in order; nothing orders two streams. Every member may be called from any thread.
+// FlexStream (RFC "Program Execution Pipeline"): accepts Jobs, walks their plans, and hands the control blocks to the
+// Scheduler. Jobs of one stream run in order; nothing orders two streams. Every member may be called from any thread.
 //
-// What a launch uses stays alive until it ended: host memory of transfers and tensor allocations are the caller's to keep
-// (until Synchronize), loaded programs and correction tensors are kept by the launch.
+// What a launch uses stays alive until it ended: host memory of transfers and tensor allocations are the caller's to
+// keep (until Synchronize), loaded programs and correction tensors are kept by the launch.
 #pragma once
 
 #include <chrono>
@@ -47,9 +47,9 @@ class FlexStream {
   // The card's stream. RFC: stream_index.
   std::uint32_t stream_index() const;
 
-  // One argument per operand of the job's kernel, in order; a job of transfers takes none. Checks everything first, runs the
-  // HostOperations on this thread, enqueues, and returns the launch's number within the stream. Nothing was enqueued
-  // when it throws:
+  // One argument per operand of the job's kernel, in order; a job of transfers takes none. Checks everything first,
+  // runs the HostOperations on this thread, enqueues, and returns the launch's number within the stream. Nothing was
+  // enqueued when it throws:
   //   InvalidArgument   number of arguments, dtype, rank, extents, offset, allocation too small, released or foreign,
   //                     an output that overlaps another operand, a job that is not loaded; names operand and dimension
   //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
@@ -58,15 +58,16 @@ class FlexStream {
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch = true);
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options);
 
-  // Until everything launched before has ended. Each wait ends by itself: kernels by the watchdog, the card's death by LOST.
-  // Throws the stream's first error, as StreamError, again and again until Reset().
+  // Until everything launched before has ended. Each wait ends by itself: kernels by the watchdog, the card's death by
+  // LOST. Throws the stream's first error, as StreamError, again and again until Reset().
   void Synchronize();
   // The same with a bound; TimeoutError leaves everything running.
   void Synchronize(Clock::time_point deadline);
   // RFC open question 6: true when everything launched has ended, with whatever outcome. Does not block.
   bool Query();
 
-  // Ends what the stream still has and makes it usable again (admin STREAM_RESET). Throws Error when the card does not answer.
+  // Ends what the stream still has and makes it usable again (admin STREAM_RESET). Throws Error when the card does not
+  // answer.
   void Reset();
 
   // The first error since the last Reset().

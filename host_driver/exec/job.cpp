@@ -29,7 +29,8 @@ void check_dma(std::size_t index, const DMA& dma) {
 void check_fill(std::size_t index, const Fill& fill) {
   if (fill.size == 0) refuse(index, "Fill has size 0", "leave it out");
   if (fill.allocation_index == AllocationIndex::Null) refuse(index, "Fill names no allocation", "allocate it first");
-  if (!abi::is_aligned(fill.offset, abi::kStickBytes)) refuse(index, "Fill offset is not a multiple of 128", "start at a stick");
+  if (!abi::is_aligned(fill.offset, abi::kStickBytes))
+    refuse(index, "Fill offset is not a multiple of 128", "start at a stick");
 }
 
 constexpr std::size_t kNone = ~std::size_t{0};
@@ -37,13 +38,16 @@ constexpr std::size_t kNone = ~std::size_t{0};
 }  // namespace
 
 JobPlan::JobPlan(std::vector<Step> steps) : steps_(std::move(steps)) {
-  const auto follows = [&]<typename T>(std::size_t i, T*) { return i + 1 < steps_.size() && std::holds_alternative<T>(steps_[i + 1]); };
+  const auto follows = [&]<typename T>(std::size_t i, T*) {
+    return i + 1 < steps_.size() && std::holds_alternative<T>(steps_[i + 1]);
+  };
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const bool after_host = i != 0 && std::holds_alternative<HostOperation>(steps_[i - 1]);
     if (const auto* host = std::get_if<HostOperation>(&steps_[i])) {
       if (!host->function) refuse(i, "HostOperation has no function", "give one, or build_correction");
       if (!follows(i, static_cast<CorrectionDMA*>(nullptr))) {
-        refuse(i, "HostOperation is not followed by CorrectionDMA", "order HostOperation, CorrectionDMA, DeviceCompute");
+        refuse(i, "HostOperation is not followed by CorrectionDMA",
+               "order HostOperation, CorrectionDMA, DeviceCompute");
       }
       corrects_ = true;
       correction_at_ = blocks_;

@@ -52,7 +52,7 @@ struct Fill {
 // Runs the job's binary. `expected_input_shapes`: the compiled shape of every operand, inputs and outputs, in order.
 struct DeviceCompute {
   std::vector<Shape> expected_input_shapes;
-  std::uint64_t core_mask = 0;      // 0: chosen by the amount of work, see cores_worth_using()
+  std::uint64_t core_mask = 0;      // 0: chosen by the amount of work, see kPointsWorthAllCores
   std::uint64_t budget_slices = 0;  // watchdog slices of 1 ms; 0: the card's default
 };
 
@@ -76,7 +76,7 @@ class JobPlan {
   std::span<const Step> steps() const { return steps_; }
   const DeviceCompute* compute() const;
   bool corrects() const { return corrects_; }
-  std::size_t blocks_per_walk() const { return blocks_; }  // control blocks; a staged transfer counts as one
+  std::size_t blocks_per_walk() const { return blocks_; }       // control blocks; a staged transfer counts as one
   std::size_t correction_at() const { return correction_at_; }  // index of the correction DMA among them; ~0: none
 
  private:
@@ -143,9 +143,9 @@ class Job {
   bool worth_all_cores_ = false;
 };
 
-// Handing work to a sleeping core costs 13–26 µs under the emulator, and the fastest kernel does 2.4 points of its iteration
-// space (product of all dimensions) per nanosecond: below this many points, 55 µs of one core, waking others costs
-// more than it saves.
+// Handing work to a sleeping core costs 13–26 µs under the emulator, and the fastest kernel does 2.4 points of its
+// iteration space (product of all dimensions) per nanosecond: below this many points, 55 µs of one core, waking others
+// costs more than it saves.
 inline constexpr std::int64_t kPointsWorthAllCores = std::int64_t{1} << 17;
 
 }  // namespace flex

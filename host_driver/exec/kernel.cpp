@@ -107,7 +107,8 @@ CompiledKernel::CompiledKernel(std::shared_ptr<const Kernel> kernel, const Dimen
   for (const std::string& name : metadata.dimensions) {
     const auto found = extents.find(name);
     if (found == extents.end() || found->second < 1) {
-      throw InvalidArgument("extents." + name, "kernel " + kernel_->name() + " needs a positive extent for dimension " + name,
+      throw InvalidArgument("extents." + name,
+                            "kernel " + kernel_->name() + " needs a positive extent for dimension " + name,
                             "give every dimension of the kernel an extent");
     }
     extents_.push_back(found->second);

@@ -59,7 +59,8 @@ struct KernelMetadata {
 
 inline constexpr int kKernelMetadataFormat = 1;
 
-// The reader of the metadata file (kernel_metadata.cpp). Throws InvalidArgument naming the JSON field that is missing, unknown or wrong.
+// The reader of the metadata file (kernel_metadata.cpp). Throws InvalidArgument naming the JSON field that is missing,
+// unknown or wrong.
 KernelMetadata parse_kernel_metadata(std::string_view json);
 
 class Kernel {
@@ -94,8 +95,8 @@ class CompiledKernel {
   CompiledKernel(std::shared_ptr<const Kernel> kernel, const DimensionExtents& extents);
 
   const std::shared_ptr<const Kernel>& kernel() const { return kernel_; }
-  std::span<const std::int64_t> extents() const { return extents_; }      // in order of KernelMetadata::dimensions
-  std::span<const Shape> operand_shapes() const { return shapes_; }       // in order of KernelMetadata::operands
+  std::span<const std::int64_t> extents() const { return extents_; }  // in order of KernelMetadata::dimensions
+  std::span<const Shape> operand_shapes() const { return shapes_; }   // in order of KernelMetadata::operands
 
  private:
   std::shared_ptr<const Kernel> kernel_;

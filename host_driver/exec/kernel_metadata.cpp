@@ -24,7 +24,8 @@ std::string readable(const std::string& symbol) {
   if (status != 0 || name == nullptr) return symbol;
   std::string text(name.get());
   const std::string anonymous = "(anonymous namespace)::";
-  for (auto at = text.find(anonymous); at != std::string::npos; at = text.find(anonymous)) text.erase(at, anonymous.size());
+  for (auto at = text.find(anonymous); at != std::string::npos; at = text.find(anonymous))
+    text.erase(at, anonymous.size());
   return text.substr(0, text.find('('));
 }
 
@@ -111,8 +112,8 @@ void read_symbol(const Json& json, const std::string& path, KernelMetadata& meta
   if (symbol.kind != abi::SymbolKind::Address) {
     const auto& shape = metadata.operands[operand].shape;
     const std::string name = text(json, path, "dimension");
-    const auto found = std::find_if(shape.begin(), shape.end(),
-                                    [&](std::uint32_t d) { return metadata.dimensions[d] == name; });
+    const auto found =
+        std::find_if(shape.begin(), shape.end(), [&](std::uint32_t d) { return metadata.dimensions[d] == name; });
     if (found == shape.end()) refuse(path + ".dimension", "'" + name + "' is not one of the operand's");
     symbol.dimension = *found;
     symbol.axis = static_cast<std::uint32_t>(found - shape.begin());
@@ -146,11 +147,11 @@ KernelMetadata parse_kernel_metadata(std::string_view json_text) {
   index = 0;
   for (const Json& function : list(json, "", "functions", 100'000)) {
     const std::string path = item("functions", index++);
-    metadata.functions.push_back({readable(text(function, path, "name")), number(function, path, "offset"),
-                                  number(function, path, "bytes")});
+    metadata.functions.push_back(
+        {readable(text(function, path, "name")), number(function, path, "offset"), number(function, path, "bytes")});
   }
   std::sort(metadata.functions.begin(), metadata.functions.end(),
-                   [](const KernelFunction& a, const KernelFunction& b) { return a.offset < b.offset; });
+            [](const KernelFunction& a, const KernelFunction& b) { return a.offset < b.offset; });
   return metadata;
 }
 

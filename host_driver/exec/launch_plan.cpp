@@ -15,23 +15,26 @@ namespace {
 void check_form(const Job& job, std::size_t index, const Argument& argument) {
   const KernelOperand& operand = job.binary()->metadata().operands[index];
   if (argument.dtype != operand.dtype) {
-    refuse_operand(job, index, "is " + std::string(name(argument.dtype)) + ", compiled for " + std::string(name(operand.dtype)),
+    refuse_operand(job, index,
+                   "is " + std::string(name(argument.dtype)) + ", compiled for " + std::string(name(operand.dtype)),
                    "convert the tensor");
   }
   for (std::size_t axis = 0; axis < argument.shape.rank(); ++axis) {
     if (argument.shape[axis] < 1) {
-      refuse_operand(job, index, "has extent " + std::to_string(argument.shape[axis]) + " in dimension " + std::to_string(axis),
+      refuse_operand(job, index,
+                     "has extent " + std::to_string(argument.shape[axis]) + " in dimension " + std::to_string(axis),
                      "give positive extents");
     }
   }
   if (!abi::is_aligned(argument.offset, abi::kStickBytes)) {
-    refuse_operand(job, index, "starts at byte " + std::to_string(argument.offset) + " of its allocation", "start at a multiple of 128");
+    refuse_operand(job, index, "starts at byte " + std::to_string(argument.offset) + " of its allocation",
+                   "start at a multiple of 128");
   }
 }
 
 }  // namespace
 
-// ---- operands -----------------------------------------------------------------------------------------------------------
+// ---- operands -------------------------------------------------------------------------------------------------------
 
 BoundOperands::BoundOperands(const FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
                              bool allow_tiled_launch)
@@ -43,6 +46,12 @@ BoundOperands::BoundOperands(const FlexAllocator& allocator, const Job& job, std
                               std::to_string(arguments.size()) + " were given",
                           "give one tensor per operand, inputs and outputs");
   }
+  const auto image = allocator.try_resolve(job.allocation_index());
+  if (!image) {
+    throw InvalidArgument("job", "kernel " + kernel.name + " is not on the card any more: " + image.error().message,
+                          "load the plan again");
+  }
+  image_ = {image->address, image->region_generation};
   count_ = arguments.size();
   const auto& tiles = job.job_plan().compute()->expected_input_shapes;
   for (std::size_t i = 0; i < count_; ++i) {
@@ -64,7 +73,8 @@ void BoundOperands::resolve(const FlexAllocator& allocator, std::span<const Argu
   const Argument& argument = arguments[index];
   const auto resolved = allocator.try_resolve(argument.allocation);
   if (!resolved) refuse_operand(job_, index, "has no memory: " + resolved.error().message, resolved.error().next_step);
-  if (resolved->type != RegionType::Tensor) refuse_operand(job_, index, "lies in program memory", "allocate it as a tensor");
+  if (resolved->type != RegionType::Tensor)
+    refuse_operand(job_, index, "lies in program memory", "allocate it as a tensor");
   geometry_[index] = StickGeometry::of(argument.shape, elements_per_stick(argument.dtype));
   if (!abi::range_inside(argument.offset, geometry_[index].bytes, resolved->block_bytes)) {
     refuse_operand(job_, index,
@@ -86,8 +96,10 @@ void BoundOperands::check_overlap() const {
       const auto& a = place_[i];
       const auto& b = place_[j];
       if (i == j || a.region_ordinal != b.region_ordinal) continue;
-      if (a.address.offset < b.address.offset + geometry_[j].bytes && b.address.offset < a.address.offset + geometry_[i].bytes) {
-        refuse_operand(job_, i, "is written and overlaps operand " + operands[j].name, "give the output memory of its own");
+      if (a.address.offset < b.address.offset + geometry_[j].bytes &&
+          b.address.offset < a.address.offset + geometry_[i].bytes) {
+        refuse_operand(job_, i, "is written and overlaps operand " + operands[j].name,
+                       "give the output memory of its own");
       }
     }
   }
@@ -114,7 +126,7 @@ void BoundOperands::write_segments(std::uint32_t tile, abi::ComputePayload& comp
   }
 }
 
-// ---- blocks -------------------------------------------------------------------------------------------------------------
+// ---- blocks ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -128,7 +140,8 @@ void start_block(Unit& unit, abi::Opcode opcode, std::uint32_t tile, std::uint32
 }
 
 abi::Endpoint host_endpoint(std::uint64_t window_offset) {
-  return {.region_id = 0, .offset = window_offset, .generation = 0, .kind = abi::EndpointKind::HostMemory, .reserved = {}};
+  return {
+      .region_id = 0, .offset = window_offset, .generation = 0, .kind = abi::EndpointKind::HostMemory, .reserved = {}};
 }
 
 [[noreturn]] void refuse_step(std::uint32_t step, const std::string& what, std::string next_step) {
@@ -136,12 +149,14 @@ abi::Endpoint host_endpoint(std::uint64_t window_offset) {
   throw InvalidArgument(field, field + ": " + what, std::move(next_step));
 }
 
-DevicePlace place_of(const LaunchSite& site, std::uint32_t step, AllocationIndex index, std::uint64_t offset, std::uint64_t bytes) {
+DevicePlace place_of(const LaunchSite& site, std::uint32_t step, AllocationIndex index, std::uint64_t offset,
+                     std::uint64_t bytes) {
   const auto resolved = site.allocator.try_resolve(index);
   if (!resolved) refuse_step(step, resolved.error().message, resolved.error().next_step);
   if (!abi::range_inside(offset, bytes, resolved->block_bytes)) {
-    refuse_step(step, std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " exceed the allocation of " +
-                          std::to_string(resolved->block_bytes),
+    refuse_step(step,
+                std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " exceed the allocation of " +
+                    std::to_string(resolved->block_bytes),
                 "move less, or allocate more");
   }
   return {advanced(resolved->address, offset), resolved->region_generation};
@@ -188,18 +203,20 @@ void write_correction(const LaunchSite& site, std::uint64_t bytes, Unit& unit) {
   payload.bytes = bytes;
 }
 
-std::uint64_t core_mask(const LaunchSite& site, const Job& job, const DeviceCompute& compute, const LaunchOptions& options) {
+std::uint64_t core_mask(const LaunchSite& site, const Job& job, const DeviceCompute& compute,
+                        const LaunchOptions& options) {
   if (options.core_mask != 0) return options.core_mask;
   if (compute.core_mask != 0) return compute.core_mask;
   return job.worth_all_cores() ? site.all_cores : 1;
 }
 
-void write_compute(const LaunchSite& site, const Job& job, const BoundOperands& operands, std::uint64_t correction_bytes,
-                   const DeviceCompute& compute, const LaunchOptions& options, Unit& unit) {
+void write_compute(const LaunchSite& site, const Job& job, const BoundOperands& operands,
+                   std::uint64_t correction_bytes, const DeviceCompute& compute, const LaunchOptions& options,
+                   Unit& unit) {
   abi::ComputePayload& payload = unit.block.payload.compute;
   payload = {};
   payload.image_bytes = job.binary()->image().size();
-  payload.image = place_of(site, unit.step, job.allocation_index(), 0, payload.image_bytes).endpoint();
+  payload.image = operands.image().endpoint();
   if (correction_bytes != 0) payload.correction = site.correction_slot.endpoint();
   payload.correction_bytes = correction_bytes;
   payload.core_mask = core_mask(site, job, compute, options);
@@ -207,8 +224,8 @@ void write_compute(const LaunchSite& site, const Job& job, const BoundOperands& 
   unit.block.header.budget = options.budget_slices != 0 ? options.budget_slices : compute.budget_slices;
 }
 
-std::uint64_t run_host_operation(const LaunchSite& site, const Job& job, const BoundOperands& bound, const HostOperation& host,
-                                 const Unit& unit, std::uint32_t tile) {
+std::uint64_t run_host_operation(const LaunchSite& site, const Job& job, const BoundOperands& bound,
+                                 const HostOperation& host, const Unit& unit, std::uint32_t tile) {
   const auto operands = bound.of_tile(tile);
   RegionMap regions = bound.regions();
   regions.mode = site.mode;
@@ -221,9 +238,10 @@ std::uint64_t run_host_operation(const LaunchSite& site, const Job& job, const B
                                  .tile = tile};
   const std::size_t bytes = host.function(input, buffer);
   if (bytes == 0 || bytes > buffer.size()) {
-    throw InvalidArgument("HostOperation", "the host operation of kernel " + job.binary()->name() + " produced " +
-                                               std::to_string(bytes) + " bytes, a correction tensor has 1 to " +
-                                               std::to_string(buffer.size()),
+    throw InvalidArgument("HostOperation",
+                          "the host operation of kernel " + job.binary()->name() + " produced " +
+                              std::to_string(bytes) + " bytes, a correction tensor has 1 to " +
+                              std::to_string(buffer.size()),
                           "return the number of bytes written");
   }
   return bytes;

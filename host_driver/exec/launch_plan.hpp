@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A launch between its arguments and its control blocks: validated operands, tiles, and the writer of the blocks. Lives on the
-// stack of FlexStream::Launch; nothing here allocates.
+// A launch between its arguments and its control blocks: validated operands, tiles, and the writer of the blocks. Lives
+// on the stack of FlexStream::Launch; nothing here allocates.
 #pragma once
 
 #include <array>
@@ -22,8 +22,11 @@ struct DevicePlace {
   std::uint32_t generation = 0;
 
   abi::Endpoint endpoint() const {
-    return {.region_id = address.region_id, .offset = address.offset, .generation = generation,
-            .kind = abi::EndpointKind::Region, .reserved = {}};
+    return {.region_id = address.region_id,
+            .offset = address.offset,
+            .generation = generation,
+            .kind = abi::EndpointKind::Region,
+            .reserved = {}};
   }
 };
 
@@ -31,11 +34,13 @@ struct DevicePlace {
 class BoundOperands {
  public:
   // Throws as FlexStream::Launch.
-  BoundOperands(const FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch);
+  BoundOperands(const FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
+                bool allow_tiled_launch);
 
   const Tiling& tiling() const { return tiling_; }
   const RegionMap& regions() const { return regions_; }
   std::size_t count() const { return count_; }
+  const DevicePlace& image() const { return image_; }
 
   // Operand addresses of one tile.
   std::array<ResolvedOperand, kMaxOperands> of_tile(std::uint32_t tile) const;
@@ -51,6 +56,7 @@ class BoundOperands {
   std::array<ResolvedAllocation, kMaxOperands> place_{};
   std::array<StickGeometry, kMaxOperands> geometry_{};
   std::array<std::uint64_t, kMaxOperands> tile_span_{};
+  DevicePlace image_;
   Tiling tiling_;
   RegionMap regions_;
 };

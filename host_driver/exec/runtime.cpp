@@ -29,18 +29,20 @@ void Runtime::reserve_correction_slots() {
                  .culprit = "correction slots",
                  .recoverable = false,
                  .next_step = "give the runtime a device whose program memory is unused",
-                 .message = "the correction slots lie at region " + std::to_string(slots_at_.region_ordinal) + ", offset " +
-                            std::to_string(slots_at_.address.offset) + " instead of the start of segment 7"});
+                 .message = "the correction slots lie at region " + std::to_string(slots_at_.region_ordinal) +
+                            ", offset " + std::to_string(slots_at_.address.offset) +
+                            " instead of the start of segment 7"});
   }
 }
 
 LaunchSite Runtime::launch_site(std::uint32_t stream) const {
   const abi::DeviceConfig& config = device_->config();
-  return {.allocator = *allocator_,
-          .host_memory = host_memory_,
-          .correction_slot = {advanced(slots_at_.address, stream * abi::kMaxCorrectionBytes), slots_at_.region_generation},
-          .mode = config.kind == abi::FunctionKind::Physical ? abi::AddressMode::Pf : abi::AddressMode::Vf,
-          .all_cores = config.cores >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << config.cores) - 1};
+  return {
+      .allocator = *allocator_,
+      .host_memory = host_memory_,
+      .correction_slot = {advanced(slots_at_.address, stream * abi::kMaxCorrectionBytes), slots_at_.region_generation},
+      .mode = config.kind == abi::FunctionKind::Physical ? abi::AddressMode::Pf : abi::AddressMode::Vf,
+      .all_cores = config.cores >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << config.cores) - 1};
 }
 
 FlexStream& Runtime::stream(unsigned id) {

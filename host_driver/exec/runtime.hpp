@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flex::Runtime: a device with everything that executes on it: pinned memory, allocator, scheduler, streams, and the correction
-// slots at the start of segment 7. One per device; thread-safe except for destruction.
+// flex::Runtime: a device with everything that executes on it: pinned memory, allocator, scheduler, streams, and the
+// correction slots at the start of segment 7. One per device; thread-safe except for destruction.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ class Runtime {
  public:
   // Stream ids as users see them (facts of torch-spyre): 0 the default, then one pool per priority, handed out in turn.
   static constexpr unsigned kStreamsPerPool = 32;
-  // One slot per stream of the card, so that a stream's slot is found from its number (RFC open question 10: the size of the
-  // reservation is streams × largest correction tensor, 512 KiB).
+  // One slot per stream of the card, so that a stream's slot is found from its number (RFC open question 10: the size
+  // of the reservation is streams × largest correction tensor, 512 KiB).
   static constexpr std::uint64_t kCorrectionSlots = abi::kStreamsPerFunction;
 
   // Acquires the Program region and reserves the slots. Throws what the card or the allocator reports.
@@ -39,7 +39,8 @@ class Runtime {
 
   Device& device() { return *device_; }
   FlexAllocator& allocator() { return *allocator_; }
-  // For what frees its memory by itself: it may outlive the runtime (the memory is gone by then, and freeing does nothing).
+  // For what frees its memory by itself: it may outlive the runtime (the memory is gone by then, and freeing does
+  // nothing).
   const std::shared_ptr<FlexAllocator>& shared_allocator() { return allocator_; }
   HostMemory& host_memory() { return host_memory_; }
 

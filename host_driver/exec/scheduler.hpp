@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scheduler: what FlexStream hands control blocks to. One per device: it owns the streams' queues, submission, credits,
-// completions and staging. Policy today: first in, first out within a stream, as the RFC asks; between streams the card decides.
-// A channel per stream keeps room for another policy between pending_ and submit.
+// completions and staging. Policy today: first in, first out within a stream, as the RFC asks; between streams the card
+// decides. A channel per stream keeps room for another policy between pending_ and submit.
 #pragma once
 
 #include <map>

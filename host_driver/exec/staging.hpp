@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Staging of pageable memory: a few pinned chunks per device and one worker thread that copies between them and the
-// caller's memory, so that neither a caller nor the reaping thread ever copies. Chunks are handed out one by one in order of
-// request: streams that stage at the same time take turns.
+// caller's memory, so that neither a caller nor the reaping thread ever copies. Chunks are handed out one by one in
+// order of request: streams that stage at the same time take turns.
 #pragma once
 
 #include <condition_variable>
@@ -60,7 +60,8 @@ class StagingEngine {
   void drain(StagingChunk& chunk);
   void release(StagingChunk& chunk);
 
-  // Forgets the client's requests and waits until the worker is not inside its on_chunk. Not with the client's locks held.
+  // Forgets the client's requests and waits until the worker is not inside its on_chunk. Not with the client's locks
+  // held.
   void cancel_requests(StagingClient& client);
   void stop();
 

@@ -38,7 +38,7 @@ void StreamChannel::close() {
   staging_.cancel_requests(*this);
 }
 
-// ---- launching ----------------------------------------------------------------------------------------------------------
+// ---- launching ------------------------------------------------------------------------------------------------------
 
 StreamChannel::Reservation::~Reservation() {
   if (launch == nullptr) return;
@@ -96,7 +96,7 @@ std::uint64_t StreamChannel::launched() const {
   return launched_;
 }
 
-// ---- sending ------------------------------------------------------------------------------------------------------------
+// ---- sending --------------------------------------------------------------------------------------------------------
 
 void StreamChannel::pump() {
   while (!stopped()) {
@@ -116,7 +116,8 @@ void StreamChannel::pump() {
 bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   std::array<ControlBlockRequest, kBatch> requests;
   std::size_t count = 0;
-  for (Unit* unit = list.head; unit != nullptr && unit->kind != Unit::Kind::Staged && count < kBatch; unit = unit->next) {
+  for (Unit* unit = list.head; unit != nullptr && unit->kind != Unit::Kind::Staged && count < kBatch;
+       unit = unit->next) {
     requests[count++] = {&unit->block, this};
   }
   const auto taken = device_.submit(stream_, std::span(requests.data(), count));
@@ -133,7 +134,7 @@ void StreamChannel::on_credits(std::uint32_t) noexcept {
   pump();
 }
 
-// ---- staging ------------------------------------------------------------------------------------------------------------
+// ---- staging --------------------------------------------------------------------------------------------------------
 
 void StreamChannel::start_staged(Unit& unit) {
   StagedTransfer& transfer = unit.staged;
@@ -249,7 +250,7 @@ void StreamChannel::finish_staged(Unit& owner) {
   end_unit(owner, end);
 }
 
-// ---- ending -------------------------------------------------------------------------------------------------------------
+// ---- ending ---------------------------------------------------------------------------------------------------------
 
 abi::Completion StreamChannel::ending(Outcome outcome, Status status) const {
   abi::Completion completion{};
@@ -358,7 +359,7 @@ void StreamChannel::drop_waiting() {
   }
 }
 
-// ---- waiting, resetting ---------------------------------------------------------------------------------------------------
+// ---- waiting, resetting ---------------------------------------------------------------------------------------------
 
 bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
   switch (device_.wait_until([&] { return ended() >= number; }, deadline)) {

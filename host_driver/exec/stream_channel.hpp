@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One stream as the Scheduler runs it: what waits for credits or for staging, what the card holds, how all of it ends.
-// Policy: first in, first out. Launching never blocks on the card: what the card can not take now waits here and is moved on
-// by completions, credits and the staging worker.
+// Policy: first in, first out. Launching never blocks on the card: what the card can not take now waits here and is
+// moved on by completions, credits and the staging worker.
 //
 //   pending_ ── head is a block ──────────────► submit ─► in_flight_ ─► on_completion ─► ended
 //      └─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
@@ -56,8 +56,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
 
   std::uint32_t stream() const { return stream_; }
 
-  // Takes the records of `walks` walks of a plan. Throws StreamError when the stream is poisoned, Error while it is being
-  // reset, OutOfMemory.
+  // Takes the records of `walks` walks of a plan. Throws StreamError when the stream is poisoned, Error while it is
+  // being reset, OutOfMemory.
   void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks);
   // Enqueues all of it. Throws as reserve(); nothing was enqueued then. Returns the launch's number.
   std::uint64_t commit(Reservation& reservation);
@@ -110,14 +110,14 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   LinkedList<Unit> in_flight_;  // with the card, in order
   LinkedList<LaunchState> launches_;
   std::uint64_t launched_ = 0;
-  std::uint32_t drains_ = 0;    // chunks on their way to the caller's memory
-  std::uint32_t chunks_ = 0;    // held by this stream
-  bool paused_ = false;         // a reset runs
+  std::uint32_t drains_ = 0;  // chunks on their way to the caller's memory
+  std::uint32_t chunks_ = 0;  // held by this stream
+  bool paused_ = false;       // a reset runs
   bool closed_ = false;
   bool card_gone_ = false;
   std::optional<StreamFailure> failure_;  // set: poisoned
   std::optional<ErrorInfo> card_error_;
-  std::condition_variable quiet_;         // for waits that the device can not serve any more
+  std::condition_variable quiet_;  // for waits that the device can not serve any more
 
   std::atomic<std::uint64_t> ended_{0};  // launches up to this number have ended
 };

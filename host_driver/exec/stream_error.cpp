@@ -49,7 +49,8 @@ std::string next_step(const StreamFailure& f) {
     case abi::Outcome::Rejected: return "correct the request, then reset the stream";
     case abi::Outcome::Timeout: return "give it a larger budget or mend the kernel, then reset the stream";
     case abi::Outcome::Fault:
-      return f.status == abi::Status::Stopped ? "launch again" : "mend the kernel or its operands, then reset the stream";
+      return f.status == abi::Status::Stopped ? "launch again"
+                                              : "mend the kernel or its operands, then reset the stream";
     case abi::Outcome::Aborted: return "reset the stream and launch again";
     case abi::Outcome::Lost: return "start a new card and launch again";
     case abi::Outcome::Indeterminate: return "start a new card, restore the operands, then launch again";
@@ -62,11 +63,13 @@ std::string fault_text(const StreamFailure& f) {
   if (f.fault.access == abi::FaultAccess::None && f.symbol.empty()) return {};
   std::string text;
   if (f.fault.access != abi::FaultAccess::None) {
-    const char* verb = f.fault.access == abi::FaultAccess::Load ? "load" : f.fault.access == abi::FaultAccess::Store ? "store" : "fetch";
+    const char* verb = f.fault.access == abi::FaultAccess::Load    ? "load"
+                       : f.fault.access == abi::FaultAccess::Store ? "store"
+                                                                   : "fetch";
     text += std::string(", ") + verb;
-    text += f.fault.region_ordinal == abi::kNoRegionOrdinal ? " outside of every region, address " + hex(f.fault.offset)
-                                                           : " in region " + std::to_string(f.fault.region_ordinal) +
-                                                                 " at offset " + hex(f.fault.offset);
+    text += f.fault.region_ordinal == abi::kNoRegionOrdinal
+                ? " outside of every region, address " + hex(f.fault.offset)
+                : " in region " + std::to_string(f.fault.region_ordinal) + " at offset " + hex(f.fault.offset);
     if (!f.operand.empty()) text += " (" + f.operand + ")";
   }
   if (!f.symbol.empty()) text += ", pc " + f.symbol + ", core " + std::to_string(f.fault.core);
@@ -99,8 +102,8 @@ StreamFailure describe_failure(const abi::ControlBlock& block, const SegmentWind
 
 ErrorInfo explain(const StreamFailure& f) {
   std::string message(abi::name(f.opcode));
-  message += " of job '" + f.job + "' (launch " + std::to_string(f.launch) + ", tile " + std::to_string(f.tile) + ", step " +
-             std::to_string(f.step) + ") ended " + std::string(abi::name(f.outcome));
+  message += " of job '" + f.job + "' (launch " + std::to_string(f.launch) + ", tile " + std::to_string(f.tile) +
+             ", step " + std::to_string(f.step) + ") ended " + std::string(abi::name(f.outcome));
   if (f.status != abi::Status::None) message += ": " + std::string(abi::name(f.status));
   if (f.field != abi::Field::None) message += " in " + std::string(abi::name(f.field));
   message += fault_text(f);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a stream tells that it failed: the first error, with everything the card said about it (faults.md: first error wins).
+// How a stream tells that it failed: the first error, with everything the card said about it (faults.md: first error
+// wins).
 #pragma once
 
 #include <array>
@@ -24,8 +25,8 @@ struct StreamFailure {
   abi::Status status = abi::Status::None;
   abi::Field field = abi::Field::None;
   abi::FaultRecord fault{};
-  std::string operand;  // of a fault: the operand it hit, or how far from the nearest; empty when none is near
-  std::string symbol;   // of a fault: function+offset
+  std::string operand;       // of a fault: the operand it hit, or how far from the nearest; empty when none is near
+  std::string symbol;        // of a fault: function+offset
   std::uint64_t slices = 0;  // watchdog slices that a kernel had taken
 };
 

@@ -26,13 +26,15 @@ std::string extents(std::int64_t actual, std::int64_t tile) {
 // How many tiles fit along the axis; 1: exact.
 std::int64_t tiles_along(const Place& place, std::int64_t actual, std::int64_t tile) {
   if (actual < tile) {
-    throw TilingError(Reason::SmallerThanTile, place.name(), place.name() + ": " + extents(actual, tile) + " is too small",
+    throw TilingError(Reason::SmallerThanTile, place.name(),
+                      place.name() + ": " + extents(actual, tile) + " is too small",
                       "pad the tensor or compile the kernel for a smaller tile");
   }
   if (actual % tile != 0) {
-    throw TilingError(Reason::NotDivisible, place.name(),
-                      place.name() + ": " + extents(actual, tile) + " leaves a remainder of " + std::to_string(actual % tile),
-                      "pad the tensor to a multiple of the tile or compile a kernel for the remainder");
+    throw TilingError(
+        Reason::NotDivisible, place.name(),
+        place.name() + ": " + extents(actual, tile) + " leaves a remainder of " + std::to_string(actual % tile),
+        "pad the tensor to a multiple of the tile or compile a kernel for the remainder");
   }
   return actual / tile;
 }
@@ -82,13 +84,14 @@ void check_outputs(const KernelMetadata& kernel, const Tiling& tiling) {
     const std::string& dimension = kernel.dimensions[*tiling.dimension];
     if (has_dimension) {
       throw TilingError(Reason::Inconsistent, "operand " + operand.name + ", dimension " + dimension,
-                        "output " + operand.name + " has the size of one tile along " + dimension + ", other operands " +
-                            std::to_string(tiling.iterations) + " tiles",
+                        "output " + operand.name + " has the size of one tile along " + dimension +
+                            ", other operands " + std::to_string(tiling.iterations) + " tiles",
                         "give an output of the full size");
     }
-    throw TilingError(Reason::Reduction, "operand " + operand.name + ", dimension " + dimension,
-                      "tiling along " + dimension + " would need output " + operand.name + " to be accumulated",
-                      "compile the kernel for the whole " + dimension + ", or add the partial results in a job of its own");
+    throw TilingError(
+        Reason::Reduction, "operand " + operand.name + ", dimension " + dimension,
+        "tiling along " + dimension + " would need output " + operand.name + " to be accumulated",
+        "compile the kernel for the whole " + dimension + ", or add the partial results in a job of its own");
   }
 }
 
@@ -101,9 +104,10 @@ Tiling plan_tiling(const KernelMetadata& kernel, std::span<const Shape> tiles, s
     const Shape& tile = tiles[i];
     const Shape& actual = arguments[i].shape;
     if (actual.rank() != tile.rank()) {
-      throw TilingError(Reason::RankDiffers, "operand " + kernel.operands[i].name,
-                        "operand " + kernel.operands[i].name + " has shape " + to_string(actual) + ", compiled " + to_string(tile),
-                        "give a tensor of the compiled rank");
+      throw TilingError(
+          Reason::RankDiffers, "operand " + kernel.operands[i].name,
+          "operand " + kernel.operands[i].name + " has shape " + to_string(actual) + ", compiled " + to_string(tile),
+          "give a tensor of the compiled rank");
     }
     if (actual == tile) continue;
     for (std::uint32_t axis = 0; axis < tile.rank(); ++axis) {
@@ -111,9 +115,10 @@ Tiling plan_tiling(const KernelMetadata& kernel, std::span<const Shape> tiles, s
       const std::int64_t count = tiles_along(place, actual[axis], tile[axis]);
       if (count == 1) continue;
       if (!allow_tiled_launch) {
-        throw TiledLaunchNotAllowed(
-            place.name(), place.name() + ": " + extents(actual[axis], tile[axis]) + " exceeds the compiled tile, and tiled launch is not allowed",
-            "allow tiled launch (SPYRE_ALLOW_TILED_LAUNCH=1) or compile for the full shape");
+        throw TiledLaunchNotAllowed(place.name(),
+                                    place.name() + ": " + extents(actual[axis], tile[axis]) +
+                                        " exceeds the compiled tile, and tiled launch is not allowed",
+                                    "allow tiled launch (SPYRE_ALLOW_TILED_LAUNCH=1) or compile for the full shape");
       }
       note_axis(tiling, place, count);
       tiling.step[i] = step_along(place, tile, geometry[i], elements_per_stick(arguments[i].dtype));

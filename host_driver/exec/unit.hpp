@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records behind a launch, recycled: no heap in the steady state. A unit is what ends in exactly one outcome: one control
-// block, one staged transfer, or one chunk of a staged transfer (which reports to its transfer).
+// The records behind a launch, recycled: no heap in the steady state. A unit is what ends in exactly one outcome: one
+// control block, one staged transfer, or one chunk of a staged transfer (which reports to its transfer).
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ struct LaunchState {
   std::size_t left = 0;  // units that have not ended
   abi::Outcome outcome = abi::Outcome::Ok;
   LaunchObserver* observer = nullptr;
-  const Kernel* kernel = nullptr;           // of the job; null for transfers
-  std::shared_ptr<const void> program{};    // what the card still reads: the loaded program
+  const Kernel* kernel = nullptr;            // of the job; null for transfers
+  std::shared_ptr<const void> program{};     // what the card still reads: the loaded program
   std::shared_ptr<const void> keep_alive{};  // the caller's
 
   void let_go() {

@@ -33,8 +33,9 @@ std::unique_ptr<Context> Context::open(std::shared_ptr<flex::Card> card, Context
 
 std::shared_ptr<const flex::Kernel> Context::kernel(std::string_view name) const {
   const char* named = std::getenv("SPYRE_KERNELS");
-  const std::filesystem::path folder =
-      named != nullptr && *named != '\0' ? std::filesystem::path(named) : card_->options().firmware.parent_path() / "kernels";
+  const std::filesystem::path folder = named != nullptr && *named != '\0'
+                                           ? std::filesystem::path(named)
+                                           : card_->options().firmware.parent_path() / "kernels";
   const std::string stem(name);
   return flex::Kernel::load(folder / (stem + ".img"), folder / (stem + ".json"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spyre::Context: everything a program needs, in one object. `auto context = spyre::Context::open();` boots a card in this
-// process and opens a function of it.
+// spyre::Context: everything a program needs, in one object. `auto context = spyre::Context::open();` boots a card in
+// this process and opens a function of it.
 #pragma once
 
 #include <memory>
@@ -42,21 +42,28 @@ class Context {
     return SpyreStream(runtime_.next_stream(priority));
   }
 
-  // A kernel that was built with the firmware: "matmul", "add", … Looked for in SPYRE_KERNELS, else in "kernels" beside the
-  // firmware. Throws flex::Error, flex::InvalidArgument.
+  // A kernel that was built with the firmware: "matmul", "add", … Looked for in SPYRE_KERNELS, else in "kernels" beside
+  // the firmware. Throws flex::Error, flex::InvalidArgument.
   std::shared_ptr<const flex::Kernel> kernel(std::string_view name) const;
 
   // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them.
   void load(flex::ExecutionPlan& plan);
 
-  SpyreTensor empty(flex::DataType dtype, std::vector<std::int64_t> shape) {
-    return SpyreTensor::empty(allocator_, dtype, std::move(shape));
+  // The functions of spyre_tensor.hpp on this context; device_dtype empty: the host type's default.
+  SpyreTensor empty(flex::DataType dtype, std::vector<std::int64_t> shape,
+                    std::optional<flex::DeviceType> device_dtype = std::nullopt) {
+    return SpyreTensor::empty(allocator_, dtype, std::move(shape), device_dtype);
   }
-  SpyreTensor to_device(const ConstHostTensor& source) { return to_device(source, default_stream()); }
-  SpyreTensor to_device(const ConstHostTensor& source, SpyreStream stream) {
-    return spyre::to_device(runtime_, allocator_, stream, source);
+  SpyreTensor to_device(const ConstHostTensor& source, std::optional<flex::DeviceType> device_dtype = std::nullopt) {
+    return to_device(source, default_stream(), device_dtype);
   }
-  void to_host(const SpyreTensor& tensor, const HostTensor& destination) { to_host(tensor, destination, default_stream()); }
+  SpyreTensor to_device(const ConstHostTensor& source, SpyreStream stream,
+                        std::optional<flex::DeviceType> device_dtype = std::nullopt) {
+    return spyre::to_device(runtime_, allocator_, stream, source, device_dtype);
+  }
+  void to_host(const SpyreTensor& tensor, const HostTensor& destination) {
+    to_host(tensor, destination, default_stream());
+  }
   void to_host(const SpyreTensor& tensor, const HostTensor& destination, SpyreStream stream) {
     spyre::to_host(runtime_, stream, tensor, destination);
   }

@@ -46,19 +46,22 @@ flex::SpyreTensorLayout layout_for(const flex::HostShape& host, const SpyreTenso
 
 }  // namespace
 
-SpyreTensor SpyreTensor::empty(SpyreAllocator& allocator, flex::DataType dtype, std::vector<std::int64_t> shape) {
+SpyreTensor SpyreTensor::empty(SpyreAllocator& allocator, flex::DataType dtype, std::vector<std::int64_t> shape,
+                               std::optional<flex::DeviceType> device_dtype) {
   SpyreTensor tensor;
   tensor.shape_ = flex::HostShape::contiguous(dtype, std::move(shape));
-  tensor.layout_ = flex::SpyreTensorLayout::of(tensor.shape_);
+  tensor.layout_ = flex::SpyreTensorLayout::of(tensor.shape_, std::nullopt, device_dtype);
   tensor.storage_ = allocator.allocate(tensor.layout_.storage_bytes(tensor.shape_));
   return tensor;
 }
 
 flex::Argument SpyreTensor::argument() const {
-  return {.allocation = allocation_index(), .shape = flex::Shape(std::span(shape_.size)), .dtype = layout_.device_dtype};
+  return {
+      .allocation = allocation_index(), .shape = flex::Shape(std::span(shape_.size)), .dtype = layout_.device_dtype};
 }
 
-void copy_to_device(flex::Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source, const SpyreTensor& tensor) {
+void copy_to_device(flex::Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source,
+                    const SpyreTensor& tensor) {
   check_shapes(source.shape, tensor);
   if (tensor.size_bytes() == 0) return;
   auto buffer = make_buffer(runtime, tensor.size_bytes());
@@ -67,8 +70,9 @@ void copy_to_device(flex::Runtime& runtime, SpyreStream& stream, const ConstHost
   stream.flex_stream().Launch(job, {}, {.keep_alive = buffer});
 }
 
-SpyreTensor to_device(flex::Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const ConstHostTensor& source) {
-  SpyreTensor tensor = SpyreTensor::empty(allocator, source.shape.dtype, source.shape.size);
+SpyreTensor to_device(flex::Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream,
+                      const ConstHostTensor& source, std::optional<flex::DeviceType> device_dtype) {
+  SpyreTensor tensor = SpyreTensor::empty(allocator, source.shape.dtype, source.shape.size, device_dtype);
   copy_to_device(runtime, stream, source, tensor);
   return tensor;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,9 +31,11 @@ class SpyreTensor {
  public:
   SpyreTensor() = default;
 
-  // Uninitialised memory for a contiguous tensor of the host type in default stick layout. Throws flex::InvalidArgument (dtype,
-  // negative or too many extents), flex::OutOfMemory.
-  static SpyreTensor empty(SpyreAllocator& allocator, flex::DataType dtype, std::vector<std::int64_t> shape);
+  // Uninitialised memory for a contiguous tensor of the host type in default stick layout; on the card in the type's
+  // default format (float16 → DL16, float32 → FP32, …) or the one given (float32 → DL16, which kernels compute with).
+  // Throws flex::InvalidArgument (dtype, negative or too many extents), flex::OutOfMemory.
+  static SpyreTensor empty(SpyreAllocator& allocator, flex::DataType dtype, std::vector<std::int64_t> shape,
+                           std::optional<flex::DeviceType> device_dtype = std::nullopt);
 
   const std::vector<std::int64_t>& shape() const { return shape_.size; }
   const std::vector<std::int64_t>& stride() const { return shape_.stride; }  // elements, as the host sees it
@@ -53,14 +56,16 @@ class SpyreTensor {
   std::shared_ptr<const DeviceStorage> storage_;
 };
 
-// Copies `source` to the card: lays it out and converts it (fp16, fp32, … → DL16) on this thread, then transfers on `stream`.
-// `source` may be reused when this returns; the tensor is ready when the stream has come so far.
-SpyreTensor to_device(flex::Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const ConstHostTensor& source);
+// Copies `source` to the card: lays it out and converts it (fp16, fp32, … → DL16) on this thread, then transfers on
+// `stream`. `source` may be reused when this returns; the tensor is ready when the stream has come so far.
+SpyreTensor to_device(flex::Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream,
+                      const ConstHostTensor& source, std::optional<flex::DeviceType> device_dtype = std::nullopt);
 // The same into an existing tensor of the same shape.
-void copy_to_device(flex::Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source, const SpyreTensor& tensor);
+void copy_to_device(flex::Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source,
+                    const SpyreTensor& tensor);
 
-// Copies a tensor back, converted to the destination's type. Waits for the stream, because the conversion needs the data; throws
-// what Synchronize throws.
+// Copies a tensor back, converted to the destination's type. Waits for the stream, because the conversion needs the
+// data; throws what Synchronize throws.
 void to_host(flex::Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination);
 
 }  // namespace spyre

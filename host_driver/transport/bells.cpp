@@ -21,12 +21,19 @@ Chance::Chance(double probability, std::uint64_t seed)
       state_(seed) {}
 
 bool Chance::roll() {
-  if (threshold_ == ~std::uint64_t{0}) return true;
+  if (threshold_ == ~std::uint64_t{0} || draw() < threshold_) {
+    fired_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+std::uint64_t Chance::draw() {
   // splitmix64 over a counter: the n-th answer depends on seed and n only, whichever thread asks.
   std::uint64_t z = state_.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed) + 0x9e3779b97f4a7c15;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
   z = (z ^ z >> 27) * 0x94d049bb133111eb;
-  return (z ^ z >> 31) < threshold_;
+  return z ^ z >> 31;
 }
 
 Bells::Bells(qemu::SlotHandle slot, const FaultHooks& faults)

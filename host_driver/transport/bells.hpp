@@ -20,19 +20,23 @@ class Chance {
   bool armed() const { return threshold_ != 0; }
   // False at once when disarmed: one predictable branch.
   bool fires() { return armed() && roll(); }
+  // How often it did: evidence that a fault was there.
+  std::uint64_t fired() const { return fired_.load(std::memory_order_relaxed); }
 
  private:
   bool roll();
+  std::uint64_t draw();
   std::uint64_t threshold_;  // fires when a 64-bit draw is below; ~0 = always
   std::atomic<std::uint64_t> state_;
+  std::atomic<std::uint64_t> fired_{0};
 };
 
 class Bells {
  public:
   Bells(qemu::SlotHandle slot, const FaultHooks& faults);
 
-  // Rings the card. Never blocks, never fails: a full pipe means that enough rings are pending, a dead reader is noticed
-  // elsewhere. No SIGPIPE. Thread-safe.
+  // Rings the card. Never blocks, never fails: a full pipe means that enough rings are pending, a dead reader is
+  // noticed elsewhere. No SIGPIPE. Thread-safe.
   void ring();
 
   // Readable when the card rang; also when the emulator is gone (hang-up).
@@ -46,19 +50,23 @@ class Bells {
     bool rang = false;  // the bell was heard (and taken)
     bool gone = false;  // the bell hung up or the exit descriptor is readable: the emulator has ended
   };
-  // Sleeps until the bell rings, the emulator ends, `wake_fd` becomes readable or the time is over. Descriptors below 0 are
-  // left out; without `bound` there is no end. A ring that a fault hook takes away ends the sleep at its bound only.
+  // Sleeps until the bell rings, the emulator ends, `wake_fd` becomes readable or the time is over. Descriptors below 0
+  // are left out; without `bound` there is no end. A ring that a fault hook takes away ends the sleep at its bound
+  // only.
   Wakeup sleep(int exit_fd, int wake_fd, std::optional<std::chrono::nanoseconds> bound);
 
   std::uint64_t rung() const { return rung_.load(std::memory_order_relaxed); }
+  // By the fault hooks: bells that were not rung, and bells that were heard and ignored.
+  std::uint64_t dropped_to_card() const { return lose_to_card_.fired(); }
+  std::uint64_t dropped_from_card() const { return lose_from_card_.fired(); }
   const qemu::SlotHandle& slot() const { return slot_; }
 
  private:
   void write_guarded() const;
 
   qemu::SlotHandle slot_;
-  // A reading end of our own on the pipe to the card: while it is open, a write after the emulator's death is no SIGPIPE. Not
-  // to be had when /proc is absent; then the signal is held back around each write.
+  // A reading end of our own on the pipe to the card: while it is open, a write after the emulator's death is no
+  // SIGPIPE. Not to be had when /proc is absent; then the signal is held back around each write.
   qemu::UniqueFd reader_;
   Chance lose_to_card_;
   Chance lose_from_card_;

@@ -46,8 +46,8 @@ ErrorInfo ControlChannel::no_answer(std::string_view what, Clock::duration waite
           .outcome = abi::Outcome::Indeterminate,
           .recoverable = false,
           .next_step = "read the card's console, then start a new card",
-          .message = "no answer to " + std::string(what) + " in " + std::to_string(milliseconds) + " ms; the card shows " +
-                     post_of(window_->header())};
+          .message = "no answer to " + std::string(what) + " in " + std::to_string(milliseconds) +
+                     " ms; the card shows " + post_of(window_->header())};
 }
 
 ErrorInfo ControlChannel::bad_index(std::string_view fifo, std::uint32_t ours, std::uint32_t theirs) const {
@@ -57,7 +57,8 @@ ErrorInfo ControlChannel::bad_index(std::string_view fifo, std::uint32_t ours, s
           .recoverable = false,
           .next_step = "start a new card",
           .message = "the card's index of the " + std::string(fifo) + " is " + std::to_string(theirs) + ", ours " +
-                     std::to_string(ours) + ": more than the " + std::to_string(abi::kFifoSlots) + " messages it can hold"};
+                     std::to_string(ours) + ": more than the " + std::to_string(abi::kFifoSlots) +
+                     " messages it can hold"};
 }
 
 ErrorInfo ControlChannel::card_gone(std::string_view what) const {
@@ -66,8 +67,8 @@ ErrorInfo ControlChannel::card_gone(std::string_view what) const {
           .outcome = abi::Outcome::Lost,
           .recoverable = false,
           .next_step = "start a new card",
-          .message = "the card died while " + std::string(what) + " waited for its answer, at " +
-                     post_of(window_->header())};
+          .message =
+              "the card died while " + std::string(what) + " waited for its answer, at " + post_of(window_->header())};
 }
 
 Expected<void> ControlChannel::send(const Message& message, std::string_view what) {
@@ -171,9 +172,8 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
 
 Expected<void> ControlChannel::ping() {
   const std::uint32_t value = token_ * 2654435761u;
-  const auto answer = request(abi::make_message(abi::kMessageBus, static_cast<std::uint8_t>(abi::BusOp::Ping), 0,
-                                                abi::Ping{value}),
-                              "PING");
+  const auto answer = request(
+      abi::make_message(abi::kMessageBus, static_cast<std::uint8_t>(abi::BusOp::Ping), 0, abi::Ping{value}), "PING");
   if (!answer) return std::unexpected(answer.error());
   abi::Ping echoed{};
   if (!abi::read_payload(*answer, echoed) || echoed.value != value) return std::unexpected(refused("PING"));

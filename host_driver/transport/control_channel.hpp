@@ -26,18 +26,20 @@ class ControlChannel {
     std::atomic<std::uint64_t> malformed{0};        // neither a response nor an event that we know
   };
 
-  // Takes over the FIFOs where they are: what an earlier owner left in them is dropped. `exit_fd` may be -1; it and the bells outlive this.
+  // Takes over the FIFOs where they are: what an earlier owner left in them is dropped. `exit_fd` may be -1; it and the
+  // bells outlive this.
   ControlChannel(std::shared_ptr<Window> window, Bells& bells, int exit_fd, const Timeouts& timeouts);
 
-  // Sends one request and waits for its response: spins shortly, then sleeps on bell and exit descriptor, looking at the
-  // header every Timeouts::header_check. Gives up after Timeouts::post_progress without a new POST code; as long as the
-  // heartbeat advances, after `patience` if that is longer.
-  // Errors: refused by the card (Rejected), no answer (Indeterminate), card gone (Lost), indices out of range.
+  // Sends one request and waits for its response: spins shortly, then sleeps on bell and exit descriptor, looking at
+  // the header every Timeouts::header_check. Gives up after Timeouts::post_progress without a new POST code; as long as
+  // the heartbeat advances, after `patience` if that is longer. Errors: refused by the card (Rejected), no answer
+  // (Indeterminate), card gone (Lost), indices out of range.
   Expected<abi::Message> request(abi::Message message, std::string_view what, Timeouts::Duration patience = {});
 
   template <typename Reply, typename Payload>
   Expected<Reply> transact(abi::MessageOp op, const Payload& payload, Timeouts::Duration patience = {}) {
-    const auto answer = request(abi::make_message(0, static_cast<std::uint8_t>(op), 0, payload), abi::name(op), patience);
+    const auto answer =
+        request(abi::make_message(0, static_cast<std::uint8_t>(op), 0, payload), abi::name(op), patience);
     if (!answer) return std::unexpected(answer.error());
     Reply reply;
     if (!abi::read_payload(*answer, reply)) return std::unexpected(refused(abi::name(op)));

@@ -128,8 +128,8 @@ void EventLoop::Impl::handle(const io_uring_cqe& cqe) {
   }
   const auto found = watches.find(cqe.user_data);
   if (found == watches.end()) return;
-  // The kernel ends a multishot poll when it runs short of room for results. A descriptor that hung up stays quiet: polling it
-  // again would only report the same end for ever.
+  // The kernel ends a multishot poll when it runs short of room for results. A descriptor that hung up stays quiet:
+  // polling it again would only report the same end for ever.
   const auto events = cqe.res < 0 ? unsigned{POLLERR} : static_cast<unsigned>(cqe.res);
   const bool over = cqe.res < 0 || (events & (POLLHUP | POLLERR | POLLNVAL)) != 0;
   if (ended && !over) start_polling(cqe.user_data, found->second.fd);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread that sleeps in io_uring on descriptors and timers, and runs closures that others post. It never spins.
 //
-// Watching is by edges: a handler is called when something new happens on the descriptor (and once at the start, if it is
-// ready already), not again and again while it stays ready. Handlers, timers and closures run on the loop's thread, one at
-// a time; they must be quick, must not throw and must not destroy the loop.
+// Watching is by edges: a handler is called when something new happens on the descriptor (and once at the start, if it
+// is ready already), not again and again while it stays ready. Handlers, timers and closures run on the loop's thread,
+// one at a time; they must be quick, must not throw and must not destroy the loop.
 #pragma once
 
 #include <chrono>
@@ -27,8 +27,8 @@ class EventLoop {
 
   // Fails when the kernel has no io_uring for us; the error names the setting to change.
   static Expected<std::shared_ptr<EventLoop>> create();
-  // Ends the thread. Closures that were posted but not run are dropped; nothing runs afterwards. When the last owner lets go on
-  // the loop's own thread, the thread ends by itself right after.
+  // Ends the thread. Closures that were posted but not run are dropped; nothing runs afterwards. When the last owner
+  // lets go on the loop's own thread, the thread ends by itself right after.
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;

@@ -60,14 +60,15 @@ std::optional<std::uint16_t> PackedQueue::add(std::span<const RingBuffer> buffer
   for (std::uint16_t i = 0; i < slots; ++i) {
     const RingBuffer& buffer = buffers[i];
     assert(buffer.bytes != 0 && (i == 0 || buffer.writable || !buffers[i - 1u].writable));
-    const auto flags = static_cast<std::uint16_t>((buffer.writable ? abi::kDescWrite : 0) |
-                                                  (i + 1 != slots ? abi::kDescNext : 0));
+    const auto flags =
+        static_cast<std::uint16_t>((buffer.writable ? abi::kDescWrite : 0) | (i + 1 != slots ? abi::kDescNext : 0));
     write(buffer.offset, {buffer.bytes, id, flags});  // the id counts in the last descriptor only; put it in all
   }
   return id;
 }
 
-std::optional<std::uint16_t> PackedQueue::add_indirect(std::uint64_t table_offset, std::span<const RingBuffer> buffers) {
+std::optional<std::uint16_t> PackedQueue::add_indirect(std::uint64_t table_offset,
+                                                       std::span<const RingBuffer> buffers) {
   if (buffers.empty() || buffers.size() > abi::kMaxIndirectEntries || !can_add(1)) return std::nullopt;
   assert(abi::is_aligned(table_offset, sizeof(abi::Descriptor)));
   auto* table = reinterpret_cast<abi::DescriptorWords*>(window_.data() + table_offset);

@@ -5,8 +5,8 @@
 // while others add and publish. The device is not trusted: a used element that names no chain in flight declares the
 // queue broken (poll() == Broken from then on) and nothing else happens.
 //
-// Chains have ids of the driver's own choosing, 0 … max_chains - 1. peek_id() tells the next one before it is taken, so that
-// the memory of a request can be a function of the id.
+// Chains have ids of the driver's own choosing, 0 … max_chains - 1. peek_id() tells the next one before it is taken, so
+// that the memory of a request can be a function of the id.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ class PackedQueue {
     std::uint32_t written = 0;  // bytes, as the device says; 0 unless it wrote
   };
 
-  // `window` outlives the queue; `layout` lies inside of it (size 1 … 32767, any number). Descriptors and the driver area are
-  // zeroed here, the device area is the device's. The device must not have been told of the queue yet.
+  // `window` outlives the queue; `layout` lies inside of it (size 1 … 32767, any number). Descriptors and the driver
+  // area are zeroed here, the device area is the device's. The device must not have been told of the queue yet.
   PackedQueue(std::span<std::byte> window, const abi::QueueLayout& layout, std::uint16_t max_chains, bool event_idx);
 
   std::uint16_t size() const { return size_; }
@@ -49,17 +49,17 @@ class PackedQueue {
   // Id of the next chain. Needs a free id (can_add()).
   std::uint16_t peek_id() const { return free_ids_.back(); }
 
-  // Writes a chain (readable buffers before writable ones, at least one, none empty) behind those added before. The device
-  // does not see it before publish(). Nullopt: no room, nothing changed.
+  // Writes a chain (readable buffers before writable ones, at least one, none empty) behind those added before. The
+  // device does not see it before publish(). Nullopt: no room, nothing changed.
   std::optional<std::uint16_t> add(std::span<const RingBuffer> buffers);
 
-  // The same as one descriptor that points at a table which is written here: `table_offset` in the window is aligned to 16 and
-  // holds 16 bytes per buffer, at most abi::kMaxIndirectEntries. It is in use until the chain is. Needs the negotiated feature
-  // INDIRECT_DESC.
+  // The same as one descriptor that points at a table which is written here: `table_offset` in the window is aligned to
+  // 16 and holds 16 bytes per buffer, at most abi::kMaxIndirectEntries. It is in use until the chain is. Needs the
+  // negotiated feature INDIRECT_DESC.
   std::optional<std::uint16_t> add_indirect(std::uint64_t table_offset, std::span<const RingBuffer> buffers);
 
-  // Makes everything added since the last call available with one release store: the first head is written last, and the
-  // device reads in ring order. No-op when nothing was added.
+  // Makes everything added since the last call available with one release store: the first head is written last, and
+  // the device reads in ring order. No-op when nothing was added.
   void publish();
 
   // Whether the device wants a bell for what was published since the last call. Contains the store→load fence.
@@ -71,8 +71,8 @@ class PackedQueue {
   // Takes one used element.
   PollResult poll(Used& used);
 
-  // Asks for a bell at the next used element; true when there is one already, which the caller must then take: with event
-  // index the bell comes once per arm(). Contains the store→load fence.
+  // Asks for a bell at the next used element; true when there is one already, which the caller must then take: with
+  // event index the bell comes once per arm(). Contains the store→load fence.
   bool arm();
   // Asks for no bells. Lazily: one too many is harmless.
   void disarm();
@@ -82,8 +82,8 @@ class PackedQueue {
   // What the device did, for people; empty while the queue works.
   std::string violation() const;
 
-  // Ids of chains that the device has not given back: after a death, to end what they carried. No further call but size(),
-  // violation() and the like makes sense afterwards.
+  // Ids of chains that the device has not given back: after a death, to end what they carried. No further call but
+  // size(), violation() and the like makes sense afterwards.
   std::vector<std::uint16_t> chains_in_flight() const;
 
  private:
@@ -115,7 +115,7 @@ class PackedQueue {
   std::uint16_t free_slots_;
   std::uint16_t added_since_kick_ = 0;
   bool unpublished_ = false;
-  std::uint16_t first_head_ = 0;      // of the batch that is being added
+  std::uint16_t first_head_ = 0;  // of the batch that is being added
   std::uint64_t first_head_tail_ = 0;
 
   // Used side
@@ -123,8 +123,8 @@ class PackedQueue {
   bool used_wrap_ = true;
   bool armed_ = false;
 
-  std::vector<std::uint16_t> free_ids_;   // last in, first out: the warmest slot is used again
-  std::vector<std::uint16_t> slots_of_;   // ring slots of the chain with this id; kNotInFlight
+  std::vector<std::uint16_t> free_ids_;  // last in, first out: the warmest slot is used again
+  std::vector<std::uint16_t> slots_of_;  // ring slots of the chain with this id; kNotInFlight
   const char* violation_ = nullptr;
   abi::DescriptorTail offender_{};
 };

@@ -42,8 +42,8 @@ struct Sleeper {
 struct Pages {
   std::mutex mutex;
   std::byte* memory = nullptr;
-  std::uint64_t used = 0;    // high-water mark of the arena
-  std::uint64_t in_use = 0;  // bytes
+  std::uint64_t used = 0;                            // high-water mark of the arena
+  std::uint64_t in_use = 0;                          // bytes
   std::multimap<std::uint64_t, std::uint64_t> free;  // size → address
   struct Mapping {
     std::uint64_t bytes;
@@ -72,8 +72,7 @@ thread_local unsigned this_hart = 0;
 }
 
 std::byte* reserve(std::uint64_t bytes) {
-  void* memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) die("no address space for card memory");
   return static_cast<std::byte*>(memory);
 }
@@ -179,8 +178,8 @@ void sleep_until(std::uint64_t deadline) {
   std::unique_lock lock(sleeper.mutex);
   const std::uint64_t at = now();
   const std::uint64_t ticks = deadline > at ? std::min(deadline - at, native::kLongestSleep) : 0;
-  const auto until = std::chrono::steady_clock::now() +
-                     std::chrono::nanoseconds(ticks * (1'000'000'000 / abi::kTicksPerSecond));
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(ticks * (1'000'000'000 / abi::kTicksPerSecond));
   while (!sleeper.pending) {
     if (sleeper.condition.wait_until(lock, until) != std::cv_status::timeout || sleeper.pending) continue;
     if (native::this_hart == 0) the_state->overslept.fetch_add(1);

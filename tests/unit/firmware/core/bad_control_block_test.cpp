@@ -79,20 +79,25 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
     add("0 sticks", base, [](auto& b) { b.header.sticks = 0; }, Status::BadSize, Field::Sticks, true);
     add("5 sticks", base, [](auto& b) { b.header.sticks = 5; }, Status::BadSize, Field::Sticks, true);
     add("other sticks than sent", base, [](auto& b) { b.header.sticks ^= 3; }, Status::BadSize, Field::Sticks, true);
-    add("old generation", base, [](auto& b) { --b.header.generation; }, Status::StaleGeneration, Field::Generation,
+    add(
+        "old generation", base, [](auto& b) { --b.header.generation; }, Status::StaleGeneration, Field::Generation,
         true);
-    add("future generation", base, [](auto& b) { ++b.header.generation; }, Status::StaleGeneration,
-        Field::Generation, true);
+    add(
+        "future generation", base, [](auto& b) { ++b.header.generation; }, Status::StaleGeneration, Field::Generation,
+        true);
     add("stream not open", base, [](auto& b) { b.header.stream = 100; }, Status::UnknownStream, Field::Stream, true);
     add("stream 128", base, [](auto& b) { b.header.stream = 128; }, Status::UnknownStream, Field::Stream, true);
     add("stream 2^32-1", base, [](auto& b) { b.header.stream = ~0u; }, Status::UnknownStream, Field::Stream, true);
-    add("old incarnation", base, [](auto& b) { --b.header.incarnation; }, Status::StaleIncarnation,
-        Field::Incarnation, true);
-    add("future incarnation", base, [](auto& b) { ++b.header.incarnation; }, Status::StaleIncarnation,
+    add(
+        "old incarnation", base, [](auto& b) { --b.header.incarnation; }, Status::StaleIncarnation, Field::Incarnation,
+        true);
+    add(
+        "future incarnation", base, [](auto& b) { ++b.header.incarnation; }, Status::StaleIncarnation,
         Field::Incarnation, true);
     add("flags", base, [](auto& b) { b.header.flags = 0x8000; }, Status::BadFlags, Field::Flags);
     add("reserved word", base, [](auto& b) { b.header.reserved0 = 1; }, Status::ReservedBits, Field::Reserved);
-    add("reserved double word", base, [](auto& b) { b.header.reserved1 = 1ull << 63; }, Status::ReservedBits,
+    add(
+        "reserved double word", base, [](auto& b) { b.header.reserved1 = 1ull << 63; }, Status::ReservedBits,
         Field::Reserved);
     add("CRC", base, [](auto& b) { b.header.crc32c ^= 0x80; }, Status::BadCrc, Field::Crc);
     add("repeated sequence", base, [](auto& b) { --b.header.sequence; }, Status::BadSequence, Field::Sequence);
@@ -100,49 +105,58 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
     add("sequence 2^64-1", base, [](auto& b) { b.header.sequence = kMax; }, Status::BadSequence, Field::Sequence);
   }
   for (const unsigned opcode : {7u, 8u, 0x80u, 0xffu}) {
-    add("unknown opcode", Base::Nop, [=](auto& b) { b.header.opcode = static_cast<Opcode>(opcode); },
-        Status::BadOpcode, Field::OpcodeField);
-  }
-  for (const Opcode opcode : {Opcode::EventSignal, Opcode::EventWait, Opcode::Call}) {
-    add("opcode that is not built", Base::Nop, [=](auto& b) { b.header.opcode = opcode; }, Status::Unsupported,
+    add(
+        "unknown opcode", Base::Nop, [=](auto& b) { b.header.opcode = static_cast<Opcode>(opcode); }, Status::BadOpcode,
         Field::OpcodeField);
   }
-  add("opcode of another size", Base::Nop, [](auto& b) { b.header.opcode = Opcode::Compute; }, Status::BadSize,
+  for (const Opcode opcode : {Opcode::EventSignal, Opcode::EventWait, Opcode::Call}) {
+    add(
+        "opcode that is not built", Base::Nop, [=](auto& b) { b.header.opcode = opcode; }, Status::Unsupported,
+        Field::OpcodeField);
+  }
+  add(
+      "opcode of another size", Base::Nop, [](auto& b) { b.header.opcode = Opcode::Compute; }, Status::BadSize,
       Field::Sticks);
-  add("opcode of another size", Base::Compute, [](auto& b) { b.header.opcode = Opcode::Nop; }, Status::BadSize,
+  add(
+      "opcode of another size", Base::Compute, [](auto& b) { b.header.opcode = Opcode::Nop; }, Status::BadSize,
       Field::Sticks);
   for (unsigned word = 0; word < 8; ++word) {
-    add("NOP with a payload", Base::Nop, [=](auto& b) { b.payload.words[word] = 1; }, Status::ReservedBits,
+    add(
+        "NOP with a payload", Base::Nop, [=](auto& b) { b.payload.words[word] = 1; }, Status::ReservedBits,
         Field::Reserved);
   }
 
   // DMA
   for (const Base base : {Base::ToDevice, Base::FromDevice, Base::OnDevice}) {
     add("0 bytes", base, [](auto& b) { b.payload.dma.bytes = 0; }, Status::BadSize, Field::DmaBytes);
-    add("strided", base, [](auto& b) { b.payload.dma.flags = abi::kDmaStrided; }, Status::Unsupported,
-        Field::DmaFlags);
-    add("checksum", base, [](auto& b) { b.payload.dma.flags = abi::kDmaChecksum; }, Status::Unsupported,
+    add("strided", base, [](auto& b) { b.payload.dma.flags = abi::kDmaStrided; }, Status::Unsupported, Field::DmaFlags);
+    add(
+        "checksum", base, [](auto& b) { b.payload.dma.flags = abi::kDmaChecksum; }, Status::Unsupported,
         Field::DmaFlags);
     add("unknown DMA flag", base, [](auto& b) { b.payload.dma.flags = 4; }, Status::BadFlags, Field::DmaFlags);
-    add("checksum without its flag", base, [](auto& b) { b.payload.dma.checksum = 1; }, Status::BadFlags,
+    add(
+        "checksum without its flag", base, [](auto& b) { b.payload.dma.checksum = 1; }, Status::BadFlags,
         Field::DmaFlags);
     const bool from_device = base != Base::ToDevice, to_device = base != Base::FromDevice;
     for (const std::uint64_t huge : {kMax, std::uint64_t{1} << 63, kMax - 127}) {
-      add("huge transfer", base, [=](auto& b) { b.payload.dma.bytes = huge; },
+      add(
+          "huge transfer", base, [=](auto& b) { b.payload.dma.bytes = huge; },
           from_device ? Status::OutOfBounds : Status::NotHostMemory, Field::DmaSource);
     }
-    add_endpoint_cases(cases, base, Field::DmaSource,
-                       [](ControlBlock& b) -> abi::Endpoint& { return b.payload.dma.source; }, from_device, bytes,
-                       region_bytes, window_bytes);
-    add_endpoint_cases(cases, base, Field::DmaDestination,
-                       [](ControlBlock& b) -> abi::Endpoint& { return b.payload.dma.destination; }, to_device, bytes,
-                       region_bytes, window_bytes);
+    add_endpoint_cases(
+        cases, base, Field::DmaSource, [](ControlBlock& b) -> abi::Endpoint& { return b.payload.dma.source; },
+        from_device, bytes, region_bytes, window_bytes);
+    add_endpoint_cases(
+        cases, base, Field::DmaDestination, [](ControlBlock& b) -> abi::Endpoint& { return b.payload.dma.destination; },
+        to_device, bytes, region_bytes, window_bytes);
   }
-  add("host to host", Base::ToDevice,
+  add(
+      "host to host", Base::ToDevice,
       [](auto& b) { b.payload.dma.destination = fwtest::RawDriver::host(kHost + 0x10000); }, Status::BadEndpointKind,
       Field::DmaDestination);
   for (const std::uint64_t shift : {std::uint64_t{0}, std::uint64_t{128}}) {
-    add("ends that overlap", Base::OnDevice,
+    add(
+        "ends that overlap", Base::OnDevice,
         [=](auto& b) {
           b.payload.dma.bytes = 512;
           b.payload.dma.destination.offset = b.payload.dma.source.offset + shift;
@@ -152,57 +166,71 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
 
   // FILL
   add("0 bytes", Base::Fill, [](auto& b) { b.payload.fill.bytes = 0; }, Status::BadSize, Field::FillBytes);
-  add("huge fill", Base::Fill, [](auto& b) { b.payload.fill.bytes = kMax; }, Status::OutOfBounds,
+  add(
+      "huge fill", Base::Fill, [](auto& b) { b.payload.fill.bytes = kMax; }, Status::OutOfBounds,
       Field::FillDestination);
-  add("reserved bytes of FILL", Base::Fill, [](auto& b) { b.payload.fill.reserved[23] = 1; }, Status::ReservedBits,
+  add(
+      "reserved bytes of FILL", Base::Fill, [](auto& b) { b.payload.fill.reserved[23] = 1; }, Status::ReservedBits,
       Field::Reserved);
-  add("FILL of host memory", Base::Fill, [](auto& b) { b.payload.fill.destination = fwtest::RawDriver::host(kHost); },
+  add(
+      "FILL of host memory", Base::Fill, [](auto& b) { b.payload.fill.destination = fwtest::RawDriver::host(kHost); },
       Status::BadEndpointKind, Field::FillDestination);
   // Kind 0 is host memory to this list, so the endpoint cases but kinds apply.
-  add_endpoint_cases(cases, Base::Fill, Field::FillDestination,
-                     [](ControlBlock& b) -> abi::Endpoint& { return b.payload.fill.destination; }, true, bytes,
-                     region_bytes, window_bytes);
+  add_endpoint_cases(
+      cases, Base::Fill, Field::FillDestination,
+      [](ControlBlock& b) -> abi::Endpoint& { return b.payload.fill.destination; }, true, bytes, region_bytes,
+      window_bytes);
 
   // COMPUTE
-  add_endpoint_cases(cases, Base::Compute, Field::ComputeImage,
-                     [](ControlBlock& b) -> abi::Endpoint& { return b.payload.compute.image; }, true, 1024,
-                     region_bytes, window_bytes);
-  add_endpoint_cases(cases, Base::Compute, Field::ComputeCorrection,
-                     [](ControlBlock& b) -> abi::Endpoint& { return b.payload.compute.correction; }, true, 256,
-                     region_bytes, window_bytes);
-  add("image in host memory", Base::Compute,
-      [](auto& b) { b.payload.compute.image = fwtest::RawDriver::host(kHost); }, Status::BadEndpointKind,
-      Field::ComputeImage);
-  add("correction in host memory", Base::Compute,
+  add_endpoint_cases(
+      cases, Base::Compute, Field::ComputeImage,
+      [](ControlBlock& b) -> abi::Endpoint& { return b.payload.compute.image; }, true, 1024, region_bytes,
+      window_bytes);
+  add_endpoint_cases(
+      cases, Base::Compute, Field::ComputeCorrection,
+      [](ControlBlock& b) -> abi::Endpoint& { return b.payload.compute.correction; }, true, 256, region_bytes,
+      window_bytes);
+  add(
+      "image in host memory", Base::Compute, [](auto& b) { b.payload.compute.image = fwtest::RawDriver::host(kHost); },
+      Status::BadEndpointKind, Field::ComputeImage);
+  add(
+      "correction in host memory", Base::Compute,
       [](auto& b) { b.payload.compute.correction = fwtest::RawDriver::host(kHost); }, Status::BadEndpointKind,
       Field::ComputeCorrection);
-  add("image smaller than its header", Base::Compute, [](auto& b) { b.payload.compute.image_bytes = 127; },
+  add(
+      "image smaller than its header", Base::Compute, [](auto& b) { b.payload.compute.image_bytes = 127; },
       Status::BadSize, Field::ComputeImageBytes);
   // What cannot be an image must not cost a checksum over gigabytes.
   for (const std::uint64_t huge : {kMax, std::uint64_t{16} << 30, abi::kMaxImageBytes + 1}) {
-    add("image larger than any", Base::Compute, [=](auto& b) { b.payload.compute.image_bytes = huge; },
-        Status::BadSize, Field::ComputeImageBytes);
+    add(
+        "image larger than any", Base::Compute, [=](auto& b) { b.payload.compute.image_bytes = huge; }, Status::BadSize,
+        Field::ComputeImageBytes);
   }
   for (const std::uint64_t size : {abi::kMaxCorrectionBytes + 1, kMax}) {
-    add("correction too large", Base::Compute, [=](auto& b) { b.payload.compute.correction_bytes = size; },
+    add(
+        "correction too large", Base::Compute, [=](auto& b) { b.payload.compute.correction_bytes = size; },
         Status::CorrectionTooLarge, Field::ComputeCorrectionBytes);
   }
   for (const std::uint64_t mask : {std::uint64_t{2}, kMax, std::uint64_t{1} << 63}) {
-    add("cores that do not exist", Base::Compute, [=](auto& b) { b.payload.compute.core_mask = mask; },
+    add(
+        "cores that do not exist", Base::Compute, [=](auto& b) { b.payload.compute.core_mask = mask; },
         Status::BadCoreMask, Field::ComputeCoreMask);
   }
   for (unsigned word = 0; word < 7; ++word) {
-    add("reserved words of COMPUTE", Base::Compute, [=](auto& b) { b.payload.compute.reserved[word] = 1; },
+    add(
+        "reserved words of COMPUTE", Base::Compute, [=](auto& b) { b.payload.compute.reserved[word] = 1; },
         Status::ReservedBits, Field::Reserved);
   }
   // Twice the budget must still be a number of ticks: 2^63 slices would kill the kernel at once.
   for (const std::uint64_t budget : {kMax, std::uint64_t{1} << 63, std::uint64_t{1} << 50}) {
-    add("budget that overflows", Base::Compute, [=](auto& b) { b.header.budget = budget; }, Status::BadBudget,
+    add(
+        "budget that overflows", Base::Compute, [=](auto& b) { b.header.budget = budget; }, Status::BadBudget,
         Field::Budget);
   }
   const auto segment = [&](const char* what, std::function<void(abi::Segment&)> spoil, Status status) {
     for (const unsigned i : {0u, 7u}) {
-      add(what, Base::Compute,
+      add(
+          what, Base::Compute,
           [=](auto& b) {
             abi::Segment& s = b.payload.compute.segments[i];
             s = b.payload.compute.segments[3];
@@ -226,10 +254,13 @@ class BadControlBlock : public testing::TestWithParam<bool> {
  protected:
   static constexpr std::uint64_t kBytes = 256;
 
-  BadControlBlock() : card_({.window_bytes = abi::kMinWindowBytes, .region_bytes = 4 * abi::kMiB, .kernel = [](hal::Context&, std::uint64_t) -> hal::Stop {
-                               ADD_FAILURE() << "a kernel ran";
-                               return {};
-                             }}) {
+  BadControlBlock()
+      : card_({.window_bytes = abi::kMinWindowBytes,
+               .region_bytes = 4 * abi::kMiB,
+               .kernel = [](hal::Context&, std::uint64_t) -> hal::Stop {
+                 ADD_FAILURE() << "a kernel ran";
+                 return {};
+               }}) {
     std::uint64_t features = abi::kMandatoryFeatures;
     if (GetParam()) features |= abi::kFeatureControlBlockCrc;
     EXPECT_TRUE(driver_.bring_up(features));

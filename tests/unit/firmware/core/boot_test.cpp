@@ -34,9 +34,9 @@ TEST(BootOptions, EveryWordIsUnderstood) {
 }
 
 TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
-  for (const std::string word : {"vfs=17", "vfs=", "vfs", "vfs=-1", "vfs=1x", "vfs=4294967297", "selftest=2", "mapall=2",
-                                 "timers=3", "watchdog=0", "watchdog=1000000001", "budget_mib=1073741825", "=1", "=",
-                                 "VFS=1", "vfs=99999999999999999999", "unknown=1"}) {
+  for (const std::string word : {"vfs=17", "vfs=", "vfs", "vfs=-1", "vfs=1x", "vfs=4294967297", "selftest=2",
+                                 "mapall=2", "timers=3", "watchdog=0", "watchdog=1000000001", "budget_mib=1073741825",
+                                 "=1", "=", "VFS=1", "vfs=99999999999999999999", "unknown=1"}) {
     const std::string text = "vfs=1 " + word + " timers=0";
     const auto options = parse_boot_options(text);
     ASSERT_FALSE(options) << word;

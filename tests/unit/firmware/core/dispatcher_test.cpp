@@ -159,10 +159,15 @@ TEST_F(Dispatcher, TransfersMoveExactlyTheirBytes) {
     auto end = driver_.run(driver_.dma(stream_, RawDriver::host(kHost + 3), RawDriver::device(region, kLow), bytes));
     ASSERT_EQ(end.outcome, Outcome::Ok);
     ASSERT_EQ(end.bytes, bytes);
-    ASSERT_EQ(driver_.run(driver_.dma(stream_, RawDriver::device(region, kLow), RawDriver::device(region, kHigh),
-                                      bytes)).outcome, Outcome::Ok);
-    ASSERT_EQ(driver_.run(driver_.dma(stream_, RawDriver::device(region, kHigh - 128),
-                                      RawDriver::host(kHost + 9 * abi::kMiB / 2), bytes + 256)).outcome, Outcome::Ok);
+    ASSERT_EQ(
+        driver_.run(driver_.dma(stream_, RawDriver::device(region, kLow), RawDriver::device(region, kHigh), bytes))
+            .outcome,
+        Outcome::Ok);
+    ASSERT_EQ(driver_
+                  .run(driver_.dma(stream_, RawDriver::device(region, kHigh - 128),
+                                   RawDriver::host(kHost + 9 * abi::kMiB / 2), bytes + 256))
+                  .outcome,
+              Outcome::Ok);
     const std::byte* back = host + 9 * abi::kMiB / 2;
     ASSERT_EQ(std::memcmp(back + 128, sent.data(), bytes), 0);
     for (int i = 0; i < 128; ++i) {

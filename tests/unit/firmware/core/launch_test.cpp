@@ -23,7 +23,10 @@ using fwtest::StreamHandle;
 class Launch : public testing::Test {
  protected:
   explicit Launch(unsigned harts = 1, std::uint64_t page_bytes = 1024 * abi::kMiB)
-      : card_({.virtual_functions = 2, .harts = harts, .boot_arguments = "watchdog=3", .kernel = kernels_.player(),
+      : card_({.virtual_functions = 2,
+               .harts = harts,
+               .boot_arguments = "watchdog=3",
+               .kernel = kernels_.player(),
                .page_bytes = page_bytes}) {
     kernels_.board = &card_.board();
     EXPECT_TRUE(driver_.bring_up(abi::kMandatoryFeatures | abi::kFeatureIndirectDesc));
@@ -140,8 +143,11 @@ TEST_F(Launch, AnOverwrittenImageIsLoadedAnew) {
   EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
   const auto other = fwtest::image_of(Program::ExitWithFive);
   std::memcpy(driver_.at<std::byte>(abi::kHostMemoryOffset), other.data(), other.size());
-  ASSERT_EQ(driver_.run(driver_.dma(stream_, fwtest::RawDriver::host(abi::kHostMemoryOffset),
-                                    fwtest::RawDriver::device(programs_, 0), other.size())).outcome, Outcome::Ok);
+  ASSERT_EQ(driver_
+                .run(driver_.dma(stream_, fwtest::RawDriver::host(abi::kHostMemoryOffset),
+                                 fwtest::RawDriver::device(programs_, 0), other.size()))
+                .outcome,
+            Outcome::Ok);
   EXPECT_EQ(run(Program::Exit).status, Status::KernelStatus);
 }
 
@@ -229,7 +235,7 @@ TEST_F(Launch, AStreamResetStopsItsKernelAndAnswersWhenItHasStopped) {
 
 // The stopped kernel's end must not set the dropped blocks of other streams going again.
 TEST_F(Launch, AFunctionResetRunsNothingThatWasQueued) {
-  const auto region = driver_.acquire(32 * abi::kMiB).value();
+  const auto region = driver_.acquire(60 * abi::kMiB).value();
   auto other = driver_.open_stream().value();
   driver_.submit(block(stream_, Program::UntilReleased));
   card_.turns();
@@ -423,8 +429,8 @@ TEST_F(LaunchOnFour, ABarrierThatOneHasLeftIsAFault) {
 }
 
 TEST_F(LaunchOnFour, OneFaultStopsAllPartsAndTheFirstErrorWins) {
-  for (const auto& [program, status] : {std::pair{Program::Strays, Status::LoadFault},
-                                        std::pair{Program::ExitWithFive, Status::KernelStatus}}) {
+  for (const auto& [program, status] :
+       {std::pair{Program::Strays, Status::LoadFault}, std::pair{Program::ExitWithFive, Status::KernelStatus}}) {
     const auto end = run(program, 0xf);
     EXPECT_EQ(end.outcome, Outcome::Fault);
     EXPECT_EQ(end.status, status);
@@ -440,7 +446,7 @@ TEST_F(LaunchOnFour, RandomLaunchesAndKillsLoseNoPart) {
   for (int i = 0; i < 6; ++i) streams.push_back(driver_.open_stream().value());
   card_.start_loop();
   std::mt19937_64 random(2026);
-  constexpr Program kPrograms[] = {Program::Exit,      Program::Barriers, Program::Slices, Program::Touches,
+  constexpr Program kPrograms[] = {Program::Exit,      Program::Barriers, Program::Slices,  Program::Touches,
                                    Program::OneLeaves, Program::Strays,   Program::Barriers};
   std::size_t submitted = 0, ended = 0;
   std::map<Outcome, unsigned> outcomes;

@@ -198,8 +198,8 @@ TEST(PackedQueue, AZeroLengthBufferIsMalformed) {
 
 TEST(PackedQueue, ADescriptorThatIsUsedAlreadyIsNotAvailable) {
   Ring ring(4);
-  for (const std::uint16_t flags : {std::uint16_t{0}, std::uint16_t{abi::kDescAvail | abi::kDescUsed},
-                                    std::uint16_t{abi::kDescUsed}}) {
+  for (const std::uint16_t flags :
+       {std::uint16_t{0}, std::uint16_t{abi::kDescAvail | abi::kDescUsed}, std::uint16_t{abi::kDescUsed}}) {
     abi::store_release(ring.driver.words(0).tail, abi::pack_tail({128, 1, flags}));
     EXPECT_FALSE(ring.card.ready()) << flags;
   }
@@ -453,16 +453,16 @@ TEST(Notification, AgreesWithAWalkOverTheRingInEveryCase) {
             }
           }
           for (const bool event_idx : {false, true}) {
-            EXPECT_FALSE(abi::wants_notification({0, true, abi::EventFlags::Disable}, event_idx, now, now_wrap,
-                                                 advanced, size));
-            EXPECT_TRUE(abi::wants_notification({0, true, abi::EventFlags::Enable}, event_idx, now, now_wrap, advanced,
-                                                size));
+            EXPECT_FALSE(
+                abi::wants_notification({0, true, abi::EventFlags::Disable}, event_idx, now, now_wrap, advanced, size));
+            EXPECT_TRUE(
+                abi::wants_notification({0, true, abi::EventFlags::Enable}, event_idx, now, now_wrap, advanced, size));
           }
           // DESC without EVENT_IDX, and an offset outside of the ring: a bell too many, never one too few.
-          EXPECT_TRUE(abi::wants_notification({0, true, abi::EventFlags::Descriptor}, false, now, now_wrap, advanced,
-                                              size));
-          EXPECT_TRUE(abi::wants_notification({size, true, abi::EventFlags::Descriptor}, true, now, now_wrap, advanced,
-                                              size));
+          EXPECT_TRUE(
+              abi::wants_notification({0, true, abi::EventFlags::Descriptor}, false, now, now_wrap, advanced, size));
+          EXPECT_TRUE(
+              abi::wants_notification({size, true, abi::EventFlags::Descriptor}, true, now, now_wrap, advanced, size));
         }
       }
     }

@@ -16,10 +16,21 @@ constexpr unsigned kPrograms = static_cast<unsigned>(Program::BadCall) + 1;
 constexpr std::uint64_t kTextBytes = 4096;
 
 hal::Stop stop(hal::StopReason reason, std::uint64_t argument = 0, std::uint64_t ran = 1) {
-  return {reason, hal::Access::Load, abi::Status::None, argument, 0, 0, ran};
+  hal::Stop stop{};
+  stop.reason = reason;
+  stop.argument = argument;
+  stop.ran_ticks = ran;
+  return stop;
 }
 hal::Stop fault(abi::Status status, hal::Access access, std::uint64_t address, std::uint64_t pc) {
-  return {hal::StopReason::Fault, access, status, 0, address, pc, 1};
+  hal::Stop stop{};
+  stop.reason = hal::StopReason::Fault;
+  stop.status = status;
+  stop.access = access;
+  stop.address = address;
+  stop.pc = pc;
+  stop.ran_ticks = 1;
+  return stop;
 }
 }  // namespace
 
@@ -42,12 +53,12 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
       const std::uint64_t address = abi::region_window(0) + abi::kGranuleBytes + 5;
       std::byte* place = board->translate(root, address);
       if (place == nullptr) return fault(abi::Status::StoreFault, hal::Access::Store, address, entry + 4);
-      *place = std::byte{0x5a};
+      // All cores of a launch store it.
+      std::atomic_ref(*place).store(std::byte{0x5a}, std::memory_order_relaxed);
       return stop(hal::StopReason::Exit);
     }
     case Program::Strays: return fault(abi::Status::LoadFault, hal::Access::Load, 8, entry + 12);
-    case Program::UntilReleased:
-      return stop(released ? hal::StopReason::Exit : hal::StopReason::Timer, 0, 1);
+    case Program::UntilReleased: return stop(released ? hal::StopReason::Exit : hal::StopReason::Timer, 0, 1);
     case Program::Slices: return stop(step++ < 20 ? hal::StopReason::Timer : hal::StopReason::Exit);
     case Program::BadCall: return stop(hal::StopReason::BadCall, 99);
   }
@@ -86,8 +97,8 @@ RegionHandle load_programs(RawDriver& driver, StreamHandle& stream) {
 
 abi::ControlBlock launch_of(RawDriver& driver, StreamHandle& stream, const RegionHandle& programs, Program program,
                             std::uint64_t core_mask) {
-  return driver.compute(stream, programs, static_cast<std::uint64_t>(program) * kImageStride,
-                        image_of(program).size(), core_mask);
+  return driver.compute(stream, programs, static_cast<std::uint64_t>(program) * kImageStride, image_of(program).size(),
+                        core_mask);
 }
 
 }  // namespace fwtest

@@ -13,16 +13,16 @@
 namespace fwtest {
 
 enum class Program : std::uint64_t {
-  Exit,          // at once
+  Exit,  // at once
   ExitWithFive,
-  Endless,       // uses every slice to its end
-  Barriers,      // kBarriers of them, then exits
-  TraceStorm,    // trace marks for ever
-  OneLeaves,     // core 0 of the launch exits, the others wait at a barrier
-  Touches,       // one store to region 0, then exits
-  Strays,        // a load from address 8
-  UntilReleased, // slices until PlayedKernels::released
-  Slices,        // twenty slices, then exits
+  Endless,        // uses every slice to its end
+  Barriers,       // kBarriers of them, then exits
+  TraceStorm,     // trace marks for ever
+  OneLeaves,      // core 0 of the launch exits, the others wait at a barrier
+  Touches,        // one store to region 0, then exits
+  Strays,         // a load from address 8
+  UntilReleased,  // slices until PlayedKernels::released
+  Slices,         // twenty slices, then exits
   BadCall,
 };
 inline constexpr unsigned kBarriers = 5;

@@ -66,6 +66,12 @@ void RawRing::add_raw(std::uint16_t id, std::uint64_t address, std::uint32_t len
   ++in_flight_;
 }
 
+void RawRing::skip(unsigned slots) {
+  advance(next_avail_, avail_wrap_, slots);
+  added_ = static_cast<std::uint16_t>(added_ + slots);
+  in_flight_ += slots;
+}
+
 void RawRing::add(std::uint16_t id, std::span<const RawBuffer> chain) {
   std::uint16_t at = next_avail_;
   bool wrap = avail_wrap_;
@@ -97,8 +103,8 @@ void RawRing::add_indirect(std::uint16_t id, std::uint64_t table, std::span<cons
   for (std::size_t i = 0; i < chain.size(); ++i) {
     auto& entry = reinterpret_cast<abi::DescriptorWords*>(window_.data() + table)[i];
     abi::store_relaxed(entry.address, chain[i].offset);
-    abi::store_relaxed(entry.tail, abi::pack_tail({chain[i].bytes, 0, chain[i].writable ? abi::kDescWrite
-                                                                                       : std::uint16_t{0}}));
+    abi::store_relaxed(entry.tail,
+                       abi::pack_tail({chain[i].bytes, 0, chain[i].writable ? abi::kDescWrite : std::uint16_t{0}}));
   }
   add_raw(id, table, static_cast<std::uint32_t>(chain.size() * sizeof(abi::Descriptor)), abi::kDescIndirect);
   slots_of_[id] = 1;
@@ -134,6 +140,13 @@ void RawRing::ask(abi::EventSuppression event) {
 }
 
 // ---- control FIFO -------------------------------------------------------------------------------------------------------
+
+RawDriver::RawDriver(std::span<std::byte> window, std::function<void()> pump)
+    : window_(window),
+      pump_(std::move(pump)),
+      fifo_read_(abi::load_relaxed(at<abi::Fifo>(abi::kFifoToHost.offset)->written)) {
+  abi::store_release(at<abi::Fifo>(abi::kFifoToHost.offset)->read, fifo_read_);
+}
 
 void RawDriver::send(const abi::Message& message) {
   auto& fifo = *at<abi::Fifo>(abi::kFifoToCard.offset);
@@ -188,9 +201,9 @@ bool RawDriver::set_features(std::uint64_t features) {
 bool RawDriver::set_queue(std::uint32_t queue) {
   const auto& layout = abi::kQueueLayouts[queue];
   rings_[queue] = RawRing(window_, layout.size, layout.descriptors, layout.driver_area, layout.device_area);
-  const auto answer = call(request(abi::MessageOp::SetVirtqueue,
-                                   abi::SetQueue{queue, 0, layout.size, 0, layout.descriptors, layout.driver_area,
-                                                 layout.device_area}));
+  const auto answer =
+      call(request(abi::MessageOp::SetVirtqueue, abi::SetQueue{queue, 0, layout.size, 0, layout.descriptors,
+                                                               layout.driver_area, layout.device_area}));
   abi::QueueState state;
   return answer && abi::read_payload(*answer, state) && state.size == layout.size;
 }
@@ -217,9 +230,13 @@ abi::DeviceConfig RawDriver::config() {
   return config;
 }
 
-void RawDriver::forget() {
+void RawDriver::forget_blocks() {
   slot_busy_.fill(false);
   free_slots_ = abi::kControlBlockSlots;
+}
+
+void RawDriver::forget() {
+  forget_blocks();
   admin_busy_.fill(false);
   rings_ = {};
 }

@@ -51,6 +51,8 @@ class RawRing {
   void add_indirect(std::uint16_t id, std::uint64_t table, std::span<const RawBuffer> chain);
   // One descriptor with these very flags (AVAIL and USED of the present lap are added).
   void add_raw(std::uint16_t id, std::uint64_t address, std::uint32_t length, std::uint16_t flags);
+  // For descriptors that the caller wrote itself, through words().
+  void skip(unsigned slots);
 
   // Whether the card asked for a bell for what was added since the last call.
   bool bell_wanted(bool event_idx);
@@ -107,9 +109,11 @@ struct RegionHandle {
 class RawDriver {
  public:
   // `pump` lets the card work for a while: called while an answer is waited for.
-  RawDriver(std::span<std::byte> window, std::function<void()> pump) : window_(window), pump_(std::move(pump)) {}
+  // Goes on where the last driver of this window stopped reading.
+  RawDriver(std::span<std::byte> window, std::function<void()> pump);
 
   std::span<std::byte> window() const { return window_; }
+  void pump() { pump_(); }
   abi::WindowHeader& header() const { return *at<abi::WindowHeader>(0); }
   template <typename T>
   T* at(std::uint64_t offset) const {
@@ -137,6 +141,8 @@ class RawDriver {
   bool bring_up(std::uint64_t features = abi::kMandatoryFeatures);
   // Forgets rings and streams as a driver does at status 0.
   void forget();
+  // Takes all control blocks back, as after a queue reset.
+  void forget_blocks();
 
   std::uint64_t generation() const { return generation_; }
   std::uint64_t features() const { return features_; }
@@ -178,7 +184,6 @@ class RawDriver {
   abi::Completion run(const abi::ControlBlock& block);
   std::vector<Ended> wait_for(std::size_t count);
 
-  std::function<void(abi::DeviceEvent)> on_event;
   void post_event_buffers(unsigned count);
   std::vector<abi::DeviceEvent> events();
 

@@ -21,7 +21,9 @@ using fw::RegionPool;
 
 struct Pool {
   explicit Pool(std::uint64_t granules, std::uint64_t budget_granules = 0)
-      : board({.region_bytes = granules * kGranuleBytes}), bitmaps(RegionPool::bitmap_bytes() / 8), budget(budget_granules) {
+      : board({.region_bytes = granules * kGranuleBytes}),
+        bitmaps(RegionPool::bitmap_bytes() / 8),
+        budget(budget_granules) {
     pool.init(hal::region_memory(), bytes(), false, budget * kGranuleBytes);
   }
   std::byte* bytes() { return reinterpret_cast<std::byte*>(bitmaps.data()); }

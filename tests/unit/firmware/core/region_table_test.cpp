@@ -62,10 +62,19 @@ TEST(RegionTable, BoundsHoldAtTheEdgesOfTheNumberLine) {
   const struct {
     std::uint64_t offset, bytes;
     bool good;
-  } kCases[] = {{0, kBytes, true},         {0, kBytes + 1, false},   {kBytes - 1, 1, true},  {kBytes, 1, false},
-                {kBytes, 0, true},         {1, kBytes, false},       {kMax, 1, false},       {1, kMax, false},
-                {kMax, kMax, false},       {kMax - 1, 2, false},     {kMax - kBytes, kBytes + 1, false},
-                {kMax - kBytes + 1, kBytes, false}, {std::uint64_t{1} << 63, std::uint64_t{1} << 63, false}};
+  } kCases[] = {{0, kBytes, true},
+                {0, kBytes + 1, false},
+                {kBytes - 1, 1, true},
+                {kBytes, 1, false},
+                {kBytes, 0, true},
+                {1, kBytes, false},
+                {kMax, 1, false},
+                {1, kMax, false},
+                {kMax, kMax, false},
+                {kMax - 1, 2, false},
+                {kMax - kBytes, kBytes + 1, false},
+                {kMax - kBytes + 1, kBytes, false},
+                {std::uint64_t{1} << 63, std::uint64_t{1} << 63, false}};
   for (const auto& c : kCases) {
     const auto place = t.resolve(0, 1, c.offset, c.bytes);
     EXPECT_EQ(place.has_value(), c.good) << c.offset << " +" << c.bytes;

@@ -28,7 +28,10 @@ TestCard::TestCard(CardOptions options) : options_(std::move(options)) {
   board.harts = options_.harts;
   board.region_bytes = options_.region_bytes;
   board.boot_arguments = "vfs=" + std::to_string(options_.virtual_functions) + " " + options_.boot_arguments;
-  board.on_ring = [this](unsigned slot) { rings_[slot].fetch_add(1); };
+  board.on_ring = [this](unsigned slot) {
+    rings_[slot].fetch_add(1);
+    on_ring(slot);
+  };
   board.kernel = options_.kernel;
   board.page_bytes = options_.page_bytes;
   board_ = std::make_unique<native::Board>(std::move(board));

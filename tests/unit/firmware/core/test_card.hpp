@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,6 +44,8 @@ class TestCard {
   // The raw driver of slot 1 (PF), 2 (VF 1), …
   RawDriver& driver(unsigned slot) { return *drivers_[slot]; }
   std::uint64_t rings(unsigned slot) const { return rings_[slot].load(); }
+  // Also called for every bell of the card, on its hart's thread. Set while no loop runs.
+  std::function<void(unsigned slot)> on_ring = [](unsigned) {};
 
   // Lets the card work until it finds nothing more to do (scrubbing included), or for a turn when a loop runs.
   void pump();

@@ -206,14 +206,16 @@ TEST_P(BringUpStatus, AStatusThatDoesNotStickEndsItsStep) {
   const auto linked = run([&](const Message& request) -> std::optional<Message> {
     const Message answer = card(request);
     const bool set = static_cast<MessageOp>(request.header.op) == MessageOp::SetDeviceStatus;
-    if (set && card.status == GetParam().refused) return ControlPeer::answer(request, abi::StatusValue{card.status | abi::kStatusNeedsReset});
+    if (set && card.status == GetParam().refused)
+      return ControlPeer::answer(request, abi::StatusValue{card.status | abi::kStatusNeedsReset});
     return answer;
   });
   expect_failure(linked, GetParam().step, "attach again");
 }
 INSTANTIATE_TEST_SUITE_P(EachStep, BringUpStatus,
                          testing::Values(StatusCase{1, BringUpStep::Acknowledge}, StatusCase{3, BringUpStep::Driver},
-                                         StatusCase{11, BringUpStep::FeaturesOk}, StatusCase{15, BringUpStep::DriverOk}));
+                                         StatusCase{11, BringUpStep::FeaturesOk},
+                                         StatusCase{15, BringUpStep::DriverOk}));
 
 TEST_F(BringUpTest, MissingMandatoryFeaturesAreNamed) {
   card.offered = abi::kOfferedFeatures & ~abi::kFeatureRingPacked;
@@ -286,7 +288,8 @@ TEST_F(BringUpTest, SilenceAtAnyMomentIsATypedFailure) {
       const auto linked = bring_up.run();
       if (linked) continue;  // had said everything before
       EXPECT_EQ(bring_up.step(), BringUpStep::Failed);
-      EXPECT_TRUE(linked.error().outcome == abi::Outcome::Indeterminate || linked.error().outcome == abi::Outcome::Lost);
+      EXPECT_TRUE(linked.error().outcome == abi::Outcome::Indeterminate ||
+                  linked.error().outcome == abi::Outcome::Lost);
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a device ends: deaths at every point, restarts, broken protocol, detach. The law of all of them: every accepted block
-// ends exactly once, every waiter returns, later calls fail at once with the reason.
+// How a device ends: deaths at every point, restarts, broken protocol, detach. The law of all of them: every accepted
+// block ends exactly once, every waiter returns, later calls fail at once with the reason.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -72,9 +72,8 @@ TEST(DeviceEnd, ADeathMayHitAnyTurnOfTheCardAndEveryBlockEndsOnce) {
     std::thread submitter([&] {
       for (int i = 0; i < 20; ++i) accepted += submit_nops(*device, recorder, 10, accepted);
     });
-    std::thread waiter([&] {
-      EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed);
-    });
+    std::thread waiter(
+        [&] { EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
     submitter.join();
     for (const auto end = in_seconds(10); turns_left.load() != -1 && Device::Clock::now() < end;) {
       std::this_thread::yield();
@@ -105,7 +104,8 @@ TEST(DeviceEnd, WhatNeverStartedIsLost) {
   card.pause();
   ASSERT_EQ(submit_nops(*device, recorder, 20), 20u);
   // As if the card had begun the first five and published none.
-  abi::store_release(*reinterpret_cast<std::uint64_t*>(card.window(1) + abi::kStartedSequences.offset), std::uint64_t{5});
+  abi::store_release(*reinterpret_cast<std::uint64_t*>(card.window(1) + abi::kStartedSequences.offset),
+                     std::uint64_t{5});
   std::atomic<int> returned{0};
   std::vector<std::thread> waiters;
   for (int i = 0; i < 4; ++i) {
@@ -136,7 +136,8 @@ TEST(DeviceEnd, WhatWasPublishedBeforeTheDeathCounts) {
   while (abi::load_acquire(started) != 20) std::this_thread::yield();
   card.pause();
   card.die();
-  for (const auto end = in_seconds(10); recorder.count() != 20 && Device::Clock::now() < end;) std::this_thread::yield();
+  for (const auto end = in_seconds(10); recorder.count() != 20 && Device::Clock::now() < end;)
+    std::this_thread::yield();
   const auto all = recorder.all();
   ASSERT_EQ(all.size(), 20u);
   for (const auto& completion : all) EXPECT_EQ(completion.outcome, abi::Outcome::Ok);
@@ -213,7 +214,7 @@ TEST(DeviceEnd, ASilentHeartbeatIsReportedAndTakenBack) {
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Alive; }, in_seconds(10)), WaitStatus::Done);
 }
 
-// ---- a card that lies -----------------------------------------------------------------------------------------------------
+// ---- a card that lies -----------------------------------------------------------------------------------------------
 
 struct Lie {
   const char* name;
@@ -286,7 +287,7 @@ TEST(DeviceEnd, HostileIndicesOfTheControlFifoEndTheDevice) {
   card.resume();
 }
 
-// ---- detach ---------------------------------------------------------------------------------------------------------------
+// ---- detach ---------------------------------------------------------------------------------------------------------
 
 TEST(DeviceEnd, ClosingADeviceEndsItsBlocksFirst) {
   for (int round = 0; round < 100; ++round) {

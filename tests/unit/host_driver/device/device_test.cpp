@@ -69,8 +69,8 @@ TEST(Device, ABlockEndsExactlyOnceAndItsFieldsComeBack) {
 }
 
 TEST(Device, WithAndWithoutOptionalFeaturesTheResultIsTheSame) {
-  for (const std::uint64_t features : {std::uint64_t{0}, abi::kFeatureEventIdx, abi::kFeatureControlBlockCrc,
-                                       abi::kOptionalFeatures}) {
+  for (const std::uint64_t features :
+       {std::uint64_t{0}, abi::kFeatureEventIdx, abi::kFeatureControlBlockCrc, abi::kOptionalFeatures}) {
     NativeCard card;
     DeviceOptions options;
     options.optional_features = features;
@@ -116,7 +116,8 @@ TEST(Device, AStreamGetsItsCreditsAndNotOneMore) {
   EXPECT_EQ(submit_nops(*device, 0, counter, 1), 0u);
   EXPECT_EQ(device->outstanding(0), abi::kStreamCredits);
   card.resume();
-  ASSERT_EQ(device->wait_until([&] { return counter.ended() == abi::kStreamCredits; }, in_seconds(10)), WaitStatus::Done);
+  ASSERT_EQ(device->wait_until([&] { return counter.ended() == abi::kStreamCredits; }, in_seconds(10)),
+            WaitStatus::Done);
   EXPECT_EQ(counter.failed(), 0u);
 }
 
@@ -146,7 +147,8 @@ TEST(Device, CreditsComeBackThroughTheEventLoopWhenNobodyWaits) {
   Refiller refiller(*device, counter, 5000);
   device->set_credit_sink(0, &refiller);
   refiller.on_credits(0);
-  for (const auto end = in_seconds(20); counter.ended() < 5000 && Device::Clock::now() < end;) std::this_thread::yield();
+  for (const auto end = in_seconds(20); counter.ended() < 5000 && Device::Clock::now() < end;)
+    std::this_thread::yield();
   EXPECT_EQ(counter.ended(), 5000u);
   EXPECT_EQ(counter.failed(), 0u);
   EXPECT_GT(device->statistics().loop_reaps, 0u);
@@ -170,7 +172,8 @@ TEST(Device, ManyThreadsOnManyStreamsAllFinish) {
       std::uint64_t sent = 0;
       for (int round = 0; round < 200; ++round) {
         sent += submit_nops(*device, *stream, counter, 1u + static_cast<unsigned>(round) % 5u);
-        if (device->wait_until([&] { return counter.ended() == sent; }, in_seconds(20)) != WaitStatus::Done) bad.fetch_add(1);
+        if (device->wait_until([&] { return counter.ended() == sent; }, in_seconds(20)) != WaitStatus::Done)
+          bad.fetch_add(1);
       }
       if (counter.failed() != 0 || !device->close_stream(*stream)) bad.fetch_add(1);
     });
@@ -198,9 +201,8 @@ TEST(Device, AWaitForSomethingElseEndsWhenToldToLook) {
   std::atomic<bool> flag{false};
   std::vector<std::thread> waiters;
   for (int i = 0; i < 3; ++i) {
-    waiters.emplace_back([&] {
-      EXPECT_EQ(device->wait_until([&] { return flag.load(); }, in_seconds(20)), WaitStatus::Done);
-    });
+    waiters.emplace_back(
+        [&] { EXPECT_EQ(device->wait_until([&] { return flag.load(); }, in_seconds(20)), WaitStatus::Done); });
   }
   flag.store(true);
   device->wake_waiters();
@@ -238,7 +240,7 @@ TEST(Device, BlockingInsideASinkIsRefusedAtOnce) {
   EXPECT_TRUE(intruder.reset_failed);
 }
 
-// ---- streams ------------------------------------------------------------------------------------------------------------
+// ---- streams --------------------------------------------------------------------------------------------------------
 
 TEST(Device, AStreamThatIsNotOpenTakesNothing) {
   NativeCard card;
@@ -328,7 +330,8 @@ TEST(Device, AllStreamsCanBeOpenedAndTheNextOneIsRefusedWithAReason) {
   const auto device = card.attach();
   ASSERT_TRUE(device);
   std::vector<std::uint32_t> streams;
-  for (unsigned i = 1; i < abi::kStreamsPerFunction; ++i) streams.push_back(device->open_stream(StreamPriority::Low).value());
+  for (unsigned i = 1; i < abi::kStreamsPerFunction; ++i)
+    streams.push_back(device->open_stream(StreamPriority::Low).value());
   const auto refused = device->open_stream(StreamPriority::Low);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("stream table full"), std::string::npos) << describe(refused.error());
@@ -337,7 +340,7 @@ TEST(Device, AllStreamsCanBeOpenedAndTheNextOneIsRefusedWithAReason) {
   EXPECT_EQ(device->open_stream(StreamPriority::High).value(), streams[3]);
 }
 
-// ---- admin and regions --------------------------------------------------------------------------------------------------
+// ---- admin and regions ----------------------------------------------------------------------------------------------
 
 TEST(Device, AdminCommandsFromManyThreadsEachGetTheirOwnReply) {
   NativeCard card;
@@ -414,7 +417,7 @@ TEST(Device, TheAllocatorTakesItsRegionsFromTheCard) {
   EXPECT_EQ(allocator.statistics().regions.front().region.bytes, std::uint64_t{64} << 20);
 }
 
-// ---- data ---------------------------------------------------------------------------------------------------------------
+// ---- data -----------------------------------------------------------------------------------------------------------
 
 TEST(Device, BytesGoToACardRegionAndComeBackUnchanged) {
   NativeCard card;
@@ -438,13 +441,14 @@ TEST(Device, BytesGoToACardRegionAndComeBackUnchanged) {
   ASSERT_EQ(device->submit(0, requests).value(), 2u);
   ASSERT_EQ(device->wait_until([&] { return recorder.count() == 2; }, in_seconds(10)), WaitStatus::Done);
   for (const auto& completion : recorder.all()) {
-    EXPECT_EQ(completion.outcome, abi::Outcome::Ok) << abi::name(completion.status) << " " << abi::name(completion.field);
+    EXPECT_EQ(completion.outcome, abi::Outcome::Ok)
+        << abi::name(completion.status) << " " << abi::name(completion.field);
     EXPECT_EQ(completion.bytes, kBytes);
   }
   EXPECT_TRUE(std::equal(memory.begin(), memory.begin() + kBytes, memory.begin() + (1 << 20)));
 }
 
-// ---- bells --------------------------------------------------------------------------------------------------------------
+// ---- bells ----------------------------------------------------------------------------------------------------------
 
 struct DropCase {
   double to_card;
@@ -470,7 +474,8 @@ TEST_P(LostBells, MakeItSlowerAndLoseNothing) {
   EXPECT_EQ(device->health(), Health::Alive);
 }
 INSTANTIATE_TEST_SUITE_P(EachWay, LostBells,
-                         testing::Values(DropCase{1, 0}, DropCase{0, 1}, DropCase{1, 1}, DropCase{0.5, 0.5}, DropCase{0.01, 0.01}),
+                         testing::Values(DropCase{1, 0}, DropCase{0, 1}, DropCase{1, 1}, DropCase{0.5, 0.5},
+                                         DropCase{0.01, 0.01}),
                          [](const auto& info) { return "Case" + std::to_string(info.index); });
 
 // Neither side has a timer: a single lost wake-up would stall until the deadline.
@@ -523,7 +528,8 @@ TEST(Device, HandingOverBetweenWaiterAndEventLoopLosesNothing) {
     sent += submit_nops(*device, 0, counter, 1 + round % 3);
     if (round % 2 == 0) {
       const auto target = sent - round % 3;
-      ASSERT_EQ(device->wait_until([&] { return counter.ended() >= target; }, in_seconds(10)), WaitStatus::Done) << round;
+      ASSERT_EQ(device->wait_until([&] { return counter.ended() >= target; }, in_seconds(10)), WaitStatus::Done)
+          << round;
     }
     for (const auto end = in_seconds(10); counter.ended() + 100 < sent;) ASSERT_LT(Device::Clock::now(), end) << round;
   }

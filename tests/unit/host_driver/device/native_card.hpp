@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real firmware core, running natively on one thread, behind real windows and real pipes: what a Device attaches to when
-// there is no emulator. It can be paused, and it can die at any moment.
+// The real firmware core, running natively on one thread, behind real windows and real pipes: what a Device attaches to
+// when there is no emulator. It can be paused, and it can die at any moment.
 #pragma once
 
 #include <atomic>

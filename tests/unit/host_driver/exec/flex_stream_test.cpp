@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FlexStream, Scheduler and staging against the real firmware core on a thread. COMPUTE is refused there; that, too, is used.
+// FlexStream, Scheduler and staging against the real firmware core on a thread. COMPUTE is refused there; that, too, is
+// used.
 #include "host_driver/exec/flex_stream.hpp"
 
 #include <gtest/gtest.h>
@@ -184,7 +185,7 @@ TEST(FlexStream, APlanOfSeveralStepsRunsInOrder) {
   EXPECT_EQ(records.blocks[2].bytes, 4096u);
 }
 
-// ---- errors -------------------------------------------------------------------------------------------------------------
+// ---- errors ---------------------------------------------------------------------------------------------------------
 
 struct ComputeRig : Rig {
   CompiledKernel compiled{test::matmul_kernel(), {{"M", 64}, {"K", 64}, {"N", 64}}};
@@ -196,7 +197,9 @@ struct ComputeRig : Rig {
 
   ComputeRig() { plan.load(runtime, stream); }
   std::vector<Argument> arguments(std::int64_t rows = 64) const {
-    return {{.allocation = a, .shape = {rows, 64}}, {.allocation = b, .shape = {64, 64}}, {.allocation = c, .shape = {rows, 64}}};
+    return {{.allocation = a, .shape = {rows, 64}},
+            {.allocation = b, .shape = {64, 64}},
+            {.allocation = c, .shape = {rows, 64}}};
   }
   std::string refused(std::vector<Argument> arguments) {
     try {
@@ -299,7 +302,9 @@ TEST(FlexStream, AJobThatIsNotLoadedIsRefused) {
 TEST(FlexStream, ThrowingHostOperationsEnqueueNothing) {
   ComputeRig rig;
   rig.synchronize();
-  const JobPlan plan({HostOperation{[](const HostOperationInput&, std::span<std::byte>) -> std::size_t { throw std::runtime_error("no"); }},
+  const JobPlan plan({HostOperation{[](const HostOperationInput&, std::span<std::byte>) -> std::size_t {
+                        throw std::runtime_error("no");
+                      }},
                       CorrectionDMA{}, DeviceCompute{.expected_input_shapes = {{64, 64}, {64, 64}, {64, 64}}}});
   Job job(rig.compiled.kernel(), ProgramCorrectionMetadata::of(*rig.compiled.kernel()), plan);
   job.set_program(rig.plan.jobs()[0].program());

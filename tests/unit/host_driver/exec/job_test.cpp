@@ -49,8 +49,10 @@ TEST(JobPlan, AnIncompleteTransferIsRefused) {
   EXPECT_EQ(plan_field({DMA{.host_address = host, .allocation_index = kSome, .size = 0}}), "job_plan.step[0]");
   EXPECT_EQ(plan_field({DMA{.host_address = nullptr, .allocation_index = kSome, .size = 1}}), "job_plan.step[0]");
   EXPECT_EQ(plan_field({DMA{.host_address = host, .size = 1}}), "job_plan.step[0]");
-  EXPECT_EQ(plan_field({DMA{.host_address = host, .allocation_index = kSome, .size = 1, .offset = 64}}), "job_plan.step[0]");
-  EXPECT_EQ(plan_field({DMA{.allocation_index = kSome, .size = 1, .direction = Direction::DeviceToDevice}}), "job_plan.step[0]");
+  EXPECT_EQ(plan_field({DMA{.host_address = host, .allocation_index = kSome, .size = 1, .offset = 64}}),
+            "job_plan.step[0]");
+  EXPECT_EQ(plan_field({DMA{.allocation_index = kSome, .size = 1, .direction = Direction::DeviceToDevice}}),
+            "job_plan.step[0]");
   EXPECT_EQ(plan_field({Fill{.allocation_index = kSome, .size = 0}}), "job_plan.step[0]");
 }
 

@@ -26,7 +26,9 @@ class ControlChannelTest : public testing::Test {
   Expected<abi::StatusValue> ask() {
     return channel().transact<abi::StatusValue>(MessageOp::GetDeviceStatus, abi::StatusValue{});
   }
-  static std::optional<Message> good(const Message& request) { return ControlPeer::answer(request, abi::StatusValue{3}); }
+  static std::optional<Message> good(const Message& request) {
+    return ControlPeer::answer(request, abi::StatusValue{3});
+  }
 
   ControlPeer peer;
   Bells bells{peer.slot(), FaultHooks{}};
@@ -84,7 +86,8 @@ TEST_F(ControlChannelTest, StaleAndForeignAnswersAreCountedAndDropped) {
 }
 
 TEST_F(ControlChannelTest, WhatAnEarlierOwnerLeftIsDropped) {
-  for (int i = 0; i < 10; ++i) peer.send(abi::make_message(abi::kMessageResponse, 8, static_cast<std::uint16_t>(i), abi::StatusValue{1}));
+  for (int i = 0; i < 10; ++i)
+    peer.send(abi::make_message(abi::kMessageResponse, 8, static_cast<std::uint16_t>(i), abi::StatusValue{1}));
   peer.serve(good);
   EXPECT_EQ(ask().value().status, 3u);
   EXPECT_EQ(channel().statistics().stale_responses, 0u);
@@ -92,7 +95,8 @@ TEST_F(ControlChannelTest, WhatAnEarlierOwnerLeftIsDropped) {
 
 TEST_F(ControlChannelTest, AConfigurationEventSaysThatTheDeviceNeedsReset) {
   channel();
-  peer.send(abi::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0, abi::ConfigEvent{abi::kStatusNeedsReset | 15, 1}));
+  peer.send(abi::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
+                              abi::ConfigEvent{abi::kStatusNeedsReset | 15, 1}));
   peer.send(abi::make_message(0, 0x77, 0, abi::Ping{}));
   EXPECT_TRUE(channel().has_message());
   EXPECT_TRUE(channel().poll());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The card's end of a slot for tests of the control plane: a window, the bells, and a thread that answers messages as a test
-// tells it. Tests write to the window directly when they want to lie.
+// The card's end of a slot for tests of the control plane: a window, the bells, and a thread that answers messages as a
+// test tells it. Tests write to the window directly when they want to lie.
 #pragma once
 
 #include <fcntl.h>
@@ -73,7 +73,8 @@ class ControlPeer {
     if (abi::load_acquire(fifo.written) == read_) return std::nullopt;
     abi::Message message;
     abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
-                           reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % abi::kFifoSlots]), sizeof message / 8);
+                           reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % abi::kFifoSlots]),
+                           sizeof message / 8);
     abi::store_release(fifo.read, ++read_);
     return message;
   }
@@ -103,7 +104,8 @@ class ControlPeer {
 
   template <typename T>
   static abi::Message answer(const abi::Message& request, const T& payload) {
-    return abi::make_message(request.header.type | abi::kMessageResponse, request.header.op, request.header.token, payload);
+    return abi::make_message(request.header.type | abi::kMessageResponse, request.header.op, request.header.token,
+                             payload);
   }
   static abi::Message refusal(const abi::Message& request) {
     return abi::make_bare_message(request.header.type | abi::kMessageResponse, request.header.op, request.header.token);

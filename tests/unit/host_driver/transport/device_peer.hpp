@@ -15,7 +15,7 @@ namespace flex::test {
 class QueuePair {
  public:
   explicit QueuePair(std::uint16_t size, bool event_idx = true, std::uint16_t max_chains = 0, bool indirect = false)
-      : memory_(abi::kMinWindowBytes / 8),
+      : memory_((indirect ? abi::kMinWindowBytes : abi::kQueueBlock.end()) / 8),  // tables lie in host memory
         layout_{size, abi::kQueueBlock.offset, abi::kQueueBlock.offset + 32 * abi::kKiB,
                 abi::kQueueBlock.offset + 32 * abi::kKiB + abi::kStickBytes},
         driver(window(), layout_, max_chains != 0 ? max_chains : size, event_idx) {

@@ -145,7 +145,8 @@ TEST(EventLoop, ACancelledTimerNeverRuns) {
   const auto loop = EventLoop::create().value();
   for (int i = 0; i < 200; ++i) {
     auto alive = std::make_unique<std::atomic<int>>(0);
-    const auto id = loop->run_at(EventLoop::Clock::now() + std::chrono::microseconds(i), [at = alive.get()] { at->fetch_add(1); });
+    const auto id =
+        loop->run_at(EventLoop::Clock::now() + std::chrono::microseconds(i), [at = alive.get()] { at->fetch_add(1); });
     loop->cancel(id);
     alive.reset();
   }

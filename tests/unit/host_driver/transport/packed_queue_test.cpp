@@ -272,12 +272,13 @@ TEST(PackedQueue, ChainsInFlightAreKnownAfterADeath) {
   EXPECT_EQ(pair.driver.chains_in_flight(), std::vector<std::uint16_t>{second});
 }
 
-// ---- a hostile device -------------------------------------------------------------------------------------------------
+// ---- a hostile device -----------------------------------------------------------------------------------------------
 
 class HostileUsedRing : public testing::Test {
  protected:
   void give_back(std::uint16_t slot, std::uint16_t id, bool wrap = true) {
-    pair.descriptor(slot).tail = abi::pack_tail({128, id, static_cast<std::uint16_t>(abi::used_flags(wrap) | abi::kDescWrite)});
+    pair.descriptor(slot).tail =
+        abi::pack_tail({128, id, static_cast<std::uint16_t>(abi::used_flags(wrap) | abi::kDescWrite)});
   }
   void expect_broken() {
     PackedQueue::Used used{42, 42};
@@ -322,7 +323,8 @@ TEST_F(HostileUsedRing, RandomWordsNeverDoWorseThanBreakTheQueue) {
   for (int round = 0; round < 20'000; ++round) {
     QueuePair hostile(5, true, 3);
     for (int step = 0; step < 12; ++step) {
-      if (hostile.driver.can_add(1)) (void)hostile.driver.add(chain(1 + random() % std::min<std::size_t>(2, hostile.driver.free_slots())));
+      if (hostile.driver.can_add(1))
+        (void)hostile.driver.add(chain(1 + random() % std::min<std::size_t>(2, hostile.driver.free_slots())));
       hostile.driver.publish();
       (void)hostile.driver.kick_needed();
       const auto slot = static_cast<std::uint16_t>(random() % 5);
@@ -336,7 +338,7 @@ TEST_F(HostileUsedRing, RandomWordsNeverDoWorseThanBreakTheQueue) {
   }
 }
 
-// ---- both sides awake and asleep, on two threads ------------------------------------------------------------------------
+// ---- both sides awake and asleep, on two threads --------------------------------------------------------------------
 
 struct ThreadedCase {
   std::uint16_t size;

@@ -17,8 +17,8 @@ TEST(Window, OnlyAFileOfExactlyTheGivenLegalSizeIsMapped) {
   const int fd = ::memfd_create("w", MFD_CLOEXEC);
   ASSERT_EQ(::ftruncate(fd, 4 << 20), 0);
   EXPECT_TRUE(Window::map(fd, 4 << 20));
-  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{4096}, std::uint64_t{2 << 20}, std::uint64_t{3 << 20},
-                                    std::uint64_t{8 << 20}, std::uint64_t{1} << 40}) {
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{4096}, std::uint64_t{2 << 20},
+                                    std::uint64_t{3 << 20}, std::uint64_t{8 << 20}, std::uint64_t{1} << 40}) {
     const auto window = Window::map(fd, bytes);
     ASSERT_FALSE(window) << bytes;
     EXPECT_FALSE(window.error().next_step.empty());
@@ -42,7 +42,8 @@ TEST(Bells, ADeadReaderIsNeitherASignalNorAnError) {
   ASSERT_EQ(::pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
   int back[2];
   ASSERT_EQ(::pipe2(back, O_CLOEXEC | O_NONBLOCK), 0);
-  Bells bells({1, abi::kMinWindowBytes, qemu::UniqueFd{}, qemu::UniqueFd{fds[1]}, qemu::UniqueFd{back[0]}}, FaultHooks{});
+  Bells bells({1, abi::kMinWindowBytes, qemu::UniqueFd{}, qemu::UniqueFd{fds[1]}, qemu::UniqueFd{back[0]}},
+              FaultHooks{});
   ::close(fds[0]);
   for (int i = 0; i < 20'000; ++i) bells.ring();  // also more than the pipe holds
   EXPECT_EQ(bells.rung(), 20'000u);

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/card/block_client.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "tests/bench/card/session.hpp"
+
+namespace bench {
+
+namespace {
+
+abi::Endpoint endpoint(const flex::PinnedBuffer& memory) {
+  return {.region_id = 0, .offset = memory.window_offset(), .generation = 0, .kind = abi::EndpointKind::HostMemory, .reserved = {}};
+}
+abi::Endpoint endpoint(const flex::ResolvedAllocation& memory) {
+  return {.region_id = memory.address.region_id,
+          .offset = memory.address.offset,
+          .generation = memory.region_generation,
+          .kind = abi::EndpointKind::Region,
+          .reserved = {}};
+}
+abi::ControlBlock transfer(const abi::Endpoint& from, const abi::Endpoint& to, std::uint64_t bytes) {
+  abi::ControlBlock block{};
+  block.header.opcode = abi::Opcode::Dma;
+  block.payload.dma.source = from;
+  block.payload.dma.destination = to;
+  block.payload.dma.bytes = bytes;
+  return block;
+}
+
+}  // namespace
+
+abi::ControlBlock nop_block() {
+  abi::ControlBlock block{};
+  block.header.opcode = abi::Opcode::Nop;
+  return block;
+}
+abi::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to, std::uint64_t bytes) {
+  return transfer(endpoint(from), endpoint(to), bytes);
+}
+abi::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to, std::uint64_t bytes) {
+  return transfer(endpoint(from), endpoint(to), bytes);
+}
+abi::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator) {
+  abi::ControlBlock block{};
+  block.header.opcode = abi::Opcode::Compute;
+  block.payload.compute.image = endpoint(allocator.resolve(job.allocation_index()));
+  block.payload.compute.image_bytes = job.binary()->image().size();
+  return block;
+}
+
+BlockClient::BlockClient(flex::Device& device)
+    : device_(device), stream_(value_or_throw(device.open_stream(flex::StreamPriority::Low))) {}
+
+// What is still running after a failed measurement must not call a sink that is gone.
+BlockClient::~BlockClient() {
+  if (ended() != submitted_) (void)device_.reset_stream(stream_);
+  (void)device_.close_stream(stream_);
+}
+
+void BlockClient::on_completion(const abi::Completion& completion) noexcept {
+  if (completion.outcome != abi::Outcome::Ok && not_ok_.fetch_add(1) == 0) first_bad_ = completion.status;
+  last_ticks_.store(completion.end_time - completion.start_time, std::memory_order_relaxed);
+  ended_.fetch_add(1, std::memory_order_release);
+}
+
+void BlockClient::wait_for(std::uint64_t target) {
+  const auto status = device_.wait_until([&] { return ended() >= target; }, flex::Device::Clock::now() + kBound);
+  if (const auto failure = device_.failure(); status == flex::WaitStatus::Failed && failure) throw flex::Error(*failure);
+  require(status == flex::WaitStatus::Done, "control blocks did not end in time");
+}
+
+void BlockClient::submit(const abi::ControlBlock& block) {
+  const flex::ControlBlockRequest request{&block, this};
+  require(value_or_throw(device_.submit(stream_, {&request, 1})) == 1, "no credit for a control block");
+  ++submitted_;
+}
+
+void BlockClient::wait_all() { wait_for(submitted_); }
+
+void BlockClient::run(const abi::ControlBlock& block) {
+  submit(block);
+  wait_for(submitted_);
+  require(not_ok() == 0, "a control block ended " + std::string(abi::name(first_bad_.load())));
+}
+
+void BlockClient::run_many(const abi::ControlBlock& block, std::size_t count) {
+  std::array<flex::ControlBlockRequest, abi::kStreamCredits> requests;
+  requests.fill({&block, this});
+  // Half of the credits at a time: one half is under way while the next is being written.
+  constexpr std::size_t kBatch = abi::kStreamCredits / 2;
+  while (count != 0) {
+    const std::size_t want = std::min(count, kBatch);
+    const std::size_t taken = value_or_throw(device_.submit(stream_, std::span(requests).first(want)));
+    submitted_ += taken;
+    count -= taken;
+    if (submitted_ > kBatch) wait_for(submitted_ - kBatch);
+  }
+  wait_for(submitted_);
+  require(not_ok() == 0, "a control block ended " + std::string(abi::name(first_bad_.load())));
+}
+
+}  // namespace bench

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control blocks as raw as the driver offers them: the measurements below FlexStream are made of these.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "host_driver/device/device.hpp"
+#include "host_driver/exec/job.hpp"
+#include "host_driver/memory/flex_allocator.hpp"
+#include "host_driver/memory/host_memory.hpp"
+
+namespace bench {
+
+abi::ControlBlock nop_block();
+// Between pinned memory and an allocation, from its start.
+abi::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to, std::uint64_t bytes);
+abi::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to, std::uint64_t bytes);
+// A kernel without operands on core 0; the job is loaded.
+abi::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator);
+
+// A stream of its own, used by one thread. Every call is bounded by kBound and throws MeasurementError when a block ends
+// with anything but OK, flex::Error when the card is gone.
+class BlockClient final : flex::CompletionSink {
+ public:
+  static constexpr std::chrono::seconds kBound{20};
+
+  explicit BlockClient(flex::Device& device);
+  ~BlockClient();
+  BlockClient(const BlockClient&) = delete;
+  BlockClient& operator=(const BlockClient&) = delete;
+
+  // Submits one block and waits for it: a round trip.
+  void run(const abi::ControlBlock& block);
+  // The same block `count` times, as fast as the credits allow; returns when all have ended.
+  void run_many(const abi::ControlBlock& block, std::size_t count);
+
+  // Without waiting; how each one ends is counted, and judged by nobody.
+  void submit(const abi::ControlBlock& block);
+  void wait_all();
+  // Device times of the last block that ended, in ticks.
+  std::uint64_t last_device_ticks() const { return last_ticks_.load(std::memory_order_relaxed); }
+  std::uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
+  std::uint64_t not_ok() const { return not_ok_.load(std::memory_order_acquire); }
+  void forgive() { not_ok_ = 0; }
+
+  std::uint32_t stream() const { return stream_; }
+  flex::Device& device() { return device_; }
+
+ private:
+  void on_completion(const abi::Completion& completion) noexcept override;
+  void wait_for(std::uint64_t ended);
+
+  flex::Device& device_;
+  std::uint32_t stream_ = 0;
+  std::uint64_t submitted_ = 0;
+  std::atomic<std::uint64_t> ended_{0};
+  std::atomic<std::uint64_t> not_ok_{0};
+  std::atomic<std::uint64_t> last_ticks_{0};
+  std::atomic<abi::Status> first_bad_{};
+};
+
+// For the measurements that start with a card call: the value, or flex::Error.
+template <typename T>
+T value_or_throw(flex::Expected<T> result) {
+  if (!result) throw flex::Error(std::move(result.error()));
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+}  // namespace bench

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "host_driver/device/card.hpp"
+
+namespace bench {
+
+// From nothing to the first completed control block, in nanoseconds: boots a card like `options`, opens its PF, runs one NOP,
+// and one transfer. The card is gone when it returns.
+struct ColdStart {
+  double first_nop = 0;
+  double first_transfer = 0;
+  qemu::MachineOptions machine;  // as the emulator was started
+};
+ColdStart cold_start(const flex::CardOptions& options);
+
+}  // namespace bench

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The limits that several figures are held against, each in nanoseconds for one (round_trip.cpp).
+#pragma once
+
+#include "host_driver/frontend/context.hpp"
+#include "tests/bench/card/opencl_peer.hpp"
+
+namespace bench {
+
+// A word written by the host and copied back by the card, nothing between them (SELFTEST Echo): median.
+double echo_round_trip(spyre::Context& card, unsigned count);
+// Into U-mode and back by the exit call (SELFTEST EnterExit): mean, by the card's clock.
+double enter_exit_pair(spyre::Context& card, unsigned count);
+// An empty OpenCL kernel, enqueued and waited for: median.
+double opencl_round_trip(OpenClPeer& peer, unsigned count);
+
+// The empty kernel, ready to be launched.
+flex::Job load_empty_kernel(spyre::Context& card);
+
+}  // namespace bench

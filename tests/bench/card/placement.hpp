@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sched.h>
+#include <sys/types.h>
+
+#include <vector>
+
+#include "host_driver/frontend/context.hpp"
+
+namespace bench {
+
+// For as long as it lives: this thread and the card's hart 0 on different CPUs. On a busy machine the scheduler may put both
+// on one, where a polled round trip takes two time slices whatever is measured. Only these two threads are touched; threads
+// that are started meanwhile inherit the placement, so peers are opened before. On one CPU it does nothing.
+class Apart {
+ public:
+  explicit Apart(spyre::Context& card);
+  ~Apart();
+  Apart(const Apart&) = delete;
+  Apart& operator=(const Apart&) = delete;
+
+ private:
+  struct Moved {
+    pid_t thread;
+    cpu_set_t before;
+  };
+  void move(pid_t thread, int cpu);
+  std::vector<Moved> moved_;
+};
+
+}  // namespace bench

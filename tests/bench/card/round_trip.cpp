@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// P2 and P3: one thing at a time, both sides awake. Medians over many round trips in each round.
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "host_driver/transport/pause.hpp"
+#include "tests/bench/card/block_client.hpp"
+#include "tests/bench/card/measured_limits.hpp"
+#include "tests/bench/card/placement.hpp"
+#include "tests/bench/card/session.hpp"
+#include "tests/bench/card/statistics.hpp"
+
+namespace bench {
+
+namespace {
+
+constexpr unsigned kRoundTrips = 20'000;
+constexpr unsigned kPeerRoundTrips = 2'000;
+
+abi::AdminReply self_test(flex::Device& device, abi::SelfTestKind kind, unsigned rounds, std::uint64_t offset) {
+  abi::AdminRequest request{};
+  request.command = abi::AdminCommand::SelfTest;
+  request.arguments.self_test = {.kind = kind, .rounds = rounds, .offset = offset};
+  const abi::AdminReply reply = value_or_throw(device.admin(request));
+  require(reply.outcome == abi::Outcome::Ok, "the self-test was refused: " + std::string(abi::name(reply.status)));
+  return reply;
+}
+
+// Spins until the card has answered with `word`. Bounded: the card gives up after kSelfTestTicks.
+void await_echo(const std::atomic_ref<std::uint64_t>& answer, std::uint64_t word) {
+  constexpr unsigned kSpinsPerClock = 1024;
+  const auto deadline = Clock::now() + std::chrono::seconds(5);
+  for (unsigned spins = 1; answer.load(std::memory_order_acquire) != word; ++spins) {
+    if (spins % kSpinsPerClock == 0) require(Clock::now() < deadline, "the card does not echo");
+    flex::cpu_pause();
+  }
+}
+
+double sample_median(unsigned count, auto&& once) {
+  std::vector<double> samples(count);
+  for (double& sample : samples) {
+    const auto start = Clock::now();
+    once();
+    sample = ns_since(start);
+  }
+  return median(std::move(samples));
+}
+
+// The card answers an empty block, and the completion is the block's own: BlockClient checks it.
+double nop_round_trip(BlockClient& client, unsigned count) {
+  const auto block = nop_block();
+  return sample_median(count, [&] { client.run(block); });
+}
+
+}  // namespace
+
+double echo_round_trip(spyre::Context& card, unsigned count) {
+  constexpr std::size_t kWords = abi::kStickBytes / sizeof(std::uint64_t);
+  const auto memory = card.host_memory().allocate(2 * abi::kStickBytes);
+  std::memset(memory.data(), 0, memory.size());
+  auto* words = reinterpret_cast<std::uint64_t*>(memory.data());
+  const std::atomic_ref request(words[0]);
+  const std::atomic_ref answer(words[kWords]);
+  request = 1;
+  // The admin call sleeps in a thread of its own while this one plays.
+  std::string failure;
+  abi::AdminReply reply{};
+  std::thread admin([&] {
+    try {
+      reply = self_test(card.device(), abi::SelfTestKind::Echo, count, memory.window_offset());
+    } catch (const std::exception& error) {
+      failure = error.what();
+    }
+  });
+  double result = 0;
+  std::string stuck;
+  try {
+    await_echo(answer, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until the admin caller has stopped spinning
+    std::uint64_t word = 1;
+    result = sample_median(count, [&] {
+      request.store(++word, std::memory_order_release);
+      await_echo(answer, word);
+    });
+  } catch (const std::exception& error) {
+    stuck = error.what();
+  }
+  admin.join();
+  require(failure.empty(), failure);
+  require(stuck.empty(), stuck);
+  require(reply.values.self_test.rounds == count, "the card counted another number of echoes");
+  return result;
+}
+
+double enter_exit_pair(spyre::Context& card, unsigned count) {
+  const auto reply = self_test(card.device(), abi::SelfTestKind::EnterExit, count, 0);
+  require(reply.values.self_test.rounds == count, "the card did not come to the end of its self-test");
+  return static_cast<double>(reply.values.self_test.ticks) * 1e9 / abi::kTicksPerSecond / count;
+}
+
+double opencl_round_trip(OpenClPeer& peer, unsigned count) {
+  return sample_median(count, [&] {
+    peer.enqueue();
+    peer.finish();
+  });
+}
+
+flex::Job load_empty_kernel(spyre::Context& card) {
+  flex::ExecutionPlan plan;
+  plan.add(flex::Job(flex::CompiledKernel(card.kernel("empty"), {})));
+  card.load(plan);
+  return plan.jobs().front();
+}
+
+void measure_round_trips(Session& session) {
+  auto& card = session.card();
+  OpenClPeer* const opencl = session.opencl();
+  const unsigned count = session.amount(kRoundTrips);
+  BlockClient client(card.device());
+  const Apart apart(card);
+  Row against_echo{.id = "P2", .what = "empty control block, both sides awake", .limit = "word echoed by the card",
+                   .goal = at_most(6), .checked = "outcome, order"};
+  Row against_opencl{.id = "P2", .what = "empty control block, both sides awake", .limit = "PoCL enqueue + finish",
+                     .goal = at_most(0.2), .checked = "outcome, order"};
+  nop_round_trip(client, count);  // translated, cached, awake
+  for (unsigned round = 0; round < session.options().rounds; ++round) {
+    const double echo = echo_round_trip(card, count);
+    const double ours = nop_round_trip(client, count);
+    against_echo.add(ours, echo);
+    against_opencl.ours.push_back(ours);
+    if (opencl != nullptr) against_opencl.limits.push_back(opencl_round_trip(*opencl, session.amount(kPeerRoundTrips)));
+  }
+  session.add(std::move(against_echo));
+  session.add(std::move(against_opencl));
+}
+
+void measure_empty_kernel(Session& session) {
+  auto& card = session.card();
+  const unsigned count = session.amount(kRoundTrips);
+  BlockClient client(card.device());
+  const auto job = load_empty_kernel(card);
+  const auto block = compute_block(job, card.runtime().allocator());
+  const Apart apart(card);
+  const auto round_trip = [&] { return sample_median(count, [&] { client.run(block); }); };
+  auto& stream = card.default_stream().flex_stream();
+  const auto through_stream = [&] {
+    return sample_median(count, [&] {
+      stream.Launch(job, {});
+      stream.Synchronize();
+    });
+  };
+  Row raw{.id = "P3", .what = "empty kernel, submit to completion", .limit = "mret/ecall pair + empty control block",
+          .goal = at_most(2), .checked = "outcome"};
+  Row full{.id = "P3", .what = "empty kernel, FlexStream Launch to Synchronize", .limit = "submit to completion",
+           .checked = "outcome"};
+  round_trip();
+  through_stream();
+  for (unsigned round = 0; round < session.options().rounds; ++round) {
+    const double pair = enter_exit_pair(card, count);
+    const double empty = nop_round_trip(client, count);
+    const double ours = round_trip();
+    raw.add(ours, pair + empty);
+    full.add(through_stream(), ours);
+  }
+  session.add(std::move(raw));
+  session.add(std::move(full));
+}
+
+}  // namespace bench

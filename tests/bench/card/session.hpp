@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the measurements of one run share: options, report, peers, and one booted card.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "host_driver/frontend/context.hpp"
+#include "tests/bench/card/blas_peer.hpp"
+#include "tests/bench/card/opencl_peer.hpp"
+#include "tests/bench/card/report.hpp"
+
+namespace bench {
+
+struct Options {
+  bool quick = false;
+  unsigned rounds = 5;  // at least 3, so that there is a spread
+  unsigned cores = 0;   // of the shared card; 0: as the driver chooses
+};
+
+// Wrong data, or a card that did not do what was asked: ends the measurement, and the run with a non-zero code.
+class MeasurementError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+inline void require(bool condition, const std::string& what) {
+  if (!condition) throw MeasurementError(what);
+}
+
+class Session {
+ public:
+  explicit Session(Options options) : options_(options) {}
+
+  const Options& options() const { return options_; }
+  Report& report() { return report_; }
+  // Adds to the report and tells whoever watches.
+  void add(Row row);
+  // `many` operations, or fewer in a quick run.
+  unsigned amount(unsigned many) const { return options_.quick ? std::max(1u, many / 5) : many; }
+
+  // Booted at the first call. Throws flex::Error.
+  spyre::Context& card();
+  // For measurements that boot their own: two emulators would share the CPUs.
+  void end_card() { card_.reset(); }
+
+  // Null when the peer is not there; the report says so then.
+  OpenClPeer* opencl();
+  BlasPeer* blas();
+
+ private:
+  Options options_;
+  Report report_;
+  std::unique_ptr<spyre::Context> card_;
+  std::unique_ptr<OpenClPeer> opencl_;
+  std::unique_ptr<BlasPeer> blas_;
+  bool opencl_asked_ = false;
+  bool blas_asked_ = false;
+};
+
+// The measurements; each adds its rows to the session's report.
+void measure_launch_cost(Session& session);         // P1
+void measure_round_trips(Session& session);         // P2
+void measure_empty_kernel(Session& session);        // P3
+void measure_throughput(Session& session);          // P4
+void measure_transfers(Session& session);           // P5
+void measure_layout(Session& session);              // P6
+void measure_matmul(Session& session);              // P7
+void measure_cold_start(Session& session);          // P9
+void measure_stream_reset(Session& session);        // P10
+void measure_allocator(Session& session);           // P11
+
+}  // namespace bench

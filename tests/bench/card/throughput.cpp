@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// P4: batches. A rate per second, of everything from the first submission to the last completion.
+#include "tests/bench/card/block_client.hpp"
+#include "tests/bench/card/measured_limits.hpp"
+#include "tests/bench/card/placement.hpp"
+#include "tests/bench/card/session.hpp"
+#include "tests/bench/card/statistics.hpp"
+
+namespace bench {
+
+namespace {
+
+constexpr unsigned kBatch = 2'000;
+constexpr unsigned kBatches = 20;
+
+// Best of several batches would flatter, a mean would count the neighbours: the median.
+double batch_rate(unsigned batches, auto&& batch) {
+  std::vector<double> rates(batches);
+  for (double& rate : rates) {
+    const auto start = Clock::now();
+    batch();
+    rate = kBatch / ns_since(start) * 1e9;
+  }
+  return median(std::move(rates));
+}
+
+double opencl_rate(OpenClPeer& peer, unsigned batches) {
+  return batch_rate(batches, [&] {
+    for (unsigned i = 0; i < kBatch; ++i) peer.enqueue();
+    peer.finish();
+  });
+}
+
+}  // namespace
+
+void measure_throughput(Session& session) {
+  auto& card = session.card();
+  OpenClPeer* const opencl = session.opencl();
+  const unsigned batches = session.amount(kBatches);
+  BlockClient client(card.device());
+  const auto job = load_empty_kernel(card);
+  const auto compute = compute_block(job, card.runtime().allocator());
+  const auto nop = nop_block();
+  const Apart apart(card);
+  const auto nop_rate = [&] { return batch_rate(batches, [&] { client.run_many(nop, kBatch); }); };
+  const auto compute_rate = [&] { return batch_rate(batches, [&] { client.run_many(compute, kBatch); }); };
+
+  Row nops{.id = "P4", .what = "empty control blocks, batches of 2000", .unit = Unit::PerSecond,
+           .limit = "PoCL, 2000 empty kernels", .goal = at_least(2), .checked = "outcomes, count"};
+  Row kernels{.id = "P4", .what = "empty kernels, batches of 2000", .unit = Unit::PerSecond,
+              .limit = "mret/ecall pairs", .goal = at_least(0.5), .checked = "outcomes, count"};
+  Row kernels_peer{.id = "P4", .what = "empty kernels, batches of 2000", .unit = Unit::PerSecond,
+                   .limit = "PoCL, 2000 empty kernels", .checked = "outcomes, count"};
+  nop_rate();
+  compute_rate();
+  for (unsigned round = 0; round < session.options().rounds; ++round) {
+    const double pair_rate = 1e9 / enter_exit_pair(card, 10 * kBatch);
+    const double compute_now = compute_rate();
+    kernels.add(compute_now, pair_rate);
+    nops.ours.push_back(nop_rate());
+    kernels_peer.ours.push_back(compute_now);
+    if (opencl == nullptr) continue;
+    const double peer = opencl_rate(*opencl, batches);
+    nops.limits.push_back(peer);
+    kernels_peer.limits.push_back(peer);
+  }
+  session.add(std::move(nops));
+  session.add(std::move(kernels));
+  session.add(std::move(kernels_peer));
+}
+
+}  // namespace bench

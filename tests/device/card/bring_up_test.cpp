@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bring-up of a real card, and every way in which it fails (scenario F32): quickly, typed, naming step, POST code, the
+// card's own reason and what to do next; and nothing is left behind.
+#include <functional>
+#include <thread>
+
+#include "host_driver/transport/window.hpp"
+#include "shared/memory_order.hpp"
+#include "shared/post_codes.hpp"
+#include "shared/version.hpp"
+#include "tests/device/card/card_support.hpp"
+
+namespace flex {
+namespace {
+
+using namespace std::chrono_literals;
+using test::boot;
+using test::must;
+using test::small_card;
+
+constexpr unsigned kPhysicalSlot = 1;
+
+abi::WindowHeader& header_of(Window& window) { return window.at<abi::WindowHeader>(0); }
+
+std::shared_ptr<Window> map_slot(Card& card, unsigned slot) {
+  auto handle = card.machine().slot(slot);
+  if (!handle) throw std::runtime_error(qemu::to_string(handle.error()));
+  return must(Window::map(handle->window_fd(), handle->window_bytes()));
+}
+
+bool appears(const std::function<bool()>& condition, std::chrono::milliseconds bound = 20s) {
+  for (const auto end = Device::Clock::now() + bound; Device::Clock::now() < end; std::this_thread::sleep_for(1ms)) {
+    if (condition()) return true;
+  }
+  return condition();
+}
+
+// What attaching to the physical function says when it fails.
+struct Refusal {
+  ErrorInfo error;
+  std::chrono::nanoseconds after{};
+  bool names(std::string_view text) const { return error.message.find(text) != std::string::npos; }
+};
+Refusal refusal_of(Card& card) {
+  const auto start = Device::Clock::now();
+  auto device = card.open_physical();
+  if (device) throw std::runtime_error("the card was attached");
+  Refusal refusal{device.error(), Device::Clock::now() - start};
+  EXPECT_FALSE(refusal.error.next_step.empty());
+  EXPECT_FALSE(refusal.error.recoverable);
+  SCOPED_TRACE(describe(refusal.error));
+  return refusal;
+}
+
+CardOptions impatient_card() {
+  CardOptions options = small_card();
+  options.timeouts.post_progress = 200ms;
+  return options;
+}
+
+TEST(BringUp, TwentySixSlotsAreMappedAndEachHeaderTellsWhoItIs) {
+  const test::NothingIsLeft nothing;
+  CardOptions options = small_card("mapall=1");
+  options.virtual_functions = 16;
+  options.spare_slots = 8;
+  const auto card = boot(options);
+  ASSERT_EQ(card->machine().slot_count(), 26u);
+  const auto physical = map_slot(*card, kPhysicalSlot);
+  ASSERT_TRUE(appears([&] { return physical->header().post_code == abi::PostCode::Ready; }));
+  for (unsigned slot = 0; slot < 26; ++slot) {
+    const auto window = map_slot(*card, slot);
+    ASSERT_TRUE(appears([&] { return window->header().magic == abi::kWindowMagic; })) << "slot " << slot;
+    const auto& header = header_of(*window);
+    const auto kind = slot == 0    ? abi::FunctionKind::Management
+                      : slot == 1  ? abi::FunctionKind::Physical
+                      : slot <= 17 ? abi::FunctionKind::Virtual
+                                   : abi::FunctionKind::Unbound;
+    EXPECT_EQ(header.kind, kind) << "slot " << slot;
+    EXPECT_EQ(header.slot, slot);
+    EXPECT_EQ(header.function_index, kind == abi::FunctionKind::Virtual ? slot - 1 : 0u);
+    EXPECT_EQ(header.abi_version, abi::kAbiVersion);
+    EXPECT_EQ(header.window_bytes, window->bytes().size());
+    EXPECT_NE(header.boot_epoch, 0u);
+  }
+  // The first and the last function work.
+  for (const unsigned vf : {1u, 16u}) {
+    const auto device = must(card->open_virtual(vf));
+    EXPECT_EQ(device->config().function_index, vf);
+    EXPECT_EQ(test::Workbench(*device).run(test::nop()).outcome, abi::Outcome::Ok);
+  }
+}
+
+TEST(BringUp, ABadBootArgumentIsToldWithPostCodeAndReason) {
+  const test::NothingIsLeft nothing;
+  for (const char* bad : {"watchdgo=3", "watchdog=0", "timers=2", "mapall", "vfs=x"}) {
+    const auto start = Device::Clock::now();
+    const auto card = boot(small_card(bad));
+    const Refusal refusal = refusal_of(*card);
+    EXPECT_LT(Device::Clock::now() - start, 4s) << "a known end is not waited out";
+    EXPECT_TRUE(refusal.names("failed")) << describe(refusal.error);
+    EXPECT_TRUE(refusal.names("boot argument not understood")) << describe(refusal.error);
+    EXPECT_EQ(refusal.error.outcome, abi::Outcome::Lost);
+  }
+}
+
+TEST(BringUp, MoreFunctionsThanSlotsIsTold) {
+  const test::NothingIsLeft nothing;
+  const auto card = boot(small_card("vfs=9"));
+  EXPECT_TRUE(refusal_of(*card).names("fewer slots than functions"));
+}
+
+TEST(BringUp, ACardOfAnotherAbiIsRefusedNamingBothVersions) {
+  const test::NothingIsLeft nothing;
+  const auto card = boot(impatient_card());
+  const auto window = map_slot(*card, kPhysicalSlot);
+  ASSERT_TRUE(appears([&] { return window->header().post_code == abi::PostCode::Ready; }));
+  abi::store_relaxed<std::uint32_t>(header_of(*window).abi_version, 4711);
+  const Refusal refusal = refusal_of(*card);
+  EXPECT_TRUE(refusal.names("ABI version 4711")) << describe(refusal.error);
+  EXPECT_TRUE(refusal.names("version " + std::to_string(abi::kAbiVersion))) << describe(refusal.error);
+  EXPECT_EQ(refusal.error.outcome, abi::Outcome::Rejected);
+  EXPECT_LT(refusal.after, 150ms) << "it will not become right by waiting";
+
+  abi::store_relaxed<std::uint32_t>(header_of(*window).abi_version, abi::kAbiVersion);
+  EXPECT_TRUE(card->open_physical()) << "the refusal changed something";
+}
+
+TEST(BringUp, AWindowWithoutMagicIsATimeout) {
+  const test::NothingIsLeft nothing;
+  const auto card = boot(impatient_card());
+  const auto window = map_slot(*card, kPhysicalSlot);
+  ASSERT_TRUE(appears([&] { return window->header().post_code == abi::PostCode::Ready; }));
+  abi::store_relaxed<std::uint64_t>(header_of(*window).magic, abi::kWindowMagic ^ 1);
+  const Refusal refusal = refusal_of(*card);
+  EXPECT_TRUE(refusal.names("has not set up this window")) << describe(refusal.error);
+  EXPECT_GE(refusal.after, 200ms);
+  EXPECT_LT(refusal.after, 2s);
+}
+
+TEST(BringUp, AnUnboundSlotIsRefused) {
+  const test::NothingIsLeft nothing;
+  CardOptions options = small_card("mapall=1");
+  options.spare_slots = 1;
+  const auto card = boot(options);
+  auto handle = card->machine().slot(3);
+  ASSERT_TRUE(handle);
+  DeviceOptions device_options;
+  device_options.timeouts.post_progress = 300ms;
+  const auto device = Device::attach(*std::move(handle), std::move(device_options));
+  ASSERT_FALSE(device);
+  SCOPED_TRACE(describe(device.error()));
+  EXPECT_FALSE(device.error().next_step.empty());
+}
+
+TEST(BringUp, ACardThatStandsStillIsATimeoutNamingItsPostCode) {
+  const test::NothingIsLeft nothing;
+  CardOptions options = impatient_card();
+  options.machine.start_paused = true;
+  const auto card = boot(options);
+  {
+    const Refusal refusal = refusal_of(*card);
+    EXPECT_TRUE(refusal.names("POST 0 (none)")) << describe(refusal.error);
+    EXPECT_TRUE(refusal.names("has not set up this window")) << describe(refusal.error);
+    EXPECT_EQ(refusal.error.outcome, abi::Outcome::Indeterminate);
+    EXPECT_LT(refusal.after, 2s);
+  }
+  // The window as a card leaves it that hangs while it starts its functions.
+  const auto window = map_slot(*card, kPhysicalSlot);
+  header_of(*window).abi_version = abi::kAbiVersion;
+  header_of(*window).post_code = static_cast<std::uint32_t>(abi::PostCode::Functions);
+  abi::store_release(header_of(*window).magic, abi::kWindowMagic);
+  {
+    const Refusal refusal = refusal_of(*card);
+    EXPECT_TRUE(refusal.names("POST 8 (functions)")) << describe(refusal.error);
+    EXPECT_TRUE(refusal.names("no new POST code in")) << describe(refusal.error);
+  }
+  ASSERT_TRUE(card->machine().cont());
+  const auto device = must(card->open_physical());
+  EXPECT_EQ(test::Workbench(*device).run(test::nop()).outcome, abi::Outcome::Ok);
+}
+
+TEST(BringUp, ACardThatStopsAfterBringUpIsSilentAndComesBack) {
+  CardOptions options = small_card();
+  options.timeouts.silent = 100ms;
+  const auto card = boot(options);
+  const auto device = must(card->open_physical());
+  test::Recorder recorder;
+  const auto block = test::nop();
+  const ControlBlockRequest request{&block, &recorder};
+  ASSERT_TRUE(card->machine().stop());
+  ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);
+  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Silent; }, test::soon()), WaitStatus::Done);
+  EXPECT_EQ(recorder.count(), 0u);
+  EXPECT_FALSE(device->failure()) << "nothing has been given up";
+  ASSERT_TRUE(card->machine().cont());
+  EXPECT_EQ(device->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
+  EXPECT_EQ(recorder.all()[0].outcome, abi::Outcome::Ok);
+  EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Alive; }, test::soon()), WaitStatus::Done);
+}
+
+TEST(BringUp, FirmwareThatIsMissingOrNoProgramIsRefusedByName) {
+  const test::NothingIsLeft nothing;
+  const qemu::test::TemporaryFolder folder;
+  const std::string text = folder.file("notes.elf", "this is no program");
+  for (const std::string& path : {folder.path().string() + "/nowhere.elf", text, folder.path().string()}) {
+    CardOptions options = small_card();
+    options.firmware = path;
+    const auto card = Card::boot(options);
+    ASSERT_FALSE(card) << path;
+    EXPECT_EQ(card.error().culprit, "firmware-missing");
+    EXPECT_NE(card.error().message.find(path), std::string::npos) << describe(card.error());
+    EXPECT_FALSE(card.error().next_step.empty());
+  }
+}
+
+TEST(BringUp, AnOpenFunctionIsRefusedAndFreeAgainAfterwards) {
+  const auto card = boot();
+  auto device = must(card->open_physical());
+  const auto second = card->open_physical();
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("open already"), std::string::npos) << describe(second.error());
+  EXPECT_FALSE(card->open_virtual(0));
+  EXPECT_FALSE(card->open_virtual(2));
+  device.reset();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(test::Workbench(*must(card->open_physical())).run(test::nop()).outcome, abi::Outcome::Ok);
+}
+
+}  // namespace
+}  // namespace flex

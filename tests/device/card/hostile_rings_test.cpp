@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rings and control messages that break the rules (scenarios F5, F13), written into the window of a virtual function by a driver
+// that is not ours: circular, over-long, as long as the ring, partly published, with buffers where none may be. The card
+// refuses them, goes on, and the physical function beside it notices nothing.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "host_driver/transport/window.hpp"
+#include "shared/memory_order.hpp"
+#include "tests/device/card/card_support.hpp"
+#include "tests/unit/firmware/core/raw_driver.hpp"
+
+namespace flex {
+namespace {
+
+using abi::Outcome;
+using abi::Status;
+using fwtest::RawBuffer;
+using fwtest::RawDriver;
+using test::must;
+
+constexpr unsigned kVirtualSlot = 2;
+constexpr std::uint16_t kRing = abi::kControlBlockQueueSize;
+constexpr std::uint64_t kMax = ~std::uint64_t{0};
+constexpr std::uint32_t kStick = abi::kStickBytes;
+
+// A slot in the hands of a stranger: its window and its bell.
+class BareSlot {
+ public:
+  explicit BareSlot(Card& card) : handle_(must_slot(card)), window_(must(Window::map(handle_.window_fd(), handle_.window_bytes()))) {}
+
+  std::span<std::byte> window() const { return window_->bytes(); }
+  // Lets the card look, now and again while an answer is waited for: a bell each 100 µs.
+  void pump() {
+    const auto now = Device::Clock::now();
+    if (now - rung_ > std::chrono::microseconds{100}) {
+      rung_ = now;
+      const std::uint64_t ring = 1;
+      [[maybe_unused]] const auto written = ::write(handle_.bell_to_card(), &ring, sizeof ring);
+    }
+    std::this_thread::yield();
+  }
+
+ private:
+  static qemu::SlotHandle must_slot(Card& card) {
+    auto slot = card.machine().slot(kVirtualSlot);
+    if (!slot) throw std::runtime_error(qemu::to_string(slot.error()));
+    return *std::move(slot);
+  }
+  qemu::SlotHandle handle_;
+  std::shared_ptr<Window> window_;
+  Device::TimePoint rung_{};
+};
+
+std::uint64_t block_at(unsigned slot) { return abi::kControlBlocks.offset + slot * std::uint64_t{abi::kControlBlockSlotBytes}; }
+std::uint64_t completion_at(unsigned slot) { return abi::kCompletions.offset + slot * std::uint64_t{kStick}; }
+
+class HostileRings : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    card_ = test::boot();
+    physical_ = must(card_->open_physical());
+    neighbour_.emplace(*physical_);
+    ASSERT_EQ(neighbour_->run(test::Workbench::fill(neighbour_->tensor(0), 4096, kNeighbourPattern)).outcome, Outcome::Ok);
+  }
+  static void TearDownTestSuite() {
+    neighbour_.reset();
+    physical_.reset();
+    card_.reset();
+  }
+
+  void SetUp() override {
+    slot_.emplace(*card_);
+    driver_.emplace(slot_->window(), [this] { slot_->pump(); });
+    ASSERT_TRUE(driver_->bring_up());
+    region_ = driver_->acquire(2 * abi::kMiB).value();
+    stream_ = {};
+    ASSERT_EQ(driver_->run(driver_->fill(stream_, region_, 0, 4096, kPattern)).outcome, Outcome::Ok);
+    canary_ = window_copy(abi::host_memory(slot_->window().size()).offset, kCanaryBytes);
+  }
+
+  void TearDown() override {
+    EXPECT_TRUE(window_copy(abi::kHostMemoryOffset, kCanaryBytes) == canary_) << "host memory changed";
+    EXPECT_TRUE(driver_->set_status(0) == 0);
+    test::expect_healthy(*card_, *physical_);
+    // The neighbour: its memory, and its work.
+    ASSERT_EQ(neighbour_->run(test::Workbench::dma(neighbour_->tensor(0), neighbour_->host(0), 4096)).outcome, Outcome::Ok);
+    const auto* words = reinterpret_cast<const std::uint64_t*>(physical_->host_memory().data());
+    EXPECT_TRUE(std::all_of(words, words + 512, [](std::uint64_t w) { return w == kNeighbourPattern; }));
+  }
+
+  abi::ControlBlock fill_block() { return driver_->fill(stream_, region_, 0, 4096, kPattern + 1); }
+  void place(unsigned slot, const abi::ControlBlock& block) const {
+    std::memcpy(slot_->window().data() + block_at(slot), &block, sizeof block);
+  }
+  fwtest::RawRing& ring() { return driver_->ring(abi::kControlBlockQueue); }
+
+  std::vector<std::byte> window_copy(std::uint64_t offset, std::size_t bytes) const {
+    const auto part = slot_->window().subspan(offset, bytes);
+    return {part.begin(), part.end()};
+  }
+
+  std::uint64_t violations() {
+    return driver_->admin(driver_->admin_request(abi::AdminCommand::Stats)).values.stats.ring_violations;
+  }
+
+  std::optional<fwtest::UsedElement> next_used() {
+    const auto end = test::soon();
+    while (Device::Clock::now() < end) {
+      if (auto used = ring().poll()) return used;
+      slot_->pump();
+    }
+    return std::nullopt;
+  }
+
+  // The chain with `id` of `slots` descriptors comes back refused: without a completion slot as length 0, else with the reason.
+  void expect_refused(std::uint16_t id, std::uint16_t slots, std::optional<unsigned> completion, Status status) {
+    ring().expect_chain(id, slots);
+    const auto used = next_used();
+    ASSERT_TRUE(used) << "the chain never came back";
+    EXPECT_EQ(used->id, id);
+    if (!completion) {
+      EXPECT_EQ(used->written, 0u);
+    } else {
+      EXPECT_EQ(used->written, kStick);
+      abi::Completion end;
+      std::memcpy(&end, slot_->window().data() + completion_at(*completion), sizeof end);
+      EXPECT_EQ(end.outcome, Outcome::Rejected);
+      EXPECT_EQ(end.status, status) << abi::name(end.status);
+      EXPECT_EQ(end.field, abi::Field::Chain);
+    }
+  }
+
+  // The region is as it was and the ring takes good blocks.
+  void expect_ring_goes_on() {
+    const auto end = driver_->run(driver_->nop(stream_));
+    ASSERT_EQ(end.outcome, Outcome::Ok) << abi::name(end.status);
+    const std::uint64_t at = abi::kHostMemoryOffset + 2 * abi::kMiB;
+    ASSERT_EQ(driver_->run(driver_->dma(stream_, RawDriver::device(region_, 0), RawDriver::host(at), 4096)).outcome,
+              Outcome::Ok);
+    const auto* words = reinterpret_cast<const std::uint64_t*>(slot_->window().data() + at);
+    EXPECT_TRUE(std::all_of(words, words + 512, [](std::uint64_t w) { return w == kPattern; })) << "a block was executed";
+  }
+
+  static constexpr std::uint64_t kPattern = 0x1122334455667788;
+  static constexpr std::uint64_t kNeighbourPattern = 0x0102030405060708;
+  static constexpr std::size_t kCanaryBytes = 1 * abi::kMiB;
+
+  static inline std::unique_ptr<Card> card_;
+  static inline std::unique_ptr<Device> physical_;
+  static inline std::optional<test::Workbench> neighbour_;
+  std::optional<BareSlot> slot_;
+  std::optional<RawDriver> driver_;
+  fwtest::RegionHandle region_{};
+  fwtest::StreamHandle stream_;
+  std::vector<std::byte> canary_;
+};
+
+// NEXT on every descriptor of the ring: it closes on itself, and is as long as the ring.
+TEST_F(HostileRings, AChainAsLongAsTheRingIsRefusedAndTheRingGoesOn) {
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    const std::uint64_t before = violations();
+    place(0, driver_->nop(stream_));
+    --stream_.next_sequence;
+    // From the back to the front, so that the card can not meet a part of it.
+    std::vector<std::uint16_t> order;
+    std::uint16_t at = ring().next_avail();
+    bool wrap = ring().avail_wrap();
+    struct Place {
+      std::uint16_t at;
+      bool wrap;
+    };
+    std::vector<Place> places;
+    for (unsigned i = 0; i < kRing; ++i) {
+      places.push_back({at, wrap});
+      if (++at == kRing) at = 0, wrap = !wrap;
+    }
+    for (auto p = places.rbegin(); p != places.rend(); ++p) {
+      const auto flags = static_cast<std::uint16_t>(abi::avail_flags(p->wrap) | abi::kDescNext);
+      abi::store_relaxed(ring().words(p->at).address, block_at(0));
+      abi::store_release(ring().words(p->at).tail, abi::pack_tail({kStick, 7, flags}));
+    }
+    ring().skip(kRing);
+    expect_refused(7, kRing, std::nullopt, Status::BadChain);
+    EXPECT_EQ(violations(), before + 1);
+    expect_ring_goes_on();
+  }
+}
+
+TEST_F(HostileRings, OverLongAndMisorderedChainsAreRefused) {
+  const RawBuffer block{block_at(0), kStick, false};
+  const RawBuffer end{completion_at(0), kStick, true};
+  struct Bad {
+    const char* what;
+    std::vector<RawBuffer> chain;
+    bool told;  // with a reason, in its completion slot
+  };
+  const std::vector<Bad> cases = {
+      {"two blocks", {block, block, end}, true},
+      {"two completions", {block, end, end}, true},
+      {"completion first", {end, block}, true},
+      {"no block", {end}, true},
+      {"no completion", {block}, false},
+      {"three times three", std::vector<RawBuffer>(9, block), false},
+      {"hundred", std::vector<RawBuffer>(100, end), true},
+      {"empty block", {{block_at(0), 0, false}, end}, true},
+      {"empty completion", {block, {completion_at(0), 0, true}}, false},
+  };
+  for (const Bad& bad : cases) {
+    SCOPED_TRACE(bad.what);
+    const std::uint64_t before = violations();
+    abi::ControlBlock good = fill_block();
+    --stream_.next_sequence;
+    place(0, good);
+    ring().add(3, bad.chain);
+    const auto used = next_used();
+    ASSERT_TRUE(used);
+    EXPECT_EQ(used->id, 3u);
+    if (!bad.told) EXPECT_EQ(used->written, 0u);
+    EXPECT_EQ(violations(), before + 1);
+    expect_ring_goes_on();
+  }
+}
+
+TEST_F(HostileRings, AChainThatIsPublishedInPartIsRefusedAndItsRestIsJudgedByItself) {
+  place(0, fill_block());
+  --stream_.next_sequence;
+  // The head says NEXT, but what follows has not been made available.
+  ring().add_raw(5, block_at(0), kStick, abi::kDescNext);
+  ring().expect_chain(5, 1);
+  auto used = next_used();
+  ASSERT_TRUE(used);
+  EXPECT_EQ(used->written, 0u);
+  ring().add_raw(6, completion_at(0), kStick, abi::kDescWrite);
+  ring().expect_chain(6, 1);
+  used = next_used();
+  ASSERT_TRUE(used);
+  EXPECT_EQ(used->id, 6u);
+  expect_ring_goes_on();
+}
+
+TEST_F(HostileRings, BuffersWhereNoneMayBeAreRefused) {
+  const std::uint64_t window = slot_->window().size();
+  const RawBuffer end{completion_at(0), kStick, true};
+  const RawBuffer block{block_at(0), kStick, false};
+  const std::vector<std::vector<RawBuffer>> blocks = {
+      {{0, kStick, false}, end},
+      {{abi::kQueueBlock.offset, kStick, false}, end},
+      {{abi::kHostMemoryOffset, kStick, false}, end},
+      {{abi::kControlBlocks.end(), kStick, false}, end},
+      {{abi::kControlBlocks.end() - kStick, 2 * kStick, false}, end},
+      {{block_at(0) + 64, kStick, false}, end},
+      {{block_at(0), kStick - 1, false}, end},
+      {{block_at(0), 5 * kStick, false}, end},
+      {{block_at(0), ~0u, false}, end},
+      {{window, kStick, false}, end},
+      {{window - 64, kStick, false}, end},
+      {{kMax - 127, kStick, false}, end},
+      {{0x80000000, kStick, false}, end},
+  };
+  for (const auto& chain : blocks) {
+    SCOPED_TRACE(chain[0].offset);
+    place(0, fill_block());
+    --stream_.next_sequence;
+    ring().add(9, chain);
+    expect_refused(9, 2, 0, Status::BadDescriptor);
+    expect_ring_goes_on();
+  }
+  const std::vector<RawBuffer> completions = {
+      {0, kStick, true},
+      {abi::kQueueBlock.offset, kStick, true},
+      {block_at(1), kStick, true},
+      {abi::kHostMemoryOffset, kStick, true},
+      {abi::kStartedSequences.offset, kStick, true},
+      {completion_at(0) + 8, kStick, true},
+      {completion_at(0), kStick - 8, true},
+      {abi::kCompletions.end(), kStick, true},
+      {kMax - 127, kStick, true},
+      {0x10000000, kStick, true},
+  };
+  for (const auto& completion : completions) {
+    SCOPED_TRACE(completion.offset);
+    place(0, fill_block());
+    --stream_.next_sequence;
+    const auto header = window_copy(0, 128);
+    const RawBuffer chain[] = {block, completion};
+    ring().add(9, chain);
+    expect_refused(9, 2, std::nullopt, Status::BadDescriptor);
+    EXPECT_EQ(window_copy(0, 128), header);
+    expect_ring_goes_on();
+  }
+}
+
+TEST_F(HostileRings, BadIndirectTablesAreRefused) {
+  ASSERT_TRUE(driver_->bring_up(abi::kMandatoryFeatures | abi::kFeatureIndirectDesc));
+  region_ = driver_->acquire(2 * abi::kMiB).value();
+  stream_ = {};
+  ASSERT_EQ(driver_->run(driver_->fill(stream_, region_, 0, 4096, kPattern)).outcome, Outcome::Ok);
+  const std::uint64_t table = abi::kHostMemoryOffset + 4 * abi::kMiB;
+  const RawBuffer block{block_at(0), kStick, false};
+  const RawBuffer end{completion_at(0), kStick, true};
+  const auto table_bytes = [](unsigned entries) { return static_cast<std::uint32_t>(entries * sizeof(abi::Descriptor)); };
+  // A good one first.
+  place(0, driver_->nop(stream_));
+  const RawBuffer good[] = {block, end};
+  ring().add_indirect(1, table, good);
+  auto used = next_used();
+  ASSERT_TRUE(used);
+  EXPECT_EQ(used->written, kStick);
+
+  const auto refused = [&](const char* what, std::uint64_t at, std::uint32_t bytes, std::uint16_t more = 0) {
+    SCOPED_TRACE(what);
+    place(0, fill_block());
+    --stream_.next_sequence;
+    ring().add_raw(2, at, bytes, static_cast<std::uint16_t>(abi::kDescIndirect | more));
+    ring().expect_chain(2, 1);
+    const auto back = next_used();
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->id, 2u);
+    expect_ring_goes_on();
+  };
+  refused("empty", table, 0);
+  refused("half an entry", table, table_bytes(2) - 8);
+  refused("longer than allowed", table, table_bytes(abi::kMaxIndirectEntries + 1));
+  refused("in the header", 0, table_bytes(2));
+  refused("between words", table + 4, table_bytes(2));
+  refused("behind the window", slot_->window().size() - 16, table_bytes(2));
+  refused("in the firmware", 0x80000000, table_bytes(2));
+  refused("with a next", table, table_bytes(2), abi::kDescNext);
+  auto& nested = reinterpret_cast<abi::DescriptorWords*>(slot_->window().data() + table)[0];
+  abi::store_relaxed(nested.tail, abi::pack_tail({kStick, 0, abi::kDescIndirect}));
+  refused("nested", table, table_bytes(2));
+  abi::store_relaxed(nested.tail, abi::pack_tail({kStick, 0, abi::kDescNext}));
+  refused("linked inside", table, table_bytes(2));
+}
+
+// Random rings, random queues: whatever the card makes of them, it lives, and a reset brings the function back.
+TEST_F(HostileRings, RandomDescriptorsNeverHarmTheCard) {
+  std::mt19937_64 random(20260121);
+  const std::uint64_t spots[] = {0,           block_at(0),           completion_at(0),          abi::kQueueBlock.offset,
+                                 block_at(3), abi::kHostMemoryOffset, slot_->window().size(), kMax - 63,
+                                 0x80000000,  abi::kAdminRequests.offset, abi::kEvents.offset};
+  for (int round = 0; round < 12; ++round) {
+    for (int i = 0; i < 600; ++i) {
+      auto& target = driver_->ring(random() % abi::kQueueCount);
+      const std::uint64_t address = spots[random() % std::size(spots)] + (random() % 4 == 0 ? random() % 300 : 0);
+      const auto length = static_cast<std::uint32_t>(random() % 3 == 0 ? random() : (random() % 5) * kStick);
+      target.add_raw(static_cast<std::uint16_t>(random()), address, length, static_cast<std::uint16_t>(random() & 7));
+      if (i % 16 == 0) slot_->pump();
+    }
+    for (int i = 0; i < 50; ++i) slot_->pump();
+    ASSERT_TRUE(card_->machine().alive()) << "round " << round;
+    ASSERT_TRUE(driver_->bring_up()) << "round " << round;
+    region_ = driver_->acquire(2 * abi::kMiB).value();
+    stream_ = {};
+    ASSERT_EQ(driver_->run(driver_->fill(stream_, region_, 0, 4096, kPattern)).outcome, Outcome::Ok);
+    expect_ring_goes_on();
+  }
+}
+
+TEST_F(HostileRings, RandomControlMessagesNeverHarmTheCard) {
+  std::mt19937_64 random(4711);
+  for (int i = 0; i < 3000; ++i) {
+    abi::Message message;
+    for (auto& byte : message.bytes) byte = static_cast<std::uint8_t>(random());
+    message.header = {static_cast<std::uint8_t>(random() % 8), static_cast<std::uint8_t>(random() % 0x44),
+                      static_cast<std::uint16_t>(random() % 8 == 0 ? random() : 0), static_cast<std::uint16_t>(random()),
+                      static_cast<std::uint16_t>(random() % 4 == 0 ? random() : random() % 65)};
+    driver_->send(message);
+    while (driver_->receive()) {
+    }
+    if (i % 8 == 0) slot_->pump();
+  }
+  // Indices that can not be: further ahead than the FIFO is long, and backwards.
+  auto& fifo = *driver_->at<abi::Fifo>(abi::kFifoToCard.offset);
+  const auto written = abi::load_relaxed(fifo.written);
+  for (const std::uint32_t jump : {61u, 1u << 31, ~0u}) {
+    abi::store_release(fifo.written, written + jump);
+    for (int i = 0; i < 20; ++i) slot_->pump();
+    ASSERT_TRUE(card_->machine().alive());
+  }
+  abi::store_release(fifo.written, abi::load_acquire(fifo.read));
+  while (driver_->receive()) {
+  }
+  ASSERT_TRUE(driver_->bring_up());
+  region_ = driver_->acquire(2 * abi::kMiB).value();
+  stream_ = {};
+  ASSERT_EQ(driver_->run(driver_->fill(stream_, region_, 0, 4096, kPattern)).outcome, Outcome::Ok);
+  expect_ring_goes_on();
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bells are hints: with any part of them lost, in any direction, everything completes, only later.
+#include <random>
+#include <thread>
+
+#include "tests/device/card/card_support.hpp"
+
+namespace flex {
+namespace {
+
+using namespace std::chrono_literals;
+using abi::Outcome;
+using test::must;
+using test::Workbench;
+
+enum class Way { ToCard, FromCard, Both };
+struct Loss {
+  const char* name;
+  double share;
+  Way way;
+  unsigned round_trips;  // a lost bell costs up to 5 ms (card's timer) or 1 ms (host's re-check)
+};
+constexpr Loss kLosses[] = {
+    {"all to the card", 1, Way::ToCard, 100},      {"all from the card", 1, Way::FromCard, 200},
+    {"all both ways", 1, Way::Both, 100},          {"half to the card", 0.5, Way::ToCard, 200},
+    {"half from the card", 0.5, Way::FromCard, 300}, {"half both ways", 0.5, Way::Both, 200},
+    {"1 % to the card", 0.01, Way::ToCard, 1500},  {"1 % from the card", 0.01, Way::FromCard, 1500},
+    {"1 % both ways", 0.01, Way::Both, 1500}};
+
+FaultHooks hooks_of(const Loss& loss) {
+  FaultHooks hooks;
+  if (loss.way != Way::FromCard) hooks.drop_bells_to_card = loss.share;
+  if (loss.way != Way::ToCard) hooks.drop_bells_from_card = loss.share;
+  hooks.seed = 7;
+  hooks.no_spinning = true;  // a host that sleeps is one that needs the bell
+  return hooks;
+}
+
+// Work of every kind with pauses in which both sides fall asleep. The worst round trip.
+std::chrono::nanoseconds work_with_pauses(Workbench& bench, unsigned round_trips) {
+  std::mt19937 random(3);
+  std::chrono::nanoseconds worst{};
+  for (unsigned i = 0; i < round_trips; ++i) {
+    const auto start = Device::Clock::now();
+    const auto end = i % 10 == 9
+                         ? bench.run(Workbench::dma(bench.host(0), bench.tensor(0), 64 * abi::kKiB))
+                         : bench.run(Workbench::nop());
+    EXPECT_EQ(end.outcome, Outcome::Ok);
+    EXPECT_EQ(end.sequence, i + 1);
+    worst = std::max(worst, Device::Clock::now() - start);
+    const auto until = Device::Clock::now() + std::chrono::microseconds{random() % 200};
+    while (Device::Clock::now() < until) std::this_thread::yield();
+  }
+  return worst;
+}
+
+// Many in flight, and nobody waits: the event loop and its tick alone bring the ends in.
+void flood_without_waiter(Workbench& bench) {
+  Device& device = bench.device();
+  const std::uint32_t stream = must(device.open_stream(StreamPriority::Low));
+  test::Counter counter;
+  const auto block = test::nop();
+  const std::vector<ControlBlockRequest> requests(64, {&block, &counter});
+  for (std::uint64_t round = 1; round <= 5; ++round) {
+    ASSERT_EQ(must(device.submit(stream, requests)), requests.size());
+    const auto limit = test::soon();
+    while (counter.ended() < round * requests.size() && Device::Clock::now() < limit) std::this_thread::sleep_for(100us);
+    ASSERT_EQ(counter.ended(), round * requests.size()) << "lost";
+  }
+  EXPECT_EQ(counter.failed(), 0u);
+  must(device.close_stream(stream));
+}
+
+TEST(LostBells, EverythingCompletesLaterAndNothingIsLost) {
+  const auto card = test::boot();
+  for (const Loss& loss : kLosses) {
+    SCOPED_TRACE(loss.name);
+    OpenOptions options;
+    options.faults = hooks_of(loss);
+    const auto device = must(card->open_physical(options));
+    Workbench bench(*device);
+    const auto start = Device::Clock::now();
+    const auto worst = work_with_pauses(bench, loss.round_trips);
+    const std::chrono::duration<double, std::micro> mean = (Device::Clock::now() - start) / loss.round_trips;
+    flood_without_waiter(bench);
+    const auto stats = device->statistics();
+    std::printf("  %-20s %4llu bells dropped to the card, %4llu from it; round trip %6.0f us mean, %6.0f us worst\n",
+                loss.name, static_cast<unsigned long long>(stats.bells_dropped_to_card),
+                static_cast<unsigned long long>(stats.bells_dropped_from_card), mean.count(),
+                std::chrono::duration<double, std::micro>(worst).count());
+    // The fault fired, and only the fault that was ordered.
+    EXPECT_EQ(stats.bells_dropped_to_card != 0, loss.way != Way::FromCard);
+    EXPECT_EQ(stats.bells_dropped_from_card != 0, loss.way != Way::ToCard);
+    if (loss.share == 1 && loss.way != Way::FromCard) EXPECT_EQ(stats.bells_rung, 0u);
+    EXPECT_EQ(stats.submitted, stats.completed);
+    EXPECT_LT(worst, 1s);
+    test::expect_healthy(*card, *device);
+  }
+}
+
+TEST(LostBells, WithoutTheFaultNothingIsDropped) {
+  const auto card = test::boot();
+  const auto device = must(card->open_physical());
+  Workbench bench(*device);
+  work_with_pauses(bench, 200);
+  EXPECT_EQ(device->statistics().bells_dropped_to_card, 0u);
+  EXPECT_EQ(device->statistics().bells_dropped_from_card, 0u);
+}
+
+// The proof of the proof: with every bell dropped and the timers that replace them off, a sleep does not end.
+TEST(LostBells, WithoutTimersALostBellStalls) {
+  const auto card = test::boot(test::small_card("timers=0"));
+  OpenOptions options;
+  options.faults.drop_bells_from_card = 1;
+  options.faults.no_spinning = true;
+  options.faults.no_timers = true;
+  const auto device = must(card->open_physical(options));
+  test::Recorder recorder;
+  const auto spin = test::kernel_image(*card, "spin");
+  Workbench bench(*device);
+  SUCCEED();
+}
+
+}  // namespace
+}  // namespace flex

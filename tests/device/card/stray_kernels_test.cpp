@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that go where they may not, on the card in the emulator: each ends in a FAULT that says where, nothing else is
+// touched, only its stream is poisoned, and the card lives on.
+#include <algorithm>
+#include <cstring>
+
+#include "host_driver/frontend/context.hpp"
+#include "tests/device/card/card_support.hpp"
+
+namespace flex {
+namespace {
+
+using abi::FaultAccess;
+using abi::Outcome;
+using abi::Status;
+
+constexpr std::uint64_t kPattern = 0x5A5A5A5AA5A5A5A5;
+constexpr std::size_t kOperandBytes = 4096;
+
+enum What : std::uint64_t { kNothing, kLoad, kStore, kJump };
+
+class StrayKernels : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    spyre::ContextOptions options;
+    options.card = test::small_card("watchdog=2000");
+    options.function = 1;  // in a VF a region's id is its window's number
+    context_ = spyre::Context::open(std::move(options));
+    victim_ = &context_->runtime().next_stream(StreamPriority::Low);
+    neighbour_ = &context_->runtime().next_stream(StreamPriority::Low);
+    operand_ = context_->runtime().allocator().allocate(kOperandBytes);
+    const Job fill = Job::fill(operand_, kOperandBytes, kPattern);
+    neighbour_->Launch(fill, {});
+    neighbour_->Synchronize(test::soon());
+    ExecutionPlan plan({Job(CompiledKernel(context_->kernel("empty"), {}))});
+    context_->load(plan);
+    empty_.emplace(plan.jobs()[0]);
+    const auto at = context_->runtime().allocator().resolve(operand_);
+    ordinal_ = at.region_ordinal;
+    operand_address_ = abi::region_window(ordinal_) + at.address.offset;
+    for (const auto& region : context_->runtime().allocator().statistics().regions) {
+      if (region.region.ordinal == ordinal_) region_bytes_ = region.region.bytes;
+    }
+  }
+  static void TearDownTestSuite() {
+    empty_.reset();
+    context_.reset();
+  }
+  void SetUp() override { ASSERT_GT(region_bytes_, 0u); }
+
+  // The neighbour's stream, the operand's contents, the firmware: all as before.
+  void TearDown() override {
+    if (victim_->error()) victim_->Reset();
+    std::vector<std::uint64_t> words(kOperandBytes / 8);
+    neighbour_->Launch(Job::from_device(words.data(), operand_, kOperandBytes), {});
+    neighbour_->Synchronize(test::soon());
+    EXPECT_TRUE(std::ranges::all_of(words, [](std::uint64_t w) { return w == kPattern; })) << "the operand changed";
+    test::expect_healthy(context_->card(), context_->device());
+  }
+
+  // A kernel whose dimensions are set by hand, from symbol `first` on.
+  static Job misguided(const char* name, std::size_t first, std::vector<std::uint64_t> values) {
+    const auto kernel = context_->kernel(name);
+    const HostFunction write = [first, values](const HostOperationInput& input, std::span<std::byte> correction) {
+      const std::size_t bytes = build_correction(input, correction);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        std::memcpy(correction.data() + sizeof(abi::CorrectionHeader) + (first + i) * sizeof(abi::CorrectionSymbol) +
+                        offsetof(abi::CorrectionSymbol, value),
+                    &values[i], sizeof values[i]);
+      }
+      return bytes;
+    };
+    const DeviceCompute compute{.expected_input_shapes = {{1, 64}}};
+    Job job(kernel, ProgramCorrectionMetadata::of(*kernel), JobPlan({HostOperation{write}, CorrectionDMA{}, compute}));
+    ExecutionPlan plan({job});
+    context_->load(plan);
+    return plan.jobs()[0];
+  }
+  static Job stray(What what, std::uint64_t address) {
+    return misguided("stray", 1, {address - operand_address_, what});
+  }
+
+  // Launches on the victim's stream; the failure it ends with. Nothing when it ended well.
+  static std::optional<StreamFailure> failure_of(const Job& job, std::uint64_t core_mask = 0) {
+    const Argument argument{.allocation = operand_, .shape = {1, 64}};
+    victim_->Launch(job, {&argument, 1}, {.core_mask = core_mask});
+    try {
+      victim_->Synchronize(test::soon());
+    } catch (const StreamError& error) {
+      EXPECT_FALSE(error.info().next_step.empty());
+      return error.failure();
+    }
+    return std::nullopt;
+  }
+
+  // The stream is poisoned, its neighbour works, and after a reset so does the stream.
+  static void expect_contained() {
+    EXPECT_THROW(victim_->Launch(*empty_, {}), StreamError);
+    neighbour_->Launch(*empty_, {});
+    EXPECT_NO_THROW(neighbour_->Synchronize(test::soon()));
+    victim_->Reset();
+    victim_->Launch(*empty_, {});
+    EXPECT_NO_THROW(victim_->Synchronize(test::soon()));
+  }
+
+  static inline std::unique_ptr<spyre::Context> context_;
+  static inline FlexStream* victim_ = nullptr;
+  static inline FlexStream* neighbour_ = nullptr;
+  static inline std::optional<Job> empty_;
+  static inline AllocationIndex operand_ = AllocationIndex::Null;
+  static inline std::uint32_t ordinal_ = 0;
+  static inline std::uint64_t operand_address_ = 0;
+  static inline std::uint64_t region_bytes_ = 0;
+};
+
+struct Place {
+  const char* name;
+  std::uint64_t address;
+  std::uint32_t ordinal = abi::kNoRegionOrdinal;  // else the offset is relative to the region's window
+};
+
+TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) {
+  const std::uint64_t window = std::uint64_t{1} << abi::kRegionShift;
+  const std::uint32_t unused = ordinal_ == 3 ? 4 : 3;
+  const std::uint64_t program = abi::region_window(abi::kProgramRegion);
+  const std::uint64_t context = abi::kContextWindow;
+  const Place places[] = {
+      {"null", 0},
+      {"next to null", 8},
+      {"end of the null guard", window - 8},
+      {"the firmware's memory", 0x80000000},
+      {"the firmware's memory, further up", 0x80200000},
+      {"physical region memory", 0x100000000},
+      {"UART", 0x10000000},
+      {"power switch", 0x100000},
+      {"interrupt files", 0x24000000},
+      {"timer", 0x2004000},
+      {"behind the region's end", abi::region_window(ordinal_) + region_bytes_, ordinal_},
+      {"far behind the region's end", abi::region_window(ordinal_) + window - 8, ordinal_},
+      {"window without a region", abi::region_window(unused) + 4096, unused},
+      {"Program region", program, abi::kProgramRegion},
+      {"Program region, further up", program + 64 * abi::kKiB, abi::kProgramRegion},
+      {"between the windows and the contexts", context - 8},
+      {"execution area without an image", context + 14 * abi::kExecutionAreaStride},
+      {"behind the correction", context + abi::kCorrectionOffset + abi::kMaxCorrectionBytes},
+      {"under the stack", context + abi::kStackOffset - 8},
+      {"behind the stack", context + abi::kStackOffset + abi::kKernelStackBytes},
+      {"behind the scratchpad", context + abi::kScratchpadOffset + abi::kScratchpadBytes},
+      {"context that is not there", context + 40 * abi::kContextStride},
+      {"end of the lower half", (std::uint64_t{1} << 38) - 8},
+      {"address that is none", std::uint64_t{1} << 45},
+      {"upper half", ~std::uint64_t{0} - 7},
+  };
+  for (const Place& place : places) {
+    for (const What what : {kLoad, kStore, kJump}) {
+      SCOPED_TRACE(std::string(place.name) + ", what " + std::to_string(what));
+      const auto failure = failure_of(stray(what, place.address));
+      ASSERT_TRUE(failure) << "no fault";
+      EXPECT_EQ(failure->outcome, Outcome::Fault);
+      const Status status = what == kLoad ? Status::LoadFault : what == kStore ? Status::StoreFault : Status::FetchFault;
+      EXPECT_EQ(failure->status, status) << abi::name(failure->status);
+      EXPECT_EQ(failure->fault.access, what == kLoad    ? FaultAccess::Load
+                                       : what == kStore ? FaultAccess::Store
+                                                        : FaultAccess::Fetch);
+      EXPECT_EQ(failure->fault.region_ordinal, place.ordinal);
+      EXPECT_EQ(failure->fault.offset, place.ordinal == abi::kNoRegionOrdinal
+                                           ? place.address
+                                           : place.address - abi::region_window(place.ordinal));
+      if (what != kJump) {
+        EXPECT_TRUE(failure->symbol.starts_with(what == kLoad ? "stray_load+" : "stray_store+")) << failure->symbol;
+      } else {
+        EXPECT_EQ(failure->symbol, "outside of the image's text");
+      }
+      victim_->Reset();
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// What is mapped for the kernel itself, used in a way that it is not mapped for.
+TEST_F(StrayKernels, NothingIsWritableAndExecutable) {
+  // The launch's own text, pool and so on: of context 0, in whichever area the image was put.
+  struct Own {
+    const char* name;
+    std::uint64_t offset;
+    bool load, store;
+  };
+  unsigned area = 0;
+  for (; area < abi::kExecutionAreas; ++area) {  // the first whose text can be read: images before ours are there, too
+    if (!failure_of(stray(kLoad, abi::kContextWindow + area * abi::kExecutionAreaStride))) break;
+    victim_->Reset();
+  }
+  ASSERT_LT(area, abi::kExecutionAreas);
+  const std::uint64_t own = area * abi::kExecutionAreaStride;
+  const Own places[] = {
+      {"text", own + abi::kTextOffset, true, false},
+      {"arguments", abi::kArgumentsOffset, true, false},
+      {"correction", abi::kCorrectionOffset, true, false},
+      {"stack", abi::kStackOffset, true, true},
+      {"scratchpad", abi::kScratchpadOffset, true, true},
+  };
+  for (const Own& place : places) {
+    SCOPED_TRACE(place.name);
+    const std::uint64_t address = abi::kContextWindow + place.offset;
+    const auto load = failure_of(stray(kLoad, address));
+    EXPECT_EQ(!load, place.load) << abi::name(load ? load->status : Status::None);
+    if (load) victim_->Reset();
+    const auto store = failure_of(stray(kStore, address));
+    EXPECT_EQ(!store, place.store);
+    if (store) {
+      EXPECT_EQ(store->status, Status::StoreFault);
+      EXPECT_EQ(store->fault.offset, address);
+      EXPECT_TRUE(store->symbol.starts_with("stray_store+")) << store->symbol;
+      expect_contained();
+    }
+    if (place.offset == own + abi::kTextOffset) continue;
+    const auto jump = failure_of(stray(kJump, address));
+    ASSERT_TRUE(jump) << "data was executed";
+    EXPECT_EQ(jump->status, Status::FetchFault);
+    EXPECT_EQ(jump->fault.offset, address);
+    expect_contained();
+  }
+}
+
+TEST_F(StrayKernels, TheLiteralPoolIsNotExecutable) {
+  // The pool of each area that has one; "stray" itself keeps its symbols there.
+  unsigned pools = 0;
+  for (unsigned area = 0; area < 4; ++area) {
+    const std::uint64_t pool = abi::kContextWindow + area * abi::kExecutionAreaStride + abi::kPoolOffset;
+    const auto load = failure_of(stray(kLoad, pool));
+    if (load) victim_->Reset();
+    const auto jump = failure_of(stray(kJump, pool));
+    ASSERT_TRUE(jump);
+    EXPECT_EQ(jump->status, Status::FetchFault);
+    EXPECT_EQ(jump->fault.offset, pool);
+    EXPECT_EQ(jump->fault.pc, ~std::uint64_t{0});
+    victim_->Reset();
+    pools += load ? 0 : 1;
+  }
+  EXPECT_GE(pools, 1u);
+}
+
+TEST_F(StrayKernels, TensorMemoryIsNotExecutable) {
+  const auto jump = failure_of(stray(kJump, operand_address_));
+  ASSERT_TRUE(jump);
+  EXPECT_EQ(jump->status, Status::FetchFault);
+  EXPECT_EQ(jump->fault.region_ordinal, ordinal_);
+  expect_contained();
+}
+
+TEST_F(StrayKernels, AFaultOfASecondCoreIsAttributedToIt) {
+  constexpr std::uint64_t kLastCoreLoad = 8;
+  const auto failure = failure_of(misguided("stray", 1, {0x80000000 - operand_address_, kLastCoreLoad}), 3);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->status, Status::LoadFault);
+  EXPECT_EQ(failure->fault.core, 1u);
+  EXPECT_EQ(failure->fault.offset, 0x80000000u);
+  expect_contained();
+}
+
+TEST_F(StrayKernels, ManyFaultsInARowLeaveNoTrace) {
+  const Job job = stray(kStore, 0x80001000);
+  const auto start = Device::Clock::now();
+  for (int i = 0; i < 200; ++i) {
+    const auto failure = failure_of(job, i % 3 == 0 ? 3 : 0);
+    ASSERT_TRUE(failure) << i;
+    ASSERT_EQ(failure->status, Status::StoreFault) << i;
+    victim_->Reset();
+  }
+  RecordProperty("microseconds_per_fault_and_reset",
+                 std::to_string(std::chrono::duration<double, std::micro>(Device::Clock::now() - start).count() / 200));
+  EXPECT_FALSE(failure_of(stray(kNothing, 0)));
+}
+
+// Instructions and registers that belong to the firmware: illegal, with the function that tried; what a kernel may use works.
+TEST_F(StrayKernels, PrivilegedInstructionsFaultAndAllowedOnesDoNot) {
+  const auto attempt = [](std::uint64_t what) { return failure_of(misguided("privileged", 0, {what})); };
+  EXPECT_FALSE(attempt(0)) << "what every kernel may do";
+  constexpr const char* kIllegal[] = {
+      "read_cycle",   "read_time",   "read_instret",  "read_sstatus",      "write_satp",           "read_stopei",
+      "read_mstatus", "read_mhartid", "write_mtvec",  "write_pmpcfg",      "return_to_machine",    "return_to_supervisor",
+      "wait_for_interrupt", "flush_translations", "debug_return", "no_instruction", "all_ones"};
+  for (std::uint64_t what = 1; what <= std::size(kIllegal); ++what) {
+    const std::string deed = kIllegal[what - 1];
+    SCOPED_TRACE(deed);
+    const auto failure = attempt(what);
+    ASSERT_TRUE(failure) << "it was allowed";
+    EXPECT_EQ(failure->outcome, Outcome::Fault);
+    EXPECT_EQ(failure->status, Status::IllegalInstruction) << abi::name(failure->status);
+    EXPECT_TRUE(failure->symbol.starts_with(deed + "+")) << failure->symbol;
+    expect_contained();
+  }
+}
+
+TEST_F(StrayKernels, UnknownEnvironmentCallsFault) {
+  for (const auto& [what, number] : {std::pair{18ull, ~0ull}, std::pair{19ull, 3ull}}) {
+    const auto failure = failure_of(misguided("privileged", 0, {what}));
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->status, Status::BadEnvironmentCall);
+    EXPECT_EQ(failure->fault.argument, number);
+    expect_contained();
+  }
+}
+
+}  // namespace
+}  // namespace flex

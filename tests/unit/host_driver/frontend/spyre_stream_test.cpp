@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frontend against the real firmware core on a thread.
+#include "host_driver/frontend/spyre_stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "host_driver/exec/runtime.hpp"
+#include "shared/dl16.hpp"
+#include "tests/unit/host_driver/device/native_card.hpp"
+#include "tests/unit/host_driver/exec/test_kernel.hpp"
+
+namespace spyre {
+namespace {
+
+using flex::DataType;
+using flex::DeviceType;
+using flex::HostShape;
+
+struct Rig {
+  flex::test::NativeCard card{{.window_bytes = 16 * abi::kMiB}};
+  flex::Runtime runtime{card.attach(), options()};
+  SpyreAllocator allocator{runtime};
+  SpyreStream stream{runtime.default_stream()};
+
+  static flex::RuntimeOptions options() {
+    flex::RuntimeOptions options;
+    options.allocator.region_bytes = {64 * abi::kMiB};
+    options.staging.chunk_bytes = abi::kMiB;
+    return options;
+  }
+};
+
+TEST(AllowTiledLaunch, OnlyFourWordsAreUnderstood) {
+  EXPECT_TRUE(parse_allow_tiled_launch(nullptr));
+  EXPECT_TRUE(parse_allow_tiled_launch("1"));
+  EXPECT_TRUE(parse_allow_tiled_launch("true"));
+  EXPECT_FALSE(parse_allow_tiled_launch("0"));
+  EXPECT_FALSE(parse_allow_tiled_launch("false"));
+  for (const char* wrong : {"", "yes", "TRUE", "2", " 1"}) {
+    try {
+      parse_allow_tiled_launch(wrong);
+      FAIL() << wrong;
+    } catch (const flex::InvalidArgument& error) {
+      EXPECT_EQ(error.field(), kAllowTiledLaunchVariable);
+    }
+  }
+}
+
+TEST(SpyreTensor, Fp16GoesToDl16InStickLayoutAndComesBackBitForBit) {
+  Rig rig;
+  const auto shape = HostShape::contiguous(DataType::Float16, {100, 130});
+  std::vector<std::uint16_t> host(100 * 130);
+  std::iota(host.begin(), host.end(), std::uint16_t{0});  // positive finite values, subnormals first
+  const SpyreTensor tensor = to_device(rig.runtime, rig.allocator, rig.stream, {shape, std::as_bytes(std::span(host))});
+  EXPECT_EQ(tensor.layout().device_dtype, DeviceType::Dl16);
+  EXPECT_EQ(tensor.size_bytes(), 3u * 100 * 128);
+  EXPECT_EQ(tensor.argument().shape, (flex::Shape{100, 130}));
+  std::vector<std::uint16_t> back(host.size());
+  to_host(rig.runtime, rig.stream, tensor, {shape, std::as_writable_bytes(std::span(back))});
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    const auto through_dl16 = abi::fp32_from_dl16(abi::dl16_from_fp16(host[i]));
+    EXPECT_EQ(abi::dl16_from_fp16(back[i]), abi::dl16_from_fp32(through_dl16)) << i;
+  }
+  EXPECT_EQ(back[1], 1u) << "subnormals survive";
+}
+
+TEST(SpyreTensor, CopiesShareMemoryAndTheLastOneFreesIt) {
+  Rig rig;
+  const auto used = rig.allocator.statistics().bytes.current;
+  {
+    const SpyreTensor tensor = SpyreTensor::empty(rig.allocator, DataType::Float16, {64, 64});
+    const SpyreTensor copy = tensor;  // NOLINT(performance-unnecessary-copy-initialization): the copy is the subject
+    EXPECT_EQ(copy.allocation_index(), tensor.allocation_index());
+    EXPECT_EQ(rig.allocator.statistics().bytes.current, used + 64 * 128);
+  }
+  EXPECT_EQ(rig.allocator.statistics().bytes.current, used);
+}
+
+TEST(SpyreTensor, AnEmptyTensorMovesNothing) {
+  Rig rig;
+  const auto shape = HostShape::contiguous(DataType::Float16, {0, 64});
+  const SpyreTensor tensor = to_device(rig.runtime, rig.allocator, rig.stream, {shape, {}});
+  EXPECT_EQ(tensor.size_bytes(), 0u);
+  EXPECT_NO_THROW(to_host(rig.runtime, rig.stream, tensor, {shape, {}}));
+}
+
+TEST(SpyreTensor, ShapesHaveToAgree) {
+  Rig rig;
+  const SpyreTensor tensor = SpyreTensor::empty(rig.allocator, DataType::Float16, {64, 64});
+  std::vector<std::uint16_t> host(64 * 32);
+  const auto shape = HostShape::contiguous(DataType::Float16, {64, 32});
+  EXPECT_THROW(to_host(rig.runtime, rig.stream, tensor, {shape, std::as_writable_bytes(std::span(host))}),
+               flex::InvalidArgument);
+}
+
+TEST(LaunchKernel, TakesIndexAndMetadataOfEachTensor) {
+  Rig rig;
+  const flex::CompiledKernel kernel(flex::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}});
+  flex::ExecutionPlan plan({flex::Job(kernel)});
+  EXPECT_FALSE(plan.loaded());
+  plan.load(rig.runtime, rig.runtime.default_stream());
+  EXPECT_TRUE(plan.loaded());
+  std::vector<SpyreTensor> tensors;
+  for (int i = 0; i < 3; ++i) tensors.push_back(SpyreTensor::empty(rig.allocator, DataType::Float16, {64, 64}));
+  LaunchKernel(rig.stream, plan, tensors);
+  // The native build has no cores: the launch was well formed, the card says that it can not compute.
+  try {
+    rig.stream.Synchronize(std::chrono::steady_clock::now() + std::chrono::seconds(30));
+    FAIL();
+  } catch (const flex::StreamError& error) {
+    EXPECT_EQ(error.failure().status, abi::Status::Unsupported);
+  }
+  rig.stream.Reset();
+  tensors[1] = SpyreTensor::empty(rig.allocator, DataType::Float32, {64, 64});  // FP32 on the card
+  EXPECT_THROW(LaunchKernel(rig.stream, plan, tensors), flex::InvalidArgument);
+}
+
+}  // namespace
+}  // namespace spyre
