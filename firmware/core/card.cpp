@@ -158,14 +158,17 @@ void beat(Card& card) {
   }
 }
 
-bool collect_launches(Card& card) {
-  const bool any = card.cores.collect([&](const LaunchResult& result) {
+// Ends what the cores have finished. Bit f of the result: function f has completions that its driver may wait for.
+std::uint64_t collect_launches(Card& card) {
+  std::uint64_t ended = 0;
+  card.cores.collect([&](const LaunchResult& result) {
     launch_ended(card.functions[result.function], result);
+    ended |= std::uint64_t{1} << result.function;
   });
-  if (!any) return false;
+  if (ended == 0) return 0;
   // What became free may be what another function waits for.
   for (std::uint32_t f = kPhysical; f < card.function_count; ++f) retry_waiting_launches(card.functions[f]);
-  return true;
+  return ended;
 }
 
 bool anything_ready(Card& card) {
@@ -206,8 +209,9 @@ bool armed_and_quiet(Card& card) {
   return false;
 }
 
-bool serve(Card& card, Function& function) {
-  bool any = fetch_blocks(card, function, kFetchBudget);
+// `any`: something of the function has ended already in this turn, and shares its bell.
+bool serve(Card& card, Function& function, bool any) {
+  any |= fetch_blocks(card, function, kFetchBudget);
   any |= run_streams(card, function, kStepBudget);
   any |= serve_admin(card, function, kAdminBudget);
   any |= serve_control(card, function, kControlBudget);
@@ -220,8 +224,11 @@ bool serve(Card& card, Function& function) {
 }  // namespace
 
 bool turn(Card& card) {
-  bool any = collect_launches(card);
-  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) any |= serve(card, card.functions[f]);
+  const std::uint64_t ended = collect_launches(card);
+  bool any = false;
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    any |= serve(card, card.functions[f], (ended >> f & 1) != 0);
+  }
   return any;
 }
 

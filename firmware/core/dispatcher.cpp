@@ -396,11 +396,17 @@ void launch_ended(Function& function, const LaunchResult& result) {
   // A whole-function reset dropped the stream's blocks: nothing completes any more.
   if (stream.phase != Stream::Phase::Computing || !function.running()) return;
   end_head(function, result.stream, {result.outcome, result.why, result.end_time, result.fault, result.slices});
-  if (!stream.resetting) return;
-  while (stream.head != kNoBlock) finish_head(function, result.stream, Outcome::Aborted, {Status::Stopped});
+  if (stream.resetting) settle_stream_reset(function, result.stream);
+}
+
+void settle_stream_reset(Function& function, unsigned index) {
+  Stream& stream = function.streams[index];
+  while (stream.head != kNoBlock) finish_head(function, index, Outcome::Aborted, {Status::Stopped});
   stream.resetting = false;
   stream.poisoned = false;
-  function.runnable.remove(result.stream, stream.high_priority);
+  function.runnable.remove(index, stream.high_priority);
+  // Sequence numbers start again: a word of the old incarnation would make a later death call unstarted blocks started.
+  abi::store_release(function.at<std::uint64_t>(abi::kStartedSequences.offset)[index], std::uint64_t{0});
 }
 
 }  // namespace fw

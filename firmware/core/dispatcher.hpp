@@ -25,6 +25,9 @@ void launch_ended(Function& function, const LaunchResult& result);
 // Ends the head block of a stream now. The stream goes on with the next one (or ABORTs it, when poisoned).
 void finish_head(Function& function, unsigned stream, abi::Outcome outcome, Verdict why);
 
+// The end of a stream's reset: what was queued ends ABORTED, the stream is as new.
+void settle_stream_reset(Function& function, unsigned stream);
+
 // A launch has ended somewhere on the card: streams that waited for room on the cores may try again.
 void retry_waiting_launches(Function& function);
 

@@ -23,10 +23,7 @@ void begin_stream_reset(Card& card, Function& function, unsigned index) {
     return;
   }
   if (stream.phase == Stream::Phase::Moving) finish_head(function, index, Outcome::Fault, {Status::Stopped});
-  while (stream.head != kNoBlock) finish_head(function, index, Outcome::Aborted, {Status::Stopped});
-  stream.poisoned = false;
-  stream.resetting = false;
-  function.runnable.remove(index, stream.high_priority);
+  settle_stream_reset(function, index);
 }
 
 void begin_function_reset(Card& card, Function& function, const abi::Message& request) {

@@ -21,7 +21,7 @@ void begin_function_reset(Card& card, Function& function, const abi::Message& re
 void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, const abi::Message& request);
 
 // Incarnation + 1; queued blocks end ABORTED, a running transfer or kernel FAULT "stopped by its owner". The stream may
-// be Stream::resetting for a while (see finish_stream_resets).
+// be Stream::resetting for a while (settle_stream_reset ends it).
 void begin_stream_reset(Card& card, Function& function, unsigned stream);
 
 // Goes on with begun resets. True when something ended.

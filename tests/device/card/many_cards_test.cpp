@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cards come and go: one after the other, two at once, after good ends and bad ones; each leaves nothing behind.
+#include <thread>
+
+#include "tests/device/card/card_support.hpp"
+
+namespace flex {
+namespace {
+
+using namespace std::chrono_literals;
+using abi::Outcome;
+using test::must;
+using test::Workbench;
+
+void expect_works(Device& device, std::uint64_t pattern) {
+  Workbench bench(device);
+  ASSERT_EQ(bench.run(Workbench::fill(bench.tensor(0), 4096, pattern)).outcome, Outcome::Ok);
+  ASSERT_EQ(bench.run(Workbench::dma(bench.tensor(0), bench.host(0), 4096)).outcome, Outcome::Ok);
+  EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(device.host_memory().data()), pattern);
+}
+
+TEST(ManyCards, OneAfterTheOtherLeaveNothing) {
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    const test::NothingIsLeft nothing;
+    const auto card = test::boot();
+    const auto physical = must(card->open_physical());
+    const auto virtual_one = must(card->open_virtual(1));
+    expect_works(*physical, i);
+    expect_works(*virtual_one, ~i);
+  }
+}
+
+TEST(ManyCards, TwoAtOnceDoNotKnowOfEachOther) {
+  const test::NothingIsLeft nothing;
+  const auto first = test::boot();
+  const auto second = test::boot();
+  const auto left = must(first->open_physical());
+  auto right = must(second->open_physical());
+  std::thread beside([&] {
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      test::Recorder recorder;
+      const auto block = test::nop(i);
+      const ControlBlockRequest request{&block, &recorder};
+      ASSERT_EQ(must(left->submit(0, {&request, 1})), 1u);
+      ASSERT_EQ(left->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
+      ASSERT_EQ(recorder.all()[0].outcome, Outcome::Ok);
+    }
+  });
+  expect_works(*right, 2);
+  beside.join();
+  // The death of one is the other's business no more than its life.
+  ASSERT_TRUE(second->machine().kill());
+  EXPECT_EQ(right->wait_until([] { return false; }, test::soon()), WaitStatus::Failed);
+  expect_works(*left, 3);
+  test::expect_healthy(*first, *left);
+  right.reset();
+}
+
+TEST(ManyCards, DevicesOutliveTheirCard) {
+  const test::NothingIsLeft nothing;
+  auto card = test::boot();
+  const auto device = must(card->open_physical());
+  card.reset();
+  expect_works(*device, 4);
+}
+
+TEST(ManyCards, AShutDownCardTellsItsDevices) {
+  const test::NothingIsLeft nothing;
+  const auto card = test::boot();
+  const auto device = must(card->open_physical());
+  ASSERT_TRUE(card->shutdown());
+  EXPECT_EQ(device->wait_until([] { return false; }, test::soon()), WaitStatus::Failed);
+  EXPECT_TRUE(card->shutdown()) << "a second time is no error";
+  ASSERT_TRUE(device->failure());
+  EXPECT_EQ(device->health(), Health::Dead);
+}
+
+TEST(ManyCards, FailedBootsLeaveNothing) {
+  for (int i = 0; i < 3; ++i) {
+    const test::NothingIsLeft nothing;
+    CardOptions options = test::small_card("nonsense");
+    const auto card = Card::boot(options);
+    if (card) EXPECT_FALSE((*card)->open_physical());
+    options.machine.emulator = "no-such-emulator";
+    const auto none = Card::boot(options);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().culprit, "emulator-not-found");
+    options.machine.emulator = "qemu-system-riscv64";
+    options.machine.extra_arguments = {"-no-such-option"};
+    const auto refused = Card::boot(options);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().culprit, "start-failed");
+    EXPECT_NE(refused.error().message.find("no-such-option"), std::string::npos) << describe(refused.error());
+  }
+}
+
+// Closing with work in flight: the card says how each block ended, or it is told to forget it.
+TEST(ManyCards, ADeviceThatIsClosedUnderLoadEndsEveryBlock) {
+  const test::NothingIsLeft nothing;
+  const auto card = test::boot();
+  for (int round = 0; round < 5; ++round) {
+    auto device = must(card->open_virtual(1));
+    test::Recorder recorder;
+    const auto block = test::nop();
+    const std::vector<ControlBlockRequest> requests(100, {&block, &recorder});
+    const std::size_t accepted = must(device->submit(0, requests));
+    device.reset();
+    EXPECT_EQ(recorder.count(), accepted);
+    for (const auto& end : recorder.all()) {
+      EXPECT_TRUE(end.outcome == Outcome::Ok || end.outcome == Outcome::Aborted) << abi::name(end.outcome);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace flex
