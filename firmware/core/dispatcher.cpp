@@ -366,11 +366,22 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   return any;
 }
 
+namespace {
+
+std::uint64_t moved_bytes(const Function& function) {
+  const auto& stats = function.stats.stats;
+  return stats.bytes_to_device + stats.bytes_from_device + stats.bytes_on_device;
+}
+
+}  // namespace
+
 bool run_streams(Card& card, Function& function, unsigned budget) {
   bool any = false;
+  const std::uint64_t moved_before = moved_bytes(function);
   while (budget-- != 0 && function.running() && function.runnable.any()) {
     step_stream(card, function, function.runnable.next());
     any = true;
+    if (moved_bytes(function) - moved_before >= kTurnBytes) break;
   }
   return any;
 }

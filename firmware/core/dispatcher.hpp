@@ -15,7 +15,7 @@ struct Card;
 // Takes at most `budget` chains from the ring into stream queues. True when there were any.
 bool fetch_blocks(Card& card, Function& function, unsigned budget);
 
-// Lets runnable streams make at most `budget` steps: a block that is short runs to its end, a transfer moves at most
+// Lets runnable streams make at most `budget` steps and move about kTurnBytes: a block that is short runs to its end, a transfer moves at most
 // kDmaStepBytes. True when anything moved.
 bool run_streams(Card& card, Function& function, unsigned budget);
 
@@ -34,5 +34,7 @@ void retry_waiting_launches(Function& function);
 // A transfer goes in steps of this size, so that a ring is never left alone for long: 256 KiB take about 50 µs at
 // emulated copy speed, the length of a kernel's first slice.
 inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
+// And a function moves no more than this in a turn, before the others and the admin queues are looked at.
+inline constexpr std::uint64_t kTurnBytes = 2 * kDmaStepBytes;
 
 }  // namespace fw
