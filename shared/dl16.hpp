@@ -68,9 +68,7 @@ constexpr Dl16 from_ieee(Bits bits) {
 
 }  // namespace dl16_detail
 
-constexpr Dl16 dl16_from_fp32_bits(std::uint32_t bits) {
-  return dl16_detail::from_ieee<std::uint32_t, 23, 127>(bits);
-}
+constexpr Dl16 dl16_from_fp32_bits(std::uint32_t bits) { return dl16_detail::from_ieee<std::uint32_t, 23, 127>(bits); }
 constexpr Dl16 dl16_from_fp32(float value) { return dl16_from_fp32_bits(std::bit_cast<std::uint32_t>(value)); }
 constexpr Dl16 dl16_from_fp64(double value) {
   return dl16_detail::from_ieee<std::uint64_t, 52, 1023>(std::bit_cast<std::uint64_t>(value));

@@ -53,5 +53,4 @@ void* memset(void* to, int value, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::uint8_t>(value);
   return to;
 }
-
 }

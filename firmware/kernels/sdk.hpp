@@ -29,7 +29,7 @@ enum CorrectionStatus : std::uint64_t {
   kCorrectionTooShort = 0xC0001,
   kCorrectionBadMagic = 0xC0002,
   kCorrectionSymbolCount = 0xC0003,
-  kCorrectionSymbolKind = 0xC0004,    // kind or operand differs from the metadata
+  kCorrectionSymbolKind = 0xC0004,     // kind or operand differs from the metadata
   kCorrectionUnknownRegion = 0xC0005,  // an address symbol names a region that the header's map does not list
 };
 
@@ -84,10 +84,10 @@ struct Share {
 }  // namespace kernel
 
 // The description; once in a kernel, at namespace scope: SPYRE_KERNEL({.name = "add", …}). Fields: kernel::KernelInfo.
-#define SPYRE_KERNEL(...)                                                                              \
-  extern "C" {                                                                                         \
-  [[gnu::section(".kernel_info"), gnu::used, gnu::retain]] extern constexpr kernel::KernelInfo kernel_info \
-      __VA_ARGS__;                                                                                     \
-  [[gnu::visibility("hidden")]] extern constexpr kernel::SymbolKeys kernel_symbol_keys = kernel::keys_of(kernel_info);               \
-  }                                                                                                    \
+#define SPYRE_KERNEL(...)                                                                                              \
+  extern "C" {                                                                                                         \
+  [[gnu::section(".kernel_info"), gnu::used,                                                                           \
+    gnu::retain]] extern constexpr kernel::KernelInfo kernel_info __VA_ARGS__;                                         \
+  [[gnu::visibility("hidden")]] extern constexpr kernel::SymbolKeys kernel_symbol_keys = kernel::keys_of(kernel_info); \
+  }                                                                                                                    \
   static_assert(true)

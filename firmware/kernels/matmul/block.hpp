@@ -24,7 +24,7 @@ inline constexpr unsigned kBlockColumns = 32;  // columns of one block: half a s
 extern "C" void matmul_block_wide(const std::int32_t (*a)[kChunk], const std::int64_t (*b)[kBlockColumns],
                                   float (*sums)[kBlockColumns], const std::int32_t* row_exponents,
                                   const std::int32_t* column_exponents, const std::int64_t* row_terms,
-                                  const std::int64_t* column_terms);    // 8 rows
+                                  const std::int64_t* column_terms);  // 8 rows
 extern "C" void matmul_block_narrow(const std::int32_t (*a)[kChunk], const std::int32_t (*b)[kBlockColumns],
                                     float (*sums)[kBlockColumns], const std::int32_t* row_exponents,
                                     const std::int32_t* column_exponents, const std::int64_t* row_terms,

@@ -20,7 +20,8 @@ class ExactSum {
     const abi::Dl16Parts x = abi::dl16_parts(a);
     const abi::Dl16Parts y = abi::dl16_parts(b);
     const auto exponent = static_cast<unsigned>(x.exponent + y.exponent);
-    bin_[exponent / 32] += static_cast<std::int64_t>(x.significand * y.significand) * (std::int64_t{1} << (exponent % 32));
+    bin_[exponent / 32] +=
+        static_cast<std::int64_t>(x.significand * y.significand) * (std::int64_t{1} << (exponent % 32));
   }
 
   // Rounded once to fp32, nearest, ties to even; an exact zero is +0.

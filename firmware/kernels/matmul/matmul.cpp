@@ -49,7 +49,9 @@ struct Extent {
   unsigned count;
 };
 
-unsigned at_most(std::uint64_t value, unsigned limit) { return static_cast<unsigned>(std::min<std::uint64_t>(value, limit)); }
+unsigned at_most(std::uint64_t value, unsigned limit) {
+  return static_cast<unsigned>(std::min<std::uint64_t>(value, limit));
+}
 
 class Block {
  public:
@@ -204,8 +206,8 @@ SPYRE_KERNEL({
                  {.name = "B", .access = kernel::Access::Read, .shape = {"K", "N"}},
                  {.name = "C", .access = kernel::Access::Write, .shape = {"M", "N"}}},
     .symbols = {kernel::address_of(0), kernel::stride_of(0, "K"), kernel::address_of(1), kernel::stride_of(1, "N"),
-                kernel::address_of(2), kernel::stride_of(2, "N"), kernel::extent_of(0, "M"),
-                kernel::extent_of(1, "N"), kernel::extent_of(0, "K")},
+                kernel::address_of(2), kernel::stride_of(2, "N"), kernel::extent_of(0, "M"), kernel::extent_of(1, "N"),
+                kernel::extent_of(0, "K")},
 });
 
 std::uint64_t kernel::compute(const abi::KernelArguments& arguments) {
@@ -213,8 +215,12 @@ std::uint64_t kernel::compute(const abi::KernelArguments& arguments) {
   if (arguments.scratchpad_bytes < sizeof(Scratchpad)) return kScratchpadTooSmall;
   enable_host_float();
   auto& scratchpad = *reinterpret_cast<Scratchpad*>(arguments.scratchpad_address);
-  const Problem problem{{symbol(kAddressA), symbol(kStrideA)}, {symbol(kAddressB), symbol(kStrideB)},
-                        {symbol(kAddressC), symbol(kStrideC)}, symbol(kM), symbol(kN), symbol(kK)};
+  const Problem problem{{symbol(kAddressA), symbol(kStrideA)},
+                        {symbol(kAddressB), symbol(kStrideB)},
+                        {symbol(kAddressC), symbol(kStrideC)},
+                        symbol(kM),
+                        symbol(kN),
+                        symbol(kK)};
   const Grid grid(problem, arguments.core_count);
   const Share share(arguments);
   for (std::uint64_t i = share.first; i < grid.blocks(problem); i += share.step) {

@@ -28,8 +28,9 @@ std::int64_t minus_products(vint32m1_t x, vint32m1_t y) {
   constexpr std::size_t vl = kVector64;
   const vint64m1_t x_pair = __riscv_vreinterpret_v_i32m1_i64m1(x);
   const vint64m1_t y_pair = __riscv_vreinterpret_v_i32m1_i64m1(y);
-  const vint64m1_t low = __riscv_vmul_vv_i64m1(__riscv_vsra_vx_i64m1(__riscv_vsll_vx_i64m1(x_pair, 32, vl), 32, vl),
-                                               __riscv_vsra_vx_i64m1(__riscv_vsll_vx_i64m1(y_pair, 32, vl), 32, vl), vl);
+  const vint64m1_t low =
+      __riscv_vmul_vv_i64m1(__riscv_vsra_vx_i64m1(__riscv_vsll_vx_i64m1(x_pair, 32, vl), 32, vl),
+                            __riscv_vsra_vx_i64m1(__riscv_vsll_vx_i64m1(y_pair, 32, vl), 32, vl), vl);
   const vint64m1_t high =
       __riscv_vmul_vv_i64m1(__riscv_vsra_vx_i64m1(x_pair, 32, vl), __riscv_vsra_vx_i64m1(y_pair, 32, vl), vl);
   const vint64m1_t zero = __riscv_vmv_v_x_i64m1(0, vl);
@@ -75,7 +76,8 @@ void RowGroup::load_row(unsigned row, vuint16m1_t stick, std::uint8_t& nan) {
     clear_row(row);
     return;
   }
-  const vuint16m1_t shift16 = __riscv_vand_vv_u16m1(__riscv_vsub_vx_u16m1(d.exponent, low, kVector16), d.counts, kVector16);
+  const vuint16m1_t shift16 =
+      __riscv_vand_vv_u16m1(__riscv_vsub_vx_u16m1(d.exponent, low, kVector16), d.counts, kVector16);
   // Seen as 32-bit lanes, each holds an even element below an odd one: two shifts widen them without a helper.
   const vint32m1_t pair = __riscv_vreinterpret_v_i16m1_i32m1(d.significand);
   const vuint32m1_t shift = __riscv_vreinterpret_v_u16m1_u32m1(shift16);
@@ -111,8 +113,8 @@ void ColumnPanel::load(const StickTensor& b, std::uint64_t first_k, unsigned dep
   }
   store_register(nan, nans);
   // A column of zeros: its low is still kNone, the only value with the sign bit set.
-  const vuint16m1_t empty = __riscv_vreinterpret_v_i16m1_u16m1(
-      __riscv_vsra_vx_i16m1(__riscv_vreinterpret_v_u16m1_i16m1(low), 15, kVector16));
+  const vuint16m1_t empty =
+      __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vsra_vx_i16m1(__riscv_vreinterpret_v_u16m1_i16m1(low), 15, kVector16));
   low = __riscv_vand_vv_u16m1(low, inverted(empty), kVector16);
   store_register(spread, __riscv_vsub_vv_u16m1(high, low, kVector16));
   for (unsigned half = 0; half < kHalves; ++half) {
@@ -120,7 +122,8 @@ void ColumnPanel::load(const StickTensor& b, std::uint64_t first_k, unsigned dep
     largest_spread[half] = *std::max_element(from, from + kBlockColumns);
   }
   const vint32m2_t low32 = __riscv_vreinterpret_v_u32m2_i32m2(__riscv_vzext_vf2_u32m2(low, kVector16));
-  store_registers2(exponent, __riscv_vsll_vx_i32m2(__riscv_vadd_vx_i32m2(low32, kUnitProduct, kVector16), 23, kVector16));
+  store_registers2(exponent,
+                   __riscv_vsll_vx_i32m2(__riscv_vadd_vx_i32m2(low32, kUnitProduct, kVector16), 23, kVector16));
   const bool also_narrow = std::min(largest_spread[0], largest_spread[1]) <= kNarrowSpread;
   for (unsigned k = 0; k < depth; ++k) convert(k, masked(b.stick(first_k + k, column), mask), low, also_narrow);
   for (unsigned k = depth; k < kChunk; ++k) convert(k, splat(0), low, also_narrow);
@@ -134,7 +137,8 @@ void ColumnPanel::sum_terms() {
     const unsigned first = part % 2 * kVector64;
     vint64m1_t sum = __riscv_vmv_v_x_i64m1(0, vl);
     for (unsigned k = 0; k < kChunk; k += 2) {
-      const vint64m1_t product = __riscv_vmul_vv_i64m1(load_doubles(&wide[half][k][first]), load_doubles(&wide[half][k + 1][first]), vl);
+      const vint64m1_t product =
+          __riscv_vmul_vv_i64m1(load_doubles(&wide[half][k][first]), load_doubles(&wide[half][k + 1][first]), vl);
       sum = __riscv_vsub_vv_i64m1(sum, product, vl);
     }
     store_register(&wide_term[half][first], sum);

@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -23,6 +25,9 @@
 #include "firmware/kernels/info.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/kernel_abi.hpp"
+
+// From the C++ runtime. Its header would name a namespace abi of its own.
+extern "C" char* __cxa_demangle(const char* mangled, char* buffer, std::size_t* length, int* status);  // NOLINT
 
 namespace {
 
@@ -38,7 +43,8 @@ class ElfFile {
     if (!file) fail("can not be opened");
     bytes_.assign(std::istreambuf_iterator<char>(file), {});
     const auto header = at<Elf64_Ehdr>(0);
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != EM_RISCV) fail("is not a RISC-V ELF file");
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != EM_RISCV)
+      fail("is not a RISC-V ELF file");
     if (header.e_type != ET_DYN) fail("is not position independent (link with -pie)");
     for (unsigned i = 0; i < header.e_shnum; ++i) {
       sections_.push_back(at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr)));
@@ -80,8 +86,8 @@ class ElfFile {
     std::vector<Symbol> all;
     for (std::uint64_t i = 0; i < table.sh_size; i += sizeof(Elf64_Sym)) {
       const auto symbol = at<Elf64_Sym>(table.sh_offset + i);
-      all.push_back({text(strings, symbol.st_name), symbol.st_value, symbol.st_size,
-                     ELF64_ST_TYPE(symbol.st_info) == STT_FUNC});
+      all.push_back(
+          {text(strings, symbol.st_name), symbol.st_value, symbol.st_size, ELF64_ST_TYPE(symbol.st_info) == STT_FUNC});
     }
     return all;
   }
@@ -210,11 +216,18 @@ std::string symbol_list(const kernel::KernelInfo& info) {
   std::ostringstream out;
   for (std::uint32_t i = 0; i < info.symbol_count(); ++i) {
     const kernel::SymbolInfo& symbol = info.symbols[i];
-    out << (i == 0 ? "" : ",") << "\n    {\"kind\": \"" << kind_name(symbol.kind) << "\", \"operand\": " << symbol.operand;
+    out << (i == 0 ? "" : ",") << "\n    {\"kind\": \"" << kind_name(symbol.kind)
+        << "\", \"operand\": " << symbol.operand;
     if (!symbol.dimension.empty()) out << ", \"dimension\": " << quoted(symbol.dimension);
     out << "}";
   }
   return out.str();
+}
+
+std::string readable(const std::string& name) {
+  const std::unique_ptr<char, decltype(&std::free)> text(__cxa_demangle(name.c_str(), nullptr, nullptr, nullptr),
+                                                         &std::free);
+  return text ? text.get() : name;
 }
 
 std::string function_list(const ElfFile& elf) {
@@ -224,7 +237,7 @@ std::string function_list(const ElfFile& elf) {
   std::ostringstream out;
   const char* comma = "";
   for (const ElfFile::Symbol& function : functions) {
-    out << comma << "\n    {\"name\": \"" << function.name << "\", \"offset\": " << function.value
+    out << comma << "\n    {\"name\": \"" << readable(function.name) << "\", \"offset\": " << function.value
         << ", \"bytes\": " << function.size << "}";
     comma = ",";
   }

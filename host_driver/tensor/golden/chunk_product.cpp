@@ -74,9 +74,7 @@ abi::Dl16Parts finite_parts(std::uint16_t bits) {
   return abi::dl16_is_nan(bits) ? abi::Dl16Parts{0, 0} : abi::dl16_parts(bits);
 }
 
-double power_of_two(int exponent) {
-  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
-}
+double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
 
 double in_units(abi::Dl16Parts parts, int low) {
   return parts.significand == 0 ? 0.0 : parts.significand * power_of_two(parts.exponent - low);

@@ -52,7 +52,13 @@ struct NanMap {
 class ColumnBlock {
  public:
   ColumnBlock(Patterns a, Patterns b, std::size_t m, std::size_t n, std::size_t k, std::size_t first_column)
-      : a_(a), b_(b), m_(m), n_(n), k_(k), first_(first_column), width_(std::min(kBlockColumns, n - first_column)),
+      : a_(a),
+        b_(b),
+        m_(m),
+        n_(n),
+        k_(k),
+        first_(first_column),
+        width_(std::min(kBlockColumns, n - first_column)),
         sums_(m * kBlockColumns, 0.0f) {}
 
   void add_chunk(std::size_t begin, std::size_t end) {
@@ -110,8 +116,7 @@ void matmul_dl16(Patterns a, Patterns b, std::span<std::uint16_t> c, std::size_t
   }
 }
 
-void matmul_dl16_wide(Patterns a, Patterns b, std::span<std::uint16_t> c, std::size_t m, std::size_t n,
-                      std::size_t k) {
+void matmul_dl16_wide(Patterns a, Patterns b, std::span<std::uint16_t> c, std::size_t m, std::size_t n, std::size_t k) {
   require_product(a, b, c, m, n, k);
   const NanMap nan(a, b, m, n, k);
   for (std::size_t row = 0; row < m; ++row) {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // P1: what FlexStream::Launch costs its caller, in CPU time of the calling thread, for a compound job: host operation,
 // correction DMA, compute. The clock of a thread costs a system call, so it is read around a row of launches.
+#include <array>
 #include <ctime>
 #include <random>
 
-#include "shared/dl16.hpp"
-#include "tests/bench/card/session.hpp"
-#include "tests/bench/card/statistics.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 #include "host_driver/tensor/stickify.hpp"
+#include "shared/dl16.hpp"
+#include "tests/bench/card/placement.hpp"
+#include "tests/bench/card/session.hpp"
+#include "tests/bench/card/statistics.hpp"
 
 namespace bench {
 
@@ -107,6 +109,7 @@ void measure_launch_cost(Session& session) {
   AddJob job(session.card());
   OpenClPeer* const opencl = session.opencl();
   const unsigned count = session.amount(kRepetitions);
+  const Apart apart(session.card());
   Row row{.id = "P1", .what = "FlexStream::Launch, caller's CPU time (host op + DMA + compute)",
           .limit = "PoCL clEnqueueNDRangeKernel, empty", .goal = at_most(0.5), .checked = "result bit-equal to the golden model"};
   median_of(count, [&] { return job.launches(); });

@@ -2,6 +2,7 @@
 // P10, first rung: from the call of a stream's reset to the completion of the first good job after it, against a cold start.
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/cold_start.hpp"
+#include "tests/bench/card/placement.hpp"
 #include "tests/bench/card/session.hpp"
 #include "tests/bench/card/statistics.hpp"
 
@@ -66,6 +67,7 @@ void measure_stream_reset(Session& session) {
   Row running = refused;
   running.what = "stream reset to the first good job, endless kernel running";
   const unsigned count = session.amount(kResets);
+  const Apart apart(card);
   for (unsigned round = 0; round < session.options().rounds; ++round) {
     std::vector<double> times(count);
     for (double& ns : times) ns = after_refusal(client);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // P4: batches. A rate per second, of everything from the first submission to the last completion.
+#include <algorithm>
+
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/measured_limits.hpp"
 #include "tests/bench/card/placement.hpp"
@@ -13,15 +15,16 @@ namespace {
 constexpr unsigned kBatch = 2'000;
 constexpr unsigned kBatches = 20;
 
-// Best of several batches would flatter, a mean would count the neighbours: the median.
+// The fastest of several batches, of ours and of every limit alike. A batch lasts longer than a time slice: a median would
+// tell how busy the machine is with others.
 double batch_rate(unsigned batches, auto&& batch) {
-  std::vector<double> rates(batches);
-  for (double& rate : rates) {
+  double fastest = 0;
+  for (unsigned i = 0; i < batches; ++i) {
     const auto start = Clock::now();
     batch();
-    rate = kBatch / ns_since(start) * 1e9;
+    fastest = std::max(fastest, kBatch / ns_since(start) * 1e9);
   }
-  return median(std::move(rates));
+  return fastest;
 }
 
 double opencl_rate(OpenClPeer& peer, unsigned batches) {
@@ -45,18 +48,19 @@ void measure_throughput(Session& session) {
   const auto nop_rate = [&] { return batch_rate(batches, [&] { client.run_many(nop, kBatch); }); };
   const auto compute_rate = [&] { return batch_rate(batches, [&] { client.run_many(compute, kBatch); }); };
 
-  Row nops{.id = "P4", .what = "empty control blocks, batches of 2000", .unit = Unit::PerSecond,
+  Row nops{.id = "P4", .what = "empty control blocks, best batch of 2000", .unit = Unit::PerSecond,
            .limit = "PoCL, 2000 empty kernels", .goal = at_least(2), .checked = "outcomes, count"};
-  Row kernels{.id = "P4", .what = "empty kernels, batches of 2000", .unit = Unit::PerSecond,
+  Row kernels{.id = "P4", .what = "empty kernels, best batch of 2000", .unit = Unit::PerSecond,
               .limit = "mret/ecall pairs", .goal = at_least(0.5), .checked = "outcomes, count"};
-  Row kernels_peer{.id = "P4", .what = "empty kernels, batches of 2000", .unit = Unit::PerSecond,
+  Row kernels_peer{.id = "P4", .what = "empty kernels, best batch of 2000", .unit = Unit::PerSecond,
                    .limit = "PoCL, 2000 empty kernels", .checked = "outcomes, count"};
   nop_rate();
   compute_rate();
   for (unsigned round = 0; round < session.options().rounds; ++round) {
-    const double pair_rate = 1e9 / enter_exit_pair(card, 10 * kBatch);
+    double pair = enter_exit_pair(card, kBatch);
+    for (unsigned i = 1; i < batches; ++i) pair = std::min(pair, enter_exit_pair(card, kBatch));
     const double compute_now = compute_rate();
-    kernels.add(compute_now, pair_rate);
+    kernels.add(compute_now, 1e9 / pair);
     nops.ours.push_back(nop_rate());
     kernels_peer.ours.push_back(compute_now);
     if (opencl == nullptr) continue;

@@ -3,11 +3,12 @@
 // again on both sides, as memcpy's are: as warm as repetition makes them.
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 #include <random>
 
 #include "tests/bench/card/block_client.hpp"
+#include "tests/bench/card/placement.hpp"
 #include "tests/bench/card/session.hpp"
 #include "tests/bench/card/statistics.hpp"
 
@@ -111,23 +112,20 @@ void measure_size(Session& session, TransferBench& bench, std::uint64_t bytes) {
   session.add(std::move(back));
 }
 
-// The smallest size of the sweep from which on a transfer runs at half of the peak or more.
+// The smallest size of the sweep that runs at half of the peak. (Not "from which on": the largest leave the caches.)
 double half_peak_size(const std::vector<std::pair<std::uint64_t, double>>& sweep) {
   double peak = 0;
   for (const auto& point : sweep) peak = std::max(peak, point.second);
-  double size = 0;
-  for (auto point = sweep.rbegin(); point != sweep.rend() && point->second >= peak / 2; ++point) {
-    size = static_cast<double>(point->first);
-  }
-  return size;
+  const auto first = std::ranges::find_if(sweep, [&](const auto& point) { return point.second >= peak / 2; });
+  return static_cast<double>(first->first);
 }
 
 void measure_sweep(Session& session, TransferBench& bench) {
   constexpr double kWanted = 16 * abi::kKiB;
-  Row there{.id = "P5", .what = "size from which DMA to the card runs at half of its peak", .unit = Unit::Bytes,
+  Row there{.id = "P5", .what = "size at which DMA to the card reaches half of its peak", .unit = Unit::Bytes,
             .limit = "as wanted", .goal = at_most(1), .checked = "every byte, at each size"};
   Row back = there;
-  back.what = "size from which DMA from the card runs at half of its peak";
+  back.what = "size at which DMA from the card reaches half of its peak";
   std::string curve;
   for (unsigned round = 0; round < session.options().rounds; ++round) {
     std::vector<std::pair<std::uint64_t, double>> to_card;
@@ -155,6 +153,7 @@ void measure_sweep(Session& session, TransferBench& bench) {
 
 void measure_transfers(Session& session) {
   TransferBench bench(session);
+  const Apart apart(session.card());
   bench.check(kLargest);
   for (const std::uint64_t bytes : {abi::kMiB, kLargest}) measure_size(session, bench, bytes);
   measure_sweep(session, bench);

@@ -31,7 +31,7 @@ FaultHooks hooks_of(const Loss& loss) {
   FaultHooks hooks;
   if (loss.way != Way::FromCard) hooks.drop_bells_to_card = loss.share;
   if (loss.way != Way::ToCard) hooks.drop_bells_from_card = loss.share;
-  hooks.seed = 7;
+  hooks.seed = 43;  // at 1 % it fires at the 5th and 43rd bell to the card, at the 16th and 43rd from it
   hooks.no_spinning = true;  // a host that sleeps is one that needs the bell
   return hooks;
 }
@@ -116,21 +116,23 @@ TEST(LostBells, WithoutTimersALostBellStalls) {
   options.faults.no_spinning = true;
   options.faults.no_timers = true;
   const auto device = must(card->open_physical(options));
+  constexpr auto kStalled = 20ms;
   unsigned stalls = 0;
   for (int i = 0; i < 100; ++i) {
     test::Recorder recorder;
     const auto block = test::nop();
     const ControlBlockRequest request{&block, &recorder};
     ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);
-    const auto done = [&] { return recorder.count() == 1; };
-    if (device->wait_until(done, Device::Clock::now() + 20ms) == WaitStatus::TimedOut) ++stalls;
-    // It was only unheard: a look finds it.
-    const auto limit = test::soon();
-    while (!done() && Device::Clock::now() < limit) device->poll();
-    ASSERT_TRUE(done());
+    // A sleep that no bell ended lasts until the deadline; the last look finds what was there all the time.
+    const auto begun = Device::Clock::now();
+    const auto status = device->wait_until([&] { return recorder.count() == 1; }, begun + kStalled);
+    if (Device::Clock::now() - begun >= kStalled) ++stalls;
+    if (status != WaitStatus::Done) {
+      ASSERT_EQ(device->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
+    }
   }
   EXPECT_GT(stalls, 0u);
-  EXPECT_GE(device->statistics().bells_dropped_from_card, stalls);
+  EXPECT_LE(stalls, device->statistics().bells_dropped_from_card);
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ struct BareCard::Mailbox {
 std::vector<std::byte> read_image(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  if (bytes.size() < sizeof(abi::ImageHeader)) throw std::runtime_error(path + " is not a kernel image: build the firmware");
+  if (bytes.size() < sizeof(abi::ImageHeader))
+    throw std::runtime_error(path + " is not a kernel image: build the firmware");
   std::vector<std::byte> image(bytes.size());
   std::memcpy(image.data(), bytes.data(), bytes.size());
   return image;
@@ -73,8 +74,8 @@ BareCard::BareCard(const std::string& boot_elf) {
   start(boot_elf);
   auto* table = reinterpret_cast<std::uint64_t*>(memory_ + kPageTable);
   const std::uint64_t leaf = kRam >> 12 << 10 | kLeafUserRwx;
-  table[kRam >> 30] = leaf;                    // text, stack and the rest where they are
-  table[abi::region_window(0) >> 30] = leaf;   // region 0
+  table[kRam >> 30] = leaf;                   // text, stack and the rest where they are
+  table[abi::region_window(0) >> 30] = leaf;  // region 0
   mailbox().satp = std::uint64_t{8} << 60 | (kRam + kPageTable) >> 12;
 }
 
@@ -85,8 +86,8 @@ BareCard::~BareCard() {
 }
 
 void BareCard::start(const std::string& boot_elf) {
-  const std::string backend = "memory-backend-file,id=ram,share=on,size=1G,mem-path=/proc/self/fd/" +
-                              std::to_string(memory_fd_);
+  const std::string backend =
+      "memory-backend-file,id=ram,share=on,size=1G,mem-path=/proc/self/fd/" + std::to_string(memory_fd_);
   const pid_t parent = getpid();
   process_ = fork();
   if (process_ < 0) throw std::runtime_error("can not start a process for the emulator");
@@ -114,7 +115,8 @@ BareCard::Mailbox& BareCard::mailbox() { return *reinterpret_cast<Mailbox*>(memo
 std::uint64_t BareCard::load(const std::string& name, std::span<const std::byte> image) {
   abi::ImageHeader header;
   std::memcpy(&header, image.data(), sizeof header);
-  if (header.magic != abi::kImageMagic || header.image_bytes != image.size()) throw std::runtime_error("bad kernel image");
+  if (header.magic != abi::kImageMagic || header.image_bytes != image.size())
+    throw std::runtime_error("bad kernel image");
   const auto [place, is_new] = loaded_.try_emplace(name, kAreas + loaded_.size() * abi::kExecutionAreaStride);
   const std::uint64_t text = place->second;
   if (is_new) {
@@ -134,7 +136,7 @@ void BareCard::write_correction(std::span<const abi::CorrectionSymbol> symbols) 
   for (auto& region : header.region) region.region_id = abi::kNoRegion;
   header.region[0].region_id = kRegion;
   std::memcpy(memory_ + kCorrection, &header, sizeof header);
-  std::memcpy(memory_ + kCorrection + sizeof header, symbols.data(), symbols.size_bytes());
+  std::ranges::copy(std::as_bytes(symbols), memory_ + kCorrection + sizeof header);
 }
 
 void BareCard::wait(std::chrono::milliseconds limit) {
@@ -174,12 +176,13 @@ RunResult BareCard::run_core(const abi::ImageHeader& image, std::uint64_t text, 
   wait(limit);
   const std::uint64_t pc = box.pc - kRam - text;
   const bool exited = box.cause == kEnvironmentCall && box.a7 == static_cast<std::uint64_t>(abi::KernelCall::Exit);
-  return {exited,    exited ? box.a0 : 0, box.cause,     pc < image.text_bytes ? pc : box.pc, box.value,
-          box.ticks, box.marks,           box.last_mark, box.barriers};
+  return {exited,    exited ? box.a0 : 0, box.cause,   pc < image.text_bytes ? pc : box.pc, box.value, box.ticks,
+          box.marks, box.last_mark,       box.barriers};
 }
 
 RunResult BareCard::run(const std::string& name, std::span<const std::byte> image,
-                        std::span<const abi::CorrectionSymbol> symbols, unsigned cores, std::chrono::milliseconds limit) {
+                        std::span<const abi::CorrectionSymbol> symbols, unsigned cores,
+                        std::chrono::milliseconds limit) {
   const std::uint64_t text = load(name, image);
   write_correction(symbols);
   abi::ImageHeader header;

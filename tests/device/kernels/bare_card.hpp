@@ -21,13 +21,13 @@ namespace kernel_test {
 std::vector<std::byte> read_image(const std::string& path);
 
 struct RunResult {
-  bool exited;            // ended by its own exit call
-  std::uint64_t status;   // of exit
-  std::uint64_t cause;    // mcause otherwise
-  std::uint64_t pc;       // relative to text when inside it
-  std::uint64_t value;    // mtval
-  std::uint64_t ticks;    // 100 ns each, all cores together
-  std::uint64_t marks;    // trace marks
+  bool exited;           // ended by its own exit call
+  std::uint64_t status;  // of exit
+  std::uint64_t cause;   // mcause otherwise
+  std::uint64_t pc;      // relative to text when inside it
+  std::uint64_t value;   // mtval
+  std::uint64_t ticks;   // 100 ns each, all cores together
+  std::uint64_t marks;   // trace marks
   std::uint64_t last_mark;
   std::uint64_t barriers;
 };
@@ -63,8 +63,9 @@ class BareCard {
 
   // Runs the image once for each core of a launch, one core after the other, and stops at the first that fails.
   // `name` tells images apart: one that was loaded before is used again, with a fresh literal pool.
-  RunResult run(const std::string& name, std::span<const std::byte> image, std::span<const abi::CorrectionSymbol> symbols,
-                unsigned cores = 1, std::chrono::milliseconds limit = std::chrono::seconds(60));
+  RunResult run(const std::string& name, std::span<const std::byte> image,
+                std::span<const abi::CorrectionSymbol> symbols, unsigned cores = 1,
+                std::chrono::milliseconds limit = std::chrono::seconds(60));
 
  private:
   struct Mailbox;

@@ -29,9 +29,10 @@ class Elementwise : public KernelTest {
     to_sticks(a, rows, columns, card().tensor<Dl16>(kA, count));
     to_sticks(b, rows, columns, card().tensor<Dl16>(kB, count));
     const std::uint64_t stride = rows * abi::kStickBytes;
-    const abi::CorrectionSymbol symbols[] = {
-        BareCard::address(0, kA), BareCard::stride(0, stride), BareCard::address(1, kB),   BareCard::stride(1, stride),
-        BareCard::address(2, kC), BareCard::stride(2, stride), BareCard::dimension(0, rows), BareCard::dimension(0, columns)};
+    const abi::CorrectionSymbol symbols[] = {BareCard::address(0, kA),     BareCard::stride(0, stride),
+                                             BareCard::address(1, kB),     BareCard::stride(1, stride),
+                                             BareCard::address(2, kC),     BareCard::stride(2, stride),
+                                             BareCard::dimension(0, rows), BareCard::dimension(0, columns)};
     expect_success(run("add", symbols, cores));
     return from_sticks(card().tensor<Dl16>(kC, count), rows, columns);
   }
@@ -126,7 +127,14 @@ class SmallKernels : public KernelTest {
   // As `offset`: an absolute virtual address, by wrapping around.
   static std::uint64_t absolute(std::uint64_t address) { return address - abi::region_window(0); }
 
-  enum Cause : std::uint64_t { kIllegalInstruction = 2, kBreak = 3, kCall = 8, kFetch = 12, kLoadPage = 13, kStorePage = 15 };
+  enum Cause : std::uint64_t {
+    kIllegalInstruction = 2,
+    kBreak = 3,
+    kCall = 8,
+    kFetch = 12,
+    kLoadPage = 13,
+    kStorePage = 15
+  };
 };
 
 TEST_F(SmallKernels, EmptyEntersAndExits) { expect_success(run("empty", {})); }

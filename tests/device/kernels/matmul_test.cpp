@@ -73,9 +73,9 @@ class Matmul : public KernelTest {
   };
   void launch(const Places& p, Shape s, unsigned cores) {
     const abi::CorrectionSymbol symbols[] = {
-        BareCard::address(0, p.a),   BareCard::stride(0, p.stride_a), BareCard::address(1, p.b),
-        BareCard::stride(1, p.stride_b), BareCard::address(2, p.c),   BareCard::stride(2, p.stride_c),
-        BareCard::dimension(0, s.m), BareCard::dimension(1, s.n),     BareCard::dimension(0, s.k)};
+        BareCard::address(0, p.a),       BareCard::stride(0, p.stride_a), BareCard::address(1, p.b),
+        BareCard::stride(1, p.stride_b), BareCard::address(2, p.c),       BareCard::stride(2, p.stride_c),
+        BareCard::dimension(0, s.m),     BareCard::dimension(1, s.n),     BareCard::dimension(0, s.k)};
     expect_success(run("matmul", symbols, cores));
   }
 
@@ -89,7 +89,8 @@ class Matmul : public KernelTest {
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < c.size(); ++i) {
       if (c[i] == expected[i] || ++wrong > 3) continue;
-      ADD_FAILURE() << "C[" << i / s.n << "," << i % s.n << "] is 0x" << std::hex << c[i] << ", golden 0x" << expected[i];
+      ADD_FAILURE() << "C[" << i / s.n << "," << i % s.n << "] is 0x" << std::hex << c[i] << ", golden 0x"
+                    << expected[i];
     }
     EXPECT_EQ(wrong, 0u) << "of " << c.size();
   }
@@ -126,7 +127,8 @@ TEST_F(Matmul, EverySpreadEqualsGolden) {
   for (int spread = 0; spread < 64; spread += 4) {
     const int low = static_cast<int>(random_() % static_cast<std::uint64_t>(64 - spread));
     SCOPED_TRACE("exponents " + std::to_string(low) + " to " + std::to_string(low + spread));
-    expect_golden(exponents(random_, s.m * s.k, low, low + spread), exponents(random_, s.k * s.n, low, low + spread), s);
+    expect_golden(exponents(random_, s.m * s.k, low, low + spread), exponents(random_, s.k * s.n, low, low + spread),
+                  s);
   }
 }
 
@@ -226,10 +228,10 @@ TEST_F(Matmul, TiesOfBothRoundingsEqualGolden) {
     Dl16* row = &a[r * s.k];
     const double sign = r % 2 == 0 ? 1 : -1;
     row[0] = dl16(sign * (1 + static_cast<double>(r) / 512));
-    row[1] = dl16(sign * 0x1p-24);                          // tie of the chunk's fp32
-    row[2] = r % 3 == 0 ? dl16(sign * 0x1p-31 * 1.5) : 0;   // and a bit that decides it
-    row[64] = dl16(sign * 0x1p-24);                         // tie of the fp32 addition
-    row[128] = dl16(sign * 0x1p-10);                        // tie of DL16
+    row[1] = dl16(sign * 0x1p-24);                         // tie of the chunk's fp32
+    row[2] = r % 3 == 0 ? dl16(sign * 0x1p-31 * 1.5) : 0;  // and a bit that decides it
+    row[64] = dl16(sign * 0x1p-24);                        // tie of the fp32 addition
+    row[128] = dl16(sign * 0x1p-10);                       // tie of DL16
     row[129] = r % 5 == 0 ? dl16(-sign * 0x1p-20) : 0;
   }
   expect_golden(a, b, s);
@@ -252,7 +254,8 @@ TEST_F(Matmul, TileOfRowsUsesTheStridesOfTheWholeTensor) {
   }
   Codes expected(whole.m * whole.n);
   flex::golden::matmul_dl16(a, b, expected, whole.m, whole.n, whole.k);
-  expect_equal(from_sticks(card().tensor<Dl16>(at_c, stick_elements(whole.m, whole.n)), whole.m, whole.n), expected, whole);
+  expect_equal(from_sticks(card().tensor<Dl16>(at_c, stick_elements(whole.m, whole.n)), whole.m, whole.n), expected,
+               whole);
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ inline std::vector<std::uint16_t> from_sticks(std::span<const std::uint16_t> dev
                                               std::size_t columns) {
   std::vector<std::uint16_t> host(rows * columns);
   for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t c = 0; c < columns; ++c) host[r * columns + c] = device[((c / kLanes) * rows + r) * kLanes + c % kLanes];
+    for (std::size_t c = 0; c < columns; ++c)
+      host[r * columns + c] = device[((c / kLanes) * rows + r) * kLanes + c % kLanes];
   }
   return host;
 }

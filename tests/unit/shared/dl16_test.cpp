@@ -37,8 +37,7 @@ bool fp16_is_nan_or_infinity(std::uint16_t bits) { return (bits & 0x7C00) == 0x7
 double fp16_value(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 0x1F;
   const int fraction = bits & 0x3FF;
-  const double magnitude =
-      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  const double magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 

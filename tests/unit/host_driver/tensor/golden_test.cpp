@@ -199,8 +199,8 @@ TEST(GoldenMatmul, WrongShapesAreRefused) {
 
 TEST(GoldenAdd, KnownSums) {
   const std::vector<Dl16> a = {dl16(1), dl16(1), 0x8000, 0x8000, dl16(-2), abi::kDl16Max, 0x7FFF, dl16(1), dl16(1)};
-  const std::vector<Dl16> b = {dl16(2),  dl16(0x1p-10), 0x8000, 0x0000,       dl16(2),
-                               abi::kDl16Max, dl16(1),  0xFFFF, abi::kDl16MinPositive};
+  const std::vector<Dl16> b = {dl16(2), dl16(0x1p-10),        0x8000, 0x0000, dl16(2), abi::kDl16Max, dl16(1),
+                               0xFFFF,  abi::kDl16MinPositive};
   std::vector<Dl16> c(a.size());
   add_dl16(a, b, c);
   const std::vector<Dl16> expected = {dl16(3), 0x3E01, 0x8000, 0x0000, 0x0000, 0x7FFF, 0x7FFF, 0x7FFF, dl16(1)};
