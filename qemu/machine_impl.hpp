@@ -61,6 +61,7 @@ class Machine::Impl {
   [[nodiscard]] bool on_link();
   [[nodiscard]] bool on_text(int fd, TextTail& tail, int tee, bool& ended);
   [[nodiscard]] std::optional<IoLoop::Clock::time_point> drain_deadline() const;
+  [[nodiscard]] bool status_is_final() const;
   [[nodiscard]] bool exit_is_complete() const;
 
   const pid_t owner_;

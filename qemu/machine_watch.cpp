@@ -112,14 +112,16 @@ bool Machine::Impl::on_text(int fd, TextTail& tail, int tee, bool& ended) {
 /// Once the end shows, the rest (status, last lines) gets a bounded time to arrive; before, the thread just sleeps.
 std::optional<Clock::time_point> Machine::Impl::drain_deadline() const {
   if (!ending_.first_sign) return std::nullopt;
-  return *ending_.first_sign + options.timeouts.drain;
+  return *ending_.first_sign + (status_is_final() ? options.timeouts.drain : options.timeouts.report);
 }
+
+/// Known, or nobody is left who could tell.
+bool Machine::Impl::status_is_final() const { return ending_.status || (ending_.process_ended && ending_.link_ended); }
 
 bool Machine::Impl::exit_is_complete() const {
   if (!ending_.first_sign) return false;
   if (Clock::now() >= *drain_deadline()) return true;
-  const bool status_final = ending_.status || (ending_.process_ended && ending_.link_ended);
-  return status_final && ending_.console_ended && ending_.error_ended && ending_.qmp_ended;
+  return status_is_final() && ending_.console_ended && ending_.error_ended && ending_.qmp_ended;
 }
 
 void Machine::Impl::publish_exit() {

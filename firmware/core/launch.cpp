@@ -143,6 +143,7 @@ bool CoreManager::ensure_regions(Function& function) {
 
 bool CoreManager::share_regions(Function& function, CoreSpace& core) {
   const FunctionSpace& functions = space(function);
+  if (core.windows == functions.windows) return true;  // as on all launches but the first: every turn of the loop counts
   for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
     const auto bit = static_cast<std::uint8_t>(1u << i);
     if ((functions.windows & bit) == 0 || (core.windows & bit) != 0) continue;

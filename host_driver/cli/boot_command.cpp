@@ -7,7 +7,6 @@
 #include <random>
 
 #include "host_driver/cli/commands.hpp"
-#include "host_driver/cli/installed_kernel.hpp"
 #include "host_driver/cli/timeline.hpp"
 #include "host_driver/frontend/context.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
@@ -60,7 +59,7 @@ std::string add_kernel(Context& context) {
   const auto da = context.to_device({half, std::as_bytes(std::span(a16))});
   const auto db = context.to_device({half, std::as_bytes(std::span(b16))});
   const auto dc = context.empty(flex::DataType::Float16, {kRows, kColumns});
-  const auto kernel = load_installed_kernel("add");
+  const auto kernel = context.kernel("add");
   flex::DimensionExtents extents;
   const auto& dimensions = kernel->metadata().dimensions;
   for (std::size_t d = 0; d < dimensions.size(); ++d) extents[dimensions[d]] = d == 0 ? kRows : kColumns;
@@ -83,7 +82,7 @@ std::string add_kernel(Context& context) {
 
 std::string endless_kernel_is_stopped(Context& context) {
   flex::ExecutionPlan plan;
-  plan.add(flex::Job(flex::CompiledKernel(load_installed_kernel("spin"), {})));
+  plan.add(flex::Job(flex::CompiledKernel(context.kernel("spin"), {})));
   context.load(plan);
   auto stream = context.stream();
   flex::LaunchOptions options;

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "host_driver/cli/commands.hpp"
-#include "host_driver/cli/installed_kernel.hpp"
 #include "host_driver/cli/matmul_problem.hpp"
 #include "host_driver/cli/timeline.hpp"
 #include "host_driver/frontend/context.hpp"
@@ -77,7 +76,7 @@ void compute(spyre::Context& context, const RunMatmulOptions& options, const Mat
   const auto b = context.to_device({HostShape::contiguous(DataType::Float16, {options.k, options.n}), bytes_of(problem.b)});
   const auto c = context.empty(DataType::Float16, {options.m, options.n});
   flex::ExecutionPlan plan;
-  plan.add(flex::Job(flex::CompiledKernel(load_installed_kernel("matmul"), {{"M", run.tile}, {"K", options.k}, {"N", options.n}})));
+  plan.add(flex::Job(flex::CompiledKernel(context.kernel("matmul"), {{"M", run.tile}, {"K", options.k}, {"N", options.n}})));
   context.load(plan);
   stream.Synchronize();
   run.to_device_s = seconds_since(start);

@@ -149,9 +149,11 @@ Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string cu
   if (!exit_fd) return std::unexpected(from_machine(exit_fd.error()));
   DeviceOptions device;
   device.exit_fd = *std::move(exit_fd);
+  // The descriptor tells that the card ended; how, the machine's watch knows a moment later.
+  const auto bound = std::chrono::ceil<std::chrono::milliseconds>(options.timeouts.death_report);
   // Lives as long as the device: it holds the function, and the machine.
-  device.how_card_ended = [token, kept = machine] {
-    const auto status = kept->exit_status();
+  device.how_card_ended = [token, kept = machine, bound] {
+    const auto status = kept->wait_exit(bound);
     return status ? qemu::to_string(*status) : std::string();
   };
   device.loop = loop;

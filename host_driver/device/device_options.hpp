@@ -18,7 +18,8 @@ class EventLoop;
 struct DeviceOptions {
   // Readable when the card has died (qemu::Machine::exit_fd()). Without it a death is noticed by nothing but silence.
   qemu::UniqueFd exit_fd{};
-  // "signal 9 (Killed)": asked once, after exit_fd became readable, for the text of errors. May be empty.
+  // "signal 9 (Killed)": asked once, after exit_fd became readable, for the text of errors. May be empty; may wait for
+  // Timeouts::death_report until the answer is known.
   std::function<std::string()> how_card_ended{};
   // Shared by several devices of a process; empty: the device makes its own.
   std::shared_ptr<EventLoop> loop{};

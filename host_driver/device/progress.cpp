@@ -169,7 +169,9 @@ WaitStatus Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
       status = WaitStatus::Failed;
       break;
     }
-    if (start == TimePoint{}) start = Clock::now();  // a wait that is over at once needs no clock
+    // A wait that is over at once needs no clock. What is learned from is the last gap: many short jobs make a long wait
+    // through which spinning was right.
+    if (start == TimePoint{} || found != 0) start = Clock::now();
     if (!slept || found != 0) {
       if (slept) turn.emplace(spin_policy);
       slept = false;
@@ -188,7 +190,7 @@ WaitStatus Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
   turn->stop();
   if (status == WaitStatus::Done && start != TimePoint{}) {
     if (!slept_ever) bump(spin_waits);
-    spin_policy.learn(Clock::now() - start, slept_ever);
+    spin_policy.learn(Clock::now() - start, slept);
   }
   leave();
   return status;

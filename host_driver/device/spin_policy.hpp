@@ -32,13 +32,14 @@ class SpinPolicy {
     Duration budget_{0};
   };
 
-  // The wait is over: how long it took in all, and whether it slept. A wait shorter than a sleep costs pays for more
-  // spinning next time, a longer one for less. A wait that slept would have been shorter by just that cost had it spun:
-  // without this allowance, two sides that both sleep would never find out that they need not. Thread-safe; approximate.
+  // The wait is over: how long it took since something was found last, and whether it slept meanwhile. A wait shorter than
+  // a sleep costs pays for more spinning next time, a longer one for less. A wait that slept would have been shorter by
+  // just that cost (up to 135 µs, more on a busy machine) had it spun: without this allowance, two sides that both sleep
+  // would never find out that they need not. Thread-safe; approximate.
   void learn(Duration waited, bool slept) {
     const auto now = budget_.load(std::memory_order_relaxed);
     const auto next =
-        waited <= (slept ? 2 * max_ : max_) ? std::min(max_.count(), now * 2) : std::max(min_.count(), now / 2);
+        waited <= (slept ? 3 * max_ : max_) ? std::min(max_.count(), now * 2) : std::max(min_.count(), now / 2);
     if (next != now) budget_.store(next, std::memory_order_relaxed);
   }
 

@@ -16,16 +16,16 @@ extern "C" char* __cxa_demangle(const char* mangled, char* buffer, std::size_t* 
 namespace flex {
 namespace {
 
-// "kernel::compute(abi::KernelArguments const&)" → "kernel::compute"; a name that is not mangled stays.
+// "kernel::compute(abi::KernelArguments const&)", mangled or not → "kernel::compute"; a plain name stays.
 std::string readable(const std::string& symbol) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(
       __cxxabiv1::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || name == nullptr) return symbol;
-  std::string text(name.get());
+  std::string text = status == 0 && name != nullptr ? std::string(name.get()) : symbol;
   const std::string anonymous = "(anonymous namespace)::";
-  for (auto at = text.find(anonymous); at != std::string::npos; at = text.find(anonymous))
+  for (auto at = text.find(anonymous); at != std::string::npos; at = text.find(anonymous)) {
     text.erase(at, anonymous.size());
+  }
   return text.substr(0, text.find('('));
 }
 

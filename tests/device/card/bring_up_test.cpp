@@ -184,7 +184,7 @@ TEST(BringUp, ACardThatStopsAfterBringUpIsSilentAndComesBack) {
   options.timeouts.silent = 100ms;
   const auto card = boot(options);
   const auto device = must(card->open_physical());
-  test::Recorder recorder;
+  test::Endings recorder;
   const auto block = test::nop();
   const ControlBlockRequest request{&block, &recorder};
   ASSERT_TRUE(card->machine().stop());
@@ -222,7 +222,8 @@ TEST(BringUp, AnOpenFunctionIsRefusedAndFreeAgainAfterwards) {
   EXPECT_FALSE(card->open_virtual(0));
   EXPECT_FALSE(card->open_virtual(2));
   device.reset();
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(test::Workbench(*must(card->open_physical())).run(test::nop()).outcome, abi::Outcome::Ok);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(test::Workbench(*must(card->open_physical())).run(test::nop()).outcome, abi::Outcome::Ok);
 }
 
 }  // namespace

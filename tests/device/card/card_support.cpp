@@ -74,7 +74,7 @@ abi::ControlBlock Workbench::compute(std::uint64_t image_offset, std::uint64_t i
 }
 
 abi::Completion Workbench::run(const abi::ControlBlock& block, std::uint32_t stream) const {
-  Recorder recorder;
+  Endings recorder;
   const ControlBlockRequest request{&block, &recorder};
   if (must(device_.submit(stream, {&request, 1})) != 1) throw std::runtime_error("the stream took no block");
   const auto status = device_.wait_until([&] { return recorder.count() == 1; }, soon());

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,22 @@ std::vector<std::byte> kernel_image(const Card& card, std::string_view name);
 inline std::byte* window_of(const Device& device) { return device.host_memory().data() - device.host_memory_offset(); }
 // Of a stream, as the card published it last.
 std::uint64_t started_sequence(const Device& device, std::uint32_t stream);
+
+// Hears how blocks ended and keeps it all. The device calls one at a time, and the count is the last thing that a call touches:
+// who has seen the count may read the rest, and destroy this when it was the last block.
+class Endings final : public CompletionSink {
+ public:
+  void on_completion(const abi::Completion& completion) noexcept override {
+    all_.push_back(completion);
+    count_.store(all_.size(), std::memory_order_release);
+  }
+  std::size_t count() const { return count_.load(std::memory_order_acquire); }
+  const std::vector<abi::Completion>& all() const { return all_; }
+
+ private:
+  std::vector<abi::Completion> all_;
+  std::atomic<std::size_t> count_{0};
+};
 
 // A device with one Tensor and one Program region of 2 MiB, and makers of good blocks on them. Host memory is used as the
 // blocks say; nothing allocates it.

@@ -23,11 +23,11 @@ using test::must;
 using test::Workbench;
 
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
-constexpr std::uint64_t kCanaryBytes = 1 * abi::kMiB;     // of host memory, from its start
-constexpr std::uint64_t kReadBack = 2 * abi::kMiB;        // in host memory
+constexpr std::uint64_t kCanaryBytes = 1 * abi::kMiB;  // of host memory, from its start
+constexpr std::uint64_t kReadBack = 2 * abi::kMiB;     // in host memory
 constexpr std::uint64_t kTensorPattern = 0xC0FFEE0DDBA11ADull;
-constexpr std::uint64_t kBytes = 512;                     // of a good transfer
-constexpr std::uint64_t kImageAt = 64 * abi::kKiB;        // in the Program region: a good one
+constexpr std::uint64_t kBytes = 512;               // of a good transfer
+constexpr std::uint64_t kImageAt = 64 * abi::kKiB;  // in the Program region: a good one
 constexpr std::uint64_t kBadImageAt = 256 * abi::kKiB;
 constexpr std::uint64_t kCorrectionAt = 512 * abi::kKiB;
 
@@ -80,8 +80,8 @@ class HostileBlocks : public testing::TestWithParam<bool> {
       case Base::Compute: break;
     }
     ControlBlock block = bench_->compute(kImageAt, image_bytes_, 3);
-    block.payload.compute.segments[3] = {bench_->tensor().base.region_id, 0, kBytes, bench_->tensor().generation,
-                                         abi::kSegmentRead, {}};
+    block.payload.compute.segments[3] = {
+        bench_->tensor().base.region_id, 0, kBytes, bench_->tensor().generation, abi::kSegmentRead, {}};
     return block;
   }
 
@@ -105,7 +105,7 @@ class HostileBlocks : public testing::TestWithParam<bool> {
   }
 
   abi::Completion send(const ControlBlock& block) {
-    test::Recorder recorder;
+    test::Endings recorder;
     const ControlBlockRequest request{&block, &recorder};
     EXPECT_EQ(must(device_->submit_verbatim(victim_, {&request, 1})), 1u);
     const auto status = device_->wait_until([&] { return recorder.count() == 1; }, test::soon());
@@ -124,11 +124,11 @@ class HostileBlocks : public testing::TestWithParam<bool> {
   // Host memory and region memory as they were; the reading back is itself a good block on another stream.
   void expect_nothing_written() {
     EXPECT_EQ(std::memcmp(device_->host_memory().data(), canary_.data(), canary_.size()), 0) << "host memory changed";
-    const auto end = bench_->run(
-        Workbench::dma(bench_->tensor(0), bench_->host(kReadBack), 128 * abi::kKiB), other_);
+    const auto end = bench_->run(Workbench::dma(bench_->tensor(0), bench_->host(kReadBack), 128 * abi::kKiB), other_);
     ASSERT_EQ(end.outcome, Outcome::Ok) << "another stream was harmed";
     const auto* words = reinterpret_cast<const std::uint64_t*>(device_->host_memory().data() + kReadBack);
-    const bool same = std::all_of(words, words + 128 * abi::kKiB / 8, [](std::uint64_t w) { return w == kTensorPattern; });
+    const bool same =
+        std::all_of(words, words + 128 * abi::kKiB / 8, [](std::uint64_t w) { return w == kTensorPattern; });
     EXPECT_TRUE(same) << "region memory changed";
   }
 
@@ -183,7 +183,8 @@ void add_header_cases(std::vector<BadField>& cases, Base base) {
   add("magic", [](auto& b) { b.header.magic ^= 0x100; }, Status::BadMagic, Field::Magic, true);
   add("0 sticks", [](auto& b) { b.header.sticks = 0; }, Status::BadSize, Field::Sticks, true);
   add("255 sticks", [](auto& b) { b.header.sticks = 255; }, Status::BadSize, Field::Sticks, true);
-  add("sticks of another opcode", [](auto& b) { b.header.sticks = b.header.sticks == 4 ? 1 : 4; }, Status::BadSize,
+  add(
+      "sticks of another opcode", [](auto& b) { b.header.sticks = b.header.sticks == 4 ? 1 : 4; }, Status::BadSize,
       Field::Sticks);
   add("generation", [](auto& b) { ++b.header.generation; }, Status::StaleGeneration, Field::Generation, true);
   add("stream that is not open", [](auto& b) { b.header.stream = 99; }, Status::UnknownStream, Field::Stream, true);
@@ -230,7 +231,8 @@ std::vector<BadField> dma_cases() {
       cases.push_back({what, base, spoil, status, field});
     };
     add("0 bytes", [](auto& b) { b.payload.dma.bytes = 0; }, Status::BadSize, Field::DmaBytes);
-    add("2^64-1 bytes", [](auto& b) { b.payload.dma.bytes = kMax; },
+    add(
+        "2^64-1 bytes", [](auto& b) { b.payload.dma.bytes = kMax; },
         base == Base::ToDevice ? Status::NotHostMemory : Status::OutOfBounds, Field::DmaSource);
     add("strided", [](auto& b) { b.payload.dma.flags = abi::kDmaStrided; }, Status::Unsupported, Field::DmaFlags);
     add("unknown flag", [](auto& b) { b.payload.dma.flags = 1u << 31; }, Status::BadFlags, Field::DmaFlags);
@@ -250,19 +252,26 @@ std::vector<BadField> compute_cases() {
   };
   add_endpoint_cases(cases, Base::Compute, Field::ComputeImage, true,
                      [](ControlBlock& b) -> abi::Endpoint& { return b.payload.compute.image; });
-  add("image in host memory", [](auto& b) { b.payload.compute.image = {0, abi::kHostMemoryOffset, 0, {}, {}}; },
+  add(
+      "image in host memory", [](auto& b) { b.payload.compute.image = {0, abi::kHostMemoryOffset, 0, {}, {}}; },
       Status::BadEndpointKind, Field::ComputeImage);
-  add("image smaller than its header", [](auto& b) { b.payload.compute.image_bytes = 64; }, Status::BadSize,
+  add(
+      "image smaller than its header", [](auto& b) { b.payload.compute.image_bytes = 64; }, Status::BadSize,
       Field::ComputeImageBytes);
-  add("image larger than any", [](auto& b) { b.payload.compute.image_bytes = abi::kMaxImageBytes + 128; },
+  add(
+      "image larger than any", [](auto& b) { b.payload.compute.image_bytes = abi::kMaxImageBytes + 128; },
       Status::BadSize, Field::ComputeImageBytes);
-  add("image cut short", [](auto& b) { b.payload.compute.image_bytes -= 128; }, Status::ImageLayout,
+  add(
+      "image cut short", [](auto& b) { b.payload.compute.image_bytes -= 128; }, Status::ImageLayout,
       Field::ImageHeaderField);
-  add("image where zeros are", [](auto& b) { b.payload.compute.image.offset = 1536 * abi::kKiB; }, Status::ImageMagic,
+  add(
+      "image where zeros are", [](auto& b) { b.payload.compute.image.offset = 1536 * abi::kKiB; }, Status::ImageMagic,
       Field::ImageHeaderField);
-  add("correction too large", [](auto& b) { b.payload.compute.correction_bytes = abi::kMaxCorrectionBytes + 1; },
+  add(
+      "correction too large", [](auto& b) { b.payload.compute.correction_bytes = abi::kMaxCorrectionBytes + 1; },
       Status::CorrectionTooLarge, Field::ComputeCorrectionBytes);
-  add("core that does not exist", [](auto& b) { b.payload.compute.core_mask = 4; }, Status::BadCoreMask,
+  add(
+      "core that does not exist", [](auto& b) { b.payload.compute.core_mask = 4; }, Status::BadCoreMask,
       Field::ComputeCoreMask);
   add("endless budget", [](auto& b) { b.header.budget = kMax; }, Status::BadBudget, Field::Budget);
   add("reserved words", [](auto& b) { b.payload.compute.reserved[6] = 1; }, Status::ReservedBits, Field::Reserved);
@@ -289,8 +298,8 @@ std::vector<BadField> all_cases() {
                    Status::BadOpcode, Field::OpcodeField});
   cases.push_back({"NOP with a payload", Base::Nop, [](auto& b) { b.payload.words[7] = 1; }, Status::ReservedBits,
                    Field::Reserved});
-  cases.push_back({"FILL of nothing", Base::Fill, [](auto& b) { b.payload.fill.bytes = 0; }, Status::BadSize,
-                   Field::FillBytes});
+  cases.push_back(
+      {"FILL of nothing", Base::Fill, [](auto& b) { b.payload.fill.bytes = 0; }, Status::BadSize, Field::FillBytes});
   cases.push_back({"reserved bytes of FILL", Base::Fill, [](auto& b) { b.payload.fill.reserved[0] = 1; },
                    Status::ReservedBits, Field::Reserved});
   add_endpoint_cases(cases, Base::Fill, Field::FillDestination, true,
@@ -317,7 +326,8 @@ TEST_P(HostileBlocks, EveryBadFieldIsRejectedByItsNameAndHarmsNothing) {
     named.insert(bad.field);
   }
   EXPECT_EQ(launches(), 0u) << "a kernel ran";
-  for (auto field = static_cast<unsigned>(Field::Magic); field <= static_cast<unsigned>(Field::ImageHeaderField); ++field) {
+  for (auto field = static_cast<unsigned>(Field::Magic); field <= static_cast<unsigned>(Field::ImageHeaderField);
+       ++field) {
     if (HasFailure()) break;
     const auto wanted = static_cast<Field>(field);
     if (wanted == Field::ComputeCorrection) continue;  // ACorrection…

@@ -32,7 +32,8 @@ constexpr std::uint32_t kStick = abi::kStickBytes;
 // A slot in the hands of a stranger: its window and its bell.
 class BareSlot {
  public:
-  explicit BareSlot(Card& card) : handle_(must_slot(card)), window_(must(Window::map(handle_.window_fd(), handle_.window_bytes()))) {}
+  explicit BareSlot(Card& card)
+      : handle_(must_slot(card)), window_(must(Window::map(handle_.window_fd(), handle_.window_bytes()))) {}
 
   std::span<std::byte> window() const { return window_->bytes(); }
   // Lets the card look, now and again while an answer is waited for: a bell each 100 µs.
@@ -57,7 +58,9 @@ class BareSlot {
   Device::TimePoint rung_{};
 };
 
-std::uint64_t block_at(unsigned slot) { return abi::kControlBlocks.offset + slot * std::uint64_t{abi::kControlBlockSlotBytes}; }
+std::uint64_t block_at(unsigned slot) {
+  return abi::kControlBlocks.offset + slot * std::uint64_t{abi::kControlBlockSlotBytes};
+}
 std::uint64_t completion_at(unsigned slot) { return abi::kCompletions.offset + slot * std::uint64_t{kStick}; }
 
 class HostileRings : public testing::Test {
@@ -66,7 +69,8 @@ class HostileRings : public testing::Test {
     card_ = test::boot();
     physical_ = must(card_->open_physical());
     neighbour_.emplace(*physical_);
-    ASSERT_EQ(neighbour_->run(test::Workbench::fill(neighbour_->tensor(0), 4096, kNeighbourPattern)).outcome, Outcome::Ok);
+    ASSERT_EQ(neighbour_->run(test::Workbench::fill(neighbour_->tensor(0), 4096, kNeighbourPattern)).outcome,
+              Outcome::Ok);
   }
   static void TearDownTestSuite() {
     neighbour_.reset();
@@ -89,7 +93,8 @@ class HostileRings : public testing::Test {
     EXPECT_TRUE(driver_->set_status(0) == 0);
     test::expect_healthy(*card_, *physical_);
     // The neighbour: its memory, and its work.
-    ASSERT_EQ(neighbour_->run(test::Workbench::dma(neighbour_->tensor(0), neighbour_->host(0), 4096)).outcome, Outcome::Ok);
+    ASSERT_EQ(neighbour_->run(test::Workbench::dma(neighbour_->tensor(0), neighbour_->host(0), 4096)).outcome,
+              Outcome::Ok);
     const auto* words = reinterpret_cast<const std::uint64_t*>(physical_->host_memory().data());
     EXPECT_TRUE(std::all_of(words, words + 512, [](std::uint64_t w) { return w == kNeighbourPattern; }));
   }
@@ -144,7 +149,8 @@ class HostileRings : public testing::Test {
     ASSERT_EQ(driver_->run(driver_->dma(stream_, RawDriver::device(region_, 0), RawDriver::host(at), 4096)).outcome,
               Outcome::Ok);
     const auto* words = reinterpret_cast<const std::uint64_t*>(slot_->window().data() + at);
-    EXPECT_TRUE(std::all_of(words, words + 512, [](std::uint64_t w) { return w == kPattern; })) << "a block was executed";
+    EXPECT_TRUE(std::all_of(words, words + 512, [](std::uint64_t w) { return w == kPattern; }))
+        << "a block was executed";
   }
 
   static constexpr std::uint64_t kPattern = 0x1122334455667788;
@@ -305,7 +311,9 @@ TEST_F(HostileRings, BadIndirectTablesAreRefused) {
   const std::uint64_t table = abi::kHostMemoryOffset + 4 * abi::kMiB;
   const RawBuffer block{block_at(0), kStick, false};
   const RawBuffer end{completion_at(0), kStick, true};
-  const auto table_bytes = [](unsigned entries) { return static_cast<std::uint32_t>(entries * sizeof(abi::Descriptor)); };
+  const auto table_bytes = [](unsigned entries) {
+    return static_cast<std::uint32_t>(entries * sizeof(abi::Descriptor));
+  };
   // A good one first.
   place(0, driver_->nop(stream_));
   const RawBuffer good[] = {block, end};
@@ -343,9 +351,17 @@ TEST_F(HostileRings, BadIndirectTablesAreRefused) {
 // Random rings, random queues: whatever the card makes of them, it lives, and a reset brings the function back.
 TEST_F(HostileRings, RandomDescriptorsNeverHarmTheCard) {
   std::mt19937_64 random(20260121);
-  const std::uint64_t spots[] = {0,           block_at(0),           completion_at(0),          abi::kQueueBlock.offset,
-                                 block_at(3), abi::kHostMemoryOffset, slot_->window().size(), kMax - 63,
-                                 0x80000000,  abi::kAdminRequests.offset, abi::kEvents.offset};
+  const std::uint64_t spots[] = {0,
+                                 block_at(0),
+                                 completion_at(0),
+                                 abi::kQueueBlock.offset,
+                                 block_at(3),
+                                 abi::kHostMemoryOffset,
+                                 slot_->window().size(),
+                                 kMax - 63,
+                                 0x80000000,
+                                 abi::kAdminRequests.offset,
+                                 abi::kEvents.offset};
   for (int round = 0; round < 12; ++round) {
     for (int i = 0; i < 600; ++i) {
       auto& target = driver_->ring(random() % abi::kQueueCount);
@@ -370,7 +386,8 @@ TEST_F(HostileRings, RandomControlMessagesNeverHarmTheCard) {
     abi::Message message;
     for (auto& byte : message.bytes) byte = static_cast<std::uint8_t>(random());
     message.header = {static_cast<std::uint8_t>(random() % 8), static_cast<std::uint8_t>(random() % 0x44),
-                      static_cast<std::uint16_t>(random() % 8 == 0 ? random() : 0), static_cast<std::uint16_t>(random()),
+                      static_cast<std::uint16_t>(random() % 8 == 0 ? random() : 0),
+                      static_cast<std::uint16_t>(random()),
                       static_cast<std::uint16_t>(random() % 4 == 0 ? random() : random() % 65)};
     driver_->send(message);
     while (driver_->receive()) {

@@ -8,17 +8,18 @@
 #include <chrono>
 #include <cstddef>
 #include <iosfwd>
+#include <thread>
 
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace flex::test {
 
 struct LeftOvers {
-  std::size_t processes = 0;    // descendants, also re-parented ones
-  bool uncollected = false;     // children that ended and that nobody waited for
-  std::size_t descriptors = 0;  // of this process
-  std::size_t memory_files = 0; // descriptors and mappings of memfds: windows
-  std::size_t threads = 0;      // of this process
+  std::size_t processes = 0;     // descendants, also re-parented ones
+  bool uncollected = false;      // children that ended and that nobody waited for
+  std::size_t descriptors = 0;   // of this process
+  std::size_t memory_files = 0;  // descriptors and mappings of memfds: windows
+  std::size_t threads = 0;       // of this process
   friend bool operator==(const LeftOvers&, const LeftOvers&) = default;
 };
 std::ostream& operator<<(std::ostream& out, const LeftOvers& left);
@@ -44,7 +45,10 @@ class NothingIsLeft {
 // For a whole program: before its first card, after its last.
 class ProgramLeavesNothing final : public testing::Environment {
  public:
-  void SetUp() override { before_ = count_left_overs(); }
+  void SetUp() override {
+    std::thread([] {}).join();  // a sanitizer's own thread starts with the first of the program's
+    before_ = count_left_overs();
+  }
   void TearDown() override { EXPECT_EQ(settled_left_overs(before_), before_) << "left behind by the program"; }
 
  private:

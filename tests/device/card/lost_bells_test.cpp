@@ -20,18 +20,21 @@ struct Loss {
   Way way;
   unsigned round_trips;  // a lost bell costs up to 5 ms (card's timer) or 1 ms (host's re-check)
 };
-constexpr Loss kLosses[] = {
-    {"all to the card", 1, Way::ToCard, 100},      {"all from the card", 1, Way::FromCard, 200},
-    {"all both ways", 1, Way::Both, 100},          {"half to the card", 0.5, Way::ToCard, 200},
-    {"half from the card", 0.5, Way::FromCard, 300}, {"half both ways", 0.5, Way::Both, 200},
-    {"1 % to the card", 0.01, Way::ToCard, 1500},  {"1 % from the card", 0.01, Way::FromCard, 1500},
-    {"1 % both ways", 0.01, Way::Both, 1500}};
+constexpr Loss kLosses[] = {{"all to the card", 1, Way::ToCard, 100},
+                            {"all from the card", 1, Way::FromCard, 200},
+                            {"all both ways", 1, Way::Both, 100},
+                            {"half to the card", 0.5, Way::ToCard, 200},
+                            {"half from the card", 0.5, Way::FromCard, 300},
+                            {"half both ways", 0.5, Way::Both, 200},
+                            {"1 % to the card", 0.01, Way::ToCard, 1500},
+                            {"1 % from the card", 0.01, Way::FromCard, 1500},
+                            {"1 % both ways", 0.01, Way::Both, 1500}};
 
 FaultHooks hooks_of(const Loss& loss) {
   FaultHooks hooks;
   if (loss.way != Way::FromCard) hooks.drop_bells_to_card = loss.share;
   if (loss.way != Way::ToCard) hooks.drop_bells_from_card = loss.share;
-  hooks.seed = 43;  // at 1 % it fires at the 5th and 43rd bell to the card, at the 16th and 43rd from it
+  hooks.seed = 43;           // at 1 % it fires at the 5th and 43rd bell to the card, at the 16th and 43rd from it
   hooks.no_spinning = true;  // a host that sleeps is one that needs the bell
   return hooks;
 }
@@ -42,9 +45,8 @@ std::chrono::nanoseconds work_with_pauses(Workbench& bench, unsigned round_trips
   std::chrono::nanoseconds worst{};
   for (unsigned i = 0; i < round_trips; ++i) {
     const auto start = Device::Clock::now();
-    const auto end = i % 10 == 9
-                         ? bench.run(Workbench::dma(bench.host(0), bench.tensor(0), 64 * abi::kKiB))
-                         : bench.run(Workbench::nop());
+    const auto end = i % 10 == 9 ? bench.run(Workbench::dma(bench.host(0), bench.tensor(0), 64 * abi::kKiB))
+                                 : bench.run(Workbench::nop());
     EXPECT_EQ(end.outcome, Outcome::Ok);
     EXPECT_EQ(end.sequence, i + 1);
     worst = std::max(worst, Device::Clock::now() - start);
@@ -64,7 +66,8 @@ void flood_without_waiter(Workbench& bench) {
   for (std::uint64_t round = 1; round <= 5; ++round) {
     ASSERT_EQ(must(device.submit(stream, requests)), requests.size());
     const auto limit = test::soon();
-    while (counter.ended() < round * requests.size() && Device::Clock::now() < limit) std::this_thread::sleep_for(100us);
+    while (counter.ended() < round * requests.size() && Device::Clock::now() < limit)
+      std::this_thread::sleep_for(100us);
     ASSERT_EQ(counter.ended(), round * requests.size()) << "lost";
   }
   EXPECT_EQ(counter.failed(), 0u);
@@ -119,7 +122,7 @@ TEST(LostBells, WithoutTimersALostBellStalls) {
   constexpr auto kStalled = 20ms;
   unsigned stalls = 0;
   for (int i = 0; i < 100; ++i) {
-    test::Recorder recorder;
+    test::Endings recorder;
     const auto block = test::nop();
     const ControlBlockRequest request{&block, &recorder};
     ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);

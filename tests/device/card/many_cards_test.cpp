@@ -38,7 +38,7 @@ TEST(ManyCards, TwoAtOnceDoNotKnowOfEachOther) {
   auto right = must(second->open_physical());
   std::thread beside([&] {
     for (std::uint64_t i = 0; i < 20; ++i) {
-      test::Recorder recorder;
+      test::Endings recorder;
       const auto block = test::nop(i);
       const ControlBlockRequest request{&block, &recorder};
       ASSERT_EQ(must(left->submit(0, {&request, 1})), 1u);
@@ -100,7 +100,7 @@ TEST(ManyCards, ADeviceThatIsClosedUnderLoadEndsEveryBlock) {
   const auto card = test::boot();
   for (int round = 0; round < 5; ++round) {
     auto device = must(card->open_virtual(1));
-    test::Recorder recorder;
+    test::Endings recorder;
     const auto block = test::nop();
     const std::vector<ControlBlockRequest> requests(100, {&block, &recorder});
     const std::size_t accepted = must(device->submit(0, requests));

@@ -92,10 +92,12 @@ void go_round(Card& card, const char* name, bool spinning, std::uint64_t count, 
     // A sleep that nothing ends lasts until its deadline, and the last look finds what was there all the time.
     if (status != WaitStatus::Done || Device::Clock::now() - begun >= kStall) {
       const std::size_t found = device->poll();
-      ADD_FAILURE() << name << ": round trip " << result.done << " stalled (status " << static_cast<int>(status) << "); "
+      ADD_FAILURE() << name << ": round trip " << result.done << " stalled (status " << static_cast<int>(status)
+                    << "); "
                     << (found != 0 || counter.ended() != 0 ? "the completion was there, the host slept on"
                                                            : "the card has not completed it")
-                    << "; started_seq " << test::started_sequence(*device, 0) << ", console: " << card.machine().console();
+                    << "; started_seq " << test::started_sequence(*device, 0)
+                    << ", console: " << card.machine().console();
       ASSERT_TRUE(card.shutdown());  // nothing calls the counter any more once it is gone
       (void)device->wait_until([] { return false; }, test::soon());
       return;
@@ -111,11 +113,13 @@ void go_round(Card& card, const char* name, bool spinning, std::uint64_t count, 
 }
 
 void report(const char* name, const Result& result) {
-  const double each = std::chrono::duration<double, std::micro>(result.total).count() / static_cast<double>(result.done);
-  std::printf("  %s: %llu round trips, %.1f us each with thinking, worst %.2f ms; the host slept %llu times, the card %llu\n",
-              name, static_cast<unsigned long long>(result.done), each,
-              std::chrono::duration<double, std::milli>(result.worst).count(),
-              static_cast<unsigned long long>(result.host_sleeps), static_cast<unsigned long long>(result.card_sleeps));
+  const double each =
+      std::chrono::duration<double, std::micro>(result.total).count() / static_cast<double>(result.done);
+  std::printf(
+      "  %s: %llu round trips, %.1f us each with thinking, worst %.2f ms; the host slept %llu times, the card %llu\n",
+      name, static_cast<unsigned long long>(result.done), each,
+      std::chrono::duration<double, std::milli>(result.worst).count(),
+      static_cast<unsigned long long>(result.host_sleeps), static_cast<unsigned long long>(result.card_sleeps));
 }
 
 class RoundTrips : public testing::Test {

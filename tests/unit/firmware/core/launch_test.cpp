@@ -81,6 +81,22 @@ TEST_F(Launch, AKernelThatExitsWithZeroIsOk) {
   }
 }
 
+// A driver that sleeps until the launch ends has nothing else to wake it: neither another block nor an admin command.
+TEST_F(Launch, TheLastLaunchToEndRingsTheBellThatTheDriverAskedFor) {
+  auto& ring = driver_.ring(abi::kControlBlockQueue);
+  for (int i = 0; i < 3; ++i) {
+    driver_.submit(block(stream_, Program::Exit));
+    card_.turns();
+    ring.ask_for_next(false);
+    const auto before = card_.rings(2);
+    ASSERT_TRUE(slice());
+    card_.turns();
+    EXPECT_EQ(card_.rings(2), before + 1);
+    EXPECT_EQ(driver_.collect().size(), 1u);
+    ring.ask({0, false, abi::EventFlags::Disable});
+  }
+}
+
 TEST_F(Launch, EveryWayToFailIsTyped) {
   const struct {
     Program program;

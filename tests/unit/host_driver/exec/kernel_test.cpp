@@ -81,7 +81,7 @@ TEST(Kernel, EveryWrongImageFieldIsNamed) {
 
 TEST(Kernel, APcIsNamedByFunctionAndOffset) {
   const auto kernel = matmul_kernel();
-  EXPECT_EQ(kernel->symbolise(0), "correction_entry+0x0");
+  EXPECT_EQ(kernel->symbolise(0), "apply+0x0");
   EXPECT_EQ(kernel->symbolise(64 + 12), "kernel::compute+0xc");
   EXPECT_EQ(kernel->symbolise(~std::uint64_t{0}), "outside of the image's text");
 }

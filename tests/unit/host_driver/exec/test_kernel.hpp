@@ -48,7 +48,7 @@ inline std::string matmul_metadata(const std::vector<std::byte>& image) {
     {"kind": "stride", "operand": 2, "dimension": "N"},
     {"kind": "dimension", "operand": 0, "dimension": "M"}, {"kind": "dimension", "operand": 1, "dimension": "N"},
     {"kind": "dimension", "operand": 0, "dimension": "K"}],
-  "functions": [{"name": "_ZN6kernel7computeERKN3abi15KernelArgumentsE", "offset": 64, "bytes": 64}, {"name": "correction_entry", "offset": 0, "bytes": 64}]})";
+  "functions": [{"name": "_ZN6kernel7computeERKN3abi15KernelArgumentsE", "offset": 64, "bytes": 64}, {"name": "(anonymous namespace)::apply", "offset": 0, "bytes": 64}]})";
 }
 
 inline std::shared_ptr<const Kernel> matmul_kernel() {
