@@ -289,6 +289,12 @@ bool ControlBlockRing::is_open(std::uint32_t stream) const {
   return stream_table_[stream].open;
 }
 
+bool ControlBlockRing::is_resetting(std::uint32_t stream) const {
+  if (stream >= streams_) return false;
+  const std::lock_guard lock(mutex_);
+  return stream_table_[stream].resetting;
+}
+
 std::uint32_t ControlBlockRing::incarnation(std::uint32_t stream) const {
   if (stream >= streams_) return 0;
   const std::lock_guard lock(mutex_);

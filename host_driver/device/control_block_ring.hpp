@@ -87,6 +87,7 @@ class ControlBlockRing {
   void end_failed_reset(std::uint32_t stream);
   void close_stream(std::uint32_t stream);
   bool is_open(std::uint32_t stream) const;
+  bool is_resetting(std::uint32_t stream) const;  // between begin_reset() and its end, close_stream() among them
   std::uint32_t incarnation(std::uint32_t stream) const;
   std::size_t outstanding(std::uint32_t stream) const;
   void set_credit_sink(std::uint32_t stream, CreditSink* sink);

@@ -228,13 +228,24 @@ Expected<abi::AdminReply> Device::card_statistics() {
   return impl_->accepted_admin(make_request(abi::AdminCommand::Stats), "statistics");
 }
 
+// The number is free for the card once it has closed the stream, a moment before the thread that closes it has heard so.
+bool Device::Impl::adopt_stream(std::uint32_t stream, std::uint32_t incarnation) {
+  const TimePoint limit = Clock::now() + options.timeouts.admin;
+  for (;;) {
+    const bool being_closed = blocks->is_resetting(stream);  // asked first: it may be closed by the next line
+    if (blocks->open_stream(stream, incarnation)) return true;
+    if (!being_closed || Clock::now() >= limit) return false;
+    std::this_thread::yield();
+  }
+}
+
 Expected<std::uint32_t> Device::open_stream(StreamPriority priority) {
   auto request = make_request(abi::AdminCommand::StreamOpen);
   request.arguments.stream_open.priority = static_cast<std::uint32_t>(priority);
   const auto reply = impl_->accepted_admin(request, "stream");
   if (!reply) return std::unexpected(reply.error());
   const auto [stream, incarnation] = reply->values.stream;
-  if (!impl_->blocks->open_stream(stream, incarnation)) {
+  if (!impl_->adopt_stream(stream, incarnation)) {
     impl_->note_violation("the card opened stream " + std::to_string(stream) +
                           ", which is open already or does not exist");
     impl_->fail(*impl_->failure(), Burial::Unknown, Health::Dead);

@@ -41,6 +41,8 @@ struct Device::Impl final : RegionSource {
   ErrorInfo refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const;
   Expected<abi::AdminReply> admin(abi::AdminRequest request);
   Expected<abi::AdminReply> accepted_admin(const abi::AdminRequest& request, std::string culprit);
+  // Makes a stream ours that the card opened. False: it is one that it must not give us.
+  bool adopt_stream(std::uint32_t stream, std::uint32_t incarnation);
   Expected<std::uint32_t> reset_or_close(abi::AdminCommand command, std::uint32_t stream);
   Expected<Region> acquire(RegionType type, std::uint64_t bytes) override;
   Expected<void> release(const Region& region) override;

@@ -17,12 +17,13 @@ std::expected<std::unique_ptr<BlasPeer>, std::string> BlasPeer::open() {
   return peer;
 }
 
-void BlasPeer::sgemm(std::span<const float> a, std::span<const float> b, std::span<float> c, std::size_t m, std::size_t n,
-                     std::size_t k) const {
+void BlasPeer::sgemm(std::span<const float> a, std::span<const float> b, std::span<float> c, std::size_t m,
+                     std::size_t n, std::size_t k) const {
   constexpr int kRowMajor = 101;
   constexpr int kAsIs = 111;
   const auto [rows, columns, depth] = std::tuple{static_cast<int>(m), static_cast<int>(n), static_cast<int>(k)};
-  sgemm_(kRowMajor, kAsIs, kAsIs, rows, columns, depth, 1.0f, a.data(), depth, b.data(), columns, 0.0f, c.data(), columns);
+  sgemm_(kRowMajor, kAsIs, kAsIs, rows, columns, depth, 1.0f, a.data(), depth, b.data(), columns, 0.0f, c.data(),
+         columns);
 }
 
 }  // namespace bench

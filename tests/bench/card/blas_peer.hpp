@@ -18,8 +18,8 @@ class BlasPeer {
              std::size_t k) const;
 
  private:
-  using Sgemm = void(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a, int lda,
-                     const float* b, int ldb, float beta, float* c, int ldc);
+  using Sgemm = void(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a,
+                     int lda, const float* b, int ldb, float beta, float* c, int ldc);
   Sgemm* sgemm_ = nullptr;
 };
 

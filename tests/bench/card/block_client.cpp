@@ -11,7 +11,11 @@ namespace bench {
 namespace {
 
 abi::Endpoint endpoint(const flex::PinnedBuffer& memory) {
-  return {.region_id = 0, .offset = memory.window_offset(), .generation = 0, .kind = abi::EndpointKind::HostMemory, .reserved = {}};
+  return {.region_id = 0,
+          .offset = memory.window_offset(),
+          .generation = 0,
+          .kind = abi::EndpointKind::HostMemory,
+          .reserved = {}};
 }
 abi::Endpoint endpoint(const flex::ResolvedAllocation& memory) {
   return {.region_id = memory.address.region_id,
@@ -36,10 +40,12 @@ abi::ControlBlock nop_block() {
   block.header.opcode = abi::Opcode::Nop;
   return block;
 }
-abi::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to, std::uint64_t bytes) {
+abi::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to,
+                                  std::uint64_t bytes) {
   return transfer(endpoint(from), endpoint(to), bytes);
 }
-abi::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to, std::uint64_t bytes) {
+abi::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to,
+                                    std::uint64_t bytes) {
   return transfer(endpoint(from), endpoint(to), bytes);
 }
 abi::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator) {
@@ -67,7 +73,8 @@ void BlockClient::on_completion(const abi::Completion& completion) noexcept {
 
 void BlockClient::wait_for(std::uint64_t target) {
   const auto status = device_.wait_until([&] { return ended() >= target; }, flex::Device::Clock::now() + kBound);
-  if (const auto failure = device_.failure(); status == flex::WaitStatus::Failed && failure) throw flex::Error(*failure);
+  if (const auto failure = device_.failure(); status == flex::WaitStatus::Failed && failure)
+    throw flex::Error(*failure);
   require(status == flex::WaitStatus::Done, "control blocks did not end in time");
 }
 

@@ -15,8 +15,10 @@ namespace bench {
 
 abi::ControlBlock nop_block();
 // Between pinned memory and an allocation, from its start.
-abi::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to, std::uint64_t bytes);
-abi::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to, std::uint64_t bytes);
+abi::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to,
+                                  std::uint64_t bytes);
+abi::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to,
+                                    std::uint64_t bytes);
 // A kernel without operands on core 0; the job is loaded.
 abi::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator);
 

@@ -22,7 +22,8 @@ double exit_only(qemu::MachineOptions options) {
   require(machine.has_value(), "the emulator did not start with the firmware that only exits");
   const auto status = machine->wait_exit(std::chrono::seconds(20));
   const double ns = ns_since(start);
-  require(status.has_value() && qemu::to_string(*status) == "exit code 0", "the firmware that only exits did not exit well");
+  require(status.has_value() && qemu::to_string(*status) == "exit code 0",
+          "the firmware that only exits did not exit well");
   return ns;
 }
 
@@ -56,10 +57,16 @@ void measure_cold_start(Session& session) {
   session.end_card();
   flex::CardOptions options;
   options.cores = session.options().cores;
-  Row nop{.id = "P9", .what = "cold start to the first completed job (NOP)", .limit = "same emulator, firmware only exits",
-          .goal = at_most(2.5), .checked = "outcome"};
-  Row transfer{.id = "P9", .what = "cold start to the first transfer (region acquired, 1 MiB)",
-               .limit = "same emulator, firmware only exits", .goal = at_most(2.5), .checked = "every byte, read back"};
+  Row nop{.id = "P9",
+          .what = "cold start to the first completed job (NOP)",
+          .limit = "same emulator, firmware only exits",
+          .goal = at_most(2.5),
+          .checked = "outcome"};
+  Row transfer{.id = "P9",
+               .what = "cold start to the first transfer (region acquired, 1 MiB)",
+               .limit = "same emulator, firmware only exits",
+               .goal = at_most(2.5),
+               .checked = "every byte, read back"};
   cold_start(options);  // files of the emulator in memory
   for (unsigned boot = 0; boot < std::max(kMinimumBoots, session.options().rounds); ++boot) {
     const ColdStart ours = cold_start(options);

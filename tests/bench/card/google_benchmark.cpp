@@ -33,10 +33,10 @@ Samples run(const Session& session, const std::string& program, const std::strin
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
   const auto path = folder / program;
   require(std::filesystem::exists(path), path.string() + " is not built");
-  const auto text = output_of(fmt::format("'{}' '--benchmark_filter={}' --benchmark_format=json --benchmark_repetitions={} "
-                                          "--benchmark_enable_random_interleaving=true --benchmark_min_time={} 2>/dev/null",
-                                          path.string(), filter, session.options().rounds,
-                                          session.options().quick ? 0.02 : 0.1));
+  const auto text =
+      output_of(fmt::format("'{}' '--benchmark_filter={}' --benchmark_format=json --benchmark_repetitions={} "
+                            "--benchmark_enable_random_interleaving=true --benchmark_min_time={} 2>/dev/null",
+                            path.string(), filter, session.options().rounds, session.options().quick ? 0.02 : 0.1));
   Samples samples;
   for (const auto& entry : nlohmann::json::parse(text).at("benchmarks")) {
     if (entry.at("run_type") != "iteration") continue;
@@ -61,11 +61,16 @@ Row compare(Row row, const Samples& samples, const std::string& ours, const std:
 void measure_layout(Session& session) {
   constexpr const char* kFilter = "^Memcpy/8388608$|tickify/fp(16|32)_dl16/4096x1024$|tickify/fp32_fp32/1024x1024$";
   const Samples samples = run(session, "layout_bench", kFilter, "bytes_per_second");
-  for (const auto& [name, what] : std::map<std::string, std::string>{{"fp16_dl16/4096x1024", "fp16 to DL16, 4096x1024"},
-                                                                     {"fp32_dl16/4096x1024", "fp32 to DL16, 4096x1024"}}) {
-    for (const auto& [verb, way] : {std::pair{"Stickify/", "host layout to sticks"}, {"Unstickify/", "sticks to host layout"}}) {
-      Row row{.id = "P6", .what = fmt::format("{}, {}", way, what), .unit = Unit::BytesPerSecond, .limit = "memcpy, 8 MiB",
-              .goal = at_least(0.5), .checked = "1000 elements against the layout"};
+  for (const auto& [name, what] : std::map<std::string, std::string>{
+           {"fp16_dl16/4096x1024", "fp16 to DL16, 4096x1024"}, {"fp32_dl16/4096x1024", "fp32 to DL16, 4096x1024"}}) {
+    for (const auto& [verb, way] :
+         {std::pair{"Stickify/", "host layout to sticks"}, {"Unstickify/", "sticks to host layout"}}) {
+      Row row{.id = "P6",
+              .what = fmt::format("{}, {}", way, what),
+              .unit = Unit::BytesPerSecond,
+              .limit = "memcpy, 8 MiB",
+              .goal = at_least(0.5),
+              .checked = "1000 elements against the layout"};
       session.add(compare(std::move(row), samples, verb + name, "Memcpy/8388608"));
     }
   }
@@ -74,14 +79,16 @@ void measure_layout(Session& session) {
 void measure_allocator(Session& session) {
   const Samples samples = run(session, "allocator_bench", "Pair/(1|100000)$|Trace/65536$", "real_time");
   const auto row = [&](const char* what, const char* limit, double goal, const char* ours, const char* other) {
-    session.add(compare(Row{.id = "P11", .what = what, .limit = limit, .goal = at_most(goal), .checked = "not the subject: time only"},
-                        samples, ours, other));
+    session.add(compare(
+        Row{.id = "P11", .what = what, .limit = limit, .goal = at_most(goal), .checked = "not the subject: time only"},
+        samples, ours, other));
   };
-  row("FlexAllocator allocate + free, newest of 100000 live blocks", "itself, 1 live block", 1.5, "FlexStackPair/100000",
-      "FlexStackPair/1");
+  row("FlexAllocator allocate + free, newest of 100000 live blocks", "itself, 1 live block", 1.5,
+      "FlexStackPair/100000", "FlexStackPair/1");
   row("FlexAllocator allocate + free, any of 100000 live blocks", "itself, 1 live block", 1.5, "FlexRandomPair/100000",
       "FlexRandomPair/1");
-  row("FlexAllocator, trace of random sizes to 64 KiB", "malloc + free, same trace", 5, "FlexTrace/65536", "MallocTrace/65536");
+  row("FlexAllocator, trace of random sizes to 64 KiB", "malloc + free, same trace", 5, "FlexTrace/65536",
+      "MallocTrace/65536");
 }
 
 }  // namespace bench

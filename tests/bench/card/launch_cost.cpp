@@ -61,7 +61,8 @@ class AddJob {
     std::vector<std::uint16_t> expected(result.size());
     card_.to_host(tensors_[2], {shape(), std::as_writable_bytes(std::span(result))});
     flex::golden::add_dl16(a_, b_, golden);
-    flex::convert_to_host(flex::DeviceType::Dl16, flex::DataType::Float16, golden.data(), expected.data(), golden.size());
+    flex::convert_to_host(flex::DeviceType::Dl16, flex::DataType::Float16, golden.data(), expected.data(),
+                          golden.size());
     require(result == expected, "the launched kernel's result is not the golden model's");
   }
 
@@ -110,8 +111,11 @@ void measure_launch_cost(Session& session) {
   OpenClPeer* const opencl = session.opencl();
   const unsigned count = session.amount(kRepetitions);
   const Apart apart(session.card());
-  Row row{.id = "P1", .what = "FlexStream::Launch, caller's CPU time (host op + DMA + compute)",
-          .limit = "PoCL clEnqueueNDRangeKernel, empty", .goal = at_most(0.5), .checked = "result bit-equal to the golden model"};
+  Row row{.id = "P1",
+          .what = "FlexStream::Launch, caller's CPU time (host op + DMA + compute)",
+          .limit = "PoCL clEnqueueNDRangeKernel, empty",
+          .goal = at_most(0.5),
+          .checked = "result bit-equal to the golden model"};
   median_of(count, [&] { return job.launches(); });
   for (unsigned round = 0; round < session.options().rounds; ++round) {
     row.ours.push_back(median_of(count, [&] { return job.launches(); }));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// spyre_bench: measures the stack on cards of its own and prints the table. Exit code 0: every figure that was asked for was
-// measured and its data were right, whether or not its goal was met. 1: data were wrong or a measurement did not end. 2: usage.
+// spyre_bench: measures the stack on cards of its own and prints the table. Exit code 0: every figure that was asked for
+// was measured and its data were right, whether or not its goal was met. 1: data were wrong or a measurement did not
+// end. 2: usage.
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
@@ -24,9 +25,10 @@ struct Measurement {
 
 // Those that boot cards of their own come last, so that the shared card is booted once.
 constexpr Measurement kMeasurements[] = {
-    {"P1", measure_launch_cost}, {"P2", measure_round_trips}, {"P3", measure_empty_kernel}, {"P4", measure_throughput},
-    {"P5", measure_transfers},   {"P6", measure_layout},      {"P7", measure_matmul},       {"P9", measure_cold_start},
-    {"P10", measure_stream_reset}, {"P11", measure_allocator},
+    {"P1", measure_launch_cost}, {"P2", measure_round_trips}, {"P3", measure_empty_kernel},
+    {"P4", measure_throughput},  {"P5", measure_transfers},   {"P6", measure_layout},
+    {"P7", measure_matmul},      {"P9", measure_cold_start},  {"P10", measure_stream_reset},
+    {"P11", measure_allocator},
 };
 
 std::string known_ids() {
@@ -47,9 +49,10 @@ void describe_machine(Session& session) {
   ::uname(&system);
   double load[1] = {};
   if (::getloadavg(load, 1) != 1) load[0] = 0;
-  session.report().note(fmt::format("{} CPUs ({}), load {:.1f} at the start, {} rounds{}; ratios are medians of the rounds' ratios",
-                                    std::thread::hardware_concurrency(), system.machine, load[0], session.options().rounds,
-                                    session.options().quick ? ", quick" : ""));
+  session.report().note(
+      fmt::format("{} CPUs ({}), load {:.1f} at the start, {} rounds{}; ratios are medians of the rounds' ratios",
+                  std::thread::hardware_concurrency(), system.machine, load[0], session.options().rounds,
+                  session.options().quick ? ", quick" : ""));
 }
 
 void measure(Session& session, const std::vector<std::string>& only) {
@@ -71,7 +74,8 @@ int run(int argc, char** argv) {
   Options options;
   std::vector<std::string> only;
   std::string json_file;
-  app.add_option("--only", only, "figures to measure, for example P2,P5 (default: " + known_ids() + ")")->delimiter(',');
+  app.add_option("--only", only, "figures to measure, for example P2,P5 (default: " + known_ids() + ")")
+      ->delimiter(',');
   app.add_flag("--quick", options.quick, "fewer repetitions and 3 rounds: for a look, not for a record");
   auto* rounds = app.add_option("--rounds", options.rounds, "rounds of every figure")->check(CLI::Range(3, 1000));
   app.add_option("--cores", options.cores, "harts of the card (0: by this machine)")->check(CLI::Range(0, 64));

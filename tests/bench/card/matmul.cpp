@@ -22,13 +22,13 @@ constexpr std::int64_t kK = 1024;
 constexpr std::int64_t kTile = 1024;
 
 struct Problem {
-  std::vector<std::uint16_t> a16, b16;    // fp16, what the card is given
-  std::vector<float> a, b;                // the same values as the card sees them: rounded to DL16
-  std::vector<float> golden;              // bit for bit what must come out
+  std::vector<std::uint16_t> a16, b16;  // fp16, what the card is given
+  std::vector<float> a, b;              // the same values as the card sees them: rounded to DL16
+  std::vector<float> golden;            // bit for bit what must come out
 };
 
-void make_operand(std::size_t count, std::mt19937_64& random, std::vector<std::uint16_t>& fp16, std::vector<std::uint16_t>& dl16,
-                  std::vector<float>& values) {
+void make_operand(std::size_t count, std::mt19937_64& random, std::vector<std::uint16_t>& fp16,
+                  std::vector<std::uint16_t>& dl16, std::vector<float>& values) {
   std::uniform_real_distribution<float> uniform(-1, 1);
   fp16.resize(count);
   dl16.resize(count);
@@ -62,8 +62,10 @@ class CardMatmul {
     spyre::ContextOptions options;
     options.card.cores = cores;
     context_ = spyre::Context::open(std::move(options));
-    tensors_ = {context_->to_device({HostShape::contiguous(DataType::Float16, {kM, kK}), std::as_bytes(std::span(problem.a16))}),
-                context_->to_device({HostShape::contiguous(DataType::Float16, {kK, kN}), std::as_bytes(std::span(problem.b16))}),
+    tensors_ = {context_->to_device(
+                    {HostShape::contiguous(DataType::Float16, {kM, kK}), std::as_bytes(std::span(problem.a16))}),
+                context_->to_device(
+                    {HostShape::contiguous(DataType::Float16, {kK, kN}), std::as_bytes(std::span(problem.b16))}),
                 context_->empty(DataType::Float16, {kM, kN})};
     plan_.add(flex::Job(flex::CompiledKernel(context_->kernel("matmul"), {{"M", kTile}, {"K", kK}, {"N", kN}})));
     context_->load(plan_);
@@ -105,15 +107,19 @@ double time_peer(const BlasPeer& peer, const Problem& problem, std::vector<float
   peer.sgemm(problem.a, problem.b, c, kM, kN, kK);
   const double ns = ns_since(start);
   for (std::size_t i = 0; i < c.size(); i += 997) {
-    require(std::fabs(c[i] - problem.golden[i]) <= std::ldexp(std::fabs(c[i]), -9) + 1e-3f, "OpenBLAS disagrees with the golden model");
+    require(std::fabs(c[i] - problem.golden[i]) <= std::ldexp(std::fabs(c[i]), -9) + 1e-3f,
+            "OpenBLAS disagrees with the golden model");
   }
   return ns;
 }
 
 void measure_cores(Session& session, const Problem& problem, unsigned cores, double goal) {
   const BlasPeer* const blas = session.blas();
-  Row row{.id = "P7", .what = fmt::format("fp16 matmul 4096x1024x1024, 4 tiles, {} core{}", cores, cores == 1 ? "" : "s"),
-          .limit = "OpenBLAS sgemm, one thread", .goal = at_most(goal), .checked = "4194304 elements bit-equal to the golden model"};
+  Row row{.id = "P7",
+          .what = fmt::format("fp16 matmul 4096x1024x1024, 4 tiles, {} core{}", cores, cores == 1 ? "" : "s"),
+          .limit = "OpenBLAS sgemm, one thread",
+          .goal = at_most(goal),
+          .checked = "4194304 elements bit-equal to the golden model"};
   CardMatmul card(problem, cores);
   std::vector<float> c(problem.golden.size());
   card.launch();

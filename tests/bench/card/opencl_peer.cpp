@@ -109,7 +109,8 @@ OpenClPeer::~OpenClPeer() {
 
 void OpenClPeer::enqueue() {
   constexpr std::size_t kOne = 1;
-  check(calls_->enqueue_kernel(queue_, kernel_, 1, nullptr, &kOne, &kOne, 0, nullptr, nullptr), "clEnqueueNDRangeKernel");
+  check(calls_->enqueue_kernel(queue_, kernel_, 1, nullptr, &kOne, &kOne, 0, nullptr, nullptr),
+        "clEnqueueNDRangeKernel");
 }
 void OpenClPeer::finish() { check(calls_->finish(queue_), "clFinish"); }
 

@@ -102,7 +102,8 @@ std::string summary(const Row& row) {
 }
 
 std::string Report::table() const {
-  std::vector<Cells> lines{{"id", "what", "ours", "limit or peer, same run", "ratio", "goal", "", "spread", "data checked"}};
+  std::vector<Cells> lines{
+      {"id", "what", "ours", "limit or peer, same run", "ratio", "goal", "", "spread", "data checked"}};
   for (const Row& row : rows_) lines.push_back(cells_of(row));
   std::array<std::size_t, std::tuple_size_v<Cells>> width{};
   for (const Cells& line : lines) {
@@ -127,8 +128,9 @@ std::string Report::table() const {
 nlohmann::ordered_json Report::json() const {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Row& row : rows_) {
-    nlohmann::ordered_json out{{"id", row.id},     {"what", row.what}, {"unit", name(row.unit)}, {"ours", median(row.ours)},
-                               {"rounds", row.ours}, {"checked", row.checked}};
+    nlohmann::ordered_json out{{"id", row.id},           {"what", row.what},
+                               {"unit", name(row.unit)}, {"ours", median(row.ours)},
+                               {"rounds", row.ours},     {"checked", row.checked}};
     if (!row.limit.empty()) out["limit"] = row.limit;
     if (!row.limits.empty()) {
       out["limit_value"] = median(row.limits);
@@ -137,7 +139,8 @@ nlohmann::ordered_json Report::json() const {
       out["ratio_rounds"] = row.ratios();
     }
     if (row.goal) {
-      out["goal"] = {{"sense", row.goal->sense == Goal::Sense::AtMost ? "at most" : "at least"}, {"ratio", row.goal->bound}};
+      out["goal"] = {{"sense", row.goal->sense == Goal::Sense::AtMost ? "at most" : "at least"},
+                     {"ratio", row.goal->bound}};
       if (!row.limits.empty()) out["met"] = row.goal->met(median(row.ratios()));
     }
     rows.push_back(std::move(out));

@@ -23,10 +23,10 @@ constexpr Goal at_most(double bound) { return {Goal::Sense::AtMost, bound}; }
 constexpr Goal at_least(double bound) { return {Goal::Sense::AtLeast, bound}; }
 
 struct Row {
-  std::string id;       // "P2"
+  std::string id;  // "P2"
   std::string what;
   Unit unit = Unit::Nanoseconds;
-  std::string limit;    // what it is held against; empty: a figure without a limit
+  std::string limit;  // what it is held against; empty: a figure without a limit
   std::optional<Goal> goal{};
   std::string checked;  // how the data were checked
   std::vector<double> ours{};

@@ -40,7 +40,8 @@ double with_kernel_running(BlockClient& client, const abi::ControlBlock& endless
   client.submit(endless);
   for (unsigned i = 0; i < kQueued; ++i) client.submit(nop_block());
   // Until the kernel runs: the card has taken the block, and nothing has ended.
-  (void)client.device().wait_until([&] { return client.ended() != before; }, Clock::now() + std::chrono::milliseconds(3));
+  (void)client.device().wait_until([&] { return client.ended() != before; },
+                                   Clock::now() + std::chrono::milliseconds(3));
   require(client.ended() == before, "an endless kernel ended");
   return reset_and_run(client, 1 + kQueued);
 }
@@ -62,8 +63,11 @@ void measure_stream_reset(Session& session) {
   card.load(plan);
   const auto endless = compute_block(plan.jobs().front(), card.runtime().allocator());
 
-  Row refused{.id = "P10", .what = "stream reset to the first good job, after a refused block", .limit = "cold start",
-              .goal = at_most(0.02), .checked = "every outcome counted"};
+  Row refused{.id = "P10",
+              .what = "stream reset to the first good job, after a refused block",
+              .limit = "cold start",
+              .goal = at_most(0.02),
+              .checked = "every outcome counted"};
   Row running = refused;
   running.what = "stream reset to the first good job, endless kernel running";
   const unsigned count = session.amount(kResets);

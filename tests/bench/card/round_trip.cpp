@@ -124,10 +124,16 @@ void measure_round_trips(Session& session) {
   const unsigned count = session.amount(kRoundTrips);
   BlockClient client(card.device());
   const Apart apart(card);
-  Row against_echo{.id = "P2", .what = "empty control block, both sides awake", .limit = "word echoed by the card",
-                   .goal = at_most(6), .checked = "outcome, order"};
-  Row against_opencl{.id = "P2", .what = "empty control block, both sides awake", .limit = "PoCL enqueue + finish",
-                     .goal = at_most(0.2), .checked = "outcome, order"};
+  Row against_echo{.id = "P2",
+                   .what = "empty control block, both sides awake",
+                   .limit = "word echoed by the card",
+                   .goal = at_most(6),
+                   .checked = "outcome, order"};
+  Row against_opencl{.id = "P2",
+                     .what = "empty control block, both sides awake",
+                     .limit = "PoCL enqueue + finish",
+                     .goal = at_most(0.2),
+                     .checked = "outcome, order"};
   nop_round_trip(client, count);  // translated, cached, awake
   for (unsigned round = 0; round < session.options().rounds; ++round) {
     const double echo = echo_round_trip(card, count);
@@ -155,9 +161,14 @@ void measure_empty_kernel(Session& session) {
       stream.Synchronize();
     });
   };
-  Row raw{.id = "P3", .what = "empty kernel, submit to completion", .limit = "mret/ecall pair + empty control block",
-          .goal = at_most(2), .checked = "outcome"};
-  Row full{.id = "P3", .what = "empty kernel, FlexStream Launch to Synchronize", .limit = "submit to completion",
+  Row raw{.id = "P3",
+          .what = "empty kernel, submit to completion",
+          .limit = "mret/ecall pair + empty control block",
+          .goal = at_most(2),
+          .checked = "outcome"};
+  Row full{.id = "P3",
+           .what = "empty kernel, FlexStream Launch to Synchronize",
+           .limit = "submit to completion",
            .checked = "outcome"};
   round_trip();
   through_stream();

@@ -57,15 +57,15 @@ class Session {
 };
 
 // The measurements; each adds its rows to the session's report.
-void measure_launch_cost(Session& session);         // P1
-void measure_round_trips(Session& session);         // P2
-void measure_empty_kernel(Session& session);        // P3
-void measure_throughput(Session& session);          // P4
-void measure_transfers(Session& session);           // P5
-void measure_layout(Session& session);              // P6
-void measure_matmul(Session& session);              // P7
-void measure_cold_start(Session& session);          // P9
-void measure_stream_reset(Session& session);        // P10
-void measure_allocator(Session& session);           // P11
+void measure_launch_cost(Session& session);   // P1
+void measure_round_trips(Session& session);   // P2
+void measure_empty_kernel(Session& session);  // P3
+void measure_throughput(Session& session);    // P4
+void measure_transfers(Session& session);     // P5
+void measure_layout(Session& session);        // P6
+void measure_matmul(Session& session);        // P7
+void measure_cold_start(Session& session);    // P9
+void measure_stream_reset(Session& session);  // P10
+void measure_allocator(Session& session);     // P11
 
 }  // namespace bench

@@ -48,12 +48,23 @@ void measure_throughput(Session& session) {
   const auto nop_rate = [&] { return batch_rate(batches, [&] { client.run_many(nop, kBatch); }); };
   const auto compute_rate = [&] { return batch_rate(batches, [&] { client.run_many(compute, kBatch); }); };
 
-  Row nops{.id = "P4", .what = "empty control blocks, best batch of 2000", .unit = Unit::PerSecond,
-           .limit = "PoCL, 2000 empty kernels", .goal = at_least(2), .checked = "outcomes, count"};
-  Row kernels{.id = "P4", .what = "empty kernels, best batch of 2000", .unit = Unit::PerSecond,
-              .limit = "mret/ecall pairs", .goal = at_least(0.5), .checked = "outcomes, count"};
-  Row kernels_peer{.id = "P4", .what = "empty kernels, best batch of 2000", .unit = Unit::PerSecond,
-                   .limit = "PoCL, 2000 empty kernels", .checked = "outcomes, count"};
+  Row nops{.id = "P4",
+           .what = "empty control blocks, best batch of 2000",
+           .unit = Unit::PerSecond,
+           .limit = "PoCL, 2000 empty kernels",
+           .goal = at_least(2),
+           .checked = "outcomes, count"};
+  Row kernels{.id = "P4",
+              .what = "empty kernels, best batch of 2000",
+              .unit = Unit::PerSecond,
+              .limit = "mret/ecall pairs",
+              .goal = at_least(0.5),
+              .checked = "outcomes, count"};
+  Row kernels_peer{.id = "P4",
+                   .what = "empty kernels, best batch of 2000",
+                   .unit = Unit::PerSecond,
+                   .limit = "PoCL, 2000 empty kernels",
+                   .checked = "outcomes, count"};
   nop_rate();
   compute_rate();
   for (unsigned round = 0; round < session.options().rounds; ++round) {

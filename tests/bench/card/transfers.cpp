@@ -97,8 +97,12 @@ class TransferBench {
 
 void measure_size(Session& session, TransferBench& bench, std::uint64_t bytes) {
   const auto size = format_value(static_cast<double>(bytes), Unit::Bytes);
-  Row there{.id = "P5", .what = "DMA to the card, pinned, " + size, .unit = Unit::BytesPerSecond,
-            .limit = "memcpy, same size", .goal = at_least(0.5), .checked = "every byte, fresh data each round"};
+  Row there{.id = "P5",
+            .what = "DMA to the card, pinned, " + size,
+            .unit = Unit::BytesPerSecond,
+            .limit = "memcpy, same size",
+            .goal = at_least(0.5),
+            .checked = "every byte, fresh data each round"};
   Row back = there;
   back.what = "DMA from the card, pinned, " + size;
   for (unsigned round = 0; round < session.options().rounds; ++round) {
@@ -122,8 +126,12 @@ double half_peak_size(const std::vector<std::pair<std::uint64_t, double>>& sweep
 
 void measure_sweep(Session& session, TransferBench& bench) {
   constexpr double kWanted = 16 * abi::kKiB;
-  Row there{.id = "P5", .what = "size at which DMA to the card reaches half of its peak", .unit = Unit::Bytes,
-            .limit = "as wanted", .goal = at_most(1), .checked = "every byte, at each size"};
+  Row there{.id = "P5",
+            .what = "size at which DMA to the card reaches half of its peak",
+            .unit = Unit::Bytes,
+            .limit = "as wanted",
+            .goal = at_most(1),
+            .checked = "every byte, at each size"};
   Row back = there;
   back.what = "size at which DMA from the card reaches half of its peak";
   std::string curve;
@@ -139,7 +147,8 @@ void measure_sweep(Session& session, TransferBench& bench) {
     back.add(half_peak_size(from_card), kWanted);
     if (round != 0) continue;
     for (std::size_t i = 0; i < to_card.size(); i += 2) {
-      curve += fmt::format("{}{} {} / {}", i == 0 ? "" : ", ", format_value(static_cast<double>(to_card[i].first), Unit::Bytes),
+      curve += fmt::format("{}{} {} / {}", i == 0 ? "" : ", ",
+                           format_value(static_cast<double>(to_card[i].first), Unit::Bytes),
                            format_value(to_card[i].second, Unit::BytesPerSecond),
                            format_value(from_card[i].second, Unit::BytesPerSecond));
     }

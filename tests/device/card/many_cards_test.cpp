@@ -94,6 +94,25 @@ TEST(ManyCards, FailedBootsLeaveNothing) {
   }
 }
 
+// A stream's number is free again as soon as the card has closed it, before the thread that closed it has heard so.
+TEST(ManyCards, StreamsMayBeOpenedWhileOthersAreClosed) {
+  const auto card = test::boot();
+  const auto device = must(card->open_physical());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 300; ++round) {
+        const auto stream = device->open_stream(StreamPriority::Low);
+        ASSERT_TRUE(stream) << describe(stream.error());
+        const auto closed = device->close_stream(*stream);
+        ASSERT_TRUE(closed) << describe(closed.error());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  test::expect_healthy(*card, *device);
+}
+
 // Closing with work in flight: the card says how each block ended, or it is told to forget it.
 TEST(ManyCards, ADeviceThatIsClosedUnderLoadEndsEveryBlock) {
   const test::NothingIsLeft nothing;

@@ -198,9 +198,9 @@ Homecoming play(Card& card, LoadedCard& loaded, const Round& round) {
   Device& device = *loaded.device;
   Homecoming home;
   const std::uint32_t second = must(device.open_stream(StreamPriority::Low));
+  const std::uint32_t main = must(device.open_stream(StreamPriority::Low));
   std::optional<AdminFlood> admin;
   if (round.load == Load::Admin) admin.emplace(device);
-  const std::uint32_t main = must(device.open_stream(StreamPriority::Low));
   Flood first(loaded.bench, main, loaded.cycle(round.load));
   Flood other(loaded.bench, second, loaded.cycle(Load::NopFlood));
   std::vector<std::thread> waiters;
