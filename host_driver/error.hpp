@@ -32,7 +32,7 @@ constexpr std::string_view name(Layer layer) {
 struct ErrorInfo {
   Layer layer = Layer::Driver;
   std::string culprit;  // the argument, stream, region, job or process at fault; empty when nobody can tell
-  abi::Outcome outcome = abi::Outcome::Rejected;
+  wire::Outcome outcome = wire::Outcome::Rejected;
   bool recoverable = true;  // true: the same object works again after next_step; false: start over with a new one
   std::string next_step;    // what the caller should do; an imperative without a full stop
   std::string message;      // what happened, with the numbers; without a full stop
@@ -46,7 +46,7 @@ inline std::string describe(const ErrorInfo& info) {
   std::string text = info.message;
   text.append(" (layer ").append(name(info.layer));
   if (!info.culprit.empty()) text.append(", culprit ").append(info.culprit);
-  text.append(", outcome ").append(abi::name(info.outcome));
+  text.append(", outcome ").append(wire::name(info.outcome));
   if (!info.next_step.empty()) text.append("; next: ").append(info.next_step);
   if (!info.recoverable) text.append("; not recoverable");
   text.append(")");
@@ -68,7 +68,7 @@ class InvalidArgument : public Error {
   InvalidArgument(std::string field, std::string message, std::string next_step)
       : Error({.layer = Layer::Driver,
                .culprit = std::move(field),
-               .outcome = abi::Outcome::Rejected,
+               .outcome = wire::Outcome::Rejected,
                .recoverable = true,
                .next_step = std::move(next_step),
                .message = std::move(message)}) {}
@@ -90,7 +90,7 @@ class OutOfMemory : public Error {
   OutOfMemory(std::string pool, MemoryShortage shortage, std::string next_step)
       : Error({.layer = Layer::Memory,
                .culprit = pool,
-               .outcome = abi::Outcome::Rejected,
+               .outcome = wire::Outcome::Rejected,
                .recoverable = true,
                .next_step = std::move(next_step),
                .message = sentence(pool, shortage)}),

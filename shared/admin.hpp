@@ -10,7 +10,7 @@
 #include "shared/outcome.hpp"
 #include "shared/units.hpp"
 
-namespace abi {
+namespace wire {
 
 // Numbers are append-only. Commands that are not built yet keep their number and end REJECTED "unsupported".
 enum class AdminCommand : std::uint16_t {
@@ -105,7 +105,7 @@ struct AdminReply {
       std::uint64_t bytes;
       std::uint32_t generation;
       std::uint32_t ordinal;
-      std::uint64_t free_bytes;     // also filled on OutOfDeviceMemory
+      std::uint64_t free_bytes;  // also filled on OutOfDeviceMemory
       std::uint64_t largest_bytes;
       std::uint64_t total_bytes;
     } region;
@@ -128,7 +128,7 @@ struct AdminReply {
       std::uint64_t launches;
       std::uint64_t kernel_ticks;
       std::uint64_t bells_rung;
-      std::uint64_t sleeps;           // of hart 0, whole card
+      std::uint64_t sleeps;  // of hart 0, whole card
       std::uint64_t dirty_granules;
       std::uint64_t populated_granules;  // whole card
       std::uint64_t ring_violations;
@@ -151,4 +151,4 @@ struct DeviceEvent {
 };
 static_assert(sizeof(DeviceEvent) == kStickBytes);
 
-}  // namespace abi
+}  // namespace wire

@@ -11,7 +11,7 @@
 #include "shared/outcome.hpp"
 #include "shared/units.hpp"
 
-namespace abi {
+namespace wire {
 
 inline constexpr std::uint32_t kControlBlockMagic = 0x42435953;  // "SYCB"
 inline constexpr unsigned kMaxControlBlockSticks = 4;
@@ -63,9 +63,9 @@ static_assert(offsetof(ControlBlockHeader, generation) == 16 && offsetof(Control
 enum class EndpointKind : std::uint8_t { HostMemory = 0, Region = 1 };
 
 struct Endpoint {
-  std::uint64_t region_id;  // 0 for host memory
-  std::uint64_t offset;     // bytes: in the window, or in the region
-  std::uint32_t generation; // of the region; 0 for host memory
+  std::uint64_t region_id;   // 0 for host memory
+  std::uint64_t offset;      // bytes: in the window, or in the region
+  std::uint32_t generation;  // of the region; 0 for host memory
   EndpointKind kind;
   std::uint8_t reserved[3];
 };
@@ -75,7 +75,7 @@ struct DmaPayload {
   Endpoint source;
   Endpoint destination;
   std::uint64_t bytes;
-  std::uint32_t checksum;    // CRC32C over the destination bytes, when kDmaChecksum is set
+  std::uint32_t checksum;  // CRC32C over the destination bytes, when kDmaChecksum is set
   std::uint32_t flags;
 };
 static_assert(sizeof(DmaPayload) == 64);
@@ -245,12 +245,12 @@ struct Completion {
   std::uint64_t cookie;
   std::uint64_t start_time;  // device ticks since boot; 0 when it never started
   std::uint64_t end_time;
-  std::uint64_t bytes;       // moved (DMA, FILL) or 0
+  std::uint64_t bytes;  // moved (DMA, FILL) or 0
   FaultRecord fault;
-  std::uint64_t slices;      // COMPUTE: watchdog slices taken
+  std::uint64_t slices;  // COMPUTE: watchdog slices taken
   std::uint64_t reserved2[3];
 };
 static_assert(sizeof(Completion) == kStickBytes);
 static_assert(offsetof(Completion, generation) == 16 && offsetof(Completion, fault) == 64);
 
-}  // namespace abi
+}  // namespace wire

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace abi {
+namespace wire {
 
 namespace crc_detail {
 
@@ -44,4 +44,4 @@ inline std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t byt
   return ~crc;
 }
 
-}  // namespace abi
+}  // namespace wire

@@ -17,7 +17,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace abi {
+namespace wire {
 
 using Dl16 = std::uint16_t;  // a bit pattern, never an integer value
 
@@ -144,4 +144,4 @@ static_assert(dl16_from_fp64(0x1p-31 * (1 + 1.0 / 1024)) == kDl16MinPositive);
 static_assert(fp16_from_dl16(0x5E00) == kFp16Max && fp16_from_dl16(kDl16Max) == kFp16Max);
 static_assert(fp16_from_dl16(0x3E00) == 0x3C00 && fp16_from_dl16(0x0E00) == 0x0001);
 
-}  // namespace abi
+}  // namespace wire

@@ -8,7 +8,7 @@
 
 #include "shared/units.hpp"
 
-namespace abi {
+namespace wire {
 
 // ---- image in Program memory: header stick(s), text, literal pool --------------------------------------------------
 
@@ -58,10 +58,10 @@ inline constexpr std::uint64_t kExecutionAreaStride = 64 * kMiB;
 inline constexpr std::uint64_t kTextOffset = 0;                  // RX
 inline constexpr std::uint64_t kPoolOffset = 32 * kMiB;          // RW, at this distance from text in every area
 inline constexpr std::uint64_t kContextDataOffset = 960 * kMiB;  // the last 64 MiB of a slice: data of the context
-inline constexpr std::uint64_t kArgumentsOffset = kContextDataOffset;                  // R, one page
-inline constexpr std::uint64_t kCorrectionOffset = kContextDataOffset + 2 * kMiB;      // R, kMaxCorrectionBytes
-inline constexpr std::uint64_t kStackOffset = kContextDataOffset + 4 * kMiB;           // RW, grows down from its end
-inline constexpr std::uint64_t kScratchpadOffset = kContextDataOffset + 8 * kMiB;      // RW
+inline constexpr std::uint64_t kArgumentsOffset = kContextDataOffset;              // R, one page
+inline constexpr std::uint64_t kCorrectionOffset = kContextDataOffset + 2 * kMiB;  // R, kMaxCorrectionBytes
+inline constexpr std::uint64_t kStackOffset = kContextDataOffset + 4 * kMiB;       // RW, grows down from its end
+inline constexpr std::uint64_t kScratchpadOffset = kContextDataOffset + 8 * kMiB;  // RW
 
 inline constexpr unsigned kExecutionAreas = 15;  // cached images of a function; 15 × 64 MiB below the context data
 static_assert(kExecutionAreas * kExecutionAreaStride <= kContextDataOffset);
@@ -131,4 +131,4 @@ constexpr std::uint64_t correction_bytes(std::uint32_t symbols) {
 inline constexpr std::uint32_t kMaxSymbols =
     static_cast<std::uint32_t>((kMaxCorrectionBytes - sizeof(CorrectionHeader)) / sizeof(CorrectionSymbol));
 
-}  // namespace abi
+}  // namespace wire

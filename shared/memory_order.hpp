@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace abi {
+namespace wire {
 
 template <typename T>
 T load_relaxed(const T& word) {
@@ -44,4 +44,4 @@ inline void store_shared_words(std::uint64_t* to, const std::uint64_t* from, std
   for (std::size_t i = 0; i < words; ++i) store_relaxed(to[i], from[i]);
 }
 
-}  // namespace abi
+}  // namespace wire

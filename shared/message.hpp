@@ -12,7 +12,7 @@
 #include "shared/units.hpp"
 #include "shared/window.hpp"
 
-namespace abi {
+namespace wire {
 
 inline constexpr std::uint16_t kMessageBytes = 64;
 
@@ -185,4 +185,4 @@ struct Fifo {
 static_assert(sizeof(Fifo) == 4 * kKiB && kFifoSlots == 60);
 static_assert(offsetof(Fifo, slots) == 2 * kStickBytes);
 
-}  // namespace abi
+}  // namespace wire

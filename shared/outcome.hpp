@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace abi {
+namespace wire {
 
 enum class Outcome : std::uint8_t {
   Ok = 0,             // done, data visible
@@ -85,8 +85,7 @@ enum class Status : std::uint16_t {
 };
 
 constexpr std::string_view name(Outcome outcome) {
-  constexpr std::string_view kNames[] = {"OK",      "REJECTED", "FAULT",        "TIMEOUT",
-                                         "ABORTED", "LOST",     "INDETERMINATE"};
+  constexpr std::string_view kNames[] = {"OK", "REJECTED", "FAULT", "TIMEOUT", "ABORTED", "LOST", "INDETERMINATE"};
   const auto index = static_cast<std::uint8_t>(outcome);
   return index < kOutcomeCount ? kNames[index] : std::string_view("unknown outcome");
 }
@@ -153,4 +152,4 @@ constexpr std::string_view name(Status status) {
   return "unknown status";
 }
 
-}  // namespace abi
+}  // namespace wire

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace abi {
+namespace wire {
 
 struct Descriptor {
   std::uint64_t address;  // offset into the function's own window
@@ -91,4 +91,4 @@ constexpr bool wants_notification(EventSuppression event, bool event_idx, std::u
 inline constexpr std::uint16_t kMaxQueueSize = 1 << 10;
 inline constexpr std::uint32_t kMaxIndirectEntries = 64;
 
-}  // namespace abi
+}  // namespace wire

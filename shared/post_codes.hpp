@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace abi {
+namespace wire {
 
 enum class PostCode : std::uint32_t {
   None = 0x00,
@@ -44,4 +44,4 @@ constexpr std::string_view name(PostCode code) {
   return "unknown POST code";
 }
 
-}  // namespace abi
+}  // namespace wire

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace abi {
+namespace wire {
 
 // One stick: the unit of device memory transfers and of every contract structure (RFC "tiled tensors": 128 bytes).
 inline constexpr std::uint64_t kStickBytes = 128;
@@ -32,4 +32,4 @@ constexpr bool range_inside(std::uint64_t offset, std::uint64_t size, std::uint6
   return size <= limit && offset <= limit - size;
 }
 
-}  // namespace abi
+}  // namespace wire

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-namespace abi {
+namespace wire {
 
 inline constexpr std::uint32_t kAbiVersion = 1;
 
-}  // namespace abi
+}  // namespace wire

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace abi {
+namespace wire {
 
 // Our device: not a registered virtio device type; vendor 0 in virtio terms ("experimental" range).
 inline constexpr std::uint32_t kDeviceId = 0x5350;
@@ -48,4 +48,4 @@ constexpr std::string_view queue_name(std::uint32_t queue) {
   return queue < kQueueCount ? kNames[queue] : std::string_view("unknown queue");
 }
 
-}  // namespace abi
+}  // namespace wire

@@ -12,7 +12,7 @@
 #include "shared/units.hpp"
 #include "shared/virtio.hpp"
 
-namespace abi {
+namespace wire {
 
 inline constexpr std::uint64_t kDefaultWindowBytes = 256 * kMiB;
 inline constexpr std::uint64_t kMinWindowBytes = 2 * kMiB;
@@ -28,7 +28,7 @@ struct Block {
   }
 };
 
-inline constexpr unsigned kStreamsPerFunction = 128;    // ids 0 … 127; 0 is open from the start
+inline constexpr unsigned kStreamsPerFunction = 128;  // ids 0 … 127; 0 is open from the start
 inline constexpr std::uint32_t kControlBlockSlotBytes = 4 * kStickBytes;
 inline constexpr std::uint32_t kControlBlockSlots = 512;
 inline constexpr std::uint16_t kControlBlockQueueSize = 1024;  // a chain of two per control block
@@ -40,8 +40,8 @@ inline constexpr std::uint16_t kEventQueueSize = 64;
 inline constexpr std::uint32_t kStreamCredits = kControlBlockSlots / 4;
 
 inline constexpr Block kHeaderBlock{0, 4 * kKiB};
-inline constexpr Block kFifoToCard{4 * kKiB, 4 * kKiB};   // written by the host
-inline constexpr Block kFifoToHost{8 * kKiB, 4 * kKiB};   // written by the card
+inline constexpr Block kFifoToCard{4 * kKiB, 4 * kKiB};  // written by the host
+inline constexpr Block kFifoToHost{8 * kKiB, 4 * kKiB};  // written by the card
 inline constexpr Block kQueueBlock{16 * kKiB, 48 * kKiB};
 inline constexpr Block kControlBlocks{64 * kKiB, std::uint64_t{kControlBlockSlots} * kControlBlockSlotBytes};
 inline constexpr Block kCompletions{320 * kKiB, std::uint64_t{kControlBlockSlots} * kStickBytes};
@@ -111,7 +111,7 @@ struct WindowHeader {
   std::uint64_t heartbeat;  // increments at least every kHeartbeatTicks while the card is alive
   std::uint32_t post_code;
   std::uint32_t device_status;
-  std::uint64_t events_lost;  // device events that found no buffer (protocol §4)
+  std::uint64_t events_lost;   // device events that found no buffer (protocol §4)
   std::uint64_t record_bytes;  // of the record that an earlier life of the firmware left (kFatalRecord); 0: none
   std::uint8_t reserved1[96];
   struct NamedBlock {
@@ -124,4 +124,4 @@ static_assert(sizeof(WindowHeader) == 2 * kStickBytes + 16 * 32 && sizeof(Window
 
 inline constexpr std::uint64_t kHeartbeatTicks = 5 * 1000 * kTicksPerMicrosecond;
 
-}  // namespace abi
+}  // namespace wire

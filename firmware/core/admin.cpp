@@ -10,12 +10,12 @@
 
 namespace fw {
 
-using abi::AdminCommand;
-using abi::AdminReply;
-using abi::AdminRequest;
-using abi::Field;
-using abi::Outcome;
-using abi::Status;
+using wire::AdminCommand;
+using wire::AdminReply;
+using wire::AdminRequest;
+using wire::Field;
+using wire::Outcome;
+using wire::Status;
 
 AdminReply refusal(Status status, Field field) {
   AdminReply reply{};
@@ -32,9 +32,9 @@ enum class Progress { Answered, Waits };
 
 void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
   reply.cookie = pending.request.cookie;
-  abi::store_shared_words(function.at<std::uint64_t>(pending.reply), reinterpret_cast<const std::uint64_t*>(&reply),
-                          sizeof reply / 8);
-  function.queue(abi::kAdminQueue).push_used(pending.chain_id, pending.chain_slots, sizeof reply);
+  wire::store_shared_words(function.at<std::uint64_t>(pending.reply), reinterpret_cast<const std::uint64_t*>(&reply),
+                           sizeof reply / 8);
+  function.queue(wire::kAdminQueue).push_used(pending.chain_id, pending.chain_slots, sizeof reply);
 }
 
 // ---- regions ------------------------------------------------------------------------------------------------------------
@@ -47,11 +47,11 @@ void fill_pool_figures(const Card& card, AdminReply& reply) {
 
 Progress acquire_region(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
   const auto& arguments = request.arguments.region_acquire;
-  if (arguments.type != abi::RegionType::Tensor && arguments.type != abi::RegionType::Program) {
+  if (arguments.type != wire::RegionType::Tensor && arguments.type != wire::RegionType::Program) {
     reply = refusal(Status::BadType, Field::AdminType);
     return Progress::Answered;
   }
-  constexpr std::uint64_t kMaxRegionBytes = std::uint64_t{1} << abi::kRegionShift;
+  constexpr std::uint64_t kMaxRegionBytes = std::uint64_t{1} << wire::kRegionShift;
   if (arguments.bytes == 0 || arguments.bytes > kMaxRegionBytes) {
     reply = refusal(Status::BadSize, Field::AdminBytes);
     return Progress::Answered;
@@ -68,7 +68,7 @@ Progress acquire_region(Card& card, Function& function, const AdminRequest& requ
     fill_pool_figures(card, reply);
     return Progress::Answered;
   }
-  const std::uint64_t bytes = abi::align_up(arguments.bytes, abi::kGranuleBytes);
+  const std::uint64_t bytes = wire::align_up(arguments.bytes, wire::kGranuleBytes);
   const Region& region = function.regions.install(*ordinal, *base, bytes, arguments.type);
   reply.values.region = {function.regions.region_id(*ordinal), bytes, region.generation, *ordinal, 0, 0, 0};
   fill_pool_figures(card, reply);
@@ -102,7 +102,7 @@ void release_region(Card& card, Function& function, const AdminRequest& request,
 
 Stream* named_stream(Function& function, const AdminRequest& request, AdminReply& reply) {
   const auto& arguments = request.arguments.stream;
-  if (arguments.stream >= abi::kStreamsPerFunction || !function.streams[arguments.stream].open) {
+  if (arguments.stream >= wire::kStreamsPerFunction || !function.streams[arguments.stream].open) {
     reply = refusal(Status::UnknownStream, Field::AdminStream);
     return nullptr;
   }
@@ -119,7 +119,7 @@ void open_stream(Function& function, const AdminRequest& request, AdminReply& re
     reply = refusal(Status::BadPriority, Field::AdminPriority);
     return;
   }
-  for (unsigned s = 1; s < abi::kStreamsPerFunction; ++s) {
+  for (unsigned s = 1; s < wire::kStreamsPerFunction; ++s) {
     Stream& stream = function.streams[s];
     if (stream.open) continue;
     const std::uint32_t incarnation = stream.incarnation + 1;
@@ -160,7 +160,7 @@ void report_stats(const Card& card, Function& function, AdminReply& reply) {
   stats.sleeps = card.sleeps;
   stats.populated_granules = card.pool.populated_granules();
   stats.dirty_granules = 0;
-  for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
+  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     const Region& region = function.regions.at(i);
     if (region.bytes != 0) stats.dirty_granules += card.pool.dirty_granules(region.base, region.bytes);
   }
@@ -170,7 +170,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
   const AdminRequest& request = pending.request;
   AdminReply reply{};
   Progress progress = Progress::Answered;
-  if (request.magic != abi::kAdminMagic) {
+  if (request.magic != wire::kAdminMagic) {
     reply = refusal(Status::BadMagic, Field::Magic);
   } else if (request.generation != function.generation) {
     reply = refusal(Status::StaleGeneration, Field::Generation);
@@ -199,16 +199,16 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
 
 bool chain_usable(const Chain& chain) {
   return chain.well_formed && chain.readable.bytes == sizeof(AdminRequest) &&
-         abi::is_aligned(chain.readable.offset, abi::kStickBytes) &&
-         abi::kAdminRequests.contains(chain.readable.offset, sizeof(AdminRequest)) &&
-         chain.writable.bytes >= sizeof(AdminReply) && abi::is_aligned(chain.writable.offset, abi::kStickBytes) &&
-         abi::kAdminReplies.contains(chain.writable.offset, sizeof(AdminReply));
+         wire::is_aligned(chain.readable.offset, wire::kStickBytes) &&
+         wire::kAdminRequests.contains(chain.readable.offset, sizeof(AdminRequest)) &&
+         chain.writable.bytes >= sizeof(AdminReply) && wire::is_aligned(chain.writable.offset, wire::kStickBytes) &&
+         wire::kAdminReplies.contains(chain.writable.offset, sizeof(AdminReply));
 }
 
 }  // namespace
 
 bool serve_admin(Card& card, Function& function, unsigned budget) {
-  PackedQueue& queue = function.queue(abi::kAdminQueue);
+  PackedQueue& queue = function.queue(wire::kAdminQueue);
   if (!function.running() || function.reset_running) return false;
   bool any = false;
   Chain chain;
@@ -221,8 +221,8 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
     }
     auto& pending = *std::find_if(function.pending_admin.begin(), function.pending_admin.end(),
                                   [](const PendingAdmin& p) { return !p.used; });
-    abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&pending.request),
-                           function.at<std::uint64_t>(chain.readable.offset), sizeof(AdminRequest) / 8);
+    wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&pending.request),
+                            function.at<std::uint64_t>(chain.readable.offset), sizeof(AdminRequest) / 8);
     pending.reply = chain.writable.offset;
     pending.chain_id = chain.id;
     pending.chain_slots = chain.slots;

@@ -10,7 +10,7 @@ namespace fw {
 struct Card;
 
 // A REJECTED reply that names the field.
-abi::AdminReply refusal(abi::Status status, abi::Field field);
+wire::AdminReply refusal(wire::Status status, wire::Field field);
 
 // Handles at most `budget` commands. True when there were any.
 bool serve_admin(Card& card, Function& function, unsigned budget);

@@ -21,7 +21,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
 }
 
 bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
-  namespace boot = abi::boot;
+  namespace boot = wire::boot;
   if (name == boot::kVirtualFunctions) {
     options.virtual_functions = static_cast<std::uint32_t>(value);
     return value <= boot::kMaxVirtualFunctions;
@@ -30,7 +30,7 @@ bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
   if (name == boot::kMapAll) return options.map_all = value == 1, value <= 1;
   if (name == boot::kTimers) return options.timers = value == 1, value <= 1;
   if (name == boot::kMemoryBudgetMiB) {
-    options.populated_budget_bytes = value * abi::kMiB;
+    options.populated_budget_bytes = value * wire::kMiB;
     return value <= (std::uint64_t{1} << 30);
   }
   if (name == boot::kWatchdogSlices) {

@@ -16,7 +16,7 @@
 
 namespace fw {
 
-using abi::PostCode;
+using wire::PostCode;
 
 namespace {
 
@@ -35,18 +35,18 @@ struct Persistent {
   std::uint64_t boot_epoch;
   std::uint8_t reserved[112];
 };
-static_assert(sizeof(Persistent) == abi::kStickBytes);
+static_assert(sizeof(Persistent) == wire::kStickBytes);
 
 // The console line is what a person sees of a boot, and `spyre boot` draws its time line from: "post 0x7 at 812 us: …".
 void set_post(Card& card, PostCode code) {
   card.post = code;
   LogLine line;
   line.text("post 0x").number(static_cast<std::uint32_t>(code), 16).text(" at ");
-  line.number(hal::now() / abi::kTicksPerMicrosecond).text(" us: ").text(abi::name(code));
+  line.number(hal::now() / wire::kTicksPerMicrosecond).text(" us: ").text(wire::name(code));
   hal::log(line.c_str());
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
     Function& function = card.functions[f];
-    if (!function.window.empty()) abi::store_release(function.header().post_code, static_cast<std::uint32_t>(code));
+    if (!function.window.empty()) wire::store_release(function.header().post_code, static_cast<std::uint32_t>(code));
   }
 }
 
@@ -64,14 +64,14 @@ bool init_persistent(Card& card) {
 
 // Old indices of an earlier boot stay in a window that survived a warm reset: start behind them.
 void adopt_fifos(Function& function) {
-  auto& to_card = *function.at<abi::Fifo>(abi::kFifoToCard.offset);
-  auto& to_host = *function.at<abi::Fifo>(abi::kFifoToHost.offset);
-  function.control_read = abi::load_acquire(to_card.written);
-  abi::store_release(to_card.read, function.control_read);
-  function.control_written = abi::load_relaxed(to_host.written);
+  auto& to_card = *function.at<wire::Fifo>(wire::kFifoToCard.offset);
+  auto& to_host = *function.at<wire::Fifo>(wire::kFifoToHost.offset);
+  function.control_read = wire::load_acquire(to_card.written);
+  wire::store_release(to_card.read, function.control_read);
+  function.control_written = wire::load_relaxed(to_host.written);
 }
 
-bool bind(Card& card, unsigned id, abi::FunctionKind kind, std::uint32_t index, unsigned slot) {
+bool bind(Card& card, unsigned id, wire::FunctionKind kind, std::uint32_t index, unsigned slot) {
   if (!hal::map_slot(slot)) return false;
   Function& function = card.functions[id];
   function.kind = kind;
@@ -80,12 +80,12 @@ bool bind(Card& card, unsigned id, abi::FunctionKind kind, std::uint32_t index, 
   function.slot = slot;
   function.window = hal::window(slot);
   function.regions.init(kind);
-  if (function.window.size() < abi::kMinWindowBytes) return false;
+  if (function.window.size() < wire::kMinWindowBytes) return false;
   ++function.generation;
   reset_function_state(function);
   adopt_fifos(function);
   clear_window_state(function);
-  abi::store_relaxed(function.header().post_code, static_cast<std::uint32_t>(card.post));
+  wire::store_relaxed(function.header().post_code, static_cast<std::uint32_t>(card.post));
   publish_header(function, card.boot_epoch);
   card.function_count = std::max(card.function_count, id + 1);
   return true;
@@ -94,16 +94,16 @@ bool bind(Card& card, unsigned id, abi::FunctionKind kind, std::uint32_t index, 
 // M shows what an earlier life left behind; nobody else sees it (it holds addresses and registers).
 void publish_record(Function& management) {
   const std::span<const std::byte> record = hal::previous_record();
-  const std::size_t bytes = std::min<std::size_t>(record.size(), abi::kFatalRecord.bytes) / 8 * 8;
-  abi::store_shared_words(management.at<std::uint64_t>(abi::kFatalRecord.offset),
-                          reinterpret_cast<const std::uint64_t*>(record.data()), bytes / 8);
-  abi::store_release(management.header().record_bytes, std::uint64_t{bytes});
+  const std::size_t bytes = std::min<std::size_t>(record.size(), wire::kFatalRecord.bytes) / 8 * 8;
+  wire::store_shared_words(management.at<std::uint64_t>(wire::kFatalRecord.offset),
+                           reinterpret_cast<const std::uint64_t*>(record.data()), bytes / 8);
+  wire::store_release(management.header().record_bytes, std::uint64_t{bytes});
 }
 
 bool map_unbound_slots(const Card& card) {
   for (unsigned slot = card.function_count; slot < hal::slot_count(); ++slot) {
     if (!hal::map_slot(slot)) return false;
-    publish_header(hal::window(slot), {abi::FunctionKind::Unbound, 0, slot, 0}, card.boot_epoch);
+    publish_header(hal::window(slot), {wire::FunctionKind::Unbound, 0, slot, 0}, card.boot_epoch);
   }
   return true;
 }
@@ -116,18 +116,18 @@ std::expected<void, std::string_view> boot(Card& card) {
   if (!options) return std::unexpected("boot argument not understood");
   card.options = *options;
   if (hal::slot_count() < card.options.virtual_functions + 2) return std::unexpected("fewer slots than functions");
-  // M first: from here on POST codes can be read from outside.
-  set_post(card, PostCode::Slots);
-  if (!bind(card, kManagement, abi::FunctionKind::Management, 0, 0)) return std::unexpected("slot 0 not usable");
-  publish_record(card.functions[kManagement]);
   set_post(card, PostCode::RegionPool);
   if (!init_persistent(card)) return std::unexpected("persistent memory too small");
+  // M first: from here on POST codes can be read from outside.
+  set_post(card, PostCode::Slots);
+  if (!bind(card, kManagement, wire::FunctionKind::Management, 0, 0)) return std::unexpected("slot 0 not usable");
+  publish_record(card.functions[kManagement]);
   card.core_count = std::min(hal::hart_count(), kMaxCores);
   card.cores.init(card.core_count, card.options.watchdog_slices, card.pool);
   set_post(card, PostCode::Functions);
-  if (!bind(card, kPhysical, abi::FunctionKind::Physical, 0, 1)) return std::unexpected("slot 1 not usable");
+  if (!bind(card, kPhysical, wire::FunctionKind::Physical, 0, 1)) return std::unexpected("slot 1 not usable");
   for (std::uint32_t vf = 1; vf <= card.options.virtual_functions; ++vf) {
-    if (!bind(card, kPhysical + vf, abi::FunctionKind::Virtual, vf, kPhysical + vf)) {
+    if (!bind(card, kPhysical + vf, wire::FunctionKind::Virtual, vf, kPhysical + vf)) {
       return std::unexpected("slot of a virtual function not usable");
     }
   }
@@ -151,10 +151,10 @@ void beat(Card& card) {
   card.turns_since_look = 0;
   const std::uint64_t now = hal::now();
   if (now < card.next_heartbeat) return;
-  card.next_heartbeat = now + abi::kHeartbeatTicks;
+  card.next_heartbeat = now + wire::kHeartbeatTicks;
   ++card.heartbeat;
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
-    abi::store_relaxed(card.functions[f].header().heartbeat, card.heartbeat);
+    wire::store_relaxed(card.functions[f].header().heartbeat, card.heartbeat);
   }
 }
 
@@ -179,31 +179,31 @@ bool anything_ready(Card& card) {
     if (!function.running() || function.reset_running) continue;
     // What has to wait for a block or a command to end is no reason to stay awake; worse, it would keep hart 0 from the
     // very kernel that it waits for.
-    if (function.pending_admin_count < function.pending_admin.size() && function.queues[abi::kAdminQueue].ready()) {
+    if (function.pending_admin_count < function.pending_admin.size() && function.queues[wire::kAdminQueue].ready()) {
       return true;
     }
-    if (!function.blocks.empty() && function.queues[abi::kControlBlockQueue].ready()) return true;
+    if (!function.blocks.empty() && function.queues[wire::kControlBlockQueue].ready()) return true;
   }
   return false;
 }
 
 void arm(Card& card) {
   for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
-    card.functions[f].queues[abi::kAdminQueue].arm();
-    card.functions[f].queues[abi::kControlBlockQueue].arm();
+    card.functions[f].queues[wire::kAdminQueue].arm();
+    card.functions[f].queues[wire::kControlBlockQueue].arm();
   }
 }
 void disarm(Card& card) {
   for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
-    card.functions[f].queues[abi::kAdminQueue].disarm();
-    card.functions[f].queues[abi::kControlBlockQueue].disarm();
+    card.functions[f].queues[wire::kAdminQueue].disarm();
+    card.functions[f].queues[wire::kControlBlockQueue].disarm();
   }
 }
 
 // Arms every ring, then looks again: what came between the last look and the arming has rung no bell (protocol §8).
 bool armed_and_quiet(Card& card) {
   arm(card);
-  abi::full_fence();
+  wire::full_fence();
   if (!anything_ready(card)) return true;
   disarm(card);
   return false;
@@ -253,7 +253,7 @@ void idle(Card& card, unsigned& quiet_turns) {
   ++card.sleeps;
   card.turns_since_look = ~0u - 1;  // whatever ends the sleep, the heartbeat is looked at next
   const std::uint64_t forever = ~std::uint64_t{0};
-  hal::sleep_until(card.options.timers ? hal::now() + abi::kHeartbeatTicks : forever);
+  hal::sleep_until(card.options.timers ? hal::now() + wire::kHeartbeatTicks : forever);
   disarm(card);
 }
 
@@ -288,7 +288,7 @@ void boot_main(unsigned) {
 
 void core_main(unsigned hart) {
   // Bounds the sleep of a core whose wake-up went astray; wake-ups are stores, so this is a second line only.
-  constexpr std::uint64_t kNap = 50 * 1000 * abi::kTicksPerMicrosecond;
+  constexpr std::uint64_t kNap = 50 * 1000 * wire::kTicksPerMicrosecond;
   for (;;) {
     Card* card = the_card.load(std::memory_order_acquire);
     if (card == nullptr || !card->cores.run_slice(hart, kSliceTicks)) hal::sleep_until(hal::now() + kNap);

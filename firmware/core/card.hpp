@@ -16,7 +16,7 @@
 
 namespace fw {
 
-inline constexpr unsigned kMaxFunctions = abi::boot::kMaxVirtualFunctions + 2;
+inline constexpr unsigned kMaxFunctions = wire::boot::kMaxVirtualFunctions + 2;
 inline constexpr unsigned kManagement = 0;
 inline constexpr unsigned kPhysical = 1;
 
@@ -38,7 +38,7 @@ struct Card {
   std::uint64_t next_heartbeat = 0;
   std::uint64_t heartbeat = 0;
   unsigned turns_since_look = 0;  // at the clock
-  abi::PostCode post = abi::PostCode::None;
+  wire::PostCode post = wire::PostCode::None;
 
   std::uint64_t core_mask() const {
     return core_count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << core_count) - 1;

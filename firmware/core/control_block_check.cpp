@@ -8,15 +8,15 @@
 
 namespace fw {
 
-using abi::ControlBlock;
-using abi::Field;
-using abi::Opcode;
-using abi::Status;
+using wire::ControlBlock;
+using wire::Field;
+using wire::Opcode;
+using wire::Status;
 
-Verdict check_frame(const abi::ControlBlockHeader& header, std::uint32_t readable_bytes) {
-  if (header.magic != abi::kControlBlockMagic) return {Status::BadMagic, Field::Magic};
-  if (header.sticks == 0 || header.sticks > abi::kMaxControlBlockSticks ||
-      header.sticks * abi::kStickBytes != readable_bytes) {
+Verdict check_frame(const wire::ControlBlockHeader& header, std::uint32_t readable_bytes) {
+  if (header.magic != wire::kControlBlockMagic) return {Status::BadMagic, Field::Magic};
+  if (header.sticks == 0 || header.sticks > wire::kMaxControlBlockSticks ||
+      header.sticks * wire::kStickBytes != readable_bytes) {
     return {Status::BadSize, Field::Sticks};
   }
   return {};
@@ -31,62 +31,62 @@ bool all_zero(const std::uint8_t* bytes, std::size_t count) {
 }
 
 bool crc_matches(const ControlBlock& block) {
-  constexpr std::size_t kAt = offsetof(abi::ControlBlockHeader, crc32c);
+  constexpr std::size_t kAt = offsetof(wire::ControlBlockHeader, crc32c);
   constexpr std::uint32_t kZero = 0;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(&block);
-  std::uint32_t crc = abi::crc32c(0, bytes, kAt);
-  crc = abi::crc32c(crc, &kZero, sizeof kZero);
-  crc = abi::crc32c(crc, bytes + kAt + sizeof kZero, block.header.sticks * abi::kStickBytes - kAt - sizeof kZero);
+  std::uint32_t crc = wire::crc32c(0, bytes, kAt);
+  crc = wire::crc32c(crc, &kZero, sizeof kZero);
+  crc = wire::crc32c(crc, bytes + kAt + sizeof kZero, block.header.sticks * wire::kStickBytes - kAt - sizeof kZero);
   return crc == block.header.crc32c;
 }
 
-Verdict check_endpoint(const abi::Endpoint& endpoint, Field field) {
-  if (endpoint.kind != abi::EndpointKind::HostMemory && endpoint.kind != abi::EndpointKind::Region) {
+Verdict check_endpoint(const wire::Endpoint& endpoint, Field field) {
+  if (endpoint.kind != wire::EndpointKind::HostMemory && endpoint.kind != wire::EndpointKind::Region) {
     return {Status::BadEndpointKind, field};
   }
   if (!all_zero(endpoint.reserved, sizeof endpoint.reserved)) return {Status::ReservedBits, field};
-  if (endpoint.kind == abi::EndpointKind::HostMemory && (endpoint.region_id != 0 || endpoint.generation != 0)) {
+  if (endpoint.kind == wire::EndpointKind::HostMemory && (endpoint.region_id != 0 || endpoint.generation != 0)) {
     return {Status::ReservedBits, field};
   }
   // Linear transfers are stick-aligned on the device side; bytes are bytes on the host side (protocol, preamble).
-  if (endpoint.kind == abi::EndpointKind::Region && !abi::is_aligned(endpoint.offset, abi::kStickBytes)) {
+  if (endpoint.kind == wire::EndpointKind::Region && !wire::is_aligned(endpoint.offset, wire::kStickBytes)) {
     return {Status::BadAlignment, field};
   }
   return {};
 }
 
-Verdict check_dma(const abi::DmaPayload& dma) {
-  if ((dma.flags & (abi::kDmaStrided | abi::kDmaChecksum)) != 0) return {Status::Unsupported, Field::DmaFlags};
+Verdict check_dma(const wire::DmaPayload& dma) {
+  if ((dma.flags & (wire::kDmaStrided | wire::kDmaChecksum)) != 0) return {Status::Unsupported, Field::DmaFlags};
   if (dma.flags != 0 || dma.checksum != 0) return {Status::BadFlags, Field::DmaFlags};
   if (dma.bytes == 0) return {Status::BadSize, Field::DmaBytes};
   if (const Verdict v = check_endpoint(dma.source, Field::DmaSource); !v.ok()) return v;
   if (const Verdict v = check_endpoint(dma.destination, Field::DmaDestination); !v.ok()) return v;
-  if (dma.source.kind == abi::EndpointKind::HostMemory && dma.destination.kind == abi::EndpointKind::HostMemory) {
+  if (dma.source.kind == wire::EndpointKind::HostMemory && dma.destination.kind == wire::EndpointKind::HostMemory) {
     return {Status::BadEndpointKind, Field::DmaDestination};
   }
   return {};
 }
 
-Verdict check_fill(const abi::FillPayload& fill) {
+Verdict check_fill(const wire::FillPayload& fill) {
   if (fill.bytes == 0) return {Status::BadSize, Field::FillBytes};
   if (!all_zero(fill.reserved, sizeof fill.reserved)) return {Status::ReservedBits, Field::Reserved};
-  if (fill.destination.kind != abi::EndpointKind::Region) return {Status::BadEndpointKind, Field::FillDestination};
+  if (fill.destination.kind != wire::EndpointKind::Region) return {Status::BadEndpointKind, Field::FillDestination};
   return check_endpoint(fill.destination, Field::FillDestination);
 }
 
-Verdict check_compute(const abi::ComputePayload& compute, std::uint64_t budget, std::uint64_t existing_cores) {
-  if (compute.image.kind != abi::EndpointKind::Region) return {Status::BadEndpointKind, Field::ComputeImage};
+Verdict check_compute(const wire::ComputePayload& compute, std::uint64_t budget, std::uint64_t existing_cores) {
+  if (compute.image.kind != wire::EndpointKind::Region) return {Status::BadEndpointKind, Field::ComputeImage};
   if (const Verdict v = check_endpoint(compute.image, Field::ComputeImage); !v.ok()) return v;
   // Bounded here already: what is no image must not cost hart 0 a checksum over gigabytes.
-  if (compute.image_bytes < sizeof(abi::ImageHeader) || compute.image_bytes > abi::kMaxImageBytes) {
+  if (compute.image_bytes < sizeof(wire::ImageHeader) || compute.image_bytes > wire::kMaxImageBytes) {
     return {Status::BadSize, Field::ComputeImageBytes};
   }
-  if (budget > abi::kMaxBudgetSlices) return {Status::BadBudget, Field::Budget};
-  if (compute.correction_bytes > abi::kMaxCorrectionBytes) {
+  if (budget > wire::kMaxBudgetSlices) return {Status::BadBudget, Field::Budget};
+  if (compute.correction_bytes > wire::kMaxCorrectionBytes) {
     return {Status::CorrectionTooLarge, Field::ComputeCorrectionBytes};
   }
   if (compute.correction_bytes != 0) {
-    if (compute.correction.kind != abi::EndpointKind::Region) {
+    if (compute.correction.kind != wire::EndpointKind::Region) {
       return {Status::BadEndpointKind, Field::ComputeCorrection};
     }
     if (const Verdict v = check_endpoint(compute.correction, Field::ComputeCorrection); !v.ok()) return v;
@@ -95,11 +95,11 @@ Verdict check_compute(const abi::ComputePayload& compute, std::uint64_t budget, 
   if (!all_zero(reinterpret_cast<const std::uint8_t*>(compute.reserved), sizeof compute.reserved)) {
     return {Status::ReservedBits, Field::Reserved};
   }
-  for (unsigned i = 0; i < abi::kSegments; ++i) {
-    const abi::Segment& segment = compute.segments[i];
+  for (unsigned i = 0; i < wire::kSegments; ++i) {
+    const wire::Segment& segment = compute.segments[i];
     if (!all_zero(segment.reserved, sizeof segment.reserved)) return {Status::ReservedBits, Field::ComputeSegment, i};
-    if (segment.access > abi::kSegmentReadWrite) return {Status::BadAccess, Field::ComputeSegment, i};
-    if (segment.access != abi::kSegmentUnused && segment.bytes == 0) {
+    if (segment.access > wire::kSegmentReadWrite) return {Status::BadAccess, Field::ComputeSegment, i};
+    if (segment.access != wire::kSegmentUnused && segment.bytes == 0) {
       return {Status::BadSize, Field::ComputeSegment, i};
     }
   }
@@ -110,7 +110,7 @@ Verdict check_compute(const abi::ComputePayload& compute, std::uint64_t budget, 
 
 Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores) {
   const auto& header = block.header;
-  const unsigned sticks = abi::required_sticks(header.opcode);
+  const unsigned sticks = wire::required_sticks(header.opcode);
   if (sticks == 0) {
     const bool known = header.opcode <= Opcode::Call;
     return {known ? Status::Unsupported : Status::BadOpcode, Field::OpcodeField};

@@ -10,9 +10,9 @@
 namespace fw {
 
 // Magic and size: without these the block is not a control block and names no stream.
-Verdict check_frame(const abi::ControlBlockHeader& header, std::uint32_t readable_bytes);
+Verdict check_frame(const wire::ControlBlockHeader& header, std::uint32_t readable_bytes);
 
 // Everything else that depends on the block alone: opcode, flags, reserved bytes, CRC, payload form.
-Verdict check_form(const abi::ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores);
+Verdict check_form(const wire::ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores);
 
 }  // namespace fw

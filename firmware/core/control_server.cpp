@@ -12,48 +12,48 @@
 
 namespace fw {
 
-using abi::Message;
-using abi::MessageOp;
+using wire::Message;
+using wire::MessageOp;
 
 namespace {
 
-abi::Fifo& to_card(Function& function) { return *function.at<abi::Fifo>(abi::kFifoToCard.offset); }
-abi::Fifo& to_host(Function& function) { return *function.at<abi::Fifo>(abi::kFifoToHost.offset); }
+wire::Fifo& to_card(Function& function) { return *function.at<wire::Fifo>(wire::kFifoToCard.offset); }
+wire::Fifo& to_host(Function& function) { return *function.at<wire::Fifo>(wire::kFifoToHost.offset); }
 
 // Messages the host has written and we have not read; 0 when its index is nonsense.
 std::uint32_t waiting(Function& function) {
-  abi::Fifo& fifo = to_card(function);
-  const std::uint32_t distance = abi::load_acquire(fifo.written) - function.control_read;
-  return distance <= abi::kFifoSlots ? distance : 0;
+  wire::Fifo& fifo = to_card(function);
+  const std::uint32_t distance = wire::load_acquire(fifo.written) - function.control_read;
+  return distance <= wire::kFifoSlots ? distance : 0;
 }
 
 // Drops the message when the host does not read its FIFO: it asked, it must make room. The driver's bounded wait ends
 // in a typed error there; nothing blocks here.
 void send(Function& function, const Message& message) {
-  abi::Fifo& fifo = to_host(function);
-  if (function.control_written - abi::load_acquire(fifo.read) >= abi::kFifoSlots) {
+  wire::Fifo& fifo = to_host(function);
+  if (function.control_written - wire::load_acquire(fifo.read) >= wire::kFifoSlots) {
     ++function.stats.stats.ring_violations;
     return;
   }
-  abi::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[function.control_written % abi::kFifoSlots]),
-                          reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
+  wire::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[function.control_written % wire::kFifoSlots]),
+                           reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
   ++function.control_written;
-  abi::store_release(fifo.written, function.control_written);
+  wire::store_release(fifo.written, function.control_written);
 }
 
 template <typename T>
 void respond(Function& function, const Message& request, const T& payload) {
-  send(function, abi::make_message(request.header.type | abi::kMessageResponse, request.header.op,
-                                   request.header.token, payload));
+  send(function, wire::make_message(request.header.type | wire::kMessageResponse, request.header.op,
+                                    request.header.token, payload));
 }
 void refuse(Function& function, const Message& request) {
-  send(function, abi::make_bare_message(request.header.type | abi::kMessageResponse, request.header.op,
-                                        request.header.token));
+  send(function,
+       wire::make_bare_message(request.header.type | wire::kMessageResponse, request.header.op, request.header.token));
 }
 
-abi::DeviceConfig config_of(const Card& card, const Function& function) {
-  abi::DeviceConfig config{};
-  config.abi_version = abi::kAbiVersion;
+wire::DeviceConfig config_of(const Card& card, const Function& function) {
+  wire::DeviceConfig config{};
+  config.abi_version = wire::kAbiVersion;
   config.kind = function.kind;
   config.function_index = function.index;
   config.slot = function.slot;
@@ -62,29 +62,29 @@ abi::DeviceConfig config_of(const Card& card, const Function& function) {
   config.window_bytes = function.window.size();
   config.memory_bytes = card.pool.total_bytes();
   config.cores = card.core_count;
-  config.streams = abi::kStreamsPerFunction;
-  config.stream_credits = abi::kStreamCredits;
-  config.max_control_blocks = abi::kControlBlockSlots;
-  config.timer_hz = static_cast<std::uint32_t>(abi::kTicksPerSecond);
+  config.streams = wire::kStreamsPerFunction;
+  config.stream_credits = wire::kStreamCredits;
+  config.max_control_blocks = wire::kControlBlockSlots;
+  config.timer_hz = static_cast<std::uint32_t>(wire::kTicksPerSecond);
   config.virtual_functions = card.options.virtual_functions;
   config.watchdog_slices = card.options.watchdog_slices;
   return config;
 }
 
-void get_config(const Card& card, Function& function, const Message& request, const abi::ConfigRange& range) {
-  abi::ConfigData data{function.config_generation, range.offset, 0, {}};
-  if (range.bytes <= abi::kConfigChunk && abi::range_inside(range.offset, range.bytes, sizeof(abi::DeviceConfig))) {
-    const abi::DeviceConfig config = config_of(card, function);
+void get_config(const Card& card, Function& function, const Message& request, const wire::ConfigRange& range) {
+  wire::ConfigData data{function.config_generation, range.offset, 0, {}};
+  if (range.bytes <= wire::kConfigChunk && wire::range_inside(range.offset, range.bytes, sizeof(wire::DeviceConfig))) {
+    const wire::DeviceConfig config = config_of(card, function);
     data.bytes = range.bytes;
     std::memcpy(data.data, reinterpret_cast<const std::uint8_t*>(&config) + range.offset, range.bytes);
   }
   respond(function, request, data);
 }
 
-void set_features(Function& function, const Message& request, const abi::FeatureBlocks& blocks) {
-  const bool too_late = (function.device_status & abi::kStatusFeaturesOk) != 0;
+void set_features(Function& function, const Message& request, const wire::FeatureBlocks& blocks) {
+  const bool too_late = (function.device_status & wire::kStatusFeaturesOk) != 0;
   const std::uint64_t bits = blocks.bits[0] | std::uint64_t{blocks.bits[1]} << 32;
-  if (too_late || blocks.first_block != 0 || blocks.blocks != 2 || (bits & ~abi::kOfferedFeatures) != 0) {
+  if (too_late || blocks.first_block != 0 || blocks.blocks != 2 || (bits & ~wire::kOfferedFeatures) != 0) {
     return refuse(function, request);
   }
   function.driver_features = bits;
@@ -94,67 +94,71 @@ void set_features(Function& function, const Message& request, const abi::Feature
 // Bits that may be added to a status, given what is set: the driver walks ACKNOWLEDGE → DRIVER → FEATURES_OK → DRIVER_OK
 // and never clears a bit except by writing 0 (VIRTIO 1.4 §2.1.1).
 bool status_step_legal(const Function& function, std::uint32_t wanted) {
-  const std::uint32_t now = function.device_status & ~std::uint32_t{abi::kStatusNeedsReset};
-  const std::uint32_t asked = wanted & ~std::uint32_t{abi::kStatusNeedsReset};
-  if ((now & abi::kStatusFailed) != 0) return asked == now;  // only a reset helps
-  if (asked == (now | abi::kStatusFailed)) return true;
+  const std::uint32_t now = function.device_status & ~std::uint32_t{wire::kStatusNeedsReset};
+  const std::uint32_t asked = wanted & ~std::uint32_t{wire::kStatusNeedsReset};
+  if ((now & wire::kStatusFailed) != 0) return asked == now;  // only a reset helps
+  if (asked == (now | wire::kStatusFailed)) return true;
   switch (now) {
-    case abi::kStatusReset: return asked == abi::kStatusAcknowledge;
-    case abi::kStatusAcknowledge: return asked == (abi::kStatusAcknowledge | abi::kStatusDriver);
-    case abi::kStatusAcknowledge | abi::kStatusDriver:
-      return asked == (now | abi::kStatusFeaturesOk);
-    case abi::kStatusAcknowledge | abi::kStatusDriver | abi::kStatusFeaturesOk:
-      return asked == (now | abi::kStatusDriverOk);
+    case wire::kStatusReset: return asked == wire::kStatusAcknowledge;
+    case wire::kStatusAcknowledge: return asked == (wire::kStatusAcknowledge | wire::kStatusDriver);
+    case wire::kStatusAcknowledge | wire::kStatusDriver: return asked == (now | wire::kStatusFeaturesOk);
+    case wire::kStatusAcknowledge | wire::kStatusDriver | wire::kStatusFeaturesOk:
+      return asked == (now | wire::kStatusDriverOk);
     default: return asked == now;
   }
 }
 
 void set_status(Card& card, Function& function, const Message& request, std::uint32_t wanted) {
-  if (wanted == abi::kStatusReset) {
+  if (wanted == wire::kStatusReset) {
     begin_function_reset(card, function, request);  // answers when the reset has ended
     return;
   }
-  const bool features_step = (wanted & abi::kStatusFeaturesOk) != 0 &&
-                             (function.device_status & abi::kStatusFeaturesOk) == 0;
-  const bool features_good = (function.driver_features & abi::kMandatoryFeatures) == abi::kMandatoryFeatures;
+  const bool features_step =
+      (wanted & wire::kStatusFeaturesOk) != 0 && (function.device_status & wire::kStatusFeaturesOk) == 0;
+  const bool features_good = (function.driver_features & wire::kMandatoryFeatures) == wire::kMandatoryFeatures;
   if (status_step_legal(function, wanted) && (!features_step || features_good)) {
     // NEEDS_RESET is the device's: a driver can neither set nor clear it here.
-    constexpr std::uint32_t kNeedsReset = abi::kStatusNeedsReset;
+    constexpr std::uint32_t kNeedsReset = wire::kStatusNeedsReset;
     function.device_status = (wanted & ~kNeedsReset) | (function.device_status & kNeedsReset);
     for (auto& queue : function.queues) {
-      queue.set_features((function.driver_features & abi::kFeatureEventIdx) != 0,
-                         (function.driver_features & abi::kFeatureIndirectDesc) != 0);
+      queue.set_features((function.driver_features & wire::kFeatureEventIdx) != 0,
+                         (function.driver_features & wire::kFeatureIndirectDesc) != 0);
     }
-    abi::store_relaxed(function.header().device_status, function.device_status);
+    wire::store_relaxed(function.header().device_status, function.device_status);
   }
-  respond(function, request, abi::StatusValue{function.device_status});
+  respond(function, request, wire::StatusValue{function.device_status});
 }
 
-abi::QueueState state_of(const Function& function, std::uint32_t index) {
+wire::QueueState state_of(const Function& function, std::uint32_t index) {
   const PackedQueue& queue = function.queues[index];
-  return {index, abi::kQueueLayouts[index].size, queue.size(), 0, queue.descriptors(), queue.driver_area(),
+  return {index,
+          wire::kQueueLayouts[index].size,
+          queue.size(),
+          0,
+          queue.descriptors(),
+          queue.driver_area(),
           queue.device_area()};
 }
 
-void set_queue(Function& function, const Message& request, const abi::SetQueue& wanted) {
-  const bool features_latched = (function.device_status & abi::kStatusFeaturesOk) != 0;
-  const bool legal = features_latched && wanted.index < abi::kQueueCount && !function.queues[wanted.index].active() &&
+void set_queue(Function& function, const Message& request, const wire::SetQueue& wanted) {
+  const bool features_latched = (function.device_status & wire::kStatusFeaturesOk) != 0;
+  const bool legal = features_latched && wanted.index < wire::kQueueCount && !function.queues[wanted.index].active() &&
                      wanted.reserved == 0 && wanted.reserved1 == 0 &&
-                     wanted.size <= abi::kQueueLayouts[wanted.index].size;
+                     wanted.size <= wire::kQueueLayouts[wanted.index].size;
   if (!legal) return refuse(function, request);
   PackedQueue& queue = function.queues[wanted.index];
   if (!queue.set(function.window, wanted.size, wanted.descriptors, wanted.driver_area, wanted.device_area)) {
     return refuse(function, request);
   }
-  queue.set_features((function.driver_features & abi::kFeatureEventIdx) != 0,
-                     (function.driver_features & abi::kFeatureIndirectDesc) != 0);
+  queue.set_features((function.driver_features & wire::kFeatureEventIdx) != 0,
+                     (function.driver_features & wire::kFeatureIndirectDesc) != 0);
   respond(function, request, state_of(function, wanted.index));
 }
 
 template <typename T, typename Handle>
 void with_payload(Function& function, const Message& request, Handle handle) {
   T payload;
-  if (abi::read_payload(request, payload)) {
+  if (wire::read_payload(request, payload)) {
     handle(payload);
   } else {
     refuse(function, request);
@@ -164,32 +168,35 @@ void with_payload(Function& function, const Message& request, Handle handle) {
 void handle_device_message(Card& card, Function& function, const Message& request) {
   switch (static_cast<MessageOp>(request.header.op)) {
     case MessageOp::GetDeviceInfo:
-      return respond(function, request,
-                     abi::DeviceInfo{abi::kDeviceId, abi::kVendorId, 64, sizeof(abi::DeviceConfig), abi::kQueueCount, 0, 0});
+      return respond(
+          function, request,
+          wire::DeviceInfo{wire::kDeviceId, wire::kVendorId, 64, sizeof(wire::DeviceConfig), wire::kQueueCount, 0, 0});
     case MessageOp::GetDeviceFeatures:
       return respond(function, request,
-                     abi::FeatureBlocks{0, 2, {static_cast<std::uint32_t>(abi::kOfferedFeatures),
-                                               static_cast<std::uint32_t>(abi::kOfferedFeatures >> 32)}});
+                     wire::FeatureBlocks{0,
+                                         2,
+                                         {static_cast<std::uint32_t>(wire::kOfferedFeatures),
+                                          static_cast<std::uint32_t>(wire::kOfferedFeatures >> 32)}});
     case MessageOp::SetDriverFeatures:
-      return with_payload<abi::FeatureBlocks>(function, request,
-                                              [&](const auto& p) { set_features(function, request, p); });
+      return with_payload<wire::FeatureBlocks>(function, request,
+                                               [&](const auto& p) { set_features(function, request, p); });
     case MessageOp::GetConfig:
-      return with_payload<abi::ConfigRange>(function, request,
-                                            [&](const auto& p) { get_config(card, function, request, p); });
-    case MessageOp::GetDeviceStatus: return respond(function, request, abi::StatusValue{function.device_status});
+      return with_payload<wire::ConfigRange>(function, request,
+                                             [&](const auto& p) { get_config(card, function, request, p); });
+    case MessageOp::GetDeviceStatus: return respond(function, request, wire::StatusValue{function.device_status});
     case MessageOp::SetDeviceStatus:
-      return with_payload<abi::StatusValue>(function, request,
-                                            [&](const auto& p) { set_status(card, function, request, p.status); });
+      return with_payload<wire::StatusValue>(function, request,
+                                             [&](const auto& p) { set_status(card, function, request, p.status); });
     case MessageOp::GetVirtqueue:
-      return with_payload<abi::QueueIndex>(function, request, [&](const auto& p) {
-        if (p.index >= abi::kQueueCount) return refuse(function, request);
+      return with_payload<wire::QueueIndex>(function, request, [&](const auto& p) {
+        if (p.index >= wire::kQueueCount) return refuse(function, request);
         respond(function, request, state_of(function, p.index));
       });
     case MessageOp::SetVirtqueue:
-      return with_payload<abi::SetQueue>(function, request, [&](const auto& p) { set_queue(function, request, p); });
+      return with_payload<wire::SetQueue>(function, request, [&](const auto& p) { set_queue(function, request, p); });
     case MessageOp::ResetVirtqueue:
-      return with_payload<abi::QueueIndex>(function, request, [&](const auto& p) {
-        if (p.index >= abi::kQueueCount || !function.queues[p.index].active()) return refuse(function, request);
+      return with_payload<wire::QueueIndex>(function, request, [&](const auto& p) {
+        if (p.index >= wire::kQueueCount || !function.queues[p.index].active()) return refuse(function, request);
         begin_queue_reset(card, function, p.index, request);
       });
     case MessageOp::EventConfig: break;
@@ -198,24 +205,24 @@ void handle_device_message(Card& card, Function& function, const Message& reques
 }
 
 bool overtakes_queue_reset(const Function& function, const Message& request) {
-  abi::StatusValue value;
-  return function.reset_queue != kWholeFunction && (request.header.type & abi::kMessageBus) == 0 &&
-         static_cast<MessageOp>(request.header.op) == MessageOp::SetDeviceStatus && abi::read_payload(request, value) &&
-         value.status == abi::kStatusReset;
+  wire::StatusValue value;
+  return function.reset_queue != kWholeFunction && (request.header.type & wire::kMessageBus) == 0 &&
+         static_cast<MessageOp>(request.header.op) == MessageOp::SetDeviceStatus &&
+         wire::read_payload(request, value) && value.status == wire::kStatusReset;
 }
 
 void handle(Card& card, Function& function, const Message& request) {
   const auto& header = request.header;
-  if (header.size < sizeof(abi::MessageHeader) || header.size > abi::kMessageBytes || header.device != 0 ||
-      (header.type & ~abi::kMessageBus) != 0) {
+  if (header.size < sizeof(wire::MessageHeader) || header.size > wire::kMessageBytes || header.device != 0 ||
+      (header.type & ~wire::kMessageBus) != 0) {
     return refuse(function, request);
   }
   // While a reset runs, only its own answer leaves: no state may be built on what is being torn down. The next rung of
   // the ladder is open, though: status 0 overtakes the reset of a queue.
   if (function.reset_running && !overtakes_queue_reset(function, request)) return refuse(function, request);
-  if ((header.type & abi::kMessageBus) != 0) {
-    if (header.op != static_cast<std::uint8_t>(abi::BusOp::Ping)) return refuse(function, request);
-    return with_payload<abi::Ping>(function, request, [&](const auto& ping) { respond(function, request, ping); });
+  if ((header.type & wire::kMessageBus) != 0) {
+    if (header.op != static_cast<std::uint8_t>(wire::BusOp::Ping)) return refuse(function, request);
+    return with_payload<wire::Ping>(function, request, [&](const auto& ping) { respond(function, request, ping); });
   }
   handle_device_message(card, function, request);
 }
@@ -223,11 +230,11 @@ void handle(Card& card, Function& function, const Message& request) {
 }  // namespace
 
 void respond_status(Function& function, const Message& request) {
-  respond(function, request, abi::StatusValue{function.device_status});
+  respond(function, request, wire::StatusValue{function.device_status});
   hal::ring(function.slot);
 }
 void respond_queue(Function& function, const Message& request, std::uint32_t queue) {
-  respond(function, request, abi::QueueIndex{queue});
+  respond(function, request, wire::QueueIndex{queue});
   hal::ring(function.slot);
 }
 void respond_refused(Function& function, const Message& request) {
@@ -240,14 +247,15 @@ bool control_pending(Function& function) { return waiting(function) != 0; }
 bool serve_control(Card& card, Function& function, unsigned budget) {
   const std::uint32_t count = std::min<std::uint32_t>(waiting(function), budget);
   if (count == 0) return false;
-  abi::Fifo& fifo = to_card(function);
+  wire::Fifo& fifo = to_card(function);
   for (std::uint32_t i = 0; i < count; ++i) {
     Message request;
-    abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&request),
-                           reinterpret_cast<const std::uint64_t*>(&fifo.slots[function.control_read % abi::kFifoSlots]),
-                           sizeof request / 8);
+    wire::copy_shared_words(
+        reinterpret_cast<std::uint64_t*>(&request),
+        reinterpret_cast<const std::uint64_t*>(&fifo.slots[function.control_read % wire::kFifoSlots]),
+        sizeof request / 8);
     ++function.control_read;
-    abi::store_release(fifo.read, function.control_read);
+    wire::store_release(fifo.read, function.control_read);
     handle(card, function, request);
   }
   hal::ring(function.slot);  // bring-up is rare: always ring
@@ -255,15 +263,15 @@ bool serve_control(Card& card, Function& function, unsigned budget) {
 }
 
 void send_config_event(Function& function) {
-  send(function, abi::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
-                                   abi::ConfigEvent{function.device_status, function.config_generation}));
+  send(function, wire::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
+                                    wire::ConfigEvent{function.device_status, function.config_generation}));
   hal::ring(function.slot);
 }
 
 void raise_needs_reset(Function& function) {
-  if ((function.device_status & abi::kStatusNeedsReset) != 0) return;
-  function.device_status |= abi::kStatusNeedsReset;
-  abi::store_relaxed(function.header().device_status, function.device_status);
+  if ((function.device_status & wire::kStatusNeedsReset) != 0) return;
+  function.device_status |= wire::kStatusNeedsReset;
+  wire::store_relaxed(function.header().device_status, function.device_status);
   send_config_event(function);
 }
 

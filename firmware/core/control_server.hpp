@@ -20,9 +20,9 @@ bool serve_control(Card& card, Function& function, unsigned budget);
 bool control_pending(Function& function);
 
 // Late answers of resets (reset.hpp).
-void respond_status(Function& function, const abi::Message& request);
-void respond_queue(Function& function, const abi::Message& request, std::uint32_t queue);
-void respond_refused(Function& function, const abi::Message& request);
+void respond_status(Function& function, const wire::Message& request);
+void respond_queue(Function& function, const wire::Message& request, std::uint32_t queue);
+void respond_refused(Function& function, const wire::Message& request);
 
 // Tells the driver that status or configuration changed (VIRTIO 1.4 §2.1.2: DEVICE_NEEDS_RESET is sticky until status 0).
 void send_config_event(Function& function);

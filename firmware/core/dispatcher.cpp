@@ -11,19 +11,19 @@
 
 namespace fw {
 
-using abi::ControlBlock;
-using abi::Field;
-using abi::Opcode;
-using abi::Outcome;
-using abi::Status;
+using wire::ControlBlock;
+using wire::Field;
+using wire::Opcode;
+using wire::Outcome;
+using wire::Status;
 
 namespace {
 
-constexpr std::size_t kStickWords = abi::kStickBytes / 8;
+constexpr std::size_t kStickWords = wire::kStickBytes / 8;
 
 // ---- giving back ------------------------------------------------------------------------------------------------------
 
-void count(abi::AdminReply::Values& stats, Outcome outcome) {
+void count(wire::AdminReply::Values& stats, Outcome outcome) {
   switch (outcome) {
     case Outcome::Ok: ++stats.stats.completed; break;
     case Outcome::Rejected: ++stats.stats.rejected; break;
@@ -36,7 +36,7 @@ struct Ending {
   Outcome outcome;
   Verdict why;
   std::uint64_t end_time;
-  abi::FaultRecord fault{};
+  wire::FaultRecord fault{};
   std::uint64_t slices = 0;
 };
 
@@ -44,7 +44,7 @@ struct Ending {
 void complete(Function& function, std::uint16_t index, const Ending& ending) {
   Block& block = function.blocks[index];
   const auto& header = block.cb.header;
-  abi::Completion completion{};
+  wire::Completion completion{};
   completion.outcome = ending.outcome;
   completion.status = ending.why.status;
   completion.field = ending.why.field;
@@ -60,9 +60,9 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
   if (ending.why.argument != 0) completion.fault.argument = ending.why.argument;
   completion.slices = ending.slices;
   count(function.stats, ending.outcome);
-  abi::store_shared_words(function.at<std::uint64_t>(block.completion),
-                          reinterpret_cast<const std::uint64_t*>(&completion), kStickWords);
-  function.queue(abi::kControlBlockQueue).push_used(block.chain_id, block.chain_slots, abi::kStickBytes);
+  wire::store_shared_words(function.at<std::uint64_t>(block.completion),
+                           reinterpret_cast<const std::uint64_t*>(&completion), kStickWords);
+  function.queue(wire::kControlBlockQueue).push_used(block.chain_id, block.chain_slots, wire::kStickBytes);
   function.blocks.give(index);
 }
 
@@ -70,8 +70,8 @@ void poison(Function& function, unsigned index, Status status) {
   Stream& stream = function.streams[index];
   if (stream.poisoned || stream.resetting) return;
   stream.poisoned = true;
-  abi::DeviceEvent event{};
-  event.kind = abi::EventKind::StreamPoisoned;
+  wire::DeviceEvent event{};
+  event.kind = wire::EventKind::StreamPoisoned;
   event.stream = index;
   event.incarnation = stream.incarnation;
   event.status = status;
@@ -99,14 +99,14 @@ void end_head(Function& function, unsigned index, const Ending& ending) {
 // ---- fetching -----------------------------------------------------------------------------------------------------------
 
 bool chain_usable(const Chain& chain) {
-  return chain.well_formed && chain.readable.bytes >= abi::kStickBytes &&
-         chain.readable.bytes <= abi::kControlBlockSlotBytes && chain.readable.bytes % abi::kStickBytes == 0 &&
-         abi::is_aligned(chain.readable.offset, abi::kStickBytes) &&
-         abi::kControlBlocks.contains(chain.readable.offset, chain.readable.bytes);
+  return chain.well_formed && chain.readable.bytes >= wire::kStickBytes &&
+         chain.readable.bytes <= wire::kControlBlockSlotBytes && chain.readable.bytes % wire::kStickBytes == 0 &&
+         wire::is_aligned(chain.readable.offset, wire::kStickBytes) &&
+         wire::kControlBlocks.contains(chain.readable.offset, chain.readable.bytes);
 }
 bool completion_usable(const Chain& chain) {
-  return chain.writable.bytes >= abi::kStickBytes && abi::is_aligned(chain.writable.offset, abi::kStickBytes) &&
-         abi::kCompletions.contains(chain.writable.offset, abi::kStickBytes);
+  return chain.writable.bytes >= wire::kStickBytes && wire::is_aligned(chain.writable.offset, wire::kStickBytes) &&
+         wire::kCompletions.contains(chain.writable.offset, wire::kStickBytes);
 }
 
 // A chain that cannot carry a block. With a usable completion slot the driver is told why; else the used length 0 says it.
@@ -115,19 +115,19 @@ void reject_chain(Function& function, const Chain& chain) {
   ++function.stats.stats.rejected;
   std::uint32_t written = 0;
   if (completion_usable(chain)) {
-    abi::Completion completion{};
+    wire::Completion completion{};
     completion.outcome = Outcome::Rejected;
     completion.status = chain.well_formed ? Status::BadDescriptor : Status::BadChain;
     completion.field = Field::Chain;
     completion.generation = function.generation;
     completion.end_time = hal::now();
-    abi::store_shared_words(function.at<std::uint64_t>(chain.writable.offset),
-                            reinterpret_cast<const std::uint64_t*>(&completion), kStickWords);
-    written = abi::kStickBytes;
+    wire::store_shared_words(function.at<std::uint64_t>(chain.writable.offset),
+                             reinterpret_cast<const std::uint64_t*>(&completion), kStickWords);
+    written = wire::kStickBytes;
   }
-  function.queue(abi::kControlBlockQueue).push_used(chain.id, chain.slots, written);
-  abi::DeviceEvent event{};
-  event.kind = abi::EventKind::RingViolation;
+  function.queue(wire::kControlBlockQueue).push_used(chain.id, chain.slots, written);
+  wire::DeviceEvent event{};
+  event.kind = wire::EventKind::RingViolation;
   event.status = Status::BadChain;
   event.time = hal::now();
   post_event(function, event);
@@ -135,14 +135,14 @@ void reject_chain(Function& function, const Chain& chain) {
 
 // Copies the block once. The first stick says how long it is; a longer claim than the chain holds is judged afterwards.
 void copy_block(Function& function, const Chain& chain, ControlBlock& to) {
-  abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&to), function.at<std::uint64_t>(chain.readable.offset),
-                         chain.readable.bytes / 8);
+  wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&to), function.at<std::uint64_t>(chain.readable.offset),
+                          chain.readable.bytes / 8);
 }
 
 // Whether the block names a stream of this function as it is now; only such a block may poison one.
-Verdict check_address(const Function& function, const abi::ControlBlockHeader& header) {
+Verdict check_address(const Function& function, const wire::ControlBlockHeader& header) {
   if (header.generation != function.generation) return {Status::StaleGeneration, Field::Generation};
-  if (header.stream >= abi::kStreamsPerFunction || !function.streams[header.stream].open) {
+  if (header.stream >= wire::kStreamsPerFunction || !function.streams[header.stream].open) {
     return {Status::UnknownStream, Field::Stream};
   }
   if (header.incarnation != function.streams[header.stream].incarnation) {
@@ -157,7 +157,7 @@ void reject_now(Function& function, std::uint16_t index, const Verdict& why) {
 }
 
 Verdict judge(const Card& card, const Function& function, const Stream& stream, const ControlBlock& cb) {
-  if (stream.count >= abi::kStreamCredits) return {Status::StreamCreditsExceeded, Field::Stream};
+  if (stream.count >= wire::kStreamCredits) return {Status::StreamCreditsExceeded, Field::Stream};
   if (const Verdict v = check_form(cb, function.crc_negotiated(), card.core_mask()); !v.ok()) return v;
   if (cb.header.sequence != stream.next_sequence) return {Status::BadSequence, Field::Sequence};
   return {};
@@ -200,8 +200,8 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
 
 // Tells the host that the block began, before its first side effect: after a death LOST and INDETERMINATE differ by it.
 void publish_started(Function& function, const Block& block) {
-  auto* started = function.at<std::uint64_t>(abi::kStartedSequences.offset);
-  abi::store_release(started[block.cb.header.stream], block.cb.header.sequence);
+  auto* started = function.at<std::uint64_t>(wire::kStartedSequences.offset);
+  wire::store_release(started[block.cb.header.stream], block.cb.header.sequence);
 }
 
 // An end of a transfer after resolution: a pointer into the window or into card memory.
@@ -211,9 +211,9 @@ struct ResolvedEnd {
   bool device;
 };
 
-std::expected<ResolvedEnd, Status> resolve_end(Function& function, const abi::Endpoint& end, std::uint64_t bytes) {
-  if (end.kind == abi::EndpointKind::HostMemory) {
-    if (!abi::host_memory(function.window.size()).contains(end.offset, bytes)) {
+std::expected<ResolvedEnd, Status> resolve_end(Function& function, const wire::Endpoint& end, std::uint64_t bytes) {
+  if (end.kind == wire::EndpointKind::HostMemory) {
+    if (!wire::host_memory(function.window.size()).contains(end.offset, bytes)) {
       return std::unexpected(Status::NotHostMemory);
     }
     return ResolvedEnd{function.window.data() + end.offset, 0, false};
@@ -254,9 +254,9 @@ std::expected<Transfer, Verdict> resolve_transfer(Function& function, const Cont
 
 void count_bytes(Function& function, const ControlBlock& cb, std::uint64_t bytes) {
   auto& stats = function.stats.stats;
-  if (cb.header.opcode == Opcode::Dma && cb.payload.dma.source.kind == abi::EndpointKind::HostMemory) {
+  if (cb.header.opcode == Opcode::Dma && cb.payload.dma.source.kind == wire::EndpointKind::HostMemory) {
     stats.bytes_to_device += bytes;
-  } else if (cb.header.opcode == Opcode::Dma && cb.payload.dma.destination.kind == abi::EndpointKind::HostMemory) {
+  } else if (cb.header.opcode == Opcode::Dma && cb.payload.dma.destination.kind == wire::EndpointKind::HostMemory) {
     stats.bytes_from_device += bytes;
   } else {
     stats.bytes_on_device += bytes;
@@ -293,8 +293,7 @@ void step_transfer(Card& card, Function& function, unsigned index) {
     stream.phase = Stream::Phase::Moving;
   }
   const std::uint64_t step = std::min(transfer->bytes - block.progress, kDmaStepBytes);
-  if (transfer->destination.device &&
-      !card.pool.mark_written(transfer->destination.address + block.progress, step)) {
+  if (transfer->destination.device && !card.pool.mark_written(transfer->destination.address + block.progress, step)) {
     return end_head(function, index, {Outcome::Fault, {Status::MemoryBudget, Field::DmaDestination}, hal::now()});
   }
   move_step(card, function, block, *transfer, step);
@@ -323,8 +322,7 @@ void start_launch(Card& card, Function& function, unsigned index) {
       function.runnable.remove(index, stream.high_priority);  // until retry_waiting_launches
       function.launches_waiting = true;
       return;
-    case CoreManager::Start::Refused:
-      return end_head(function, index, {Outcome::Rejected, why, hal::now()});
+    case CoreManager::Start::Refused: return end_head(function, index, {Outcome::Rejected, why, hal::now()});
   }
 }
 
@@ -350,7 +348,7 @@ void step_stream(Card& card, Function& function, unsigned index) {
 }  // namespace
 
 bool fetch_blocks(Card& card, Function& function, unsigned budget) {
-  PackedQueue& queue = function.queue(abi::kControlBlockQueue);
+  PackedQueue& queue = function.queue(wire::kControlBlockQueue);
   if (!function.running() || function.reset_running) return false;
   bool any = false;
   Chain chain;
@@ -393,7 +391,7 @@ void finish_head(Function& function, unsigned stream, Outcome outcome, Verdict w
 void retry_waiting_launches(Function& function) {
   if (!function.launches_waiting || !function.running()) return;
   function.launches_waiting = false;
-  for (unsigned s = 0; s < abi::kStreamsPerFunction; ++s) {
+  for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
     const Stream& stream = function.streams[s];
     if (stream.head != kNoBlock && stream.phase != Stream::Phase::Computing) {
       function.runnable.add(s, stream.high_priority);
@@ -417,7 +415,7 @@ void settle_stream_reset(Function& function, unsigned index) {
   stream.poisoned = false;
   function.runnable.remove(index, stream.high_priority);
   // Sequence numbers start again: a word of the old incarnation would make a later death call unstarted blocks started.
-  abi::store_release(function.at<std::uint64_t>(abi::kStartedSequences.offset)[index], std::uint64_t{0});
+  wire::store_release(function.at<std::uint64_t>(wire::kStartedSequences.offset)[index], std::uint64_t{0});
 }
 
 }  // namespace fw

@@ -23,7 +23,7 @@ bool run_streams(Card& card, Function& function, unsigned budget);
 void launch_ended(Function& function, const LaunchResult& result);
 
 // Ends the head block of a stream now. The stream goes on with the next one (or ABORTs it, when poisoned).
-void finish_head(Function& function, unsigned stream, abi::Outcome outcome, Verdict why);
+void finish_head(Function& function, unsigned stream, wire::Outcome outcome, Verdict why);
 
 // The end of a stream's reset: what was queued ends ABORTED, the stream is as new.
 void settle_stream_reset(Function& function, unsigned stream);

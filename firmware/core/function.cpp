@@ -32,7 +32,7 @@ void reset_function_state(Function& function) {
 
 namespace {
 
-void name_block(abi::WindowHeader::NamedBlock& entry, std::string_view name, abi::Block block) {
+void name_block(wire::WindowHeader::NamedBlock& entry, std::string_view name, wire::Block block) {
   std::memset(entry.name, 0, sizeof entry.name);
   std::memcpy(entry.name, name.data(), std::min(name.size(), sizeof entry.name - 1));
   entry.block = block;
@@ -42,11 +42,11 @@ void name_block(abi::WindowHeader::NamedBlock& entry, std::string_view name, abi
 
 // The host looks at a header whenever it likes, so the words are stored one by one, and the magic is off meanwhile.
 void publish_header(std::span<std::byte> window, const Identity& identity, std::uint64_t boot_epoch) {
-  auto& header = *reinterpret_cast<abi::WindowHeader*>(window.data());
-  abi::store_relaxed<std::uint64_t>(header.magic, 0);
-  abi::full_fence();
-  abi::WindowHeader fresh{};
-  fresh.abi_version = abi::kAbiVersion;
+  auto& header = *reinterpret_cast<wire::WindowHeader*>(window.data());
+  wire::store_relaxed<std::uint64_t>(header.magic, 0);
+  wire::full_fence();
+  wire::WindowHeader fresh{};
+  fresh.abi_version = wire::kAbiVersion;
   fresh.kind = identity.kind;
   fresh.function_index = identity.index;
   fresh.slot = identity.slot;
@@ -55,40 +55,46 @@ void publish_header(std::span<std::byte> window, const Identity& identity, std::
   fresh.window_bytes = window.size();
   const struct {
     std::string_view name;
-    abi::Block block;
-  } blocks[] = {{"fifo to card", abi::kFifoToCard},     {"fifo to host", abi::kFifoToHost},
-                {"queues", abi::kQueueBlock},           {"control blocks", abi::kControlBlocks},
-                {"completions", abi::kCompletions},     {"started", abi::kStartedSequences},
-                {"admin requests", abi::kAdminRequests}, {"admin replies", abi::kAdminReplies},
-                {"events", abi::kEvents},               {"log", abi::kLogRing},
-                {"trace", abi::kTraceRing},             {"host memory", abi::host_memory(window.size())}};
+    wire::Block block;
+  } blocks[] = {{"fifo to card", wire::kFifoToCard},
+                {"fifo to host", wire::kFifoToHost},
+                {"queues", wire::kQueueBlock},
+                {"control blocks", wire::kControlBlocks},
+                {"completions", wire::kCompletions},
+                {"started", wire::kStartedSequences},
+                {"admin requests", wire::kAdminRequests},
+                {"admin replies", wire::kAdminReplies},
+                {"events", wire::kEvents},
+                {"log", wire::kLogRing},
+                {"trace", wire::kTraceRing},
+                {"host memory", wire::host_memory(window.size())}};
   for (std::size_t i = 0; i < std::size(blocks); ++i) name_block(fresh.blocks[i], blocks[i].name, blocks[i].block);
   auto* to = reinterpret_cast<std::uint64_t*>(&header);
   const auto* from = reinterpret_cast<const std::uint64_t*>(&fresh);
-  constexpr std::size_t kFixed = offsetof(abi::WindowHeader, heartbeat) / 8;
-  constexpr std::size_t kBlocks = offsetof(abi::WindowHeader, blocks) / 8;
-  abi::store_shared_words(to + 1, from + 1, kFixed - 1);
-  abi::store_shared_words(to + kBlocks, from + kBlocks, sizeof fresh.blocks / 8);
-  abi::store_release(header.magic, abi::kWindowMagic);
+  constexpr std::size_t kFixed = offsetof(wire::WindowHeader, heartbeat) / 8;
+  constexpr std::size_t kBlocks = offsetof(wire::WindowHeader, blocks) / 8;
+  wire::store_shared_words(to + 1, from + 1, kFixed - 1);
+  wire::store_shared_words(to + kBlocks, from + kBlocks, sizeof fresh.blocks / 8);
+  wire::store_release(header.magic, wire::kWindowMagic);
 }
 
 void clear_window_state(Function& function) {
-  abi::store_relaxed(function.header().device_status, std::uint32_t{0});
-  abi::store_relaxed(function.header().events_lost, std::uint64_t{0});
-  auto* started = function.at<std::uint64_t>(abi::kStartedSequences.offset);
-  for (unsigned s = 0; s < abi::kStreamsPerFunction; ++s) abi::store_relaxed(started[s], std::uint64_t{0});
+  wire::store_relaxed(function.header().device_status, std::uint32_t{0});
+  wire::store_relaxed(function.header().events_lost, std::uint64_t{0});
+  auto* started = function.at<std::uint64_t>(wire::kStartedSequences.offset);
+  for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) wire::store_relaxed(started[s], std::uint64_t{0});
 }
 
-void post_event(Function& function, const abi::DeviceEvent& event) {
-  PackedQueue& queue = function.queue(abi::kEventQueue);
+void post_event(Function& function, const wire::DeviceEvent& event) {
+  PackedQueue& queue = function.queue(wire::kEventQueue);
   Chain chain;
   if (function.running() && queue.pop(chain)) {
     const bool usable = chain.well_formed && chain.readable.bytes == 0 && chain.writable.bytes >= sizeof event &&
-                        abi::is_aligned(chain.writable.offset, abi::kStickBytes) &&
-                        abi::kEvents.contains(chain.writable.offset, sizeof event);
+                        wire::is_aligned(chain.writable.offset, wire::kStickBytes) &&
+                        wire::kEvents.contains(chain.writable.offset, sizeof event);
     if (usable) {
-      abi::store_shared_words(function.at<std::uint64_t>(chain.writable.offset),
-                              reinterpret_cast<const std::uint64_t*>(&event), sizeof event / 8);
+      wire::store_shared_words(function.at<std::uint64_t>(chain.writable.offset),
+                               reinterpret_cast<const std::uint64_t*>(&event), sizeof event / 8);
     } else {
       ++function.stats.stats.ring_violations;
     }
@@ -96,7 +102,7 @@ void post_event(Function& function, const abi::DeviceEvent& event) {
     if (usable) return;
   }
   ++function.events_lost;
-  if (!function.window.empty()) abi::store_relaxed(function.header().events_lost, function.events_lost);
+  if (!function.window.empty()) wire::store_relaxed(function.header().events_lost, function.events_lost);
 }
 
 void notify(Function& function) {

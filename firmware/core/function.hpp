@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kWholeFunction = ~std::uint32_t{0};
 
 // An admin command that waits: for a kernel to stop, or for memory to be scrubbed.
 struct PendingAdmin {
-  abi::AdminRequest request;
+  wire::AdminRequest request;
   std::uint64_t reply;  // window offset, checked
   std::uint16_t chain_id;
   std::uint16_t chain_slots;
@@ -29,7 +29,7 @@ struct PendingAdmin {
 };
 
 struct Function {
-  abi::FunctionKind kind = abi::FunctionKind::Unbound;
+  wire::FunctionKind kind = wire::FunctionKind::Unbound;
   std::uint32_t index = 0;  // VF number
   std::uint32_t id = 0;     // place in Card::functions
   unsigned slot = 0;
@@ -40,28 +40,28 @@ struct Function {
   std::uint32_t device_status = 0;
   std::uint64_t driver_features = 0;
   std::uint32_t config_generation = 0;
-  std::uint32_t control_read = 0;     // our side of both FIFOs: the shared words are only ever written
+  std::uint32_t control_read = 0;  // our side of both FIFOs: the shared words are only ever written
   std::uint32_t control_written = 0;
-  bool reset_running = false;         // status 0 or a queue reset waits for kernels to stop (reset.hpp)
-  std::uint32_t reset_queue = 0;      // which one; kWholeFunction for status 0
-  abi::Message reset_request{};       // answered when it ends
-  std::array<PackedQueue, abi::kQueueCount> queues;
+  bool reset_running = false;     // status 0 or a queue reset waits for kernels to stop (reset.hpp)
+  std::uint32_t reset_queue = 0;  // which one; kWholeFunction for status 0
+  wire::Message reset_request{};  // answered when it ends
+  std::array<PackedQueue, wire::kQueueCount> queues;
 
   RegionTable regions;
-  std::array<Stream, abi::kStreamsPerFunction> streams;
+  std::array<Stream, wire::kStreamsPerFunction> streams;
   RunnableStreams runnable;
   bool launches_waiting = false;  // a stream found no room on the cores
   BlockPool blocks;
-  std::array<PendingAdmin, abi::kAdminSlots> pending_admin;
+  std::array<PendingAdmin, wire::kAdminSlots> pending_admin;
   std::uint32_t pending_admin_count = 0;
 
-  abi::AdminReply::Values stats{};  // .stats
+  wire::AdminReply::Values stats{};  // .stats
   std::uint64_t events_lost = 0;
 
-  bool running() const { return (device_status & abi::kStatusDriverOk) != 0; }
-  bool crc_negotiated() const { return (driver_features & abi::kFeatureControlBlockCrc) != 0; }
-  PackedQueue& queue(abi::Queue q) { return queues[q]; }
-  abi::WindowHeader& header() { return *reinterpret_cast<abi::WindowHeader*>(window.data()); }
+  bool running() const { return (device_status & wire::kStatusDriverOk) != 0; }
+  bool crc_negotiated() const { return (driver_features & wire::kFeatureControlBlockCrc) != 0; }
+  PackedQueue& queue(wire::Queue q) { return queues[q]; }
+  wire::WindowHeader& header() { return *reinterpret_cast<wire::WindowHeader*>(window.data()); }
   template <typename T>
   T* at(std::uint64_t offset) {
     return reinterpret_cast<T*>(window.data() + offset);
@@ -73,7 +73,7 @@ void reset_function_state(Function& function);
 
 // Writes the fixed part of a window's header; the magic comes last, with release.
 struct Identity {
-  abi::FunctionKind kind;
+  wire::FunctionKind kind;
   std::uint32_t index;
   unsigned slot;
   std::uint64_t generation;
@@ -87,7 +87,7 @@ inline void publish_header(Function& function, std::uint64_t boot_epoch) {
 void clear_window_state(Function& function);
 
 // Posts an event to the driver; without a buffer it is counted in the header, never waited for.
-void post_event(Function& function, const abi::DeviceEvent& event);
+void post_event(Function& function, const wire::DeviceEvent& event);
 
 // Rings the function's bell when a queue that got something asks for it.
 void notify(Function& function);

@@ -9,9 +9,9 @@
 
 namespace fw {
 
-using abi::Field;
-using abi::ImageHeader;
-using abi::Status;
+using wire::Field;
+using wire::ImageHeader;
+using wire::Status;
 
 namespace {
 
@@ -20,26 +20,26 @@ Verdict bad_layout(std::size_t offset) { return {Status::ImageLayout, Field::Ima
 // The argument of a layout verdict is the offset of the header field that is wrong.
 Verdict check_layout(const ImageHeader& header, std::uint64_t bytes) {
   if (header.image_bytes != bytes) return bad_layout(offsetof(ImageHeader, image_bytes));
-  if (!abi::is_aligned(header.text_offset, abi::kStickBytes) || header.text_offset < sizeof(ImageHeader) ||
-      !abi::range_inside(header.text_offset, header.text_bytes, bytes)) {
+  if (!wire::is_aligned(header.text_offset, wire::kStickBytes) || header.text_offset < sizeof(ImageHeader) ||
+      !wire::range_inside(header.text_offset, header.text_bytes, bytes)) {
     return bad_layout(offsetof(ImageHeader, text_offset));
   }
-  if (header.text_bytes == 0 || header.text_bytes > abi::kMaxTextBytes) {
+  if (header.text_bytes == 0 || header.text_bytes > wire::kMaxTextBytes) {
     return bad_layout(offsetof(ImageHeader, text_bytes));
   }
-  if (!abi::is_aligned(header.pool_offset, abi::kStickBytes) ||
-      !abi::range_inside(header.pool_offset, header.pool_bytes, bytes)) {
+  if (!wire::is_aligned(header.pool_offset, wire::kStickBytes) ||
+      !wire::range_inside(header.pool_offset, header.pool_bytes, bytes)) {
     return bad_layout(offsetof(ImageHeader, pool_offset));
   }
-  if (header.pool_bytes > abi::kMaxPoolBytes) return bad_layout(offsetof(ImageHeader, pool_bytes));
+  if (header.pool_bytes > wire::kMaxPoolBytes) return bad_layout(offsetof(ImageHeader, pool_bytes));
   for (const auto& [entry, at] : {std::pair{header.correction_entry, offsetof(ImageHeader, correction_entry)},
                                   std::pair{header.compute_entry, offsetof(ImageHeader, compute_entry)}}) {
     if (entry % 2 != 0 || entry >= header.text_bytes) return bad_layout(at);
   }
-  if (header.scratchpad_bytes > abi::kScratchpadBytes) {
+  if (header.scratchpad_bytes > wire::kScratchpadBytes) {
     return {Status::ScratchpadTooLarge, Field::ImageHeaderField, offsetof(ImageHeader, scratchpad_bytes)};
   }
-  if (header.max_correction_bytes > abi::kMaxCorrectionBytes) {
+  if (header.max_correction_bytes > wire::kMaxCorrectionBytes) {
     return bad_layout(offsetof(ImageHeader, max_correction_bytes));
   }
   for (const std::uint8_t byte : header.reserved) {
@@ -51,8 +51,8 @@ Verdict check_layout(const ImageHeader& header, std::uint64_t bytes) {
 std::uint32_t image_crc(std::span<const std::byte> image) {
   constexpr std::size_t kAt = offsetof(ImageHeader, crc32c);
   constexpr std::uint32_t kZero = 0;
-  const std::uint32_t head = abi::crc32c(abi::crc32c(0, image.data(), kAt), &kZero, sizeof kZero);
-  return abi::crc32c(head, image.data() + kAt + sizeof kZero, image.size() - kAt - sizeof kZero);
+  const std::uint32_t head = wire::crc32c(wire::crc32c(0, image.data(), kAt), &kZero, sizeof kZero);
+  return wire::crc32c(head, image.data() + kAt + sizeof kZero, image.size() - kAt - sizeof kZero);
 }
 
 }  // namespace
@@ -60,8 +60,8 @@ std::uint32_t image_crc(std::span<const std::byte> image) {
 Verdict check_image(std::span<const std::byte> image, ImageHeader& header) {
   if (image.size() < sizeof header) return {Status::BadSize, Field::ComputeImageBytes};
   std::memcpy(&header, image.data(), sizeof header);
-  if (header.magic != abi::kImageMagic) return {Status::ImageMagic, Field::ImageHeaderField};
-  if (header.abi_version != abi::kImageAbiVersion) return {Status::ImageVersion, Field::ImageHeaderField};
+  if (header.magic != wire::kImageMagic) return {Status::ImageMagic, Field::ImageHeaderField};
+  if (header.abi_version != wire::kImageAbiVersion) return {Status::ImageVersion, Field::ImageHeaderField};
   if (const Verdict v = check_layout(header, image.size()); !v.ok()) return v;
   if (image_crc(image) != header.crc32c) return {Status::ImageCrc, Field::ImageHeaderField};
   return {};
@@ -70,8 +70,8 @@ Verdict check_image(std::span<const std::byte> image, ImageHeader& header) {
 bool load_image(std::span<const std::byte> image, hal::PhysicalAddress source, const ImageHeader& header,
                 ExecutionArea& area) {
   area = ExecutionArea{};
-  area.text_pages = abi::align_up(header.text_bytes, kPageBytes);
-  area.pool_pages = abi::align_up(header.pool_bytes, kPageBytes);
+  area.text_pages = wire::align_up(header.text_bytes, kPageBytes);
+  area.pool_pages = wire::align_up(header.pool_bytes, kPageBytes);
   area.text = hal::allocate_pages(area.text_pages);
   if (area.text == 0) return false;
   if (area.pool_pages != 0) {

@@ -14,18 +14,18 @@
 namespace fw {
 
 // Judges the image in `image` (card memory that nobody writes meanwhile). On success `header` is the private copy to use.
-Verdict check_image(std::span<const std::byte> image, abi::ImageHeader& header);
+Verdict check_image(std::span<const std::byte> image, wire::ImageHeader& header);
 
 // A loaded image. Which one it is: the place it was loaded from, as long as nothing wrote there.
 struct ExecutionArea {
-  abi::ImageHeader header{};
+  wire::ImageHeader header{};
   hal::PhysicalAddress source = 0;  // 0: free
   hal::PhysicalAddress text = 0;
-  hal::PhysicalAddress pool = 0;    // initial contents; each launch gets a copy
-  std::uint64_t text_pages = 0;     // bytes, page-aligned
+  hal::PhysicalAddress pool = 0;  // initial contents; each launch gets a copy
+  std::uint64_t text_pages = 0;   // bytes, page-aligned
   std::uint64_t pool_pages = 0;
-  std::uint32_t users = 0;          // launches
-  bool stale = false;               // its source was written: matches nothing any more
+  std::uint32_t users = 0;  // launches
+  bool stale = false;       // its source was written: matches nothing any more
 
   bool matches(hal::PhysicalAddress address, std::uint64_t bytes) const {
     return source == address && header.image_bytes == bytes && !stale;
@@ -35,7 +35,7 @@ struct ExecutionArea {
 inline constexpr std::uint64_t kPageBytes = 4096;
 
 // Copies text and pool of a judged image into fresh pages. False when there are none (the area stays free).
-bool load_image(std::span<const std::byte> image, hal::PhysicalAddress source, const abi::ImageHeader& header,
+bool load_image(std::span<const std::byte> image, hal::PhysicalAddress source, const wire::ImageHeader& header,
                 ExecutionArea& area);
 void unload_image(ExecutionArea& area);
 

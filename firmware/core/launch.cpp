@@ -11,9 +11,9 @@
 
 namespace fw {
 
-using abi::Field;
-using abi::Outcome;
-using abi::Status;
+using wire::Field;
+using wire::Outcome;
+using wire::Status;
 
 namespace {
 
@@ -21,11 +21,11 @@ namespace {
 constexpr std::uint64_t kArgumentsAt = 0;
 constexpr std::uint64_t kCorrectionAt = kPageBytes;
 constexpr std::uint64_t kStackAt = 2 * kPageBytes;
-constexpr std::uint64_t kContextDataBytes = kStackAt + abi::kKernelStackBytes;
+constexpr std::uint64_t kContextDataBytes = kStackAt + wire::kKernelStackBytes;
 
-constexpr std::uint64_t context_base(unsigned slot) { return abi::kContextWindow + slot * abi::kContextStride; }
+constexpr std::uint64_t context_base(unsigned slot) { return wire::kContextWindow + slot * wire::kContextStride; }
 constexpr std::uint64_t area_base(unsigned slot, unsigned area) {
-  return context_base(slot) + area * abi::kExecutionAreaStride;
+  return context_base(slot) + area * wire::kExecutionAreaStride;
 }
 
 }  // namespace
@@ -53,33 +53,33 @@ bool CoreManager::active(const Function& function) const {
 }
 
 std::uint64_t CoreManager::text_address(const Launch& launch, const Part& part) const {
-  return area_base(part.context, launch.area) + abi::kTextOffset;
+  return area_base(part.context, launch.area) + wire::kTextOffset;
 }
 
 // ---- judging ------------------------------------------------------------------------------------------------------------
 
-Verdict CoreManager::judge(const Function& function, const abi::ComputePayload& compute) const {
+Verdict CoreManager::judge(const Function& function, const wire::ComputePayload& compute) const {
   const auto& regions = function.regions;
-  const auto image = regions.resolve(compute.image.region_id, compute.image.generation, compute.image.offset,
-                                     compute.image_bytes);
+  const auto image =
+      regions.resolve(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
   if (!image) return {image.error(), Field::ComputeImage};
-  if (regions.at(image->ordinal).type != abi::RegionType::Program) {
+  if (regions.at(image->ordinal).type != wire::RegionType::Program) {
     return {Status::WrongRegionType, Field::ComputeImage};
   }
   if (compute.correction_bytes != 0) {
     const auto correction = regions.resolve(compute.correction.region_id, compute.correction.generation,
                                             compute.correction.offset, compute.correction_bytes);
     if (!correction) return {correction.error(), Field::ComputeCorrection};
-    if (regions.at(correction->ordinal).type != abi::RegionType::Program) {
+    if (regions.at(correction->ordinal).type != wire::RegionType::Program) {
       return {Status::WrongRegionType, Field::ComputeCorrection};
     }
   }
-  for (unsigned i = 0; i < abi::kSegments; ++i) {
-    const abi::Segment& segment = compute.segments[i];
-    if (segment.access == abi::kSegmentUnused) continue;
+  for (unsigned i = 0; i < wire::kSegments; ++i) {
+    const wire::Segment& segment = compute.segments[i];
+    if (segment.access == wire::kSegmentUnused) continue;
     const auto place = regions.resolve(segment.region_id, segment.generation, segment.offset, segment.bytes);
     if (!place) return {place.error(), Field::ComputeSegment, i};
-    if (regions.at(place->ordinal).type != abi::RegionType::Tensor) {
+    if (regions.at(place->ordinal).type != wire::RegionType::Tensor) {
       return {Status::WrongRegionType, Field::ComputeSegment, i};
     }
   }
@@ -87,7 +87,7 @@ Verdict CoreManager::judge(const Function& function, const abi::ComputePayload& 
 }
 
 // The area that holds the image, loading it when needed; −1: see `why` (ok = no room, try again later).
-int CoreManager::find_area(Function& function, const abi::ComputePayload& compute, Verdict& why) {
+int CoreManager::find_area(Function& function, const wire::ComputePayload& compute, Verdict& why) {
   const auto place = function.regions.resolve(compute.image.region_id, compute.image.generation, compute.image.offset,
                                               compute.image_bytes);
   auto& areas = space(function).areas;
@@ -95,7 +95,7 @@ int CoreManager::find_area(Function& function, const abi::ComputePayload& comput
     if (areas[i].matches(place->address, compute.image_bytes)) return static_cast<int>(i);
   }
   const std::span<const std::byte> image(hal::pointer(place->address), compute.image_bytes);
-  abi::ImageHeader header;
+  wire::ImageHeader header;
   why = check_image(image, header);
   if (!why.ok()) return -1;
   auto free = std::find_if(areas.begin(), areas.end(), [](const ExecutionArea& a) { return a.source == 0; });
@@ -131,23 +131,27 @@ void CoreManager::note_write(const Function& function, hal::PhysicalAddress addr
 bool CoreManager::ensure_regions(Function& function) {
   FunctionSpace& functions = space(function);
   if (functions.root == 0 && (functions.root = hal::create_root()) == 0) return false;
-  for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
+  if (functions.regions_version == function.regions.version()) return true;
+  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     const Region& region = function.regions.at(i);
     const auto bit = static_cast<std::uint8_t>(1u << i);
-    if (region.bytes == 0 || region.type != abi::RegionType::Tensor || (functions.windows & bit) != 0) continue;
-    if (!hal::prepare_window(functions.root, abi::region_window(i), region.bytes)) return false;
+    if (region.bytes == 0 || region.type != wire::RegionType::Tensor || (functions.windows & bit) != 0) continue;
+    if (!hal::prepare_window(functions.root, wire::region_window(i), region.bytes)) return false;
     functions.windows |= bit;
   }
+  functions.regions_version = function.regions.version();
   return true;
 }
 
 bool CoreManager::share_regions(Function& function, CoreSpace& core) {
   const FunctionSpace& functions = space(function);
-  if (core.windows == functions.windows) return true;  // as on all launches but the first: every turn of the loop counts
-  for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
+  if (core.windows == functions.windows)
+    return true;  // as on all launches but the first: every turn of the loop counts
+  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     const auto bit = static_cast<std::uint8_t>(1u << i);
     if ((functions.windows & bit) == 0 || (core.windows & bit) != 0) continue;
-    if (!hal::share_window(functions.root, core.root, abi::region_window(i), function.regions.at(i).bytes)) return false;
+    if (!hal::share_window(functions.root, core.root, wire::region_window(i), function.regions.at(i).bytes))
+      return false;
     core.windows |= bit;
   }
   return true;
@@ -156,7 +160,7 @@ bool CoreManager::share_regions(Function& function, CoreSpace& core) {
 CoreManager::CoreSpace* CoreManager::ensure_core(Function& function, unsigned core) {
   CoreSpace*& entry = space(function).cores[core];
   if (entry == nullptr) {
-    const auto pages = hal::allocate_pages(abi::align_up(sizeof(CoreSpace), kPageBytes));
+    const auto pages = hal::allocate_pages(wire::align_up(sizeof(CoreSpace), kPageBytes));
     if (pages == 0) return nullptr;
     entry = reinterpret_cast<CoreSpace*>(hal::pointer(pages));  // zeroed: every member's start value
   }
@@ -169,16 +173,16 @@ bool CoreManager::map_context_data(CoreSpace& core, unsigned index) {
   if (slot.mapped) return true;
   // What an attempt that ran out of memory has got already is kept for the next one.
   if (slot.data == 0) slot.data = hal::allocate_pages(kContextDataBytes);
-  if (slot.scratchpad == 0) slot.scratchpad = hal::allocate_pages(abi::kScratchpadBytes);
+  if (slot.scratchpad == 0) slot.scratchpad = hal::allocate_pages(wire::kScratchpadBytes);
   if (slot.data == 0 || slot.scratchpad == 0) return false;
   const std::uint64_t base = context_base(index);
   slot.mapped =
-      hal::map(core.root, base + abi::kArgumentsOffset, slot.data + kArgumentsAt, kPageBytes, hal::Protection::Read) &&
-      hal::map(core.root, base + abi::kCorrectionOffset, slot.data + kCorrectionAt, kPageBytes,
+      hal::map(core.root, base + wire::kArgumentsOffset, slot.data + kArgumentsAt, kPageBytes, hal::Protection::Read) &&
+      hal::map(core.root, base + wire::kCorrectionOffset, slot.data + kCorrectionAt, kPageBytes,
                hal::Protection::Read) &&
-      hal::map(core.root, base + abi::kStackOffset, slot.data + kStackAt, abi::kKernelStackBytes,
+      hal::map(core.root, base + wire::kStackOffset, slot.data + kStackAt, wire::kKernelStackBytes,
                hal::Protection::ReadWrite) &&
-      hal::map(core.root, base + abi::kScratchpadOffset, slot.scratchpad, abi::kScratchpadBytes,
+      hal::map(core.root, base + wire::kScratchpadOffset, slot.scratchpad, wire::kScratchpadBytes,
                hal::Protection::ReadWrite);
   return slot.mapped;
 }
@@ -189,12 +193,12 @@ bool CoreManager::ensure_context(CoreSpace& core, unsigned index, unsigned area_
   const auto bit = static_cast<std::uint16_t>(1u << area_index);
   if ((slot.mapped_areas & bit) != 0) return true;
   const std::uint64_t base = area_base(index, area_index);
-  if (!hal::map(core.root, base + abi::kTextOffset, area.text, area.text_pages, hal::Protection::ReadExecute)) {
+  if (!hal::map(core.root, base + wire::kTextOffset, area.text, area.text_pages, hal::Protection::ReadExecute)) {
     return false;
   }
   if (area.pool_pages != 0) {
     if (slot.pools[area_index] == 0) slot.pools[area_index] = hal::allocate_pages(area.pool_pages);
-    if (slot.pools[area_index] == 0 || !hal::map(core.root, base + abi::kPoolOffset, slot.pools[area_index],
+    if (slot.pools[area_index] == 0 || !hal::map(core.root, base + wire::kPoolOffset, slot.pools[area_index],
                                                  area.pool_pages, hal::Protection::ReadWrite)) {
       return false;
     }
@@ -210,20 +214,19 @@ void CoreManager::forget(Function& function) {
     for (ContextSlot& slot : core->contexts) {
       hal::drop(slot.context);
       if (slot.data != 0) hal::free_pages(slot.data, kContextDataBytes);
-      if (slot.scratchpad != 0) hal::free_pages(slot.scratchpad, abi::kScratchpadBytes);
-      for (unsigned a = 0; a < abi::kExecutionAreas; ++a) {
+      if (slot.scratchpad != 0) hal::free_pages(slot.scratchpad, wire::kScratchpadBytes);
+      for (unsigned a = 0; a < wire::kExecutionAreas; ++a) {
         if (slot.pools[a] != 0) hal::free_pages(slot.pools[a], functions.areas[a].pool_pages);
       }
     }
     if (core->root != 0) hal::destroy_root(core->root);
-    hal::free_pages(hal::address_of(reinterpret_cast<std::byte*>(core)),
-                    abi::align_up(sizeof(CoreSpace), kPageBytes));
+    hal::free_pages(hal::address_of(reinterpret_cast<std::byte*>(core)), wire::align_up(sizeof(CoreSpace), kPageBytes));
     core = nullptr;
   }
   for (ExecutionArea& area : functions.areas) unload_image(area);
-  for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
+  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if ((functions.windows >> i & 1) != 0) {
-      hal::release_window(functions.root, abi::region_window(i), function.regions.at(i).bytes);
+      hal::release_window(functions.root, wire::region_window(i), function.regions.at(i).bytes);
     }
   }
   if (functions.root != 0) hal::destroy_root(functions.root);
@@ -233,7 +236,7 @@ void CoreManager::forget(Function& function) {
 // ---- entry --------------------------------------------------------------------------------------------------------------
 
 void CoreManager::prepare_entry(Function& function, Launch& launch, Part& part, unsigned index,
-                                const abi::ComputePayload& compute) {
+                                const wire::ComputePayload& compute) {
   FunctionSpace& functions = space(function);
   const ExecutionArea& area = functions.areas[launch.area];
   CoreSpace& core = *functions.cores[part.core];
@@ -243,16 +246,16 @@ void CoreManager::prepare_entry(Function& function, Launch& launch, Part& part, 
   if (area.header.pool_bytes != 0) {
     hal::copy(hal::pointer(slot.pools[launch.area]), hal::pointer(area.pool), area.header.pool_bytes);
   }
-  abi::KernelArguments arguments{};
+  wire::KernelArguments arguments{};
   arguments.core_index = index;
   arguments.core_count = launch.parts;
-  arguments.correction_address = base + abi::kCorrectionOffset;
+  arguments.correction_address = base + wire::kCorrectionOffset;
   arguments.correction_bytes = compute.correction_bytes;
-  arguments.pool_address = area_base(part.context, launch.area) + abi::kPoolOffset;
+  arguments.pool_address = area_base(part.context, launch.area) + wire::kPoolOffset;
   arguments.pool_bytes = area.header.pool_bytes;
   arguments.compute_entry = text + area.header.compute_entry;
-  arguments.scratchpad_address = base + abi::kScratchpadOffset;
-  arguments.scratchpad_bytes = abi::kScratchpadBytes;
+  arguments.scratchpad_address = base + wire::kScratchpadOffset;
+  arguments.scratchpad_bytes = wire::kScratchpadBytes;
   std::memcpy(hal::pointer(slot.data + kArgumentsAt), &arguments, sizeof arguments);
   if (compute.correction_bytes != 0) {
     const auto from = function.regions.resolve(compute.correction.region_id, compute.correction.generation,
@@ -260,17 +263,18 @@ void CoreManager::prepare_entry(Function& function, Launch& launch, Part& part, 
     hal::copy(hal::pointer(slot.data + kCorrectionAt), hal::pointer(from->address), compute.correction_bytes);
   }
   hal::start(slot.context, core.root, text + area.header.correction_entry,
-             base + abi::kStackOffset + abi::kKernelStackBytes, base + abi::kArgumentsOffset);
+             base + wire::kStackOffset + wire::kKernelStackBytes, base + wire::kArgumentsOffset);
 }
 
-bool CoreManager::add_part(Function& function, Launch& launch, unsigned core_index, const abi::ComputePayload&) {
+bool CoreManager::add_part(Function& function, Launch& launch, unsigned core_index, const wire::ComputePayload&) {
   CoreSpace* core = ensure_core(function, core_index);
   if (core == nullptr) return false;
   for (unsigned slot = 0; slot < kContextsPerCore; ++slot) {
     if (core->contexts[slot].busy) continue;
     if (!ensure_context(*core, slot, launch.area, space(function).areas[launch.area])) return false;
     core->contexts[slot].busy = true;
-    launch.part[launch.parts++] = {static_cast<std::uint8_t>(core_index), static_cast<std::uint8_t>(slot), false, true, 0, 0};
+    launch.part[launch.parts++] = {
+        static_cast<std::uint8_t>(core_index), static_cast<std::uint8_t>(slot), false, true, 0, 0};
     return true;
   }
   return false;
@@ -285,9 +289,9 @@ void CoreManager::abandon(Launch& launch) {
   launch.state.store(State::Free, std::memory_order_relaxed);
 }
 
-CoreManager::Start CoreManager::start(Card& card, Function& function, unsigned stream, const abi::ControlBlock& block,
+CoreManager::Start CoreManager::start(Card& card, Function& function, unsigned stream, const wire::ControlBlock& block,
                                       Verdict& why) {
-  const abi::ComputePayload& compute = block.payload.compute;
+  const wire::ComputePayload& compute = block.payload.compute;
   if (!hal::contexts_supported()) {
     why = {Status::Unsupported, Field::OpcodeField};
     return Start::Refused;

@@ -26,18 +26,20 @@ namespace fw {
 struct Card;
 class RegionPool;
 
-inline constexpr unsigned kMaxCores = 64;             // bits of a core mask
-inline constexpr unsigned kContextsPerCore = 4;       // of one function on one core
-inline constexpr unsigned kMaxLaunches = 32;          // under way on the card
-inline constexpr std::uint64_t kFirstSliceTicks = 50 * abi::kTicksPerMicrosecond;
-inline constexpr std::uint64_t kSliceTicks = 1000 * abi::kTicksPerMicrosecond;
+inline constexpr unsigned kMaxCores = 64;        // bits of a core mask
+inline constexpr unsigned kContextsPerCore = 4;  // of one function on one core
+inline constexpr unsigned kMaxLaunches = 32;     // under way on the card
+// The timer is armed once per first slice and serves the launches that follow in it; arming it wakes the emulator's main
+// loop. 50 µs cost an empty kernel a quarter of its rate; 200 µs is what a ring may wait for at most meanwhile.
+inline constexpr std::uint64_t kFirstSliceTicks = 200 * wire::kTicksPerMicrosecond;
+inline constexpr std::uint64_t kSliceTicks = 1000 * wire::kTicksPerMicrosecond;
 
 struct LaunchResult {
   std::uint32_t function;
   std::uint32_t stream;
-  abi::Outcome outcome;
+  wire::Outcome outcome;
   Verdict why;
-  abi::FaultRecord fault;
+  wire::FaultRecord fault;
   std::uint64_t end_time;
   std::uint64_t slices;
   std::uint64_t kernel_ticks;  // in U-mode, all cores
@@ -51,7 +53,7 @@ class CoreManager {
 
   // Judges and prepares the launch of a stream's head block; nothing runs before release(). NoRoom: all contexts, areas
   // or launches are in use by launches under way; try again when one has ended.
-  Start start(Card& card, Function& function, unsigned stream, const abi::ControlBlock& block, Verdict& why);
+  Start start(Card& card, Function& function, unsigned stream, const wire::ControlBlock& block, Verdict& why);
   void release(const Function& function, unsigned stream);
 
   // Kills what runs; the launches end as FAULT "stopped by its owner" through collect().
@@ -81,9 +83,9 @@ class CoreManager {
     bool busy;
     bool mapped;  // data and scratchpad
     std::uint16_t mapped_areas;
-    hal::PhysicalAddress data;        // stack, arguments, correction (one run of pages)
+    hal::PhysicalAddress data;  // stack, arguments, correction (one run of pages)
     hal::PhysicalAddress scratchpad;
-    std::array<hal::PhysicalAddress, abi::kExecutionAreas> pools;
+    std::array<hal::PhysicalAddress, wire::kExecutionAreas> pools;
   };
   struct CoreSpace {
     std::uint64_t root;
@@ -91,9 +93,10 @@ class CoreManager {
     std::array<ContextSlot, kContextsPerCore> contexts;
   };
   struct FunctionSpace {
-    std::uint64_t root = 0;     // holds the region tables; never run itself
-    std::uint8_t windows = 0;   // regions whose tables exist
-    std::array<ExecutionArea, abi::kExecutionAreas> areas{};
+    std::uint64_t root = 0;             // holds the region tables; never run itself
+    std::uint8_t windows = 0;           // regions whose tables exist
+    std::uint32_t regions_version = 0;  // of the region table that `windows` was made for
+    std::array<ExecutionArea, wire::kExecutionAreas> areas{};
     std::array<CoreSpace*, kMaxCores> cores{};
     hal::PhysicalAddress images_begin = ~hal::PhysicalAddress{0};  // bounds of all cached images
     hal::PhysicalAddress images_end = 0;
@@ -102,10 +105,10 @@ class CoreManager {
   struct Part {
     std::uint8_t core;
     std::uint8_t context;
-    bool parked;  // at the barrier
-    bool fresh;   // has not run yet
+    bool parked;                 // at the barrier
+    bool fresh;                  // has not run yet
     std::uint16_t stale_faults;  // faults on valid entries in a row (a stale translation is flushed once)
-    std::uint64_t budget_used;  // device ticks in U-mode, at most one slice a turn
+    std::uint64_t budget_used;   // device ticks in U-mode, at most one slice a turn
   };
   enum class State : std::uint8_t { Free, Prepared, Running, Ended };
   struct Launch {
@@ -119,10 +122,10 @@ class CoreManager {
     std::uint32_t arrived = 0;  // at the barrier
     std::uint32_t exited = 0;   // by their own call: such a part never comes to a barrier again
     std::uint8_t area = 0;
-    bool decided = false;       // the first error is kept
+    bool decided = false;  // the first error is kept
     LaunchResult result{};
     std::uint64_t budget_slices = 0;
-    Spinlock lock;              // arrived, exited, parked, decided, result
+    Spinlock lock;  // arrived, exited, parked, decided, result
     std::array<Part, kMaxCores> part{};
   };
   // Parts that want a core, oldest first.
@@ -140,33 +143,33 @@ class CoreManager {
 
   FunctionSpace& space(const Function& function) { return spaces_[function.id]; }
   Launch* find(const Function& function, unsigned stream);
-  Verdict judge(const Function& function, const abi::ComputePayload& compute) const;
-  int find_area(Function& function, const abi::ComputePayload& compute, Verdict& why);
+  Verdict judge(const Function& function, const wire::ComputePayload& compute) const;
+  int find_area(Function& function, const wire::ComputePayload& compute, Verdict& why);
   bool ensure_regions(Function& function);
   CoreSpace* ensure_core(Function& function, unsigned core);
   bool share_regions(Function& function, CoreSpace& core);
   bool ensure_context(CoreSpace& core, unsigned slot, unsigned area_index, const ExecutionArea& area);
   bool map_context_data(CoreSpace& core, unsigned slot);
-  bool add_part(Function& function, Launch& launch, unsigned core, const abi::ComputePayload& compute);
+  bool add_part(Function& function, Launch& launch, unsigned core, const wire::ComputePayload& compute);
   void prepare_entry(Function& function, Launch& launch, Part& part, unsigned index,
-                     const abi::ComputePayload& compute);
+                     const wire::ComputePayload& compute);
   void abandon(Launch& launch);
   void push(unsigned core, Ticket ticket, bool fresh);
   bool pop(unsigned core, Ticket& ticket);
   void kill(Launch& launch);
-  void fail(Launch& launch, abi::Outcome outcome, Verdict why, const abi::FaultRecord& fault);
+  void fail(Launch& launch, wire::Outcome outcome, Verdict why, const wire::FaultRecord& fault);
   void part_done(Launch& launch, unsigned core);
   void arrive(Launch& launch, Ticket ticket, const hal::Stop& stop);
   void leave(Launch& launch, Part& part, const hal::Stop& stop);
   bool first_touch(Launch& launch, Part& part, const hal::Stop& stop);
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
-  abi::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop) const;
+  wire::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop) const;
   std::uint64_t text_address(const Launch& launch, const Part& part) const;
 
   unsigned cores_ = 1;
   std::uint64_t default_budget_ = 0;
   RegionPool* pool_ = nullptr;
-  std::array<FunctionSpace, abi::boot::kMaxVirtualFunctions + 2> spaces_;
+  std::array<FunctionSpace, wire::boot::kMaxVirtualFunctions + 2> spaces_;
   std::array<Launch, kMaxLaunches> launches_;
   std::array<CoreQueue, kMaxCores> queues_;
   std::atomic<std::uint32_t> ended_{0};  // bit per launch

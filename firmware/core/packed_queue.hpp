@@ -23,11 +23,11 @@ struct Buffer {
 
 // A chain as all our queues use it: at most one readable buffer followed by at most one writable buffer.
 struct Chain {
-  Buffer readable;        // bytes == 0: none
-  Buffer writable;        // bytes == 0: none
+  Buffer readable;  // bytes == 0: none
+  Buffer writable;  // bytes == 0: none
   std::uint16_t id;
-  std::uint16_t slots;    // ring slots that the chain occupies
-  bool well_formed;       // false: more buffers than allowed, bad order or flags, partly published, bad indirect table
+  std::uint16_t slots;  // ring slots that the chain occupies
+  bool well_formed;     // false: more buffers than allowed, bad order or flags, partly published, bad indirect table
 };
 
 class PackedQueue {
@@ -47,7 +47,7 @@ class PackedQueue {
   std::uint64_t driver_area() const { return driver_area_offset_; }
   std::uint64_t device_area() const { return device_area_offset_; }
 
-  bool ready() const { return active() && abi::is_available(head_flags(), avail_wrap_); }
+  bool ready() const { return active() && wire::is_available(head_flags(), avail_wrap_); }
 
   // Takes the next available chain. False: the ring is empty (or off).
   bool pop(Chain& chain);
@@ -66,16 +66,14 @@ class PackedQueue {
   void disarm();
 
  private:
-  std::uint16_t head_flags() const {
-    return abi::unpack_tail(abi::load_acquire(ring()[next_avail_].tail)).flags;
-  }
-  abi::DescriptorWords* ring() const {
-    return reinterpret_cast<abi::DescriptorWords*>(window_.data() + descriptors_offset_);
+  std::uint16_t head_flags() const { return wire::unpack_tail(wire::load_acquire(ring()[next_avail_].tail)).flags; }
+  wire::DescriptorWords* ring() const {
+    return reinterpret_cast<wire::DescriptorWords*>(window_.data() + descriptors_offset_);
   }
   std::uint32_t* event_word(std::uint64_t offset) const {
     return reinterpret_cast<std::uint32_t*>(window_.data() + offset);
   }
-  bool add_buffer(Chain& chain, std::uint64_t address, abi::DescriptorTail tail) const;
+  bool add_buffer(Chain& chain, std::uint64_t address, wire::DescriptorTail tail) const;
   bool read_indirect(Chain& chain, std::uint64_t address, std::uint32_t bytes) const;
   void advance(std::uint16_t& index, bool& wrap, std::uint16_t by) const {
     const unsigned next = unsigned{index} + by;

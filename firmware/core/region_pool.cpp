@@ -8,8 +8,8 @@
 
 namespace fw {
 
-using abi::kGranuleBytes;
-using abi::Status;
+using wire::kGranuleBytes;
+using wire::Status;
 
 void RegionPool::init(hal::MemoryRange range, std::byte* bitmaps, bool warm, std::uint64_t populated_budget_bytes) {
   base_ = range.begin;
@@ -44,7 +44,8 @@ void RegionPool::init(hal::MemoryRange range, std::byte* bitmaps, bool warm, std
 
 bool RegionPool::test(const Word* map, std::uint64_t granule) {
   return (std::atomic_ref<Word>(const_cast<Word&>(map[granule / kBits])).load(std::memory_order_relaxed) >>
-              granule % kBits & 1) != 0;
+              granule % kBits &
+          1) != 0;
 }
 bool RegionPool::set(Word* map, std::uint64_t granule) {
   const Word bit = Word{1} << granule % kBits;
@@ -79,7 +80,7 @@ std::uint64_t RegionPool::largest_bytes() const {
 }
 
 std::expected<hal::PhysicalAddress, Status> RegionPool::acquire(std::uint64_t bytes) {
-  const std::uint64_t count = abi::align_up(bytes, kGranuleBytes) / kGranuleBytes;
+  const std::uint64_t count = wire::align_up(bytes, kGranuleBytes) / kGranuleBytes;
   if (grant_count_ == kMaxGrants) return std::unexpected(Status::OutOfRegions);
   std::uint64_t first = granules_;
   std::size_t position = 0;

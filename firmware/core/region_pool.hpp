@@ -23,14 +23,14 @@ namespace fw {
 class RegionPool {
  public:
   static constexpr std::uint64_t kMaxGranules = 64 * 1024;  // 128 GiB
-  static constexpr std::size_t kMaxGrants = (abi::boot::kMaxVirtualFunctions + 2) * abi::kRegionsPerFunction * 2;
+  static constexpr std::size_t kMaxGrants = (wire::boot::kMaxVirtualFunctions + 2) * wire::kRegionsPerFunction * 2;
 
   // `bitmaps` is persistent memory of at least bitmap_bytes(); its contents are kept when `warm`.
   static constexpr std::uint64_t bitmap_bytes() { return 2 * kMaxGranules / 8; }
   void init(hal::MemoryRange range, std::byte* bitmaps, bool warm, std::uint64_t populated_budget_bytes);
 
   // A contiguous grant of `bytes` rounded up to granules; the lowest address that fits.
-  std::expected<hal::PhysicalAddress, abi::Status> acquire(std::uint64_t bytes);
+  std::expected<hal::PhysicalAddress, wire::Status> acquire(std::uint64_t bytes);
   // The memory goes to quarantine; scrub_step() cleans it.
   void release(hal::PhysicalAddress base);
 
@@ -42,7 +42,7 @@ class RegionPool {
   // populated budget (nothing is set then).
   bool mark_written(hal::PhysicalAddress base, std::uint64_t bytes);
 
-  std::uint64_t total_bytes() const { return granules_ * abi::kGranuleBytes; }
+  std::uint64_t total_bytes() const { return granules_ * wire::kGranuleBytes; }
   std::uint64_t free_bytes() const;     // grantable now: quarantined memory is not
   std::uint64_t largest_bytes() const;  // largest contiguous part of it
   std::uint64_t populated_granules() const { return populated_count_.load(std::memory_order_relaxed); }
@@ -50,9 +50,9 @@ class RegionPool {
 
  private:
   struct Grant {
-    std::uint64_t first;   // granule
+    std::uint64_t first;  // granule
     std::uint64_t count;
-    std::uint64_t cleaned; // quarantined only: granules done …
+    std::uint64_t cleaned;   // quarantined only: granules done …
     std::uint64_t scrubbed;  // … and bytes done of the one being cleaned: several scrubs may be under way
     bool quarantined;
   };

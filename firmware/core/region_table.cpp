@@ -5,12 +5,12 @@
 
 namespace fw {
 
-using abi::Status;
+using wire::Status;
 
-std::expected<unsigned, Status> RegionTable::free_ordinal(abi::RegionType type) const {
-  const bool program = type == abi::RegionType::Program;
-  const unsigned begin = program ? abi::kProgramRegion : 0;
-  const unsigned end = program ? abi::kRegionsPerFunction : abi::kProgramRegion;
+std::expected<unsigned, Status> RegionTable::free_ordinal(wire::RegionType type) const {
+  const bool program = type == wire::RegionType::Program;
+  const unsigned begin = program ? wire::kProgramRegion : 0;
+  const unsigned end = program ? wire::kRegionsPerFunction : wire::kProgramRegion;
   // An exhausted generation counter ends all granting: a handle must never match again.
   for (unsigned i = begin; i < end && generation_ != ~std::uint32_t{0}; ++i) {
     if (regions_[i].bytes == 0) return i;
@@ -18,21 +18,25 @@ std::expected<unsigned, Status> RegionTable::free_ordinal(abi::RegionType type) 
   return std::unexpected(Status::OutOfRegions);
 }
 
-Region& RegionTable::install(unsigned ordinal, hal::PhysicalAddress base, std::uint64_t bytes, abi::RegionType type) {
+Region& RegionTable::install(unsigned ordinal, hal::PhysicalAddress base, std::uint64_t bytes, wire::RegionType type) {
   Region& region = regions_[ordinal];
   region = {base, bytes, ++generation_, type, 0};
+  ++version_;
   return region;
 }
 
-void RegionTable::remove(unsigned ordinal) { regions_[ordinal].bytes = 0; }
+void RegionTable::remove(unsigned ordinal) {
+  regions_[ordinal].bytes = 0;
+  ++version_;
+}
 
 std::uint64_t RegionTable::region_id(unsigned ordinal) const {
-  if (regions_[ordinal].bytes == 0) return abi::kNoRegion;
-  return kind_ == abi::FunctionKind::Virtual ? ordinal : regions_[ordinal].base;
+  if (regions_[ordinal].bytes == 0) return wire::kNoRegion;
+  return kind_ == wire::FunctionKind::Virtual ? ordinal : regions_[ordinal].base;
 }
 
 std::expected<unsigned, Status> RegionTable::find(std::uint64_t region_id, std::uint32_t generation) const {
-  for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
+  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (regions_[i].bytes == 0 || this->region_id(i) != region_id) continue;
     if (regions_[i].generation != generation) return std::unexpected(Status::StaleRegion);
     return i;
@@ -45,7 +49,7 @@ std::expected<RegionTable::Place, Status> RegionTable::resolve(std::uint64_t reg
   const auto ordinal = find(region_id, generation);
   if (!ordinal) return std::unexpected(ordinal.error());
   const Region& region = regions_[*ordinal];
-  if (!abi::range_inside(offset, bytes, region.bytes)) return std::unexpected(Status::OutOfBounds);
+  if (!wire::range_inside(offset, bytes, region.bytes)) return std::unexpected(Status::OutOfBounds);
   return Place{region.base + offset, *ordinal};
 }
 

@@ -20,39 +20,43 @@ struct Region {
   hal::PhysicalAddress base = 0;
   std::uint64_t bytes = 0;  // 0: the entry is free
   std::uint32_t generation = 0;
-  abi::RegionType type = abi::RegionType::Tensor;
+  wire::RegionType type = wire::RegionType::Tensor;
   std::uint32_t users = 0;  // running DMA steps and launches
 };
 
 class RegionTable {
  public:
-  void init(abi::FunctionKind kind) { kind_ = kind; }
+  void init(wire::FunctionKind kind) { kind_ = kind; }
 
   // Ordinal 7 is the Program region, 0 … 6 are Tensor regions (RFC: segment 7 holds programs and correction).
-  std::expected<unsigned, abi::Status> free_ordinal(abi::RegionType type) const;
-  Region& install(unsigned ordinal, hal::PhysicalAddress base, std::uint64_t bytes, abi::RegionType type);
+  std::expected<unsigned, wire::Status> free_ordinal(wire::RegionType type) const;
+  Region& install(unsigned ordinal, hal::PhysicalAddress base, std::uint64_t bytes, wire::RegionType type);
   void remove(unsigned ordinal);
 
   std::uint64_t region_id(unsigned ordinal) const;
   Region& at(unsigned ordinal) { return regions_[ordinal]; }
   const Region& at(unsigned ordinal) const { return regions_[ordinal]; }
 
-  std::expected<unsigned, abi::Status> find(std::uint64_t region_id, std::uint32_t generation) const;
+  // Changes with every install() and remove(): who caches something about the regions compares it.
+  std::uint32_t version() const { return version_; }
+
+  std::expected<unsigned, wire::Status> find(std::uint64_t region_id, std::uint32_t generation) const;
 
   // Checks name, generation, type and bounds; nothing else turns a host's words into a physical address.
   struct Place {
     hal::PhysicalAddress address;
     unsigned ordinal;
   };
-  std::expected<Place, abi::Status> resolve(std::uint64_t region_id, std::uint32_t generation, std::uint64_t offset,
-                                            std::uint64_t bytes) const;
+  std::expected<Place, wire::Status> resolve(std::uint64_t region_id, std::uint32_t generation, std::uint64_t offset,
+                                             std::uint64_t bytes) const;
 
  private:
-  abi::FunctionKind kind_ = abi::FunctionKind::Unbound;
-  std::array<Region, abi::kRegionsPerFunction> regions_{};
+  wire::FunctionKind kind_ = wire::FunctionKind::Unbound;
+  std::array<Region, wire::kRegionsPerFunction> regions_{};
   // Of the region installed last. One counter for the table and not one per entry: to the PF a base can come back under
   // another ordinal, and an old handle must not match there either.
   std::uint32_t generation_ = 0;
+  std::uint32_t version_ = 1;
 };
 
 }  // namespace fw

@@ -8,8 +8,8 @@
 
 namespace fw {
 
-using abi::Outcome;
-using abi::Status;
+using wire::Outcome;
+using wire::Status;
 
 void begin_stream_reset(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
@@ -26,7 +26,7 @@ void begin_stream_reset(Card& card, Function& function, unsigned index) {
   settle_stream_reset(function, index);
 }
 
-void begin_function_reset(Card& card, Function& function, const abi::Message& request) {
+void begin_function_reset(Card& card, Function& function, const wire::Message& request) {
   if (function.reset_running) respond_refused(function, function.reset_request);  // a queue reset is overtaken
   ++function.generation;
   function.reset_running = true;
@@ -39,17 +39,17 @@ void begin_function_reset(Card& card, Function& function, const abi::Message& re
   progress_resets(card, function);
 }
 
-void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, const abi::Message& request) {
+void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, const wire::Message& request) {
   function.reset_running = true;
   function.reset_queue = queue;
   function.reset_request = request;
-  if (queue == abi::kAdminQueue) {
+  if (queue == wire::kAdminQueue) {
     // Their replies would go to a ring that is not there any more.
     for (auto& pending : function.pending_admin) pending.used = false;
     function.pending_admin_count = 0;
   }
-  if (queue == abi::kControlBlockQueue) {
-    for (unsigned s = 0; s < abi::kStreamsPerFunction; ++s) {
+  if (queue == wire::kControlBlockQueue) {
+    for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
       if (function.streams[s].open) begin_stream_reset(card, function, s);
     }
   }
@@ -60,7 +60,7 @@ namespace {
 
 void release_everything(Card& card, Function& function) {
   card.cores.forget(function);
-  for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
+  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (function.regions.at(i).bytes == 0) continue;
     card.pool.release(function.regions.at(i).base);
     function.regions.remove(i);
@@ -69,7 +69,7 @@ void release_everything(Card& card, Function& function) {
 
 void end_function_reset(Card& card, Function& function) {
   release_everything(card, function);
-  const abi::Message request = function.reset_request;
+  const wire::Message request = function.reset_request;
   function.reset_running = false;
   reset_function_state(function);
   publish_header(function, card.boot_epoch);
@@ -88,7 +88,7 @@ bool progress_resets(Card& card, Function& function) {
   }
   // Only the control-block queue has kernels behind it. When they have stopped, their streams are settled by the
   // dispatcher as it collects the launches.
-  if (function.reset_queue == abi::kControlBlockQueue) {
+  if (function.reset_queue == wire::kControlBlockQueue) {
     if (card.cores.active(function)) return false;
     for (const Stream& stream : function.streams) {
       if (stream.resetting) return false;

@@ -14,11 +14,11 @@ struct Card;
 
 // Status 0: generation first, rings off, kernels stopped; then regions scrubbed and released, state as new, status 0
 // answered last. Nothing of the old generation completes afterwards: the driver ends what was outstanding.
-void begin_function_reset(Card& card, Function& function, const abi::Message& request);
+void begin_function_reset(Card& card, Function& function, const wire::Message& request);
 
 // RESET_VQUEUE. For the control-block queue every stream is reset and every outstanding block completed before the
 // answer (VIRTIO 1.4 §2.6.1: no use of the queue after it).
-void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, const abi::Message& request);
+void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, const wire::Message& request);
 
 // Incarnation + 1; queued blocks end ABORTED, a running transfer or kernel FAULT "stopped by its owner". The stream may
 // be Stream::resetting for a while (settle_stream_reset ends it).

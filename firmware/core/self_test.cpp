@@ -14,28 +14,28 @@
 
 namespace fw {
 
-using abi::Field;
-using abi::Status;
+using wire::Field;
+using wire::Status;
 
 namespace {
 
 // The limit that an empty control block is measured against: the same two parties, nothing between them but two words.
-void echo(Function& function, std::uint64_t offset, std::uint32_t rounds, abi::AdminReply& reply) {
+void echo(Function& function, std::uint64_t offset, std::uint32_t rounds, wire::AdminReply& reply) {
   const auto& request = *function.at<std::uint64_t>(offset);
-  auto& answer = *function.at<std::uint64_t>(offset + abi::kStickBytes);
+  auto& answer = *function.at<std::uint64_t>(offset + wire::kStickBytes);
   const std::uint64_t start = hal::now();
-  std::uint64_t seen = abi::load_acquire(request);
-  abi::store_release(answer, seen);  // tells the host that the loop runs
+  std::uint64_t seen = wire::load_acquire(request);
+  wire::store_release(answer, seen);  // tells the host that the loop runs
   std::uint32_t done = 0;
   // The clock is read rarely: reading it costs as much as a round.
   constexpr std::uint32_t kLooksPerClock = 4096;
   for (std::uint32_t looks = 0; done < rounds; ++looks) {
-    const std::uint64_t word = abi::load_acquire(request);
+    const std::uint64_t word = wire::load_acquire(request);
     if (word != seen) {
       seen = word;
-      abi::store_release(answer, word);
+      wire::store_release(answer, word);
       ++done;
-    } else if (looks % kLooksPerClock == 0 && hal::now() - start > abi::kSelfTestTicks) {
+    } else if (looks % kLooksPerClock == 0 && hal::now() - start > wire::kSelfTestTicks) {
       break;
     }
   }
@@ -43,8 +43,8 @@ void echo(Function& function, std::uint64_t offset, std::uint32_t rounds, abi::A
 }
 
 struct Trampoline {
-  static constexpr std::uint64_t kText = abi::kContextWindow;
-  static constexpr std::uint64_t kStack = kText + abi::kGranuleBytes;
+  static constexpr std::uint64_t kText = wire::kContextWindow;
+  static constexpr std::uint64_t kStack = kText + wire::kGranuleBytes;
 
   bool map() {
     root = hal::create_root();
@@ -63,23 +63,23 @@ struct Trampoline {
   }
 
   // Text page, stack page, the context itself.
-  static constexpr std::uint64_t kBytes = 2 * kPageBytes + abi::align_up(sizeof(hal::Context), kPageBytes);
+  static constexpr std::uint64_t kBytes = 2 * kPageBytes + wire::align_up(sizeof(hal::Context), kPageBytes);
   std::uint64_t root = 0;
   hal::PhysicalAddress pages = 0;
   hal::Context* context = nullptr;
 };
 
 // The limit of an empty kernel: into U-mode and back by the exit call, nothing else.
-void enter_and_exit(std::uint32_t rounds, abi::AdminReply& reply) {
+void enter_and_exit(std::uint32_t rounds, wire::AdminReply& reply) {
   Trampoline trampoline;
   if (!trampoline.map()) {
     reply = refusal(Status::OutOfExecutionAreas, Field::AdminSelfTest);
     return;
   }
-  constexpr std::uint64_t kSlice = 1000 * abi::kTicksPerMicrosecond;
+  constexpr std::uint64_t kSlice = 1000 * wire::kTicksPerMicrosecond;
   const std::uint64_t start = hal::now();
   std::uint32_t done = 0;
-  while (done < rounds && (done % 64 != 0 || hal::now() - start < abi::kSelfTestTicks)) {
+  while (done < rounds && (done % 64 != 0 || hal::now() - start < wire::kSelfTestTicks)) {
     hal::start(*trampoline.context, trampoline.root, Trampoline::kText, Trampoline::kStack + kPageBytes, 0);
     while (hal::run(*trampoline.context, kSlice).reason != hal::StopReason::Exit) {
     }
@@ -90,21 +90,21 @@ void enter_and_exit(std::uint32_t rounds, abi::AdminReply& reply) {
 
 }  // namespace
 
-void run_self_test(Function& function, const abi::AdminRequest& request, abi::AdminReply& reply) {
+void run_self_test(Function& function, const wire::AdminRequest& request, wire::AdminReply& reply) {
   const auto& arguments = request.arguments.self_test;
-  if (function.kind != abi::FunctionKind::Physical) {
+  if (function.kind != wire::FunctionKind::Physical) {
     reply = refusal(Status::NotPermitted, Field::AdminCommand);
     return;
   }
   switch (arguments.kind) {
-    case abi::SelfTestKind::Echo:
-      if (!abi::is_aligned(arguments.offset, abi::kStickBytes) ||
-          !abi::host_memory(function.window.size()).contains(arguments.offset, 2 * abi::kStickBytes)) {
+    case wire::SelfTestKind::Echo:
+      if (!wire::is_aligned(arguments.offset, wire::kStickBytes) ||
+          !wire::host_memory(function.window.size()).contains(arguments.offset, 2 * wire::kStickBytes)) {
         reply = refusal(Status::NotHostMemory, Field::AdminSelfTest);
         return;
       }
       return echo(function, arguments.offset, arguments.rounds, reply);
-    case abi::SelfTestKind::EnterExit:
+    case wire::SelfTestKind::EnterExit:
       if (!hal::contexts_supported()) {
         reply = refusal(Status::Unsupported, Field::AdminSelfTest);
         return;

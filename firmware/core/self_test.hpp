@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SELFTEST: the card measures itself (abi::SelfTestKind). Holds hart 0 while it runs, at most abi::kSelfTestTicks.
+// SELFTEST: the card measures itself (wire::SelfTestKind). Holds hart 0 while it runs, at most wire::kSelfTestTicks.
 #pragma once
 
 #include "firmware/core/function.hpp"
@@ -7,6 +7,6 @@
 
 namespace fw {
 
-void run_self_test(Function& function, const abi::AdminRequest& request, abi::AdminReply& reply);
+void run_self_test(Function& function, const wire::AdminRequest& request, wire::AdminReply& reply);
 
 }  // namespace fw

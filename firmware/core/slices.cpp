@@ -10,9 +10,9 @@
 
 namespace fw {
 
-using abi::Field;
-using abi::Outcome;
-using abi::Status;
+using wire::Field;
+using wire::Outcome;
+using wire::Status;
 
 // ---- queues -------------------------------------------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ void CoreManager::kill(Launch& launch) {
   }
 }
 
-void CoreManager::fail(Launch& launch, Outcome outcome, Verdict why, const abi::FaultRecord& fault) {
+void CoreManager::fail(Launch& launch, Outcome outcome, Verdict why, const wire::FaultRecord& fault) {
   {
     const LockGuard guard(launch.lock);
     if (!launch.decided) {
@@ -96,23 +96,23 @@ void CoreManager::stop(const Function& function) {
 
 // ---- stops --------------------------------------------------------------------------------------------------------------
 
-abi::FaultRecord CoreManager::describe(const Launch& launch, const Part& part, const hal::Stop& stop) const {
-  abi::FaultRecord record{};
-  record.access = stop.reason != hal::StopReason::Fault ? abi::FaultAccess::None
-                  : stop.access == hal::Access::Load    ? abi::FaultAccess::Load
-                  : stop.access == hal::Access::Store   ? abi::FaultAccess::Store
-                                                        : abi::FaultAccess::Fetch;
+wire::FaultRecord CoreManager::describe(const Launch& launch, const Part& part, const hal::Stop& stop) const {
+  wire::FaultRecord record{};
+  record.access = stop.reason != hal::StopReason::Fault ? wire::FaultAccess::None
+                  : stop.access == hal::Access::Load    ? wire::FaultAccess::Load
+                  : stop.access == hal::Access::Store   ? wire::FaultAccess::Store
+                                                        : wire::FaultAccess::Fetch;
   record.core = part.core;
-  record.region_ordinal = abi::kNoRegionOrdinal;
+  record.region_ordinal = wire::kNoRegionOrdinal;
   record.offset = stop.address;
-  const std::uint64_t window = stop.address >> abi::kRegionShift;
-  if (window >= 1 && window <= abi::kRegionsPerFunction) {
+  const std::uint64_t window = stop.address >> wire::kRegionShift;
+  if (window >= 1 && window <= wire::kRegionsPerFunction) {
     record.region_ordinal = static_cast<std::uint32_t>(window - 1);
-    record.offset = stop.address & ((std::uint64_t{1} << abi::kRegionShift) - 1);
+    record.offset = stop.address & ((std::uint64_t{1} << wire::kRegionShift) - 1);
   }
   const std::uint64_t text = text_address(launch, part);
   const std::uint64_t text_bytes = spaces_[launch.function->id].areas[launch.area].header.text_bytes;
-  record.pc = abi::range_inside(stop.pc - text, 1, text_bytes) ? stop.pc - text : ~std::uint64_t{0};
+  record.pc = wire::range_inside(stop.pc - text, 1, text_bytes) ? stop.pc - text : ~std::uint64_t{0};
   record.argument = stop.argument;
   return record;
 }
@@ -124,18 +124,18 @@ constexpr std::uint16_t kMaxStaleFaults = 8;
 // access was stray. A stale "invalid" entry of this hart's translation cache ends here too (hal::fill flushes it).
 bool CoreManager::first_touch(Launch& launch, Part& part, const hal::Stop& stop) {
   if (stop.status != Status::LoadFault && stop.status != Status::StoreFault) return false;
-  const std::uint64_t window = stop.address >> abi::kRegionShift;
-  if (window < 1 || window > abi::kRegionsPerFunction) return false;
+  const std::uint64_t window = stop.address >> wire::kRegionShift;
+  if (window < 1 || window > wire::kRegionsPerFunction) return false;
   const Region& region = launch.function->regions.at(static_cast<unsigned>(window - 1));
-  const std::uint64_t offset = stop.address & ((std::uint64_t{1} << abi::kRegionShift) - 1);
-  if (region.type != abi::RegionType::Tensor || offset >= region.bytes) return false;
-  const std::uint64_t granule = offset / abi::kGranuleBytes * abi::kGranuleBytes;
-  if (!pool_->mark_written(region.base + granule, abi::kGranuleBytes)) {
+  const std::uint64_t offset = stop.address & ((std::uint64_t{1} << wire::kRegionShift) - 1);
+  if (region.type != wire::RegionType::Tensor || offset >= region.bytes) return false;
+  const std::uint64_t granule = offset / wire::kGranuleBytes * wire::kGranuleBytes;
+  if (!pool_->mark_written(region.base + granule, wire::kGranuleBytes)) {
     fail(launch, Outcome::Fault, {Status::MemoryBudget}, describe(launch, part, stop));
     return true;
   }
   const std::uint64_t root = spaces_[launch.function->id].cores[part.core]->root;
-  if (hal::fill(root, stop.address - offset % abi::kGranuleBytes, region.base + granule)) {
+  if (hal::fill(root, stop.address - offset % wire::kGranuleBytes, region.base + granule)) {
     part.stale_faults = 0;
     return true;
   }

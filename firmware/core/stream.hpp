@@ -16,16 +16,16 @@ inline constexpr std::uint16_t kNoBlock = 0xffff;
 
 // Why a block must not run; Status::None = may run.
 struct Verdict {
-  abi::Status status = abi::Status::None;
-  abi::Field field = abi::Field::None;
+  wire::Status status = wire::Status::None;
+  wire::Field field = wire::Field::None;
   std::uint64_t argument = 0;
 
-  bool ok() const { return status == abi::Status::None; }
+  bool ok() const { return status == wire::Status::None; }
 };
 
 // A control block that the card accepted from the ring: the private copy and what is needed to give it back.
 struct Block {
-  abi::ControlBlock cb;
+  wire::ControlBlock cb;
   std::uint64_t completion;  // window offset, checked
   std::uint64_t start_time;  // device ticks; 0 = not started
   std::uint64_t progress;    // bytes moved so far
@@ -55,7 +55,7 @@ class BlockPool {
   Block& operator[](std::uint16_t index) { return blocks_[index]; }
 
  private:
-  static constexpr std::uint16_t kBlocks = abi::kControlBlockSlots;
+  static constexpr std::uint16_t kBlocks = wire::kControlBlockSlots;
   std::array<Block, kBlocks> blocks_;
   std::uint16_t free_ = kNoBlock;
 };
@@ -98,12 +98,12 @@ class RunnableStreams {
   }
 
  private:
-  static constexpr unsigned kWords = abi::kStreamsPerFunction / 64;
+  static constexpr unsigned kWords = wire::kStreamsPerFunction / 64;
   static std::uint64_t bit(unsigned stream) { return std::uint64_t{1} << stream % 64; }
   std::uint64_t& word(unsigned stream, bool high) { return words_[high ? 1 : 0][stream / 64]; }
 
   static unsigned following(const std::array<std::uint64_t, kWords>& set, unsigned cursor) {
-    const unsigned from = (cursor + 1) % abi::kStreamsPerFunction;
+    const unsigned from = (cursor + 1) % wire::kStreamsPerFunction;
     for (unsigned step = 0; step <= kWords; ++step) {
       const unsigned w = (from / 64 + step) % kWords;
       std::uint64_t candidates = set[w];
@@ -116,6 +116,6 @@ class RunnableStreams {
   std::array<std::array<std::uint64_t, kWords>, 2> words_{};
   std::array<unsigned, 2> cursor_{};
 };
-static_assert(abi::kStreamsPerFunction == 128, "RunnableStreams::any() spells out two words per priority");
+static_assert(wire::kStreamsPerFunction == 128, "RunnableStreams::any() spells out two words per priority");
 
 }  // namespace fw

@@ -36,14 +36,14 @@ enum class Access : std::uint8_t { Load, Store, Fetch };
 
 struct Stop {
   StopReason reason;
-  Access access;             // Fault only
-  abi::Status status;        // Fault only: LoadFault, StoreFault, FetchFault, IllegalInstruction, …
+  Access access;        // Fault only
+  wire::Status status;  // Fault only: LoadFault, StoreFault, FetchFault, IllegalInstruction, …
   std::uint64_t argument;
-  std::uint64_t address;     // Fault only: faulting virtual address (mtval)
-  std::uint64_t pc;          // virtual
-  std::uint64_t began;       // device time of the entry and of the stop, so that nobody reads the clock again: reading
-  std::uint64_t ended;       // it costs 90 ns
-  std::uint64_t ran_ticks;   // ended - began
+  std::uint64_t address;    // Fault only: faulting virtual address (mtval)
+  std::uint64_t pc;         // virtual
+  std::uint64_t began;      // device time of the entry and of the stop, so that nobody reads the clock again: reading
+  std::uint64_t ended;      // it costs 90 ns
+  std::uint64_t ran_ticks;  // ended - began
 };
 
 // Makes the context ready to enter at `entry` with a0 = `argument`, sp = `stack_end`, every other register zero

@@ -10,7 +10,7 @@ namespace hal {
 unsigned hart_id();
 unsigned hart_count();
 
-// Device timer, abi::kTicksPerSecond. Monotonic, the same on all harts.
+// Device timer, wire::kTicksPerSecond. Monotonic, the same on all harts.
 std::uint64_t now();
 
 // Sleeps until a bell from any slot, a wake() from another hart, or `deadline`, whichever is first; pending interrupts

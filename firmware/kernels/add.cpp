@@ -88,13 +88,13 @@ V sum_of(V a, V b) {
   code = add(__riscv_vadd_vx_i16m1(code, -512, vl), __riscv_vsll_vx_i16m1(exponent, 9, vl));
   const V in_range = inverted(sign_mask(exponent));  // a negative exponent is below the smallest code
   code = both(both(code, in_range), nonzero);
-  code = as_signed(__riscv_vminu_vv_u16m1(as_unsigned(code), __riscv_vmv_v_x_u16m1(abi::kDl16Nan, vl), vl));
+  code = as_signed(__riscv_vminu_vv_u16m1(as_unsigned(code), __riscv_vmv_v_x_u16m1(wire::kDl16Nan, vl), vl));
 
   const V zero_sign = both(both(a, b), inverted(nonzero));
   const V signs = either(both(sign, nonzero), zero_sign);
   code = either(code, __riscv_vand_vx_i16m1(signs, INT16_MIN, vl));
   const V nan = either(nan_mask(a_magnitude), nan_mask(b_magnitude));
-  return either(both(code, inverted(nan)), __riscv_vand_vx_i16m1(nan, abi::kDl16Nan, vl));
+  return either(both(code, inverted(nan)), __riscv_vand_vx_i16m1(nan, wire::kDl16Nan, vl));
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ SPYRE_KERNEL({
                 kernel::address_of(2), kernel::stride_of(2, "N"), kernel::extent_of(0, "M"), kernel::extent_of(0, "N")},
 });
 
-std::uint64_t kernel::compute(const abi::KernelArguments& arguments) {
+std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
   const StickTensor a{symbol(kAddressA), symbol(kStrideA)};
   const StickTensor b{symbol(kAddressB), symbol(kStrideB)};
   const StickTensor c{symbol(kAddressC), symbol(kStrideC)};

@@ -17,7 +17,7 @@ SPYRE_KERNEL({
                 kernel::extent_of(0, "M"), kernel::extent_of(0, "N")},
 });
 
-std::uint64_t kernel::compute(const abi::KernelArguments& arguments) {
+std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
   const StickTensor a{symbol(kAddressA), symbol(kStrideA)};
   const StickTensor c{symbol(kAddressC), symbol(kStrideC)};
   const std::uint64_t rows = symbol(kM);

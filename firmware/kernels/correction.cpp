@@ -7,48 +7,48 @@ extern "C" {
 [[gnu::visibility("hidden")]] extern const kernel::SymbolKeys kernel_symbol_keys;
 std::uint64_t kernel_symbols[kernel::kMaxKernelSymbols];
 
-void correction_entry(const abi::KernelArguments* arguments);
-void compute_entry(const abi::KernelArguments* arguments);
+void correction_entry(const wire::KernelArguments* arguments);
+void compute_entry(const wire::KernelArguments* arguments);
 }
 
 namespace {
 
 // In either mode a region is found by its name; only what the name means differs (protocol §7).
-std::uint64_t virtual_address(const abi::CorrectionHeader& header, const abi::CorrectionSymbol& symbol) {
-  for (unsigned i = 0; i < abi::kRegionsPerFunction; ++i) {
-    if (header.region[i].region_id == symbol.region_id && symbol.region_id != abi::kNoRegion) {
-      return abi::region_window(i) + symbol.value;
+std::uint64_t virtual_address(const wire::CorrectionHeader& header, const wire::CorrectionSymbol& symbol) {
+  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
+    if (header.region[i].region_id == symbol.region_id && symbol.region_id != wire::kNoRegion) {
+      return wire::region_window(i) + symbol.value;
     }
   }
   kernel::exit(kernel::kCorrectionUnknownRegion);
 }
 
-void apply(const abi::KernelArguments& arguments) {
+void apply(const wire::KernelArguments& arguments) {
   const std::uint64_t count = kernel_symbol_keys.count;
-  if (arguments.correction_bytes < sizeof(abi::CorrectionHeader) + count * sizeof(abi::CorrectionSymbol)) {
+  if (arguments.correction_bytes < sizeof(wire::CorrectionHeader) + count * sizeof(wire::CorrectionSymbol)) {
     kernel::exit(kernel::kCorrectionTooShort);
   }
-  const auto& header = *reinterpret_cast<const abi::CorrectionHeader*>(arguments.correction_address);
+  const auto& header = *reinterpret_cast<const wire::CorrectionHeader*>(arguments.correction_address);
   const auto* symbols =
-      reinterpret_cast<const abi::CorrectionSymbol*>(arguments.correction_address + sizeof(abi::CorrectionHeader));
-  if (header.magic != abi::kCorrectionMagic) kernel::exit(kernel::kCorrectionBadMagic);
+      reinterpret_cast<const wire::CorrectionSymbol*>(arguments.correction_address + sizeof(wire::CorrectionHeader));
+  if (header.magic != wire::kCorrectionMagic) kernel::exit(kernel::kCorrectionBadMagic);
   if (header.symbol_count != count) kernel::exit(kernel::kCorrectionSymbolCount);
   for (std::uint64_t i = 0; i < count; ++i) {
-    const abi::CorrectionSymbol& symbol = symbols[i];
+    const wire::CorrectionSymbol& symbol = symbols[i];
     const auto& expected = kernel_symbol_keys.key[i];
     if (symbol.kind != expected.kind || symbol.operand != expected.operand) {
       kernel::exit(kernel::kCorrectionSymbolKind);
     }
-    kernel_symbols[i] = symbol.kind == abi::SymbolKind::Address ? virtual_address(header, symbol) : symbol.value;
+    kernel_symbols[i] = symbol.kind == wire::SymbolKind::Address ? virtual_address(header, symbol) : symbol.value;
   }
 }
 
 }  // namespace
 
-void compute_entry(const abi::KernelArguments* arguments) { kernel::exit(kernel::compute(*arguments)); }
+void compute_entry(const wire::KernelArguments* arguments) { kernel::exit(kernel::compute(*arguments)); }
 
-void correction_entry(const abi::KernelArguments* arguments) {
+void correction_entry(const wire::KernelArguments* arguments) {
   if (kernel_symbol_keys.count != 0) apply(*arguments);
-  auto* const entry = reinterpret_cast<void (*)(const abi::KernelArguments*)>(arguments->compute_entry);
+  auto* const entry = reinterpret_cast<void (*)(const wire::KernelArguments*)>(arguments->compute_entry);
   [[clang::musttail]] return entry(arguments);
 }

@@ -4,4 +4,4 @@
 
 SPYRE_KERNEL({.name = "empty"});
 
-std::uint64_t kernel::compute(const abi::KernelArguments&) { return 0; }
+std::uint64_t kernel::compute(const wire::KernelArguments&) { return 0; }

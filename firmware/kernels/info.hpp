@@ -42,18 +42,18 @@ struct OperandInfo {
 // Address: operand. Stride: operand, and the dimension whose outer copy (sticks of 64) the stride advances, in bytes.
 // Dimension: name; the operand is the first that has it.
 struct SymbolInfo {
-  abi::SymbolKind kind{};
+  wire::SymbolKind kind{};
   std::uint32_t operand = 0;
   DimensionName dimension{};
   bool used = false;
 };
 
-constexpr SymbolInfo address_of(std::uint32_t operand) { return {abi::SymbolKind::Address, operand, {}, true}; }
+constexpr SymbolInfo address_of(std::uint32_t operand) { return {wire::SymbolKind::Address, operand, {}, true}; }
 constexpr SymbolInfo stride_of(std::uint32_t operand, DimensionName dimension) {
-  return {abi::SymbolKind::Stride, operand, dimension, true};
+  return {wire::SymbolKind::Stride, operand, dimension, true};
 }
 constexpr SymbolInfo extent_of(std::uint32_t operand, DimensionName dimension) {
-  return {abi::SymbolKind::Dimension, operand, dimension, true};
+  return {wire::SymbolKind::Dimension, operand, dimension, true};
 }
 
 struct KernelInfo {
@@ -73,7 +73,7 @@ struct KernelInfo {
 struct SymbolKeys {
   std::uint64_t count = 0;
   struct Key {
-    abi::SymbolKind kind{};
+    wire::SymbolKind kind{};
     std::uint32_t operand = 0;
   } key[kMaxKernelSymbols]{};
 };

@@ -38,7 +38,7 @@ SPYRE_KERNEL({
     .symbols = {kernel::extent_of(0, "what")},
 });
 
-std::uint64_t kernel::compute(const abi::KernelArguments&) {
+std::uint64_t kernel::compute(const wire::KernelArguments&) {
   switch (symbol(kWhat)) {
     case 0: allowed(); return 0;
     case 1: read_cycle(); return 0;

@@ -22,7 +22,7 @@ namespace kernel {
 
 // The kernel's own work. The result is the status of this core: 0 is success, anything else ends the launch with
 // FAULT "kernel returned a non-zero status".
-std::uint64_t compute(const abi::KernelArguments& arguments);
+std::uint64_t compute(const wire::KernelArguments& arguments);
 
 // Statuses that the correction program ends with when host and image do not fit together. Kernels use small numbers.
 enum CorrectionStatus : std::uint64_t {
@@ -33,7 +33,7 @@ enum CorrectionStatus : std::uint64_t {
   kCorrectionUnknownRegion = 0xC0005,  // an address symbol names a region that the header's map does not list
 };
 
-inline std::uint64_t environment_call(abi::KernelCall call, std::uint64_t argument) {
+inline std::uint64_t environment_call(wire::KernelCall call, std::uint64_t argument) {
   register std::uint64_t a0 asm("a0") = argument;
   register std::uint64_t a7 asm("a7") = static_cast<std::uint64_t>(call);
   asm volatile("ecall" : "+r"(a0) : "r"(a7) : "memory");
@@ -41,19 +41,19 @@ inline std::uint64_t environment_call(abi::KernelCall call, std::uint64_t argume
 }
 
 [[noreturn]] inline void exit(std::uint64_t status) {
-  environment_call(abi::KernelCall::Exit, status);
+  environment_call(wire::KernelCall::Exit, status);
   __builtin_unreachable();
 }
 
 // Returns when every core of the launch arrived; stores before it are visible to all cores after it.
 inline void barrier() {
   asm volatile("fence rw,rw" ::: "memory");
-  environment_call(abi::KernelCall::Barrier, 0);
+  environment_call(wire::KernelCall::Barrier, 0);
   asm volatile("fence rw,rw" ::: "memory");
 }
 
 // Leaves a value in the launch's record.
-inline void trace_mark(std::uint64_t value) { environment_call(abi::KernelCall::TraceMark, value); }
+inline void trace_mark(std::uint64_t value) { environment_call(wire::KernelCall::TraceMark, value); }
 
 // Where the correction program puts the symbols, in the order of the description. Addresses are virtual by then,
 // strides are bytes, dimensions are elements.
@@ -68,15 +68,15 @@ struct StickTensor {
   std::uint64_t column_stride;
 
   std::uint16_t* stick(std::uint64_t row, std::uint64_t column) const {
-    return reinterpret_cast<std::uint16_t*>(address + column * column_stride + row * abi::kStickBytes);
+    return reinterpret_cast<std::uint16_t*>(address + column * column_stride + row * wire::kStickBytes);
   }
 };
 
-inline constexpr std::uint64_t kLanes = abi::kStickBytes / sizeof(std::uint16_t);
+inline constexpr std::uint64_t kLanes = wire::kStickBytes / sizeof(std::uint16_t);
 
 // Items first, first + step, … of a launch that is split over cores without overlap.
 struct Share {
-  explicit Share(const abi::KernelArguments& arguments) : first(arguments.core_index), step(arguments.core_count) {}
+  explicit Share(const wire::KernelArguments& arguments) : first(arguments.core_index), step(arguments.core_count) {}
   std::uint64_t first;
   std::uint64_t step;
 };

@@ -4,6 +4,6 @@
 
 SPYRE_KERNEL({.name = "spin"});
 
-std::uint64_t kernel::compute(const abi::KernelArguments&) {
+std::uint64_t kernel::compute(const wire::KernelArguments&) {
   for (;;) asm volatile("");
 }

@@ -25,7 +25,7 @@ SPYRE_KERNEL({
     .symbols = {kernel::address_of(0), kernel::extent_of(0, "offset"), kernel::extent_of(0, "what")},
 });
 
-std::uint64_t kernel::compute(const abi::KernelArguments& arguments) {
+std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
   const std::uint64_t address = symbol(kAddress) + symbol(kOffset);
   switch (symbol(kWhat)) {
     case kNothing: return 0;
@@ -33,7 +33,7 @@ std::uint64_t kernel::compute(const abi::KernelArguments& arguments) {
     case kStore: stray_store(address); return 0;
     case kJump: stray_jump(address); return 0;
     case kIllegal: asm volatile("unimp"); return 0;
-    case kBadCall: environment_call(static_cast<abi::KernelCall>(0x7FFF), 0); return 0;
+    case kBadCall: environment_call(static_cast<wire::KernelCall>(0x7FFF), 0); return 0;
     case kBreakpoint: asm volatile("ebreak"); return 0;
     case kStatus: return address;
     case kLastCoreLoad:

@@ -16,8 +16,8 @@ constinit std::atomic<hal::Context*> work{nullptr};
 constinit std::atomic<std::uint64_t> arrived{0};
 hal::Stop last_stop;
 
-constexpr std::uint64_t kIdleTicks = abi::kTicksPerSecond / 100;
-constexpr std::uint64_t kPatience = 20 * abi::kTicksPerSecond;
+constexpr std::uint64_t kIdleTicks = wire::kTicksPerSecond / 100;
+constexpr std::uint64_t kPatience = 20 * wire::kTicksPerSecond;
 
 void give(Order what) {
   order.store(what, std::memory_order_release);

@@ -13,7 +13,7 @@ namespace probe {
 
 namespace {
 
-constexpr std::uint64_t kNanosecondsPerTick = 1'000'000'000 / abi::kTicksPerSecond;
+constexpr std::uint64_t kNanosecondsPerTick = 1'000'000'000 / wire::kTicksPerSecond;
 
 hal::Context first, second;
 
@@ -64,7 +64,7 @@ void measure_entries() {
          nanoseconds(kMany / 4,
                      [&](std::uint64_t) {
                        hal::wake(hal::hart_id());
-                       (void)hal::run(second, abi::kTicksPerSecond / 1000);
+                       (void)hal::run(second, wire::kTicksPerSecond / 1000);
                      }),
          "ns");
   hal::drop(second);
@@ -72,7 +72,7 @@ void measure_entries() {
 
 void measure_moves() {
   const hal::MemoryRange memory = hal::region_memory();
-  constexpr std::uint64_t kLarge = 32 * abi::kMiB;
+  constexpr std::uint64_t kLarge = 32 * wire::kMiB;
   if (memory.end - memory.begin < 4 * kLarge) return;
   std::byte* from = hal::pointer(memory.begin);
   std::byte* to = hal::pointer(memory.begin + 2 * kLarge);
@@ -86,14 +86,14 @@ void measure_moves() {
                                  Size{"copy_1024", 1024}, Size{"copy_4096", 4096}, Size{"copy_16K", 16384},
                                  Size{"copy_64K", 65536}, Size{"copy_1M", 1 << 20}};
   for (const Size& size : kSizes) {
-    const std::uint64_t repetitions = size.bytes < 65536 ? 20'000 : (200 * abi::kMiB / size.bytes);
+    const std::uint64_t repetitions = size.bytes < 65536 ? 20'000 : (200 * wire::kMiB / size.bytes);
     const std::uint64_t each = nanoseconds(repetitions, [&](std::uint64_t) { hal::copy(to, from, size.bytes); });
     figure(size.name, each, "ns");
     if (size.bytes >= 1024) figure(size.name, size.bytes * 1000 / (each == 0 ? 1 : each), "MB/s");
   }
   figure("copy_32M", kLarge * 1000 / nanoseconds(1, [&](std::uint64_t) { hal::copy(to, from, kLarge); }), "MB/s");
   figure("copy_1M_misaligned",
-         abi::kMiB * 1000 / nanoseconds(200, [&](std::uint64_t) { hal::copy(to + 5, from + 3, abi::kMiB); }), "MB/s");
+         wire::kMiB * 1000 / nanoseconds(200, [&](std::uint64_t) { hal::copy(to + 5, from + 3, wire::kMiB); }), "MB/s");
   figure("fill_64K", 65536 * 1000 / nanoseconds(2000, [&](std::uint64_t) { hal::fill(to, 5, 65536); }), "MB/s");
   figure("fill_32M", kLarge * 1000 / nanoseconds(1, [&](std::uint64_t) { hal::fill(to, 5, kLarge); }), "MB/s");
 }

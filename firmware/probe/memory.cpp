@@ -61,16 +61,16 @@ void fills_are_exact(std::byte* to) {
 void pages_come_clean() {
   Proof proof("pages come zeroed and aligned, and are found again");
   for (int round = 0; round < 3; ++round) {
-    const hal::PhysicalAddress large = hal::allocate_pages(abi::kGranuleBytes);
+    const hal::PhysicalAddress large = hal::allocate_pages(wire::kGranuleBytes);
     const hal::PhysicalAddress small = hal::allocate_pages(5000);
-    proof.expect(large != 0 && large % abi::kGranuleBytes == 0, "2 MiB aligned");
+    proof.expect(large != 0 && large % wire::kGranuleBytes == 0, "2 MiB aligned");
     proof.expect(small != 0 && small % 4096 == 0, "page aligned");
     const auto zero = [](std::byte byte) { return byte == std::byte{0}; };
-    proof.expect(std::all_of(hal::pointer(large), hal::pointer(large) + abi::kGranuleBytes, zero), "zero");
+    proof.expect(std::all_of(hal::pointer(large), hal::pointer(large) + wire::kGranuleBytes, zero), "zero");
     proof.expect(std::all_of(hal::pointer(small), hal::pointer(small) + 8192, zero), "zero");
-    hal::fill(hal::pointer(large), ~std::uint64_t{0}, abi::kGranuleBytes);
+    hal::fill(hal::pointer(large), ~std::uint64_t{0}, wire::kGranuleBytes);
     hal::fill(hal::pointer(small), ~std::uint64_t{0}, 8192);
-    hal::free_pages(large, abi::kGranuleBytes);
+    hal::free_pages(large, wire::kGranuleBytes);
     hal::free_pages(small, 5000);
   }
   proof.expect_equal(hal::allocate_pages(std::uint64_t{8} << 30), 0, "more than there is");
@@ -80,7 +80,7 @@ void high_memory_is_there() {
   Proof proof("region memory is usable from its first to its last byte");
   const hal::MemoryRange memory = hal::region_memory();
   proof.expect_equal(memory.begin, std::uint64_t{4} << 30, "where regions begin");
-  proof.expect(memory.end > memory.begin && memory.end % abi::kGranuleBytes == 0, "whole granules");
+  proof.expect(memory.end > memory.begin && memory.end % wire::kGranuleBytes == 0, "whole granules");
   for (const hal::PhysicalAddress at : {memory.begin, memory.end - 4096}) {
     scramble({hal::pointer(at), 4096}, at);
     proof.expect(scrambled({hal::pointer(at), 4096}, at), "written and read");

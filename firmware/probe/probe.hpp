@@ -49,7 +49,7 @@ unsigned passes();
 inline constexpr std::uint64_t kStackBytes = 64 * 1024;
 inline constexpr std::uint64_t kDataBytes = 64 * 1024;
 
-// An address space with the probe's kernels at abi::kContextWindow, a stack, and a page-aligned read-write block.
+// An address space with the probe's kernels at wire::kContextWindow, a stack, and a page-aligned read-write block.
 class Space {
  public:
   Space();

@@ -41,8 +41,8 @@ void prove_warm_reset() {
     }
     // What the previous life left pending in the interrupt file must not end this sleep.
     const std::uint64_t began = hal::now();
-    hal::sleep_until(began + 5 * abi::kTicksPerSecond / 1000);
-    proof.expect(hal::now() - began >= 4 * abi::kTicksPerSecond / 1000, "an undisturbed sleep");
+    hal::sleep_until(began + 5 * wire::kTicksPerSecond / 1000);
+    proof.expect(hal::now() - began >= 4 * wire::kTicksPerSecond / 1000, "an undisturbed sleep");
   }
   if (life >= kLives || failures() > 0) finish();
   in_data = 2;

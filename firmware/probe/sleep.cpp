@@ -8,8 +8,8 @@ namespace probe {
 
 namespace {
 
-constexpr std::uint64_t kMillisecond = abi::kTicksPerSecond / 1000;
-constexpr std::uint64_t kFar = 20 * abi::kTicksPerSecond;
+constexpr std::uint64_t kMillisecond = wire::kTicksPerSecond / 1000;
+constexpr std::uint64_t kFar = 20 * wire::kTicksPerSecond;
 
 hal::Context elsewhere, here;
 
@@ -18,7 +18,7 @@ void a_deadline_ends_a_sleep() {
   for (const std::uint64_t ticks : {kMillisecond / 10, kMillisecond, 5 * kMillisecond}) {
     const std::uint64_t end = hal::now() + ticks;
     while (hal::now() < end) hal::sleep_until(end);
-    proof.expect(hal::now() < end + abi::kTicksPerSecond, "not a second late");
+    proof.expect(hal::now() < end + wire::kTicksPerSecond, "not a second late");
   }
   hal::sleep_until(0);
   hal::sleep_until(hal::now());
@@ -52,7 +52,7 @@ void a_context_on_another_hart() {
   const Space space, others;
   for (int round = 0; round < 20; ++round) {
     // Leaves the fault open, with f and v registers of hart 1 in use by `elsewhere`.
-    space.data()[0] = 8 * abi::kGiB;
+    space.data()[0] = 8 * wire::kGiB;
     space.start(elsewhere, probe_kernel_soil_and_fault, space.data_address());
     hal::Stop stop{};
     if (!proof.expect(helper_run(elsewhere, stop), "hart 1 answers")) return;

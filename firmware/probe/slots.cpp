@@ -15,7 +15,7 @@ namespace probe {
 namespace {
 
 constexpr std::uint64_t kHello = 0x600d'0000'0000'0000;
-constexpr std::uint64_t kPatience = 10 * abi::kTicksPerSecond;
+constexpr std::uint64_t kPatience = 10 * wire::kTicksPerSecond;
 
 std::atomic_ref<std::uint64_t> word(unsigned slot, std::uint64_t index) {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(hal::window(slot).data() + 8 * index));

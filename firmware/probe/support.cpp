@@ -15,11 +15,11 @@ namespace {
 unsigned passed;
 unsigned failed;
 
-constexpr std::uint64_t kStackPlace = abi::kContextWindow + abi::kStackOffset;
-constexpr std::uint64_t kDataPlace = abi::kContextWindow + abi::kScratchpadOffset;
+constexpr std::uint64_t kStackPlace = wire::kContextWindow + wire::kStackOffset;
+constexpr std::uint64_t kDataPlace = wire::kContextWindow + wire::kScratchpadOffset;
 
 std::uint64_t text_bytes() {
-  return abi::align_up(static_cast<std::uint64_t>(probe_kernels_end - probe_kernels_begin), std::uint64_t{4096});
+  return wire::align_up(static_cast<std::uint64_t>(probe_kernels_end - probe_kernels_begin), std::uint64_t{4096});
 }
 
 std::uint64_t next(std::uint64_t& state) {
@@ -76,7 +76,7 @@ Space::Space()
       stack_(hal::allocate_pages(kStackBytes)),
       data_(hal::allocate_pages(kDataBytes)) {
   std::copy(probe_kernels_begin, probe_kernels_end, hal::pointer(text_));
-  const bool mapped = hal::map(root_, abi::kContextWindow, text_, text_bytes(), hal::Protection::ReadExecute) &&
+  const bool mapped = hal::map(root_, wire::kContextWindow, text_, text_bytes(), hal::Protection::ReadExecute) &&
                       hal::map(root_, kStackPlace, stack_, kStackBytes, hal::Protection::ReadWrite) &&
                       hal::map(root_, kDataPlace, data_, kDataBytes, hal::Protection::ReadWrite);
   if (!mapped) hal::panic("probe: no address space");
@@ -96,13 +96,13 @@ std::uint64_t* Space::data(std::uint64_t offset) const {
 
 void Space::start(hal::Context& context, const std::byte* kernel, std::uint64_t argument) const {
   const auto entry = static_cast<std::uint64_t>(kernel - probe_kernels_begin);
-  hal::start(context, root_, abi::kContextWindow + entry, kStackPlace + kStackBytes, argument);
+  hal::start(context, root_, wire::kContextWindow + entry, kStackPlace + kStackBytes, argument);
 }
 
 hal::Stop run_through(hal::Context& context) {
   hal::Stop stop{};
   do {
-    stop = hal::run(context, abi::kTicksPerSecond / 1000);
+    stop = hal::run(context, wire::kTicksPerSecond / 1000);
   } while (stop.reason == hal::StopReason::Timer || stop.reason == hal::StopReason::Interrupted);
   return stop;
 }

@@ -12,7 +12,7 @@ namespace probe {
 namespace {
 
 constexpr std::uint64_t kIterations = 20'000;
-constexpr std::uint64_t kShortSlice = 500 * abi::kTicksPerMicrosecond;
+constexpr std::uint64_t kShortSlice = 500 * wire::kTicksPerMicrosecond;
 constexpr std::uint64_t kResult = 8192;  // offset of the labour's result block
 constexpr std::uint64_t kVectorLanes = 128;
 constexpr std::uint64_t kUsedLanes = kVectorLanes - 3;
@@ -114,7 +114,7 @@ void suspended_by_timer(const Space& space, const Space& others) {
 void suspended_by_message(const Space& space, const Space& others) {
   Proof proof("a kernel suspended by messages goes on bit-right");
   if (!helper_present()) return proof.skip("one hart only");
-  helper_ring(100 * abi::kTicksPerMicrosecond);
+  helper_ring(100 * wire::kTicksPerMicrosecond);
   const Stops stops = run_disturbed(proof, space, others);
   helper_stop();
   proof.expect(stops.interrupted >= 5, "several messages came");
@@ -127,9 +127,9 @@ void message_before_entry(const Space& space) {
   for (int i = 0; i < 1000; ++i) {
     space.start(other, probe_kernel_endless, 0);
     hal::wake(hal::hart_id());
-    const hal::Stop stop = hal::run(other, abi::kTicksPerSecond);
+    const hal::Stop stop = hal::run(other, wire::kTicksPerSecond);
     if (!proof.expect(stop.reason == hal::StopReason::Interrupted, "the stop is the message")) break;
-    if (!proof.expect(stop.ran_ticks < abi::kTicksPerSecond / 2, "at once")) break;
+    if (!proof.expect(stop.ran_ticks < wire::kTicksPerSecond / 2, "at once")) break;
     hal::drop(other);
   }
 }
@@ -142,7 +142,7 @@ void slices_have_their_length(const Space& space) {
     const hal::Stop stop = hal::run(other, ticks);
     proof.expect(stop.reason == hal::StopReason::Timer, "the timer ends it");
     proof.expect(stop.ran_ticks >= ticks, "not too early");
-    proof.expect(stop.ran_ticks < ticks + abi::kTicksPerSecond, "not a second late");
+    proof.expect(stop.ran_ticks < ticks + wire::kTicksPerSecond, "not a second late");
   }
   // Arms a near deadline, leaves it unused, then asks for a far one.
   space.start(other, probe_kernel_exit, 0);

@@ -30,7 +30,7 @@ void require(bool condition, const std::string& what) {
 }
 
 std::string transfer_round_trip(Context& context) {
-  constexpr std::size_t kBytes = 8 * abi::kMiB + 3 * abi::kStickBytes;
+  constexpr std::size_t kBytes = 8 * wire::kMiB + 3 * wire::kStickBytes;
   std::vector<std::byte> out(kBytes), back(kBytes);
   std::mt19937_64 random(1);
   std::generate(out.begin(), out.end(), [&] { return static_cast<std::byte>(random()); });
@@ -54,8 +54,10 @@ std::string add_kernel(Context& context) {
   const auto shape = flex::HostShape::contiguous(flex::DataType::Float32, {kRows, kColumns});
   const auto half = flex::HostShape::contiguous(flex::DataType::Float16, {kRows, kColumns});
   std::vector<std::uint16_t> a16(a.size()), b16(a.size()), golden(a.size());
-  std::transform(a.begin(), a.end(), a16.begin(), [](float x) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)); });
-  std::transform(b.begin(), b.end(), b16.begin(), [](float x) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)); });
+  std::transform(a.begin(), a.end(), a16.begin(),
+                 [](float x) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)); });
+  std::transform(b.begin(), b.end(), b16.begin(),
+                 [](float x) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)); });
   const auto da = context.to_device({half, std::as_bytes(std::span(a16))});
   const auto db = context.to_device({half, std::as_bytes(std::span(b16))});
   const auto dc = context.empty(flex::DataType::Float16, {kRows, kColumns});
@@ -91,7 +93,7 @@ std::string endless_kernel_is_stopped(Context& context) {
   try {
     stream.Synchronize();
   } catch (const flex::StreamError& error) {
-    require(error.failure().outcome == abi::Outcome::Timeout, error.what());
+    require(error.failure().outcome == wire::Outcome::Timeout, error.what());
     stream.Reset();
     context.default_stream().Synchronize();
     return fmt::format("stopped after {} slices of 1 ms; its stream works again after a reset", error.failure().slices);
@@ -101,7 +103,7 @@ std::string endless_kernel_is_stopped(Context& context) {
 
 std::string allocator_refuses(Context& context) {
   try {
-    context.allocator().allocate(200 * abi::kGiB);
+    context.allocator().allocate(200 * wire::kGiB);
   } catch (const flex::OutOfMemory& error) {
     return fmt::format("200 GiB refused: {} free of {}", format_bytes(static_cast<double>(error.free_bytes())),
                        format_bytes(static_cast<double>(error.total_bytes())));
@@ -143,7 +145,9 @@ int boot(const BootOptions& options) {
   if (!booted) throw flex::Error(std::move(booted.error()));
   const std::shared_ptr<flex::Card> card = std::move(*booted);
   // Attached: the card is ready for work, not just started.
-  { const auto context = Context::open(card); }
+  {
+    const auto context = Context::open(card);
+  }
   const double ready_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   fmt::print("Boot of the card\n{}",
              draw_boot(parse_post_lines(card->machine().console()), ready_ms, is_terminal(stdout)));

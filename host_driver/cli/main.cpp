@@ -13,7 +13,7 @@ namespace cli {
 
 int version() {
   const auto firmware = flex::find_firmware();
-  fmt::print("spyre-vp {} (host/card ABI {})\nfirmware: {}\n", SPYRE_VERSION, abi::kAbiVersion,
+  fmt::print("spyre-vp {} (host/card ABI {})\nfirmware: {}\n", SPYRE_VERSION, wire::kAbiVersion,
              firmware ? firmware->string() : flex::describe(firmware.error()));
   return firmware ? 0 : 2;
 }
@@ -47,10 +47,12 @@ struct Command {
     run_matmul->add_option("--m", matmul.m, "rows of A and C")->check(extent)->capture_default_str();
     run_matmul->add_option("--n", matmul.n, "columns of B and C")->check(extent)->capture_default_str();
     run_matmul->add_option("--k", matmul.k, "columns of A, rows of B")->check(extent)->capture_default_str();
-    run_matmul->add_option("--tile", matmul.tile, "rows that the kernel is compiled for (default min(m, 1024))")->check(extent);
+    run_matmul->add_option("--tile", matmul.tile, "rows that the kernel is compiled for (default min(m, 1024))")
+        ->check(extent);
     run_matmul->add_option("--seed", matmul.seed, "of the data (default: random, printed)");
     run_matmul->add_option("--cores", matmul.cores, "harts of the card (0: by this machine)")->check(CLI::Range(0, 64));
-    run_matmul->add_option("--vf", matmul.function, "run on this virtual function (0: the PF)")->check(CLI::Range(0, 16));
+    run_matmul->add_option("--vf", matmul.function, "run on this virtual function (0: the PF)")
+        ->check(CLI::Range(0, 16));
     run_matmul->add_flag("--json", matmul.json, "one JSON object instead of the report");
   }
 

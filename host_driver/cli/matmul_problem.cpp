@@ -27,7 +27,7 @@ std::vector<std::uint16_t> random_fp16(std::size_t count, std::mt19937_64& rando
 
 std::vector<std::uint16_t> to_dl16(const std::vector<std::uint16_t>& fp16) {
   std::vector<std::uint16_t> out(fp16.size());
-  std::transform(fp16.begin(), fp16.end(), out.begin(), [](std::uint16_t bits) { return abi::dl16_from_fp16(bits); });
+  std::transform(fp16.begin(), fp16.end(), out.begin(), [](std::uint16_t bits) { return wire::dl16_from_fp16(bits); });
   return out;
 }
 
@@ -40,7 +40,7 @@ void multiply_row(const std::uint16_t* a, const std::vector<double>& b, std::siz
   std::fill(row.sum.begin(), row.sum.end(), 0.0);
   std::fill(row.scale.begin(), row.scale.end(), 0.0);
   for (std::size_t i = 0; i < k; ++i) {
-    const double x = abi::fp64_from_dl16(a[i]);
+    const double x = wire::fp64_from_dl16(a[i]);
     const double* y = b.data() + i * n;
     for (std::size_t j = 0; j < n; ++j) {
       const double product = x * y[j];
@@ -56,9 +56,9 @@ double error_bound(double sum, double scale, std::size_t k) {
   return (chunks + 1) * std::ldexp(scale, -24) + std::ldexp(std::fabs(sum), -10) * 1.001 + std::ldexp(1.0, -32);
 }
 
-MatmulCheck check_rows(const MatmulProblem& problem, std::span<const std::uint16_t> a, const std::vector<std::uint16_t>& b,
-                       const std::vector<double>& b_double, const std::vector<float>& c, std::size_t first,
-                       std::size_t last) {
+MatmulCheck check_rows(const MatmulProblem& problem, std::span<const std::uint16_t> a,
+                       const std::vector<std::uint16_t>& b, const std::vector<double>& b_double,
+                       const std::vector<float>& c, std::size_t first, std::size_t last) {
   const auto [m, n, k] = std::tuple{last - first, problem.n, problem.k};
   std::vector<std::uint16_t> golden(m * n);
   flex::golden::matmul_dl16(a.subspan(first * k, m * k), b, golden, m, n, k);
@@ -69,7 +69,7 @@ MatmulCheck check_rows(const MatmulProblem& problem, std::span<const std::uint16
     multiply_row(a.data() + (first + i) * k, b_double, n, k, row);
     for (std::size_t j = 0; j < n; ++j) {
       const float value = c[(first + i) * n + j];
-      const std::uint32_t wanted = abi::fp32_bits_from_dl16(golden[i * n + j]);
+      const std::uint32_t wanted = wire::fp32_bits_from_dl16(golden[i * n + j]);
       check.mismatches += std::bit_cast<std::uint32_t>(value) != wanted ? 1 : 0;
       const double error = std::fabs(static_cast<double>(value) - row.sum[j]);
       check.beyond_bound += error <= error_bound(row.sum[j], row.scale[j], k) ? 0 : 1;
@@ -94,7 +94,7 @@ MatmulCheck check_result(const MatmulProblem& problem, const std::vector<float>&
   const auto a = to_dl16(problem.a);
   const auto b = to_dl16(problem.b);
   std::vector<double> b_double(b.size());
-  std::transform(b.begin(), b.end(), b_double.begin(), [](std::uint16_t v) { return abi::fp64_from_dl16(v); });
+  std::transform(b.begin(), b.end(), b_double.begin(), [](std::uint16_t v) { return wire::fp64_from_dl16(v); });
   std::vector<MatmulCheck> parts(std::max(1u, threads));
   std::vector<std::thread> workers;
   for (std::size_t t = 0; t < parts.size(); ++t) {

@@ -18,10 +18,10 @@ MatmulProblem make_problem(std::size_t m, std::size_t n, std::size_t k, std::uin
 
 struct MatmulCheck {
   std::size_t elements = 0;
-  std::size_t mismatches = 0;        // against the golden model, bit for bit
-  std::size_t beyond_bound = 0;      // against double precision
-  double largest_error = 0;          // |result − double|, largest over all elements
-  double largest_relative_error = 0; // against the bound's scale Σ|a·b|
+  std::size_t mismatches = 0;         // against the golden model, bit for bit
+  std::size_t beyond_bound = 0;       // against double precision
+  double largest_error = 0;           // |result − double|, largest over all elements
+  double largest_relative_error = 0;  // against the bound's scale Σ|a·b|
 };
 
 // `c` as the card returned it, converted to fp32 (exact), row-major [m, n]. Uses `threads` threads.

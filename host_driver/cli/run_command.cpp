@@ -25,14 +25,14 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 class Recorder final : public flex::LaunchObserver {
  public:
   void on_block(const flex::BlockRecord& record) noexcept override { records_.push_back(record); }
-  void on_launch_ended(std::uint64_t, abi::Outcome outcome) noexcept override { outcome_ = outcome; }
+  void on_launch_ended(std::uint64_t, wire::Outcome outcome) noexcept override { outcome_ = outcome; }
   void reserve(std::size_t blocks) { records_.reserve(blocks); }
   const std::vector<flex::BlockRecord>& records() const { return records_; }
-  abi::Outcome outcome() const { return outcome_; }
+  wire::Outcome outcome() const { return outcome_; }
 
  private:
   std::vector<flex::BlockRecord> records_;
-  abi::Outcome outcome_ = abi::Outcome::Indeterminate;
+  wire::Outcome outcome_ = wire::Outcome::Indeterminate;
 };
 
 struct Run {
@@ -50,7 +50,9 @@ struct Run {
   double check_s = 0;
 };
 
-std::span<const std::byte> bytes_of(const std::vector<std::uint16_t>& values) { return std::as_bytes(std::span(values)); }
+std::span<const std::byte> bytes_of(const std::vector<std::uint16_t>& values) {
+  return std::as_bytes(std::span(values));
+}
 
 std::unique_ptr<spyre::Context> boot_card(const RunMatmulOptions& options, Run& run) {
   const auto start = Clock::now();
@@ -72,11 +74,14 @@ void compute(spyre::Context& context, const RunMatmulOptions& options, const Mat
   using flex::HostShape;
   auto stream = context.default_stream();
   auto start = Clock::now();
-  const auto a = context.to_device({HostShape::contiguous(DataType::Float16, {options.m, options.k}), bytes_of(problem.a)});
-  const auto b = context.to_device({HostShape::contiguous(DataType::Float16, {options.k, options.n}), bytes_of(problem.b)});
+  const auto a =
+      context.to_device({HostShape::contiguous(DataType::Float16, {options.m, options.k}), bytes_of(problem.a)});
+  const auto b =
+      context.to_device({HostShape::contiguous(DataType::Float16, {options.k, options.n}), bytes_of(problem.b)});
   const auto c = context.empty(DataType::Float16, {options.m, options.n});
   flex::ExecutionPlan plan;
-  plan.add(flex::Job(flex::CompiledKernel(context.kernel("matmul"), {{"M", run.tile}, {"K", options.k}, {"N", options.n}})));
+  plan.add(
+      flex::Job(flex::CompiledKernel(context.kernel("matmul"), {{"M", run.tile}, {"K", options.k}, {"N", options.n}})));
   context.load(plan);
   stream.Synchronize();
   run.to_device_s = seconds_since(start);
@@ -95,22 +100,22 @@ void compute(spyre::Context& context, const RunMatmulOptions& options, const Mat
   run.blocks = recorder.records();
 
   start = Clock::now();
-  context.to_host(c, {HostShape::contiguous(DataType::Float32, {options.m, options.n}),
-                      std::as_writable_bytes(std::span(result))});
+  context.to_host(
+      c, {HostShape::contiguous(DataType::Float32, {options.m, options.n}), std::as_writable_bytes(std::span(result))});
   run.to_host_s = seconds_since(start);
 }
 
 // ---- what is said about it ----------------------------------------------------------------------------------------------
 
 double ticks_to_us(std::uint64_t ticks) {
-  return static_cast<double>(ticks) / static_cast<double>(abi::kTicksPerMicrosecond);
+  return static_cast<double>(ticks) / static_cast<double>(wire::kTicksPerMicrosecond);
 }
 
 std::vector<Bar> make_bars(const RunMatmulOptions& options, const Run& run) {
   std::vector<Bar> bars;
   const std::uint64_t origin = run.blocks.empty() ? 0 : run.blocks.front().start_time;
   for (const flex::BlockRecord& block : run.blocks) {
-    const bool kernel = block.opcode == abi::Opcode::Compute;
+    const bool kernel = block.opcode == wire::Opcode::Compute;
     Bar bar;
     bar.name = fmt::format("{} {}", kernel ? "Compute" : "DMA", block.tile);
     bar.start_us = ticks_to_us(block.start_time - origin);
@@ -132,10 +137,10 @@ void print_report(const RunMatmulOptions& options, const Run& run) {
   const bool colour = is_terminal(stdout);
   fmt::print("\nThe card boots ({} core{}, real RISC-V firmware under QEMU)\n", run.cores, run.cores == 1 ? "" : "s");
   fmt::print("{}", draw_boot(parse_post_lines(run.boot_console), run.boot_ms, colour));
-  fmt::print("\nC[{0},{2}] = A[{0},{1}] x B[{1},{2}], fp16 on the host, DL16 on the card, on {3}\n", options.m, options.k,
-             options.n, run.function);
-  fmt::print("  kernel compiled for [{},{}]: {} tile{}, {} control blocks on one stream, seed {}\n", run.tile, options.k,
-             options.m / run.tile, options.m == run.tile ? "" : "s", run.blocks.size(), run.seed);
+  fmt::print("\nC[{0},{2}] = A[{0},{1}] x B[{1},{2}], fp16 on the host, DL16 on the card, on {3}\n", options.m,
+             options.k, options.n, run.function);
+  fmt::print("  kernel compiled for [{},{}]: {} tile{}, {} control blocks on one stream, seed {}\n", run.tile,
+             options.k, options.m / run.tile, options.m == run.tile ? "" : "s", run.blocks.size(), run.seed);
   fmt::print("  to the card in {}, launch {}, back in {}\n\n", format_time_us(run.to_device_s * 1e6),
              format_time_us(run.launch_s * 1e6), format_time_us(run.to_host_s * 1e6));
   fmt::print("{}", draw_timeline(make_bars(options, run), 48, colour));
@@ -151,13 +156,13 @@ nlohmann::ordered_json make_json(const RunMatmulOptions& options, const Run& run
   nlohmann::ordered_json blocks = nlohmann::ordered_json::array();
   for (const flex::BlockRecord& block : run.blocks) {
     const double seconds = ticks_to_us(block.end_time - block.start_time) / 1e6;
-    if (block.opcode == abi::Opcode::Compute) tiles.push_back({{"tile", block.tile}, {"seconds", seconds}});
-    blocks.push_back({{"opcode", abi::name(block.opcode)},
+    if (block.opcode == wire::Opcode::Compute) tiles.push_back({{"tile", block.tile}, {"seconds", seconds}});
+    blocks.push_back({{"opcode", wire::name(block.opcode)},
                       {"tile", block.tile},
                       {"start_ticks", block.start_time},
                       {"end_ticks", block.end_time},
                       {"bytes", block.bytes},
-                      {"outcome", abi::name(block.outcome)}});
+                      {"outcome", wire::name(block.outcome)}});
   }
   return {{"kernel", "matmul"},
           {"m", options.m},

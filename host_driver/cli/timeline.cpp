@@ -67,17 +67,20 @@ std::string draw_timeline(const std::vector<Bar>& bars, unsigned width, bool col
     const double scale = total > 0 ? width / total : 0;
     const auto left = std::min<std::size_t>(static_cast<std::size_t>(bar.start_us * scale), width - 1);
     const auto right = std::clamp<std::size_t>(static_cast<std::size_t>(bar.end_us * scale + 0.5), left + 1, width);
-    const bool bad = bar.outcome != abi::Outcome::Ok;
+    const bool bad = bar.outcome != wire::Outcome::Ok;
     // A block shorter than a column is still seen: a thin mark instead of a full one.
     const bool thin = (bar.end_us - bar.start_us) * scale < 0.5;
     const std::string mark = repeat(thin ? "▏" : "█", right - left);
-    out += fmt::format("  {:<{}}  {:>8}  {:>8}  {:>8}  {:>12}  {}{}{}{}\n", bar.name, name_width,
-                       format_time_us(bar.start_us), format_time_us(bar.end_us - bar.start_us),
-                       bar.bytes > 0 ? format_bytes(static_cast<double>(bar.bytes)) : "", rate(bar),
-                       painted(repeat("·", left), kDim, colour),
-                       painted(mark, bad ? kBad : bar.wide ? kCompute : kMove, colour),
-                       painted(repeat("·", width - right), kDim, colour),
-                       bad ? fmt::format("  {}", abi::name(bar.outcome)) : "");
+    out += fmt::format(
+        "  {:<{}}  {:>8}  {:>8}  {:>8}  {:>12}  {}{}{}{}\n", bar.name, name_width, format_time_us(bar.start_us),
+        format_time_us(bar.end_us - bar.start_us), bar.bytes > 0 ? format_bytes(static_cast<double>(bar.bytes)) : "",
+        rate(bar), painted(repeat("·", left), kDim, colour),
+        painted(mark,
+                bad        ? kBad
+                : bar.wide ? kCompute
+                           : kMove,
+                colour),
+        painted(repeat("·", width - right), kDim, colour), bad ? fmt::format("  {}", wire::name(bar.outcome)) : "");
   }
   return out;
 }

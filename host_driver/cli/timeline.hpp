@@ -13,13 +13,13 @@
 namespace cli {
 
 struct Bar {
-  std::string name;      // "Compute 2"
-  double start_us = 0;   // from the first bar's start
+  std::string name;     // "Compute 2"
+  double start_us = 0;  // from the first bar's start
   double end_us = 0;
-  std::uint64_t bytes = 0;       // 0: no rate column
-  double operations = 0;         // multiply-adds; 0: none
-  bool wide = false;             // drawn in the second colour (compute)
-  abi::Outcome outcome = abi::Outcome::Ok;
+  std::uint64_t bytes = 0;  // 0: no rate column
+  double operations = 0;    // multiply-adds; 0: none
+  bool wide = false;        // drawn in the second colour (compute)
+  wire::Outcome outcome = wire::Outcome::Ok;
 };
 
 // One line per bar: name, start, duration, rate, the bar itself. `width` characters for the bars.

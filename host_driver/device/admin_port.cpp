@@ -8,9 +8,11 @@ namespace flex {
 namespace {
 
 constexpr std::uint64_t request_offset(std::uint16_t slot) {
-  return abi::kAdminRequests.offset + slot * abi::kStickBytes;
+  return wire::kAdminRequests.offset + slot * wire::kStickBytes;
 }
-constexpr std::uint64_t reply_offset(std::uint16_t slot) { return abi::kAdminReplies.offset + slot * abi::kStickBytes; }
+constexpr std::uint64_t reply_offset(std::uint16_t slot) {
+  return wire::kAdminReplies.offset + slot * wire::kStickBytes;
+}
 
 }  // namespace
 
@@ -19,22 +21,22 @@ AdminPort::AdminPort(Window& window, PackedQueue queue, std::uint64_t generation
   (void)queue_.arm();  // replies are rare: always ask for the bell
 }
 
-AdminPort::Begin AdminPort::begin(abi::AdminRequest& request, Ticket& ticket, bool& kick) {
+AdminPort::Begin AdminPort::begin(wire::AdminRequest& request, Ticket& ticket, bool& kick) {
   const std::lock_guard lock(mutex_);
   if (closed_) return Begin::Closed;
   if (!queue_.can_add(2)) return Begin::Full;
   const std::uint16_t slot = queue_.peek_id();
-  request.magic = abi::kAdminMagic;
+  request.magic = wire::kAdminMagic;
   request.generation = generation_;
   request.cookie = next_cookie_++;
   ticket.cookie_ = request.cookie;
   ticket.slot_ = slot;
   tickets_[slot] = &ticket;
   cookies_[slot] = request.cookie;
-  abi::store_shared_words(window_.words(request_offset(slot)), reinterpret_cast<const std::uint64_t*>(&request),
-                          sizeof request / 8);
+  wire::store_shared_words(window_.words(request_offset(slot)), reinterpret_cast<const std::uint64_t*>(&request),
+                           sizeof request / 8);
   const RingBuffer chain[2] = {{request_offset(slot), sizeof request, false},
-                               {reply_offset(slot), sizeof(abi::AdminReply), true}};
+                               {reply_offset(slot), sizeof(wire::AdminReply), true}};
   (void)queue_.add(chain);
   outstanding_.fetch_add(1, std::memory_order_acq_rel);
   queue_.publish();
@@ -66,10 +68,10 @@ std::size_t AdminPort::harvest() {
         closed_ = dead_ = true;
         return count;
       }
-      abi::AdminReply reply;
-      abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&reply), window_.words(reply_offset(used.id)),
-                             sizeof reply / 8);
-      if (used.written != sizeof reply || reply.cookie != cookies_[used.id] || reply.outcome > abi::Outcome::Aborted) {
+      wire::AdminReply reply;
+      wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&reply), window_.words(reply_offset(used.id)),
+                              sizeof reply / 8);
+      if (used.written != sizeof reply || reply.cookie != cookies_[used.id] || reply.outcome > wire::Outcome::Aborted) {
         violation_ = "an admin reply has length " + std::to_string(used.written) + ", cookie " +
                      std::to_string(reply.cookie) + " (sent " + std::to_string(cookies_[used.id]) + ") and outcome " +
                      std::to_string(static_cast<unsigned>(reply.outcome));

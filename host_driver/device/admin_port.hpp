@@ -20,12 +20,12 @@ class AdminPort {
    public:
     enum class State : std::uint8_t { Waiting, Answered, Gone };
     State state() const { return state_.load(std::memory_order_acquire); }
-    const abi::AdminReply& reply() const { return reply_; }  // once Answered
+    const wire::AdminReply& reply() const { return reply_; }  // once Answered
 
    private:
     friend class AdminPort;
     std::atomic<State> state_{State::Waiting};
-    abi::AdminReply reply_{};
+    wire::AdminReply reply_{};
     std::uint64_t cookie_ = 0;
     std::uint16_t slot_ = 0;
   };
@@ -34,7 +34,7 @@ class AdminPort {
   AdminPort(Window& window, PackedQueue queue, std::uint64_t generation);
 
   // Fills in magic, generation and cookie, and sends. `kick`: the card wants a bell.
-  Begin begin(abi::AdminRequest& request, Ticket& ticket, bool& kick);
+  Begin begin(wire::AdminRequest& request, Ticket& ticket, bool& kick);
   // The waiting thread gives up: the ticket is not touched any more; its slot stays taken until the card answers.
   void abandon(Ticket& ticket);
   bool can_begin() const;
@@ -54,8 +54,8 @@ class AdminPort {
   PackedQueue queue_;
   const std::uint64_t generation_;
   std::uint64_t next_cookie_ = 1;
-  std::array<Ticket*, abi::kAdminSlots> tickets_{};
-  std::array<std::uint64_t, abi::kAdminSlots> cookies_{};
+  std::array<Ticket*, wire::kAdminSlots> tickets_{};
+  std::array<std::uint64_t, wire::kAdminSlots> cookies_{};
   std::atomic<std::size_t> outstanding_{0};
   bool closed_ = false;
   std::string violation_;  // of the reaping thread

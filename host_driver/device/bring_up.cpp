@@ -15,13 +15,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // How many chains may be in flight: a control block and its completion, a request and its reply, one event.
-constexpr std::array<std::uint16_t, abi::kQueueCount> kMaxChains{abi::kAdminSlots, abi::kControlBlockSlots,
-                                                                 abi::kEventQueueSize};
+constexpr std::array<std::uint16_t, wire::kQueueCount> kMaxChains{wire::kAdminSlots, wire::kControlBlockSlots,
+                                                                  wire::kEventQueueSize};
 // The configuration may change while it is read; a card that changes it without end is broken.
 constexpr int kConfigAttempts = 8;
 
 // The card numbers its POST codes upwards; from here on it has stopped by itself.
-bool boot_failed(abi::PostCode code) { return code >= abi::PostCode::Failed; }
+bool boot_failed(wire::PostCode code) { return code >= wire::PostCode::Failed; }
 
 }  // namespace
 
@@ -32,9 +32,9 @@ BringUp::BringUp(Window& window, ControlChannel& channel, Bells& bells, int exit
       bells_(bells),
       exit_fd_(exit_fd),
       timeouts_(timeouts),
-      optional_features_(optional_features & abi::kOptionalFeatures) {}
+      optional_features_(optional_features & wire::kOptionalFeatures) {}
 
-ErrorInfo BringUp::failure(std::string message, std::string next, abi::Outcome outcome) const {
+ErrorInfo BringUp::failure(std::string message, std::string next, wire::Outcome outcome) const {
   return {.layer = Layer::Firmware,
           .culprit = "slot " + std::to_string(bells_.slot().index()),
           .outcome = outcome,
@@ -47,7 +47,7 @@ ErrorInfo BringUp::in_step(ErrorInfo error) const {
   const auto post = window_.header().post_code;
   error.message = "bring-up of slot " + std::to_string(bells_.slot().index()) + " failed in step \"" +
                   std::string(name(step_)) + "\" at POST " + std::to_string(static_cast<std::uint32_t>(post)) + " (" +
-                  std::string(abi::name(post)) + "): " + error.message;
+                  std::string(wire::name(post)) + "): " + error.message;
   error.recoverable = false;
   return error;
 }
@@ -57,11 +57,11 @@ Expected<FunctionLink> BringUp::run() {
     auto done = perform(step_);
     if (!done) {
       const ErrorInfo error = in_step(std::move(done.error()));
-      const bool answers = error.outcome == abi::Outcome::Rejected && step_ > BringUpStep::Reset;
+      const bool answers = error.outcome == wire::Outcome::Rejected && step_ > BringUpStep::Reset;
       step_ = next_step(step_, false);
       if (answers) {
-        (void)channel_.transact<abi::StatusValue>(abi::MessageOp::SetDeviceStatus,
-                                                  abi::StatusValue{status_ | abi::kStatusFailed});
+        (void)channel_.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus,
+                                                   wire::StatusValue{status_ | wire::kStatusFailed});
       }
       return std::unexpected(error);
     }
@@ -76,13 +76,13 @@ Expected<void> BringUp::perform(BringUpStep step) {
     case BringUpStep::CheckAbi: return check_abi();
     case BringUpStep::Identify: return identify();
     case BringUpStep::Reset: return reset();
-    case BringUpStep::Acknowledge: return add_status(abi::kStatusAcknowledge);
-    case BringUpStep::Driver: return add_status(abi::kStatusDriver);
+    case BringUpStep::Acknowledge: return add_status(wire::kStatusAcknowledge);
+    case BringUpStep::Driver: return add_status(wire::kStatusDriver);
     case BringUpStep::Features: return negotiate_features();
     case BringUpStep::FeaturesOk: return confirm_features();
     case BringUpStep::ReadConfig: return read_config();
     case BringUpStep::SetUpQueues: return set_up_queues();
-    case BringUpStep::DriverOk: return add_status(abi::kStatusDriverOk);
+    case BringUpStep::DriverOk: return add_status(wire::kStatusDriverOk);
     case BringUpStep::PostEvents: return post_events();
     case BringUpStep::Ready:
     case BringUpStep::Failed: break;
@@ -92,51 +92,51 @@ Expected<void> BringUp::perform(BringUpStep step) {
 
 Expected<void> BringUp::wait_for_card() {
   auto progress = Clock::now();
-  abi::PostCode last = window_.header().post_code;
+  wire::PostCode last = window_.header().post_code;
   for (;;) {
     const HeaderView header = window_.header();
-    if (header.magic == abi::kWindowMagic && header.post_code == abi::PostCode::Ready) return {};
+    if (header.magic == wire::kWindowMagic && header.post_code == wire::PostCode::Ready) return {};
     if (boot_failed(header.post_code)) {
       return std::unexpected(failure("the card's boot ended with an error", "read the card's console for the reason"));
     }
     // A version that is known to differ will not become right by waiting.
-    if (header.magic == abi::kWindowMagic && header.abi_version != abi::kAbiVersion) return {};
+    if (header.magic == wire::kWindowMagic && header.abi_version != wire::kAbiVersion) return {};
     const auto now = Clock::now();
     if (std::exchange(last, header.post_code) != header.post_code) progress = now;
     if (now - progress >= timeouts_.post_progress) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - progress).count();
-      return std::unexpected(failure(header.magic == abi::kWindowMagic
+      return std::unexpected(failure(header.magic == wire::kWindowMagic
                                          ? "no new POST code in " + std::to_string(waited) + " ms"
                                          : "the card has not set up this window in " + std::to_string(waited) + " ms",
                                      "read the card's console; check that the card boots with this many functions",
-                                     abi::Outcome::Indeterminate));
+                                     wire::Outcome::Indeterminate));
     }
     // Only the window's state counts: the first bell of a card may be lost.
     if (bells_.sleep(exit_fd_, -1, timeouts_.header_check).gone) {
       return std::unexpected(failure("the card died while it booted",
-                                     "read the emulator's messages and start a new card", abi::Outcome::Lost));
+                                     "read the emulator's messages and start a new card", wire::Outcome::Lost));
     }
   }
 }
 
 Expected<void> BringUp::check_abi() {
   const HeaderView header = window_.header();
-  if (header.abi_version != abi::kAbiVersion) {
+  if (header.abi_version != wire::kAbiVersion) {
     return std::unexpected(failure("the card speaks ABI version " + std::to_string(header.abi_version) +
-                                       ", this driver version " + std::to_string(abi::kAbiVersion),
+                                       ", this driver version " + std::to_string(wire::kAbiVersion),
                                    "build firmware and driver from the same sources"));
   }
-  if (header.kind == abi::FunctionKind::Unbound || header.kind > abi::FunctionKind::Unbound) {
+  if (header.kind == wire::FunctionKind::Unbound || header.kind > wire::FunctionKind::Unbound) {
     return std::unexpected(failure("the slot is bound to no function", "use the slot that belongs to the function"));
   }
   return {};
 }
 
 Expected<void> BringUp::identify() {
-  const auto info = channel_.transact<abi::DeviceInfo>(abi::MessageOp::GetDeviceInfo, abi::StatusValue{});
+  const auto info = channel_.transact<wire::DeviceInfo>(wire::MessageOp::GetDeviceInfo, wire::StatusValue{});
   if (!info) return std::unexpected(info.error());
-  if (info->device_id != abi::kDeviceId || info->vendor_id != abi::kVendorId || info->queues < abi::kQueueCount ||
-      info->config_bytes < sizeof(abi::DeviceConfig)) {
+  if (info->device_id != wire::kDeviceId || info->vendor_id != wire::kVendorId || info->queues < wire::kQueueCount ||
+      info->config_bytes < sizeof(wire::DeviceConfig)) {
     return std::unexpected(failure("device " + std::to_string(info->vendor_id) + ":" + std::to_string(info->device_id) +
                                        " with " + std::to_string(info->queues) + " queues is not ours",
                                    "attach to a slot of a card that runs this project's firmware"));
@@ -145,8 +145,8 @@ Expected<void> BringUp::identify() {
 }
 
 Expected<void> BringUp::reset() {
-  const auto now = channel_.transact<abi::StatusValue>(abi::MessageOp::SetDeviceStatus, abi::StatusValue{0},
-                                                       timeouts_.function_reset);
+  const auto now = channel_.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0},
+                                                        timeouts_.function_reset);
   if (!now) return std::unexpected(now.error());
   if (now->status != 0) {
     return std::unexpected(failure("status is " + std::to_string(now->status) + " after a reset", "start a new card"));
@@ -158,10 +158,10 @@ Expected<void> BringUp::reset() {
 
 Expected<void> BringUp::add_status(std::uint32_t bit) {
   const std::uint32_t wanted = status_ | bit;
-  const auto now = channel_.transact<abi::StatusValue>(abi::MessageOp::SetDeviceStatus, abi::StatusValue{wanted});
+  const auto now = channel_.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{wanted});
   if (!now) return std::unexpected(now.error());
   if (now->status != wanted) {
-    const bool needs_reset = (now->status & abi::kStatusNeedsReset) != 0;
+    const bool needs_reset = (now->status & wire::kStatusNeedsReset) != 0;
     return std::unexpected(
         failure("asked for status " + std::to_string(wanted) + ", the card is at " + std::to_string(now->status),
                 needs_reset ? "attach again; if it fails again, start a new card"
@@ -173,28 +173,28 @@ Expected<void> BringUp::add_status(std::uint32_t bit) {
 
 Expected<void> BringUp::negotiate_features() {
   const auto offered =
-      channel_.transact<abi::FeatureBlocks>(abi::MessageOp::GetDeviceFeatures, abi::FeatureBlocks{0, 2, {}});
+      channel_.transact<wire::FeatureBlocks>(wire::MessageOp::GetDeviceFeatures, wire::FeatureBlocks{0, 2, {}});
   if (!offered) return std::unexpected(offered.error());
   const std::uint64_t bits = offered->bits[0] | std::uint64_t{offered->bits[1]} << 32;
-  if (const std::uint64_t missing = abi::kMandatoryFeatures & ~bits; missing != 0) {
+  if (const std::uint64_t missing = wire::kMandatoryFeatures & ~bits; missing != 0) {
     return std::unexpected(failure("the card does not offer the mandatory feature bits " + std::to_string(missing),
                                    "build firmware and driver from the same sources"));
   }
-  const std::uint64_t wanted = abi::kMandatoryFeatures | (bits & optional_features_);
-  const auto taken = channel_.transact<abi::FeatureBlocks>(
-      abi::MessageOp::SetDriverFeatures,
-      abi::FeatureBlocks{0, 2, {static_cast<std::uint32_t>(wanted), static_cast<std::uint32_t>(wanted >> 32)}});
+  const std::uint64_t wanted = wire::kMandatoryFeatures | (bits & optional_features_);
+  const auto taken = channel_.transact<wire::FeatureBlocks>(
+      wire::MessageOp::SetDriverFeatures,
+      wire::FeatureBlocks{0, 2, {static_cast<std::uint32_t>(wanted), static_cast<std::uint32_t>(wanted >> 32)}});
   if (!taken) return std::unexpected(taken.error());
   link_.features = wanted;
   return {};
 }
 
 Expected<void> BringUp::confirm_features() {
-  if (auto set = add_status(abi::kStatusFeaturesOk); !set) return set;
+  if (auto set = add_status(wire::kStatusFeaturesOk); !set) return set;
   // VIRTIO 1.4 §3.1.1 step 6: read it again, the device may have taken it back.
-  const auto now = channel_.transact<abi::StatusValue>(abi::MessageOp::GetDeviceStatus, abi::StatusValue{});
+  const auto now = channel_.transact<wire::StatusValue>(wire::MessageOp::GetDeviceStatus, wire::StatusValue{});
   if (!now) return std::unexpected(now.error());
-  if ((now->status & abi::kStatusFeaturesOk) == 0) {
+  if ((now->status & wire::kStatusFeaturesOk) == 0) {
     return std::unexpected(failure("the card does not accept the features " + std::to_string(link_.features),
                                    "attach with fewer optional features"));
   }
@@ -205,9 +205,9 @@ Expected<void> BringUp::read_config() {
   for (int attempt = 0; attempt < kConfigAttempts; ++attempt) {
     std::uint32_t generation = 0;
     bool consistent = true;
-    for (std::uint32_t at = 0; at < sizeof link_.config && consistent; at += abi::kConfigChunk) {
-      const std::uint32_t bytes = std::min<std::uint32_t>(abi::kConfigChunk, sizeof link_.config - at);
-      const auto part = channel_.transact<abi::ConfigData>(abi::MessageOp::GetConfig, abi::ConfigRange{at, bytes});
+    for (std::uint32_t at = 0; at < sizeof link_.config && consistent; at += wire::kConfigChunk) {
+      const std::uint32_t bytes = std::min<std::uint32_t>(wire::kConfigChunk, sizeof link_.config - at);
+      const auto part = channel_.transact<wire::ConfigData>(wire::MessageOp::GetConfig, wire::ConfigRange{at, bytes});
       if (!part) return std::unexpected(part.error());
       if (part->offset != at || part->bytes != bytes) {
         return std::unexpected(failure("asked for " + std::to_string(bytes) + " bytes of configuration at " +
@@ -226,23 +226,23 @@ Expected<void> BringUp::read_config() {
 }
 
 Expected<void> BringUp::check_config() const {
-  const abi::DeviceConfig& config = link_.config;
+  const wire::DeviceConfig& config = link_.config;
   const auto wrong = [&](std::string what) {
     return std::unexpected(
         failure("the card's configuration is not usable: " + what, "build firmware and driver from the same sources"));
   };
-  if (config.abi_version != abi::kAbiVersion) {
+  if (config.abi_version != wire::kAbiVersion) {
     return wrong("ABI version " + std::to_string(config.abi_version) + ", this driver has " +
-                 std::to_string(abi::kAbiVersion));
+                 std::to_string(wire::kAbiVersion));
   }
   if (config.window_bytes != window_.bytes().size()) {
     return wrong("a window of " + std::to_string(config.window_bytes) + " bytes, mapped are " +
                  std::to_string(window_.bytes().size()));
   }
-  if (config.streams == 0 || config.streams > abi::kStreamsPerFunction) {
+  if (config.streams == 0 || config.streams > wire::kStreamsPerFunction) {
     return wrong(std::to_string(config.streams) + " streams");
   }
-  if (config.stream_credits == 0 || config.max_control_blocks < abi::kControlBlockSlots) {
+  if (config.stream_credits == 0 || config.max_control_blocks < wire::kControlBlockSlots) {
     return wrong(std::to_string(config.stream_credits) + " credits per stream, " +
                  std::to_string(config.max_control_blocks) + " control blocks");
   }
@@ -250,22 +250,22 @@ Expected<void> BringUp::check_config() const {
 }
 
 Expected<void> BringUp::set_up_queues() {
-  const bool event_idx = (link_.features & abi::kFeatureEventIdx) != 0;
-  for (std::uint32_t q = 0; q < abi::kQueueCount; ++q) {
-    const abi::QueueLayout& layout = abi::kQueueLayouts[q];
+  const bool event_idx = (link_.features & wire::kFeatureEventIdx) != 0;
+  for (std::uint32_t q = 0; q < wire::kQueueCount; ++q) {
+    const wire::QueueLayout& layout = wire::kQueueLayouts[q];
     link_.queues.emplace_back(window_.bytes(), layout, kMaxChains[q], event_idx);
-    abi::SetQueue wanted{};
+    wire::SetQueue wanted{};
     wanted.index = q;
     wanted.size = layout.size;
     wanted.descriptors = layout.descriptors;
     wanted.driver_area = layout.driver_area;
     wanted.device_area = layout.device_area;
-    const auto set = channel_.transact<abi::QueueState>(abi::MessageOp::SetVirtqueue, wanted);
+    const auto set = channel_.transact<wire::QueueState>(wire::MessageOp::SetVirtqueue, wanted);
     if (!set) return std::unexpected(set.error());
     if (set->index != q || set->size != layout.size || set->descriptors != layout.descriptors ||
         set->driver_area != layout.driver_area || set->device_area != layout.device_area) {
       return std::unexpected(
-          failure("the card set up queue \"" + std::string(abi::queue_name(q)) + "\" in another way than asked",
+          failure("the card set up queue \"" + std::string(wire::queue_name(q)) + "\" in another way than asked",
                   "build firmware and driver from the same sources"));
     }
   }
@@ -273,9 +273,9 @@ Expected<void> BringUp::set_up_queues() {
 }
 
 Expected<void> BringUp::post_events() {
-  PackedQueue& queue = link_.queues[abi::kEventQueue];
+  PackedQueue& queue = link_.queues[wire::kEventQueue];
   while (queue.can_add(1)) {
-    const RingBuffer buffer{abi::kEvents.offset + queue.peek_id() * abi::kStickBytes, abi::kStickBytes, true};
+    const RingBuffer buffer{wire::kEvents.offset + queue.peek_id() * wire::kStickBytes, wire::kStickBytes, true};
     (void)queue.add({&buffer, 1});
   }
   queue.publish();

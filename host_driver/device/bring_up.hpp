@@ -55,14 +55,14 @@ constexpr BringUpStep next_step(BringUpStep step, bool succeeded) {
 
 // What bring-up leaves behind.
 struct FunctionLink {
-  abi::DeviceConfig config{};
+  wire::DeviceConfig config{};
   std::uint64_t features = 0;
-  std::vector<PackedQueue> queues;  // by abi::Queue
+  std::vector<PackedQueue> queues;  // by wire::Queue
 };
 
 class BringUp {
  public:
-  // All outlive this object. `optional_features`: which of abi::kOptionalFeatures to accept.
+  // All outlive this object. `optional_features`: which of wire::kOptionalFeatures to accept.
   BringUp(Window& window, ControlChannel& channel, Bells& bells, int exit_fd, const Timeouts& timeouts,
           std::uint64_t optional_features);
 
@@ -83,7 +83,7 @@ class BringUp {
   Expected<void> check_config() const;
   Expected<void> set_up_queues();
   Expected<void> post_events();
-  ErrorInfo failure(std::string message, std::string next, abi::Outcome outcome = abi::Outcome::Rejected) const;
+  ErrorInfo failure(std::string message, std::string next, wire::Outcome outcome = wire::Outcome::Rejected) const;
   ErrorInfo in_step(ErrorInfo error) const;
 
   Window& window_;

@@ -27,7 +27,7 @@ constexpr const char* kFirmwareInBuildTree = "firmware/spyre-firmware.elf";
 ErrorInfo from_machine(const qemu::MachineError& error) {
   return {.layer = Layer::Emulator,
           .culprit = std::string(qemu::to_string(error.kind)),
-          .outcome = abi::Outcome::Rejected,
+          .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = error.next_step,
           .message = error.message};
@@ -36,7 +36,7 @@ ErrorInfo from_machine(const qemu::MachineError& error) {
 ErrorInfo bad_option(std::string option, std::string message, std::string next) {
   return {.layer = Layer::Driver,
           .culprit = std::move(option),
-          .outcome = abi::Outcome::Rejected,
+          .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = std::move(next),
           .message = std::move(message)};
@@ -56,7 +56,7 @@ std::string last_line_with(std::string_view console, std::string_view mark) {
 ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
   // A bell that hung up is the first sign of a death; the console is complete when the exit is known.
   constexpr std::chrono::milliseconds kExitIsKnown{500};
-  if (error.outcome == abi::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
+  if (error.outcome == wire::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
   const std::string console = machine.console();
   const std::string reason = last_line_with(console, "PANIC");
   if (reason.empty()) return error;
@@ -72,7 +72,8 @@ struct Card::Impl {
   std::shared_ptr<qemu::Machine> machine;  // shared with the devices
 
   std::mutex mutex;
-  std::array<std::weak_ptr<void>, abi::boot::kMaxVirtualFunctions + 2> owners;  // by slot: alive while a device is open
+  std::array<std::weak_ptr<void>, wire::boot::kMaxVirtualFunctions + 2>
+      owners;  // by slot: alive while a device is open
 
   Expected<std::unique_ptr<Device>> open(unsigned slot, std::string culprit, OpenOptions how);
 };
@@ -100,10 +101,10 @@ Expected<std::filesystem::path> find_firmware() {
 }
 
 Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
-  if (options.virtual_functions > abi::boot::kMaxVirtualFunctions) {
+  if (options.virtual_functions > wire::boot::kMaxVirtualFunctions) {
     return std::unexpected(bad_option("virtual_functions",
                                       std::to_string(options.virtual_functions) + " virtual functions",
-                                      "ask for at most " + std::to_string(abi::boot::kMaxVirtualFunctions)));
+                                      "ask for at most " + std::to_string(wire::boot::kMaxVirtualFunctions)));
   }
   if (options.firmware.empty()) {
     auto found = find_firmware();
@@ -122,7 +123,7 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
   machine.harts = options.cores;
   machine.memory_bytes = options.memory_bytes;
   machine.slots.assign(2 + options.virtual_functions + options.spare_slots, {options.window_bytes});
-  machine.boot_arguments = std::string(abi::boot::kVirtualFunctions) + "=" + std::to_string(options.virtual_functions);
+  machine.boot_arguments = std::string(wire::boot::kVirtualFunctions) + "=" + std::to_string(options.virtual_functions);
   if (!options.boot_arguments.empty()) machine.boot_arguments += " " + options.boot_arguments;
   auto started = qemu::Machine::start(machine);
   if (!started) return std::unexpected(from_machine(started.error()));

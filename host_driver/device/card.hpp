@@ -31,7 +31,7 @@ struct CardOptions {
 
 // What open_physical() and open_virtual() let the caller decide about a device.
 struct OpenOptions {
-  std::uint64_t optional_features = abi::kFeatureEventIdx;
+  std::uint64_t optional_features = wire::kFeatureEventIdx;
   FaultHooks faults{};
 };
 

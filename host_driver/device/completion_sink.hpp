@@ -22,7 +22,7 @@ class CompletionSink {
  public:
   // stream, incarnation, generation, sequence and cookie are the driver's own; outcome, status, field, times, bytes,
   // slices and fault are the card's (or the driver's, after a death: outcome Lost or Indeterminate, status None).
-  virtual void on_completion(const abi::Completion& completion) noexcept = 0;
+  virtual void on_completion(const wire::Completion& completion) noexcept = 0;
 
  protected:
   ~CompletionSink() = default;

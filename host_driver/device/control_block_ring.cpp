@@ -12,28 +12,28 @@ namespace flex {
 namespace {
 
 constexpr std::uint64_t block_offset(std::uint16_t slot) {
-  return abi::kControlBlocks.offset + std::uint64_t{slot} * abi::kControlBlockSlotBytes;
+  return wire::kControlBlocks.offset + std::uint64_t{slot} * wire::kControlBlockSlotBytes;
 }
 constexpr std::uint64_t completion_offset(std::uint16_t slot) {
-  return abi::kCompletions.offset + std::uint64_t{slot} * abi::kStickBytes;
+  return wire::kCompletions.offset + std::uint64_t{slot} * wire::kStickBytes;
 }
 
-unsigned sticks_of(const abi::ControlBlockHeader& header, bool verbatim) {
-  if (verbatim) return std::clamp<unsigned>(header.sticks, 1, abi::kMaxControlBlockSticks);
-  return std::max(1u, abi::required_sticks(header.opcode));
+unsigned sticks_of(const wire::ControlBlockHeader& header, bool verbatim) {
+  if (verbatim) return std::clamp<unsigned>(header.sticks, 1, wire::kMaxControlBlockSticks);
+  return std::max(1u, wire::required_sticks(header.opcode));
 }
 
-std::uint32_t checksum(const abi::ControlBlockHeader& header, const abi::ControlBlock& block, std::size_t bytes) {
-  const std::uint32_t crc = abi::crc32c(0, &header, sizeof header);
-  return abi::crc32c(crc, &block.payload, bytes - sizeof header);
+std::uint32_t checksum(const wire::ControlBlockHeader& header, const wire::ControlBlock& block, std::size_t bytes) {
+  const std::uint32_t crc = wire::crc32c(0, &header, sizeof header);
+  return wire::crc32c(crc, &block.payload, bytes - sizeof header);
 }
 
 }  // namespace
 
-ControlBlockRing::ControlBlockRing(Window& window, PackedQueue queue, const abi::DeviceConfig& config, bool with_crc)
+ControlBlockRing::ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc)
     : window_(window),
       generation_(config.generation),
-      credits_(std::min(config.stream_credits, abi::kStreamCredits)),
+      credits_(std::min(config.stream_credits, wire::kStreamCredits)),
       streams_(config.streams),
       with_crc_(with_crc),
       queue_(std::move(queue)) {
@@ -43,11 +43,11 @@ ControlBlockRing::ControlBlockRing(Window& window, PackedQueue queue, const abi:
 
 void ControlBlockRing::write_block(std::uint32_t index, std::uint16_t slot, Stream& stream,
                                    const ControlBlockRequest& request, bool verbatim) {
-  abi::ControlBlockHeader header = request.block->header;
+  wire::ControlBlockHeader header = request.block->header;
   const unsigned sticks = sticks_of(header, verbatim);
-  const std::size_t bytes = sticks * abi::kStickBytes;
+  const std::size_t bytes = sticks * wire::kStickBytes;
   if (!verbatim) {
-    header.magic = abi::kControlBlockMagic;
+    header.magic = wire::kControlBlockMagic;
     header.sticks = static_cast<std::uint8_t>(sticks);
     header.stream = index;
     header.incarnation = stream.incarnation;
@@ -60,12 +60,12 @@ void ControlBlockRing::write_block(std::uint32_t index, std::uint16_t slot, Stre
                   header.generation, header.sequence, header.cookie};
   std::uint64_t* to = window_.words(block_offset(slot));
   constexpr std::size_t kHeaderWords = sizeof header / 8;
-  abi::store_shared_words(to, reinterpret_cast<const std::uint64_t*>(&header), kHeaderWords);
-  abi::store_shared_words(to + kHeaderWords, request.block->payload.words, bytes / 8 - kHeaderWords);
+  wire::store_shared_words(to, reinterpret_cast<const std::uint64_t*>(&header), kHeaderWords);
+  wire::store_shared_words(to + kHeaderWords, request.block->payload.words, bytes / 8 - kHeaderWords);
   // A result that the card did not write must not look like one: outcome and sequence of an earlier block.
-  abi::store_relaxed(*window_.words(completion_offset(slot)), ~std::uint64_t{0});
+  wire::store_relaxed(*window_.words(completion_offset(slot)), ~std::uint64_t{0});
   const RingBuffer chain[2] = {{block_offset(slot), static_cast<std::uint32_t>(bytes), false},
-                               {completion_offset(slot), abi::kStickBytes, true}};
+                               {completion_offset(slot), wire::kStickBytes, true}};
   (void)queue_.add(chain);
 }
 
@@ -106,14 +106,14 @@ void ControlBlockRing::mark_starved(std::uint32_t stream) {
   starved_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-std::string ControlBlockRing::check(const Slot& slot, const abi::Completion& completion, std::uint32_t written) const {
+std::string ControlBlockRing::check(const Slot& slot, const wire::Completion& completion, std::uint32_t written) const {
   const auto mismatch = [&](const char* what, std::uint64_t is, std::uint64_t should) {
     return "the completion of stream " + std::to_string(slot.stream) + ", sequence " + std::to_string(slot.sequence) +
            " has " + what + " " + std::to_string(is) + " instead of " + std::to_string(should);
   };
-  if (written != abi::kStickBytes) return mismatch("length", written, abi::kStickBytes);
+  if (written != wire::kStickBytes) return mismatch("length", written, wire::kStickBytes);
   // The last two outcomes are the driver's to decide.
-  if (completion.outcome > abi::Outcome::Aborted) {
+  if (completion.outcome > wire::Outcome::Aborted) {
     return mismatch("outcome", static_cast<std::uint64_t>(completion.outcome), 0);
   }
   if (completion.stream != slot.stream) return mismatch("stream", completion.stream, slot.stream);
@@ -145,8 +145,8 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
     }
     const Slot& slot = slots_[used.id];
     Ended& end = ended[count];
-    abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&end.completion), window_.words(completion_offset(used.id)),
-                           sizeof end.completion / 8);
+    wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&end.completion),
+                            window_.words(completion_offset(used.id)), sizeof end.completion / 8);
     violation_ = check(slot, end.completion, used.written);
     if (!violation_.empty()) {
       offending_.push_back(used.id);  // ended by close(), as everything else that is outstanding
@@ -210,7 +210,7 @@ std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
   ids.insert(ids.end(), offending_.begin(), offending_.end());
   for (const std::uint16_t id : ids) {
     const Slot& slot = slots_[id];
-    abi::Completion completion{};
+    wire::Completion completion{};
     completion.stream = slot.stream;
     completion.incarnation = slot.incarnation;
     completion.generation = slot.generation;
@@ -219,15 +219,15 @@ std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
     switch (burial) {
       case Burial::Died: {
         const bool known =
-            slot.stream < abi::kStreamsPerFunction && std::ranges::find(offending_, id) == offending_.end();
+            slot.stream < wire::kStreamsPerFunction && std::ranges::find(offending_, id) == offending_.end();
         const bool started = !known || window_.started_sequence(slot.stream) >= slot.sequence;
-        completion.outcome = started ? abi::Outcome::Indeterminate : abi::Outcome::Lost;
+        completion.outcome = started ? wire::Outcome::Indeterminate : wire::Outcome::Lost;
         break;
       }
-      case Burial::Unknown: completion.outcome = abi::Outcome::Indeterminate; break;
-      case Burial::Removed: completion.outcome = abi::Outcome::Aborted; break;
+      case Burial::Unknown: completion.outcome = wire::Outcome::Indeterminate; break;
+      case Burial::Removed: completion.outcome = wire::Outcome::Aborted; break;
     }
-    if (burial == Burial::Removed) completion.status = abi::Status::FunctionResetting;
+    if (burial == Burial::Removed) completion.status = wire::Status::FunctionResetting;
     ended.push_back({slot.sink, completion});
     release(slot);
   }

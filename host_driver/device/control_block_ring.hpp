@@ -43,12 +43,12 @@ class ControlBlockRing {
   // A block that has ended: what to tell whom.
   struct Ended {
     CompletionSink* sink;
-    abi::Completion completion;
+    wire::Completion completion;
   };
   // As many as one harvest() takes at most: what one lock section copies.
   static constexpr std::size_t kHarvest = 32;
 
-  ControlBlockRing(Window& window, PackedQueue queue, const abi::DeviceConfig& config, bool with_crc);
+  ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc);
 
   // Never blocks but for the lock. Arms the ring for a bell when nobody reaps (see enter_reaping()).
   Submission submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
@@ -118,7 +118,7 @@ class ControlBlockRing {
 
   void write_block(std::uint32_t index, std::uint16_t slot, Stream& stream, const ControlBlockRequest& request,
                    bool verbatim);
-  std::string check(const Slot& slot, const abi::Completion& completion, std::uint32_t written) const;
+  std::string check(const Slot& slot, const wire::Completion& completion, std::uint32_t written) const;
   void release(const Slot& slot);
   void mark_starved(std::uint32_t stream);
 
@@ -130,9 +130,9 @@ class ControlBlockRing {
 
   mutable std::mutex mutex_;
   PackedQueue queue_;
-  std::array<Stream, abi::kStreamsPerFunction> stream_table_;
-  std::array<Slot, abi::kControlBlockSlots> slots_;
-  std::bitset<abi::kStreamsPerFunction> starved_;
+  std::array<Stream, wire::kStreamsPerFunction> stream_table_;
+  std::array<Slot, wire::kControlBlockSlots> slots_;
+  std::bitset<wire::kStreamsPerFunction> starved_;
   std::uint32_t next_starved_ = 0;
   bool reaping_ = false;
   bool closed_ = false;

@@ -16,30 +16,30 @@ namespace {
 ErrorInfo not_in_sink() {
   return {.layer = Layer::Driver,
           .culprit = "completion sink",
-          .outcome = abi::Outcome::Rejected,
+          .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "wait on another thread, or post a closure to the event loop",
           .message = "a blocking call was made from inside a sink: it would wait for itself"};
 }
 
 // What the card answered, as an error.
-ErrorInfo refused_by_card(const abi::AdminRequest& request, const abi::AdminReply& reply, std::string culprit) {
-  std::string message = std::string(abi::name(request.command)) + " ended " + std::string(abi::name(reply.outcome)) +
-                        ": " + std::string(abi::name(reply.status));
-  if (reply.field != abi::Field::None) message += " in " + std::string(abi::name(reply.field));
+ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminReply& reply, std::string culprit) {
+  std::string message = std::string(wire::name(request.command)) + " ended " + std::string(wire::name(reply.outcome)) +
+                        ": " + std::string(wire::name(reply.status));
+  if (reply.field != wire::Field::None) message += " in " + std::string(wire::name(reply.field));
   std::string next = "correct the request";
   switch (reply.status) {
-    case abi::Status::OutOfDeviceMemory: {
+    case wire::Status::OutOfDeviceMemory: {
       const auto& region = reply.values.region;
       message += " (free " + std::to_string(region.free_bytes) + ", largest " + std::to_string(region.largest_bytes) +
                  ", total " + std::to_string(region.total_bytes) + " bytes)";
       next = "release memory, here or in another function, or boot the card with more";
       break;
     }
-    case abi::Status::OutOfRegions: next = "release a region"; break;
-    case abi::Status::OutOfStreams: next = "close a stream"; break;
-    case abi::Status::Busy: next = "wait for the work that is using it, then try again"; break;
-    case abi::Status::Unsupported: next = "do without: this card does not know the command yet"; break;
+    case wire::Status::OutOfRegions: next = "release a region"; break;
+    case wire::Status::OutOfStreams: next = "close a stream"; break;
+    case wire::Status::Busy: next = "wait for the work that is using it, then try again"; break;
+    case wire::Status::Unsupported: next = "do without: this card does not know the command yet"; break;
     default: break;
   }
   return {.layer = Layer::Firmware,
@@ -52,8 +52,8 @@ ErrorInfo refused_by_card(const abi::AdminRequest& request, const abi::AdminRepl
 
 std::string stream_name(std::uint32_t stream) { return "stream " + std::to_string(stream); }
 
-abi::AdminRequest make_request(abi::AdminCommand command) {
-  abi::AdminRequest request{};
+wire::AdminRequest make_request(wire::AdminCommand command) {
+  wire::AdminRequest request{};
   request.command = command;
   return request;
 }
@@ -81,10 +81,10 @@ Expected<void> Device::Impl::start() {
   auto linked = bring_up.run();
   if (!linked) return std::unexpected(std::move(linked.error()));
   link = *std::move(linked);
-  blocks.emplace(*window, std::move(link.queues[abi::kControlBlockQueue]), link.config,
-                 (link.features & abi::kFeatureControlBlockCrc) != 0);
-  admins.emplace(*window, std::move(link.queues[abi::kAdminQueue]), link.config.generation);
-  events.emplace(*window, std::move(link.queues[abi::kEventQueue]));
+  blocks.emplace(*window, std::move(link.queues[wire::kControlBlockQueue]), link.config,
+                 (link.features & wire::kFeatureControlBlockCrc) != 0);
+  admins.emplace(*window, std::move(link.queues[wire::kAdminQueue]), link.config.generation);
+  events.emplace(*window, std::move(link.queues[wire::kEventQueue]));
   link.queues.clear();
   last_beat = Clock::now();
   bell_watch = options.loop->watch(bells.from_card(), [this](unsigned what) { on_bell(what); });
@@ -109,10 +109,10 @@ Expected<std::unique_ptr<Device>> Device::attach(qemu::SlotHandle slot, DeviceOp
 Device::Device(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Device::~Device() { impl_->detach(); }
 
-const abi::DeviceConfig& Device::config() const { return impl_->link.config; }
+const wire::DeviceConfig& Device::config() const { return impl_->link.config; }
 std::uint64_t Device::features() const { return impl_->link.features; }
 std::span<std::byte> Device::host_memory() const { return impl_->window->host_memory(); }
-std::uint64_t Device::host_memory_offset() const { return abi::kHostMemoryOffset; }
+std::uint64_t Device::host_memory_offset() const { return wire::kHostMemoryOffset; }
 std::shared_ptr<void> Device::mapping() const { return impl_->window; }
 
 // ---- control blocks -------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ ErrorInfo Device::Impl::refusal(ControlBlockRing::Refusal why, std::uint32_t str
   const bool resetting = why == Refusal::Resetting;
   return {.layer = Layer::Driver,
           .culprit = stream_name(stream),
-          .outcome = abi::Outcome::Rejected,
+          .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = resetting ? "wait until the reset has returned" : "open the stream first",
           .message = stream_name(stream) + (resetting ? " is being reset or closed" : " is not open")};
@@ -174,17 +174,17 @@ std::size_t Device::poll() { return inside_sink() ? 0 : impl_->try_reap(false); 
 
 // ---- admin ----------------------------------------------------------------------------------------------------------
 
-Expected<abi::AdminReply> Device::Impl::admin(abi::AdminRequest request) {
+Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
   if (inside_sink()) return std::unexpected(not_in_sink());
   const TimePoint deadline = Clock::now() + options.timeouts.admin;
   const auto no_reply = [&](const char* what) {
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeouts.admin).count();
     return ErrorInfo{.layer = Layer::Firmware,
-                     .culprit = std::string(abi::name(request.command)),
-                     .outcome = abi::Outcome::Indeterminate,
+                     .culprit = std::string(wire::name(request.command)),
+                     .outcome = wire::Outcome::Indeterminate,
                      .recoverable = true,
                      .next_step = "check the card's health; reset the function if it stays silent",
-                     .message = std::string(abi::name(request.command)) + what + std::to_string(limit) + " ms"};
+                     .message = std::string(wire::name(request.command)) + what + std::to_string(limit) + " ms"};
   };
   AdminPort::Ticket ticket;
   for (;;) {
@@ -214,18 +214,18 @@ Expected<abi::AdminReply> Device::Impl::admin(abi::AdminRequest request) {
   return std::unexpected(no_reply(" was not answered in "));
 }
 
-Expected<abi::AdminReply> Device::Impl::accepted_admin(const abi::AdminRequest& request, std::string culprit) {
+Expected<wire::AdminReply> Device::Impl::accepted_admin(const wire::AdminRequest& request, std::string culprit) {
   auto reply = admin(request);
-  if (reply && reply->outcome != abi::Outcome::Ok) {
+  if (reply && reply->outcome != wire::Outcome::Ok) {
     return std::unexpected(refused_by_card(request, *reply, std::move(culprit)));
   }
   return reply;
 }
 
-Expected<abi::AdminReply> Device::admin(abi::AdminRequest request) { return impl_->admin(request); }
+Expected<wire::AdminReply> Device::admin(wire::AdminRequest request) { return impl_->admin(request); }
 
-Expected<abi::AdminReply> Device::card_statistics() {
-  return impl_->accepted_admin(make_request(abi::AdminCommand::Stats), "statistics");
+Expected<wire::AdminReply> Device::card_statistics() {
+  return impl_->accepted_admin(make_request(wire::AdminCommand::Stats), "statistics");
 }
 
 // The number is free for the card once it has closed the stream, a moment before the thread that closes it has heard so.
@@ -240,7 +240,7 @@ bool Device::Impl::adopt_stream(std::uint32_t stream, std::uint32_t incarnation)
 }
 
 Expected<std::uint32_t> Device::open_stream(StreamPriority priority) {
-  auto request = make_request(abi::AdminCommand::StreamOpen);
+  auto request = make_request(wire::AdminCommand::StreamOpen);
   request.arguments.stream_open.priority = static_cast<std::uint32_t>(priority);
   const auto reply = impl_->accepted_admin(request, "stream");
   if (!reply) return std::unexpected(reply.error());
@@ -254,7 +254,7 @@ Expected<std::uint32_t> Device::open_stream(StreamPriority priority) {
   return stream;
 }
 
-Expected<std::uint32_t> Device::Impl::reset_or_close(abi::AdminCommand command, std::uint32_t stream) {
+Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command, std::uint32_t stream) {
   if (inside_sink()) return std::unexpected(not_in_sink());
   const auto incarnation = blocks->begin_reset(stream);
   if (!incarnation) {
@@ -288,14 +288,14 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(abi::AdminCommand command, 
 }
 
 Expected<void> Device::reset_stream(std::uint32_t stream) {
-  const auto incarnation = impl_->reset_or_close(abi::AdminCommand::StreamReset, stream);
+  const auto incarnation = impl_->reset_or_close(wire::AdminCommand::StreamReset, stream);
   if (!incarnation) return std::unexpected(incarnation.error());
   impl_->blocks->end_reset(stream, *incarnation);
   return {};
 }
 
 Expected<void> Device::close_stream(std::uint32_t stream) {
-  const auto closed = impl_->reset_or_close(abi::AdminCommand::StreamClose, stream);
+  const auto closed = impl_->reset_or_close(wire::AdminCommand::StreamClose, stream);
   if (!closed) return std::unexpected(closed.error());
   impl_->blocks->close_stream(stream);
   return {};
@@ -306,7 +306,7 @@ std::uint32_t Device::stream_incarnation(std::uint32_t stream) const { return im
 // ---- regions --------------------------------------------------------------------------------------------------------
 
 Expected<Region> Device::Impl::acquire(RegionType type, std::uint64_t bytes) {
-  auto request = make_request(abi::AdminCommand::RegionAcquire);
+  auto request = make_request(wire::AdminCommand::RegionAcquire);
   request.arguments.region_acquire = {bytes, type};
   const auto reply = accepted_admin(request, std::string(type_name(type)) + " region");
   if (!reply) return std::unexpected(reply.error());
@@ -319,7 +319,7 @@ Expected<Region> Device::Impl::acquire(RegionType type, std::uint64_t bytes) {
 }
 
 Expected<void> Device::Impl::release(const Region& region) {
-  auto request = make_request(abi::AdminCommand::RegionRelease);
+  auto request = make_request(wire::AdminCommand::RegionRelease);
   request.arguments.region_release = {region.base.region_id, region.generation};
   const auto reply = accepted_admin(request, "region " + std::to_string(region.ordinal));
   if (!reply) return std::unexpected(reply.error());
@@ -348,7 +348,7 @@ DeviceStatistics Device::statistics() const {
           .bells_dropped_from_card = impl_->bells.dropped_from_card()};
 }
 
-std::vector<abi::DeviceEvent> Device::take_events() { return impl_->events->take(); }
+std::vector<wire::DeviceEvent> Device::take_events() { return impl_->events->take(); }
 
 Health Device::health() const {
   if (impl_->failing.load(std::memory_order_acquire)) return impl_->failed_health.load(std::memory_order_relaxed);

@@ -40,7 +40,7 @@ namespace flex {
 // sticks that the opcode needs are read (a NOP: the first one), during the call only. An opcode of unknown size is sent
 // as one stick.
 struct ControlBlockRequest {
-  const abi::ControlBlock* block = nullptr;
+  const wire::ControlBlock* block = nullptr;
   CompletionSink* sink = nullptr;  // lives until it was called
 };
 
@@ -68,7 +68,7 @@ struct DeviceStatistics {
   std::uint64_t loop_reaps = 0;  // completions found by the event loop
   std::uint64_t late_finds = 0;  // work found by a timer although no bell had come
   std::uint64_t stale_responses = 0;
-  std::uint64_t events = 0;  // device events received
+  std::uint64_t events = 0;                   // device events received
   std::uint64_t bells_dropped_to_card = 0;    // by FaultHooks
   std::uint64_t bells_dropped_from_card = 0;  // likewise
 };
@@ -89,7 +89,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   // ---- the card as attached -----------------------------------------------------------------------------------------
-  const abi::DeviceConfig& config() const;
+  const wire::DeviceConfig& config() const;
   std::uint64_t features() const;
   // What DMA can reach: the host-memory block as mapped here, and where it starts in the window. The mapping stays as
   // long as anybody holds `mapping()`, also beyond the device.
@@ -98,7 +98,7 @@ class Device {
   std::shared_ptr<void> mapping() const;
 
   // ---- control blocks -----------------------------------------------------------------------------------------------
-  // Takes as many of `requests`, from the front, as the stream has credits (abi::kStreamCredits outstanding at most)
+  // Takes as many of `requests`, from the front, as the stream has credits (wire::kStreamCredits outstanding at most)
   // and the ring has room; returns that number. Publishes them with one release and rings at most one bell. Never
   // blocks, never calls a sink. When it takes fewer than given, the stream's CreditSink is called once there is room
   // again. Errors: stream not open, stream being reset or closed, card gone. Nothing was taken then.
@@ -140,7 +140,7 @@ class Device {
   // Several may be in flight, from several threads. A reply with an outcome other than OK is a reply: check it. Errors:
   // card gone; no reply in time (INDETERMINATE: it may have been executed, its slot stays reserved until the reply
   // comes); called from inside a sink.
-  Expected<abi::AdminReply> admin(abi::AdminRequest request);
+  Expected<wire::AdminReply> admin(wire::AdminRequest request);
 
   // Errors as the card reported them (status and field in the message), besides those of admin().
   Expected<std::uint32_t> open_stream(StreamPriority priority);
@@ -156,13 +156,13 @@ class Device {
   RegionSource& region_source();
 
   // As counted by the card since the function's last reset.
-  Expected<abi::AdminReply> card_statistics();
+  Expected<wire::AdminReply> card_statistics();
 
   // ---- state --------------------------------------------------------------------------------------------------------
   DeviceStatistics statistics() const;
   // Device events since the last call, oldest first; at most 256 are kept, the rest counted in statistics().events
   // only.
-  std::vector<abi::DeviceEvent> take_events();
+  std::vector<wire::DeviceEvent> take_events();
   Health health() const;
   // Why the device is Dead or NeedsReset; empty while it works.
   std::optional<ErrorInfo> failure() const;

@@ -33,7 +33,7 @@ void Device::Impl::note_death() {
   const std::string how = options.how_card_ended ? options.how_card_ended() : std::string();
   note_failure({.layer = Layer::Emulator,
                 .culprit = "emulator process",
-                .outcome = abi::Outcome::Lost,
+                .outcome = wire::Outcome::Lost,
                 .recoverable = false,
                 .next_step = "start a new card",
                 .message = how.empty() ? std::string("the card died") : "the card died: " + how},
@@ -43,7 +43,7 @@ void Device::Impl::note_death() {
 void Device::Impl::note_violation(const std::string& what) {
   note_failure({.layer = Layer::Transport,
                 .culprit = "slot " + std::to_string(bells.slot().index()),
-                .outcome = abi::Outcome::Indeterminate,
+                .outcome = wire::Outcome::Indeterminate,
                 .recoverable = false,
                 .next_step = "start a new card; keep this one's trace, its firmware broke the ring's rules",
                 .message = what},
@@ -56,7 +56,7 @@ void Device::Impl::check_health() {
   const auto restarted = [&](std::string message, std::string next, Health health) {
     note_failure({.layer = Layer::Firmware,
                   .culprit = "slot " + std::to_string(bells.slot().index()),
-                  .outcome = abi::Outcome::Indeterminate,
+                  .outcome = wire::Outcome::Indeterminate,
                   .recoverable = false,
                   .next_step = std::move(next),
                   .message = std::move(message)},
@@ -72,7 +72,7 @@ void Device::Impl::check_health() {
                          ", it was " + std::to_string(link.config.generation),
                      "attach again", Health::NeedsReset);
   }
-  if (channel.needs_reset() || (header.device_status & abi::kStatusNeedsReset) != 0) {
+  if (channel.needs_reset() || (header.device_status & wire::kStatusNeedsReset) != 0) {
     return restarted("the card reports DEVICE_NEEDS_RESET", "attach again: that resets the function",
                      Health::NeedsReset);
   }
@@ -105,7 +105,7 @@ ErrorInfo Device::Impl::failure_or(std::string message) const {
   if (auto known = failure()) return *std::move(known);
   return {.layer = Layer::Transport,
           .culprit = "slot " + std::to_string(bells.slot().index()),
-          .outcome = abi::Outcome::Lost,
+          .outcome = wire::Outcome::Lost,
           .recoverable = false,
           .next_step = "start a new card",
           .message = std::move(message)};
@@ -133,22 +133,22 @@ void Device::Impl::detach() {
     channel.hurry(options.timeouts.detach);
     // The queue reset makes the card say how each block ended; what it never took was never started.
     const bool quiet = blocks->outstanding() == 0;
-    if (quiet ||
-        channel.transact<abi::QueueIndex>(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kControlBlockQueue})) {
+    if (quiet || channel.transact<wire::QueueIndex>(wire::MessageOp::ResetVirtqueue,
+                                                    wire::QueueIndex{wire::kControlBlockQueue})) {
       how = Burial::Removed;
       progress();
     }
   }
   note_failure({.layer = Layer::Driver,
                 .culprit = "device",
-                .outcome = abi::Outcome::Aborted,
+                .outcome = wire::Outcome::Aborted,
                 .recoverable = false,
                 .next_step = "attach again",
                 .message = "the device was closed"},
                how, Health::Dead);
   bury();
   if (how == Burial::Died) return;
-  (void)channel.transact<abi::StatusValue>(abi::MessageOp::SetDeviceStatus, abi::StatusValue{abi::kStatusReset});
+  (void)channel.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusReset});
 }
 
 }  // namespace flex

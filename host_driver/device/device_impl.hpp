@@ -39,11 +39,11 @@ struct Device::Impl final : RegionSource {
   Expected<void> start();  // after bring-up: listen
   Expected<std::size_t> submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
   ErrorInfo refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const;
-  Expected<abi::AdminReply> admin(abi::AdminRequest request);
-  Expected<abi::AdminReply> accepted_admin(const abi::AdminRequest& request, std::string culprit);
+  Expected<wire::AdminReply> admin(wire::AdminRequest request);
+  Expected<wire::AdminReply> accepted_admin(const wire::AdminRequest& request, std::string culprit);
   // Makes a stream ours that the card opened. False: it is one that it must not give us.
   bool adopt_stream(std::uint32_t stream, std::uint32_t incarnation);
-  Expected<std::uint32_t> reset_or_close(abi::AdminCommand command, std::uint32_t stream);
+  Expected<std::uint32_t> reset_or_close(wire::AdminCommand command, std::uint32_t stream);
   Expected<Region> acquire(RegionType type, std::uint64_t bytes) override;
   Expected<void> release(const Region& region) override;
   // Returns when whatever was being delivered has been delivered.

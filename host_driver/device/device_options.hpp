@@ -23,8 +23,8 @@ struct DeviceOptions {
   std::function<std::string()> how_card_ended{};
   // Shared by several devices of a process; empty: the device makes its own.
   std::shared_ptr<EventLoop> loop{};
-  // Which of abi::kOptionalFeatures to accept when the card offers them.
-  std::uint64_t optional_features = abi::kFeatureEventIdx;
+  // Which of wire::kOptionalFeatures to accept when the card offers them.
+  std::uint64_t optional_features = wire::kFeatureEventIdx;
   Timeouts timeouts{};
   FaultHooks faults{};
 };

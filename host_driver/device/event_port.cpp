@@ -15,17 +15,17 @@ std::size_t EventPort::harvest(bool& kick) {
   do {
     PackedQueue::Used used;
     // At most one lap: a card that floods us gets its buffers back in the next turn.
-    for (std::uint16_t lap = 0; lap < abi::kEventQueueSize; ++lap) {
+    for (std::uint16_t lap = 0; lap < wire::kEventQueueSize; ++lap) {
       const auto found = queue_.poll(used);
       if (found == PackedQueue::PollResult::Empty) break;
       if (found == PackedQueue::PollResult::Broken) {
         violation_ = queue_.violation();
         return count;
       }
-      const std::uint64_t offset = abi::kEvents.offset + used.id * abi::kStickBytes;
-      abi::DeviceEvent event;
-      abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&event), window_.words(offset), sizeof event / 8);
-      const RingBuffer buffer{abi::kEvents.offset + queue_.peek_id() * abi::kStickBytes, abi::kStickBytes, true};
+      const std::uint64_t offset = wire::kEvents.offset + used.id * wire::kStickBytes;
+      wire::DeviceEvent event;
+      wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&event), window_.words(offset), sizeof event / 8);
+      const RingBuffer buffer{wire::kEvents.offset + queue_.peek_id() * wire::kStickBytes, wire::kStickBytes, true};
       (void)queue_.add({&buffer, 1});
       if (used.written != sizeof event) continue;  // given back unused
       ++count;
@@ -35,14 +35,14 @@ std::size_t EventPort::harvest(bool& kick) {
     }
     queue_.publish();
     kick = queue_.kick_needed() || kick;
-  } while (count < abi::kEventQueueSize && queue_.arm());
+  } while (count < wire::kEventQueueSize && queue_.arm());
   received_.fetch_add(count, std::memory_order_relaxed);
   return count;
 }
 
-std::vector<abi::DeviceEvent> EventPort::take() {
+std::vector<wire::DeviceEvent> EventPort::take() {
   const std::lock_guard lock(mutex_);
-  std::vector<abi::DeviceEvent> events(kept_.begin(), kept_.end());
+  std::vector<wire::DeviceEvent> events(kept_.begin(), kept_.end());
   kept_.clear();
   return events;
 }

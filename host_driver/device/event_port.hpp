@@ -27,7 +27,7 @@ class EventPort {
   std::size_t harvest(bool& kick);
   const std::string& violation() const { return violation_; }
 
-  std::vector<abi::DeviceEvent> take();
+  std::vector<wire::DeviceEvent> take();
   std::uint64_t received() const { return received_.load(std::memory_order_relaxed); }
 
  private:
@@ -35,7 +35,7 @@ class EventPort {
   PackedQueue queue_;
   std::string violation_;
   std::mutex mutex_;  // of kept_
-  std::deque<abi::DeviceEvent> kept_;
+  std::deque<wire::DeviceEvent> kept_;
   std::atomic<std::uint64_t> received_{0};
 };
 

@@ -37,7 +37,7 @@ void Device::Impl::deliver(std::span<const ControlBlockRing::Ended> ended) {
   }
   if (blocks->any_starved()) {
     // Bounded: a sink whose submit() is cut short again comes back with the next harvest.
-    for (unsigned i = 0; i < abi::kStreamsPerFunction; ++i) {
+    for (unsigned i = 0; i < wire::kStreamsPerFunction; ++i) {
       const auto starved = blocks->next_starved();
       if (!starved) break;
       starved->sink->on_credits(starved->stream);
@@ -93,7 +93,7 @@ void Device::Impl::leave() {
     if (blocks->has_used()) missed.store(true);  // no bell will come for what is there already
     let_go();
     // Store→load: our unlock against the missed flag and the count of those who found us here.
-    abi::full_fence();
+    wire::full_fence();
     if (followers.load(std::memory_order_relaxed) != 0) wake_followers();
     const bool unburied = failing.load(std::memory_order_relaxed) && !buried.load(std::memory_order_relaxed);
     if (!unburied && !missed.load(std::memory_order_relaxed)) return;
@@ -110,7 +110,7 @@ void Device::Impl::let_go() { reap_mutex.unlock(); }
 std::size_t Device::Impl::try_reap(bool by_loop) {
   if (!reap_mutex.try_lock()) {
     missed.store(true);
-    abi::full_fence();
+    wire::full_fence();
     if (!reap_mutex.try_lock()) return 0;
     missed.store(false);
   }
@@ -123,7 +123,7 @@ std::size_t Device::Impl::try_reap(bool by_loop) {
 }
 
 void Device::Impl::wake_followers() {
-  abi::full_fence();  // what they wait for has been written; have they said that they sleep?
+  wire::full_fence();  // what they wait for has been written; have they said that they sleep?
   if (followers.load(std::memory_order_relaxed) == 0) return;
   {
     const std::lock_guard lock(follower_mutex);
@@ -134,7 +134,7 @@ void Device::Impl::wake_followers() {
 
 void Device::Impl::wake_all() {
   wake_followers();
-  abi::full_fence();
+  wire::full_fence();
   if (!leader_sleeps.load(std::memory_order_relaxed)) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(wake_fd.get(), &one, sizeof one);
@@ -241,7 +241,7 @@ bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bo
 // Somebody else reaps. Returns a status, or nothing when it is worth trying to lead.
 std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint deadline) {
   followers.fetch_add(1);
-  abi::full_fence();  // now the holder sees us; then look at the lock and the condition once more
+  wire::full_fence();  // now the holder sees us; then look at the lock and the condition once more
   std::optional<WaitStatus> status;
   std::unique_lock lock(follower_mutex);
   const std::uint64_t seen = wakes;
@@ -304,7 +304,7 @@ void Device::Impl::on_tick() {
   const auto busy = [this] { return blocks->outstanding() != 0 || admins->outstanding() != 0; };
   if (std::exchange(ticked_submissions, submitted) == submitted && !busy()) {
     ticking.store(false);
-    abi::full_fence();  // a submitter that saw us ticking has made itself seen here
+    wire::full_fence();  // a submitter that saw us ticking has made itself seen here
     if (!busy() || ticking.exchange(true)) return;
   }
   schedule_tick();

@@ -27,10 +27,10 @@ struct ProgramCorrectionMetadata {
 
 // How the card names its regions, for the correction header (RFC open question 5).
 struct RegionMap {
-  abi::AddressMode mode = abi::AddressMode::Vf;
-  std::array<std::uint64_t, abi::kRegionsPerFunction> region_id{abi::kNoRegion, abi::kNoRegion, abi::kNoRegion,
-                                                                abi::kNoRegion, abi::kNoRegion, abi::kNoRegion,
-                                                                abi::kNoRegion, abi::kNoRegion};  // by window
+  wire::AddressMode mode = wire::AddressMode::Vf;
+  std::array<std::uint64_t, wire::kRegionsPerFunction> region_id{wire::kNoRegion, wire::kNoRegion, wire::kNoRegion,
+                                                                 wire::kNoRegion, wire::kNoRegion, wire::kNoRegion,
+                                                                 wire::kNoRegion, wire::kNoRegion};  // by window
 };
 
 // The resolved symbol values of one walk of the plan (one tile).

@@ -73,7 +73,7 @@ void FlexStream::Synchronize(Clock::time_point deadline) {
   if (!channel_.wait(target, deadline)) {
     throw TimeoutError({.layer = Layer::Driver,
                         .culprit = "stream " + std::to_string(stream_index()),
-                        .outcome = abi::Outcome::Timeout,
+                        .outcome = wire::Outcome::Timeout,
                         .next_step = "wait again, or Reset() the stream",
                         .message = "launch " + std::to_string(channel_.ended() + 1) + " of " + std::to_string(target) +
                                    " had not ended by the deadline"});

@@ -21,7 +21,7 @@ void check_dma(std::size_t index, const DMA& dma) {
   if (inside && dma.source_allocation_index == AllocationIndex::Null) {
     refuse(index, "DMA inside the card names no source", "give source_allocation_index");
   }
-  if (!abi::is_aligned(dma.offset | dma.source_offset, abi::kStickBytes)) {
+  if (!wire::is_aligned(dma.offset | dma.source_offset, wire::kStickBytes)) {
     refuse(index, "DMA offset is not a multiple of 128", "move whole sticks, or start at a stick");
   }
 }
@@ -29,7 +29,7 @@ void check_dma(std::size_t index, const DMA& dma) {
 void check_fill(std::size_t index, const Fill& fill) {
   if (fill.size == 0) refuse(index, "Fill has size 0", "leave it out");
   if (fill.allocation_index == AllocationIndex::Null) refuse(index, "Fill names no allocation", "allocate it first");
-  if (!abi::is_aligned(fill.offset, abi::kStickBytes))
+  if (!wire::is_aligned(fill.offset, wire::kStickBytes))
     refuse(index, "Fill offset is not a multiple of 128", "start at a stick");
 }
 
@@ -101,9 +101,9 @@ Job::Job(std::shared_ptr<const Kernel> binary, ProgramCorrectionMetadata program
     throw InvalidPlan("job_plan", "kernel " + binary_->name() + " has symbols, the plan does not correct them",
                       "put HostOperation and CorrectionDMA before DeviceCompute");
   }
-  if (correction_.max_bytes > abi::kMaxCorrectionBytes) {
+  if (correction_.max_bytes > wire::kMaxCorrectionBytes) {
     throw InvalidPlan("program_correction_metadata.max_bytes", "a correction tensor is larger than a slot",
-                      "keep it within " + std::to_string(abi::kMaxCorrectionBytes) + " bytes");
+                      "keep it within " + std::to_string(wire::kMaxCorrectionBytes) + " bytes");
   }
   for (const KernelSymbol& symbol : correction_.symbols) {
     const KernelMetadata& metadata = binary_->metadata();

@@ -48,44 +48,44 @@ std::shared_ptr<const Kernel> Kernel::from_memory(std::vector<std::byte> image, 
   std::shared_ptr<Kernel> kernel(new Kernel);
   kernel->metadata_ = parse_kernel_metadata(metadata);
   kernel->image_ = std::move(image);
-  if (kernel->image_.size() < sizeof(abi::ImageHeader)) refuse_image("size", "shorter than its header");
-  std::memcpy(&kernel->header_, kernel->image_.data(), sizeof(abi::ImageHeader));
+  if (kernel->image_.size() < sizeof(wire::ImageHeader)) refuse_image("size", "shorter than its header");
+  std::memcpy(&kernel->header_, kernel->image_.data(), sizeof(wire::ImageHeader));
   kernel->check_image();
   return kernel;
 }
 
 void Kernel::check_image() const {
-  const abi::ImageHeader& h = header_;
-  if (h.magic != abi::kImageMagic) refuse_image("magic", "bad magic");
-  if (h.abi_version != abi::kImageAbiVersion) {
+  const wire::ImageHeader& h = header_;
+  if (h.magic != wire::kImageMagic) refuse_image("magic", "bad magic");
+  if (h.abi_version != wire::kImageAbiVersion) {
     refuse_image("abi_version", "ABI version " + std::to_string(h.abi_version) + ", this driver and its card run " +
-                                    std::to_string(abi::kImageAbiVersion));
+                                    std::to_string(wire::kImageAbiVersion));
   }
   if (h.image_bytes != image_.size()) {
     refuse_image("image_bytes", "header says " + std::to_string(h.image_bytes) + " bytes, the file has " +
                                     std::to_string(image_.size()));
   }
-  if (h.text_bytes == 0 || h.text_bytes > abi::kMaxTextBytes ||
-      !abi::range_inside(h.text_offset, h.text_bytes, h.image_bytes)) {
+  if (h.text_bytes == 0 || h.text_bytes > wire::kMaxTextBytes ||
+      !wire::range_inside(h.text_offset, h.text_bytes, h.image_bytes)) {
     refuse_image("text", "text does not lie inside the image");
   }
-  if (h.pool_bytes > abi::kMaxPoolBytes || !abi::range_inside(h.pool_offset, h.pool_bytes, h.image_bytes)) {
+  if (h.pool_bytes > wire::kMaxPoolBytes || !wire::range_inside(h.pool_offset, h.pool_bytes, h.image_bytes)) {
     refuse_image("pool", "literal pool does not lie inside the image");
   }
   if (h.correction_entry >= h.text_bytes || h.compute_entry >= h.text_bytes) {
     refuse_image("entry", "an entry lies outside of the text");
   }
   std::vector<std::byte> zeroed = image_;
-  abi::ImageHeader blank = h;
+  wire::ImageHeader blank = h;
   blank.crc32c = 0;
   std::memcpy(zeroed.data(), &blank, sizeof blank);
-  if (abi::crc32c(0, zeroed.data(), zeroed.size()) != h.crc32c) refuse_image("crc32c", "checksum mismatch");
+  if (wire::crc32c(0, zeroed.data(), zeroed.size()) != h.crc32c) refuse_image("crc32c", "checksum mismatch");
   if (metadata_.image_bytes != h.image_bytes || metadata_.image_crc32c != h.crc32c) {
     refuse_image("crc32c", "image and metadata do not belong together");
   }
   const std::uint64_t needed =
-      metadata_.symbols.empty() ? 0 : abi::correction_bytes(static_cast<std::uint32_t>(metadata_.symbols.size()));
-  if (needed > h.max_correction_bytes || h.max_correction_bytes > abi::kMaxCorrectionBytes) {
+      metadata_.symbols.empty() ? 0 : wire::correction_bytes(static_cast<std::uint32_t>(metadata_.symbols.size()));
+  if (needed > h.max_correction_bytes || h.max_correction_bytes > wire::kMaxCorrectionBytes) {
     refuse_image("max_correction_bytes", "correction tensor of " + std::to_string(needed) + " bytes, the image takes " +
                                              std::to_string(h.max_correction_bytes));
   }

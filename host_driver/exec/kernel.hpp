@@ -21,21 +21,21 @@
 namespace flex {
 
 // More operands than the segment table of a control block has rows can not be attributed, so they are refused.
-inline constexpr std::size_t kMaxOperands = abi::kSegments;
+inline constexpr std::size_t kMaxOperands = wire::kSegments;
 inline constexpr std::size_t kMaxDimensions = 16;
 
 struct KernelOperand {
   std::string name;
-  abi::SegmentAccess access = abi::kSegmentRead;
+  wire::SegmentAccess access = wire::kSegmentRead;
   DeviceType dtype = DeviceType::Dl16;
   std::vector<std::uint32_t> shape;  // indices into KernelMetadata::dimensions
 
-  bool writes() const { return (access & abi::kSegmentWrite) != 0; }
+  bool writes() const { return (access & wire::kSegmentWrite) != 0; }
 };
 
 // What the correction tensor carries, in this order.
 struct KernelSymbol {
-  abi::SymbolKind kind = abi::SymbolKind::Address;
+  wire::SymbolKind kind = wire::SymbolKind::Address;
   std::uint32_t operand = 0;
   std::uint32_t axis = 0;       // Stride: which axis of the operand; the stick axis means its outer copy
   std::uint32_t dimension = 0;  // Dimension: index into KernelMetadata::dimensions
@@ -82,7 +82,7 @@ class Kernel {
   void check_image() const;
 
   std::vector<std::byte> image_;
-  abi::ImageHeader header_{};
+  wire::ImageHeader header_{};
   KernelMetadata metadata_;
 };
 

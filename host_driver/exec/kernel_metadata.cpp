@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the metadata file that the kernel build writes beside an image (firmware/kernels/tools/pack_image.cpp).
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -8,19 +10,14 @@
 
 #include "host_driver/exec/kernel.hpp"
 
-// Declared here because <cxxabi.h> brings a namespace alias ::abi that clashes with the contract's.
-namespace __cxxabiv1 {
-extern "C" char* __cxa_demangle(const char* mangled, char* buffer, std::size_t* length, int* status);
-}
-
 namespace flex {
 namespace {
 
-// "kernel::compute(abi::KernelArguments const&)", mangled or not → "kernel::compute"; a plain name stays.
+// "kernel::compute(wire::KernelArguments const&)", mangled or not → "kernel::compute"; a plain name stays.
 std::string readable(const std::string& symbol) {
   int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      __cxxabiv1::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status),
+                                                         &std::free);
   std::string text = status == 0 && name != nullptr ? std::string(name.get()) : symbol;
   const std::string anonymous = "(anonymous namespace)::";
   for (auto at = text.find(anonymous); at != std::string::npos; at = text.find(anonymous)) {
@@ -86,9 +83,9 @@ std::uint32_t dimension_index(KernelMetadata& metadata, const std::string& name,
 void read_operand(const Json& json, const std::string& path, KernelMetadata& metadata) {
   KernelOperand operand;
   operand.name = text(json, path, "name");
-  operand.access = choice<abi::SegmentAccess>(
+  operand.access = choice<wire::SegmentAccess>(
       text(json, path, "access"), path + ".access",
-      {{"read", abi::kSegmentRead}, {"write", abi::kSegmentWrite}, {"read_write", abi::kSegmentReadWrite}});
+      {{"read", wire::kSegmentRead}, {"write", wire::kSegmentWrite}, {"read_write", wire::kSegmentReadWrite}});
   operand.dtype = choice<DeviceType>(text(json, path, "dtype"), path + ".dtype",
                                      {{"dl16", DeviceType::Dl16}, {"fp32", DeviceType::Fp32}});
   choice<int>(text(json, path, "layout"), path + ".layout", {{"stick", 0}});
@@ -102,14 +99,14 @@ void read_operand(const Json& json, const std::string& path, KernelMetadata& met
 
 void read_symbol(const Json& json, const std::string& path, KernelMetadata& metadata) {
   KernelSymbol symbol;
-  symbol.kind = choice<abi::SymbolKind>(text(json, path, "kind"), path + ".kind",
-                                        {{"address", abi::SymbolKind::Address},
-                                         {"stride", abi::SymbolKind::Stride},
-                                         {"dimension", abi::SymbolKind::Dimension}});
+  symbol.kind = choice<wire::SymbolKind>(text(json, path, "kind"), path + ".kind",
+                                         {{"address", wire::SymbolKind::Address},
+                                          {"stride", wire::SymbolKind::Stride},
+                                          {"dimension", wire::SymbolKind::Dimension}});
   const std::uint64_t operand = number(json, path, "operand");
   if (operand >= metadata.operands.size()) refuse(path + ".operand", "names no operand");
   symbol.operand = static_cast<std::uint32_t>(operand);
-  if (symbol.kind != abi::SymbolKind::Address) {
+  if (symbol.kind != wire::SymbolKind::Address) {
     const auto& shape = metadata.operands[operand].shape;
     const std::string name = text(json, path, "dimension");
     const auto found =
@@ -141,7 +138,7 @@ KernelMetadata parse_kernel_metadata(std::string_view json_text) {
     read_operand(operand, item("operands", index++), metadata);
   }
   index = 0;
-  for (const Json& symbol : list(json, "", "symbols", abi::kMaxSymbols)) {
+  for (const Json& symbol : list(json, "", "symbols", wire::kMaxSymbols)) {
     read_symbol(symbol, item("symbols", index++), metadata);
   }
   index = 0;

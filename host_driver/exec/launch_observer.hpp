@@ -15,11 +15,11 @@ struct BlockRecord {
   std::uint32_t stream = 0;
   std::uint32_t tile = 0;
   std::uint32_t step = 0;  // in the job's plan
-  abi::Opcode opcode = abi::Opcode::Nop;
-  abi::Outcome outcome = abi::Outcome::Ok;
-  abi::Status status = abi::Status::None;
+  wire::Opcode opcode = wire::Opcode::Nop;
+  wire::Outcome outcome = wire::Outcome::Ok;
+  wire::Status status = wire::Status::None;
   std::uint64_t sequence = 0;    // 0: was never sent
-  std::uint64_t start_time = 0;  // device ticks (abi::kTicksPerSecond); 0: never started
+  std::uint64_t start_time = 0;  // device ticks (wire::kTicksPerSecond); 0: never started
   std::uint64_t end_time = 0;
   std::uint64_t bytes = 0;
 };
@@ -30,7 +30,7 @@ class LaunchObserver {
  public:
   virtual void on_block(const BlockRecord& record) noexcept = 0;
   // All blocks of the launch have ended, and all earlier launches of the stream. `outcome`: the first that was not OK.
-  virtual void on_launch_ended(std::uint64_t launch, abi::Outcome outcome) noexcept = 0;
+  virtual void on_launch_ended(std::uint64_t launch, wire::Outcome outcome) noexcept = 0;
 
  protected:
   ~LaunchObserver() = default;

@@ -26,7 +26,7 @@ void check_form(const Job& job, std::size_t index, const Argument& argument) {
                      "give positive extents");
     }
   }
-  if (!abi::is_aligned(argument.offset, abi::kStickBytes)) {
+  if (!wire::is_aligned(argument.offset, wire::kStickBytes)) {
     refuse_operand(job, index, "starts at byte " + std::to_string(argument.offset) + " of its allocation",
                    "start at a multiple of 128");
   }
@@ -76,7 +76,7 @@ void BoundOperands::resolve(const FlexAllocator& allocator, std::span<const Argu
   if (resolved->type != RegionType::Tensor)
     refuse_operand(job_, index, "lies in program memory", "allocate it as a tensor");
   geometry_[index] = StickGeometry::of(argument.shape, elements_per_stick(argument.dtype));
-  if (!abi::range_inside(argument.offset, geometry_[index].bytes, resolved->block_bytes)) {
+  if (!wire::range_inside(argument.offset, geometry_[index].bytes, resolved->block_bytes)) {
     refuse_operand(job_, index,
                    "needs " + std::to_string(geometry_[index].bytes) + " bytes for shape " + to_string(argument.shape) +
                        " from byte " + std::to_string(argument.offset) + ", its allocation has " +
@@ -113,10 +113,10 @@ std::array<ResolvedOperand, kMaxOperands> BoundOperands::of_tile(std::uint32_t t
   return operands;
 }
 
-void BoundOperands::write_segments(std::uint32_t tile, abi::ComputePayload& compute, SegmentWindows& windows) const {
+void BoundOperands::write_segments(std::uint32_t tile, wire::ComputePayload& compute, SegmentWindows& windows) const {
   const auto& operands = job_.binary()->metadata().operands;
   for (std::size_t i = 0; i < count_; ++i) {
-    abi::Segment& segment = compute.segments[i];
+    wire::Segment& segment = compute.segments[i];
     segment.region_id = place_[i].address.region_id;
     segment.offset = place_[i].address.offset + tile * tiling_.step[i];
     segment.bytes = tile_span_[i];
@@ -130,7 +130,7 @@ void BoundOperands::write_segments(std::uint32_t tile, abi::ComputePayload& comp
 
 namespace {
 
-void start_block(Unit& unit, abi::Opcode opcode, std::uint32_t tile, std::uint32_t step) {
+void start_block(Unit& unit, wire::Opcode opcode, std::uint32_t tile, std::uint32_t step) {
   unit.kind = Unit::Kind::Block;
   unit.tile = tile;
   unit.step = step;
@@ -139,9 +139,9 @@ void start_block(Unit& unit, abi::Opcode opcode, std::uint32_t tile, std::uint32
   unit.block.header.cookie = std::uint64_t{tile} << 32 | step;  // readable in a trace
 }
 
-abi::Endpoint host_endpoint(std::uint64_t window_offset) {
+wire::Endpoint host_endpoint(std::uint64_t window_offset) {
   return {
-      .region_id = 0, .offset = window_offset, .generation = 0, .kind = abi::EndpointKind::HostMemory, .reserved = {}};
+      .region_id = 0, .offset = window_offset, .generation = 0, .kind = wire::EndpointKind::HostMemory, .reserved = {}};
 }
 
 [[noreturn]] void refuse_step(std::uint32_t step, const std::string& what, std::string next_step) {
@@ -153,7 +153,7 @@ DevicePlace place_of(const LaunchSite& site, std::uint32_t step, AllocationIndex
                      std::uint64_t bytes) {
   const auto resolved = site.allocator.try_resolve(index);
   if (!resolved) refuse_step(step, resolved.error().message, resolved.error().next_step);
-  if (!abi::range_inside(offset, bytes, resolved->block_bytes)) {
+  if (!wire::range_inside(offset, bytes, resolved->block_bytes)) {
     refuse_step(step,
                 std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " exceed the allocation of " +
                     std::to_string(resolved->block_bytes),
@@ -164,10 +164,10 @@ DevicePlace place_of(const LaunchSite& site, std::uint32_t step, AllocationIndex
 
 // Pageable memory becomes a staged transfer, which the scheduler cuts into chunks.
 void write_dma(const LaunchSite& site, const DMA& dma, Unit& unit) {
-  abi::DmaPayload& payload = unit.block.payload.dma;
+  wire::DmaPayload& payload = unit.block.payload.dma;
   payload = {};
   payload.bytes = dma.size;
-  const abi::Endpoint card = place_of(site, unit.step, dma.allocation_index, dma.offset, dma.size).endpoint();
+  const wire::Endpoint card = place_of(site, unit.step, dma.allocation_index, dma.offset, dma.size).endpoint();
   if (dma.direction == Direction::DeviceToDevice) {
     payload.source = place_of(site, unit.step, dma.source_allocation_index, dma.source_offset, dma.size).endpoint();
     payload.destination = card;
@@ -188,7 +188,7 @@ void write_dma(const LaunchSite& site, const DMA& dma, Unit& unit) {
 }
 
 void write_fill(const LaunchSite& site, const Fill& fill, Unit& unit) {
-  abi::FillPayload& payload = unit.block.payload.fill;
+  wire::FillPayload& payload = unit.block.payload.fill;
   payload = {};
   payload.destination = place_of(site, unit.step, fill.allocation_index, fill.offset, fill.size).endpoint();
   payload.bytes = fill.size;
@@ -196,7 +196,7 @@ void write_fill(const LaunchSite& site, const Fill& fill, Unit& unit) {
 }
 
 void write_correction(const LaunchSite& site, std::uint64_t bytes, Unit& unit) {
-  abi::DmaPayload& payload = unit.block.payload.dma;
+  wire::DmaPayload& payload = unit.block.payload.dma;
   payload = {};
   payload.source = host_endpoint(unit.correction.window_offset);
   payload.destination = site.correction_slot.endpoint();
@@ -213,7 +213,7 @@ std::uint64_t core_mask(const LaunchSite& site, const Job& job, const DeviceComp
 void write_compute(const LaunchSite& site, const Job& job, const BoundOperands& operands,
                    std::uint64_t correction_bytes, const DeviceCompute& compute, const LaunchOptions& options,
                    Unit& unit) {
-  abi::ComputePayload& payload = unit.block.payload.compute;
+  wire::ComputePayload& payload = unit.block.payload.compute;
   payload = {};
   payload.image_bytes = job.binary()->image().size();
   payload.image = operands.image().endpoint();
@@ -259,13 +259,13 @@ Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* op
       continue;
     }
     if (const auto* compute = std::get_if<DeviceCompute>(&steps[i])) {
-      start_block(*unit, abi::Opcode::Compute, tile, i);
+      start_block(*unit, wire::Opcode::Compute, tile, i);
       write_compute(site, job, *operands, correction_bytes, *compute, options, *unit);
     } else if (const auto* fill = std::get_if<Fill>(&steps[i])) {
-      start_block(*unit, abi::Opcode::Fill, tile, i);
+      start_block(*unit, wire::Opcode::Fill, tile, i);
       write_fill(site, *fill, *unit);
     } else {
-      start_block(*unit, abi::Opcode::Dma, tile, i);
+      start_block(*unit, wire::Opcode::Dma, tile, i);
       if (const auto* dma = std::get_if<DMA>(&steps[i])) {
         write_dma(site, *dma, *unit);
       } else {

@@ -21,11 +21,11 @@ struct DevicePlace {
   VirtualAddress address;
   std::uint32_t generation = 0;
 
-  abi::Endpoint endpoint() const {
+  wire::Endpoint endpoint() const {
     return {.region_id = address.region_id,
             .offset = address.offset,
             .generation = generation,
-            .kind = abi::EndpointKind::Region,
+            .kind = wire::EndpointKind::Region,
             .reserved = {}};
   }
 };
@@ -45,7 +45,7 @@ class BoundOperands {
   // Operand addresses of one tile.
   std::array<ResolvedOperand, kMaxOperands> of_tile(std::uint32_t tile) const;
   // Rows of the segment table for that tile, and the windows they lie in.
-  void write_segments(std::uint32_t tile, abi::ComputePayload& compute, SegmentWindows& windows) const;
+  void write_segments(std::uint32_t tile, wire::ComputePayload& compute, SegmentWindows& windows) const;
 
  private:
   void resolve(const FlexAllocator& allocator, std::span<const Argument> arguments, std::size_t index);
@@ -66,7 +66,7 @@ struct LaunchSite {
   const FlexAllocator& allocator;
   const HostMemory& host_memory;
   DevicePlace correction_slot;
-  abi::AddressMode mode;
+  wire::AddressMode mode;
   std::uint64_t all_cores;
 };
 

@@ -22,9 +22,9 @@ Runtime::~Runtime() {
 }
 
 void Runtime::reserve_correction_slots() {
-  slots_ = allocator_->allocate(kCorrectionSlots * abi::kMaxCorrectionBytes, {.type = RegionType::Program});
+  slots_ = allocator_->allocate(kCorrectionSlots * wire::kMaxCorrectionBytes, {.type = RegionType::Program});
   slots_at_ = allocator_->resolve(slots_);
-  if (slots_at_.address.offset != 0 || slots_at_.region_ordinal != abi::kProgramRegion) {
+  if (slots_at_.address.offset != 0 || slots_at_.region_ordinal != wire::kProgramRegion) {
     throw Error({.layer = Layer::Driver,
                  .culprit = "correction slots",
                  .recoverable = false,
@@ -36,12 +36,12 @@ void Runtime::reserve_correction_slots() {
 }
 
 LaunchSite Runtime::launch_site(std::uint32_t stream) const {
-  const abi::DeviceConfig& config = device_->config();
+  const wire::DeviceConfig& config = device_->config();
   return {
       .allocator = *allocator_,
       .host_memory = host_memory_,
-      .correction_slot = {advanced(slots_at_.address, stream * abi::kMaxCorrectionBytes), slots_at_.region_generation},
-      .mode = config.kind == abi::FunctionKind::Physical ? abi::AddressMode::Pf : abi::AddressMode::Vf,
+      .correction_slot = {advanced(slots_at_.address, stream * wire::kMaxCorrectionBytes), slots_at_.region_generation},
+      .mode = config.kind == wire::FunctionKind::Physical ? wire::AddressMode::Pf : wire::AddressMode::Vf,
       .all_cores = config.cores >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << config.cores) - 1};
 }
 

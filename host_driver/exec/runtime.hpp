@@ -28,7 +28,7 @@ class Runtime {
   static constexpr unsigned kStreamsPerPool = 32;
   // One slot per stream of the card, so that a stream's slot is found from its number (RFC open question 10: the size
   // of the reservation is streams × largest correction tensor, 512 KiB).
-  static constexpr std::uint64_t kCorrectionSlots = abi::kStreamsPerFunction;
+  static constexpr std::uint64_t kCorrectionSlots = wire::kStreamsPerFunction;
 
   // Acquires the Program region and reserves the slots. Throws what the card or the allocator reports.
   explicit Runtime(std::unique_ptr<Device> device, RuntimeOptions options = {});

@@ -28,7 +28,7 @@ std::string to_string(const Shape& shape) {
 
 StickGeometry StickGeometry::of(const Shape& shape, std::int64_t elements_per_stick) {
   StickGeometry geometry;
-  std::uint64_t step = abi::kStickBytes;
+  std::uint64_t step = wire::kStickBytes;
   const std::size_t rank = shape.rank();
   if (rank > 1) {
     geometry.stride[0] = step;
@@ -54,7 +54,7 @@ std::uint64_t StickGeometry::span_of(const Shape& shape, std::int64_t elements_p
         (is_stick ? sticks_along(shape[d], elements_per_stick) : static_cast<std::uint64_t>(shape[d])) - 1;
     last += steps * stride[d];
   }
-  return last + abi::kStickBytes;
+  return last + wire::kStickBytes;
 }
 
 }  // namespace flex

@@ -42,7 +42,7 @@ class StagingClient {
 
 struct StagingOptions {
   std::size_t chunks = 2;
-  std::size_t chunk_bytes = 8 * abi::kMiB;
+  std::size_t chunk_bytes = 8 * wire::kMiB;
 };
 
 class StagingEngine {

@@ -6,13 +6,13 @@
 
 namespace flex {
 
-using abi::Outcome;
-using abi::Status;
+using wire::Outcome;
+using wire::Status;
 
 namespace {
 
 // Requests handed to the device at a time: as many as one stream can have outstanding.
-constexpr std::size_t kBatch = abi::kStreamCredits;
+constexpr std::size_t kBatch = wire::kStreamCredits;
 
 // After the card is gone all that is left are host copies of a few chunks: 16 MiB at 1 GB/s, times a hundred.
 constexpr std::chrono::seconds kCopiesAfterDeath{2};
@@ -156,7 +156,7 @@ Unit& StreamChannel::chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t 
   unit.owner = &owner;
   unit.block.header = owner.block.header;
   unit.block.payload.dma = owner.block.payload.dma;
-  abi::DmaPayload& dma = unit.block.payload.dma;
+  wire::DmaPayload& dma = unit.block.payload.dma;
   (owner.staged.to_device ? dma.destination : dma.source).offset += at;
   (owner.staged.to_device ? dma.source : dma.destination).offset = chunk.buffer.window_offset();
   dma.bytes = chunk.bytes;
@@ -217,9 +217,9 @@ void StreamChannel::on_drain(StagingChunk& chunk) noexcept {
   device_.wake_waiters();
 }
 
-void StreamChannel::chunk_ended(Unit& unit, const abi::Completion& completion) {
+void StreamChannel::chunk_ended(Unit& unit, const wire::Completion& completion) {
   Unit& owner = *unit.owner;
-  abi::Completion& end = owner.staged.end;
+  wire::Completion& end = owner.staged.end;
   if (end.start_time == 0) {
     end.start_time = completion.start_time;
     end.sequence = completion.sequence;
@@ -246,21 +246,21 @@ void StreamChannel::chunk_ended(Unit& unit, const abi::Completion& completion) {
 
 void StreamChannel::finish_staged(Unit& owner) {
   if (!owner.staged.detached || owner.staged.chunks != 0) return;
-  const abi::Completion end = owner.staged.end;
+  const wire::Completion end = owner.staged.end;
   end_unit(owner, end);
 }
 
 // ---- ending ---------------------------------------------------------------------------------------------------------
 
-abi::Completion StreamChannel::ending(Outcome outcome, Status status) const {
-  abi::Completion completion{};
+wire::Completion StreamChannel::ending(Outcome outcome, Status status) const {
+  wire::Completion completion{};
   completion.outcome = outcome;
   completion.status = status;
   completion.stream = stream_;
   return completion;
 }
 
-void StreamChannel::on_completion(const abi::Completion& completion) noexcept {
+void StreamChannel::on_completion(const wire::Completion& completion) noexcept {
   const std::lock_guard guard(mutex_);
   Unit& unit = *in_flight_.pop();
   if (completion.outcome != Outcome::Ok) note_failure(unit, completion);
@@ -277,7 +277,7 @@ void StreamChannel::on_completion(const abi::Completion& completion) noexcept {
   }
 }
 
-void StreamChannel::note_failure(const Unit& unit, const abi::Completion& completion) {
+void StreamChannel::note_failure(const Unit& unit, const wire::Completion& completion) {
   if (means_dead(completion.outcome)) card_gone_ = true;
   if (failure_ || paused_) return;  // the first error wins; what a reset ends is no error
   failure_ = describe_failure(unit.block, unit.windows, completion, unit.launch->kernel);
@@ -304,7 +304,7 @@ void StreamChannel::drop_unit(Unit& unit) {
   units_.give(&unit);
 }
 
-void StreamChannel::end_unit(Unit& unit, const abi::Completion& completion) {
+void StreamChannel::end_unit(Unit& unit, const wire::Completion& completion) {
   LaunchState& launch = *unit.launch;
   if (launch.observer != nullptr) {
     launch.observer->on_block({.launch = launch.number,
@@ -338,7 +338,7 @@ void StreamChannel::retire_launches() {
 // Ends everything that was never sent. In order: called when nothing is in flight any more.
 void StreamChannel::drop_waiting() {
   const Outcome outcome = card_gone_ ? Outcome::Lost : Outcome::Aborted;
-  const abi::Completion never = ending(outcome, card_gone_ ? Status::None : Status::StreamPoisoned);
+  const wire::Completion never = ending(outcome, card_gone_ ? Status::None : Status::StreamPoisoned);
   LinkedList<Unit> chunks = std::exchange(ready_, {});
   while (!chunks.empty()) chunk_ended(*chunks.pop(), never);
   LinkedList<Unit> waiting = std::exchange(pending_, {});
@@ -348,7 +348,7 @@ void StreamChannel::drop_waiting() {
       end_unit(unit, never);
       continue;
     }
-    abi::Completion& end = unit.staged.end;
+    wire::Completion& end = unit.staged.end;
     if (end.outcome == Outcome::Ok) {
       // Part of it may have been moved: then it was stopped, not prevented.
       end.outcome = end.bytes != 0 && !card_gone_ ? Outcome::Fault : outcome;

@@ -75,7 +75,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void close();
 
  private:
-  void on_completion(const abi::Completion& completion) noexcept override;
+  void on_completion(const wire::Completion& completion) noexcept override;
   void on_credits(std::uint32_t stream) noexcept override;
   bool on_chunk(StagingChunk& chunk) noexcept override;
   void on_drain(StagingChunk& chunk) noexcept override;
@@ -86,16 +86,16 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void pump();
   bool submit_from(LinkedList<Unit>& list);
   void start_staged(Unit& unit);
-  void chunk_ended(Unit& unit, const abi::Completion& completion);
+  void chunk_ended(Unit& unit, const wire::Completion& completion);
   void finish_staged(Unit& owner);
-  void end_unit(Unit& unit, const abi::Completion& completion);
+  void end_unit(Unit& unit, const wire::Completion& completion);
   void retire_launches();
-  void note_failure(const Unit& unit, const abi::Completion& completion);
+  void note_failure(const Unit& unit, const wire::Completion& completion);
   void note_card_gone(const ErrorInfo& why);
   void drop_waiting();
   void drop_unit(Unit& unit);
   Unit& chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at);
-  abi::Completion ending(abi::Outcome outcome, abi::Status status) const;
+  wire::Completion ending(wire::Outcome outcome, wire::Status status) const;
 
   Device& device_;
   StagingEngine& staging_;

@@ -20,13 +20,13 @@ std::string operand_name(const Kernel* kernel, unsigned index) {
 }
 
 // The operand at the faulting place, or the one that ends closest before it.
-std::string attribute(const abi::ComputePayload& compute, const SegmentWindows& windows, const abi::FaultRecord& fault,
-                      const Kernel* kernel) {
+std::string attribute(const wire::ComputePayload& compute, const SegmentWindows& windows,
+                      const wire::FaultRecord& fault, const Kernel* kernel) {
   std::string nearest;
   std::uint64_t best = ~std::uint64_t{0};
-  for (unsigned i = 0; i < abi::kSegments; ++i) {
-    const abi::Segment& segment = compute.segments[i];
-    if (segment.access == abi::kSegmentUnused || windows[i] != fault.region_ordinal) continue;
+  for (unsigned i = 0; i < wire::kSegments; ++i) {
+    const wire::Segment& segment = compute.segments[i];
+    if (segment.access == wire::kSegmentUnused || windows[i] != fault.region_ordinal) continue;
     if (fault.offset >= segment.offset && fault.offset - segment.offset < segment.bytes) {
       return operand_name(kernel, i) + "+" + hex(fault.offset - segment.offset);
     }
@@ -39,48 +39,48 @@ std::string attribute(const abi::ComputePayload& compute, const SegmentWindows& 
 }
 
 Layer layer_of(const StreamFailure& f) {
-  if (f.outcome == abi::Outcome::Lost || f.outcome == abi::Outcome::Indeterminate) return Layer::Emulator;
-  const bool ran = f.outcome == abi::Outcome::Fault || f.outcome == abi::Outcome::Timeout;
-  return f.opcode == abi::Opcode::Compute && ran ? Layer::Core : Layer::Firmware;
+  if (f.outcome == wire::Outcome::Lost || f.outcome == wire::Outcome::Indeterminate) return Layer::Emulator;
+  const bool ran = f.outcome == wire::Outcome::Fault || f.outcome == wire::Outcome::Timeout;
+  return f.opcode == wire::Opcode::Compute && ran ? Layer::Core : Layer::Firmware;
 }
 
 std::string next_step(const StreamFailure& f) {
   switch (f.outcome) {
-    case abi::Outcome::Rejected: return "correct the request, then reset the stream";
-    case abi::Outcome::Timeout: return "give it a larger budget or mend the kernel, then reset the stream";
-    case abi::Outcome::Fault:
-      return f.status == abi::Status::Stopped ? "launch again"
-                                              : "mend the kernel or its operands, then reset the stream";
-    case abi::Outcome::Aborted: return "reset the stream and launch again";
-    case abi::Outcome::Lost: return "start a new card and launch again";
-    case abi::Outcome::Indeterminate: return "start a new card, restore the operands, then launch again";
-    case abi::Outcome::Ok: break;
+    case wire::Outcome::Rejected: return "correct the request, then reset the stream";
+    case wire::Outcome::Timeout: return "give it a larger budget or mend the kernel, then reset the stream";
+    case wire::Outcome::Fault:
+      return f.status == wire::Status::Stopped ? "launch again"
+                                               : "mend the kernel or its operands, then reset the stream";
+    case wire::Outcome::Aborted: return "reset the stream and launch again";
+    case wire::Outcome::Lost: return "start a new card and launch again";
+    case wire::Outcome::Indeterminate: return "start a new card, restore the operands, then launch again";
+    case wire::Outcome::Ok: break;
   }
   return "reset the stream";
 }
 
 std::string fault_text(const StreamFailure& f) {
-  if (f.fault.access == abi::FaultAccess::None && f.symbol.empty()) return {};
+  if (f.fault.access == wire::FaultAccess::None && f.symbol.empty()) return {};
   std::string text;
-  if (f.fault.access != abi::FaultAccess::None) {
-    const char* verb = f.fault.access == abi::FaultAccess::Load    ? "load"
-                       : f.fault.access == abi::FaultAccess::Store ? "store"
-                                                                   : "fetch";
+  if (f.fault.access != wire::FaultAccess::None) {
+    const char* verb = f.fault.access == wire::FaultAccess::Load    ? "load"
+                       : f.fault.access == wire::FaultAccess::Store ? "store"
+                                                                    : "fetch";
     text += std::string(", ") + verb;
-    text += f.fault.region_ordinal == abi::kNoRegionOrdinal
+    text += f.fault.region_ordinal == wire::kNoRegionOrdinal
                 ? " outside of every region, address " + hex(f.fault.offset)
                 : " in region " + std::to_string(f.fault.region_ordinal) + " at offset " + hex(f.fault.offset);
     if (!f.operand.empty()) text += " (" + f.operand + ")";
   }
   if (!f.symbol.empty()) text += ", pc " + f.symbol + ", core " + std::to_string(f.fault.core);
-  if (f.status == abi::Status::KernelStatus) text += ", status " + hex(f.fault.argument);
+  if (f.status == wire::Status::KernelStatus) text += ", status " + hex(f.fault.argument);
   return text;
 }
 
 }  // namespace
 
-StreamFailure describe_failure(const abi::ControlBlock& block, const SegmentWindows& windows,
-                               const abi::Completion& completion, const Kernel* kernel) {
+StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
+                               const wire::Completion& completion, const Kernel* kernel) {
   StreamFailure failure;
   failure.stream = completion.stream;
   failure.job = kernel != nullptr ? kernel->name() : "transfer";
@@ -90,9 +90,10 @@ StreamFailure describe_failure(const abi::ControlBlock& block, const SegmentWind
   failure.field = completion.field;
   failure.fault = completion.fault;
   failure.slices = completion.slices;
-  const bool ran = completion.outcome == abi::Outcome::Fault || completion.outcome == abi::Outcome::Timeout;
-  if (block.header.opcode == abi::Opcode::Compute && ran && completion.status != abi::Status::Stopped) {
-    if (completion.fault.region_ordinal != abi::kNoRegionOrdinal && completion.fault.access != abi::FaultAccess::None) {
+  const bool ran = completion.outcome == wire::Outcome::Fault || completion.outcome == wire::Outcome::Timeout;
+  if (block.header.opcode == wire::Opcode::Compute && ran && completion.status != wire::Status::Stopped) {
+    if (completion.fault.region_ordinal != wire::kNoRegionOrdinal &&
+        completion.fault.access != wire::FaultAccess::None) {
       failure.operand = attribute(block.payload.compute, windows, completion.fault, kernel);
     }
     if (kernel != nullptr) failure.symbol = kernel->symbolise(completion.fault.pc);
@@ -101,13 +102,13 @@ StreamFailure describe_failure(const abi::ControlBlock& block, const SegmentWind
 }
 
 ErrorInfo explain(const StreamFailure& f) {
-  std::string message(abi::name(f.opcode));
+  std::string message(wire::name(f.opcode));
   message += " of job '" + f.job + "' (launch " + std::to_string(f.launch) + ", tile " + std::to_string(f.tile) +
-             ", step " + std::to_string(f.step) + ") ended " + std::string(abi::name(f.outcome));
-  if (f.status != abi::Status::None) message += ": " + std::string(abi::name(f.status));
-  if (f.field != abi::Field::None) message += " in " + std::string(abi::name(f.field));
+             ", step " + std::to_string(f.step) + ") ended " + std::string(wire::name(f.outcome));
+  if (f.status != wire::Status::None) message += ": " + std::string(wire::name(f.status));
+  if (f.field != wire::Field::None) message += " in " + std::string(wire::name(f.field));
   message += fault_text(f);
-  const bool gone = f.outcome == abi::Outcome::Lost || f.outcome == abi::Outcome::Indeterminate;
+  const bool gone = f.outcome == wire::Outcome::Lost || f.outcome == wire::Outcome::Indeterminate;
   return {.layer = layer_of(f),
           .culprit = "stream " + std::to_string(f.stream),
           .outcome = f.outcome,

@@ -20,11 +20,11 @@ struct StreamFailure {
   std::string job;           // the kernel's name, or "transfer"
   std::uint32_t tile = 0;
   std::uint32_t step = 0;
-  abi::Opcode opcode = abi::Opcode::Nop;
-  abi::Outcome outcome = abi::Outcome::Ok;
-  abi::Status status = abi::Status::None;
-  abi::Field field = abi::Field::None;
-  abi::FaultRecord fault{};
+  wire::Opcode opcode = wire::Opcode::Nop;
+  wire::Outcome outcome = wire::Outcome::Ok;
+  wire::Status status = wire::Status::None;
+  wire::Field field = wire::Field::None;
+  wire::FaultRecord fault{};
   std::string operand;       // of a fault: the operand it hit, or how far from the nearest; empty when none is near
   std::string symbol;        // of a fault: function+offset
   std::uint64_t slices = 0;  // watchdog slices that a kernel had taken
@@ -47,11 +47,11 @@ class TimeoutError : public Error {
 };
 
 // The region window of each row of a block's segment table: the rows name regions as the card does, faults by window.
-using SegmentWindows = std::array<std::uint8_t, abi::kSegments>;
+using SegmentWindows = std::array<std::uint8_t, wire::kSegments>;
 
 // What a block of a launch was, and how it ended; `kernel` null for transfers.
-StreamFailure describe_failure(const abi::ControlBlock& block, const SegmentWindows& windows,
-                               const abi::Completion& completion, const Kernel* kernel);
+StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
+                               const wire::Completion& completion, const Kernel* kernel);
 ErrorInfo explain(const StreamFailure& failure);
 
 }  // namespace flex

@@ -24,7 +24,7 @@ struct LaunchState {
   LaunchState* next = nullptr;
   std::uint64_t number = 0;
   std::size_t left = 0;  // units that have not ended
-  abi::Outcome outcome = abi::Outcome::Ok;
+  wire::Outcome outcome = wire::Outcome::Ok;
   LaunchObserver* observer = nullptr;
   const Kernel* kernel = nullptr;            // of the job; null for transfers
   std::shared_ptr<const void> program{};     // what the card still reads: the loaded program
@@ -53,7 +53,7 @@ struct StagedTransfer {
   std::uint64_t assigned = 0;   // bytes given to chunks
   std::uint64_t submitted = 0;  // bytes whose DMA stands in the stream
   std::uint32_t chunks = 0;     // held
-  abi::Completion end{};        // collected from the chunks; first outcome that is not OK wins
+  wire::Completion end{};       // collected from the chunks; first outcome that is not OK wins
 };
 
 struct Unit {
@@ -69,7 +69,7 @@ struct Unit {
   StagingChunk* chunk = nullptr;  // Chunk
   Unit* owner = nullptr;          // Chunk: its Staged unit
   StagedTransfer staged{};        // Staged
-  abi::ControlBlock block{};      // Staged: the transfer as if it were one DMA
+  wire::ControlBlock block{};     // Staged: the transfer as if it were one DMA
 };
 
 // Singly linked, first in first out.
@@ -128,7 +128,7 @@ class CorrectionPool {
  public:
   explicit CorrectionPool(HostMemory& memory) : memory_(memory) {}
 
-  // Throws OutOfMemory. `bytes` at most abi::kMaxCorrectionBytes.
+  // Throws OutOfMemory. `bytes` at most wire::kMaxCorrectionBytes.
   CorrectionBuffer take(std::uint64_t bytes) {
     const auto size_class = static_cast<std::uint8_t>(bytes <= kSmallest ? 0 : std::bit_width((bytes - 1) / kSmallest));
     auto& free = free_[size_class];
@@ -157,6 +157,6 @@ class CorrectionPool {
   std::array<std::vector<CorrectionBuffer>, 4> free_;
   std::vector<PinnedBuffer> slabs_;
 };
-static_assert(abi::kMaxCorrectionBytes == 512u << 3);
+static_assert(wire::kMaxCorrectionBytes == 512u << 3);
 
 }  // namespace flex

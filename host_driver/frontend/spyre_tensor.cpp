@@ -18,7 +18,7 @@ struct LayoutBuffer {
 };
 
 // Larger ones would keep the pinned memory from everybody else for little: the staging copy is hidden behind the DMA.
-constexpr std::uint64_t kLargestPinned = 64 * abi::kMiB;
+constexpr std::uint64_t kLargestPinned = 64 * wire::kMiB;
 
 std::shared_ptr<LayoutBuffer> make_buffer(flex::Runtime& runtime, std::uint64_t bytes) {
   auto buffer = std::make_shared<LayoutBuffer>();

@@ -270,7 +270,7 @@ BlockId BlockHeap::relocate(BlockId id) {
 std::optional<BlockId> BlockHeap::allocate(std::uint64_t bytes, std::uint64_t alignment, Fit fit) {
   if (bytes == 0 || bytes > total_bytes() || alignment > total_bytes()) return std::nullopt;
   if (!nodes_->has_room(2)) return std::nullopt;  // two splits at most
-  const auto size = static_cast<std::uint32_t>(abi::align_up(bytes, kBlockUnit) / kBlockUnit);
+  const auto size = static_cast<std::uint32_t>(wire::align_up(bytes, kBlockUnit) / kBlockUnit);
   const auto step = static_cast<std::uint32_t>(alignment / kBlockUnit);
   BlockId id = find_aligned(size, step, fit);
   if (id == kNoBlock) return std::nullopt;

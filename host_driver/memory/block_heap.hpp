@@ -21,7 +21,7 @@
 
 namespace flex {
 
-inline constexpr std::uint64_t kBlockUnit = abi::kStickBytes;
+inline constexpr std::uint64_t kBlockUnit = wire::kStickBytes;
 
 enum class Fit : std::uint8_t {
   Best,   // the smallest block that is large enough

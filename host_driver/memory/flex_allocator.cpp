@@ -55,13 +55,13 @@ std::string memory_name(RegionType type) { return std::string(type_name(type)) +
 // Saturates instead of wrapping: a request near 2^64 must end as out-of-memory, not as a small block.
 constexpr std::uint64_t rounded_to(std::uint64_t bytes, std::uint64_t unit) {
   const std::uint64_t limit = ~std::uint64_t{0} - (unit - 1);
-  return bytes > limit ? ~std::uint64_t{0} : abi::align_up(bytes, unit);
+  return bytes > limit ? ~std::uint64_t{0} : wire::align_up(bytes, unit);
 }
 
 ErrorInfo describe_invalid(InvalidAllocation::Reason reason, AllocationIndex index) {
   ErrorInfo info{.layer = Layer::Driver,
                  .culprit = "allocation index " + std::to_string(static_cast<std::uint64_t>(index)),
-                 .outcome = abi::Outcome::Rejected,
+                 .outcome = wire::Outcome::Rejected,
                  .recoverable = true,
                  .next_step = {},
                  .message = {}};
@@ -80,7 +80,7 @@ ErrorInfo describe_invalid(InvalidAllocation::Reason reason, AllocationIndex ind
       break;
     case InvalidAllocation::Reason::LostInReset:
       info.message = "allocation was lost when the function was reset";
-      info.outcome = abi::Outcome::Lost;
+      info.outcome = wire::Outcome::Lost;
       info.recoverable = false;
       info.next_step = "allocate the tensor again and copy its data anew";
       break;
@@ -95,7 +95,7 @@ thread_local bool in_memory_pressure_callback = false;
 FlexAllocator::FlexAllocator(RegionSource& source, FlexAllocatorOptions options)
     : source_(source), options_(std::move(options)), nodes_(options_.max_generation), mark_(next_mark()) {
   for (const std::uint64_t bytes : options_.region_bytes) {
-    if (bytes == 0 || !abi::is_aligned(bytes, abi::kGranuleBytes) || bytes > kMaxRegionBytes) {
+    if (bytes == 0 || !wire::is_aligned(bytes, wire::kGranuleBytes) || bytes > kMaxRegionBytes) {
       throw InvalidArgument("region_bytes", "region size " + std::to_string(bytes) + " is not usable",
                             "give multiples of 2 MiB up to 16 GiB");
     }
@@ -145,7 +145,7 @@ FlexAllocator::Attempt FlexAllocator::allocate_or_grow(std::uint64_t bytes, cons
   const std::scoped_lock lock(mutex_);
   if (region) {
     add_region(*region);
-  } else if (region.error().outcome != abi::Outcome::Rejected) {
+  } else if (region.error().outcome != wire::Outcome::Rejected) {
     return std::unexpected(Failure{.shortage = {}, .error = std::move(region.error())});
   }
   return allocate_held(bytes, policy);
@@ -181,8 +181,8 @@ FlexAllocator::HeldRegion* FlexAllocator::next_region(const AllocationPolicy& po
 }
 
 bool FlexAllocator::can_hold_another(RegionType type) const {
-  if (type == RegionType::Program) return !regions_[abi::kProgramRegion];
-  return std::any_of(regions_.begin(), regions_.begin() + abi::kProgramRegion, [](const auto& r) { return !r; });
+  if (type == RegionType::Program) return !regions_[wire::kProgramRegion];
+  return std::any_of(regions_.begin(), regions_.begin() + wire::kProgramRegion, [](const auto& r) { return !r; });
 }
 
 MemoryShortage FlexAllocator::shortage(RegionType type, std::uint64_t bytes) const {
@@ -199,13 +199,13 @@ MemoryShortage FlexAllocator::shortage(RegionType type, std::uint64_t bytes) con
 Expected<Region> FlexAllocator::acquire_region(RegionType type, std::uint64_t bytes) {
   ErrorInfo refused{.layer = Layer::Memory,
                     .culprit = memory_name(type),
-                    .outcome = abi::Outcome::Rejected,
+                    .outcome = wire::Outcome::Rejected,
                     .recoverable = true,
                     .next_step = "free memory",
                     .message = "no region can hold " + std::to_string(bytes) + " bytes"};
   std::vector<std::uint64_t> sizes;
   std::ranges::copy_if(options_.region_bytes, std::back_inserter(sizes), [&](auto size) { return size >= bytes; });
-  if (sizes.empty() && bytes <= kMaxRegionBytes) sizes.push_back(rounded_to(bytes, abi::kGranuleBytes));
+  if (sizes.empty() && bytes <= kMaxRegionBytes) sizes.push_back(rounded_to(bytes, wire::kGranuleBytes));
   for (const std::uint64_t size : sizes) {
     Expected<Region> region = source_.acquire(type, size);
     if (region) {
@@ -215,7 +215,7 @@ Expected<Region> FlexAllocator::acquire_region(RegionType type, std::uint64_t by
       return std::unexpected(std::move(wrong));
     }
     refused = std::move(region.error());
-    if (refused.outcome != abi::Outcome::Rejected) break;
+    if (refused.outcome != wire::Outcome::Rejected) break;
   }
   return std::unexpected(std::move(refused));
 }
@@ -223,9 +223,9 @@ Expected<Region> FlexAllocator::acquire_region(RegionType type, std::uint64_t by
 // The grant comes from outside the driver: a bad one must not corrupt the table of regions.
 ErrorInfo FlexAllocator::check_grant(const Region& region, RegionType type, std::uint64_t bytes) const {
   std::string wrong;
-  if (region.ordinal >= abi::kRegionsPerFunction) {
+  if (region.ordinal >= wire::kRegionsPerFunction) {
     wrong = "ordinal is out of range";
-  } else if ((region.ordinal == abi::kProgramRegion) != (type == RegionType::Program)) {
+  } else if ((region.ordinal == wire::kProgramRegion) != (type == RegionType::Program)) {
     wrong = "ordinal does not fit the region type";
   } else if (regions_[region.ordinal]) {
     wrong = "ordinal is in use";
@@ -240,7 +240,7 @@ ErrorInfo FlexAllocator::check_grant(const Region& region, RegionType type, std:
   return {
       .layer = Layer::Firmware,
       .culprit = "region " + std::to_string(region.base.region_id) + " with ordinal " + std::to_string(region.ordinal),
-      .outcome = abi::Outcome::Fault,
+      .outcome = wire::Outcome::Fault,
       .recoverable = false,
       .next_step = "reset the function",
       .message = "the card granted an impossible region: " + wrong};

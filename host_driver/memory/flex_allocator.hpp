@@ -95,7 +95,7 @@ struct AllocatorStatistics {
 struct FlexAllocatorOptions {
   // Sizes to ask for, tried in this order; entries smaller than the request are skipped. A request larger than all of
   // them asks for a region of its own size (in 2 MiB granules, up to kMaxRegionBytes).
-  std::vector<std::uint64_t> region_bytes{12 * abi::kGiB, 8 * abi::kGiB, 4 * abi::kGiB};
+  std::vector<std::uint64_t> region_bytes{12 * wire::kGiB, 8 * wire::kGiB, 4 * wire::kGiB};
   AllocationPolicy default_policy{};
   std::uint32_t max_generation = BlockNodes::kMaxGeneration;  // how often a handle slot is reused; smaller in tests
 };
@@ -170,7 +170,7 @@ class FlexAllocator {
   std::mutex grow_mutex_;     // one region is being acquired or released; taken before mutex_
   mutable std::mutex mutex_;  // everything below
   BlockNodes nodes_;
-  std::array<std::optional<HeldRegion>, abi::kRegionsPerFunction> regions_;
+  std::array<std::optional<HeldRegion>, wire::kRegionsPerFunction> regions_;
   std::uint64_t mark_;                    // this allocator, in the top bits of its handles
   std::vector<std::uint64_t> old_marks_;  // before resets
   MemoryPressureCallback on_memory_pressure_;

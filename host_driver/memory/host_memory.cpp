@@ -29,7 +29,7 @@ struct PinnedBuffer::State {
 namespace {
 
 void require_page_alignment(const char* field, std::uint64_t address) {
-  if (abi::is_aligned(address, HostMemory::kLargeBytes)) return;
+  if (wire::is_aligned(address, HostMemory::kLargeBytes)) return;
   throw InvalidArgument(field, "host memory does not start on a page: " + std::to_string(address),
                         "map the window at a page and keep its blocks page-aligned");
 }
@@ -85,7 +85,7 @@ std::optional<std::uint64_t> HostMemory::window_offset_of(std::span<const std::b
   const std::byte* const start = state_->block.data();
   if (before(memory.data(), start) || before(start + state_->block.size(), memory.data())) return std::nullopt;
   const auto offset = static_cast<std::uint64_t>(memory.data() - start);
-  if (!abi::range_inside(offset, memory.size(), state_->block.size())) return std::nullopt;
+  if (!wire::range_inside(offset, memory.size(), state_->block.size())) return std::nullopt;
   return state_->window_offset + offset;
 }
 

@@ -13,9 +13,9 @@
 
 namespace flex {
 
-inline constexpr std::uint64_t kMaxRegionBytes = 16 * abi::kGiB;  // one kernel window (protocol §6, §7)
+inline constexpr std::uint64_t kMaxRegionBytes = 16 * wire::kGiB;  // one kernel window (protocol §6, §7)
 
-using abi::RegionType;  // immutable once granted
+using wire::RegionType;  // immutable once granted
 
 constexpr std::string_view type_name(RegionType type) { return type == RegionType::Tensor ? "tensor" : "program"; }
 
@@ -36,7 +36,7 @@ class RegionSource {
  public:
   virtual ~RegionSource() = default;
 
-  // A region of exactly `bytes`; Program regions must be granted with ordinal abi::kProgramRegion, Tensor regions
+  // A region of exactly `bytes`; Program regions must be granted with ordinal wire::kProgramRegion, Tensor regions
   // with another.
   // Outcome::Rejected means "not with this size" and makes the allocator try a smaller one; any other outcome ends the
   // attempt and reaches the caller as it is.

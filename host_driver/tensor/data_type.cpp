@@ -86,7 +86,7 @@ Expected<DeviceType> default_device_type(DataType type) {
   }
   return std::unexpected(ErrorInfo{.layer = Layer::Driver,
                                    .culprit = "dtype",
-                                   .outcome = abi::Outcome::Rejected,
+                                   .outcome = wire::Outcome::Rejected,
                                    .recoverable = true,
                                    .next_step = "convert the tensor to float32 or float16 first",
                                    .message = std::string(name(type)) + " has no format on the card"});

@@ -48,7 +48,7 @@ std::size_t item_bytes(DeviceType type);
 
 // Elements in one stick of 128 bytes.
 inline std::int64_t elements_per_stick(DeviceType type) {
-  return static_cast<std::int64_t>(abi::kStickBytes / item_bytes(type));
+  return static_cast<std::int64_t>(wire::kStickBytes / item_bytes(type));
 }
 
 // The format in which the card keeps a host type by default. Float64 is refused: no device format can hold it.

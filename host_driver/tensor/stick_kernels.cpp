@@ -38,8 +38,8 @@ HWY_INLINE V32 dl16_from_fp32(V32 bits) {
   const V32 sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 0x8000U));
   const V32 magnitude = hn::And(bits, hn::Set(d, 0x7FFFFFFFU));
   const V32 rounded = hn::ShiftRight<14>(hn::Add(magnitude, hn::Set(d, 0x2000U)));  // half away from zero
-  const auto code = hn::Sub(hn::BitCast(i, rounded), hn::Set(i, 96 << abi::kDl16FractionBits));
-  const auto clamped = hn::Min(hn::Max(code, hn::Zero(i)), hn::Set(i, abi::kDl16Nan));
+  const auto code = hn::Sub(hn::BitCast(i, rounded), hn::Set(i, 96 << wire::kDl16FractionBits));
+  const auto clamped = hn::Min(hn::Max(code, hn::Zero(i)), hn::Set(i, wire::kDl16Nan));
   return hn::Or(hn::BitCast(d, clamped), sign);
 }
 
@@ -48,7 +48,7 @@ HWY_INLINE V32 fp32_from_dl16(V32 code) {
   const V32 sign = hn::ShiftLeft<16>(hn::And(code, hn::Set(d, 0x8000U)));
   const V32 magnitude = hn::And(code, hn::Set(d, 0x7FFFU));
   const V32 number = hn::Add(hn::ShiftLeft<14>(magnitude), hn::Set(d, 96U << 23));
-  const V32 finite = hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, abi::kDl16Nan)), hn::Set(d, 0x7FC00000U), number);
+  const V32 finite = hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, wire::kDl16Nan)), hn::Set(d, 0x7FC00000U), number);
   return hn::Or(hn::IfThenZeroElse(hn::Eq(magnitude, hn::Zero(d)), finite), sign);
 }
 
@@ -68,7 +68,7 @@ struct Fp16Dl16 {
       const hn::RebindToSigned<D32> i;
       const hn::RebindToFloat<D32> f;
       const V32 bits = hn::BitCast(D32(), hn::ConvertTo(f, hn::BitCast(i, m)));
-      const V32 code = hn::Sub(hn::ShiftRight<14>(bits), hn::Set(D32(), 120U << abi::kDl16FractionBits));
+      const V32 code = hn::Sub(hn::ShiftRight<14>(bits), hn::Set(D32(), 120U << wire::kDl16FractionBits));
       return hn::IfThenZeroElse(hn::Eq(m, hn::Zero(D32())), hn::And(code, hn::Set(D32(), 0x7FFFU)));
     });
   }
@@ -78,8 +78,8 @@ struct Fp16Dl16 {
     const V16 sign = hn::And(bits, hn::Set(d, 0x8000));
     const V16 magnitude = hn::And(bits, hn::Set(d, 0x7FFF));
     const V16 rounded = hn::ShiftRight<1>(hn::Add(magnitude, hn::Set(d, 1)));  // half away from zero
-    V16 code = hn::Add(rounded, hn::Set(d, 16U << abi::kDl16FractionBits));
-    code = hn::IfThenElse(below(magnitude, 0x7C00), code, hn::Set(d, abi::kDl16Nan));
+    V16 code = hn::Add(rounded, hn::Set(d, 16U << wire::kDl16FractionBits));
+    code = hn::IfThenElse(below(magnitude, 0x7C00), code, hn::Set(d, wire::kDl16Nan));
     const auto tiny = below(magnitude, 0x0400);
     code = hn::IfThenZeroElse(tiny, code);
     const auto zero = hn::Eq(magnitude, hn::Zero(d));
@@ -104,9 +104,9 @@ struct Fp16Dl16 {
     const V16 sign = hn::And(code, hn::Set(d, 0x8000));
     const V16 magnitude = hn::And(code, hn::Set(d, 0x7FFF));
     V16 bits = hn::Sub(hn::Add(magnitude, magnitude), hn::Set(d, 16U << 10));
-    bits = hn::IfThenElse(below(magnitude, 47 << abi::kDl16FractionBits), bits, hn::Set(d, abi::kFp16Max));
-    bits = hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, abi::kDl16Nan)), hn::Set(d, 0x7E00), bits);
-    const auto tiny = below(magnitude, 17 << abi::kDl16FractionBits);
+    bits = hn::IfThenElse(below(magnitude, 47 << wire::kDl16FractionBits), bits, hn::Set(d, wire::kFp16Max));
+    bits = hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, wire::kDl16Nan)), hn::Set(d, 0x7E00), bits);
+    const auto tiny = below(magnitude, 17 << wire::kDl16FractionBits);
     bits = hn::IfThenZeroElse(tiny, bits);
     const auto zero = hn::Eq(magnitude, hn::Zero(d));
     if (HWY_UNLIKELY(!hn::AllFalse(d, hn::AndNot(zero, tiny)))) {
@@ -160,7 +160,7 @@ struct Fp32Dl16 {
 
 // A stick is a whole number of vectors for every vector length up to 128 bytes; the lane count is a constant here.
 template <class Op>
-inline constexpr std::size_t kStickElements = abi::kStickBytes / sizeof(typename Op::Device);
+inline constexpr std::size_t kStickElements = wire::kStickBytes / sizeof(typename Op::Device);
 
 template <class Op>
 HWY_INLINE void fill_stick(const typename Op::Host* host, typename Op::Device* device) {
@@ -194,7 +194,7 @@ void to_sticks_with(const StickColumns& columns) {
   for (std::size_t row = 0; row < columns.rows; ++row) {
     for (std::size_t c = 0; c < columns.count; ++c) {
       const auto* host = reinterpret_cast<const typename Op::Host*>(columns.host[c] + row * columns.host_row_bytes);
-      auto* device = reinterpret_cast<typename Op::Device*>(columns.device[c] + row * abi::kStickBytes);
+      auto* device = reinterpret_cast<typename Op::Device*>(columns.device[c] + row * wire::kStickBytes);
       if (HWY_LIKELY(columns.lanes[c] == kStickElements<Op>)) {
         fill_stick<Op>(host, device);
       } else {
@@ -209,7 +209,7 @@ void from_sticks_with(const StickColumns& columns) {
   for (std::size_t row = 0; row < columns.rows; ++row) {
     for (std::size_t c = 0; c < columns.count; ++c) {
       auto* host = reinterpret_cast<typename Op::Host*>(columns.host[c] + row * columns.host_row_bytes);
-      const auto* device = reinterpret_cast<const typename Op::Device*>(columns.device[c] + row * abi::kStickBytes);
+      const auto* device = reinterpret_cast<const typename Op::Device*>(columns.device[c] + row * wire::kStickBytes);
       if (HWY_LIKELY(columns.lanes[c] == kStickElements<Op>)) {
         drain_stick<Op>(device, host);
       } else {
@@ -286,14 +286,14 @@ std::size_t copied_item(Conversion conversion) {
 void copy_to_sticks(std::size_t item, const StickColumns& columns) {
   for (std::size_t row = 0; row < columns.rows; ++row) {
     for (std::size_t c = 0; c < columns.count; ++c) {
-      std::byte* const device = columns.device[c] + row * abi::kStickBytes;
+      std::byte* const device = columns.device[c] + row * wire::kStickBytes;
       const std::byte* const host = columns.host[c] + row * columns.host_row_bytes;
       const std::size_t bytes = columns.lanes[c] * item;
-      if (bytes == abi::kStickBytes) {
-        std::memcpy(device, host, abi::kStickBytes);  // a constant size becomes vector moves
+      if (bytes == wire::kStickBytes) {
+        std::memcpy(device, host, wire::kStickBytes);  // a constant size becomes vector moves
       } else {
         std::memcpy(device, host, bytes);
-        std::memset(device + bytes, 0, abi::kStickBytes - bytes);
+        std::memset(device + bytes, 0, wire::kStickBytes - bytes);
       }
     }
   }
@@ -302,11 +302,11 @@ void copy_to_sticks(std::size_t item, const StickColumns& columns) {
 void copy_from_sticks(std::size_t item, const StickColumns& columns) {
   for (std::size_t row = 0; row < columns.rows; ++row) {
     for (std::size_t c = 0; c < columns.count; ++c) {
-      const std::byte* const device = columns.device[c] + row * abi::kStickBytes;
+      const std::byte* const device = columns.device[c] + row * wire::kStickBytes;
       std::byte* const host = columns.host[c] + row * columns.host_row_bytes;
       const std::size_t bytes = columns.lanes[c] * item;
-      if (bytes == abi::kStickBytes) {
-        std::memcpy(host, device, abi::kStickBytes);
+      if (bytes == wire::kStickBytes) {
+        std::memcpy(host, device, wire::kStickBytes);
       } else {
         std::memcpy(host, device, bytes);
       }

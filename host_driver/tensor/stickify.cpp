@@ -161,7 +161,7 @@ void walk_adjacent(const Walk& walk, std::size_t item, std::byte* host, std::byt
   for (ColumnCursor cursor(walk); !cursor.done();) {
     for (batch.count = 0; batch.count < StickColumns::kMaxColumns && !cursor.done(); cursor.advance()) {
       batch.host[batch.count] = host + cursor.host_offset() * static_cast<std::int64_t>(item);
-      batch.device[batch.count] = device + cursor.device_offset() * static_cast<std::int64_t>(abi::kStickBytes);
+      batch.device[batch.count] = device + cursor.device_offset() * static_cast<std::int64_t>(wire::kStickBytes);
       batch.lanes[batch.count] = static_cast<std::uint32_t>(cursor.lanes());
       ++batch.count;
     }
@@ -185,7 +185,7 @@ void walk_gathered(const Walk& walk, std::byte* host_bytes, std::byte* device, K
     batch.lanes[0] = static_cast<std::uint32_t>(lanes);
     for (std::int64_t row = 0; row < walk.rows; row += kRows) {
       const std::int64_t count = std::min(kRows, walk.rows - row);
-      batch.device[0] = device + (cursor.device_offset() + row) * static_cast<std::int64_t>(abi::kStickBytes);
+      batch.device[0] = device + (cursor.device_offset() + row) * static_cast<std::int64_t>(wire::kStickBytes);
       batch.rows = static_cast<std::size_t>(count);
       if constexpr (!kToDevice) kernel(batch);
       for (std::int64_t lane = 0; lane < lanes; ++lane) {

@@ -45,7 +45,7 @@ struct SpyreTensorLayout {
 
   std::int64_t elements_per_stick() const { return device_size.back(); }
   std::uint64_t stick_count() const;
-  std::uint64_t device_bytes() const { return stick_count() * abi::kStickBytes; }
+  std::uint64_t device_bytes() const { return stick_count() * wire::kStickBytes; }
   // What to allocate: never less than the host tensor, so that storage sizes compare as users expect.
   std::uint64_t storage_bytes(const HostShape& shape) const;
 

@@ -7,7 +7,7 @@
 
 namespace flex {
 
-using abi::Message;
+using wire::Message;
 
 namespace {
 
@@ -16,16 +16,16 @@ constexpr int kSpins = 2000;
 
 std::string post_of(const HeaderView& header) {
   return "POST " + std::to_string(static_cast<std::uint32_t>(header.post_code)) + " (" +
-         std::string(abi::name(header.post_code)) + ")";
+         std::string(wire::name(header.post_code)) + ")";
 }
 
 }  // namespace
 
 ControlChannel::ControlChannel(std::shared_ptr<Window> window, Bells& bells, int exit_fd, const Timeouts& timeouts)
     : window_(std::move(window)), bells_(bells), exit_fd_(exit_fd), timeouts_(timeouts) {
-  written_ = abi::load_relaxed(window_->fifo_to_card().written);
-  read_ = abi::load_acquire(window_->fifo_to_host().written);
-  abi::store_release(window_->fifo_to_host().read, read_);
+  written_ = wire::load_relaxed(window_->fifo_to_card().written);
+  read_ = wire::load_acquire(window_->fifo_to_host().written);
+  wire::store_release(window_->fifo_to_host().read, read_);
   // Answers to an earlier owner's last requests may still come: start somewhere else. 0 is for events.
   token_ = static_cast<std::uint16_t>(Clock::now().time_since_epoch().count() >> 10);
 }
@@ -33,7 +33,7 @@ ControlChannel::ControlChannel(std::shared_ptr<Window> window, Bells& bells, int
 ErrorInfo ControlChannel::refused(std::string_view what) const {
   return {.layer = Layer::Firmware,
           .culprit = std::string(what),
-          .outcome = abi::Outcome::Rejected,
+          .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "read the card's console; a status out of order or a queue set twice is refused",
           .message = "the card refused " + std::string(what) + " at " + post_of(window_->header())};
@@ -43,7 +43,7 @@ ErrorInfo ControlChannel::no_answer(std::string_view what, Clock::duration waite
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
   return {.layer = Layer::Firmware,
           .culprit = std::string(what),
-          .outcome = abi::Outcome::Indeterminate,
+          .outcome = wire::Outcome::Indeterminate,
           .recoverable = false,
           .next_step = "read the card's console, then start a new card",
           .message = "no answer to " + std::string(what) + " in " + std::to_string(milliseconds) +
@@ -53,18 +53,18 @@ ErrorInfo ControlChannel::no_answer(std::string_view what, Clock::duration waite
 ErrorInfo ControlChannel::bad_index(std::string_view fifo, std::uint32_t ours, std::uint32_t theirs) const {
   return {.layer = Layer::Transport,
           .culprit = std::string(fifo),
-          .outcome = abi::Outcome::Indeterminate,
+          .outcome = wire::Outcome::Indeterminate,
           .recoverable = false,
           .next_step = "start a new card",
           .message = "the card's index of the " + std::string(fifo) + " is " + std::to_string(theirs) + ", ours " +
-                     std::to_string(ours) + ": more than the " + std::to_string(abi::kFifoSlots) +
+                     std::to_string(ours) + ": more than the " + std::to_string(wire::kFifoSlots) +
                      " messages it can hold"};
 }
 
 ErrorInfo ControlChannel::card_gone(std::string_view what) const {
   return {.layer = Layer::Emulator,
           .culprit = "emulator process",
-          .outcome = abi::Outcome::Lost,
+          .outcome = wire::Outcome::Lost,
           .recoverable = false,
           .next_step = "start a new card",
           .message =
@@ -72,44 +72,44 @@ ErrorInfo ControlChannel::card_gone(std::string_view what) const {
 }
 
 Expected<void> ControlChannel::send(const Message& message, std::string_view what) {
-  abi::Fifo& fifo = window_->fifo_to_card();
-  const std::uint32_t taken = abi::load_acquire(fifo.read);
+  wire::Fifo& fifo = window_->fifo_to_card();
+  const std::uint32_t taken = wire::load_acquire(fifo.read);
   const std::uint32_t waiting = written_ - taken;
-  if (waiting > abi::kFifoSlots) return std::unexpected(bad_index("control FIFO to the card", written_, taken));
+  if (waiting > wire::kFifoSlots) return std::unexpected(bad_index("control FIFO to the card", written_, taken));
   // One request at a time: a full FIFO holds sixty that nobody took.
-  if (waiting == abi::kFifoSlots) return std::unexpected(no_answer(what, {}));
-  abi::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[written_ % abi::kFifoSlots]),
-                          reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
+  if (waiting == wire::kFifoSlots) return std::unexpected(no_answer(what, {}));
+  wire::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[written_ % wire::kFifoSlots]),
+                           reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
   ++written_;
-  abi::store_release(fifo.written, written_);
+  wire::store_release(fifo.written, written_);
   bells_.ring();
   ++statistics_.requests;
   return {};
 }
 
-bool ControlChannel::has_message() const { return abi::load_acquire(window_->fifo_to_host().written) != read_; }
+bool ControlChannel::has_message() const { return wire::load_acquire(window_->fifo_to_host().written) != read_; }
 
 void ControlChannel::take_event(const Message& message) {
-  abi::ConfigEvent event{};
-  if (message.header.type != 0 || message.header.op != static_cast<std::uint8_t>(abi::MessageOp::EventConfig) ||
-      !abi::read_payload(message, event)) {
+  wire::ConfigEvent event{};
+  if (message.header.type != 0 || message.header.op != static_cast<std::uint8_t>(wire::MessageOp::EventConfig) ||
+      !wire::read_payload(message, event)) {
     ++statistics_.malformed;
     return;
   }
-  if ((event.status & abi::kStatusNeedsReset) != 0) needs_reset_ = true;
+  if ((event.status & wire::kStatusNeedsReset) != 0) needs_reset_ = true;
 }
 
 Expected<ControlChannel::Arrival> ControlChannel::receive(std::uint16_t token, std::uint8_t op, Message& message) {
-  abi::Fifo& fifo = window_->fifo_to_host();
-  const std::uint32_t theirs = abi::load_acquire(fifo.written);
+  wire::Fifo& fifo = window_->fifo_to_host();
+  const std::uint32_t theirs = wire::load_acquire(fifo.written);
   if (theirs == read_) return Arrival::None;
-  if (theirs - read_ > abi::kFifoSlots) return std::unexpected(bad_index("control FIFO to the host", read_, theirs));
-  abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
-                         reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % abi::kFifoSlots]),
-                         sizeof message / 8);
+  if (theirs - read_ > wire::kFifoSlots) return std::unexpected(bad_index("control FIFO to the host", read_, theirs));
+  wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
+                          reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % wire::kFifoSlots]),
+                          sizeof message / 8);
   ++read_;
-  abi::store_release(fifo.read, read_);
-  if ((message.header.type & abi::kMessageResponse) == 0) {
+  wire::store_release(fifo.read, read_);
+  if ((message.header.type & wire::kMessageResponse) == 0) {
     take_event(message);
     return Arrival::Other;
   }
@@ -123,7 +123,7 @@ Expected<ControlChannel::Arrival> ControlChannel::receive(std::uint16_t token, s
 Expected<void> ControlChannel::poll() {
   Message message;
   // Bounded: a card that writes without end must not hold the caller.
-  for (std::uint32_t i = 0; i < abi::kFifoSlots; ++i) {
+  for (std::uint32_t i = 0; i < wire::kFifoSlots; ++i) {
     const auto arrival = receive(0, 0, message);
     if (!arrival) return std::unexpected(arrival.error());
     if (*arrival == Arrival::None) break;
@@ -146,7 +146,7 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
     const auto arrival = receive(token_, message.header.op, answer);
     if (!arrival) return std::unexpected(arrival.error());
     if (*arrival == Arrival::Answer) {
-      const bool empty = answer.header.size <= sizeof(abi::MessageHeader) || answer.header.size > abi::kMessageBytes;
+      const bool empty = answer.header.size <= sizeof(wire::MessageHeader) || answer.header.size > wire::kMessageBytes;
       if (empty) return std::unexpected(refused(what));
       return answer;
     }
@@ -172,11 +172,12 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
 
 Expected<void> ControlChannel::ping() {
   const std::uint32_t value = token_ * 2654435761u;
-  const auto answer = request(
-      abi::make_message(abi::kMessageBus, static_cast<std::uint8_t>(abi::BusOp::Ping), 0, abi::Ping{value}), "PING");
+  const auto answer =
+      request(wire::make_message(wire::kMessageBus, static_cast<std::uint8_t>(wire::BusOp::Ping), 0, wire::Ping{value}),
+              "PING");
   if (!answer) return std::unexpected(answer.error());
-  abi::Ping echoed{};
-  if (!abi::read_payload(*answer, echoed) || echoed.value != value) return std::unexpected(refused("PING"));
+  wire::Ping echoed{};
+  if (!wire::read_payload(*answer, echoed) || echoed.value != value) return std::unexpected(refused("PING"));
   return {};
 }
 

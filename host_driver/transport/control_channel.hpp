@@ -34,15 +34,15 @@ class ControlChannel {
   // the header every Timeouts::header_check. Gives up after Timeouts::post_progress without a new POST code; as long as
   // the heartbeat advances, after `patience` if that is longer. Errors: refused by the card (Rejected), no answer
   // (Indeterminate), card gone (Lost), indices out of range.
-  Expected<abi::Message> request(abi::Message message, std::string_view what, Timeouts::Duration patience = {});
+  Expected<wire::Message> request(wire::Message message, std::string_view what, Timeouts::Duration patience = {});
 
   template <typename Reply, typename Payload>
-  Expected<Reply> transact(abi::MessageOp op, const Payload& payload, Timeouts::Duration patience = {}) {
+  Expected<Reply> transact(wire::MessageOp op, const Payload& payload, Timeouts::Duration patience = {}) {
     const auto answer =
-        request(abi::make_message(0, static_cast<std::uint8_t>(op), 0, payload), abi::name(op), patience);
+        request(wire::make_message(0, static_cast<std::uint8_t>(op), 0, payload), wire::name(op), patience);
     if (!answer) return std::unexpected(answer.error());
     Reply reply;
-    if (!abi::read_payload(*answer, reply)) return std::unexpected(refused(abi::name(op)));
+    if (!wire::read_payload(*answer, reply)) return std::unexpected(refused(wire::name(op)));
     return reply;
   }
   Expected<void> ping();
@@ -62,10 +62,10 @@ class ControlChannel {
   using Clock = std::chrono::steady_clock;
   enum class Arrival : std::uint8_t { None, Other, Answer };
 
-  Expected<void> send(const abi::Message& message, std::string_view what);
+  Expected<void> send(const wire::Message& message, std::string_view what);
   // Takes one message; Answer when it is the response to `token`, which is then in `message`.
-  Expected<Arrival> receive(std::uint16_t token, std::uint8_t op, abi::Message& message);
-  void take_event(const abi::Message& message);
+  Expected<Arrival> receive(std::uint16_t token, std::uint8_t op, wire::Message& message);
+  void take_event(const wire::Message& message);
   ErrorInfo refused(std::string_view what) const;
   ErrorInfo no_answer(std::string_view what, Clock::duration waited) const;
   ErrorInfo bad_index(std::string_view fifo, std::uint32_t ours, std::uint32_t theirs) const;

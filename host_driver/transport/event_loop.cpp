@@ -32,7 +32,7 @@ constexpr std::uint64_t kRemovalTag = ~std::uint64_t{0};
 ErrorInfo no_io_uring(int error) {
   return {.layer = Layer::Driver,
           .culprit = "io_uring",
-          .outcome = abi::Outcome::Rejected,
+          .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "allow io_uring: sysctl kernel.io_uring_disabled=0, and a container profile that permits it",
           .message = "cannot create an io_uring: " + std::generic_category().message(error)};

@@ -39,7 +39,7 @@ class PackedQueue {
 
   // `window` outlives the queue; `layout` lies inside of it (size 1 … 32767, any number). Descriptors and the driver
   // area are zeroed here, the device area is the device's. The device must not have been told of the queue yet.
-  PackedQueue(std::span<std::byte> window, const abi::QueueLayout& layout, std::uint16_t max_chains, bool event_idx);
+  PackedQueue(std::span<std::byte> window, const wire::QueueLayout& layout, std::uint16_t max_chains, bool event_idx);
 
   std::uint16_t size() const { return size_; }
   std::uint16_t free_slots() const { return free_slots_; }
@@ -54,7 +54,7 @@ class PackedQueue {
   std::optional<std::uint16_t> add(std::span<const RingBuffer> buffers);
 
   // The same as one descriptor that points at a table which is written here: `table_offset` in the window is aligned to
-  // 16 and holds 16 bytes per buffer, at most abi::kMaxIndirectEntries. It is in use until the chain is. Needs the
+  // 16 and holds 16 bytes per buffer, at most wire::kMaxIndirectEntries. It is in use until the chain is. Needs the
   // negotiated feature INDIRECT_DESC.
   std::optional<std::uint16_t> add_indirect(std::uint64_t table_offset, std::span<const RingBuffer> buffers);
 
@@ -66,7 +66,7 @@ class PackedQueue {
   bool kick_needed();
 
   // Whether poll() would find something. Cheap: one load.
-  bool has_used() const { return broken() || abi::is_used(head_tail().flags, used_wrap_); }
+  bool has_used() const { return broken() || wire::is_used(head_tail().flags, used_wrap_); }
 
   // Takes one used element.
   PollResult poll(Used& used);
@@ -89,11 +89,11 @@ class PackedQueue {
  private:
   static constexpr std::uint16_t kNotInFlight = 0;
 
-  abi::DescriptorWords& slot(std::uint16_t index) const { return ring_[index]; }
-  abi::DescriptorTail head_tail() const { return abi::unpack_tail(abi::load_acquire(ring_[next_used_].tail)); }
-  void write(std::uint64_t address, abi::DescriptorTail tail);
+  wire::DescriptorWords& slot(std::uint16_t index) const { return ring_[index]; }
+  wire::DescriptorTail head_tail() const { return wire::unpack_tail(wire::load_acquire(ring_[next_used_].tail)); }
+  void write(std::uint64_t address, wire::DescriptorTail tail);
   std::uint16_t take_id(std::uint16_t slots);
-  PollResult break_queue(const char* violation, abi::DescriptorTail tail);
+  PollResult break_queue(const char* violation, wire::DescriptorTail tail);
   void advance(std::uint16_t& index, bool& wrap, unsigned by) const {
     const unsigned next = unsigned{index} + by;
     const bool lapped = next >= size_;  // also when a chain fills the whole ring
@@ -102,7 +102,7 @@ class PackedQueue {
   }
 
   std::span<std::byte> window_;
-  abi::DescriptorWords* ring_;
+  wire::DescriptorWords* ring_;
   std::uint32_t* driver_area_;
   const std::uint32_t* device_area_;
   std::uint16_t size_;
@@ -126,7 +126,7 @@ class PackedQueue {
   std::vector<std::uint16_t> free_ids_;  // last in, first out: the warmest slot is used again
   std::vector<std::uint16_t> slots_of_;  // ring slots of the chain with this id; kNotInFlight
   const char* violation_ = nullptr;
-  abi::DescriptorTail offender_{};
+  wire::DescriptorTail offender_{};
 };
 
 }  // namespace flex

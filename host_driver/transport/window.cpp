@@ -15,7 +15,7 @@ namespace {
 ErrorInfo bad_window(std::string message) {
   return {.layer = Layer::Transport,
           .culprit = "window descriptor",
-          .outcome = abi::Outcome::Rejected,
+          .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "attach with the slot handle that the machine's owner gave out",
           .message = std::move(message)};
@@ -24,10 +24,10 @@ ErrorInfo bad_window(std::string message) {
 }  // namespace
 
 Expected<std::shared_ptr<Window>> Window::map(int fd, std::uint64_t bytes) {
-  if (!std::has_single_bit(bytes) || bytes < abi::kMinWindowBytes || bytes > abi::kMaxWindowBytes) {
+  if (!std::has_single_bit(bytes) || bytes < wire::kMinWindowBytes || bytes > wire::kMaxWindowBytes) {
     return std::unexpected(bad_window("a window of " + std::to_string(bytes) + " bytes is not a power of two from " +
-                                      std::to_string(abi::kMinWindowBytes) + " to " +
-                                      std::to_string(abi::kMaxWindowBytes)));
+                                      std::to_string(wire::kMinWindowBytes) + " to " +
+                                      std::to_string(wire::kMaxWindowBytes)));
   }
   struct stat info{};
   if (::fstat(fd, &info) != 0) {
@@ -48,17 +48,17 @@ Expected<std::shared_ptr<Window>> Window::map(int fd, std::uint64_t bytes) {
 Window::~Window() { ::munmap(bytes_.data(), bytes_.size()); }
 
 HeaderView Window::header() const {
-  const auto& header = at<abi::WindowHeader>(0);
+  const auto& header = at<wire::WindowHeader>(0);
   HeaderView view{};
-  view.magic = abi::load_acquire(header.magic);
-  view.abi_version = abi::load_relaxed(header.abi_version);
-  view.kind = abi::load_relaxed(header.kind);
-  view.generation = abi::load_relaxed(header.generation);
-  view.boot_epoch = abi::load_relaxed(header.boot_epoch);
-  view.heartbeat = abi::load_relaxed(header.heartbeat);
-  view.post_code = static_cast<abi::PostCode>(abi::load_relaxed(header.post_code));
-  view.device_status = abi::load_relaxed(header.device_status);
-  view.events_lost = abi::load_relaxed(header.events_lost);
+  view.magic = wire::load_acquire(header.magic);
+  view.abi_version = wire::load_relaxed(header.abi_version);
+  view.kind = wire::load_relaxed(header.kind);
+  view.generation = wire::load_relaxed(header.generation);
+  view.boot_epoch = wire::load_relaxed(header.boot_epoch);
+  view.heartbeat = wire::load_relaxed(header.heartbeat);
+  view.post_code = static_cast<wire::PostCode>(wire::load_relaxed(header.post_code));
+  view.device_status = wire::load_relaxed(header.device_status);
+  view.events_lost = wire::load_relaxed(header.events_lost);
   return view;
 }
 

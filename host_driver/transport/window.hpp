@@ -20,18 +20,18 @@ namespace flex {
 struct HeaderView {
   std::uint64_t magic;
   std::uint32_t abi_version;
-  abi::FunctionKind kind;
+  wire::FunctionKind kind;
   std::uint64_t generation;
   std::uint64_t boot_epoch;
   std::uint64_t heartbeat;
-  abi::PostCode post_code;
+  wire::PostCode post_code;
   std::uint32_t device_status;
   std::uint64_t events_lost;
 };
 
 class Window {
  public:
-  // `bytes` is what the broker said: a power of two between abi::kMinWindowBytes and abi::kMaxWindowBytes, and the size
+  // `bytes` is what the broker said: a power of two between wire::kMinWindowBytes and wire::kMaxWindowBytes, and the size
   // of the file behind `fd`. The descriptor may be closed afterwards.
   static Expected<std::shared_ptr<Window>> map(int fd, std::uint64_t bytes);
   ~Window();
@@ -40,21 +40,21 @@ class Window {
 
   std::span<std::byte> bytes() const { return bytes_; }
   std::span<std::byte> host_memory() const {
-    const abi::Block block = abi::host_memory(bytes_.size());
+    const wire::Block block = wire::host_memory(bytes_.size());
     return bytes_.subspan(block.offset, block.bytes);
   }
 
   // Relaxed reads, except the magic (acquire): one consistent line is not promised.
   HeaderView header() const;
-  std::uint64_t heartbeat() const { return abi::load_relaxed(at<abi::WindowHeader>(0).heartbeat); }
-  std::uint64_t boot_epoch() const { return abi::load_relaxed(at<abi::WindowHeader>(0).boot_epoch); }
-  std::uint32_t device_status() const { return abi::load_relaxed(at<abi::WindowHeader>(0).device_status); }
+  std::uint64_t heartbeat() const { return wire::load_relaxed(at<wire::WindowHeader>(0).heartbeat); }
+  std::uint64_t boot_epoch() const { return wire::load_relaxed(at<wire::WindowHeader>(0).boot_epoch); }
+  std::uint32_t device_status() const { return wire::load_relaxed(at<wire::WindowHeader>(0).device_status); }
 
-  abi::Fifo& fifo_to_card() const { return at<abi::Fifo>(abi::kFifoToCard.offset); }
-  abi::Fifo& fifo_to_host() const { return at<abi::Fifo>(abi::kFifoToHost.offset); }
+  wire::Fifo& fifo_to_card() const { return at<wire::Fifo>(wire::kFifoToCard.offset); }
+  wire::Fifo& fifo_to_host() const { return at<wire::Fifo>(wire::kFifoToHost.offset); }
   // Sequence number of the last block that a stream has started.
   std::uint64_t started_sequence(std::uint32_t stream) const {
-    return abi::load_acquire(at<std::uint64_t>(abi::kStartedSequences.offset + stream * 8));
+    return wire::load_acquire(at<std::uint64_t>(wire::kStartedSequences.offset + stream * 8));
   }
   std::uint64_t* words(std::uint64_t offset) const { return &at<std::uint64_t>(offset); }
 

@@ -27,7 +27,7 @@ namespace {
 class PlentifulSource : public RegionSource {
  public:
   Expected<Region> acquire(RegionType type, std::uint64_t bytes) override {
-    const std::uint32_t ordinal = type == RegionType::Program ? abi::kProgramRegion : next_++;
+    const std::uint32_t ordinal = type == RegionType::Program ? wire::kProgramRegion : next_++;
     return Region{.base = {ordinal, 0}, .generation = 1, .ordinal = ordinal, .bytes = bytes, .type = type};
   }
   Expected<void> release(const Region&) override { return {}; }
@@ -151,7 +151,7 @@ void MallocTrace(benchmark::State& state) {
 
 // Fragmentation of the full-size trace with `range(0)` live blocks that are replaced at random a million times.
 void Fragmentation(benchmark::State& state) {
-  const auto sizes = trace_sizes(128, 64 * abi::kMiB);
+  const auto sizes = trace_sizes(128, 64 * wire::kMiB);
   AllocatorStatistics end;
   for (auto _ : state) {
     DeviceHeap heap;

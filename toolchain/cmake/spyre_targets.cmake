@@ -60,8 +60,6 @@ set(SPYRE_TEST_ENVIRONMENT
 function(spyre_gtest_program name sources deps label timeout)
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE spyre_options ${deps} GTest::gmock GTest::gtest GTest::gmock_main Threads::Threads)
-  # GoogleTest would include <cxxabi.h>, whose alias ::abi clashes with our namespace abi; it only prettifies type names.
-  target_compile_definitions(${name} PRIVATE GTEST_HAS_CXXABI_H_=0)
   add_dependencies(${label}_tests ${name})
   if(label STREQUAL "unit")
     set_property(GLOBAL APPEND PROPERTY SPYRE_TEST_PROGRAMS ${name})

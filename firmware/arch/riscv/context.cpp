@@ -90,9 +90,9 @@ Stop call_stop(const HartLocal& hart, Context& context) {
   Stop stop{};
   stop.pc = context.integer[kPc];
   stop.argument = hart.argument;
-  switch (static_cast<abi::KernelCall>(context.integer[kA7])) {
-    case abi::KernelCall::Barrier: stop.reason = StopReason::Barrier; break;
-    case abi::KernelCall::TraceMark: stop.reason = StopReason::TraceMark; break;
+  switch (static_cast<wire::KernelCall>(context.integer[kA7])) {
+    case wire::KernelCall::Barrier: stop.reason = StopReason::Barrier; break;
+    case wire::KernelCall::TraceMark: stop.reason = StopReason::TraceMark; break;
     default:
       stop.reason = StopReason::BadCall;
       stop.argument = context.integer[kA7];
@@ -107,22 +107,22 @@ Stop fault_stop(const HartLocal& hart, const Context& context) {
   stop.reason = StopReason::Fault;
   stop.address = hart.value;
   stop.pc = context.integer[kPc];
-  const auto is = [&](abi::Status status, Access access) {
+  const auto is = [&](wire::Status status, Access access) {
     stop.status = status;
     stop.access = access;
   };
   switch (static_cast<Cause>(hart.cause)) {
     case Cause::kLoadAccess:
-    case Cause::kLoadPage: is(abi::Status::LoadFault, Access::Load); break;
+    case Cause::kLoadPage: is(wire::Status::LoadFault, Access::Load); break;
     case Cause::kStoreAccess:
-    case Cause::kStorePage: is(abi::Status::StoreFault, Access::Store); break;
+    case Cause::kStorePage: is(wire::Status::StoreFault, Access::Store); break;
     case Cause::kFetchAccess:
-    case Cause::kFetchPage: is(abi::Status::FetchFault, Access::Fetch); break;
-    case Cause::kLoadMisaligned: is(abi::Status::MisalignedAccess, Access::Load); break;
-    case Cause::kStoreMisaligned: is(abi::Status::MisalignedAccess, Access::Store); break;
-    case Cause::kFetchMisaligned: is(abi::Status::MisalignedAccess, Access::Fetch); break;
-    case Cause::kBreakpoint: is(abi::Status::Breakpoint, Access::Fetch); break;
-    default: is(abi::Status::IllegalInstruction, Access::Fetch); break;
+    case Cause::kFetchPage: is(wire::Status::FetchFault, Access::Fetch); break;
+    case Cause::kLoadMisaligned: is(wire::Status::MisalignedAccess, Access::Load); break;
+    case Cause::kStoreMisaligned: is(wire::Status::MisalignedAccess, Access::Store); break;
+    case Cause::kFetchMisaligned: is(wire::Status::MisalignedAccess, Access::Fetch); break;
+    case Cause::kBreakpoint: is(wire::Status::Breakpoint, Access::Fetch); break;
+    default: is(wire::Status::IllegalInstruction, Access::Fetch); break;
   }
   return stop;
 }

@@ -13,16 +13,16 @@
 #define CTX_VECTOR 768
 
 /* Bits of the context's flags word. */
-#define CTX_FRESH 1    /* started, never entered: registers are zero but sp and a0 */
-#define CTX_FLOAT 2    /* has used f registers or fcsr in this launch */
-#define CTX_VECTORS 4  /* has used v registers or their control in this launch */
+#define CTX_FRESH 1   /* started, never entered: registers are zero but sp and a0 */
+#define CTX_FLOAT 2   /* has used f registers or fcsr in this launch */
+#define CTX_VECTORS 4 /* has used v registers or their control in this launch */
 
 /* riscv::HartLocal, what tp points to while a hart runs firmware code. */
-#define HART_CURRENT 0   /* the context in U-mode */
-#define HART_SP 8        /* firmware stack while U-mode runs */
-#define HART_T0 16       /* trap scratch */
+#define HART_CURRENT 0 /* the context in U-mode */
+#define HART_SP 8      /* firmware stack while U-mode runs */
+#define HART_T0 16     /* trap scratch */
 #define HART_T1 24
-#define HART_STATUS 32   /* mstatus, mcause, mtval, a0 of the last trap out of U-mode */
+#define HART_STATUS 32 /* mstatus, mcause, mtval, a0 of the last trap out of U-mode */
 #define HART_CAUSE 40
 #define HART_VALUE 48
 #define HART_ARGUMENT 56

@@ -23,7 +23,7 @@ namespace {
 std::uint32_t record_crc(const PanicRecord& record) {
   PanicRecord copy = record;
   copy.crc32c = 0;
-  return abi::crc32c(0, &copy, sizeof copy);
+  return wire::crc32c(0, &copy, sizeof copy);
 }
 
 void complete_and_store(PanicRecord& record, const char* reason) {

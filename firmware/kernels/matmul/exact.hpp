@@ -16,9 +16,9 @@ namespace kernel::matmul {
 class ExactSum {
  public:
   // Neither may be NaN.
-  void add_product(abi::Dl16 a, abi::Dl16 b) {
-    const abi::Dl16Parts x = abi::dl16_parts(a);
-    const abi::Dl16Parts y = abi::dl16_parts(b);
+  void add_product(wire::Dl16 a, wire::Dl16 b) {
+    const wire::Dl16Parts x = wire::dl16_parts(a);
+    const wire::Dl16Parts y = wire::dl16_parts(b);
     const auto exponent = static_cast<unsigned>(x.exponent + y.exponent);
     bin_[exponent / 32] +=
         static_cast<std::int64_t>(x.significand * y.significand) * (std::int64_t{1} << (exponent % 32));

@@ -26,7 +26,7 @@ constexpr unsigned kBlockSticks = 8;
 constexpr unsigned kBlockRows = 512;
 constexpr unsigned kBlockGroups = kBlockRows / kGroupRows;
 
-struct alignas(abi::kStickBytes) Scratchpad {
+struct alignas(wire::kStickBytes) Scratchpad {
   float sums[kBlockSticks][kHalves][kBlockRows][kBlockColumns];
   float before[kGroupRows][kBlockColumns];
   ColumnPanel panel;
@@ -36,7 +36,7 @@ struct alignas(abi::kStickBytes) Scratchpad {
   std::uint16_t column_nan[kBlockSticks][kLanes];
   std::uint8_t row_nan[kBlockRows];
 };
-static_assert(sizeof(Scratchpad) <= abi::kScratchpadBytes);
+static_assert(sizeof(Scratchpad) <= wire::kScratchpadBytes);
 
 struct Problem {
   StickTensor a, b, c;
@@ -134,20 +134,20 @@ class Block {
   static float exact_dot(const std::uint16_t* x, const std::uint16_t* y, unsigned depth) {
     ExactSum sum;
     for (unsigned k = 0; k < depth; ++k) {
-      if (!abi::dl16_is_nan(x[k]) && !abi::dl16_is_nan(y[k * kLanes])) sum.add_product(x[k], y[k * kLanes]);
+      if (!wire::dl16_is_nan(x[k]) && !wire::dl16_is_nan(y[k * kLanes])) sum.add_product(x[k], y[k * kLanes]);
     }
     return sum.to_fp32();
   }
 
-  // fp32 to DL16 (abi::dl16_from_fp32_bits for 32 lanes): add half a unit, drop 14 bits, rebias, clamp to the code range.
+  // fp32 to DL16 (wire::dl16_from_fp32_bits for 32 lanes): add half a unit, drop 14 bits, rebias, clamp to the code range.
   static vint32m1_t rounded(const float* from) {
     constexpr std::size_t vl = kVector32;
     const vint32m1_t bits = load_words(from);
     vint32m1_t code = __riscv_vadd_vx_i32m1(__riscv_vand_vx_i32m1(bits, 0x7FFFFFFF, vl), 0x2000, vl);
     code = __riscv_vsub_vx_i32m1(__riscv_vsra_vx_i32m1(code, 14, vl), 96 << 9, vl);
     code = __riscv_vmax_vv_i32m1(code, __riscv_vmv_v_x_i32m1(0, vl), vl);
-    code = __riscv_vmin_vv_i32m1(code, __riscv_vmv_v_x_i32m1(abi::kDl16Nan, vl), vl);
-    const vint32m1_t sign = __riscv_vand_vx_i32m1(__riscv_vsra_vx_i32m1(bits, 16, vl), abi::kDl16SignBit, vl);
+    code = __riscv_vmin_vv_i32m1(code, __riscv_vmv_v_x_i32m1(wire::kDl16Nan, vl), vl);
+    const vint32m1_t sign = __riscv_vand_vx_i32m1(__riscv_vsra_vx_i32m1(bits, 16, vl), wire::kDl16SignBit, vl);
     return __riscv_vor_vv_i32m1(code, sign, vl);
   }
 
@@ -159,7 +159,7 @@ class Block {
     const vuint16m1_t row_nan = __riscv_vmv_v_x_u16m1(s_.row_nan[row] != 0 ? 0xFFFF : 0, vl);
     const vuint16m1_t nan = __riscv_vor_vv_u16m1(load_stick(s_.column_nan[stick]), row_nan, vl);
     codes = __riscv_vand_vv_u16m1(codes, __riscv_vxor_vx_u16m1(nan, 0xFFFF, vl), vl);
-    codes = __riscv_vor_vv_u16m1(codes, __riscv_vand_vx_u16m1(nan, abi::kDl16Nan, vl), vl);
+    codes = __riscv_vor_vv_u16m1(codes, __riscv_vand_vx_u16m1(nan, wire::kDl16Nan, vl), vl);
     codes = __riscv_vand_vv_u16m1(codes, load_stick(s_.mask_n[stick].lane), vl);
     store_register(p_.c.stick(rows_.first + row, sticks_.first + stick), codes);
   }
@@ -210,7 +210,7 @@ SPYRE_KERNEL({
                 kernel::extent_of(0, "K")},
 });
 
-std::uint64_t kernel::compute(const abi::KernelArguments& arguments) {
+std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
   using namespace kernel::matmul;
   if (arguments.scratchpad_bytes < sizeof(Scratchpad)) return kScratchpadTooSmall;
   enable_host_float();

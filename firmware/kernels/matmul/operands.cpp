@@ -7,7 +7,7 @@ namespace kernel::matmul {
 namespace {
 
 constexpr std::uint16_t kNone = 0xFFFF;
-// Weight of a product of two significand units at exponents 0: 2^-80 (abi::kDl16UnitExponent twice).
+// Weight of a product of two significand units at exponents 0: 2^-80 (wire::kDl16UnitExponent twice).
 constexpr std::int32_t kUnitProduct = -80;
 
 vuint16m1_t masked(const void* stick, const LaneMask& mask) {

@@ -14,13 +14,13 @@ namespace kernel::matmul {
 inline constexpr unsigned kHalves = 2;  // blocks of 32 columns in a stick
 
 // One stick of all bits set in the first `count` lanes: padding is data of nobody and must not take part.
-struct alignas(abi::kStickBytes) LaneMask {
+struct alignas(wire::kStickBytes) LaneMask {
   std::uint16_t lane[kLanes];
   void set(std::uint64_t count);
 };
 
 // Sixteen rows of A. Rows beyond the tensor are zero.
-struct alignas(abi::kStickBytes) RowGroup {
+struct alignas(wire::kStickBytes) RowGroup {
   std::int32_t value[kGroupRows][kChunk];  // in the order that block.hpp wants
   std::int64_t term[kGroupRows];
   std::int32_t exponent[kGroupRows];
@@ -38,7 +38,7 @@ struct alignas(abi::kStickBytes) RowGroup {
 };
 
 // 64 columns of B: one stick column.
-struct alignas(abi::kStickBytes) ColumnPanel {
+struct alignas(wire::kStickBytes) ColumnPanel {
   std::int64_t wide[kHalves][kChunk][kBlockColumns];
   std::int32_t narrow[kHalves][kChunk][kBlockColumns];  // filled only in halves of small spread
   std::int64_t wide_term[kHalves][kBlockColumns];

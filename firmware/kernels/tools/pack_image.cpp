@@ -26,7 +26,7 @@
 #include "shared/crc32c.hpp"
 #include "shared/kernel_abi.hpp"
 
-// From the C++ runtime. Its header would name a namespace abi of its own.
+// From the C++ runtime. Its header would name a namespace wire of its own.
 extern "C" char* __cxa_demangle(const char* mangled, char* buffer, std::size_t* length, int* status);  // NOLINT
 
 namespace {
@@ -134,37 +134,37 @@ std::uint64_t entry(const ElfFile& elf, std::string_view name) {
   fail("has no " + std::string(name));
 }
 
-Bytes build_image(const ElfFile& elf, const kernel::KernelInfo& info, abi::ImageHeader& header) {
+Bytes build_image(const ElfFile& elf, const kernel::KernelInfo& info, wire::ImageHeader& header) {
   elf.refuse_relocations();
   if (elf.section(".text").sh_addr != 0) fail("text is not at 0");
   const Bytes text = elf.contents(elf.section(".text"));
   Bytes pool;
   if (const Elf64_Shdr* section = elf.find(".pool")) {
-    if (section->sh_addr != abi::kPoolOffset) fail("literal pool is not at abi::kPoolOffset");
+    if (section->sh_addr != wire::kPoolOffset) fail("literal pool is not at wire::kPoolOffset");
     pool = elf.contents(*section);
   }
-  if (text.empty() || text.size() > abi::kMaxTextBytes) fail("text is empty or larger than abi::kMaxTextBytes");
-  if (pool.size() > abi::kMaxPoolBytes) fail("literal pool is larger than abi::kMaxPoolBytes");
-  if (info.scratchpad_bytes > abi::kScratchpadBytes) fail("needs more scratchpad than a core has");
+  if (text.empty() || text.size() > wire::kMaxTextBytes) fail("text is empty or larger than wire::kMaxTextBytes");
+  if (pool.size() > wire::kMaxPoolBytes) fail("literal pool is larger than wire::kMaxPoolBytes");
+  if (info.scratchpad_bytes > wire::kScratchpadBytes) fail("needs more scratchpad than a core has");
 
   header = {};
-  header.magic = abi::kImageMagic;
-  header.abi_version = abi::kImageAbiVersion;
+  header.magic = wire::kImageMagic;
+  header.abi_version = wire::kImageAbiVersion;
   header.text_offset = sizeof header;
   header.text_bytes = text.size();
-  header.pool_offset = abi::align_up(header.text_offset + text.size(), abi::kStickBytes);
+  header.pool_offset = wire::align_up(header.text_offset + text.size(), wire::kStickBytes);
   header.pool_bytes = pool.size();
-  header.image_bytes = abi::align_up(header.pool_offset + pool.size(), abi::kStickBytes);
+  header.image_bytes = wire::align_up(header.pool_offset + pool.size(), wire::kStickBytes);
   header.correction_entry = entry(elf, "correction_entry");
   header.compute_entry = entry(elf, "compute_entry");
   header.scratchpad_bytes = info.scratchpad_bytes;
-  header.max_correction_bytes = info.symbol_count() == 0 ? 0 : abi::correction_bytes(info.symbol_count());
+  header.max_correction_bytes = info.symbol_count() == 0 ? 0 : wire::correction_bytes(info.symbol_count());
 
   Bytes image(header.image_bytes);
   std::copy(text.begin(), text.end(), image.begin() + static_cast<std::ptrdiff_t>(header.text_offset));
   std::copy(pool.begin(), pool.end(), image.begin() + static_cast<std::ptrdiff_t>(header.pool_offset));
   std::memcpy(image.data(), &header, sizeof header);
-  header.crc32c = abi::crc32c(0, image.data(), image.size());
+  header.crc32c = wire::crc32c(0, image.data(), image.size());
   std::memcpy(image.data(), &header, sizeof header);
   return image;
 }
@@ -184,11 +184,11 @@ const char* access_name(kernel::Access access) {
   fail("description: unknown access");
 }
 
-const char* kind_name(abi::SymbolKind kind) {
+const char* kind_name(wire::SymbolKind kind) {
   switch (kind) {
-    case abi::SymbolKind::Address: return "address";
-    case abi::SymbolKind::Stride: return "stride";
-    case abi::SymbolKind::Dimension: return "dimension";
+    case wire::SymbolKind::Address: return "address";
+    case wire::SymbolKind::Stride: return "stride";
+    case wire::SymbolKind::Dimension: return "dimension";
   }
   fail("description: unknown symbol kind");
 }
@@ -244,7 +244,7 @@ std::string function_list(const ElfFile& elf) {
   return out.str();
 }
 
-std::string metadata(const ElfFile& elf, const kernel::KernelInfo& info, const abi::ImageHeader& header) {
+std::string metadata(const ElfFile& elf, const kernel::KernelInfo& info, const wire::ImageHeader& header) {
   std::ostringstream out;
   out << "{\n  \"format\": 1,\n  \"name\": " << quoted(info.name) << ",\n  \"image_bytes\": " << header.image_bytes
       << ",\n  \"image_crc32c\": " << header.crc32c << ",\n  \"scratchpad_bytes\": " << header.scratchpad_bytes
@@ -269,7 +269,7 @@ int main(int count, char** arguments) {
   try {
     const ElfFile elf(arguments[1]);
     const kernel::KernelInfo info = read_info(elf);
-    abi::ImageHeader header;
+    wire::ImageHeader header;
     const Bytes image = build_image(elf, info, header);
     write(arguments[2], {image.data(), image.size()});
     write(arguments[3], metadata(elf, info, header));

@@ -26,11 +26,11 @@ namespace native {
 namespace {
 
 // The card's map: firmware memory below 4 GiB, regions above (protocol §6).
-constexpr std::uint64_t kPageBase = 2 * abi::kGiB;
-constexpr std::uint64_t kRegionBase = 4 * abi::kGiB;
+constexpr std::uint64_t kPageBase = 2 * wire::kGiB;
+constexpr std::uint64_t kRegionBase = 4 * wire::kGiB;
 constexpr unsigned kMaxHarts = 64;
 // "For ever" is bounded here: a test whose bell was lost must fail by its own check, not hang.
-constexpr std::uint64_t kLongestSleep = 10 * abi::kTicksPerSecond;
+constexpr std::uint64_t kLongestSleep = 10 * wire::kTicksPerSecond;
 
 struct Sleeper {
   std::mutex mutex;
@@ -58,7 +58,7 @@ struct State {
   std::byte* regions = nullptr;
   mutable Pages pages;
   std::atomic<std::uint64_t> overslept{0};
-  std::vector<std::byte> persistent = std::vector<std::byte>(64 * abi::kKiB);
+  std::vector<std::byte> persistent = std::vector<std::byte>(64 * wire::kKiB);
   std::array<Sleeper, kMaxHarts> sleepers;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
@@ -171,7 +171,8 @@ void start_cores() {}
 std::uint64_t now() {
   const auto since = std::chrono::steady_clock::now() - the_state->start;
   // Never 0: 0 means "never" in completions.
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(since).count()) * abi::kTicksPerSecond / 1'000'000'000 + 1;
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(since).count()) * wire::kTicksPerSecond / 1'000'000'000 +
+         1;
 }
 void sleep_until(std::uint64_t deadline) {
   auto& sleeper = the_state->sleepers[native::this_hart];
@@ -179,7 +180,7 @@ void sleep_until(std::uint64_t deadline) {
   const std::uint64_t at = now();
   const std::uint64_t ticks = deadline > at ? std::min(deadline - at, native::kLongestSleep) : 0;
   const auto until =
-      std::chrono::steady_clock::now() + std::chrono::nanoseconds(ticks * (1'000'000'000 / abi::kTicksPerSecond));
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(ticks * (1'000'000'000 / wire::kTicksPerSecond));
   while (!sleeper.pending) {
     if (sleeper.condition.wait_until(lock, until) != std::cv_status::timeout || sleeper.pending) continue;
     if (native::this_hart == 0) the_state->overslept.fetch_add(1);
@@ -229,7 +230,7 @@ std::uint64_t table_pages() {
   return the_state->pages.roots.size();
 }
 bool fill(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress physical) {
-  return map(root, virtual_address, physical, abi::kGranuleBytes, Protection::ReadWrite);
+  return map(root, virtual_address, physical, wire::kGranuleBytes, Protection::ReadWrite);
 }
 void release_window(std::uint64_t, std::uint64_t, std::uint64_t) {}
 

@@ -34,11 +34,11 @@ void keep_boot_arguments(std::string_view text) {
 void divide_memory(const AddressRange& memory) {
   const auto arena_begin = reinterpret_cast<std::uint64_t>(__arena_begin);
   const auto arena_end = std::uint64_t{REGIONS_BASE};
-  if (memory.base != RAM_BASE || memory.end() < arena_end + abi::kGranuleBytes) {
+  if (memory.base != RAM_BASE || memory.end() < arena_end + wire::kGranuleBytes) {
     hal::panic("memory: the card needs more than 2 GiB (-m)");
   }
   riscv::arena_initialize(arena_begin, arena_end);
-  regions = {.begin = arena_end, .end = memory.end() / abi::kGranuleBytes * abi::kGranuleBytes};
+  regions = {.begin = arena_end, .end = memory.end() / wire::kGranuleBytes * wire::kGranuleBytes};
 }
 
 BoardDescription describe(const std::byte* device_tree) {

@@ -8,12 +8,12 @@
 #define FINISHER_FAIL 0x3333
 #define FINISHER_RESET 0x7777
 
-#define CLINT_BASE 0x2000000            /* msip of hart h at 4 * h */
-#define CLINT_MTIMECMP 0x2004000        /* of hart h at 8 * h */
+#define CLINT_BASE 0x2000000     /* msip of hart h at 4 * h */
+#define CLINT_MTIMECMP 0x2004000 /* of hart h at 8 * h */
 
 #define UART_BASE 0x10000000
 
-#define IMSIC_M_BASE 0x24000000         /* M-level interrupt file of hart h at 0x1000 * h */
+#define IMSIC_M_BASE 0x24000000 /* M-level interrupt file of hart h at 0x1000 * h */
 #define IMSIC_M_STRIDE 0x1000
 
 #define RAM_BASE 0x80000000

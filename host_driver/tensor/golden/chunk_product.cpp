@@ -61,22 +61,22 @@ HWY_EXPORT(accumulate);
 struct ExponentRange {
   int low = 64;
   int high = -1;
-  void include(abi::Dl16Parts parts) {
+  void include(wire::Dl16Parts parts) {
     if (parts.significand == 0) return;
     low = std::min(low, parts.exponent);
     high = std::max(high, parts.exponent);
   }
   int spread() const { return high < 0 ? 0 : high - low; }
-  double unit() const { return high < 0 ? 1.0 : std::ldexp(1.0, low + abi::kDl16UnitExponent); }
+  double unit() const { return high < 0 ? 1.0 : std::ldexp(1.0, low + wire::kDl16UnitExponent); }
 };
 
-abi::Dl16Parts finite_parts(std::uint16_t bits) {
-  return abi::dl16_is_nan(bits) ? abi::Dl16Parts{0, 0} : abi::dl16_parts(bits);
+wire::Dl16Parts finite_parts(std::uint16_t bits) {
+  return wire::dl16_is_nan(bits) ? wire::Dl16Parts{0, 0} : wire::dl16_parts(bits);
 }
 
 double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
 
-double in_units(abi::Dl16Parts parts, int low) {
+double in_units(wire::Dl16Parts parts, int low) {
   return parts.significand == 0 ? 0.0 : parts.significand * power_of_two(parts.exponent - low);
 }
 

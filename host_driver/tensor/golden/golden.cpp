@@ -38,10 +38,10 @@ float wide_chunk(Patterns a, Patterns b, std::size_t n, std::size_t k, std::size
 struct NanMap {
   NanMap(Patterns a, Patterns b, std::size_t m, std::size_t n, std::size_t k) : rows(m), columns(n) {
     for (std::size_t i = 0; i < m * k; ++i) {
-      if (abi::dl16_is_nan(a[i])) rows[i / k] = true;
+      if (wire::dl16_is_nan(a[i])) rows[i / k] = true;
     }
     for (std::size_t i = 0; i < k * n; ++i) {
-      if (abi::dl16_is_nan(b[i])) columns[i % n] = true;
+      if (wire::dl16_is_nan(b[i])) columns[i % n] = true;
     }
   }
   std::vector<bool> rows;
@@ -78,7 +78,7 @@ class ColumnBlock {
     for (std::size_t row = 0; row < m_; ++row) {
       for (std::size_t i = 0; i < width_; ++i) {
         const bool is_nan = nan.rows[row] || nan.columns[first_ + i];
-        c[row * n_ + first_ + i] = is_nan ? abi::kDl16Nan : abi::dl16_from_fp32(sums_[row * kBlockColumns + i]);
+        c[row * n_ + first_ + i] = is_nan ? wire::kDl16Nan : wire::dl16_from_fp32(sums_[row * kBlockColumns + i]);
       }
     }
   }
@@ -125,7 +125,7 @@ void matmul_dl16_wide(Patterns a, Patterns b, std::span<std::uint16_t> c, std::s
       for (std::size_t begin = 0; begin < k; begin += kChunk) {
         sum += wide_chunk(a, b, n, k, row, column, begin, std::min(begin + kChunk, k));
       }
-      c[row * n + column] = nan.rows[row] || nan.columns[column] ? abi::kDl16Nan : abi::dl16_from_fp32(sum);
+      c[row * n + column] = nan.rows[row] || nan.columns[column] ? wire::kDl16Nan : wire::dl16_from_fp32(sum);
     }
   }
 }
@@ -134,8 +134,8 @@ void add_dl16(Patterns a, Patterns b, std::span<std::uint16_t> c) {
   require("B", b.size(), 1, a.size());
   require("C", c.size(), 1, a.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const bool is_nan = abi::dl16_is_nan(a[i]) || abi::dl16_is_nan(b[i]);
-    c[i] = is_nan ? abi::kDl16Nan : abi::dl16_from_fp32(abi::fp32_from_dl16(a[i]) + abi::fp32_from_dl16(b[i]));
+    const bool is_nan = wire::dl16_is_nan(a[i]) || wire::dl16_is_nan(b[i]);
+    c[i] = is_nan ? wire::kDl16Nan : wire::dl16_from_fp32(wire::fp32_from_dl16(a[i]) + wire::fp32_from_dl16(b[i]));
   }
 }
 

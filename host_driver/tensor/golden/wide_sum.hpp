@@ -15,9 +15,9 @@ namespace flex::golden {
 // a shift below 64 goes to low (|p << 63| < 2^83), the others to high (|p << 62| < 2^82). 2^40 terms fit; a chunk has 64.
 class WideSum {
  public:
-  void add_product(abi::Dl16 a, abi::Dl16 b) {
-    const abi::Dl16Parts x = abi::dl16_parts(a);
-    const abi::Dl16Parts y = abi::dl16_parts(b);
+  void add_product(wire::Dl16 a, wire::Dl16 b) {
+    const wire::Dl16Parts x = wire::dl16_parts(a);
+    const wire::Dl16Parts y = wire::dl16_parts(b);
     const auto product = static_cast<Int128>(x.significand * y.significand);
     const int shift = x.exponent + y.exponent;
     if (shift < 64) {

@@ -10,23 +10,23 @@ namespace bench {
 
 namespace {
 
-abi::Endpoint endpoint(const flex::PinnedBuffer& memory) {
+wire::Endpoint endpoint(const flex::PinnedBuffer& memory) {
   return {.region_id = 0,
           .offset = memory.window_offset(),
           .generation = 0,
-          .kind = abi::EndpointKind::HostMemory,
+          .kind = wire::EndpointKind::HostMemory,
           .reserved = {}};
 }
-abi::Endpoint endpoint(const flex::ResolvedAllocation& memory) {
+wire::Endpoint endpoint(const flex::ResolvedAllocation& memory) {
   return {.region_id = memory.address.region_id,
           .offset = memory.address.offset,
           .generation = memory.region_generation,
-          .kind = abi::EndpointKind::Region,
+          .kind = wire::EndpointKind::Region,
           .reserved = {}};
 }
-abi::ControlBlock transfer(const abi::Endpoint& from, const abi::Endpoint& to, std::uint64_t bytes) {
-  abi::ControlBlock block{};
-  block.header.opcode = abi::Opcode::Dma;
+wire::ControlBlock transfer(const wire::Endpoint& from, const wire::Endpoint& to, std::uint64_t bytes) {
+  wire::ControlBlock block{};
+  block.header.opcode = wire::Opcode::Dma;
   block.payload.dma.source = from;
   block.payload.dma.destination = to;
   block.payload.dma.bytes = bytes;
@@ -35,22 +35,22 @@ abi::ControlBlock transfer(const abi::Endpoint& from, const abi::Endpoint& to, s
 
 }  // namespace
 
-abi::ControlBlock nop_block() {
-  abi::ControlBlock block{};
-  block.header.opcode = abi::Opcode::Nop;
+wire::ControlBlock nop_block() {
+  wire::ControlBlock block{};
+  block.header.opcode = wire::Opcode::Nop;
   return block;
 }
-abi::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to,
-                                  std::uint64_t bytes) {
+wire::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to,
+                                   std::uint64_t bytes) {
   return transfer(endpoint(from), endpoint(to), bytes);
 }
-abi::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to,
-                                    std::uint64_t bytes) {
+wire::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to,
+                                     std::uint64_t bytes) {
   return transfer(endpoint(from), endpoint(to), bytes);
 }
-abi::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator) {
-  abi::ControlBlock block{};
-  block.header.opcode = abi::Opcode::Compute;
+wire::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator) {
+  wire::ControlBlock block{};
+  block.header.opcode = wire::Opcode::Compute;
   block.payload.compute.image = endpoint(allocator.resolve(job.allocation_index()));
   block.payload.compute.image_bytes = job.binary()->image().size();
   return block;
@@ -65,8 +65,8 @@ BlockClient::~BlockClient() {
   (void)device_.close_stream(stream_);
 }
 
-void BlockClient::on_completion(const abi::Completion& completion) noexcept {
-  if (completion.outcome != abi::Outcome::Ok && not_ok_.fetch_add(1) == 0) first_bad_ = completion.status;
+void BlockClient::on_completion(const wire::Completion& completion) noexcept {
+  if (completion.outcome != wire::Outcome::Ok && not_ok_.fetch_add(1) == 0) first_bad_ = completion.status;
   last_ticks_.store(completion.end_time - completion.start_time, std::memory_order_relaxed);
   ended_.fetch_add(1, std::memory_order_release);
 }
@@ -78,7 +78,7 @@ void BlockClient::wait_for(std::uint64_t target) {
   require(status == flex::WaitStatus::Done, "control blocks did not end in time");
 }
 
-void BlockClient::submit(const abi::ControlBlock& block) {
+void BlockClient::submit(const wire::ControlBlock& block) {
   const flex::ControlBlockRequest request{&block, this};
   require(value_or_throw(device_.submit(stream_, {&request, 1})) == 1, "no credit for a control block");
   ++submitted_;
@@ -86,17 +86,17 @@ void BlockClient::submit(const abi::ControlBlock& block) {
 
 void BlockClient::wait_all() { wait_for(submitted_); }
 
-void BlockClient::run(const abi::ControlBlock& block) {
+void BlockClient::run(const wire::ControlBlock& block) {
   submit(block);
   wait_for(submitted_);
-  require(not_ok() == 0, "a control block ended " + std::string(abi::name(first_bad_.load())));
+  require(not_ok() == 0, "a control block ended " + std::string(wire::name(first_bad_.load())));
 }
 
-void BlockClient::run_many(const abi::ControlBlock& block, std::size_t count) {
-  std::array<flex::ControlBlockRequest, abi::kStreamCredits> requests;
+void BlockClient::run_many(const wire::ControlBlock& block, std::size_t count) {
+  std::array<flex::ControlBlockRequest, wire::kStreamCredits> requests;
   requests.fill({&block, this});
   // Half of the credits at a time: one half is under way while the next is being written.
-  constexpr std::size_t kBatch = abi::kStreamCredits / 2;
+  constexpr std::size_t kBatch = wire::kStreamCredits / 2;
   while (count != 0) {
     const std::size_t want = std::min(count, kBatch);
     const std::size_t taken = value_or_throw(device_.submit(stream_, std::span(requests).first(want)));
@@ -105,7 +105,7 @@ void BlockClient::run_many(const abi::ControlBlock& block, std::size_t count) {
     if (submitted_ > kBatch) wait_for(submitted_ - kBatch);
   }
   wait_for(submitted_);
-  require(not_ok() == 0, "a control block ended " + std::string(abi::name(first_bad_.load())));
+  require(not_ok() == 0, "a control block ended " + std::string(wire::name(first_bad_.load())));
 }
 
 }  // namespace bench

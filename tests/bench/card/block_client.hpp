@@ -13,14 +13,14 @@
 
 namespace bench {
 
-abi::ControlBlock nop_block();
+wire::ControlBlock nop_block();
 // Between pinned memory and an allocation, from its start.
-abi::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to,
-                                  std::uint64_t bytes);
-abi::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to,
-                                    std::uint64_t bytes);
+wire::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to,
+                                   std::uint64_t bytes);
+wire::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to,
+                                     std::uint64_t bytes);
 // A kernel without operands on core 0; the job is loaded.
-abi::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator);
+wire::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator);
 
 // A stream of its own, used by one thread. Every call is bounded by kBound and throws MeasurementError when a block ends
 // with anything but OK, flex::Error when the card is gone.
@@ -34,12 +34,12 @@ class BlockClient final : flex::CompletionSink {
   BlockClient& operator=(const BlockClient&) = delete;
 
   // Submits one block and waits for it: a round trip.
-  void run(const abi::ControlBlock& block);
+  void run(const wire::ControlBlock& block);
   // The same block `count` times, as fast as the credits allow; returns when all have ended.
-  void run_many(const abi::ControlBlock& block, std::size_t count);
+  void run_many(const wire::ControlBlock& block, std::size_t count);
 
   // Without waiting; how each one ends is counted, and judged by nobody.
-  void submit(const abi::ControlBlock& block);
+  void submit(const wire::ControlBlock& block);
   void wait_all();
   // Device times of the last block that ended, in ticks.
   std::uint64_t last_device_ticks() const { return last_ticks_.load(std::memory_order_relaxed); }
@@ -51,7 +51,7 @@ class BlockClient final : flex::CompletionSink {
   flex::Device& device() { return device_; }
 
  private:
-  void on_completion(const abi::Completion& completion) noexcept override;
+  void on_completion(const wire::Completion& completion) noexcept override;
   void wait_for(std::uint64_t ended);
 
   flex::Device& device_;
@@ -60,7 +60,7 @@ class BlockClient final : flex::CompletionSink {
   std::atomic<std::uint64_t> ended_{0};
   std::atomic<std::uint64_t> not_ok_{0};
   std::atomic<std::uint64_t> last_ticks_{0};
-  std::atomic<abi::Status> first_bad_{};
+  std::atomic<wire::Status> first_bad_{};
 };
 
 // For the measurements that start with a card call: the value, or flex::Error.

@@ -13,7 +13,7 @@ namespace bench {
 namespace {
 
 constexpr unsigned kMinimumBoots = 7;
-constexpr std::uint64_t kFirstBytes = abi::kMiB;
+constexpr std::uint64_t kFirstBytes = wire::kMiB;
 
 double exit_only(qemu::MachineOptions options) {
   options.firmware = SPYRE_EXIT_FIRMWARE;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kRows = 16;
 constexpr std::int64_t kColumns = 64;  // one stick a row: the kernel is over at once
 // Two control blocks each: as many as a stream has credits for, so that every launch does its own submission.
-constexpr unsigned kLaunches = abi::kStreamCredits / 2;
+constexpr unsigned kLaunches = wire::kStreamCredits / 2;
 constexpr unsigned kRepetitions = 200;
 
 double thread_cpu_ns() {
@@ -73,7 +73,7 @@ class AddJob {
     std::mt19937 random(seed);
     std::uniform_real_distribution<float> uniform(-8, 8);
     std::vector<std::uint16_t> values(kRows * kColumns);
-    for (auto& value : values) value = abi::dl16_from_fp32(uniform(random));
+    for (auto& value : values) value = wire::dl16_from_fp32(uniform(random));
     return values;
   }
   spyre::SpyreTensor upload(const std::vector<std::uint16_t>& values) {

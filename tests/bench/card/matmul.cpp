@@ -35,8 +35,8 @@ void make_operand(std::size_t count, std::mt19937_64& random, std::vector<std::u
   values.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
     fp16[i] = std::bit_cast<std::uint16_t>(static_cast<_Float16>(uniform(random)));
-    dl16[i] = abi::dl16_from_fp16(fp16[i]);
-    values[i] = std::bit_cast<float>(abi::fp32_bits_from_dl16(dl16[i]));
+    dl16[i] = wire::dl16_from_fp16(fp16[i]);
+    values[i] = std::bit_cast<float>(wire::fp32_bits_from_dl16(dl16[i]));
   }
 }
 
@@ -50,7 +50,7 @@ Problem make_problem() {
   flex::golden::matmul_dl16(a, b, c, kM, kN, kK);
   problem.golden.resize(c.size());
   std::transform(c.begin(), c.end(), problem.golden.begin(),
-                 [](std::uint16_t bits) { return std::bit_cast<float>(abi::fp32_bits_from_dl16(bits)); });
+                 [](std::uint16_t bits) { return std::bit_cast<float>(wire::fp32_bits_from_dl16(bits)); });
   return problem;
 }
 

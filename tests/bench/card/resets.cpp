@@ -26,7 +26,7 @@ double reset_and_run(BlockClient& client, std::uint64_t spoiled) {
 
 // A refused block poisons the stream; those behind it end ABORTED.
 double after_refusal(BlockClient& client) {
-  abi::ControlBlock bad = nop_block();
+  wire::ControlBlock bad = nop_block();
   bad.header.flags = 0xFFFF;
   client.submit(bad);
   for (unsigned i = 0; i < kQueued; ++i) client.submit(nop_block());
@@ -35,7 +35,7 @@ double after_refusal(BlockClient& client) {
 }
 
 // An endless kernel runs; the reset has to stop it.
-double with_kernel_running(BlockClient& client, const abi::ControlBlock& endless) {
+double with_kernel_running(BlockClient& client, const wire::ControlBlock& endless) {
   const std::uint64_t before = client.ended();
   client.submit(endless);
   for (unsigned i = 0; i < kQueued; ++i) client.submit(nop_block());

@@ -19,12 +19,12 @@ constexpr unsigned kRoundTrips = 20'000;
 constexpr unsigned kPeerRoundTrips = 2'000;
 constexpr std::size_t kEnoughSamples = 500;
 
-abi::AdminReply self_test(flex::Device& device, abi::SelfTestKind kind, unsigned rounds, std::uint64_t offset) {
-  abi::AdminRequest request{};
-  request.command = abi::AdminCommand::SelfTest;
+wire::AdminReply self_test(flex::Device& device, wire::SelfTestKind kind, unsigned rounds, std::uint64_t offset) {
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::SelfTest;
   request.arguments.self_test = {.kind = kind, .rounds = rounds, .offset = offset};
-  const abi::AdminReply reply = value_or_throw(device.admin(request));
-  require(reply.outcome == abi::Outcome::Ok, "the self-test was refused: " + std::string(abi::name(reply.status)));
+  const wire::AdminReply reply = value_or_throw(device.admin(request));
+  require(reply.outcome == wire::Outcome::Ok, "the self-test was refused: " + std::string(wire::name(reply.status)));
   return reply;
 }
 
@@ -59,8 +59,8 @@ double nop_round_trip(BlockClient& client, unsigned count) {
 }  // namespace
 
 double echo_round_trip(spyre::Context& card, unsigned count) {
-  constexpr std::size_t kWords = abi::kStickBytes / sizeof(std::uint64_t);
-  const auto memory = card.host_memory().allocate(2 * abi::kStickBytes);
+  constexpr std::size_t kWords = wire::kStickBytes / sizeof(std::uint64_t);
+  const auto memory = card.host_memory().allocate(2 * wire::kStickBytes);
   std::memset(memory.data(), 0, memory.size());
   auto* words = reinterpret_cast<std::uint64_t*>(memory.data());
   const std::atomic_ref request(words[0]);
@@ -68,10 +68,10 @@ double echo_round_trip(spyre::Context& card, unsigned count) {
   request = 1;
   // The admin call sleeps in a thread of its own while this one plays.
   std::string failure;
-  abi::AdminReply reply{};
+  wire::AdminReply reply{};
   std::thread admin([&] {
     try {
-      reply = self_test(card.device(), abi::SelfTestKind::Echo, count, memory.window_offset());
+      reply = self_test(card.device(), wire::SelfTestKind::Echo, count, memory.window_offset());
     } catch (const std::exception& error) {
       failure = error.what();
     }
@@ -99,9 +99,9 @@ double echo_round_trip(spyre::Context& card, unsigned count) {
 }
 
 double enter_exit_pair(spyre::Context& card, unsigned count) {
-  const auto reply = self_test(card.device(), abi::SelfTestKind::EnterExit, count, 0);
+  const auto reply = self_test(card.device(), wire::SelfTestKind::EnterExit, count, 0);
   require(reply.values.self_test.rounds == count, "the card did not come to the end of its self-test");
-  return static_cast<double>(reply.values.self_test.ticks) * 1e9 / abi::kTicksPerSecond / count;
+  return static_cast<double>(reply.values.self_test.ticks) * 1e9 / wire::kTicksPerSecond / count;
 }
 
 double opencl_round_trip(OpenClPeer& peer, unsigned count) {

@@ -16,12 +16,12 @@ namespace bench {
 
 namespace {
 
-constexpr std::uint64_t kLargest = 64 * abi::kMiB;
-constexpr std::uint64_t kSmallest = abi::kStickBytes;
+constexpr std::uint64_t kLargest = 64 * wire::kMiB;
+constexpr std::uint64_t kSmallest = wire::kStickBytes;
 
 // Some 512 MiB a round, at least a few and at most many repetitions.
 unsigned repetitions(const Session& session, std::uint64_t bytes) {
-  return session.amount(static_cast<unsigned>(std::clamp<std::uint64_t>(512 * abi::kMiB / bytes, 10, 5000)));
+  return session.amount(static_cast<unsigned>(std::clamp<std::uint64_t>(512 * wire::kMiB / bytes, 10, 5000)));
 }
 
 double median_time(unsigned count, auto&& once) {
@@ -79,7 +79,7 @@ class TransferBench {
   }
 
  private:
-  double bandwidth(const abi::ControlBlock& block, std::uint64_t bytes) {
+  double bandwidth(const wire::ControlBlock& block, std::uint64_t bytes) {
     const double ns = median_time(repetitions(session_, bytes), [&] { client_.run(block); });
     return static_cast<double>(bytes) / ns * 1e9;
   }
@@ -125,7 +125,7 @@ double half_peak_size(const std::vector<std::pair<std::uint64_t, double>>& sweep
 }
 
 void measure_sweep(Session& session, TransferBench& bench) {
-  constexpr double kWanted = 16 * abi::kKiB;
+  constexpr double kWanted = 16 * wire::kKiB;
   Row there{.id = "P5",
             .what = "size at which DMA to the card reaches half of its peak",
             .unit = Unit::Bytes,
@@ -164,7 +164,7 @@ void measure_transfers(Session& session) {
   TransferBench bench(session);
   const Apart apart(session.card());
   bench.check(kLargest);
-  for (const std::uint64_t bytes : {abi::kMiB, kLargest}) measure_size(session, bench, bytes);
+  for (const std::uint64_t bytes : {wire::kMiB, kLargest}) measure_size(session, bench, bytes);
   measure_sweep(session, bench);
 }
 

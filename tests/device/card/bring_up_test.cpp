@@ -20,7 +20,7 @@ using test::small_card;
 
 constexpr unsigned kPhysicalSlot = 1;
 
-abi::WindowHeader& header_of(Window& window) { return window.at<abi::WindowHeader>(0); }
+wire::WindowHeader& header_of(Window& window) { return window.at<wire::WindowHeader>(0); }
 
 std::shared_ptr<Window> map_slot(Card& card, unsigned slot) {
   auto handle = card.machine().slot(slot);
@@ -66,19 +66,19 @@ TEST(BringUp, TwentySixSlotsAreMappedAndEachHeaderTellsWhoItIs) {
   const auto card = boot(options);
   ASSERT_EQ(card->machine().slot_count(), 26u);
   const auto physical = map_slot(*card, kPhysicalSlot);
-  ASSERT_TRUE(appears([&] { return physical->header().post_code == abi::PostCode::Ready; }));
+  ASSERT_TRUE(appears([&] { return physical->header().post_code == wire::PostCode::Ready; }));
   for (unsigned slot = 0; slot < 26; ++slot) {
     const auto window = map_slot(*card, slot);
-    ASSERT_TRUE(appears([&] { return window->header().magic == abi::kWindowMagic; })) << "slot " << slot;
+    ASSERT_TRUE(appears([&] { return window->header().magic == wire::kWindowMagic; })) << "slot " << slot;
     const auto& header = header_of(*window);
-    const auto kind = slot == 0    ? abi::FunctionKind::Management
-                      : slot == 1  ? abi::FunctionKind::Physical
-                      : slot <= 17 ? abi::FunctionKind::Virtual
-                                   : abi::FunctionKind::Unbound;
+    const auto kind = slot == 0    ? wire::FunctionKind::Management
+                      : slot == 1  ? wire::FunctionKind::Physical
+                      : slot <= 17 ? wire::FunctionKind::Virtual
+                                   : wire::FunctionKind::Unbound;
     EXPECT_EQ(header.kind, kind) << "slot " << slot;
     EXPECT_EQ(header.slot, slot);
-    EXPECT_EQ(header.function_index, kind == abi::FunctionKind::Virtual ? slot - 1 : 0u);
-    EXPECT_EQ(header.abi_version, abi::kAbiVersion);
+    EXPECT_EQ(header.function_index, kind == wire::FunctionKind::Virtual ? slot - 1 : 0u);
+    EXPECT_EQ(header.abi_version, wire::kAbiVersion);
     EXPECT_EQ(header.window_bytes, window->bytes().size());
     EXPECT_NE(header.boot_epoch, 0u);
   }
@@ -86,7 +86,7 @@ TEST(BringUp, TwentySixSlotsAreMappedAndEachHeaderTellsWhoItIs) {
   for (const unsigned vf : {1u, 16u}) {
     const auto device = must(card->open_virtual(vf));
     EXPECT_EQ(device->config().function_index, vf);
-    EXPECT_EQ(test::Workbench(*device).run(test::nop()).outcome, abi::Outcome::Ok);
+    EXPECT_EQ(test::Workbench(*device).run(test::nop()).outcome, wire::Outcome::Ok);
   }
 }
 
@@ -99,7 +99,7 @@ TEST(BringUp, ABadBootArgumentIsToldWithPostCodeAndReason) {
     EXPECT_LT(Device::Clock::now() - start, 4s) << "a known end is not waited out";
     EXPECT_TRUE(refusal.names("failed")) << describe(refusal.error);
     EXPECT_TRUE(refusal.names("boot argument not understood")) << describe(refusal.error);
-    EXPECT_EQ(refusal.error.outcome, abi::Outcome::Lost);
+    EXPECT_EQ(refusal.error.outcome, wire::Outcome::Lost);
   }
 }
 
@@ -113,15 +113,15 @@ TEST(BringUp, ACardOfAnotherAbiIsRefusedNamingBothVersions) {
   const test::NothingIsLeft nothing;
   const auto card = boot(impatient_card());
   const auto window = map_slot(*card, kPhysicalSlot);
-  ASSERT_TRUE(appears([&] { return window->header().post_code == abi::PostCode::Ready; }));
-  abi::store_relaxed<std::uint32_t>(header_of(*window).abi_version, 4711);
+  ASSERT_TRUE(appears([&] { return window->header().post_code == wire::PostCode::Ready; }));
+  wire::store_relaxed<std::uint32_t>(header_of(*window).abi_version, 4711);
   const Refusal refusal = refusal_of(*card);
   EXPECT_TRUE(refusal.names("ABI version 4711")) << describe(refusal.error);
-  EXPECT_TRUE(refusal.names("version " + std::to_string(abi::kAbiVersion))) << describe(refusal.error);
-  EXPECT_EQ(refusal.error.outcome, abi::Outcome::Rejected);
+  EXPECT_TRUE(refusal.names("version " + std::to_string(wire::kAbiVersion))) << describe(refusal.error);
+  EXPECT_EQ(refusal.error.outcome, wire::Outcome::Rejected);
   EXPECT_LT(refusal.after, 150ms) << "it will not become right by waiting";
 
-  abi::store_relaxed<std::uint32_t>(header_of(*window).abi_version, abi::kAbiVersion);
+  wire::store_relaxed<std::uint32_t>(header_of(*window).abi_version, wire::kAbiVersion);
   EXPECT_TRUE(card->open_physical()) << "the refusal changed something";
 }
 
@@ -129,8 +129,8 @@ TEST(BringUp, AWindowWithoutMagicIsATimeout) {
   const test::NothingIsLeft nothing;
   const auto card = boot(impatient_card());
   const auto window = map_slot(*card, kPhysicalSlot);
-  ASSERT_TRUE(appears([&] { return window->header().post_code == abi::PostCode::Ready; }));
-  abi::store_relaxed<std::uint64_t>(header_of(*window).magic, abi::kWindowMagic ^ 1);
+  ASSERT_TRUE(appears([&] { return window->header().post_code == wire::PostCode::Ready; }));
+  wire::store_relaxed<std::uint64_t>(header_of(*window).magic, wire::kWindowMagic ^ 1);
   const Refusal refusal = refusal_of(*card);
   EXPECT_TRUE(refusal.names("has not set up this window")) << describe(refusal.error);
   EXPECT_GE(refusal.after, 200ms);
@@ -161,14 +161,14 @@ TEST(BringUp, ACardThatStandsStillIsATimeoutNamingItsPostCode) {
     const Refusal refusal = refusal_of(*card);
     EXPECT_TRUE(refusal.names("POST 0 (none)")) << describe(refusal.error);
     EXPECT_TRUE(refusal.names("has not set up this window")) << describe(refusal.error);
-    EXPECT_EQ(refusal.error.outcome, abi::Outcome::Indeterminate);
+    EXPECT_EQ(refusal.error.outcome, wire::Outcome::Indeterminate);
     EXPECT_LT(refusal.after, 2s);
   }
   // The window as a card leaves it that hangs while it starts its functions.
   const auto window = map_slot(*card, kPhysicalSlot);
-  header_of(*window).abi_version = abi::kAbiVersion;
-  header_of(*window).post_code = static_cast<std::uint32_t>(abi::PostCode::Functions);
-  abi::store_release(header_of(*window).magic, abi::kWindowMagic);
+  header_of(*window).abi_version = wire::kAbiVersion;
+  header_of(*window).post_code = static_cast<std::uint32_t>(wire::PostCode::Functions);
+  wire::store_release(header_of(*window).magic, wire::kWindowMagic);
   {
     const Refusal refusal = refusal_of(*card);
     EXPECT_TRUE(refusal.names("POST 8 (functions)")) << describe(refusal.error);
@@ -176,7 +176,7 @@ TEST(BringUp, ACardThatStandsStillIsATimeoutNamingItsPostCode) {
   }
   ASSERT_TRUE(card->machine().cont());
   const auto device = must(card->open_physical());
-  EXPECT_EQ(test::Workbench(*device).run(test::nop()).outcome, abi::Outcome::Ok);
+  EXPECT_EQ(test::Workbench(*device).run(test::nop()).outcome, wire::Outcome::Ok);
 }
 
 TEST(BringUp, ACardThatStopsAfterBringUpIsSilentAndComesBack) {
@@ -194,7 +194,7 @@ TEST(BringUp, ACardThatStopsAfterBringUpIsSilentAndComesBack) {
   EXPECT_FALSE(device->failure()) << "nothing has been given up";
   ASSERT_TRUE(card->machine().cont());
   EXPECT_EQ(device->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
-  EXPECT_EQ(recorder.all()[0].outcome, abi::Outcome::Ok);
+  EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Ok);
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Alive; }, test::soon()), WaitStatus::Done);
 }
 
@@ -223,7 +223,7 @@ TEST(BringUp, AnOpenFunctionIsRefusedAndFreeAgainAfterwards) {
   EXPECT_FALSE(card->open_virtual(2));
   device.reset();
   for (int i = 0; i < 5; ++i)
-    EXPECT_EQ(test::Workbench(*must(card->open_physical())).run(test::nop()).outcome, abi::Outcome::Ok);
+    EXPECT_EQ(test::Workbench(*must(card->open_physical())).run(test::nop()).outcome, wire::Outcome::Ok);
 }
 
 }  // namespace

@@ -50,15 +50,15 @@ std::uint64_t started_sequence(const Device& device, std::uint32_t stream);
 // who has seen the count may read the rest, and destroy this when it was the last block.
 class Endings final : public CompletionSink {
  public:
-  void on_completion(const abi::Completion& completion) noexcept override {
+  void on_completion(const wire::Completion& completion) noexcept override {
     all_.push_back(completion);
     count_.store(all_.size(), std::memory_order_release);
   }
   std::size_t count() const { return count_.load(std::memory_order_acquire); }
-  const std::vector<abi::Completion>& all() const { return all_; }
+  const std::vector<wire::Completion>& all() const { return all_; }
 
  private:
-  std::vector<abi::Completion> all_;
+  std::vector<wire::Completion> all_;
   std::atomic<std::size_t> count_{0};
 };
 
@@ -66,7 +66,7 @@ class Endings final : public CompletionSink {
 // blocks say; nothing allocates it.
 class Workbench {
  public:
-  static constexpr std::uint64_t kRegionBytes = 2 * abi::kMiB;
+  static constexpr std::uint64_t kRegionBytes = 2 * wire::kMiB;
 
   explicit Workbench(Device& device);
 
@@ -74,24 +74,24 @@ class Workbench {
   const Region& tensor() const { return tensor_; }
   const Region& program() const { return program_; }
 
-  abi::Endpoint host(std::uint64_t offset) const;  // in host memory
-  abi::Endpoint tensor(std::uint64_t offset) const { return in(tensor_, offset); }
-  abi::Endpoint program(std::uint64_t offset) const { return in(program_, offset); }
+  wire::Endpoint host(std::uint64_t offset) const;  // in host memory
+  wire::Endpoint tensor(std::uint64_t offset) const { return in(tensor_, offset); }
+  wire::Endpoint program(std::uint64_t offset) const { return in(program_, offset); }
 
-  static abi::ControlBlock nop() { return test::nop(); }
-  static abi::ControlBlock dma(const abi::Endpoint& from, const abi::Endpoint& to, std::uint64_t bytes);
-  static abi::ControlBlock fill(const abi::Endpoint& at, std::uint64_t bytes, std::uint64_t pattern);
-  abi::ControlBlock compute(std::uint64_t image_offset, std::uint64_t image_bytes, std::uint64_t core_mask = 1,
-                            std::uint64_t budget = 0) const;
+  static wire::ControlBlock nop() { return test::nop(); }
+  static wire::ControlBlock dma(const wire::Endpoint& from, const wire::Endpoint& to, std::uint64_t bytes);
+  static wire::ControlBlock fill(const wire::Endpoint& at, std::uint64_t bytes, std::uint64_t pattern);
+  wire::ControlBlock compute(std::uint64_t image_offset, std::uint64_t image_bytes, std::uint64_t core_mask = 1,
+                             std::uint64_t budget = 0) const;
 
   // Submits one block and waits for its end.
-  abi::Completion run(const abi::ControlBlock& block, std::uint32_t stream = 0) const;
+  wire::Completion run(const wire::ControlBlock& block, std::uint32_t stream = 0) const;
   // Puts bytes into the Program region, by way of the end of host memory.
   void load(std::uint64_t offset, std::span<const std::byte> image) const;
 
  private:
-  static abi::Endpoint in(const Region& region, std::uint64_t offset) {
-    return {region.base.region_id, offset, region.generation, abi::EndpointKind::Region, {}};
+  static wire::Endpoint in(const Region& region, std::uint64_t offset) {
+    return {region.base.region_id, offset, region.generation, wire::EndpointKind::Region, {}};
   }
 
   Device& device_;

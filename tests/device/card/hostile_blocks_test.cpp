@@ -14,22 +14,22 @@
 namespace flex {
 namespace {
 
-using abi::ControlBlock;
-using abi::Field;
-using abi::Opcode;
-using abi::Outcome;
-using abi::Status;
 using test::must;
 using test::Workbench;
+using wire::ControlBlock;
+using wire::Field;
+using wire::Opcode;
+using wire::Outcome;
+using wire::Status;
 
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
-constexpr std::uint64_t kCanaryBytes = 1 * abi::kMiB;  // of host memory, from its start
-constexpr std::uint64_t kReadBack = 2 * abi::kMiB;     // in host memory
+constexpr std::uint64_t kCanaryBytes = 1 * wire::kMiB;  // of host memory, from its start
+constexpr std::uint64_t kReadBack = 2 * wire::kMiB;     // in host memory
 constexpr std::uint64_t kTensorPattern = 0xC0FFEE0DDBA11ADull;
-constexpr std::uint64_t kBytes = 512;               // of a good transfer
-constexpr std::uint64_t kImageAt = 64 * abi::kKiB;  // in the Program region: a good one
-constexpr std::uint64_t kBadImageAt = 256 * abi::kKiB;
-constexpr std::uint64_t kCorrectionAt = 512 * abi::kKiB;
+constexpr std::uint64_t kBytes = 512;                // of a good transfer
+constexpr std::uint64_t kImageAt = 64 * wire::kKiB;  // in the Program region: a good one
+constexpr std::uint64_t kBadImageAt = 256 * wire::kKiB;
+constexpr std::uint64_t kCorrectionAt = 512 * wire::kKiB;
 
 enum class Base { Nop, ToDevice, FromDevice, OnDevice, Fill, Compute };
 
@@ -49,9 +49,9 @@ class HostileBlocks : public testing::TestWithParam<bool> {
 
   void SetUp() override {
     OpenOptions options;
-    if (GetParam()) options.optional_features |= abi::kFeatureControlBlockCrc;
+    if (GetParam()) options.optional_features |= wire::kFeatureControlBlockCrc;
     device_ = must(card_->open_virtual(1, options));
-    ASSERT_EQ((device_->features() & abi::kFeatureControlBlockCrc) != 0, GetParam());
+    ASSERT_EQ((device_->features() & wire::kFeatureControlBlockCrc) != 0, GetParam());
     bench_.emplace(*device_);
     victim_ = must(device_->open_stream(StreamPriority::Low));
     other_ = must(device_->open_stream(StreamPriority::High));
@@ -75,21 +75,21 @@ class HostileBlocks : public testing::TestWithParam<bool> {
       case Base::Nop: return Workbench::nop();
       case Base::ToDevice: return Workbench::dma(bench_->host(0), bench_->tensor(0), kBytes);
       case Base::FromDevice: return Workbench::dma(bench_->tensor(0), bench_->host(0), kBytes);
-      case Base::OnDevice: return Workbench::dma(bench_->tensor(0), bench_->tensor(64 * abi::kKiB), kBytes);
+      case Base::OnDevice: return Workbench::dma(bench_->tensor(0), bench_->tensor(64 * wire::kKiB), kBytes);
       case Base::Fill: return Workbench::fill(bench_->tensor(0), kBytes, 0x55);
       case Base::Compute: break;
     }
     ControlBlock block = bench_->compute(kImageAt, image_bytes_, 3);
     block.payload.compute.segments[3] = {
-        bench_->tensor().base.region_id, 0, kBytes, bench_->tensor().generation, abi::kSegmentRead, {}};
+        bench_->tensor().base.region_id, 0, kBytes, bench_->tensor().generation, wire::kSegmentRead, {}};
     return block;
   }
 
   // The header that the driver would write.
   ControlBlock addressed(ControlBlock block) const {
     auto& header = block.header;
-    header.magic = abi::kControlBlockMagic;
-    header.sticks = static_cast<std::uint8_t>(std::max(1u, abi::required_sticks(header.opcode)));
+    header.magic = wire::kControlBlockMagic;
+    header.sticks = static_cast<std::uint8_t>(std::max(1u, wire::required_sticks(header.opcode)));
     header.stream = victim_;
     header.incarnation = device_->stream_incarnation(victim_);
     header.generation = device_->config().generation;
@@ -99,12 +99,12 @@ class HostileBlocks : public testing::TestWithParam<bool> {
 
   // As the card sees it: the driver sends 1 to 4 sticks whatever the header claims.
   void seal(ControlBlock& block) const {
-    const unsigned sticks = std::clamp<unsigned>(block.header.sticks, 1, abi::kMaxControlBlockSticks);
+    const unsigned sticks = std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks);
     block.header.crc32c = 0;
-    if (GetParam()) block.header.crc32c = abi::crc32c(0, &block, sticks * abi::kStickBytes);
+    if (GetParam()) block.header.crc32c = wire::crc32c(0, &block, sticks * wire::kStickBytes);
   }
 
-  abi::Completion send(const ControlBlock& block) {
+  wire::Completion send(const ControlBlock& block) {
     test::Endings recorder;
     const ControlBlockRequest request{&block, &recorder};
     EXPECT_EQ(must(device_->submit_verbatim(victim_, {&request, 1})), 1u);
@@ -124,11 +124,11 @@ class HostileBlocks : public testing::TestWithParam<bool> {
   // Host memory and region memory as they were; the reading back is itself a good block on another stream.
   void expect_nothing_written() {
     EXPECT_EQ(std::memcmp(device_->host_memory().data(), canary_.data(), canary_.size()), 0) << "host memory changed";
-    const auto end = bench_->run(Workbench::dma(bench_->tensor(0), bench_->host(kReadBack), 128 * abi::kKiB), other_);
+    const auto end = bench_->run(Workbench::dma(bench_->tensor(0), bench_->host(kReadBack), 128 * wire::kKiB), other_);
     ASSERT_EQ(end.outcome, Outcome::Ok) << "another stream was harmed";
     const auto* words = reinterpret_cast<const std::uint64_t*>(device_->host_memory().data() + kReadBack);
     const bool same =
-        std::all_of(words, words + 128 * abi::kKiB / 8, [](std::uint64_t w) { return w == kTensorPattern; });
+        std::all_of(words, words + 128 * wire::kKiB / 8, [](std::uint64_t w) { return w == kTensorPattern; });
     EXPECT_TRUE(same) << "region memory changed";
   }
 
@@ -138,10 +138,10 @@ class HostileBlocks : public testing::TestWithParam<bool> {
     block.header.cookie = ++cookie_;
     bad.spoil(block);
     if (bad.field != Field::Crc) seal(block);
-    const abi::Completion end = send(block);
+    const wire::Completion end = send(block);
     EXPECT_EQ(end.outcome, Outcome::Rejected);
-    EXPECT_EQ(end.status, bad.status) << abi::name(end.status);
-    EXPECT_EQ(end.field, bad.field) << abi::name(end.field);
+    EXPECT_EQ(end.status, bad.status) << wire::name(end.status);
+    EXPECT_EQ(end.field, bad.field) << wire::name(end.field);
     EXPECT_EQ(end.start_time, 0u) << "it was begun";
     EXPECT_EQ(end.bytes, 0u);
     expect_nothing_written();
@@ -198,11 +198,11 @@ void add_header_cases(std::vector<BadField>& cases, Base base) {
 }
 
 void add_endpoint_cases(std::vector<BadField>& cases, Base base, Field field, bool device,
-                        abi::Endpoint& (*at)(ControlBlock&)) {
+                        wire::Endpoint& (*at)(ControlBlock&)) {
   const auto add = [&](const char* what, auto spoil, Status status) {
     cases.push_back({what, base, [at, spoil](ControlBlock& b) { spoil(at(b)); }, status, field});
   };
-  add("kind", [](auto& e) { e.kind = static_cast<abi::EndpointKind>(9); }, Status::BadEndpointKind);
+  add("kind", [](auto& e) { e.kind = static_cast<wire::EndpointKind>(9); }, Status::BadEndpointKind);
   add("reserved byte", [](auto& e) { e.reserved[1] = 0xff; }, Status::ReservedBits);
   if (device) {
     add("offset between sticks", [](auto& e) { e.offset += 1; }, Status::BadAlignment);
@@ -214,9 +214,9 @@ void add_endpoint_cases(std::vector<BadField>& cases, Base base, Field field, bo
   } else {
     add("region named for host memory", [](auto& e) { e.region_id = 1; }, Status::ReservedBits);
     add("the window's header", [](auto& e) { e.offset = 0; }, Status::NotHostMemory);
-    add("the rings", [](auto& e) { e.offset = abi::kQueueBlock.offset; }, Status::NotHostMemory);
-    add("completions", [](auto& e) { e.offset = abi::kCompletions.offset; }, Status::NotHostMemory);
-    add("behind the window", [](auto& e) { e.offset = abi::kDefaultWindowBytes - 128; }, Status::NotHostMemory);
+    add("the rings", [](auto& e) { e.offset = wire::kQueueBlock.offset; }, Status::NotHostMemory);
+    add("completions", [](auto& e) { e.offset = wire::kCompletions.offset; }, Status::NotHostMemory);
+    add("behind the window", [](auto& e) { e.offset = wire::kDefaultWindowBytes - 128; }, Status::NotHostMemory);
     add("an address of the card's memory", [](auto& e) { e.offset = 0x80000000; }, Status::NotHostMemory);
     add("window offset that wraps", [](auto& e) { e.offset = kMax - 63; }, Status::NotHostMemory);
   }
@@ -224,8 +224,8 @@ void add_endpoint_cases(std::vector<BadField>& cases, Base base, Field field, bo
 
 std::vector<BadField> dma_cases() {
   std::vector<BadField> cases;
-  const auto source = [](ControlBlock& b) -> abi::Endpoint& { return b.payload.dma.source; };
-  const auto destination = [](ControlBlock& b) -> abi::Endpoint& { return b.payload.dma.destination; };
+  const auto source = [](ControlBlock& b) -> wire::Endpoint& { return b.payload.dma.source; };
+  const auto destination = [](ControlBlock& b) -> wire::Endpoint& { return b.payload.dma.destination; };
   for (const Base base : {Base::ToDevice, Base::FromDevice, Base::OnDevice}) {
     const auto add = [&](const char* what, auto spoil, Status status, Field field) {
       cases.push_back({what, base, spoil, status, field});
@@ -234,7 +234,7 @@ std::vector<BadField> dma_cases() {
     add(
         "2^64-1 bytes", [](auto& b) { b.payload.dma.bytes = kMax; },
         base == Base::ToDevice ? Status::NotHostMemory : Status::OutOfBounds, Field::DmaSource);
-    add("strided", [](auto& b) { b.payload.dma.flags = abi::kDmaStrided; }, Status::Unsupported, Field::DmaFlags);
+    add("strided", [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; }, Status::Unsupported, Field::DmaFlags);
     add("unknown flag", [](auto& b) { b.payload.dma.flags = 1u << 31; }, Status::BadFlags, Field::DmaFlags);
     add_endpoint_cases(cases, base, Field::DmaSource, base != Base::ToDevice, source);
     add_endpoint_cases(cases, base, Field::DmaDestination, base != Base::FromDevice, destination);
@@ -251,24 +251,24 @@ std::vector<BadField> compute_cases() {
     cases.push_back({what, Base::Compute, spoil, status, field});
   };
   add_endpoint_cases(cases, Base::Compute, Field::ComputeImage, true,
-                     [](ControlBlock& b) -> abi::Endpoint& { return b.payload.compute.image; });
+                     [](ControlBlock& b) -> wire::Endpoint& { return b.payload.compute.image; });
   add(
-      "image in host memory", [](auto& b) { b.payload.compute.image = {0, abi::kHostMemoryOffset, 0, {}, {}}; },
+      "image in host memory", [](auto& b) { b.payload.compute.image = {0, wire::kHostMemoryOffset, 0, {}, {}}; },
       Status::BadEndpointKind, Field::ComputeImage);
   add(
       "image smaller than its header", [](auto& b) { b.payload.compute.image_bytes = 64; }, Status::BadSize,
       Field::ComputeImageBytes);
   add(
-      "image larger than any", [](auto& b) { b.payload.compute.image_bytes = abi::kMaxImageBytes + 128; },
+      "image larger than any", [](auto& b) { b.payload.compute.image_bytes = wire::kMaxImageBytes + 128; },
       Status::BadSize, Field::ComputeImageBytes);
   add(
       "image cut short", [](auto& b) { b.payload.compute.image_bytes -= 128; }, Status::ImageLayout,
       Field::ImageHeaderField);
   add(
-      "image where zeros are", [](auto& b) { b.payload.compute.image.offset = 1536 * abi::kKiB; }, Status::ImageMagic,
+      "image where zeros are", [](auto& b) { b.payload.compute.image.offset = 1536 * wire::kKiB; }, Status::ImageMagic,
       Field::ImageHeaderField);
   add(
-      "correction too large", [](auto& b) { b.payload.compute.correction_bytes = abi::kMaxCorrectionBytes + 1; },
+      "correction too large", [](auto& b) { b.payload.compute.correction_bytes = wire::kMaxCorrectionBytes + 1; },
       Status::CorrectionTooLarge, Field::ComputeCorrectionBytes);
   add(
       "core that does not exist", [](auto& b) { b.payload.compute.core_mask = 4; }, Status::BadCoreMask,
@@ -303,7 +303,7 @@ std::vector<BadField> all_cases() {
   cases.push_back({"reserved bytes of FILL", Base::Fill, [](auto& b) { b.payload.fill.reserved[0] = 1; },
                    Status::ReservedBits, Field::Reserved});
   add_endpoint_cases(cases, Base::Fill, Field::FillDestination, true,
-                     [](ControlBlock& b) -> abi::Endpoint& { return b.payload.fill.destination; });
+                     [](ControlBlock& b) -> wire::Endpoint& { return b.payload.fill.destination; });
   for (auto& list : {dma_cases(), compute_cases()}) cases.insert(cases.end(), list.begin(), list.end());
   return cases;
 }
@@ -331,12 +331,12 @@ TEST_P(HostileBlocks, EveryBadFieldIsRejectedByItsNameAndHarmsNothing) {
     if (HasFailure()) break;
     const auto wanted = static_cast<Field>(field);
     if (wanted == Field::ComputeCorrection) continue;  // ACorrection…
-    EXPECT_TRUE(named.contains(wanted)) << "no case for " << abi::name(wanted);
+    EXPECT_TRUE(named.contains(wanted)) << "no case for " << wire::name(wanted);
   }
 }
 
 TEST_P(HostileBlocks, ACorrectionOutsideProgramMemoryIsRejected) {
-  const auto with_correction = [&](const abi::Endpoint& at, Status status) {
+  const auto with_correction = [&](const wire::Endpoint& at, Status status) {
     expect_rejected({"correction", Base::Compute,
                      [&](ControlBlock& b) {
                        b.payload.compute.correction = at;
@@ -356,7 +356,7 @@ TEST_P(HostileBlocks, ACorrectionOutsideProgramMemoryIsRejected) {
 TEST_P(HostileBlocks, EveryBadImageIsRejectedAndNothingOfItRuns) {
   struct BadImage {
     const char* what;
-    std::function<void(abi::ImageHeader&)> spoil;
+    std::function<void(wire::ImageHeader&)> spoil;
     Status status;
   };
   const BadImage cases[] = {
@@ -369,12 +369,12 @@ TEST_P(HostileBlocks, EveryBadImageIsRejectedAndNothingOfItRuns) {
       {"text over the end", [](auto& h) { h.text_bytes = h.image_bytes; }, Status::ImageLayout},
       {"text that wraps", [](auto& h) { h.text_bytes = kMax - h.text_offset + 2; }, Status::ImageLayout},
       {"pool behind the end", [](auto& h) { h.pool_offset = h.image_bytes + 128; }, Status::ImageLayout},
-      {"pool too large", [](auto& h) { h.pool_bytes = abi::kMaxPoolBytes + 128; }, Status::ImageLayout},
+      {"pool too large", [](auto& h) { h.pool_bytes = wire::kMaxPoolBytes + 128; }, Status::ImageLayout},
       {"correction entry out of text", [](auto& h) { h.correction_entry = h.text_bytes; }, Status::ImageLayout},
       {"compute entry out of text", [](auto& h) { h.compute_entry = 0x80000000; }, Status::ImageLayout},
       {"odd entry", [](auto& h) { h.compute_entry |= 1; }, Status::ImageLayout},
-      {"scratchpad", [](auto& h) { h.scratchpad_bytes = abi::kScratchpadBytes + 1; }, Status::ScratchpadTooLarge},
-      {"correction maximum", [](auto& h) { h.max_correction_bytes = abi::kMaxCorrectionBytes + 1; },
+      {"scratchpad", [](auto& h) { h.scratchpad_bytes = wire::kScratchpadBytes + 1; }, Status::ScratchpadTooLarge},
+      {"correction maximum", [](auto& h) { h.max_correction_bytes = wire::kMaxCorrectionBytes + 1; },
        Status::ImageLayout},
       {"reserved", [](auto& h) { h.reserved[39] = 1; }, Status::ImageLayout},
   };
@@ -390,14 +390,14 @@ TEST_P(HostileBlocks, EveryBadImageIsRejectedAndNothingOfItRuns) {
   };
   for (const BadImage& bad : cases) {
     auto image = empty_;
-    auto& header = *reinterpret_cast<abi::ImageHeader*>(image.data());
+    auto& header = *reinterpret_cast<wire::ImageHeader*>(image.data());
     bad.spoil(header);
     header.crc32c = 0;
-    header.crc32c = abi::crc32c(0, image.data(), image.size());
+    header.crc32c = wire::crc32c(0, image.data(), image.size());
     refuse(bad.what, image, bad.status);
   }
   // One flipped bit in each part, without a new checksum.
-  for (const std::size_t byte : {std::size_t{12}, sizeof(abi::ImageHeader), empty_.size() - 1}) {
+  for (const std::size_t byte : {std::size_t{12}, sizeof(wire::ImageHeader), empty_.size() - 1}) {
     auto image = empty_;
     image[byte] ^= std::byte{0x20};
     refuse("flipped bit", image, Status::ImageCrc);
@@ -409,7 +409,7 @@ TEST_P(HostileBlocks, EveryBadImageIsRejectedAndNothingOfItRuns) {
 TEST_P(HostileBlocks, ACorrectionThatDoesNotFitTheImageNeverReachesTheKernel) {
   const auto image = test::kernel_image(*card_, "stray");
   bench_->load(kBadImageAt, image);
-  const auto& header = *reinterpret_cast<const abi::ImageHeader*>(image.data());
+  const auto& header = *reinterpret_cast<const wire::ImageHeader*>(image.data());
   const auto launch = [&](std::uint64_t correction_bytes) {
     ControlBlock block = addressed(bench_->compute(kBadImageAt, image.size()));
     block.payload.compute.correction = bench_->program(kCorrectionAt);
@@ -417,47 +417,47 @@ TEST_P(HostileBlocks, ACorrectionThatDoesNotFitTheImageNeverReachesTheKernel) {
     seal(block);
     return send(block);
   };
-  auto end = launch(header.max_correction_bytes + abi::kStickBytes);
+  auto end = launch(header.max_correction_bytes + wire::kStickBytes);
   EXPECT_EQ(end.outcome, Outcome::Rejected);
   EXPECT_EQ(end.status, Status::CorrectionTooLarge);
-  EXPECT_EQ(end.field, Field::ComputeCorrectionBytes) << abi::name(end.field);
+  EXPECT_EQ(end.field, Field::ComputeCorrectionBytes) << wire::name(end.field);
   heal();
   EXPECT_EQ(launches(), 0u);
 
   struct BadCorrection {
-    std::function<void(abi::CorrectionHeader&, abi::CorrectionSymbol*)> spoil;
+    std::function<void(wire::CorrectionHeader&, wire::CorrectionSymbol*)> spoil;
     std::uint64_t bytes;
     std::uint64_t kernel_status;
   };
-  const std::uint64_t full = abi::correction_bytes(3);
+  const std::uint64_t full = wire::correction_bytes(3);
   const BadCorrection cases[] = {
       {[](auto&, auto*) {}, 128, 0xC0001},
       {[](auto& h, auto*) { h.magic = 0; }, full, 0xC0002},
       {[](auto& h, auto*) { h.symbol_count = 2; }, full, 0xC0003},
-      {[](auto&, auto* s) { s[1].kind = abi::SymbolKind::Address; }, full, 0xC0004},
+      {[](auto&, auto* s) { s[1].kind = wire::SymbolKind::Address; }, full, 0xC0004},
       {[](auto&, auto* s) { s[2].operand = 1; }, full, 0xC0004},
       {[](auto&, auto* s) { s[0].region_id = 6; }, full, 0xC0005},
-      {[](auto&, auto* s) { s[0].region_id = abi::kNoRegion; }, full, 0xC0005},
+      {[](auto&, auto* s) { s[0].region_id = wire::kNoRegion; }, full, 0xC0005},
   };
   for (const BadCorrection& bad : cases) {
     SCOPED_TRACE(bad.kernel_status);
     std::vector<std::byte> tensor(full);
-    auto& correction = *reinterpret_cast<abi::CorrectionHeader*>(tensor.data());
-    auto* symbols = reinterpret_cast<abi::CorrectionSymbol*>(tensor.data() + sizeof correction);
-    correction.magic = abi::kCorrectionMagic;
-    correction.mode = abi::AddressMode::Vf;
+    auto& correction = *reinterpret_cast<wire::CorrectionHeader*>(tensor.data());
+    auto* symbols = reinterpret_cast<wire::CorrectionSymbol*>(tensor.data() + sizeof correction);
+    correction.magic = wire::kCorrectionMagic;
+    correction.mode = wire::AddressMode::Vf;
     correction.symbol_count = 3;
     correction.region_count = 1;
-    for (auto& region : correction.region) region.region_id = abi::kNoRegion;
+    for (auto& region : correction.region) region.region_id = wire::kNoRegion;
     correction.region[bench_->tensor().ordinal].region_id = bench_->tensor().base.region_id;
-    symbols[0] = {abi::SymbolKind::Address, 0, bench_->tensor().base.region_id, 0, 0};
-    symbols[1] = {abi::SymbolKind::Dimension, 0, 0, 0, 0};
-    symbols[2] = {abi::SymbolKind::Dimension, 0, 0, 2, 0};  // a store, should it ever come to that
+    symbols[0] = {wire::SymbolKind::Address, 0, bench_->tensor().base.region_id, 0, 0};
+    symbols[1] = {wire::SymbolKind::Dimension, 0, 0, 0, 0};
+    symbols[2] = {wire::SymbolKind::Dimension, 0, 0, 2, 0};  // a store, should it ever come to that
     bad.spoil(correction, symbols);
     bench_->load(kCorrectionAt, tensor);
     end = launch(bad.bytes);
     EXPECT_EQ(end.outcome, Outcome::Fault);
-    EXPECT_EQ(end.status, Status::KernelStatus) << abi::name(end.status);
+    EXPECT_EQ(end.status, Status::KernelStatus) << wire::name(end.status);
     EXPECT_EQ(end.fault.argument, bad.kernel_status);
     expect_nothing_written();
     heal();

@@ -18,16 +18,16 @@
 namespace flex {
 namespace {
 
-using abi::Outcome;
-using abi::Status;
 using fwtest::RawBuffer;
 using fwtest::RawDriver;
 using test::must;
+using wire::Outcome;
+using wire::Status;
 
 constexpr unsigned kVirtualSlot = 2;
-constexpr std::uint16_t kRing = abi::kControlBlockQueueSize;
+constexpr std::uint16_t kRing = wire::kControlBlockQueueSize;
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
-constexpr std::uint32_t kStick = abi::kStickBytes;
+constexpr std::uint32_t kStick = wire::kStickBytes;
 
 // A slot in the hands of a stranger: its window and its bell.
 class BareSlot {
@@ -59,9 +59,9 @@ class BareSlot {
 };
 
 std::uint64_t block_at(unsigned slot) {
-  return abi::kControlBlocks.offset + slot * std::uint64_t{abi::kControlBlockSlotBytes};
+  return wire::kControlBlocks.offset + slot * std::uint64_t{wire::kControlBlockSlotBytes};
 }
-std::uint64_t completion_at(unsigned slot) { return abi::kCompletions.offset + slot * std::uint64_t{kStick}; }
+std::uint64_t completion_at(unsigned slot) { return wire::kCompletions.offset + slot * std::uint64_t{kStick}; }
 
 class HostileRings : public testing::Test {
  protected:
@@ -82,14 +82,14 @@ class HostileRings : public testing::Test {
     slot_.emplace(*card_);
     driver_.emplace(slot_->window(), [this] { slot_->pump(); });
     ASSERT_TRUE(driver_->bring_up());
-    region_ = driver_->acquire(2 * abi::kMiB).value();
+    region_ = driver_->acquire(2 * wire::kMiB).value();
     stream_ = {};
     ASSERT_EQ(driver_->run(driver_->fill(stream_, region_, 0, 4096, kPattern)).outcome, Outcome::Ok);
-    canary_ = window_copy(abi::host_memory(slot_->window().size()).offset, kCanaryBytes);
+    canary_ = window_copy(wire::host_memory(slot_->window().size()).offset, kCanaryBytes);
   }
 
   void TearDown() override {
-    EXPECT_TRUE(window_copy(abi::kHostMemoryOffset, kCanaryBytes) == canary_) << "host memory changed";
+    EXPECT_TRUE(window_copy(wire::kHostMemoryOffset, kCanaryBytes) == canary_) << "host memory changed";
     EXPECT_TRUE(driver_->set_status(0) == 0);
     test::expect_healthy(*card_, *physical_);
     // The neighbour: its memory, and its work.
@@ -99,11 +99,11 @@ class HostileRings : public testing::Test {
     EXPECT_TRUE(std::all_of(words, words + 512, [](std::uint64_t w) { return w == kNeighbourPattern; }));
   }
 
-  abi::ControlBlock fill_block() { return driver_->fill(stream_, region_, 0, 4096, kPattern + 1); }
-  void place(unsigned slot, const abi::ControlBlock& block) const {
+  wire::ControlBlock fill_block() { return driver_->fill(stream_, region_, 0, 4096, kPattern + 1); }
+  void place(unsigned slot, const wire::ControlBlock& block) const {
     std::memcpy(slot_->window().data() + block_at(slot), &block, sizeof block);
   }
-  fwtest::RawRing& ring() { return driver_->ring(abi::kControlBlockQueue); }
+  fwtest::RawRing& ring() { return driver_->ring(wire::kControlBlockQueue); }
 
   std::vector<std::byte> window_copy(std::uint64_t offset, std::size_t bytes) const {
     const auto part = slot_->window().subspan(offset, bytes);
@@ -111,7 +111,7 @@ class HostileRings : public testing::Test {
   }
 
   std::uint64_t violations() {
-    return driver_->admin(driver_->admin_request(abi::AdminCommand::Stats)).values.stats.ring_violations;
+    return driver_->admin(driver_->admin_request(wire::AdminCommand::Stats)).values.stats.ring_violations;
   }
 
   std::optional<fwtest::UsedElement> next_used() {
@@ -133,19 +133,19 @@ class HostileRings : public testing::Test {
       EXPECT_EQ(used->written, 0u);
     } else {
       EXPECT_EQ(used->written, kStick);
-      abi::Completion end;
+      wire::Completion end;
       std::memcpy(&end, slot_->window().data() + completion_at(*completion), sizeof end);
       EXPECT_EQ(end.outcome, Outcome::Rejected);
-      EXPECT_EQ(end.status, status) << abi::name(end.status);
-      EXPECT_EQ(end.field, abi::Field::Chain);
+      EXPECT_EQ(end.status, status) << wire::name(end.status);
+      EXPECT_EQ(end.field, wire::Field::Chain);
     }
   }
 
   // The region is as it was and the ring takes good blocks.
   void expect_ring_goes_on() {
     const auto end = driver_->run(driver_->nop(stream_));
-    ASSERT_EQ(end.outcome, Outcome::Ok) << abi::name(end.status);
-    const std::uint64_t at = abi::kHostMemoryOffset + 2 * abi::kMiB;
+    ASSERT_EQ(end.outcome, Outcome::Ok) << wire::name(end.status);
+    const std::uint64_t at = wire::kHostMemoryOffset + 2 * wire::kMiB;
     ASSERT_EQ(driver_->run(driver_->dma(stream_, RawDriver::device(region_, 0), RawDriver::host(at), 4096)).outcome,
               Outcome::Ok);
     const auto* words = reinterpret_cast<const std::uint64_t*>(slot_->window().data() + at);
@@ -155,7 +155,7 @@ class HostileRings : public testing::Test {
 
   static constexpr std::uint64_t kPattern = 0x1122334455667788;
   static constexpr std::uint64_t kNeighbourPattern = 0x0102030405060708;
-  static constexpr std::size_t kCanaryBytes = 1 * abi::kMiB;
+  static constexpr std::size_t kCanaryBytes = 1 * wire::kMiB;
 
   static inline std::unique_ptr<Card> card_;
   static inline std::unique_ptr<Device> physical_;
@@ -188,9 +188,9 @@ TEST_F(HostileRings, AChainAsLongAsTheRingIsRefusedAndTheRingGoesOn) {
       if (++at == kRing) at = 0, wrap = !wrap;
     }
     for (auto p = places.rbegin(); p != places.rend(); ++p) {
-      const auto flags = static_cast<std::uint16_t>(abi::avail_flags(p->wrap) | abi::kDescNext);
-      abi::store_relaxed(ring().words(p->at).address, block_at(0));
-      abi::store_release(ring().words(p->at).tail, abi::pack_tail({kStick, 7, flags}));
+      const auto flags = static_cast<std::uint16_t>(wire::avail_flags(p->wrap) | wire::kDescNext);
+      wire::store_relaxed(ring().words(p->at).address, block_at(0));
+      wire::store_release(ring().words(p->at).tail, wire::pack_tail({kStick, 7, flags}));
     }
     ring().skip(kRing);
     expect_refused(7, kRing, std::nullopt, Status::BadChain);
@@ -221,7 +221,7 @@ TEST_F(HostileRings, OverLongAndMisorderedChainsAreRefused) {
   for (const Bad& bad : cases) {
     SCOPED_TRACE(bad.what);
     const std::uint64_t before = violations();
-    abi::ControlBlock good = fill_block();
+    wire::ControlBlock good = fill_block();
     --stream_.next_sequence;
     place(0, good);
     ring().add(3, bad.chain);
@@ -238,12 +238,12 @@ TEST_F(HostileRings, AChainThatIsPublishedInPartIsRefusedAndItsRestIsJudgedByIts
   place(0, fill_block());
   --stream_.next_sequence;
   // The head says NEXT, but what follows has not been made available.
-  ring().add_raw(5, block_at(0), kStick, abi::kDescNext);
+  ring().add_raw(5, block_at(0), kStick, wire::kDescNext);
   ring().expect_chain(5, 1);
   auto used = next_used();
   ASSERT_TRUE(used);
   EXPECT_EQ(used->written, 0u);
-  ring().add_raw(6, completion_at(0), kStick, abi::kDescWrite);
+  ring().add_raw(6, completion_at(0), kStick, wire::kDescWrite);
   ring().expect_chain(6, 1);
   used = next_used();
   ASSERT_TRUE(used);
@@ -257,10 +257,10 @@ TEST_F(HostileRings, BuffersWhereNoneMayBeAreRefused) {
   const RawBuffer block{block_at(0), kStick, false};
   const std::vector<std::vector<RawBuffer>> blocks = {
       {{0, kStick, false}, end},
-      {{abi::kQueueBlock.offset, kStick, false}, end},
-      {{abi::kHostMemoryOffset, kStick, false}, end},
-      {{abi::kControlBlocks.end(), kStick, false}, end},
-      {{abi::kControlBlocks.end() - kStick, 2 * kStick, false}, end},
+      {{wire::kQueueBlock.offset, kStick, false}, end},
+      {{wire::kHostMemoryOffset, kStick, false}, end},
+      {{wire::kControlBlocks.end(), kStick, false}, end},
+      {{wire::kControlBlocks.end() - kStick, 2 * kStick, false}, end},
       {{block_at(0) + 64, kStick, false}, end},
       {{block_at(0), kStick - 1, false}, end},
       {{block_at(0), 5 * kStick, false}, end},
@@ -280,13 +280,13 @@ TEST_F(HostileRings, BuffersWhereNoneMayBeAreRefused) {
   }
   const std::vector<RawBuffer> completions = {
       {0, kStick, true},
-      {abi::kQueueBlock.offset, kStick, true},
+      {wire::kQueueBlock.offset, kStick, true},
       {block_at(1), kStick, true},
-      {abi::kHostMemoryOffset, kStick, true},
-      {abi::kStartedSequences.offset, kStick, true},
+      {wire::kHostMemoryOffset, kStick, true},
+      {wire::kStartedSequences.offset, kStick, true},
       {completion_at(0) + 8, kStick, true},
       {completion_at(0), kStick - 8, true},
-      {abi::kCompletions.end(), kStick, true},
+      {wire::kCompletions.end(), kStick, true},
       {kMax - 127, kStick, true},
       {0x10000000, kStick, true},
   };
@@ -304,15 +304,15 @@ TEST_F(HostileRings, BuffersWhereNoneMayBeAreRefused) {
 }
 
 TEST_F(HostileRings, BadIndirectTablesAreRefused) {
-  ASSERT_TRUE(driver_->bring_up(abi::kMandatoryFeatures | abi::kFeatureIndirectDesc));
-  region_ = driver_->acquire(2 * abi::kMiB).value();
+  ASSERT_TRUE(driver_->bring_up(wire::kMandatoryFeatures | wire::kFeatureIndirectDesc));
+  region_ = driver_->acquire(2 * wire::kMiB).value();
   stream_ = {};
   ASSERT_EQ(driver_->run(driver_->fill(stream_, region_, 0, 4096, kPattern)).outcome, Outcome::Ok);
-  const std::uint64_t table = abi::kHostMemoryOffset + 4 * abi::kMiB;
+  const std::uint64_t table = wire::kHostMemoryOffset + 4 * wire::kMiB;
   const RawBuffer block{block_at(0), kStick, false};
   const RawBuffer end{completion_at(0), kStick, true};
   const auto table_bytes = [](unsigned entries) {
-    return static_cast<std::uint32_t>(entries * sizeof(abi::Descriptor));
+    return static_cast<std::uint32_t>(entries * sizeof(wire::Descriptor));
   };
   // A good one first.
   place(0, driver_->nop(stream_));
@@ -326,7 +326,7 @@ TEST_F(HostileRings, BadIndirectTablesAreRefused) {
     SCOPED_TRACE(what);
     place(0, fill_block());
     --stream_.next_sequence;
-    ring().add_raw(2, at, bytes, static_cast<std::uint16_t>(abi::kDescIndirect | more));
+    ring().add_raw(2, at, bytes, static_cast<std::uint16_t>(wire::kDescIndirect | more));
     ring().expect_chain(2, 1);
     const auto back = next_used();
     ASSERT_TRUE(back);
@@ -335,16 +335,16 @@ TEST_F(HostileRings, BadIndirectTablesAreRefused) {
   };
   refused("empty", table, 0);
   refused("half an entry", table, table_bytes(2) - 8);
-  refused("longer than allowed", table, table_bytes(abi::kMaxIndirectEntries + 1));
+  refused("longer than allowed", table, table_bytes(wire::kMaxIndirectEntries + 1));
   refused("in the header", 0, table_bytes(2));
   refused("between words", table + 4, table_bytes(2));
   refused("behind the window", slot_->window().size() - 16, table_bytes(2));
   refused("in the firmware", 0x80000000, table_bytes(2));
-  refused("with a next", table, table_bytes(2), abi::kDescNext);
-  auto& nested = reinterpret_cast<abi::DescriptorWords*>(slot_->window().data() + table)[0];
-  abi::store_relaxed(nested.tail, abi::pack_tail({kStick, 0, abi::kDescIndirect}));
+  refused("with a next", table, table_bytes(2), wire::kDescNext);
+  auto& nested = reinterpret_cast<wire::DescriptorWords*>(slot_->window().data() + table)[0];
+  wire::store_relaxed(nested.tail, wire::pack_tail({kStick, 0, wire::kDescIndirect}));
   refused("nested", table, table_bytes(2));
-  abi::store_relaxed(nested.tail, abi::pack_tail({kStick, 0, abi::kDescNext}));
+  wire::store_relaxed(nested.tail, wire::pack_tail({kStick, 0, wire::kDescNext}));
   refused("linked inside", table, table_bytes(2));
 }
 
@@ -354,17 +354,17 @@ TEST_F(HostileRings, RandomDescriptorsNeverHarmTheCard) {
   const std::uint64_t spots[] = {0,
                                  block_at(0),
                                  completion_at(0),
-                                 abi::kQueueBlock.offset,
+                                 wire::kQueueBlock.offset,
                                  block_at(3),
-                                 abi::kHostMemoryOffset,
+                                 wire::kHostMemoryOffset,
                                  slot_->window().size(),
                                  kMax - 63,
                                  0x80000000,
-                                 abi::kAdminRequests.offset,
-                                 abi::kEvents.offset};
+                                 wire::kAdminRequests.offset,
+                                 wire::kEvents.offset};
   for (int round = 0; round < 12; ++round) {
     for (int i = 0; i < 600; ++i) {
-      auto& target = driver_->ring(random() % abi::kQueueCount);
+      auto& target = driver_->ring(random() % wire::kQueueCount);
       const std::uint64_t address = spots[random() % std::size(spots)] + (random() % 4 == 0 ? random() % 300 : 0);
       const auto length = static_cast<std::uint32_t>(random() % 3 == 0 ? random() : (random() % 5) * kStick);
       target.add_raw(static_cast<std::uint16_t>(random()), address, length, static_cast<std::uint16_t>(random() & 7));
@@ -373,7 +373,7 @@ TEST_F(HostileRings, RandomDescriptorsNeverHarmTheCard) {
     for (int i = 0; i < 50; ++i) slot_->pump();
     ASSERT_TRUE(card_->machine().alive()) << "round " << round;
     ASSERT_TRUE(driver_->bring_up()) << "round " << round;
-    region_ = driver_->acquire(2 * abi::kMiB).value();
+    region_ = driver_->acquire(2 * wire::kMiB).value();
     stream_ = {};
     ASSERT_EQ(driver_->run(driver_->fill(stream_, region_, 0, 4096, kPattern)).outcome, Outcome::Ok);
     expect_ring_goes_on();
@@ -383,7 +383,7 @@ TEST_F(HostileRings, RandomDescriptorsNeverHarmTheCard) {
 TEST_F(HostileRings, RandomControlMessagesNeverHarmTheCard) {
   std::mt19937_64 random(4711);
   for (int i = 0; i < 3000; ++i) {
-    abi::Message message;
+    wire::Message message;
     for (auto& byte : message.bytes) byte = static_cast<std::uint8_t>(random());
     message.header = {static_cast<std::uint8_t>(random() % 8), static_cast<std::uint8_t>(random() % 0x44),
                       static_cast<std::uint16_t>(random() % 8 == 0 ? random() : 0),
@@ -395,18 +395,18 @@ TEST_F(HostileRings, RandomControlMessagesNeverHarmTheCard) {
     if (i % 8 == 0) slot_->pump();
   }
   // Indices that can not be: further ahead than the FIFO is long, and backwards.
-  auto& fifo = *driver_->at<abi::Fifo>(abi::kFifoToCard.offset);
-  const auto written = abi::load_relaxed(fifo.written);
+  auto& fifo = *driver_->at<wire::Fifo>(wire::kFifoToCard.offset);
+  const auto written = wire::load_relaxed(fifo.written);
   for (const std::uint32_t jump : {61u, 1u << 31, ~0u}) {
-    abi::store_release(fifo.written, written + jump);
+    wire::store_release(fifo.written, written + jump);
     for (int i = 0; i < 20; ++i) slot_->pump();
     ASSERT_TRUE(card_->machine().alive());
   }
-  abi::store_release(fifo.written, abi::load_acquire(fifo.read));
+  wire::store_release(fifo.written, wire::load_acquire(fifo.read));
   while (driver_->receive()) {
   }
   ASSERT_TRUE(driver_->bring_up());
-  region_ = driver_->acquire(2 * abi::kMiB).value();
+  region_ = driver_->acquire(2 * wire::kMiB).value();
   stream_ = {};
   ASSERT_EQ(driver_->run(driver_->fill(stream_, region_, 0, 4096, kPattern)).outcome, Outcome::Ok);
   expect_ring_goes_on();

@@ -9,9 +9,9 @@ namespace flex {
 namespace {
 
 using namespace std::chrono_literals;
-using abi::Outcome;
 using test::must;
 using test::Workbench;
+using wire::Outcome;
 
 enum class Way { ToCard, FromCard, Both };
 struct Loss {
@@ -45,7 +45,7 @@ std::chrono::nanoseconds work_with_pauses(Workbench& bench, unsigned round_trips
   std::chrono::nanoseconds worst{};
   for (unsigned i = 0; i < round_trips; ++i) {
     const auto start = Device::Clock::now();
-    const auto end = i % 10 == 9 ? bench.run(Workbench::dma(bench.host(0), bench.tensor(0), 64 * abi::kKiB))
+    const auto end = i % 10 == 9 ? bench.run(Workbench::dma(bench.host(0), bench.tensor(0), 64 * wire::kKiB))
                                  : bench.run(Workbench::nop());
     EXPECT_EQ(end.outcome, Outcome::Ok);
     EXPECT_EQ(end.sequence, i + 1);

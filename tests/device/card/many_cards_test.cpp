@@ -8,9 +8,9 @@ namespace flex {
 namespace {
 
 using namespace std::chrono_literals;
-using abi::Outcome;
 using test::must;
 using test::Workbench;
+using wire::Outcome;
 
 void expect_works(Device& device, std::uint64_t pattern) {
   Workbench bench(device);
@@ -126,7 +126,7 @@ TEST(ManyCards, ADeviceThatIsClosedUnderLoadEndsEveryBlock) {
     device.reset();
     EXPECT_EQ(recorder.count(), accepted);
     for (const auto& end : recorder.all()) {
-      EXPECT_TRUE(end.outcome == Outcome::Ok || end.outcome == Outcome::Aborted) << abi::name(end.outcome);
+      EXPECT_TRUE(end.outcome == Outcome::Ok || end.outcome == Outcome::Aborted) << wire::name(end.outcome);
     }
   }
 }

@@ -17,8 +17,8 @@ namespace flex {
 namespace {
 
 using namespace std::chrono_literals;
-using abi::Outcome;
 using test::must;
+using wire::Outcome;
 
 constexpr std::uint64_t kDefaultRoundTrips = 100'000;
 constexpr auto kStall = 1s;

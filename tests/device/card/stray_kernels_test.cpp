@@ -10,9 +10,9 @@
 namespace flex {
 namespace {
 
-using abi::FaultAccess;
-using abi::Outcome;
-using abi::Status;
+using wire::FaultAccess;
+using wire::Outcome;
+using wire::Status;
 
 constexpr std::uint64_t kPattern = 0x5A5A5A5AA5A5A5A5;
 constexpr std::size_t kOperandBytes = 4096;
@@ -37,7 +37,7 @@ class StrayKernels : public testing::Test {
     empty_.emplace(plan.jobs()[0]);
     const auto at = context_->runtime().allocator().resolve(operand_);
     ordinal_ = at.region_ordinal;
-    operand_address_ = abi::region_window(ordinal_) + at.address.offset;
+    operand_address_ = wire::region_window(ordinal_) + at.address.offset;
     for (const auto& region : context_->runtime().allocator().statistics().regions) {
       if (region.region.ordinal == ordinal_) region_bytes_ = region.region.bytes;
     }
@@ -64,8 +64,8 @@ class StrayKernels : public testing::Test {
     const HostFunction write = [first, values](const HostOperationInput& input, std::span<std::byte> correction) {
       const std::size_t bytes = build_correction(input, correction);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        std::memcpy(correction.data() + sizeof(abi::CorrectionHeader) + (first + i) * sizeof(abi::CorrectionSymbol) +
-                        offsetof(abi::CorrectionSymbol, value),
+        std::memcpy(correction.data() + sizeof(wire::CorrectionHeader) + (first + i) * sizeof(wire::CorrectionSymbol) +
+                        offsetof(wire::CorrectionSymbol, value),
                     &values[i], sizeof values[i]);
       }
       return bytes;
@@ -116,14 +116,14 @@ class StrayKernels : public testing::Test {
 struct Place {
   const char* name;
   std::uint64_t address;
-  std::uint32_t ordinal = abi::kNoRegionOrdinal;  // else the offset is relative to the region's window
+  std::uint32_t ordinal = wire::kNoRegionOrdinal;  // else the offset is relative to the region's window
 };
 
 TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) {
-  const std::uint64_t window = std::uint64_t{1} << abi::kRegionShift;
+  const std::uint64_t window = std::uint64_t{1} << wire::kRegionShift;
   const std::uint32_t unused = ordinal_ == 3 ? 4 : 3;
-  const std::uint64_t program = abi::region_window(abi::kProgramRegion);
-  const std::uint64_t context = abi::kContextWindow;
+  const std::uint64_t program = wire::region_window(wire::kProgramRegion);
+  const std::uint64_t context = wire::kContextWindow;
   const Place places[] = {
       {"null", 0},
       {"next to null", 8},
@@ -135,18 +135,18 @@ TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) 
       {"power switch", 0x100000},
       {"interrupt files", 0x24000000},
       {"timer", 0x2004000},
-      {"behind the region's end", abi::region_window(ordinal_) + region_bytes_, ordinal_},
-      {"far behind the region's end", abi::region_window(ordinal_) + window - 8, ordinal_},
-      {"window without a region", abi::region_window(unused) + 4096, unused},
-      {"Program region", program, abi::kProgramRegion},
-      {"Program region, further up", program + 64 * abi::kKiB, abi::kProgramRegion},
+      {"behind the region's end", wire::region_window(ordinal_) + region_bytes_, ordinal_},
+      {"far behind the region's end", wire::region_window(ordinal_) + window - 8, ordinal_},
+      {"window without a region", wire::region_window(unused) + 4096, unused},
+      {"Program region", program, wire::kProgramRegion},
+      {"Program region, further up", program + 64 * wire::kKiB, wire::kProgramRegion},
       {"between the windows and the contexts", context - 8},
-      {"execution area without an image", context + 14 * abi::kExecutionAreaStride},
-      {"behind the correction", context + abi::kCorrectionOffset + abi::kMaxCorrectionBytes},
-      {"under the stack", context + abi::kStackOffset - 8},
-      {"behind the stack", context + abi::kStackOffset + abi::kKernelStackBytes},
-      {"behind the scratchpad", context + abi::kScratchpadOffset + abi::kScratchpadBytes},
-      {"context that is not there", context + 40 * abi::kContextStride},
+      {"execution area without an image", context + 14 * wire::kExecutionAreaStride},
+      {"behind the correction", context + wire::kCorrectionOffset + wire::kMaxCorrectionBytes},
+      {"under the stack", context + wire::kStackOffset - 8},
+      {"behind the stack", context + wire::kStackOffset + wire::kKernelStackBytes},
+      {"behind the scratchpad", context + wire::kScratchpadOffset + wire::kScratchpadBytes},
+      {"context that is not there", context + 40 * wire::kContextStride},
       {"end of the lower half", (std::uint64_t{1} << 38) - 8},
       {"address that is none", std::uint64_t{1} << 45},
       {"upper half", ~std::uint64_t{0} - 7},
@@ -160,14 +160,14 @@ TEST_F(StrayKernels, LoadsStoresAndJumpsOutsideEverythingFaultWithTheirAddress) 
       const Status status = what == kLoad    ? Status::LoadFault
                             : what == kStore ? Status::StoreFault
                                              : Status::FetchFault;
-      EXPECT_EQ(failure->status, status) << abi::name(failure->status);
+      EXPECT_EQ(failure->status, status) << wire::name(failure->status);
       EXPECT_EQ(failure->fault.access, what == kLoad    ? FaultAccess::Load
                                        : what == kStore ? FaultAccess::Store
                                                         : FaultAccess::Fetch);
       EXPECT_EQ(failure->fault.region_ordinal, place.ordinal);
-      EXPECT_EQ(failure->fault.offset, place.ordinal == abi::kNoRegionOrdinal
+      EXPECT_EQ(failure->fault.offset, place.ordinal == wire::kNoRegionOrdinal
                                            ? place.address
-                                           : place.address - abi::region_window(place.ordinal));
+                                           : place.address - wire::region_window(place.ordinal));
       if (what != kJump) {
         EXPECT_TRUE(failure->symbol.contains(what == kLoad ? "stray_load" : "stray_store")) << failure->symbol;
       } else {
@@ -188,22 +188,22 @@ TEST_F(StrayKernels, NothingIsWritableAndExecutable) {
     bool load, store;
   };
   unsigned area = 0;
-  for (; area < abi::kExecutionAreas; ++area) {  // the first whose text can be read: images before ours are there, too
-    if (!failure_of(stray(kLoad, abi::kContextWindow + area * abi::kExecutionAreaStride))) break;
+  for (; area < wire::kExecutionAreas; ++area) {  // the first whose text can be read: images before ours are there, too
+    if (!failure_of(stray(kLoad, wire::kContextWindow + area * wire::kExecutionAreaStride))) break;
     victim_->Reset();
   }
-  ASSERT_LT(area, abi::kExecutionAreas);
-  const std::uint64_t own = area * abi::kExecutionAreaStride;
+  ASSERT_LT(area, wire::kExecutionAreas);
+  const std::uint64_t own = area * wire::kExecutionAreaStride;
   const Own places[] = {
-      {"text", own + abi::kTextOffset, true, false},       {"arguments", abi::kArgumentsOffset, true, false},
-      {"correction", abi::kCorrectionOffset, true, false}, {"stack", abi::kStackOffset, true, true},
-      {"scratchpad", abi::kScratchpadOffset, true, true},
+      {"text", own + wire::kTextOffset, true, false},       {"arguments", wire::kArgumentsOffset, true, false},
+      {"correction", wire::kCorrectionOffset, true, false}, {"stack", wire::kStackOffset, true, true},
+      {"scratchpad", wire::kScratchpadOffset, true, true},
   };
   for (const Own& place : places) {
     SCOPED_TRACE(place.name);
-    const std::uint64_t address = abi::kContextWindow + place.offset;
+    const std::uint64_t address = wire::kContextWindow + place.offset;
     const auto load = failure_of(stray(kLoad, address));
-    EXPECT_EQ(!load, place.load) << abi::name(load ? load->status : Status::None);
+    EXPECT_EQ(!load, place.load) << wire::name(load ? load->status : Status::None);
     if (load) victim_->Reset();
     const auto store = failure_of(stray(kStore, address));
     EXPECT_EQ(!store, place.store);
@@ -213,7 +213,7 @@ TEST_F(StrayKernels, NothingIsWritableAndExecutable) {
       EXPECT_TRUE(store->symbol.contains("stray_store")) << store->symbol;
       expect_contained();
     }
-    if (place.offset == own + abi::kTextOffset) continue;
+    if (place.offset == own + wire::kTextOffset) continue;
     const auto jump = failure_of(stray(kJump, address));
     ASSERT_TRUE(jump) << "data was executed";
     EXPECT_EQ(jump->status, Status::FetchFault);
@@ -226,7 +226,7 @@ TEST_F(StrayKernels, TheLiteralPoolIsNotExecutable) {
   // The pool of each area that has one; "stray" itself keeps its symbols there.
   unsigned pools = 0;
   for (unsigned area = 0; area < 4; ++area) {
-    const std::uint64_t pool = abi::kContextWindow + area * abi::kExecutionAreaStride + abi::kPoolOffset;
+    const std::uint64_t pool = wire::kContextWindow + area * wire::kExecutionAreaStride + wire::kPoolOffset;
     const auto load = failure_of(stray(kLoad, pool));
     if (load) victim_->Reset();
     const auto jump = failure_of(stray(kJump, pool));
@@ -299,7 +299,7 @@ TEST_F(StrayKernels, PrivilegedInstructionsFaultAndAllowedOnesDoNot) {
     const auto failure = attempt(what);
     ASSERT_TRUE(failure) << "it was allowed";
     EXPECT_EQ(failure->outcome, Outcome::Fault);
-    EXPECT_EQ(failure->status, Status::IllegalInstruction) << abi::name(failure->status);
+    EXPECT_EQ(failure->status, Status::IllegalInstruction) << wire::name(failure->status);
     EXPECT_TRUE(failure->symbol.contains(deed)) << failure->symbol;
     expect_contained();
   }

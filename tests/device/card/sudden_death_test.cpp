@@ -15,9 +15,9 @@ namespace flex {
 namespace {
 
 using namespace std::chrono_literals;
-using abi::Outcome;
 using test::must;
 using test::Workbench;
+using wire::Outcome;
 
 // From the call that kills to the last return: the end of the process, one re-check period (20 ms), and on a machine that is
 // busy with other things Timeouts::death_report. 6 ms is usual; 366 ms were seen on two CPUs with ten busy processes.
@@ -31,20 +31,20 @@ constexpr const char* kLoadNames[] = {"NOP flood", "DMA", "kernel on one core", 
 // Keeps one stream of a device full until the device refuses.
 class Flood {
  public:
-  Flood(Workbench& bench, std::uint32_t stream, std::vector<abi::ControlBlock> cycle)
+  Flood(Workbench& bench, std::uint32_t stream, std::vector<wire::ControlBlock> cycle)
       : device_(bench.device()), stream_(stream), cycle_(std::move(cycle)), thread_([this] { run(); }) {}
   void join() { thread_.join(); }
 
   std::uint64_t accepted() const { return accepted_; }
   std::uint32_t stream() const { return stream_; }
   // After the end: in order of completion.
-  const std::vector<abi::Completion>& ended() const { return recorder_.all(); }
+  const std::vector<wire::Completion>& ended() const { return recorder_.all(); }
   std::size_t count() const { return recorder_.count(); }
   const std::optional<ErrorInfo>& refusal() const { return refusal_; }
 
  private:
   void run() {
-    std::vector<abi::ControlBlock> blocks(8);
+    std::vector<wire::ControlBlock> blocks(8);
     std::vector<ControlBlockRequest> requests;
     for (auto& block : blocks) requests.push_back({&block, &recorder_});
     for (;;) {
@@ -67,7 +67,7 @@ class Flood {
 
   Device& device_;
   const std::uint32_t stream_;
-  const std::vector<abi::ControlBlock> cycle_;
+  const std::vector<wire::ControlBlock> cycle_;
   std::uint64_t next_ = 0;
   std::uint64_t accepted_ = 0;
   test::Endings recorder_;
@@ -107,13 +107,13 @@ struct LoadedCard {
     spin_bytes = spin.size();
   }
 
-  std::vector<abi::ControlBlock> cycle(Load load) const {
+  std::vector<wire::ControlBlock> cycle(Load load) const {
     switch (load) {
       case Load::NopFlood: return {Workbench::nop()};
       case Load::Dma:
-        return {Workbench::dma(bench.host(0), bench.tensor(0), 1 * abi::kMiB),
-                Workbench::dma(bench.tensor(0), bench.host(2 * abi::kMiB), 4096),
-                Workbench::fill(bench.tensor(4096), 64 * abi::kKiB, 1)};
+        return {Workbench::dma(bench.host(0), bench.tensor(0), 1 * wire::kMiB),
+                Workbench::dma(bench.tensor(0), bench.host(2 * wire::kMiB), 4096),
+                Workbench::fill(bench.tensor(4096), 64 * wire::kKiB, 1)};
       // Short ones, then a long one that the card dies in the middle of, unless it does so earlier.
       case Load::OneCoreKernel: return kernels(1, 1000);
       case Load::TwoCoreKernel: return kernels(3, 200);
@@ -122,13 +122,13 @@ struct LoadedCard {
     return {Workbench::nop()};
   }
 
-  std::vector<abi::ControlBlock> kernels(std::uint64_t core_mask, std::size_t before) const {
-    std::vector<abi::ControlBlock> cycle(before, bench.compute(0, empty_bytes, core_mask));
+  std::vector<wire::ControlBlock> kernels(std::uint64_t core_mask, std::size_t before) const {
+    std::vector<wire::ControlBlock> cycle(before, bench.compute(0, empty_bytes, core_mask));
     cycle.push_back(bench.compute(kSpinAt, spin_bytes, core_mask, 1'000'000));
     return cycle;
   }
 
-  static constexpr std::uint64_t kSpinAt = 64 * abi::kKiB;
+  static constexpr std::uint64_t kSpinAt = 64 * wire::kKiB;
   std::unique_ptr<Device> device;
   Workbench bench;
   std::uint64_t empty_bytes = 0;
@@ -152,7 +152,7 @@ void expect_each_block_ended_once(const Flood& flood, Homecoming& home) {
   const auto& ended = flood.ended();
   ASSERT_EQ(ended.size(), flood.accepted()) << "stream " << flood.stream();
   const auto count = [&](Outcome outcome) {
-    return static_cast<std::uint64_t>(std::ranges::count(ended, outcome, &abi::Completion::outcome));
+    return static_cast<std::uint64_t>(std::ranges::count(ended, outcome, &wire::Completion::outcome));
   };
   for (std::size_t i = 0; i < ended.size(); ++i) {
     ASSERT_EQ(ended[i].cookie, i + 1) << "out of order, twice or never";
@@ -187,7 +187,7 @@ void expect_everything_fails_at_once(Device& device, const std::string& message)
   expect_refusal(device.submit(0, {&request, 1}));
   expect_refusal(device.open_stream(StreamPriority::Low));
   expect_refusal(device.reset_stream(0));
-  expect_refusal(device.acquire_region(RegionType::Tensor, 2 * abi::kMiB));
+  expect_refusal(device.acquire_region(RegionType::Tensor, 2 * wire::kMiB));
   expect_refusal(device.card_statistics());
   EXPECT_EQ(device.wait_until([] { return false; }, test::soon()), WaitStatus::Failed);
   EXPECT_EQ(recorder.count(), 0u) << "a block that was not accepted ended";

@@ -13,7 +13,7 @@ using spyre::SpyreTensor;
 
 std::vector<float> decoded(std::span<const std::uint16_t> values) {
   std::vector<float> floats(values.size());
-  std::transform(values.begin(), values.end(), floats.begin(), [](std::uint16_t v) { return abi::fp32_from_dl16(v); });
+  std::transform(values.begin(), values.end(), floats.begin(), [](std::uint16_t v) { return wire::fp32_from_dl16(v); });
   return floats;
 }
 
@@ -31,7 +31,7 @@ struct Matrix {
 class Records final : public LaunchObserver {
  public:
   void on_block(const BlockRecord& record) noexcept override { blocks.push_back(record); }
-  void on_launch_ended(std::uint64_t, abi::Outcome) noexcept override {}
+  void on_launch_ended(std::uint64_t, wire::Outcome) noexcept override {}
   std::vector<BlockRecord> blocks;
 };
 
@@ -49,7 +49,7 @@ class Compute : public test::OneCard {
     std::vector<float> floats(static_cast<std::size_t>(shape.element_count()));
     context().to_host(tensor, {shape, std::as_writable_bytes(std::span(floats))}, stream);
     std::vector<std::uint16_t> values(floats.size());
-    std::transform(floats.begin(), floats.end(), values.begin(), [](float v) { return abi::dl16_from_fp32(v); });
+    std::transform(floats.begin(), floats.end(), values.begin(), [](float v) { return wire::dl16_from_fp32(v); });
     return values;
   }
   static ExecutionPlan load(const char* kernel, const DimensionExtents& extents) {
@@ -81,7 +81,7 @@ TEST_F(Compute, TiledAlongRowsIsTwoBlocksPerTileAndExact) {
   expect_product({256, 128, 3}, {128, 128, 4}, plan, {.observer = &records});
   ASSERT_EQ(records.blocks.size(), 8u);
   for (std::size_t i = 0; i < records.blocks.size(); ++i) {
-    EXPECT_EQ(records.blocks[i].opcode, i % 2 == 0 ? abi::Opcode::Dma : abi::Opcode::Compute);
+    EXPECT_EQ(records.blocks[i].opcode, i % 2 == 0 ? wire::Opcode::Dma : wire::Opcode::Compute);
     EXPECT_EQ(records.blocks[i].tile, i / 2);
     EXPECT_LE(records.blocks[i].start_time, records.blocks[i].end_time);
     if (i != 0)

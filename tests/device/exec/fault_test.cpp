@@ -16,8 +16,8 @@ class Faults : public test::OneCard {
     const HostFunction write = [what, offset](const HostOperationInput& input, std::span<std::byte> correction) {
       const std::size_t bytes = build_correction(input, correction);
       const auto put = [&](std::size_t symbol, std::uint64_t value) {
-        std::memcpy(correction.data() + sizeof(abi::CorrectionHeader) + symbol * sizeof(abi::CorrectionSymbol) +
-                        offsetof(abi::CorrectionSymbol, value),
+        std::memcpy(correction.data() + sizeof(wire::CorrectionHeader) + symbol * sizeof(wire::CorrectionSymbol) +
+                        offsetof(wire::CorrectionSymbol, value),
                     &value, sizeof value);
       };
       put(1, offset);
@@ -63,9 +63,9 @@ TEST_F(Faults, AStrayStoreNamesRegionOffsetOperandAndFunction) {
   const std::uint64_t beyond = to_region_end(target) + 0x1000;
   const auto at = context().runtime().allocator().resolve(target);
   const StreamFailure failure = failure_of(stream(), stray(2, beyond), target);
-  EXPECT_EQ(failure.outcome, abi::Outcome::Fault);
-  EXPECT_EQ(failure.status, abi::Status::StoreFault);
-  EXPECT_EQ(failure.fault.access, abi::FaultAccess::Store);
+  EXPECT_EQ(failure.outcome, wire::Outcome::Fault);
+  EXPECT_EQ(failure.status, wire::Status::StoreFault);
+  EXPECT_EQ(failure.fault.access, wire::FaultAccess::Store);
   EXPECT_EQ(failure.fault.region_ordinal, at.region_ordinal);
   EXPECT_EQ(failure.fault.offset, at.address.offset + beyond);
   EXPECT_EQ(failure.operand, std::to_string(beyond - 128) + " bytes behind operand target");
@@ -82,12 +82,12 @@ TEST_F(Faults, LoadsJumpsAndIllegalInstructionsAreToldApart) {
     stream().Reset();
     return failure.status;
   };
-  EXPECT_EQ(status(1, beyond), abi::Status::LoadFault);
-  EXPECT_EQ(status(3, beyond), abi::Status::FetchFault);
-  EXPECT_EQ(status(4, 0), abi::Status::IllegalInstruction);
-  EXPECT_EQ(status(5, 0), abi::Status::BadEnvironmentCall);
-  EXPECT_EQ(status(6, 0), abi::Status::Breakpoint);
-  EXPECT_EQ(status(7, 0), abi::Status::KernelStatus);
+  EXPECT_EQ(status(1, beyond), wire::Status::LoadFault);
+  EXPECT_EQ(status(3, beyond), wire::Status::FetchFault);
+  EXPECT_EQ(status(4, 0), wire::Status::IllegalInstruction);
+  EXPECT_EQ(status(5, 0), wire::Status::BadEnvironmentCall);
+  EXPECT_EQ(status(6, 0), wire::Status::Breakpoint);
+  EXPECT_EQ(status(7, 0), wire::Status::KernelStatus);
   free(target);
 }
 
@@ -117,8 +117,8 @@ TEST_F(Faults, AnEndlessKernelIsStoppedByTheWatchdog) {
     stream().Synchronize(test::soon());
     FAIL() << "an endless kernel ended";
   } catch (const StreamError& error) {
-    EXPECT_EQ(error.failure().outcome, abi::Outcome::Timeout);
-    EXPECT_EQ(error.failure().status, abi::Status::WatchdogExpired);
+    EXPECT_EQ(error.failure().outcome, wire::Outcome::Timeout);
+    EXPECT_EQ(error.failure().status, wire::Status::WatchdogExpired);
   }
 }
 

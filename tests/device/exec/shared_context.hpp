@@ -64,7 +64,7 @@ inline std::vector<std::uint16_t> random_dl16(std::size_t count, unsigned seed) 
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   std::vector<std::uint16_t> values(count);
-  for (auto& value : values) value = abi::dl16_from_fp32(normal(random));
+  for (auto& value : values) value = wire::dl16_from_fp32(normal(random));
   return values;
 }
 

@@ -5,10 +5,10 @@
 namespace flex {
 namespace {
 
-using abi::kGiB;
-using abi::kMiB;
-using abi::kStickBytes;
 using test::fill_pattern;
+using wire::kGiB;
+using wire::kMiB;
+using wire::kStickBytes;
 
 class Transfers : public test::OneCard {
  protected:

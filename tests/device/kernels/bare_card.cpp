@@ -28,8 +28,8 @@ constexpr std::uint64_t kCorrection = 0x31000;
 constexpr std::uint64_t kStackEnd = 0x60000;
 constexpr std::uint64_t kScratchpad = 0x200000;
 // Each loaded image gets fresh memory: the emulator does not see that the host overwrote code it has translated.
-constexpr std::uint64_t kAreas = 64 * abi::kMiB;
-constexpr std::uint64_t kAreaCount = (BareCard::kTensors - kAreas) / abi::kExecutionAreaStride;
+constexpr std::uint64_t kAreas = 64 * wire::kMiB;
+constexpr std::uint64_t kAreaCount = (BareCard::kTensors - kAreas) / wire::kExecutionAreaStride;
 constexpr std::uint64_t kEnvironmentCall = 8;
 
 constexpr std::uint64_t kLeafUserRwx = 0xDF;  // D A U X W R V
@@ -56,7 +56,7 @@ struct BareCard::Mailbox {
 std::vector<std::byte> read_image(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  if (bytes.size() < sizeof(abi::ImageHeader))
+  if (bytes.size() < sizeof(wire::ImageHeader))
     throw std::runtime_error(path + " is not a kernel image: build the firmware");
   std::vector<std::byte> image(bytes.size());
   std::memcpy(image.data(), bytes.data(), bytes.size());
@@ -74,8 +74,8 @@ BareCard::BareCard(const std::string& boot_elf) {
   start(boot_elf);
   auto* table = reinterpret_cast<std::uint64_t*>(memory_ + kPageTable);
   const std::uint64_t leaf = kRam >> 12 << 10 | kLeafUserRwx;
-  table[kRam >> 30] = leaf;                   // text, stack and the rest where they are
-  table[abi::region_window(0) >> 30] = leaf;  // region 0
+  table[kRam >> 30] = leaf;                    // text, stack and the rest where they are
+  table[wire::region_window(0) >> 30] = leaf;  // region 0
   mailbox().satp = std::uint64_t{8} << 60 | (kRam + kPageTable) >> 12;
 }
 
@@ -113,27 +113,27 @@ void BareCard::stop() {
 BareCard::Mailbox& BareCard::mailbox() { return *reinterpret_cast<Mailbox*>(memory_ + kMailbox); }
 
 std::uint64_t BareCard::load(const std::string& name, std::span<const std::byte> image) {
-  abi::ImageHeader header;
+  wire::ImageHeader header;
   std::memcpy(&header, image.data(), sizeof header);
-  if (header.magic != abi::kImageMagic || header.image_bytes != image.size())
+  if (header.magic != wire::kImageMagic || header.image_bytes != image.size())
     throw std::runtime_error("bad kernel image");
-  const auto [place, is_new] = loaded_.try_emplace(name, kAreas + loaded_.size() * abi::kExecutionAreaStride);
+  const auto [place, is_new] = loaded_.try_emplace(name, kAreas + loaded_.size() * wire::kExecutionAreaStride);
   const std::uint64_t text = place->second;
   if (is_new) {
     if (loaded_.size() > kAreaCount) throw std::runtime_error("too many images loaded into one bare card");
     std::memcpy(memory_ + text, image.data() + header.text_offset, header.text_bytes);
   }
-  std::memcpy(memory_ + text + abi::kPoolOffset, image.data() + header.pool_offset, header.pool_bytes);
+  std::memcpy(memory_ + text + wire::kPoolOffset, image.data() + header.pool_offset, header.pool_bytes);
   return text;
 }
 
-void BareCard::write_correction(std::span<const abi::CorrectionSymbol> symbols) {
-  abi::CorrectionHeader header{};
-  header.magic = abi::kCorrectionMagic;
-  header.mode = abi::AddressMode::Vf;
+void BareCard::write_correction(std::span<const wire::CorrectionSymbol> symbols) {
+  wire::CorrectionHeader header{};
+  header.magic = wire::kCorrectionMagic;
+  header.mode = wire::AddressMode::Vf;
   header.symbol_count = static_cast<std::uint32_t>(symbols.size());
   header.region_count = 1;
-  for (auto& region : header.region) region.region_id = abi::kNoRegion;
+  for (auto& region : header.region) region.region_id = wire::kNoRegion;
   header.region[0].region_id = kRegion;
   std::memcpy(memory_ + kCorrection, &header, sizeof header);
   std::ranges::copy(std::as_bytes(symbols), memory_ + kCorrection + sizeof header);
@@ -155,18 +155,18 @@ void BareCard::wait(std::chrono::milliseconds limit) {
   }
 }
 
-RunResult BareCard::run_core(const abi::ImageHeader& image, std::uint64_t text, unsigned core, unsigned cores,
+RunResult BareCard::run_core(const wire::ImageHeader& image, std::uint64_t text, unsigned core, unsigned cores,
                              std::uint64_t correction_bytes, std::chrono::milliseconds limit) {
-  abi::KernelArguments arguments{};
+  wire::KernelArguments arguments{};
   arguments.core_index = core;
   arguments.core_count = cores;
   arguments.correction_address = kRam + kCorrection;
   arguments.correction_bytes = correction_bytes;
-  arguments.pool_address = kRam + text + abi::kPoolOffset;
+  arguments.pool_address = kRam + text + wire::kPoolOffset;
   arguments.pool_bytes = image.pool_bytes;
   arguments.compute_entry = kRam + text + image.compute_entry;
   arguments.scratchpad_address = kRam + kScratchpad;
-  arguments.scratchpad_bytes = abi::kScratchpadBytes;
+  arguments.scratchpad_bytes = wire::kScratchpadBytes;
   std::memcpy(memory_ + kArguments, &arguments, sizeof arguments);
   Mailbox& box = mailbox();
   box.entry = kRam + text + image.correction_entry;
@@ -175,22 +175,23 @@ RunResult BareCard::run_core(const abi::ImageHeader& image, std::uint64_t text, 
   std::atomic_ref<std::uint64_t>(box.request).store(1, std::memory_order_release);
   wait(limit);
   const std::uint64_t pc = box.pc - kRam - text;
-  const bool exited = box.cause == kEnvironmentCall && box.a7 == static_cast<std::uint64_t>(abi::KernelCall::Exit);
+  const bool exited = box.cause == kEnvironmentCall && box.a7 == static_cast<std::uint64_t>(wire::KernelCall::Exit);
   return {exited,    exited ? box.a0 : 0, box.cause,   pc < image.text_bytes ? pc : box.pc, box.value, box.ticks,
           box.marks, box.last_mark,       box.barriers};
 }
 
 RunResult BareCard::run(const std::string& name, std::span<const std::byte> image,
-                        std::span<const abi::CorrectionSymbol> symbols, unsigned cores,
+                        std::span<const wire::CorrectionSymbol> symbols, unsigned cores,
                         std::chrono::milliseconds limit) {
   const std::uint64_t text = load(name, image);
   write_correction(symbols);
-  abi::ImageHeader header;
+  wire::ImageHeader header;
   std::memcpy(&header, image.data(), sizeof header);
   RunResult result{};
   std::uint64_t ticks = 0;
   for (unsigned core = 0; core < cores; ++core) {
-    const std::uint64_t bytes = symbols.empty() ? 0 : abi::correction_bytes(static_cast<std::uint32_t>(symbols.size()));
+    const std::uint64_t bytes =
+        symbols.empty() ? 0 : wire::correction_bytes(static_cast<std::uint32_t>(symbols.size()));
     result = run_core(header, text, core, cores, bytes, limit);
     ticks += result.ticks;
     if (!result.exited || result.status != 0) break;

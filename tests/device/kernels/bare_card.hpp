@@ -41,8 +41,8 @@ class BareCard {
   BareCard& operator=(const BareCard&) = delete;
 
   // Region 0 as a kernel sees it: byte offset 0 is the address region_window(0). Tests place tensors from kTensors up.
-  static constexpr std::uint64_t kTensors = 512 * abi::kMiB;
-  static constexpr std::uint64_t kRegionBytes = 1 * abi::kGiB;
+  static constexpr std::uint64_t kTensors = 512 * wire::kMiB;
+  static constexpr std::uint64_t kRegionBytes = 1 * wire::kGiB;
   std::span<std::byte> region() { return {memory_, kRegionBytes}; }
   template <typename T>
   std::span<T> tensor(std::uint64_t offset, std::size_t count) {
@@ -51,20 +51,20 @@ class BareCard {
 
   // An address symbol's region_id is kRegion.
   static constexpr std::uint64_t kRegion = 0;
-  static abi::CorrectionSymbol address(std::uint32_t operand, std::uint64_t offset) {
-    return {abi::SymbolKind::Address, operand, kRegion, offset, 0};
+  static wire::CorrectionSymbol address(std::uint32_t operand, std::uint64_t offset) {
+    return {wire::SymbolKind::Address, operand, kRegion, offset, 0};
   }
-  static abi::CorrectionSymbol stride(std::uint32_t operand, std::uint64_t bytes) {
-    return {abi::SymbolKind::Stride, operand, 0, bytes, 0};
+  static wire::CorrectionSymbol stride(std::uint32_t operand, std::uint64_t bytes) {
+    return {wire::SymbolKind::Stride, operand, 0, bytes, 0};
   }
-  static abi::CorrectionSymbol dimension(std::uint32_t operand, std::uint64_t elements) {
-    return {abi::SymbolKind::Dimension, operand, 0, elements, 0};
+  static wire::CorrectionSymbol dimension(std::uint32_t operand, std::uint64_t elements) {
+    return {wire::SymbolKind::Dimension, operand, 0, elements, 0};
   }
 
   // Runs the image once for each core of a launch, one core after the other, and stops at the first that fails.
   // `name` tells images apart: one that was loaded before is used again, with a fresh literal pool.
   RunResult run(const std::string& name, std::span<const std::byte> image,
-                std::span<const abi::CorrectionSymbol> symbols, unsigned cores = 1,
+                std::span<const wire::CorrectionSymbol> symbols, unsigned cores = 1,
                 std::chrono::milliseconds limit = std::chrono::seconds(60));
 
  private:
@@ -73,9 +73,9 @@ class BareCard {
   void start(const std::string& boot_elf);
   void stop();
   std::uint64_t load(const std::string& name, std::span<const std::byte> image);
-  void write_correction(std::span<const abi::CorrectionSymbol> symbols);
+  void write_correction(std::span<const wire::CorrectionSymbol> symbols);
   void wait(std::chrono::milliseconds limit);
-  RunResult run_core(const abi::ImageHeader& image, std::uint64_t text, unsigned core, unsigned cores,
+  RunResult run_core(const wire::ImageHeader& image, std::uint64_t text, unsigned core, unsigned cores,
                      std::uint64_t correction_bytes, std::chrono::milliseconds limit);
 
   int memory_fd_ = -1;

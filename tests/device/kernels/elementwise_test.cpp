@@ -15,12 +15,12 @@
 namespace kernel_test {
 namespace {
 
-using abi::Dl16;
+using wire::Dl16;
 using Codes = std::vector<Dl16>;
 
 constexpr std::uint64_t kA = BareCard::kTensors;
-constexpr std::uint64_t kB = kA + 64 * abi::kMiB;
-constexpr std::uint64_t kC = kB + 64 * abi::kMiB;
+constexpr std::uint64_t kB = kA + 64 * wire::kMiB;
+constexpr std::uint64_t kC = kB + 64 * wire::kMiB;
 
 class Elementwise : public KernelTest {
  protected:
@@ -28,11 +28,11 @@ class Elementwise : public KernelTest {
     const std::size_t count = stick_elements(rows, columns);
     to_sticks(a, rows, columns, card().tensor<Dl16>(kA, count));
     to_sticks(b, rows, columns, card().tensor<Dl16>(kB, count));
-    const std::uint64_t stride = rows * abi::kStickBytes;
-    const abi::CorrectionSymbol symbols[] = {BareCard::address(0, kA),     BareCard::stride(0, stride),
-                                             BareCard::address(1, kB),     BareCard::stride(1, stride),
-                                             BareCard::address(2, kC),     BareCard::stride(2, stride),
-                                             BareCard::dimension(0, rows), BareCard::dimension(0, columns)};
+    const std::uint64_t stride = rows * wire::kStickBytes;
+    const wire::CorrectionSymbol symbols[] = {BareCard::address(0, kA),     BareCard::stride(0, stride),
+                                              BareCard::address(1, kB),     BareCard::stride(1, stride),
+                                              BareCard::address(2, kC),     BareCard::stride(2, stride),
+                                              BareCard::dimension(0, rows), BareCard::dimension(0, columns)};
     expect_success(run("add", symbols, cores));
     return from_sticks(card().tensor<Dl16>(kC, count), rows, columns);
   }
@@ -104,11 +104,11 @@ TEST_F(Elementwise, CopyOfATileOfRowsLeavesTheRestAlone) {
   const auto to = card().tensor<Dl16>(kC, rows * columns * kLanes);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<Dl16>(random_());
   std::fill(to.begin(), to.end(), Dl16{0x1111});
-  const std::uint64_t shift = 11 * abi::kStickBytes;
-  const std::uint64_t stride = rows * abi::kStickBytes;
-  const abi::CorrectionSymbol symbols[] = {BareCard::address(0, kA + shift), BareCard::stride(0, stride),
-                                           BareCard::address(1, kC + shift), BareCard::stride(1, stride),
-                                           BareCard::dimension(0, tile),     BareCard::dimension(0, columns * kLanes)};
+  const std::uint64_t shift = 11 * wire::kStickBytes;
+  const std::uint64_t stride = rows * wire::kStickBytes;
+  const wire::CorrectionSymbol symbols[] = {BareCard::address(0, kA + shift), BareCard::stride(0, stride),
+                                            BareCard::address(1, kC + shift), BareCard::stride(1, stride),
+                                            BareCard::dimension(0, tile),     BareCard::dimension(0, columns * kLanes)};
   expect_success(run("copy", symbols, 2));
   for (std::size_t i = 0; i < to.size(); ++i) {
     const std::size_t row = i / kLanes % rows;
@@ -120,12 +120,12 @@ class SmallKernels : public KernelTest {
  protected:
   enum What : std::uint64_t { kNothing, kLoad, kStore, kJump, kIllegal, kBadCall, kBreakpoint, kStatus, kLastCoreLoad };
   static RunResult stray(What what, std::uint64_t offset, unsigned cores = 1) {
-    const abi::CorrectionSymbol symbols[] = {BareCard::address(0, 0), BareCard::dimension(0, offset),
-                                             BareCard::dimension(0, what)};
+    const wire::CorrectionSymbol symbols[] = {BareCard::address(0, 0), BareCard::dimension(0, offset),
+                                              BareCard::dimension(0, what)};
     return run("stray", symbols, cores);
   }
   // As `offset`: an absolute virtual address, by wrapping around.
-  static std::uint64_t absolute(std::uint64_t address) { return address - abi::region_window(0); }
+  static std::uint64_t absolute(std::uint64_t address) { return address - wire::region_window(0); }
 
   enum Cause : std::uint64_t {
     kIllegalInstruction = 2,
@@ -175,16 +175,16 @@ class Correction : public KernelTest {
 };
 
 TEST_F(Correction, SymbolsThatDoNotFitTheImageEndTheLaunch) {
-  const abi::CorrectionSymbol address = BareCard::address(0, 0);
-  const abi::CorrectionSymbol number = BareCard::dimension(0, 0);
+  const wire::CorrectionSymbol address = BareCard::address(0, 0);
+  const wire::CorrectionSymbol number = BareCard::dimension(0, 0);
   EXPECT_EQ(run("stray", std::vector{address, number}).status, kSymbolCount);
   EXPECT_EQ(run("stray", std::vector{address, number, number, number}).status, kSymbolCount);
   EXPECT_EQ(run("stray", std::vector{number, number, number}).status, kSymbolKind);
   EXPECT_EQ(run("stray", std::vector{BareCard::address(1, 0), number, number}).status, kSymbolKind);
-  abi::CorrectionSymbol elsewhere = address;
+  wire::CorrectionSymbol elsewhere = address;
   elsewhere.region_id = 5;
   EXPECT_EQ(run("stray", std::vector{elsewhere, number, number}).status, kUnknownRegion);
-  elsewhere.region_id = abi::kNoRegion;
+  elsewhere.region_id = wire::kNoRegion;
   EXPECT_EQ(run("stray", std::vector{elsewhere, number, number}).status, kUnknownRegion);
   EXPECT_EQ(run("stray", {}).status, kTooShort);
 }

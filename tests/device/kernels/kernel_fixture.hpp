@@ -21,7 +21,7 @@ class KernelTest : public ::testing::Test {
 
   static BareCard& card() { return *card_; }
 
-  static RunResult run(const std::string& kernel, std::span<const abi::CorrectionSymbol> symbols, unsigned cores = 1) {
+  static RunResult run(const std::string& kernel, std::span<const wire::CorrectionSymbol> symbols, unsigned cores = 1) {
     return card().run(kernel, read_image(kernel_folder() + "/" + kernel + ".img"), symbols, cores);
   }
 

@@ -17,22 +17,22 @@
 namespace kernel_test {
 namespace {
 
-using abi::Dl16;
+using wire::Dl16;
 using Codes = std::vector<Dl16>;
 
-Dl16 dl16(double value) { return abi::dl16_from_fp64(value); }
+Dl16 dl16(double value) { return wire::dl16_from_fp64(value); }
 
 Codes normal(std::mt19937_64& random, std::size_t count) {
   std::normal_distribution<float> distribution;
   Codes codes(count);
-  for (Dl16& code : codes) code = abi::dl16_from_fp32(distribution(random));
+  for (Dl16& code : codes) code = wire::dl16_from_fp32(distribution(random));
   return codes;
 }
 
 Codes uniform(std::mt19937_64& random, std::size_t count) {
   std::uniform_real_distribution<float> distribution(-1, 1);
   Codes codes(count);
-  for (Dl16& code : codes) code = abi::dl16_from_fp32(distribution(random));
+  for (Dl16& code : codes) code = wire::dl16_from_fp32(distribution(random));
   return codes;
 }
 
@@ -42,7 +42,7 @@ Codes exponents(std::mt19937_64& random, std::size_t count, int low, int high) {
   for (Dl16& code : codes) {
     const auto exponent = low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
     code = static_cast<Dl16>((random() & 0x81FF) | static_cast<std::uint64_t>(exponent << 9));
-    if (abi::dl16_is_nan(code) || random() % 20 == 0) code &= 0x8000;
+    if (wire::dl16_is_nan(code) || random() % 20 == 0) code &= 0x8000;
   }
   return codes;
 }
@@ -54,7 +54,7 @@ class Matmul : public KernelTest {
   };
 
   // C by the card; padding lanes of A and B hold `padding`.
-  Codes product(const Codes& a, const Codes& b, Shape s, unsigned cores = 1, Dl16 padding = abi::kDl16Nan) {
+  Codes product(const Codes& a, const Codes& b, Shape s, unsigned cores = 1, Dl16 padding = wire::kDl16Nan) {
     const std::uint64_t at_a = BareCard::kTensors;
     const std::uint64_t at_b = at_a + stick_elements(s.m, s.k) * 2;
     const std::uint64_t at_c = at_b + stick_elements(s.k, s.n) * 2;
@@ -72,7 +72,7 @@ class Matmul : public KernelTest {
     std::uint64_t a, stride_a, b, stride_b, c, stride_c;
   };
   void launch(const Places& p, Shape s, unsigned cores) {
-    const abi::CorrectionSymbol symbols[] = {
+    const wire::CorrectionSymbol symbols[] = {
         BareCard::address(0, p.a),       BareCard::stride(0, p.stride_a), BareCard::address(1, p.b),
         BareCard::stride(1, p.stride_b), BareCard::address(2, p.c),       BareCard::stride(2, p.stride_c),
         BareCard::dimension(0, s.m),     BareCard::dimension(1, s.n),     BareCard::dimension(0, s.k)};
@@ -195,14 +195,14 @@ TEST_F(Matmul, NanInWideDataEqualsGolden) {
 
 TEST_F(Matmul, ExtremesEqualGolden) {
   const Shape s{16, 64, 128};
-  const Dl16 values[] = {abi::kDl16Max, 0xFFFE, abi::kDl16MinPositive, 0x8001, 0x0000, 0x8000, dl16(1), dl16(-1)};
+  const Dl16 values[] = {wire::kDl16Max, 0xFFFE, wire::kDl16MinPositive, 0x8001, 0x0000, 0x8000, dl16(1), dl16(-1)};
   Codes a(s.m * s.k);
   Codes b(s.k * s.n);
   for (Dl16& code : a) code = values[random_() % std::size(values)];
   for (Dl16& code : b) code = values[random_() % std::size(values)];
   expect_golden(a, b, s);
-  expect_golden(Codes(a.size(), abi::kDl16Max), Codes(b.size(), abi::kDl16Max), s);
-  expect_golden(Codes(a.size(), abi::kDl16MinPositive), Codes(b.size(), 0x8001), s);
+  expect_golden(Codes(a.size(), wire::kDl16Max), Codes(b.size(), wire::kDl16Max), s);
+  expect_golden(Codes(a.size(), wire::kDl16MinPositive), Codes(b.size(), 0x8001), s);
 }
 
 TEST_F(Matmul, CancellationEqualsGolden) {

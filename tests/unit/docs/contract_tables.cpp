@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/unit/docs/contract_tables.hpp"
 
-#include <cstddef>
 #include <fmt/format.h>
+#include <cstddef>
 
 #include "shared/admin.hpp"
 #include "shared/control_block.hpp"
@@ -31,18 +31,18 @@ struct Builder {
   void enumeration(const char* name, unsigned last, std::string_view unnamed) {
     tables.push_back({fmt::format("enum {}", name), {}});
     for (unsigned i = 0; i <= last; ++i) {
-      const std::string_view text = abi::name(static_cast<Enum>(i));
+      const std::string_view text = wire::name(static_cast<Enum>(i));
       if (text == unnamed || (text.empty() && i != 0)) continue;
       tables.back().rows.push_back(fmt::format("| {} | {} |", i, text.empty() ? "–" : text));
     }
   }
-  void block(const char* name, abi::Block block) {
+  void block(const char* name, wire::Block block) {
     tables.back().rows.push_back(fmt::format("| {:#x} | {} | {} |", block.offset, block.bytes, name));
   }
 };
 
-#define STRUCT(type) builder.begin_struct(#type, sizeof(abi::type))
-#define FIELD(type, member) builder.field(#member, offsetof(abi::type, member), sizeof(abi::type::member))
+#define STRUCT(type) builder.begin_struct(#type, sizeof(wire::type))
+#define FIELD(type, member) builder.field(#member, offsetof(wire::type, member), sizeof(wire::type::member))
 
 void add_queue_structs(Builder& builder) {
   STRUCT(Descriptor);
@@ -95,20 +95,20 @@ void add_window(Builder& builder) {
   FIELD(WindowHeader, record_bytes);
   FIELD(WindowHeader, blocks);
   builder.tables.push_back({"blocks of a window", {}});
-  builder.block("header", abi::kHeaderBlock);
-  builder.block("control FIFO to the card", abi::kFifoToCard);
-  builder.block("control FIFO to the host", abi::kFifoToHost);
-  builder.block("queues: rings and event areas", abi::kQueueBlock);
-  builder.block("control-block slots", abi::kControlBlocks);
-  builder.block("completion slots", abi::kCompletions);
-  builder.block("`started_seq` words, one per stream", abi::kStartedSequences);
-  builder.block("admin requests", abi::kAdminRequests);
-  builder.block("admin replies", abi::kAdminReplies);
-  builder.block("device events", abi::kEvents);
-  builder.block("fatal record (M only)", abi::kFatalRecord);
-  builder.block("log ring", abi::kLogRing);
-  builder.block("trace ring", abi::kTraceRing);
-  builder.block("host memory (default window)", abi::host_memory(abi::kDefaultWindowBytes));
+  builder.block("header", wire::kHeaderBlock);
+  builder.block("control FIFO to the card", wire::kFifoToCard);
+  builder.block("control FIFO to the host", wire::kFifoToHost);
+  builder.block("queues: rings and event areas", wire::kQueueBlock);
+  builder.block("control-block slots", wire::kControlBlocks);
+  builder.block("completion slots", wire::kCompletions);
+  builder.block("`started_seq` words, one per stream", wire::kStartedSequences);
+  builder.block("admin requests", wire::kAdminRequests);
+  builder.block("admin replies", wire::kAdminReplies);
+  builder.block("device events", wire::kEvents);
+  builder.block("fatal record (M only)", wire::kFatalRecord);
+  builder.block("log ring", wire::kLogRing);
+  builder.block("trace ring", wire::kTraceRing);
+  builder.block("host memory (default window)", wire::host_memory(wire::kDefaultWindowBytes));
 }
 
 void add_control_block(Builder& builder) {
@@ -237,13 +237,13 @@ std::vector<Table> contract_tables() {
   add_control_block(builder);
   add_completion(builder);
   add_kernel(builder);
-  builder.enumeration<abi::Outcome>("Outcome", 63, "unknown outcome");
-  builder.enumeration<abi::Opcode>("Opcode", 255, "unknown opcode");
-  builder.enumeration<abi::AdminCommand>("AdminCommand", 255, "unknown admin command");
-  builder.enumeration<abi::MessageOp>("MessageOp", 255, "unknown message");
-  builder.enumeration<abi::Status>("Status", 999, "unknown status");
-  builder.enumeration<abi::Field>("Field", 255, "unknown field");
-  builder.enumeration<abi::PostCode>("PostCode", 255, "unknown POST code");
+  builder.enumeration<wire::Outcome>("Outcome", 63, "unknown outcome");
+  builder.enumeration<wire::Opcode>("Opcode", 255, "unknown opcode");
+  builder.enumeration<wire::AdminCommand>("AdminCommand", 255, "unknown admin command");
+  builder.enumeration<wire::MessageOp>("MessageOp", 255, "unknown message");
+  builder.enumeration<wire::Status>("Status", 999, "unknown status");
+  builder.enumeration<wire::Field>("Field", 255, "unknown field");
+  builder.enumeration<wire::PostCode>("PostCode", 255, "unknown POST code");
   return builder.tables;
 }
 

@@ -45,7 +45,7 @@ TEST(ProtocolPage, EveryTableIsWhatTheCompilerSees) {
 }
 
 TEST(ProtocolPage, NamesTheAbiVersionOfTheHeaders) {
-  EXPECT_THAT(read_page(), testing::HasSubstr("ABI version **" + std::to_string(abi::kAbiVersion) + "**"));
+  EXPECT_THAT(read_page(), testing::HasSubstr("ABI version **" + std::to_string(wire::kAbiVersion) + "**"));
 }
 
 void print_tables() {
@@ -53,7 +53,7 @@ void print_tables() {
     const bool layout = table.name.starts_with("struct");
     const bool blocks = table.name.starts_with("blocks");
     std::cout << "**" << table.name << "**\n\n"
-              << (layout ? "| offset | bytes | field |\n|---|---|---|\n"
+              << (layout   ? "| offset | bytes | field |\n|---|---|---|\n"
                   : blocks ? "| offset | bytes | block |\n|---|---|---|\n"
                            : "| number | name |\n|---|---|\n");
     for (const auto& row : table.rows) std::cout << row << "\n";

@@ -11,19 +11,19 @@
 
 namespace {
 
-using abi::Dl16;
+using wire::Dl16;
 
 // Nearest code by search among all magnitudes, independent of the bit tricks. 2^-31 takes part as the neighbour that
 // zero stands for, and 2^33 as the one that 0x7FFF stands for.
 Dl16 nearest_by_search(double value) {
-  const Dl16 sign = std::signbit(value) ? abi::kDl16SignBit : 0;
-  if (!std::isfinite(value)) return static_cast<Dl16>(sign | abi::kDl16Nan);
+  const Dl16 sign = std::signbit(value) ? wire::kDl16SignBit : 0;
+  if (!std::isfinite(value)) return static_cast<Dl16>(sign | wire::kDl16Nan);
   const double magnitude = std::fabs(value);
   const auto position = [](int code) { return std::ldexp(1 + (code & 0x1FF) / 512.0, (code >> 9) - 31); };
   if (magnitude < position(0)) return sign;
   int low = 0;
   int high = 0x7FFF;
-  if (magnitude >= position(high)) return static_cast<Dl16>(sign | abi::kDl16Nan);
+  if (magnitude >= position(high)) return static_cast<Dl16>(sign | wire::kDl16Nan);
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     (position(middle) <= magnitude ? low : high) = middle;
@@ -44,10 +44,10 @@ double fp16_value(std::uint16_t bits) {
 TEST(Dl16, EveryCodeSurvivesEveryWiderFormat) {
   for (int code = 0; code <= 0xFFFF; ++code) {
     const auto value = static_cast<Dl16>(code);
-    EXPECT_EQ(abi::dl16_from_fp32(abi::fp32_from_dl16(value)), value);
-    EXPECT_EQ(abi::dl16_from_fp64(abi::fp64_from_dl16(value)), value);
-    if (!abi::dl16_is_nan(value)) {
-      EXPECT_EQ(static_cast<double>(abi::fp32_from_dl16(value)), abi::fp64_from_dl16(value));
+    EXPECT_EQ(wire::dl16_from_fp32(wire::fp32_from_dl16(value)), value);
+    EXPECT_EQ(wire::dl16_from_fp64(wire::fp64_from_dl16(value)), value);
+    if (!wire::dl16_is_nan(value)) {
+      EXPECT_EQ(static_cast<double>(wire::fp32_from_dl16(value)), wire::fp64_from_dl16(value));
     }
   }
 }
@@ -55,29 +55,29 @@ TEST(Dl16, EveryCodeSurvivesEveryWiderFormat) {
 TEST(Dl16, PartsAreTheValue) {
   for (int code = 0; code <= 0xFFFF; ++code) {
     const auto value = static_cast<Dl16>(code);
-    if (abi::dl16_is_nan(value)) continue;
-    const abi::Dl16Parts parts = abi::dl16_parts(value);
-    EXPECT_EQ(std::ldexp(parts.significand, parts.exponent + abi::kDl16UnitExponent), abi::fp64_from_dl16(value));
+    if (wire::dl16_is_nan(value)) continue;
+    const wire::Dl16Parts parts = wire::dl16_parts(value);
+    EXPECT_EQ(std::ldexp(parts.significand, parts.exponent + wire::kDl16UnitExponent), wire::fp64_from_dl16(value));
   }
 }
 
 TEST(Dl16, OrderOfCodesIsOrderOfValues) {
-  for (int code = 1; code < abi::kDl16Nan; ++code) {
-    EXPECT_LT(abi::fp64_from_dl16(static_cast<Dl16>(code - 1)), abi::fp64_from_dl16(static_cast<Dl16>(code)));
+  for (int code = 1; code < wire::kDl16Nan; ++code) {
+    EXPECT_LT(wire::fp64_from_dl16(static_cast<Dl16>(code - 1)), wire::fp64_from_dl16(static_cast<Dl16>(code)));
   }
 }
 
 TEST(Dl16, RoundsToNearestWithTiesAwayAroundEveryCode) {
-  for (int code = 0; code < abi::kDl16Nan; ++code) {
+  for (int code = 0; code < wire::kDl16Nan; ++code) {
     const double here = std::ldexp(1 + (code & 0x1FF) / 512.0, (code >> 9) - 31);
     const double tie = std::ldexp(1 + ((code & 0x1FF) + 0.5) / 512.0, (code >> 9) - 31);
     const double candidates[] = {here, std::nextafter(here, 0.0), tie, std::nextafter(tie, 0.0),
                                  std::nextafter(tie, 1e300)};
     for (const double value : candidates) {
-      ASSERT_EQ(abi::dl16_from_fp64(value), nearest_by_search(value)) << value;
-      ASSERT_EQ(abi::dl16_from_fp64(-value), nearest_by_search(-value)) << value;
+      ASSERT_EQ(wire::dl16_from_fp64(value), nearest_by_search(value)) << value;
+      ASSERT_EQ(wire::dl16_from_fp64(-value), nearest_by_search(-value)) << value;
       const auto single = static_cast<float>(value);
-      ASSERT_EQ(abi::dl16_from_fp32(single), nearest_by_search(single)) << single;
+      ASSERT_EQ(wire::dl16_from_fp32(single), nearest_by_search(single)) << single;
     }
   }
 }
@@ -87,71 +87,71 @@ TEST(Dl16, RandomFp32AndFp64RoundLikeTheSearch) {
   for (int i = 0; i < 200'000; ++i) {
     const auto single = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     if (!std::isnan(single)) {
-      ASSERT_EQ(abi::dl16_from_fp32(single), nearest_by_search(single)) << single;
+      ASSERT_EQ(wire::dl16_from_fp32(single), nearest_by_search(single)) << single;
     }
     const double wide = std::ldexp(std::bit_cast<double>(random() >> 12 | std::uint64_t{1023} << 52),
                                    static_cast<int>(random() % 70) - 34);
-    ASSERT_EQ(abi::dl16_from_fp64(wide), nearest_by_search(wide)) << wide;
+    ASSERT_EQ(wire::dl16_from_fp64(wide), nearest_by_search(wide)) << wide;
   }
 }
 
 TEST(Dl16, NoDoubleRoundingFromFp64) {
   // Just below a tie, by less than fp32 can show: through fp32 it would become the tie and go up.
-  EXPECT_EQ(abi::dl16_from_fp64(1 + 1.0 / 1024 - 0x1p-40), 0x3E00);
-  EXPECT_EQ(abi::dl16_from_fp64(1 + 1.0 / 1024), 0x3E01);
+  EXPECT_EQ(wire::dl16_from_fp64(1 + 1.0 / 1024 - 0x1p-40), 0x3E00);
+  EXPECT_EQ(wire::dl16_from_fp64(1 + 1.0 / 1024), 0x3E01);
 }
 
 TEST(Dl16, EndsOfTheRange) {
-  EXPECT_EQ(abi::dl16_from_fp64(8573157376.0), abi::kDl16Max);
-  EXPECT_EQ(abi::dl16_from_fp64(std::nextafter(8577351680.0, 0.0)), abi::kDl16Max);  // half a unit above the largest
-  EXPECT_EQ(abi::dl16_from_fp64(8577351680.0), abi::kDl16Nan);
-  EXPECT_EQ(abi::dl16_from_fp32(std::numeric_limits<float>::max()), abi::kDl16Nan);
-  EXPECT_EQ(abi::dl16_from_fp32(-std::numeric_limits<float>::max()), 0xFFFF);
-  EXPECT_EQ(abi::dl16_from_fp64(std::numeric_limits<double>::infinity()), abi::kDl16Nan);
-  EXPECT_EQ(abi::dl16_from_fp64(-std::numeric_limits<double>::infinity()), 0xFFFF);
-  EXPECT_EQ(abi::dl16_from_fp64(std::numeric_limits<double>::denorm_min()), 0x0000);
-  EXPECT_EQ(abi::dl16_from_fp32(-std::numeric_limits<float>::denorm_min()), 0x8000);
+  EXPECT_EQ(wire::dl16_from_fp64(8573157376.0), wire::kDl16Max);
+  EXPECT_EQ(wire::dl16_from_fp64(std::nextafter(8577351680.0, 0.0)), wire::kDl16Max);  // half a unit above the largest
+  EXPECT_EQ(wire::dl16_from_fp64(8577351680.0), wire::kDl16Nan);
+  EXPECT_EQ(wire::dl16_from_fp32(std::numeric_limits<float>::max()), wire::kDl16Nan);
+  EXPECT_EQ(wire::dl16_from_fp32(-std::numeric_limits<float>::max()), 0xFFFF);
+  EXPECT_EQ(wire::dl16_from_fp64(std::numeric_limits<double>::infinity()), wire::kDl16Nan);
+  EXPECT_EQ(wire::dl16_from_fp64(-std::numeric_limits<double>::infinity()), 0xFFFF);
+  EXPECT_EQ(wire::dl16_from_fp64(std::numeric_limits<double>::denorm_min()), 0x0000);
+  EXPECT_EQ(wire::dl16_from_fp32(-std::numeric_limits<float>::denorm_min()), 0x8000);
 }
 
 TEST(Dl16, EveryFp16RoundsLikeItsValue) {
   for (int code = 0; code <= 0xFFFF; ++code) {
     const auto bits = static_cast<std::uint16_t>(code);
     const Dl16 sign = static_cast<Dl16>(bits & 0x8000);
-    const Dl16 expected = fp16_is_nan_or_infinity(bits) ? static_cast<Dl16>(sign | abi::kDl16Nan)
+    const Dl16 expected = fp16_is_nan_or_infinity(bits) ? static_cast<Dl16>(sign | wire::kDl16Nan)
                                                         : static_cast<Dl16>(nearest_by_search(fp16_value(bits)) | sign);
-    ASSERT_EQ(abi::dl16_from_fp16(bits), expected) << code;
+    ASSERT_EQ(wire::dl16_from_fp16(bits), expected) << code;
   }
 }
 
 TEST(Dl16, Fp16SubnormalsAndZerosRoundTripExactly) {
   for (int code = 0; code < 0x0400; ++code) {
     const auto bits = static_cast<std::uint16_t>(code);
-    EXPECT_EQ(abi::fp16_from_dl16(abi::dl16_from_fp16(bits)), bits);
+    EXPECT_EQ(wire::fp16_from_dl16(wire::dl16_from_fp16(bits)), bits);
     const auto negative = static_cast<std::uint16_t>(bits | 0x8000);
-    EXPECT_EQ(abi::fp16_from_dl16(abi::dl16_from_fp16(negative)), negative);
+    EXPECT_EQ(wire::fp16_from_dl16(wire::dl16_from_fp16(negative)), negative);
   }
 }
 
 TEST(Dl16, Fp16NumbersWithNineFractionBitsRoundTripExactly) {
   for (int code = 0x0400; code < 0x7C00; code += 2) {
     const auto bits = static_cast<std::uint16_t>(code);
-    EXPECT_EQ(abi::fp16_from_dl16(abi::dl16_from_fp16(bits)), bits);
+    EXPECT_EQ(wire::fp16_from_dl16(wire::dl16_from_fp16(bits)), bits);
   }
-  EXPECT_EQ(abi::fp16_from_dl16(abi::dl16_from_fp16(abi::kFp16Max)), abi::kFp16Max);
+  EXPECT_EQ(wire::fp16_from_dl16(wire::dl16_from_fp16(wire::kFp16Max)), wire::kFp16Max);
 }
 
 TEST(Dl16, IntoFp16IsNearestEvenOrSaturates) {
   for (int code = 0; code <= 0x7FFF; ++code) {
     const auto value = static_cast<Dl16>(code);
-    const std::uint16_t bits = abi::fp16_from_dl16(value);
-    ASSERT_EQ(abi::fp16_from_dl16(static_cast<Dl16>(value | 0x8000)), bits | 0x8000);
-    if (abi::dl16_is_nan(value)) {
+    const std::uint16_t bits = wire::fp16_from_dl16(value);
+    ASSERT_EQ(wire::fp16_from_dl16(static_cast<Dl16>(value | 0x8000)), bits | 0x8000);
+    if (wire::dl16_is_nan(value)) {
       ASSERT_EQ(bits, 0x7E00);
       continue;
     }
-    const double exact = abi::fp64_from_dl16(value);
+    const double exact = wire::fp64_from_dl16(value);
     if (exact >= 65504) {
-      ASSERT_EQ(bits, abi::kFp16Max);
+      ASSERT_EQ(bits, wire::kFp16Max);
       continue;
     }
     const double error = std::fabs(fp16_value(bits) - exact);
@@ -168,9 +168,9 @@ TEST(Dl16, Bf16GoesThroughTheSameRounding) {
   for (int code = 0; code <= 0xFFFF; ++code) {
     const auto single = std::bit_cast<float>(static_cast<std::uint32_t>(code) << 16);
     if (std::isnan(single)) {
-      ASSERT_EQ(abi::dl16_from_bf16(static_cast<std::uint16_t>(code)) & 0x7FFF, abi::kDl16Nan);
+      ASSERT_EQ(wire::dl16_from_bf16(static_cast<std::uint16_t>(code)) & 0x7FFF, wire::kDl16Nan);
     } else {
-      ASSERT_EQ(abi::dl16_from_bf16(static_cast<std::uint16_t>(code)), nearest_by_search(single));
+      ASSERT_EQ(wire::dl16_from_bf16(static_cast<std::uint16_t>(code)), nearest_by_search(single));
     }
   }
 }

@@ -10,13 +10,13 @@
 
 namespace {
 
-using abi::AdminCommand;
-using abi::AdminRequest;
-using abi::Field;
-using abi::Outcome;
-using abi::RegionType;
-using abi::Status;
 using fwtest::StreamHandle;
+using wire::AdminCommand;
+using wire::AdminRequest;
+using wire::Field;
+using wire::Outcome;
+using wire::RegionType;
+using wire::Status;
 
 class Admin : public testing::Test {
  protected:
@@ -25,8 +25,8 @@ class Admin : public testing::Test {
   void expect_refused(const AdminRequest& request, Status status, Field field) {
     const auto reply = driver_.admin(request);
     EXPECT_EQ(reply.outcome, Outcome::Rejected);
-    EXPECT_EQ(reply.status, status) << abi::name(reply.status);
-    EXPECT_EQ(reply.field, field) << abi::name(reply.field);
+    EXPECT_EQ(reply.status, status) << wire::name(reply.status);
+    EXPECT_EQ(reply.field, field) << wire::name(reply.field);
   }
   AdminRequest acquire(std::uint64_t bytes, RegionType type = RegionType::Tensor) {
     auto request = driver_.admin_request(AdminCommand::RegionAcquire);
@@ -65,15 +65,15 @@ TEST_F(Admin, CommandsThatAreNotBuiltSayUnsupportedAndUnknownOnesBadOpcode) {
 // ---- regions ------------------------------------------------------------------------------------------------------------
 
 TEST_F(Admin, ARegionIsGrantedWithItsFigures) {
-  const auto reply = driver_.admin(acquire(3 * abi::kMiB));
+  const auto reply = driver_.admin(acquire(3 * wire::kMiB));
   ASSERT_EQ(reply.outcome, Outcome::Ok);
   const auto& region = reply.values.region;
   EXPECT_EQ(region.region_id, 0u);
   EXPECT_EQ(region.ordinal, 0u);
-  EXPECT_EQ(region.bytes, 4 * abi::kMiB);
-  EXPECT_EQ(region.total_bytes, 64 * abi::kMiB);
-  EXPECT_EQ(region.free_bytes, 60 * abi::kMiB);
-  EXPECT_EQ(region.largest_bytes, 60 * abi::kMiB);
+  EXPECT_EQ(region.bytes, 4 * wire::kMiB);
+  EXPECT_EQ(region.total_bytes, 64 * wire::kMiB);
+  EXPECT_EQ(region.free_bytes, 60 * wire::kMiB);
+  EXPECT_EQ(region.largest_bytes, 60 * wire::kMiB);
   EXPECT_EQ(driver_.admin(acquire(1, RegionType::Program)).values.region.region_id, 7u);
 }
 
@@ -84,11 +84,11 @@ TEST_F(Admin, BadAcquiresAreRefusedByTheirField) {
   for (const std::uint64_t bytes : {std::uint64_t{0}, (std::uint64_t{16} << 30) + 1, ~std::uint64_t{0}}) {
     expect_refused(acquire(bytes), Status::BadSize, Field::AdminBytes);
   }
-  expect_refused(acquire(65 * abi::kMiB), Status::OutOfDeviceMemory, Field::AdminBytes);
+  expect_refused(acquire(65 * wire::kMiB), Status::OutOfDeviceMemory, Field::AdminBytes);
   expect_refused(acquire(std::uint64_t{16} << 30), Status::OutOfDeviceMemory, Field::AdminBytes);
-  const auto reply = driver_.admin(acquire(65 * abi::kMiB));
-  EXPECT_EQ(reply.values.region.free_bytes, 64 * abi::kMiB);
-  EXPECT_EQ(reply.values.region.total_bytes, 64 * abi::kMiB);
+  const auto reply = driver_.admin(acquire(65 * wire::kMiB));
+  EXPECT_EQ(reply.values.region.free_bytes, 64 * wire::kMiB);
+  EXPECT_EQ(reply.values.region.total_bytes, 64 * wire::kMiB);
 }
 
 TEST_F(Admin, AFunctionHasSevenTensorRegionsAndOneForPrograms) {
@@ -99,16 +99,16 @@ TEST_F(Admin, AFunctionHasSevenTensorRegionsAndOneForPrograms) {
 }
 
 TEST_F(Admin, AnAcquireWaitsForTheScrubAndGetsCleanMemory) {
-  const auto region = driver_.acquire(64 * abi::kMiB).value();
+  const auto region = driver_.acquire(64 * wire::kMiB).value();
   ASSERT_EQ(driver_.run(driver_.fill(stream_, region, 0, region.bytes, ~0ull)).outcome, Outcome::Ok);
   ASSERT_EQ(driver_.release(region).outcome, Outcome::Ok);
   // pump() scrubs, so the quarantine is made again behind its back.
-  const auto again = driver_.acquire(64 * abi::kMiB).value();
+  const auto again = driver_.acquire(64 * wire::kMiB).value();
   ASSERT_EQ(driver_.run(driver_.fill(stream_, again, 0, again.bytes, ~0ull)).outcome, Outcome::Ok);
   auto release = driver_.admin_request(AdminCommand::RegionRelease);
   release.arguments.region_release = {again.id, again.generation};
   const auto released = driver_.send_admin(release);
-  const auto waits = driver_.send_admin(acquire(64 * abi::kMiB));
+  const auto waits = driver_.send_admin(acquire(64 * wire::kMiB));
   card_.turns();
   ASSERT_TRUE(card_.card().pool.scrubbing());
   ASSERT_EQ(card_.function(2).pending_admin_count, 1u);
@@ -123,21 +123,21 @@ TEST_F(Admin, AnAcquireWaitsForTheScrubAndGetsCleanMemory) {
 }
 
 TEST_F(Admin, AnAcquireThatNoScrubCanHelpIsRefusedInTheEnd) {
-  const auto region = driver_.acquire(32 * abi::kMiB).value();
-  ASSERT_TRUE(driver_.acquire(2 * abi::kMiB));
+  const auto region = driver_.acquire(32 * wire::kMiB).value();
+  ASSERT_TRUE(driver_.acquire(2 * wire::kMiB));
   ASSERT_EQ(driver_.run(driver_.fill(stream_, region, 0, region.bytes, 1)).outcome, Outcome::Ok);
   auto release = driver_.admin_request(AdminCommand::RegionRelease);
   release.arguments.region_release = {region.id, region.generation};
   driver_.send_admin(release);
-  const auto slot = driver_.send_admin(acquire(60 * abi::kMiB));
+  const auto slot = driver_.send_admin(acquire(60 * wire::kMiB));
   const auto reply = driver_.wait_admin(slot).value();
   EXPECT_EQ(reply.status, Status::OutOfDeviceMemory);
-  EXPECT_EQ(reply.values.region.free_bytes, 62 * abi::kMiB);
-  EXPECT_EQ(reply.values.region.largest_bytes, 32 * abi::kMiB);
+  EXPECT_EQ(reply.values.region.free_bytes, 62 * wire::kMiB);
+  EXPECT_EQ(reply.values.region.largest_bytes, 32 * wire::kMiB);
 }
 
 TEST_F(Admin, BadReleasesAreRefused) {
-  const auto region = driver_.acquire(2 * abi::kMiB).value();
+  const auto region = driver_.acquire(2 * wire::kMiB).value();
   auto request = driver_.admin_request(AdminCommand::RegionRelease);
   request.arguments.region_release = {1, region.generation};
   expect_refused(request, Status::UnknownRegion, Field::AdminRegion);
@@ -151,8 +151,8 @@ TEST_F(Admin, BadReleasesAreRefused) {
 }
 
 TEST_F(Admin, ARegionIsBusyWhileATransferRuns) {
-  const auto region = driver_.acquire(40 * abi::kMiB).value();
-  const auto other = driver_.acquire(2 * abi::kMiB).value();
+  const auto region = driver_.acquire(40 * wire::kMiB).value();
+  const auto other = driver_.acquire(2 * wire::kMiB).value();
   driver_.submit(driver_.fill(stream_, region, 0, region.bytes, 1));
   fw::turn(card_.card());
   auto release = driver_.admin_request(AdminCommand::RegionRelease);
@@ -166,11 +166,11 @@ TEST_F(Admin, ARegionIsBusyWhileATransferRuns) {
 }
 
 TEST_F(Admin, AReleasedRegionIsUnknownToLaterBlocks) {
-  const auto region = driver_.acquire(2 * abi::kMiB).value();
+  const auto region = driver_.acquire(2 * wire::kMiB).value();
   ASSERT_EQ(driver_.release(region).outcome, Outcome::Ok);
   EXPECT_EQ(driver_.run(driver_.fill(stream_, region, 0, 128, 1)).status, Status::UnknownRegion);
   ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
-  const auto next = driver_.acquire(2 * abi::kMiB).value();
+  const auto next = driver_.acquire(2 * wire::kMiB).value();
   EXPECT_EQ(next.id, region.id);
   EXPECT_EQ(driver_.run(driver_.fill(stream_, region, 0, 128, 1)).status, Status::StaleRegion);
 }
@@ -178,22 +178,22 @@ TEST_F(Admin, AReleasedRegionIsUnknownToLaterBlocks) {
 TEST_F(Admin, RegionsOfTwoFunctionsNeverMeet) {
   auto& pf = card_.driver(1);
   ASSERT_TRUE(pf.bring_up());
-  const auto mine = driver_.acquire(2 * abi::kMiB).value();
-  const auto theirs = pf.acquire(2 * abi::kMiB).value();
+  const auto mine = driver_.acquire(2 * wire::kMiB).value();
+  const auto theirs = pf.acquire(2 * wire::kMiB).value();
   StreamHandle pf_stream;
   ASSERT_EQ(driver_.run(driver_.fill(stream_, mine, 0, mine.bytes, 0x11)).outcome, Outcome::Ok);
   ASSERT_EQ(pf.run(pf.fill(pf_stream, theirs, 0, theirs.bytes, 0x22)).outcome, Outcome::Ok);
-  const auto host = fwtest::RawDriver::host(abi::kHostMemoryOffset);
+  const auto host = fwtest::RawDriver::host(wire::kHostMemoryOffset);
   ASSERT_EQ(driver_.run(driver_.dma(stream_, fwtest::RawDriver::device(mine, 0), host, 8)).outcome, Outcome::Ok);
-  EXPECT_EQ(*driver_.at<std::uint64_t>(abi::kHostMemoryOffset), 0x11u);
+  EXPECT_EQ(*driver_.at<std::uint64_t>(wire::kHostMemoryOffset), 0x11u);
 }
 
 // ---- streams ------------------------------------------------------------------------------------------------------------
 
 TEST_F(Admin, StreamsAreOpenedOnceEachAndRunOut) {
   std::set<std::uint32_t> ids;
-  for (unsigned i = 1; i < abi::kStreamsPerFunction; ++i) ids.insert(driver_.open_stream().value().id);
-  EXPECT_EQ(ids.size(), abi::kStreamsPerFunction - 1);
+  for (unsigned i = 1; i < wire::kStreamsPerFunction; ++i) ids.insert(driver_.open_stream().value().id);
+  EXPECT_EQ(ids.size(), wire::kStreamsPerFunction - 1);
   EXPECT_FALSE(ids.contains(0));
   expect_refused(driver_.admin_request(AdminCommand::StreamOpen), Status::OutOfStreams, Field::None);
   auto request = driver_.admin_request(AdminCommand::StreamOpen);
@@ -233,7 +233,7 @@ TEST_F(Admin, StreamZeroCannotBeClosed) {
 }
 
 TEST_F(Admin, CloseEndsWhatIsQueued) {
-  const auto region = driver_.acquire(40 * abi::kMiB).value();
+  const auto region = driver_.acquire(40 * wire::kMiB).value();
   auto stream = driver_.open_stream().value();
   driver_.submit(driver_.fill(stream, region, 0, region.bytes, 1));
   driver_.submit(driver_.nop(stream));
@@ -268,22 +268,22 @@ TEST_F(Admin, AHighPriorityStreamGoesFirst) {
 // ---- chains -------------------------------------------------------------------------------------------------------------
 
 TEST_F(Admin, ChainsThatCarryNoRequestAreGivenBackEmpty) {
-  const std::uint64_t q = abi::kAdminRequests.offset, r = abi::kAdminReplies.offset;
+  const std::uint64_t q = wire::kAdminRequests.offset, r = wire::kAdminReplies.offset;
   const std::vector<std::vector<fwtest::RawBuffer>> kBad = {
       {{q, 128, false}},
       {{r, 128, true}},
       {{q, 64, false}, {r, 128, true}},
       {{q, 256, false}, {r, 128, true}},
       {{q + 64, 128, false}, {r, 128, true}},
-      {{abi::kHostMemoryOffset, 128, false}, {r, 128, true}},
+      {{wire::kHostMemoryOffset, 128, false}, {r, 128, true}},
       {{q, 128, false}, {r, 64, true}},
       {{q, 128, false}, {q, 128, true}},
       {{q, 128, false}, {0, 128, true}},
-      {{q, 128, false}, {abi::kCompletions.offset, 128, true}},
+      {{q, 128, false}, {wire::kCompletions.offset, 128, true}},
       {{q, 128, false}, {~std::uint64_t{127}, 128, true}},
       {{q, 128, false}, {r, 128, true}, {r, 128, true}},
   };
-  auto& ring = driver_.ring(abi::kAdminQueue);
+  auto& ring = driver_.ring(wire::kAdminQueue);
   for (const auto& chain : kBad) {
     const auto request = driver_.admin_request(AdminCommand::Query);
     std::memcpy(driver_.at<std::byte>(q), &request, sizeof request);
@@ -294,7 +294,7 @@ TEST_F(Admin, ChainsThatCarryNoRequestAreGivenBackEmpty) {
     EXPECT_EQ(used->id, 500);
     EXPECT_EQ(used->written, 0u);
   }
-  EXPECT_EQ(driver_.header().magic, abi::kWindowMagic);
+  EXPECT_EQ(driver_.header().magic, wire::kWindowMagic);
   EXPECT_EQ(driver_.admin(driver_.admin_request(AdminCommand::Query)).outcome, Outcome::Ok);
 }
 
@@ -307,7 +307,7 @@ TEST_F(Admin, RandomRequestsAreEachAnsweredOnce) {
         case 0: word = random(); break;
         case 1: word = random() % 8; break;
         case 2: word = (1 + random() % 3) | (random() % 9) << 32; break;
-        default: word = random() % (8 * abi::kMiB); break;
+        default: word = random() % (8 * wire::kMiB); break;
       }
     }
     if (random() % 30 == 0) ++request.generation;
@@ -316,7 +316,7 @@ TEST_F(Admin, RandomRequestsAreEachAnsweredOnce) {
     ASSERT_EQ(reply.outcome == Outcome::Ok, reply.status == Status::None);
   }
   ASSERT_TRUE(driver_.bring_up());
-  EXPECT_TRUE(driver_.acquire(64 * abi::kMiB));
+  EXPECT_TRUE(driver_.acquire(64 * wire::kMiB));
 }
 
 }  // namespace

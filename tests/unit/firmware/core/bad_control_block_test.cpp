@@ -13,17 +13,17 @@
 
 namespace {
 
-using abi::ControlBlock;
-using abi::EndpointKind;
-using abi::Field;
-using abi::Opcode;
-using abi::Outcome;
-using abi::Status;
 using fwtest::RegionHandle;
 using fwtest::StreamHandle;
+using wire::ControlBlock;
+using wire::EndpointKind;
+using wire::Field;
+using wire::Opcode;
+using wire::Outcome;
+using wire::Status;
 
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
-constexpr std::uint64_t kHost = abi::kHostMemoryOffset;
+constexpr std::uint64_t kHost = wire::kHostMemoryOffset;
 
 enum class Base { Nop, ToDevice, FromDevice, OnDevice, Fill, Compute };
 
@@ -37,9 +37,9 @@ struct BadField {
 };
 
 // What every endpoint can get wrong; `at` finds it in the block.
-void add_endpoint_cases(std::vector<BadField>& cases, Base base, Field field, abi::Endpoint& (*at)(ControlBlock&),
+void add_endpoint_cases(std::vector<BadField>& cases, Base base, Field field, wire::Endpoint& (*at)(ControlBlock&),
                         bool device, std::uint64_t bytes, std::uint64_t region_bytes, std::uint64_t window_bytes) {
-  const auto add = [&](const char* what, Status status, std::function<void(abi::Endpoint&)> spoil) {
+  const auto add = [&](const char* what, Status status, std::function<void(wire::Endpoint&)> spoil) {
     cases.push_back({what, base, [at, spoil](ControlBlock& b) { spoil(at(b)); }, status, field});
   };
   add("endpoint kind 2", Status::BadEndpointKind, [](auto& e) { e.kind = static_cast<EndpointKind>(2); });
@@ -60,7 +60,7 @@ void add_endpoint_cases(std::vector<BadField>& cases, Base base, Field field, ab
     add("host endpoint with a region", Status::ReservedBits, [](auto& e) { e.region_id = 1; });
     add("host endpoint with a generation", Status::ReservedBits, [](auto& e) { e.generation = 1; });
     add("window header", Status::NotHostMemory, [](auto& e) { e.offset = 0; });
-    add("completion slots", Status::NotHostMemory, [](auto& e) { e.offset = abi::kCompletions.offset; });
+    add("completion slots", Status::NotHostMemory, [](auto& e) { e.offset = wire::kCompletions.offset; });
     add("one byte before host memory", Status::NotHostMemory, [](auto& e) { e.offset = kHost - 1; });
     add("one byte over the window's end", Status::NotHostMemory, [=](auto& e) { e.offset = window_bytes - bytes + 1; });
     add("window offset that wraps", Status::NotHostMemory, [=](auto& e) { e.offset = kMax - bytes + 2; });
@@ -129,9 +129,11 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
   // DMA
   for (const Base base : {Base::ToDevice, Base::FromDevice, Base::OnDevice}) {
     add("0 bytes", base, [](auto& b) { b.payload.dma.bytes = 0; }, Status::BadSize, Field::DmaBytes);
-    add("strided", base, [](auto& b) { b.payload.dma.flags = abi::kDmaStrided; }, Status::Unsupported, Field::DmaFlags);
     add(
-        "checksum", base, [](auto& b) { b.payload.dma.flags = abi::kDmaChecksum; }, Status::Unsupported,
+        "strided", base, [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; }, Status::Unsupported,
+        Field::DmaFlags);
+    add(
+        "checksum", base, [](auto& b) { b.payload.dma.flags = wire::kDmaChecksum; }, Status::Unsupported,
         Field::DmaFlags);
     add("unknown DMA flag", base, [](auto& b) { b.payload.dma.flags = 4; }, Status::BadFlags, Field::DmaFlags);
     add(
@@ -144,11 +146,12 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
           from_device ? Status::OutOfBounds : Status::NotHostMemory, Field::DmaSource);
     }
     add_endpoint_cases(
-        cases, base, Field::DmaSource, [](ControlBlock& b) -> abi::Endpoint& { return b.payload.dma.source; },
+        cases, base, Field::DmaSource, [](ControlBlock& b) -> wire::Endpoint& { return b.payload.dma.source; },
         from_device, bytes, region_bytes, window_bytes);
     add_endpoint_cases(
-        cases, base, Field::DmaDestination, [](ControlBlock& b) -> abi::Endpoint& { return b.payload.dma.destination; },
-        to_device, bytes, region_bytes, window_bytes);
+        cases, base, Field::DmaDestination,
+        [](ControlBlock& b) -> wire::Endpoint& { return b.payload.dma.destination; }, to_device, bytes, region_bytes,
+        window_bytes);
   }
   add(
       "host to host", Base::ToDevice,
@@ -178,17 +181,17 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
   // Kind 0 is host memory to this list, so the endpoint cases but kinds apply.
   add_endpoint_cases(
       cases, Base::Fill, Field::FillDestination,
-      [](ControlBlock& b) -> abi::Endpoint& { return b.payload.fill.destination; }, true, bytes, region_bytes,
+      [](ControlBlock& b) -> wire::Endpoint& { return b.payload.fill.destination; }, true, bytes, region_bytes,
       window_bytes);
 
   // COMPUTE
   add_endpoint_cases(
       cases, Base::Compute, Field::ComputeImage,
-      [](ControlBlock& b) -> abi::Endpoint& { return b.payload.compute.image; }, true, 1024, region_bytes,
+      [](ControlBlock& b) -> wire::Endpoint& { return b.payload.compute.image; }, true, 1024, region_bytes,
       window_bytes);
   add_endpoint_cases(
       cases, Base::Compute, Field::ComputeCorrection,
-      [](ControlBlock& b) -> abi::Endpoint& { return b.payload.compute.correction; }, true, 256, region_bytes,
+      [](ControlBlock& b) -> wire::Endpoint& { return b.payload.compute.correction; }, true, 256, region_bytes,
       window_bytes);
   add(
       "image in host memory", Base::Compute, [](auto& b) { b.payload.compute.image = fwtest::RawDriver::host(kHost); },
@@ -201,12 +204,12 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
       "image smaller than its header", Base::Compute, [](auto& b) { b.payload.compute.image_bytes = 127; },
       Status::BadSize, Field::ComputeImageBytes);
   // What cannot be an image must not cost a checksum over gigabytes.
-  for (const std::uint64_t huge : {kMax, std::uint64_t{16} << 30, abi::kMaxImageBytes + 1}) {
+  for (const std::uint64_t huge : {kMax, std::uint64_t{16} << 30, wire::kMaxImageBytes + 1}) {
     add(
         "image larger than any", Base::Compute, [=](auto& b) { b.payload.compute.image_bytes = huge; }, Status::BadSize,
         Field::ComputeImageBytes);
   }
-  for (const std::uint64_t size : {abi::kMaxCorrectionBytes + 1, kMax}) {
+  for (const std::uint64_t size : {wire::kMaxCorrectionBytes + 1, kMax}) {
     add(
         "correction too large", Base::Compute, [=](auto& b) { b.payload.compute.correction_bytes = size; },
         Status::CorrectionTooLarge, Field::ComputeCorrectionBytes);
@@ -227,12 +230,12 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
         "budget that overflows", Base::Compute, [=](auto& b) { b.header.budget = budget; }, Status::BadBudget,
         Field::Budget);
   }
-  const auto segment = [&](const char* what, std::function<void(abi::Segment&)> spoil, Status status) {
+  const auto segment = [&](const char* what, std::function<void(wire::Segment&)> spoil, Status status) {
     for (const unsigned i : {0u, 7u}) {
       add(
           what, Base::Compute,
           [=](auto& b) {
-            abi::Segment& s = b.payload.compute.segments[i];
+            wire::Segment& s = b.payload.compute.segments[i];
             s = b.payload.compute.segments[3];
             spoil(s);
           },
@@ -255,17 +258,17 @@ class BadControlBlock : public testing::TestWithParam<bool> {
   static constexpr std::uint64_t kBytes = 256;
 
   BadControlBlock()
-      : card_({.window_bytes = abi::kMinWindowBytes,
-               .region_bytes = 4 * abi::kMiB,
+      : card_({.window_bytes = wire::kMinWindowBytes,
+               .region_bytes = 4 * wire::kMiB,
                .kernel = [](hal::Context&, std::uint64_t) -> hal::Stop {
                  ADD_FAILURE() << "a kernel ran";
                  return {};
                }}) {
-    std::uint64_t features = abi::kMandatoryFeatures;
-    if (GetParam()) features |= abi::kFeatureControlBlockCrc;
+    std::uint64_t features = wire::kMandatoryFeatures;
+    if (GetParam()) features |= wire::kFeatureControlBlockCrc;
     EXPECT_TRUE(driver_.bring_up(features));
-    tensor_ = driver_.acquire(2 * abi::kMiB).value();
-    program_ = driver_.acquire(2 * abi::kMiB, abi::RegionType::Program).value();
+    tensor_ = driver_.acquire(2 * wire::kMiB).value();
+    program_ = driver_.acquire(2 * wire::kMiB, wire::RegionType::Program).value();
     stream_ = driver_.open_stream().value();
     other_ = driver_.open_stream().value();
     for (std::size_t i = 0; i < card_.board().region_memory().size(); i += 4096) {
@@ -287,7 +290,7 @@ class BadControlBlock : public testing::TestWithParam<bool> {
     auto block = driver_.compute(stream_, program_, 0, 1024, 1);
     block.payload.compute.correction = fwtest::RawDriver::device(program_, 4096);
     block.payload.compute.correction_bytes = 256;
-    block.payload.compute.segments[3] = {tensor_.id, 0, 128, tensor_.generation, abi::kSegmentRead, {}};
+    block.payload.compute.segments[3] = {tensor_.id, 0, 128, tensor_.generation, wire::kSegmentRead, {}};
     driver_.seal(block);
     return block;
   }
@@ -304,7 +307,7 @@ class BadControlBlock : public testing::TestWithParam<bool> {
       ControlBlock sealed = block;
       sealed.header.sticks = static_cast<std::uint8_t>(sticks);
       block.header.crc32c = 0;
-      if (GetParam()) block.header.crc32c = abi::crc32c(0, &block, sticks * abi::kStickBytes);
+      if (GetParam()) block.header.crc32c = wire::crc32c(0, &block, sticks * wire::kStickBytes);
     }
     const std::uint16_t slot = driver_.submit_sticks(block, sticks);
     const auto window_before = copy_of(driver_.window());
@@ -313,10 +316,10 @@ class BadControlBlock : public testing::TestWithParam<bool> {
     const auto ended = driver_.collect();
     ASSERT_EQ(ended.size(), 1u);
     const auto& completion = ended[0].completion;
-    EXPECT_EQ(ended[0].written, abi::kStickBytes);
+    EXPECT_EQ(ended[0].written, wire::kStickBytes);
     EXPECT_EQ(completion.outcome, Outcome::Rejected);
-    EXPECT_EQ(completion.status, bad.status) << abi::name(completion.status);
-    EXPECT_EQ(completion.field, bad.field) << abi::name(completion.field);
+    EXPECT_EQ(completion.status, bad.status) << wire::name(completion.status);
+    EXPECT_EQ(completion.field, bad.field) << wire::name(completion.field);
     EXPECT_EQ(completion.cookie, block.header.cookie);
     EXPECT_EQ(completion.start_time, 0u);
     EXPECT_EQ(completion.bytes, 0u);
@@ -328,16 +331,16 @@ class BadControlBlock : public testing::TestWithParam<bool> {
 
   void expect_untouched(const std::vector<std::byte>& before, std::uint16_t slot) {
     const auto now = driver_.window();
-    const abi::Block completion{abi::kCompletions.offset + slot * abi::kStickBytes, abi::kStickBytes};
+    const wire::Block completion{wire::kCompletions.offset + slot * wire::kStickBytes, wire::kStickBytes};
     for (std::size_t i = 0; i < now.size(); ++i) {
       if (i % 4096 == 0 && std::memcmp(&now[i], &before[i], 4096) == 0) {
         i += 4095;
         continue;
       }
       if (now[i] == before[i] || completion.contains(i, 1)) continue;
-      const auto used_ring = abi::kQueueLayouts[abi::kControlBlockQueue].descriptors;
-      const auto lost = offsetof(abi::WindowHeader, events_lost);
-      if (i >= used_ring && i < used_ring + 16 * abi::kControlBlockQueueSize) continue;
+      const auto used_ring = wire::kQueueLayouts[wire::kControlBlockQueue].descriptors;
+      const auto lost = offsetof(wire::WindowHeader, events_lost);
+      if (i >= used_ring && i < used_ring + 16 * wire::kControlBlockQueueSize) continue;
       if (i >= lost && i < lost + 8) continue;  // no buffer for "stream poisoned"
       FAIL() << "window byte " << i << " changed";
     }
@@ -364,7 +367,7 @@ class BadControlBlock : public testing::TestWithParam<bool> {
 };
 
 TEST_P(BadControlBlock, EveryBadFieldIsRejectedByItsNameAndHarmsNothing) {
-  for (const auto& bad : bad_fields(kBytes, 2 * abi::kMiB, driver_.window().size())) {
+  for (const auto& bad : bad_fields(kBytes, 2 * wire::kMiB, driver_.window().size())) {
     expect_rejected(bad);
     if (HasFailure()) break;
   }
@@ -403,10 +406,10 @@ TEST(BadAddress, APhysicalFunctionCannotNameTheRegionOfAnother) {
   auto& vf = card.driver(2);
   ASSERT_TRUE(pf.bring_up());
   ASSERT_TRUE(vf.bring_up());
-  const auto mine = pf.acquire(2 * abi::kMiB).value();
-  const auto others = vf.acquire(2 * abi::kMiB).value();
+  const auto mine = pf.acquire(2 * wire::kMiB).value();
+  const auto others = vf.acquire(2 * wire::kMiB).value();
   StreamHandle stream;
-  for (const std::uint64_t id : {mine.id + 2 * abi::kMiB, mine.id + 128, others.id, std::uint64_t{0}}) {
+  for (const std::uint64_t id : {mine.id + 2 * wire::kMiB, mine.id + 128, others.id, std::uint64_t{0}}) {
     const auto end = pf.run(pf.fill(stream, {id, mine.generation, mine.bytes}, 0, 128, 1));
     EXPECT_EQ(end.outcome, Outcome::Rejected);
     EXPECT_EQ(end.status, Status::UnknownRegion);

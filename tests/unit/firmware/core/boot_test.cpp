@@ -29,7 +29,7 @@ TEST(BootOptions, EveryWordIsUnderstood) {
   EXPECT_TRUE(options->self_test);
   EXPECT_TRUE(options->map_all);
   EXPECT_FALSE(options->timers);
-  EXPECT_EQ(options->populated_budget_bytes, 512 * abi::kMiB);
+  EXPECT_EQ(options->populated_budget_bytes, 512 * wire::kMiB);
   EXPECT_EQ(options->watchdog_slices, 5u);
 }
 
@@ -47,17 +47,17 @@ TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
 TEST(Boot, EveryBoundWindowSaysWhoItIs) {
   fwtest::TestCard card({.virtual_functions = 3});
   for (unsigned slot = 0; slot < 5; ++slot) {
-    const auto& header = *reinterpret_cast<abi::WindowHeader*>(card.window(slot).data());
-    EXPECT_EQ(header.magic, abi::kWindowMagic);
-    EXPECT_EQ(header.abi_version, abi::kAbiVersion);
+    const auto& header = *reinterpret_cast<wire::WindowHeader*>(card.window(slot).data());
+    EXPECT_EQ(header.magic, wire::kWindowMagic);
+    EXPECT_EQ(header.abi_version, wire::kAbiVersion);
     EXPECT_EQ(header.slot, slot);
-    EXPECT_EQ(header.kind, slot == 0   ? abi::FunctionKind::Management
-                           : slot == 1 ? abi::FunctionKind::Physical
-                                       : abi::FunctionKind::Virtual);
+    EXPECT_EQ(header.kind, slot == 0   ? wire::FunctionKind::Management
+                           : slot == 1 ? wire::FunctionKind::Physical
+                                       : wire::FunctionKind::Virtual);
     EXPECT_EQ(header.function_index, slot < 2 ? 0 : slot - 1);
     EXPECT_EQ(header.boot_epoch, 1u);
     EXPECT_EQ(header.window_bytes, card.window(slot).size());
-    EXPECT_EQ(header.post_code, static_cast<std::uint32_t>(abi::PostCode::Ready));
+    EXPECT_EQ(header.post_code, static_cast<std::uint32_t>(wire::PostCode::Ready));
   }
 }
 
@@ -70,31 +70,31 @@ TEST(Boot, AWarmResetBeginsANewEpochWithNothingOfTheOldOne) {
   auto& driver = card.driver(2);
   ASSERT_TRUE(driver.bring_up());
   fwtest::StreamHandle stream;
-  const auto region = driver.acquire(64 * abi::kMiB).value();
-  ASSERT_EQ(driver.run(driver.fill(stream, region, 0, region.bytes, ~0ull)).outcome, abi::Outcome::Ok);
+  const auto region = driver.acquire(64 * wire::kMiB).value();
+  ASSERT_EQ(driver.run(driver.fill(stream, region, 0, region.bytes, ~0ull)).outcome, wire::Outcome::Ok);
   auto bad = driver.nop(stream);
   bad.header.flags = 1;
   driver.run(bad);
   ASSERT_NE(driver.header().events_lost, 0u);
-  driver.send(driver.bare_request(abi::MessageOp::GetDeviceStatus));  // never read before the reset
+  driver.send(driver.bare_request(wire::MessageOp::GetDeviceStatus));  // never read before the reset
   card.warm_reset();
   EXPECT_EQ(driver.header().boot_epoch, 2u);
   EXPECT_EQ(driver.header().device_status, 0u);
   EXPECT_EQ(driver.header().events_lost, 0u);
-  EXPECT_EQ(driver.at<std::uint64_t>(abi::kStartedSequences.offset)[0], 0u);
+  EXPECT_EQ(driver.at<std::uint64_t>(wire::kStartedSequences.offset)[0], 0u);
   card.turns();
   EXPECT_FALSE(driver.receive()) << "a message of the epoch before";
   ASSERT_TRUE(driver.bring_up());
   EXPECT_EQ(driver.config().boot_epoch, 2u);
   // The memory of before is granted only clean.
-  EXPECT_TRUE(driver.acquire(64 * abi::kMiB));
+  EXPECT_TRUE(driver.acquire(64 * wire::kMiB));
   for (const auto byte : card.board().region_memory()) ASSERT_EQ(byte, std::byte{0});
 }
 
 TEST(Boot, TheManagementWindowIsNotServed) {
   fwtest::TestCard card;
   auto& management = card.driver(0);
-  management.send(management.bare_request(abi::MessageOp::GetDeviceStatus));
+  management.send(management.bare_request(wire::MessageOp::GetDeviceStatus));
   card.pump();
   EXPECT_FALSE(management.receive());
 }

@@ -12,33 +12,33 @@
 
 namespace {
 
-using abi::Message;
-using abi::MessageOp;
+using wire::Message;
+using wire::MessageOp;
 
-constexpr std::uint32_t kAck = abi::kStatusAcknowledge;
-constexpr std::uint32_t kDriver = kAck | abi::kStatusDriver;
-constexpr std::uint32_t kFeatures = kDriver | abi::kStatusFeaturesOk;
-constexpr std::uint32_t kRunning = kFeatures | abi::kStatusDriverOk;
+constexpr std::uint32_t kAck = wire::kStatusAcknowledge;
+constexpr std::uint32_t kDriver = kAck | wire::kStatusDriver;
+constexpr std::uint32_t kFeatures = kDriver | wire::kStatusFeaturesOk;
+constexpr std::uint32_t kRunning = kFeatures | wire::kStatusDriverOk;
 
 class ControlServer : public testing::Test {
  protected:
   std::uint32_t status() {
     const auto answer = driver_.call(driver_.bare_request(MessageOp::GetDeviceStatus));
-    abi::StatusValue value{~0u};
-    EXPECT_TRUE(answer && abi::read_payload(*answer, value));
+    wire::StatusValue value{~0u};
+    EXPECT_TRUE(answer && wire::read_payload(*answer, value));
     return value.status;
   }
   void walk_to(std::uint32_t wanted) {
     ASSERT_EQ(driver_.set_status(0), 0u);
     for (const std::uint32_t step : {kAck, kDriver, kFeatures, kRunning}) {
       if (step > wanted) return;
-      if (step == kFeatures) ASSERT_TRUE(driver_.set_features(abi::kMandatoryFeatures));
+      if (step == kFeatures) ASSERT_TRUE(driver_.set_features(wire::kMandatoryFeatures));
       ASSERT_EQ(driver_.set_status(step), step);
     }
   }
   bool refused(const Message& message) {
     const auto answer = driver_.call(message);
-    return answer && answer->header.size == sizeof(abi::MessageHeader);
+    return answer && answer->header.size == sizeof(wire::MessageHeader);
   }
 
   fwtest::TestCard card_;
@@ -50,26 +50,26 @@ TEST_F(ControlServer, OnlyTheStepsOfTheStatusMachineAreTaken) {
   for (const std::uint32_t state : {0u, kAck, kDriver, kFeatures, kRunning}) {
     for (std::uint32_t wanted = 1; wanted < 256; ++wanted) {
       walk_to(state);
-      const std::uint32_t asked = wanted & ~std::uint32_t{abi::kStatusNeedsReset};
+      const std::uint32_t asked = wanted & ~std::uint32_t{wire::kStatusNeedsReset};
       const std::uint32_t next = state == 0 ? kAck : state == kAck ? kDriver : state == kDriver ? kFeatures : kRunning;
-      bool legal = asked == next || asked == (state | abi::kStatusFailed);
+      bool legal = asked == next || asked == (state | wire::kStatusFailed);
       // Without the mandatory features FEATURES_OK stays off; here none were set.
       if (state == kDriver && asked == kFeatures) legal = false;
       const std::uint32_t expected = legal ? asked : state;
       ASSERT_EQ(driver_.set_status(wanted), expected) << "from " << state << " to " << wanted;
       ASSERT_EQ(status(), expected);
       ASSERT_EQ(driver_.header().device_status, expected);
-      ASSERT_EQ(card_.function(2).running(), (expected & abi::kStatusDriverOk) != 0);
+      ASSERT_EQ(card_.function(2).running(), (expected & wire::kStatusDriverOk) != 0);
     }
   }
 }
 
 TEST_F(ControlServer, AfterFailedOnlyAResetHelps) {
   walk_to(kDriver);
-  ASSERT_TRUE(driver_.set_features(abi::kMandatoryFeatures));
-  ASSERT_EQ(driver_.set_status(kDriver | abi::kStatusFailed), kDriver | abi::kStatusFailed);
+  ASSERT_TRUE(driver_.set_features(wire::kMandatoryFeatures));
+  ASSERT_EQ(driver_.set_status(kDriver | wire::kStatusFailed), kDriver | wire::kStatusFailed);
   for (std::uint32_t wanted = 1; wanted < 256; ++wanted) {
-    ASSERT_EQ(driver_.set_status(wanted), kDriver | abi::kStatusFailed) << wanted;
+    ASSERT_EQ(driver_.set_status(wanted), kDriver | wire::kStatusFailed) << wanted;
   }
   EXPECT_EQ(driver_.set_status(0), 0u);
   EXPECT_TRUE(driver_.bring_up());
@@ -77,10 +77,10 @@ TEST_F(ControlServer, AfterFailedOnlyAResetHelps) {
 
 TEST_F(ControlServer, EveryMandatoryFeatureIsMandatory) {
   for (unsigned bit = 0; bit < 64; ++bit) {
-    const std::uint64_t one = abi::feature_bit(bit);
-    if ((abi::kMandatoryFeatures & one) == 0) continue;
+    const std::uint64_t one = wire::feature_bit(bit);
+    if ((wire::kMandatoryFeatures & one) == 0) continue;
     walk_to(kDriver);
-    ASSERT_TRUE(driver_.set_features(abi::kOfferedFeatures & ~one));
+    ASSERT_TRUE(driver_.set_features(wire::kOfferedFeatures & ~one));
     EXPECT_EQ(driver_.set_status(kFeatures), kDriver) << "bit " << bit;
   }
 }
@@ -88,12 +88,12 @@ TEST_F(ControlServer, EveryMandatoryFeatureIsMandatory) {
 TEST_F(ControlServer, FeaturesThatAreNotOfferedAreRefused) {
   walk_to(kDriver);
   for (unsigned bit = 0; bit < 64; ++bit) {
-    const std::uint64_t one = abi::feature_bit(bit);
-    EXPECT_EQ(driver_.set_features(abi::kMandatoryFeatures | one), (abi::kOfferedFeatures & one) != 0) << bit;
+    const std::uint64_t one = wire::feature_bit(bit);
+    EXPECT_EQ(driver_.set_features(wire::kMandatoryFeatures | one), (wire::kOfferedFeatures & one) != 0) << bit;
   }
-  ASSERT_TRUE(driver_.set_features(abi::kMandatoryFeatures));
+  ASSERT_TRUE(driver_.set_features(wire::kMandatoryFeatures));
   for (const auto& blocks :
-       {abi::FeatureBlocks{1, 2, {0, 0}}, abi::FeatureBlocks{0, 1, {0, 0}}, abi::FeatureBlocks{0, ~0u, {0, 0}}}) {
+       {wire::FeatureBlocks{1, 2, {0, 0}}, wire::FeatureBlocks{0, 1, {0, 0}}, wire::FeatureBlocks{0, ~0u, {0, 0}}}) {
     EXPECT_TRUE(refused(driver_.request(MessageOp::SetDriverFeatures, blocks)));
   }
   EXPECT_EQ(driver_.set_status(kFeatures), kFeatures) << "a refused request changed the features";
@@ -101,7 +101,7 @@ TEST_F(ControlServer, FeaturesThatAreNotOfferedAreRefused) {
 
 TEST_F(ControlServer, FeaturesAreLatchedAtFeaturesOk) {
   walk_to(kFeatures);
-  EXPECT_FALSE(driver_.set_features(abi::kOfferedFeatures));
+  EXPECT_FALSE(driver_.set_features(wire::kOfferedFeatures));
   EXPECT_EQ(driver_.set_status(0), 0u);
   EXPECT_EQ(driver_.set_status(kAck), kAck);
   EXPECT_EQ(driver_.set_status(kDriver), kDriver);
@@ -109,33 +109,33 @@ TEST_F(ControlServer, FeaturesAreLatchedAtFeaturesOk) {
 }
 
 TEST_F(ControlServer, OfferedFeaturesAndDeviceInfoAreTold) {
-  abi::DeviceInfo info;
-  ASSERT_TRUE(abi::read_payload(driver_.call(driver_.bare_request(MessageOp::GetDeviceInfo)).value(), info));
-  EXPECT_EQ(info.queues, abi::kQueueCount);
-  EXPECT_EQ(info.config_bytes, sizeof(abi::DeviceConfig));
-  abi::FeatureBlocks offered;
-  ASSERT_TRUE(abi::read_payload(driver_.call(driver_.bare_request(MessageOp::GetDeviceFeatures)).value(), offered));
-  EXPECT_EQ(offered.bits[0] | std::uint64_t{offered.bits[1]} << 32, abi::kOfferedFeatures);
+  wire::DeviceInfo info;
+  ASSERT_TRUE(wire::read_payload(driver_.call(driver_.bare_request(MessageOp::GetDeviceInfo)).value(), info));
+  EXPECT_EQ(info.queues, wire::kQueueCount);
+  EXPECT_EQ(info.config_bytes, sizeof(wire::DeviceConfig));
+  wire::FeatureBlocks offered;
+  ASSERT_TRUE(wire::read_payload(driver_.call(driver_.bare_request(MessageOp::GetDeviceFeatures)).value(), offered));
+  EXPECT_EQ(offered.bits[0] | std::uint64_t{offered.bits[1]} << 32, wire::kOfferedFeatures);
 }
 
 TEST_F(ControlServer, ConfigSpaceTellsWhoAnswers) {
   const auto config = driver_.config();
-  EXPECT_EQ(config.abi_version, abi::kAbiVersion);
-  EXPECT_EQ(config.kind, abi::FunctionKind::Virtual);
+  EXPECT_EQ(config.abi_version, wire::kAbiVersion);
+  EXPECT_EQ(config.kind, wire::FunctionKind::Virtual);
   EXPECT_EQ(config.function_index, 1u);
   EXPECT_EQ(config.slot, 2u);
   EXPECT_EQ(config.generation, driver_.header().generation);
   EXPECT_EQ(config.boot_epoch, 1u);
   EXPECT_EQ(config.window_bytes, driver_.window().size());
-  EXPECT_EQ(config.memory_bytes, 64 * abi::kMiB);
+  EXPECT_EQ(config.memory_bytes, 64 * wire::kMiB);
 }
 
 TEST_F(ControlServer, ConfigReadsOutsideOfTheSpaceGiveNoBytes) {
-  const std::uint32_t size = sizeof(abi::DeviceConfig);
-  for (const auto& range : {abi::ConfigRange{size, 1}, abi::ConfigRange{size - 1, 2}, abi::ConfigRange{0, 41},
-                            abi::ConfigRange{~0u, 1}, abi::ConfigRange{~0u, 40}, abi::ConfigRange{1, ~0u}}) {
-    abi::ConfigData data;
-    ASSERT_TRUE(abi::read_payload(driver_.call(driver_.request(MessageOp::GetConfig, range)).value(), data));
+  const std::uint32_t size = sizeof(wire::DeviceConfig);
+  for (const auto& range : {wire::ConfigRange{size, 1}, wire::ConfigRange{size - 1, 2}, wire::ConfigRange{0, 41},
+                            wire::ConfigRange{~0u, 1}, wire::ConfigRange{~0u, 40}, wire::ConfigRange{1, ~0u}}) {
+    wire::ConfigData data;
+    ASSERT_TRUE(wire::read_payload(driver_.call(driver_.request(MessageOp::GetConfig, range)).value(), data));
     EXPECT_EQ(data.bytes, 0u) << range.offset << " +" << range.bytes;
   }
 }
@@ -148,9 +148,9 @@ TEST_F(ControlServer, TheGenerationIsNewAfterEveryReset) {
     const auto generation = driver_.config().generation;
     EXPECT_TRUE(seen.insert(generation).second) << generation;
     EXPECT_EQ(driver_.header().generation, generation);
-    abi::ConfigData data;
+    wire::ConfigData data;
     ASSERT_TRUE(
-        abi::read_payload(driver_.call(driver_.request(MessageOp::GetConfig, abi::ConfigRange{0, 4})).value(), data));
+        wire::read_payload(driver_.call(driver_.request(MessageOp::GetConfig, wire::ConfigRange{0, 4})).value(), data));
     EXPECT_NE(data.generation, config_generation);
     config_generation = data.generation;
   }
@@ -158,34 +158,34 @@ TEST_F(ControlServer, TheGenerationIsNewAfterEveryReset) {
 
 // ---- queues -------------------------------------------------------------------------------------------------------------
 
-abi::SetQueue standard(std::uint32_t queue) {
-  const auto& layout = abi::kQueueLayouts[queue];
+wire::SetQueue standard(std::uint32_t queue) {
+  const auto& layout = wire::kQueueLayouts[queue];
   return {queue, 0, layout.size, 0, layout.descriptors, layout.driver_area, layout.device_area};
 }
 
 TEST_F(ControlServer, BadQueuesAreRefusedAndLeaveTheQueueOff) {
   walk_to(kFeatures);
   const auto bad = [&](auto spoil) {
-    abi::SetQueue queue = standard(abi::kControlBlockQueue);
+    wire::SetQueue queue = standard(wire::kControlBlockQueue);
     spoil(queue);
     EXPECT_TRUE(refused(driver_.request(MessageOp::SetVirtqueue, queue)));
-    EXPECT_FALSE(card_.function(2).queues[abi::kControlBlockQueue].active());
+    EXPECT_FALSE(card_.function(2).queues[wire::kControlBlockQueue].active());
   };
-  bad([](auto& q) { q.index = abi::kQueueCount; });
+  bad([](auto& q) { q.index = wire::kQueueCount; });
   bad([](auto& q) { q.index = ~0u; });
   bad([](auto& q) { q.reserved = 1; });
   bad([](auto& q) { q.reserved1 = 1; });
   bad([](auto& q) { q.size = 0; });
-  bad([](auto& q) { q.size = abi::kControlBlockQueueSize + 1; });
+  bad([](auto& q) { q.size = wire::kControlBlockQueueSize + 1; });
   bad([](auto& q) { q.size = ~0u; });
   bad([](auto& q) { q.descriptors += 8; });
   bad([](auto& q) { q.descriptors = 0; });
   bad([](auto& q) { q.descriptors = ~std::uint64_t{15}; });
-  bad([](auto& q) { q.driver_area = abi::kCompletions.offset; });
+  bad([](auto& q) { q.driver_area = wire::kCompletions.offset; });
   bad([](auto& q) { q.device_area = 0; });
   bad([](auto& q) { q.device_area = ~std::uint64_t{3}; });
-  EXPECT_TRUE(driver_.set_queue(abi::kControlBlockQueue));
-  EXPECT_TRUE(refused(driver_.request(MessageOp::SetVirtqueue, standard(abi::kControlBlockQueue)))) << "set twice";
+  EXPECT_TRUE(driver_.set_queue(wire::kControlBlockQueue));
+  EXPECT_TRUE(refused(driver_.request(MessageOp::SetVirtqueue, standard(wire::kControlBlockQueue)))) << "set twice";
 }
 
 TEST_F(ControlServer, QueuesComeAfterFeaturesOkAndGoWithAReset) {
@@ -195,24 +195,24 @@ TEST_F(ControlServer, QueuesComeAfterFeaturesOkAndGoWithAReset) {
   }
   walk_to(kFeatures);
   EXPECT_TRUE(driver_.set_queue(0));
-  abi::QueueState queue;
+  wire::QueueState queue;
   ASSERT_TRUE(
-      abi::read_payload(driver_.call(driver_.request(MessageOp::GetVirtqueue, abi::QueueIndex{0})).value(), queue));
-  EXPECT_EQ(queue.size, abi::kAdminQueueSize);
-  EXPECT_EQ(queue.max_size, abi::kAdminQueueSize);
-  EXPECT_EQ(queue.descriptors, abi::kQueueLayouts[0].descriptors);
+      wire::read_payload(driver_.call(driver_.request(MessageOp::GetVirtqueue, wire::QueueIndex{0})).value(), queue));
+  EXPECT_EQ(queue.size, wire::kAdminQueueSize);
+  EXPECT_EQ(queue.max_size, wire::kAdminQueueSize);
+  EXPECT_EQ(queue.descriptors, wire::kQueueLayouts[0].descriptors);
   ASSERT_EQ(driver_.set_status(0), 0u);
   ASSERT_TRUE(
-      abi::read_payload(driver_.call(driver_.request(MessageOp::GetVirtqueue, abi::QueueIndex{0})).value(), queue));
+      wire::read_payload(driver_.call(driver_.request(MessageOp::GetVirtqueue, wire::QueueIndex{0})).value(), queue));
   EXPECT_EQ(queue.size, 0u);
-  EXPECT_TRUE(refused(driver_.request(MessageOp::GetVirtqueue, abi::QueueIndex{3})));
-  EXPECT_TRUE(refused(driver_.request(MessageOp::ResetVirtqueue, abi::QueueIndex{0}))) << "not set";
-  EXPECT_TRUE(refused(driver_.request(MessageOp::ResetVirtqueue, abi::QueueIndex{~0u})));
+  EXPECT_TRUE(refused(driver_.request(MessageOp::GetVirtqueue, wire::QueueIndex{3})));
+  EXPECT_TRUE(refused(driver_.request(MessageOp::ResetVirtqueue, wire::QueueIndex{0}))) << "not set";
+  EXPECT_TRUE(refused(driver_.request(MessageOp::ResetVirtqueue, wire::QueueIndex{~0u})));
 }
 
 TEST_F(ControlServer, NothingIsConsumedBeforeDriverOk) {
   walk_to(kFeatures);
-  for (std::uint32_t q = 0; q < abi::kQueueCount; ++q) ASSERT_TRUE(driver_.set_queue(q));
+  for (std::uint32_t q = 0; q < wire::kQueueCount; ++q) ASSERT_TRUE(driver_.set_queue(q));
   fwtest::StreamHandle stream;
   driver_.submit(driver_.nop(stream));
   card_.pump();
@@ -223,28 +223,28 @@ TEST_F(ControlServer, AQueueWorksAgainAfterItsReset) {
   ASSERT_TRUE(driver_.bring_up());
   fwtest::StreamHandle stream;
   for (std::uint32_t lap = 0; lap < 4; ++lap) {
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(driver_.run(driver_.nop(stream)).outcome, abi::Outcome::Ok);
-    ASSERT_TRUE(driver_.reset_queue(abi::kControlBlockQueue));
-    ASSERT_TRUE(driver_.set_queue(abi::kControlBlockQueue));
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(driver_.run(driver_.nop(stream)).outcome, wire::Outcome::Ok);
+    ASSERT_TRUE(driver_.reset_queue(wire::kControlBlockQueue));
+    ASSERT_TRUE(driver_.set_queue(wire::kControlBlockQueue));
     stream = {0, stream.incarnation + 1, 1};
   }
 }
 
 TEST_F(ControlServer, AQueueResetEndsEveryOutstandingBlockBeforeItsAnswer) {
   ASSERT_TRUE(driver_.bring_up());
-  const auto region = driver_.acquire(32 * abi::kMiB).value();
+  const auto region = driver_.acquire(32 * wire::kMiB).value();
   fwtest::StreamHandle stream;
   auto other = driver_.open_stream().value();
   driver_.submit(driver_.fill(stream, region, 0, region.bytes, 1));
   driver_.submit(driver_.nop(stream));
   driver_.submit(driver_.fill(other, region, 0, region.bytes, 1));
   fw::turn(card_.card());
-  driver_.send(driver_.request(MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kControlBlockQueue}));
+  driver_.send(driver_.request(MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue}));
   fw::turn(card_.card());
   ASSERT_TRUE(driver_.receive()) << "answered";
   const auto ended = driver_.collect();
   ASSERT_EQ(ended.size(), 3u);
-  for (const auto& end : ended) EXPECT_EQ(end.completion.status, abi::Status::Stopped);
+  for (const auto& end : ended) EXPECT_EQ(end.completion.status, wire::Status::Stopped);
   card_.pump();
   EXPECT_TRUE(driver_.collect().empty());
 }
@@ -252,25 +252,25 @@ TEST_F(ControlServer, AQueueResetEndsEveryOutstandingBlockBeforeItsAnswer) {
 // The reply must not go to a ring that is not there any more, nor to the next one.
 TEST_F(ControlServer, AnAdminQueueResetForgetsCommandsThatWait) {
   ASSERT_TRUE(driver_.bring_up());
-  const auto region = driver_.acquire(64 * abi::kMiB).value();
+  const auto region = driver_.acquire(64 * wire::kMiB).value();
   fwtest::StreamHandle stream;
-  ASSERT_EQ(driver_.run(driver_.fill(stream, region, 0, region.bytes, 1)).outcome, abi::Outcome::Ok);
-  auto request = driver_.admin_request(abi::AdminCommand::RegionRelease);
+  ASSERT_EQ(driver_.run(driver_.fill(stream, region, 0, region.bytes, 1)).outcome, wire::Outcome::Ok);
+  auto request = driver_.admin_request(wire::AdminCommand::RegionRelease);
   request.arguments.region_release = {region.id, region.generation};
   driver_.send_admin(request);
-  request = driver_.admin_request(abi::AdminCommand::RegionAcquire);
-  request.arguments.region_acquire = {64 * abi::kMiB, abi::RegionType::Tensor};
+  request = driver_.admin_request(wire::AdminCommand::RegionAcquire);
+  request.arguments.region_acquire = {64 * wire::kMiB, wire::RegionType::Tensor};
   driver_.send_admin(request);
   card_.turns();  // no scrub: the second waits
   ASSERT_EQ(card_.function(2).pending_admin_count, 1u);
-  driver_.send(driver_.request(MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kAdminQueue}));
+  driver_.send(driver_.request(MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kAdminQueue}));
   card_.turns();
   ASSERT_TRUE(driver_.receive());
   EXPECT_EQ(card_.function(2).pending_admin_count, 0u);
   card_.pump();
-  ASSERT_TRUE(driver_.set_queue(abi::kAdminQueue));
+  ASSERT_TRUE(driver_.set_queue(wire::kAdminQueue));
   card_.pump();
-  EXPECT_FALSE(driver_.ring(abi::kAdminQueue).has_used()) << "an answer of before the reset";
+  EXPECT_FALSE(driver_.ring(wire::kAdminQueue).has_used()) << "an answer of before the reset";
 }
 
 // ---- messages that make no sense ----------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ TEST_F(ControlServer, MessagesThatMakeNoSenseGetAnErrorResponse) {
     EXPECT_TRUE(refused(spoilt([=](auto& h) { h.size = size; }))) << size;
   }
   EXPECT_TRUE(refused(spoilt([](auto& h) { h.device = 1; })));
-  EXPECT_TRUE(refused(spoilt([](auto& h) { h.type = abi::kMessageResponse; })));
+  EXPECT_TRUE(refused(spoilt([](auto& h) { h.type = wire::kMessageResponse; })));
   for (unsigned bit = 2; bit < 8; ++bit) {
     EXPECT_TRUE(refused(spoilt([=](auto& h) { h.type = static_cast<std::uint8_t>(1u << bit); }))) << bit;
   }
@@ -294,13 +294,13 @@ TEST_F(ControlServer, MessagesThatMakeNoSenseGetAnErrorResponse) {
     if (!known.contains(op)) {
       EXPECT_TRUE(refused(spoilt([=](auto& h) { h.op = static_cast<std::uint8_t>(op); }))) << op;
     }
-    if (op != static_cast<unsigned>(abi::BusOp::Ping)) {
-      EXPECT_TRUE(refused(spoilt([=](auto& h) { h.op = static_cast<std::uint8_t>(op), h.type = abi::kMessageBus; })));
+    if (op != static_cast<unsigned>(wire::BusOp::Ping)) {
+      EXPECT_TRUE(refused(spoilt([=](auto& h) { h.op = static_cast<std::uint8_t>(op), h.type = wire::kMessageBus; })));
     }
   }
   for (const MessageOp op : {MessageOp::SetDriverFeatures, MessageOp::GetConfig, MessageOp::SetDeviceStatus,
                              MessageOp::GetVirtqueue, MessageOp::SetVirtqueue, MessageOp::ResetVirtqueue}) {
-    EXPECT_TRUE(refused(driver_.bare_request(op))) << "payload missing: " << abi::name(op);
+    EXPECT_TRUE(refused(driver_.bare_request(op))) << "payload missing: " << wire::name(op);
   }
   EXPECT_EQ(status(), 0u);
 }
@@ -308,37 +308,37 @@ TEST_F(ControlServer, MessagesThatMakeNoSenseGetAnErrorResponse) {
 TEST_F(ControlServer, PingIsEchoedInEveryState) {
   for (const std::uint32_t state : {0u, kAck, kRunning}) {
     walk_to(state);
-    const auto answer = driver_.call(abi::make_message(abi::kMessageBus, 3, 77, abi::Ping{0xfeedface}));
-    abi::Ping ping{};
-    ASSERT_TRUE(answer && abi::read_payload(*answer, ping));
+    const auto answer = driver_.call(wire::make_message(wire::kMessageBus, 3, 77, wire::Ping{0xfeedface}));
+    wire::Ping ping{};
+    ASSERT_TRUE(answer && wire::read_payload(*answer, ping));
     EXPECT_EQ(ping.value, 0xfeedfaceu);
-    EXPECT_EQ(answer->header.type, abi::kMessageBus | abi::kMessageResponse);
+    EXPECT_EQ(answer->header.type, wire::kMessageBus | wire::kMessageResponse);
   }
 }
 
 TEST_F(ControlServer, NonsenseIndicesReadAsAnEmptyFifoUntilTheyMakeSense) {
-  auto& fifo = *driver_.at<abi::Fifo>(abi::kFifoToCard.offset);
+  auto& fifo = *driver_.at<wire::Fifo>(wire::kFifoToCard.offset);
   const std::uint32_t good = fifo.written;
-  for (const std::uint32_t distance : {abi::kFifoSlots + 1, 1000u, 0x80000000u, 0xffffffffu}) {
-    abi::store_release(fifo.written, good + distance);
+  for (const std::uint32_t distance : {wire::kFifoSlots + 1, 1000u, 0x80000000u, 0xffffffffu}) {
+    wire::store_release(fifo.written, good + distance);
     EXPECT_FALSE(fw::turn(card_.card())) << distance;
     EXPECT_FALSE(fw::control_pending(card_.function(2)));
     EXPECT_FALSE(driver_.receive());
   }
-  abi::store_release(fifo.written, good);
+  wire::store_release(fifo.written, good);
   EXPECT_EQ(status(), 0u);
 }
 
 TEST_F(ControlServer, AFullFifoOfRequestsIsAnsweredOneByOne) {
   for (std::uint32_t lap = 0; lap < 3; ++lap) {
     std::set<std::uint16_t> tokens;
-    for (std::uint32_t i = 0; i < abi::kFifoSlots; ++i) {
+    for (std::uint32_t i = 0; i < wire::kFifoSlots; ++i) {
       const auto message = driver_.bare_request(MessageOp::GetDeviceStatus);
       tokens.insert(message.header.token);
       driver_.send(message);
     }
     card_.pump();
-    for (std::uint32_t i = 0; i < abi::kFifoSlots; ++i) {
+    for (std::uint32_t i = 0; i < wire::kFifoSlots; ++i) {
       const auto answer = driver_.receive();
       ASSERT_TRUE(answer);
       EXPECT_EQ(tokens.erase(answer->header.token), 1u);
@@ -348,21 +348,21 @@ TEST_F(ControlServer, AFullFifoOfRequestsIsAnsweredOneByOne) {
 }
 
 TEST_F(ControlServer, AHostThatDoesNotReadLosesAnswersAndNothingElse) {
-  for (std::uint32_t i = 0; i < abi::kFifoSlots + 10; ++i) {
+  for (std::uint32_t i = 0; i < wire::kFifoSlots + 10; ++i) {
     driver_.send(driver_.bare_request(MessageOp::GetDeviceStatus));
     card_.pump();
   }
   std::uint32_t answers = 0;
   while (driver_.receive()) ++answers;
-  EXPECT_EQ(answers, abi::kFifoSlots);
+  EXPECT_EQ(answers, wire::kFifoSlots);
   EXPECT_EQ(status(), 0u);
   // A read index ahead of what was written leaves no room either.
-  auto& fifo = *driver_.at<abi::Fifo>(abi::kFifoToHost.offset);
+  auto& fifo = *driver_.at<wire::Fifo>(wire::kFifoToHost.offset);
   const std::uint32_t read = fifo.read;
-  abi::store_release(fifo.read, read + 5);
+  wire::store_release(fifo.read, read + 5);
   driver_.send(driver_.bare_request(MessageOp::GetDeviceStatus));
   card_.pump();
-  abi::store_release(fifo.read, read);
+  wire::store_release(fifo.read, read);
   EXPECT_FALSE(driver_.receive());
   EXPECT_TRUE(driver_.bring_up());
 }
@@ -379,10 +379,10 @@ TEST_F(ControlServer, RandomMessagesNeverStopTheCard) {
     ASSERT_TRUE(driver_.receive()) << "every request gets one answer";
     ASSERT_FALSE(driver_.receive());
   }
-  EXPECT_EQ(driver_.header().magic, abi::kWindowMagic);
+  EXPECT_EQ(driver_.header().magic, wire::kWindowMagic);
   EXPECT_TRUE(driver_.bring_up());
   fwtest::StreamHandle stream;
-  EXPECT_EQ(driver_.run(driver_.nop(stream)).outcome, abi::Outcome::Ok);
+  EXPECT_EQ(driver_.run(driver_.nop(stream)).outcome, wire::Outcome::Ok);
 }
 
 // ---- needs reset --------------------------------------------------------------------------------------------------------
@@ -395,26 +395,26 @@ TEST_F(ControlServer, NeedsResetIsToldOnceAndStaysUntilStatusZero) {
   const auto event = driver_.receive();
   ASSERT_TRUE(event);
   EXPECT_EQ(event->header.op, static_cast<std::uint8_t>(MessageOp::EventConfig));
-  abi::ConfigEvent payload;
-  ASSERT_TRUE(abi::read_payload(*event, payload));
-  EXPECT_EQ(payload.status, kRunning | abi::kStatusNeedsReset);
+  wire::ConfigEvent payload;
+  ASSERT_TRUE(wire::read_payload(*event, payload));
+  EXPECT_EQ(payload.status, kRunning | wire::kStatusNeedsReset);
   EXPECT_FALSE(driver_.receive());
   EXPECT_EQ(card_.rings(2), rings + 1);
-  EXPECT_EQ(driver_.set_status(kRunning), kRunning | abi::kStatusNeedsReset) << "only status 0 clears it";
-  EXPECT_EQ(driver_.header().device_status, kRunning | abi::kStatusNeedsReset);
+  EXPECT_EQ(driver_.set_status(kRunning), kRunning | wire::kStatusNeedsReset) << "only status 0 clears it";
+  EXPECT_EQ(driver_.header().device_status, kRunning | wire::kStatusNeedsReset);
   EXPECT_EQ(driver_.set_status(0), 0u);
   EXPECT_TRUE(driver_.bring_up());
 }
 
 TEST_F(ControlServer, ADriverCannotSetNeedsResetItself) {
-  EXPECT_EQ(driver_.set_status(kAck | abi::kStatusNeedsReset), kAck);
+  EXPECT_EQ(driver_.set_status(kAck | wire::kStatusNeedsReset), kAck);
 }
 
 // ---- function reset -----------------------------------------------------------------------------------------------------
 
 TEST_F(ControlServer, NothingCompletesAfterAFunctionReset) {
   ASSERT_TRUE(driver_.bring_up());
-  const auto region = driver_.acquire(64 * abi::kMiB).value();
+  const auto region = driver_.acquire(64 * wire::kMiB).value();
   fwtest::StreamHandle stream;
   driver_.submit(driver_.fill(stream, region, 0, region.bytes, 0x77));
   for (int i = 0; i < 5; ++i) driver_.submit(driver_.nop(stream));
@@ -422,33 +422,33 @@ TEST_F(ControlServer, NothingCompletesAfterAFunctionReset) {
   ASSERT_TRUE(driver_.collect().empty());
   EXPECT_EQ(driver_.set_status(0), 0u);
   for (const auto& end : driver_.collect())
-    ADD_FAILURE() << end.completion.sequence << abi::name(end.completion.outcome);
-  EXPECT_EQ(driver_.at<std::uint64_t>(abi::kStartedSequences.offset)[0], 0u);
+    ADD_FAILURE() << end.completion.sequence << wire::name(end.completion.outcome);
+  EXPECT_EQ(driver_.at<std::uint64_t>(wire::kStartedSequences.offset)[0], 0u);
   ASSERT_TRUE(driver_.bring_up());
-  EXPECT_FALSE(driver_.ring(abi::kControlBlockQueue).has_used());
+  EXPECT_FALSE(driver_.ring(wire::kControlBlockQueue).has_used());
   fwtest::StreamHandle fresh;
   const auto end = driver_.run(driver_.fill(fresh, region, 0, 128, 1));
-  EXPECT_EQ(end.status, abi::Status::UnknownRegion) << "regions went with the reset";
+  EXPECT_EQ(end.status, wire::Status::UnknownRegion) << "regions went with the reset";
 }
 
 TEST_F(ControlServer, AFunctionResetTouchesNoOtherFunction) {
   auto& other = card_.driver(1);
   ASSERT_TRUE(driver_.bring_up());
   ASSERT_TRUE(other.bring_up());
-  const auto region = other.acquire(8 * abi::kMiB).value();
+  const auto region = other.acquire(8 * wire::kMiB).value();
   fwtest::StreamHandle stream;
   other.run(other.fill(stream, region, 0, region.bytes, 0x1122334455667788));
   const auto generation = other.header().generation;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(driver_.bring_up());
   EXPECT_EQ(other.header().generation, generation);
-  EXPECT_EQ(other.run(other.nop(stream)).outcome, abi::Outcome::Ok);
+  EXPECT_EQ(other.run(other.nop(stream)).outcome, wire::Outcome::Ok);
   EXPECT_EQ(other
                 .run(other.dma(stream, fwtest::RawDriver::device(region, 0),
-                               fwtest::RawDriver::host(abi::kHostMemoryOffset), 4096))
+                               fwtest::RawDriver::host(wire::kHostMemoryOffset), 4096))
                 .outcome,
-            abi::Outcome::Ok);
+            wire::Outcome::Ok);
   for (int i = 0; i < 512; ++i) {
-    EXPECT_EQ(other.at<std::uint64_t>(abi::kHostMemoryOffset)[i], 0x1122334455667788u);
+    EXPECT_EQ(other.at<std::uint64_t>(wire::kHostMemoryOffset)[i], 0x1122334455667788u);
   }
 }
 
@@ -456,12 +456,12 @@ TEST_F(ControlServer, AResetGivesAllMemoryBackClean) {
   ASSERT_TRUE(driver_.bring_up());
   fwtest::StreamHandle stream;
   for (int i = 0; i < 4; ++i) {
-    const auto region = driver_.acquire(16 * abi::kMiB).value();
-    ASSERT_EQ(driver_.run(driver_.fill(stream, region, 0, region.bytes, ~0ull)).outcome, abi::Outcome::Ok);
+    const auto region = driver_.acquire(16 * wire::kMiB).value();
+    ASSERT_EQ(driver_.run(driver_.fill(stream, region, 0, region.bytes, ~0ull)).outcome, wire::Outcome::Ok);
   }
   EXPECT_FALSE(driver_.acquire(1));
   ASSERT_TRUE(driver_.bring_up());
-  EXPECT_TRUE(driver_.acquire(64 * abi::kMiB));
+  EXPECT_TRUE(driver_.acquire(64 * wire::kMiB));
   for (const auto byte : card_.board().region_memory()) ASSERT_EQ(byte, std::byte{0});
 }
 

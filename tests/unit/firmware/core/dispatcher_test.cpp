@@ -11,14 +11,14 @@
 
 namespace {
 
-using abi::Outcome;
-using abi::Status;
 using fwtest::RawBuffer;
 using fwtest::RawDriver;
 using fwtest::RegionHandle;
 using fwtest::StreamHandle;
+using wire::Outcome;
+using wire::Status;
 
-constexpr std::uint64_t kHost = abi::kHostMemoryOffset;
+constexpr std::uint64_t kHost = wire::kHostMemoryOffset;
 
 void put(std::byte* at, std::uint64_t value) { std::memcpy(at, &value, sizeof value); }
 
@@ -26,7 +26,7 @@ class Dispatcher : public testing::Test {
  protected:
   Dispatcher() { EXPECT_TRUE(driver_.bring_up()); }
 
-  fwtest::TestCard card_{{.window_bytes = 8 * abi::kMiB, .region_bytes = 128 * abi::kMiB}};
+  fwtest::TestCard card_{{.window_bytes = 8 * wire::kMiB, .region_bytes = 128 * wire::kMiB}};
   fwtest::RawDriver& driver_ = card_.driver(2);
   StreamHandle stream_;
 };
@@ -51,7 +51,7 @@ TEST_F(Dispatcher, StartedSequenceIsPublished) {
   for (int i = 0; i < 5; ++i) driver_.run(driver_.nop(stream_));
   auto other = driver_.open_stream().value();
   driver_.run(driver_.nop(other));
-  const auto* started = driver_.at<std::uint64_t>(abi::kStartedSequences.offset);
+  const auto* started = driver_.at<std::uint64_t>(wire::kStartedSequences.offset);
   EXPECT_EQ(started[0], 5u);
   EXPECT_EQ(started[other.id], 1u);
 }
@@ -59,14 +59,14 @@ TEST_F(Dispatcher, StartedSequenceIsPublished) {
 TEST_F(Dispatcher, BlocksOfAStreamEndInOrder) {
   std::vector<StreamHandle> streams{stream_};
   for (int i = 0; i < 10; ++i) streams.push_back(driver_.open_stream(i % 2 == 0).value());
-  const auto region = driver_.acquire(32 * abi::kMiB).value();
+  const auto region = driver_.acquire(32 * wire::kMiB).value();
   std::mt19937 random(7);
-  std::vector<std::uint64_t> last(abi::kStreamsPerFunction, 0);
+  std::vector<std::uint64_t> last(wire::kStreamsPerFunction, 0);
   std::size_t submitted = 0, ended = 0;
   while (ended < 3000) {
     while (submitted < 3000 && driver_.block_slot_free() && random() % 20 != 0) {
       auto& s = streams[random() % streams.size()];
-      driver_.submit(random() % 3 == 0 ? driver_.fill(s, region, random() % 8 * abi::kMiB, 1 + random() % 700'000, 1)
+      driver_.submit(random() % 3 == 0 ? driver_.fill(s, region, random() % 8 * wire::kMiB, 1 + random() % 700'000, 1)
                                        : driver_.nop(s));
       ++submitted;
     }
@@ -99,7 +99,7 @@ TEST_F(Dispatcher, TheFirstErrorPoisonsAndWhatCameBeforeStillRuns) {
   EXPECT_EQ(outcomes, expected);
   const auto events = driver_.events();
   ASSERT_EQ(events.size(), 1u) << "one event per poisoned stream";
-  EXPECT_EQ(events[0].kind, abi::EventKind::StreamPoisoned);
+  EXPECT_EQ(events[0].kind, wire::EventKind::StreamPoisoned);
   EXPECT_EQ(events[0].stream, 0u);
   EXPECT_EQ(events[0].status, Status::BadFlags);
 }
@@ -109,7 +109,7 @@ TEST_F(Dispatcher, SequenceStartsAtOneAndStepsByOne) {
     stream_.next_sequence = first;
     const auto end = driver_.run(driver_.nop(stream_));
     EXPECT_EQ(end.status, Status::BadSequence);
-    EXPECT_EQ(end.field, abi::Field::Sequence);
+    EXPECT_EQ(end.field, wire::Field::Sequence);
     ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
   }
   EXPECT_EQ(driver_.run(driver_.nop(stream_)).outcome, Outcome::Ok);
@@ -118,18 +118,18 @@ TEST_F(Dispatcher, SequenceStartsAtOneAndStepsByOne) {
 }
 
 TEST_F(Dispatcher, AStreamHoldsItsCreditsAndNoMore) {
-  const auto region = driver_.acquire(120 * abi::kMiB).value();
+  const auto region = driver_.acquire(120 * wire::kMiB).value();
   // Long enough that everything behind it is fetched while it moves.
   driver_.submit(driver_.fill(stream_, region, 0, region.bytes, 1));
-  for (unsigned i = 0; i < abi::kStreamCredits + 9; ++i) driver_.submit(driver_.nop(stream_));
-  const auto ended = driver_.wait_for(abi::kStreamCredits + 10);
-  ASSERT_EQ(ended.size(), abi::kStreamCredits + 10);
+  for (unsigned i = 0; i < wire::kStreamCredits + 9; ++i) driver_.submit(driver_.nop(stream_));
+  const auto ended = driver_.wait_for(wire::kStreamCredits + 10);
+  ASSERT_EQ(ended.size(), wire::kStreamCredits + 10);
   for (std::size_t i = 0; i < ended.size(); ++i) {
     const auto& end = ended[i].completion;
     ASSERT_EQ(end.sequence, i + 1);
-    if (i < abi::kStreamCredits) ASSERT_EQ(end.outcome, Outcome::Ok) << i;
-    if (i == abi::kStreamCredits) ASSERT_EQ(end.status, Status::StreamCreditsExceeded);
-    if (i > abi::kStreamCredits) ASSERT_EQ(end.outcome, Outcome::Aborted) << i;
+    if (i < wire::kStreamCredits) ASSERT_EQ(end.outcome, Outcome::Ok) << i;
+    if (i == wire::kStreamCredits) ASSERT_EQ(end.status, Status::StreamCreditsExceeded);
+    if (i > wire::kStreamCredits) ASSERT_EQ(end.outcome, Outcome::Aborted) << i;
   }
 }
 
@@ -137,24 +137,24 @@ TEST_F(Dispatcher, AWholeRingOfBlocksIsServed) {
   std::vector<StreamHandle> streams;
   for (int i = 0; i < 4; ++i) streams.push_back(driver_.open_stream().value());
   for (int lap = 0; lap < 5; ++lap) {
-    for (unsigned i = 0; i < abi::kControlBlockSlots; ++i) driver_.submit(driver_.nop(streams[i % 4]));
+    for (unsigned i = 0; i < wire::kControlBlockSlots; ++i) driver_.submit(driver_.nop(streams[i % 4]));
     EXPECT_FALSE(driver_.block_slot_free());
-    for (const auto& end : driver_.wait_for(abi::kControlBlockSlots)) ASSERT_EQ(end.completion.outcome, Outcome::Ok);
+    for (const auto& end : driver_.wait_for(wire::kControlBlockSlots)) ASSERT_EQ(end.completion.outcome, Outcome::Ok);
   }
 }
 
 // ---- transfers ----------------------------------------------------------------------------------------------------------
 
 TEST_F(Dispatcher, TransfersMoveExactlyTheirBytes) {
-  const auto region = driver_.acquire(8 * abi::kMiB).value();
+  const auto region = driver_.acquire(8 * wire::kMiB).value();
   std::byte* host = driver_.window().data() + kHost;
   std::mt19937_64 random(3);
   constexpr std::uint64_t kStep = fw::kDmaStepBytes;
   for (const std::uint64_t bytes : {std::uint64_t{1}, std::uint64_t{7}, std::uint64_t{127}, std::uint64_t{128},
-                                    std::uint64_t{129}, kStep - 1, kStep, kStep + 1, 3 * kStep + 5, 2 * abi::kMiB}) {
-    for (std::uint64_t i = 0; i < 4 * abi::kMiB; i += 8) put(host + i, random());
+                                    std::uint64_t{129}, kStep - 1, kStep, kStep + 1, 3 * kStep + 5, 2 * wire::kMiB}) {
+    for (std::uint64_t i = 0; i < 4 * wire::kMiB; i += 8) put(host + i, random());
     const std::vector<std::byte> sent(host + 3, host + 3 + bytes);
-    constexpr std::uint64_t kLow = 1152, kHigh = 4 * abi::kMiB + 128;
+    constexpr std::uint64_t kLow = 1152, kHigh = 4 * wire::kMiB + 128;
     ASSERT_EQ(driver_.run(driver_.fill(stream_, region, 0, region.bytes, 0xa5a5a5a5a5a5a5a5)).outcome, Outcome::Ok);
     auto end = driver_.run(driver_.dma(stream_, RawDriver::host(kHost + 3), RawDriver::device(region, kLow), bytes));
     ASSERT_EQ(end.outcome, Outcome::Ok);
@@ -165,10 +165,10 @@ TEST_F(Dispatcher, TransfersMoveExactlyTheirBytes) {
         Outcome::Ok);
     ASSERT_EQ(driver_
                   .run(driver_.dma(stream_, RawDriver::device(region, kHigh - 128),
-                                   RawDriver::host(kHost + 9 * abi::kMiB / 2), bytes + 256))
+                                   RawDriver::host(kHost + 9 * wire::kMiB / 2), bytes + 256))
                   .outcome,
               Outcome::Ok);
-    const std::byte* back = host + 9 * abi::kMiB / 2;
+    const std::byte* back = host + 9 * wire::kMiB / 2;
     ASSERT_EQ(std::memcmp(back + 128, sent.data(), bytes), 0);
     for (int i = 0; i < 128; ++i) {
       ASSERT_EQ(back[i], std::byte{0xa5});
@@ -178,7 +178,7 @@ TEST_F(Dispatcher, TransfersMoveExactlyTheirBytes) {
 }
 
 TEST_F(Dispatcher, AFillRepeatsItsPatternAcrossSteps) {
-  const auto region = driver_.acquire(2 * abi::kMiB).value();
+  const auto region = driver_.acquire(2 * wire::kMiB).value();
   const std::uint64_t bytes = fw::kDmaStepBytes + 13;
   ASSERT_EQ(driver_.run(driver_.fill(stream_, region, 128, bytes, 0x0807060504030201)).outcome, Outcome::Ok);
   const auto memory = card_.board().region_memory();
@@ -188,32 +188,32 @@ TEST_F(Dispatcher, AFillRepeatsItsPatternAcrossSteps) {
 }
 
 TEST_F(Dispatcher, ATransferBeyondItsBudgetIsATimeoutAndSaysHowFarItCame) {
-  const auto region = driver_.acquire(64 * abi::kMiB).value();
+  const auto region = driver_.acquire(64 * wire::kMiB).value();
   auto block = driver_.fill(stream_, region, 0, region.bytes, 1);
   block.header.budget = 1;
   const auto end = driver_.run(block);
   EXPECT_EQ(end.outcome, Outcome::Timeout);
   EXPECT_EQ(end.status, Status::BudgetExpired);
-  EXPECT_EQ(end.field, abi::Field::Budget);
+  EXPECT_EQ(end.field, wire::Field::Budget);
   EXPECT_GT(end.bytes, 0u);
   EXPECT_LT(end.bytes, region.bytes);
   EXPECT_EQ(driver_.run(driver_.nop(stream_)).outcome, Outcome::Aborted);
 }
 
 TEST_F(Dispatcher, TheLargestBudgetIsNoTimeout) {
-  const auto region = driver_.acquire(2 * abi::kMiB).value();
+  const auto region = driver_.acquire(2 * wire::kMiB).value();
   auto block = driver_.fill(stream_, region, 0, region.bytes, 1);
   block.header.budget = ~std::uint64_t{0};
   EXPECT_EQ(driver_.run(block).outcome, Outcome::Ok);
 }
 
 TEST_F(Dispatcher, AStreamResetStopsTheRunningTransferAndAbortsTheQueuedOnes) {
-  const auto region = driver_.acquire(64 * abi::kMiB).value();
+  const auto region = driver_.acquire(64 * wire::kMiB).value();
   driver_.submit(driver_.fill(stream_, region, 0, region.bytes, 1));
   for (int i = 0; i < 3; ++i) driver_.submit(driver_.nop(stream_));
   fw::turn(card_.card());
   ASSERT_TRUE(driver_.collect().empty()) << "the transfer is under way";
-  const auto slot = driver_.send_admin(driver_.stream_request(abi::AdminCommand::StreamReset, stream_));
+  const auto slot = driver_.send_admin(driver_.stream_request(wire::AdminCommand::StreamReset, stream_));
   fw::turn(card_.card());
   const auto ended = driver_.collect();
   ASSERT_EQ(ended.size(), 4u);
@@ -236,21 +236,21 @@ TEST(DispatcherBudget, PopulatedMemoryBeyondTheBudgetIsATypedFault) {
   fwtest::TestCard card({.boot_arguments = "budget_mib=4"});
   auto& driver = card.driver(1);
   ASSERT_TRUE(driver.bring_up());
-  const auto region = driver.acquire(8 * abi::kMiB).value();
+  const auto region = driver.acquire(8 * wire::kMiB).value();
   StreamHandle stream;
   const auto end = driver.run(driver.fill(stream, region, 0, region.bytes, 1));
   EXPECT_EQ(end.outcome, Outcome::Fault);
   EXPECT_EQ(end.status, Status::MemoryBudget);
-  EXPECT_EQ(end.bytes, 4 * abi::kMiB);
+  EXPECT_EQ(end.bytes, 4 * wire::kMiB);
   ASSERT_EQ(driver.reset_stream(stream).outcome, Outcome::Ok);
-  EXPECT_EQ(driver.run(driver.fill(stream, region, 0, 4 * abi::kMiB, 2)).outcome, Outcome::Ok);
+  EXPECT_EQ(driver.run(driver.fill(stream, region, 0, 4 * wire::kMiB, 2)).outcome, Outcome::Ok);
 }
 
 // ---- chains that carry no block -----------------------------------------------------------------------------------------
 
 TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
-  const std::uint64_t cb = abi::kControlBlocks.offset, completion = abi::kCompletions.offset;
-  const std::uint64_t spare = completion + 511 * abi::kStickBytes;
+  const std::uint64_t cb = wire::kControlBlocks.offset, completion = wire::kCompletions.offset;
+  const std::uint64_t spare = completion + 511 * wire::kStickBytes;
   struct Case {
     std::vector<RawBuffer> chain;
     bool told;  // whether a completion can carry the reason
@@ -264,13 +264,13 @@ TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
       {{{cb + 64, 128, false}, {spare, 128, true}}, true},
       {{{0, 128, false}, {spare, 128, true}}, true},
       {{{kHost, 128, false}, {spare, 128, true}}, true},
-      {{{abi::kControlBlocks.end() - 128, 256, false}, {spare, 128, true}}, true},
+      {{{wire::kControlBlocks.end() - 128, 256, false}, {spare, 128, true}}, true},
       {{{~std::uint64_t{127}, 128, false}, {spare, 128, true}}, true},
       {{{cb, 0xffffff80, false}, {spare, 128, true}}, true},
       {{{cb, 128, false}, {0, 128, true}}, false},
       {{{cb, 128, false}, {kHost, 128, true}}, false},
       {{{cb, 128, false}, {cb, 128, true}}, false},
-      {{{cb, 128, false}, {abi::kStartedSequences.offset, 128, true}}, false},
+      {{{cb, 128, false}, {wire::kStartedSequences.offset, 128, true}}, false},
       {{{cb, 128, false}, {spare + 64, 128, true}}, false},
       {{{cb, 128, false}, {spare, 127, true}}, false},
       {{{cb, 128, false}, {~std::uint64_t{127}, 128, true}}, false},
@@ -278,7 +278,7 @@ TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
       {{{cb, 128, false}, {cb, 128, false}, {spare, 128, true}}, true},
   };
   RawDriver& d = driver_;
-  auto& ring = d.ring(abi::kControlBlockQueue);
+  auto& ring = d.ring(wire::kControlBlockQueue);
   d.post_event_buffers(8);
   for (std::size_t i = 0; i < kCases.size(); ++i) {
     SCOPED_TRACE(i);
@@ -292,12 +292,12 @@ TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
     EXPECT_EQ(used->id, 700);
     EXPECT_EQ(used->written, kCases[i].told ? 128u : 0u);
     if (kCases[i].told) {
-      const auto& end = *d.at<abi::Completion>(spare);
+      const auto& end = *d.at<wire::Completion>(spare);
       EXPECT_EQ(end.outcome, Outcome::Rejected);
-      EXPECT_EQ(end.field, abi::Field::Chain);
+      EXPECT_EQ(end.field, wire::Field::Chain);
     }
     for (std::uint64_t at = kHost; at < d.window().size(); ++at) ASSERT_EQ(d.window()[at], before[at]);
-    for (std::uint64_t at = abi::kStartedSequences.offset; at < abi::kAdminReplies.end(); ++at) {
+    for (std::uint64_t at = wire::kStartedSequences.offset; at < wire::kAdminReplies.end(); ++at) {
       ASSERT_EQ(d.window()[at], before[at]) << at;
     }
     --stream_.next_sequence;
@@ -305,15 +305,15 @@ TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
   }
   const auto events = d.events();
   EXPECT_EQ(events.size(), 8u);
-  EXPECT_EQ(events[0].kind, abi::EventKind::RingViolation);
+  EXPECT_EQ(events[0].kind, wire::EventKind::RingViolation);
   EXPECT_EQ(d.header().events_lost, kCases.size() - 8);
-  EXPECT_EQ(d.admin(d.admin_request(abi::AdminCommand::Stats)).values.stats.ring_violations, kCases.size());
+  EXPECT_EQ(d.admin(d.admin_request(wire::AdminCommand::Stats)).values.stats.ring_violations, kCases.size());
 }
 
 TEST_F(Dispatcher, AnEventBufferInTheWrongPlaceIsGivenBackEmpty) {
-  auto& ring = driver_.ring(abi::kEventQueue);
+  auto& ring = driver_.ring(wire::kEventQueue);
   const RawBuffer wrong[] = {{0, 128, true}};
-  const RawBuffer readable[] = {{abi::kEvents.offset, 128, false}};
+  const RawBuffer readable[] = {{wire::kEvents.offset, 128, false}};
   for (const auto& buffer : {wrong, readable}) {
     ring.add(5, {buffer, 1});
     auto bad = driver_.nop(stream_);
@@ -324,7 +324,7 @@ TEST_F(Dispatcher, AnEventBufferInTheWrongPlaceIsGivenBackEmpty) {
     EXPECT_EQ(used->written, 0u);
     ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
   }
-  EXPECT_EQ(driver_.header().magic, abi::kWindowMagic);
+  EXPECT_EQ(driver_.header().magic, wire::kWindowMagic);
   EXPECT_EQ(driver_.header().events_lost, 2u);
 }
 
@@ -338,7 +338,7 @@ TEST_F(Dispatcher, AFaultStormIsCountedExactly) {
     aborted += end.outcome == Outcome::Aborted;
     if (i % 3 == 0) ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
   }
-  const auto stats = driver_.admin(driver_.admin_request(abi::AdminCommand::Stats)).values.stats;
+  const auto stats = driver_.admin(driver_.admin_request(wire::AdminCommand::Stats)).values.stats;
   EXPECT_EQ(rejected + aborted, 1000u);
   EXPECT_EQ(stats.rejected, rejected);
   EXPECT_EQ(stats.aborted, aborted);
@@ -347,12 +347,12 @@ TEST_F(Dispatcher, AFaultStormIsCountedExactly) {
 }
 
 TEST_F(Dispatcher, BytesAreCountedByDirection) {
-  const auto region = driver_.acquire(2 * abi::kMiB).value();
+  const auto region = driver_.acquire(2 * wire::kMiB).value();
   driver_.run(driver_.dma(stream_, RawDriver::host(kHost), RawDriver::device(region, 0), 1000));
   driver_.run(driver_.dma(stream_, RawDriver::device(region, 0), RawDriver::host(kHost), 200));
   driver_.run(driver_.dma(stream_, RawDriver::device(region, 0), RawDriver::device(region, 4096), 30));
   driver_.run(driver_.fill(stream_, region, 0, 4, 0));
-  const auto stats = driver_.admin(driver_.admin_request(abi::AdminCommand::Stats)).values.stats;
+  const auto stats = driver_.admin(driver_.admin_request(wire::AdminCommand::Stats)).values.stats;
   EXPECT_EQ(stats.bytes_to_device, 1000u);
   EXPECT_EQ(stats.bytes_from_device, 200u);
   EXPECT_EQ(stats.bytes_on_device, 34u);

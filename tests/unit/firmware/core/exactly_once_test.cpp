@@ -13,9 +13,9 @@
 
 namespace {
 
-using abi::Outcome;
 using fwtest::RegionHandle;
 using fwtest::StreamHandle;
+using wire::Outcome;
 
 // One function with what its driver believes.
 class Tenant {
@@ -23,18 +23,18 @@ class Tenant {
   Tenant(fwtest::RawDriver& driver, std::mt19937_64& random) : driver_(driver), random_(random) { bring_up(); }
 
   void bring_up() {
-    ASSERT_TRUE(driver_.bring_up(random_() % 2 == 0 ? abi::kMandatoryFeatures : abi::kOfferedFeatures));
+    ASSERT_TRUE(driver_.bring_up(random_() % 2 == 0 ? wire::kMandatoryFeatures : wire::kOfferedFeatures));
     outstanding_.clear();
     last_.clear();
     streams_.assign(1, StreamHandle{});
     for (int i = 0; i < 5; ++i) streams_.push_back(driver_.open_stream(random_() % 4 == 0).value());
-    region_ = driver_.acquire(8 * abi::kMiB).value();
+    region_ = driver_.acquire(8 * wire::kMiB).value();
   }
 
   void submit() {
     if (!driver_.block_slot_free()) return;
     StreamHandle& stream = streams_[random_() % streams_.size()];
-    abi::ControlBlock block = make(stream);
+    wire::ControlBlock block = make(stream);
     const bool bad = random_() % 12 == 0;
     const unsigned sticks = block.header.sticks;
     if (bad) reinterpret_cast<std::uint8_t*>(&block)[random_() % 128] ^= static_cast<std::uint8_t>(1u << random_() % 8);
@@ -53,7 +53,7 @@ class Tenant {
       ASSERT_EQ(c.sequence, sent->second.sequence);
       ASSERT_EQ(c.cookie, sent->second.cookie);
       ASSERT_LE(static_cast<unsigned>(c.outcome), static_cast<unsigned>(Outcome::Aborted));
-      ASSERT_EQ(c.outcome == Outcome::Ok, c.status == abi::Status::None);
+      ASSERT_EQ(c.outcome == Outcome::Ok, c.status == wire::Status::None);
       if (c.outcome == Outcome::Ok) {
         auto& last = last_[{c.stream, c.incarnation}];
         ASSERT_EQ(c.sequence, last + 1) << "out of order, or good behind an error";
@@ -77,13 +77,13 @@ class Tenant {
   }
 
   void reset_queue() {
-    ASSERT_TRUE(driver_.reset_queue(abi::kControlBlockQueue));
+    ASSERT_TRUE(driver_.reset_queue(wire::kControlBlockQueue));
     collect();
     // What the card had not fetched was never taken from the ring and is the driver's again.
     lost += outstanding_.size();
     outstanding_.clear();
     driver_.forget_blocks();
-    ASSERT_TRUE(driver_.set_queue(abi::kControlBlockQueue));
+    ASSERT_TRUE(driver_.set_queue(wire::kControlBlockQueue));
     for (auto& stream : streams_) stream = {stream.id, stream.incarnation + 1, 1};
   }
 
@@ -111,8 +111,8 @@ class Tenant {
     std::uint64_t sequence, cookie;
   };
 
-  abi::ControlBlock make(StreamHandle& stream) {
-    const auto host = fwtest::RawDriver::host(abi::kHostMemoryOffset + random_() % 4096);
+  wire::ControlBlock make(StreamHandle& stream) {
+    const auto host = fwtest::RawDriver::host(wire::kHostMemoryOffset + random_() % 4096);
     const auto device = fwtest::RawDriver::device(region_, random_() % 1000 * 128);
     const std::uint64_t bytes = 1 + random_() % (random_() % 8 == 0 ? 3'000'000 : 3000);
     switch (random_() % 4) {
@@ -135,7 +135,7 @@ class ExactlyOnce : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(ExactlyOnce, WhateverIsSubmittedAndResetInBetween) {
   std::mt19937_64 random(GetParam());
-  fwtest::TestCard card({.virtual_functions = 2, .window_bytes = 8 * abi::kMiB, .region_bytes = 64 * abi::kMiB});
+  fwtest::TestCard card({.virtual_functions = 2, .window_bytes = 8 * wire::kMiB, .region_bytes = 64 * wire::kMiB});
   std::array<std::unique_ptr<Tenant>, 3> tenants;
   for (unsigned i = 0; i < 3; ++i) tenants[i] = std::make_unique<Tenant>(card.driver(i + 1), random);
   for (int step = 0; step < 4000; ++step) {

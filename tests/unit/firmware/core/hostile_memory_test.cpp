@@ -13,11 +13,11 @@
 
 namespace {
 
-using abi::Outcome;
 using fwtest::StreamHandle;
+using wire::Outcome;
 
 // Words of these blocks are all that a driver writes.
-constexpr abi::Block kWritten[] = {abi::kQueueBlock, abi::kControlBlocks, abi::kAdminRequests, abi::kFifoToCard};
+constexpr wire::Block kWritten[] = {wire::kQueueBlock, wire::kControlBlocks, wire::kAdminRequests, wire::kFifoToCard};
 
 class Mutator {
  public:
@@ -32,19 +32,19 @@ class Mutator {
   void run(std::uint64_t seed, bool everything) {
     std::mt19937_64 random(seed);
     while (!stop_) {
-      const abi::Block& block = everything ? kWritten[random() % 4] : kWritten[1 + random() % 2];
+      const wire::Block& block = everything ? kWritten[random() % 4] : kWritten[1 + random() % 2];
       // Mostly where the few blocks in use are.
       const std::uint64_t span = random() % 4 == 0 ? block.bytes : std::min<std::uint64_t>(block.bytes, 4096);
       const std::uint64_t at = block.offset + random() % span / 8 * 8;
       // The card's own index stays: it is how the driver finds back into step.
-      if (at == abi::kFifoToCard.offset + offsetof(abi::Fifo, read)) continue;
+      if (at == wire::kFifoToCard.offset + offsetof(wire::Fifo, read)) continue;
       auto& word = *reinterpret_cast<std::uint64_t*>(window_.data() + at);
-      const std::uint64_t old = abi::load_relaxed(word);
+      const std::uint64_t old = wire::load_relaxed(word);
       switch (random() % 4) {
-        case 0: abi::store_relaxed(word, random()); break;
-        case 1: abi::store_relaxed(word, old ^ std::uint64_t{1} << random() % 64); break;
-        case 2: abi::store_relaxed(word, random() % 256); break;
-        default: abi::store_relaxed(word, old ^ std::uint64_t{0x8080} << 48); break;  // AVAIL and USED
+        case 0: wire::store_relaxed(word, random()); break;
+        case 1: wire::store_relaxed(word, old ^ std::uint64_t{1} << random() % 64); break;
+        case 2: wire::store_relaxed(word, random() % 256); break;
+        default: wire::store_relaxed(word, old ^ std::uint64_t{0x8080} << 48); break;  // AVAIL and USED
       }
     }
   }
@@ -56,11 +56,11 @@ class Mutator {
 
 // Its FIFO may be full of rubbish that the card is still answering.
 void find_back_into_step(fwtest::TestCard& card, fwtest::RawDriver& driver) {
-  auto& fifo = *driver.at<abi::Fifo>(abi::kFifoToCard.offset);
+  auto& fifo = *driver.at<wire::Fifo>(wire::kFifoToCard.offset);
   for (int calm = 0; calm < 200;) {
-    const auto read = abi::load_acquire(fifo.read);
-    calm = abi::load_relaxed(fifo.written) == read ? calm + 1 : 0;
-    abi::store_release(fifo.written, read);
+    const auto read = wire::load_acquire(fifo.read);
+    calm = wire::load_relaxed(fifo.written) == read ? calm + 1 : 0;
+    wire::store_release(fifo.written, read);
     while (driver.receive()) {
     }
     card.pump();
@@ -74,13 +74,13 @@ TEST_P(HostileMemory, HurtsNobodyButItself) {
   auto& hostile = card.driver(2);
   auto& innocent = card.driver(1);
   ASSERT_TRUE(innocent.bring_up());
-  const auto region = innocent.acquire(8 * abi::kMiB).value();
+  const auto region = innocent.acquire(8 * wire::kMiB).value();
   StreamHandle stream;
   ASSERT_EQ(innocent.run(innocent.fill(stream, region, 0, region.bytes, 0x0123456789abcdef)).outcome, Outcome::Ok);
   card.start_loop();
   for (std::uint64_t round = 0; round < 6; ++round) {
-    ASSERT_TRUE(hostile.bring_up(abi::kOfferedFeatures & ~abi::kFeatureControlBlockCrc));
-    const auto mine = hostile.acquire(8 * abi::kMiB);
+    ASSERT_TRUE(hostile.bring_up(wire::kOfferedFeatures & ~wire::kFeatureControlBlockCrc));
+    const auto mine = hostile.acquire(8 * wire::kMiB);
     ASSERT_TRUE(mine);
     std::vector<StreamHandle> streams(1);
     for (int i = 0; i < 3; ++i) streams.push_back(hostile.open_stream().value());
@@ -92,24 +92,24 @@ TEST_P(HostileMemory, HurtsNobodyButItself) {
         auto& s = streams[random() % streams.size()];
         const auto block = random() % 2 == 0 ? hostile.nop(s) : hostile.fill(s, *mine, 0, 1 + random() % 100000, 1);
         const std::uint64_t slot = random() % 8;
-        const std::uint64_t cb = abi::kControlBlocks.offset + slot * abi::kControlBlockSlotBytes;
-        abi::store_shared_words(hostile.at<std::uint64_t>(cb), reinterpret_cast<const std::uint64_t*>(&block), 16);
+        const std::uint64_t cb = wire::kControlBlocks.offset + slot * wire::kControlBlockSlotBytes;
+        wire::store_shared_words(hostile.at<std::uint64_t>(cb), reinterpret_cast<const std::uint64_t*>(&block), 16);
         const fwtest::RawBuffer chain[] = {{cb, 128, false},
-                                           {abi::kCompletions.offset + slot * abi::kStickBytes, 128, true}};
-        hostile.ring(abi::kControlBlockQueue).add(static_cast<std::uint16_t>(slot), chain);
+                                           {wire::kCompletions.offset + slot * wire::kStickBytes, 128, true}};
+        hostile.ring(wire::kControlBlockQueue).add(static_cast<std::uint16_t>(slot), chain);
         card.board().bell();
         if (i % 8 == 0) ASSERT_EQ(innocent.run(innocent.nop(stream)).outcome, Outcome::Ok);
       }
     }
     find_back_into_step(card, hostile);
   }
-  const auto host = fwtest::RawDriver::host(abi::kHostMemoryOffset);
+  const auto host = fwtest::RawDriver::host(wire::kHostMemoryOffset);
   ASSERT_EQ(innocent.run(innocent.dma(stream, fwtest::RawDriver::device(region, 0), host, 65536)).outcome, Outcome::Ok);
   card.stop_loop();
   for (int i = 0; i < 8192; ++i) {
-    ASSERT_EQ(innocent.at<std::uint64_t>(abi::kHostMemoryOffset)[i], 0x0123456789abcdefu);
+    ASSERT_EQ(innocent.at<std::uint64_t>(wire::kHostMemoryOffset)[i], 0x0123456789abcdefu);
   }
-  EXPECT_EQ(hostile.header().magic, abi::kWindowMagic);
+  EXPECT_EQ(hostile.header().magic, wire::kWindowMagic);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, HostileMemory, testing::Bool(),

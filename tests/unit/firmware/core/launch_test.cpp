@@ -14,27 +14,27 @@
 
 namespace {
 
-using abi::Outcome;
-using abi::Status;
 using fwtest::Program;
 using fwtest::RegionHandle;
 using fwtest::StreamHandle;
+using wire::Outcome;
+using wire::Status;
 
 class Launch : public testing::Test {
  protected:
-  explicit Launch(unsigned harts = 1, std::uint64_t page_bytes = 1024 * abi::kMiB)
+  explicit Launch(unsigned harts = 1, std::uint64_t page_bytes = 1024 * wire::kMiB)
       : card_({.virtual_functions = 2,
                .harts = harts,
                .boot_arguments = "watchdog=3",
                .kernel = kernels_.player(),
                .page_bytes = page_bytes}) {
     kernels_.board = &card_.board();
-    EXPECT_TRUE(driver_.bring_up(abi::kMandatoryFeatures | abi::kFeatureIndirectDesc));
+    EXPECT_TRUE(driver_.bring_up(wire::kMandatoryFeatures | wire::kFeatureIndirectDesc));
     programs_ = fwtest::load_programs(driver_, stream_);
   }
   ~Launch() override { card_.stop_loop(); }
 
-  abi::ControlBlock block(StreamHandle& stream, Program program, std::uint64_t mask = 0) {
+  wire::ControlBlock block(StreamHandle& stream, Program program, std::uint64_t mask = 0) {
     return fwtest::launch_of(driver_, stream, programs_, program, mask);
   }
   // The cores' work by hand, in this thread. False when there was none.
@@ -47,7 +47,7 @@ class Launch : public testing::Test {
     native::become_hart(0);
     return any;
   }
-  abi::Completion run(Program program, std::uint64_t mask = 0) {
+  wire::Completion run(Program program, std::uint64_t mask = 0) {
     driver_.submit(block(stream_, program, mask));
     for (int i = 0; i < 1000; ++i) {
       card_.turns();
@@ -83,7 +83,7 @@ TEST_F(Launch, AKernelThatExitsWithZeroIsOk) {
 
 // A driver that sleeps until the launch ends has nothing else to wake it: neither another block nor an admin command.
 TEST_F(Launch, TheLastLaunchToEndRingsTheBellThatTheDriverAskedFor) {
-  auto& ring = driver_.ring(abi::kControlBlockQueue);
+  auto& ring = driver_.ring(wire::kControlBlockQueue);
   for (int i = 0; i < 3; ++i) {
     driver_.submit(block(stream_, Program::Exit));
     card_.turns();
@@ -93,7 +93,7 @@ TEST_F(Launch, TheLastLaunchToEndRingsTheBellThatTheDriverAskedFor) {
     card_.turns();
     EXPECT_EQ(card_.rings(2), before + 1);
     EXPECT_EQ(driver_.collect().size(), 1u);
-    ring.ask({0, false, abi::EventFlags::Disable});
+    ring.ask({0, false, wire::EventFlags::Disable});
   }
 }
 
@@ -110,8 +110,8 @@ TEST_F(Launch, EveryWayToFailIsTyped) {
                 {Program::Touches, Outcome::Fault, Status::StoreFault, 0}};  // no region 0: stray
   for (const auto& c : kCases) {
     const auto end = run(c.program);
-    EXPECT_EQ(end.outcome, c.outcome) << abi::name(c.status);
-    EXPECT_EQ(end.status, c.status) << abi::name(end.status);
+    EXPECT_EQ(end.outcome, c.outcome) << wire::name(c.status);
+    EXPECT_EQ(end.status, c.status) << wire::name(end.status);
     EXPECT_EQ(end.fault.argument, c.argument);
     EXPECT_EQ(run(Program::Exit).outcome, Outcome::Aborted);
     ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
@@ -121,15 +121,15 @@ TEST_F(Launch, EveryWayToFailIsTyped) {
 
 TEST_F(Launch, AFaultRecordNamesRegionOffsetAndPcAndNoAddress) {
   auto end = run(Program::Strays);
-  EXPECT_EQ(end.fault.access, abi::FaultAccess::Load);
-  EXPECT_EQ(end.fault.region_ordinal, abi::kNoRegionOrdinal);
+  EXPECT_EQ(end.fault.access, wire::FaultAccess::Load);
+  EXPECT_EQ(end.fault.region_ordinal, wire::kNoRegionOrdinal);
   EXPECT_EQ(end.fault.offset, 8u);
   EXPECT_EQ(end.fault.pc, static_cast<std::uint64_t>(Program::Strays) * 2 + 12);
   ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
   end = run(Program::Touches);
-  EXPECT_EQ(end.fault.access, abi::FaultAccess::Store);
+  EXPECT_EQ(end.fault.access, wire::FaultAccess::Store);
   EXPECT_EQ(end.fault.region_ordinal, 0u);
-  EXPECT_EQ(end.fault.offset, abi::kGranuleBytes + 5);
+  EXPECT_EQ(end.fault.offset, wire::kGranuleBytes + 5);
 }
 
 TEST_F(Launch, TheWatchdogKillsAtTwiceTheBudget) {
@@ -146,21 +146,21 @@ TEST_F(Launch, TheWatchdogKillsAtTwiceTheBudget) {
 }
 
 TEST_F(Launch, AFirstTouchIsServedAndMarksTheGranuleDirty) {
-  const auto region = driver_.acquire(8 * abi::kMiB).value();
+  const auto region = driver_.acquire(8 * wire::kMiB).value();
   const auto before = card_.card().pool.dirty_granules(card_.function(2).regions.at(0).base, region.bytes);
   EXPECT_EQ(before, 0u);
   EXPECT_EQ(run(Program::Touches).outcome, Outcome::Ok);
   EXPECT_EQ(card_.card().pool.dirty_granules(card_.function(2).regions.at(0).base, region.bytes), 1u);
   const auto offset = card_.function(2).regions.at(0).base - hal::region_memory().begin;
-  EXPECT_EQ(card_.board().region_memory()[offset + abi::kGranuleBytes + 5], std::byte{0x5a});
+  EXPECT_EQ(card_.board().region_memory()[offset + wire::kGranuleBytes + 5], std::byte{0x5a});
 }
 
 TEST_F(Launch, AnOverwrittenImageIsLoadedAnew) {
   EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
   const auto other = fwtest::image_of(Program::ExitWithFive);
-  std::memcpy(driver_.at<std::byte>(abi::kHostMemoryOffset), other.data(), other.size());
+  std::memcpy(driver_.at<std::byte>(wire::kHostMemoryOffset), other.data(), other.size());
   ASSERT_EQ(driver_
-                .run(driver_.dma(stream_, fwtest::RawDriver::host(abi::kHostMemoryOffset),
+                .run(driver_.dma(stream_, fwtest::RawDriver::host(wire::kHostMemoryOffset),
                                  fwtest::RawDriver::device(programs_, 0), other.size()))
                 .outcome,
             Outcome::Ok);
@@ -169,8 +169,8 @@ TEST_F(Launch, AnOverwrittenImageIsLoadedAnew) {
 
 TEST_F(Launch, ADamagedImageIsRejectedByItsField) {
   const auto upload = [&](std::vector<std::byte> image) {
-    std::memcpy(driver_.at<std::byte>(abi::kHostMemoryOffset), image.data(), image.size());
-    driver_.run(driver_.dma(stream_, fwtest::RawDriver::host(abi::kHostMemoryOffset),
+    std::memcpy(driver_.at<std::byte>(wire::kHostMemoryOffset), image.data(), image.size());
+    driver_.run(driver_.dma(stream_, fwtest::RawDriver::host(wire::kHostMemoryOffset),
                             fwtest::RawDriver::device(programs_, 0), image.size()));
   };
   auto image = fwtest::image_of(Program::Exit);
@@ -181,7 +181,7 @@ TEST_F(Launch, ADamagedImageIsRejectedByItsField) {
     upload(spoilt);
     const auto end = run(Program::Exit);
     EXPECT_EQ(end.outcome, Outcome::Rejected) << at;
-    EXPECT_EQ(end.field, abi::Field::ImageHeaderField) << at;
+    EXPECT_EQ(end.field, wire::Field::ImageHeaderField) << at;
     EXPECT_EQ(end.start_time, 0u);
     ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
   }
@@ -190,7 +190,7 @@ TEST_F(Launch, ADamagedImageIsRejectedByItsField) {
 }
 
 TEST_F(Launch, ARegionIsBusyWhileAKernelRuns) {
-  const auto region = driver_.acquire(2 * abi::kMiB).value();
+  const auto region = driver_.acquire(2 * wire::kMiB).value();
   driver_.submit(block(stream_, Program::UntilReleased));
   card_.turns();
   EXPECT_EQ(driver_.release(region).status, Status::Busy);
@@ -210,12 +210,12 @@ TEST_F(Launch, AFunctionResetGivesAllPagesBack) {
 
 TEST_F(Launch, MoreImagesThanAreasAllRun) {
   for (int lap = 0; lap < 3; ++lap) {
-    for (unsigned i = 0; i < abi::kExecutionAreas + 5; ++i) {
+    for (unsigned i = 0; i < wire::kExecutionAreas + 5; ++i) {
       // The same program at ever new places.
       const auto image = fwtest::image_of(Program::Exit);
-      std::memcpy(driver_.at<std::byte>(abi::kHostMemoryOffset), image.data(), image.size());
-      const std::uint64_t at = abi::kMiB + i * fwtest::kImageStride;
-      driver_.run(driver_.dma(stream_, fwtest::RawDriver::host(abi::kHostMemoryOffset),
+      std::memcpy(driver_.at<std::byte>(wire::kHostMemoryOffset), image.data(), image.size());
+      const std::uint64_t at = wire::kMiB + i * fwtest::kImageStride;
+      driver_.run(driver_.dma(stream_, fwtest::RawDriver::host(wire::kHostMemoryOffset),
                               fwtest::RawDriver::device(programs_, at), image.size()));
       driver_.submit(driver_.compute(stream_, programs_, at, image.size(), 1));
       card_.turns();
@@ -232,7 +232,7 @@ TEST_F(Launch, AStreamResetStopsItsKernelAndAnswersWhenItHasStopped) {
   for (int i = 0; i < 3; ++i) driver_.submit(driver_.nop(stream_));
   card_.turns();
   slice();
-  const auto slot = driver_.send_admin(driver_.stream_request(abi::AdminCommand::StreamReset, stream_));
+  const auto slot = driver_.send_admin(driver_.stream_request(wire::AdminCommand::StreamReset, stream_));
   card_.turns();
   driver_.poll_admin();
   EXPECT_TRUE(driver_.collect().empty()) << "the kernel has not stopped yet";
@@ -251,14 +251,14 @@ TEST_F(Launch, AStreamResetStopsItsKernelAndAnswersWhenItHasStopped) {
 
 // The stopped kernel's end must not set the dropped blocks of other streams going again.
 TEST_F(Launch, AFunctionResetRunsNothingThatWasQueued) {
-  const auto region = driver_.acquire(60 * abi::kMiB).value();
+  const auto region = driver_.acquire(60 * wire::kMiB).value();
   auto other = driver_.open_stream().value();
   driver_.submit(block(stream_, Program::UntilReleased));
   card_.turns();
   slice();
   driver_.submit(driver_.fill(other, region, 0, region.bytes, ~0ull));
   fw::turn(card_.card());
-  driver_.send(driver_.request(abi::MessageOp::SetDeviceStatus, abi::StatusValue{0}));
+  driver_.send(driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0}));
   fw::turn(card_.card());
   EXPECT_FALSE(driver_.receive()) << "a kernel still runs";
   const auto begin = card_.function(2).regions.at(0).base - hal::region_memory().begin;
@@ -276,7 +276,7 @@ TEST_F(Launch, TheResetOfTheAdminQueueDoesNotWaitForKernels) {
   driver_.submit(block(stream_, Program::UntilReleased));
   card_.turns();
   slice();
-  driver_.send(driver_.request(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kAdminQueue}));
+  driver_.send(driver_.request(wire::MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kAdminQueue}));
   card_.turns();
   EXPECT_TRUE(driver_.receive());
   kernels_.released = true;
@@ -288,17 +288,17 @@ TEST_F(Launch, AFunctionResetOvertakesTheResetOfAQueue) {
   driver_.submit(block(stream_, Program::UntilReleased));
   card_.turns();
   slice();
-  const auto queue = driver_.request(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kControlBlockQueue});
+  const auto queue = driver_.request(wire::MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue});
   driver_.send(queue);
   card_.turns();
   ASSERT_FALSE(driver_.receive());
-  const auto whole = driver_.request(abi::MessageOp::SetDeviceStatus, abi::StatusValue{0});
+  const auto whole = driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0});
   driver_.send(whole);
   card_.turns();
   const auto first = driver_.receive();
   ASSERT_TRUE(first);
   EXPECT_EQ(first->header.token, queue.header.token);
-  EXPECT_EQ(first->header.size, sizeof(abi::MessageHeader)) << "refused";
+  EXPECT_EQ(first->header.size, sizeof(wire::MessageHeader)) << "refused";
   EXPECT_FALSE(driver_.receive());
   slice();
   card_.turns();
@@ -316,7 +316,7 @@ TEST_F(Launch, AQueueResetStopsKernelsAndEndsEverything) {
   driver_.submit(driver_.nop(other));
   card_.turns();
   slice();
-  driver_.send(driver_.request(abi::MessageOp::ResetVirtqueue, abi::QueueIndex{abi::kControlBlockQueue}));
+  driver_.send(driver_.request(wire::MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue}));
   for (int i = 0; i < 10; ++i) card_.turns(), slice();
   ASSERT_TRUE(driver_.receive());
   EXPECT_EQ(driver_.collect().size(), 3u);
@@ -374,7 +374,7 @@ TEST_F(Launch, MoreLaunchesThanContextsWaitForRoom) {
 
 class LaunchWithoutPages : public Launch {
  protected:
-  LaunchWithoutPages() : Launch(1, abi::kMiB) {}
+  LaunchWithoutPages() : Launch(1, wire::kMiB) {}
 };
 
 TEST_F(LaunchWithoutPages, NoPagesIsATypedRefusalEachTime) {
@@ -405,17 +405,17 @@ TEST_F(Launch, AStormOfTraceMarksLeavesHartZeroItsOtherWork) {
 // must run on.
 TEST_F(Launch, ARingThatWaitsForBlocksDoesNotStarveTheKernelItWaitsFor) {
   driver_.submit(block(stream_, Program::Slices));
-  auto& ring = driver_.ring(abi::kControlBlockQueue);
+  auto& ring = driver_.ring(wire::kControlBlockQueue);
   const auto nop = driver_.nop(stream_);
-  const std::uint64_t cb = abi::kControlBlocks.offset + 511 * std::uint64_t{abi::kControlBlockSlotBytes};
-  std::memcpy(driver_.at<std::byte>(cb), &nop, abi::kStickBytes);
-  const fwtest::RawBuffer chain[] = {{cb, abi::kStickBytes, false},
-                                     {abi::kCompletions.offset + 511 * abi::kStickBytes, abi::kStickBytes, true}};
+  const std::uint64_t cb = wire::kControlBlocks.offset + 511 * std::uint64_t{wire::kControlBlockSlotBytes};
+  std::memcpy(driver_.at<std::byte>(cb), &nop, wire::kStickBytes);
+  const fwtest::RawBuffer chain[] = {{cb, wire::kStickBytes, false},
+                                     {wire::kCompletions.offset + 511 * wire::kStickBytes, wire::kStickBytes, true}};
   unsigned chains = 1;
   for (; ring.room_for(1); ++chains) {
-    ring.add_indirect(static_cast<std::uint16_t>(1000 + chains), abi::kHostMemoryOffset, chain);
+    ring.add_indirect(static_cast<std::uint16_t>(1000 + chains), wire::kHostMemoryOffset, chain);
   }
-  ASSERT_GT(chains, abi::kControlBlockSlots + 2);
+  ASSERT_GT(chains, wire::kControlBlockSlots + 2);
   card_.start_loop();
   unsigned ended = 0;
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -457,7 +457,7 @@ TEST_F(LaunchOnFour, OneFaultStopsAllPartsAndTheFirstErrorWins) {
 // The real thing: harts as threads, launches of all kinds, and resets that kill them at any moment. Every block ends
 // once, every reset is answered, nothing oversleeps.
 TEST_F(LaunchOnFour, RandomLaunchesAndKillsLoseNoPart) {
-  ASSERT_TRUE(driver_.acquire(8 * abi::kMiB));
+  ASSERT_TRUE(driver_.acquire(8 * wire::kMiB));
   std::vector<StreamHandle> streams;
   for (int i = 0; i < 6; ++i) streams.push_back(driver_.open_stream().value());
   card_.start_loop();

@@ -18,14 +18,14 @@ using fw::PackedQueue;
 using fwtest::RawBuffer;
 using fwtest::RawRing;
 
-constexpr std::uint64_t kDescriptors = abi::kQueueBlock.offset;
-constexpr std::uint64_t kDriverArea = kDescriptors + 32 * abi::kKiB;
-constexpr std::uint64_t kDeviceArea = kDriverArea + abi::kStickBytes;
-constexpr std::uint64_t kTable = abi::kHostMemoryOffset;
+constexpr std::uint64_t kDescriptors = wire::kQueueBlock.offset;
+constexpr std::uint64_t kDriverArea = kDescriptors + 32 * wire::kKiB;
+constexpr std::uint64_t kDeviceArea = kDriverArea + wire::kStickBytes;
+constexpr std::uint64_t kTable = wire::kHostMemoryOffset;
 
 struct Ring {
   explicit Ring(std::uint16_t size, bool event_idx = false, bool indirect = true)
-      : memory(abi::kMinWindowBytes / 8), driver(window(), size, kDescriptors, kDriverArea, kDeviceArea) {
+      : memory(wire::kMinWindowBytes / 8), driver(window(), size, kDescriptors, kDriverArea, kDeviceArea) {
     EXPECT_TRUE(card.set(window(), size, kDescriptors, kDriverArea, kDeviceArea));
     card.set_features(event_idx, indirect);
   }
@@ -63,15 +63,15 @@ TEST(PackedQueue, AQueueThatWasNeverSetGivesNothing) {
 }
 
 TEST(PackedQueue, GeometryOutsideTheQueueBlockIsRefused) {
-  std::vector<std::uint64_t> memory(abi::kMinWindowBytes / 8);
+  std::vector<std::uint64_t> memory(wire::kMinWindowBytes / 8);
   const auto window = std::as_writable_bytes(std::span(memory));
-  const std::uint64_t end = abi::kQueueBlock.end();
+  const std::uint64_t end = wire::kQueueBlock.end();
   const struct {
     std::uint32_t size;
     std::uint64_t descriptors, driver_area, device_area;
   } kBad[] = {
       {0, kDescriptors, kDriverArea, kDeviceArea},
-      {abi::kMaxQueueSize + 1, kDescriptors, kDriverArea, kDeviceArea},
+      {wire::kMaxQueueSize + 1, kDescriptors, kDriverArea, kDeviceArea},
       {0xffffffff, kDescriptors, kDriverArea, kDeviceArea},
       {4, kDescriptors + 8, kDriverArea, kDeviceArea},
       {4, kDescriptors, kDriverArea + 2, kDeviceArea},
@@ -138,7 +138,7 @@ TEST(PackedQueue, AChainAsLongAsTheRingFlipsTheWrapBit) {
 TEST(PackedQueue, ACircularChainEndsAfterTheRingAndTheRingGoesOn) {
   for (const std::uint16_t size : std::initializer_list<std::uint16_t>{1, 2, 3, 8, 1024}) {
     Ring ring(size);
-    for (std::uint16_t i = 0; i < size; ++i) ring.driver.add_raw(5, 0x1000, 128, abi::kDescNext);
+    for (std::uint16_t i = 0; i < size; ++i) ring.driver.add_raw(5, 0x1000, 128, wire::kDescNext);
     const Chain chain = ring.take();
     EXPECT_FALSE(chain.well_formed);
     EXPECT_EQ(chain.slots, size);
@@ -166,13 +166,13 @@ TEST(PackedQueue, AChainWithTooManyBuffersIsTakenWholeAndCalledMalformed) {
 
 TEST(PackedQueue, APartlyPublishedChainEndsWhereItIsNotAvailable) {
   Ring ring(8);
-  ring.driver.add_raw(1, 0x1000, 128, abi::kDescNext);
-  ring.driver.add_raw(2, 0x1000, 128, abi::kDescNext);
+  ring.driver.add_raw(1, 0x1000, 128, wire::kDescNext);
+  ring.driver.add_raw(2, 0x1000, 128, wire::kDescNext);
   const Chain chain = ring.take();
   EXPECT_FALSE(chain.well_formed);
   EXPECT_EQ(chain.slots, 2);
   EXPECT_FALSE(ring.card.ready());
-  ring.driver.add_raw(7, 0x2000, 128, abi::kDescWrite);
+  ring.driver.add_raw(7, 0x2000, 128, wire::kDescWrite);
   const Chain rest = ring.take();
   EXPECT_TRUE(rest.well_formed);
   EXPECT_EQ(rest.id, 7);
@@ -199,11 +199,11 @@ TEST(PackedQueue, AZeroLengthBufferIsMalformed) {
 TEST(PackedQueue, ADescriptorThatIsUsedAlreadyIsNotAvailable) {
   Ring ring(4);
   for (const std::uint16_t flags :
-       {std::uint16_t{0}, std::uint16_t{abi::kDescAvail | abi::kDescUsed}, std::uint16_t{abi::kDescUsed}}) {
-    abi::store_release(ring.driver.words(0).tail, abi::pack_tail({128, 1, flags}));
+       {std::uint16_t{0}, std::uint16_t{wire::kDescAvail | wire::kDescUsed}, std::uint16_t{wire::kDescUsed}}) {
+    wire::store_release(ring.driver.words(0).tail, wire::pack_tail({128, 1, flags}));
     EXPECT_FALSE(ring.card.ready()) << flags;
   }
-  abi::store_release(ring.driver.words(0).tail, abi::pack_tail({128, 1, abi::kDescAvail}));
+  wire::store_release(ring.driver.words(0).tail, wire::pack_tail({128, 1, wire::kDescAvail}));
   EXPECT_TRUE(ring.card.ready());
 }
 
@@ -240,7 +240,7 @@ TEST(PackedQueue, AnIndirectTableThatWasNotNegotiatedIsMalformed) {
 
 TEST(PackedQueue, HostileIndirectTablesAreMalformedAndTheRingGoesOn) {
   Ring ring(64);
-  const std::uint64_t window_end = abi::kMinWindowBytes;
+  const std::uint64_t window_end = wire::kMinWindowBytes;
   const struct {
     std::uint64_t address;
     std::uint32_t length;
@@ -249,19 +249,19 @@ TEST(PackedQueue, HostileIndirectTablesAreMalformedAndTheRingGoesOn) {
       {kTable, 0, 0},
       {kTable, 15, 0},
       {kTable, 17, 0},
-      {kTable, 16 * (abi::kMaxIndirectEntries + 1), 0},
+      {kTable, 16 * (wire::kMaxIndirectEntries + 1), 0},
       {kTable, 0xfffffff0, 0},
       {kTable + 8, 32, 0},
       {0, 32, 0},
-      {abi::kCompletions.offset, 32, 0},
+      {wire::kCompletions.offset, 32, 0},
       {window_end - 16, 32, 0},
       {window_end, 16, 0},
       {~std::uint64_t{15}, 32, 0},
       {~std::uint64_t{31}, 16, 0},
-      {kTable, 32, abi::kDescNext},
+      {kTable, 32, wire::kDescNext},
   };
   for (const auto& bad : kBad) {
-    const auto flags = static_cast<std::uint16_t>(bad.flags | abi::kDescIndirect);
+    const auto flags = static_cast<std::uint16_t>(bad.flags | wire::kDescIndirect);
     ring.driver.add_raw(1, bad.address, bad.length, flags);
     const Chain chain = ring.take();
     EXPECT_FALSE(chain.well_formed) << std::hex << bad.address << " " << bad.length;
@@ -270,18 +270,18 @@ TEST(PackedQueue, HostileIndirectTablesAreMalformedAndTheRingGoesOn) {
     ASSERT_TRUE(ring.driver.poll());
   }
   // Inside the table only WRITE is known.
-  for (const std::uint16_t flags : {abi::kDescNext, abi::kDescIndirect, abi::kDescAvail, std::uint16_t{8}}) {
-    auto& entry = reinterpret_cast<abi::DescriptorWords*>(ring.window().data() + kTable)[0];
-    entry = {0x1000, abi::pack_tail({128, 0, flags})};
-    ring.driver.add_raw(1, kTable, 16, abi::kDescIndirect);
+  for (const std::uint16_t flags : {wire::kDescNext, wire::kDescIndirect, wire::kDescAvail, std::uint16_t{8}}) {
+    auto& entry = reinterpret_cast<wire::DescriptorWords*>(ring.window().data() + kTable)[0];
+    entry = {0x1000, wire::pack_tail({128, 0, flags})};
+    ring.driver.add_raw(1, kTable, 16, wire::kDescIndirect);
     EXPECT_FALSE(ring.take().well_formed) << flags;
   }
 }
 
 TEST(PackedQueue, AnIndirectDescriptorBehindOthersIsMalformed) {
   Ring ring(8);
-  ring.driver.add_raw(1, 0x1000, 128, abi::kDescNext);
-  ring.driver.add_raw(1, kTable, 32, abi::kDescIndirect);
+  ring.driver.add_raw(1, 0x1000, 128, wire::kDescNext);
+  ring.driver.add_raw(1, kTable, 32, wire::kDescIndirect);
   const Chain chain = ring.take();
   EXPECT_FALSE(chain.well_formed);
   EXPECT_EQ(chain.slots, 2);
@@ -422,7 +422,7 @@ TEST(PackedQueue, RandomRubbishNeverStopsTheRing) {
 
 // Walks the ring one descriptor at a time: the definition that the arithmetic must agree with. A chain or batch that
 // jumps over the armed slot counts (openvmm PR#4267, hermit-os PR#1274).
-bool passes_the_armed_slot(abi::EventSuppression event, std::uint16_t old, bool wrap, unsigned advanced,
+bool passes_the_armed_slot(wire::EventSuppression event, std::uint16_t old, bool wrap, unsigned advanced,
                            std::uint16_t size) {
   for (unsigned i = 0; i < advanced; ++i) {
     if (event.offset == old && event.wrap == wrap) return true;
@@ -445,24 +445,24 @@ TEST(Notification, AgreesWithAWalkOverTheRingInEveryCase) {
           const bool now_wrap = old_wrap != lapped;
           for (std::uint16_t offset = 0; offset < size; ++offset) {
             for (const bool wrap : {false, true}) {
-              const abi::EventSuppression event{offset, wrap, abi::EventFlags::Descriptor};
-              ASSERT_EQ(abi::wants_notification(event, true, now, now_wrap, advanced, size),
+              const wire::EventSuppression event{offset, wrap, wire::EventFlags::Descriptor};
+              ASSERT_EQ(wire::wants_notification(event, true, now, now_wrap, advanced, size),
                         passes_the_armed_slot(event, old, old_wrap, advanced, size))
                   << size << " " << old << " " << old_wrap << " +" << advanced << " armed " << offset << wrap;
               ++cases;
             }
           }
           for (const bool event_idx : {false, true}) {
-            EXPECT_FALSE(
-                abi::wants_notification({0, true, abi::EventFlags::Disable}, event_idx, now, now_wrap, advanced, size));
-            EXPECT_TRUE(
-                abi::wants_notification({0, true, abi::EventFlags::Enable}, event_idx, now, now_wrap, advanced, size));
+            EXPECT_FALSE(wire::wants_notification({0, true, wire::EventFlags::Disable}, event_idx, now, now_wrap,
+                                                  advanced, size));
+            EXPECT_TRUE(wire::wants_notification({0, true, wire::EventFlags::Enable}, event_idx, now, now_wrap,
+                                                 advanced, size));
           }
           // DESC without EVENT_IDX, and an offset outside of the ring: a bell too many, never one too few.
           EXPECT_TRUE(
-              abi::wants_notification({0, true, abi::EventFlags::Descriptor}, false, now, now_wrap, advanced, size));
-          EXPECT_TRUE(
-              abi::wants_notification({size, true, abi::EventFlags::Descriptor}, true, now, now_wrap, advanced, size));
+              wire::wants_notification({0, true, wire::EventFlags::Descriptor}, false, now, now_wrap, advanced, size));
+          EXPECT_TRUE(wire::wants_notification({size, true, wire::EventFlags::Descriptor}, true, now, now_wrap,
+                                               advanced, size));
         }
       }
     }
@@ -471,13 +471,13 @@ TEST(Notification, AgreesWithAWalkOverTheRingInEveryCase) {
 }
 
 TEST(Notification, TheReservedEventFlagMeansEnable) {
-  EXPECT_EQ(abi::unpack_event(3u << 16).flags, abi::EventFlags::Enable);
-  EXPECT_EQ(abi::unpack_event(0xfffd0000u).flags, static_cast<abi::EventFlags>(1)) << "reserved bits are ignored";
+  EXPECT_EQ(wire::unpack_event(3u << 16).flags, wire::EventFlags::Enable);
+  EXPECT_EQ(wire::unpack_event(0xfffd0000u).flags, static_cast<wire::EventFlags>(1)) << "reserved bits are ignored";
 }
 
 TEST(Notification, NoUsedElementNoBell) {
   Ring ring(4);
-  ring.driver.ask({0, true, abi::EventFlags::Enable});
+  ring.driver.ask({0, true, wire::EventFlags::Enable});
   EXPECT_FALSE(ring.card.take_notification());
   ring.driver.add(1, kPair);
   const Chain chain = ring.take();
@@ -499,12 +499,12 @@ TEST(Notification, TheDriversFlagsDecide) {
       }
       return bell;
     };
-    ring.driver.ask({0, false, abi::EventFlags::Disable});
+    ring.driver.ask({0, false, wire::EventFlags::Disable});
     EXPECT_FALSE(batch(2));
-    ring.driver.ask({0, false, abi::EventFlags::Enable});
+    ring.driver.ask({0, false, wire::EventFlags::Enable});
     EXPECT_TRUE(batch(2));
     // position 0 of the second lap now; a batch of two chains jumps over slot 2 without ending there
-    ring.driver.ask({3, false, abi::EventFlags::Descriptor});
+    ring.driver.ask({3, false, wire::EventFlags::Descriptor});
     EXPECT_TRUE(batch(2));
     EXPECT_EQ(batch(1), !event_idx) << "already passed";
   }
@@ -513,7 +513,7 @@ TEST(Notification, TheDriversFlagsDecide) {
 // A whole lap in one batch is the longest legal one, and the counter of a hostile flood must not come round to zero.
 TEST(Notification, AFloodBetweenTwoLooksStillRings) {
   Ring ring(1024);
-  ring.driver.ask({0, false, abi::EventFlags::Enable});
+  ring.driver.ask({0, false, wire::EventFlags::Enable});
   Chain chain{};
   chain.slots = 1024;
   for (int i = 0; i < 64; ++i) ring.card.push_used(1, 1024, 0);
@@ -525,16 +525,16 @@ TEST(Notification, ArmAsksForTheNextAvailableSlot) {
     Ring ring(3, event_idx);
     const std::vector<RawBuffer> one{kReadable};
     for (int i = 0; i < 20; ++i) {
-      EXPECT_EQ(abi::unpack_event(ring.driver.card_event_word()).flags, abi::EventFlags::Disable);
+      EXPECT_EQ(wire::unpack_event(ring.driver.card_event_word()).flags, wire::EventFlags::Disable);
       EXPECT_FALSE(i != 0 && ring.driver.bell_wanted(event_idx));
       ring.card.arm();
-      const auto event = abi::unpack_event(ring.driver.card_event_word());
+      const auto event = wire::unpack_event(ring.driver.card_event_word());
       if (event_idx) {
-        EXPECT_EQ(event.flags, abi::EventFlags::Descriptor);
+        EXPECT_EQ(event.flags, wire::EventFlags::Descriptor);
         EXPECT_EQ(event.offset, ring.driver.next_avail());
         EXPECT_EQ(event.wrap, ring.driver.avail_wrap());
       } else {
-        EXPECT_EQ(event.flags, abi::EventFlags::Enable);
+        EXPECT_EQ(event.flags, wire::EventFlags::Enable);
       }
       ring.driver.add(1, one);
       EXPECT_TRUE(ring.driver.bell_wanted(event_idx));

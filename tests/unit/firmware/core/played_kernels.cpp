@@ -22,7 +22,7 @@ hal::Stop stop(hal::StopReason reason, std::uint64_t argument = 0, std::uint64_t
   stop.ran_ticks = ran;
   return stop;
 }
-hal::Stop fault(abi::Status status, hal::Access access, std::uint64_t address, std::uint64_t pc) {
+hal::Stop fault(wire::Status status, hal::Access access, std::uint64_t address, std::uint64_t pc) {
   hal::Stop stop{};
   stop.reason = hal::StopReason::Fault;
   stop.status = status;
@@ -38,65 +38,65 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
   slices.fetch_add(1);
   const std::uint64_t root = context.integer[0], entry = context.integer[1], argument = context.integer[3];
   std::uint64_t& step = context.integer[10];  // ours, zero at the start
-  switch (static_cast<Program>(entry % abi::kExecutionAreaStride / 2)) {
+  switch (static_cast<Program>(entry % wire::kExecutionAreaStride / 2)) {
     case Program::Exit: return stop(hal::StopReason::Exit);
     case Program::ExitWithFive: return stop(hal::StopReason::Exit, 5);
     case Program::Endless: return stop(hal::StopReason::Timer, 0, slice_ticks);
     case Program::Barriers: return stop(step++ < kBarriers ? hal::StopReason::Barrier : hal::StopReason::Exit);
     case Program::TraceStorm: return stop(hal::StopReason::TraceMark, step++, 0);
     case Program::OneLeaves: {
-      abi::KernelArguments arguments;
+      wire::KernelArguments arguments;
       std::memcpy(&arguments, board->translate(root, argument), sizeof arguments);
       return stop(arguments.core_index == 0 ? hal::StopReason::Exit : hal::StopReason::Barrier);
     }
     case Program::Touches: {
-      const std::uint64_t address = abi::region_window(0) + abi::kGranuleBytes + 5;
+      const std::uint64_t address = wire::region_window(0) + wire::kGranuleBytes + 5;
       std::byte* place = board->translate(root, address);
-      if (place == nullptr) return fault(abi::Status::StoreFault, hal::Access::Store, address, entry + 4);
+      if (place == nullptr) return fault(wire::Status::StoreFault, hal::Access::Store, address, entry + 4);
       // All cores of a launch store it.
       std::atomic_ref(*place).store(std::byte{0x5a}, std::memory_order_relaxed);
       return stop(hal::StopReason::Exit);
     }
-    case Program::Strays: return fault(abi::Status::LoadFault, hal::Access::Load, 8, entry + 12);
+    case Program::Strays: return fault(wire::Status::LoadFault, hal::Access::Load, 8, entry + 12);
     case Program::UntilReleased: return stop(released ? hal::StopReason::Exit : hal::StopReason::Timer, 0, 1);
     case Program::Slices: return stop(step++ < 20 ? hal::StopReason::Timer : hal::StopReason::Exit);
     case Program::BadCall: return stop(hal::StopReason::BadCall, 99);
   }
-  return fault(abi::Status::IllegalInstruction, hal::Access::Fetch, entry, entry);
+  return fault(wire::Status::IllegalInstruction, hal::Access::Fetch, entry, entry);
 }
 
 std::vector<std::byte> image_of(Program program) {
-  abi::ImageHeader header{};
-  header.magic = abi::kImageMagic;
-  header.abi_version = abi::kImageAbiVersion;
+  wire::ImageHeader header{};
+  header.magic = wire::kImageMagic;
+  header.abi_version = wire::kImageAbiVersion;
   header.text_offset = sizeof header;
   header.text_bytes = kTextBytes;
   header.pool_offset = sizeof header + kTextBytes;
   header.pool_bytes = 128;
   header.image_bytes = header.pool_offset + header.pool_bytes;
   header.correction_entry = static_cast<std::uint64_t>(program) * 2;
-  header.max_correction_bytes = abi::kMaxCorrectionBytes;
+  header.max_correction_bytes = wire::kMaxCorrectionBytes;
   std::vector<std::byte> image(header.image_bytes);
   std::memcpy(image.data(), &header, sizeof header);
-  header.crc32c = abi::crc32c(0, image.data(), image.size());
+  header.crc32c = wire::crc32c(0, image.data(), image.size());
   std::memcpy(image.data(), &header, sizeof header);
   return image;
 }
 
 RegionHandle load_programs(RawDriver& driver, StreamHandle& stream) {
-  const auto region = driver.acquire(2 * abi::kMiB, abi::RegionType::Program).value();
+  const auto region = driver.acquire(2 * wire::kMiB, wire::RegionType::Program).value();
   for (unsigned i = 0; i < kPrograms; ++i) {
     const auto image = image_of(static_cast<Program>(i));
-    std::memcpy(driver.at<std::byte>(abi::kHostMemoryOffset), image.data(), image.size());
-    const auto end = driver.run(driver.dma(stream, RawDriver::host(abi::kHostMemoryOffset),
+    std::memcpy(driver.at<std::byte>(wire::kHostMemoryOffset), image.data(), image.size());
+    const auto end = driver.run(driver.dma(stream, RawDriver::host(wire::kHostMemoryOffset),
                                            RawDriver::device(region, i * kImageStride), image.size()));
-    EXPECT_EQ(end.outcome, abi::Outcome::Ok);
+    EXPECT_EQ(end.outcome, wire::Outcome::Ok);
   }
   return region;
 }
 
-abi::ControlBlock launch_of(RawDriver& driver, StreamHandle& stream, const RegionHandle& programs, Program program,
-                            std::uint64_t core_mask) {
+wire::ControlBlock launch_of(RawDriver& driver, StreamHandle& stream, const RegionHandle& programs, Program program,
+                             std::uint64_t core_mask) {
   return driver.compute(stream, programs, static_cast<std::uint64_t>(program) * kImageStride, image_of(program).size(),
                         core_mask);
 }

@@ -40,11 +40,11 @@ class PlayedKernels {
 
 // An image that is this program.
 std::vector<std::byte> image_of(Program program);
-inline constexpr std::uint64_t kImageStride = 8 * abi::kKiB;
+inline constexpr std::uint64_t kImageStride = 8 * wire::kKiB;
 
 // Brings images of all programs to a Program region of the driver's function. Image i is at i * kImageStride.
 RegionHandle load_programs(RawDriver& driver, StreamHandle& stream);
-abi::ControlBlock launch_of(RawDriver& driver, StreamHandle& stream, const RegionHandle& programs, Program program,
-                            std::uint64_t core_mask = 0);
+wire::ControlBlock launch_of(RawDriver& driver, StreamHandle& stream, const RegionHandle& programs, Program program,
+                             std::uint64_t core_mask = 0);
 
 }  // namespace fwtest

@@ -62,12 +62,12 @@ class RawRing {
   std::optional<UsedElement> poll();
   void expect_chain(std::uint16_t id, std::uint16_t slots) { slots_of_[id] = slots; }
 
-  void ask(abi::EventSuppression event);
+  void ask(wire::EventSuppression event);
   void ask_for_next(bool event_idx) {
-    ask({next_used_, used_wrap_, event_idx ? abi::EventFlags::Descriptor : abi::EventFlags::Enable});
+    ask({next_used_, used_wrap_, event_idx ? wire::EventFlags::Descriptor : wire::EventFlags::Enable});
   }
   std::uint32_t card_event_word() const;
-  abi::DescriptorWords& words(std::uint16_t at) const;
+  wire::DescriptorWords& words(std::uint16_t at) const;
 
  private:
   void advance(std::uint16_t& at, bool& wrap, unsigned by) const;
@@ -90,7 +90,7 @@ class RawRing {
 struct Ended {
   std::uint16_t slot;
   std::uint32_t written;
-  abi::Completion completion;
+  wire::Completion completion;
 };
 
 // What a driver knows of a stream.
@@ -114,31 +114,31 @@ class RawDriver {
 
   std::span<std::byte> window() const { return window_; }
   void pump() { pump_(); }
-  abi::WindowHeader& header() const { return *at<abi::WindowHeader>(0); }
+  wire::WindowHeader& header() const { return *at<wire::WindowHeader>(0); }
   template <typename T>
   T* at(std::uint64_t offset) const {
     return reinterpret_cast<T*>(window_.data() + offset);
   }
 
   // ---- control FIFO
-  void send(const abi::Message& message);
-  std::optional<abi::Message> receive();
-  std::optional<abi::Message> call(const abi::Message& message);  // nullopt: no answer
+  void send(const wire::Message& message);
+  std::optional<wire::Message> receive();
+  std::optional<wire::Message> call(const wire::Message& message);  // nullopt: no answer
   template <typename T>
-  abi::Message request(abi::MessageOp op, const T& payload) {
-    return abi::make_message(0, static_cast<std::uint8_t>(op), ++token_, payload);
+  wire::Message request(wire::MessageOp op, const T& payload) {
+    return wire::make_message(0, static_cast<std::uint8_t>(op), ++token_, payload);
   }
-  abi::Message bare_request(abi::MessageOp op) {
-    return abi::make_bare_message(0, static_cast<std::uint8_t>(op), ++token_);
+  wire::Message bare_request(wire::MessageOp op) {
+    return wire::make_bare_message(0, static_cast<std::uint8_t>(op), ++token_);
   }
   // The status the card reports after being asked for `status`; ~0 when it refused the message.
   std::uint32_t set_status(std::uint32_t status);
   bool set_features(std::uint64_t features);
   bool set_queue(std::uint32_t queue);
   bool reset_queue(std::uint32_t queue);
-  abi::DeviceConfig config();
+  wire::DeviceConfig config();
   // Status 0 and up to DRIVER_OK, all queues set. False when the card refused a step.
-  bool bring_up(std::uint64_t features = abi::kMandatoryFeatures);
+  bool bring_up(std::uint64_t features = wire::kMandatoryFeatures);
   // Forgets rings and streams as a driver does at status 0.
   void forget();
   // Takes all control blocks back, as after a queue reset.
@@ -149,43 +149,44 @@ class RawDriver {
   RawRing& ring(std::uint32_t queue) { return rings_[queue]; }
 
   // ---- admin
-  std::uint16_t send_admin(abi::AdminRequest request);  // slot
+  std::uint16_t send_admin(wire::AdminRequest request);  // slot
   // Reply of a command; the card is pumped until it came. nullopt: none came.
-  std::optional<abi::AdminReply> wait_admin(std::uint16_t slot);
-  abi::AdminReply admin(const abi::AdminRequest& request);
-  abi::AdminRequest admin_request(abi::AdminCommand command) const;
-  std::optional<RegionHandle> acquire(std::uint64_t bytes, abi::RegionType type = abi::RegionType::Tensor);
-  abi::AdminReply release(const RegionHandle& region);
+  std::optional<wire::AdminReply> wait_admin(std::uint16_t slot);
+  wire::AdminReply admin(const wire::AdminRequest& request);
+  wire::AdminRequest admin_request(wire::AdminCommand command) const;
+  std::optional<RegionHandle> acquire(std::uint64_t bytes, wire::RegionType type = wire::RegionType::Tensor);
+  wire::AdminReply release(const RegionHandle& region);
   std::optional<StreamHandle> open_stream(bool high = false);
-  abi::AdminRequest stream_request(abi::AdminCommand command, const StreamHandle& stream) const;
-  abi::AdminReply reset_stream(StreamHandle& stream);
+  wire::AdminRequest stream_request(wire::AdminCommand command, const StreamHandle& stream) const;
+  wire::AdminReply reset_stream(StreamHandle& stream);
   void poll_admin();
 
   // ---- control blocks; the makers fill a correct header and take the stream's next sequence number
-  abi::ControlBlock nop(StreamHandle& stream);
-  abi::ControlBlock fill(StreamHandle& stream, const RegionHandle& region, std::uint64_t offset, std::uint64_t bytes,
-                         std::uint64_t pattern);
-  abi::ControlBlock dma(StreamHandle& stream, const abi::Endpoint& from, const abi::Endpoint& to, std::uint64_t bytes);
-  abi::ControlBlock compute(StreamHandle& stream, const RegionHandle& program, std::uint64_t offset,
-                            std::uint64_t bytes, std::uint64_t core_mask);
-  static abi::Endpoint host(std::uint64_t offset) { return {0, offset, 0, abi::EndpointKind::HostMemory, {}}; }
-  static abi::Endpoint device(const RegionHandle& region, std::uint64_t offset) {
-    return {region.id, offset, region.generation, abi::EndpointKind::Region, {}};
+  wire::ControlBlock nop(StreamHandle& stream);
+  wire::ControlBlock fill(StreamHandle& stream, const RegionHandle& region, std::uint64_t offset, std::uint64_t bytes,
+                          std::uint64_t pattern);
+  wire::ControlBlock dma(StreamHandle& stream, const wire::Endpoint& from, const wire::Endpoint& to,
+                         std::uint64_t bytes);
+  wire::ControlBlock compute(StreamHandle& stream, const RegionHandle& program, std::uint64_t offset,
+                             std::uint64_t bytes, std::uint64_t core_mask);
+  static wire::Endpoint host(std::uint64_t offset) { return {0, offset, 0, wire::EndpointKind::HostMemory, {}}; }
+  static wire::Endpoint device(const RegionHandle& region, std::uint64_t offset) {
+    return {region.id, offset, region.generation, wire::EndpointKind::Region, {}};
   }
-  void seal(abi::ControlBlock& block) const;  // sets the CRC when it was negotiated
+  void seal(wire::ControlBlock& block) const;  // sets the CRC when it was negotiated
 
   bool block_slot_free() const { return free_slots_ != 0; }
   // Writes the block to a free slot and makes it available. Returns the slot.
-  std::uint16_t submit(const abi::ControlBlock& block);
-  std::uint16_t submit_sticks(const abi::ControlBlock& block, unsigned sticks);
+  std::uint16_t submit(const wire::ControlBlock& block);
+  std::uint16_t submit_sticks(const wire::ControlBlock& block, unsigned sticks);
   // What has ended since the last call, in the order of the ring.
   std::vector<Ended> collect();
   // Submits and waits. Fails the test when it does not end.
-  abi::Completion run(const abi::ControlBlock& block);
+  wire::Completion run(const wire::ControlBlock& block);
   std::vector<Ended> wait_for(std::size_t count);
 
   void post_event_buffers(unsigned count);
-  std::vector<abi::DeviceEvent> events();
+  std::vector<wire::DeviceEvent> events();
 
  private:
   std::span<std::byte> window_;
@@ -196,11 +197,11 @@ class RawDriver {
   std::uint64_t cookie_ = 0;
   std::uint32_t fifo_written_ = 0;
   std::uint32_t fifo_read_ = 0;
-  std::array<RawRing, abi::kQueueCount> rings_;
-  std::array<bool, abi::kControlBlockSlots> slot_busy_{};
-  unsigned free_slots_ = abi::kControlBlockSlots;
-  std::array<bool, abi::kAdminSlots> admin_busy_{};
-  std::array<bool, abi::kAdminSlots> admin_done_{};
+  std::array<RawRing, wire::kQueueCount> rings_;
+  std::array<bool, wire::kControlBlockSlots> slot_busy_{};
+  unsigned free_slots_ = wire::kControlBlockSlots;
+  std::array<bool, wire::kAdminSlots> admin_busy_{};
+  std::array<bool, wire::kAdminSlots> admin_done_{};
 };
 
 }  // namespace fwtest

@@ -16,8 +16,8 @@
 
 namespace {
 
-using abi::kGranuleBytes;
 using fw::RegionPool;
+using wire::kGranuleBytes;
 
 struct Pool {
   explicit Pool(std::uint64_t granules, std::uint64_t budget_granules = 0)
@@ -61,7 +61,7 @@ TEST(RegionPool, GrantsTheLowestAddressThatFits) {
   p.pool.release(base + kGranuleBytes);
   EXPECT_EQ(p.pool.acquire(2 * kGranuleBytes).value(), base + kGranuleBytes);
   EXPECT_EQ(p.pool.acquire(2 * kGranuleBytes).value(), base + 6 * kGranuleBytes);
-  EXPECT_EQ(p.pool.acquire(2 * kGranuleBytes).error(), abi::Status::OutOfDeviceMemory);
+  EXPECT_EQ(p.pool.acquire(2 * kGranuleBytes).error(), wire::Status::OutOfDeviceMemory);
   EXPECT_EQ(p.pool.acquire(kGranuleBytes).value(), base + 3 * kGranuleBytes);
   EXPECT_EQ(p.pool.free_bytes(), 0u);
 }
@@ -70,7 +70,7 @@ TEST(RegionPool, ImpossibleSizesAreRefused) {
   Pool p(8);
   for (const std::uint64_t bytes : {std::uint64_t{0}, 8 * kGranuleBytes + 1, ~std::uint64_t{0},
                                     ~std::uint64_t{0} - kGranuleBytes + 2, std::uint64_t{1} << 63}) {
-    EXPECT_EQ(p.pool.acquire(bytes).error(), abi::Status::OutOfDeviceMemory) << bytes;
+    EXPECT_EQ(p.pool.acquire(bytes).error(), wire::Status::OutOfDeviceMemory) << bytes;
   }
   EXPECT_EQ(p.pool.free_bytes(), p.pool.total_bytes());
 }
@@ -165,7 +165,7 @@ TEST(RegionPool, AColdStartForgetsEverything) {
 TEST(RegionPool, GrantsAreBoundedInNumber) {
   Pool p(RegionPool::kMaxGrants + 1);
   for (std::size_t i = 0; i < RegionPool::kMaxGrants; ++i) ASSERT_TRUE(p.pool.acquire(1));
-  EXPECT_EQ(p.pool.acquire(1).error(), abi::Status::OutOfRegions);
+  EXPECT_EQ(p.pool.acquire(1).error(), wire::Status::OutOfRegions);
 }
 
 // Any order of acquire, write, release and partial scrub: grants do not overlap, figures agree with a map of granules,
@@ -181,7 +181,7 @@ RC_GTEST_PROP(RegionPool, NoOverlapAndNotOneDirtyByteInAFreshGrant, ()) {
       case 0:
       case 1: {
         const std::uint64_t bytes = (1 + random() % 4) * kGranuleBytes - random() % 100;
-        const std::uint64_t rounded = abi::align_up(bytes, kGranuleBytes);
+        const std::uint64_t rounded = wire::align_up(bytes, kGranuleBytes);
         const std::uint64_t largest = p.pool.largest_bytes();
         const auto got = p.pool.acquire(bytes);
         RC_ASSERT(got.has_value() == (largest >= rounded));

@@ -12,12 +12,12 @@
 
 namespace {
 
-using abi::FunctionKind;
-using abi::RegionType;
-using abi::Status;
 using fw::RegionTable;
+using wire::FunctionKind;
+using wire::RegionType;
+using wire::Status;
 
-constexpr std::uint64_t kBase = 4 * abi::kGiB;
+constexpr std::uint64_t kBase = 4 * wire::kGiB;
 
 RegionTable table(FunctionKind kind) {
   RegionTable t;
@@ -29,17 +29,17 @@ TEST(RegionTable, OrdinalSevenIsForProgramsAndNothingElse) {
   RegionTable t = table(FunctionKind::Virtual);
   for (unsigned i = 0; i < 7; ++i) {
     ASSERT_EQ(t.free_ordinal(RegionType::Tensor).value(), i);
-    t.install(i, kBase + i * abi::kGranuleBytes, abi::kGranuleBytes, RegionType::Tensor);
+    t.install(i, kBase + i * wire::kGranuleBytes, wire::kGranuleBytes, RegionType::Tensor);
   }
   EXPECT_EQ(t.free_ordinal(RegionType::Tensor).error(), Status::OutOfRegions);
   EXPECT_EQ(t.free_ordinal(RegionType::Program).value(), 7u);
-  t.install(7, kBase + 7 * abi::kGranuleBytes, abi::kGranuleBytes, RegionType::Program);
+  t.install(7, kBase + 7 * wire::kGranuleBytes, wire::kGranuleBytes, RegionType::Program);
   EXPECT_EQ(t.free_ordinal(RegionType::Program).error(), Status::OutOfRegions);
 }
 
 TEST(RegionTable, APhysicalFunctionNamesByBaseAndAVirtualOneByIndex) {
   RegionTable pf = table(FunctionKind::Physical), vf = table(FunctionKind::Virtual);
-  for (RegionTable* t : {&pf, &vf}) t->install(2, kBase, abi::kGranuleBytes, RegionType::Tensor);
+  for (RegionTable* t : {&pf, &vf}) t->install(2, kBase, wire::kGranuleBytes, RegionType::Tensor);
   EXPECT_EQ(pf.region_id(2), kBase);
   EXPECT_EQ(vf.region_id(2), 2u);
   EXPECT_EQ(pf.resolve(kBase, 1, 128, 128)->address, kBase + 128);
@@ -49,14 +49,14 @@ TEST(RegionTable, APhysicalFunctionNamesByBaseAndAVirtualOneByIndex) {
   EXPECT_EQ(pf.resolve(2, 1, 0, 128).error(), Status::UnknownRegion);
   EXPECT_EQ(vf.resolve(kBase, 1, 0, 128).error(), Status::UnknownRegion);
   EXPECT_EQ(vf.resolve(0, 0, 0, 128).error(), Status::UnknownRegion);
-  EXPECT_EQ(vf.resolve(abi::kNoRegion, 0, 0, 1).error(), Status::UnknownRegion);
-  EXPECT_EQ(pf.resolve(abi::kNoRegion, 0, 0, 1).error(), Status::UnknownRegion);
+  EXPECT_EQ(vf.resolve(wire::kNoRegion, 0, 0, 1).error(), Status::UnknownRegion);
+  EXPECT_EQ(pf.resolve(wire::kNoRegion, 0, 0, 1).error(), Status::UnknownRegion);
   EXPECT_EQ(vf.resolve(8, 1, 0, 1).error(), Status::UnknownRegion);
 }
 
 TEST(RegionTable, BoundsHoldAtTheEdgesOfTheNumberLine) {
   RegionTable t = table(FunctionKind::Virtual);
-  constexpr std::uint64_t kBytes = 2 * abi::kGranuleBytes;
+  constexpr std::uint64_t kBytes = 2 * wire::kGranuleBytes;
   constexpr std::uint64_t kMax = ~std::uint64_t{0};
   t.install(0, kBase, kBytes, RegionType::Tensor);
   const struct {
@@ -84,10 +84,10 @@ TEST(RegionTable, BoundsHoldAtTheEdgesOfTheNumberLine) {
 
 TEST(RegionTable, AnOldHandleNeverMatchesItsEntryAgain) {
   RegionTable t = table(FunctionKind::Virtual);
-  const auto first = t.install(3, kBase, abi::kGranuleBytes, RegionType::Tensor).generation;
+  const auto first = t.install(3, kBase, wire::kGranuleBytes, RegionType::Tensor).generation;
   t.remove(3);
   EXPECT_EQ(t.find(3, first).error(), Status::UnknownRegion);
-  const auto second = t.install(3, kBase, abi::kGranuleBytes, RegionType::Tensor).generation;
+  const auto second = t.install(3, kBase, wire::kGranuleBytes, RegionType::Tensor).generation;
   EXPECT_NE(first, second);
   EXPECT_EQ(t.find(3, first).error(), Status::StaleRegion);
   EXPECT_EQ(t.find(3, 0).error(), Status::StaleRegion);
@@ -97,10 +97,10 @@ TEST(RegionTable, AnOldHandleNeverMatchesItsEntryAgain) {
 // PF: the same base comes back under another ordinal. A generation per entry would give the old handle a match.
 TEST(RegionTable, AnOldHandleNeverMatchesItsBaseUnderAnotherOrdinal) {
   RegionTable t = table(FunctionKind::Physical);
-  const auto old = t.install(0, kBase, abi::kGranuleBytes, RegionType::Tensor).generation;
+  const auto old = t.install(0, kBase, wire::kGranuleBytes, RegionType::Tensor).generation;
   t.remove(0);
-  t.install(0, kBase + 8 * abi::kGranuleBytes, 4 * abi::kGranuleBytes, RegionType::Tensor);
-  t.install(1, kBase, abi::kGranuleBytes, RegionType::Tensor);
+  t.install(0, kBase + 8 * wire::kGranuleBytes, 4 * wire::kGranuleBytes, RegionType::Tensor);
+  t.install(1, kBase, wire::kGranuleBytes, RegionType::Tensor);
   EXPECT_EQ(t.find(kBase, old).error(), Status::StaleRegion);
 }
 
@@ -124,9 +124,9 @@ RC_GTEST_PROP(RegionTable, ExactlyTheLiveHandlesResolve, (bool physical)) {
       for (const auto& h : handles) {
         if (h.live) taken.insert(h.base);
       }
-      const std::uint64_t base = kBase + random() % 12 * abi::kGranuleBytes;
+      const std::uint64_t base = kBase + random() % 12 * wire::kGranuleBytes;
       if (!ordinal || taken.contains(base)) continue;
-      const auto& region = t.install(*ordinal, base, abi::kGranuleBytes, type);
+      const auto& region = t.install(*ordinal, base, wire::kGranuleBytes, type);
       handles.push_back({t.region_id(*ordinal), region.generation, base, *ordinal, true});
     } else if (!handles.empty()) {
       auto& h = handles[random() % handles.size()];

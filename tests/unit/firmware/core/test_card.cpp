@@ -70,7 +70,7 @@ void TestCard::pump() {
   }
   do {
     turns();
-  } while (card_->pool.scrub_step(abi::kGranuleBytes));
+  } while (card_->pool.scrub_step(wire::kGranuleBytes));
 }
 
 void TestCard::start_loop() {
@@ -79,7 +79,7 @@ void TestCard::start_loop() {
     harts_.emplace_back([this, hart] {
       native::become_hart(hart);
       while (!stop_) {
-        if (!card_->cores.run_slice(hart, fw::kSliceTicks)) hal::sleep_until(hal::now() + abi::kTicksPerSecond / 20);
+        if (!card_->cores.run_slice(hart, fw::kSliceTicks)) hal::sleep_until(hal::now() + wire::kTicksPerSecond / 20);
       }
     });
   }

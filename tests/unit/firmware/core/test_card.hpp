@@ -23,11 +23,11 @@ namespace fwtest {
 struct CardOptions {
   unsigned virtual_functions = 1;
   unsigned harts = 1;
-  std::uint64_t window_bytes = 4 * abi::kMiB;
-  std::uint64_t region_bytes = 64 * abi::kMiB;
+  std::uint64_t window_bytes = 4 * wire::kMiB;
+  std::uint64_t region_bytes = 64 * wire::kMiB;
   std::string boot_arguments{};  // besides vfs=
   native::KernelPlayer kernel{};
-  std::uint64_t page_bytes = 256 * abi::kMiB;
+  std::uint64_t page_bytes = 256 * wire::kMiB;
 };
 
 class TestCard {

@@ -55,12 +55,12 @@ TEST_P(WakeUp, RoundTripsWithBothSidesAsleepLoseNoBell) {
   fwtest::TestCard card({.boot_arguments = "timers=0"});
   auto& driver = card.driver(2);
   ASSERT_TRUE(
-      driver.bring_up(event_idx ? abi::kOfferedFeatures & ~abi::kFeatureControlBlockCrc : abi::kMandatoryFeatures));
+      driver.bring_up(event_idx ? wire::kOfferedFeatures & ~wire::kFeatureControlBlockCrc : wire::kMandatoryFeatures));
   card.on_ring = [&](unsigned slot) {
     if (slot == 2) bell.ring();
   };
   card.start_loop();
-  auto& ring = driver.ring(abi::kControlBlockQueue);
+  auto& ring = driver.ring(wire::kControlBlockQueue);
   StreamHandle stream;
   std::mt19937_64 random(1);
   std::uint64_t host_sleeps = 0, bells = 0, ended = 0;
@@ -75,17 +75,17 @@ TEST_P(WakeUp, RoundTripsWithBothSidesAsleepLoseNoBell) {
     if (random() % 2 == 0) think(random);
     for (unsigned waiting = batch; waiting > 0;) {
       const auto some = driver.collect();
-      for (const auto& end : some) ASSERT_EQ(end.completion.outcome, abi::Outcome::Ok);
+      for (const auto& end : some) ASSERT_EQ(end.completion.outcome, wire::Outcome::Ok);
       waiting -= static_cast<unsigned>(some.size());
       ended += some.size();
       if (waiting == 0 || !some.empty()) continue;
       ring.ask_for_next(event_idx);
-      abi::full_fence();
+      wire::full_fence();
       if (!ring.has_used()) {
         ++host_sleeps;
         ASSERT_TRUE(bell.wait()) << "the card's bell was lost after " << ended << " blocks";
       }
-      ring.ask({0, false, abi::EventFlags::Disable});
+      ring.ask({0, false, wire::EventFlags::Disable});
     }
     if (random() % 4 == 0) think(random);
   }

@@ -13,31 +13,31 @@
 namespace flex {
 namespace {
 
-using abi::Message;
-using abi::MessageOp;
 using test::ControlPeer;
+using wire::Message;
+using wire::MessageOp;
 
 // A card that does everything right, in the fewest words.
 class ModelCard {
  public:
   std::uint32_t status = 0;
-  std::uint64_t offered = abi::kOfferedFeatures;
+  std::uint64_t offered = wire::kOfferedFeatures;
   std::uint64_t accepted = 0;
-  abi::DeviceInfo info{abi::kDeviceId, abi::kVendorId, 64, sizeof(abi::DeviceConfig), abi::kQueueCount, 0, 0};
-  abi::DeviceConfig config = good_config();
+  wire::DeviceInfo info{wire::kDeviceId, wire::kVendorId, 64, sizeof(wire::DeviceConfig), wire::kQueueCount, 0, 0};
+  wire::DeviceConfig config = good_config();
   std::uint32_t config_generation = 1;
   std::vector<std::uint32_t> history;  // of status
 
-  static abi::DeviceConfig good_config() {
-    abi::DeviceConfig config{};
-    config.abi_version = abi::kAbiVersion;
-    config.kind = abi::FunctionKind::Physical;
+  static wire::DeviceConfig good_config() {
+    wire::DeviceConfig config{};
+    config.abi_version = wire::kAbiVersion;
+    config.kind = wire::FunctionKind::Physical;
     config.window_bytes = ControlPeer::kWindowBytes;
     config.generation = 1;
     config.boot_epoch = 1;
-    config.streams = abi::kStreamsPerFunction;
-    config.stream_credits = abi::kStreamCredits;
-    config.max_control_blocks = abi::kControlBlockSlots;
+    config.streams = wire::kStreamsPerFunction;
+    config.stream_credits = wire::kStreamCredits;
+    config.max_control_blocks = wire::kControlBlockSlots;
     return config;
   }
 
@@ -46,36 +46,36 @@ class ModelCard {
       case MessageOp::GetDeviceInfo: return ControlPeer::answer(request, info);
       case MessageOp::GetDeviceFeatures: return ControlPeer::answer(request, blocks(offered));
       case MessageOp::SetDriverFeatures: {
-        const auto wanted = payload<abi::FeatureBlocks>(request);
+        const auto wanted = payload<wire::FeatureBlocks>(request);
         accepted = wanted.bits[0] | std::uint64_t{wanted.bits[1]} << 32;
         return ControlPeer::answer(request, wanted);
       }
       case MessageOp::SetDeviceStatus:
-        status = payload<abi::StatusValue>(request).status;
+        status = payload<wire::StatusValue>(request).status;
         history.push_back(status);
         [[fallthrough]];
-      case MessageOp::GetDeviceStatus: return ControlPeer::answer(request, abi::StatusValue{status});
+      case MessageOp::GetDeviceStatus: return ControlPeer::answer(request, wire::StatusValue{status});
       case MessageOp::GetConfig: {
-        const auto range = payload<abi::ConfigRange>(request);
-        abi::ConfigData data{config_generation, range.offset, range.bytes, {}};
+        const auto range = payload<wire::ConfigRange>(request);
+        wire::ConfigData data{config_generation, range.offset, range.bytes, {}};
         std::memcpy(data.data, reinterpret_cast<const std::byte*>(&config) + range.offset, range.bytes);
         return ControlPeer::answer(request, data);
       }
       case MessageOp::SetVirtqueue: {
-        const auto set = payload<abi::SetQueue>(request);
-        return ControlPeer::answer(request, abi::QueueState{set.index, set.size, set.size, 0, set.descriptors,
-                                                            set.driver_area, set.device_area});
+        const auto set = payload<wire::SetQueue>(request);
+        return ControlPeer::answer(request, wire::QueueState{set.index, set.size, set.size, 0, set.descriptors,
+                                                             set.driver_area, set.device_area});
       }
       default: return ControlPeer::refusal(request);
     }
   }
-  static abi::FeatureBlocks blocks(std::uint64_t bits) {
+  static wire::FeatureBlocks blocks(std::uint64_t bits) {
     return {0, 2, {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)}};
   }
   template <typename T>
   static T payload(const Message& request) {
     T value{};
-    EXPECT_TRUE(abi::read_payload(request, value));
+    EXPECT_TRUE(wire::read_payload(request, value));
     return value;
   }
 };
@@ -90,7 +90,7 @@ class BringUpTest : public testing::Test {
   }
   Expected<FunctionLink> run_alone() {
     ControlChannel channel(peer.window(), bells, peer.exit_fd(), timeouts);
-    BringUp bring_up(*peer.window(), channel, bells, peer.exit_fd(), timeouts, abi::kFeatureEventIdx);
+    BringUp bring_up(*peer.window(), channel, bells, peer.exit_fd(), timeouts, wire::kFeatureEventIdx);
     auto linked = bring_up.run();
     last = bring_up.step();
     peer.stop();
@@ -135,9 +135,9 @@ TEST_F(BringUpTest, AGoodCardIsBroughtUpInTheOrderOfTheStandard) {
   ASSERT_TRUE(linked) << describe(linked.error());
   EXPECT_EQ(last, BringUpStep::Ready);
   EXPECT_EQ(card.history, (std::vector<std::uint32_t>{0, 1, 3, 11, 15}));
-  EXPECT_EQ(card.accepted, abi::kMandatoryFeatures | abi::kFeatureEventIdx);
-  ASSERT_EQ(linked->queues.size(), abi::kQueueCount);
-  EXPECT_EQ(linked->queues[abi::kEventQueue].in_flight(), abi::kEventQueueSize) << "buffers for events are posted";
+  EXPECT_EQ(card.accepted, wire::kMandatoryFeatures | wire::kFeatureEventIdx);
+  ASSERT_EQ(linked->queues.size(), wire::kQueueCount);
+  EXPECT_EQ(linked->queues[wire::kEventQueue].in_flight(), wire::kEventQueueSize) << "buffers for events are posted";
 }
 
 TEST_F(BringUpTest, ACardThatNeverSetsUpItsWindowIsGivenUp) {
@@ -145,12 +145,12 @@ TEST_F(BringUpTest, ACardThatNeverSetsUpItsWindowIsGivenUp) {
   expect_failure(run_alone(), BringUpStep::WaitForCard, "window");
 }
 TEST_F(BringUpTest, ACardThatHangsDuringBootIsGivenUpWithItsPostCode) {
-  peer.show_post(abi::PostCode::Cores);
+  peer.show_post(wire::PostCode::Cores);
   expect_failure(run_alone(), BringUpStep::WaitForCard, "cores");
 }
 TEST_F(BringUpTest, ACardWhoseBootFailedIsNotWaitedFor) {
   timeouts.post_progress = std::chrono::seconds(60);
-  peer.show_post(abi::PostCode::Failed);
+  peer.show_post(wire::PostCode::Failed);
   expect_failure(run_alone(), BringUpStep::WaitForCard, "console");
 }
 TEST_F(BringUpTest, ACardThatDiesDuringBootIsNotWaitedFor) {
@@ -163,10 +163,10 @@ TEST_F(BringUpTest, AnotherAbiVersionNamesBoth) {
   peer.header().abi_version = 4711;
   const auto linked = run_alone();
   expect_failure(linked, BringUpStep::CheckAbi, "4711");
-  EXPECT_NE(linked.error().message.find("version " + std::to_string(abi::kAbiVersion)), std::string::npos);
+  EXPECT_NE(linked.error().message.find("version " + std::to_string(wire::kAbiVersion)), std::string::npos);
 }
 TEST_F(BringUpTest, AnUnboundSlotIsRefused) {
-  peer.header().kind = abi::FunctionKind::Unbound;
+  peer.header().kind = wire::FunctionKind::Unbound;
   expect_failure(run_alone(), BringUpStep::CheckAbi, "bound");
 }
 TEST_F(BringUpTest, AForeignDeviceIsRefused) {
@@ -177,7 +177,7 @@ TEST_F(BringUpTest, AResetThatDoesNotReachZeroIsAFailure) {
   expect_failure(run([&](const Message& request) -> std::optional<Message> {
                    Message answer = card(request);
                    if (static_cast<MessageOp>(request.header.op) == MessageOp::SetDeviceStatus) {
-                     answer = ControlPeer::answer(request, abi::StatusValue{abi::kStatusNeedsReset});
+                     answer = ControlPeer::answer(request, wire::StatusValue{wire::kStatusNeedsReset});
                    }
                    return answer;
                  }),
@@ -194,20 +194,20 @@ TEST_P(BringUpStatus, ARefusedStatusEndsItsStepAndTheCardIsTold) {
   std::uint32_t final_status = 0;
   const auto linked = run([&](const Message& request) -> std::optional<Message> {
     if (static_cast<MessageOp>(request.header.op) == MessageOp::SetDeviceStatus) {
-      final_status = ModelCard::payload<abi::StatusValue>(request).status;
+      final_status = ModelCard::payload<wire::StatusValue>(request).status;
       if (final_status == GetParam().refused) return ControlPeer::refusal(request);
     }
     return card(request);
   });
   expect_failure(linked, GetParam().step, "refused");
-  EXPECT_NE(final_status & abi::kStatusFailed, 0u);
+  EXPECT_NE(final_status & wire::kStatusFailed, 0u);
 }
 TEST_P(BringUpStatus, AStatusThatDoesNotStickEndsItsStep) {
   const auto linked = run([&](const Message& request) -> std::optional<Message> {
     const Message answer = card(request);
     const bool set = static_cast<MessageOp>(request.header.op) == MessageOp::SetDeviceStatus;
     if (set && card.status == GetParam().refused)
-      return ControlPeer::answer(request, abi::StatusValue{card.status | abi::kStatusNeedsReset});
+      return ControlPeer::answer(request, wire::StatusValue{card.status | wire::kStatusNeedsReset});
     return answer;
   });
   expect_failure(linked, GetParam().step, "attach again");
@@ -218,19 +218,19 @@ INSTANTIATE_TEST_SUITE_P(EachStep, BringUpStatus,
                                          StatusCase{15, BringUpStep::DriverOk}));
 
 TEST_F(BringUpTest, MissingMandatoryFeaturesAreNamed) {
-  card.offered = abi::kOfferedFeatures & ~abi::kFeatureRingPacked;
-  expect_failure(run(std::ref(card)), BringUpStep::Features, std::to_string(abi::kFeatureRingPacked));
+  card.offered = wire::kOfferedFeatures & ~wire::kFeatureRingPacked;
+  expect_failure(run(std::ref(card)), BringUpStep::Features, std::to_string(wire::kFeatureRingPacked));
 }
 TEST_F(BringUpTest, WhatTheCardDoesNotOfferIsNotAskedFor) {
-  card.offered = abi::kMandatoryFeatures;
+  card.offered = wire::kMandatoryFeatures;
   const auto linked = run(std::ref(card));
   ASSERT_TRUE(linked);
-  EXPECT_EQ(linked->features, abi::kMandatoryFeatures);
+  EXPECT_EQ(linked->features, wire::kMandatoryFeatures);
 }
 TEST_F(BringUpTest, FeaturesThatTheCardTakesBackAreNoticed) {
   expect_failure(run([&](const Message& request) -> std::optional<Message> {
                    if (static_cast<MessageOp>(request.header.op) == MessageOp::GetDeviceStatus) {
-                     return ControlPeer::answer(request, abi::StatusValue{3});
+                     return ControlPeer::answer(request, wire::StatusValue{3});
                    }
                    return card(request);
                  }),
@@ -259,7 +259,7 @@ TEST_F(BringUpTest, AQueueThatIsSetUpElsewhereIsNoticed) {
   expect_failure(run([&](const Message& request) -> std::optional<Message> {
                    Message answer = card(request);
                    if (static_cast<MessageOp>(request.header.op) == MessageOp::SetVirtqueue) {
-                     auto state = ModelCard::payload<abi::QueueState>(answer);
+                     auto state = ModelCard::payload<wire::QueueState>(answer);
                      state.descriptors += 64;
                      answer = ControlPeer::answer(request, state);
                    }
@@ -288,8 +288,8 @@ TEST_F(BringUpTest, SilenceAtAnyMomentIsATypedFailure) {
       const auto linked = bring_up.run();
       if (linked) continue;  // had said everything before
       EXPECT_EQ(bring_up.step(), BringUpStep::Failed);
-      EXPECT_TRUE(linked.error().outcome == abi::Outcome::Indeterminate ||
-                  linked.error().outcome == abi::Outcome::Lost);
+      EXPECT_TRUE(linked.error().outcome == wire::Outcome::Indeterminate ||
+                  linked.error().outcome == wire::Outcome::Lost);
     }
   }
 }

@@ -19,12 +19,12 @@ using test::NativeCard;
 using test::nop;
 using test::Recorder;
 
-abi::WindowHeader& header_of(NativeCard& card, unsigned slot = 1) {
-  return *reinterpret_cast<abi::WindowHeader*>(card.window(slot));
+wire::WindowHeader& header_of(NativeCard& card, unsigned slot = 1) {
+  return *reinterpret_cast<wire::WindowHeader*>(card.window(slot));
 }
 
 std::size_t submit_nops(Device& device, CompletionSink& sink, std::size_t count, std::uint64_t first_cookie = 0) {
-  std::vector<abi::ControlBlock> blocks(count);
+  std::vector<wire::ControlBlock> blocks(count);
   std::vector<ControlBlockRequest> requests;
   for (std::size_t i = 0; i < count; ++i) {
     blocks[i] = nop(first_cookie + i);
@@ -88,8 +88,8 @@ TEST(DeviceEnd, ADeathMayHitAnyTurnOfTheCardAndEveryBlockEndsOnce) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       ASSERT_EQ(all[i].sequence, i + 1);
       ASSERT_EQ(all[i].cookie, i);
-      ASSERT_TRUE(all[i].outcome == abi::Outcome::Ok || all[i].outcome == abi::Outcome::Lost ||
-                  all[i].outcome == abi::Outcome::Indeterminate);
+      ASSERT_TRUE(all[i].outcome == wire::Outcome::Ok || all[i].outcome == wire::Outcome::Lost ||
+                  all[i].outcome == wire::Outcome::Indeterminate);
     }
     expect_refuses_everything(*device, "the test ended it");
     EXPECT_EQ(device->health(), Health::Dead);
@@ -104,8 +104,8 @@ TEST(DeviceEnd, WhatNeverStartedIsLost) {
   card.pause();
   ASSERT_EQ(submit_nops(*device, recorder, 20), 20u);
   // As if the card had begun the first five and published none.
-  abi::store_release(*reinterpret_cast<std::uint64_t*>(card.window(1) + abi::kStartedSequences.offset),
-                     std::uint64_t{5});
+  wire::store_release(*reinterpret_cast<std::uint64_t*>(card.window(1) + wire::kStartedSequences.offset),
+                      std::uint64_t{5});
   std::atomic<int> returned{0};
   std::vector<std::thread> waiters;
   for (int i = 0; i < 4; ++i) {
@@ -119,7 +119,7 @@ TEST(DeviceEnd, WhatNeverStartedIsLost) {
   const auto all = recorder.all();
   ASSERT_EQ(all.size(), 20u);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    EXPECT_EQ(all[i].outcome, i < 5 ? abi::Outcome::Indeterminate : abi::Outcome::Lost) << i;
+    EXPECT_EQ(all[i].outcome, i < 5 ? wire::Outcome::Indeterminate : wire::Outcome::Lost) << i;
   }
 }
 
@@ -132,15 +132,15 @@ TEST(DeviceEnd, WhatWasPublishedBeforeTheDeathCounts) {
   ASSERT_TRUE(device);
   Recorder recorder;
   ASSERT_EQ(submit_nops(*device, recorder, 20), 20u);
-  auto& started = *reinterpret_cast<std::uint64_t*>(card.window(1) + abi::kStartedSequences.offset);
-  while (abi::load_acquire(started) != 20) std::this_thread::yield();
+  auto& started = *reinterpret_cast<std::uint64_t*>(card.window(1) + wire::kStartedSequences.offset);
+  while (wire::load_acquire(started) != 20) std::this_thread::yield();
   card.pause();
   card.die();
   for (const auto end = in_seconds(10); recorder.count() != 20 && Device::Clock::now() < end;)
     std::this_thread::yield();
   const auto all = recorder.all();
   ASSERT_EQ(all.size(), 20u);
-  for (const auto& completion : all) EXPECT_EQ(completion.outcome, abi::Outcome::Ok);
+  for (const auto& completion : all) EXPECT_EQ(completion.outcome, wire::Outcome::Ok);
 }
 
 TEST(DeviceEnd, ADeathWithNothingOutstandingIsNoticedToo) {
@@ -170,9 +170,9 @@ TEST(DeviceEnd, AnEpochChangeMakesEverythingIndeterminate) {
   Recorder recorder;
   card.pause();
   ASSERT_EQ(submit_nops(*device, recorder, 7), 7u);
-  abi::store_release(header_of(card).boot_epoch, std::uint64_t{99});
+  wire::store_release(header_of(card).boot_epoch, std::uint64_t{99});
   ASSERT_EQ(device->wait_until([&] { return recorder.count() == 7; }, in_seconds(10)), WaitStatus::Done);
-  for (const auto& completion : recorder.all()) EXPECT_EQ(completion.outcome, abi::Outcome::Indeterminate);
+  for (const auto& completion : recorder.all()) EXPECT_EQ(completion.outcome, wire::Outcome::Indeterminate);
   EXPECT_EQ(device->health(), Health::NeedsReset);
   expect_refuses_everything(*device, "epoch");
   card.resume();
@@ -186,7 +186,7 @@ TEST(DeviceEnd, NeedsResetEndsTheDeviceAndANewAttachWorks) {
     Recorder recorder;
     card.pause();
     ASSERT_EQ(submit_nops(*device, recorder, 3), 3u);
-    abi::store_release(header_of(card).device_status, header_of(card).device_status | abi::kStatusNeedsReset);
+    wire::store_release(header_of(card).device_status, header_of(card).device_status | wire::kStatusNeedsReset);
     ASSERT_EQ(device->wait_until([&] { return recorder.count() == 3; }, in_seconds(10)), WaitStatus::Done);
     expect_refuses_everything(*device, "NEEDS_RESET");
     card.resume();
@@ -210,7 +210,7 @@ TEST(DeviceEnd, ASilentHeartbeatIsReportedAndTakenBack) {
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Silent; }, in_seconds(10)), WaitStatus::Done);
   card.resume();
   EXPECT_EQ(device->wait_until([&] { return recorder.count() == 1; }, in_seconds(10)), WaitStatus::Done);
-  EXPECT_EQ(recorder.all()[0].outcome, abi::Outcome::Ok) << "nothing was given up";
+  EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Ok) << "nothing was given up";
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Alive; }, in_seconds(10)), WaitStatus::Done);
 }
 
@@ -218,7 +218,7 @@ TEST(DeviceEnd, ASilentHeartbeatIsReportedAndTakenBack) {
 
 struct Lie {
   const char* name;
-  void (*tell)(abi::Completion&, std::uint16_t& id, std::uint32_t& length);
+  void (*tell)(wire::Completion&, std::uint16_t& id, std::uint32_t& length);
 };
 class Lies : public testing::TestWithParam<Lie> {};
 
@@ -229,29 +229,29 @@ TEST_P(Lies, EndTheDeviceWithATypedErrorAndEveryBlockOnce) {
   Recorder recorder;
   card.pause();  // from here on this thread plays the card
   ASSERT_EQ(submit_nops(*device, recorder, 4, 100), 4u);
-  auto& queue = card.core().functions[fw::kPhysical].queues[abi::kControlBlockQueue];
+  auto& queue = card.core().functions[fw::kPhysical].queues[wire::kControlBlockQueue];
   fw::Chain first, second;
   ASSERT_TRUE(queue.pop(first) && queue.pop(second));
   const auto complete = [&](const fw::Chain& chain, std::uint64_t sequence, const Lie* lie) {
-    abi::Completion completion{};
+    wire::Completion completion{};
     completion.incarnation = 1;
     completion.generation = device->config().generation;
     completion.sequence = sequence;
     completion.cookie = 99 + sequence;
     std::uint16_t id = chain.id;
-    std::uint32_t length = abi::kStickBytes;
+    std::uint32_t length = wire::kStickBytes;
     if (lie != nullptr) lie->tell(completion, id, length);
-    abi::store_shared_words(reinterpret_cast<std::uint64_t*>(card.window(1) + chain.writable.offset),
-                            reinterpret_cast<const std::uint64_t*>(&completion), sizeof completion / 8);
+    wire::store_shared_words(reinterpret_cast<std::uint64_t*>(card.window(1) + chain.writable.offset),
+                             reinterpret_cast<const std::uint64_t*>(&completion), sizeof completion / 8);
     queue.push_used(id, chain.slots, length);
   };
   complete(first, 1, nullptr);
   complete(second, 2, &GetParam());
   ASSERT_EQ(device->wait_until([&] { return recorder.count() == 4; }, in_seconds(10)), WaitStatus::Done);
   const auto all = recorder.all();
-  EXPECT_EQ(all[0].outcome, abi::Outcome::Ok) << "what was right before the lie counts";
+  EXPECT_EQ(all[0].outcome, wire::Outcome::Ok) << "what was right before the lie counts";
   for (std::size_t i = 1; i < 4; ++i) {
-    EXPECT_EQ(all[i].outcome, abi::Outcome::Indeterminate);
+    EXPECT_EQ(all[i].outcome, wire::Outcome::Indeterminate);
     EXPECT_EQ(all[i].cookie, 100 + i) << "the driver's own table";
   }
   ASSERT_TRUE(device->failure());
@@ -266,8 +266,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Lie{"Generation", [](auto& c, auto&, auto&) { ++c.generation; }},
                     Lie{"Sequence", [](auto& c, auto&, auto&) { c.sequence = 3; }},
                     Lie{"Cookie", [](auto& c, auto&, auto&) { c.cookie = 0; }},
-                    Lie{"OutcomeOutOfRange", [](auto& c, auto&, auto&) { c.outcome = static_cast<abi::Outcome>(200); }},
-                    Lie{"OutcomeOfTheDriver", [](auto& c, auto&, auto&) { c.outcome = abi::Outcome::Lost; }},
+                    Lie{"OutcomeOutOfRange",
+                        [](auto& c, auto&, auto&) { c.outcome = static_cast<wire::Outcome>(200); }},
+                    Lie{"OutcomeOfTheDriver", [](auto& c, auto&, auto&) { c.outcome = wire::Outcome::Lost; }},
                     Lie{"NothingWritten", [](auto&, auto&, auto& length) { length = 0; }},
                     Lie{"IdOutOfRange", [](auto&, auto& id, auto&) { id = 4000; }},
                     Lie{"IdNotInFlight", [](auto&, auto& id, auto&) { id = 300; }}),
@@ -278,12 +279,12 @@ TEST(DeviceEnd, HostileIndicesOfTheControlFifoEndTheDevice) {
   const auto device = card.attach();
   ASSERT_TRUE(device);
   card.pause();
-  auto& fifo = *reinterpret_cast<abi::Fifo*>(card.window(1) + abi::kFifoToHost.offset);
-  const auto good = abi::load_acquire(fifo.written);
-  abi::store_release(fifo.written, good + 5000);
+  auto& fifo = *reinterpret_cast<wire::Fifo*>(card.window(1) + wire::kFifoToHost.offset);
+  const auto good = wire::load_acquire(fifo.written);
+  wire::store_release(fifo.written, good + 5000);
   EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(10)), WaitStatus::Failed);
   expect_refuses_everything(*device, "FIFO");
-  abi::store_release(fifo.written, good);
+  wire::store_release(fifo.written, good);
   card.resume();
 }
 
@@ -300,9 +301,9 @@ TEST(DeviceEnd, ClosingADeviceEndsItsBlocksFirst) {
     const auto all = recorder.all();
     ASSERT_EQ(all.size(), accepted);
     for (const auto& completion : all) {
-      ASSERT_TRUE(completion.outcome == abi::Outcome::Ok || completion.outcome == abi::Outcome::Aborted ||
-                  completion.outcome == abi::Outcome::Rejected)
-          << abi::name(completion.outcome);
+      ASSERT_TRUE(completion.outcome == wire::Outcome::Ok || completion.outcome == wire::Outcome::Aborted ||
+                  completion.outcome == wire::Outcome::Rejected)
+          << wire::name(completion.outcome);
     }
   }
 }
@@ -320,7 +321,7 @@ TEST(DeviceEnd, ClosingADeviceWhoseCardDoesNotAnswerIsBounded) {
   device.reset();
   EXPECT_LT(Device::Clock::now() - start, std::chrono::seconds(3));
   EXPECT_EQ(recorder.count(), accepted);
-  for (const auto& completion : recorder.all()) EXPECT_EQ(completion.outcome, abi::Outcome::Indeterminate);
+  for (const auto& completion : recorder.all()) EXPECT_EQ(completion.outcome, wire::Outcome::Indeterminate);
   card.resume();
 }
 

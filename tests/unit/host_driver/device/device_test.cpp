@@ -34,8 +34,8 @@ TEST(Device, AttachReadsTheConfigurationOfItsFunction) {
   const auto physical = card.attach(1);
   const auto virtual_one = card.attach(2);
   ASSERT_TRUE(physical && virtual_one);
-  EXPECT_EQ(physical->config().kind, abi::FunctionKind::Physical);
-  EXPECT_EQ(virtual_one->config().kind, abi::FunctionKind::Virtual);
+  EXPECT_EQ(physical->config().kind, wire::FunctionKind::Physical);
+  EXPECT_EQ(virtual_one->config().kind, wire::FunctionKind::Virtual);
   EXPECT_EQ(virtual_one->config().function_index, 1u);
 }
 
@@ -61,7 +61,7 @@ TEST(Device, ABlockEndsExactlyOnceAndItsFieldsComeBack) {
   ASSERT_EQ(device->submit(0, {&request, 1}).value(), 1u);
   ASSERT_EQ(device->wait_until([&] { return recorder.count() == 1; }, in_seconds(10)), WaitStatus::Done);
   const auto completion = recorder.all().front();
-  EXPECT_EQ(completion.outcome, abi::Outcome::Ok);
+  EXPECT_EQ(completion.outcome, wire::Outcome::Ok);
   EXPECT_EQ(completion.cookie, 77u);
   EXPECT_EQ(completion.sequence, 1u);
   EXPECT_NE(completion.end_time, 0u);
@@ -70,13 +70,13 @@ TEST(Device, ABlockEndsExactlyOnceAndItsFieldsComeBack) {
 
 TEST(Device, WithAndWithoutOptionalFeaturesTheResultIsTheSame) {
   for (const std::uint64_t features :
-       {std::uint64_t{0}, abi::kFeatureEventIdx, abi::kFeatureControlBlockCrc, abi::kOptionalFeatures}) {
+       {std::uint64_t{0}, wire::kFeatureEventIdx, wire::kFeatureControlBlockCrc, wire::kOptionalFeatures}) {
     NativeCard card;
     DeviceOptions options;
     options.optional_features = features;
     const auto device = card.attach(1, std::move(options));
     ASSERT_TRUE(device);
-    EXPECT_EQ(device->features() & abi::kOptionalFeatures, features);
+    EXPECT_EQ(device->features() & wire::kOptionalFeatures, features);
     Counter counter;
     for (std::uint64_t sent = 0; sent < 2000;) {
       sent += submit_nops(*device, 0, counter, std::min<std::size_t>(7, 2000 - sent));
@@ -112,11 +112,11 @@ TEST(Device, AStreamGetsItsCreditsAndNotOneMore) {
   ASSERT_TRUE(device);
   card.pause();
   Counter counter;
-  EXPECT_EQ(submit_nops(*device, 0, counter, 1000), abi::kStreamCredits);
+  EXPECT_EQ(submit_nops(*device, 0, counter, 1000), wire::kStreamCredits);
   EXPECT_EQ(submit_nops(*device, 0, counter, 1), 0u);
-  EXPECT_EQ(device->outstanding(0), abi::kStreamCredits);
+  EXPECT_EQ(device->outstanding(0), wire::kStreamCredits);
   card.resume();
-  ASSERT_EQ(device->wait_until([&] { return counter.ended() == abi::kStreamCredits; }, in_seconds(10)),
+  ASSERT_EQ(device->wait_until([&] { return counter.ended() == wire::kStreamCredits; }, in_seconds(10)),
             WaitStatus::Done);
   EXPECT_EQ(counter.failed(), 0u);
 }
@@ -212,7 +212,7 @@ TEST(Device, AWaitForSomethingElseEndsWhenToldToLook) {
 class Intruder final : public CompletionSink {
  public:
   explicit Intruder(Device& device) : device_(device) {}
-  void on_completion(const abi::Completion&) noexcept override {
+  void on_completion(const wire::Completion&) noexcept override {
     waited = device_.wait_until([] { return false; }, in_seconds(10));
     admin_failed = !device_.card_statistics().has_value();
     reset_failed = !device_.reset_stream(0).has_value();
@@ -249,10 +249,10 @@ TEST(Device, AStreamThatIsNotOpenTakesNothing) {
   Counter counter;
   const auto block = nop();
   const ControlBlockRequest request{&block, &counter};
-  for (const std::uint32_t stream : {5u, abi::kStreamsPerFunction, ~0u}) {
+  for (const std::uint32_t stream : {5u, wire::kStreamsPerFunction, ~0u}) {
     const auto accepted = device->submit(stream, {&request, 1});
     ASSERT_FALSE(accepted);
-    EXPECT_EQ(accepted.error().outcome, abi::Outcome::Rejected);
+    EXPECT_EQ(accepted.error().outcome, wire::Outcome::Rejected);
   }
 }
 
@@ -290,20 +290,20 @@ TEST(Device, ARejectedBlockPoisonsItsStreamUntilReset) {
   ASSERT_EQ(device->submit(0, requests).value(), 3u);
   ASSERT_EQ(device->wait_until([&] { return recorder.count() == 3; }, in_seconds(10)), WaitStatus::Done);
   const auto all = recorder.all();
-  EXPECT_EQ(all[0].outcome, abi::Outcome::Ok);
-  EXPECT_EQ(all[1].outcome, abi::Outcome::Rejected);
-  EXPECT_EQ(all[1].field, abi::Field::Flags);
-  EXPECT_EQ(all[2].outcome, abi::Outcome::Aborted);
+  EXPECT_EQ(all[0].outcome, wire::Outcome::Ok);
+  EXPECT_EQ(all[1].outcome, wire::Outcome::Rejected);
+  EXPECT_EQ(all[1].field, wire::Field::Flags);
+  EXPECT_EQ(all[2].outcome, wire::Outcome::Aborted);
   ASSERT_TRUE(device->reset_stream(0));
   Counter counter;
   submit_nops(*device, 0, counter, 1);
   ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, in_seconds(10)), WaitStatus::Done);
   EXPECT_EQ(counter.failed(), 0u);
-  std::vector<abi::DeviceEvent> events;
+  std::vector<wire::DeviceEvent> events;
   (void)device->wait_until([&] { return device->statistics().events != 0; }, in_seconds(10));
   events = device->take_events();
   ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0].kind, abi::EventKind::StreamPoisoned);
+  EXPECT_EQ(events[0].kind, wire::EventKind::StreamPoisoned);
 }
 
 TEST(Device, VerbatimBlocksReachTheCardAsTheyAre) {
@@ -311,14 +311,14 @@ TEST(Device, VerbatimBlocksReachTheCardAsTheyAre) {
   const auto device = card.attach();
   ASSERT_TRUE(device);
   Recorder recorder;
-  abi::ControlBlock junk{};
+  wire::ControlBlock junk{};
   junk.header.magic = 0x12345678;
   junk.header.sticks = 200;
   const ControlBlockRequest request{&junk, &recorder};
   ASSERT_EQ(device->submit_verbatim(0, {&request, 1}).value(), 1u);
   ASSERT_EQ(device->wait_until([&] { return recorder.count() == 1; }, in_seconds(10)), WaitStatus::Done);
-  EXPECT_EQ(recorder.all()[0].outcome, abi::Outcome::Rejected);
-  EXPECT_EQ(recorder.all()[0].status, abi::Status::BadMagic);
+  EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Rejected);
+  EXPECT_EQ(recorder.all()[0].status, wire::Status::BadMagic);
   Counter counter;
   submit_nops(*device, 0, counter, 1);
   ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, in_seconds(10)), WaitStatus::Done);
@@ -330,7 +330,7 @@ TEST(Device, AllStreamsCanBeOpenedAndTheNextOneIsRefusedWithAReason) {
   const auto device = card.attach();
   ASSERT_TRUE(device);
   std::vector<std::uint32_t> streams;
-  for (unsigned i = 1; i < abi::kStreamsPerFunction; ++i)
+  for (unsigned i = 1; i < wire::kStreamsPerFunction; ++i)
     streams.push_back(device->open_stream(StreamPriority::Low).value());
   const auto refused = device->open_stream(StreamPriority::Low);
   ASSERT_FALSE(refused);
@@ -361,12 +361,12 @@ TEST(Device, AnUnknownCommandIsAReplyNotAnError) {
   NativeCard card;
   const auto device = card.attach();
   ASSERT_TRUE(device);
-  abi::AdminRequest request{};
-  request.command = static_cast<abi::AdminCommand>(999);
+  wire::AdminRequest request{};
+  request.command = static_cast<wire::AdminCommand>(999);
   const auto reply = device->admin(request);
   ASSERT_TRUE(reply);
-  EXPECT_EQ(reply->outcome, abi::Outcome::Rejected);
-  EXPECT_EQ(reply->status, abi::Status::BadOpcode);
+  EXPECT_EQ(reply->outcome, wire::Outcome::Rejected);
+  EXPECT_EQ(reply->status, wire::Status::BadOpcode);
 }
 
 TEST(Device, ALostReplyIsIndeterminateAndItsSlotComesBackWithTheReply) {
@@ -376,10 +376,10 @@ TEST(Device, ALostReplyIsIndeterminateAndItsSlotComesBackWithTheReply) {
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
   card.pause();
-  for (unsigned i = 0; i < abi::kAdminSlots + 3; ++i) {
+  for (unsigned i = 0; i < wire::kAdminSlots + 3; ++i) {
     const auto reply = device->card_statistics();
     ASSERT_FALSE(reply);
-    EXPECT_EQ(reply.error().outcome, abi::Outcome::Indeterminate);
+    EXPECT_EQ(reply.error().outcome, wire::Outcome::Indeterminate);
   }
   card.resume();
   (void)device->wait_until([&] { return device->card_statistics().has_value(); }, in_seconds(10));
@@ -397,12 +397,12 @@ TEST(Device, RegionsAreGrantedToBothKindsOfFunctionsAndComeBack) {
     EXPECT_EQ(tensor->bytes, std::uint64_t{16} << 20);
     const auto program = device->acquire_region(RegionType::Program, 2 << 20);
     ASSERT_TRUE(program);
-    EXPECT_EQ(program->ordinal, abi::kProgramRegion);
+    EXPECT_EQ(program->ordinal, wire::kProgramRegion);
     ASSERT_TRUE(device->release_region(*tensor));
     EXPECT_FALSE(device->release_region(*tensor)) << "twice";
     const auto too_much = device->acquire_region(RegionType::Tensor, std::uint64_t{8} << 30);
     ASSERT_FALSE(too_much);
-    EXPECT_EQ(too_much.error().outcome, abi::Outcome::Rejected);
+    EXPECT_EQ(too_much.error().outcome, wire::Outcome::Rejected);
     EXPECT_NE(too_much.error().message.find("free "), std::string::npos) << describe(too_much.error());
   }
 }
@@ -428,12 +428,12 @@ TEST(Device, BytesGoToACardRegionAndComeBackUnchanged) {
   constexpr std::uint64_t kBytes = 300 * 1024;
   const auto memory = device->host_memory();
   for (std::size_t i = 0; i < kBytes; ++i) memory[i] = static_cast<std::byte>(i * 31 >> 3);
-  abi::ControlBlock to{};
-  to.header.opcode = abi::Opcode::Dma;
-  to.payload.dma.source = {0, device->host_memory_offset(), 0, abi::EndpointKind::HostMemory, {}};
-  to.payload.dma.destination = {region->base.region_id, 1024, region->generation, abi::EndpointKind::Region, {}};
+  wire::ControlBlock to{};
+  to.header.opcode = wire::Opcode::Dma;
+  to.payload.dma.source = {0, device->host_memory_offset(), 0, wire::EndpointKind::HostMemory, {}};
+  to.payload.dma.destination = {region->base.region_id, 1024, region->generation, wire::EndpointKind::Region, {}};
   to.payload.dma.bytes = kBytes;
-  abi::ControlBlock from = to;
+  wire::ControlBlock from = to;
   std::swap(from.payload.dma.source, from.payload.dma.destination);
   from.payload.dma.destination.offset += 1 << 20;
   Recorder recorder;
@@ -441,8 +441,8 @@ TEST(Device, BytesGoToACardRegionAndComeBackUnchanged) {
   ASSERT_EQ(device->submit(0, requests).value(), 2u);
   ASSERT_EQ(device->wait_until([&] { return recorder.count() == 2; }, in_seconds(10)), WaitStatus::Done);
   for (const auto& completion : recorder.all()) {
-    EXPECT_EQ(completion.outcome, abi::Outcome::Ok)
-        << abi::name(completion.status) << " " << abi::name(completion.field);
+    EXPECT_EQ(completion.outcome, wire::Outcome::Ok)
+        << wire::name(completion.status) << " " << wire::name(completion.field);
     EXPECT_EQ(completion.bytes, kBytes);
   }
   EXPECT_TRUE(std::equal(memory.begin(), memory.begin() + kBytes, memory.begin() + (1 << 20)));

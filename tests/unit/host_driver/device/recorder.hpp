@@ -14,8 +14,8 @@ namespace flex::test {
 
 class Counter final : public CompletionSink {
  public:
-  void on_completion(const abi::Completion& completion) noexcept override {
-    if (completion.outcome != abi::Outcome::Ok) failed_.fetch_add(1, std::memory_order_relaxed);
+  void on_completion(const wire::Completion& completion) noexcept override {
+    if (completion.outcome != wire::Outcome::Ok) failed_.fetch_add(1, std::memory_order_relaxed);
     ended_.fetch_add(1, std::memory_order_release);
   }
   std::uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
@@ -28,26 +28,26 @@ class Counter final : public CompletionSink {
 
 class Recorder final : public CompletionSink {
  public:
-  void on_completion(const abi::Completion& completion) noexcept override {
+  void on_completion(const wire::Completion& completion) noexcept override {
     const std::lock_guard lock(mutex_);
     all_.push_back(completion);
     count_.fetch_add(1, std::memory_order_release);
   }
   std::size_t count() const { return count_.load(std::memory_order_acquire); }
-  std::vector<abi::Completion> all() const {
+  std::vector<wire::Completion> all() const {
     const std::lock_guard lock(mutex_);
     return all_;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::vector<abi::Completion> all_;
+  std::vector<wire::Completion> all_;
   std::atomic<std::size_t> count_{0};
 };
 
-inline abi::ControlBlock nop(std::uint64_t cookie = 0) {
-  abi::ControlBlock block{};
-  block.header.opcode = abi::Opcode::Nop;
+inline wire::ControlBlock nop(std::uint64_t cookie = 0) {
+  wire::ControlBlock block{};
+  block.header.opcode = wire::Opcode::Nop;
   block.header.cookie = cookie;
   return block;
 }

@@ -20,7 +20,7 @@ namespace flex {
 namespace {
 
 using Clock = FlexStream::Clock;
-constexpr std::uint64_t kMiB = abi::kMiB;
+constexpr std::uint64_t kMiB = wire::kMiB;
 
 struct Rig {
   test::NativeCard card{{.window_bytes = 32 * kMiB}};
@@ -30,7 +30,7 @@ struct Rig {
   static RuntimeOptions options() {
     RuntimeOptions options;
     options.allocator.region_bytes = {64 * kMiB, 16 * kMiB};
-    options.staging.chunk_bytes = 64 * abi::kKiB;  // so that small tests stage in many chunks
+    options.staging.chunk_bytes = 64 * wire::kKiB;  // so that small tests stage in many chunks
     return options;
   }
   void synchronize(FlexStream& on) { on.Synchronize(Clock::now() + std::chrono::seconds(30)); }
@@ -48,13 +48,13 @@ std::vector<std::byte> random_bytes(std::size_t bytes, unsigned seed) {
 class Records final : public LaunchObserver {
  public:
   void on_block(const BlockRecord& record) noexcept override { blocks.push_back(record); }
-  void on_launch_ended(std::uint64_t launch, abi::Outcome outcome) noexcept override {
+  void on_launch_ended(std::uint64_t launch, wire::Outcome outcome) noexcept override {
     ended.push_back(launch);
     last = outcome;
   }
   std::vector<BlockRecord> blocks;  // read after Synchronize only
   std::vector<std::uint64_t> ended;
-  abi::Outcome last = abi::Outcome::Ok;
+  wire::Outcome last = wire::Outcome::Ok;
 };
 
 TEST(FlexStream, EverySizeComesBackPageableAndPinned) {
@@ -79,7 +79,7 @@ TEST(FlexStream, CorrectionSlotsStandAtTheStartOfSegment7) {
   const LaunchSite zero = rig.runtime.launch_site(0);
   const LaunchSite five = rig.runtime.launch_site(5);
   EXPECT_EQ(zero.correction_slot.address.offset, 0u);
-  EXPECT_EQ(five.correction_slot.address.offset, 5 * abi::kMaxCorrectionBytes);
+  EXPECT_EQ(five.correction_slot.address.offset, 5 * wire::kMaxCorrectionBytes);
 }
 
 TEST(FlexStream, StagedTransfersKeepTheirPlaceInTheStream) {
@@ -181,7 +181,7 @@ TEST(FlexStream, APlanOfSeveralStepsRunsInOrder) {
   rig.synchronize();
   EXPECT_EQ(back, std::vector<std::uint64_t>(512, 0x1122334455667788));
   ASSERT_EQ(records.blocks.size(), 3u);
-  EXPECT_EQ(records.blocks[0].opcode, abi::Opcode::Fill);
+  EXPECT_EQ(records.blocks[0].opcode, wire::Opcode::Fill);
   EXPECT_EQ(records.blocks[2].bytes, 4096u);
 }
 
@@ -218,12 +218,12 @@ TEST(FlexStream, ATiledLaunchIsTwoBlocksPerTileInOrder) {
   EXPECT_THROW(rig.synchronize(), StreamError);
   ASSERT_EQ(records.blocks.size(), 8u);
   for (std::size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(records.blocks[i].opcode, i % 2 == 0 ? abi::Opcode::Dma : abi::Opcode::Compute);
+    EXPECT_EQ(records.blocks[i].opcode, i % 2 == 0 ? wire::Opcode::Dma : wire::Opcode::Compute);
     EXPECT_EQ(records.blocks[i].tile, i / 2);
   }
-  EXPECT_EQ(records.blocks[0].outcome, abi::Outcome::Ok);
-  EXPECT_EQ(records.blocks[1].outcome, abi::Outcome::Rejected);  // no cores in the native build
-  EXPECT_EQ(records.blocks[2].outcome, abi::Outcome::Aborted);
+  EXPECT_EQ(records.blocks[0].outcome, wire::Outcome::Ok);
+  EXPECT_EQ(records.blocks[1].outcome, wire::Outcome::Rejected);  // no cores in the native build
+  EXPECT_EQ(records.blocks[2].outcome, wire::Outcome::Aborted);
 }
 
 TEST(FlexStream, TheFirstErrorWinsAndPoisonsUntilReset) {
@@ -241,8 +241,8 @@ TEST(FlexStream, TheFirstErrorWinsAndPoisonsUntilReset) {
       EXPECT_EQ(error.failure().launch, 2u) << "the first was the load of the binary";
       EXPECT_EQ(error.failure().job, "matmul");
       EXPECT_EQ(error.failure().step, 2u);
-      EXPECT_EQ(error.failure().outcome, abi::Outcome::Rejected);
-      EXPECT_EQ(error.failure().status, abi::Status::Unsupported);
+      EXPECT_EQ(error.failure().outcome, wire::Outcome::Rejected);
+      EXPECT_EQ(error.failure().status, wire::Status::Unsupported);
       EXPECT_TRUE(error.info().recoverable);
     }
   }

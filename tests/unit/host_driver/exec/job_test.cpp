@@ -76,20 +76,20 @@ TEST(Correction, TheTensorCarriesEverySymbolInOrderAndTheRegionMap) {
   const ResolvedOperand operands[3] = {{{7, 128}, {128, 1000}}, {{7, 256}, {128, 2000}}, {{9, 384}, {128, 3000}}};
   const std::int64_t dimensions[3] = {11, 22, 33};  // M, K, N
   RegionMap regions;
-  regions.mode = abi::AddressMode::Pf;
+  regions.mode = wire::AddressMode::Pf;
   regions.region_id[2] = 7;
   alignas(8) std::byte tensor[512]{};
   const std::size_t bytes = build_correction(
       {.metadata = metadata, .operands = operands, .dimensions = dimensions, .regions = regions, .tile = 0}, tensor);
-  EXPECT_EQ(bytes, abi::correction_bytes(9));
-  abi::CorrectionHeader header;
+  EXPECT_EQ(bytes, wire::correction_bytes(9));
+  wire::CorrectionHeader header;
   std::memcpy(&header, tensor, sizeof header);
-  EXPECT_EQ(header.magic, abi::kCorrectionMagic);
-  EXPECT_EQ(header.mode, abi::AddressMode::Pf);
+  EXPECT_EQ(header.magic, wire::kCorrectionMagic);
+  EXPECT_EQ(header.mode, wire::AddressMode::Pf);
   EXPECT_EQ(header.symbol_count, 9u);
   EXPECT_EQ(header.region[2].region_id, 7u);
-  EXPECT_EQ(header.region[0].region_id, abi::kNoRegion);
-  abi::CorrectionSymbol symbols[9];
+  EXPECT_EQ(header.region[0].region_id, wire::kNoRegion);
+  wire::CorrectionSymbol symbols[9];
   std::memcpy(symbols, tensor + sizeof header, sizeof symbols);
   EXPECT_EQ(symbols[2].region_id, 9u);
   EXPECT_EQ(symbols[2].value, 384u);

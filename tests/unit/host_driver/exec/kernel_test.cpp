@@ -35,7 +35,7 @@ TEST(Kernel, MetadataTellsOperandsDimensionsAndSymbolsInOrder) {
   EXPECT_FALSE(m.operands[0].writes());
   EXPECT_TRUE(m.operands[2].writes());
   ASSERT_EQ(m.symbols.size(), 9u);
-  EXPECT_EQ(m.symbols[4].kind, abi::SymbolKind::Stride);
+  EXPECT_EQ(m.symbols[4].kind, wire::SymbolKind::Stride);
   EXPECT_EQ(m.symbols[4].axis, 1u);
   EXPECT_EQ(kernel->max_correction_bytes(), 512u);
 }
@@ -67,12 +67,12 @@ TEST(Kernel, EveryWrongImageFieldIsNamed) {
     image[at] = std::byte{value};
     return field_of([&] { (void)Kernel::from_memory(image, metadata); });
   };
-  EXPECT_EQ(field(offsetof(abi::ImageHeader, magic), 0), "image.magic");
-  EXPECT_EQ(field(offsetof(abi::ImageHeader, abi_version), 9), "image.abi_version");
-  EXPECT_EQ(field(offsetof(abi::ImageHeader, image_bytes), 1), "image.image_bytes");
-  EXPECT_EQ(field(offsetof(abi::ImageHeader, text_offset) + 7, 0xFF), "image.text");
-  EXPECT_EQ(field(offsetof(abi::ImageHeader, pool_offset) + 7, 0xFF), "image.pool");
-  EXPECT_EQ(field(offsetof(abi::ImageHeader, compute_entry) + 4, 1), "image.entry");
+  EXPECT_EQ(field(offsetof(wire::ImageHeader, magic), 0), "image.magic");
+  EXPECT_EQ(field(offsetof(wire::ImageHeader, abi_version), 9), "image.abi_version");
+  EXPECT_EQ(field(offsetof(wire::ImageHeader, image_bytes), 1), "image.image_bytes");
+  EXPECT_EQ(field(offsetof(wire::ImageHeader, text_offset) + 7, 0xFF), "image.text");
+  EXPECT_EQ(field(offsetof(wire::ImageHeader, pool_offset) + 7, 0xFF), "image.pool");
+  EXPECT_EQ(field(offsetof(wire::ImageHeader, compute_entry) + 4, 1), "image.entry");
   EXPECT_EQ(field(good.size() - 1, 1), "image.crc32c");
   EXPECT_EQ(field_of([&] { (void)Kernel::from_memory({}, metadata); }), "image.size");
   const auto other = make_image(2048);

@@ -13,9 +13,9 @@
 namespace flex::test {
 
 inline std::vector<std::byte> make_image(std::uint64_t text_bytes = 1024, std::uint64_t correction_bytes = 512) {
-  abi::ImageHeader header{};
-  header.magic = abi::kImageMagic;
-  header.abi_version = abi::kImageAbiVersion;
+  wire::ImageHeader header{};
+  header.magic = wire::kImageMagic;
+  header.abi_version = wire::kImageAbiVersion;
   header.text_offset = sizeof header;
   header.text_bytes = text_bytes;
   header.pool_offset = sizeof header + text_bytes;
@@ -25,13 +25,13 @@ inline std::vector<std::byte> make_image(std::uint64_t text_bytes = 1024, std::u
   header.max_correction_bytes = correction_bytes;
   std::vector<std::byte> image(header.image_bytes);
   std::memcpy(image.data(), &header, sizeof header);
-  header.crc32c = abi::crc32c(0, image.data(), image.size());
+  header.crc32c = wire::crc32c(0, image.data(), image.size());
   std::memcpy(image.data(), &header, sizeof header);
   return image;
 }
 
 inline std::uint32_t crc_of(const std::vector<std::byte>& image) {
-  abi::ImageHeader header;
+  wire::ImageHeader header;
   std::memcpy(&header, image.data(), sizeof header);
   return header.crc32c;
 }

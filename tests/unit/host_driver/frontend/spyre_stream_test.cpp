@@ -19,15 +19,15 @@ using flex::DeviceType;
 using flex::HostShape;
 
 struct Rig {
-  flex::test::NativeCard card{{.window_bytes = 16 * abi::kMiB}};
+  flex::test::NativeCard card{{.window_bytes = 16 * wire::kMiB}};
   flex::Runtime runtime{card.attach(), options()};
   SpyreAllocator allocator{runtime};
   SpyreStream stream{runtime.default_stream()};
 
   static flex::RuntimeOptions options() {
     flex::RuntimeOptions options;
-    options.allocator.region_bytes = {64 * abi::kMiB};
-    options.staging.chunk_bytes = abi::kMiB;
+    options.allocator.region_bytes = {64 * wire::kMiB};
+    options.staging.chunk_bytes = wire::kMiB;
     return options;
   }
 };
@@ -60,8 +60,8 @@ TEST(SpyreTensor, Fp16GoesToDl16InStickLayoutAndComesBackBitForBit) {
   std::vector<std::uint16_t> back(host.size());
   to_host(rig.runtime, rig.stream, tensor, {shape, std::as_writable_bytes(std::span(back))});
   for (std::size_t i = 0; i < host.size(); ++i) {
-    const auto through_dl16 = abi::fp32_from_dl16(abi::dl16_from_fp16(host[i]));
-    EXPECT_EQ(abi::dl16_from_fp16(back[i]), abi::dl16_from_fp32(through_dl16)) << i;
+    const auto through_dl16 = wire::fp32_from_dl16(wire::dl16_from_fp16(host[i]));
+    EXPECT_EQ(wire::dl16_from_fp16(back[i]), wire::dl16_from_fp32(through_dl16)) << i;
   }
   EXPECT_EQ(back[1], 1u) << "subnormals survive";
 }
@@ -110,7 +110,7 @@ TEST(LaunchKernel, TakesIndexAndMetadataOfEachTensor) {
     rig.stream.Synchronize(std::chrono::steady_clock::now() + std::chrono::seconds(30));
     FAIL();
   } catch (const flex::StreamError& error) {
-    EXPECT_EQ(error.failure().status, abi::Status::Unsupported);
+    EXPECT_EQ(error.failure().status, wire::Status::Unsupported);
   }
   rig.stream.Reset();
   tensors[1] = SpyreTensor::empty(rig.allocator, DataType::Float32, {64, 64});  // FP32 on the card

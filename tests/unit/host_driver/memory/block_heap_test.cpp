@@ -111,7 +111,7 @@ RC_GTEST_PROP(BlockHeap, AgreesWithTheNaiveModelOnAnySequence, (std::uint32_t ma
       live.erase(live.begin() + static_cast<std::ptrdiff_t>(victim));
     } else if (const auto id = heap.allocate(step.bytes, step.alignment, step.fit)) {
       const BlockNode& node = nodes[*id];
-      const std::uint64_t rounded = abi::align_up(step.bytes, kUnit);
+      const std::uint64_t rounded = wire::align_up(step.bytes, kUnit);
       RC_ASSERT(node.size * kUnit == rounded);
       RC_ASSERT(rounded - node.slack == step.bytes);
       RC_ASSERT(node.heap == 5U);
@@ -122,7 +122,7 @@ RC_GTEST_PROP(BlockHeap, AgreesWithTheNaiveModelOnAnySequence, (std::uint32_t ma
       model.allocate(node.offset * kUnit, rounded);
       live.push_back(*id);
     } else {
-      RC_ASSERT(model.largest_free() < abi::align_up(step.bytes, kUnit) + step.alignment - kUnit);
+      RC_ASSERT(model.largest_free() < wire::align_up(step.bytes, kUnit) + step.alignment - kUnit);
     }
     check_against(heap, model);
   }
@@ -152,8 +152,8 @@ TEST(BlockHeap, AdjacentFreeBlocksAlwaysMerge) {
 
 TEST(BlockHeap, EveryFreeBlockCanBeUsedInFull) {
   BlockNodes nodes;
-  BlockHeap heap(nodes, 0, 16 * abi::kGiB);
-  EXPECT_TRUE(heap.allocate(16 * abi::kGiB));
+  BlockHeap heap(nodes, 0, 16 * wire::kGiB);
+  EXPECT_TRUE(heap.allocate(16 * wire::kGiB));
   EXPECT_FALSE(heap.allocate(1));
 }
 

@@ -22,10 +22,10 @@ class FakeRegionSource : public RegionSource {
     if (during_acquire) during_acquire();
     if (failure) return std::unexpected(*failure);
     const std::uint32_t ordinal = free_ordinal(type);
-    if (bytes > free_ || ordinal == abi::kRegionsPerFunction) {
+    if (bytes > free_ || ordinal == wire::kRegionsPerFunction) {
       return std::unexpected(ErrorInfo{.layer = Layer::Firmware,
                                        .culprit = "region pool",
-                                       .outcome = abi::Outcome::Rejected,
+                                       .outcome = wire::Outcome::Rejected,
                                        .recoverable = true,
                                        .next_step = "ask for less",
                                        .message = "out of device memory"});
@@ -52,7 +52,7 @@ class FakeRegionSource : public RegionSource {
   }
 
   // An error that is not about size: the card is broken or gone.
-  static ErrorInfo failed(std::string message, abi::Outcome outcome = abi::Outcome::Fault) {
+  static ErrorInfo failed(std::string message, wire::Outcome outcome = wire::Outcome::Fault) {
     return {.layer = Layer::Transport,
             .culprit = "card",
             .outcome = outcome,
@@ -77,17 +77,18 @@ class FakeRegionSource : public RegionSource {
 
  private:
   std::uint32_t free_ordinal(RegionType type) const {
-    if (type == RegionType::Program) return held_[abi::kProgramRegion] ? abi::kRegionsPerFunction : abi::kProgramRegion;
-    for (std::uint32_t i = 0; i < abi::kProgramRegion; ++i) {
+    if (type == RegionType::Program)
+      return held_[wire::kProgramRegion] ? wire::kRegionsPerFunction : wire::kProgramRegion;
+    for (std::uint32_t i = 0; i < wire::kProgramRegion; ++i) {
       if (!held_[i]) return i;
     }
-    return abi::kRegionsPerFunction;
+    return wire::kRegionsPerFunction;
   }
 
   std::mutex mutex_;
   std::uint64_t free_;
   std::uint32_t generation_ = 0;
-  std::array<std::optional<Region>, abi::kRegionsPerFunction> held_;
+  std::array<std::optional<Region>, wire::kRegionsPerFunction> held_;
 };
 
 }  // namespace flex::testing

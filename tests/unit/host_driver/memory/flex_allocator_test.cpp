@@ -16,7 +16,7 @@ namespace {
 using testing::FakeRegionSource;
 using Reason = InvalidAllocation::Reason;
 
-constexpr std::uint64_t kMiB2 = 2 * abi::kMiB;
+constexpr std::uint64_t kMiB2 = 2 * wire::kMiB;
 
 FlexAllocatorOptions small_regions(std::vector<std::uint64_t> sizes = {kMiB2}) {
   FlexAllocatorOptions options;
@@ -35,7 +35,7 @@ Reason reason_of(auto&& call) {
 }
 
 TEST(FlexAllocator, ZeroBytesAreANullHandleThatChangesNothing) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   EXPECT_EQ(allocator.allocate(0), AllocationIndex::Null);
   allocator.deallocate(AllocationIndex::Null);
@@ -47,7 +47,7 @@ TEST(FlexAllocator, ZeroBytesAreANullHandleThatChangesNothing) {
 }
 
 TEST(FlexAllocator, SizesAreRoundedToSticks) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   for (const auto& [asked, block] :
        {std::pair<std::uint64_t, std::uint64_t>{1, 128}, {127, 128}, {128, 128}, {129, 256}, {1000, 1024}}) {
@@ -59,27 +59,27 @@ TEST(FlexAllocator, SizesAreRoundedToSticks) {
 }
 
 TEST(FlexAllocator, RegionsAreAcquiredOnFirstUseAndTriedFromLargeToSmall) {
-  FakeRegionSource source(14 * abi::kGiB);
+  FakeRegionSource source(14 * wire::kGiB);
   FlexAllocator allocator(source);
   EXPECT_TRUE(source.asked.empty());
   const auto first = allocator.allocate(1);
-  EXPECT_EQ(source.asked, (std::vector<std::uint64_t>{12 * abi::kGiB}));
-  EXPECT_THROW(allocator.allocate(12 * abi::kGiB), OutOfMemory);
+  EXPECT_EQ(source.asked, (std::vector<std::uint64_t>{12 * wire::kGiB}));
+  EXPECT_THROW(allocator.allocate(12 * wire::kGiB), OutOfMemory);
   // Twice: before and after the (absent) memory-pressure callback. 8 and 4 GiB could not hold the request.
-  EXPECT_EQ(source.asked, (std::vector<std::uint64_t>{12 * abi::kGiB, 12 * abi::kGiB, 12 * abi::kGiB}));
+  EXPECT_EQ(source.asked, (std::vector<std::uint64_t>{12 * wire::kGiB, 12 * wire::kGiB, 12 * wire::kGiB}));
   allocator.deallocate(first);
 }
 
 TEST(FlexAllocator, SmallerRegionsServeWhenLargeOnesAreRefused) {
-  FakeRegionSource source(5 * abi::kGiB);
+  FakeRegionSource source(5 * wire::kGiB);
   FlexAllocator allocator(source);
   allocator.allocate(1);
-  EXPECT_EQ(source.asked, (std::vector<std::uint64_t>{12 * abi::kGiB, 8 * abi::kGiB, 4 * abi::kGiB}));
-  EXPECT_EQ(allocator.statistics().reserved_bytes.current, 4 * abi::kGiB);
+  EXPECT_EQ(source.asked, (std::vector<std::uint64_t>{12 * wire::kGiB, 8 * wire::kGiB, 4 * wire::kGiB}));
+  EXPECT_EQ(allocator.statistics().reserved_bytes.current, 4 * wire::kGiB);
 }
 
 TEST(FlexAllocator, ARequestAboveEveryListedSizeGetsItsOwnRegion) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   const auto found = allocator.resolve(allocator.allocate(3 * kMiB2 + 1));
   EXPECT_EQ(found.block_bytes, 3 * kMiB2 + 128);
@@ -87,18 +87,18 @@ TEST(FlexAllocator, ARequestAboveEveryListedSizeGetsItsOwnRegion) {
 }
 
 TEST(FlexAllocator, ProgramsLiveInRegionSevenAndNowhereElse) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   const auto program = allocator.resolve(allocator.allocate(100, {.type = RegionType::Program}));
   const auto tensor = allocator.resolve(allocator.allocate(100));
-  EXPECT_EQ(program.region_ordinal, abi::kProgramRegion);
+  EXPECT_EQ(program.region_ordinal, wire::kProgramRegion);
   EXPECT_EQ(program.type, RegionType::Program);
-  EXPECT_NE(tensor.region_ordinal, abi::kProgramRegion);
+  EXPECT_NE(tensor.region_ordinal, wire::kProgramRegion);
   EXPECT_THROW(allocator.allocate(kMiB2, {.type = RegionType::Program}), OutOfMemory);
 }
 
 TEST(FlexAllocator, ResolveGivesTheGrantsRegionIdAndGeneration) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   source.first_region_id = 0x1'0000'0000;  // as a PF sees it: a physical base used as a name
   FlexAllocator allocator(source, small_regions());
   const auto index = allocator.allocate(256);
@@ -111,8 +111,8 @@ TEST(FlexAllocator, ResolveGivesTheGrantsRegionIdAndGeneration) {
 
 TEST(FlexAllocator, TheHandleContainsNoAddress) {
   // Equal histories at different addresses give handles that differ only in the allocator's mark.
-  FakeRegionSource source_a(abi::kGiB);
-  FakeRegionSource source_b(abi::kGiB);
+  FakeRegionSource source_a(wire::kGiB);
+  FakeRegionSource source_b(wire::kGiB);
   source_b.first_region_id = 0x7'4000'0000;
   FlexAllocator a(source_a, small_regions({kMiB2}));
   FlexAllocator b(source_b, small_regions({4 * kMiB2}));
@@ -125,7 +125,7 @@ TEST(FlexAllocator, TheHandleContainsNoAddress) {
 }
 
 TEST(FlexAllocator, MostFreeSpreadsAndLeastFreePacks) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   const auto one = allocator.allocate(kMiB2);
   const auto two = allocator.allocate(kMiB2);
@@ -180,7 +180,7 @@ TEST(FlexAllocator, OutOfMemoryNamesRequestedFreeLargestAndTotal) {
 }
 
 TEST(FlexAllocator, AbsurdSizesAreOutOfMemoryAndNeverWrap) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   for (const std::uint64_t bytes :
        {kMaxRegionBytes + 1, std::uint64_t{1} << 63, ~std::uint64_t{0}, ~std::uint64_t{126}}) {
@@ -218,7 +218,7 @@ TEST(FlexAllocator, MemoryPressureThatFreesNothingEndsInOneCallAndOutOfMemory) {
 }
 
 TEST(FlexAllocator, DoubleFreeIsATypedErrorAndChangesNothing) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   const auto index = allocator.allocate(1);
   allocator.deallocate(index);
@@ -233,19 +233,19 @@ TEST(FlexAllocator, DoubleFreeIsATypedErrorAndChangesNothing) {
 }
 
 TEST(FlexAllocator, AForeignHandleIsATypedError) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator mine(source, small_regions());
-  FakeRegionSource other_source(abi::kGiB);
+  FakeRegionSource other_source(wire::kGiB);
   FlexAllocator other(other_source, small_regions());
   mine.allocate(1);
   const auto foreign = other.allocate(1);
   EXPECT_EQ(reason_of([&] { mine.resolve(foreign); }), Reason::Foreign);
   EXPECT_EQ(reason_of([&] { mine.deallocate(AllocationIndex{~std::uint64_t{0}}); }), Reason::Foreign);
-  EXPECT_EQ(mine.try_resolve(foreign).error().outcome, abi::Outcome::Rejected);
+  EXPECT_EQ(mine.try_resolve(foreign).error().outcome, wire::Outcome::Rejected);
 }
 
 TEST(FlexAllocator, HandlesSayThatAResetTookTheirMemory) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   const auto lost = allocator.allocate(1000);
   allocator.forget_regions();
@@ -257,7 +257,7 @@ TEST(FlexAllocator, HandlesSayThatAResetTookTheirMemory) {
 }
 
 TEST(FlexAllocator, UnusedRegionsGoBackToTheCard) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   const auto one = allocator.allocate(kMiB2);
   const auto two = allocator.allocate(kMiB2);
@@ -273,14 +273,14 @@ TEST(FlexAllocator, AFailedReleaseIsReportedAndTheRegionIsNotUsedAgain) {
   FakeRegionSource source(2 * kMiB2);
   FlexAllocator allocator(source, small_regions());
   allocator.deallocate(allocator.allocate(1));
-  source.release_failure = FakeRegionSource::failed("the card does not answer", abi::Outcome::Timeout);
+  source.release_failure = FakeRegionSource::failed("the card does not answer", wire::Outcome::Timeout);
   EXPECT_THROW(allocator.release_unused_regions(), Error);
   EXPECT_EQ(allocator.statistics().reserved_bytes.current, 0U);
   EXPECT_EQ(allocator.resolve(allocator.allocate(1)).region_ordinal, 1U);
 }
 
 TEST(FlexAllocator, TheDestructorGivesEveryRegionBack) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   {
     FlexAllocator(source, small_regions()).allocate(1);
   }
@@ -288,8 +288,8 @@ TEST(FlexAllocator, TheDestructorGivesEveryRegionBack) {
 }
 
 TEST(FlexAllocator, ADeadCardIsReportedAsItIsAndNotAsOutOfMemory) {
-  FakeRegionSource source(abi::kGiB);
-  source.failure = FakeRegionSource::failed("the card is gone", abi::Outcome::Lost);
+  FakeRegionSource source(wire::kGiB);
+  source.failure = FakeRegionSource::failed("the card is gone", wire::Outcome::Lost);
   FlexAllocator allocator(source);
   try {
     allocator.allocate(1);
@@ -297,39 +297,39 @@ TEST(FlexAllocator, ADeadCardIsReportedAsItIsAndNotAsOutOfMemory) {
   } catch (const OutOfMemory&) {
     FAIL() << "typed as out of memory";
   } catch (const Error& error) {
-    EXPECT_EQ(error.info().outcome, abi::Outcome::Lost);
+    EXPECT_EQ(error.info().outcome, wire::Outcome::Lost);
   }
   EXPECT_EQ(source.asked.size(), 1U);
 }
 
 TEST(FlexAllocator, AnImpossibleGrantIsRefused) {
   const std::vector<std::function<void(Region&)>> corruptions{
-      [](Region& r) { r.ordinal = 8; }, [](Region& r) { r.ordinal = abi::kProgramRegion; },
+      [](Region& r) { r.ordinal = 8; }, [](Region& r) { r.ordinal = wire::kProgramRegion; },
       [](Region& r) { r.bytes -= kMiB2; }, [](Region& r) { r.type = RegionType::Program; },
       [](Region& r) { r.base.offset = 128; }};
   for (const auto& corrupt : corruptions) {
-    FakeRegionSource source(abi::kGiB);
+    FakeRegionSource source(wire::kGiB);
     source.corrupt_grant = corrupt;
     FlexAllocator allocator(source, small_regions({2 * kMiB2}));
     try {
       allocator.allocate(1);
       FAIL();
     } catch (const Error& error) {
-      EXPECT_EQ(error.info().outcome, abi::Outcome::Fault);
+      EXPECT_EQ(error.info().outcome, wire::Outcome::Fault);
       EXPECT_EQ(error.info().layer, Layer::Firmware);
     }
   }
 }
 
 TEST(FlexAllocator, BadRegionSizesAreRefusedAtConstruction) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   for (const std::uint64_t bytes : {std::uint64_t{0}, kMiB2 + 128, kMaxRegionBytes + kMiB2}) {
     EXPECT_THROW(FlexAllocator(source, small_regions({bytes})), InvalidArgument);
   }
 }
 
 TEST(FlexAllocator, CountersSeparatePeakAccumulatedAllocatedAndFreed) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   const auto a = allocator.allocate(200);
   const auto b = allocator.allocate(100);
@@ -346,7 +346,7 @@ TEST(FlexAllocator, CountersSeparatePeakAccumulatedAllocatedAndFreed) {
 }
 
 TEST(FlexAllocator, FragmentationIsZeroForOneFreeBlockPerRegionAndGrowsWithHoles) {
-  FakeRegionSource source(abi::kGiB);
+  FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   EXPECT_EQ(allocator.statistics().fragmentation, 0);
   std::vector<AllocationIndex> blocks;
@@ -372,7 +372,7 @@ RC_GTEST_PROP(FlexAllocator, LiveAllocationsNeverOverlapAndOutOfMemoryIsExact, (
     if (pick % 3 == 0 && !live.empty()) {
       const auto victim = live.begin() + pick % live.size();
       allocator.deallocate(victim->first);
-      live_bytes -= abi::align_up(victim->second, 128U);
+      live_bytes -= wire::align_up(victim->second, 128U);
       live.erase(victim);
     } else {
       const auto bytes = *rc::gen::element<std::uint64_t>(1, 128, 1000, 70'000, 300'000, 1'000'000) + pick % 999;
@@ -380,7 +380,7 @@ RC_GTEST_PROP(FlexAllocator, LiveAllocationsNeverOverlapAndOutOfMemoryIsExact, (
                                     .fit = *rc::gen::element(Fit::Best, Fit::First)};
       try {
         live.emplace_back(allocator.allocate(bytes, policy), bytes);
-        live_bytes += abi::align_up(bytes, std::uint64_t{128});
+        live_bytes += wire::align_up(bytes, std::uint64_t{128});
       } catch (const OutOfMemory& error) {
         RC_ASSERT(error.largest_block() < error.requested());
         RC_ASSERT(error.total_bytes() == std::min(capacity, 7 * kMiB2));

@@ -38,9 +38,9 @@ TEST(Conversion, SeveralInstructionSetsAreUnderTest) { EXPECT_GE(hwy::SupportedA
 TEST(Conversion, EveryFp16BecomesTheReferenceDl16) {
   on_every_target([] {
     const auto from = all_codes();
-    std::vector<abi::Dl16> to(from.size());
+    std::vector<wire::Dl16> to(from.size());
     convert_to_device(DataType::Float16, DeviceType::Dl16, from.data(), to.data(), from.size());
-    expect_equal(from, to, abi::dl16_from_fp16);
+    expect_equal(from, to, wire::dl16_from_fp16);
   });
 }
 
@@ -49,7 +49,7 @@ TEST(Conversion, EveryDl16BecomesTheReferenceFp16) {
     const auto from = all_codes();
     std::vector<std::uint16_t> to(from.size());
     convert_to_host(DeviceType::Dl16, DataType::Float16, from.data(), to.data(), from.size());
-    expect_equal(from, to, abi::fp16_from_dl16);
+    expect_equal(from, to, wire::fp16_from_dl16);
   });
 }
 
@@ -58,7 +58,7 @@ TEST(Conversion, EveryDl16BecomesTheReferenceFp32) {
     const auto from = all_codes();
     std::vector<std::uint32_t> to(from.size());
     convert_to_host(DeviceType::Dl16, DataType::Float32, from.data(), to.data(), from.size());
-    expect_equal(from, to, abi::fp32_bits_from_dl16);
+    expect_equal(from, to, wire::fp32_bits_from_dl16);
   });
 }
 
@@ -71,24 +71,24 @@ TEST(Conversion, Fp32BecomesTheReferenceDl16ForAllUpperBitsAroundEveryTie) {
       from.push_back(upper << 14 | lower);
     }
   }
-  std::vector<abi::Dl16> to(from.size());
+  std::vector<wire::Dl16> to(from.size());
   on_every_target([&] {
     convert_to_device(DataType::Float32, DeviceType::Dl16, from.data(), to.data(), from.size());
-    expect_equal(from, to, abi::dl16_from_fp32_bits);
+    expect_equal(from, to, wire::dl16_from_fp32_bits);
   });
 }
 
 TEST(Conversion, EveryBf16BecomesTheReferenceDl16) {
   on_every_target([] {
     const auto from = all_codes();
-    std::vector<abi::Dl16> to(from.size());
+    std::vector<wire::Dl16> to(from.size());
     convert_to_device(DataType::BFloat16, DeviceType::Dl16, from.data(), to.data(), from.size());
-    expect_equal(from, to, abi::dl16_from_bf16);
+    expect_equal(from, to, wire::dl16_from_bf16);
   });
 }
 
-std::uint16_t nearest_even_bf16(abi::Dl16 code) {
-  const std::uint32_t bits = abi::fp32_bits_from_dl16(code);
+std::uint16_t nearest_even_bf16(wire::Dl16 code) {
+  const std::uint32_t bits = wire::fp32_bits_from_dl16(code);
   const std::uint32_t rest = bits & 0xFFFFU;
   const std::uint32_t kept = bits >> 16;
   const bool up = rest > 0x8000U || (rest == 0x8000U && (kept & 1U) != 0);
@@ -125,7 +125,7 @@ TEST(Conversion, EveryLengthEndsExactlyWhereItShould) {
     for (std::size_t count = 0; count <= 200; ++count) {
       std::vector<std::uint32_t> from(count);
       for (std::size_t i = 0; i < count; ++i) from[i] = 0x3F800000U + static_cast<std::uint32_t>(i << 16);
-      std::vector<abi::Dl16> device(count + 1, 0xABCD);
+      std::vector<wire::Dl16> device(count + 1, 0xABCD);
       convert_to_device(DataType::Float32, DeviceType::Dl16, from.data(), device.data(), count);
       std::vector<std::uint32_t> back(count + 1, 0xDEADBEEF);
       convert_to_host(DeviceType::Dl16, DataType::Float32, device.data(), back.data(), count);
@@ -133,8 +133,8 @@ TEST(Conversion, EveryLengthEndsExactlyWhereItShould) {
       ASSERT_EQ(back.back(), 0xDEADBEEF);
       back.pop_back();
       for (std::size_t i = 0; i < count; ++i) {
-        ASSERT_EQ(device[i], abi::dl16_from_fp32_bits(from[i]));
-        ASSERT_EQ(back[i], abi::fp32_bits_from_dl16(device[i]));
+        ASSERT_EQ(device[i], wire::dl16_from_fp32_bits(from[i]));
+        ASSERT_EQ(back[i], wire::fp32_bits_from_dl16(device[i]));
       }
     }
   });

@@ -14,13 +14,13 @@
 
 namespace {
 
-using abi::Dl16;
 using flex::golden::add_dl16;
 using flex::golden::matmul_dl16;
 using flex::golden::matmul_dl16_wide;
 using flex::golden::WideSum;
+using wire::Dl16;
 
-Dl16 dl16(double value) { return abi::dl16_from_fp64(value); }
+Dl16 dl16(double value) { return wire::dl16_from_fp64(value); }
 
 std::vector<Dl16> product(const std::vector<Dl16>& a, const std::vector<Dl16>& b, std::size_t m, std::size_t n,
                           std::size_t k) {
@@ -40,7 +40,7 @@ std::vector<Dl16> random_codes(std::mt19937_64& random, std::size_t count, int l
   for (Dl16& code : codes) {
     const auto exponent = low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
     code = static_cast<Dl16>((random() & 0x8000) | static_cast<std::uint64_t>(exponent << 9) | (random() & 0x1FF));
-    if (abi::dl16_is_nan(code) || random() % 50 == 0) code = static_cast<Dl16>(code & 0x8000);
+    if (wire::dl16_is_nan(code) || random() % 50 == 0) code = static_cast<Dl16>(code & 0x8000);
   }
   return codes;
 }
@@ -56,7 +56,7 @@ TEST(WideSum, SumsThatFitADoubleAreExact) {
     const auto b = random_codes(random, 64, base_b, base_b + 7);
     for (std::size_t i = 0; i < 64; ++i) {
       sum.add_product(a[i], b[i]);
-      expected += abi::fp64_from_dl16(a[i]) * abi::fp64_from_dl16(b[i]);
+      expected += wire::fp64_from_dl16(a[i]) * wire::fp64_from_dl16(b[i]);
     }
     ASSERT_EQ(sum.to_fp32(), static_cast<float>(expected));
   }
@@ -65,7 +65,7 @@ TEST(WideSum, SumsThatFitADoubleAreExact) {
 TEST(WideSum, ABitAtTheFarEndDecidesATie) {
   const Dl16 one = dl16(1);
   const Dl16 half_ulp = dl16(0x1p-24);
-  const Dl16 tiny = abi::kDl16MinPositive;
+  const Dl16 tiny = wire::kDl16MinPositive;
   WideSum tie;
   tie.add_product(one, one);
   tie.add_product(half_ulp, one);
@@ -85,12 +85,12 @@ TEST(WideSum, ABitAtTheFarEndDecidesATie) {
 
 TEST(WideSum, ReachesBothEndsOfItsRange) {
   WideSum largest;
-  for (int i = 0; i < 64; ++i) largest.add_product(abi::kDl16Max, abi::kDl16Max);
+  for (int i = 0; i < 64; ++i) largest.add_product(wire::kDl16Max, wire::kDl16Max);
   EXPECT_EQ(largest.to_fp32(), static_cast<float>(64 * 8573157376.0 * 8573157376.0));
   WideSum smallest;
-  smallest.add_product(abi::kDl16MinPositive, abi::kDl16MinPositive);
+  smallest.add_product(wire::kDl16MinPositive, wire::kDl16MinPositive);
   EXPECT_EQ(smallest.to_fp32(), static_cast<float>(std::ldexp(513.0 * 513.0, -80)));
-  smallest.add_product(static_cast<Dl16>(abi::kDl16MinPositive | 0x8000), abi::kDl16MinPositive);
+  smallest.add_product(static_cast<Dl16>(wire::kDl16MinPositive | 0x8000), wire::kDl16MinPositive);
   EXPECT_EQ(smallest.to_fp32(), 0.0f);
   EXPECT_FALSE(std::signbit(smallest.to_fp32()));
 }
@@ -102,7 +102,7 @@ TEST(GoldenMatmul, IdentityReturnsTheOtherOperand) {
   for (std::size_t i = 0; i < size; ++i) identity[i * size + i] = dl16(1);
   auto a = random_codes(random, size * size, 0, 63);
   for (Dl16& code : a) {
-    if (abi::dl16_is_zero(code)) code = 0;  // a negative zero would come back as +0
+    if (wire::dl16_is_zero(code)) code = 0;  // a negative zero would come back as +0
   }
   EXPECT_EQ(product(a, identity, size, size, size), a);
   EXPECT_EQ(product(identity, a, size, size, size), a);
@@ -122,8 +122,8 @@ TEST(GoldenMatmul, OneWideColumnDoesNotDisturbItsNeighbours) {
   std::mt19937_64 random(4);
   auto a = random_codes(random, 5 * 64, 20, 32);
   auto b = random_codes(random, 64 * 64, 20, 32);
-  b[7] = abi::kDl16Max;
-  b[64 + 7] = abi::kDl16MinPositive;
+  b[7] = wire::kDl16Max;
+  b[64 + 7] = wire::kDl16MinPositive;
   product(a, b, 5, 64, 64);
 }
 
@@ -145,9 +145,9 @@ TEST(GoldenMatmul, ChunkIsRoundedOnceAndChunksAscend) {
 TEST(GoldenMatmul, CancellationIsExactInsideAChunk) {
   std::vector<Dl16> a(64, 0);
   std::vector<Dl16> b(64, dl16(1));
-  a[0] = abi::kDl16Max;
+  a[0] = wire::kDl16Max;
   a[1] = dl16(0x1p-20);
-  a[63] = static_cast<Dl16>(abi::kDl16Max | 0x8000);
+  a[63] = static_cast<Dl16>(wire::kDl16Max | 0x8000);
   EXPECT_EQ(dot(a, b), dl16(0x1p-20));
   a[1] = 0;
   EXPECT_EQ(dot(a, b), 0x0000);
@@ -160,14 +160,14 @@ TEST(GoldenMatmul, ExactZeroIsPositive) {
 }
 
 TEST(GoldenMatmul, UnderflowKeepsTheSign) {
-  EXPECT_EQ(dot({abi::kDl16MinPositive}, {dl16(-0.25)}), 0x8000);
-  EXPECT_EQ(dot({abi::kDl16MinPositive}, {dl16(0.25)}), 0x0000);
+  EXPECT_EQ(dot({wire::kDl16MinPositive}, {dl16(-0.25)}), 0x8000);
+  EXPECT_EQ(dot({wire::kDl16MinPositive}, {dl16(0.25)}), 0x0000);
 }
 
 TEST(GoldenMatmul, OverflowBecomesTheNanCodeWithTheSign) {
-  EXPECT_EQ(dot({abi::kDl16Max}, {dl16(2)}), 0x7FFF);
-  EXPECT_EQ(dot({abi::kDl16Max}, {dl16(-2)}), 0xFFFF);
-  EXPECT_EQ(dot({abi::kDl16Max}, {dl16(1)}), abi::kDl16Max);
+  EXPECT_EQ(dot({wire::kDl16Max}, {dl16(2)}), 0x7FFF);
+  EXPECT_EQ(dot({wire::kDl16Max}, {dl16(-2)}), 0xFFFF);
+  EXPECT_EQ(dot({wire::kDl16Max}, {dl16(1)}), wire::kDl16Max);
 }
 
 TEST(GoldenMatmul, FinalRoundingBreaksTiesAwayFromZero) {
@@ -198,9 +198,9 @@ TEST(GoldenMatmul, WrongShapesAreRefused) {
 }
 
 TEST(GoldenAdd, KnownSums) {
-  const std::vector<Dl16> a = {dl16(1), dl16(1), 0x8000, 0x8000, dl16(-2), abi::kDl16Max, 0x7FFF, dl16(1), dl16(1)};
-  const std::vector<Dl16> b = {dl16(2), dl16(0x1p-10),        0x8000, 0x0000, dl16(2), abi::kDl16Max, dl16(1),
-                               0xFFFF,  abi::kDl16MinPositive};
+  const std::vector<Dl16> a = {dl16(1), dl16(1), 0x8000, 0x8000, dl16(-2), wire::kDl16Max, 0x7FFF, dl16(1), dl16(1)};
+  const std::vector<Dl16> b = {dl16(2), dl16(0x1p-10),         0x8000, 0x0000, dl16(2), wire::kDl16Max, dl16(1),
+                               0xFFFF,  wire::kDl16MinPositive};
   std::vector<Dl16> c(a.size());
   add_dl16(a, b, c);
   const std::vector<Dl16> expected = {dl16(3), 0x3E01, 0x8000, 0x0000, 0x0000, 0x7FFF, 0x7FFF, 0x7FFF, dl16(1)};

@@ -61,9 +61,9 @@ std::uint32_t element(std::span<const std::byte> memory, std::size_t item, std::
 std::uint32_t reference_to_device(DataType from, DeviceType to, std::uint32_t value) {
   if (to != DeviceType::Dl16) return value;
   const auto half = static_cast<std::uint16_t>(value);
-  return from == DataType::Float32   ? abi::dl16_from_fp32_bits(value)
-         : from == DataType::Float16 ? abi::dl16_from_fp16(half)
-                                     : abi::dl16_from_bf16(half);
+  return from == DataType::Float32   ? wire::dl16_from_fp32_bits(value)
+         : from == DataType::Float16 ? wire::dl16_from_fp16(half)
+                                     : wire::dl16_from_bf16(half);
 }
 
 struct Case {
@@ -201,7 +201,7 @@ TEST(Stickify, AnEmptyTensorMovesNothing) {
 TEST(Stickify, Fp16SubnormalsAndTheLargestNumberSurviveTheRoundTrip) {
   std::vector<std::uint16_t> values;
   for (std::uint32_t m = 0; m < 0x400; ++m) values.push_back(static_cast<std::uint16_t>(m | (m % 2) << 15));
-  values.back() = abi::kFp16Max - 1;  // 65472: even fraction, exactly representable
+  values.back() = wire::kFp16Max - 1;  // 65472: even fraction, exactly representable
   const auto shape = HostShape::contiguous(DataType::Float16, {16, 64});
   const auto layout = SpyreTensorLayout::of(shape);
   std::vector<std::byte> device(layout.device_bytes());

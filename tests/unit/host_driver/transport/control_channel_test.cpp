@@ -9,9 +9,9 @@
 namespace flex {
 namespace {
 
-using abi::Message;
-using abi::MessageOp;
 using test::ControlPeer;
+using wire::Message;
+using wire::MessageOp;
 
 class ControlChannelTest : public testing::Test {
  protected:
@@ -23,11 +23,11 @@ class ControlChannelTest : public testing::Test {
     if (!channel_) channel_.emplace(peer.window(), bells, peer.exit_fd(), timeouts);
     return *channel_;
   }
-  Expected<abi::StatusValue> ask() {
-    return channel().transact<abi::StatusValue>(MessageOp::GetDeviceStatus, abi::StatusValue{});
+  Expected<wire::StatusValue> ask() {
+    return channel().transact<wire::StatusValue>(MessageOp::GetDeviceStatus, wire::StatusValue{});
   }
   static std::optional<Message> good(const Message& request) {
-    return ControlPeer::answer(request, abi::StatusValue{3});
+    return ControlPeer::answer(request, wire::StatusValue{3});
   }
 
   ControlPeer peer;
@@ -44,8 +44,8 @@ TEST_F(ControlChannelTest, ARequestGetsItsAnswer) {
 
 TEST_F(ControlChannelTest, APingComesBackUnchanged) {
   peer.serve([](const Message& request) {
-    abi::Ping ping{};
-    EXPECT_TRUE(abi::read_payload(request, ping));
+    wire::Ping ping{};
+    EXPECT_TRUE(wire::read_payload(request, ping));
     return ControlPeer::answer(request, ping);
   });
   EXPECT_TRUE(channel().ping());
@@ -55,13 +55,13 @@ TEST_F(ControlChannelTest, ARefusalIsATypedError) {
   peer.serve([](const Message& request) { return ControlPeer::refusal(request); });
   const auto answer = ask();
   ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().outcome, abi::Outcome::Rejected);
+  EXPECT_EQ(answer.error().outcome, wire::Outcome::Rejected);
   EXPECT_NE(answer.error().message.find("GET_DEVICE_STATUS"), std::string::npos);
 }
 
 TEST_F(ControlChannelTest, AnAnswerTooShortForItsPayloadIsARefusal) {
   peer.serve([](const Message& request) {
-    Message message = ControlPeer::answer(request, abi::StatusValue{3});
+    Message message = ControlPeer::answer(request, wire::StatusValue{3});
     message.header.size = 9;
     return message;
   });
@@ -71,10 +71,10 @@ TEST_F(ControlChannelTest, AnAnswerTooShortForItsPayloadIsARefusal) {
 TEST_F(ControlChannelTest, StaleAndForeignAnswersAreCountedAndDropped) {
   int count = 0;
   peer.serve([&](const Message& request) -> std::optional<Message> {
-    Message stale = ControlPeer::answer(request, abi::StatusValue{99});
+    Message stale = ControlPeer::answer(request, wire::StatusValue{99});
     stale.header.token = static_cast<std::uint16_t>(request.header.token - 1);
     peer.send(stale);
-    Message foreign = ControlPeer::answer(request, abi::StatusValue{98});
+    Message foreign = ControlPeer::answer(request, wire::StatusValue{98});
     foreign.header.op = static_cast<std::uint8_t>(MessageOp::GetConfig);
     peer.send(foreign);
     ++count;
@@ -87,7 +87,7 @@ TEST_F(ControlChannelTest, StaleAndForeignAnswersAreCountedAndDropped) {
 
 TEST_F(ControlChannelTest, WhatAnEarlierOwnerLeftIsDropped) {
   for (int i = 0; i < 10; ++i)
-    peer.send(abi::make_message(abi::kMessageResponse, 8, static_cast<std::uint16_t>(i), abi::StatusValue{1}));
+    peer.send(wire::make_message(wire::kMessageResponse, 8, static_cast<std::uint16_t>(i), wire::StatusValue{1}));
   peer.serve(good);
   EXPECT_EQ(ask().value().status, 3u);
   EXPECT_EQ(channel().statistics().stale_responses, 0u);
@@ -95,9 +95,9 @@ TEST_F(ControlChannelTest, WhatAnEarlierOwnerLeftIsDropped) {
 
 TEST_F(ControlChannelTest, AConfigurationEventSaysThatTheDeviceNeedsReset) {
   channel();
-  peer.send(abi::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
-                              abi::ConfigEvent{abi::kStatusNeedsReset | 15, 1}));
-  peer.send(abi::make_message(0, 0x77, 0, abi::Ping{}));
+  peer.send(wire::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
+                               wire::ConfigEvent{wire::kStatusNeedsReset | 15, 1}));
+  peer.send(wire::make_message(0, 0x77, 0, wire::Ping{}));
   EXPECT_TRUE(channel().has_message());
   EXPECT_TRUE(channel().poll());
   EXPECT_TRUE(channel().needs_reset());
@@ -112,15 +112,15 @@ TEST_F(ControlChannelTest, ALostBellCostsOnlyTheNextLook) {
   peer.serve(good);
   ControlChannel channel(peer.window(), deaf, peer.exit_fd(), timeouts);
   for (int i = 0; i < 20; ++i) {
-    ASSERT_TRUE(channel.transact<abi::StatusValue>(MessageOp::GetDeviceStatus, abi::StatusValue{}));
+    ASSERT_TRUE(channel.transact<wire::StatusValue>(MessageOp::GetDeviceStatus, wire::StatusValue{}));
   }
 }
 
 TEST_F(ControlChannelTest, SilenceEndsAfterTheBoundAndTheErrorShowsThePostCode) {
-  peer.show_post(abi::PostCode::PciScan);
+  peer.show_post(wire::PostCode::PciScan);
   const auto answer = ask();
   ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().outcome, abi::Outcome::Indeterminate);
+  EXPECT_EQ(answer.error().outcome, wire::Outcome::Indeterminate);
   EXPECT_NE(answer.error().message.find("PCIe scan"), std::string::npos) << describe(answer.error());
 }
 
@@ -129,7 +129,7 @@ TEST_F(ControlChannelTest, EveryNewPostCodeBuysTime) {
   std::thread boot([&] {
     for (std::uint32_t code = 1; code < 6; ++code) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      peer.show_post(static_cast<abi::PostCode>(code));
+      peer.show_post(static_cast<wire::PostCode>(code));
     }
     done = true;
   });
@@ -142,7 +142,7 @@ TEST_F(ControlChannelTest, EndlessProgressIsNotBelieved) {
   std::atomic<bool> stop{false};
   std::thread liar([&] {
     for (std::uint32_t code = 0; !stop; ++code) {
-      peer.show_post(static_cast<abi::PostCode>(code % 7));
+      peer.show_post(static_cast<wire::PostCode>(code % 7));
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
@@ -155,7 +155,7 @@ TEST_F(ControlChannelTest, EndlessTalkAboutSomethingElseIsNotBelieved) {
   std::atomic<bool> stop{false};
   channel();
   std::thread talker([&] {
-    while (!stop) peer.send(abi::make_message(0, 0x77, 0, abi::Ping{}));
+    while (!stop) peer.send(wire::make_message(0, 0x77, 0, wire::Ping{}));
   });
   EXPECT_FALSE(ask());
   stop = true;
@@ -171,7 +171,7 @@ TEST_F(ControlChannelTest, ADeathWhileWaitingEndsTheWaitAtOnce) {
   const auto start = std::chrono::steady_clock::now();
   const auto answer = ask();
   ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().outcome, abi::Outcome::Lost);
+  EXPECT_EQ(answer.error().outcome, wire::Outcome::Lost);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
@@ -187,15 +187,15 @@ TEST_F(ControlChannelTest, AnAnswerGivenBeforeTheDeathCounts) {
 TEST_F(ControlChannelTest, HostileIndicesAreTypedErrors) {
   channel();
   for (const std::uint32_t written : {61u, 0x8000'0000u, 0xffff'ffffu}) {
-    abi::store_release(peer.window()->fifo_to_host().written, written);
+    wire::store_release(peer.window()->fifo_to_host().written, written);
     const auto answer = ask();
     ASSERT_FALSE(answer) << written;
     EXPECT_EQ(answer.error().layer, Layer::Transport);
     EXPECT_FALSE(channel().poll());
   }
-  abi::store_release(peer.window()->fifo_to_host().written, 0u);
+  wire::store_release(peer.window()->fifo_to_host().written, 0u);
   for (const std::uint32_t read : {100u, 0x7fff'ffffu, 0x8000'0000u}) {
-    abi::store_release(peer.window()->fifo_to_card().read, read);
+    wire::store_release(peer.window()->fifo_to_card().read, read);
     const auto answer = ask();
     ASSERT_FALSE(answer) << read;
     EXPECT_EQ(answer.error().layer, Layer::Transport);
@@ -204,7 +204,7 @@ TEST_F(ControlChannelTest, HostileIndicesAreTypedErrors) {
 
 TEST_F(ControlChannelTest, AFullFifoIsAnErrorNotAWait) {
   timeouts.post_progress = std::chrono::milliseconds(1);
-  for (std::uint32_t i = 0; i < abi::kFifoSlots; ++i) EXPECT_FALSE(ask());
+  for (std::uint32_t i = 0; i < wire::kFifoSlots; ++i) EXPECT_FALSE(ask());
   const auto start = std::chrono::steady_clock::now();
   EXPECT_FALSE(ask());
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));

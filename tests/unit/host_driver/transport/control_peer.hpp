@@ -28,8 +28,8 @@ namespace flex::test {
 class ControlPeer {
  public:
   // What to answer; nothing: stay silent.
-  using Handler = std::function<std::optional<abi::Message>(const abi::Message&)>;
-  static constexpr std::uint64_t kWindowBytes = abi::kMinWindowBytes;
+  using Handler = std::function<std::optional<wire::Message>(const wire::Message&)>;
+  static constexpr std::uint64_t kWindowBytes = wire::kMinWindowBytes;
 
   ControlPeer() {
     file_.reset(::memfd_create("window", MFD_CLOEXEC));
@@ -38,14 +38,14 @@ class ControlPeer {
     make_pipe(to_host_);
     make_pipe(exit_);
     window_ = Window::map(file_.get(), kWindowBytes).value();
-    auto& header = window_->at<abi::WindowHeader>(0);
-    header.abi_version = abi::kAbiVersion;
-    header.kind = abi::FunctionKind::Physical;
-    header.post_code = static_cast<std::uint32_t>(abi::PostCode::Ready);
+    auto& header = window_->at<wire::WindowHeader>(0);
+    header.abi_version = wire::kAbiVersion;
+    header.kind = wire::FunctionKind::Physical;
+    header.post_code = static_cast<std::uint32_t>(wire::PostCode::Ready);
     header.generation = 1;
     header.boot_epoch = 1;
     header.window_bytes = kWindowBytes;
-    header.magic = abi::kWindowMagic;
+    header.magic = wire::kWindowMagic;
   }
   ~ControlPeer() { stop(); }
 
@@ -68,21 +68,21 @@ class ControlPeer {
     if (thread_.joinable()) thread_.join();
   }
 
-  std::optional<abi::Message> take() {
-    abi::Fifo& fifo = window_->fifo_to_card();
-    if (abi::load_acquire(fifo.written) == read_) return std::nullopt;
-    abi::Message message;
-    abi::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
-                           reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % abi::kFifoSlots]),
-                           sizeof message / 8);
-    abi::store_release(fifo.read, ++read_);
+  std::optional<wire::Message> take() {
+    wire::Fifo& fifo = window_->fifo_to_card();
+    if (wire::load_acquire(fifo.written) == read_) return std::nullopt;
+    wire::Message message;
+    wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
+                            reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % wire::kFifoSlots]),
+                            sizeof message / 8);
+    wire::store_release(fifo.read, ++read_);
     return message;
   }
-  void send(const abi::Message& message) {
-    abi::Fifo& fifo = window_->fifo_to_host();
-    abi::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[written_ % abi::kFifoSlots]),
-                            reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
-    abi::store_release(fifo.written, ++written_);
+  void send(const wire::Message& message) {
+    wire::Fifo& fifo = window_->fifo_to_host();
+    wire::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[written_ % wire::kFifoSlots]),
+                             reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
+    wire::store_release(fifo.written, ++written_);
     ring();
   }
   void ring() {
@@ -99,16 +99,17 @@ class ControlPeer {
   int exit_fd() const { return exit_[0].get(); }
   const qemu::UniqueFd& exit_end() const { return exit_[0]; }
   std::shared_ptr<Window> window() const { return window_; }
-  abi::WindowHeader& header() const { return window_->at<abi::WindowHeader>(0); }
-  void show_post(abi::PostCode code) { abi::store_release(header().post_code, static_cast<std::uint32_t>(code)); }
+  wire::WindowHeader& header() const { return window_->at<wire::WindowHeader>(0); }
+  void show_post(wire::PostCode code) { wire::store_release(header().post_code, static_cast<std::uint32_t>(code)); }
 
   template <typename T>
-  static abi::Message answer(const abi::Message& request, const T& payload) {
-    return abi::make_message(request.header.type | abi::kMessageResponse, request.header.op, request.header.token,
-                             payload);
+  static wire::Message answer(const wire::Message& request, const T& payload) {
+    return wire::make_message(request.header.type | wire::kMessageResponse, request.header.op, request.header.token,
+                              payload);
   }
-  static abi::Message refusal(const abi::Message& request) {
-    return abi::make_bare_message(request.header.type | abi::kMessageResponse, request.header.op, request.header.token);
+  static wire::Message refusal(const wire::Message& request) {
+    return wire::make_bare_message(request.header.type | wire::kMessageResponse, request.header.op,
+                                   request.header.token);
   }
 
  private:

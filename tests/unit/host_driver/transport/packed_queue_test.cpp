@@ -84,16 +84,16 @@ TEST(PackedQueue, AChainAsLongAsTheRingFlipsTheWrapBit) {
   add(pair, 5);
   pair.driver.publish();
   for (std::uint16_t i = 0; i < 5; ++i) {
-    const auto flags = abi::unpack_tail(pair.descriptor(i).tail).flags;
-    EXPECT_TRUE(abi::is_available(flags, true)) << i;
-    EXPECT_EQ((flags & abi::kDescNext) != 0, i < 4) << i;
+    const auto flags = wire::unpack_tail(pair.descriptor(i).tail).flags;
+    EXPECT_TRUE(wire::is_available(flags, true)) << i;
+    EXPECT_EQ((flags & wire::kDescNext) != 0, i < 4) << i;
   }
-  pair.descriptor(0).tail = abi::pack_tail({0, abi::unpack_tail(pair.descriptor(4).tail).id, abi::used_flags(true)});
+  pair.descriptor(0).tail = wire::pack_tail({0, wire::unpack_tail(pair.descriptor(4).tail).id, wire::used_flags(true)});
   PackedQueue::Used used;
   ASSERT_EQ(pair.driver.poll(used), PollResult::Used);
   add(pair, 5);
   pair.driver.publish();
-  EXPECT_TRUE(abi::is_available(abi::unpack_tail(pair.descriptor(0).tail).flags, false));
+  EXPECT_TRUE(wire::is_available(wire::unpack_tail(pair.descriptor(0).tail).flags, false));
 }
 
 // kvm-host 50: the id was taken from the head. The device may look at the last only, so it has to be there; put in all.
@@ -102,14 +102,14 @@ TEST(PackedQueue, EveryDescriptorOfAChainCarriesItsId) {
   add(pair, 1);
   const auto id = add(pair, 3);
   pair.driver.publish();
-  for (std::uint16_t i = 1; i < 4; ++i) EXPECT_EQ(abi::unpack_tail(pair.descriptor(i).tail).id, id);
+  for (std::uint16_t i = 1; i < 4; ++i) EXPECT_EQ(wire::unpack_tail(pair.descriptor(i).tail).id, id);
 }
 
 // openvmm 4267, hermit 1274: an equality test misses a chain that jumps over the armed slot.
 TEST(PackedQueue, AChainThatJumpsOverTheArmedSlotStillRings) {
   for (std::uint16_t armed = 0; armed < 4; ++armed) {
     QueuePair pair(4);
-    pair.device_area() = abi::pack_event({armed, true, abi::EventFlags::Descriptor});
+    pair.device_area() = wire::pack_event({armed, true, wire::EventFlags::Descriptor});
     add(pair, 2);
     pair.driver.publish();
     EXPECT_EQ(pair.driver.kick_needed(), armed < 2) << armed;
@@ -129,7 +129,7 @@ TEST(PackedQueue, AnArmedSlotOfTheLastLapRingsOnlyAfterTheWrap) {
   ASSERT_TRUE(pair.device.pop(got));
   pair.device.push_used(got.id, got.slots, 0);
   ASSERT_EQ(pair.driver.poll(used), PollResult::Used);
-  pair.device_area() = abi::pack_event({0, false, abi::EventFlags::Descriptor});  // slot 0 of the next lap
+  pair.device_area() = wire::pack_event({0, false, wire::EventFlags::Descriptor});  // slot 0 of the next lap
   add(pair, 1);
   pair.driver.publish();
   EXPECT_FALSE(pair.driver.kick_needed());
@@ -142,11 +142,11 @@ TEST(PackedQueue, AnArmedSlotOfTheLastLapRingsOnlyAfterTheWrap) {
 TEST(PackedQueue, ADeviceThatWantsNoBellGetsNone) {
   for (const bool event_idx : {false, true}) {
     QueuePair pair(8, event_idx);
-    pair.device_area() = abi::pack_event({0, true, abi::EventFlags::Disable});
+    pair.device_area() = wire::pack_event({0, true, wire::EventFlags::Disable});
     add(pair, 1);
     pair.driver.publish();
     EXPECT_FALSE(pair.driver.kick_needed());
-    pair.device_area() = abi::pack_event({0, true, abi::EventFlags::Enable});
+    pair.device_area() = wire::pack_event({0, true, wire::EventFlags::Enable});
     add(pair, 1);
     pair.driver.publish();
     EXPECT_TRUE(pair.driver.kick_needed());
@@ -215,7 +215,7 @@ TEST(PackedQueue, TheLengthCountsOnlyWhenTheDeviceWrote) {
   QueuePair pair(4);
   const auto id = add(pair, 1);
   pair.driver.publish();
-  pair.descriptor(0).tail = abi::pack_tail({77, id, abi::used_flags(true)});
+  pair.descriptor(0).tail = wire::pack_tail({77, id, wire::used_flags(true)});
   PackedQueue::Used used;
   ASSERT_EQ(pair.driver.poll(used), PollResult::Used);
   EXPECT_EQ(used.written, 0u);
@@ -246,7 +246,7 @@ TEST(PackedQueue, CompletionsMayComeInAnyOrder) {
 
 TEST(PackedQueue, AnIndirectChainTakesOneSlotAndReachesTheDevice) {
   QueuePair pair(2, true, 0, true);
-  const auto id = pair.driver.add_indirect(abi::kHostMemoryOffset + 4096, chain(2));
+  const auto id = pair.driver.add_indirect(wire::kHostMemoryOffset + 4096, chain(2));
   ASSERT_TRUE(id.has_value());
   EXPECT_EQ(pair.driver.free_slots(), 1u);
   pair.driver.publish();
@@ -254,8 +254,8 @@ TEST(PackedQueue, AnIndirectChainTakesOneSlotAndReachesTheDevice) {
   ASSERT_TRUE(pair.device.pop(got));
   EXPECT_TRUE(got.well_formed);
   EXPECT_EQ(got.slots, 1u);
-  EXPECT_EQ(got.readable.bytes, abi::kStickBytes);
-  EXPECT_EQ(got.writable.bytes, abi::kStickBytes);
+  EXPECT_EQ(got.readable.bytes, wire::kStickBytes);
+  EXPECT_EQ(got.writable.bytes, wire::kStickBytes);
 }
 
 TEST(PackedQueue, ChainsInFlightAreKnownAfterADeath) {
@@ -278,7 +278,7 @@ class HostileUsedRing : public testing::Test {
  protected:
   void give_back(std::uint16_t slot, std::uint16_t id, bool wrap = true) {
     pair.descriptor(slot).tail =
-        abi::pack_tail({128, id, static_cast<std::uint16_t>(abi::used_flags(wrap) | abi::kDescWrite)});
+        wire::pack_tail({128, id, static_cast<std::uint16_t>(wire::used_flags(wrap) | wire::kDescWrite)});
   }
   void expect_broken() {
     PackedQueue::Used used{42, 42};
@@ -384,7 +384,7 @@ TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoBellIsLost) {
       if (pair.device.take_notification()) ring(bell_to_driver);
       if (any) continue;
       pair.device.arm();
-      abi::full_fence();
+      wire::full_fence();
       if (!pair.device.ready() && !stop.load()) bell_to_device.wait(heard);
       pair.device.disarm();
     }

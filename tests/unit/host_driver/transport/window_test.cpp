@@ -29,12 +29,12 @@ TEST(Window, OnlyAFileOfExactlyTheGivenLegalSizeIsMapped) {
 
 TEST(Window, TheMappingOutlivesTheDescriptorAndIsShared) {
   test::ControlPeer peer;
-  abi::store_relaxed(peer.header().heartbeat, std::uint64_t{17});
+  wire::store_relaxed(peer.header().heartbeat, std::uint64_t{17});
   const auto slot = peer.slot();
   const auto window = Window::map(slot.window_fd(), slot.window_bytes()).value();
   EXPECT_EQ(window->heartbeat(), 17u);
-  EXPECT_EQ(window->header().magic, abi::kWindowMagic);
-  EXPECT_EQ(window->host_memory().size(), slot.window_bytes() - abi::kHostMemoryOffset);
+  EXPECT_EQ(window->header().magic, wire::kWindowMagic);
+  EXPECT_EQ(window->host_memory().size(), slot.window_bytes() - wire::kHostMemoryOffset);
 }
 
 TEST(Bells, ADeadReaderIsNeitherASignalNorAnError) {
@@ -42,7 +42,7 @@ TEST(Bells, ADeadReaderIsNeitherASignalNorAnError) {
   ASSERT_EQ(::pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
   int back[2];
   ASSERT_EQ(::pipe2(back, O_CLOEXEC | O_NONBLOCK), 0);
-  Bells bells({1, abi::kMinWindowBytes, qemu::UniqueFd{}, qemu::UniqueFd{fds[1]}, qemu::UniqueFd{back[0]}},
+  Bells bells({1, wire::kMinWindowBytes, qemu::UniqueFd{}, qemu::UniqueFd{fds[1]}, qemu::UniqueFd{back[0]}},
               FaultHooks{});
   ::close(fds[0]);
   for (int i = 0; i < 20'000; ++i) bells.ring();  // also more than the pipe holds
