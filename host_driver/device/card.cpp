@@ -120,6 +120,9 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
 
   qemu::MachineOptions& machine = options.machine;
   machine.firmware = options.firmware;
+  if (const char* endpoint = std::getenv("SPYRE_GDB"); endpoint != nullptr && machine.gdb_endpoint.empty()) {
+    machine.gdb_endpoint = endpoint;
+  }
   machine.harts = options.cores;
   machine.memory_bytes = options.memory_bytes;
   machine.slots.assign(2 + options.virtual_functions + options.spare_slots, {options.window_bytes});

@@ -25,7 +25,8 @@ struct CardOptions {
   // More words for the card's boot command line (shared/boot_arguments.hpp), separated by blanks.
   std::string boot_arguments{};
   Timeouts timeouts{};
-  // Starting point for everything that is not named above (emulator, console file, debugger, …).
+  // Starting point for everything that is not named above (emulator, console file, debugger, …). Where it names no debugger
+  // endpoint, SPYRE_GDB of the environment does ("tcp:127.0.0.1:1234").
   qemu::MachineOptions machine{};
 };
 
