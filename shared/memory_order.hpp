@@ -37,6 +37,7 @@ inline void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); 
 // Copies `words` 64-bit words that the other side may be changing meanwhile. Each word is read exactly once; the copy
 // is private afterwards and is what gets validated (copy once, validate, use).
 inline void copy_shared_words(std::uint64_t* to, const std::uint64_t* from, std::size_t words) {
+#pragma clang loop unroll_count(8)
   for (std::size_t i = 0; i < words; ++i) to[i] = load_relaxed(from[i]);
 }
 // The other direction: publishes a private structure into shared memory word by word (ordered by a later release).

@@ -21,23 +21,21 @@ std::expected<unsigned, Status> RegionTable::free_ordinal(wire::RegionType type)
 Region& RegionTable::install(unsigned ordinal, hal::PhysicalAddress base, std::uint64_t bytes, wire::RegionType type) {
   Region& region = regions_[ordinal];
   region = {base, bytes, ++generation_, type, 0};
+  names_[ordinal] = kind_ == wire::FunctionKind::Virtual ? ordinal : base;
   ++version_;
   return region;
 }
 
 void RegionTable::remove(unsigned ordinal) {
   regions_[ordinal].bytes = 0;
+  names_[ordinal] = wire::kNoRegion;
   ++version_;
 }
 
-std::uint64_t RegionTable::region_id(unsigned ordinal) const {
-  if (regions_[ordinal].bytes == 0) return wire::kNoRegion;
-  return kind_ == wire::FunctionKind::Virtual ? ordinal : regions_[ordinal].base;
-}
-
 std::expected<unsigned, Status> RegionTable::find(std::uint64_t region_id, std::uint32_t generation) const {
+  if (region_id == wire::kNoRegion) return std::unexpected(Status::UnknownRegion);
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
-    if (regions_[i].bytes == 0 || this->region_id(i) != region_id) continue;
+    if (names_[i] != region_id) continue;
     if (regions_[i].generation != generation) return std::unexpected(Status::StaleRegion);
     return i;
   }

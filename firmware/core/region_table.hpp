@@ -33,7 +33,7 @@ class RegionTable {
   Region& install(unsigned ordinal, hal::PhysicalAddress base, std::uint64_t bytes, wire::RegionType type);
   void remove(unsigned ordinal);
 
-  std::uint64_t region_id(unsigned ordinal) const;
+  std::uint64_t region_id(unsigned ordinal) const { return names_[ordinal]; }
   Region& at(unsigned ordinal) { return regions_[ordinal]; }
   const Region& at(unsigned ordinal) const { return regions_[ordinal]; }
 
@@ -51,8 +51,16 @@ class RegionTable {
                                              std::uint64_t bytes) const;
 
  private:
+  static constexpr std::array<std::uint64_t, wire::kRegionsPerFunction> filled_with_no_region() {
+    std::array<std::uint64_t, wire::kRegionsPerFunction> names;
+    names.fill(wire::kNoRegion);
+    return names;
+  }
+
   wire::FunctionKind kind_ = wire::FunctionKind::Unbound;
   std::array<Region, wire::kRegionsPerFunction> regions_{};
+  // What each entry is called on the wire; kNoRegion where there is none. Every address of every block is looked up here.
+  std::array<std::uint64_t, wire::kRegionsPerFunction> names_ = filled_with_no_region();
   // Of the region installed last. One counter for the table and not one per entry: to the PF a base can come back under
   // another ordinal, and an old handle must not match there either.
   std::uint32_t generation_ = 0;

@@ -237,7 +237,6 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
       part_done(launch, core);
       return true;
     }
-    if (ends) hal::drop(context);
     go_on = handle_stop(launch, ticket, stop);
     // Stops that go on at once must not keep the hart from its other work: together they get one slice as well.
     if (go_on && stop.ended - began >= slice_ticks) {

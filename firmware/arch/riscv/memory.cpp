@@ -2,10 +2,15 @@
 // hal/memory.hpp: pointers and bulk moves. (Which memory there is, is the platform's to say.)
 #include "firmware/hal/memory.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "firmware/arch/riscv/assembly.hpp"
 #include "firmware/arch/riscv/code_generation.hpp"
 #include "firmware/arch/riscv/hart_local.hpp"
+#include "firmware/arch/riscv/layout.h"
 #include "firmware/arch/riscv/vector_unit.hpp"
+#include "firmware/hal/hart.hpp"
 
 namespace hal {
 
@@ -48,6 +53,32 @@ void copy_scalar(std::byte* to, const std::byte* from, std::uint64_t bytes) {
 
 }  // namespace
 
+namespace {
+
+// The emulator's translation cache of a hart starts with 256 pages and is resized only when it is flushed, which M-mode code
+// never needs to do: a transfer of 1 MiB would miss on every page for ever. So it is flushed after 8 MiB of large moves,
+// then at doubling distances: a dozen times in all until it fits the work, then practically never. (Hardware loses
+// a few cached translations.)
+constexpr std::uint64_t kLargeMove = 64 * 1024;
+constexpr std::uint64_t kFirstFlushAfter = 8 * 1024 * 1024;
+constexpr std::uint64_t kLongestDistance = std::uint64_t{4} << 30;
+
+void let_translation_cache_grow(std::uint64_t bytes) {
+  struct Progress {
+    std::uint64_t moved = 0;
+    std::uint64_t distance = kFirstFlushAfter;
+  };
+  static std::array<Progress, MAX_HARTS> progress;
+  Progress& mine = progress[hal::hart_id()];
+  mine.moved += bytes;
+  if (mine.moved < mine.distance) return;
+  mine.moved = 0;
+  mine.distance = std::min(2 * mine.distance, kLongestDistance);
+  asm volatile("sfence.vma" ::: "memory");
+}
+
+}  // namespace
+
 std::byte* pointer(PhysicalAddress address) { return reinterpret_cast<std::byte*>(address); }
 
 PhysicalAddress address_of(const std::byte* pointer) { return reinterpret_cast<PhysicalAddress>(pointer); }
@@ -58,6 +89,7 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   } else {
     riscv::take_vector_for_firmware(riscv::local());
     riscv_vector_copy(to, from, bytes);
+    if (bytes >= kLargeMove) let_translation_cache_grow(bytes);
   }
 }
 
