@@ -26,6 +26,10 @@ enum class AdminCommand : std::uint16_t {
   FunctionReset = 10,
   SelfTest = 11,
   FaultArm = 12,
+  SlotBind = 13,
+  SlotRetire = 14,
+  QuotaSet = 15,
+  FunctionQuery = 16,
 };
 
 constexpr std::string_view name(AdminCommand command) {
@@ -42,8 +46,37 @@ constexpr std::string_view name(AdminCommand command) {
     case AdminCommand::FunctionReset: return "FUNCTION_RESET";
     case AdminCommand::SelfTest: return "SELFTEST";
     case AdminCommand::FaultArm: return "FAULT_ARM";
+    case AdminCommand::SlotBind: return "SLOT_BIND";
+    case AdminCommand::SlotRetire: return "SLOT_RETIRE";
+    case AdminCommand::QuotaSet: return "QUOTA_SET";
+    case AdminCommand::FunctionQuery: return "FUNCTION_QUERY";
   }
   return "unknown admin command";
+}
+
+// Which function a command is about. The caller itself needs no privilege; others need M, or the PF where the table of
+// rights says so (docs/protocol.md, "Admin commands").
+using Target = std::uint32_t;
+inline constexpr Target kTargetSelf = 0;
+inline constexpr Target kTargetPhysical = 1;
+constexpr Target target_of_virtual(std::uint32_t number) { return kTargetPhysical + number; }  // from 1
+
+// Where a function stands, as FUNCTION_QUERY tells it.
+enum class FunctionState : std::uint32_t {
+  Unbound = 0,    // no slot: nobody can reach it until SLOT_BIND
+  Idle = 1,       // bound, no driver
+  Running = 2,    // a driver set DRIVER_OK
+  Resetting = 3,  // stopping what ran
+};
+
+constexpr std::string_view name(FunctionState state) {
+  switch (state) {
+    case FunctionState::Unbound: return "unbound";
+    case FunctionState::Idle: return "idle";
+    case FunctionState::Running: return "running";
+    case FunctionState::Resetting: return "resetting";
+  }
+  return "unknown state";
 }
 
 // Self-tests measure the card from inside, for benchmarks that want the limit and the real thing in the same run. They
@@ -87,6 +120,15 @@ struct AdminRequest {
       std::uint32_t rounds;
       std::uint64_t offset;  // Echo: in the window, stick-aligned
     } self_test;
+    struct {
+      Target target;
+      std::uint32_t slot;  // SLOT_BIND only: one that was never bound before
+    } function;            // FUNCTION_RESET, SLOT_BIND, SLOT_RETIRE, FUNCTION_QUERY, STATS
+    struct {
+      Target target;
+      std::uint32_t reserved0;
+      std::uint64_t bytes;  // of regions held at a time; whole granules; 0: no quota
+    } quota;
   } arguments;
 };
 static_assert(sizeof(AdminRequest) == kStickBytes);
@@ -133,11 +175,27 @@ struct AdminReply {
       std::uint64_t populated_granules;  // whole card
       std::uint64_t ring_violations;
     } stats;
+    struct {  // FUNCTION_RESET, SLOT_BIND, SLOT_RETIRE, QUOTA_SET, FUNCTION_QUERY: the target as it is now
+      FunctionState state;
+      std::uint32_t slot;  // bound to it, or last bound
+      std::uint64_t generation;
+      std::uint64_t quota_bytes;    // 0: none
+      std::uint64_t granted_bytes;  // regions held
+      std::uint64_t violations;     // attempts that were refused or stopped since it was bound; never reset by its owner
+      std::uint64_t resets;         // completed, since boot
+      std::uint64_t stop_ticks;     // of the last reset: from its begin until nothing of the old owner ran
+      std::uint64_t scrub_bytes;    // whole card: released memory that is not clean yet
+    } function;
   } values;
 };
 static_assert(sizeof(AdminReply) == kStickBytes);
 
-enum class EventKind : std::uint32_t { None = 0, StreamPoisoned = 1, RingViolation = 2 };
+enum class EventKind : std::uint32_t {
+  None = 0,
+  StreamPoisoned = 1,
+  RingViolation = 2,
+  FunctionViolation = 3,  // to M only: a function did what it may not. `target`; `status` of the last; `argument`: how many
+};
 
 struct DeviceEvent {
   EventKind kind;
@@ -147,7 +205,9 @@ struct DeviceEvent {
   std::uint16_t reserved0;
   std::uint64_t time;
   std::uint64_t argument;
-  std::uint64_t reserved[12];
+  Target target;  // FunctionViolation only
+  std::uint32_t reserved1;
+  std::uint64_t reserved[11];
 };
 static_assert(sizeof(DeviceEvent) == kStickBytes);
 

@@ -176,6 +176,8 @@ enum class Field : std::uint16_t {
   AdminStream,
   AdminPriority,
   AdminSelfTest,
+  AdminTarget,
+  AdminSlot,
 };
 
 constexpr std::string_view name(Field field) {
@@ -213,6 +215,8 @@ constexpr std::string_view name(Field field) {
     case Field::AdminStream: return "admin.stream";
     case Field::AdminPriority: return "admin.priority";
     case Field::AdminSelfTest: return "admin.self_test";
+    case Field::AdminTarget: return "admin.target";
+    case Field::AdminSlot: return "admin.slot";
   }
   return "unknown field";
 }

@@ -49,6 +49,8 @@ enum class Status : std::uint16_t {
   WrongRegionType = 204,
   NotHostMemory = 205,
   BadSegment = 206,
+  UnknownFunction = 207,
+  UnknownSlot = 208,
   // state
   UnknownStream = 300,
   StaleIncarnation = 301,
@@ -58,6 +60,7 @@ enum class Status : std::uint16_t {
   NotPermitted = 305,
   FunctionResetting = 306,
   Busy = 307,
+  SlotUsed = 308,
   // execution
   Stopped = 400,
   WatchdogExpired = 401,
@@ -82,6 +85,7 @@ enum class Status : std::uint16_t {
   OutOfRegions = 501,
   OutOfStreams = 502,
   OutOfExecutionAreas = 503,
+  QuotaExceeded = 504,
 };
 
 constexpr std::string_view name(Outcome outcome) {
@@ -118,6 +122,8 @@ constexpr std::string_view name(Status status) {
     case Status::WrongRegionType: return "wrong region type";
     case Status::NotHostMemory: return "not host memory";
     case Status::BadSegment: return "bad segment table entry";
+    case Status::UnknownFunction: return "unknown function";
+    case Status::UnknownSlot: return "unknown slot";
     case Status::UnknownStream: return "unknown stream";
     case Status::StaleIncarnation: return "stale stream incarnation";
     case Status::BadSequence: return "bad sequence number";
@@ -126,6 +132,7 @@ constexpr std::string_view name(Status status) {
     case Status::NotPermitted: return "not permitted for this function";
     case Status::FunctionResetting: return "function is being reset";
     case Status::Busy: return "busy";
+    case Status::SlotUsed: return "slot was bound before";
     case Status::Stopped: return "stopped by its owner";
     case Status::WatchdogExpired: return "watchdog expired";
     case Status::BudgetExpired: return "budget expired";
@@ -148,6 +155,7 @@ constexpr std::string_view name(Status status) {
     case Status::OutOfRegions: return "region table full";
     case Status::OutOfStreams: return "stream table full";
     case Status::OutOfExecutionAreas: return "no free execution area";
+    case Status::QuotaExceeded: return "memory quota of the function exceeded";
   }
   return "unknown status";
 }

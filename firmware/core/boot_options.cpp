@@ -33,6 +33,10 @@ bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
     options.populated_budget_bytes = value * wire::kMiB;
     return value <= (std::uint64_t{1} << 30);
   }
+  if (name == boot::kQuotaMiB) {
+    options.quota_bytes = value * wire::kMiB;
+    return value <= (std::uint64_t{1} << 30) && value % 2 == 0;
+  }
   if (name == boot::kWatchdogSlices) {
     options.watchdog_slices = value;
     return value >= 1 && value <= 1'000'000'000;

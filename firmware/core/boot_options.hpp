@@ -10,11 +10,12 @@
 namespace fw {
 
 struct BootOptions {
-  std::uint32_t virtual_functions = 1;
+  std::uint32_t virtual_functions = 4;
   bool self_test = false;
   bool map_all = false;
   bool timers = true;
   std::uint64_t populated_budget_bytes = 0;  // 0: none
+  std::uint64_t quota_bytes = 0;             // of each VF; 0: none
   // A kernel may take this many 1 ms slices before it is called hung; it is killed at twice that.
   std::uint64_t watchdog_slices = 10'000;
 };
