@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,7 +40,10 @@ inline std::unique_ptr<Card> boot(CardOptions options = small_card()) { return m
 // No firmware has panicked, and hart 0 still serves: what every attack ends with.
 void expect_healthy(Card& card, Device& device);
 
-std::vector<std::byte> kernel_image(const Card& card, std::string_view name);
+std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name);
+inline std::vector<std::byte> kernel_image(const Card& card, std::string_view name) {
+  return kernel_image(card.options().firmware, name);
+}
 
 // The window behind a device: its host memory starts at a fixed place of it.
 inline std::byte* window_of(const Device& device) { return device.host_memory().data() - device.host_memory_offset(); }
