@@ -29,11 +29,12 @@ class OwnerDeath : public testing::TestWithParam<const char*> {
     ASSERT_TRUE(wait_for_new_slot(target, old_slot));
     EXPECT_LT(std::chrono::steady_clock::now() - ended, kStopBound);
     EXPECT_LT(card().description().retirements.max, kStopBound);
+    const unsigned looked_at = card().function(target).slot;
     Tenant next(card().folder(), function, "look");
     EXPECT_EQ(next.attached.substr(0, 9 + function.size()), "attached " + function);
     EXPECT_EQ(next.wait_for("clean"), "clean") << next.read_line();
     EXPECT_EQ(next.wait_exit(), 0);
-    ASSERT_TRUE(wait_for_new_slot(target, old_slot + 1));
+    ASSERT_TRUE(wait_for_new_slot(target, looked_at));
   }
   // Spares are bound in order: a free function with a slot beyond `old_slot` has been retired since.
   static bool wait_for_new_slot(wire::Target target, unsigned old_slot) {
