@@ -60,13 +60,15 @@ Expected<void> Broker::Impl::start() {
     listener_watch = loop->watch(listener.get(), [this](unsigned) { accept_all(); });
   });
   loop->flush();
+  serving = true;
   return {};
 }
 
 void Broker::Impl::stop() {
-  if (!loop || !listener.valid()) return;
-  loop->post([this] { begin_stop(0); });
+  if (!serving) return;
   std::unique_lock lock(mutex);
+  if (is_stopped) return;
+  loop->post([this] { begin_stop(0); });
   stopped_changed.wait_for(lock, timeouts().card_command, [this] { return is_stopped; });
 }
 

@@ -70,7 +70,7 @@ void Broker::Impl::card_failed(const std::string& why) {
 void Broker::Impl::tell_owners(const std::string& how) {
   for (auto& [id, client] : clients) {
     if (!client.death.valid()) continue;
-    // Far less than a pipe holds, into an empty one.
+    // Far less than a pipe holds, into an empty one; the loop's thread blocks all signals, also SIGPIPE.
     [[maybe_unused]] const auto written = ::write(client.death.get(), how.data(), how.size());
     client.death.reset();
   }
@@ -94,8 +94,9 @@ void Broker::Impl::begin_power_cycle(ClientId id) {
   describe_changes("power cycle");
   const bool begun = tasks->run([this, id, next = life + 1, old = std::exchange(session, nullptr)]() mutable {
     Expected<std::shared_ptr<CardSession>> booted;
-    if (auto ended = old->shutdown(); ended) {
-      old.reset();
+    auto ended = old ? old->shutdown() : Expected<void>();
+    old.reset();
+    if (ended) {
       booted = boot_session(next);
     } else {
       booted = std::unexpected(std::move(ended.error()));

@@ -45,6 +45,8 @@ void Broker::Impl::serve_waiting() {
 
 Broker::Impl::Verdict Broker::Impl::judge(const FunctionChoice& want) {
   if (state == CardState::Cycling) return Wait{};
+  // The firmware may have gone down with an emulator that lives on.
+  if (const auto failure = session ? session->failure() : std::nullopt) card_failed(failure->message);
   if (state != CardState::Running) return refusal_by_state();
   switch (want.kind) {
     case FunctionChoice::Kind::Physical: return judge_function(wire::kTargetPhysical);

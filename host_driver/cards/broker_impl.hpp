@@ -126,6 +126,7 @@ struct Broker::Impl {
   ErrorInfo refusal(std::string culprit, std::string message, std::string next, bool recoverable = true) const;
 
   BrokerOptions options;  // fixed after start()
+  bool serving = false;   // likewise: there is something to stop
   std::int64_t created = 0;
   std::optional<CardFolder> folder;
   std::filesystem::path folder_path;

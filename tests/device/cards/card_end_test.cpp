@@ -89,6 +89,38 @@ TEST(CardEnd, OwnersLoseTheirFunctionsInAPowerCycleAndMayComeBack) {
   EXPECT_TRUE(again.device->card_statistics());
 }
 
+TEST(CardEnd, PowerCycleThatFailsCanBeTriedAgain) {
+  const qemu::test::TemporaryFolder folder;
+  const auto firmware = folder.path() / "firmware.elf";
+  std::filesystem::copy_file(must(find_firmware()), firmware);
+  auto options = test::small_broker(folder.path() / "run", "card0");
+  options.card.firmware = firmware;
+  const auto broker = must(Broker::start(std::move(options)));
+  const std::string card = broker->folder().string();
+  std::filesystem::rename(firmware, folder.path() / "away");
+  EXPECT_FALSE(power_cycle_card(card));
+  EXPECT_EQ(broker->description().state, CardState::Dead);
+  const auto refused = attach(card, FunctionChoice::physical());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("it did not boot again"));
+  std::filesystem::rename(folder.path() / "away", firmware);
+  EXPECT_TRUE(power_cycle_card(card));
+  EXPECT_TRUE(attach(card, FunctionChoice::physical()));
+}
+
+TEST(CardEnd, CardThatSleptIsACardAllTheSame) {
+  ServedCard card;
+  auto owner = must(attach(card.folder(), FunctionChoice::physical()));
+  ASSERT_EQ(::kill(card.description().emulator, SIGSTOP), 0);
+  Timeouts timeouts;
+  timeouts.attach = 200ms;
+  timeouts.post_progress = 200ms;
+  EXPECT_FALSE(attach(card.folder(), FunctionChoice::virtual_function(1), {}, timeouts));
+  ASSERT_EQ(::kill(card.description().emulator, SIGCONT), 0);
+  EXPECT_TRUE(attach(card.folder(), FunctionChoice::virtual_function(1)));
+  EXPECT_TRUE(owner.device->card_statistics());
+}
+
 TEST(CardEnd, TwoCardsDoNotKnowOfEachOther) {
   const qemu::test::TemporaryFolder runtime_folder;
   const auto left = must(Broker::start(test::small_broker(runtime_folder.path(), "left", 1, 2)));
