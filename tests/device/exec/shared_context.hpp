@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One booted card per test program, and the helpers of its tests.
+// One booted card per test program, and the helpers of its tests. With FLEX_DEVICE=PF or VF in the environment the tests
+// run over that function of a running card instead: spyre exec -- exec_compute_device_test.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -24,7 +26,8 @@ class OneCard : public testing::Test {
  public:
   static void SetUpTestSuite() {
     spyre::ContextOptions options;
-    options.card.boot_arguments = "watchdog=200";
+    const char* chosen = std::getenv(kFlexDeviceVariable);
+    if (chosen == nullptr || *chosen == '\0') options.card.emplace().boot_arguments = "watchdog=200";
     context_ = spyre::Context::open(std::move(options));
   }
   static void TearDownTestSuite() { context_.reset(); }
