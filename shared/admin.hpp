@@ -181,10 +181,10 @@ struct AdminReply {
       std::uint64_t generation;
       std::uint64_t quota_bytes;    // 0: none
       std::uint64_t granted_bytes;  // regions held
-      std::uint64_t violations;     // attempts that were refused or stopped since it was bound; never reset by its owner
-      std::uint64_t resets;         // completed, since boot
-      std::uint64_t stop_ticks;     // of the last reset: from its begin until nothing of the old owner ran
-      std::uint64_t scrub_bytes;    // whole card: released memory that is not clean yet
+      std::uint64_t violations;   // attempts that were refused or stopped since it was bound; never reset by its owner
+      std::uint64_t resets;       // completed, since boot
+      std::uint64_t stop_ticks;   // of the last reset: from its begin until nothing of the old owner ran
+      std::uint64_t scrub_bytes;  // whole card: released memory that is not clean yet
     } function;
   } values;
 };
@@ -194,7 +194,8 @@ enum class EventKind : std::uint32_t {
   None = 0,
   StreamPoisoned = 1,
   RingViolation = 2,
-  FunctionViolation = 3,  // to M only: a function did what it may not. `target`; `status` of the last; `argument`: how many
+  FunctionViolation =
+      3,  // to M only: a function did what it may not. `target`; `status` of the last; `argument`: how many
 };
 
 struct DeviceEvent {
