@@ -74,8 +74,8 @@ class Broker {
 
  private:
   struct Impl;
-  explicit Broker(std::shared_ptr<Impl> impl);
-  std::shared_ptr<Impl> impl_;
+  explicit Broker(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace flex

@@ -4,7 +4,7 @@
 //   <runtime folder>/<card>/socket       of the broker (broker_message.hpp)
 //                          /card.json    CardDescription
 //                          /console.log  what the firmware wrote
-//                          /lock         holds the broker's pid; flock'ed by it for its life
+//                          /lock         holds the broker's pid; locked (F_OFD_SETLK) by it for its life
 //
 // The lock is the truth: a card whose lock is free has no broker any more, and its folder is removed by whoever lists
 // or boots. Folders whose names start with a dot are private runtime folders (create_private) and follow the same rule.
@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@ namespace flex {
 
 inline constexpr unsigned kMaxCards = 8;  // of one runtime folder, at a time
 inline constexpr std::size_t kMaxCardName = 32;
+inline constexpr const char* kConsoleName = "console.log";
 inline constexpr const char* kRuntimeFolderVariable = "SPYRE_RUNTIME_DIR";
 
 // [A-Za-z0-9_-]{1,32}. The error names the form.
@@ -49,9 +51,10 @@ class CardFolder {
 
  private:
   friend class RuntimeFolder;
-  CardFolder(std::filesystem::path path, qemu::UniqueFd folder, qemu::UniqueFd lock);
+  CardFolder(std::filesystem::path path, qemu::UniqueFd parent, qemu::UniqueFd folder, qemu::UniqueFd lock);
 
   std::filesystem::path path_;
+  qemu::UniqueFd parent_;
   qemu::UniqueFd folder_;
   qemu::UniqueFd lock_;
 };
@@ -66,7 +69,7 @@ class RuntimeFolder {
   // symbolic link, belongs to somebody else or is open to others.
   static Expected<RuntimeFolder> open(const std::filesystem::path& path = default_path());
 
-  // A fresh folder of this kind inside this one, named ".<prefix>-<pid>", locked by `lock()` of the result for its life
+  // A fresh folder of this kind inside this one, named ".<prefix>-<pid>", locked for its life
   // and removed at its end when it is empty by then. Cards in it are neither listed nor counted here.
   Expected<RuntimeFolder> create_private(std::string_view prefix) const;
 
@@ -89,12 +92,14 @@ class RuntimeFolder {
  private:
   RuntimeFolder(std::filesystem::path path, qemu::UniqueFd folder)
       : path_(std::move(path)), folder_(std::move(folder)) {}
-  std::vector<std::string> entries(bool hidden) const;
+  // Names of cards whose lock is held.
+  std::vector<std::string> held_cards() const;
+  // Nothing: somebody removed the folder meanwhile, or is about to.
+  Expected<std::optional<CardFolder>> try_create(const std::string& name) const;
 
   std::filesystem::path path_;
   qemu::UniqueFd folder_;
-  qemu::UniqueFd lock_{};    // create_private() only
-  qemu::UniqueFd parent_{};  // likewise
+  qemu::UniqueFd lock_{};  // create_private() only
 };
 
 // The folder that a card is named by: `card` itself when it contains a '/', else the sub-folder of that name in the

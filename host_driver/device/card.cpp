@@ -20,6 +20,7 @@ namespace flex {
 
 namespace {
 
+constexpr unsigned kManagementSlot = 0;
 constexpr unsigned kPhysicalSlot = 1;
 // How far above the executable a build tree's firmware is looked for: <build>/host_driver/cli/spyre is three below.
 constexpr int kFoldersAbove = 5;
@@ -193,6 +194,16 @@ Expected<std::unique_ptr<Device>> Card::open_virtual(unsigned number, OpenOption
                    "boot it with more, or open one that exists"));
   }
   return impl_->open(kPhysicalSlot + number, culprit, how);
+}
+
+Expected<std::unique_ptr<Device>> Card::open_management(OpenOptions how) {
+  return impl_->open(kManagementSlot, "M", how);
+}
+
+Expected<qemu::SlotHandle> Card::slot(unsigned index) const {
+  auto handle = impl_->machine->slot(index);
+  if (!handle) return std::unexpected(from_machine(handle.error()));
+  return *std::move(handle);
 }
 
 const CardOptions& Card::options() const { return impl_->options; }

@@ -56,6 +56,11 @@ class Card {
   // `number` from 1.
   Expected<std::unique_ptr<Device>> open_virtual(unsigned number, OpenOptions options = {});
 
+  // The management function M, for whoever serves this card to others (cards/broker.hpp); never handed out.
+  Expected<std::unique_ptr<Device>> open_management(OpenOptions options = {});
+  // Window and bells of a slot, to hand to another process. Nobody is kept from opening the slot here as well.
+  Expected<qemu::SlotHandle> slot(unsigned index) const;
+
   const CardOptions& options() const;
   // For control that goes beyond the card's own protocol: stop, system_reset, kill, console.
   qemu::Machine& machine();
