@@ -2,7 +2,10 @@
 #include "host_driver/cli/card_shape.hpp"
 
 #include <CLI/Option.hpp>
+#include <CLI/TypeTools.hpp>
 #include <CLI/Validators.hpp>
+#include <cctype>
+#include <string>
 #include <utility>
 
 #include "host_driver/cards/device_list.hpp"
@@ -17,19 +20,24 @@ namespace {
 // Spares cost 1–4 ms of start and 1.4 MB each; the emulator has PCI addresses for this many and some functions.
 constexpr unsigned kMaxSpareSlots = 200;
 
-// Checked behind AsSizeValue, which turns a size into bytes.
-CLI::Validator multiple_of(std::uint64_t unit, const char* what) {
-  return {[unit, what](std::string& bytes) {
-            const bool good = std::stoull(bytes) % unit == 0;
-            return good ? std::string() : bytes + " bytes is not " + what;
+// Turns a size into bytes, and judges them.
+CLI::Validator size_in(std::uint64_t unit, const char* unit_text) {
+  return {[unit, unit_text](std::string& text) -> std::string {
+            // The library takes a unit alone for one of it.
+            if (text.empty() || std::isdigit(static_cast<unsigned char>(text.front())) == 0) {
+              return "'" + text + "' is not a size like 98G or 512M";
+            }
+            if (std::string error = CLI::AsSizeValue(false)(text); !error.empty()) return error;
+            std::uint64_t bytes = 0;
+            if (!CLI::detail::lexical_cast(text, bytes)) return text + " bytes are too many";
+            return bytes % unit == 0 ? std::string() : text + " bytes is not " + unit_text;
           },
-          "", "multiple"};
+          "SIZE", "size"};
 }
 
 void add_size(CLI::App& command, const char* name, std::uint64_t& bytes, const char* text, std::uint64_t unit,
               const char* unit_text) {
-  // Later validators run first: the size is converted, then judged.
-  command.add_option(name, bytes, text)->check(multiple_of(unit, unit_text))->transform(CLI::AsSizeValue(false));
+  command.add_option(name, bytes, text)->transform(size_in(unit, unit_text));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <poll.h>
 #include <spawn.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,7 +62,7 @@ flex::Expected<ChildProcess> ChildProcess::start(const std::vector<std::string>&
                                    pointers_to(environment).data());
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) return std::unexpected(not_started(words.front(), error));
-  return ChildProcess(pid, qemu::UniqueFd(::pidfd_open(pid, 0)));
+  return ChildProcess(pid, qemu::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 
 int ChildProcess::wait(const SignalDescriptor& signals) {
@@ -76,7 +76,7 @@ int ChildProcess::wait(const SignalDescriptor& signals) {
     // The terminal sends its signals to the whole process group: the child has it already.
     const bool has_it = signal.ssi_code == SI_KERNEL;
     if (signal.ssi_signo != 0 && !has_it)
-      ::pidfd_send_signal(pidfd_.get(), static_cast<int>(signal.ssi_signo), nullptr, 0);
+      ::syscall(SYS_pidfd_send_signal, pidfd_.get(), static_cast<int>(signal.ssi_signo), nullptr, 0);
   }
   return collect();
 }

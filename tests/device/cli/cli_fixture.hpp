@@ -36,10 +36,10 @@ class Cli : public testing::Test {
     return words;
   }
   Finished run_spyre(std::vector<std::string> words, const Environment& changes = {}) const {
-    return run(spyre(std::move(words)), environment(changes));
+    return test::run(spyre(std::move(words)), environment(changes));
   }
   Finished run_rank(const char* command, const Environment& changes = {}) const {
-    return run({SPYRE_RANK, command}, environment(changes));
+    return test::run({SPYRE_RANK, command}, environment(changes));
   }
   // `spyre devices --json` with these variables.
   nlohmann::json devices(const Environment& changes = {}) const {

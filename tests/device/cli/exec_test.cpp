@@ -25,7 +25,7 @@ class Exec : public test::Cli {
   }
   Finished run_exec(std::vector<std::string> options, std::vector<std::string> command,
                     const Environment& changes = {}) const {
-    return run(exec(std::move(options), std::move(command)), environment(changes));
+    return test::run(exec(std::move(options), std::move(command)), environment(changes));
   }
   // Several ranks at once, each a process; fails when one of them does.
   static std::vector<std::string> ranks(unsigned count) {

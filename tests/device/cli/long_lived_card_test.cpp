@@ -2,8 +2,11 @@
 // Cards that stay: boot --name, devices, stop, reset, and programs that attach by their environment.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <csignal>
+#include <fstream>
 
+#include "shared/units.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
 namespace flex {

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,7 +102,7 @@ std::string Program::wait_for_line(std::string_view text) {
 std::optional<int> Program::wait() {
   if (collected_) return code_;
   const auto deadline = std::chrono::steady_clock::now() + kProgramBound;
-  const qemu::UniqueFd ended(::pidfd_open(pid_, 0));
+  const qemu::UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   // Both at once: a program that writes much ends only when it is read.
   for (bool open = true; open;) {
     std::array<pollfd, 2> events = {pollfd{ended.get(), POLLIN, 0}, pollfd{output_fd_.get(), POLLIN, 0}};
