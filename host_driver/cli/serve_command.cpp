@@ -47,7 +47,6 @@ int serve(const ServeOptions& options) {
   say(options.name, fmt::format("attach with FLEX_DEVICE=PF or VF; end with spyre stop {} or Ctrl-C", options.name));
   card.run_until(stop.descriptor());
   card.stop();
-  say(options.name, "stopped");
   return 0;
 }
 

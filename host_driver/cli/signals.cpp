@@ -18,7 +18,11 @@ SignalDescriptor::SignalDescriptor(std::initializer_list<int> signals) {
   ::pthread_sigmask(SIG_BLOCK, &set, &before_);
 }
 
-SignalDescriptor::~SignalDescriptor() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+SignalDescriptor::~SignalDescriptor() {
+  while (read().ssi_signo != 0) {
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
 
 signalfd_siginfo SignalDescriptor::read() const {
   signalfd_siginfo info{};

@@ -12,7 +12,7 @@
 namespace cli {
 
 // Blocks the signals in this thread, and so in every thread that it starts afterwards: make it before any. At its end the
-// old mask comes back; a signal that came and was not read then takes its usual effect.
+// old mask comes back, and signals that came until then are forgotten: they asked for the end that is reached.
 class SignalDescriptor {
  public:
   explicit SignalDescriptor(std::initializer_list<int> signals);
