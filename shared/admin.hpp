@@ -201,6 +201,16 @@ enum class EventKind : std::uint32_t {
       3,  // to M only: a function did what it may not. `target`; `status` of the last; `argument`: how many
 };
 
+constexpr std::string_view name(EventKind kind) {
+  switch (kind) {
+    case EventKind::None: return "none";
+    case EventKind::StreamPoisoned: return "stream poisoned";
+    case EventKind::RingViolation: return "ring violation";
+    case EventKind::FunctionViolation: return "function violation";
+  }
+  return "unknown event";
+}
+
 struct DeviceEvent {
   EventKind kind;
   std::uint32_t stream;
