@@ -123,7 +123,7 @@ std::expected<void, std::string_view> boot(Card& card) {
   if (!bind(card, kManagement, wire::FunctionKind::Management, 0, 0)) return std::unexpected("slot 0 not usable");
   publish_record(card.functions[kManagement]);
   card.core_count = std::min(hal::hart_count(), kMaxCores);
-  card.cores.init(card.core_count, card.options.watchdog_slices, card.pool);
+  card.cores.init(card.core_count, card.options.virtual_functions + 1, card.options.watchdog_slices, card.pool);
   set_post(card, PostCode::Functions);
   if (!bind(card, kPhysical, wire::FunctionKind::Physical, 0, 1)) return std::unexpected("slot 1 not usable");
   for (std::uint32_t vf = 1; vf <= card.options.virtual_functions; ++vf) {
