@@ -181,6 +181,24 @@ TEST_P(ReleaseUnderLaunch, AKernelComputesOnWhatItBeganWithAndTheNextSeesTheNew)
   EXPECT_TRUE(bench_->holds(next, 0));
 }
 
+// Its address space has no tables for that window: neither a panic nor an access.
+TEST_P(ReleaseUnderLaunch, ARegionAcquiredLaterIsStrayForAKernelThatBeganWithoutIt) {
+  const Region from = bench_->acquire();
+  Region later = from;  // as the kernel is told; its owner does not have it yet
+  later.base.region_id = 0x5EED;
+  ++later.ordinal;
+  Flight kernel(*device_, bench_->gated(from, later, 0, GetParam().core_mask));
+  const Region acquired = bench_->acquire();
+  ASSERT_EQ(acquired.ordinal, later.ordinal);
+  bench_->open_gate(0);
+  const auto end = kernel.end();
+  EXPECT_EQ(end.outcome, Outcome::Fault);
+  EXPECT_EQ(end.status, Status::StoreFault) << wire::name(end.status);
+  EXPECT_EQ(end.fault.region_ordinal, later.ordinal);
+  EXPECT_EQ(end.fault.offset, 0u);
+  EXPECT_TRUE(bench_->holds(acquired, 0));
+}
+
 TEST_P(ReleaseUnderLaunch, AReleaseWaitsForAnAddressSpaceAndGetsOneWhenAKernelIsStopped) {
   const auto free = free_bytes(*device_);
   std::vector<std::unique_ptr<Flight>> kernels;
