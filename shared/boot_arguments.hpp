@@ -11,7 +11,7 @@ inline constexpr std::string_view kVirtualFunctions = "vfs";        // 0 … 16;
 inline constexpr std::string_view kSelfTest = "selftest";           // 0 or 1: run the boot self-test
 inline constexpr std::string_view kMapAll = "mapall";               // 0 or 1: map every slot, also the unbound ones
 inline constexpr std::string_view kMemoryBudgetMiB = "budget_mib";  // populated-memory budget; 0 = none
-inline constexpr std::string_view kQuotaMiB = "quota_mib";  // region memory of each VF at a time; 0 = no quota
+inline constexpr std::string_view kQuotaMiB = "quota_mib";          // region memory of each VF at a time; 0 = no quota
 inline constexpr std::string_view kWatchdogSlices = "watchdog";     // default kernel budget in 1 ms slices
 inline constexpr std::string_view kTimers = "timers";  // 0: no idle timer (tests that wake-ups alone suffice)
 inline constexpr unsigned kMaxVirtualFunctions = 16;

@@ -61,6 +61,7 @@ enum class Status : std::uint16_t {
   FunctionResetting = 306,
   Busy = 307,
   SlotUsed = 308,
+  FunctionUnbound = 309,
   // execution
   Stopped = 400,
   WatchdogExpired = 401,
@@ -86,6 +87,7 @@ enum class Status : std::uint16_t {
   OutOfStreams = 502,
   OutOfExecutionAreas = 503,
   QuotaExceeded = 504,
+  OutOfSlots = 505,
 };
 
 constexpr std::string_view name(Outcome outcome) {
@@ -133,6 +135,7 @@ constexpr std::string_view name(Status status) {
     case Status::FunctionResetting: return "function is being reset";
     case Status::Busy: return "busy";
     case Status::SlotUsed: return "slot was bound before";
+    case Status::FunctionUnbound: return "function has no slot";
     case Status::Stopped: return "stopped by its owner";
     case Status::WatchdogExpired: return "watchdog expired";
     case Status::BudgetExpired: return "budget expired";
@@ -156,6 +159,7 @@ constexpr std::string_view name(Status status) {
     case Status::OutOfStreams: return "stream table full";
     case Status::OutOfExecutionAreas: return "no free execution area";
     case Status::QuotaExceeded: return "memory quota of the function exceeded";
+    case Status::OutOfSlots: return "the slot cannot be mapped";
   }
   return "unknown status";
 }

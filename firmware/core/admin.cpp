@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "firmware/core/card.hpp"
+#include "firmware/core/function_commands.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
 #include "shared/memory_order.hpp"
@@ -27,11 +28,9 @@ AdminReply refusal(Status status, Field field) {
 
 namespace {
 
-// A command is answered, or waits: then it is tried again by progress_admin.
-enum class Progress { Answered, Waits };
-
 void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
   reply.cookie = pending.request.cookie;
+  if (is_violation(reply.outcome, reply.status)) note_violation(function, reply.status);
   wire::store_shared_words(function.at<std::uint64_t>(pending.reply), reinterpret_cast<const std::uint64_t*>(&reply),
                            sizeof reply / 8);
   function.queue(wire::kAdminQueue).push_used(pending.chain_id, pending.chain_slots, sizeof reply);
@@ -39,10 +38,15 @@ void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
 
 // ---- regions ------------------------------------------------------------------------------------------------------------
 
-void fill_pool_figures(const Card& card, AdminReply& reply) {
-  reply.values.region.free_bytes = card.pool.free_bytes();
-  reply.values.region.largest_bytes = card.pool.largest_bytes();
-  reply.values.region.total_bytes = card.pool.total_bytes();
+// As this function sees the pool: through its quota.
+void fill_pool_figures(const Card& card, const Function& function, AdminReply& reply) {
+  const std::uint64_t total = card.pool.total_bytes();
+  const std::uint64_t held = function.regions.granted_bytes();
+  const std::uint64_t quota = function.quota_bytes == 0 ? total : std::min(function.quota_bytes, total);
+  const std::uint64_t left = quota - std::min(held, quota);
+  reply.values.region.free_bytes = std::min(card.pool.free_bytes(), left);
+  reply.values.region.largest_bytes = std::min(card.pool.largest_bytes(), left);
+  reply.values.region.total_bytes = quota;
 }
 
 Progress acquire_region(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
@@ -61,17 +65,22 @@ Progress acquire_region(Card& card, Function& function, const AdminRequest& requ
     reply = refusal(ordinal.error(), Field::AdminType);
     return Progress::Answered;
   }
+  const std::uint64_t bytes = wire::align_up(arguments.bytes, wire::kGranuleBytes);
+  if (function.quota_bytes != 0 && function.regions.granted_bytes() + bytes > function.quota_bytes) {
+    reply = refusal(Status::QuotaExceeded, Field::AdminBytes);
+    fill_pool_figures(card, function, reply);
+    return Progress::Answered;
+  }
   const auto base = card.pool.acquire(arguments.bytes);
   if (!base) {
     if (card.pool.scrubbing()) return Progress::Waits;  // quarantined memory comes back by itself
     reply = refusal(base.error(), Field::AdminBytes);
-    fill_pool_figures(card, reply);
+    fill_pool_figures(card, function, reply);
     return Progress::Answered;
   }
-  const std::uint64_t bytes = wire::align_up(arguments.bytes, wire::kGranuleBytes);
   const Region& region = function.regions.install(*ordinal, *base, bytes, arguments.type);
   reply.values.region = {function.regions.region_id(*ordinal), bytes, region.generation, *ordinal, 0, 0, 0};
-  fill_pool_figures(card, reply);
+  fill_pool_figures(card, function, reply);
   return Progress::Answered;
 }
 
@@ -103,7 +112,7 @@ Progress release_region(Card& card, Function& function, const AdminRequest& requ
   }
   if (!card.cores.release_region(function, *ordinal)) return Progress::Waits;  // every launch ends: the watchdog
   function.regions.remove(*ordinal);
-  fill_pool_figures(card, reply);
+  fill_pool_figures(card, function, reply);
   return Progress::Answered;
 }
 
@@ -163,7 +172,13 @@ Progress reset_stream(Card& card, Function& function, PendingAdmin& pending, boo
 
 // ---- the rest -----------------------------------------------------------------------------------------------------------
 
-void report_stats(const Card& card, Function& function, AdminReply& reply) {
+void report_stats(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {
+  const auto target = resolve_target(card, caller, request);
+  if (!target) {
+    reply = target.error();
+    return;
+  }
+  Function& function = **target;
   reply.values = function.stats;
   auto& stats = reply.values.stats;
   stats.sleeps = card.sleeps;
@@ -172,6 +187,20 @@ void report_stats(const Card& card, Function& function, AdminReply& reply) {
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     const Region& region = function.regions.at(i);
     if (region.bytes != 0) stats.dirty_granules += card.pool.dirty_granules(region.base, region.bytes);
+  }
+}
+
+// M manages; it holds no regions, opens no streams and runs nothing.
+bool for_management(AdminCommand command) {
+  switch (command) {
+    case AdminCommand::RegionAcquire:
+    case AdminCommand::RegionRelease:
+    case AdminCommand::StreamOpen:
+    case AdminCommand::StreamReset:
+    case AdminCommand::StreamClose:
+    case AdminCommand::Cancel:
+    case AdminCommand::TimelineCreate: return false;
+    default: return true;
   }
 }
 
@@ -185,6 +214,8 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
     reply = refusal(Status::StaleGeneration, Field::Generation);
   } else if (request.flags != 0) {
     reply = refusal(Status::BadFlags, Field::Flags);
+  } else if (function.kind == wire::FunctionKind::Management && !for_management(request.command)) {
+    reply = refusal(Status::NotPermitted, Field::AdminCommand);
   } else {
     switch (request.command) {
       case AdminCommand::RegionAcquire: progress = acquire_region(card, function, request, reply); break;
@@ -192,12 +223,16 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
       case AdminCommand::StreamOpen: open_stream(function, request, reply); break;
       case AdminCommand::StreamReset:
       case AdminCommand::StreamClose: progress = reset_stream(card, function, pending, resumed, reply); break;
-      case AdminCommand::Stats: report_stats(card, function, reply); break;
-      case AdminCommand::Query: fill_pool_figures(card, reply); break;
-      case AdminCommand::SelfTest: run_self_test(function, request, reply); break;
+      case AdminCommand::Stats: report_stats(card, function, request, reply); break;
+      case AdminCommand::FunctionReset: progress = reset_function(card, function, pending, resumed, reply); break;
+      case AdminCommand::SlotBind: progress = bind_function(card, function, request, reply); break;
+      case AdminCommand::SlotRetire: progress = retire_function(card, function, pending, resumed, reply); break;
+      case AdminCommand::QuotaSet: set_quota(card, function, request, reply); break;
+      case AdminCommand::FunctionQuery: query_function(card, function, request, reply); break;
+      case AdminCommand::Query: fill_pool_figures(card, function, reply); break;
+      case AdminCommand::SelfTest: run_self_test(card, function, request, reply); break;
       case AdminCommand::Cancel:
       case AdminCommand::TimelineCreate:
-      case AdminCommand::FunctionReset:
       case AdminCommand::FaultArm: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
       default: reply = refusal(Status::BadOpcode, Field::AdminCommand); break;
     }
@@ -225,6 +260,7 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
     any = true;
     if (!chain_usable(chain)) {
       ++function.stats.stats.ring_violations;
+      note_violation(function, Status::BadChain);
       queue.push_used(chain.id, chain.slots, 0);
       continue;
     }

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <new>
 
 #include "firmware/core/admin.hpp"
+#include "firmware/core/binding.hpp"
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/log_line.hpp"
@@ -28,14 +30,15 @@ constexpr unsigned kStepBudget = 64;
 
 // ---- boot ---------------------------------------------------------------------------------------------------------------
 
-// Survives a warm reset: where the bitmaps lie and how often the card booted.
+// Survives a warm reset: how often the card booted, whose slots are whose, and behind it the pool's bitmaps.
 struct Persistent {
-  static constexpr std::uint64_t kMagic = 0x3153524550595353;
+  static constexpr std::uint64_t kMagic = 0x3253524550595353;
   std::uint64_t magic;
   std::uint64_t boot_epoch;
   std::uint8_t reserved[112];
+  SlotTable::Stored slots;
 };
-static_assert(sizeof(Persistent) == wire::kStickBytes);
+static_assert(sizeof(Persistent) == 4 * wire::kStickBytes);
 
 // The console line is what a person sees of a boot, and `spyre boot` draws its time line from: "post 0x7 at 812 us: …".
 void set_post(Card& card, PostCode code) {
@@ -46,7 +49,7 @@ void set_post(Card& card, PostCode code) {
   hal::log(line.c_str());
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
     Function& function = card.functions[f];
-    if (!function.window.empty()) wire::store_release(function.header().post_code, static_cast<std::uint32_t>(code));
+    if (function.bound()) wire::store_release(function.header().post_code, static_cast<std::uint32_t>(code));
   }
 }
 
@@ -57,38 +60,18 @@ bool init_persistent(Card& card) {
   card.boot_epoch = warm ? persistent.boot_epoch + 1 : 1;
   persistent.magic = Persistent::kMagic;
   persistent.boot_epoch = card.boot_epoch;
+  card.slots.init(persistent.slots, warm, card.options.virtual_functions + 2);
   card.pool.init(hal::region_memory(), hal::persistent() + sizeof(Persistent), warm,
                  card.options.populated_budget_bytes);
   return true;
 }
 
-// Old indices of an earlier boot stay in a window that survived a warm reset: start behind them.
-void adopt_fifos(Function& function) {
-  auto& to_card = *function.at<wire::Fifo>(wire::kFifoToCard.offset);
-  auto& to_host = *function.at<wire::Fifo>(wire::kFifoToHost.offset);
-  function.control_read = wire::load_acquire(to_card.written);
-  wire::store_release(to_card.read, function.control_read);
-  function.control_written = wire::load_relaxed(to_host.written);
-}
-
-bool bind(Card& card, unsigned id, wire::FunctionKind kind, std::uint32_t index, unsigned slot) {
-  if (!hal::map_slot(slot)) return false;
-  Function& function = card.functions[id];
-  function.kind = kind;
-  function.index = index;
-  function.id = id;
-  function.slot = slot;
-  function.window = hal::window(slot);
-  function.regions.init(kind);
-  if (function.window.size() < wire::kMinWindowBytes) return false;
-  ++function.generation;
-  reset_function_state(function);
-  adopt_fifos(function);
-  clear_window_state(function);
-  wire::store_relaxed(function.header().post_code, static_cast<std::uint32_t>(card.post));
-  publish_header(function, card.boot_epoch);
-  card.function_count = std::max(card.function_count, id + 1);
-  return true;
+// The slot that the function had when the card was reset, or its first one. A function whose slot was retired has none.
+bool start_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint32_t index) {
+  create_function(card, id, kind, index);
+  card.function_count = id + 1;
+  const auto slot = card.slots.slot_of(id);
+  return !slot || bind_slot(card, card.functions[id], *slot);
 }
 
 // M shows what an earlier life left behind; nobody else sees it (it holds addresses and registers).
@@ -101,7 +84,8 @@ void publish_record(Function& management) {
 }
 
 bool map_unbound_slots(const Card& card) {
-  for (unsigned slot = card.function_count; slot < hal::slot_count(); ++slot) {
+  for (unsigned slot = 0; slot < hal::slot_count(); ++slot) {
+    if (card.slots.use(slot) != SlotTable::Use::Fresh) continue;
     if (!hal::map_slot(slot)) return false;
     publish_header(hal::window(slot), {wire::FunctionKind::Unbound, 0, slot, 0}, card.boot_epoch);
   }
@@ -120,20 +104,24 @@ std::expected<void, std::string_view> boot(Card& card) {
   if (!init_persistent(card)) return std::unexpected("persistent memory too small");
   // M first: from here on POST codes can be read from outside.
   set_post(card, PostCode::Slots);
-  if (!bind(card, kManagement, wire::FunctionKind::Management, 0, 0)) return std::unexpected("slot 0 not usable");
+  if (!start_function(card, kManagement, wire::FunctionKind::Management, 0)) {
+    return std::unexpected("slot 0 not usable");
+  }
   publish_record(card.functions[kManagement]);
   card.core_count = std::min(hal::hart_count(), kMaxCores);
   card.cores.init(card.core_count, card.options.virtual_functions + 1, card.options.watchdog_slices, card.pool);
   set_post(card, PostCode::Functions);
-  if (!bind(card, kPhysical, wire::FunctionKind::Physical, 0, 1)) return std::unexpected("slot 1 not usable");
+  if (!start_function(card, kPhysical, wire::FunctionKind::Physical, 0)) {
+    return std::unexpected("slot of the physical function not usable");
+  }
   for (std::uint32_t vf = 1; vf <= card.options.virtual_functions; ++vf) {
-    if (!bind(card, kPhysical + vf, wire::FunctionKind::Virtual, vf, kPhysical + vf)) {
+    if (!start_function(card, kPhysical + vf, wire::FunctionKind::Virtual, vf)) {
       return std::unexpected("slot of a virtual function not usable");
     }
   }
   if (card.options.map_all && !map_unbound_slots(card)) return std::unexpected("no room to map all slots");
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
-    publish_header(card.functions[f], card.boot_epoch);
+    if (card.functions[f].bound()) publish_header(card.functions[f], card.boot_epoch);
   }
   card.next_heartbeat = hal::now();
   set_post(card, PostCode::Ready);
@@ -143,6 +131,24 @@ std::expected<void, std::string_view> boot(Card& card) {
 // ---- the loop -----------------------------------------------------------------------------------------------------------
 
 namespace {
+
+// M hears of each function's violations at once, whatever their number: a flood of them costs an event per heartbeat.
+void tell_violations(Card& card) {
+  Function& management = card.functions[kManagement];
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    Function& function = card.functions[f];
+    if (function.violations == function.violations_told) continue;
+    function.violations_told = function.violations;
+    wire::DeviceEvent event{};
+    event.kind = wire::EventKind::FunctionViolation;
+    event.target = f;
+    event.status = function.last_violation;
+    event.argument = function.violations;
+    event.time = hal::now();
+    post_event(management, event);
+    notify(management);
+  }
+}
 
 void beat(Card& card) {
   // Reading the clock costs as much as a whole empty turn: look at it rarely.
@@ -154,8 +160,9 @@ void beat(Card& card) {
   card.next_heartbeat = now + wire::kHeartbeatTicks;
   ++card.heartbeat;
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
-    wire::store_relaxed(card.functions[f].header().heartbeat, card.heartbeat);
+    if (card.functions[f].bound()) wire::store_relaxed(card.functions[f].header().heartbeat, card.heartbeat);
   }
+  tell_violations(card);
 }
 
 // Ends what the cores have finished. Bit f of the result: function f has completions that its driver may wait for.
@@ -164,37 +171,46 @@ std::uint64_t collect_launches(Card& card) {
   card.cores.collect([&](const LaunchResult& result) {
     launch_ended(card.functions[result.function], result);
     ended |= std::uint64_t{1} << result.function;
+    card.look_at(card.functions[result.function]);
   });
   if (ended == 0) return 0;
   // What became free may be what another function waits for.
-  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) retry_waiting_launches(card.functions[f]);
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    if (retry_waiting_launches(card.functions[f])) card.look_at(card.functions[f]);
+  }
   return ended;
 }
 
-bool anything_ready(Card& card) {
-  if (card.cores.ended_pending()) return true;
-  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
-    Function& function = card.functions[f];
-    if (control_pending(function)) return true;
-    if (!function.running() || function.reset_running) continue;
-    // What has to wait for a block or a command to end is no reason to stay awake; worse, it would keep hart 0 from the
-    // very kernel that it waits for.
-    if (function.pending_admin_count < function.pending_admin.size() && function.queues[wire::kAdminQueue].ready()) {
-      return true;
-    }
-    if (!function.blocks.empty() && function.queues[wire::kControlBlockQueue].ready()) return true;
+bool ready(Function& function) {
+  if (!function.bound()) return false;
+  if (control_pending(function)) return true;
+  if (!function.running() || function.reset_running) return false;
+  // What has to wait for a block or a command to end is no reason to stay awake; worse, it would keep hart 0 from the
+  // very kernel that it waits for.
+  if (function.pending_admin_count < function.pending_admin.size() && function.queues[wire::kAdminQueue].ready()) {
+    return true;
   }
-  return false;
+  return !function.blocks.empty() && function.queues[wire::kControlBlockQueue].ready();
+}
+
+bool anything_ready(Card& card) {
+  bool any = card.cores.ended_pending();
+  for (std::uint32_t f = 0; f < card.function_count; ++f) {
+    if (!ready(card.functions[f])) continue;
+    card.look_at(card.functions[f]);
+    any = true;
+  }
+  return any;
 }
 
 void arm(Card& card) {
-  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+  for (std::uint32_t f = 0; f < card.function_count; ++f) {
     card.functions[f].queues[wire::kAdminQueue].arm();
     card.functions[f].queues[wire::kControlBlockQueue].arm();
   }
 }
 void disarm(Card& card) {
-  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+  for (std::uint32_t f = 0; f < card.function_count; ++f) {
     card.functions[f].queues[wire::kAdminQueue].disarm();
     card.functions[f].queues[wire::kControlBlockQueue].disarm();
   }
@@ -211,24 +227,54 @@ bool armed_and_quiet(Card& card) {
 
 // `any`: something of the function has ended already in this turn, and shares its bell.
 bool serve(Card& card, Function& function, bool any) {
-  any |= fetch_blocks(card, function, kFetchBudget);
-  any |= run_streams(card, function, kStepBudget);
+  any |= fetch_blocks(card, function, kFetchBudget * function.weight);
+  any |= run_streams(card, function, kStepBudget * function.weight);
   any |= serve_admin(card, function, kAdminBudget);
-  any |= serve_control(card, function, kControlBudget);
+  if (function.bound()) any |= serve_control(card, function, kControlBudget);
   any |= progress_admin(card, function);
   if (function.reset_running) any |= progress_resets(card, function);
   if (any) notify(function);
   return any;
 }
 
+// Whether something of the function is under way that no ring tells of: then it is not quiet.
+bool under_way(const Function& function) {
+  return function.reset_running || function.pending_admin_count != 0 || function.runnable.any();
+}
+
+bool look(Card& card, unsigned f, bool ended) {
+  Function& function = card.functions[f];
+  const bool any = serve(card, function, ended);
+  if (any || under_way(function)) {
+    function.quiet_looks = 0;
+    card.look_at(function);
+  } else if (++function.quiet_looks >= kQuietLooks) {
+    card.busy_functions &= ~(std::uint32_t{1} << f);
+  }
+  return any;
+}
+
 }  // namespace
+
+bool somebody_waits(Card& card, const Function& function) {
+  if (card.cores.ended_pending()) return true;
+  for (std::uint32_t f = 0; f < card.function_count; ++f) {
+    Function& other = card.functions[f];
+    if (f == function.id ? control_pending(other) : ready(other)) return true;
+  }
+  return false;
+}
 
 bool turn(Card& card) {
   const std::uint64_t ended = collect_launches(card);
   bool any = false;
-  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
-    any |= serve(card, card.functions[f], (ended >> f & 1) != 0);
+  for (std::uint32_t busy = card.busy_functions; busy != 0; busy &= busy - 1) {
+    const auto f = static_cast<unsigned>(std::countr_zero(busy));
+    any |= look(card, f, (ended >> f & 1) != 0);
   }
+  if (++card.turns % kTurnsPerQuietLook != 0) return any;
+  if (++card.quiet_cursor >= card.function_count) card.quiet_cursor = 0;
+  if ((card.busy_functions >> card.quiet_cursor & 1) == 0) any |= look(card, card.quiet_cursor, false);
   return any;
 }
 
@@ -241,6 +287,7 @@ void idle(Card& card, unsigned& quiet_turns) {
       card.cores.run_slice(0, kFirstSliceTicks);
       return;
     }
+    card.pool.scrub_step(kScrubBetweenSlicesBytes);
     if (!armed_and_quiet(card)) return;
     card.cores.run_slice(0, kSliceTicks);
     disarm(card);
@@ -263,7 +310,7 @@ void loop_step(Card& card, unsigned& quiet_turns) {
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
   beat(card);
   card.pool.scrub_step(kScrubStepBytes);
-  if (card.cores.has_work(0)) card.cores.run_slice(0, kFirstSliceTicks);
+  if (card.cores.has_work(0)) card.cores.run_slice(0, card.contended() ? kSharedSliceTicks : kFirstSliceTicks);
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "firmware/core/function.hpp"
 #include "firmware/core/launch.hpp"
 #include "firmware/core/region_pool.hpp"
+#include "firmware/core/slot_table.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/post_codes.hpp"
 
@@ -23,14 +24,26 @@ inline constexpr unsigned kPhysical = 1;
 // Turns of the loop that find nothing before hart 0 goes to sleep: long enough to catch the answer of a host that is
 // awake (a round trip is about 1 µs), short against the cost of a wake-up (13–40 µs).
 inline constexpr unsigned kIdleTurns = 400;
-// Time a scrub may take at a stretch: 64 KiB is about 10 µs at emulated fill speed.
-inline constexpr std::uint64_t kScrubStepBytes = 64 * 1024;
+// A function that was quiet for so many looks in a row is looked at less often: one of the quiet ones every few turns. Its
+// first block waits a few microseconds longer; in return nobody pays for neighbours who do nothing.
+inline constexpr unsigned kQuietLooks = 256;
+inline constexpr unsigned kTurnsPerQuietLook = 4;
+static_assert(kIdleTurns > kTurnsPerQuietLook * kMaxFunctions, "every function is looked at before hart 0 sleeps");
+static_assert(kMaxFunctions <= 32, "functions are bits of a word");
+// Scrubbing goes on beside everything else. A step is about 1 µs at emulated fill speed, as long as a round trip: whoever
+// plays ping-pong with the card hardly notices. Between two slices of kernels it may take a tenth of a slice.
+inline constexpr std::uint64_t kScrubStepBytes = 8 * 1024;
+inline constexpr std::uint64_t kScrubBetweenSlicesBytes = 512 * 1024;
 
 struct Card {
   BootOptions options;
   RegionPool pool;
   std::array<Function, kMaxFunctions> functions;
   std::uint32_t function_count = 0;
+  SlotTable slots;
+  std::uint32_t busy_functions = 0;  // bit per function: looked at in every turn
+  unsigned quiet_cursor = 0;
+  unsigned turns = 0;
   CoreManager cores;
   std::uint32_t core_count = 1;
   std::uint64_t boot_epoch = 0;
@@ -40,6 +53,10 @@ struct Card {
   unsigned turns_since_look = 0;  // at the clock
   wire::PostCode post = wire::PostCode::None;
 
+  // Whether more than one function keeps hart 0 busy: then each gets smaller helpings.
+  bool contended() const { return (busy_functions & (busy_functions - 1)) != 0; }
+  void look_at(const Function& function) { busy_functions |= std::uint32_t{1} << function.id; }
+
   std::uint64_t core_mask() const {
     return core_count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << core_count) - 1;
   }
@@ -48,6 +65,10 @@ struct Card {
 // Boots the card from what hal found: options, region pool, functions bound to slots 0 … n + 1, cores. The string is
 // the reason of a failed boot.
 std::expected<void, std::string_view> boot(Card& card);
+
+// Whether anybody but `function` has something for hart 0, or the function wants a message answered: what may take long
+// on hart 0 asks it now and then.
+bool somebody_waits(Card& card, const Function& function);
 
 // One turn of hart 0's loop: everything that is ready, within budgets. True when there was something.
 bool turn(Card& card);

@@ -33,6 +33,7 @@ void send(Function& function, const Message& message) {
   wire::Fifo& fifo = to_host(function);
   if (function.control_written - wire::load_acquire(fifo.read) >= wire::kFifoSlots) {
     ++function.stats.stats.ring_violations;
+    note_violation(function, wire::Status::BadChain);
     return;
   }
   wire::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[function.control_written % wire::kFifoSlots]),
@@ -47,6 +48,7 @@ void respond(Function& function, const Message& request, const T& payload) {
                                     request.header.token, payload));
 }
 void refuse(Function& function, const Message& request) {
+  note_violation(function, wire::Status::NotPermitted);
   send(function,
        wire::make_bare_message(request.header.type | wire::kMessageResponse, request.header.op, request.header.token));
 }
@@ -68,6 +70,7 @@ wire::DeviceConfig config_of(const Card& card, const Function& function) {
   config.timer_hz = static_cast<std::uint32_t>(wire::kTicksPerSecond);
   config.virtual_functions = card.options.virtual_functions;
   config.watchdog_slices = card.options.watchdog_slices;
+  config.quota_bytes = function.quota_bytes;
   return config;
 }
 
@@ -110,7 +113,7 @@ bool status_step_legal(const Function& function, std::uint32_t wanted) {
 
 void set_status(Card& card, Function& function, const Message& request, std::uint32_t wanted) {
   if (wanted == wire::kStatusReset) {
-    begin_function_reset(card, function, request);  // answers when the reset has ended
+    begin_driver_reset(card, function, request);  // answers when the reset has ended
     return;
   }
   const bool features_step =
@@ -204,9 +207,10 @@ void handle_device_message(Card& card, Function& function, const Message& reques
   refuse(function, request);
 }
 
-bool overtakes_queue_reset(const Function& function, const Message& request) {
+// Status 0: overtakes the reset of a queue, joins the reset of the function.
+bool asks_for_reset(const Message& request) {
   wire::StatusValue value;
-  return function.reset_queue != kWholeFunction && (request.header.type & wire::kMessageBus) == 0 &&
+  return (request.header.type & wire::kMessageBus) == 0 &&
          static_cast<MessageOp>(request.header.op) == MessageOp::SetDeviceStatus &&
          wire::read_payload(request, value) && value.status == wire::kStatusReset;
 }
@@ -217,9 +221,8 @@ void handle(Card& card, Function& function, const Message& request) {
       (header.type & ~wire::kMessageBus) != 0) {
     return refuse(function, request);
   }
-  // While a reset runs, only its own answer leaves: no state may be built on what is being torn down. The next rung of
-  // the ladder is open, though: status 0 overtakes the reset of a queue.
-  if (function.reset_running && !overtakes_queue_reset(function, request)) return refuse(function, request);
+  // While a reset runs, only its own answer leaves: no state may be built on what is being torn down.
+  if (function.reset_running && !asks_for_reset(request)) return refuse(function, request);
   if ((header.type & wire::kMessageBus) != 0) {
     if (header.op != static_cast<std::uint8_t>(wire::BusOp::Ping)) return refuse(function, request);
     return with_payload<wire::Ping>(function, request, [&](const auto& ping) { respond(function, request, ping); });
@@ -262,9 +265,9 @@ bool serve_control(Card& card, Function& function, unsigned budget) {
   return true;
 }
 
-void send_config_event(Function& function) {
+void send_config_event(Function& function, std::uint32_t status) {
   send(function, wire::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
-                                    wire::ConfigEvent{function.device_status, function.config_generation}));
+                                    wire::ConfigEvent{status, function.config_generation}));
   hal::ring(function.slot);
 }
 
@@ -272,7 +275,7 @@ void raise_needs_reset(Function& function) {
   if ((function.device_status & wire::kStatusNeedsReset) != 0) return;
   function.device_status |= wire::kStatusNeedsReset;
   wire::store_relaxed(function.header().device_status, function.device_status);
-  send_config_event(function);
+  send_config_event(function, function.device_status);
 }
 
 }  // namespace fw

@@ -25,7 +25,7 @@ void respond_queue(Function& function, const wire::Message& request, std::uint32
 void respond_refused(Function& function, const wire::Message& request);
 
 // Tells the driver that status or configuration changed (VIRTIO 1.4 §2.1.2: DEVICE_NEEDS_RESET is sticky until status 0).
-void send_config_event(Function& function);
+void send_config_event(Function& function, std::uint32_t status);
 
 // Marks the function as needing a reset and tells the driver.
 void raise_needs_reset(Function& function);

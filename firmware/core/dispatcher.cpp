@@ -60,6 +60,9 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
   if (ending.why.argument != 0) completion.fault.argument = ending.why.argument;
   completion.slices = ending.slices;
   count(function.stats, ending.outcome);
+  if (ending.outcome != Outcome::Ok && is_violation(ending.outcome, ending.why.status)) {
+    note_violation(function, ending.why.status);
+  }
   wire::store_shared_words(function.at<std::uint64_t>(block.completion),
                            reinterpret_cast<const std::uint64_t*>(&completion), kStickWords);
   function.queue(wire::kControlBlockQueue).push_used(block.chain_id, block.chain_slots, wire::kStickBytes);
@@ -113,6 +116,7 @@ bool completion_usable(const Chain& chain) {
 void reject_chain(Function& function, const Chain& chain) {
   ++function.stats.stats.ring_violations;
   ++function.stats.stats.rejected;
+  note_violation(function, Status::BadChain);
   std::uint32_t written = 0;
   if (completion_usable(chain)) {
     wire::Completion completion{};
@@ -376,10 +380,11 @@ std::uint64_t moved_bytes(const Function& function) {
 bool run_streams(Card& card, Function& function, unsigned budget) {
   bool any = false;
   const std::uint64_t moved_before = moved_bytes(function);
+  const std::uint64_t most = (card.contended() ? kDmaStepBytes : kTurnBytes) * function.weight;
   while (budget-- != 0 && function.running() && function.runnable.any()) {
     step_stream(card, function, function.runnable.next());
     any = true;
-    if (moved_bytes(function) - moved_before >= kTurnBytes) break;
+    if (moved_bytes(function) - moved_before >= most) break;
   }
   return any;
 }
@@ -388,8 +393,8 @@ void finish_head(Function& function, unsigned stream, Outcome outcome, Verdict w
   end_head(function, stream, {outcome, why, hal::now()});
 }
 
-void retry_waiting_launches(Function& function) {
-  if (!function.launches_waiting || !function.running()) return;
+bool retry_waiting_launches(Function& function) {
+  if (!function.launches_waiting || !function.running()) return false;
   function.launches_waiting = false;
   for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
     const Stream& stream = function.streams[s];
@@ -397,6 +402,7 @@ void retry_waiting_launches(Function& function) {
       function.runnable.add(s, stream.high_priority);
     }
   }
+  return true;
 }
 
 void launch_ended(Function& function, const LaunchResult& result) {

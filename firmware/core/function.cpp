@@ -19,7 +19,7 @@ void reset_function_state(Function& function) {
   ++function.config_generation;
   for (auto& queue : function.queues) queue.reset();
   function.streams.fill(Stream{});
-  function.streams[0].open = true;
+  function.streams[0].open = function.kind != wire::FunctionKind::Management;
   for (auto& stream : function.streams) stream.incarnation = 1;
   function.runnable = RunnableStreams{};
   function.launches_waiting = false;
@@ -97,12 +97,28 @@ void post_event(Function& function, const wire::DeviceEvent& event) {
                                reinterpret_cast<const std::uint64_t*>(&event), sizeof event / 8);
     } else {
       ++function.stats.stats.ring_violations;
+      note_violation(function, wire::Status::BadChain);
     }
     queue.push_used(chain.id, chain.slots, usable ? sizeof event : 0);
     if (usable) return;
   }
   ++function.events_lost;
   if (!function.window.empty()) wire::store_relaxed(function.header().events_lost, function.events_lost);
+}
+
+bool is_violation(wire::Outcome outcome, wire::Status status) {
+  using wire::Status;
+  if (outcome == wire::Outcome::Rejected) {
+    const bool form_or_address = status >= Status::BadMagic && status < Status::UnknownStream;
+    return form_or_address || (status < Status::Stopped && status != Status::Busy && status != Status::StreamPoisoned &&
+                               status != Status::FunctionResetting);
+  }
+  return outcome == wire::Outcome::Fault && status >= Status::LoadFault && status <= Status::BadEnvironmentCall;
+}
+
+void note_violation(Function& function, wire::Status status) {
+  ++function.violations;
+  function.last_violation = status;
 }
 
 void notify(Function& function) {

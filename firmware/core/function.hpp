@@ -25,6 +25,7 @@ struct PendingAdmin {
   std::uint64_t reply;  // window offset, checked
   std::uint16_t chain_id;
   std::uint16_t chain_slots;
+  std::uint64_t mark;  // about a reset: answered when the target's count has come so far
   bool used = false;
 };
 
@@ -42,9 +43,11 @@ struct Function {
   std::uint32_t config_generation = 0;
   std::uint32_t control_read = 0;  // our side of both FIFOs: the shared words are only ever written
   std::uint32_t control_written = 0;
-  bool reset_running = false;     // status 0 or a queue reset waits for kernels to stop (reset.hpp)
-  std::uint32_t reset_queue = 0;  // which one; kWholeFunction for status 0
-  wire::Message reset_request{};  // answered when it ends
+  bool reset_running = false;     // of the function or of a queue: waits for kernels to stop (reset.hpp)
+  std::uint32_t reset_queue = 0;  // which one; kWholeFunction for the function
+  bool reset_asked = false;       // by the driver, with …
+  wire::Message reset_request{};  // … which is answered when it ends
+  std::uint64_t reset_began = 0;  // device ticks
   std::array<PackedQueue, wire::kQueueCount> queues;
 
   RegionTable regions;
@@ -58,6 +61,18 @@ struct Function {
   wire::AdminReply::Values stats{};  // .stats
   std::uint64_t events_lost = 0;
 
+  // What M is told of a function; its owner's resets do not touch it.
+  std::uint64_t quota_bytes = 0;  // 0: none
+  std::uint32_t weight = 1;       // of its turns: wire::kMaxWeight at most
+  std::uint64_t violations = 0;   // since it was bound
+  std::uint64_t violations_told = 0;
+  wire::Status last_violation = wire::Status::None;
+  std::uint64_t resets = 0;
+  std::uint64_t stop_ticks = 0;  // of the last one
+
+  unsigned quiet_looks = 0;  // of hart 0's loop, in a row
+
+  bool bound() const { return !window.empty(); }
   bool running() const { return (device_status & wire::kStatusDriverOk) != 0; }
   bool crc_negotiated() const { return (driver_features & wire::kFeatureControlBlockCrc) != 0; }
   PackedQueue& queue(wire::Queue q) { return queues[q]; }
@@ -68,7 +83,7 @@ struct Function {
   }
 };
 
-// Generation, streams, queues and status as after a reset: stream 0 open with incarnation 1 (protocol §4).
+// Generation, streams, queues and status as after a reset: stream 0 open with incarnation 1 (protocol §4). M has none.
 void reset_function_state(Function& function);
 
 // Writes the fixed part of a window's header; the magic comes last, with release.
@@ -88,6 +103,11 @@ void clear_window_state(Function& function);
 
 // Posts an event to the driver; without a buffer it is counted in the header, never waited for.
 void post_event(Function& function, const wire::DeviceEvent& event);
+
+// The function did what it may not, or tried to: counted, and told to M by the next heartbeat.
+void note_violation(Function& function, wire::Status status);
+// Whether an ending of a control block or a command is one. Running out of something is not, nor being stopped.
+bool is_violation(wire::Outcome outcome, wire::Status status);
 
 // Rings the function's bell when a queue that got something asks for it.
 void notify(Function& function);

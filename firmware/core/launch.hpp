@@ -43,6 +43,8 @@ inline constexpr unsigned kSpacesPerFunction = 4;  // the current one and those 
 // The timer is armed once per first slice and serves the launches that follow in it; arming it wakes the emulator's main
 // loop. 50 µs cost an empty kernel a quarter of its rate; 200 µs is what a ring may wait for at most meanwhile.
 inline constexpr std::uint64_t kFirstSliceTicks = 200 * wire::kTicksPerMicrosecond;
+// A slice that is run between two turns while several functions are busy: about what a turn of one of them takes.
+inline constexpr std::uint64_t kSharedSliceTicks = 100 * wire::kTicksPerMicrosecond;
 inline constexpr std::uint64_t kSliceTicks = 1000 * wire::kTicksPerMicrosecond;
 
 struct LaunchResult {

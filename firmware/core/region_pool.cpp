@@ -145,6 +145,17 @@ bool RegionPool::scrub_step(std::uint64_t bytes) {
   return true;
 }
 
+std::uint64_t RegionPool::quarantined_bytes() const {
+  std::uint64_t dirty = 0;
+  for (std::size_t i = 0; i < grant_count_; ++i) {
+    const Grant& grant = grants_[i];
+    if (!grant.quarantined) continue;
+    dirty += dirty_granules(base_ + grant.first * kGranuleBytes, grant.count * kGranuleBytes) * kGranuleBytes -
+             grant.scrubbed;
+  }
+  return dirty;
+}
+
 bool RegionPool::mark_written(hal::PhysicalAddress base, std::uint64_t bytes) {
   if (bytes == 0) return true;
   const std::uint64_t first = granule_of(base);

@@ -38,6 +38,7 @@ class RegionPool {
   // Cleans at most `bytes` of quarantined memory. False when nothing is quarantined.
   bool scrub_step(std::uint64_t bytes);
   bool scrubbing() const { return quarantined_ != 0; }
+  std::uint64_t quarantined_bytes() const;  // dirty memory in quarantine: what scrub_step() has still to clean
 
   // Before the first write to [base, +bytes): sets both bits of every granule touched. False when that would exceed the
   // populated budget (nothing is set then).

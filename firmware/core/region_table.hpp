@@ -33,6 +33,13 @@ class RegionTable {
   Region& install(unsigned ordinal, hal::PhysicalAddress base, std::uint64_t bytes, wire::RegionType type);
   void remove(unsigned ordinal);
 
+  // Of all entries together.
+  std::uint64_t granted_bytes() const {
+    std::uint64_t sum = 0;
+    for (const Region& region : regions_) sum += region.bytes;
+    return sum;
+  }
+
   std::uint64_t region_id(unsigned ordinal) const { return names_[ordinal]; }
   Region& at(unsigned ordinal) { return regions_[ordinal]; }
   const Region& at(unsigned ordinal) const { return regions_[ordinal]; }

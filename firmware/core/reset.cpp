@@ -4,6 +4,7 @@
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
+#include "firmware/hal/hart.hpp"
 #include "shared/memory_order.hpp"
 
 namespace fw {
@@ -26,22 +27,49 @@ void begin_stream_reset(Card& card, Function& function, unsigned index) {
   settle_stream_reset(function, index);
 }
 
-void begin_function_reset(Card& card, Function& function, const wire::Message& request) {
-  if (function.reset_running) respond_refused(function, function.reset_request);  // a queue reset is overtaken
+namespace {
+
+// Whoever asked for an earlier reset hears that it will not be answered for itself.
+void drop_request(Function& function) {
+  if (function.reset_asked && function.bound()) respond_refused(function, function.reset_request);
+  function.reset_asked = false;
+}
+
+void quiesce(Card& card, Function& function) {
   ++function.generation;
+  // The driver may see at once that its work is over.
+  if (function.bound()) wire::store_release(function.header().generation, function.generation);
   function.reset_running = true;
   function.reset_queue = kWholeFunction;
-  function.reset_request = request;
+  function.reset_began = hal::now();
   function.device_status = 0;
   function.runnable = RunnableStreams{};
   for (auto& queue : function.queues) queue.reset();
   card.cores.stop(function);
+  card.look_at(function);
+}
+
+}  // namespace
+
+void begin_function_reset(Card& card, Function& function) {
+  if (function.reset_running && function.reset_queue == kWholeFunction) return;
+  drop_request(function);
+  quiesce(card, function);
+  progress_resets(card, function);
+}
+
+void begin_driver_reset(Card& card, Function& function, const wire::Message& request) {
+  drop_request(function);
+  if (!function.reset_running || function.reset_queue != kWholeFunction) quiesce(card, function);
+  function.reset_asked = true;
+  function.reset_request = request;
   progress_resets(card, function);
 }
 
 void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, const wire::Message& request) {
   function.reset_running = true;
   function.reset_queue = queue;
+  function.reset_asked = true;
   function.reset_request = request;
   if (queue == wire::kAdminQueue) {
     // Their replies would go to a ring that is not there any more.
@@ -68,13 +96,21 @@ void release_everything(Card& card, Function& function) {
 }
 
 void end_function_reset(Card& card, Function& function) {
+  function.stop_ticks = hal::now() - function.reset_began;
+  ++function.resets;
   release_everything(card, function);
+  const bool asked = function.reset_asked;
   const wire::Message request = function.reset_request;
-  function.reset_running = false;
+  function.reset_running = function.reset_asked = false;
   reset_function_state(function);
+  if (!function.bound()) return;
   publish_header(function, card.boot_epoch);
   clear_window_state(function);
-  respond_status(function, request);
+  if (asked) {
+    respond_status(function, request);
+  } else {
+    send_config_event(function, wire::kStatusNeedsReset);
+  }
 }
 
 }  // namespace
@@ -94,7 +130,7 @@ bool progress_resets(Card& card, Function& function) {
       if (stream.resetting) return false;
     }
   }
-  function.reset_running = false;
+  function.reset_running = function.reset_asked = false;
   notify(function);
   function.queues[function.reset_queue].reset();
   respond_queue(function, function.reset_request, function.reset_queue);

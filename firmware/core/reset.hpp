@@ -12,9 +12,12 @@ namespace fw {
 
 struct Card;
 
-// Status 0: generation first, rings off, kernels stopped; then regions scrubbed and released, state as new, status 0
-// answered last. Nothing of the old generation completes afterwards: the driver ends what was outstanding.
-void begin_function_reset(Card& card, Function& function, const wire::Message& request);
+// Generation first, rings off, kernels stopped; then regions released to quarantine and state as new. Nothing of the old
+// generation completes afterwards: the driver ends what was outstanding. Joins a function reset that runs; overtakes the
+// reset of a queue. A driver that did not ask is told to attach again.
+void begin_function_reset(Card& card, Function& function);
+// The same for status 0, which is answered last.
+void begin_driver_reset(Card& card, Function& function, const wire::Message& request);
 
 // RESET_VQUEUE. For the control-block queue every stream is reset and every outstanding block completed before the
 // answer (VIRTIO 1.4 §2.6.1: no use of the queue after it).

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "firmware/core/admin.hpp"
+#include "firmware/core/card.hpp"
 #include "firmware/core/image.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/context.hpp"
@@ -19,8 +20,12 @@ using wire::Status;
 
 namespace {
 
+bool is_over(Card& card, const Function& function, std::uint64_t start) {
+  return hal::now() - start > wire::kSelfTestTicks || somebody_waits(card, function);
+}
+
 // The limit that an empty control block is measured against: the same two parties, nothing between them but two words.
-void echo(Function& function, std::uint64_t offset, std::uint32_t rounds, wire::AdminReply& reply) {
+void echo(Card& card, Function& function, std::uint64_t offset, std::uint32_t rounds, wire::AdminReply& reply) {
   const auto& request = *function.at<std::uint64_t>(offset);
   auto& answer = *function.at<std::uint64_t>(offset + wire::kStickBytes);
   const std::uint64_t start = hal::now();
@@ -29,15 +34,14 @@ void echo(Function& function, std::uint64_t offset, std::uint32_t rounds, wire::
   std::uint32_t done = 0;
   // The clock is read rarely: reading it costs as much as a round.
   constexpr std::uint32_t kLooksPerClock = 4096;
-  for (std::uint32_t looks = 0; done < rounds; ++looks) {
+  for (std::uint32_t looks = 1; done < rounds; ++looks) {
     const std::uint64_t word = wire::load_acquire(request);
     if (word != seen) {
       seen = word;
       wire::store_release(answer, word);
       ++done;
-    } else if (looks % kLooksPerClock == 0 && hal::now() - start > wire::kSelfTestTicks) {
-      break;
     }
+    if (looks % kLooksPerClock == 0 && is_over(card, function, start)) break;
   }
   reply.values.self_test = {done, hal::now() - start};
 }
@@ -70,7 +74,7 @@ struct Trampoline {
 };
 
 // The limit of an empty kernel: into U-mode and back by the exit call, nothing else.
-void enter_and_exit(std::uint32_t rounds, wire::AdminReply& reply) {
+void enter_and_exit(Card& card, const Function& function, std::uint32_t rounds, wire::AdminReply& reply) {
   Trampoline trampoline;
   if (!trampoline.map()) {
     reply = refusal(Status::OutOfExecutionAreas, Field::AdminSelfTest);
@@ -79,7 +83,7 @@ void enter_and_exit(std::uint32_t rounds, wire::AdminReply& reply) {
   constexpr std::uint64_t kSlice = 1000 * wire::kTicksPerMicrosecond;
   const std::uint64_t start = hal::now();
   std::uint32_t done = 0;
-  while (done < rounds && (done % 64 != 0 || hal::now() - start < wire::kSelfTestTicks)) {
+  while (done < rounds && (done % 64 != 0 || !is_over(card, function, start))) {
     hal::start(*trampoline.context, trampoline.root, Trampoline::kText, Trampoline::kStack + kPageBytes, 0);
     while (hal::run(*trampoline.context, kSlice).reason != hal::StopReason::Exit) {
     }
@@ -90,7 +94,7 @@ void enter_and_exit(std::uint32_t rounds, wire::AdminReply& reply) {
 
 }  // namespace
 
-void run_self_test(Function& function, const wire::AdminRequest& request, wire::AdminReply& reply) {
+void run_self_test(Card& card, Function& function, const wire::AdminRequest& request, wire::AdminReply& reply) {
   const auto& arguments = request.arguments.self_test;
   if (function.kind != wire::FunctionKind::Physical) {
     reply = refusal(Status::NotPermitted, Field::AdminCommand);
@@ -103,13 +107,13 @@ void run_self_test(Function& function, const wire::AdminRequest& request, wire::
         reply = refusal(Status::NotHostMemory, Field::AdminSelfTest);
         return;
       }
-      return echo(function, arguments.offset, arguments.rounds, reply);
+      return echo(card, function, arguments.offset, arguments.rounds, reply);
     case wire::SelfTestKind::EnterExit:
       if (!hal::contexts_supported()) {
         reply = refusal(Status::Unsupported, Field::AdminSelfTest);
         return;
       }
-      return enter_and_exit(arguments.rounds, reply);
+      return enter_and_exit(card, function, arguments.rounds, reply);
   }
   reply = refusal(Status::BadType, Field::AdminSelfTest);
 }

@@ -58,6 +58,7 @@ struct State {
   std::byte* regions = nullptr;
   mutable Pages pages;
   std::atomic<std::uint64_t> overslept{0};
+  std::vector<bool> mapped{};  // by slot; hart 0 only
   std::vector<std::byte> persistent = std::vector<std::byte>(64 * wire::kKiB);
   std::array<Sleeper, kMaxHarts> sleepers;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
@@ -92,6 +93,7 @@ Board::Board(BoardOptions options) {
   if (the_state != nullptr) die("a second board");
   the_state = new State;
   the_state->options = std::move(options);
+  the_state->mapped.resize(the_state->options.windows.size());
   the_state->regions = reserve(the_state->options.region_bytes);
   the_state->pages.memory = reserve(the_state->options.page_bytes);
 }
@@ -143,7 +145,9 @@ PhysicalAddress address_of(const std::byte* pointer) {
   return static_cast<PhysicalAddress>(pointer - the_state->regions) + native::kRegionBase;
 }
 MemoryRange region_memory() { return {native::kRegionBase, native::kRegionBase + the_state->options.region_bytes}; }
-std::span<std::byte> window(unsigned slot) { return the_state->options.windows[slot]; }
+std::span<std::byte> window(unsigned slot) {
+  return slot < slot_count() && the_state->mapped[slot] ? the_state->options.windows[slot] : std::span<std::byte>{};
+}
 
 // The other side may write the same window bytes meanwhile: that is its right, and not a race of ours. What we read is
 // only ever data.
@@ -189,7 +193,9 @@ void sleep_until(std::uint64_t deadline) {
   sleeper.pending = false;
 }
 void wake(unsigned hart) { native::wake_hart(hart); }
-void ring(unsigned slot) { the_state->options.on_ring(slot); }
+void ring(unsigned slot) {
+  if (slot < slot_count() && the_state->mapped[slot]) the_state->options.on_ring(slot);
+}
 void panic(const char* reason) { native::die(reason); }
 void log(const char*) {}
 
@@ -265,8 +271,14 @@ std::uint64_t arena_bytes() { return the_state->options.page_bytes; }
 
 std::string_view boot_arguments() { return the_state->options.boot_arguments; }
 unsigned slot_count() { return static_cast<unsigned>(the_state->options.windows.size()); }
-bool map_slot(unsigned slot) { return slot < slot_count(); }
-void unmap_slot(unsigned) {}
+bool map_slot(unsigned slot) {
+  if (slot >= slot_count()) return false;
+  the_state->mapped[slot] = true;
+  return true;
+}
+void unmap_slot(unsigned slot) {
+  if (slot < slot_count()) the_state->mapped[slot] = false;
+}
 void exit(unsigned) { native::die("exit"); }
 void restart() { native::die("restart"); }
 std::uint64_t boot_count() { return 1; }

@@ -16,14 +16,16 @@ TEST(BootOptions, EmptyWordsGiveDefaults) {
   for (const auto* text : {"", " ", "   "}) {
     const auto options = parse_boot_options(text);
     ASSERT_TRUE(options);
-    EXPECT_EQ(options->virtual_functions, 1u);
+    EXPECT_EQ(options->virtual_functions, 4u);
+    EXPECT_EQ(options->quota_bytes, 0u);
     EXPECT_TRUE(options->timers);
     EXPECT_EQ(options->populated_budget_bytes, 0u);
   }
 }
 
 TEST(BootOptions, EveryWordIsUnderstood) {
-  const auto options = parse_boot_options("vfs=16 selftest=1  mapall=1 budget_mib=512 watchdog=5 timers=0 ");
+  const auto options =
+      parse_boot_options("vfs=16 selftest=1  mapall=1 budget_mib=512 watchdog=5 timers=0 quota_mib=64");
   ASSERT_TRUE(options);
   EXPECT_EQ(options->virtual_functions, 16u);
   EXPECT_TRUE(options->self_test);
@@ -31,12 +33,13 @@ TEST(BootOptions, EveryWordIsUnderstood) {
   EXPECT_FALSE(options->timers);
   EXPECT_EQ(options->populated_budget_bytes, 512 * wire::kMiB);
   EXPECT_EQ(options->watchdog_slices, 5u);
+  EXPECT_EQ(options->quota_bytes, 64 * wire::kMiB);
 }
 
 TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
   for (const std::string word : {"vfs=17", "vfs=", "vfs", "vfs=-1", "vfs=1x", "vfs=4294967297", "selftest=2",
                                  "mapall=2", "timers=3", "watchdog=0", "watchdog=1000000001", "budget_mib=1073741825",
-                                 "=1", "=", "VFS=1", "vfs=99999999999999999999", "unknown=1"}) {
+                                 "quota_mib=3", "=1", "=", "VFS=1", "vfs=99999999999999999999", "unknown=1"}) {
     const std::string text = "vfs=1 " + word + " timers=0";
     const auto options = parse_boot_options(text);
     ASSERT_FALSE(options) << word;
@@ -89,14 +92,6 @@ TEST(Boot, AWarmResetBeginsANewEpochWithNothingOfTheOldOne) {
   // The memory of before is granted only clean.
   EXPECT_TRUE(driver.acquire(64 * wire::kMiB));
   for (const auto byte : card.board().region_memory()) ASSERT_EQ(byte, std::byte{0});
-}
-
-TEST(Boot, TheManagementWindowIsNotServed) {
-  fwtest::TestCard card;
-  auto& management = card.driver(0);
-  management.send(management.bare_request(wire::MessageOp::GetDeviceStatus));
-  card.pump();
-  EXPECT_FALSE(management.receive());
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ namespace fwtest {
 
 struct CardOptions {
   unsigned virtual_functions = 1;
+  unsigned spare_slots = 0;
   unsigned harts = 1;
   std::uint64_t window_bytes = 4 * wire::kMiB;
   std::uint64_t region_bytes = 64 * wire::kMiB;
@@ -40,8 +41,9 @@ class TestCard {
   fw::Card& card() { return *card_; }
   native::Board& board() { return *board_; }
   std::span<std::byte> window(unsigned slot) { return {windows_[slot].get(), options_.window_bytes}; }
-  fw::Function& function(unsigned slot) { return card_->functions[slot]; }
-  // The raw driver of slot 1 (PF), 2 (VF 1), …
+  // By its place in the card's table: 0 M, 1 PF, 2 VF 1, … which is also its first slot.
+  fw::Function& function(unsigned id) { return card_->functions[id]; }
+  // The raw driver of slot 0 (M), 1 (PF), 2 (VF 1), …, then spares.
   RawDriver& driver(unsigned slot) { return *drivers_[slot]; }
   std::uint64_t rings(unsigned slot) const { return rings_[slot].load(); }
   // Also called for every bell of the card, on its hart's thread. Set while no loop runs.

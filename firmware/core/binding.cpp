@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/binding.hpp"
+
+#include "firmware/core/card.hpp"
+#include "firmware/core/reset.hpp"
+#include "firmware/hal/board.hpp"
+#include "firmware/hal/memory.hpp"
+#include "shared/memory_order.hpp"
+
+namespace fw {
+
+namespace {
+
+// Old indices of an earlier boot stay in a window that survived a warm reset: start behind them.
+void adopt_fifos(Function& function) {
+  auto& to_card = *function.at<wire::Fifo>(wire::kFifoToCard.offset);
+  auto& to_host = *function.at<wire::Fifo>(wire::kFifoToHost.offset);
+  function.control_read = wire::load_acquire(to_card.written);
+  wire::store_release(to_card.read, function.control_read);
+  function.control_written = wire::load_relaxed(to_host.written);
+}
+
+}  // namespace
+
+void create_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint32_t index) {
+  Function& function = card.functions[id];
+  function.kind = kind;
+  function.index = index;
+  function.id = id;
+  function.regions.init(kind);
+  function.quota_bytes = kind == wire::FunctionKind::Virtual ? card.options.quota_bytes : 0;
+  // No generation of an earlier boot ever comes back.
+  function.generation = card.boot_epoch << 32;
+}
+
+bool bind_slot(Card& card, Function& function, unsigned slot) {
+  if (!hal::map_slot(slot)) return false;
+  const std::span<std::byte> window = hal::window(slot);
+  if (window.size() < wire::kMinWindowBytes) {
+    hal::unmap_slot(slot);
+    return false;
+  }
+  function.slot = slot;
+  function.window = window;
+  function.violations = function.violations_told = 0;
+  reset_function_state(function);
+  adopt_fifos(function);
+  clear_window_state(function);
+  wire::store_relaxed(function.header().post_code, static_cast<std::uint32_t>(card.post));
+  wire::store_relaxed(function.header().heartbeat, card.heartbeat);
+  publish_header(function, card.boot_epoch);
+  card.look_at(function);
+  return true;
+}
+
+void retire_slot(Card& card, Function& function) {
+  if (!function.bound()) return;
+  begin_function_reset(card, function);
+  function.reset_asked = false;  // nobody is left to hear of it
+  function.window = {};
+  hal::unmap_slot(function.slot);
+  card.slots.retire(function.id);
+}
+
+}  // namespace fw

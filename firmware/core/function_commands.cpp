@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/function_commands.hpp"
+
+#include "firmware/core/admin.hpp"
+#include "firmware/core/binding.hpp"
+#include "firmware/core/card.hpp"
+#include "firmware/core/reset.hpp"
+#include "firmware/hal/board.hpp"
+
+namespace fw {
+
+using wire::AdminCommand;
+using wire::AdminReply;
+using wire::AdminRequest;
+using wire::Field;
+using wire::FunctionKind;
+using wire::FunctionState;
+using wire::Status;
+
+namespace {
+
+// | command                  | oneself | PF, of a VF | M, of PF or VF |
+// | STATS, FUNCTION_QUERY    | yes     | yes         | yes            |
+// | FUNCTION_RESET, QUOTA_SET| no      | yes         | yes            |
+// | SLOT_BIND, SLOT_RETIRE   | no      | no          | yes            |
+bool permitted(const Function& caller, AdminCommand command, const Function& target) {
+  const bool reads = command == AdminCommand::Stats || command == AdminCommand::FunctionQuery;
+  if (&caller == &target) return reads;
+  if (caller.kind == FunctionKind::Management) return true;
+  const bool slots = command == AdminCommand::SlotBind || command == AdminCommand::SlotRetire;
+  return caller.kind == FunctionKind::Physical && target.kind == FunctionKind::Virtual && !slots;
+}
+
+FunctionState state_of(const Function& function) {
+  if (function.reset_running) return FunctionState::Resetting;
+  if (!function.bound()) return FunctionState::Unbound;
+  return function.running() ? FunctionState::Running : FunctionState::Idle;
+}
+
+void describe(const Card& card, const Function& function, AdminReply& reply) {
+  auto& values = reply.values.function;
+  values.state = state_of(function);
+  values.slot = function.slot;
+  values.generation = function.generation;
+  values.quota_bytes = function.quota_bytes;
+  values.granted_bytes = function.regions.granted_bytes();
+  values.violations = function.violations;
+  values.resets = function.resets;
+  values.stop_ticks = function.stop_ticks;
+  values.scrub_bytes = card.pool.quarantined_bytes();
+  values.weight = function.weight;
+}
+
+// A function reset joins one that runs: both are answered by the same end, whatever is begun after it.
+void mark_end(PendingAdmin& pending, const Function& target) {
+  const bool runs = target.reset_running && target.reset_queue == kWholeFunction;
+  pending.mark = target.resets + (runs ? 1 : 0);
+}
+Progress wait_for_end(const Card& card, const PendingAdmin& pending, const Function& target, AdminReply& reply) {
+  if (target.resets < pending.mark) return Progress::Waits;
+  describe(card, target, reply);
+  return Progress::Answered;
+}
+
+}  // namespace
+
+std::expected<Function*, AdminReply> resolve_target(Card& card, Function& caller, const AdminRequest& request) {
+  const wire::Target target = request.arguments.function.target;
+  if (target >= card.function_count) return std::unexpected(refusal(Status::UnknownFunction, Field::AdminTarget));
+  // A target is the function's place in the card's table; 0, M's place, means the caller.
+  Function& function = target == wire::kTargetSelf ? caller : card.functions[target];
+  if (!permitted(caller, request.command, function)) {
+    return std::unexpected(refusal(Status::NotPermitted, Field::AdminTarget));
+  }
+  return &function;
+}
+
+Progress reset_function(Card& card, Function& caller, PendingAdmin& pending, bool resumed, AdminReply& reply) {
+  const auto target = resolve_target(card, caller, pending.request);
+  if (!target) {
+    reply = target.error();
+    return Progress::Answered;
+  }
+  Function& function = **target;
+  if (!resumed) {
+    if (!function.bound()) {
+      reply = refusal(Status::FunctionUnbound, Field::AdminTarget);
+      return Progress::Answered;
+    }
+    begin_function_reset(card, function);
+    mark_end(pending, function);
+  }
+  return wait_for_end(card, pending, function, reply);
+}
+
+Progress retire_function(Card& card, Function& caller, PendingAdmin& pending, bool resumed, AdminReply& reply) {
+  const auto target = resolve_target(card, caller, pending.request);
+  if (!target) {
+    reply = target.error();
+    return Progress::Answered;
+  }
+  if (!resumed) {
+    retire_slot(card, **target);
+    mark_end(pending, **target);
+  }
+  return wait_for_end(card, pending, **target, reply);
+}
+
+Progress bind_function(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {
+  const auto target = resolve_target(card, caller, request);
+  if (!target) {
+    reply = target.error();
+    return Progress::Answered;
+  }
+  Function& function = **target;
+  const std::uint32_t slot = request.arguments.function.slot;
+  if (slot >= hal::slot_count()) {
+    reply = refusal(Status::UnknownSlot, Field::AdminSlot);
+    return Progress::Answered;
+  }
+  if (function.bound()) {
+    // The same again is no error: a broker repeats its bindings after a restart of the card.
+    if (function.slot == slot) {
+      describe(card, function, reply);
+    } else {
+      reply = refusal(Status::Busy, Field::AdminTarget);
+    }
+    return Progress::Answered;
+  }
+  if (card.slots.use(slot) != SlotTable::Use::Fresh) {
+    reply = refusal(Status::SlotUsed, Field::AdminSlot);
+    return Progress::Answered;
+  }
+  // The last owner's kernels may still be on their way out.
+  if (function.reset_running) return Progress::Waits;
+  if (!bind_slot(card, function, slot)) {
+    reply = refusal(Status::OutOfSlots, Field::AdminSlot);
+    return Progress::Answered;
+  }
+  card.slots.bind(function.id, slot);
+  describe(card, function, reply);
+  return Progress::Answered;
+}
+
+void set_quota(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {
+  const auto target = resolve_target(card, caller, request);
+  if (!target) {
+    reply = target.error();
+    return;
+  }
+  const auto& arguments = request.arguments.quota;
+  if (!wire::is_aligned(arguments.bytes, wire::kGranuleBytes)) {
+    reply = refusal(Status::BadAlignment, Field::AdminBytes);
+    return;
+  }
+  if (arguments.weight > wire::kMaxWeight) {
+    reply = refusal(Status::BadCount, Field::AdminWeight);
+    return;
+  }
+  if (arguments.weight != 0) (*target)->weight = arguments.weight;
+  // What is held already stays; new regions are measured against the new number.
+  (*target)->quota_bytes = arguments.bytes;
+  describe(card, **target, reply);
+}
+
+void query_function(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {
+  const auto target = resolve_target(card, caller, request);
+  if (!target) {
+    reply = target.error();
+    return;
+  }
+  describe(card, **target, reply);
+}
+
+}  // namespace fw
