@@ -109,7 +109,7 @@ std::expected<void, std::string_view> boot(Card& card) {
   }
   publish_record(card.functions[kManagement]);
   card.core_count = std::min(hal::hart_count(), kMaxCores);
-  card.cores.init(card.core_count, card.options.watchdog_slices, card.pool);
+  card.cores.init(card.core_count, card.options.virtual_functions + 1, card.options.watchdog_slices, card.pool);
   set_post(card, PostCode::Functions);
   if (!start_function(card, kPhysical, wire::FunctionKind::Physical, 0)) {
     return std::unexpected("slot of the physical function not usable");
