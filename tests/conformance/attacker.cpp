@@ -19,7 +19,7 @@ using wire::Status;
 namespace {
 constexpr std::uint64_t kImageAt = 64 * wire::kKiB;  // in the Program region
 constexpr unsigned kBatch = 120;                     // attempts in flight, each on a stream of its own
-constexpr unsigned kChainBatch = 12;
+constexpr unsigned kChainBatch = 40;
 }  // namespace
 
 Attacker::Attacker(std::vector<fwtest::RegionHandle> foreign, std::vector<std::byte> image)

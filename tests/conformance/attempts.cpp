@@ -334,12 +334,12 @@ Attempts::Chain Attempts::chain() {
     case 2: chain.buffers = {{completion_at(below(512)), kStick, true}, {block_at(below(512)), kStick, false}}; break;
     case 3:
       chain.buffers = {some_buffer()};
-      chain.partly_published = true;
+      chain.partly_published = below(3) == 0;
       break;
     case 4:  // through a table; not all are where a table may be
       chain.buffers = {{below(3) == 0 ? some_window_offset() : table(), below(2) == 0 ? 32u : below(80) * 8, false}};
       chain.more_flags = wire::kDescIndirect;
-      chain.partly_published = below(8) == 0;
+      chain.partly_published = below(16) == 0;
       break;
     case 5:  // over-long
       chain.buffers.resize(3 + below(below(16) == 0 ? 600 : 30));
