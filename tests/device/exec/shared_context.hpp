@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One booted card per test program, and the helpers of its tests.
+// One booted card per test program, a runtime on the function that SPYRE_TEST_FUNCTION names, and the helpers of its tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 
 #include "host_driver/frontend/context.hpp"
 #include "shared/dl16.hpp"
+#include "tests/conformance/function_under_test.hpp"
 
 namespace flex::test {
 
@@ -25,6 +26,7 @@ class OneCard : public testing::Test {
   static void SetUpTestSuite() {
     spyre::ContextOptions options;
     options.card.boot_arguments = "watchdog=200";
+    options.function = function_under_test();
     context_ = spyre::Context::open(std::move(options));
   }
   static void TearDownTestSuite() { context_.reset(); }
