@@ -55,9 +55,24 @@ struct Timeouts {
   // left alone: its owner is about to end it.
   Duration detach{std::chrono::seconds{2}};
 
+  // A tenant's wait for the broker's answer. A free function is answered in 1 ms. One whose last owner has just gone is
+  // answered when the card has retired it (milliseconds; bounded by `admin`), one of a card that is being power-cycled when
+  // that has booted (0.3 s; bounded by `post_progress` and the emulator's own bounds).
+  Duration attach{std::chrono::seconds{15}};
+
+  // A broker drops a client that has connected and not said what it wants: a program says it in its next system call.
+  Duration hello{std::chrono::seconds{2}};
+
+  // Stop, reset or power cycle of a long-lived card: the emulator's end (qemu::Timeouts::kill, 15 s), a boot, and a
+  // function's reset (`admin`) together.
+  Duration card_command{std::chrono::seconds{60}};
+
   [[nodiscard]] constexpr Timeouts scaled(int factor) const {
     Timeouts t = *this;
-    for (Duration* d : {&t.post_progress, &t.function_reset, &t.admin, &t.silent, &t.detach}) *d *= factor;
+    for (Duration* d :
+         {&t.post_progress, &t.function_reset, &t.admin, &t.silent, &t.detach, &t.attach, &t.hello, &t.card_command}) {
+      *d *= factor;
+    }
     return t;
   }
 };

@@ -225,10 +225,16 @@ void EventLoop::post(Closure closure) {
 
 EventLoop::WatchId EventLoop::watch(int fd, Handler handler) {
   const std::uint64_t id = impl_->next_id.fetch_add(1, std::memory_order_relaxed);
-  post([state = impl_.get(), id, fd, kept = std::make_shared<Handler>(std::move(handler))] {
+  auto begin = [state = impl_.get(), id, fd, kept = std::make_shared<Handler>(std::move(handler))] {
     state->watches[id] = {fd, kept};
     state->start_polling(id, fd);
-  });
+  };
+  // On the loop's own thread at once: an unwatch() that follows there must find it.
+  if (on_loop_thread()) {
+    begin();
+  } else {
+    post(std::move(begin));
+  }
   return WatchId{id};
 }
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tenant's side of a long-lived card: take a function of it, or tell its broker to do something.
+//
+// A card is named by its name in the default runtime folder, or by the path of its folder (anything with a '/').
+// All calls are bounded (Timeouts::attach, Timeouts::card_command) and block at most that long. Thread-safe.
+// What comes from the broker is checked before use: number and kind of descriptors, size and seals of the window.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "host_driver/cards/card_description.hpp"
+#include "host_driver/cards/function_choice.hpp"
+#include "host_driver/device/card.hpp"
+#include "host_driver/device/device.hpp"
+#include "host_driver/error.hpp"
+
+namespace flex {
+
+struct AttachedFunction {
+  // Ours until this Device ends (or this process does). Its failure() tells how the card ended when it does.
+  std::unique_ptr<Device> device{};
+  wire::Target target = wire::kTargetPhysical;
+  std::string function{};  // "PF", "VF1", …
+  std::string card{};      // the card's name
+  pid_t broker = 0;
+  std::uint64_t quota_bytes = 0;  // of region memory; 0: none
+};
+
+// Refusals, each with what to do next: owned by pid …; no such function; slots exhausted; the card is dead; it is
+// stopping; versions differ; no such card; its broker does not answer.
+Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& choice, OpenOptions options = {},
+                                  const Timeouts& timeouts = {});
+
+// ---- commands to a broker
+// ----------------------------------------------------------------------------------------------- As it is now;
+// card.json may be a moment older.
+Expected<CardDescription> describe_card(std::string_view card, const Timeouts& timeouts = {});
+// Returns when the card is gone.
+Expected<void> stop_card(std::string_view card, const Timeouts& timeouts = {});
+// M resets the function: what runs on it ends. Its owner keeps it and is told (Health::NeedsReset); it must attach
+// again.
+Expected<void> reset_function(std::string_view card, wire::Target target, const Timeouts& timeouts = {});
+// Ends the emulator and boots another one with the same options. Owners are told and lose their functions; all slots
+// are new.
+Expected<void> power_cycle_card(std::string_view card, const Timeouts& timeouts = {});
+
+}  // namespace flex

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections of the broker: who may connect, what they may say, and when they have said or waited too long.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "host_driver/cards/broker_impl.hpp"
+#include "host_driver/cards/local_socket.hpp"
+
+namespace flex {
+
+namespace {
+
+// After the system had no descriptor or memory for a connection; the client waits in the listener's queue.
+constexpr std::chrono::milliseconds kAcceptAgain{100};
+
+bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+}  // namespace
+
+void Broker::Impl::accept_all() {
+  while (listener.valid()) {
+    qemu::UniqueFd socket{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    if (socket.valid()) {
+      admit(std::move(socket));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (out_of_resources(errno)) (void)loop->run_at(Clock::now() + kAcceptAgain, [this] { accept_all(); });
+    return;
+  }
+}
+
+void Broker::Impl::admit(qemu::UniqueFd socket) {
+  const auto refuse = [&](const ErrorInfo& error) { (void)send_message(socket.get(), encode(BrokerReply(error))); };
+  auto peer = identify_peer(socket.get());
+  if (!peer) return refuse(peer.error());
+  if (peer->uid != ::geteuid()) {
+    return refuse(refusal("client", "the card " + options.name + " belongs to user " + std::to_string(::geteuid()),
+                          "boot a card of your own"));
+  }
+  const auto waiting =
+      std::ranges::count_if(clients, [](const auto& entry) { return entry.second.stage != Client::Stage::Owner; });
+  if (waiting >= kMaxWaitingClients) {
+    return refuse(refusal("client", std::to_string(waiting) + " clients are being served already", "try again"));
+  }
+  const ClientId id = next_client++;
+  Client& client = clients[id];
+  client.peer = *std::move(peer);
+  client.socket = std::move(socket);
+  client.socket_watch = loop->watch(client.socket.get(), [this, id](unsigned) { hear(id); });
+  client.process_watch =
+      loop->watch(client.peer.pidfd.get(), [this, id](unsigned) { end_client(id, "its process ended"); });
+  client.hello_timer = loop->run_at(Clock::now() + timeouts().hello, [this, id] {
+    const auto found = clients.find(id);
+    if (found == clients.end() || found->second.stage != Client::Stage::Silent) return;
+    reply_and_close(id, refusal("client", "the client did not say in time what it wants", "connect again"));
+  });
+}
+
+void Broker::Impl::hear(ClientId id) {
+  for (auto found = clients.find(id); found != clients.end(); found = clients.find(id)) {
+    const Received received = receive_message(found->second.socket.get(), kMaxBrokerMessage, 0);
+    if (received.kind == Received::Kind::Nothing) return;
+    hear_message(id, received);
+  }
+}
+
+void Broker::Impl::hear_message(ClientId id, const Received& received) {
+  const Client::Stage stage = clients.at(id).stage;
+  if (received.kind == Received::Kind::End) return end_client(id, "it closed its connection");
+  if (stage == Client::Stage::Owner) return end_client(id, "it sent a message, which owners do not");
+  if (stage != Client::Stage::Silent) {
+    return reply_and_close(id, refusal("request", "a second request came before the first was answered",
+                                       "use a connection for each request"));
+  }
+  if (received.kind == Received::Kind::Refused) {
+    return reply_and_close(id, refusal("request",
+                                       "the request is longer than " + std::to_string(kMaxBrokerMessage) +
+                                           " bytes or comes with descriptors",
+                                       "use the same version of the program for broker and tenant"));
+  }
+  const auto request = parse_broker_request(received.text);
+  if (!request) return reply_and_close(id, request.error());
+  obey(id, *request);
+}
+
+void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
+  Client& client = clients.at(id);
+  loop->cancel(std::exchange(client.hello_timer, EventLoop::TimerId::None));
+  client.stage = Client::Stage::Served;
+  if (const auto* hello = std::get_if<HelloRequest>(&request)) {
+    client.stage = Client::Stage::Waiting;
+    client.want = hello->want;
+    serve(id);
+  } else if (const auto* reset = std::get_if<ResetRequest>(&request)) {
+    command_reset(id, reset->target);
+  } else if (std::holds_alternative<PowerCycleRequest>(request)) {
+    begin_power_cycle(id);
+  } else if (std::holds_alternative<StopRequest>(request)) {
+    begin_stop(id);
+  } else {
+    note_events();
+    reply_and_close(id, describe());
+  }
+}
+
+void Broker::Impl::command_reset(ClientId id, wire::Target target) {
+  if (target - wire::kTargetPhysical >= functions.size()) return reply_and_close(id, no_such_function(target));
+  if (state != CardState::Running) return reply_and_close(id, refusal_by_state());
+  const bool begun = tasks->run([this, id, target, of = life, card = session]() mutable -> EventLoop::Closure {
+    auto reset = card->reset(target);
+    card.reset();
+    return [this, id, target, of, reset = std::move(reset)] {
+      if (!reset) return reply_and_close(id, reset.error());
+      if (of == life && function(target).binding.slot == reset->slot) function(target).binding = *reset;
+      describe_changes(function_name(target) + ": reset");
+      reply_and_close(id, Done{});
+    };
+  });
+  if (!begun) reply_and_close(id, no_thread());
+}
+
+void Broker::Impl::reply_and_close(ClientId id, const BrokerReply& reply) {
+  // Whoever does not read has no room left in its socket: it gets nothing, and nobody waits for it.
+  if (const auto client = remove_client(id)) (void)send_message(client->socket.get(), encode(reply));
+}
+
+void Broker::Impl::refuse_waiting(const ErrorInfo& error) {
+  std::vector<ClientId> waiting;
+  for (const auto& [id, client] : clients) {
+    if (client.stage == Client::Stage::Waiting) waiting.push_back(id);
+  }
+  for (const ClientId id : waiting) reply_and_close(id, error);
+}
+
+std::optional<Broker::Impl::Client> Broker::Impl::remove_client(ClientId id) {
+  const auto found = clients.find(id);
+  if (found == clients.end()) return std::nullopt;
+  Client client = std::move(found->second);
+  clients.erase(found);
+  loop->unwatch(client.socket_watch);
+  loop->unwatch(client.process_watch);
+  loop->cancel(client.hello_timer);
+  return client;
+}
+
+void Broker::Impl::end_client(ClientId id, const char* how) {
+  const auto client = remove_client(id);
+  if (!client || client->stage != Client::Stage::Owner) return;
+  Function& owned = function(client->target);
+  owned.owner = 0;
+  retire(owned, "its owner, pid " + std::to_string(client->peer.pid) + ", is gone: " + how);
+}
+
+}  // namespace flex

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/cards/broker_connection.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "host_driver/cards/local_socket.hpp"
+#include "host_driver/cards/runtime_folder.hpp"
+
+namespace flex {
+
+namespace {
+
+ErrorInfo refused(std::string culprit, std::string message, std::string next) {
+  return {.layer = Layer::Driver,
+          .culprit = std::move(culprit),
+          .outcome = wire::Outcome::Rejected,
+          .recoverable = true,
+          .next_step = std::move(next),
+          .message = std::move(message)};
+}
+
+Expected<qemu::UniqueFd> open_card_folder(const std::filesystem::path& path, const std::string& name) {
+  qemu::UniqueFd folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  if (!folder.valid()) {
+    const std::string why = errno == ENOENT ? "" : ": " + std::generic_category().message(errno);
+    return std::unexpected(refused(name, "there is no card " + name + " (" + path.string() + ")" + why,
+                                   "boot it (spyre boot --name), or name a card that runs (spyre devices)"));
+  }
+  struct stat info{};
+  if (::fstat(folder.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 0077) != 0) {
+    return std::unexpected(refused(name, path.string() + " does not belong to this user alone",
+                                   std::string("name a folder of your own in ") + kRuntimeFolderVariable));
+  }
+  return folder;
+}
+
+}  // namespace
+
+Expected<BrokerConnection> BrokerConnection::open(std::string_view card, std::chrono::nanoseconds bound) {
+  const auto end = Clock::now() + bound;
+  const auto path = card_path(card);
+  if (!path) return std::unexpected(path.error());
+  const std::string name = path->filename().string();
+  const auto folder = open_card_folder(*path, name);
+  if (!folder) return std::unexpected(folder.error());
+  auto socket = connect_in(folder->get(), bound);
+  if (!socket) {
+    if (!socket.error().absent) {
+      return std::unexpected(refused(name,
+                                     "the broker of card " + name + " cannot be reached: " + socket.error().reason,
+                                     "look whether its process still works"));
+    }
+    return std::unexpected(refused(name, "nobody serves the card " + name + " any more", "boot it again"));
+  }
+  ucred broker{};
+  socklen_t size = sizeof broker;
+  if (::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &broker, &size) != 0 || broker.uid != ::geteuid()) {
+    return std::unexpected(refused(name, "the card " + name + " is served by another user", "boot a card of your own"));
+  }
+  return BrokerConnection(name, *std::move(socket), broker.pid, end);
+}
+
+ErrorInfo BrokerConnection::failed(std::string message, std::string next, wire::Outcome outcome) const {
+  return {.layer = Layer::Driver,
+          .culprit = name_,
+          .outcome = outcome,
+          .recoverable = true,
+          .next_step = std::move(next),
+          .message = "the broker of card " + name_ + " (pid " + std::to_string(broker_) + ") " + std::move(message)};
+}
+
+Expected<BrokerAnswer> BrokerConnection::transact(const BrokerRequest& request) {
+  // A broker that refuses a connection at once has closed it by now, and its refusal is there to be read.
+  (void)send_message(socket_.get(), encode(request));
+  for (;;) {
+    Received received = receive_message(socket_.get(), kMaxBrokerMessage, kGrantDescriptors);
+    switch (received.kind) {
+      case Received::Kind::Message: {
+        auto reply = parse_broker_reply(received.text);
+        if (!reply) return std::unexpected(std::move(reply.error()));
+        if (auto* error = std::get_if<ErrorInfo>(&*reply)) return std::unexpected(std::move(*error));
+        return BrokerAnswer{*std::move(reply), std::move(received.descriptors)};
+      }
+      case Received::Kind::End:
+        return std::unexpected(failed("ended before it answered", "look whether the card still runs (spyre devices)",
+                                      wire::Outcome::Lost));
+      case Received::Kind::Refused:
+        return std::unexpected(failed("sent a message that is too long or has too many descriptors",
+                                      "use the same version of the program for broker and tenant",
+                                      wire::Outcome::Rejected));
+      case Received::Kind::Nothing: break;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now());
+    if (left.count() <= 0) {
+      return std::unexpected(failed("did not answer in time", "look whether its process still works; else end it",
+                                    wire::Outcome::Indeterminate));
+    }
+    pollfd event{socket_.get(), POLLIN, 0};
+    (void)::poll(&event, 1, static_cast<int>(left.count()));
+  }
+}
+
+}  // namespace flex

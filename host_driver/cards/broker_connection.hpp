@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's connection to the broker of a card: one request, one reply.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host_driver/cards/broker_message.hpp"
+#include "host_driver/error.hpp"
+#include "qemu/unique_fd.hpp"
+
+namespace flex {
+
+struct BrokerAnswer {
+  BrokerReply reply;                        // never an ErrorInfo: a refusal is the error of transact()
+  std::vector<qemu::UniqueFd> descriptors;  // of a Grant
+};
+
+class BrokerConnection {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `card` as card_path() takes it. Refused when the folder or the broker is not this user's.
+  static Expected<BrokerConnection> open(std::string_view card, std::chrono::nanoseconds bound);
+
+  // Sends the request and waits for the reply, both within the bound that open() was given in all.
+  Expected<BrokerAnswer> transact(const BrokerRequest& request);
+
+  pid_t broker() const { return broker_; }
+  // While it is open, the broker takes this process for alive.
+  qemu::UniqueFd release() && { return std::move(socket_); }
+
+ private:
+  BrokerConnection(std::string name, qemu::UniqueFd socket, pid_t broker, Clock::time_point end)
+      : name_(std::move(name)), socket_(std::move(socket)), broker_(broker), end_(end) {}
+  ErrorInfo failed(std::string message, std::string next, wire::Outcome outcome) const;
+
+  std::string name_;
+  qemu::UniqueFd socket_;
+  pid_t broker_;
+  Clock::time_point end_;
+};
+
+}  // namespace flex

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions and their owners: who gets one, what happens when its owner is gone.
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "host_driver/cards/broker_impl.hpp"
+#include "host_driver/cards/local_socket.hpp"
+
+namespace flex {
+
+ErrorInfo Broker::Impl::no_such_function(wire::Target target) const {
+  const auto virtual_functions = functions.size() - 1;
+  return refusal(function_name(target),
+                 "the card " + options.name + " has the PF and " + std::to_string(virtual_functions) +
+                     " virtual functions, no " + function_name(target),
+                 "ask for one that exists, or boot the card with more");
+}
+
+ErrorInfo Broker::Impl::no_thread() const {
+  return refusal("broker", "the system has no thread left for the broker", "end other programs, then try again");
+}
+
+// ---- hand out -------------------------------------------------------------------------------------------------------
+
+void Broker::Impl::serve(ClientId id) {
+  auto verdict = judge(clients.at(id).want);
+  if (auto* error = std::get_if<ErrorInfo>(&verdict)) return reply_and_close(id, *error);
+  if (const auto* target = std::get_if<wire::Target>(&verdict)) grant(id, function(*target));
+}
+
+void Broker::Impl::serve_waiting() {
+  std::vector<ClientId> waiting;  // in the order in which they came
+  for (const auto& [id, client] : clients) {
+    if (client.stage == Client::Stage::Waiting) waiting.push_back(id);
+  }
+  for (const ClientId id : waiting) {
+    if (clients.contains(id)) serve(id);
+  }
+}
+
+Broker::Impl::Verdict Broker::Impl::judge(const FunctionChoice& want) {
+  if (state == CardState::Cycling) return Wait{};
+  if (state != CardState::Running) return refusal_by_state();
+  switch (want.kind) {
+    case FunctionChoice::Kind::Physical: return judge_function(wire::kTargetPhysical);
+    case FunctionChoice::Kind::Virtual: return judge_function(wire::target_of_virtual(want.number));
+    case FunctionChoice::Kind::AnyVirtual: break;
+  }
+  return judge_any_virtual();
+}
+
+Broker::Impl::Verdict Broker::Impl::judge_function(wire::Target target) {
+  if (target - wire::kTargetPhysical >= functions.size()) return no_such_function(target);
+  Function& wanted = function(target);
+  notice_gone_owner(wanted);
+  const std::string name = function_name(target) + " of card " + options.name;
+  switch (wanted.use) {
+    case FunctionUse::Free: return target;
+    case FunctionUse::Retiring: return Wait{};
+    case FunctionUse::Owned:
+      return refusal(function_name(target),
+                     name + " is owned by pid " + std::to_string(clients.at(wanted.owner).peer.pid),
+                     "wait for that process to end, or ask for another function");
+    case FunctionUse::NoSlot:
+      return refusal(function_name(target),
+                     "slots exhausted: earlier owners have used up all " + std::to_string(slot_total) +
+                         " slots of card " + options.name,
+                     "power-cycle the card or boot with more");
+    case FunctionUse::Stuck: break;
+  }
+  return refusal(function_name(target), name + " is stuck: " + wanted.trouble, "power-cycle the card", false);
+}
+
+Broker::Impl::Verdict Broker::Impl::judge_any_virtual() {
+  if (functions.size() == 1) {
+    return refusal("VF", "the card " + options.name + " has no virtual functions",
+                   "boot it with some, or ask for the PF");
+  }
+  Verdict last = Wait{};
+  std::string owners;
+  bool wait = false;
+  for (auto target = wire::target_of_virtual(1); target < wire::kTargetPhysical + functions.size(); ++target) {
+    last = judge_function(target);
+    if (std::holds_alternative<wire::Target>(last)) return last;
+    wait |= std::holds_alternative<Wait>(last);
+    if (const Function& taken = function(target); taken.use == FunctionUse::Owned) {
+      owners += (owners.empty() ? "" : ", ") + function_name(target) + " by pid " +
+                std::to_string(clients.at(taken.owner).peer.pid);
+    }
+  }
+  if (wait) return Wait{};
+  if (owners.empty()) return last;
+  return refusal("VF", "no virtual function of card " + options.name + " is free (owned: " + owners + ")",
+                 "wait for one of these processes to end");
+}
+
+void Broker::Impl::notice_gone_owner(Function& owned) {
+  if (owned.use != FunctionUse::Owned) return;
+  // A successor may be heard before its predecessor's end: the order of events across descriptors is nobody's promise.
+  const Client& owner = clients.at(owned.owner);
+  pollfd events[] = {{owner.socket.get(), POLLRDHUP, 0}, {owner.peer.pidfd.get(), POLLIN, 0}};
+  if (::poll(events, 2, 0) <= 0) return;
+  end_client(owned.owner, events[1].revents != 0 ? "its process ended" : "it closed its connection");
+}
+
+void Broker::Impl::grant(ClientId id, Function& granted) {
+  Client& client = clients.at(id);
+  const auto slot = session->slot(granted.binding.slot);
+  if (!slot) return reply_and_close(id, slot.error());
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    return reply_and_close(id, refusal("broker", "the broker has no descriptor left", "raise its limit (ulimit -n)"));
+  }
+  const qemu::UniqueFd death_read{ends[0]};
+  client.death.reset(ends[1]);
+  const Grant reply{.card = options.name,
+                    .target = granted.binding.target,
+                    .slot = granted.binding.slot,
+                    .window_bytes = slot->window_bytes(),
+                    .generation = granted.binding.generation,
+                    .boot_epoch = session->boot_epoch(),
+                    .quota_bytes = granted.binding.quota_bytes};
+  const std::array descriptors{slot->window_fd(), slot->bell_to_card(), slot->bell_from_card(), death_read.get()};
+  static_assert(descriptors.size() == kGrantDescriptors);
+  // Not sent: the client is gone, and has never seen the window.
+  if (!send_message(client.socket.get(), encode(BrokerReply(reply)), descriptors)) return end_client(id, "");
+  client.stage = Client::Stage::Owner;
+  client.target = granted.binding.target;
+  granted.use = FunctionUse::Owned;
+  granted.owner = id;
+  describe_changes(function_name(client.target) + ": owned by pid " + std::to_string(client.peer.pid));
+}
+
+// ---- retire ---------------------------------------------------------------------------------------------------------
+
+void Broker::Impl::retire(Function& gone, const std::string& why) {
+  const auto began = Clock::now();
+  const wire::Target target = gone.binding.target;
+  if (!session || state != CardState::Running) {
+    gone.use = FunctionUse::Stuck;
+    gone.trouble = "the card has ended";
+    return describe_changes(function_name(target) + ": " + why);
+  }
+  gone.use = FunctionUse::Retiring;
+  const unsigned old_slot = gone.binding.slot;
+  const unsigned spare = next_spare < slot_total ? next_spare++ : 0;
+  const bool begun = tasks->run([=, this, of = life, card = session]() mutable -> EventLoop::Closure {
+    RetirementResult result{card->retire(target), Clock::now(), {}};
+    if (result.retired && spare != 0) result.bound = card->bind(target, spare);
+    card.reset();
+    return [=, this] { retired(of, target, old_slot, began, result); };
+  });
+  if (!begun) {
+    gone.use = FunctionUse::Stuck;
+    gone.trouble = no_thread().message;
+  }
+  describe_changes(function_name(target) + ": " + why);
+}
+
+void Broker::Impl::retired(CardLife of, wire::Target target, unsigned old_slot, Clock::time_point began,
+                           const RetirementResult& result) {
+  if (of != life) return;  // the card that it was about is gone
+  Function& gone = function(target);
+  const std::string name = function_name(target);
+  const auto stuck = [&](const ErrorInfo& error) {
+    gone.use = FunctionUse::Stuck;
+    gone.trouble = error.message;
+    describe_changes(name + ": stuck: " + error.message);
+    if (session && session->failure()) card_failed(session->failure()->message);
+  };
+  if (!result.retired) {
+    stuck(result.retired.error());
+    return serve_waiting();
+  }
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(result.stopped - began);
+  ++retirements.count;
+  retirements.last = took;
+  retirements.max = std::max(retirements.max, took);
+  gone.earlier_violations += result.retired->violations;
+  gone.binding.violations = 0;
+  if (!result.bound) {
+    gone.use = FunctionUse::NoSlot;
+    describe_changes(name + ": stopped after " + std::to_string(took.count()) + " us; slots exhausted");
+  } else if (!*result.bound) {
+    stuck(result.bound->error());
+  } else {
+    gone.binding = **result.bound;
+    gone.use = FunctionUse::Free;
+    describe_changes(name + ": stopped after " + std::to_string(took.count()) + " us; free again, with slot " +
+                     std::to_string(gone.binding.slot));
+  }
+  empty_window(old_slot);
+  serve_waiting();
+}
+
+void Broker::Impl::empty_window(unsigned slot) {
+  if (!session) return;
+  const bool begun = tasks->run([this, slot, card = session]() mutable -> EventLoop::Closure {
+    auto emptied = card->empty_window(slot);
+    card.reset();
+    if (emptied) return {};
+    return [this, why = emptied.error().message] { describe_changes(why); };
+  });
+  if (!begun) describe_changes(no_thread().message);
+}
+
+void Broker::Impl::note_events() {
+  if (!session) return;
+  for (const wire::DeviceEvent& event : session->take_events()) {
+    if (event.kind != wire::EventKind::FunctionViolation) continue;
+    if (event.target < wire::kTargetPhysical || event.target - wire::kTargetPhysical >= functions.size()) continue;
+    // Counted since the slot was bound. Word of a slot that was retired meanwhile is in its retirement's answer
+    // already.
+    Function& blamed = function(event.target);
+    if (blamed.use == FunctionUse::Owned)
+      blamed.binding.violations = std::max(blamed.binding.violations, event.argument);
+  }
+}
+
+}  // namespace flex

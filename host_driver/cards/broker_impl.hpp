@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of Broker. Four files: broker.cpp (start, stop, the description), broker_clients.cpp (connections and
+// requests), broker_functions.cpp (hand out, retire, bind), broker_card.cpp (boot, death, power cycle, end of the
+// emulator).
+//
+// All state belongs to the loop's thread, except what the last block of members names. Blocking work is a task
+// (tasks.hpp) that captures what it needs and comes back as a closure; it names the card's life that it was started in,
+// because a power cycle may have replaced the card meanwhile.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "host_driver/cards/broker.hpp"
+#include "host_driver/cards/broker_message.hpp"
+#include "host_driver/cards/card_session.hpp"
+#include "host_driver/cards/local_socket.hpp"
+#include "host_driver/cards/peer_process.hpp"
+#include "host_driver/cards/tasks.hpp"
+#include "host_driver/transport/event_loop.hpp"
+
+namespace flex {
+
+struct Broker::Impl {
+  using Clock = std::chrono::steady_clock;
+  using ClientId = std::uint64_t;
+  using CardLife = std::uint64_t;  // counts boots
+
+  struct Client {
+    enum class Stage {
+      Silent,   // has not said what it wants; Timeouts::hello runs
+      Waiting,  // for a function that is being retired, or for the card
+      Owner,
+      Served,  // its command is being carried out
+    };
+    Stage stage = Stage::Silent;
+    PeerProcess peer;
+    qemu::UniqueFd socket;
+    EventLoop::WatchId socket_watch = EventLoop::WatchId::None;
+    EventLoop::WatchId process_watch = EventLoop::WatchId::None;
+    EventLoop::TimerId hello_timer = EventLoop::TimerId::None;
+    FunctionChoice want{};   // Waiting
+    wire::Target target{};   // Owner
+    qemu::UniqueFd death{};  // Owner: write end of its death pipe
+  };
+
+  struct Function {
+    Binding binding{};
+    FunctionUse use = FunctionUse::Free;
+    ClientId owner = 0;                    // Owned
+    std::uint64_t earlier_violations = 0;  // of the slots that were retired
+    std::string trouble{};                 // Stuck: why
+  };
+
+  struct RetirementResult {
+    Expected<Binding> retired;
+    Clock::time_point stopped;
+    std::optional<Expected<Binding>> bound{};  // of the next slot; empty: there was none
+  };
+
+  explicit Impl(BrokerOptions given) : options(std::move(given)) {}
+  ~Impl();
+
+  // ---- broker.cpp
+  Expected<void> start();
+  void stop();
+  void describe_changes(const std::string& line);  // to card.json, to description() and to on_change
+  void write_file();
+  CardDescription describe() const;
+  const Timeouts& timeouts() const { return options.card.timeouts; }
+
+  // ---- broker_clients.cpp
+  void accept_all();
+  void admit(qemu::UniqueFd socket);
+  void hear(ClientId id);
+  void hear_message(ClientId id, const Received& received);
+  void obey(ClientId id, const BrokerRequest& request);
+  void reply_and_close(ClientId id, const BrokerReply& reply);
+  void refuse_waiting(const ErrorInfo& error);
+  // The connection is over, in whatever way. An owner's function is retired.
+  void end_client(ClientId id, const char* how);
+  // Takes it off the books: no handler runs for it afterwards.
+  std::optional<Client> remove_client(ClientId id);
+  void command_reset(ClientId id, wire::Target target);
+
+  // ---- broker_functions.cpp
+  void serve(ClientId id);
+  void serve_waiting();
+  // What to do for `want` now: a function to grant, to wait, or why not.
+  struct Wait {};
+  using Verdict = std::variant<wire::Target, Wait, ErrorInfo>;
+  Verdict judge(const FunctionChoice& want);
+  Verdict judge_function(wire::Target target);
+  Verdict judge_any_virtual();
+  void notice_gone_owner(Function& function);
+  void grant(ClientId id, Function& function);
+  void retire(Function& function, const std::string& why);
+  void retired(CardLife life, wire::Target target, unsigned old_slot, Clock::time_point began,
+               const RetirementResult& result);
+  void empty_window(unsigned slot);
+  Function& function(wire::Target target) { return functions[target - wire::kTargetPhysical]; }
+  void note_events();
+
+  // ---- broker_card.cpp
+  Expected<std::shared_ptr<CardSession>> boot_session(CardLife life);
+  void adopt(std::shared_ptr<CardSession> booted);
+  void emulator_ended(CardLife life, const std::string& how);
+  void card_failed(const std::string& why);
+  void tell_owners(const std::string& how);
+  void let_owners_go();
+  void begin_power_cycle(ClientId id);
+  void power_cycled(ClientId id, Expected<std::shared_ptr<CardSession>> booted);
+  void begin_stop(ClientId id);  // 0: not by a client
+  void end_emulator();
+  void stopped();
+  ErrorInfo refusal_by_state() const;
+  ErrorInfo no_such_function(wire::Target target) const;
+  ErrorInfo no_thread() const;
+  ErrorInfo refusal(std::string culprit, std::string message, std::string next, bool recoverable = true) const;
+
+  BrokerOptions options;  // fixed after start()
+  std::int64_t created = 0;
+  std::optional<CardFolder> folder;
+  std::filesystem::path folder_path;
+  std::shared_ptr<EventLoop> loop;
+  std::optional<Tasks> tasks;
+  qemu::UniqueFd listener;
+  EventLoop::WatchId listener_watch = EventLoop::WatchId::None;
+
+  std::map<ClientId, Client> clients;
+  ClientId next_client = 1;
+  std::vector<Function> functions;
+  unsigned next_spare = 0;  // slots from here on were never bound
+  unsigned slot_total = 0;
+
+  std::shared_ptr<CardSession> session;  // null while there is none
+  CardLife life = 0;
+  pid_t emulator = 0;  // 0 when it has ended
+  unsigned cores = 0;
+  CardState state = CardState::Running;
+  std::string state_reason;
+  bool cycling = false;  // a boot is on its way: only when it has ended can anything else happen to the card
+  std::vector<ClientId> stop_clients;
+  std::uint64_t power_cycles = 0;
+  RetirementTimes retirements;
+  EventLoop::TimerId rewrite_timer = EventLoop::TimerId::None;
+
+  // ---- any thread
+  qemu::UniqueFd stopped_event;  // readable when stopped
+  mutable std::mutex mutex;
+  std::condition_variable stopped_changed;
+  CardDescription published;
+  bool is_stopped = false;
+};
+
+}  // namespace flex

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a broker and its clients say to each other: one JSON object per message of a SOCK_SEQPACKET socket. A client
+// sends one request and gets one reply; after anything but a grant the broker closes. An owner says nothing more, it
+// only keeps the connection.
+//
+//   {"type": "hello", "abi": 2, "want": "VF"}      → granted (with descriptors, see Grant) or refused
+//   {"type": "describe"}                           → card
+//   {"type": "reset", "target": 1}                 → done or refused
+//   {"type": "power-cycle"}, {"type": "stop"}      → done or refused, when it is done
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "host_driver/cards/card_description.hpp"
+#include "host_driver/cards/function_choice.hpp"
+#include "host_driver/error.hpp"
+
+namespace flex {
+
+inline constexpr std::size_t kMaxBrokerMessage = 4096;
+
+// ---- requests
+struct HelloRequest {
+  std::uint32_t abi = 0;
+  FunctionChoice want{};
+  friend bool operator==(const HelloRequest&, const HelloRequest&) = default;
+};
+struct DescribeRequest {
+  friend bool operator==(const DescribeRequest&, const DescribeRequest&) = default;
+};
+struct ResetRequest {
+  wire::Target target = wire::kTargetPhysical;
+  friend bool operator==(const ResetRequest&, const ResetRequest&) = default;
+};
+struct PowerCycleRequest {
+  friend bool operator==(const PowerCycleRequest&, const PowerCycleRequest&) = default;
+};
+struct StopRequest {
+  friend bool operator==(const StopRequest&, const StopRequest&) = default;
+};
+using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, PowerCycleRequest, StopRequest>;
+
+// ---- replies
+// Comes with kGrantDescriptors descriptors in this order: window (memfd), bell to the card (pipe, write end), bell from
+// the card (pipe, read end), death pipe (read end: readable when the emulator ended, its text says how; hang-up alone:
+// the broker ended).
+struct Grant {
+  std::string card{};
+  wire::Target target = wire::kTargetPhysical;
+  unsigned slot = 0;
+  std::uint64_t window_bytes = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t boot_epoch = 0;
+  std::uint64_t quota_bytes = 0;
+  friend bool operator==(const Grant&, const Grant&) = default;
+};
+inline constexpr std::size_t kGrantDescriptors = 4;
+struct Done {
+  friend bool operator==(const Done&, const Done&) = default;
+};
+using BrokerReply = std::variant<Grant, CardDescription, Done, ErrorInfo>;
+
+// At most kMaxBrokerMessage bytes; the texts of an error are cut when they are too long.
+std::string encode(const BrokerRequest& request);
+std::string encode(const BrokerReply& reply);
+
+// The other side's text: strict, never more than the message's size. The error names the member; a hello of another ABI
+// version is refused by naming both versions, whatever else it contains.
+Expected<BrokerRequest> parse_broker_request(std::string_view text);
+Expected<BrokerReply> parse_broker_reply(std::string_view text);
+
+}  // namespace flex

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// One life of a long-lived card, from boot to the end of its emulator: the card, its management function M, and the
+// commands that the broker gives M. All calls block (Timeouts::admin); they may come from several threads at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host_driver/device/card.hpp"
+#include "host_driver/device/device.hpp"
+#include "host_driver/error.hpp"
+
+namespace flex {
+
+// What a slot is bound to, as M said it.
+struct Binding {
+  wire::Target target = wire::kTargetPhysical;
+  unsigned slot = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t quota_bytes = 0;
+  std::uint64_t violations = 0;  // since the slot was bound
+};
+
+class CardSession {
+ public:
+  // `on_end` is called once, on the machine's own thread, when the emulator has ended: with how.
+  static Expected<std::shared_ptr<CardSession>> boot(CardOptions options, std::function<void(std::string how)> on_end);
+
+  const CardOptions& options() const { return card_->options(); }
+  pid_t emulator() const { return card_->machine().pid(); }
+  std::uint64_t boot_epoch() const { return management_->config().boot_epoch; }
+  unsigned slot_count() const { return card_->machine().slot_count(); }
+  const std::vector<Binding>& initial_bindings() const { return bindings_; }  // by target
+
+  Expected<qemu::SlotHandle> slot(unsigned index) const { return card_->slot(index); }
+
+  // ---- commands to M; a refusal of the card is an error
+  Expected<Binding> query(wire::Target target) { return command(wire::AdminCommand::FunctionQuery, target); }
+  // Answered when nothing of the old owner runs or writes any more.
+  Expected<Binding> retire(wire::Target target) { return command(wire::AdminCommand::SlotRetire, target); }
+  Expected<Binding> bind(wire::Target target, unsigned slot) {
+    return command(wire::AdminCommand::SlotBind, target, slot);
+  }
+  Expected<Binding> reset(wire::Target target) { return command(wire::AdminCommand::FunctionReset, target); }
+
+  // Gives the pages of a retired slot's window back to the system. Whoever still maps it sees zeros.
+  Expected<void> empty_window(unsigned slot) const;
+
+  // What M was told since the last call. Does not block.
+  std::vector<wire::DeviceEvent> take_events() { return management_->take_events(); }
+  // Why M cannot be talked to any more; empty while it works.
+  std::optional<ErrorInfo> failure() const { return management_->failure(); }
+
+  // How the emulator ended; empty while it lives.
+  std::optional<std::string> ended() const;
+  // Ends the emulator.
+  Expected<void> shutdown() { return card_->shutdown(); }
+
+ private:
+  CardSession() = default;
+  Expected<Binding> command(wire::AdminCommand command, wire::Target target, unsigned slot = 0);
+
+  std::unique_ptr<Card> card_;
+  std::unique_ptr<Device> management_;
+  std::vector<Binding> bindings_;
+};
+
+}  // namespace flex

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a user's long-lived cards are found: one folder, one sub-folder per card.
+//
+//   <runtime folder>/<card>/socket       of the broker (broker_message.hpp)
+//                          /card.json    CardDescription
+//                          /console.log  what the firmware wrote
+//                          /lock         holds the broker's pid; locked (F_OFD_SETLK) by it for its life
+//
+// The lock is the truth: a card whose lock is free has no broker any more, and its folder is removed by whoever lists
+// or boots. Folders whose names start with a dot are private runtime folders (create_private) and follow the same rule.
+// Files are reached relative to open directory descriptors, so neither the length of a path nor a renamed folder
+// matters.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host_driver/cards/card_description.hpp"
+#include "host_driver/error.hpp"
+#include "qemu/unique_fd.hpp"
+
+namespace flex {
+
+inline constexpr unsigned kMaxCards = 8;  // of one runtime folder, at a time
+inline constexpr std::size_t kMaxCardName = 32;
+inline constexpr const char* kConsoleName = "console.log";
+inline constexpr const char* kRuntimeFolderVariable = "SPYRE_RUNTIME_DIR";
+
+// [A-Za-z0-9_-]{1,32}. The error names the form.
+Expected<void> check_card_name(std::string_view name);
+
+// The folder of a card that this process serves: created, locked, and removed with its content when this object ends.
+// Movable; not thread-safe.
+class CardFolder {
+ public:
+  CardFolder(CardFolder&&) noexcept = default;
+  CardFolder& operator=(CardFolder&&) noexcept;
+  ~CardFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+  int descriptor() const { return folder_.get(); }
+  // Replaces card.json in one step.
+  Expected<void> write_description(const CardDescription& card) const;
+  // Removes the folder now instead of at the end. Idempotent.
+  void remove();
+
+ private:
+  friend class RuntimeFolder;
+  CardFolder(std::filesystem::path path, qemu::UniqueFd parent, qemu::UniqueFd folder, qemu::UniqueFd lock);
+
+  std::filesystem::path path_;
+  qemu::UniqueFd parent_;
+  qemu::UniqueFd folder_;
+  qemu::UniqueFd lock_;
+};
+
+// Thread-safe; movable.
+class RuntimeFolder {
+ public:
+  // $SPYRE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/spyre, else /tmp/spyre-<uid>. Looks at the environment only.
+  static std::filesystem::path default_path();
+
+  // Opens `path`, and creates it with mode 0700 when it is absent (its parent must be there). Refused when it is a
+  // symbolic link, belongs to somebody else or is open to others.
+  static Expected<RuntimeFolder> open(const std::filesystem::path& path = default_path());
+
+  // A fresh folder of this kind inside this one, named ".<prefix>-<pid>", locked for its life
+  // and removed at its end when it is empty by then. Cards in it are neither listed nor counted here.
+  Expected<RuntimeFolder> create_private(std::string_view prefix) const;
+
+  RuntimeFolder(RuntimeFolder&&) noexcept = default;
+  RuntimeFolder& operator=(RuntimeFolder&&) = delete;
+  ~RuntimeFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+
+  // The running cards, by name. Removes stale folders. A card that is still booting has no description yet and is left
+  // out; one whose description cannot be read is an error that names it.
+  Expected<std::vector<CardDescription>> cards() const;
+
+  // Takes the name for this process. Errors: bad name; in use (with the pid that holds it); kMaxCards are running.
+  Expected<CardFolder> create_card(std::string_view name) const;
+
+  // Removes what brokers left that are gone. Returns how many folders that were.
+  unsigned remove_stale() const;
+
+ private:
+  RuntimeFolder(std::filesystem::path path, qemu::UniqueFd folder)
+      : path_(std::move(path)), folder_(std::move(folder)) {}
+  // Names of cards whose lock is held.
+  std::vector<std::string> held_cards() const;
+  // Nothing: somebody removed the folder meanwhile, or is about to.
+  Expected<std::optional<CardFolder>> try_create(const std::string& name) const;
+
+  std::filesystem::path path_;
+  qemu::UniqueFd folder_;
+  qemu::UniqueFd lock_{};  // create_private() only
+};
+
+// The folder that a card is named by: `card` itself when it contains a '/', else the sub-folder of that name in the
+// default runtime folder. Only makes the path (and checks the name); looks at no file.
+Expected<std::filesystem::path> card_path(std::string_view card);
+
+}  // namespace flex

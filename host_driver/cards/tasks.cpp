@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/cards/tasks.hpp"
+
+#include <system_error>
+#include <utility>
+
+namespace flex {
+
+bool Tasks::run(Work work) {
+  const std::lock_guard lock(mutex_);
+  const unsigned id = next_++;
+  try {
+    threads_[id] = std::thread([this, id, work = std::move(work)]() mutable {
+      auto then = work();
+      work = nullptr;
+      loop_.post([this, id, then = std::move(then)] {
+        std::thread ended;
+        {
+          const std::lock_guard inner(mutex_);
+          if (const auto found = threads_.find(id); found != threads_.end()) {
+            ended = std::move(found->second);
+            threads_.erase(found);
+          }
+        }
+        if (ended.joinable()) ended.join();
+        if (then) then();
+      });
+    });
+  } catch (const std::system_error&) {
+    threads_.erase(id);
+    return false;
+  }
+  return true;
+}
+
+void Tasks::join() {
+  for (;;) {
+    std::thread thread;
+    {
+      const std::lock_guard lock(mutex_);
+      if (threads_.empty()) return;
+      const auto first = threads_.begin();
+      thread = std::move(first->second);
+      threads_.erase(first);
+    }
+    thread.join();
+  }
+}
+
+}  // namespace flex
