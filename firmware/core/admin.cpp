@@ -38,10 +38,16 @@ void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
 
 // ---- regions ------------------------------------------------------------------------------------------------------------
 
+// What counts against a quota: the regions of the table, and released ones that launches still use. Else a function could
+// hold its quota once more with each address space.
+std::uint64_t held_bytes(const Card& card, const Function& function) {
+  return function.regions.granted_bytes() + card.cores.held_bytes(function);
+}
+
 // As this function sees the pool: through its quota.
 void fill_pool_figures(const Card& card, const Function& function, AdminReply& reply) {
   const std::uint64_t total = card.pool.total_bytes();
-  const std::uint64_t held = function.regions.granted_bytes();
+  const std::uint64_t held = held_bytes(card, function);
   const std::uint64_t quota = function.quota_bytes == 0 ? total : std::min(function.quota_bytes, total);
   const std::uint64_t left = quota - std::min(held, quota);
   reply.values.region.free_bytes = std::min(card.pool.free_bytes(), left);
@@ -66,7 +72,7 @@ Progress acquire_region(Card& card, Function& function, const AdminRequest& requ
     return Progress::Answered;
   }
   const std::uint64_t bytes = wire::align_up(arguments.bytes, wire::kGranuleBytes);
-  if (function.quota_bytes != 0 && function.regions.granted_bytes() + bytes > function.quota_bytes) {
+  if (function.quota_bytes != 0 && held_bytes(card, function) + bytes > function.quota_bytes) {
     reply = refusal(Status::QuotaExceeded, Field::AdminBytes);
     fill_pool_figures(card, function, reply);
     return Progress::Answered;

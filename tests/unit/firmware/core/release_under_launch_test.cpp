@@ -180,6 +180,22 @@ TEST_F(ReleaseUnderLaunch, ARegionThatTwoSpacesMapGoesBackWithTheLastOfThem) {
   EXPECT_EQ(pool().free_bytes(), free + 2 * kRegionBytes);
 }
 
+TEST_F(ReleaseUnderLaunch, WhatALaunchStillUsesCountsAgainstTheQuota) {
+  function().quota_bytes = programs_.bytes + kRegionBytes;
+  const auto region = driver_.acquire(kRegionBytes).value();
+  launch(Program::Accumulates);
+  ASSERT_EQ(driver_.release(region).outcome, Outcome::Ok);
+  auto request = driver_.admin_request(wire::AdminCommand::RegionAcquire);
+  request.arguments.region_acquire = {kRegionBytes, wire::RegionType::Tensor};
+  const auto refused = driver_.admin(request);
+  EXPECT_EQ(refused.status, Status::QuotaExceeded);
+  EXPECT_EQ(refused.values.region.free_bytes, 0u);
+  kernels_.released = true;
+  slice();
+  EXPECT_EQ(driver_.wait_for(1)[0].completion.status, Status::None);
+  EXPECT_TRUE(driver_.acquire(kRegionBytes));
+}
+
 TEST_F(ReleaseUnderLaunch, AReleaseWaitsWhileEveryAddressSpaceIsInUse) {
   for (unsigned i = 0; i + 1 < fw::kSpacesPerFunction; ++i) retire_one();
   const auto region = driver_.acquire(kRegionBytes).value();
