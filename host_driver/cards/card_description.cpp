@@ -18,6 +18,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMaxFileBytes = 64 * 1024;
 constexpr std::size_t kMaxReason = 256;
+constexpr std::size_t kMaxWord = 1024;  // what replaces a byte that is no text is longer than that
 constexpr std::uint64_t kMaxPid = std::numeric_limits<pid_t>::max();
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kAnySigned = std::numeric_limits<std::int64_t>::max();
@@ -28,7 +29,7 @@ constexpr std::array kUses{FunctionUse::Free, FunctionUse::Owned, FunctionUse::R
 
 template <typename T, std::size_t N>
 T choice(StrictObject& object, const char* key, const std::array<T, N>& known) {
-  const std::string word = object.text(key, kMaxReason);
+  const std::string word = object.text(key, kMaxWord);
   for (const T value : known) {
     if (word == name(value)) return value;
   }
@@ -84,7 +85,7 @@ CardDescription read_card(const Json& json) {
   card.emulator = static_cast<pid_t>(object.number("emulator", kMaxPid));
   card.abi = static_cast<std::uint32_t>(object.number("abi", std::numeric_limits<std::uint32_t>::max()));
   card.state = choice(object, "state", kStates);
-  card.state_reason = object.text("state_reason", kMaxReason);
+  card.state_reason = object.text("state_reason", kMaxWord);
   card.cores = static_cast<unsigned>(object.number("cores", qemu::kMaxHarts));
   card.memory_bytes = object.number("memory_bytes", kAny);
   card.window_bytes = object.number("window_bytes", kAny);

@@ -33,18 +33,26 @@ bool Tasks::run(Work work) {
   return true;
 }
 
-void Tasks::join() {
-  for (;;) {
-    std::thread thread;
-    {
-      const std::lock_guard lock(mutex_);
-      if (threads_.empty()) return;
-      const auto first = threads_.begin();
-      thread = std::move(first->second);
-      threads_.erase(first);
-    }
-    thread.join();
+bool Tasks::join_one() {
+  std::thread thread;
+  {
+    const std::lock_guard lock(mutex_);
+    if (threads_.empty()) return false;
+    const auto first = threads_.begin();
+    thread = std::move(first->second);
+    threads_.erase(first);
   }
+  thread.join();
+  return true;
+}
+
+void Tasks::join() {
+  while (join_one()) {
+    while (join_one()) {
+    }
+    loop_.flush();  // what came back may have started more
+  }
+  loop_.flush();
 }
 
 }  // namespace flex

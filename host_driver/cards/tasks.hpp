@@ -24,10 +24,12 @@ class Tasks {
   using Work = std::function<EventLoop::Closure()>;
   bool run(Work work);
 
-  // Waits for all work (not for what it returned). From outside the loop; nothing is started any more by then.
+  // Waits for all work, for what it returned, and for work that that started. From outside the loop.
   void join();
 
  private:
+  bool join_one();
+
   EventLoop& loop_;
   std::mutex mutex_;
   std::map<unsigned, std::thread> threads_;

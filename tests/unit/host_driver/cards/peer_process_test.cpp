@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/cards/peer_process.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+
+#include "host_driver/cards/local_socket.hpp"
+#include "tests/unit/qemu/test_support.hpp"
+
+namespace flex {
+namespace {
+
+bool readable(int fd, int ms) {
+  pollfd event{fd, POLLIN, 0};
+  return ::poll(&event, 1, ms) == 1;
+}
+
+class Peers : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.reset(::open(temporary_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    auto listening = listen_in(folder_.get());
+    ASSERT_TRUE(listening) << describe(listening.error());
+    listener_ = *std::move(listening);
+  }
+  void TearDown() override {
+    if (grandchild_ > 0) ::kill(grandchild_, SIGKILL);
+  }
+
+  // A process that connects, and ends when `go` is closed; with `fork`, a child of it keeps the socket.
+  void connect_from_another(bool fork) {
+    int go[2], told[2];
+    ASSERT_EQ(::pipe2(go, O_CLOEXEC), 0);
+    ASSERT_EQ(::pipe2(told, O_CLOEXEC), 0);
+    child_ = ::fork();
+    if (child_ == 0) {
+      ::close(go[1]);
+      const auto socket = connect_in(folder_.get(), std::chrono::seconds{5});
+      pid_t holder = 0;
+      if (fork && (holder = ::fork()) == 0) {
+        for (;;) ::pause();
+      }
+      if (::write(told[1], &holder, sizeof holder) != sizeof holder) ::_exit(1);
+      char byte;
+      if (::read(go[0], &byte, 1) != 0) ::_exit(1);
+      ::_exit(socket ? 0 : 1);
+    }
+    ::close(go[0]);
+    ::close(told[1]);
+    go_.reset(go[1]);
+    ASSERT_EQ(::read(told[0], &grandchild_, sizeof grandchild_), static_cast<ssize_t>(sizeof grandchild_));
+    ::close(told[0]);
+    socket_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ASSERT_TRUE(socket_.valid());
+  }
+  void end_child() {
+    go_.reset();
+    int status = -1;
+    ASSERT_EQ(::waitpid(child_, &status, 0), child_);
+    EXPECT_EQ(status, 0);
+  }
+
+  qemu::test::TemporaryFolder temporary_;
+  qemu::UniqueFd folder_, listener_, socket_, go_;
+  pid_t child_ = -1;
+  pid_t grandchild_ = 0;
+};
+
+TEST_F(Peers, PeerIsTheProcessThatConnected) {
+  connect_from_another(false);
+  const auto peer = identify_peer(socket_.get());
+  ASSERT_TRUE(peer) << describe(peer.error());
+  EXPECT_EQ(peer->pid, child_);
+  EXPECT_EQ(peer->uid, ::geteuid());
+  EXPECT_FALSE(readable(peer->pidfd.get(), 0));
+  end_child();
+  EXPECT_TRUE(readable(peer->pidfd.get(), 5000));
+}
+
+TEST_F(Peers, EndOfThePeerIsSeenThoughItsChildHoldsTheSocket) {
+  connect_from_another(true);
+  const auto peer = identify_peer(socket_.get());
+  ASSERT_TRUE(peer) << describe(peer.error());
+  end_child();
+  EXPECT_TRUE(readable(peer->pidfd.get(), 5000));
+  EXPECT_FALSE(readable(socket_.get(), 0)) << "the child holds it";
+}
+
+TEST_F(Peers, ByNumberTheLivingPeerIsFound) {
+  connect_from_another(false);
+  const auto pidfd = open_peer_by_number(socket_.get(), child_);
+  ASSERT_TRUE(pidfd) << describe(pidfd.error());
+  EXPECT_FALSE(readable(pidfd->get(), 0));
+  end_child();
+  EXPECT_TRUE(readable(pidfd->get(), 5000));
+}
+
+TEST_F(Peers, ByNumberAPeerThatHasEndedIsRefused) {
+  connect_from_another(false);
+  end_child();
+  EXPECT_FALSE(open_peer_by_number(socket_.get(), child_));
+  // Its number belongs to another process of ours by now.
+  const auto recycled = open_peer_by_number(socket_.get(), ::getpid());
+  ASSERT_FALSE(recycled);
+  EXPECT_TRUE(recycled.error().message.contains("has ended")) << recycled.error().message;
+}
+
+}  // namespace
+}  // namespace flex
