@@ -4,8 +4,8 @@
 // Definition. With n active functions, the fair share of a victim's job is n times the time that the job takes alone. A
 // noisy neighbour costs at most twice the fair share: beside n - 1 neighbours that flood the card with whatever a function
 // can ask for, the victim's jobs take at most 2 n times as long as alone, their median and their 99th percentile alike.
-// While M resets another function in a storm, the 99th percentile is at most 1.5 times the one without, as an idle function
-// is owed no share.
+// A storm of resets is nobody's job and has no share: while M resets another function again and again, and its owner
+// attaches and dirties 16 MiB again, the victim's jobs take at most 1.5 times as long.
 //
 // Both are measured in the same run, in blocks of samples with and without the neighbours in turn, and only their ratio is
 // judged: a machine that is busy with others slows both. Every result of the victim is compared, byte for byte or with the
