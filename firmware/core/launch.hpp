@@ -94,7 +94,7 @@ class CoreManager {
 
   // Firmware memory that one function may hold: an equal part of the arena, but at least smallest_share(), which is one
   // context on each of `cores` cores and one image, both as large as they may be. Only where the smallest shares do not
-  // fit the arena together (14 functions and more on 64 cores) can other functions use up what one may have.
+  // fit the arena together (15 functions and more on 64 cores) can other functions use up what one may have.
   std::uint64_t share_bytes() const { return share_; }
   static std::uint64_t smallest_share(unsigned cores);
   std::uint64_t held_pages_bytes(const Function& function) const { return tenants_[function.id].bytes; }
