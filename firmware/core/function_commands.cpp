@@ -157,7 +157,10 @@ void set_quota(Card& card, Function& caller, const AdminRequest& request, AdminR
     reply = refusal(Status::BadCount, Field::AdminWeight);
     return;
   }
-  if (arguments.weight != 0) (*target)->weight = arguments.weight;
+  if (arguments.weight != 0) {
+    (*target)->weight = arguments.weight;
+    card.cores.set_weight(**target, arguments.weight);
+  }
   // What is held already stays; new regions are measured against the new number.
   (*target)->quota_bytes = arguments.bytes;
   describe(card, **target, reply);

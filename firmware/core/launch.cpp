@@ -22,6 +22,7 @@ void CoreManager::init(unsigned cores, unsigned functions, std::uint64_t default
   default_budget_ = default_budget;
   share_ = std::max(hal::arena_bytes() / functions, smallest_share(cores_));
   pool_ = &pool;
+  for (auto& weight : weights_) weight.store(1, std::memory_order_relaxed);
 }
 
 std::span<CoreManager::Launch, kLaunchesPerFunction> CoreManager::launches_of(const Function& function) {

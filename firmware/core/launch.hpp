@@ -99,6 +99,11 @@ class CoreManager {
   static std::uint64_t smallest_share(unsigned cores);
   std::uint64_t held_pages_bytes(const Function& function) const { return tenants_[function.id].bytes; }
 
+  // Slices that the function gets in its turn on every core, from 1 on.
+  void set_weight(const Function& function, std::uint32_t weight) {
+    weights_[function.id].store(static_cast<std::uint8_t>(weight), std::memory_order_relaxed);
+  }
+
   // A core's own work. True when a part ran. `slice_ticks` bounds one slice.
   bool has_work(unsigned core) const { return queues_[core].waiting.load(std::memory_order_acquire) != 0; }
   bool front_is_fresh(unsigned core) const { return queues_[core].fresh.load(std::memory_order_relaxed); }
@@ -195,8 +200,9 @@ class CoreManager {
     Spinlock lock;
     std::atomic<std::uint32_t> waiting{0};  // of all functions
     std::atomic<bool> fresh{false};
-    std::uint32_t ready = 0;  // bit per function that has parts here
-    std::uint32_t last = 0;   // the function served last: it is the last to be served again
+    std::uint32_t ready = 0;        // bit per function that has parts here
+    std::uint32_t last = 0;         // the function served last: it is the last to be served again …
+    std::uint32_t slices_left = 0;  // … but for so many slices more
     std::array<FunctionQueue, kLaunchFunctions> functions{};
   };
   static_assert(kLaunchFunctions < 32);
@@ -252,6 +258,7 @@ class CoreManager {
   std::array<Tenant, kLaunchFunctions> tenants_;
   std::array<Launch, kMaxLaunches> launches_;  // those of function f from f * kLaunchesPerFunction on
   std::array<CoreQueue, kMaxCores> queues_;
+  std::array<std::atomic<std::uint8_t>, kLaunchFunctions> weights_{};  // 1 from init() on
   // Launches that have ended and are not collected: the newest one's place + 1, the others behind it by next_ended.
   // Harts push, hart 0 takes them all at once; a look costs one load, however many launches there can be.
   std::atomic<std::uint32_t> ended_{0};

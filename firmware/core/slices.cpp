@@ -18,8 +18,9 @@ using wire::Status;
 
 // ---- queues -------------------------------------------------------------------------------------------------------------
 
-// A core serves the functions that have parts on it in turn, one slice each, and the parts of a function first in, first
-// out: however many a function has, it gets no more of the core than another with one.
+// A core serves the functions that have parts on it in turn, as many slices each as its weight says (one, unless M or the
+// PF gave it more), and the parts of a function first in, first out: however many a function has, it gets no more of the
+// core than another with one.
 
 void CoreManager::push(unsigned core, Ticket ticket, bool fresh) {
   CoreQueue& queue = queues_[core];
@@ -42,8 +43,13 @@ bool CoreManager::pop(unsigned core, Ticket& ticket) {
   const LockGuard guard(queue.lock);
   const std::uint32_t waiting = queue.waiting.load(std::memory_order_relaxed);
   if (waiting == 0) return false;
-  const std::uint32_t behind = queue.ready & ~std::uint32_t{1} << queue.last;
-  queue.last = static_cast<std::uint32_t>(std::countr_zero(behind != 0 ? behind : queue.ready));
+  if (queue.slices_left != 0 && (queue.ready >> queue.last & 1) != 0) {
+    --queue.slices_left;
+  } else {
+    const std::uint32_t behind = queue.ready & ~std::uint32_t{1} << queue.last;
+    queue.last = static_cast<std::uint32_t>(std::countr_zero(behind != 0 ? behind : queue.ready));
+    queue.slices_left = weights_[queue.last].load(std::memory_order_relaxed) - 1u;
+  }
   FunctionQueue& function = queue.functions[queue.last];
   ticket = function.tickets[function.head];
   function.head = (function.head + 1) % kLaunchesPerFunction;

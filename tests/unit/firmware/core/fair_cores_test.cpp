@@ -76,6 +76,18 @@ TEST_F(FairCores, ThreeFunctionsGetOneSliceOutOfThreeEach) {
   EXPECT_GE(slices, 3 * (kSlicesOfSlices - 1)) << "the others had theirs";
 }
 
+TEST_F(FairCores, AWeightIsANumberOfSlicesInItsTurn) {
+  Neighbour other(card_, 3);
+  launch(Program::Endless);
+  card_.turns();
+  card_.card().cores.set_weight(card_.function(3), 3);
+  other.launch(Program::Slices);
+  card_.turns();
+  const unsigned slices = slices_until_end(other.driver);
+  EXPECT_LE(slices, kSlicesOfSlices * 4 / 3 + 1);
+  EXPECT_GE(slices, kSlicesOfSlices * 4 / 3 - 1);
+}
+
 TEST_F(FairCores, TheKernelsOfOneFunctionTakeTurns) {
   launch(Program::Slices);
   launch(Program::Slices);
