@@ -15,6 +15,9 @@ namespace cli {
 
 CommandLine::CommandLine() {
   app_.require_subcommand(1);
+  app_.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return "spyre: " + std::string(error.what()) + " (next: spyre --help, or --help behind a command)\n";
+  });
   add_run();
   add_boot();
   add_cards();
@@ -88,7 +91,7 @@ void CommandLine::parse(int argc, const char* const* argv) {
   }
   app_.parse(static_cast<int>(words_end - argv), argv);
   if (exec_->parsed() && exec.command.empty()) {
-    throw CLI::RequiredError("exec: a command, behind --, like spyre exec -- spyre devices,");
+    throw CLI::ValidationError("exec", "the command stands behind --, like: spyre exec -- spyre devices");
   }
   matmul.seed_given = run_matmul_->count("--seed") != 0;
   matmul.own_card = run_matmul_->count("--cores") + run_matmul_->count("--vf") != 0;

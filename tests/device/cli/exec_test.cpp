@@ -2,6 +2,7 @@
 // `spyre exec`: cards for the life of one command, whatever that command does.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <csignal>
 
 #include "tests/device/cli/cli_fixture.hpp"
@@ -97,6 +98,14 @@ TEST_F(Exec, WordsBehindTheDashesAreTheCommandsOwn) {
   EXPECT_EQ(ran.output, "--cards|9|--|exec|--help||");
 }
 
+TEST_F(Exec, ACardTakesNoMoreOfThisMachinesMemoryThanItsBudget) {
+  const auto ran = run_exec({"--budget", "4M"}, {SPYRE_RANK, "work"});
+  EXPECT_EQ(ran.code, 2);
+  EXPECT_THAT(ran.output, HasSubstr("populated-memory budget exhausted"));
+  EXPECT_THAT(ran.output, HasSubstr("larger budget"));
+  EXPECT_EQ(run_exec({"--budget", "256M"}, {SPYRE_RANK, "work"}).code, 0);
+}
+
 TEST_F(Exec, CardsOutsideAreNeitherSeenNorStopped) {
   Program outside(spyre({"boot", "--name", "outside"}), environment());
   ASSERT_THAT(outside.wait_for_line("ready"), HasSubstr("outside")) << outside.output();
@@ -120,7 +129,8 @@ TEST_F(Exec, WithoutACommandItSaysHow) {
   for (const auto& words : {std::vector<std::string>{"exec"}, {"exec", "--"}, {"exec", "--cards", "2"}}) {
     const auto refused = run_spyre(words);
     EXPECT_EQ(refused.code, 2);
-    EXPECT_THAT(refused.output, HasSubstr("--"));
+    EXPECT_THAT(refused.output, HasSubstr("behind --"));
+    EXPECT_EQ(std::ranges::count(refused.output, '\n'), 1) << "one line: " << refused.output;
   }
 }
 
