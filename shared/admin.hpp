@@ -87,6 +87,8 @@ enum class SelfTestKind : std::uint32_t {
 };
 inline constexpr std::uint64_t kSelfTestTicks = 2 * kTicksPerSecond;
 
+inline constexpr std::uint32_t kMaxWeight = 8;
+
 inline constexpr std::uint32_t kAdminMagic = 0x44415953;  // "SYAD"
 
 // Regions have a type for life (protocol §6): Program regions have no data mapping in any launch.
@@ -126,8 +128,8 @@ struct AdminRequest {
     } function;            // FUNCTION_RESET, SLOT_BIND, SLOT_RETIRE, FUNCTION_QUERY, STATS
     struct {
       Target target;
-      std::uint32_t reserved0;
-      std::uint64_t bytes;  // of regions held at a time; whole granules; 0: no quota
+      std::uint32_t weight;  // share of hart 0's turns against other busy functions, 1 … kMaxWeight; 0: as it is
+      std::uint64_t bytes;   // of regions held at a time; whole granules; 0: no quota
     } quota;
   } arguments;
 };
@@ -185,6 +187,7 @@ struct AdminReply {
       std::uint64_t resets;       // completed, since boot
       std::uint64_t stop_ticks;   // of the last reset: from its begin until nothing of the old owner ran
       std::uint64_t scrub_bytes;  // whole card: released memory that is not clean yet
+      std::uint32_t weight;
     } function;
   } values;
 };
@@ -197,6 +200,16 @@ enum class EventKind : std::uint32_t {
   FunctionViolation =
       3,  // to M only: a function did what it may not. `target`; `status` of the last; `argument`: how many
 };
+
+constexpr std::string_view name(EventKind kind) {
+  switch (kind) {
+    case EventKind::None: return "none";
+    case EventKind::StreamPoisoned: return "stream poisoned";
+    case EventKind::RingViolation: return "ring violation";
+    case EventKind::FunctionViolation: return "function violation";
+  }
+  return "unknown event";
+}
 
 struct DeviceEvent {
   EventKind kind;

@@ -178,6 +178,7 @@ enum class Field : std::uint16_t {
   AdminSelfTest,
   AdminTarget,
   AdminSlot,
+  AdminWeight,
 };
 
 constexpr std::string_view name(Field field) {
@@ -217,6 +218,7 @@ constexpr std::string_view name(Field field) {
     case Field::AdminSelfTest: return "admin.self_test";
     case Field::AdminTarget: return "admin.target";
     case Field::AdminSlot: return "admin.slot";
+    case Field::AdminWeight: return "admin.weight";
   }
   return "unknown field";
 }

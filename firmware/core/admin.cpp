@@ -38,10 +38,16 @@ void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
 
 // ---- regions ------------------------------------------------------------------------------------------------------------
 
+// What counts against a quota: the regions of the table, and released ones that launches still use. Else a function could
+// hold its quota once more with each address space.
+std::uint64_t held_bytes(const Card& card, const Function& function) {
+  return function.regions.granted_bytes() + card.cores.held_bytes(function);
+}
+
 // As this function sees the pool: through its quota.
 void fill_pool_figures(const Card& card, const Function& function, AdminReply& reply) {
   const std::uint64_t total = card.pool.total_bytes();
-  const std::uint64_t held = function.regions.granted_bytes();
+  const std::uint64_t held = held_bytes(card, function);
   const std::uint64_t quota = function.quota_bytes == 0 ? total : std::min(function.quota_bytes, total);
   const std::uint64_t left = quota - std::min(held, quota);
   reply.values.region.free_bytes = std::min(card.pool.free_bytes(), left);
@@ -66,7 +72,7 @@ Progress acquire_region(Card& card, Function& function, const AdminRequest& requ
     return Progress::Answered;
   }
   const std::uint64_t bytes = wire::align_up(arguments.bytes, wire::kGranuleBytes);
-  if (function.quota_bytes != 0 && function.regions.granted_bytes() + bytes > function.quota_bytes) {
+  if (function.quota_bytes != 0 && held_bytes(card, function) + bytes > function.quota_bytes) {
     reply = refusal(Status::QuotaExceeded, Field::AdminBytes);
     fill_pool_figures(card, function, reply);
     return Progress::Answered;
@@ -84,27 +90,36 @@ Progress acquire_region(Card& card, Function& function, const AdminRequest& requ
   return Progress::Answered;
 }
 
-bool transfers_running(const Function& function) {
-  return std::any_of(function.streams.begin(), function.streams.end(),
-                     [](const Stream& stream) { return stream.phase == Stream::Phase::Moving; });
+// Whether bytes of the region are being moved: by the head block of a stream that is in the middle of a transfer.
+bool transfer_running(Function& function, std::uint64_t region_id, std::uint32_t generation) {
+  const auto names_it = [&](const wire::Endpoint& end) {
+    return end.kind == wire::EndpointKind::Region && end.region_id == region_id && end.generation == generation;
+  };
+  const auto moves_it = [&](const Stream& stream) {
+    if (stream.phase != Stream::Phase::Moving) return false;
+    const wire::ControlBlock& cb = function.blocks[stream.head].cb;
+    if (cb.header.opcode == wire::Opcode::Fill) return names_it(cb.payload.fill.destination);
+    return names_it(cb.payload.dma.source) || names_it(cb.payload.dma.destination);
+  };
+  return std::any_of(function.streams.begin(), function.streams.end(), moves_it);
 }
 
-void release_region(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
+// The handle is void at once; launches that are under way keep the memory until they have ended (protocol §7).
+Progress release_region(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
   const auto& arguments = request.arguments.region_release;
   const auto ordinal = function.regions.find(arguments.region_id, arguments.generation);
   if (!ordinal) {
     reply = refusal(ordinal.error(), Field::AdminRegion);
-    return;
+    return Progress::Answered;
   }
-  // Mappings of a running kernel are never taken away under it.
-  if (card.cores.active(function) || transfers_running(function)) {
+  if (transfer_running(function, arguments.region_id, arguments.generation)) {
     reply = refusal(Status::Busy, Field::AdminRegion);
-    return;
+    return Progress::Answered;
   }
-  card.cores.forget(function);
-  card.pool.release(function.regions.at(*ordinal).base);
+  if (!card.cores.release_region(function, *ordinal)) return Progress::Waits;  // every launch ends: the watchdog
   function.regions.remove(*ordinal);
   fill_pool_figures(card, function, reply);
+  return Progress::Answered;
 }
 
 // ---- streams ------------------------------------------------------------------------------------------------------------
@@ -210,7 +225,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
   } else {
     switch (request.command) {
       case AdminCommand::RegionAcquire: progress = acquire_region(card, function, request, reply); break;
-      case AdminCommand::RegionRelease: release_region(card, function, request, reply); break;
+      case AdminCommand::RegionRelease: progress = release_region(card, function, request, reply); break;
       case AdminCommand::StreamOpen: open_stream(function, request, reply); break;
       case AdminCommand::StreamReset:
       case AdminCommand::StreamClose: progress = reset_stream(card, function, pending, resumed, reply); break;

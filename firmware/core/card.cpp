@@ -109,7 +109,7 @@ std::expected<void, std::string_view> boot(Card& card) {
   }
   publish_record(card.functions[kManagement]);
   card.core_count = std::min(hal::hart_count(), kMaxCores);
-  card.cores.init(card.core_count, card.options.watchdog_slices, card.pool);
+  card.cores.init(card.core_count, card.options.virtual_functions + 1, card.options.watchdog_slices, card.pool);
   set_post(card, PostCode::Functions);
   if (!start_function(card, kPhysical, wire::FunctionKind::Physical, 0)) {
     return std::unexpected("slot of the physical function not usable");
@@ -227,8 +227,8 @@ bool armed_and_quiet(Card& card) {
 
 // `any`: something of the function has ended already in this turn, and shares its bell.
 bool serve(Card& card, Function& function, bool any) {
-  any |= fetch_blocks(card, function, kFetchBudget);
-  any |= run_streams(card, function, kStepBudget);
+  any |= fetch_blocks(card, function, kFetchBudget * function.weight);
+  any |= run_streams(card, function, kStepBudget * function.weight);
   any |= serve_admin(card, function, kAdminBudget);
   if (function.bound()) any |= serve_control(card, function, kControlBudget);
   any |= progress_admin(card, function);
@@ -287,6 +287,7 @@ void idle(Card& card, unsigned& quiet_turns) {
       card.cores.run_slice(0, kFirstSliceTicks);
       return;
     }
+    card.pool.scrub_step(kScrubBetweenSlicesBytes);
     if (!armed_and_quiet(card)) return;
     card.cores.run_slice(0, kSliceTicks);
     disarm(card);
@@ -309,7 +310,7 @@ void loop_step(Card& card, unsigned& quiet_turns) {
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
   beat(card);
   card.pool.scrub_step(kScrubStepBytes);
-  if (card.cores.has_work(0)) card.cores.run_slice(0, kFirstSliceTicks);
+  if (card.cores.has_work(0)) card.cores.run_slice(0, card.contended() ? kSharedSliceTicks : kFirstSliceTicks);
 }
 
 namespace {

@@ -30,8 +30,10 @@ inline constexpr unsigned kQuietLooks = 256;
 inline constexpr unsigned kTurnsPerQuietLook = 4;
 static_assert(kIdleTurns > kTurnsPerQuietLook * kMaxFunctions, "every function is looked at before hart 0 sleeps");
 static_assert(kMaxFunctions <= 32, "functions are bits of a word");
-// Time a scrub may take at a stretch: 64 KiB is about 10 µs at emulated fill speed.
-inline constexpr std::uint64_t kScrubStepBytes = 64 * 1024;
+// Scrubbing goes on beside everything else. A step is about 1 µs at emulated fill speed, as long as a round trip: whoever
+// plays ping-pong with the card hardly notices. Between two slices of kernels it may take a tenth of a slice.
+inline constexpr std::uint64_t kScrubStepBytes = 8 * 1024;
+inline constexpr std::uint64_t kScrubBetweenSlicesBytes = 512 * 1024;
 
 struct Card {
   BootOptions options;
@@ -51,6 +53,8 @@ struct Card {
   unsigned turns_since_look = 0;  // at the clock
   wire::PostCode post = wire::PostCode::None;
 
+  // Whether more than one function keeps hart 0 busy: then each gets smaller helpings.
+  bool contended() const { return (busy_functions & (busy_functions - 1)) != 0; }
   void look_at(const Function& function) { busy_functions |= std::uint32_t{1} << function.id; }
 
   std::uint64_t core_mask() const {

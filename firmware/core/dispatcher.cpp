@@ -380,10 +380,11 @@ std::uint64_t moved_bytes(const Function& function) {
 bool run_streams(Card& card, Function& function, unsigned budget) {
   bool any = false;
   const std::uint64_t moved_before = moved_bytes(function);
+  const std::uint64_t most = (card.contended() ? kDmaStepBytes : kTurnBytes) * function.weight;
   while (budget-- != 0 && function.running() && function.runnable.any()) {
     step_stream(card, function, function.runnable.next());
     any = true;
-    if (moved_bytes(function) - moved_before >= kTurnBytes) break;
+    if (moved_bytes(function) - moved_before >= most) break;
   }
   return any;
 }

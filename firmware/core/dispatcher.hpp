@@ -35,7 +35,8 @@ bool retry_waiting_launches(Function& function);
 // A transfer goes in steps of this size, so that a ring is never left alone for long: 256 KiB take about 50 µs at
 // emulated copy speed, the length of a kernel's first slice.
 inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
-// And a function moves no more than this in a turn, before the others and the admin queues are looked at.
+// And a function moves no more than this in a turn, before the others and the admin queues are looked at; one step when
+// others are busy as well. Times its weight.
 inline constexpr std::uint64_t kTurnBytes = 2 * kDmaStepBytes;
 
 }  // namespace fw

@@ -63,6 +63,7 @@ struct Function {
 
   // What M is told of a function; its owner's resets do not touch it.
   std::uint64_t quota_bytes = 0;  // 0: none
+  std::uint32_t weight = 1;       // of its turns: wire::kMaxWeight at most
   std::uint64_t violations = 0;   // since it was bound
   std::uint64_t violations_told = 0;
   wire::Status last_violation = wire::Status::None;

@@ -48,6 +48,7 @@ void describe(const Card& card, const Function& function, AdminReply& reply) {
   values.resets = function.resets;
   values.stop_ticks = function.stop_ticks;
   values.scrub_bytes = card.pool.quarantined_bytes();
+  values.weight = function.weight;
 }
 
 // A function reset joins one that runs: both are answered by the same end, whatever is begun after it.
@@ -151,6 +152,14 @@ void set_quota(Card& card, Function& caller, const AdminRequest& request, AdminR
   if (!wire::is_aligned(arguments.bytes, wire::kGranuleBytes)) {
     reply = refusal(Status::BadAlignment, Field::AdminBytes);
     return;
+  }
+  if (arguments.weight > wire::kMaxWeight) {
+    reply = refusal(Status::BadCount, Field::AdminWeight);
+    return;
+  }
+  if (arguments.weight != 0) {
+    (*target)->weight = arguments.weight;
+    card.cores.set_weight(**target, arguments.weight);
   }
   // What is held already stays; new regions are measured against the new number.
   (*target)->quota_bytes = arguments.bytes;

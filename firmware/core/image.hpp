@@ -24,8 +24,7 @@ struct ExecutionArea {
   hal::PhysicalAddress pool = 0;  // initial contents; each launch gets a copy
   std::uint64_t text_pages = 0;   // bytes, page-aligned
   std::uint64_t pool_pages = 0;
-  std::uint32_t users = 0;  // launches
-  bool stale = false;       // its source was written: matches nothing any more
+  bool stale = false;  // its source was written: matches nothing any more
 
   bool matches(hal::PhysicalAddress address, std::uint64_t bytes) const {
     return source == address && header.image_bytes == bytes && !stale;

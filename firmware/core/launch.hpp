@@ -3,6 +3,14 @@
 // Core c is hart c; hart 0 is core 0 besides managing the card, the others do nothing else. A context is resumable: it
 // runs in slices, and between two slices hart 0 serves rings.
 //
+// Functions share cores and nothing else: each has launches, address spaces and a share of firmware memory of its own,
+// and a core gives every function that has parts on it the same number of slices.
+//
+// A launch runs on the address space that was its function's current one at its start, to its end. What adds to a space
+// (another region, core, image) is done in place; what takes something away retires it: launches under way go on there,
+// later ones get a new space, and the old one is freed, with the released regions that it maps, when its last launch
+// has ended. So no mapping is ever taken from under a running kernel.
+//
 // Who touches what: hart 0 prepares and collects launches and owns address spaces and areas; while a launch runs, the
 // hart of each part runs it, handles its faults and reports through Launch. First error wins.
 #pragma once
@@ -10,8 +18,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstdint>
+#include <span>
 
 #include "firmware/core/function.hpp"
 #include "firmware/core/image.hpp"
@@ -27,11 +35,16 @@ struct Card;
 class RegionPool;
 
 inline constexpr unsigned kMaxCores = 64;        // bits of a core mask
-inline constexpr unsigned kContextsPerCore = 4;  // of one function on one core
-inline constexpr unsigned kMaxLaunches = 32;     // under way on the card
+inline constexpr unsigned kContextsPerCore = 4;  // of one address space on one core
+inline constexpr unsigned kLaunchFunctions = wire::boot::kMaxVirtualFunctions + 2;
+inline constexpr unsigned kLaunchesPerFunction = 8;  // under way
+inline constexpr unsigned kMaxLaunches = kLaunchFunctions * kLaunchesPerFunction;
+inline constexpr unsigned kSpacesPerFunction = 4;  // the current one and those that only wait for their launches
 // The timer is armed once per first slice and serves the launches that follow in it; arming it wakes the emulator's main
 // loop. 50 µs cost an empty kernel a quarter of its rate; 200 µs is what a ring may wait for at most meanwhile.
 inline constexpr std::uint64_t kFirstSliceTicks = 200 * wire::kTicksPerMicrosecond;
+// A slice that is run between two turns while several functions are busy: about what a turn of one of them takes.
+inline constexpr std::uint64_t kSharedSliceTicks = 100 * wire::kTicksPerMicrosecond;
 inline constexpr std::uint64_t kSliceTicks = 1000 * wire::kTicksPerMicrosecond;
 
 struct LaunchResult {
@@ -49,10 +62,11 @@ class CoreManager {
  public:
   enum class Start { Started, NoRoom, Refused };
 
-  void init(unsigned cores, std::uint64_t default_budget, RegionPool& pool);
+  // `functions` is how many of them launch kernels: they share firmware memory in equal parts (share_bytes()).
+  void init(unsigned cores, unsigned functions, std::uint64_t default_budget, RegionPool& pool);
 
-  // Judges and prepares the launch of a stream's head block; nothing runs before release(). NoRoom: all contexts, areas
-  // or launches are in use by launches under way; try again when one has ended.
+  // Judges and prepares the launch of a stream's head block; nothing runs before release(). NoRoom: launches of the same
+  // function are under way and have all its contexts, areas, launches or memory; try again when one has ended.
   Start start(Card& card, Function& function, unsigned stream, const wire::ControlBlock& block, Verdict& why);
   void release(const Function& function, unsigned stream);
 
@@ -60,16 +74,35 @@ class CoreManager {
   void stop(const Function& function, unsigned stream);
   void stop(const Function& function);
 
-  bool active(const Function& function) const;
+  bool active(const Function& function) const { return tenants_[function.id].launches != 0; }
   // Calls ended(const LaunchResult&) for every launch that has ended since the last call. True when there was one.
   template <typename Ended>
   bool collect(Ended ended);
   bool ended_pending() const { return ended_.load(std::memory_order_acquire) != 0; }
 
+  // A region that is about to leave the function's table: later launches do not see it, those under way go on with it,
+  // and its memory goes back to the pool when the last of them has ended, at once when there is none. False, and
+  // nothing has changed: every address space of the function is in use; try again when a launch has ended.
+  [[nodiscard]] bool release_region(const Function& function, unsigned ordinal);
+  // Bytes of released regions that launches under way still use.
+  std::uint64_t held_bytes(const Function& function) const;
+
   // Drops cached images, contexts and page tables. No launch of the function may be active.
-  void forget(Function& function);
+  void forget(const Function& function);
   // [address, +bytes) of card memory is about to be written: images loaded from there no longer match.
   void note_write(const Function& function, hal::PhysicalAddress address, std::uint64_t bytes);
+
+  // Firmware memory that one function may hold: an equal part of the arena, but at least smallest_share(), which is one
+  // context on each of `cores` cores and one image, both as large as they may be. Only where the smallest shares do not
+  // fit the arena together (15 functions and more on 64 cores) can other functions use up what one may have.
+  std::uint64_t share_bytes() const { return share_; }
+  static std::uint64_t smallest_share(unsigned cores);
+  std::uint64_t held_pages_bytes(const Function& function) const { return tenants_[function.id].bytes; }
+
+  // Slices that the function gets in its turn on every core, from 1 on.
+  void set_weight(const Function& function, std::uint32_t weight) {
+    weights_[function.id].store(static_cast<std::uint8_t>(weight), std::memory_order_relaxed);
+  }
 
   // A core's own work. True when a part ran. `slice_ticks` bounds one slice.
   bool has_work(unsigned core) const { return queues_[core].waiting.load(std::memory_order_acquire) != 0; }
@@ -77,7 +110,9 @@ class CoreManager {
   bool run_slice(unsigned core, std::uint64_t slice_ticks);
 
  private:
-  // What a function has on one core: a page table and contexts that only this function ever uses.
+  struct Tenant;
+
+  // What a space has on one core: a page table and contexts that only its function ever uses.
   struct ContextSlot {
     hal::Context context;
     bool busy;
@@ -89,17 +124,37 @@ class CoreManager {
   };
   struct CoreSpace {
     std::uint64_t root;
-    std::uint8_t windows;  // regions shared into this root
+    std::uint8_t windows;  // regions shared into this root; the core's own hart reads it (atomic_ref)
     std::array<ContextSlot, kContextsPerCore> contexts;
   };
+  // A region as a space maps it. Written before its window is shared, constant while it is.
+  struct MappedRegion {
+    hal::PhysicalAddress base;
+    std::uint64_t bytes;
+    bool released;  // by its owner: goes back to the pool with the last space that maps it
+  };
+  // Lives in zeroed pages: every member starts as zero.
   struct FunctionSpace {
-    std::uint64_t root = 0;             // holds the region tables; never run itself
-    std::uint8_t windows = 0;           // regions whose tables exist
-    std::uint32_t regions_version = 0;  // of the region table that `windows` was made for
-    std::array<ExecutionArea, wire::kExecutionAreas> areas{};
-    std::array<CoreSpace*, kMaxCores> cores{};
-    hal::PhysicalAddress images_begin = ~hal::PhysicalAddress{0};  // bounds of all cached images
-    hal::PhysicalAddress images_end = 0;
+    Tenant* tenant;
+    std::uint32_t launches;         // under way on this space
+    std::uint32_t regions_version;  // of the region table that `windows` was made for
+    std::uint64_t root;             // holds the region tables; never run itself
+    std::uint64_t bytes;            // firmware memory of this space, page tables included
+    std::uint8_t windows;           // regions whose tables exist
+    std::array<MappedRegion, wire::kRegionsPerFunction> regions;
+    std::array<ExecutionArea, wire::kExecutionAreas> areas;
+    std::array<CoreSpace*, kMaxCores> cores;
+    hal::PhysicalAddress images_begin;  // bounds of all cached images
+    hal::PhysicalAddress images_end;
+  };
+  static constexpr std::uint64_t kCoreSpaceBytes = wire::align_up(sizeof(CoreSpace), kPageBytes);
+  static constexpr std::uint64_t kFunctionSpaceBytes = wire::align_up(sizeof(FunctionSpace), kPageBytes);
+  // What the cores hold of one function. Hart 0 only.
+  struct Tenant {
+    FunctionSpace* current = nullptr;
+    std::array<FunctionSpace*, kSpacesPerFunction - 1> retired{};
+    std::uint32_t launches = 0;  // under way, on all spaces
+    std::uint64_t bytes = 0;     // firmware memory of all spaces
   };
 
   struct Part {
@@ -116,44 +171,74 @@ class CoreManager {
     std::atomic<bool> kill{false};
     std::atomic<std::uint32_t> parts_left{0};
     std::atomic<std::uint64_t> kernel_ticks{0};
-    Function* function = nullptr;
+    FunctionSpace* space = nullptr;
     std::uint32_t stream = 0;
     std::uint32_t parts = 0;
-    std::uint32_t arrived = 0;  // at the barrier
-    std::uint32_t exited = 0;   // by their own call: such a part never comes to a barrier again
+    std::uint32_t arrived = 0;     // at the barrier
+    std::uint32_t exited = 0;      // by their own call: such a part never comes to a barrier again
+    std::uint32_t next_ended = 0;  // see CoreManager::ended_
     std::uint8_t area = 0;
     bool decided = false;  // the first error is kept
     LaunchResult result{};
     std::uint64_t budget_slices = 0;
-    Spinlock lock;  // arrived, exited, parked, decided, result
-    std::array<Part, kMaxCores> part{};
+    Spinlock lock;                     // arrived, exited, parked, decided, result
+    std::array<Part, kMaxCores> part;  // [0, parts) are set
   };
-  // Parts that want a core, oldest first.
   struct Ticket {
     std::uint8_t launch;
     std::uint8_t part;
   };
+  static_assert(kMaxLaunches <= 256 && kMaxCores <= 256);
+  // The parts of one function that want a core, oldest first. A launch has at most one part on a core, and a part at most
+  // one ticket, so there is room for all.
+  struct FunctionQueue {
+    std::uint8_t head = 0;
+    std::uint8_t count = 0;
+    std::array<Ticket, kLaunchesPerFunction> tickets{};
+  };
   struct CoreQueue {
     Spinlock lock;
-    std::atomic<std::uint32_t> waiting{0};
+    std::atomic<std::uint32_t> waiting{0};  // of all functions
     std::atomic<bool> fresh{false};
-    std::uint32_t head = 0;
-    std::array<Ticket, kMaxLaunches> tickets{};
+    std::uint32_t ready = 0;        // bit per function that has parts here
+    std::uint32_t last = 0;         // the function served last: it is the last to be served again …
+    std::uint32_t slices_left = 0;  // … but for so many slices more
+    std::array<FunctionQueue, kLaunchFunctions> functions{};
   };
+  static_assert(kLaunchFunctions < 32);
 
-  FunctionSpace& space(const Function& function) { return spaces_[function.id]; }
+  // Whether a launch can be prepared. NoPages: the function's share, or the arena, is used up.
+  enum class Fit { Yes, Refused, Busy, NoPages };
+
+  std::span<Launch, kLaunchesPerFunction> launches_of(const Function& function);
   Launch* find(const Function& function, unsigned stream);
-  Verdict judge(const Function& function, const wire::ComputePayload& compute) const;
-  int find_area(Function& function, const wire::ComputePayload& compute, Verdict& why);
-  bool ensure_regions(Function& function);
-  CoreSpace* ensure_core(Function& function, unsigned core);
-  bool share_regions(Function& function, CoreSpace& core);
-  bool ensure_context(CoreSpace& core, unsigned slot, unsigned area_index, const ExecutionArea& area);
-  bool map_context_data(CoreSpace& core, unsigned slot);
-  bool add_part(Function& function, Launch& launch, unsigned core, const wire::ComputePayload& compute);
-  void prepare_entry(Function& function, Launch& launch, Part& part, unsigned index,
-                     const wire::ComputePayload& compute);
-  void abandon(Launch& launch);
+  static Verdict judge(const Function& function, const wire::ComputePayload& compute, hal::PhysicalAddress& image);
+  Fit prepare(const Function& function, Launch& launch, unsigned stream, const wire::ControlBlock& block,
+              hal::PhysicalAddress image, Verdict& why);
+  Fit add_parts(const Function& function, Launch& launch, const wire::ComputePayload& compute);
+  Fit add_part(Launch& launch, unsigned core);
+  void prepare_entry(const Function& function, Launch& launch, unsigned index, const wire::ComputePayload& compute);
+  void quit(Launch& launch);
+
+  FunctionSpace* ensure_space(const Function& function);
+  Fit find_area(FunctionSpace& space, hal::PhysicalAddress source, std::uint64_t bytes, std::uint8_t& index,
+                Verdict& why);
+  bool ensure_regions(const Function& function, FunctionSpace& space);
+  CoreSpace* ensure_core(FunctionSpace& space, unsigned core);
+  bool ensure_context(FunctionSpace& space, CoreSpace& core, unsigned slot, unsigned area_index);
+  bool map_context_data(FunctionSpace& space, CoreSpace& core, unsigned slot);
+  static bool share_regions(const FunctionSpace& space, CoreSpace& core);
+  static bool maps(const FunctionSpace* space, hal::PhysicalAddress base);
+  bool retire(Tenant& tenant);
+  void destroy(FunctionSpace*& entry);
+  static void destroy_core(FunctionSpace& space, CoreSpace& core);
+
+  bool fits(const Tenant& tenant, std::uint64_t bytes) const { return tenant.bytes + bytes <= share_; }
+  static void charge(FunctionSpace& space, std::uint64_t bytes);
+  hal::PhysicalAddress take_pages(FunctionSpace& space, std::uint64_t bytes);
+  template <typename Make>
+  bool make_tables(FunctionSpace& space, Make make);
+
   void push(unsigned core, Ticket ticket, bool fresh);
   bool pop(unsigned core, Ticket& ticket);
   void kill(Launch& launch);
@@ -164,34 +249,34 @@ class CoreManager {
   bool first_touch(Launch& launch, Part& part, const hal::Stop& stop);
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
   wire::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop) const;
-  std::uint64_t text_address(const Launch& launch, const Part& part) const;
+  static std::uint64_t text_address(const Launch& launch, const Part& part);
 
   unsigned cores_ = 1;
   std::uint64_t default_budget_ = 0;
+  std::uint64_t share_ = 0;
   RegionPool* pool_ = nullptr;
-  std::array<FunctionSpace, wire::boot::kMaxVirtualFunctions + 2> spaces_;
-  std::array<Launch, kMaxLaunches> launches_;
+  std::array<Tenant, kLaunchFunctions> tenants_;
+  std::array<Launch, kMaxLaunches> launches_;  // those of function f from f * kLaunchesPerFunction on
   std::array<CoreQueue, kMaxCores> queues_;
-  std::atomic<std::uint32_t> ended_{0};  // bit per launch
+  std::array<std::atomic<std::uint8_t>, kLaunchFunctions> weights_{};  // 1 from init() on
+  // Launches that have ended and are not collected: the newest one's place + 1, the others behind it by next_ended.
+  // Harts push, hart 0 takes them all at once; a look costs one load, however many launches there can be.
+  std::atomic<std::uint32_t> ended_{0};
 };
 
 template <typename Ended>
 bool CoreManager::collect(Ended ended) {
   if (!ended_pending()) return false;  // a plain load: this is asked every turn
-  std::uint32_t set = ended_.exchange(0, std::memory_order_acquire);
-  for (; set != 0; set &= set - 1) {
-    Launch& launch = launches_[static_cast<unsigned>(std::countr_zero(set))];
-    FunctionSpace& functions = space(*launch.function);
-    --functions.areas[launch.area].users;
-    for (std::uint32_t p = 0; p < launch.parts; ++p) {
-      functions.cores[launch.part[p].core]->contexts[launch.part[p].context].busy = false;
-    }
+  std::uint32_t next = ended_.exchange(0, std::memory_order_acquire);
+  while (next != 0) {
+    Launch& launch = launches_[next - 1];
+    next = launch.next_ended;
     LaunchResult result = launch.result;
     for (std::uint32_t p = 0; p < launch.parts; ++p) {
       result.slices = std::max(result.slices, launch.part[p].budget_used / kSliceTicks);
     }
     result.kernel_ticks = launch.kernel_ticks.load(std::memory_order_relaxed);
-    launch.state.store(State::Free, std::memory_order_relaxed);
+    quit(launch);
     ended(result);
   }
   return true;

@@ -23,7 +23,8 @@ namespace fw {
 class RegionPool {
  public:
   static constexpr std::uint64_t kMaxGranules = 64 * 1024;  // 128 GiB
-  static constexpr std::size_t kMaxGrants = (wire::boot::kMaxVirtualFunctions + 2) * wire::kRegionsPerFunction * 2;
+  // Of each function: its table, three times as much that was released while launches used it, and as much in scrubbing.
+  static constexpr std::size_t kMaxGrants = (wire::boot::kMaxVirtualFunctions + 2) * wire::kRegionsPerFunction * 5;
 
   // `bitmaps` is persistent memory of at least bitmap_bytes(); its contents are kept when `warm`.
   static constexpr std::uint64_t bitmap_bytes() { return 2 * kMaxGranules / 8; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running a launch: slices, stops, faults, barrier, watchdog, kill. Every hart runs this for its own parts.
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <utility>
 
 #include "firmware/core/launch.hpp"
@@ -16,13 +18,20 @@ using wire::Status;
 
 // ---- queues -------------------------------------------------------------------------------------------------------------
 
+// A core serves the functions that have parts on it in turn, as many slices each as its weight says (one, unless M or the
+// PF gave it more), and the parts of a function first in, first out: however many a function has, it gets no more of the
+// core than another with one.
+
 void CoreManager::push(unsigned core, Ticket ticket, bool fresh) {
   CoreQueue& queue = queues_[core];
+  const unsigned f = ticket.launch / kLaunchesPerFunction;
   {
     const LockGuard guard(queue.lock);
-    const std::uint32_t waiting = queue.waiting.load(std::memory_order_relaxed);
-    queue.tickets[(queue.head + waiting) % kMaxLaunches] = ticket;
-    queue.waiting.store(waiting + 1, std::memory_order_release);
+    FunctionQueue& function = queue.functions[f];
+    function.tickets[(function.head + function.count) % kLaunchesPerFunction] = ticket;
+    ++function.count;
+    queue.ready |= 1u << f;
+    queue.waiting.store(queue.waiting.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     queue.fresh.store(fresh, std::memory_order_relaxed);
   }
   if (core != hal::hart_id()) hal::wake(core);
@@ -34,8 +43,17 @@ bool CoreManager::pop(unsigned core, Ticket& ticket) {
   const LockGuard guard(queue.lock);
   const std::uint32_t waiting = queue.waiting.load(std::memory_order_relaxed);
   if (waiting == 0) return false;
-  ticket = queue.tickets[queue.head];
-  queue.head = (queue.head + 1) % kMaxLaunches;
+  if (queue.slices_left != 0 && (queue.ready >> queue.last & 1) != 0) {
+    --queue.slices_left;
+  } else {
+    const std::uint32_t behind = queue.ready & ~std::uint32_t{1} << queue.last;
+    queue.last = static_cast<std::uint32_t>(std::countr_zero(behind != 0 ? behind : queue.ready));
+    queue.slices_left = weights_[queue.last].load(std::memory_order_relaxed) - 1u;
+  }
+  FunctionQueue& function = queue.functions[queue.last];
+  ticket = function.tickets[function.head];
+  function.head = (function.head + 1) % kLaunchesPerFunction;
+  if (--function.count == 0) queue.ready &= ~(1u << queue.last);
   queue.waiting.store(waiting - 1, std::memory_order_release);
   if (waiting == 1) queue.fresh.store(false, std::memory_order_relaxed);
   return true;
@@ -47,7 +65,11 @@ void CoreManager::part_done(Launch& launch, unsigned core) {
   if (launch.parts_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   launch.result.end_time = hal::now();
   launch.state.store(State::Ended, std::memory_order_release);
-  ended_.fetch_or(1u << static_cast<unsigned>(&launch - launches_.data()), std::memory_order_release);
+  const auto place = static_cast<std::uint32_t>(&launch - launches_.data()) + 1;
+  std::uint32_t newest = ended_.load(std::memory_order_relaxed);
+  do {
+    launch.next_ended = newest;
+  } while (!ended_.compare_exchange_weak(newest, place, std::memory_order_release, std::memory_order_relaxed));
   if (core != 0) hal::wake(0);
 }
 
@@ -88,9 +110,9 @@ void CoreManager::stop(const Function& function, unsigned stream) {
   }
 }
 void CoreManager::stop(const Function& function) {
-  for (Launch& launch : launches_) {
+  for (Launch& launch : launches_of(function)) {
     const State state = launch.state.load(std::memory_order_acquire);
-    if (state == State::Running && launch.function == &function) fail(launch, Outcome::Fault, {Status::Stopped}, {});
+    if (state == State::Running) fail(launch, Outcome::Fault, {Status::Stopped}, {});
   }
 }
 
@@ -111,7 +133,7 @@ wire::FaultRecord CoreManager::describe(const Launch& launch, const Part& part, 
     record.offset = stop.address & ((std::uint64_t{1} << wire::kRegionShift) - 1);
   }
   const std::uint64_t text = text_address(launch, part);
-  const std::uint64_t text_bytes = spaces_[launch.function->id].areas[launch.area].header.text_bytes;
+  const std::uint64_t text_bytes = launch.space->areas[launch.area].header.text_bytes;
   record.pc = wire::range_inside(stop.pc - text, 1, text_bytes) ? stop.pc - text : ~std::uint64_t{0};
   record.argument = stop.argument;
   return record;
@@ -126,16 +148,18 @@ bool CoreManager::first_touch(Launch& launch, Part& part, const hal::Stop& stop)
   if (stop.status != Status::LoadFault && stop.status != Status::StoreFault) return false;
   const std::uint64_t window = stop.address >> wire::kRegionShift;
   if (window < 1 || window > wire::kRegionsPerFunction) return false;
-  const Region& region = launch.function->regions.at(static_cast<unsigned>(window - 1));
+  // What this core's root maps, not what the function has now: regions may have come and gone since the start.
+  CoreSpace& core = *launch.space->cores[part.core];
+  if ((std::atomic_ref(core.windows).load(std::memory_order_acquire) >> (window - 1) & 1) == 0) return false;
+  const MappedRegion& region = launch.space->regions[window - 1];
   const std::uint64_t offset = stop.address & ((std::uint64_t{1} << wire::kRegionShift) - 1);
-  if (region.type != wire::RegionType::Tensor || offset >= region.bytes) return false;
+  if (offset >= region.bytes) return false;
   const std::uint64_t granule = offset / wire::kGranuleBytes * wire::kGranuleBytes;
   if (!pool_->mark_written(region.base + granule, wire::kGranuleBytes)) {
     fail(launch, Outcome::Fault, {Status::MemoryBudget}, describe(launch, part, stop));
     return true;
   }
-  const std::uint64_t root = spaces_[launch.function->id].cores[part.core]->root;
-  if (hal::fill(root, stop.address - offset % wire::kGranuleBytes, region.base + granule)) {
+  if (hal::fill(core.root, stop.address - offset % wire::kGranuleBytes, region.base + granule)) {
     part.stale_faults = 0;
     return true;
   }
@@ -215,7 +239,7 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
   if (!pop(core, ticket)) return false;
   Launch& launch = launches_[ticket.launch];
   Part& part = launch.part[ticket.part];
-  hal::Context& context = spaces_[launch.function->id].cores[core]->contexts[part.context].context;
+  hal::Context& context = launch.space->cores[core]->contexts[part.context].context;
   std::uint64_t began = 0;
   bool go_on = true;
   while (go_on) {

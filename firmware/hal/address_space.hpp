@@ -44,4 +44,7 @@ std::uint64_t table_pages();
 PhysicalAddress allocate_pages(std::uint64_t bytes);
 void free_pages(PhysicalAddress address, std::uint64_t bytes);
 
+// Size of that range, used or not. Page tables come out of it as well. Constant.
+std::uint64_t arena_bytes();
+
 }  // namespace hal

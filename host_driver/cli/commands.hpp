@@ -3,6 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
+
+#include "host_driver/cli/card_shape.hpp"
 
 namespace cli {
 
@@ -15,20 +19,64 @@ struct RunMatmulOptions {
   bool seed_given = false;
   unsigned cores = 0;     // 0: as many as make sense on this machine
   unsigned function = 0;  // 0: PF; n: VF n
+  bool own_card = false;  // cores or function were given: not the environment's device
   bool json = false;
 };
 
-// Multiplies random fp16 matrices on a card of its own through the tiled launch, checks every element bit for bit
+// Multiplies random fp16 matrices on the environment's device or on a card of its own through the tiled launch, checks every element bit for bit
 // against the golden model and within its error bound against double precision. 1 when anything differs.
 int run_matmul(const RunMatmulOptions& options);
 
 struct BootOptions {
-  unsigned cores = 0;
+  CardShape shape{};
   bool self_test = false;
 };
 
 // Boots a card, shows the time line of its boot; with self_test also what works and what is refused. 1 when a step fails.
 int boot(const BootOptions& options);
+
+struct ServeOptions {
+  std::string name{};
+  CardShape shape{};
+};
+
+// Boots a card under a name and stays until a signal or `spyre stop` ends it; one line per change of an owner. 0.
+int serve(const ServeOptions& options);
+
+struct DevicesOptions {
+  bool json = false;
+};
+
+// The devices that a program sees with this environment. No card: none, and 0.
+int devices(const DevicesOptions& options);
+
+struct StopOptions {
+  std::string card{};
+  bool all = false;
+};
+
+// With `all`, 1 when a card could not be stopped.
+int stop(const StopOptions& options);
+
+struct ResetOptions {
+  std::string card{};
+  std::string function{};  // empty: power_cycle
+  bool power_cycle = false;
+};
+
+int reset(const ResetOptions& options);
+
+struct ExecOptions {
+  unsigned cards = 1;
+  CardShape shape{};
+  bool vfs_given = false;
+  bool verbose = false;
+  std::vector<std::string> command{};
+};
+
+// Boots cards in a runtime folder of their own, runs the command against them, stops them. The command's exit code;
+// 128 + n when signal n ended it; 127 when it could not be started. Signals are passed on to the command.
+int exec(const ExecOptions& options);
 
 int version();
 

@@ -36,10 +36,12 @@ class Recorder final : public flex::LaunchObserver {
 };
 
 struct Run {
-  std::string boot_console;
-  double boot_ms = 0;
+  bool embedded = true;
+  std::string boot_console;  // embedded only
+  double boot_ms = 0;        // until the device was ready for work
   unsigned cores = 0;
   std::string function;
+  std::string device;
   std::int64_t tile = 0;
   std::uint64_t seed = 0;
   double to_device_s = 0;
@@ -54,17 +56,24 @@ std::span<const std::byte> bytes_of(const std::vector<std::uint16_t>& values) {
   return std::as_bytes(std::span(values));
 }
 
-std::unique_ptr<spyre::Context> boot_card(const RunMatmulOptions& options, Run& run) {
+std::unique_ptr<spyre::Context> open_device(const RunMatmulOptions& options, Run& run) {
   const auto start = Clock::now();
   spyre::ContextOptions context_options;
-  context_options.card.cores = options.cores;
-  context_options.function = options.function;
-  context_options.card.virtual_functions = std::max(1u, options.function);
+  if (options.own_card) {
+    flex::CardOptions& card = context_options.card.emplace();
+    card.cores = options.cores;
+    card.virtual_functions = std::max(1u, options.function);
+    context_options.function = options.function;
+  }
   auto context = spyre::Context::open(std::move(context_options));
   run.boot_ms = seconds_since(start) * 1e3;
-  run.boot_console = context->card().machine().console();
-  run.cores = context->device().config().cores;
-  run.function = options.function == 0 ? "PF" : fmt::format("VF {}", options.function);
+  run.embedded = context->embedded();
+  if (run.embedded) run.boot_console = context->card().machine().console();
+  const wire::DeviceConfig& config = context->device().config();
+  run.cores = config.cores;
+  run.function =
+      config.kind == wire::FunctionKind::Physical ? std::string("PF") : fmt::format("VF {}", config.function_index);
+  run.device = context->device_name();
   return context;
 }
 
@@ -135,8 +144,14 @@ bool passed(const Run& run) {
 
 void print_report(const RunMatmulOptions& options, const Run& run) {
   const bool colour = is_terminal(stdout);
-  fmt::print("\nThe card boots ({} core{}, real RISC-V firmware under QEMU)\n", run.cores, run.cores == 1 ? "" : "s");
-  fmt::print("{}", draw_boot(parse_post_lines(run.boot_console), run.boot_ms, colour));
+  const char* plural = run.cores == 1 ? "" : "s";
+  if (run.embedded) {
+    fmt::print("\nThe card boots ({} core{}, real RISC-V firmware under QEMU)\n", run.cores, plural);
+    fmt::print("{}", draw_boot(parse_post_lines(run.boot_console), run.boot_ms, colour));
+  } else {
+    fmt::print("\nAttached to {} ({} core{}) in {}\n", run.device, run.cores, plural,
+               format_time_us(run.boot_ms * 1e3));
+  }
   fmt::print("\nC[{0},{2}] = A[{0},{1}] x B[{1},{2}], fp16 on the host, DL16 on the card, on {3}\n", options.m,
              options.k, options.n, run.function);
   fmt::print("  kernel compiled for [{},{}]: {} tile{}, {} control blocks on one stream, seed {}\n", run.tile,
@@ -171,6 +186,7 @@ nlohmann::ordered_json make_json(const RunMatmulOptions& options, const Run& run
           {"tile", run.tile},
           {"seed", run.seed},
           {"function", run.function},
+          {"device", run.device},
           {"cores", run.cores},
           {"boot_seconds", run.boot_ms / 1e3},
           {"to_device_seconds", run.to_device_s},
@@ -195,7 +211,7 @@ int run_matmul(const RunMatmulOptions& options) {
                                     static_cast<std::size_t>(options.k), run.seed);
   std::vector<float> result(problem.m * problem.n);
   {
-    const auto context = boot_card(options, run);
+    const auto context = open_device(options, run);
     compute(*context, options, problem, result, run);
   }
   const auto start = Clock::now();

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "host_driver/device/memory_budget.hpp"
 #include "host_driver/transport/event_loop.hpp"
 #include "qemu/machine_error.hpp"
 #include "shared/boot_arguments.hpp"
@@ -41,6 +42,18 @@ ErrorInfo bad_option(std::string option, std::string message, std::string next) 
           .recoverable = true,
           .next_step = std::move(next),
           .message = std::move(message)};
+}
+
+// The card takes the last of several words of one name, so the caller's own come behind these.
+std::string boot_words(const CardOptions& options) {
+  const auto word = [](std::string_view name, std::uint64_t value) {
+    return std::string(name) + "=" + std::to_string(value);
+  };
+  std::string words = word(wire::boot::kVirtualFunctions, options.virtual_functions);
+  if (const std::uint64_t mib = options.populated_budget_bytes / wire::kMiB; mib != 0) {
+    words += " " + word(wire::boot::kMemoryBudgetMiB, mib);
+  }
+  return words;
 }
 
 // A whole line of the console, the last one that contains `mark`; empty when there is none.
@@ -127,7 +140,8 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
   machine.harts = options.cores;
   machine.memory_bytes = options.memory_bytes;
   machine.slots.assign(2 + options.virtual_functions + options.spare_slots, {options.window_bytes});
-  machine.boot_arguments = std::string(wire::boot::kVirtualFunctions) + "=" + std::to_string(options.virtual_functions);
+  if (options.populated_budget_bytes == 0) options.populated_budget_bytes = default_populated_budget();
+  machine.boot_arguments = boot_words(options);
   if (!options.boot_arguments.empty()) machine.boot_arguments += " " + options.boot_arguments;
   auto started = qemu::Machine::start(machine);
   if (!started) return std::unexpected(from_machine(started.error()));

@@ -19,9 +19,12 @@ struct CardOptions {
   // Harts; hart 0 is management and core 0. 0: min(2, CPUs of this machine).
   unsigned cores = 0;
   std::uint64_t memory_bytes = 98 * qemu::kGiB;  // sparse: 8 regions of 12 GiB and the firmware's own
-  unsigned virtual_functions = 1;                // 0 … 16
+  unsigned virtual_functions = 4;                // 0 … 16
   unsigned spare_slots = 0;
   std::uint64_t window_bytes = 256 * qemu::kMiB;
+  // How much of its memory the card may touch before it refuses more with a typed fault (protocol §6); whole MiB, rounded
+  // down. 0: default_populated_budget() as the machine is at boot. `budget_mib` among boot_arguments wins over this.
+  std::uint64_t populated_budget_bytes = 0;
   // More words for the card's boot command line (shared/boot_arguments.hpp), separated by blanks.
   std::string boot_arguments{};
   Timeouts timeouts{};

@@ -49,6 +49,10 @@ std::string next_step(const StreamFailure& f) {
     case wire::Outcome::Rejected: return "correct the request, then reset the stream";
     case wire::Outcome::Timeout: return "give it a larger budget or mend the kernel, then reset the stream";
     case wire::Outcome::Fault:
+      if (f.status == wire::Status::MemoryBudget) {
+        return "use less of the card's memory or boot it with a larger budget (spyre boot --budget), then reset the "
+               "stream";
+      }
       return f.status == wire::Status::Stopped ? "launch again"
                                                : "mend the kernel or its operands, then reset the stream";
     case wire::Outcome::Aborted: return "reset the stream and launch again";

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "host_driver/cards/device_list.hpp"
+
 namespace spyre {
 namespace {
 
@@ -15,27 +17,89 @@ T value_or_throw(flex::Expected<T> result) {
   return std::move(*result);
 }
 
+constexpr const char* kKernelsVariable = "SPYRE_KERNELS";
+
+bool is_set(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
+// Where the build puts them.
+std::filesystem::path kernels_beside(const std::filesystem::path& firmware) {
+  return firmware.parent_path() / "kernels";
+}
+
+// Only a program that asks for a kernel needs to find one: without firmware the first look-up fails and names the path.
+std::filesystem::path kernels_of_this_build() {
+  return kernels_beside(flex::find_firmware().value_or(std::filesystem::path()));
+}
+
 }  // namespace
 
-Context::Context(std::shared_ptr<flex::Card> card, std::unique_ptr<flex::Device> device, flex::RuntimeOptions options)
-    : card_(std::move(card)), runtime_(std::move(device), std::move(options)), allocator_(runtime_) {}
+// Where a context's device is, and what belongs to it.
+struct Context::Place {
+  std::shared_ptr<flex::Card> card;
+  std::unique_ptr<flex::Device> device;
+  std::string name;
+  std::filesystem::path kernels;
+};
+
+Context::Context(Place place, flex::RuntimeOptions options)
+    : card_(std::move(place.card)),
+      device_name_(std::move(place.name)),
+      kernels_(std::move(place.kernels)),
+      runtime_(std::move(place.device), std::move(options)),
+      allocator_(runtime_) {}
+
+Context::Place Context::attach(const flex::EnumeratedDevice& device, const flex::OpenOptions& options) {
+  auto attached = value_or_throw(flex::attach(device, options));
+  return {.card = nullptr,
+          .device = std::move(attached.device),
+          .name = attached.function + " of " + attached.card,
+          .kernels = kernels_of_this_build()};
+}
 
 std::unique_ptr<Context> Context::open(ContextOptions options) {
-  std::shared_ptr<flex::Card> card = value_or_throw(flex::Card::boot(options.card));
+  const bool own_card = options.card || options.function != 0;
+  if (own_card && options.device_index) {
+    throw flex::InvalidArgument("device_index", "a device of the running cards and a card of its own were asked for",
+                                "give device_index, or card and function");
+  }
+  if (!own_card && (options.device_index || is_set(flex::kFlexDeviceVariable))) {
+    const auto list = value_or_throw(flex::devices());
+    const auto device = value_or_throw(flex::select(list, options.device_index));
+    if (list.mode != flex::DeviceMode::Mock) {
+      return std::unique_ptr<Context>(new Context(attach(device, options.device), std::move(options.runtime)));
+    }
+  }
+  std::shared_ptr<flex::Card> card = value_or_throw(flex::Card::boot(options.card.value_or(flex::CardOptions{})));
   return open(std::move(card), std::move(options));
 }
 
 std::unique_ptr<Context> Context::open(std::shared_ptr<flex::Card> card, ContextOptions options) {
   auto device = value_or_throw(options.function == 0 ? card->open_physical(std::move(options.device))
                                                      : card->open_virtual(options.function, std::move(options.device)));
-  return std::unique_ptr<Context>(new Context(std::move(card), std::move(device), std::move(options.runtime)));
+  Place place{.card = card,
+              .device = std::move(device),
+              .name = options.function == 0 ? std::string("PF") : "VF" + std::to_string(options.function),
+              .kernels = kernels_beside(card->options().firmware)};
+  place.name += " of an embedded card";
+  return std::unique_ptr<Context>(new Context(std::move(place), std::move(options.runtime)));
+}
+
+const std::shared_ptr<flex::Card>& Context::shared_card() {
+  if (card_ != nullptr) return card_;
+  throw flex::Error({.layer = flex::Layer::Driver,
+                     .culprit = "card",
+                     .outcome = wire::Outcome::Rejected,
+                     .recoverable = true,
+                     .next_step = "use spyre reset or spyre stop, or open the context with card options of its own",
+                     .message = device_name_ + " is attached, not embedded: its card belongs to the card's broker"});
 }
 
 std::shared_ptr<const flex::Kernel> Context::kernel(std::string_view name) const {
-  const char* named = std::getenv("SPYRE_KERNELS");
-  const std::filesystem::path folder = named != nullptr && *named != '\0'
-                                           ? std::filesystem::path(named)
-                                           : card_->options().firmware.parent_path() / "kernels";
+  const std::filesystem::path folder =
+      is_set(kKernelsVariable) ? std::filesystem::path(std::getenv(kKernelsVariable)) : kernels_;
   const std::string stem(name);
   return flex::Kernel::load(folder / (stem + ".img"), folder / (stem + ".json"));
 }

@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// spyre::Context: everything a program needs, in one object. `auto context = spyre::Context::open();` boots a card in
-// this process and opens a function of it.
+// spyre::Context: everything a program needs, in one object. `auto context = spyre::Context::open();` takes the device that
+// the environment names, or boots a card in this process.
+//
+//   FLEX_DEVICE=PF | VF   the device with the index LOCAL_RANK (0) among the running cards (devices.hpp): attached. The
+//                         function is this process's own until the context ends.
+//   FLEX_DEVICE=MOCK      a card of its own, embedded
+//   not set               likewise
+//
+// What the code says wins over the environment: options with a card, or with a function, boot a card of their own; a
+// device_index is taken instead of LOCAL_RANK. A context works the same on either kind of card.
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
+#include "host_driver/cards/enumeration.hpp"
 #include "host_driver/device/card.hpp"
 #include "host_driver/exec/runtime.hpp"
 #include "host_driver/frontend/spyre_allocator.hpp"
@@ -15,22 +28,29 @@
 namespace spyre {
 
 struct ContextOptions {
-  flex::CardOptions card{};
-  // 0: the physical function; n: virtual function n.
+  // An embedded card like this, whatever the environment says. Empty: the environment decides.
+  std::optional<flex::CardOptions> card{};
+  // Of an embedded card. 0: the physical function; n: virtual function n, whatever the environment says.
   unsigned function = 0;
+  // Of the running cards (FLEX_DEVICE not set: counted as PF). Not together with the two above.
+  std::optional<std::size_t> device_index{};
   flex::OpenOptions device{};
   flex::RuntimeOptions runtime{};
 };
 
 class Context {
  public:
-  // Boots a card. Throws flex::Error naming the step that failed.
+  // As the head of this file says. Throws flex::Error naming what was refused, or the step that failed.
   static std::unique_ptr<Context> open(ContextOptions options = {});
-  // Another function of a card that runs; the card may be shared by several contexts.
+  // Another function of an embedded card; the card may be shared by several contexts.
   static std::unique_ptr<Context> open(std::shared_ptr<flex::Card> card, ContextOptions options = {});
 
-  flex::Card& card() { return *card_; }
-  const std::shared_ptr<flex::Card>& shared_card() { return card_; }
+  // The embedded card. An attached one belongs to its broker: both throw flex::Error then.
+  flex::Card& card() { return *shared_card(); }
+  const std::shared_ptr<flex::Card>& shared_card();
+  bool embedded() const { return card_ != nullptr; }
+  // "VF2 of card0", "PF of an embedded card".
+  const std::string& device_name() const { return device_name_; }
   flex::Runtime& runtime() { return runtime_; }
   flex::Device& device() { return runtime_.device(); }
   SpyreAllocator& allocator() { return allocator_; }
@@ -69,9 +89,13 @@ class Context {
   }
 
  private:
-  Context(std::shared_ptr<flex::Card> card, std::unique_ptr<flex::Device> device, flex::RuntimeOptions options);
+  struct Place;
+  static Place attach(const flex::EnumeratedDevice& device, const flex::OpenOptions& options);
+  Context(Place place, flex::RuntimeOptions options);
 
-  std::shared_ptr<flex::Card> card_;
+  std::shared_ptr<flex::Card> card_;  // empty: attached
+  std::string device_name_;
+  std::filesystem::path kernels_;
   flex::Runtime runtime_;
   SpyreAllocator allocator_;
 };

@@ -6,11 +6,13 @@
 #   spyre_test(NAME memory_test SOURCES memory_test.cpp DEPS flex_memory)          GoogleTest, label unit
 #   spyre_device_test(NAME boot_test SOURCES boot_test.cpp DEPS qemu_machine)      GoogleTest, label device
 #   spyre_benchmark(NAME memory_bench SOURCES memory_bench.cpp DEPS flex_memory)   Google Benchmark, not run by tests
+#   … FUNCTIONS PF VF   (either kind of test)   one program, one ctest entry per function of the card: <name>_pf, <name>_vf;
+#                                           SPYRE_TEST_FUNCTION tells the program which
 #   spyre_script_test(NAME plan COMMAND program arg... LABEL unit [DEPENDS target...])
 #                                                                                  anything else; one test; 77 = skipped
 #   spyre_add_folder(folder)                                                       add_subdirectory, if it is there
 #
-# One test program is one ctest entry, so that the cases of a device test share a booted card. Each program writes a
+# One run of a test program is one ctest entry, so that the cases of a device test share a booted card. Each run writes a
 # GoogleTest XML report into <build>/test-results, from which scripts/test counts cases.
 set(SPYRE_TEST_RESULTS_DIR "${CMAKE_BINARY_DIR}/test-results")
 file(MAKE_DIRECTORY "${SPYRE_TEST_RESULTS_DIR}")
@@ -26,7 +28,7 @@ function(spyre_add_folder folder)
 endfunction()
 
 macro(spyre_parse_target)
-  cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;DEPS;FUNCTIONS" ${ARGN})
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "usage: ${CMAKE_CURRENT_FUNCTION}(NAME name SOURCES a.cpp... [DEPS target...]); "
       "not understood: '${arg_UNPARSED_ARGUMENTS}'")
@@ -57,16 +59,31 @@ set(SPYRE_TEST_ENVIRONMENT
   "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
   "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
 
-function(spyre_gtest_program name sources deps label timeout)
+# One run of a test program: `entry` is its name in ctest and of its report, the rest is its environment.
+function(spyre_gtest_entry entry program label timeout)
+  add_test(NAME ${entry} COMMAND ${program} "--gtest_output=xml:${SPYRE_TEST_RESULTS_DIR}/${entry}.xml" --gtest_brief=1)
+  set_tests_properties(${entry} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT
+    "${SPYRE_TEST_ENVIRONMENT};LLVM_PROFILE_FILE=${SPYRE_TEST_RESULTS_DIR}/${entry}-%p.profraw;${ARGN}")
+  if(label STREQUAL "device")
+    # Emulators are heavy and small machines are few-cored: the lock is the one global limit on concurrent cards.
+    set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK emulator)
+  endif()
+endfunction()
+
+function(spyre_gtest_program name sources deps label timeout functions)
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE spyre_options ${deps} GTest::gmock GTest::gtest GTest::gmock_main Threads::Threads)
   add_dependencies(${label}_tests ${name})
   if(label STREQUAL "unit")
     set_property(GLOBAL APPEND PROPERTY SPYRE_TEST_PROGRAMS ${name})
   endif()
-  add_test(NAME ${name} COMMAND ${name} "--gtest_output=xml:${SPYRE_TEST_RESULTS_DIR}/${name}.xml" --gtest_brief=1)
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT
-    "${SPYRE_TEST_ENVIRONMENT};LLVM_PROFILE_FILE=${SPYRE_TEST_RESULTS_DIR}/${name}-%p.profraw")
+  if(NOT functions)
+    spyre_gtest_entry(${name} ${name} ${label} ${timeout})
+  endif()
+  foreach(function IN LISTS functions)
+    string(TOLOWER ${function} suffix)
+    spyre_gtest_entry(${name}_${suffix} ${name} ${label} ${timeout} "SPYRE_TEST_FUNCTION=${function}")
+  endforeach()
 endfunction()
 
 function(spyre_test)
@@ -74,17 +91,16 @@ function(spyre_test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS}" unit ${arg_TIMEOUT})
+  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS}" unit ${arg_TIMEOUT} "${arg_FUNCTIONS}")
 endfunction()
 
-# Emulators are heavy and small machines are few-cored: the lock is the one global limit on concurrent cards.
 function(spyre_device_test)
   spyre_parse_target(${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS};spyre_firmware_location" device ${arg_TIMEOUT})
-  set_tests_properties(${arg_NAME} PROPERTIES RESOURCE_LOCK emulator)
+  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS};spyre_firmware_location" device ${arg_TIMEOUT}
+    "${arg_FUNCTIONS}")
   if(TARGET firmware)
     add_dependencies(${arg_NAME} firmware)
   endif()

@@ -102,4 +102,6 @@ void free_pages(PhysicalAddress address, std::uint64_t bytes) {
   if (!arena.release(address, bytes)) panic("free_pages: not a range that allocate_pages returned");
 }
 
+std::uint64_t arena_bytes() { return arena.bytes(); }
+
 }  // namespace hal

@@ -27,6 +27,7 @@ class PageArena {
   bool release(std::uint64_t address, std::uint64_t bytes);
 
   [[nodiscard]] std::uint64_t free_pages() const { return free_pages_; }
+  [[nodiscard]] std::uint64_t bytes() const { return pages_ * kPageBytes; }
 
  private:
   static constexpr std::uint64_t kBitsPerWord = 64;

@@ -265,6 +265,7 @@ void free_pages(PhysicalAddress address, std::uint64_t bytes) {
   pages.free.emplace(bytes, address);
   pages.in_use -= bytes;
 }
+std::uint64_t arena_bytes() { return the_state->options.page_bytes; }
 
 // ---- board.hpp ----------------------------------------------------------------------------------------------------------
 

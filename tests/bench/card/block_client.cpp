@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "tests/bench/card/session.hpp"
-
 namespace bench {
 
 namespace {
@@ -71,24 +69,27 @@ void BlockClient::on_completion(const wire::Completion& completion) noexcept {
   ended_.fetch_add(1, std::memory_order_release);
 }
 
-void BlockClient::wait_for(std::uint64_t target) {
+void BlockClient::wait_ended(std::uint64_t target) {
   const auto status = device_.wait_until([&] { return ended() >= target; }, flex::Device::Clock::now() + kBound);
   if (const auto failure = device_.failure(); status == flex::WaitStatus::Failed && failure)
     throw flex::Error(*failure);
   require(status == flex::WaitStatus::Done, "control blocks did not end in time");
 }
 
-void BlockClient::submit(const wire::ControlBlock& block) {
-  const flex::ControlBlockRequest request{&block, this};
-  require(value_or_throw(device_.submit(stream_, {&request, 1})) == 1, "no credit for a control block");
-  ++submitted_;
+void BlockClient::submit(std::span<const wire::ControlBlock> blocks) {
+  require(blocks.size() <= kMaxSubmit, "more control blocks than one submission of a client takes");
+  std::array<flex::ControlBlockRequest, kMaxSubmit> requests;
+  for (std::size_t i = 0; i < blocks.size(); ++i) requests[i] = {&blocks[i], this};
+  const std::size_t taken = value_or_throw(device_.submit(stream_, std::span(requests).first(blocks.size())));
+  submitted_ += taken;
+  require(taken == blocks.size(), "no credit for a control block");
 }
 
-void BlockClient::wait_all() { wait_for(submitted_); }
+void BlockClient::wait_all() { wait_ended(submitted_); }
 
 void BlockClient::run(const wire::ControlBlock& block) {
   submit(block);
-  wait_for(submitted_);
+  wait_ended(submitted_);
   require(not_ok() == 0, "a control block ended " + std::string(wire::name(first_bad_.load())));
 }
 
@@ -102,9 +103,9 @@ void BlockClient::run_many(const wire::ControlBlock& block, std::size_t count) {
     const std::size_t taken = value_or_throw(device_.submit(stream_, std::span(requests).first(want)));
     submitted_ += taken;
     count -= taken;
-    if (submitted_ > kBatch) wait_for(submitted_ - kBatch);
+    if (submitted_ > kBatch) wait_ended(submitted_ - kBatch);
   }
-  wait_for(submitted_);
+  wait_ended(submitted_);
   require(not_ok() == 0, "a control block ended " + std::string(wire::name(first_bad_.load())));
 }
 

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "host_driver/device/device.hpp"
 #include "host_driver/exec/job.hpp"
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/memory/host_memory.hpp"
+#include "tests/bench/card/measurement_error.hpp"
 
 namespace bench {
 
@@ -39,7 +41,12 @@ class BlockClient final : flex::CompletionSink {
   void run_many(const wire::ControlBlock& block, std::size_t count);
 
   // Without waiting; how each one ends is counted, and judged by nobody.
-  void submit(const wire::ControlBlock& block);
+  void submit(const wire::ControlBlock& block) { submit(std::span(&block, 1)); }
+  void submit(std::span<const wire::ControlBlock> blocks);  // one publication; at most kMaxSubmit
+  static constexpr std::size_t kMaxSubmit = 8;
+  std::uint64_t submitted() const { return submitted_; }
+  // Until as many have ended since the start.
+  void wait_ended(std::uint64_t count);
   void wait_all();
   // Device times of the last block that ended, in ticks.
   std::uint64_t last_device_ticks() const { return last_ticks_.load(std::memory_order_relaxed); }
@@ -52,7 +59,6 @@ class BlockClient final : flex::CompletionSink {
 
  private:
   void on_completion(const wire::Completion& completion) noexcept override;
-  void wait_for(std::uint64_t ended);
 
   flex::Device& device_;
   std::uint32_t stream_ = 0;
@@ -62,12 +68,5 @@ class BlockClient final : flex::CompletionSink {
   std::atomic<std::uint64_t> last_ticks_{0};
   std::atomic<wire::Status> first_bad_{};
 };
-
-// For the measurements that start with a card call: the value, or flex::Error.
-template <typename T>
-T value_or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
 
 }  // namespace bench

@@ -25,15 +25,21 @@ struct Measurement {
 
 // Those that boot cards of their own come last, so that the shared card is booted once.
 constexpr Measurement kMeasurements[] = {
-    {"P1", measure_launch_cost}, {"P2", measure_round_trips}, {"P3", measure_empty_kernel},
-    {"P4", measure_throughput},  {"P5", measure_transfers},   {"P6", measure_layout},
-    {"P7", measure_matmul},      {"P9", measure_cold_start},  {"P10", measure_stream_reset},
-    {"P11", measure_allocator},
+    {"P1", measure_launch_cost},     {"P2", measure_round_trips},     {"P3", measure_empty_kernel},
+    {"P4", measure_throughput},      {"P5", measure_transfers},       {"P6", measure_layout},
+    {"P7", measure_matmul},          {"P9", measure_cold_start},      {"P10", measure_stream_reset},
+    {"P10", measure_function_reset}, {"P10", measure_scrub},          {"P11", measure_allocator},
+    {"P12", measure_many},           {"N1", measure_idle_neighbours}, {"N1", measure_noisy_neighbours},
+    {"N2", measure_attach},
 };
 
 std::string known_ids() {
   std::string text;
-  for (const Measurement& measurement : kMeasurements) text += (text.empty() ? "" : ",") + std::string(measurement.id);
+  std::string_view last;  // several measurements may belong to one figure
+  for (const Measurement& measurement : kMeasurements) {
+    if (measurement.id != last) text += (text.empty() ? "" : ",") + std::string(measurement.id);
+    last = measurement.id;
+  }
   return text;
 }
 

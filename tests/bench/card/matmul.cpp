@@ -60,7 +60,7 @@ class CardMatmul {
     using flex::DataType;
     using flex::HostShape;
     spyre::ContextOptions options;
-    options.card.cores = cores;
+    options.card.emplace().cores = cores;
     context_ = spyre::Context::open(std::move(options));
     tensors_ = {context_->to_device(
                     {HostShape::contiguous(DataType::Float16, {kM, kK}), std::as_bytes(std::span(problem.a16))}),

@@ -5,14 +5,14 @@
 
 namespace bench {
 
-Apart::Apart(spyre::Context& card) {
+Apart::Apart(flex::Card& card) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   std::vector<int> cpus;
   for (int cpu = 0; cpu < CPU_SETSIZE && cpus.size() < 2; ++cpu) {
     if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
   }
-  const auto harts = card.card().machine().hart_threads();
+  const auto harts = card.machine().hart_threads();
   if (cpus.size() < 2 || !harts || harts->empty()) return;
   move(::gettid(), cpus[0]);
   move(harts->front().host_thread, cpus[1]);

@@ -15,7 +15,8 @@ namespace bench {
 // that are started meanwhile inherit the placement, so peers are opened before. On one CPU it does nothing.
 class Apart {
  public:
-  explicit Apart(spyre::Context& card);
+  explicit Apart(spyre::Context& card) : Apart(card.card()) {}
+  explicit Apart(flex::Card& card);
   ~Apart();
   Apart(const Apart&) = delete;
   Apart& operator=(const Apart&) = delete;

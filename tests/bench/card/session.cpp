@@ -19,7 +19,7 @@ void Session::add(Row row) {
 spyre::Context& Session::card() {
   if (!card_) {
     spyre::ContextOptions options;
-    options.card.cores = options_.cores;
+    options.card.emplace().cores = options_.cores;
     card_ = spyre::Context::open(std::move(options));
   }
   return *card_;

@@ -7,6 +7,7 @@
 
 #include "host_driver/frontend/context.hpp"
 #include "tests/bench/card/blas_peer.hpp"
+#include "tests/bench/card/measurement_error.hpp"
 #include "tests/bench/card/opencl_peer.hpp"
 #include "tests/bench/card/report.hpp"
 
@@ -17,14 +18,6 @@ struct Options {
   unsigned rounds = 5;  // at least 3, so that there is a spread
   unsigned cores = 0;   // of the shared card; 0: as the driver chooses
 };
-
-// Wrong data, or a card that did not do what was asked: ends the measurement, and the run with a non-zero code.
-class MeasurementError : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-inline void require(bool condition, const std::string& what) {
-  if (!condition) throw MeasurementError(what);
-}
 
 class Session {
  public:
@@ -67,5 +60,12 @@ void measure_matmul(Session& session);        // P7
 void measure_cold_start(Session& session);    // P9
 void measure_stream_reset(Session& session);  // P10
 void measure_allocator(Session& session);     // P11
+// On cards of their own, with eight virtual functions.
+void measure_function_reset(Session& session);    // P10
+void measure_scrub(Session& session);             // P10
+void measure_many(Session& session);              // P12
+void measure_idle_neighbours(Session& session);   // N1
+void measure_noisy_neighbours(Session& session);  // N1
+void measure_attach(Session& session);            // N2
 
 }  // namespace bench

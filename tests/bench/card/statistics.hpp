@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstddef>
 #include <vector>
 
 namespace bench {
@@ -20,6 +22,15 @@ inline double median(std::vector<double> samples) {
   const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
   std::nth_element(samples.begin(), middle, samples.end());
   return *middle;
+}
+
+// The smallest sample that at least `part` of all do not exceed: 0.99 of 300 is the fourth largest. 0 of none.
+inline double percentile(std::vector<double> samples, double part) {
+  if (samples.empty()) return 0;
+  const double rank = std::ceil(part * static_cast<double>(samples.size()));
+  const auto at = static_cast<std::ptrdiff_t>(std::clamp<double>(rank, 1, static_cast<double>(samples.size()))) - 1;
+  std::nth_element(samples.begin(), samples.begin() + at, samples.end());
+  return samples[static_cast<std::size_t>(at)];
 }
 
 }  // namespace bench

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One booted card per test program, and the helpers of its tests.
+// One booted card per test program, a runtime on the function that SPYRE_TEST_FUNCTION names, and the helpers of its
+// tests. With FLEX_DEVICE=PF or VF in the environment they run over that function of a running card instead:
+// spyre exec -- exec_compute_device_test.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -13,6 +16,7 @@
 
 #include "host_driver/frontend/context.hpp"
 #include "shared/dl16.hpp"
+#include "tests/conformance/function_under_test.hpp"
 
 namespace flex::test {
 
@@ -24,7 +28,11 @@ class OneCard : public testing::Test {
  public:
   static void SetUpTestSuite() {
     spyre::ContextOptions options;
-    options.card.boot_arguments = "watchdog=200";
+    const char* chosen = std::getenv(kFlexDeviceVariable);
+    if (chosen == nullptr || *chosen == '\0') {
+      options.card.emplace().boot_arguments = "watchdog=200";
+      options.function = function_under_test();
+    }
     context_ = spyre::Context::open(std::move(options));
   }
   static void TearDownTestSuite() { context_.reset(); }

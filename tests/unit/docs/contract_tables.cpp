@@ -76,6 +76,7 @@ void add_queue_structs(Builder& builder) {
   FIELD(DeviceConfig, timer_hz);
   FIELD(DeviceConfig, virtual_functions);
   FIELD(DeviceConfig, watchdog_slices);
+  FIELD(DeviceConfig, quota_bytes);
 }
 
 void add_window(Builder& builder) {
@@ -189,6 +190,14 @@ void add_completion(Builder& builder) {
   FIELD(AdminReply, field);
   FIELD(AdminReply, cookie);
   FIELD(AdminReply, values);
+  STRUCT(DeviceEvent);
+  FIELD(DeviceEvent, kind);
+  FIELD(DeviceEvent, stream);
+  FIELD(DeviceEvent, incarnation);
+  FIELD(DeviceEvent, status);
+  FIELD(DeviceEvent, time);
+  FIELD(DeviceEvent, argument);
+  FIELD(DeviceEvent, target);
 }
 
 void add_kernel(Builder& builder) {
@@ -240,6 +249,8 @@ std::vector<Table> contract_tables() {
   builder.enumeration<wire::Outcome>("Outcome", 63, "unknown outcome");
   builder.enumeration<wire::Opcode>("Opcode", 255, "unknown opcode");
   builder.enumeration<wire::AdminCommand>("AdminCommand", 255, "unknown admin command");
+  builder.enumeration<wire::FunctionState>("FunctionState", 255, "unknown state");
+  builder.enumeration<wire::EventKind>("EventKind", 255, "unknown event");
   builder.enumeration<wire::MessageOp>("MessageOp", 255, "unknown message");
   builder.enumeration<wire::Status>("Status", 999, "unknown status");
   builder.enumeration<wire::Field>("Field", 255, "unknown field");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "firmware/core/dispatcher.hpp"
 #include "firmware/hal/board.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
@@ -307,6 +308,27 @@ TEST_F(Functions, AQuotaBoundsWhatAFunctionHoldsAndNotTheOthers) {
   EXPECT_TRUE(vf1_.acquire(1)) << "released memory counts no more";
   request.arguments.quota.bytes = wire::kGranuleBytes + 1;
   expect_refused(manager_.admin(request), Status::BadAlignment, Field::AdminBytes);
+}
+
+TEST_F(Functions, AWeightIsAShareOfTheTurns) {
+  auto request = about(manager_, AdminCommand::QuotaSet, kVf1);
+  request.arguments.quota.weight = wire::kMaxWeight + 1;
+  expect_refused(manager_.admin(request), Status::BadCount, Field::AdminWeight);
+  request.arguments.quota.weight = 3;
+  EXPECT_EQ(manager_.admin(request).values.function.weight, 3u);
+  EXPECT_EQ(query(kVf2).values.function.weight, 1u);
+  const auto a = vf1_.acquire(16 * wire::kMiB);
+  const auto b = vf2_.acquire(16 * wire::kMiB);
+  ASSERT_TRUE(a && b);
+  StreamHandle stream1;
+  StreamHandle stream2;
+  vf1_.submit(vf1_.fill(stream1, *a, 0, 16 * wire::kMiB, 1));
+  vf2_.submit(vf2_.fill(stream2, *b, 0, 16 * wire::kMiB, 2));
+  for (int i = 0; i < 12; ++i) fw::turn(card_.card());
+  const auto first = card_.function(kVf1).stats.stats.bytes_on_device;
+  const auto second = card_.function(kVf2).stats.stats.bytes_on_device;
+  EXPECT_NEAR(static_cast<double>(first), 3.0 * static_cast<double>(second), 2.0 * fw::kTurnBytes);
+  EXPECT_GT(second, 2 * fw::kTurnBytes);
 }
 
 // ---- violations ---------------------------------------------------------------------------------------------------------

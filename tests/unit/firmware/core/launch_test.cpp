@@ -10,63 +10,16 @@
 
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
-#include "tests/unit/firmware/core/played_kernels.hpp"
+#include "tests/unit/firmware/core/launch_fixture.hpp"
 
 namespace {
 
+using fwtest::Launch;
 using fwtest::Program;
 using fwtest::RegionHandle;
 using fwtest::StreamHandle;
 using wire::Outcome;
 using wire::Status;
-
-class Launch : public testing::Test {
- protected:
-  explicit Launch(unsigned harts = 1, std::uint64_t page_bytes = 1024 * wire::kMiB)
-      : card_({.virtual_functions = 2,
-               .harts = harts,
-               .boot_arguments = "watchdog=3",
-               .kernel = kernels_.player(),
-               .page_bytes = page_bytes}) {
-    kernels_.board = &card_.board();
-    EXPECT_TRUE(driver_.bring_up(wire::kMandatoryFeatures | wire::kFeatureIndirectDesc));
-    programs_ = fwtest::load_programs(driver_, stream_);
-  }
-  ~Launch() override { card_.stop_loop(); }
-
-  wire::ControlBlock block(StreamHandle& stream, Program program, std::uint64_t mask = 0) {
-    return fwtest::launch_of(driver_, stream, programs_, program, mask);
-  }
-  // The cores' work by hand, in this thread. False when there was none.
-  bool slice() {
-    bool any = false;
-    for (unsigned hart = 0; hart < card_.card().core_count; ++hart) {
-      native::become_hart(hart);
-      any |= card_.card().cores.run_slice(hart, fw::kSliceTicks);
-    }
-    native::become_hart(0);
-    return any;
-  }
-  wire::Completion run(Program program, std::uint64_t mask = 0) {
-    driver_.submit(block(stream_, program, mask));
-    for (int i = 0; i < 1000; ++i) {
-      card_.turns();
-      if (const auto ended = driver_.collect(); !ended.empty()) {
-        EXPECT_EQ(ended.size(), 1u);
-        return ended[0].completion;
-      }
-      slice();
-    }
-    ADD_FAILURE() << "the launch never ended";
-    return {};
-  }
-
-  fwtest::PlayedKernels kernels_;
-  fwtest::TestCard card_;
-  fwtest::RawDriver& driver_ = card_.driver(2);
-  StreamHandle stream_;
-  RegionHandle programs_{};
-};
 
 class LaunchOnFour : public Launch {
  protected:
@@ -187,17 +140,6 @@ TEST_F(Launch, ADamagedImageIsRejectedByItsField) {
   }
   upload(image);
   EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
-}
-
-TEST_F(Launch, ARegionIsBusyWhileAKernelRuns) {
-  const auto region = driver_.acquire(2 * wire::kMiB).value();
-  driver_.submit(block(stream_, Program::UntilReleased));
-  card_.turns();
-  EXPECT_EQ(driver_.release(region).status, Status::Busy);
-  kernels_.released = true;
-  slice();
-  EXPECT_EQ(driver_.wait_for(1)[0].completion.outcome, Outcome::Ok);
-  EXPECT_EQ(driver_.release(region).outcome, Outcome::Ok);
 }
 
 TEST_F(Launch, AFunctionResetGivesAllPagesBack) {
@@ -323,36 +265,6 @@ TEST_F(Launch, AQueueResetStopsKernelsAndEndsEverything) {
 }
 
 // ---- room ---------------------------------------------------------------------------------------------------------------
-
-class LaunchOnEight : public Launch {
- protected:
-  LaunchOnEight() : Launch(8) {}
-};
-
-// One function takes every launch that the card has; the other must get one when the first is done, though nothing of
-// its own ever ends.
-TEST_F(LaunchOnEight, RoomThatOneFunctionLeavesIsGivenToAnother) {
-  auto& second = card_.driver(3);
-  ASSERT_TRUE(second.bring_up());
-  StreamHandle second_stream;
-  const auto second_programs = fwtest::load_programs(second, second_stream);
-  std::vector<StreamHandle> streams;
-  for (unsigned i = 0; i < fw::kMaxLaunches; ++i) {
-    streams.push_back(driver_.open_stream().value());
-    driver_.submit(block(streams.back(), Program::UntilReleased, std::uint64_t{1} << i % 8));
-  }
-  card_.turns();
-  slice();
-  second.submit(fwtest::launch_of(second, second_stream, second_programs, Program::Exit));
-  card_.turns();
-  EXPECT_TRUE(second.collect().empty());
-  kernels_.released = true;
-  for (int i = 0; i < 20; ++i) slice(), card_.turns();
-  EXPECT_EQ(driver_.collect().size(), fw::kMaxLaunches);
-  const auto ended = second.collect();
-  ASSERT_EQ(ended.size(), 1u) << "waits for ever";
-  EXPECT_EQ(ended[0].completion.outcome, Outcome::Ok);
-}
 
 TEST_F(Launch, MoreLaunchesThanContextsWaitForRoom) {
   std::vector<StreamHandle> streams;

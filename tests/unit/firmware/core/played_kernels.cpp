@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
+#include <span>
 
 #include "shared/crc32c.hpp"
 #include "shared/kernel_abi.hpp"
@@ -12,7 +15,7 @@
 namespace fwtest {
 
 namespace {
-constexpr unsigned kPrograms = static_cast<unsigned>(Program::BadCall) + 1;
+constexpr unsigned kPrograms = static_cast<unsigned>(Program::FindsBytes) + 1;
 constexpr std::uint64_t kTextBytes = 4096;
 
 hal::Stop stop(hal::StopReason reason, std::uint64_t argument = 0, std::uint64_t ran = 1) {
@@ -32,7 +35,42 @@ hal::Stop fault(wire::Status status, hal::Access access, std::uint64_t address, 
   stop.ran_ticks = 1;
   return stop;
 }
+
+// Everything that a kernel may write besides its regions.
+std::array<std::span<std::byte>, 3> own_memory(const native::Board& board, const hal::Context& context) {
+  const std::uint64_t root = context.integer[0];
+  wire::KernelArguments arguments;
+  std::memcpy(&arguments, board.translate(root, context.integer[3]), sizeof arguments);
+  const auto at = [&](std::uint64_t address, std::uint64_t bytes) {
+    return std::span(board.translate(root, address), bytes);
+  };
+  return {at(context.integer[2] - wire::kKernelStackBytes, wire::kKernelStackBytes),
+          at(arguments.pool_address, arguments.pool_bytes),
+          at(arguments.scratchpad_address, arguments.scratchpad_bytes)};
+}
 }  // namespace
+
+hal::Stop PlayedKernels::touch(hal::Context& context) const {
+  const std::uint64_t address = wire::region_window(0) + wire::kGranuleBytes + 5;
+  std::byte* place = board->translate(context.integer[0], address);
+  if (place == nullptr) {
+    return fault(wire::Status::StoreFault, hal::Access::Store, address, context.integer[1] + 4);
+  }
+  // All cores of a launch store it.
+  std::atomic_ref(*place).store(std::byte{0x5a}, std::memory_order_relaxed);
+  return stop(hal::StopReason::Exit);
+}
+
+hal::Stop PlayedKernels::accumulate(hal::Context& context) const {
+  std::uint64_t& sums = context.integer[10];
+  if (released || sums == kMostSums) return touch(context);
+  const std::uint64_t address = wire::region_window(0) + kSumAt;
+  std::byte* place = board->translate(context.integer[0], address);
+  if (place == nullptr) return fault(wire::Status::StoreFault, hal::Access::Store, address, context.integer[1]);
+  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place)).fetch_add(1, std::memory_order_relaxed);
+  ++sums;
+  return stop(hal::StopReason::Timer);
+}
 
 hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) {
   slices.fetch_add(1);
@@ -49,18 +87,23 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
       std::memcpy(&arguments, board->translate(root, argument), sizeof arguments);
       return stop(arguments.core_index == 0 ? hal::StopReason::Exit : hal::StopReason::Barrier);
     }
-    case Program::Touches: {
-      const std::uint64_t address = wire::region_window(0) + wire::kGranuleBytes + 5;
-      std::byte* place = board->translate(root, address);
-      if (place == nullptr) return fault(wire::Status::StoreFault, hal::Access::Store, address, entry + 4);
-      // All cores of a launch store it.
-      std::atomic_ref(*place).store(std::byte{0x5a}, std::memory_order_relaxed);
-      return stop(hal::StopReason::Exit);
-    }
+    case Program::Touches: return touch(context);
     case Program::Strays: return fault(wire::Status::LoadFault, hal::Access::Load, 8, entry + 12);
     case Program::UntilReleased: return stop(released ? hal::StopReason::Exit : hal::StopReason::Timer, 0, 1);
     case Program::Slices: return stop(step++ < 20 ? hal::StopReason::Timer : hal::StopReason::Exit);
     case Program::BadCall: return stop(hal::StopReason::BadCall, 99);
+    case Program::Accumulates: return accumulate(context);
+    case Program::TouchesLate: return released ? touch(context) : stop(hal::StopReason::Timer);
+    case Program::Scribbles:
+      for (const auto memory : own_memory(*board, context)) std::ranges::fill(memory, std::byte{0xa5});
+      return stop(hal::StopReason::Exit);
+    case Program::FindsBytes:
+      for (const auto memory : own_memory(*board, context)) {
+        if (std::ranges::any_of(memory, [](std::byte b) { return b != std::byte{0}; })) {
+          return stop(hal::StopReason::Exit, 1);
+        }
+      }
+      return stop(hal::StopReason::Exit);
   }
   return fault(wire::Status::IllegalInstruction, hal::Access::Fetch, entry, entry);
 }

@@ -24,7 +24,13 @@ enum class Program : std::uint64_t {
   UntilReleased,  // slices until PlayedKernels::released
   Slices,         // twenty slices, then exits
   BadCall,
+  Accumulates,  // one more in the word at kSumAt of region 0 a slice; once released, or at kMostSums, as Touches
+  TouchesLate,  // slices until PlayedKernels::released, then as Touches
+  Scribbles,    // fills stack, pool and scratchpad, then exits
+  FindsBytes,   // exits with 1 when one of them holds a byte
 };
+inline constexpr std::uint64_t kSumAt = 64;
+inline constexpr std::uint64_t kMostSums = 50;
 inline constexpr unsigned kBarriers = 5;
 
 class PlayedKernels {
@@ -36,6 +42,10 @@ class PlayedKernels {
   native::Board* board = nullptr;  // set before a kernel runs that asks for its arguments
   std::atomic<bool> released{false};
   std::atomic<std::uint64_t> slices{0};
+
+ private:
+  hal::Stop touch(hal::Context& context) const;
+  hal::Stop accumulate(hal::Context& context) const;
 };
 
 // An image that is this program.

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that go where they may not, on the card in the emulator: each ends in a FAULT that says where, nothing else is
+// Kernels that go where they may not: each ends in a FAULT that says where, nothing else is
 // touched, only its stream is poisoned, and the card lives on.
 #include <algorithm>
 #include <cstring>
 
-#include "host_driver/frontend/context.hpp"
-#include "tests/device/card/card_support.hpp"
+#include "tests/conformance/kernel_provider.hpp"
 
-namespace flex {
+namespace flex::conformance {
 namespace {
 
 using wire::FaultAccess;
@@ -22,10 +21,7 @@ enum What : std::uint64_t { kNothing, kLoad, kStore, kJump };
 class StrayKernels : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    spyre::ContextOptions options;
-    options.card = test::small_card("watchdog=2000");
-    options.function = 1;  // in a VF a region's id is its window's number
-    context_ = spyre::Context::open(std::move(options));
+    context_ = kernel_provider().open_context();
     victim_ = &context_->runtime().next_stream(StreamPriority::Low);
     neighbour_ = &context_->runtime().next_stream(StreamPriority::Low);
     operand_ = context_->runtime().allocator().allocate(kOperandBytes);
@@ -55,7 +51,7 @@ class StrayKernels : public testing::Test {
     neighbour_->Launch(Job::from_device(words.data(), operand_, kOperandBytes), {});
     neighbour_->Synchronize(test::soon());
     EXPECT_TRUE(std::ranges::all_of(words, [](std::uint64_t w) { return w == kPattern; })) << "the operand changed";
-    test::expect_healthy(context_->card(), context_->device());
+    expect_healthy(context_->device());
   }
 
   // A kernel whose dimensions are set by hand, from symbol `first` on.
@@ -316,4 +312,4 @@ TEST_F(StrayKernels, UnknownEnvironmentCallsFault) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace flex::conformance

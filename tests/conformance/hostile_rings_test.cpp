@@ -1,85 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rings and control messages that break the rules (scenarios F5, F13), written into the window of a virtual function by a driver
-// that is not ours: circular, over-long, as long as the ring, partly published, with buffers where none may be. The card
-// refuses them, goes on, and the physical function beside it notices nothing.
-#include <unistd.h>
-
+// Rings and control messages that break the rules (scenarios F5, F13), written into the window by a driver that is
+// not ours: circular, over-long, as long as the ring, partly published, with buffers where none may be. The card refuses
+// them, goes on, and the function beside it notices nothing.
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <random>
-#include <thread>
 
-#include "host_driver/transport/window.hpp"
 #include "shared/memory_order.hpp"
-#include "tests/device/card/card_support.hpp"
+#include "tests/conformance/bare_slot.hpp"
+#include "tests/conformance/provider.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
-namespace flex {
+namespace flex::conformance {
 namespace {
 
 using fwtest::RawBuffer;
 using fwtest::RawDriver;
-using test::must;
 using wire::Outcome;
 using wire::Status;
 
-constexpr unsigned kVirtualSlot = 2;
 constexpr std::uint16_t kRing = wire::kControlBlockQueueSize;
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
 constexpr std::uint32_t kStick = wire::kStickBytes;
 
-// A slot in the hands of a stranger: its window and its bell.
-class BareSlot {
- public:
-  explicit BareSlot(Card& card)
-      : handle_(must_slot(card)), window_(must(Window::map(handle_.window_fd(), handle_.window_bytes()))) {}
-
-  std::span<std::byte> window() const { return window_->bytes(); }
-  // Lets the card look, now and again while an answer is waited for: a bell each 100 µs.
-  void pump() {
-    const auto now = Device::Clock::now();
-    if (now - rung_ > std::chrono::microseconds{100}) {
-      rung_ = now;
-      const std::uint64_t ring = 1;
-      [[maybe_unused]] const auto written = ::write(handle_.bell_to_card(), &ring, sizeof ring);
-    }
-    std::this_thread::yield();
-  }
-
- private:
-  static qemu::SlotHandle must_slot(Card& card) {
-    auto slot = card.machine().slot(kVirtualSlot);
-    if (!slot) throw std::runtime_error(qemu::to_string(slot.error()));
-    return *std::move(slot);
-  }
-  qemu::SlotHandle handle_;
-  std::shared_ptr<Window> window_;
-  Device::TimePoint rung_{};
-};
-
-std::uint64_t block_at(unsigned slot) {
-  return wire::kControlBlocks.offset + slot * std::uint64_t{wire::kControlBlockSlotBytes};
-}
-std::uint64_t completion_at(unsigned slot) { return wire::kCompletions.offset + slot * std::uint64_t{kStick}; }
-
 class HostileRings : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    card_ = test::boot();
-    physical_ = must(card_->open_physical());
-    neighbour_.emplace(*physical_);
+    beside_ = provider().open_bystander();
+    neighbour_.emplace(*beside_);
     ASSERT_EQ(neighbour_->run(test::Workbench::fill(neighbour_->tensor(0), 4096, kNeighbourPattern)).outcome,
               Outcome::Ok);
   }
   static void TearDownTestSuite() {
     neighbour_.reset();
-    physical_.reset();
-    card_.reset();
+    beside_.reset();
   }
 
   void SetUp() override {
-    slot_.emplace(*card_);
+    slot_.emplace(provider().slot());
     driver_.emplace(slot_->window(), [this] { slot_->pump(); });
     ASSERT_TRUE(driver_->bring_up());
     region_ = driver_->acquire(2 * wire::kMiB).value();
@@ -91,11 +50,11 @@ class HostileRings : public testing::Test {
   void TearDown() override {
     EXPECT_TRUE(window_copy(wire::kHostMemoryOffset, kCanaryBytes) == canary_) << "host memory changed";
     EXPECT_TRUE(driver_->set_status(0) == 0);
-    test::expect_healthy(*card_, *physical_);
+    expect_healthy(*beside_);
     // The neighbour: its memory, and its work.
     ASSERT_EQ(neighbour_->run(test::Workbench::dma(neighbour_->tensor(0), neighbour_->host(0), 4096)).outcome,
               Outcome::Ok);
-    const auto* words = reinterpret_cast<const std::uint64_t*>(physical_->host_memory().data());
+    const auto* words = reinterpret_cast<const std::uint64_t*>(beside_->host_memory().data());
     EXPECT_TRUE(std::all_of(words, words + 512, [](std::uint64_t w) { return w == kNeighbourPattern; }));
   }
 
@@ -157,8 +116,7 @@ class HostileRings : public testing::Test {
   static constexpr std::uint64_t kNeighbourPattern = 0x0102030405060708;
   static constexpr std::size_t kCanaryBytes = 1 * wire::kMiB;
 
-  static inline std::unique_ptr<Card> card_;
-  static inline std::unique_ptr<Device> physical_;
+  static inline std::unique_ptr<Device> beside_;
   static inline std::optional<test::Workbench> neighbour_;
   std::optional<BareSlot> slot_;
   std::optional<RawDriver> driver_;
@@ -371,7 +329,7 @@ TEST_F(HostileRings, RandomDescriptorsNeverHarmTheCard) {
       if (i % 16 == 0) slot_->pump();
     }
     for (int i = 0; i < 50; ++i) slot_->pump();
-    ASSERT_TRUE(card_->machine().alive()) << "round " << round;
+    provider().expect_alive();
     ASSERT_TRUE(driver_->bring_up()) << "round " << round;
     region_ = driver_->acquire(2 * wire::kMiB).value();
     stream_ = {};
@@ -400,7 +358,7 @@ TEST_F(HostileRings, RandomControlMessagesNeverHarmTheCard) {
   for (const std::uint32_t jump : {61u, 1u << 31, ~0u}) {
     wire::store_release(fifo.written, written + jump);
     for (int i = 0; i < 20; ++i) slot_->pump();
-    ASSERT_TRUE(card_->machine().alive());
+    provider().expect_alive();
   }
   wire::store_release(fifo.written, wire::load_acquire(fifo.read));
   while (driver_->receive()) {
@@ -413,4 +371,4 @@ TEST_F(HostileRings, RandomControlMessagesNeverHarmTheCard) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace flex::conformance

@@ -3,9 +3,9 @@
 #include <random>
 #include <thread>
 
-#include "tests/device/card/card_support.hpp"
+#include "tests/conformance/provider.hpp"
 
-namespace flex {
+namespace flex::conformance {
 namespace {
 
 using namespace std::chrono_literals;
@@ -75,12 +75,11 @@ void flood_without_waiter(Workbench& bench) {
 }
 
 TEST(LostBells, EverythingCompletesLaterAndNothingIsLost) {
-  const auto card = test::boot();
   for (const Loss& loss : kLosses) {
     SCOPED_TRACE(loss.name);
     OpenOptions options;
     options.faults = hooks_of(loss);
-    const auto device = must(card->open_physical(options));
+    const auto device = provider().open(options);
     Workbench bench(*device);
     const auto start = Device::Clock::now();
     const auto worst = work_with_pauses(bench, loss.round_trips);
@@ -97,13 +96,12 @@ TEST(LostBells, EverythingCompletesLaterAndNothingIsLost) {
     if (loss.share == 1 && loss.way != Way::FromCard) EXPECT_EQ(stats.bells_rung, 0u);
     EXPECT_EQ(stats.submitted, stats.completed);
     EXPECT_LT(worst, 1s);
-    test::expect_healthy(*card, *device);
+    expect_healthy(*device);
   }
 }
 
 TEST(LostBells, WithoutTheFaultNothingIsDropped) {
-  const auto card = test::boot();
-  const auto device = must(card->open_physical());
+  const auto device = provider().open();
   Workbench bench(*device);
   work_with_pauses(bench, 200);
   EXPECT_EQ(device->statistics().bells_dropped_to_card, 0u);
@@ -113,12 +111,11 @@ TEST(LostBells, WithoutTheFaultNothingIsDropped) {
 // The test's own test: without the timers that replace a lost bell a sleep does not end by itself, so what completes above is
 // their merit.
 TEST(LostBells, WithoutTimersALostBellStalls) {
-  const auto card = test::boot();
   OpenOptions options;
   options.faults.drop_bells_from_card = 0.2;
   options.faults.no_spinning = true;
   options.faults.no_timers = true;
-  const auto device = must(card->open_physical(options));
+  const auto device = provider().open(options);
   constexpr auto kStalled = 20ms;
   unsigned stalls = 0;
   for (int i = 0; i < 100; ++i) {
@@ -139,4 +136,4 @@ TEST(LostBells, WithoutTimersALostBellStalls) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace flex::conformance

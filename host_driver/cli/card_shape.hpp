@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options by which the command line describes a card, and what they mean.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <string>
+
+#include "host_driver/cards/broker.hpp"
+#include "host_driver/device/card.hpp"
+
+namespace cli {
+
+struct CardShape {
+  unsigned virtual_functions = flex::kDefaultVirtualFunctions;
+  unsigned cores = 0;  // 0: by this machine
+  std::uint64_t memory_bytes = flex::CardOptions{}.memory_bytes;
+  unsigned spare_slots = flex::kDefaultSpareSlots;
+  std::uint64_t quota_bytes = 0;   // of region memory, per VF; 0: none
+  std::uint64_t budget_bytes = 0;  // of populated memory; 0: this machine's share
+};
+
+// Adds --vfs, --cores, --memory, --spares (--slots), --quota and --budget. Sizes: "98G", "512M", "4096MiB", bytes.
+void add_card_options(CLI::App& command, CardShape& shape);
+
+// `sharing`: cards that this machine's memory has to do for, this one included.
+flex::CardOptions card_options(const CardShape& shape, unsigned sharing);
+
+// Cards that run now in the user's runtime folder. Throws flex::Error.
+unsigned count_running_cards();
+
+}  // namespace cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that runs for the command line: started with an environment, waited for together with signals.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host_driver/cli/signals.hpp"
+#include "host_driver/error.hpp"
+#include "qemu/unique_fd.hpp"
+
+namespace cli {
+
+// As shells have it.
+inline constexpr int kNotStarted = 127;
+inline constexpr int kEndedBySignal = 128;
+
+class ChildProcess {
+ public:
+  // `command` is looked up in PATH. The child shares our process group and terminal, starts with `mask` and our
+  // environment in which `variables` replace what they name. Error: it could not be started.
+  static flex::Expected<ChildProcess> start(const std::vector<std::string>& command,
+                                            const std::vector<std::pair<std::string, std::string>>& variables,
+                                            const sigset_t& mask);
+
+  // Waits for its end, however long that takes, and passes signals on to it. Returns its exit code, 128 + n when signal n
+  // ended it.
+  int wait(const SignalDescriptor& signals);
+
+ private:
+  ChildProcess(pid_t pid, qemu::UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
+  int collect() const;
+
+  pid_t pid_;
+  qemu::UniqueFd pidfd_;
+};
+
+}  // namespace cli

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/cli/command_line.hpp"
+
+#include <CLI/Config.hpp>
+#include <CLI/Error.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <algorithm>
+#include <string_view>
+
+#include "host_driver/cards/runtime_folder.hpp"
+
+namespace cli {
+
+CommandLine::CommandLine() {
+  app_.require_subcommand(1);
+  app_.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return "spyre: " + std::string(error.what()) + " (next: spyre --help, or --help behind a command)\n";
+  });
+  add_run();
+  add_boot();
+  add_cards();
+  add_exec();
+  app_.add_subcommand("version", "versions, and where the firmware is");
+}
+
+void CommandLine::add_run() {
+  auto* run = app_.add_subcommand("run", "run a kernel on FLEX_DEVICE's device, or on a card of its own");
+  run->require_subcommand(1);
+  run_matmul_ = run->add_subcommand("matmul", "C[m,n] = A[m,k] x B[k,n], random fp16 data, every element checked");
+  const auto extent = CLI::Range(std::int64_t{1}, std::int64_t{1} << 20);
+  run_matmul_->add_option("--m", matmul.m, "rows of A and C")->check(extent)->capture_default_str();
+  run_matmul_->add_option("--n", matmul.n, "columns of B and C")->check(extent)->capture_default_str();
+  run_matmul_->add_option("--k", matmul.k, "columns of A, rows of B")->check(extent)->capture_default_str();
+  run_matmul_->add_option("--tile", matmul.tile, "rows that the kernel is compiled for (default min(m, 1024))")
+      ->check(extent);
+  run_matmul_->add_option("--seed", matmul.seed, "of the data (default: random, printed)");
+  run_matmul_->add_option("--cores", matmul.cores, "a card of its own with this many harts (0: by this machine)")
+      ->check(CLI::Range(0, 64));
+  run_matmul_->add_option("--vf", matmul.function, "a card of its own, on this virtual function (0: the PF)")
+      ->check(CLI::Range(0, 16));
+  run_matmul_->add_flag("--json", matmul.json, "one JSON object instead of the report");
+}
+
+void CommandLine::add_boot() {
+  boot_ = app_.add_subcommand("boot", "boot a card and show its boot time line; with --name: keep it for others");
+  auto* self_test = boot_->add_flag("--selftest", boot.self_test, "then check what works and what is refused");
+  boot_->add_option("--name", serve.name, "stay, under this name, until SIGTERM, SIGINT or spyre stop")
+      ->excludes(self_test);
+  add_card_options(*boot_, serve.shape);
+}
+
+void CommandLine::add_cards() {
+  devices_ = app_.add_subcommand("devices", "the devices that a program sees with this environment");
+  devices_->add_flag("--json", devices.json, R"({"count": N, "devices": [...]})");
+
+  stop_ = app_.add_subcommand("stop", "end a card; its owners are told");
+  auto* which = stop_->add_option_group("which");
+  which->add_option("card", stop.card, "its name, or the path of its folder");
+  which->add_flag("--all", stop.all, "all cards");
+  which->require_option(1);
+
+  reset_ = app_.add_subcommand("reset", "reset a function of a card, or the whole card");
+  reset_->add_option("card", reset.card, "its name, or the path of its folder")->required();
+  auto* what = reset_->add_option_group("what");
+  what->add_option("--function", reset.function, "PF, VF1, VF2, ...: what runs on it ends, its memory is given back");
+  what->add_flag("--power-cycle", reset.power_cycle,
+                 "end the emulator and boot a new one: all owners lose their functions");
+  what->require_option(1);
+}
+
+void CommandLine::add_exec() {
+  exec_ = app_.add_subcommand("exec",
+                              "boot cards, run a command against them, stop them: spyre exec [OPTIONS] -- COMMAND ...");
+  exec_->footer(
+      "The command gets SPYRE_RUNTIME_DIR, AIU_WORLD_SIZE and FLEX_DEVICE (yours, else VF with --vfs, else PF).\n"
+      "Its exit code is passed on (128 + n: ended by signal n; 127: not started).");
+  exec_->add_option("--cards", exec.cards, "how many")->check(CLI::Range(1u, flex::kMaxCards))->capture_default_str();
+  exec_->add_flag("--verbose", exec.verbose, "a line on stderr for each change of an owner");
+  add_card_options(*exec_, exec.shape);
+}
+
+void CommandLine::parse(int argc, const char* const* argv) {
+  // What stands behind -- is somebody else's command line, down to its own -- and options.
+  const char* const* const end = argv + argc;
+  const char* const* words_end = end;
+  if (argc > 1 && std::string_view(argv[1]) == "exec") {
+    words_end = std::find_if(argv + 2, end, [](const char* word) { return std::string_view(word) == "--"; });
+    if (words_end != end) exec.command.assign(words_end + 1, end);
+  }
+  app_.parse(static_cast<int>(words_end - argv), argv);
+  if (exec_->parsed() && exec.command.empty()) {
+    throw CLI::ValidationError("exec", "the command stands behind --, like: spyre exec -- spyre devices");
+  }
+  matmul.seed_given = run_matmul_->count("--seed") != 0;
+  matmul.own_card = run_matmul_->count("--cores") + run_matmul_->count("--vf") != 0;
+  exec.vfs_given = exec_->count("--vfs") != 0;
+  boot.shape = serve.shape;
+}
+
+int CommandLine::execute() {
+  if (run_matmul_->parsed()) return cli::run_matmul(matmul);
+  if (boot_->parsed()) return boot_->count("--name") != 0 ? cli::serve(serve) : cli::boot(boot);
+  if (devices_->parsed()) return cli::devices(devices);
+  if (stop_->parsed()) return cli::stop(stop);
+  if (reset_->parsed()) return cli::reset(reset);
+  if (exec_->parsed()) return cli::exec(exec);
+  return cli::version();
+}
+
+}  // namespace cli

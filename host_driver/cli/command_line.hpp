@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of `spyre`: what is parsed into which options, and which command that is.
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include "host_driver/cli/commands.hpp"
+
+namespace cli {
+
+class CommandLine {
+ public:
+  CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // Throws CLI::ParseError, also for a call for help: app().exit() prints both.
+  void parse(int argc, const char* const* argv);
+  // Runs what was parsed; the process's exit code.
+  int execute();
+
+  CLI::App& app() { return app_; }
+
+  RunMatmulOptions matmul{};
+  BootOptions boot{};
+  ServeOptions serve{};  // boot --name
+  DevicesOptions devices{};
+  StopOptions stop{};
+  ResetOptions reset{};
+  ExecOptions exec{};
+
+ private:
+  void add_run();
+  void add_boot();
+  void add_cards();
+  void add_exec();
+
+  CLI::App app_{"spyre: an open virtual platform for a Spyre-class AI accelerator"};
+  CLI::App* run_matmul_ = nullptr;
+  CLI::App* boot_ = nullptr;
+  CLI::App* devices_ = nullptr;
+  CLI::App* stop_ = nullptr;
+  CLI::App* reset_ = nullptr;
+  CLI::App* exec_ = nullptr;
+};
+
+}  // namespace cli

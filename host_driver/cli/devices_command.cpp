@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spyre devices`: what a program sees that is started with this environment.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "host_driver/cards/device_list.hpp"
+#include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/timeline.hpp"
+
+namespace cli {
+
+namespace {
+
+struct Row {
+  flex::EnumeratedDevice device;
+  // Empty: a MOCK device, or a card that ended since it was enumerated.
+  std::optional<flex::CardDescription> card;
+  std::optional<flex::FunctionDescription> function;
+};
+
+template <typename T>
+T value_or_throw(flex::Expected<T> result) {
+  if (!result) throw flex::Error(std::move(result.error()));
+  return std::move(*result);
+}
+
+std::vector<Row> rows_of(const flex::Enumeration& list, const std::vector<flex::CardDescription>& cards) {
+  std::vector<Row> rows;
+  for (const auto& device : list.devices) {
+    Row row{device, std::nullopt, std::nullopt};
+    const auto card = std::ranges::find(cards, device.card, &flex::CardDescription::name);
+    if (card != cards.end()) {
+      row.card = *card;
+      const auto function = std::ranges::find(card->functions, device.function, &flex::FunctionDescription::target);
+      if (function != card->functions.end()) row.function = *function;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::string_view state_of(const Row& row, flex::DeviceMode mode) {
+  if (row.card) return flex::name(row.card->state);
+  return mode == flex::DeviceMode::Mock ? "embedded" : "gone";
+}
+
+nlohmann::ordered_json make_json(const std::vector<Row>& rows, flex::DeviceMode mode) {
+  auto devices = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    nlohmann::ordered_json device = {{"index", i},
+                                     {"card", row.device.card},
+                                     {"function", flex::function_name(row.device.function)},
+                                     {"state", state_of(row, mode)}};
+    if (row.card) {
+      device["cores"] = row.card->cores;
+      device["memory_bytes"] = row.card->memory_bytes;
+      device["spare_slots"] = row.card->slots_left;
+    }
+    if (row.function) {
+      device["use"] = flex::name(row.function->use);
+      device["owner"] =
+          row.function->owner == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(row.function->owner);
+    }
+    devices.push_back(std::move(device));
+  }
+  return {{"count", rows.size()}, {"devices", std::move(devices)}};
+}
+
+void print_table(const std::vector<Row>& rows, const flex::Enumeration& list) {
+  const std::string_view mode = flex::name(list.mode);
+  if (rows.empty() && list.found == 0) {
+    fmt::print("no device (FLEX_DEVICE={}); start a card with: spyre boot --name card0\n", mode);
+    return;
+  }
+  if (rows.empty()) {
+    fmt::print("no device (FLEX_DEVICE={}): SPYRE_DEVICES and AIU_WORLD_SIZE hide all {}\n", mode, list.found);
+    return;
+  }
+  fmt::print("{:>5}  {:<32}  {:<8}  {:<9}  {:>5}  {:>9}  {}\n", "index", "card", "function", "state", "cores", "memory",
+             "owner");
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    std::string owner = "-";
+    if (row.function && row.function->use == flex::FunctionUse::Owned) {
+      owner = fmt::format("pid {}", row.function->owner);
+    } else if (row.function && row.function->use != flex::FunctionUse::Free) {
+      owner = flex::name(row.function->use);
+    }
+    fmt::print("{:>5}  {:<32}  {:<8}  {:<9}  {:>5}  {:>9}  {}\n", i, row.device.card,
+               flex::function_name(row.device.function), state_of(row, list.mode),
+               row.card ? std::to_string(row.card->cores) : "-",
+               row.card ? format_bytes(static_cast<double>(row.card->memory_bytes)) : "-", owner);
+  }
+}
+
+}  // namespace
+
+int devices(const DevicesOptions& options) {
+  const auto list = value_or_throw(flex::enumerate_afresh());
+  std::vector<flex::CardDescription> cards;
+  if (list.mode != flex::DeviceMode::Mock) cards = value_or_throw(flex::running_cards());
+  const auto rows = rows_of(list, cards);
+  if (options.json) {
+    std::cout << make_json(rows, list.mode).dump(2) << "\n";
+  } else {
+    print_table(rows, list);
+  }
+  return 0;
+}
+
+}  // namespace cli

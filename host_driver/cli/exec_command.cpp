@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// `spyre exec`: cards for the life of one command.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "host_driver/cards/broker.hpp"
+#include "host_driver/cards/enumeration.hpp"
+#include "host_driver/cards/runtime_folder.hpp"
+#include "host_driver/cli/child_process.hpp"
+#include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/signals.hpp"
+
+namespace cli {
+
+namespace {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+template <typename T>
+T value_or_throw(flex::Expected<T> result) {
+  if (!result) throw flex::Error(std::move(result.error()));
+  return std::move(*result);
+}
+
+// The user's FLEX_DEVICE, else VF when virtual functions were asked for, else PF. A malformed environment is refused
+// before anything is booted.
+flex::DeviceMode device_mode(const ExecOptions& options) {
+  auto variables = flex::EnumerationVariables::from_environment();
+  if (!variables.flex_device || variables.flex_device->empty()) {
+    variables.flex_device = options.vfs_given && options.shape.virtual_functions != 0 ? "VF" : "PF";
+  }
+  // Not the user's world: it is replaced.
+  variables.world_size.reset();
+  return value_or_throw(flex::enumerate(variables, {})).mode;
+}
+
+Variables variables_for(const ExecOptions& options, flex::DeviceMode mode, const flex::RuntimeFolder& folder) {
+  const unsigned per_card = mode == flex::DeviceMode::Virtual ? options.shape.virtual_functions : 1;
+  return {{flex::kRuntimeFolderVariable, folder.path().string()},
+          {flex::kFlexDeviceVariable, std::string(flex::name(mode))},
+          {flex::kWorldSizeVariable, std::to_string(options.cards * per_card)}};
+}
+
+std::unique_ptr<flex::Broker> start_card(const ExecOptions& options, unsigned number, unsigned sharing,
+                                         const flex::RuntimeFolder& folder) {
+  flex::BrokerOptions broker;
+  broker.name = "card" + std::to_string(number);
+  broker.card = card_options(options.shape, sharing);
+  broker.runtime_folder = folder.path();
+  if (options.verbose) {
+    broker.on_change = [name = broker.name](std::string_view line) { fmt::print(stderr, "{}: {}\n", name, line); };
+  }
+  return value_or_throw(flex::Broker::start(std::move(broker)));
+}
+
+}  // namespace
+
+int exec(const ExecOptions& options) {
+  const SignalDescriptor signals({SIGTERM, SIGINT, SIGHUP, SIGQUIT});
+  const flex::DeviceMode mode = device_mode(options);
+  const unsigned sharing = count_running_cards() + options.cards;
+  // Declared in this order: the cards end first, then their folder goes.
+  const auto runtime = value_or_throw(flex::RuntimeFolder::open());
+  const auto folder = value_or_throw(runtime.create_private("exec"));
+  std::vector<std::unique_ptr<flex::Broker>> cards;
+  for (unsigned i = 0; i < options.cards; ++i) cards.push_back(start_card(options, i, sharing, folder));
+  auto child = ChildProcess::start(options.command, variables_for(options, mode, folder), signals.mask_before());
+  if (!child) {
+    fmt::print(stderr, "spyre: {}\n", flex::describe(child.error()));
+    return kNotStarted;
+  }
+  return child->wait(signals);
+}
+
+}  // namespace cli

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "host_driver/cards/device_list.hpp"
+#include "host_driver/cli/commands.hpp"
+
+namespace cli {
+
+namespace {
+
+int stop_all() {
+  auto cards = flex::running_cards();
+  if (!cards) throw flex::Error(std::move(cards.error()));
+  int code = 0;
+  for (const auto& card : *cards) {
+    if (auto stopped = flex::stop_card(card.name); stopped) {
+      fmt::print("{}: stopped\n", card.name);
+    } else {
+      fmt::print(stderr, "spyre: {}: {}\n", card.name, flex::describe(stopped.error()));
+      code = 1;
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+int stop(const StopOptions& options) {
+  if (options.all) return stop_all();
+  if (auto stopped = flex::stop_card(options.card); !stopped) throw flex::Error(std::move(stopped.error()));
+  fmt::print("{}: stopped\n", options.card);
+  return 0;
+}
+
+}  // namespace cli

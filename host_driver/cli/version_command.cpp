@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "host_driver/cli/commands.hpp"
+#include "host_driver/device/card.hpp"
+#include "host_driver/error.hpp"
+#include "shared/version.hpp"
+
+namespace cli {
+
+int version() {
+  const auto firmware = flex::find_firmware();
+  fmt::print("spyre-vp {} (host/card ABI {})\nfirmware: {}\n", SPYRE_VERSION, wire::kAbiVersion,
+             firmware ? firmware->string() : flex::describe(firmware.error()));
+  return firmware ? 0 : 2;
+}
+
+}  // namespace cli

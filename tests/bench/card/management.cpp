@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/card/management.hpp"
+
+#include <string>
+
+#include "tests/bench/card/measurement_error.hpp"
+
+namespace bench {
+
+namespace {
+
+constexpr unsigned kManagementSlot = 0;
+
+std::unique_ptr<flex::Device> attach(flex::Card& card) {
+  auto slot = card.machine().slot(kManagementSlot);
+  require(slot.has_value(), "no handle of the management slot");
+  auto exit_fd = card.machine().exit_fd();
+  require(exit_fd.has_value(), "no descriptor of the card's end");
+  flex::DeviceOptions options;
+  options.exit_fd = *std::move(exit_fd);
+  options.timeouts = card.options().timeouts;
+  return value_or_throw(flex::Device::attach(*std::move(slot), std::move(options)));
+}
+
+}  // namespace
+
+Management::Management(flex::Card& card) : device_(attach(card)) {}
+
+Management::FunctionReply Management::command(wire::AdminCommand command, wire::Target target) {
+  wire::AdminRequest request{};
+  request.command = command;
+  request.arguments.function = {.target = target, .slot = 0};
+  const wire::AdminReply reply = value_or_throw(device_->admin(request));
+  require(reply.outcome == wire::Outcome::Ok, std::string(wire::name(command)) + " of function " +
+                                                  std::to_string(target) +
+                                                  " was refused: " + std::string(wire::name(reply.status)));
+  return reply.values.function;
+}
+
+void Management::wait_scrubbed() {
+  const auto deadline = flex::Device::Clock::now() + kScrubBound;
+  for (std::uint64_t left = 1; (left = query(wire::kTargetPhysical).scrub_bytes) != 0;) {
+    require(flex::Device::Clock::now() < deadline,
+            "released memory was not clean in time, " + std::to_string(left) + " bytes are left");
+  }
+}
+
+}  // namespace bench

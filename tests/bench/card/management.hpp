@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The management function M of a card that this process owns: what a broker does with it, without a broker.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "host_driver/device/card.hpp"
+
+namespace bench {
+
+class Management {
+ public:
+  // Attaches to slot 0. Throws flex::Error. The card outlives this.
+  explicit Management(flex::Card& card);
+
+  // All throw flex::Error when M got no answer, MeasurementError when the card refused. May be called by any thread.
+  using FunctionReply = decltype(wire::AdminReply::Values::function);
+  FunctionReply query(wire::Target target) { return command(wire::AdminCommand::FunctionQuery, target); }
+  // Returns when nothing of the function's owner runs any more; its memory may still be scrubbed.
+  FunctionReply reset(wire::Target target) { return command(wire::AdminCommand::FunctionReset, target); }
+
+  // Until no released memory of the card is dirty any more, found by asking again and again: the card is awake meanwhile.
+  // Throws MeasurementError after kScrubBound.
+  void wait_scrubbed();
+  static constexpr std::chrono::seconds kScrubBound{20};
+
+ private:
+  FunctionReply command(wire::AdminCommand command, wire::Target target);
+  std::unique_ptr<flex::Device> device_;
+};
+
+}  // namespace bench

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "host_driver/error.hpp"
+
+namespace bench {
+
+// Wrong data, or a card that did not do what was asked: ends the measurement, and the run with a non-zero code.
+class MeasurementError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+inline void require(bool condition, const std::string& what) {
+  if (!condition) throw MeasurementError(what);
+}
+
+// For the measurements that start with a card call: the value, or flex::Error.
+template <typename T>
+T value_or_throw(flex::Expected<T> result) {
+  if (!result) throw flex::Error(std::move(result.error()));
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+}  // namespace bench

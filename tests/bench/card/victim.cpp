@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/card/victim.hpp"
+
+#include <cstring>
+
+#include "tests/bench/card/measurement_error.hpp"
+#include "tests/bench/card/statistics.hpp"
+
+namespace bench {
+
+namespace {
+
+constexpr std::uint64_t kTransferBytes = wire::kMiB;
+constexpr std::uint64_t kTenantRegionBytes = 256 * wire::kMiB;
+constexpr std::int64_t kKernelRows = 4 * 1024;
+constexpr std::size_t kBlocks = 10;  // of samples, with and without in turn
+
+template <typename Work>
+double timed(Work work) {
+  const auto start = Clock::now();
+  work();
+  return ns_since(start);
+}
+
+}  // namespace
+
+std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<flex::Card> card, unsigned vf, Waits waits) {
+  spyre::ContextOptions options;
+  options.function = vf;
+  options.device.faults.no_spinning = waits == Waits::Sleeping;
+  options.runtime.allocator.region_bytes = {kTenantRegionBytes};
+  return spyre::Context::open(std::move(card), std::move(options));
+}
+
+void NopVictim::sample(std::vector<double>& times) {
+  const auto block = nop_block();
+  times.push_back(timed([&] { client_.run(block); }));
+}
+
+TransferVictim::TransferVictim(spyre::Context& tenant)
+    : client_(tenant.device()),
+      out_(tenant.host_memory().allocate(kTransferBytes)),
+      back_(tenant.host_memory().allocate(kTransferBytes)),
+      storage_(tenant.allocator().allocate(kTransferBytes)),
+      place_(tenant.runtime().allocator().resolve(storage_->allocation_index())) {}
+
+void TransferVictim::sample(std::vector<double>& times) {
+  auto* words = reinterpret_cast<std::uint64_t*>(out_.data());
+  for (std::size_t i = 0; i < kTransferBytes / sizeof *words; ++i) words[i] = word_ += 0x9E3779B97F4A7C15;
+  std::memset(back_.data(), 0, kTransferBytes);
+  times.push_back(timed([&] { client_.run(to_device_block(out_, place_, kTransferBytes)); }));
+  times.push_back(timed([&] { client_.run(from_device_block(place_, back_, kTransferBytes)); }));
+  require(std::memcmp(out_.data(), back_.data(), kTransferBytes) == 0, "a victim's transfer came back changed");
+}
+
+KernelVictim::KernelVictim(spyre::Context& tenant) : tenant_(tenant), add_(tenant, kKernelRows) {}
+
+void KernelVictim::sample(std::vector<double>& times) {
+  auto& stream = tenant_.default_stream().flex_stream();
+  add_.wipe();
+  times.push_back(timed([&] {
+    stream.Launch(add_.job(), add_.arguments(), {.core_mask = 1});
+    stream.Synchronize();
+  }));
+  add_.check();
+}
+
+double Compared::ratio(double part) const { return percentile(disturbed, part) / percentile(alone, part); }
+
+Compared compare(Victim& victim, std::size_t samples, const std::function<void()>& start,
+                 const std::function<void()>& stop) {
+  Compared result;
+  std::vector<double> warm_up;
+  victim.sample(warm_up);
+  for (std::size_t block = 1; block <= kBlocks; ++block) {
+    const std::size_t wanted = (samples * block + kBlocks - 1) / kBlocks;
+    while (result.alone.size() < wanted) victim.sample(result.alone);
+    start();
+    while (result.disturbed.size() < wanted) victim.sample(result.disturbed);
+    stop();
+  }
+  return result;
+}
+
+}  // namespace bench

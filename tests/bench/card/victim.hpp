@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tenant whose jobs are timed one by one while others do what they like, and what its times say.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "host_driver/frontend/context.hpp"
+#include "tests/bench/card/add_job.hpp"
+#include "tests/bench/card/block_client.hpp"
+
+namespace bench {
+
+enum class Waits { Spinning, Sleeping };
+
+// Virtual function `vf` of a card that several tenants share, with regions that leave room for all of them.
+std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<flex::Card> card, unsigned vf, Waits waits);
+
+class Victim {
+ public:
+  virtual ~Victim() = default;
+  // One or two jobs, checked; appends the time of each from submission to completion, in nanoseconds. Throws
+  // MeasurementError when a result is wrong, flex::Error when the card is gone.
+  virtual void sample(std::vector<double>& times) = 0;
+};
+
+// An empty control block.
+class NopVictim final : public Victim {
+ public:
+  explicit NopVictim(spyre::Context& tenant) : client_(tenant.device()) {}
+  void sample(std::vector<double>& times) override;
+
+ private:
+  BlockClient client_;
+};
+
+// 1 MiB to the card and back, two jobs a sample; fresh data, every byte compared.
+class TransferVictim final : public Victim {
+ public:
+  explicit TransferVictim(spyre::Context& tenant);
+  void sample(std::vector<double>& times) override;
+
+ private:
+  BlockClient client_;
+  flex::PinnedBuffer out_;
+  flex::PinnedBuffer back_;
+  std::shared_ptr<const spyre::DeviceStorage> storage_;
+  flex::ResolvedAllocation place_;
+  std::uint64_t word_ = 0;
+};
+
+// A kernel on core 0, some 2 ms long; every element compared.
+class KernelVictim final : public Victim {
+ public:
+  explicit KernelVictim(spyre::Context& tenant);
+  void sample(std::vector<double>& times) override;
+
+ private:
+  spyre::Context& tenant_;
+  AddJob add_;
+};
+
+// Times of one victim with and without others, in the same run.
+struct Compared {
+  std::vector<double> alone;
+  std::vector<double> disturbed;
+  // disturbed / alone at the same rank: 0.5 the median, 0.99.
+  double ratio(double part) const;
+};
+
+// Alternates between blocks of samples without and with the disturbance, so that a machine that slows down for a while
+// slows both. At least `samples` of each.
+Compared compare(Victim& victim, std::size_t samples, const std::function<void()>& start,
+                 const std::function<void()>& stop);
+
+}  // namespace bench

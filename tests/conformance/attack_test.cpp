@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Property-based attacks on a function's neighbours (issue "Functions and tenants"): more than ten thousand random attempts
+// per run, each of which ends typed, while the other functions hold canaries and work. SPYRE_SEED repeats a run.
+#include <algorithm>
+#include <cstdio>
+
+#include "host_driver/memory/flex_allocator.hpp"
+#include "tests/conformance/attacker.hpp"
+#include "tests/conformance/bystanders.hpp"
+
+namespace flex::conformance {
+namespace {
+
+class Attacks : public testing::Test {
+ protected:
+  Attacks() : trace_(__FILE__, __LINE__, "SPYRE_SEED=" + std::to_string(attack_seed())) {}
+
+  void SetUp() override {
+    heard_before_ = provider().violations();
+    attacker_.emplace(bystanders_.regions());
+    ASSERT_TRUE(attacker_->begin());
+    bystanders_.start_work();
+  }
+  void TearDown() override {
+    bystanders_.stop_work();
+    bystanders_.expect_untouched();
+    attacker_->expect_works();
+    const std::uint64_t refused = attacker_->refused();
+    for (const auto& [ending, count] : attacker_->endings()) {
+      std::printf("  %6llu %s\n", static_cast<unsigned long long>(count), ending.c_str());
+    }
+    attacker_.reset();
+    provider().expect_alive();
+    // The management function hears of what was refused, if there is one to ask.
+    const auto heard = provider().violations();
+    if (heard && refused != 0) EXPECT_GT(*heard, heard_before_.value_or(0));
+  }
+
+  const testing::ScopedTrace trace_;
+  Bystanders bystanders_;
+  std::optional<Attacker> attacker_;
+  std::optional<std::uint64_t> heard_before_;
+};
+
+TEST_F(Attacks, RandomControlBlocksEndTypedAndReachNobodyElse) {
+  attacker_->control_blocks(attack_seed(), 4000);
+  EXPECT_GE(attacker_->attempts(), 4000u);
+  EXPECT_GT(attacker_->refused(), attacker_->attempts() / 3) << "the attempts are too tame";
+  EXPECT_GT(attacker_->endings().at("OK none"), 0u) << "nothing gets as far as being executed";
+}
+
+TEST_F(Attacks, RandomControlBlocksBehindAGoodChecksumFareNoBetter) {
+  ASSERT_TRUE(attacker_->begin(wire::kMandatoryFeatures | wire::kFeatureControlBlockCrc));
+  attacker_->control_blocks(attack_seed() + 1, 2000);
+  EXPECT_GE(attacker_->attempts(), 2000u);
+}
+
+TEST_F(Attacks, RandomChainsComeBackAndReachNobodyElse) {
+  attacker_->chains(attack_seed() + 2, 1500);
+  ASSERT_TRUE(attacker_->begin(wire::kMandatoryFeatures | wire::kFeatureIndirectDesc));
+  attacker_->chains(attack_seed() + 3, 1500);
+  EXPECT_EQ(attacker_->attempts(), 3000u);
+  EXPECT_GT(attacker_->endings().at("chain given back empty"), 0u);
+}
+
+TEST_F(Attacks, RandomAdminRequestsAreAnsweredAndReachNobodyElse) {
+  attacker_->admin_requests(attack_seed() + 4, 2000);
+  EXPECT_GE(attacker_->attempts(), 2000u);
+  EXPECT_GT(attacker_->refused(), attacker_->attempts() / 3);
+}
+
+// A handle is not an address: only those that the allocator gave out, and has not taken back, mean anything.
+TEST(ForgedHandles, AreRefusedWithTheirReason) {
+  SCOPED_TRACE("SPYRE_SEED=" + std::to_string(attack_seed()));
+  const auto device = provider().open();
+  const auto other_device = provider().open_bystander();
+  const FlexAllocatorOptions options{.region_bytes = {8 * wire::kMiB}};
+  FlexAllocator allocator(device->region_source(), options);
+  FlexAllocator other(other_device->region_source(), options);
+  std::mt19937_64 random(attack_seed() + 5);
+  std::vector<AllocationIndex> live;
+  std::vector<AllocationIndex> dead;
+  std::vector<AllocationIndex> foreign;
+  for (int i = 0; i < 64; ++i) {
+    live.push_back(allocator.allocate(1 + random() % 4096));
+    dead.push_back(allocator.allocate(1 + random() % 4096));
+    foreign.push_back(other.allocate(1 + random() % 4096));
+  }
+  for (const auto index : dead) allocator.deallocate(index);
+  const auto before = allocator.statistics();
+  const auto raw = [](AllocationIndex index) { return static_cast<std::uint64_t>(index); };
+  for (int attempt = 0; attempt < 2000; ++attempt) {
+    std::uint64_t forged = raw(live[random() % live.size()]);
+    switch (random() % 6) {
+      case 0: forged = random(); break;
+      case 1: forged = raw(dead[random() % dead.size()]); break;
+      case 2: forged = raw(foreign[random() % foreign.size()]); break;
+      case 3: forged ^= std::uint64_t{1} << random() % 64; break;
+      case 4: forged += random() % 2 == 0 ? random() % 1000 : -(random() % 1000); break;
+      default: forged = raw(live[0]) & random(); break;
+    }
+    const AllocationIndex index{forged};
+    if (forged == 0 || std::ranges::find(live, index) != live.end()) continue;  // no forgery
+    const auto resolved = allocator.try_resolve(index);
+    ASSERT_FALSE(resolved) << "forged handle " << forged << " has an address";
+    EXPECT_EQ(resolved.error().outcome, wire::Outcome::Rejected);
+    EXPECT_FALSE(resolved.error().next_step.empty());
+    EXPECT_THROW(allocator.deallocate(index), InvalidAllocation) << forged;
+  }
+  EXPECT_EQ(allocator.statistics().count, before.count) << "a forged handle released something";
+  for (const auto index : live) EXPECT_TRUE(allocator.try_resolve(index));
+}
+
+}  // namespace
+}  // namespace flex::conformance

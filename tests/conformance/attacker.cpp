@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/attacker.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "shared/memory_order.hpp"
+
+namespace flex::conformance {
+
+using fwtest::RawDriver;
+using fwtest::StreamHandle;
+using wire::ControlBlock;
+using wire::kStickBytes;
+using wire::Outcome;
+using wire::Status;
+
+namespace {
+constexpr std::uint64_t kImageAt = 64 * wire::kKiB;  // in the Program region
+constexpr unsigned kBatch = 120;                     // attempts in flight, each on a stream of its own
+constexpr unsigned kChainBatch = 40;
+}  // namespace
+
+Attacker::Attacker(std::vector<fwtest::RegionHandle> foreign, std::vector<std::byte> image)
+    : slot_(provider().slot()), image_(std::move(image)) {
+  targets_.foreign = std::move(foreign);
+}
+
+Attacker::~Attacker() {
+  if (driver_) EXPECT_EQ(driver_->set_status(0), 0u);
+}
+
+bool Attacker::begin(std::uint64_t features) {
+  if (!driver_) driver_.emplace(slot_.window(), [this] { slot_.pump(); });
+  if (!driver_->bring_up(features)) return false;
+  const auto config = driver_->config();
+  targets_.window_bytes = slot_.window().size();
+  targets_.generation = driver_->generation();
+  targets_.kind = config.kind;
+  targets_.function_index = config.function_index;
+  targets_.functions = config.virtual_functions;
+  const auto released = driver_->acquire(2 * wire::kMiB);
+  const auto tensor = driver_->acquire(2 * wire::kMiB);
+  const auto program = driver_->acquire(2 * wire::kMiB, wire::RegionType::Program);
+  if (!released || !tensor || !program || driver_->release(*released).outcome != Outcome::Ok) return false;
+  targets_.released = *released;
+  targets_.tensor = *tensor;
+  targets_.program = *program;
+  streams_.assign(1, {});
+  while (streams_.size() < kStreams) {
+    const auto stream = driver_->open_stream(streams_.size() % 2 != 0);
+    if (!stream) return false;
+    streams_.push_back(*stream);
+  }
+  return load_image();
+}
+
+bool Attacker::load_image() {
+  targets_.image_offset = kImageAt;
+  targets_.image_bytes = image_.size();
+  if (image_.empty()) return true;
+  std::memcpy(slot_.window().data() + wire::kHostMemoryOffset, image_.data(), image_.size());
+  const auto block = driver_->dma(streams_[0], RawDriver::host(wire::kHostMemoryOffset),
+                                  RawDriver::device(targets_.program, kImageAt), image_.size());
+  return driver_->run(block).outcome == Outcome::Ok;
+}
+
+void Attacker::note(Outcome outcome, Status status) {
+  ++attempts_;
+  if (outcome != Outcome::Ok) ++refused_;
+  ++endings_[std::string(wire::name(outcome)) + " " + std::string(wire::name(status))];
+}
+
+// ---- control blocks ---------------------------------------------------------------------------------------------------
+
+void Attacker::check_block_end(const ControlBlock& block, const fwtest::Ended& ended) {
+  const auto& end = ended.completion;
+  ASSERT_EQ(ended.written, kStickBytes);
+  ASSERT_LE(end.outcome, Outcome::Aborted) << "an outcome that is the host's to decide";
+  EXPECT_EQ(end.cookie, block.header.cookie);
+  EXPECT_EQ(end.sequence, block.header.sequence);
+  EXPECT_EQ(end.status == Status::None, end.outcome == Outcome::Ok) << wire::name(end.outcome);
+  EXPECT_NE(wire::name(end.status), "unknown status") << static_cast<int>(end.status);
+  if (end.outcome == Outcome::Rejected || end.outcome == Outcome::Aborted) {
+    EXPECT_EQ(end.start_time, 0u) << "it was begun";
+    EXPECT_EQ(end.bytes, 0u);
+  }
+  note(end.outcome, end.status);
+}
+
+// The queue of control blocks is reset: one command for all streams, which makes each of them new.
+void Attacker::heal_streams() {
+  ASSERT_TRUE(driver_->reset_queue(wire::kControlBlockQueue));
+  driver_->forget_blocks();
+  ASSERT_TRUE(driver_->set_queue(wire::kControlBlockQueue));
+  for (auto& stream : streams_) stream = {stream.id, stream.incarnation + 1, 1};
+}
+
+void Attacker::control_blocks(std::uint64_t seed, std::uint64_t count) {
+  Attempts attempts(targets_, seed);
+  for (std::uint64_t done = 0; done < count;) {
+    heal_streams();
+    if (testing::Test::HasFatalFailure()) return;
+    std::map<std::uint16_t, ControlBlock> sent;
+    for (unsigned i = 0; i < kBatch; ++i) {
+      ControlBlock block = attempts.control_block(streams_[i]);
+      const unsigned sticks = std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks);
+      // Behind a bad checksum nothing else is judged.
+      if (sticks == block.header.sticks && attempts.below(8) != 0) driver_->seal(block);
+      const std::uint16_t slot = driver_->submit_sticks(block, sticks);
+      sent.emplace(slot, block);
+    }
+    const auto ends = driver_->wait_for(kBatch);
+    ASSERT_EQ(ends.size(), kBatch) << "attempts " << done << " to " << done + kBatch;
+    for (const auto& end : ends) check_block_end(sent.at(end.slot), end);
+    if (testing::Test::HasFailure()) return;
+    done += kBatch;
+  }
+}
+
+// ---- chains -------------------------------------------------------------------------------------------------------------
+
+// False: nothing may follow before it came back.
+bool Attacker::add_chain(Attempts& attempts, std::uint16_t id) {
+  auto& ring = driver_->ring(wire::kControlBlockQueue);
+  const auto chain = attempts.chain();
+  if ((chain.more_flags & wire::kDescIndirect) != 0) {
+    const auto words = attempts.table_words();
+    wire::store_shared_words(driver_->at<std::uint64_t>(attempts.table()),
+                             reinterpret_cast<const std::uint64_t*>(words.data()), words.size() * 2);
+  }
+  if (chain.more_flags == 0 && !chain.partly_published) {
+    ring.add(id, chain.buffers);
+    return true;
+  }
+  const auto& only = chain.buffers.front();
+  const auto flags = static_cast<std::uint16_t>(chain.more_flags | (only.writable ? wire::kDescWrite : 0) |
+                                                (chain.partly_published ? wire::kDescNext : 0));
+  ring.expect_chain(id, 1);
+  ring.add_raw(id, only.offset, only.bytes, flags);
+  return !chain.partly_published;
+}
+
+void Attacker::await_chains(std::size_t count) {
+  auto& ring = driver_->ring(wire::kControlBlockQueue);
+  const auto limit = test::soon();
+  for (std::size_t came = 0; came < count;) {
+    const auto used = ring.poll();
+    if (!used) {
+      ASSERT_LT(Device::Clock::now(), limit) << count - came << " chains never came back";
+      driver_->pump();
+      continue;
+    }
+    ++came;
+    ASSERT_LT(used->id, count) << "a chain that was not made available, or twice";
+    // Length 0 says "no chain"; else a completion was written, where the card may write one.
+    if (used->written != 0) ASSERT_EQ(used->written, kStickBytes);
+    EXPECT_EQ(used->write_flag, used->written != 0);
+    ++attempts_;
+    ++endings_[used->written == 0 ? "chain given back empty" : "chain with a completion"];
+  }
+  EXPECT_EQ(ring.in_flight(), 0u);
+}
+
+void Attacker::chains(std::uint64_t seed, std::uint64_t count) {
+  Attempts attempts(targets_, seed);
+  heal_streams();
+  // What the block slots hold is left over from before: some of it good, on streams that are there.
+  for (std::uint64_t done = 0; done < count;) {
+    std::uint16_t added = 0;
+    while (added < kChainBatch && done + added < count) {
+      // The slots are kept filled with what a chain may carry.
+      const ControlBlock block = attempts.control_block(streams_[attempts.below(kStreams)]);
+      wire::store_shared_words(driver_->at<std::uint64_t>(block_at(attempts.below(wire::kControlBlockSlots))),
+                               reinterpret_cast<const std::uint64_t*>(&block), sizeof block / 8);
+      if (!driver_->ring(wire::kControlBlockQueue).room_for(700)) break;
+      if (!add_chain(attempts, added++)) break;
+    }
+    await_chains(added);
+    if (testing::Test::HasFailure()) return;
+    done += added;
+  }
+}
+
+// ---- admin --------------------------------------------------------------------------------------------------------------
+
+void Attacker::admin_requests(std::uint64_t seed, std::uint64_t count) {
+  Attempts attempts(targets_, seed);
+  constexpr unsigned kBurst = wire::kAdminSlots - 2;
+  for (std::uint64_t done = 0; done < count; done += kBurst) {
+    std::map<std::uint16_t, wire::AdminRequest> sent;
+    for (unsigned i = 0; i < kBurst; ++i) {
+      auto request = attempts.admin_request();
+      request.cookie = done + i;
+      sent.emplace(driver_->send_admin(request), request);
+    }
+    for (const auto& [slot, request] : sent) {
+      const auto reply = driver_->wait_admin(slot);
+      ASSERT_TRUE(reply) << "no reply to " << wire::name(request.command) << ", attempt " << request.cookie;
+      EXPECT_EQ(reply->cookie, request.cookie);
+      ASSERT_LE(reply->outcome, Outcome::Rejected) << wire::name(request.command);
+      EXPECT_EQ(reply->status == Status::None, reply->outcome == Outcome::Ok) << wire::name(request.command);
+      EXPECT_NE(wire::name(reply->status), "unknown status");
+      note(reply->outcome, reply->status);
+    }
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+void Attacker::expect_works() {
+  ASSERT_TRUE(begin());
+  auto& stream = streams_.back();
+  constexpr std::uint64_t kAt = wire::kHostMemoryOffset + 2 * wire::kMiB;
+  ASSERT_EQ(driver_->run(driver_->fill(stream, targets_.tensor, 0, 4096, 0x600D)).outcome, Outcome::Ok);
+  ASSERT_EQ(
+      driver_->run(driver_->dma(stream, RawDriver::device(targets_.tensor, 0), RawDriver::host(kAt), 4096)).outcome,
+      Outcome::Ok);
+  const auto* words = driver_->at<std::uint64_t>(kAt);
+  EXPECT_TRUE(std::all_of(words, words + 512, [](std::uint64_t word) { return word == 0x600D; }));
+}
+
+}  // namespace flex::conformance

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The function under test in hostile hands: makes attempts through a driver that is not ours, and holds the card to its
+// promise that each ends typed, exactly once, and that the rings go on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/conformance/attempts.hpp"
+#include "tests/conformance/bare_slot.hpp"
+#include "tests/conformance/provider.hpp"
+#include "tests/unit/firmware/core/raw_driver.hpp"
+
+namespace flex::conformance {
+
+class Attacker {
+ public:
+  // `foreign`: regions of others, to be aimed at. `image`: of a kernel that ends at once; empty where there are none.
+  Attacker(std::vector<fwtest::RegionHandle> foreign, std::vector<std::byte> image = {});
+  ~Attacker();  // status 0: the function is free again
+  Attacker(const Attacker&) = delete;
+  Attacker& operator=(const Attacker&) = delete;
+
+  // From status 0: two regions of its own, one that it gave back, kStreams streams. False when a step failed.
+  bool begin(std::uint64_t features = wire::kMandatoryFeatures);
+
+  // Each makes `count` attempts and fails the test at the first that does not end as documented.
+  void control_blocks(std::uint64_t seed, std::uint64_t count);
+  void chains(std::uint64_t seed, std::uint64_t count);
+  void admin_requests(std::uint64_t seed, std::uint64_t count);
+
+  // A fill that works as it should: the function is as good as new.
+  void expect_works();
+
+  // How many attempts were made, and how each kind of them ended: "REJECTED unknown region" → 17.
+  std::uint64_t attempts() const { return attempts_; }
+  std::uint64_t refused() const { return refused_; }
+  const std::map<std::string, std::uint64_t>& endings() const { return endings_; }
+
+  fwtest::RawDriver& driver() { return *driver_; }
+  BareSlot& slot() { return slot_; }
+  const Targets& targets() const { return targets_; }
+
+ private:
+  static constexpr unsigned kStreams = wire::kStreamsPerFunction;
+
+  bool load_image();
+  void heal_streams();
+  void check_block_end(const wire::ControlBlock& block, const fwtest::Ended& ended);
+  bool add_chain(Attempts& attempts, std::uint16_t id);
+  void await_chains(std::size_t count);
+  void note(wire::Outcome outcome, wire::Status status);
+
+  BareSlot slot_;
+  std::optional<fwtest::RawDriver> driver_;
+  const std::vector<std::byte> image_;
+  Targets targets_;
+  std::vector<fwtest::StreamHandle> streams_;
+  std::uint64_t attempts_ = 0;
+  std::uint64_t refused_ = 0;
+  std::map<std::string, std::uint64_t> endings_;
+};
+
+}  // namespace flex::conformance

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/bystanders.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace flex::conformance {
+
+using test::must;
+using test::Workbench;
+using wire::Outcome;
+
+namespace {
+// In host memory, behind the canaries.
+constexpr std::uint64_t kReadBackAt = 2 * wire::kMiB;
+constexpr std::uint64_t kWorkOutAt = 5 * wire::kMiB;
+constexpr std::uint64_t kWorkBackAt = 6 * wire::kMiB;
+constexpr std::uint64_t kWorkBytes = 48 * wire::kKiB;
+}  // namespace
+
+Bystander::Bystander(unsigned which)
+    : mark_(0xB1D5'0000'0000'0000u + which),
+      device_(provider().open_bystander(which)),
+      bench_(std::in_place, *device_) {
+  stream_ = must(device_->open_stream(StreamPriority::Low));
+  work_stream_ = must(device_->open_stream(StreamPriority::High));
+  work_region_ = must(device_->acquire_region(RegionType::Tensor, Workbench::kRegionBytes));
+  auto* words = reinterpret_cast<std::uint64_t*>(device_->host_memory().data());
+  for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) words[i] = pattern(i);
+  for (const auto& region : {bench_->tensor(0), bench_->program(0)}) {
+    for (std::uint64_t at = 0; at < Workbench::kRegionBytes; at += kCanaryBytes) {
+      auto to = region;
+      to.offset = at;
+      if (bench_->run(Workbench::dma(bench_->host(0), to, kCanaryBytes), stream_).outcome != Outcome::Ok) {
+        throw std::runtime_error("no canaries");
+      }
+    }
+  }
+}
+
+Bystander::~Bystander() {
+  stop_ = true;
+  if (worker_.joinable()) worker_.join();
+}
+
+std::vector<fwtest::RegionHandle> Bystander::regions() const {
+  std::vector<fwtest::RegionHandle> handles;
+  for (const Region& region : {bench_->tensor(), bench_->program(), work_region_}) {
+    handles.push_back({region.base.region_id, region.generation, region.bytes});
+  }
+  return handles;
+}
+
+bool Bystander::round(std::uint64_t number) {
+  auto* memory = device_->host_memory().data();
+  auto* out = reinterpret_cast<std::uint64_t*>(memory + kWorkOutAt);
+  for (std::uint64_t i = 0; i < kWorkBytes / 8; ++i) out[i] = pattern(i + number * 77);
+  const auto at = [&](std::uint64_t offset) {
+    return wire::Endpoint{work_region_.base.region_id, offset, work_region_.generation, wire::EndpointKind::Region, {}};
+  };
+  const wire::ControlBlock blocks[] = {Workbench::dma(bench_->host(kWorkOutAt), at(0), kWorkBytes),
+                                       Workbench::dma(at(0), at(wire::kMiB), kWorkBytes),
+                                       Workbench::dma(at(wire::kMiB), bench_->host(kWorkBackAt), kWorkBytes)};
+  for (const auto& block : blocks) {
+    if (bench_->run(block, work_stream_).outcome != Outcome::Ok) return false;
+  }
+  return std::memcmp(out, memory + kWorkBackAt, kWorkBytes) == 0;
+}
+
+void Bystander::work() {
+  for (std::uint64_t number = 1; !stop_; ++number) {
+    if (!round(number)) ++wrong_;
+    ++rounds_;
+  }
+}
+
+void Bystander::start_work() {
+  stop_ = false;
+  rounds_ = 0;
+  worker_ = std::thread([this] { work(); });
+}
+
+void Bystander::stop_work() {
+  // At least one round behind whatever has just happened.
+  const std::uint64_t before = rounds_;
+  for (const auto limit = test::soon(); rounds_ < before + 2 && Device::Clock::now() < limit;) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(rounds_, before + 2) << "a bystander does not get on";
+  stop_ = true;
+  worker_.join();
+  EXPECT_EQ(wrong_, 0u) << "a bystander's job went wrong";
+}
+
+void Bystander::expect_untouched() {
+  const auto* words = reinterpret_cast<const std::uint64_t*>(device_->host_memory().data());
+  const auto holds_canaries = [&](const std::uint64_t* at) {
+    for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) {
+      if (at[i] != pattern(i)) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(holds_canaries(words)) << "the window of a bystander changed";
+  for (const auto& region : {bench_->tensor(0), bench_->program(0)}) {
+    for (std::uint64_t at = 0; at < Workbench::kRegionBytes; at += kCanaryBytes) {
+      auto from = region;
+      from.offset = at;
+      const auto end = bench_->run(Workbench::dma(from, bench_->host(kReadBackAt), kCanaryBytes), stream_);
+      ASSERT_EQ(end.outcome, Outcome::Ok) << wire::name(end.status);
+      EXPECT_TRUE(holds_canaries(words + kReadBackAt / 8)) << "a region of a bystander changed";
+    }
+  }
+  const auto stats = must(device_->card_statistics()).values.stats;
+  EXPECT_EQ(stats.rejected + stats.failed + stats.aborted + stats.ring_violations, 0u);
+  EXPECT_EQ(device_->health(), Health::Alive);
+  EXPECT_FALSE(device_->failure());
+  EXPECT_TRUE(device_->take_events().empty());
+}
+
+}  // namespace flex::conformance

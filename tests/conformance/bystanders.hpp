@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other functions of a card while one of them is attacked: each holds canaries in its regions and in its window, and works
+// on. What they hold and what they compute must not change.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/conformance/provider.hpp"
+#include "tests/unit/firmware/core/raw_driver.hpp"
+
+namespace flex::conformance {
+
+class Bystander {
+ public:
+  explicit Bystander(unsigned which);
+  ~Bystander();
+
+  // As this function calls them: what an attacker would like to reach.
+  std::vector<fwtest::RegionHandle> regions() const;
+
+  // Moves data there and back on a thread until it is told to stop, and compares.
+  void start_work();
+  // Fails the test unless at least one round was made, and all were right.
+  void stop_work();
+  // Regions and window hold what they held at first; nothing of this function was refused, stopped or reset.
+  void expect_untouched();
+
+ private:
+  static constexpr std::uint64_t kCanaryBytes = 1 * wire::kMiB;  // in host memory, from its start
+  void work();
+  bool round(std::uint64_t number);
+  std::uint64_t pattern(std::uint64_t at) const { return mark_ ^ at * 0x9E3779B97F4A7C15u; }
+
+  const std::uint64_t mark_;
+  std::unique_ptr<Device> device_;
+  std::optional<test::Workbench> bench_;
+  std::uint32_t stream_ = 0;  // of the canaries
+  std::uint32_t work_stream_ = 0;
+  Region work_region_;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint64_t> rounds_{0};
+  std::atomic<std::uint64_t> wrong_{0};
+  std::thread worker_;
+};
+
+class Bystanders {
+ public:
+  Bystanders() {
+    for (unsigned i = 0; i < Provider::kBystanders; ++i) all_[i].emplace(i);
+  }
+  std::vector<fwtest::RegionHandle> regions() const {
+    std::vector<fwtest::RegionHandle> all;
+    for (const auto& one : all_) {
+      const auto its = one->regions();
+      all.insert(all.end(), its.begin(), its.end());
+    }
+    return all;
+  }
+  void start_work() {
+    for (auto& one : all_) one->start_work();
+  }
+  void stop_work() {
+    for (auto& one : all_) one->stop_work();
+  }
+  void expect_untouched() {
+    for (auto& one : all_) one->expect_untouched();
+  }
+
+ private:
+  std::array<std::optional<Bystander>, Provider::kBystanders> all_;
+};
+
+}  // namespace flex::conformance

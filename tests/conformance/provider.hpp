@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the conformance suite needs from a backend: a card with a function under test, and functions beside it. One backend
+// is linked into a test program (qemu_provider.cpp, native_provider.cpp); it boots one card for the whole program and ends
+// it with the program. The suite learns nothing else about what it runs on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "host_driver/device/card.hpp"
+#include "host_driver/device/device.hpp"
+#include "qemu/slot_handle.hpp"
+#include "tests/conformance/workbench.hpp"
+
+namespace flex::conformance {
+
+class Provider {
+ public:
+  // PF under test: VFs 1 and 2 stand by. VF 1 under test: the PF and VF 2.
+  static constexpr unsigned kBystanders = 2;
+
+  virtual ~Provider() = default;
+
+  // Physical or Virtual: what the function under test may do (docs/protocol.md §6).
+  virtual wire::FunctionKind kind() const = 0;
+  // The function under test, freshly reset. One owner at a time: a Device, or a driver of the test's own on slot().
+  virtual std::unique_ptr<Device> open(OpenOptions options = {}) = 0;
+  // Window and bells of the function under test, for a driver that is not ours.
+  virtual qemu::SlotHandle slot() = 0;
+  // Another function of the same card; `which` < kBystanders.
+  virtual std::unique_ptr<Device> open_bystander(unsigned which = 0) = 0;
+  // Fails the test when the card is not as well as it was after boot.
+  virtual void expect_alive() = 0;
+
+  // How many violations of the function under test the management function has counted since boot (EventKind::
+  // FunctionViolation, FUNCTION_QUERY). Empty where the backend does not hold the management function.
+  virtual std::optional<std::uint64_t> violations() { return std::nullopt; }
+};
+
+// The program's backend. Good from the first test to the last.
+Provider& provider();
+
+// The card is alive, and so is this function of it: what every attack ends with.
+inline void expect_healthy(Device& device) {
+  provider().expect_alive();
+  EXPECT_EQ(device.health(), Health::Alive);
+  EXPECT_FALSE(device.failure());
+  EXPECT_TRUE(device.card_statistics());
+}
+
+}  // namespace flex::conformance

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The suite over a card in the emulator.
+#include "tests/conformance/function_under_test.hpp"
+#include "tests/conformance/kernel_provider.hpp"
+#include "tests/device/card/card_support.hpp"
+
+namespace flex::conformance {
+namespace {
+
+class QemuProvider final : public KernelProvider {
+ public:
+  QemuProvider() : tested_(test::function_under_test()), card_(boot()) {}
+
+  wire::FunctionKind kind() const override {
+    return tested_ == 0 ? wire::FunctionKind::Physical : wire::FunctionKind::Virtual;
+  }
+  std::unique_ptr<Device> open(OpenOptions options) override { return open_function(tested_, std::move(options)); }
+  std::unique_ptr<Device> open_bystander(unsigned which) override { return open_function(bystander(which), {}); }
+  qemu::SlotHandle slot() override {
+    auto handle = card_->machine().slot(kPhysicalSlot + tested_);
+    if (!handle) throw std::runtime_error(qemu::to_string(handle.error()));
+    return *std::move(handle);
+  }
+  void expect_alive() override {
+    EXPECT_TRUE(card_->machine().alive());
+    EXPECT_EQ(card_->machine().console().find("PANIC"), std::string::npos) << card_->machine().console();
+  }
+
+  std::vector<std::byte> kernel_image(std::string_view name) override { return test::kernel_image(*card_, name); }
+  std::unique_ptr<spyre::Context> open_context() override { return context(tested_); }
+  std::unique_ptr<spyre::Context> open_bystander_context(unsigned which) override { return context(bystander(which)); }
+
+ private:
+  static constexpr unsigned kPhysicalSlot = 1;
+
+  static std::shared_ptr<Card> boot() {
+    CardOptions options = test::small_card("watchdog=2000");
+    options.virtual_functions = kBystanders;
+    return test::boot(std::move(options));
+  }
+  // Functions are numbered as for spyre::ContextOptions: 0 the PF, n the VF n.
+  unsigned bystander(unsigned which) const {
+    const unsigned others[2][kBystanders] = {{1, 2}, {0, 2}};
+    return others[tested_][which];
+  }
+  std::unique_ptr<Device> open_function(unsigned function, OpenOptions options) {
+    return test::must(function == 0 ? card_->open_physical(std::move(options))
+                                    : card_->open_virtual(function, std::move(options)));
+  }
+  std::unique_ptr<spyre::Context> context(unsigned function) {
+    spyre::ContextOptions options;
+    options.function = function;
+    return spyre::Context::open(card_, std::move(options));
+  }
+
+  const unsigned tested_;
+  const std::shared_ptr<Card> card_;
+};
+
+std::unique_ptr<QemuProvider> the_provider;
+
+class OneCardPerProgram final : public testing::Environment {
+ public:
+  void SetUp() override { the_provider = std::make_unique<QemuProvider>(); }
+  void TearDown() override { the_provider.reset(); }
+};
+const auto* const kRegistered = testing::AddGlobalTestEnvironment(new OneCardPerProgram);
+
+}  // namespace
+
+Provider& provider() { return *the_provider; }
+KernelProvider& kernel_provider() { return *the_provider; }
+
+}  // namespace flex::conformance

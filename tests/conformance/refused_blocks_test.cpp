@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control blocks that are wrong (scenarios F6 to F11): each is REJECTED with the name of its field, nothing is executed,
+// nothing is written, and the ring goes on. The firmware's own test walks more values; this one proves that the card that
+// boots is the same. Blocks that launch kernels: refused_launches_test.cpp.
+#include "tests/conformance/refused_blocks.hpp"
+
+#include <set>
+
+namespace flex::conformance {
+namespace {
+
+using test::Workbench;
+using wire::ControlBlock;
+using wire::Field;
+using wire::Opcode;
+using wire::Outcome;
+using wire::Status;
+
+constexpr std::uint64_t kMax = ~std::uint64_t{0};
+
+std::vector<BadField> dma_cases() {
+  std::vector<BadField> cases;
+  const auto source = [](ControlBlock& b) -> wire::Endpoint& { return b.payload.dma.source; };
+  const auto destination = [](ControlBlock& b) -> wire::Endpoint& { return b.payload.dma.destination; };
+  for (const Base base : {Base::ToDevice, Base::FromDevice, Base::OnDevice}) {
+    const auto add = [&](const char* what, auto spoil, Status status, Field field) {
+      cases.push_back({what, base, spoil, status, field});
+    };
+    add("0 bytes", [](auto& b) { b.payload.dma.bytes = 0; }, Status::BadSize, Field::DmaBytes);
+    add(
+        "2^64-1 bytes", [](auto& b) { b.payload.dma.bytes = kMax; },
+        base == Base::ToDevice ? Status::NotHostMemory : Status::OutOfBounds, Field::DmaSource);
+    add("strided", [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; }, Status::Unsupported, Field::DmaFlags);
+    add("unknown flag", [](auto& b) { b.payload.dma.flags = 1u << 31; }, Status::BadFlags, Field::DmaFlags);
+    add_endpoint_cases(cases, base, Field::DmaSource, base != Base::ToDevice, source);
+    add_endpoint_cases(cases, base, Field::DmaDestination, base != Base::FromDevice, destination);
+  }
+  cases.push_back({"ends that overlap", Base::OnDevice,
+                   [](auto& b) { b.payload.dma.destination.offset = b.payload.dma.source.offset + 128; },
+                   Status::Overflow, Field::DmaDestination});
+  return cases;
+}
+
+std::vector<BadField> all_cases() {
+  std::vector<BadField> cases;
+  for (const Base base : {Base::Nop, Base::ToDevice, Base::Fill}) add_header_cases(cases, base);
+  for (const auto opcode : {Opcode::EventSignal, Opcode::EventWait, Opcode::Call}) {
+    cases.push_back({"opcode that is not built", Base::Nop, [=](auto& b) { b.header.opcode = opcode; },
+                     Status::Unsupported, Field::OpcodeField});
+  }
+  cases.push_back({"unknown opcode", Base::Nop, [](auto& b) { b.header.opcode = static_cast<Opcode>(0x77); },
+                   Status::BadOpcode, Field::OpcodeField});
+  cases.push_back({"NOP with a payload", Base::Nop, [](auto& b) { b.payload.words[7] = 1; }, Status::ReservedBits,
+                   Field::Reserved});
+  cases.push_back(
+      {"FILL of nothing", Base::Fill, [](auto& b) { b.payload.fill.bytes = 0; }, Status::BadSize, Field::FillBytes});
+  cases.push_back({"reserved bytes of FILL", Base::Fill, [](auto& b) { b.payload.fill.reserved[0] = 1; },
+                   Status::ReservedBits, Field::Reserved});
+  add_endpoint_cases(cases, Base::Fill, Field::FillDestination, true,
+                     [](ControlBlock& b) -> wire::Endpoint& { return b.payload.fill.destination; });
+  const auto dma = dma_cases();
+  cases.insert(cases.end(), dma.begin(), dma.end());
+  return cases;
+}
+
+TEST_P(RefusedBlocks, TheUnspoiltBlocksAreGood) {
+  for (const Base base : {Base::Nop, Base::Fill, Base::ToDevice, Base::OnDevice, Base::FromDevice}) {
+    ControlBlock block = addressed(good(base));
+    seal(block);
+    EXPECT_EQ(send(block).outcome, Outcome::Ok) << static_cast<int>(base);
+    ++sequence_;
+  }
+}
+
+TEST_P(RefusedBlocks, EveryBadFieldIsRejectedByItsNameAndHarmsNothing) {
+  std::set<Field> named;
+  for (const auto& bad : all_cases()) {
+    expect_rejected(bad);
+    if (HasFailure()) break;
+    named.insert(bad.field);
+  }
+  for (auto field = static_cast<unsigned>(Field::Magic); field <= static_cast<unsigned>(Field::FillBytes); ++field) {
+    if (HasFailure()) break;
+    const auto wanted = static_cast<Field>(field);
+    if (wanted == Field::Budget) continue;  // of a launch
+    EXPECT_TRUE(named.contains(wanted)) << "no case for " << wire::name(wanted);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutCrc, RefusedBlocks, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Crc" : "NoCrc"; });
+
+}  // namespace
+}  // namespace flex::conformance

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams: open, reset, close, and the poison of a bad block (docs/protocol.md §5, §6).
+
+#include "tests/conformance/provider.hpp"
+
+namespace flex::conformance {
+namespace {
+
+using test::Counter;
+using test::must;
+using test::nop;
+using test::Recorder;
+
+std::size_t submit_nops(Device& device, std::uint32_t stream, CompletionSink& sink, std::size_t count) {
+  const auto block = nop();
+  const std::vector<ControlBlockRequest> requests(count, {&block, &sink});
+  return must(device.submit(stream, requests));
+}
+
+TEST(Streams, AStreamThatIsNotOpenTakesNothing) {
+  const auto device = provider().open();
+  Counter counter;
+  const auto block = nop();
+  const ControlBlockRequest request{&block, &counter};
+  for (const std::uint32_t stream : {5u, wire::kStreamsPerFunction, ~0u}) {
+    const auto accepted = device->submit(stream, {&request, 1});
+    ASSERT_FALSE(accepted);
+    EXPECT_EQ(accepted.error().outcome, wire::Outcome::Rejected);
+  }
+}
+
+TEST(Streams, ARejectedBlockPoisonsItsStreamUntilReset) {
+  const auto device = provider().open();
+  Recorder recorder;
+  auto bad = nop();
+  bad.header.flags = 1;
+  const auto good = nop();
+  const ControlBlockRequest requests[] = {{&good, &recorder}, {&bad, &recorder}, {&good, &recorder}};
+  ASSERT_EQ(device->submit(0, requests).value(), 3u);
+  ASSERT_EQ(device->wait_until([&] { return recorder.count() == 3; }, test::soon()), WaitStatus::Done);
+  const auto all = recorder.all();
+  EXPECT_EQ(all[0].outcome, wire::Outcome::Ok);
+  EXPECT_EQ(all[1].outcome, wire::Outcome::Rejected);
+  EXPECT_EQ(all[1].field, wire::Field::Flags);
+  EXPECT_EQ(all[2].outcome, wire::Outcome::Aborted);
+  ASSERT_TRUE(device->reset_stream(0));
+  Counter counter;
+  submit_nops(*device, 0, counter, 1);
+  ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, test::soon()), WaitStatus::Done);
+  EXPECT_EQ(counter.failed(), 0u);
+  std::vector<wire::DeviceEvent> events;
+  (void)device->wait_until([&] { return device->statistics().events != 0; }, test::soon());
+  events = device->take_events();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, wire::EventKind::StreamPoisoned);
+}
+
+TEST(Streams, VerbatimBlocksReachTheCardAsTheyAre) {
+  const auto device = provider().open();
+  Recorder recorder;
+  wire::ControlBlock junk{};
+  junk.header.magic = 0x12345678;
+  junk.header.sticks = 200;
+  const ControlBlockRequest request{&junk, &recorder};
+  ASSERT_EQ(device->submit_verbatim(0, {&request, 1}).value(), 1u);
+  ASSERT_EQ(device->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
+  EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Rejected);
+  EXPECT_EQ(recorder.all()[0].status, wire::Status::BadMagic);
+  Counter counter;
+  submit_nops(*device, 0, counter, 1);
+  ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, test::soon()), WaitStatus::Done);
+  EXPECT_EQ(counter.failed(), 0u) << "a block that names no stream touches none";
+}
+
+TEST(Streams, AllStreamsCanBeOpenedAndTheNextOneIsRefusedWithAReason) {
+  const auto device = provider().open();
+  std::vector<std::uint32_t> streams;
+  for (unsigned i = 1; i < wire::kStreamsPerFunction; ++i)
+    streams.push_back(device->open_stream(StreamPriority::Low).value());
+  const auto refused = device->open_stream(StreamPriority::Low);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("stream table full"), std::string::npos) << describe(refused.error());
+  ASSERT_TRUE(device->close_stream(streams[3]));
+  EXPECT_FALSE(device->close_stream(streams[3]));
+  EXPECT_EQ(device->open_stream(StreamPriority::High).value(), streams[3]);
+}
+
+TEST(Streams, AReopenedStreamHasANewIncarnationAndItsOldBlocksAreStale) {
+  const auto device = provider().open();
+  test::Workbench bench(*device);
+  const auto first = must(device->open_stream(StreamPriority::Low));
+  const std::uint32_t incarnation = device->stream_incarnation(first);
+  must(device->close_stream(first));
+  const auto second = must(device->open_stream(StreamPriority::Low));
+  ASSERT_EQ(second, first) << "the lowest free number";
+  EXPECT_GT(device->stream_incarnation(second), incarnation);
+  auto old = nop();
+  old.header.magic = wire::kControlBlockMagic;
+  old.header.sticks = 1;
+  old.header.stream = second;
+  old.header.incarnation = incarnation;
+  old.header.generation = device->config().generation;
+  old.header.sequence = 1;
+  Recorder recorder;
+  const ControlBlockRequest request{&old, &recorder};
+  ASSERT_EQ(must(device->submit_verbatim(second, {&request, 1})), 1u);
+  ASSERT_EQ(device->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
+  EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Rejected);
+  EXPECT_EQ(recorder.all()[0].status, wire::Status::StaleIncarnation);
+  EXPECT_EQ(bench.run(nop(), second).outcome, wire::Outcome::Ok) << "it touched the new stream";
+}
+
+TEST(Streams, StreamZeroCannotBeClosed) {
+  const auto device = provider().open();
+  const auto closed = device->close_stream(0);
+  ASSERT_FALSE(closed);
+  EXPECT_NE(closed.error().message.find(wire::name(wire::Status::NotPermitted)), std::string::npos)
+      << describe(closed.error());
+}
+
+TEST(Streams, AResetClearsThePoisonOfItsStreamOnly) {
+  const auto device = provider().open();
+  test::Workbench bench(*device);
+  const auto guilty = must(device->open_stream(StreamPriority::Low));
+  const auto too = must(device->open_stream(StreamPriority::High));
+  const auto innocent = must(device->open_stream(StreamPriority::Low));
+  auto bad = nop();
+  bad.header.flags = 1;
+  EXPECT_EQ(bench.run(bad, guilty).outcome, wire::Outcome::Rejected);
+  EXPECT_EQ(bench.run(bad, too).outcome, wire::Outcome::Rejected);
+  EXPECT_EQ(bench.run(nop(), innocent).outcome, wire::Outcome::Ok);
+  must(device->reset_stream(guilty));
+  EXPECT_EQ(bench.run(nop(), guilty).outcome, wire::Outcome::Ok);
+  EXPECT_EQ(bench.run(nop(), too).outcome, wire::Outcome::Aborted);
+  EXPECT_EQ(bench.run(nop(), innocent).outcome, wire::Outcome::Ok);
+}
+
+// A transfer of many steps: its stream is reset in its middle, or, on a busy machine, just before or behind it.
+TEST(Streams, AResetEndsWhatRunsAndWhatWaits) {
+  const auto device = provider().open();
+  test::Workbench bench(*device);
+  const auto stream = must(device->open_stream(StreamPriority::Low));
+  const auto region = must(device->acquire_region(RegionType::Tensor, 64 * wire::kMiB));
+  const auto fill = test::Workbench::fill({region.base.region_id, 0, region.generation, wire::EndpointKind::Region, {}},
+                                          64 * wire::kMiB, 7);
+  for (int round = 0; round < 5; ++round) {
+    Recorder recorder;
+    const std::vector<ControlBlockRequest> requests(4, {&fill, &recorder});
+    ASSERT_EQ(must(device->submit(stream, requests)), 4u);
+    must(device->reset_stream(stream));
+    const auto ends = recorder.all();
+    ASSERT_EQ(ends.size(), 4u) << "everything is reported before the reset returns";
+    bool stopped = false;
+    for (const auto& end : ends) {
+      if (end.outcome == wire::Outcome::Ok) {
+        EXPECT_FALSE(stopped) << "it ran behind one that was stopped";
+        continue;
+      }
+      // Begun and stopped; taken from the ring and never begun; or still in the ring, where the reset overtook it.
+      const bool begun = !stopped && end.start_time != 0;
+      const bool overtaken = end.outcome == wire::Outcome::Rejected;
+      if (!overtaken) EXPECT_EQ(end.outcome, begun ? wire::Outcome::Fault : wire::Outcome::Aborted);
+      EXPECT_EQ(end.status, overtaken ? wire::Status::StaleIncarnation : wire::Status::Stopped)
+          << wire::name(end.status);
+      stopped = true;
+    }
+    EXPECT_TRUE(stopped) << "four transfers of 64 MiB were over before the reset";
+    EXPECT_EQ(bench.run(nop(), stream).outcome, wire::Outcome::Ok);
+  }
+}
+
+}  // namespace
+}  // namespace flex::conformance

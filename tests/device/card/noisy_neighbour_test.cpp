@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one function may cost another, in time.
+//
+// Definition. With n active functions, the fair share of a victim's job is n times the time that the job takes alone. A
+// noisy neighbour costs at most twice the fair share: beside n - 1 neighbours that flood the card with whatever a function
+// can ask for, the victim's jobs take at most 2 n times as long as alone, their median and their 99th percentile alike.
+// A storm of resets is nobody's job and has no share: while M resets another function again and again, and its owner
+// attaches and dirties 16 MiB again, the victim's jobs take at most 1.5 times as long.
+//
+// Both are measured in the same run, in blocks of samples with and without the neighbours in turn, and only their ratio is
+// judged: a machine that is busy with others slows both. Every result of the victim is compared, byte for byte or with the
+// golden model. That there was a flood is checked, too.
+//
+// What is judged is the card. The victim sleeps while it waits and the neighbours' host threads run at the lowest weight
+// (tests/bench/card/flood.hpp), so that it finds a CPU when its job has ended.
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "tests/bench/card/flood.hpp"
+#include "tests/bench/card/flood_sources.hpp"
+#include "tests/bench/card/placement.hpp"
+#include "tests/bench/card/statistics.hpp"
+#include "tests/bench/card/victim.hpp"
+#include "tests/device/card/card_support.hpp"
+
+namespace flex {
+namespace {
+
+using bench::Compared;
+using bench::FloodKind;
+
+constexpr unsigned kVictim = 1;  // VF; the neighbours are those behind it
+constexpr unsigned kMostNeighbours = 3;
+constexpr std::size_t kSamples = 300;  // so that the 99th percentile is not the worst
+constexpr double kFairShares = 2;
+constexpr double kInAStorm = 1.5;
+
+class OnASharedCard {
+ public:
+  static void boot() {
+    CardOptions options = test::small_card();
+    options.virtual_functions = 1 + kMostNeighbours;
+    card_ = test::boot(options);
+  }
+  static void end() { card_.reset(); }
+
+ protected:
+  OnASharedCard() : apart_(*card_), tenant_(bench::open_tenant(card_, kVictim, bench::Waits::Sleeping)) {}
+
+  static Card& card() { return *card_; }
+  spyre::Context& tenant() { return *tenant_; }
+
+  // Both ranks within `bound` times what they are alone.
+  void expect_within(const Compared& times, double bound) {
+    for (const auto& [rank, text] : {std::pair{0.5, "median"}, std::pair{0.99, "p99"}}) {
+      const double alone = bench::percentile(times.alone, rank) / 1000;
+      const double disturbed = bench::percentile(times.disturbed, rank) / 1000;
+      std::printf("  %-6s %9.1f us alone, %9.1f us beside them: %5.2f, at most %g\n", text, alone, disturbed,
+                  times.ratio(rank), bound);
+      EXPECT_LE(times.ratio(rank), bound) << text;
+    }
+    EXPECT_GE(times.alone.size(), kSamples);
+    EXPECT_GE(times.disturbed.size(), kSamples);
+    test::expect_healthy(card(), tenant().device());
+  }
+
+ private:
+  static inline std::shared_ptr<Card> card_;
+  bench::Apart apart_;
+  std::unique_ptr<spyre::Context> tenant_;
+};
+
+// ---- floods -------------------------------------------------------------------------------------------------------------
+
+struct Crowd {
+  FloodKind kind;
+  unsigned neighbours;
+};
+void PrintTo(const Crowd& crowd, std::ostream* out) {
+  *out << crowd.neighbours << " flooding with " << name(crowd.kind);
+}
+
+class NoisyNeighbour : public testing::TestWithParam<Crowd>, protected OnASharedCard {
+ protected:
+  static void SetUpTestSuite() { boot(); }
+  static void TearDownTestSuite() { end(); }
+
+  void expect_fair(bench::Victim& victim) {
+    const auto [kind, neighbours] = GetParam();
+    bench::Floods floods(card(), kVictim + 1, neighbours, kind);
+    const Compared times = compare(victim, kSamples, [&] { floods.start(); }, [&] { floods.stop(); });
+    std::printf("  %u flooding with %s, %llu times\n", neighbours, std::string(name(kind)).c_str(),
+                static_cast<unsigned long long>(floods.ended()));
+    expect_within(times, kFairShares * (1 + neighbours));
+  }
+};
+
+TEST_P(NoisyNeighbour, CostsATransferAtMostTwiceItsFairShare) {
+  bench::TransferVictim victim(tenant());
+  expect_fair(victim);
+}
+
+TEST_P(NoisyNeighbour, CostsAKernelAtMostTwiceItsFairShare) {
+  bench::KernelVictim victim(tenant());
+  expect_fair(victim);
+}
+
+std::vector<Crowd> crowds() {
+  std::vector<Crowd> all;
+  for (const FloodKind kind : bench::kFloodKinds) {
+    for (const unsigned neighbours : {1u, kMostNeighbours}) all.push_back({kind, neighbours});
+  }
+  return all;
+}
+std::string crowd_name(const testing::TestParamInfo<Crowd>& info) {
+  std::string text;
+  for (const char c : std::string(name(info.param.kind))) text += c == ' ' ? '_' : c;
+  return text + "_from_" + std::to_string(info.param.neighbours);
+}
+INSTANTIATE_TEST_SUITE_P(Floods, NoisyNeighbour, testing::ValuesIn(crowds()), crowd_name);
+
+// ---- resets -------------------------------------------------------------------------------------------------------------
+
+class ResetStorm : public testing::Test, protected OnASharedCard {
+ protected:
+  static void SetUpTestSuite() { boot(); }
+  static void TearDownTestSuite() { end(); }
+
+  void expect_unmoved(bench::Victim& victim) {
+    bench::Flood storm(bench::make_reset_storm(card(), kVictim + 1));
+    const Compared times = compare(victim, kSamples, [&] { storm.start(); }, [&] { storm.stop(); });
+    std::printf("  %llu function resets\n", static_cast<unsigned long long>(storm.ended()));
+    EXPECT_GE(storm.ended(), 20u) << "that was no storm";
+    expect_within(times, kInAStorm);
+  }
+};
+
+TEST_F(ResetStorm, OfAnotherFunctionHardlyMovesATransfer) {
+  bench::TransferVictim victim(tenant());
+  expect_unmoved(victim);
+}
+
+TEST_F(ResetStorm, OfAnotherFunctionHardlyMovesAKernel) {
+  bench::KernelVictim victim(tenant());
+  expect_unmoved(victim);
+}
+
+}  // namespace
+}  // namespace flex

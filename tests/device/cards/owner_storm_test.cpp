@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two hundred owners are killed at random moments of random work, while the owner of the PF works on: the card is afterwards
+// what it was before. And the same with too few slots: a typed error, a power cycle, and work goes on.
+#include <fmt/format.h>
+
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <random>
+
+#include "tests/device/cards/cards_support.hpp"
+
+namespace flex {
+namespace {
+
+using namespace std::chrono_literals;
+using test::must;
+using test::Tenant;
+
+constexpr unsigned kVirtual = 4;
+constexpr unsigned kKills = 200;
+constexpr auto kStopBound = 500ms;  // issue 3, point 5
+constexpr std::array kWork{"attach", "dma-loop", "kernel-loop", "admin-loop", "compute"};
+
+// Of a process that is not ours.
+std::size_t entries(pid_t pid, const char* what) {
+  const std::filesystem::path folder = fmt::format("/proc/{}/{}", pid, what);
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+struct Counts {
+  test::LeftOvers ours;
+  std::size_t emulator_descriptors;
+  std::size_t emulator_threads;
+  friend bool operator==(const Counts&, const Counts&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const Counts& counts) {
+  return out << counts.ours << "; the emulator: " << counts.emulator_descriptors << " descriptors, "
+             << counts.emulator_threads << " threads";
+}
+
+Counts count(const test::ServedCard& card) {
+  const pid_t emulator = card.description().emulator;
+  return {test::count_left_overs(), entries(emulator, "fd"), entries(emulator, "task")};
+}
+
+bool all_free(const CardDescription& now, unsigned virtual_functions = kVirtual) {
+  for (unsigned n = 1; n <= virtual_functions; ++n) {
+    if (now.functions[n].use != FunctionUse::Free) return false;
+  }
+  return true;
+}
+
+class OwnerStorm : public testing::Test {
+ protected:
+  std::mt19937 random_{std::random_device{}()};
+
+  // Half of them while they work, the others at any moment of their beginning.
+  void let_work(Tenant& tenant) {
+    if (random_() % 2 == 0) (void)tenant.wait_for("working");
+  }
+};
+
+TEST_F(OwnerStorm, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
+  test::ServedCard card(kVirtual, kKills + 2 * kVirtual);
+  const auto physical = must(attach(card.folder(), FunctionChoice::physical()));
+  const test::Workbench bench(*physical.device);
+  const auto work_goes_on = [&](std::uint64_t pattern) {
+    ASSERT_EQ(bench.run(test::Workbench::fill(bench.tensor(0), 4096, pattern)).outcome, wire::Outcome::Ok);
+    ASSERT_EQ(bench.run(test::Workbench::dma(bench.tensor(0), bench.host(0), 4096)).outcome, wire::Outcome::Ok);
+    std::uint64_t word = 0;
+    std::memcpy(&word, physical.device->host_memory().data(), sizeof word);
+    ASSERT_EQ(word, pattern);
+  };
+  work_goes_on(1);
+  const Counts before = count(card);
+  const unsigned slots_used = card.description().slots_used;
+  const auto regions = must(physical.device->admin({.command = wire::AdminCommand::Query})).values.region;
+
+  std::array<std::optional<Tenant>, kVirtual> owners;
+  for (unsigned killed = 0; killed < kKills;) {
+    const unsigned n = random_() % kVirtual;
+    if (auto& owner = owners[n]; owner) {
+      let_work(*owner);
+      owner->kill();
+      owner.reset();
+      ++killed;
+      work_goes_on(killed + 2);
+    } else {
+      owner.emplace(card.folder(), "VF" + std::to_string(n + 1), kWork[random_() % kWork.size()]);
+      ASSERT_TRUE(owner->attached.starts_with("attached")) << owner->attached;
+    }
+  }
+  unsigned ended = kKills;
+  for (auto& owner : owners) ended += owner ? 1 : 0;
+  for (auto& owner : owners) owner.reset();
+  ASSERT_TRUE(card.wait_until([](const auto& now) { return all_free(now); }));
+
+  const auto after = card.description();
+  EXPECT_EQ(after.retirements.count, ended);
+  EXPECT_EQ(after.slots_used, slots_used + ended);
+  EXPECT_LT(after.retirements.max, kStopBound);
+  fmt::print("  {} owners ended; stopped within {} us at most\n", ended, after.retirements.max.count());
+  // Memory that they had is clean again, and granted to whoever asks.
+  EXPECT_TRUE(card.wait_until([&](const auto&) {
+    const auto now = must(physical.device->admin({.command = wire::AdminCommand::Query})).values.region;
+    return now.free_bytes == regions.free_bytes && now.largest_bytes == regions.largest_bytes;
+  }));
+  (void)test::settled_left_overs(before.ours);
+  EXPECT_EQ(count(card), before);
+  for (unsigned n = 1; n <= kVirtual; ++n) {
+    Tenant last(card.folder(), "VF" + std::to_string(n), "look");
+    EXPECT_EQ(last.wait_for("clean"), "clean") << last.read_line();
+  }
+  work_goes_on(~std::uint64_t{0});
+}
+
+TEST_F(OwnerStorm, TooFewSlotsAreATypedErrorAndAPowerCycleLetsWorkGoOn) {
+  constexpr unsigned kSpares = 3;
+  test::ServedCard card(1, kSpares);
+  for (unsigned owner = 0; owner <= kSpares; ++owner) {
+    Tenant tenant(card.folder(), "VF1", kWork[random_() % kWork.size()]);
+    ASSERT_TRUE(tenant.attached.starts_with("attached")) << tenant.attached;
+    let_work(tenant);
+    tenant.kill();
+  }
+  ASSERT_TRUE(card.wait_until([](const auto& now) { return now.functions[1].use == FunctionUse::NoSlot; }));
+  const auto refused = attach(card.folder(), FunctionChoice::virtual_function(1));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("slots exhausted"));
+  EXPECT_THAT(refused.error().next_step, testing::HasSubstr("power-cycle"));
+  must(power_cycle_card(card.folder()));
+  Tenant after(card.folder(), "VF1", "compute");
+  EXPECT_EQ(after.wait_for("computed"), "computed 50 rounds") << after.read_line();
+}
+
+}  // namespace
+}  // namespace flex

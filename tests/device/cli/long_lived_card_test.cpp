@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cards that stay: boot --name, devices, stop, reset, and programs that attach by their environment.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+
+#include "shared/units.hpp"
+#include "tests/device/cli/cli_fixture.hpp"
+
+namespace flex {
+namespace {
+
+using test::Program;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class LongLivedCard : public test::Cli {
+ protected:
+  // Returns when the card is ready for owners; ended at the latest with the test.
+  Program& boot(const std::string& name, std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"boot", "--name", name};
+    words.insert(words.end(), more.begin(), more.end());
+    cards_.push_back(std::make_unique<Program>(spyre(std::move(words)), environment()));
+    EXPECT_THAT(cards_.back()->wait_for_line("ready"), HasSubstr(name)) << cards_.back()->output();
+    return *cards_.back();
+  }
+  pid_t emulator_of(const std::string& name) const {
+    std::ifstream file(runtime() / name / "card.json");
+    return nlohmann::json::parse(file).at("emulator").get<pid_t>();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Program>> cards_;
+};
+
+TEST_F(LongLivedCard, DevicesFollowTheCardsThatRun) {
+  EXPECT_EQ(devices(), nlohmann::json::parse(R"({"count": 0, "devices": []})"));
+  EXPECT_EQ(run_rank("count").output, "0 devices\n") << "no card is no error";
+  Program& card = boot("card0", {"--vfs", "3", "--cores", "1", "--memory", "50G"});
+  const auto listed = devices();
+  EXPECT_EQ(listed.at("count"), 1);
+  EXPECT_EQ(listed.at("devices")[0].at("card"), "card0");
+  EXPECT_EQ(listed.at("devices")[0].at("function"), "PF");
+  EXPECT_EQ(listed.at("devices")[0].at("cores"), 1);
+  EXPECT_EQ(listed.at("devices")[0].at("memory_bytes"), 50 * wire::kGiB);
+  EXPECT_EQ(devices({{"FLEX_DEVICE", "VF"}}).at("count"), 3);
+  EXPECT_EQ(devices({{"FLEX_DEVICE", "VF"}, {"AIU_WORLD_SIZE", "2"}}).at("count"), 2);
+  const auto chosen = devices({{"FLEX_DEVICE", "VF"}, {"SPYRE_DEVICES", "2, 0, 9"}});
+  EXPECT_EQ(chosen.at("count"), 2);
+  EXPECT_EQ(chosen.at("devices")[0].at("function"), "VF3");
+  EXPECT_EQ(chosen.at("devices")[1].at("function"), "VF1");
+  EXPECT_EQ(devices({{"FLEX_DEVICE", "MOCK"}, {"AIU_WORLD_SIZE", "5"}}).at("count"), 5);
+
+  EXPECT_EQ(run_spyre({"stop", "card0"}).code, 0);
+  EXPECT_EQ(card.wait(), 0) << card.output();
+  EXPECT_EQ(devices().at("count"), 0);
+  EXPECT_THAT(left_in_runtime_folder(), IsEmpty());
+}
+
+TEST_F(LongLivedCard, AMalformedVariableIsNamed) {
+  const auto listed = run_spyre({"devices", "--json"}, {{"SPYRE_DEVICES", "0,first"}});
+  EXPECT_EQ(listed.code, 2);
+  EXPECT_THAT(listed.output, HasSubstr("SPYRE_DEVICES"));
+  EXPECT_THAT(listed.output, HasSubstr("'first'"));
+  EXPECT_THAT(listed.output, HasSubstr("0,2,3"));
+  EXPECT_EQ(std::ranges::count(listed.output, '\n'), 1) << "one line: " << listed.output;
+}
+
+TEST_F(LongLivedCard, ProgramsAttachByTheirEnvironmentOneAfterTheOther) {
+  boot("card0");
+  boot("card1", {"--vfs", "1"});
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "PF"}}).output, "PF of card0, 2 devices: right\n");
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "PF"}, {"LOCAL_RANK", "1"}}).output, "PF of card1, 2 devices: right\n");
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "VF"}, {"LOCAL_RANK", "4"}}).output, "VF1 of card1, 5 devices: right\n");
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "VF"}, {"SPYRE_DEVICES", "3"}}).output,
+            "VF4 of card0, 1 devices: right\n");
+  // The same function again: its next owner gets a fresh slot.
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "PF"}}).output, "PF of card0, 2 devices: right\n");
+  EXPECT_EQ(run_rank("work").output, "PF of an embedded card, 2 devices: right\n") << "FLEX_DEVICE is not set";
+  const auto beyond = run_rank("work", {{"FLEX_DEVICE", "PF"}, {"LOCAL_RANK", "2"}});
+  EXPECT_EQ(beyond.code, 2);
+  EXPECT_THAT(beyond.output, HasSubstr("index 2 is out of range: 2 devices"));
+}
+
+TEST_F(LongLivedCard, RunMatmulTakesTheDeviceOfTheEnvironment) {
+  boot("card0");
+  const auto ran =
+      run_spyre({"run", "matmul", "--m", "64", "--n", "64", "--k", "64", "--json"}, {{"FLEX_DEVICE", "VF"}});
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  const auto report = nlohmann::json::parse(ran.output);
+  EXPECT_EQ(report.at("device"), "VF1 of card0");
+  EXPECT_EQ(report.at("mismatches"), 0);
+  const auto own = run_spyre({"run", "matmul", "--m", "64", "--n", "64", "--k", "64", "--vf", "1", "--json"},
+                             {{"FLEX_DEVICE", "PF"}});
+  ASSERT_EQ(own.code, 0) << own.output;
+  EXPECT_EQ(nlohmann::json::parse(own.output).at("device"), "VF1 of an embedded card") << "options win";
+}
+
+TEST_F(LongLivedCard, ASecondOwnerIsToldThePidOfTheFirst) {
+  Program& card = boot("card0");
+  const test::Environment pf = {{"FLEX_DEVICE", "PF"}};
+  Program first({SPYRE_RANK, "hold"}, environment(pf));
+  ASSERT_EQ(first.wait_for_line("holding"), "holding PF of card0") << first.output();
+  const auto second = run_rank("work", pf);
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.output, HasSubstr("owned by pid " + std::to_string(first.pid())));
+  EXPECT_EQ(devices(pf).at("devices")[0].at("owner"), first.pid());
+  EXPECT_THAT(card.wait_for_line(std::to_string(first.pid())), HasSubstr("PF")) << "one line per change of an owner";
+  first.close_stdin();
+  EXPECT_EQ(first.wait(), 0) << first.output();
+  EXPECT_EQ(run_rank("work", pf).code, 0);
+}
+
+TEST_F(LongLivedCard, AStoppedCardTellsItsOwners) {
+  Program& card = boot("card0");
+  Program owner({SPYRE_RANK, "hold"}, environment({{"FLEX_DEVICE", "VF"}}));
+  ASSERT_EQ(owner.wait_for_line("holding"), "holding VF1 of card0") << owner.output();
+  EXPECT_EQ(run_spyre({"stop", "--all"}).code, 0);
+  EXPECT_EQ(card.wait(), 0) << card.output();
+  owner.close_stdin();
+  EXPECT_EQ(owner.wait(), 2) << "typed, not a hang: " << owner.output();
+}
+
+class LongLivedCardSignals : public LongLivedCard, public testing::WithParamInterface<int> {};
+
+TEST_P(LongLivedCardSignals, EndItCleanly) {
+  Program& card = boot("card0");
+  const pid_t emulator = emulator_of("card0");
+  ASSERT_TRUE(qemu::test::is_alive(emulator));
+  card.send(GetParam());
+  EXPECT_EQ(card.wait(), 0) << card.output();
+  EXPECT_TRUE(qemu::test::wait_for_end(emulator, std::chrono::seconds(5)));
+  EXPECT_THAT(left_in_runtime_folder(), IsEmpty());
+}
+INSTANTIATE_TEST_SUITE_P(Signals, LongLivedCardSignals, testing::Values(SIGTERM, SIGINT, SIGHUP));
+
+TEST_F(LongLivedCard, AKilledBrokerLeavesNoCard) {
+  Program& card = boot("card0");
+  const pid_t emulator = emulator_of("card0");
+  card.send(SIGKILL);
+  EXPECT_EQ(card.wait(), 128 + SIGKILL);
+  EXPECT_TRUE(qemu::test::wait_for_end(emulator, std::chrono::seconds(5)));
+  EXPECT_EQ(devices().at("count"), 0);
+  boot("card0");
+  EXPECT_EQ(devices().at("count"), 1) << "its name is free again";
+}
+
+TEST_F(LongLivedCard, ANameInUseIsRefusedWithThePidThatHoldsIt) {
+  Program& card = boot("card0");
+  const auto second = run_spyre({"boot", "--name", "card0"});
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.output, HasSubstr(std::to_string(card.pid())));
+  EXPECT_EQ(run_spyre({"boot", "--name", "no/slashes"}).code, 2);
+}
+
+TEST_F(LongLivedCard, ResetsFreeAFunctionOrTheWholeCard) {
+  boot("card0", {"--spares", "2"});
+  EXPECT_EQ(run_spyre({"reset", "card0", "--function", "VF1"}).code, 0);
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "VF"}}).output, "VF1 of card0, 4 devices: right\n");
+  const auto unknown = run_spyre({"reset", "card0", "--function", "VF9"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.output, HasSubstr("VF9"));
+  EXPECT_EQ(run_spyre({"reset", "card0", "--function", "VF"}).code, 2);
+  const pid_t emulator = emulator_of("card0");
+  EXPECT_EQ(run_spyre({"reset", "card0", "--power-cycle"}).code, 0);
+  EXPECT_TRUE(qemu::test::wait_for_end(emulator, std::chrono::seconds(5)));
+  EXPECT_NE(emulator_of("card0"), emulator);
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "PF"}}).output, "PF of card0, 1 devices: right\n");
+}
+
+TEST_F(LongLivedCard, CommandsToACardThatIsNotThereSayWhatToDo) {
+  for (const auto& words : {std::vector<std::string>{"stop", "card7"}, {"reset", "card7", "--power-cycle"}}) {
+    const auto refused = run_spyre(words);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.output, HasSubstr("card7"));
+    EXPECT_THAT(refused.output, HasSubstr("next: "));
+  }
+  EXPECT_EQ(run_spyre({"stop", "--all"}).code, 0) << "nothing to stop is nothing wrong";
+}
+
+}  // namespace
+}  // namespace flex
