@@ -22,8 +22,8 @@ void expect_healthy(Card& card, Device& device) {
   EXPECT_TRUE(device.card_statistics());
 }
 
-std::vector<std::byte> kernel_image(const Card& card, std::string_view name) {
-  const auto path = card.options().firmware.parent_path() / "kernels" / (std::string(name) + ".img");
+std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name) {
+  const auto path = firmware.parent_path() / "kernels" / (std::string(name) + ".img");
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (bytes.empty()) throw std::runtime_error("no kernel image " + path.string());

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ inline std::unique_ptr<Card> boot(CardOptions options = small_card()) { return m
 // No firmware has panicked, and hart 0 still serves: what every attack ends with.
 void expect_healthy(Card& card, Device& device);
 
-std::vector<std::byte> kernel_image(const Card& card, std::string_view name);
+std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name);
+inline std::vector<std::byte> kernel_image(const Card& card, std::string_view name) {
+  return kernel_image(card.options().firmware, name);
+}
 
 }  // namespace flex::test

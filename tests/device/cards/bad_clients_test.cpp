@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What connects to a broker may be anything: each is refused by a reason or closed, and owners do not notice.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "host_driver/cards/broker_message.hpp"
+#include "host_driver/cards/local_socket.hpp"
+#include "shared/version.hpp"
+#include "tests/device/cards/cards_support.hpp"
+
+namespace flex {
+namespace {
+
+using namespace std::chrono_literals;
+using test::must;
+using testing::HasSubstr;
+
+class BadClient : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    // A client may be silent for a moment only, or the test would take long.
+    static qemu::test::TemporaryFolder runtime_folder;
+    auto options = test::small_broker(runtime_folder.path(), "card0", 1, 8);
+    options.card.timeouts.hello = 300ms;
+    broker_ = must(Broker::start(std::move(options)));
+    owner_ = must(attach(broker_->folder().string(), FunctionChoice::physical())).device;
+  }
+  static void TearDownTestSuite() {
+    owner_.reset();
+    broker_.reset();
+  }
+  // Whatever happened, the broker serves and the owner works.
+  void TearDown() override {
+    EXPECT_TRUE(owner_->card_statistics());
+    EXPECT_EQ(must(describe_card(broker_->folder().string())).functions[0].use, FunctionUse::Owned);
+  }
+
+  static qemu::UniqueFd connect() {
+    const qemu::UniqueFd folder{::open(broker_->folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    auto socket = connect_in(folder.get(), 5s);
+    if (!socket) throw std::runtime_error(socket.error().reason);
+    return *std::move(socket);
+  }
+  // The broker's next word; End when it closed. Bounded.
+  static Received answer(const qemu::UniqueFd& socket, std::chrono::milliseconds bound = 5s) {
+    pollfd event{socket.get(), POLLIN, 0};
+    (void)::poll(&event, 1, static_cast<int>(bound.count()));
+    return receive_message(socket.get(), kMaxBrokerMessage, kGrantDescriptors);
+  }
+  static ErrorInfo refusal_of(std::string_view text) {
+    const auto socket = connect();
+    EXPECT_TRUE(send_message(socket.get(), text));
+    const auto reply = must(parse_broker_reply(answer(socket).text));
+    EXPECT_EQ(answer(socket).kind, Received::Kind::End);
+    return std::get<ErrorInfo>(reply);
+  }
+
+  static inline std::unique_ptr<Broker> broker_;
+  static inline std::unique_ptr<Device> owner_;
+};
+
+TEST_F(BadClient, GarbageIsRefusedByNamingIt) {
+  EXPECT_THAT(refusal_of("garbage").message, HasSubstr("is not JSON"));
+  EXPECT_EQ(refusal_of("[]").culprit, "request");
+  EXPECT_EQ(refusal_of("{}").culprit, "request.type");
+  EXPECT_EQ(refusal_of(R"({"type": "dance"})").culprit, "request.type");
+  EXPECT_EQ(refusal_of(R"({"type": "hello"})").culprit, "request.abi");
+  EXPECT_EQ(refusal_of(R"({"type": "hello", "abi": )" + std::to_string(wire::kAbiVersion) + "}").culprit,
+            "request.want");
+  EXPECT_EQ(refusal_of(R"({"type": "stop", "now": true})").culprit, "request");
+  EXPECT_EQ(refusal_of(R"({"type": "reset", "target": 0})").culprit, "request.target");
+  EXPECT_EQ(refusal_of(R"({"type": "reset", "target": -1})").culprit, "request.target");
+}
+
+TEST_F(BadClient, OtherAbiVersionIsRefusedWithBothNumbers) {
+  const auto error = refusal_of(R"({"type": "hello", "abi": 77, "want": "what that version wants"})");
+  EXPECT_THAT(error.message, HasSubstr("the tenant has 77, the card " + std::to_string(wire::kAbiVersion)));
+}
+
+TEST_F(BadClient, TooLongAMessageIsRefused) {
+  EXPECT_THAT(refusal_of(std::string(kMaxBrokerMessage + 1, ' ')).message, HasSubstr("longer than 4096"));
+}
+
+TEST_F(BadClient, DescriptorsAreRefusedAndNotKept) {
+  const auto before = test::count_left_overs();
+  for (const std::size_t descriptors : {1u, 8u}) {
+    const auto socket = connect();
+    const std::vector<int> sent(descriptors, socket.get());
+    ASSERT_TRUE(send_message(socket.get(), encode(DescribeRequest{}), sent));
+    EXPECT_TRUE(std::holds_alternative<ErrorInfo>(must(parse_broker_reply(answer(socket).text))));
+  }
+  EXPECT_EQ(must(describe_card(broker_->folder().string())).functions[1].use, FunctionUse::Free);
+  EXPECT_EQ(test::settled_left_overs(before).descriptors, before.descriptors);
+}
+
+TEST_F(BadClient, ClientThatClosesAtOnceCostsNothing) {
+  for (int i = 0; i < 100; ++i) (void)connect();
+  // Also when it has said what it wants, and does not wait for it.
+  const auto slots = must(describe_card(broker_->folder().string())).slots_left;
+  const auto socket = connect();
+  ASSERT_TRUE(send_message(socket.get(), encode(DescribeRequest{})));
+  EXPECT_EQ(must(describe_card(broker_->folder().string())).slots_left, slots);
+}
+
+TEST_F(BadClient, SilentClientIsSentAway) {
+  const auto socket = connect();
+  const auto reply = must(parse_broker_reply(answer(socket).text));
+  EXPECT_THAT(std::get<ErrorInfo>(reply).message, HasSubstr("did not say in time"));
+  EXPECT_EQ(answer(socket).kind, Received::Kind::End);
+}
+
+TEST_F(BadClient, ClientsThatNeverReadDoNotBlockTheOthers) {
+  std::vector<qemu::UniqueFd> deaf;
+  for (int i = 0; i < 20; ++i) {
+    deaf.push_back(connect());
+    ASSERT_TRUE(send_message(deaf.back().get(), encode(DescribeRequest{})));
+  }
+  EXPECT_TRUE(describe_card(broker_->folder().string()));
+}
+
+TEST_F(BadClient, TooManySilentClientsAreRefusedAndTheirPlacesComeBack) {
+  std::vector<qemu::UniqueFd> silent;
+  for (unsigned i = 0; i < kMaxWaitingClients; ++i) silent.push_back(connect());
+  const auto one_more = connect();
+  EXPECT_THAT(std::get<ErrorInfo>(must(parse_broker_reply(answer(one_more).text))).message, HasSubstr("already"));
+  for (const auto& socket : silent) EXPECT_EQ(answer(socket).kind, Received::Kind::Message);
+  EXPECT_TRUE(describe_card(broker_->folder().string()));
+}
+
+TEST_F(BadClient, OwnerThatTalksLosesItsFunction) {
+  const auto socket = connect();
+  ASSERT_TRUE(send_message(socket.get(), encode(HelloRequest{wire::kAbiVersion, FunctionChoice::any_virtual()})));
+  const Received granted = answer(socket);
+  ASSERT_EQ(granted.descriptors.size(), kGrantDescriptors);
+  ASSERT_TRUE(std::holds_alternative<Grant>(must(parse_broker_reply(granted.text))));
+  ASSERT_TRUE(send_message(socket.get(), "more"));
+  EXPECT_EQ(answer(socket).kind, Received::Kind::End);
+  EXPECT_TRUE(attach(broker_->folder().string(), FunctionChoice::any_virtual()));
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process that serves a long-lived card until SIGTERM or until a client stops it. It prints "emulator <pid>" when the
+// card is ready, and a line for each change after that.
+//
+//   card_process <runtime folder> <name>
+#include <fmt/format.h>
+#include <sys/signalfd.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "host_driver/cards/broker.hpp"
+#include "qemu/unique_fd.hpp"
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  sigset_t end;
+  sigemptyset(&end);
+  sigaddset(&end, SIGTERM);
+  sigprocmask(SIG_BLOCK, &end, nullptr);
+  const qemu::UniqueFd signals{signalfd(-1, &end, SFD_CLOEXEC)};
+  flex::BrokerOptions options;
+  options.name = argv[2];
+  options.runtime_folder = argv[1];
+  options.card.cores = 2;
+  auto broker = flex::Broker::start(std::move(options));
+  if (!broker) {
+    fmt::print("error {}\n", flex::describe(broker.error()));
+    return 3;
+  }
+  fmt::print("emulator {}\n", (*broker)->description().emulator);
+  std::fflush(stdout);
+  (*broker)->run_until(signals.get());
+  (*broker)->stop();
+  return 0;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/device/cards/cards_support.hpp"
+
+#include <thread>
+
+namespace flex::test {
+
+BrokerOptions small_broker(const std::filesystem::path& runtime_folder, std::string name, unsigned vfs,
+                           unsigned spares) {
+  BrokerOptions options;
+  options.name = std::move(name);
+  options.runtime_folder = runtime_folder;
+  options.card = small_card();
+  options.card.virtual_functions = vfs;
+  options.card.spare_slots = spares;
+  return options;
+}
+
+ServedCard::ServedCard(unsigned vfs, unsigned spares)
+    : broker_(must(Broker::start(small_broker(runtime_folder_.path(), "card0", vfs, spares)))) {}
+
+bool ServedCard::wait_until(const std::function<bool(const CardDescription&)>& holds,
+                            std::chrono::milliseconds bound) const {
+  const auto end = std::chrono::steady_clock::now() + bound;
+  while (!holds(description())) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  return true;
+}
+
+Tenant::Tenant(const std::string& folder, const std::string& function, const std::string& command)
+    : HelperProcess(SPYRE_TENANT, {folder, function, command}), attached(read_line()) {}
+
+}  // namespace flex::test

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of this folder share: a runtime folder of their own, brokers in this process, tenants in others.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "host_driver/cards/attach.hpp"
+#include "host_driver/cards/broker.hpp"
+#include "tests/device/card/card_support.hpp"
+#include "tests/device/cards/helper_process.hpp"
+#include "tests/unit/qemu/test_support.hpp"
+
+namespace flex::test {
+
+// Small: two cores, `vfs` virtual functions, `spares` slots for owners to come.
+BrokerOptions small_broker(const std::filesystem::path& runtime_folder, std::string name, unsigned vfs = 2,
+                           unsigned spares = 8);
+
+// A broker in this process, in a runtime folder that ends with it.
+class ServedCard {
+ public:
+  explicit ServedCard(unsigned vfs = 2, unsigned spares = 8);
+
+  Broker& broker() { return *broker_; }
+  std::string folder() const { return broker_->folder().string(); }
+  CardDescription description() const { return broker_->description(); }
+  FunctionDescription function(wire::Target target) const { return description().functions.at(target - 1); }
+  // Waits until the description is as asked; false when it did not become so in time.
+  bool wait_until(const std::function<bool(const CardDescription&)>& holds,
+                  std::chrono::milliseconds bound = kBound) const;
+
+ private:
+  qemu::test::TemporaryFolder runtime_folder_;
+  std::unique_ptr<Broker> broker_;
+};
+
+// tenant (see tenant.cpp), started; `attached` of the result is its first line.
+struct Tenant : HelperProcess {
+  Tenant(const std::string& folder, const std::string& function, const std::string& command);
+  std::string attached;
+};
+
+}  // namespace flex::test

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/device/cards/helper_process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+
+#include "tests/unit/qemu/test_support.hpp"
+
+namespace flex::test {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Pipe {
+  qemu::UniqueFd read_end;
+  qemu::UniqueFd write_end;
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    read_end.reset(ends[0]);
+    write_end.reset(ends[1]);
+  }
+};
+
+}  // namespace
+
+HelperProcess::HelperProcess(const std::string& program, std::vector<std::string> arguments) {
+  Pipe in, out;
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, in.read_end.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, out.write_end.get(), STDOUT_FILENO);
+  arguments.insert(arguments.begin(), program);
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, pointers.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) std::abort();
+  input_ = std::move(in.write_end);
+  output_ = std::move(out.read_end);
+}
+
+HelperProcess::HelperProcess(HelperProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      input_(std::move(other.input_)),
+      output_(std::move(other.output_)),
+      unread_(std::move(other.unread_)) {}
+
+HelperProcess::~HelperProcess() { kill(); }
+
+std::string HelperProcess::read_line(std::chrono::milliseconds bound) {
+  const auto end = Clock::now() + bound;
+  for (;;) {
+    if (const auto newline = unread_.find('\n'); newline != std::string::npos) {
+      std::string line = unread_.substr(0, newline);
+      unread_.erase(0, newline + 1);
+      return line;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    pollfd event{output_.get(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&event, 1, static_cast<int>(left.count())) <= 0) return {};
+    char bytes[512];
+    const ssize_t read = ::read(output_.get(), bytes, sizeof bytes);
+    if (read <= 0) return {};
+    unread_.append(bytes, static_cast<std::size_t>(read));
+  }
+}
+
+std::string HelperProcess::wait_for(const std::string& word, std::chrono::milliseconds bound) {
+  const auto end = Clock::now() + bound;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    std::string line = read_line(left);
+    if (line.empty() || line.starts_with(word)) return line;
+  }
+}
+
+void HelperProcess::signal(int number) const {
+  if (pid_ > 0) ::kill(pid_, number);
+}
+
+void HelperProcess::kill() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+std::optional<int> HelperProcess::wait_exit(std::chrono::milliseconds bound) {
+  if (pid_ < 0 || !qemu::test::wait_for_end(pid_, bound)) return std::nullopt;
+  int status = 0;
+  ::waitpid(std::exchange(pid_, -1), &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace flex::test

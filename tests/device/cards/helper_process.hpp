@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A helper program as a child of the test: what it prints can be waited for, and it is killed and collected at the end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qemu/unique_fd.hpp"
+
+namespace flex::test {
+
+class HelperProcess {
+ public:
+  // The program's standard input and output are pipes to here. Aborts the test when it cannot be started.
+  HelperProcess(const std::string& program, std::vector<std::string> arguments);
+  ~HelperProcess();
+  HelperProcess(HelperProcess&& other) noexcept;
+  HelperProcess& operator=(HelperProcess&&) = delete;
+
+  pid_t pid() const { return pid_; }
+  // The next whole line it prints, without its newline. Empty when `bound` passed or it ended first.
+  std::string read_line(std::chrono::milliseconds bound = std::chrono::seconds{30});
+  // Skips lines until one starts with `word`; that line, or empty as above.
+  std::string wait_for(const std::string& word, std::chrono::milliseconds bound = std::chrono::seconds{30});
+  // Ends what it waits for.
+  void close_input() { input_.reset(); }
+  void signal(int number) const;
+  // SIGKILL, and collects it.
+  void kill();
+  // Its exit code, 128 + n for signal n; nothing when it did not end in time.
+  std::optional<int> wait_exit(std::chrono::milliseconds bound = std::chrono::seconds{30});
+
+ private:
+  pid_t pid_ = -1;
+  qemu::UniqueFd input_;
+  qemu::UniqueFd output_;
+  std::string unread_;
+};
+
+}  // namespace flex::test

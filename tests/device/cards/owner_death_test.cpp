@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owners end in the middle of something: what they left running is stopped in time, and the next owner finds nothing of
+// it.
+#include <csignal>
+
+#include "tests/device/cards/cards_support.hpp"
+
+namespace flex {
+namespace {
+
+using namespace std::chrono_literals;
+using test::must;
+using test::Tenant;
+
+// Issue 3: from the owner's end until nothing of it runs or writes any more.
+constexpr auto kStopBound = 500ms;
+
+class OwnerDeath : public testing::TestWithParam<const char*> {
+ protected:
+  static void SetUpTestSuite() { card_ = std::make_unique<test::ServedCard>(2, 40); }
+  static void TearDownTestSuite() { card_.reset(); }
+  static test::ServedCard& card() { return *card_; }
+
+  // The owner is gone when `end` returns: then the function is stopped in time, and clean for the next owner.
+  static void expect_retired(const std::string& function, wire::Target target, const std::function<void()>& end) {
+    const unsigned old_slot = card().function(target).slot;
+    const auto ended = std::chrono::steady_clock::now();
+    end();
+    ASSERT_TRUE(wait_for_new_slot(target, old_slot));
+    EXPECT_LT(std::chrono::steady_clock::now() - ended, kStopBound);
+    EXPECT_LT(card().description().retirements.max, kStopBound);
+    Tenant next(card().folder(), function, "look");
+    EXPECT_EQ(next.attached.substr(0, 9 + function.size()), "attached " + function);
+    EXPECT_EQ(next.wait_for("clean"), "clean") << next.read_line();
+    EXPECT_EQ(next.wait_exit(), 0);
+    ASSERT_TRUE(wait_for_new_slot(target, old_slot + 1));
+  }
+  // Spares are bound in order: a free function with a slot beyond `old_slot` has been retired since.
+  static bool wait_for_new_slot(wire::Target target, unsigned old_slot) {
+    return card().wait_until([=](const auto& now) {
+      const auto& function = now.functions[target - wire::kTargetPhysical];
+      return function.use == FunctionUse::Free && function.slot > old_slot;
+    });
+  }
+
+  static inline std::unique_ptr<test::ServedCard> card_;
+};
+
+TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
+  const test::NothingIsLeft nothing;
+  for (const wire::Target target : {wire::kTargetPhysical, wire::target_of_virtual(1)}) {
+    const std::string function = function_name(target);
+    Tenant bystander(card().folder(), "VF2", "compute");
+    Tenant owner(card().folder(), function, GetParam());
+    ASSERT_EQ(owner.attached.substr(0, 9 + function.size()), "attached " + function);
+    if (GetParam() != std::string("attach")) {
+      ASSERT_EQ(owner.wait_for("working"), "working") << owner.read_line();
+    }
+    expect_retired(function, target, [&] { owner.kill(); });
+    EXPECT_EQ(bystander.wait_for("computed"), "computed 50 rounds");
+    EXPECT_EQ(bystander.wait_exit(), 0);
+    ASSERT_TRUE(card().wait_until([](const auto& now) { return now.functions[2].use == FunctionUse::Free; }));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Busy, OwnerDeath, testing::Values("attach", "dma-loop", "kernel-loop", "admin-loop"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+using OwnerFork = OwnerDeath;
+
+TEST_F(OwnerFork, OwnerIsGoneThoughItsChildHoldsTheSocket) {
+  Tenant owner(card().folder(), "VF1", "fork-and-die");
+  const std::string line = owner.wait_for("child");
+  ASSERT_FALSE(line.empty());
+  const pid_t child = std::stoi(line.substr(6));
+  expect_retired("VF1", wire::target_of_virtual(1), [&] {
+    owner.close_input();
+    EXPECT_EQ(owner.wait_exit(), 0);
+  });
+  EXPECT_TRUE(qemu::test::is_alive(child)) << "the test must not have passed because the holder ended";
+  ::kill(child, SIGKILL);
+  EXPECT_TRUE(qemu::test::wait_for_end(child, test::kBound));
+}
+
+TEST_F(OwnerFork, StoppedOwnerKeepsItsFunction) {
+  Tenant owner(card().folder(), "VF1", "attach");
+  owner.signal(SIGSTOP);
+  const auto refused = attach(card().folder(), FunctionChoice::virtual_function(1));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("owned by pid " + std::to_string(owner.pid())));
+  const auto target = wire::target_of_virtual(1);
+  const unsigned old_slot = card().function(target).slot;
+  owner.kill();
+  ASSERT_TRUE(wait_for_new_slot(target, old_slot));
+}
+
+}  // namespace
+}  // namespace flex

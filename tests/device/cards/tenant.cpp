@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process that owns a function of a long-lived card and does with it what its last argument names. It prints
+// "attached <function> slot <n>", then whatever the command says; on an error "error <text>" and exit code 3. A "loop"
+// never ends by itself: it prints "working" when it is in full swing, and is killed. The others end when their standard
+// input does.
+//
+//   tenant <card folder> <PF|VF|VFn> attach|compute|dma-loop|kernel-loop|admin-loop|fork-and-die|look|until-card-ends
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "host_driver/cards/attach.hpp"
+#include "host_driver/exec/execution_plan.hpp"
+#include "host_driver/exec/runtime.hpp"
+#include "host_driver/tensor/golden/golden.hpp"
+#include "shared/dl16.hpp"
+#include "tests/device/card/card_support.hpp"
+
+namespace {
+
+using flex::test::must;
+using flex::test::Workbench;
+
+template <typename... Args>
+void say(fmt::format_string<Args...> format, Args&&... arguments) {
+  fmt::print("{}\n", fmt::format(format, std::forward<Args>(arguments)...));
+  std::fflush(stdout);
+}
+
+void wait_for_input_end() {
+  char bytes[64];
+  while (::read(STDIN_FILENO, bytes, sizeof bytes) > 0) {
+  }
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+std::vector<std::byte> kernel_image(const char* name) {
+  return flex::test::kernel_image(must(flex::find_firmware()), name);
+}
+
+// Adds random numbers on the card, again and again until the input ends, and holds each result against the golden
+// model.
+void compute(std::unique_ptr<flex::Device> device) {
+  constexpr std::int64_t kRows = 256, kColumns = 64;  // one stick per row: the device layout is the plain one
+  constexpr std::size_t kCount = kRows * kColumns, kBytes = kCount * sizeof(std::uint16_t);
+  flex::Runtime runtime(std::move(device));
+  const auto folder = must(flex::find_firmware()).parent_path() / "kernels";
+  const auto kernel = flex::Kernel::load(folder / "add.img", folder / "add.json");
+  flex::DimensionExtents extents;
+  const auto& dimensions = kernel->metadata().dimensions;
+  for (std::size_t d = 0; d < dimensions.size(); ++d) extents[dimensions[d]] = d == 0 ? kRows : kColumns;
+  flex::ExecutionPlan plan({flex::Job(flex::CompiledKernel(kernel, extents))});
+  flex::FlexStream& stream = runtime.default_stream();
+  plan.load(runtime, stream);
+  std::array<std::vector<std::uint16_t>, 4> data;  // a, b, the card's sum, the golden sum
+  for (auto& values : data) values.resize(kCount);
+  std::array<flex::Argument, 3> arguments;
+  for (auto& argument : arguments)
+    argument = {.allocation = runtime.allocator().allocate(kBytes), .shape = {kRows, kColumns}};
+  std::mt19937 random(static_cast<unsigned>(::getpid()));
+  std::normal_distribution<float> normal;
+  constexpr int kRounds = 50;
+  for (int round = 1; round <= kRounds; ++round) {
+    for (int i = 0; i < 2; ++i) {
+      std::ranges::generate(data[i], [&] { return wire::dl16_from_fp32(normal(random)); });
+      stream.Launch(flex::Job::to_device(data[i].data(), arguments[i].allocation, kBytes), {});
+    }
+    stream.Launch(plan.jobs()[0], arguments);
+    stream.Launch(flex::Job::from_device(data[2].data(), arguments[2].allocation, kBytes), {});
+    stream.Synchronize();
+    flex::golden::add_dl16(data[0], data[1], data[3]);
+    require(data[2] == data[3], "the card's sum is not the golden model's");
+    if (round == 1) say("working");
+  }
+  say("computed {} rounds", kRounds);
+}
+
+// Keeps a stream full with blocks of one kind. Never returns.
+[[noreturn]] void flood(const Workbench& bench, const wire::ControlBlock& block) {
+  constexpr std::size_t kBatch = 8;
+  static flex::test::Endings endings;
+  const std::vector<flex::ControlBlockRequest> requests(kBatch, {&block, &endings});
+  bool told = false;
+  for (;;) {
+    const std::size_t taken = must(bench.device().submit(0, requests));
+    if (taken == 0) {
+      if (!std::exchange(told, true)) say("working");
+      (void)bench.device().wait_until([&] { return bench.device().outstanding(0) < 64; }, flex::test::soon());
+    }
+  }
+}
+
+void dma_loop(flex::Device& device) {
+  const Workbench bench(device);
+  std::memset(device.host_memory().data(), 0xa5, Workbench::kRegionBytes);
+  flood(bench, Workbench::dma(bench.host(0), bench.tensor(0), Workbench::kRegionBytes));
+}
+
+// A kernel that does not end before its watchdog, and then the next one.
+void kernel_loop(flex::Device& device) {
+  const Workbench bench(device);
+  const auto spin = kernel_image("spin");
+  bench.load(0, spin);
+  const auto all_cores = (std::uint64_t{1} << device.config().cores) - 1;
+  const auto block = bench.compute(0, spin.size(), all_cores, 1'000'000);
+  flex::test::Endings endings;
+  const flex::ControlBlockRequest request{&block, &endings};
+  require(must(device.submit(0, {&request, 1})) == 1, "the stream took no kernel");
+  // Started: its sequence number, the second after that of the load, is published before its first instruction.
+  while (flex::test::started_sequence(device, 0) < 2) (void)device.poll();
+  say("working");
+  while (device.wait_until([] { return false; }, flex::test::soon()) == flex::WaitStatus::TimedOut) {
+  }
+}
+
+void admin_loop(flex::Device& device) {
+  for (bool told = false;; told = true) {
+    const auto region = must(device.acquire_region(flex::RegionType::Tensor, Workbench::kRegionBytes));
+    const auto stream = must(device.open_stream(flex::StreamPriority::High));
+    must(device.close_stream(stream));
+    must(device.release_region(region));
+    if (!told) say("working");
+  }
+}
+
+// The child keeps socket, window and bells; the owner is gone all the same.
+void fork_and_die() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  say("child {}", child);
+  wait_for_input_end();
+  ::_exit(0);
+}
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+}
+
+// What an earlier owner may have left: in the window, and in memory that it had and that this one gets now.
+void look(flex::Device& device) {
+  require(all_zero(device.host_memory()), "host memory is not zero");
+  const auto* window = flex::test::window_of(device);
+  for (const auto& block : {wire::kControlBlocks, wire::kCompletions, wire::kLogRing}) {
+    require(all_zero({window + block.offset, block.bytes}), "a block of the window is not zero");
+  }
+  const auto statistics = must(device.card_statistics()).values.stats;
+  require(statistics.completed == 0 && statistics.launches == 0 && statistics.bytes_to_device == 0,
+          "statistics are not zero");
+  const Workbench bench(device);
+  for (const auto& at : {bench.tensor(0), bench.program(0)}) {
+    std::memset(device.host_memory().data(), 0xff, Workbench::kRegionBytes);
+    const auto end = bench.run(Workbench::dma(at, bench.host(0), Workbench::kRegionBytes));
+    require(end.outcome == wire::Outcome::Ok, "the region cannot be read");
+    require(all_zero(device.host_memory().first(Workbench::kRegionBytes)), "a region is not zero");
+  }
+  say("clean");
+}
+
+void until_card_ends(const flex::Device& device) {
+  say("working");
+  (void)const_cast<flex::Device&>(device).wait_until([] { return false; }, flex::test::soon());
+  const auto failure = device.failure();
+  require(failure.has_value(), "the card did not end");
+  say("failed {}", flex::describe(*failure));
+}
+
+void act(const std::string& command, std::unique_ptr<flex::Device> device) {
+  const std::map<std::string, void (*)(flex::Device&)> commands{
+      {"attach", [](flex::Device&) { wait_for_input_end(); }},
+      {"dma-loop", dma_loop},
+      {"kernel-loop", kernel_loop},
+      {"admin-loop", admin_loop},
+      {"fork-and-die", [](flex::Device&) { fork_and_die(); }},
+      {"look", look},
+      {"until-card-ends", [](flex::Device& d) { until_card_ends(d); }},
+  };
+  if (command == "compute") return compute(std::move(device));
+  const auto found = commands.find(command);
+  if (found == commands.end()) throw std::runtime_error("unknown command " + command);
+  found->second(*device);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  try {
+    auto function = must(flex::attach(argv[1], must(flex::parse_function_choice(argv[2]))));
+    say("attached {} slot {}", function.function, function.device->config().slot);
+    act(argv[3], std::move(function.device));
+  } catch (const std::exception& error) {
+    say("error {}", error.what());
+    return 3;
+  }
+  return 0;
+}
