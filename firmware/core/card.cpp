@@ -245,6 +245,7 @@ bool under_way(const Function& function) {
 bool look(Card& card, unsigned f, bool ended) {
   Function& function = card.functions[f];
   const bool any = serve(card, function, ended);
+  card.served_functions += any ? 1 : 0;
   if (any || under_way(function)) {
     function.quiet_looks = 0;
     card.look_at(function);
@@ -267,6 +268,7 @@ bool somebody_waits(Card& card, const Function& function) {
 
 bool turn(Card& card) {
   const std::uint64_t ended = collect_launches(card);
+  card.served_functions = 0;
   bool any = false;
   for (std::uint32_t busy = card.busy_functions; busy != 0; busy &= busy - 1) {
     const auto f = static_cast<unsigned>(std::countr_zero(busy));
@@ -304,13 +306,32 @@ void idle(Card& card, unsigned& quiet_turns) {
   disarm(card);
 }
 
+namespace {
+
+// Kernels on core 0 after a turn that served rings. With one function there is nobody to be fair to. With several, each
+// that has kernels here gets as much of hart 0 as the turn gave to each that has work in its rings.
+void run_beside_rings(Card& card, std::uint64_t turn_began) {
+  if (turn_began == 0) {
+    card.cores.run_slice(0, kFirstSliceTicks);
+    return;
+  }
+  const std::uint64_t took = (hal::now() - turn_began) / std::max(card.served_functions, 1u);
+  const std::uint64_t slice = std::clamp(took, kShortestSliceTicks, kFirstSliceTicks);
+  for (int functions = std::popcount(card.cores.functions_on(0)); functions > 0; --functions) {
+    if (!card.cores.run_slice(0, slice)) return;
+  }
+}
+
+}  // namespace
+
 void loop_step(Card& card, unsigned& quiet_turns) {
+  const std::uint64_t began = card.cores.has_work(0) && card.contended() ? hal::now() : 0;
   if (!turn(card)) return idle(card, quiet_turns);
   quiet_turns = 0;
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
   beat(card);
   card.pool.scrub_step(kScrubStepBytes);
-  if (card.cores.has_work(0)) card.cores.run_slice(0, card.contended() ? kSharedSliceTicks : kFirstSliceTicks);
+  if (card.cores.has_work(0)) run_beside_rings(card, began);
 }
 
 namespace {

@@ -42,6 +42,7 @@ struct Card {
   std::uint32_t function_count = 0;
   SlotTable slots;
   std::uint32_t busy_functions = 0;  // bit per function: looked at in every turn
+  unsigned served_functions = 0;     // by the last turn
   unsigned quiet_cursor = 0;
   unsigned turns = 0;
   CoreManager cores;
@@ -53,8 +54,11 @@ struct Card {
   unsigned turns_since_look = 0;  // at the clock
   wire::PostCode post = wire::PostCode::None;
 
-  // Whether more than one function keeps hart 0 busy: then each gets smaller helpings.
-  bool contended() const { return (busy_functions & (busy_functions - 1)) != 0; }
+  // Whether more than one function keeps hart 0 busy, with its rings or with kernels: then each gets smaller helpings.
+  bool contended() const {
+    const std::uint32_t busy = busy_functions | cores.functions_on(0);
+    return (busy & (busy - 1)) != 0;
+  }
   void look_at(const Function& function) { busy_functions |= std::uint32_t{1} << function.id; }
 
   std::uint64_t core_mask() const {

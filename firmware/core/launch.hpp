@@ -43,8 +43,9 @@ inline constexpr unsigned kSpacesPerFunction = 4;  // the current one and those 
 // The timer is armed once per first slice and serves the launches that follow in it; arming it wakes the emulator's main
 // loop. 50 µs cost an empty kernel a quarter of its rate; 200 µs is what a ring may wait for at most meanwhile.
 inline constexpr std::uint64_t kFirstSliceTicks = 200 * wire::kTicksPerMicrosecond;
-// A slice that is run between two turns while several functions are busy: about what a turn of one of them takes.
-inline constexpr std::uint64_t kSharedSliceTicks = 100 * wire::kTicksPerMicrosecond;
+// A slice that is run between two turns while several functions are busy is as long as a turn of one of them took, but no
+// shorter than this: to enter, to leave and to arm the timer takes about 3 µs.
+inline constexpr std::uint64_t kShortestSliceTicks = 20 * wire::kTicksPerMicrosecond;
 inline constexpr std::uint64_t kSliceTicks = 1000 * wire::kTicksPerMicrosecond;
 
 struct LaunchResult {
@@ -106,6 +107,8 @@ class CoreManager {
 
   // A core's own work. True when a part ran. `slice_ticks` bounds one slice.
   bool has_work(unsigned core) const { return queues_[core].waiting.load(std::memory_order_acquire) != 0; }
+  // Bit per function that has a part waiting for the core: a snapshot.
+  std::uint32_t functions_on(unsigned core) const { return queues_[core].ready.load(std::memory_order_relaxed); }
   bool front_is_fresh(unsigned core) const { return queues_[core].fresh.load(std::memory_order_relaxed); }
   bool run_slice(unsigned core, std::uint64_t slice_ticks);
 
@@ -200,9 +203,9 @@ class CoreManager {
     Spinlock lock;
     std::atomic<std::uint32_t> waiting{0};  // of all functions
     std::atomic<bool> fresh{false};
-    std::uint32_t ready = 0;        // bit per function that has parts here
-    std::uint32_t last = 0;         // the function served last: it is the last to be served again …
-    std::uint32_t slices_left = 0;  // … but for so many slices more
+    std::atomic<std::uint32_t> ready{0};  // bit per function that has parts here; written under the lock
+    std::uint32_t last = 0;               // the function served last: it is the last to be served again …
+    std::uint32_t slices_left = 0;        // … but for so many slices more
     std::array<FunctionQueue, kLaunchFunctions> functions{};
   };
   static_assert(kLaunchFunctions < 32);

@@ -30,7 +30,7 @@ void CoreManager::push(unsigned core, Ticket ticket, bool fresh) {
     FunctionQueue& function = queue.functions[f];
     function.tickets[(function.head + function.count) % kLaunchesPerFunction] = ticket;
     ++function.count;
-    queue.ready |= 1u << f;
+    queue.ready.store(queue.ready.load(std::memory_order_relaxed) | 1u << f, std::memory_order_relaxed);
     queue.waiting.store(queue.waiting.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     queue.fresh.store(fresh, std::memory_order_relaxed);
   }
@@ -43,17 +43,18 @@ bool CoreManager::pop(unsigned core, Ticket& ticket) {
   const LockGuard guard(queue.lock);
   const std::uint32_t waiting = queue.waiting.load(std::memory_order_relaxed);
   if (waiting == 0) return false;
-  if (queue.slices_left != 0 && (queue.ready >> queue.last & 1) != 0) {
+  const std::uint32_t ready = queue.ready.load(std::memory_order_relaxed);
+  if (queue.slices_left != 0 && (ready >> queue.last & 1) != 0) {
     --queue.slices_left;
   } else {
-    const std::uint32_t behind = queue.ready & ~std::uint32_t{1} << queue.last;
-    queue.last = static_cast<std::uint32_t>(std::countr_zero(behind != 0 ? behind : queue.ready));
+    const std::uint32_t behind = ready & ~std::uint32_t{1} << queue.last;
+    queue.last = static_cast<std::uint32_t>(std::countr_zero(behind != 0 ? behind : ready));
     queue.slices_left = weights_[queue.last].load(std::memory_order_relaxed) - 1u;
   }
   FunctionQueue& function = queue.functions[queue.last];
   ticket = function.tickets[function.head];
   function.head = (function.head + 1) % kLaunchesPerFunction;
-  if (--function.count == 0) queue.ready &= ~(1u << queue.last);
+  if (--function.count == 0) queue.ready.store(ready & ~(1u << queue.last), std::memory_order_relaxed);
   queue.waiting.store(waiting - 1, std::memory_order_release);
   if (waiting == 1) queue.fresh.store(false, std::memory_order_relaxed);
   return true;
