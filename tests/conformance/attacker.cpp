@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint64_t kImageAt = 64 * wire::kKiB;  // in the Program region
 constexpr unsigned kBatch = 120;                     // attempts in flight, each on a stream of its own
 constexpr unsigned kChainBatch = 40;
+constexpr unsigned kAdminBurst = wire::kAdminSlots - 2;
 }  // namespace
 
 Attacker::Attacker(std::vector<fwtest::RegionHandle> foreign, std::vector<std::byte> image)
@@ -47,13 +48,25 @@ bool Attacker::begin(std::uint64_t features) {
   targets_.released = *released;
   targets_.tensor = *tensor;
   targets_.program = *program;
+  return open_streams() && load_image();
+}
+
+bool Attacker::open_streams() {
   streams_.assign(1, {});
   while (streams_.size() < kStreams) {
-    const auto stream = driver_->open_stream(streams_.size() % 2 != 0);
-    if (!stream) return false;
-    streams_.push_back(*stream);
+    std::vector<std::uint16_t> asked;
+    for (std::size_t i = streams_.size(); i < kStreams && asked.size() < kAdminBurst; ++i) {
+      auto request = driver_->admin_request(wire::AdminCommand::StreamOpen);
+      request.arguments.stream_open.priority = i % 2;
+      asked.push_back(driver_->send_admin(request));
+    }
+    for (const std::uint16_t slot : asked) {
+      const auto reply = driver_->wait_admin(slot);
+      if (!reply || reply->outcome != Outcome::Ok) return false;
+      streams_.push_back({reply->values.stream.stream, reply->values.stream.incarnation, 1});
+    }
   }
-  return load_image();
+  return true;
 }
 
 bool Attacker::load_image() {
@@ -187,10 +200,9 @@ void Attacker::chains(std::uint64_t seed, std::uint64_t count) {
 
 void Attacker::admin_requests(std::uint64_t seed, std::uint64_t count) {
   Attempts attempts(targets_, seed);
-  constexpr unsigned kBurst = wire::kAdminSlots - 2;
-  for (std::uint64_t done = 0; done < count; done += kBurst) {
+  for (std::uint64_t done = 0; done < count; done += kAdminBurst) {
     std::map<std::uint16_t, wire::AdminRequest> sent;
-    for (unsigned i = 0; i < kBurst; ++i) {
+    for (unsigned i = 0; i < kAdminBurst; ++i) {
       auto request = attempts.admin_request();
       request.cookie = done + i;
       sent.emplace(driver_->send_admin(request), request);

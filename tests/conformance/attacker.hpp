@@ -48,6 +48,7 @@ class Attacker {
  private:
   static constexpr unsigned kStreams = wire::kStreamsPerFunction;
 
+  bool open_streams();
   bool load_image();
   void heal_streams();
   void check_block_end(const wire::ControlBlock& block, const fwtest::Ended& ended);

@@ -11,7 +11,8 @@ class NativeProvider final : public Provider {
  public:
   NativeProvider()
       : tested_(test::function_under_test()),
-        card_({.virtual_functions = kBystanders, .window_bytes = 16 * wire::kMiB, .boot_arguments = {}}) {}
+        card_({.virtual_functions = kBystanders, .window_bytes = 16 * wire::kMiB, .boot_arguments = {}}),
+        management_(test::must(Device::attach(card_.slot(0), card_.device_options()))) {}
 
   wire::FunctionKind kind() const override {
     return tested_ == 0 ? wire::FunctionKind::Physical : wire::FunctionKind::Virtual;
@@ -24,6 +25,7 @@ class NativeProvider final : public Provider {
   qemu::SlotHandle slot() override { return card_.slot(kPhysicalSlot + tested_); }
   // A firmware that panics ends this process.
   void expect_alive() override {}
+  std::uint64_t violations() override { return violations_told_by(*management_, tested_); }
 
  private:
   static constexpr unsigned kPhysicalSlot = 1;
@@ -37,6 +39,7 @@ class NativeProvider final : public Provider {
 
   const unsigned tested_;
   const test::NativeCard card_;
+  const std::unique_ptr<Device> management_;
 };
 
 std::unique_ptr<NativeProvider> the_provider;

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "host_driver/device/card.hpp"
 #include "host_driver/device/device.hpp"
@@ -33,10 +32,20 @@ class Provider {
   // Fails the test when the card is not as well as it was after boot.
   virtual void expect_alive() = 0;
 
-  // How many violations of the function under test the management function has counted since boot (EventKind::
-  // FunctionViolation, FUNCTION_QUERY). Empty where the backend does not hold the management function.
-  virtual std::optional<std::uint64_t> violations() { return std::nullopt; }
+  // How many violations of the function under test the management function has counted since boot (FUNCTION_QUERY; it
+  // hears of them by EventKind::FunctionViolation).
+  virtual std::uint64_t violations() = 0;
 };
+
+// The figure of violations() as M tells it.
+inline std::uint64_t violations_told_by(Device& management, unsigned function) {
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::FunctionQuery;
+  request.arguments.function = {wire::kTargetPhysical + function, 0};
+  const auto reply = test::must(management.admin(request));
+  EXPECT_EQ(reply.outcome, wire::Outcome::Ok) << wire::name(reply.status);
+  return reply.values.function.violations;
+}
 
 // The program's backend. Good from the first test to the last.
 Provider& provider();

@@ -9,7 +9,8 @@ namespace {
 
 class QemuProvider final : public KernelProvider {
  public:
-  QemuProvider() : tested_(test::function_under_test()), card_(boot()) {}
+  QemuProvider()
+      : tested_(test::function_under_test()), card_(boot()), management_(test::must(card_->open_management())) {}
 
   wire::FunctionKind kind() const override {
     return tested_ == 0 ? wire::FunctionKind::Physical : wire::FunctionKind::Virtual;
@@ -25,6 +26,8 @@ class QemuProvider final : public KernelProvider {
     EXPECT_TRUE(card_->machine().alive());
     EXPECT_EQ(card_->machine().console().find("PANIC"), std::string::npos) << card_->machine().console();
   }
+
+  std::uint64_t violations() override { return violations_told_by(*management_, tested_); }
 
   std::vector<std::byte> kernel_image(std::string_view name) override { return test::kernel_image(*card_, name); }
   std::unique_ptr<spyre::Context> open_context() override { return context(tested_); }
@@ -55,6 +58,7 @@ class QemuProvider final : public KernelProvider {
 
   const unsigned tested_;
   const std::shared_ptr<Card> card_;
+  const std::unique_ptr<Device> management_;
 };
 
 std::unique_ptr<QemuProvider> the_provider;

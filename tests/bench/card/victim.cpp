@@ -13,7 +13,8 @@ namespace {
 constexpr std::uint64_t kTransferBytes = wire::kMiB;
 constexpr std::uint64_t kTenantRegionBytes = 256 * wire::kMiB;
 constexpr std::int64_t kKernelRows = 4 * 1024;
-constexpr std::size_t kBlocks = 10;  // of samples, with and without in turn
+// Of samples, with and without in turn: short, because other work on the machine comes and goes within a second.
+constexpr std::size_t kBlocks = 30;
 
 template <typename Work>
 double timed(Work work) {
@@ -70,13 +71,16 @@ double Compared::ratio(double part) const { return percentile(disturbed, part) /
 Compared compare(Victim& victim, std::size_t samples, const std::function<void()>& start,
                  const std::function<void()>& stop) {
   Compared result;
-  std::vector<double> warm_up;
-  victim.sample(warm_up);
+  std::vector<double> first;  // of a block: still of the one before
+  const auto fill = [&](std::vector<double>& times, std::size_t wanted) {
+    victim.sample(first);
+    while (times.size() < wanted) victim.sample(times);
+  };
   for (std::size_t block = 1; block <= kBlocks; ++block) {
     const std::size_t wanted = (samples * block + kBlocks - 1) / kBlocks;
-    while (result.alone.size() < wanted) victim.sample(result.alone);
+    fill(result.alone, wanted);
     start();
-    while (result.disturbed.size() < wanted) victim.sample(result.disturbed);
+    fill(result.disturbed, wanted);
     stop();
   }
   return result;
