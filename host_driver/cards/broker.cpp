@@ -74,7 +74,7 @@ void Broker::Impl::stop() {
 
 Broker::Impl::~Impl() {
   stop();
-  if (tasks) tasks->join();
+  tasks.reset();  // uses the loop to its end
   loop.reset();
   session.reset();
 }

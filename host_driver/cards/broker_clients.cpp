@@ -61,6 +61,20 @@ void Broker::Impl::admit(qemu::UniqueFd socket) {
   });
 }
 
+std::size_t Broker::Impl::waiting_clients() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(clients, [](const auto& entry) { return entry.second.stage != Client::Stage::Owner; }));
+}
+
+// Those that have closed, or said something, need not be counted: their events may only not have come yet.
+void Broker::Impl::hear_the_silent() {
+  std::vector<ClientId> silent;
+  for (const auto& [id, client] : clients) {
+    if (client.stage == Client::Stage::Silent) silent.push_back(id);
+  }
+  for (const ClientId id : silent) hear(id);
+}
+
 void Broker::Impl::hear(ClientId id) {
   for (auto found = clients.find(id); found != clients.end(); found = clients.find(id)) {
     const Received received = receive_message(found->second.socket.get(), kMaxBrokerMessage, 0);

@@ -79,6 +79,8 @@ struct Broker::Impl {
   // ---- broker_clients.cpp
   void accept_all();
   void admit(qemu::UniqueFd socket);
+  std::size_t waiting_clients() const;
+  void hear_the_silent();
   void hear(ClientId id);
   void hear_message(ClientId id, const Received& received);
   void obey(ClientId id, const BrokerRequest& request);

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 namespace flex {
 
@@ -112,9 +113,12 @@ Received receive_message(int socket, std::size_t max_bytes, std::size_t max_desc
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   ssize_t bytes = -1;
+  // A side that closes without having read everything resets the other: that is told first, once, and then come the
+  // messages that it had sent.
+  bool was_reset = false;
   do {
     bytes = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (bytes < 0 && errno == EINTR);
+  } while (bytes < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(was_reset, true))));
   if (bytes < 0) {
     received.kind = errno == EAGAIN || errno == EWOULDBLOCK ? Received::Kind::Nothing : Received::Kind::End;
     return received;

@@ -14,6 +14,7 @@ namespace flex {
 
 class Tasks {
  public:
+  // The loop outlives this.
   explicit Tasks(EventLoop& loop) : loop_(loop) {}
   ~Tasks() { join(); }
   Tasks(const Tasks&) = delete;

@@ -167,7 +167,9 @@ TEST_F(BrokerProcess, KilledBrokerTakesTheEmulatorAlongAndOwnersAreTold) {
 
   const auto refused = attach(folder(), FunctionChoice::physical());
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("nobody serves the card card0 any more"));
+  // The kernel may let go of a dead process's listener a moment after the process.
+  EXPECT_THAT(refused.error().message, testing::AnyOf(HasSubstr("nobody serves the card card0 any more"),
+                                                      HasSubstr("ended before it answered")));
   const auto runtime = must(RuntimeFolder::open(runtime_folder_.path()));
   EXPECT_TRUE(must(runtime.cards()).empty());
   EXPECT_FALSE(std::filesystem::exists(folder())) << "stale folders are removed by whoever lists";
