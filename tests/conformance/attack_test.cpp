@@ -18,7 +18,7 @@ class Attacks : public testing::Test {
   void SetUp() override {
     heard_before_ = provider().violations();
     attacker_.emplace(bystanders_.regions());
-    ASSERT_TRUE(attacker_->begin());
+    begin();
     bystanders_.start_work();
   }
   void TearDown() override {
@@ -35,6 +35,11 @@ class Attacks : public testing::Test {
       EXPECT_GT(provider().violations(), heard_before_) << "the management function has not heard of it";
   }
 
+  void begin(std::uint64_t features = wire::kMandatoryFeatures) {
+    ASSERT_TRUE(attacker_->begin(features));
+    bystanders_.surround();
+  }
+
   const testing::ScopedTrace trace_;
   Bystanders bystanders_;
   std::optional<Attacker> attacker_;
@@ -49,14 +54,14 @@ TEST_F(Attacks, RandomControlBlocksEndTypedAndReachNobodyElse) {
 }
 
 TEST_F(Attacks, RandomControlBlocksBehindAGoodChecksumFareNoBetter) {
-  ASSERT_TRUE(attacker_->begin(wire::kMandatoryFeatures | wire::kFeatureControlBlockCrc));
+  begin(wire::kMandatoryFeatures | wire::kFeatureControlBlockCrc);
   attacker_->control_blocks(attack_seed() + 1, 2000);
   EXPECT_GE(attacker_->attempts(), 2000u);
 }
 
 TEST_F(Attacks, RandomChainsComeBackAndReachNobodyElse) {
   attacker_->chains(attack_seed() + 2, 1500);
-  ASSERT_TRUE(attacker_->begin(wire::kMandatoryFeatures | wire::kFeatureIndirectDesc));
+  begin(wire::kMandatoryFeatures | wire::kFeatureIndirectDesc);
   attacker_->chains(attack_seed() + 3, 1500);
   EXPECT_EQ(attacker_->attempts(), 3000u);
   EXPECT_GT(attacker_->endings().at("chain given back empty"), 0u);

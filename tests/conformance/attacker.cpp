@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "shared/memory_order.hpp"
@@ -87,6 +88,56 @@ void Attacker::note(Outcome outcome, Status status) {
 
 // ---- control blocks ---------------------------------------------------------------------------------------------------
 
+namespace {
+
+// The attacker's own view of its rights, made from the contract and not from the firmware's words.
+class Rights {
+ public:
+  explicit Rights(const Targets& targets) : targets_(targets) {}
+
+  bool to_execute(const ControlBlock& block) const {
+    const auto& payload = block.payload;
+    switch (block.header.opcode) {
+      case wire::Opcode::Nop: return true;
+      case wire::Opcode::Dma:
+        return reaches(payload.dma.source, payload.dma.bytes) && reaches(payload.dma.destination, payload.dma.bytes);
+      case wire::Opcode::Fill: return reaches(payload.fill.destination, payload.fill.bytes);
+      case wire::Opcode::Compute: return launches(payload.compute);
+      default: return false;
+    }
+  }
+
+ private:
+  static bool inside(const fwtest::RegionHandle& region, std::uint64_t id, std::uint32_t generation,
+                     std::uint64_t offset, std::uint64_t bytes) {
+    return id == region.id && generation == region.generation && offset <= region.bytes &&
+           bytes <= region.bytes - offset;
+  }
+  bool reaches(const wire::Endpoint& end, std::uint64_t bytes) const {
+    if (end.kind == wire::EndpointKind::HostMemory) {
+      return end.offset >= wire::kHostMemoryOffset && end.offset <= targets_.window_bytes &&
+             bytes <= targets_.window_bytes - end.offset;
+    }
+    return inside(targets_.tensor, end.region_id, end.generation, end.offset, bytes) ||
+           inside(targets_.program, end.region_id, end.generation, end.offset, bytes);
+  }
+  bool launches(const wire::ComputePayload& compute) const {
+    const auto in_program = [&](const wire::Endpoint& end, std::uint64_t bytes) {
+      return inside(targets_.program, end.region_id, end.generation, end.offset, bytes);
+    };
+    if (!in_program(compute.image, compute.image_bytes)) return false;
+    if (compute.correction_bytes != 0 && !in_program(compute.correction, compute.correction_bytes)) return false;
+    return std::all_of(std::begin(compute.segments), std::end(compute.segments), [&](const wire::Segment& segment) {
+      return segment.access == wire::kSegmentUnused ||
+             inside(targets_.tensor, segment.region_id, segment.generation, segment.offset, segment.bytes);
+    });
+  }
+
+  const Targets& targets_;
+};
+
+}  // namespace
+
 void Attacker::check_block_end(const ControlBlock& block, const fwtest::Ended& ended) {
   const auto& end = ended.completion;
   ASSERT_EQ(ended.written, kStickBytes);
@@ -98,6 +149,10 @@ void Attacker::check_block_end(const ControlBlock& block, const fwtest::Ended& e
   if (end.outcome == Outcome::Rejected || end.outcome == Outcome::Aborted) {
     EXPECT_EQ(end.start_time, 0u) << "it was begun";
     EXPECT_EQ(end.bytes, 0u);
+  }
+  if (end.outcome == Outcome::Ok) {
+    EXPECT_TRUE(Rights(targets_).to_execute(block))
+        << wire::name(block.header.opcode) << " was executed without the right to";
   }
   note(end.outcome, end.status);
 }

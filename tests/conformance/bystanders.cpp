@@ -16,6 +16,10 @@ constexpr std::uint64_t kReadBackAt = 2 * wire::kMiB;
 constexpr std::uint64_t kWorkOutAt = 5 * wire::kMiB;
 constexpr std::uint64_t kWorkBackAt = 6 * wire::kMiB;
 constexpr std::uint64_t kWorkBytes = 48 * wire::kKiB;
+
+wire::Endpoint in(const Region& region, std::uint64_t offset) {
+  return {region.base.region_id, offset, region.generation, wire::EndpointKind::Region, {}};
+}
 }  // namespace
 
 Bystander::Bystander(unsigned which)
@@ -27,15 +31,21 @@ Bystander::Bystander(unsigned which)
   work_region_ = must(device_->acquire_region(RegionType::Tensor, Workbench::kRegionBytes));
   auto* words = reinterpret_cast<std::uint64_t*>(device_->host_memory().data());
   for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) words[i] = pattern(i);
-  for (const auto& region : {bench_->tensor(0), bench_->program(0)}) {
-    for (std::uint64_t at = 0; at < Workbench::kRegionBytes; at += kCanaryBytes) {
-      auto to = region;
-      to.offset = at;
-      if (bench_->run(Workbench::dma(bench_->host(0), to, kCanaryBytes), stream_).outcome != Outcome::Ok) {
-        throw std::runtime_error("no canaries");
-      }
+  place_canaries(bench_->tensor());
+  place_canaries(bench_->program());
+}
+
+void Bystander::place_canaries(const Region& region) {
+  for (std::uint64_t at = 0; at < Workbench::kRegionBytes; at += kCanaryBytes) {
+    if (bench_->run(Workbench::dma(bench_->host(0), in(region, at), kCanaryBytes), stream_).outcome != Outcome::Ok) {
+      throw std::runtime_error("no canaries");
     }
   }
+  canaries_.push_back(region);
+}
+
+void Bystander::surround() {
+  place_canaries(must(device_->acquire_region(RegionType::Tensor, Workbench::kRegionBytes)));
 }
 
 Bystander::~Bystander() {
@@ -45,9 +55,11 @@ Bystander::~Bystander() {
 
 std::vector<fwtest::RegionHandle> Bystander::regions() const {
   std::vector<fwtest::RegionHandle> handles;
-  for (const Region& region : {bench_->tensor(), bench_->program(), work_region_}) {
+  const auto add = [&](const Region& region) {
     handles.push_back({region.base.region_id, region.generation, region.bytes});
-  }
+  };
+  std::ranges::for_each(canaries_, add);
+  add(work_region_);
   return handles;
 }
 
@@ -55,12 +67,10 @@ bool Bystander::round(std::uint64_t number) {
   auto* memory = device_->host_memory().data();
   auto* out = reinterpret_cast<std::uint64_t*>(memory + kWorkOutAt);
   for (std::uint64_t i = 0; i < kWorkBytes / 8; ++i) out[i] = pattern(i + number * 77);
-  const auto at = [&](std::uint64_t offset) {
-    return wire::Endpoint{work_region_.base.region_id, offset, work_region_.generation, wire::EndpointKind::Region, {}};
-  };
-  const wire::ControlBlock blocks[] = {Workbench::dma(bench_->host(kWorkOutAt), at(0), kWorkBytes),
-                                       Workbench::dma(at(0), at(wire::kMiB), kWorkBytes),
-                                       Workbench::dma(at(wire::kMiB), bench_->host(kWorkBackAt), kWorkBytes)};
+  const wire::ControlBlock blocks[] = {
+      Workbench::dma(bench_->host(kWorkOutAt), in(work_region_, 0), kWorkBytes),
+      Workbench::dma(in(work_region_, 0), in(work_region_, wire::kMiB), kWorkBytes),
+      Workbench::dma(in(work_region_, wire::kMiB), bench_->host(kWorkBackAt), kWorkBytes)};
   for (const auto& block : blocks) {
     if (bench_->run(block, work_stream_).outcome != Outcome::Ok) return false;
   }
@@ -101,11 +111,10 @@ void Bystander::expect_untouched() {
     return true;
   };
   EXPECT_TRUE(holds_canaries(words)) << "the window of a bystander changed";
-  for (const auto& region : {bench_->tensor(0), bench_->program(0)}) {
+  for (const Region& region : canaries_) {
     for (std::uint64_t at = 0; at < Workbench::kRegionBytes; at += kCanaryBytes) {
-      auto from = region;
-      from.offset = at;
-      const auto end = bench_->run(Workbench::dma(from, bench_->host(kReadBackAt), kCanaryBytes), stream_);
+      const auto block = Workbench::dma(in(region, at), bench_->host(kReadBackAt), kCanaryBytes);
+      const auto end = bench_->run(block, stream_);
       ASSERT_EQ(end.outcome, Outcome::Ok) << wire::name(end.status);
       EXPECT_TRUE(holds_canaries(words + kReadBackAt / 8)) << "a region of a bystander changed";
     }

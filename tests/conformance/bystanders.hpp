@@ -24,6 +24,9 @@ class Bystander {
   // As this function calls them: what an attacker would like to reach.
   std::vector<fwtest::RegionHandle> regions() const;
 
+  // One more region with canaries: called when the attacker has its own, so that there are some on both sides of those.
+  void surround();
+
   // Moves data there and back on a thread until it is told to stop, and compares.
   void start_work();
   // Fails the test unless at least one round was made, and all were right.
@@ -33,6 +36,7 @@ class Bystander {
 
  private:
   static constexpr std::uint64_t kCanaryBytes = 1 * wire::kMiB;  // in host memory, from its start
+  void place_canaries(const Region& region);
   void work();
   bool round(std::uint64_t number);
   std::uint64_t pattern(std::uint64_t at) const { return mark_ ^ at * 0x9E3779B97F4A7C15u; }
@@ -42,6 +46,7 @@ class Bystander {
   std::optional<test::Workbench> bench_;
   std::uint32_t stream_ = 0;  // of the canaries
   std::uint32_t work_stream_ = 0;
+  std::vector<Region> canaries_;
   Region work_region_;
   std::atomic<bool> stop_{false};
   std::atomic<std::uint64_t> rounds_{0};
@@ -61,6 +66,9 @@ class Bystanders {
       all.insert(all.end(), its.begin(), its.end());
     }
     return all;
+  }
+  void surround() {
+    for (auto& one : all_) one->surround();
   }
   void start_work() {
     for (auto& one : all_) one->start_work();
