@@ -111,7 +111,7 @@ TEST(CardEnd, PowerCycleThatFailsCanBeTriedAgain) {
 TEST(CardEnd, CardThatSleptIsACardAllTheSame) {
   ServedCard card;
   auto owner = must(attach(card.folder(), FunctionChoice::physical()));
-  ASSERT_EQ(::kill(card.description().emulator, SIGSTOP), 0);
+  ASSERT_TRUE(test::stop_process(card.description().emulator));
   Timeouts timeouts;
   timeouts.attach = 200ms;
   timeouts.post_progress = 200ms;
@@ -186,7 +186,7 @@ TEST_F(BrokerProcess, EndsWithoutATraceOnSigterm) {
 }
 
 TEST_F(BrokerProcess, BrokerThatDoesNotAnswerIsATypedErrorInTime) {
-  broker_.signal(SIGSTOP);
+  ASSERT_TRUE(test::stop_process(broker_.pid()));
   Timeouts timeouts;
   timeouts.attach = 200ms;
   const auto refused = attach(folder(), FunctionChoice::physical(), {}, timeouts);

@@ -9,6 +9,9 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 #include <utility>
 
 #include "tests/unit/qemu/test_support.hpp"
@@ -30,7 +33,29 @@ struct Pipe {
   }
 };
 
+bool all_threads_stopped(pid_t pid) {
+  std::error_code gone;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", gone)) {
+    std::ifstream file(thread.path() / "stat");
+    std::string text;
+    std::getline(file, text);
+    const auto name_end = text.rfind(") ");
+    if (name_end == std::string::npos || text[name_end + 2] != 'T') return false;
+  }
+  return !gone;
+}
+
 }  // namespace
+
+bool stop_process(pid_t pid, std::chrono::milliseconds bound) {
+  if (::kill(pid, SIGSTOP) != 0) return false;
+  const auto end = Clock::now() + bound;
+  while (!all_threads_stopped(pid)) {
+    if (Clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 HelperProcess::HelperProcess(const std::string& program, std::vector<std::string> arguments) {
   Pipe in, out;

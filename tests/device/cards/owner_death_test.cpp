@@ -89,7 +89,7 @@ TEST_F(OwnerFork, OwnerIsGoneThoughItsChildHoldsTheSocket) {
 
 TEST_F(OwnerFork, StoppedOwnerKeepsItsFunction) {
   Tenant owner(card().folder(), "VF1", "attach");
-  owner.signal(SIGSTOP);
+  ASSERT_TRUE(test::stop_process(owner.pid()));
   const auto refused = attach(card().folder(), FunctionChoice::virtual_function(1));
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, testing::HasSubstr("owned by pid " + std::to_string(owner.pid())));

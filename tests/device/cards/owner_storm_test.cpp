@@ -41,6 +41,12 @@ std::ostream& operator<<(std::ostream& out, const Counts& counts) {
              << counts.emulator_threads << " threads";
 }
 
+wire::AdminRequest query() {
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::Query;
+  return request;
+}
+
 Counts count(const test::ServedCard& card) {
   const pid_t emulator = card.description().emulator;
   return {test::count_left_overs(), entries(emulator, "fd"), entries(emulator, "task")};
@@ -77,7 +83,7 @@ TEST_F(OwnerStorm, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
   work_goes_on(1);
   const Counts before = count(card);
   const unsigned slots_used = card.description().slots_used;
-  const auto regions = must(physical.device->admin({.command = wire::AdminCommand::Query})).values.region;
+  const auto regions = must(physical.device->admin(query())).values.region;
 
   std::array<std::optional<Tenant>, kVirtual> owners;
   for (unsigned killed = 0; killed < kKills;) {
@@ -105,7 +111,7 @@ TEST_F(OwnerStorm, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
   fmt::print("  {} owners ended; stopped within {} us at most\n", ended, after.retirements.max.count());
   // Memory that they had is clean again, and granted to whoever asks.
   EXPECT_TRUE(card.wait_until([&](const auto&) {
-    const auto now = must(physical.device->admin({.command = wire::AdminCommand::Query})).values.region;
+    const auto now = must(physical.device->admin(query())).values.region;
     return now.free_bytes == regions.free_bytes && now.largest_bytes == regions.largest_bytes;
   }));
   (void)test::settled_left_overs(before.ours);
