@@ -148,6 +148,34 @@ TEST(Device, ALostReplyIsIndeterminateAndItsSlotComesBackWithTheReply) {
 
 // ---- bells ----------------------------------------------------------------------------------------------------------
 
+struct DropCase {
+  double to_card;
+  double from_card;
+};
+class LostBells : public testing::TestWithParam<DropCase> {};
+
+TEST_P(LostBells, MakeItSlowerAndLoseNothing) {
+  NativeCard card;
+  DeviceOptions options;
+  options.faults.drop_bells_to_card = GetParam().to_card;
+  options.faults.drop_bells_from_card = GetParam().from_card;
+  options.faults.no_spinning = true;
+  const auto device = card.attach(1, std::move(options));
+  ASSERT_TRUE(device);
+  Counter counter;
+  for (std::uint64_t round = 1; round <= 60; ++round) {
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 37 % 400));  // think time, so that the card sleeps
+    submit_nops(*device, 0, counter, 1);
+    ASSERT_EQ(device->wait_until([&] { return counter.ended() == round; }, in_seconds(10)), WaitStatus::Done);
+  }
+  EXPECT_EQ(counter.failed(), 0u);
+  EXPECT_EQ(device->health(), Health::Alive);
+}
+INSTANTIATE_TEST_SUITE_P(EachWay, LostBells,
+                         testing::Values(DropCase{1, 0}, DropCase{0, 1}, DropCase{1, 1}, DropCase{0.5, 0.5},
+                                         DropCase{0.01, 0.01}),
+                         [](const auto& info) { return "Case" + std::to_string(info.index); });
+
 // Neither side has a timer: a single lost wake-up would stall until the deadline.
 TEST(Device, SleepingRoundTripsNeedNoTimer) {
   NativeCard card({.boot_arguments = "timers=0"});
