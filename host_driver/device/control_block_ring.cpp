@@ -130,6 +130,13 @@ void ControlBlockRing::release(const Slot& slot) {
   stream.outstanding.store(stream.outstanding.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
+// A block that still lay in the ring when the card served its stream's reset meets an incarnation that is over. To its
+// owner it is what the reset removed, as those that the card had fetched already (faults.md: ABORTED).
+bool ControlBlockRing::overtaken_by_reset(const Stream& stream, const wire::Completion& completion) {
+  return stream.resetting && completion.outcome == wire::Outcome::Rejected &&
+         completion.status == wire::Status::StaleIncarnation && completion.incarnation == stream.incarnation;
+}
+
 std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
   std::size_t count = 0;
   if (!has_used()) return 0;
@@ -152,6 +159,11 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
       offending_.push_back(used.id);  // ended by close(), as everything else that is outstanding
       closed_ = dead_ = true;         // its slot must not be used again before
       break;
+    }
+    if (overtaken_by_reset(stream_table_[slot.credit_stream], end.completion)) {
+      end.completion.outcome = wire::Outcome::Aborted;
+      end.completion.status = wire::Status::Stopped;
+      end.completion.field = wire::Field::None;
     }
     end.sink = slot.sink;
     release(slot);

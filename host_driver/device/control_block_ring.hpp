@@ -119,6 +119,7 @@ class ControlBlockRing {
   void write_block(std::uint32_t index, std::uint16_t slot, Stream& stream, const ControlBlockRequest& request,
                    bool verbatim);
   std::string check(const Slot& slot, const wire::Completion& completion, std::uint32_t written) const;
+  static bool overtaken_by_reset(const Stream& stream, const wire::Completion& completion);
   void release(const Slot& slot);
   void mark_starved(std::uint32_t stream);
 

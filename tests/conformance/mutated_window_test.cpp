@@ -16,11 +16,9 @@ namespace {
 using fwtest::RawDriver;
 using wire::Outcome;
 
-// The words by which the driver finds back into step afterwards, each written by the card alone. The POST code is told once
-// per boot and not again by a reset.
+// The words by which the driver finds back into step afterwards, each written by the card alone.
 constexpr std::uint64_t kKept[] = {wire::kFifoToCard.offset + offsetof(wire::Fifo, read),
-                                   wire::kFifoToHost.offset + offsetof(wire::Fifo, written),
-                                   offsetof(wire::WindowHeader, post_code)};
+                                   wire::kFifoToHost.offset + offsetof(wire::Fifo, written)};
 
 class Mutator {
  public:
