@@ -185,16 +185,17 @@ void Broker::Impl::retired(CardLife of, wire::Target target, unsigned old_slot, 
   retirements.max = std::max(retirements.max, took);
   gone.earlier_violations += result.retired->violations;
   gone.binding.violations = 0;
+  const std::string stopped = name + ": stopped after " + std::to_string(took.count()) +
+                              " us (card: " + std::to_string(result.retired->stop_time.count()) + " us); ";
   if (!result.bound) {
     gone.use = FunctionUse::NoSlot;
-    describe_changes(name + ": stopped after " + std::to_string(took.count()) + " us; slots exhausted");
+    describe_changes(stopped + "slots exhausted");
   } else if (!*result.bound) {
     stuck(result.bound->error());
   } else {
     gone.binding = **result.bound;
     gone.use = FunctionUse::Free;
-    describe_changes(name + ": stopped after " + std::to_string(took.count()) + " us; free again, with slot " +
-                     std::to_string(gone.binding.slot));
+    describe_changes(stopped + "free again, with slot " + std::to_string(gone.binding.slot));
   }
   empty_window(old_slot);
   serve_waiting();

@@ -56,7 +56,8 @@ Expected<Binding> CardSession::command(wire::AdminCommand command, wire::Target 
   if (!reply) return std::unexpected(reply.error());
   if (reply->outcome != wire::Outcome::Ok) return std::unexpected(refused_by_card(command, target, *reply));
   const auto& values = reply->values.function;
-  return Binding{target, values.slot, values.generation, values.quota_bytes, values.violations};
+  const std::chrono::microseconds stop_time(values.stop_ticks / wire::kTicksPerMicrosecond);
+  return Binding{target, values.slot, values.generation, values.quota_bytes, values.violations, stop_time};
 }
 
 std::optional<std::string> CardSession::ended() const {

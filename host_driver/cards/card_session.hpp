@@ -3,6 +3,7 @@
 // commands that the broker gives M. All calls block (Timeouts::admin); they may come from several threads at a time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +24,8 @@ struct Binding {
   std::uint64_t generation = 0;
   std::uint64_t quota_bytes = 0;
   std::uint64_t violations = 0;  // since the slot was bound
+  // Of the function's last reset, by the card's clock: from its begin until nothing of the old owner ran.
+  std::chrono::microseconds stop_time{0};
 };
 
 class CardSession {

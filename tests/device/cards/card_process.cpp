@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A process that serves a long-lived card until SIGTERM or until a client stops it. It prints "emulator <pid>" when the
-// card is ready, and a line for each change after that.
+// card is ready.
 //
 //   card_process <runtime folder> <name>
 #include <fmt/format.h>

@@ -54,9 +54,7 @@ TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
     Tenant bystander(card().folder(), "VF2", "compute");
     Tenant owner(card().folder(), function, GetParam());
     ASSERT_EQ(owner.attached.substr(0, 9 + function.size()), "attached " + function);
-    if (GetParam() != std::string("attach")) {
-      ASSERT_EQ(owner.wait_for("working"), "working") << owner.read_line();
-    }
+    ASSERT_EQ(owner.wait_for("working"), "working") << owner.read_line();
     expect_retired(function, target, [&] { owner.kill(); });
     EXPECT_EQ(bystander.wait_for("computed"), "computed 50 rounds");
     EXPECT_EQ(bystander.wait_exit(), 0);

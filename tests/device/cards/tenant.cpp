@@ -189,7 +189,11 @@ void until_card_ends(const flex::Device& device) {
 
 void act(const std::string& command, std::unique_ptr<flex::Device> device) {
   const std::map<std::string, void (*)(flex::Device&)> commands{
-      {"attach", [](flex::Device&) { wait_for_input_end(); }},
+      {"attach",
+       [](flex::Device&) {
+         say("working");
+         wait_for_input_end();
+       }},
       {"dma-loop", dma_loop},
       {"kernel-loop", kernel_loop},
       {"admin-loop", admin_loop},
