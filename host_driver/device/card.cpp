@@ -72,8 +72,10 @@ ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
   constexpr std::chrono::milliseconds kExitIsKnown{500};
   if (error.outcome == wire::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
   const std::string console = machine.console();
-  const std::string reason = last_line_with(console, "PANIC");
+  // Its reason without the registers behind it: those are addresses of the firmware, for the console only.
+  std::string reason = last_line_with(console, "PANIC");
   if (reason.empty()) return error;
+  reason.resize(std::min({reason.size(), reason.find(", cause "), reason.find(", pc ")}));
   error.message += "; the card's console ends with \"" + last_line_with(console, "post 0x") + "\", \"" + reason + "\"";
   return error;
 }

@@ -50,6 +50,15 @@ void Device::Impl::note_violation(const std::string& what) {
                Burial::Unknown, Health::Dead);
 }
 
+namespace {
+
+// A generation starts at boot epoch * 2^32: shown as two numbers it is easier to read, and cannot be taken for an address.
+std::string generation_text(std::uint64_t generation) {
+  return std::to_string(generation >> 32) + "." + std::to_string(generation & 0xFFFFFFFF);
+}
+
+}  // namespace
+
 void Device::Impl::check_health() {
   if (failing.load(std::memory_order_relaxed)) return;
   const HeaderView header = window->header();
@@ -68,8 +77,8 @@ void Device::Impl::check_health() {
                      "attach again", Health::NeedsReset);
   }
   if (header.generation != link.config.generation) {
-    return restarted("the function was reset by somebody else: its generation is " + std::to_string(header.generation) +
-                         ", it was " + std::to_string(link.config.generation),
+    return restarted("the function was reset by somebody else: its generation is " + generation_text(header.generation) +
+                         ", it was " + generation_text(link.config.generation),
                      "attach again", Health::NeedsReset);
   }
   if (channel.needs_reset() || (header.device_status & wire::kStatusNeedsReset) != 0) {

@@ -14,6 +14,39 @@ std::string hex(std::uint64_t value) {
   return digits;
 }
 
+// From here on an offset is split, so that no text of the driver looks like an address.
+constexpr std::uint64_t kSplitOffset = 256 * wire::kMiB;
+
+std::string offset_text(std::uint64_t offset) {
+  if (offset < kSplitOffset) return hex(offset);
+  return std::to_string(offset / wire::kMiB) + " MiB + " + hex(offset % wire::kMiB);
+}
+
+// In the launch's address space (shared/kernel_abi.hpp), by the name of the part that begins there or before.
+std::string place_outside_regions(std::uint64_t address) {
+  constexpr std::uint64_t kEnd = std::uint64_t{1} << 38;  // of what a kernel can name under Sv39
+  if (address < wire::region_window(0)) return "in the null guard at " + offset_text(address);
+  if (address < wire::kContextWindow) return "between the regions and the launch's own memory";
+  if (address >= kEnd) return "outside of the address space";
+  struct Part {
+    std::uint64_t offset;
+    const char* name;
+  };
+  constexpr Part kData[] = {{wire::kScratchpadOffset, "scratchpad"},
+                            {wire::kStackOffset, "stack"},
+                            {wire::kCorrectionOffset, "correction"},
+                            {wire::kArgumentsOffset, "arguments"}};
+  const std::uint64_t offset = (address - wire::kContextWindow) % wire::kContextStride;
+  const std::string context = " of context " + std::to_string((address - wire::kContextWindow) / wire::kContextStride);
+  for (const Part& part : kData) {
+    if (offset >= part.offset) return "at " + std::string(part.name) + " + " + hex(offset - part.offset) + context;
+  }
+  const std::uint64_t inside = offset % wire::kExecutionAreaStride;
+  const bool pool = inside >= wire::kPoolOffset;
+  return std::string(pool ? "at literal pool + " : "at text + ") + hex(pool ? inside - wire::kPoolOffset : inside) +
+         " of execution area " + std::to_string(offset / wire::kExecutionAreaStride) + context;
+}
+
 std::string operand_name(const Kernel* kernel, unsigned index) {
   const bool known = kernel != nullptr && index < kernel->metadata().operands.size();
   return known ? kernel->metadata().operands[index].name : std::to_string(index);
@@ -28,11 +61,12 @@ std::string attribute(const wire::ComputePayload& compute, const SegmentWindows&
     const wire::Segment& segment = compute.segments[i];
     if (segment.access == wire::kSegmentUnused || windows[i] != fault.region_ordinal) continue;
     if (fault.offset >= segment.offset && fault.offset - segment.offset < segment.bytes) {
-      return operand_name(kernel, i) + "+" + hex(fault.offset - segment.offset);
+      return operand_name(kernel, i) + "+" + offset_text(fault.offset - segment.offset);
     }
     if (fault.offset >= segment.offset + segment.bytes && fault.offset - segment.offset - segment.bytes < best) {
       best = fault.offset - segment.offset - segment.bytes;
-      nearest = std::to_string(best) + " bytes behind operand " + operand_name(kernel, i);
+      nearest = best < kSplitOffset ? std::to_string(best) + " bytes" : std::to_string(best / wire::kMiB) + " MiB";
+      nearest += " behind operand " + operand_name(kernel, i);
     }
   }
   return nearest;
@@ -68,12 +102,15 @@ std::string fault_text(const StreamFailure& f) {
                                                                     : "fetch";
     text += std::string(", ") + verb;
     text += f.fault.region_ordinal == wire::kNoRegionOrdinal
-                ? " outside of every region, address " + hex(f.fault.offset)
-                : " in region " + std::to_string(f.fault.region_ordinal) + " at offset " + hex(f.fault.offset);
+                ? " outside of every region, " + place_outside_regions(f.fault.offset)
+                : " in region " + std::to_string(f.fault.region_ordinal) + " at offset " + offset_text(f.fault.offset);
     if (!f.operand.empty()) text += " (" + f.operand + ")";
   }
   if (!f.symbol.empty()) text += ", pc " + f.symbol + ", core " + std::to_string(f.fault.core);
-  if (f.status == wire::Status::KernelStatus) text += ", status " + hex(f.fault.argument);
+  if (f.status == wire::Status::KernelStatus) {
+    // Any 64 bits of the kernel's choice, an address perhaps; statuses are small by convention (kernels/sdk.hpp).
+    text += f.fault.argument < kSplitOffset ? ", status " + hex(f.fault.argument) : ", with a status above 28 bits";
+  }
   return text;
 }
 

@@ -35,7 +35,8 @@ constexpr Decoded decode(AllocationIndex index) {
 
 std::uint64_t next_mark() {
   static std::atomic<std::uint64_t> counter{0};
-  return (counter.fetch_add(1, std::memory_order_relaxed) + 1) & ((std::uint64_t{1} << kMarkBits) - 1);
+  constexpr std::uint64_t kMarks = (std::uint64_t{1} << kMarkBits) - 1;
+  return counter.fetch_add(1, std::memory_order_relaxed) % kMarks + 1;  // never 0: no handle is in the range of addresses
 }
 
 void add(Counter& counter, std::uint64_t amount) {
@@ -239,7 +240,7 @@ ErrorInfo FlexAllocator::check_grant(const Region& region, RegionType type, std:
   if (wrong.empty()) return {};
   return {
       .layer = Layer::Firmware,
-      .culprit = "region " + std::to_string(region.base.region_id) + " with ordinal " + std::to_string(region.ordinal),
+      .culprit = "region with ordinal " + std::to_string(region.ordinal),  // its name may be an address
       .outcome = wire::Outcome::Fault,
       .recoverable = false,
       .next_step = "reset the function",
@@ -370,7 +371,9 @@ AllocatorStatistics FlexAllocator::statistics() const {
   std::uint64_t largest = 0;
   for (const auto& held : regions_) {
     if (!held) continue;
-    result.regions.push_back({.region = held->grant,
+    result.regions.push_back({.ordinal = held->grant.ordinal,
+                              .type = held->grant.type,
+                              .bytes = held->grant.bytes,
                               .free_bytes = held->heap.free_bytes(),
                               .largest_free = held->heap.largest_free(),
                               .used_blocks = held->heap.used_blocks(),

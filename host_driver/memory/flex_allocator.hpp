@@ -71,8 +71,11 @@ struct Counter {
   friend bool operator==(const Counter&, const Counter&) = default;
 };
 
+// Without the region's name: on the PF that is its physical base, which stays inside flex (virtual_address.hpp).
 struct RegionStatistics {
-  Region region;
+  std::uint32_t ordinal = 0;
+  RegionType type = RegionType::Tensor;
+  std::uint64_t bytes = 0;
   std::uint64_t free_bytes = 0;
   std::uint64_t largest_free = 0;
   std::uint64_t used_blocks = 0;

@@ -30,7 +30,7 @@ namespace {
 
 void require_page_alignment(const char* field, std::uint64_t address) {
   if (wire::is_aligned(address, HostMemory::kLargeBytes)) return;
-  throw InvalidArgument(field, "host memory does not start on a page: " + std::to_string(address),
+  throw InvalidArgument(field, "host memory does not start on a page",
                         "map the window at a page and keep its blocks page-aligned");
 }
 

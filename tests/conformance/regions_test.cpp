@@ -153,7 +153,7 @@ TEST(Regions, TheAllocatorTakesItsRegionsFromTheCard) {
   FlexAllocator allocator(device->region_source(), {.region_bytes = {64 * kMiB}});
   const auto index = allocator.allocate(1000);
   EXPECT_EQ(allocator.resolve(index).block_bytes, 1024u);
-  EXPECT_EQ(allocator.statistics().regions.front().region.bytes, 64 * kMiB);
+  EXPECT_EQ(allocator.statistics().regions.front().bytes, 64 * kMiB);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ class StrayKernels : public testing::Test {
     ordinal_ = at.region_ordinal;
     operand_address_ = wire::region_window(ordinal_) + at.address.offset;
     for (const auto& region : context_->runtime().allocator().statistics().regions) {
-      if (region.region.ordinal == ordinal_) region_bytes_ = region.region.bytes;
+      if (region.ordinal == ordinal_) region_bytes_ = region.bytes;
     }
   }
   static void TearDownTestSuite() {

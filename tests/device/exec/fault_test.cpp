@@ -52,7 +52,7 @@ class Faults : public test::OneCard {
   static std::uint64_t to_region_end(AllocationIndex target) {
     const auto at = context().runtime().allocator().resolve(target);
     for (const auto& region : context().runtime().allocator().statistics().regions) {
-      if (region.region.ordinal == at.region_ordinal) return region.region.bytes - at.address.offset;
+      if (region.ordinal == at.region_ordinal) return region.bytes - at.address.offset;
     }
     return 0;
   }

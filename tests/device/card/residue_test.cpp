@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nothing of an earlier kernel is left for the next one, on either core, in any context, whichever way the earlier one
+// ended (protocol §7, §9). What holds:
+//   other functions, and later owners of the same function: registers, stack, scratchpad and the rest of the kernel's own
+//   pages are zero
+//   later launches of the same owner: registers are zero; stack and scratchpad may still hold what it left there itself
+// The kernels soil and residue (firmware/kernels) leave and look.
+#include <algorithm>
+#include <cstring>
+
+#include "tests/device/card/card_support.hpp"
+
+namespace flex {
+namespace {
+
+using test::Endings;
+using test::must;
+using test::Workbench;
+using wire::Outcome;
+using wire::Status;
+
+constexpr unsigned kContexts = 4;  // of a function on a core: one launch each
+constexpr std::uint64_t kBothCores = 3;
+constexpr std::uint64_t kResidueAt = 0, kSoilAt = 256 * wire::kKiB, kCorrectionsAt = 1 * wire::kMiB;  // Program region
+constexpr std::uint64_t kFlagStride = 4096, kGateAt = 1024;                                           // Tensor region
+constexpr std::uint64_t kReadBack = 0;                                                                // host memory
+
+// What residue.cpp finds, as it says it.
+enum Found : std::uint64_t {
+  kInteger = 1,
+  kFloating = 2,
+  kFloatControl = 4,
+  kVector = 8,
+  kVectorControl = 16,
+  kReservation = 32,
+  kStack = 64,
+  kScratchpad = 128,
+  kOtherPages = 256,
+};
+constexpr std::uint64_t kOwnMemory = kStack | kScratchpad;
+constexpr std::uint64_t kKinds = 0xFFF;
+
+std::string text_of(std::uint64_t status) {
+  constexpr const char* kNames[] = {"x registers",    "f registers", "fcsr",  "v registers", "vstart, vl, vtype or vcsr",
+                                    "a reservation", "stack",       "scratchpad", "other pages"};
+  std::string text = "found";
+  for (unsigned i = 0; i < std::size(kNames); ++i) {
+    if ((status >> i & 1) != 0) text.append(" [").append(kNames[i]).append("]");
+  }
+  return text + ", the first at " + std::to_string(status >> 12);
+}
+
+// As soil.cpp numbers them.
+enum class Soil : std::uint64_t { WaitAtGate, Illegal, VectorFloatFlags, PartialLoad };
+
+// The owner of a function, with both kernels and a stream for each context.
+class Owner {
+ public:
+  Owner(const Card& card, std::unique_ptr<Device> device)
+      : device_(std::move(device)),
+        bench_(*device_),
+        residue_(test::kernel_image(card, "residue")),
+        soil_(test::kernel_image(card, "soil")) {
+    bench_.load(kResidueAt, residue_);
+    bench_.load(kSoilAt, soil_);
+    for (auto& stream : streams_) stream = must(device_->open_stream(StreamPriority::Low));
+  }
+
+  Device& device() const { return *device_; }
+
+  // Residue in several contexts at once, on the first streams; the kinds of things found, by all of them.
+  std::uint64_t look(std::uint64_t core_mask, unsigned launches = kContexts) const {
+    const auto block = bench_.compute(kResidueAt, residue_.size(), core_mask);
+    std::array<Endings, kContexts> ends;
+    for (unsigned i = 0; i < launches; ++i) submit(i, block, ends[i]);
+    std::uint64_t found = 0;
+    for (unsigned i = 0; i < launches; ++i) {
+      const auto end = wait(ends[i]);
+      if (end.outcome == Outcome::Ok) continue;
+      EXPECT_EQ(end.status, Status::KernelStatus) << wire::name(end.status);
+      found |= end.fault.argument & kKinds;
+      if ((end.fault.argument & kKinds & ~kOwnMemory) != 0) {
+        ADD_FAILURE() << "core " << end.fault.core << ", stream " << i << ": " << text_of(end.fault.argument);
+      }
+      must(device_->reset_stream(streams_[i]));
+    }
+    return found;
+  }
+  void expect_nothing_found() const {
+    for (const std::uint64_t core_mask : {kBothCores, std::uint64_t{1}, std::uint64_t{2}}) {
+      EXPECT_EQ(look(core_mask), 0u) << "core mask " << core_mask;
+    }
+  }
+  void expect_clean_registers(unsigned launches = kContexts) const {
+    for (const std::uint64_t core_mask : {kBothCores, std::uint64_t{1}, std::uint64_t{2}}) {
+      EXPECT_EQ(look(core_mask, launches) & ~kOwnMemory, 0u) << "core mask " << core_mask;
+    }
+  }
+
+  // In all contexts of both cores; returns when each has filled everything and spins with all registers in use.
+  void soil_everything() {
+    must_end_ok(Workbench::fill(bench_.tensor(0), kContexts * kFlagStride, 0));
+    for (unsigned i = 0; i < kContexts; ++i) submit(i, soil(i, Soil::WaitAtGate, kBothCores), soil_ends_[i]);
+    const auto limit = test::soon();
+    while (!all_flags_are_set()) {
+      if (Device::Clock::now() > limit) throw std::runtime_error("the soiling kernels do not come to their gates");
+    }
+  }
+  // Lets the first `count` of them exit.
+  void let_end(unsigned count) {
+    for (unsigned i = 0; i < count; ++i) {
+      must_end_ok(Workbench::fill(bench_.tensor(i * kFlagStride + kGateAt), 128, 1));
+      EXPECT_EQ(wait(soil_ends_[i]).outcome, Outcome::Ok);
+    }
+  }
+  // One launch that ends by itself, in the given way.
+  void soil_and_end(Soil how, std::uint64_t core_mask) const {
+    Endings ends;
+    submit(0, soil(0, how, core_mask), ends);
+    const auto end = wait(ends);
+    const Status expected = how == Soil::Illegal       ? Status::IllegalInstruction
+                            : how == Soil::PartialLoad ? Status::LoadFault
+                                                       : Status::None;
+    EXPECT_EQ(end.status, expected) << wire::name(end.status);
+    if (end.outcome != Outcome::Ok) must(device_->reset_stream(streams_[0]));
+  }
+
+ private:
+  wire::ControlBlock soil(unsigned stream, Soil how, std::uint64_t core_mask) const {
+    struct {
+      wire::CorrectionHeader header{};
+      wire::CorrectionSymbol symbol[2]{};
+      std::byte padding[64]{};
+    } correction;
+    static_assert(sizeof correction == wire::correction_bytes(2));
+    correction.header.magic = wire::kCorrectionMagic;
+    correction.header.symbol_count = 2;
+    correction.header.region_count = wire::kRegionsPerFunction;
+    std::ranges::fill(correction.header.region, wire::CorrectionHeader::RegionName{wire::kNoRegion});
+    const Region& tensor = bench_.tensor();
+    correction.header.region[tensor.ordinal] = {tensor.base.region_id};
+    correction.symbol[0] = {wire::SymbolKind::Address, 0, tensor.base.region_id, stream * kFlagStride, 0};
+    correction.symbol[1] = {wire::SymbolKind::Dimension, 0, 0, static_cast<std::uint64_t>(how), 0};
+    const std::uint64_t at = kCorrectionsAt + stream * kFlagStride;
+    bench_.load(at, std::as_bytes(std::span(&correction, 1)));
+    auto block = bench_.compute(kSoilAt, soil_.size(), core_mask);
+    block.payload.compute.correction = bench_.program(at);
+    block.payload.compute.correction_bytes = sizeof correction;
+    return block;
+  }
+  void submit(unsigned stream, const wire::ControlBlock& block, Endings& ends) const {
+    const ControlBlockRequest request{&block, &ends};
+    ASSERT_EQ(must(device_->submit(streams_[stream], {&request, 1})), 1u);
+  }
+  wire::Completion wait(const Endings& ends) const {
+    const auto status = device_->wait_until([&] { return ends.count() != 0; }, test::soon());
+    if (status == WaitStatus::TimedOut) std::abort();  // the card would call a sink that is gone
+    return ends.all().back();
+  }
+  void must_end_ok(const wire::ControlBlock& block) const { EXPECT_EQ(bench_.run(block).outcome, Outcome::Ok); }
+  bool all_flags_are_set() const {
+    must_end_ok(Workbench::dma(bench_.tensor(0), bench_.host(kReadBack), kContexts * kFlagStride));
+    for (unsigned i = 0; i < kContexts; ++i) {
+      std::uint64_t flags[2];
+      std::memcpy(flags, device_->host_memory().data() + kReadBack + i * kFlagStride, sizeof flags);
+      if (flags[0] == 0 || flags[1] == 0) return false;
+    }
+    return true;
+  }
+
+  std::array<Endings, kContexts> soil_ends_;  // outlives the device, which may still end them
+  std::unique_ptr<Device> device_;
+  Workbench bench_;
+  std::array<std::uint32_t, kContexts> streams_{};
+  std::vector<std::byte> residue_;
+  std::vector<std::byte> soil_;
+};
+
+class Residue : public testing::Test {
+ protected:
+  static constexpr unsigned kVirtualFunctions = 2;
+  static constexpr unsigned kSpareSlot = 2 + kVirtualFunctions;
+
+  Residue() {
+    auto options = test::small_card("watchdog=10000000");  // no kernel here is to be ended by it
+    options.virtual_functions = kVirtualFunctions;
+    options.spare_slots = 1;
+    card_ = test::boot(options);
+    management_ = must(card_->open_management());
+  }
+  ~Residue() override { test::expect_healthy(*card_, *management_); }
+
+  std::unique_ptr<Owner> physical() const { return std::make_unique<Owner>(*card_, must(card_->open_physical())); }
+  std::unique_ptr<Owner> virtual_function(unsigned number) const {
+    return std::make_unique<Owner>(*card_, must(card_->open_virtual(number)));
+  }
+  void manage(wire::AdminCommand command, unsigned slot = 0) const {
+    wire::AdminRequest request{};
+    request.command = command;
+    request.arguments.function = {wire::target_of_virtual(1), slot};
+    const auto reply = must(management_->admin(request));
+    EXPECT_EQ(reply.outcome, Outcome::Ok) << wire::name(reply.status);
+  }
+  // Who owns VF 1 behind the spare slot.
+  std::unique_ptr<Owner> owner_of_spare_slot() const {
+    DeviceOptions options;
+    auto exit_fd = card_->machine().exit_fd();
+    if (!exit_fd) throw std::runtime_error("the machine has ended");
+    options.exit_fd = *std::move(exit_fd);
+    return std::make_unique<Owner>(*card_, must(Device::attach(must(card_->slot(kSpareSlot)), std::move(options))));
+  }
+
+  std::unique_ptr<Card> card_;
+  std::unique_ptr<Device> management_;
+};
+
+TEST_F(Residue, KernelFindsWhatItsOwnFunctionLeftInStackAndScratchpadAndNothingElse) {
+  const auto owner = virtual_function(1);
+  owner->expect_nothing_found();
+  owner->soil_everything();
+  owner->let_end(kContexts);
+  // Found in memory, which is allowed: so the search finds.
+  EXPECT_EQ(owner->look(kBothCores), kOwnMemory);
+}
+
+TEST_F(Residue, RegistersAreCleanHoweverTheLastKernelEnded) {
+  const auto owner = virtual_function(1);
+  const auto other = physical();
+  for (const Soil how : {Soil::Illegal, Soil::VectorFloatFlags, Soil::PartialLoad}) {
+    for (const std::uint64_t core_mask : {1u, 2u, 3u}) {
+      SCOPED_TRACE("soil " + std::to_string(static_cast<int>(how)) + ", core mask " + std::to_string(core_mask));
+      owner->soil_and_end(how, core_mask);
+      other->expect_nothing_found();
+      owner->soil_and_end(how, core_mask);
+      owner->expect_clean_registers();
+    }
+  }
+}
+
+TEST_F(Residue, OtherFunctionsFindNothingBesideAKernelNorBehindIt) {
+  const auto soiler = virtual_function(1);
+  const auto neighbour = virtual_function(2);
+  const auto pf = physical();
+  soiler->soil_everything();
+  neighbour->expect_nothing_found();
+  pf->expect_nothing_found();
+  soiler->let_end(kContexts / 2);
+  neighbour->expect_nothing_found();
+  soiler->expect_clean_registers(kContexts / 2);
+  manage(wire::AdminCommand::FunctionReset);  // in the middle of the others
+  neighbour->expect_nothing_found();
+  pf->expect_nothing_found();
+}
+
+TEST_F(Residue, NextOwnerFindsNothingAfterAReset) {
+  for (int round = 0; round < 3; ++round) {
+    const auto owner = virtual_function(1);
+    owner->expect_nothing_found();
+    owner->soil_everything();
+    owner->let_end(kContexts / 2);
+    manage(wire::AdminCommand::FunctionReset);
+  }
+  virtual_function(1)->expect_nothing_found();
+  physical()->expect_nothing_found();
+}
+
+TEST_F(Residue, NextOwnerFindsNothingBehindANewSlot) {
+  const auto owner = virtual_function(1);
+  owner->soil_everything();
+  owner->let_end(kContexts / 2);
+  manage(wire::AdminCommand::SlotRetire);
+  manage(wire::AdminCommand::SlotBind, kSpareSlot);
+  const auto next = owner_of_spare_slot();
+  next->expect_nothing_found();
+  virtual_function(2)->expect_nothing_found();
+}
+
+}  // namespace
+}  // namespace flex
