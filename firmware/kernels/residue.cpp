@@ -36,6 +36,7 @@ enum Found : std::uint64_t {
 };
 constexpr unsigned kPlaceShift = 12;
 constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kOwnStackBytes = 4096;  // more than compute() takes
 
 class Report {
  public:
@@ -64,7 +65,8 @@ SPYRE_KERNEL({.name = "residue"});
 extern "C" {
 Entry kernel_entry_state;
 void correction_entry(const wire::KernelArguments* arguments);
-void compute_entry(const wire::KernelArguments* arguments);
+// Called, and returns the status: the entry exits.
+std::uint64_t compute_entry(const wire::KernelArguments* arguments);
 }
 
 // sp is the only register that may be used before the others are written: it is known, the end of the stack.
@@ -124,16 +126,27 @@ void compute_entry(const wire::KernelArguments* arguments);
     sd t3, 560(sp)
 
     mv sp, t2
-    tail compute_entry
+    call compute_entry
+
+    # This kernel leaves nothing itself: the next one may be another look by the same function.
+    li t0, %[own_stack_bytes]
+    sub t0, sp, t0
+  2:
+    sd zero, 0(t0)
+    addi t0, t0, 8
+    bltu t0, sp, 2b
+    li a7, %[exit]
+    ecall
   )"
                :
                : [scratchpad_address] "i"(offsetof(wire::KernelArguments, scratchpad_address)),
                  [scratchpad_bytes] "i"(offsetof(wire::KernelArguments, scratchpad_bytes)),
                  [stack_from_scratchpad] "i"(wire::kScratchpadOffset - wire::kStackOffset),
-                 [stack_bytes] "i"(wire::kKernelStackBytes));
+                 [stack_bytes] "i"(wire::kKernelStackBytes), [own_stack_bytes] "i"(kOwnStackBytes),
+                 [exit] "i"(wire::KernelCall::Exit));
 }
 
-void compute_entry(const wire::KernelArguments* arguments) { kernel::exit(kernel::compute(*arguments)); }
+std::uint64_t compute_entry(const wire::KernelArguments* arguments) { return kernel::compute(*arguments); }
 
 std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
   const Entry& entry = kernel_entry_state;

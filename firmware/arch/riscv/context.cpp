@@ -65,13 +65,16 @@ void load_units(HartLocal& hart, Context& context) {
 
 void note_unit_use(HartLocal& hart, Context& context) {
   const std::uint64_t now = hart.status & (riscv::kStatusFloat | riscv::kStatusVector);
-  if (now == hart.unit_status) return;
+  const bool vectors_used = (now & riscv::kStatusVector) == riscv::kStatusVector;
+  bool floats_used = (now & riscv::kStatusFloat) == riscv::kStatusFloat;
+  // Vector instructions that raise float exceptions change fcsr, but this emulator does not count that as use of F.
+  if (vectors_used && !floats_used) floats_used = riscv::read_csr<riscv::Csr::kFcsr>() != 0;
   hart.unit_status = now;
-  if ((now & riscv::kStatusFloat) == riscv::kStatusFloat) {
+  if (floats_used) {
     context.integer[kFlags] |= CTX_FLOAT;
     hart.float_zero = false;
   }
-  if ((now & riscv::kStatusVector) == riscv::kStatusVector) {
+  if (vectors_used) {
     context.integer[kFlags] |= CTX_VECTORS;
     hart.vector_zero = false;
   }

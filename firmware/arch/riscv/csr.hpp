@@ -8,6 +8,7 @@
 namespace riscv {
 
 enum class Csr : unsigned {
+  kFcsr = 0x003,
   kSatp = 0x180,
   kMstatus = 0x300,
   kMedeleg = 0x302,

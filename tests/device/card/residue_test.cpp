@@ -3,7 +3,7 @@
 // ended (protocol §7, §9). What holds:
 //   other functions, and later owners of the same function: registers, stack, scratchpad and the rest of the kernel's own
 //   pages are zero
-//   later launches of the same owner: registers are zero; stack and scratchpad may still hold what it left there itself
+//   later launches of the same owner: registers are zero; memory of the context may still hold what it left there itself
 // The kernels soil and residue (firmware/kernels) leave and look.
 #include <algorithm>
 #include <cstring>
@@ -37,7 +37,7 @@ enum Found : std::uint64_t {
   kScratchpad = 128,
   kOtherPages = 256,
 };
-constexpr std::uint64_t kOwnMemory = kStack | kScratchpad;
+constexpr std::uint64_t kMemory = kStack | kScratchpad | kOtherPages;
 constexpr std::uint64_t kKinds = 0xFFF;
 
 std::string text_of(std::uint64_t status) {
@@ -79,7 +79,7 @@ class Owner {
       if (end.outcome == Outcome::Ok) continue;
       EXPECT_EQ(end.status, Status::KernelStatus) << wire::name(end.status);
       found |= end.fault.argument & kKinds;
-      if ((end.fault.argument & kKinds & ~kOwnMemory) != 0) {
+      if ((end.fault.argument & kKinds & ~kMemory) != 0) {
         ADD_FAILURE() << "core " << end.fault.core << ", stream " << i << ": " << text_of(end.fault.argument);
       }
       must(device_->reset_stream(streams_[i]));
@@ -93,7 +93,7 @@ class Owner {
   }
   void expect_clean_registers(unsigned launches = kContexts) const {
     for (const std::uint64_t core_mask : {kBothCores, std::uint64_t{1}, std::uint64_t{2}}) {
-      EXPECT_EQ(look(core_mask, launches) & ~kOwnMemory, 0u) << "core mask " << core_mask;
+      EXPECT_EQ(look(core_mask, launches) & ~kMemory, 0u) << "core mask " << core_mask;
     }
   }
 
@@ -214,13 +214,13 @@ class Residue : public testing::Test {
   std::unique_ptr<Device> management_;
 };
 
-TEST_F(Residue, KernelFindsWhatItsOwnFunctionLeftInStackAndScratchpadAndNothingElse) {
+TEST_F(Residue, KernelFindsWhatItsOwnFunctionLeftInMemoryAndNothingElse) {
   const auto owner = virtual_function(1);
   owner->expect_nothing_found();
   owner->soil_everything();
   owner->let_end(kContexts);
   // Found in memory, which is allowed: so the search finds.
-  EXPECT_EQ(owner->look(kBothCores), kOwnMemory);
+  EXPECT_EQ(owner->look(kBothCores), kMemory);
 }
 
 TEST_F(Residue, RegistersAreCleanHoweverTheLastKernelEnded) {
