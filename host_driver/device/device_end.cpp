@@ -77,8 +77,8 @@ void Device::Impl::check_health() {
                      "attach again", Health::NeedsReset);
   }
   if (header.generation != link.config.generation) {
-    return restarted("the function was reset by somebody else: its generation is " + generation_text(header.generation) +
-                         ", it was " + generation_text(link.config.generation),
+    return restarted("the function was reset by somebody else: its generation is " +
+                         generation_text(header.generation) + ", it was " + generation_text(link.config.generation),
                      "attach again", Health::NeedsReset);
   }
   if (channel.needs_reset() || (header.device_status & wire::kStatusNeedsReset) != 0) {

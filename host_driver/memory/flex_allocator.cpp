@@ -36,7 +36,8 @@ constexpr Decoded decode(AllocationIndex index) {
 std::uint64_t next_mark() {
   static std::atomic<std::uint64_t> counter{0};
   constexpr std::uint64_t kMarks = (std::uint64_t{1} << kMarkBits) - 1;
-  return counter.fetch_add(1, std::memory_order_relaxed) % kMarks + 1;  // never 0: no handle is in the range of addresses
+  return counter.fetch_add(1, std::memory_order_relaxed) % kMarks +
+         1;  // never 0: no handle is in the range of addresses
 }
 
 void add(Counter& counter, std::uint64_t amount) {
@@ -238,13 +239,12 @@ ErrorInfo FlexAllocator::check_grant(const Region& region, RegionType type, std:
     wrong = "base offset is not 0";
   }
   if (wrong.empty()) return {};
-  return {
-      .layer = Layer::Firmware,
-      .culprit = "region with ordinal " + std::to_string(region.ordinal),  // its name may be an address
-      .outcome = wire::Outcome::Fault,
-      .recoverable = false,
-      .next_step = "reset the function",
-      .message = "the card granted an impossible region: " + wrong};
+  return {.layer = Layer::Firmware,
+          .culprit = "region with ordinal " + std::to_string(region.ordinal),  // its name may be an address
+          .outcome = wire::Outcome::Fault,
+          .recoverable = false,
+          .next_step = "reset the function",
+          .message = "the card granted an impossible region: " + wrong};
 }
 
 void FlexAllocator::add_region(const Region& region) {

@@ -95,7 +95,7 @@ function riscv_clear_vector
   csrw vcsr, zero
   ret
 
-/* void riscv_vector_ready(): vstart may be non-zero after a kernel that faulted was dropped. */
+/* void riscv_vector_ready(): vstart may be non-zero, whichever way the last kernel ended. */
 function riscv_vector_ready
   csrw vstart, zero
   ret

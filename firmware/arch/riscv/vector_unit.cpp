@@ -91,14 +91,16 @@ void take_vector(HartLocal& hart, hal::Context& context) {
     hart.vector_zero = !restore;
   }
   std::atomic_ref(hart.vector_owner).store(&context, std::memory_order_relaxed);
+  hart.vector_ready = false;
 }
 
 void take_vector_for_firmware(HartLocal& hart) {
-  if (load(hart.vector_owner) == nullptr && !hart.vector_zero) return;  // ours already
+  if (hart.vector_ready) return;
   enable_units(hart);
   spill(hart, hart.vector_owner, CTX_VECTORS, riscv_save_vector);
   riscv_vector_ready();
   hart.vector_zero = false;
+  hart.vector_ready = true;
 }
 
 void forget_units_everywhere(hal::Context& context) {

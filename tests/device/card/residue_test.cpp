@@ -41,8 +41,9 @@ constexpr std::uint64_t kMemory = kStack | kScratchpad | kOtherPages;
 constexpr std::uint64_t kKinds = 0xFFF;
 
 std::string text_of(std::uint64_t status) {
-  constexpr const char* kNames[] = {"x registers",    "f registers", "fcsr",  "v registers", "vstart, vl, vtype or vcsr",
-                                    "a reservation", "stack",       "scratchpad", "other pages"};
+  constexpr const char* kNames[] = {
+      "x registers",   "f registers", "fcsr",       "v registers", "vstart, vl, vtype or vcsr",
+      "a reservation", "stack",       "scratchpad", "other pages"};
   std::string text = "found";
   for (unsigned i = 0; i < std::size(kNames); ++i) {
     if ((status >> i & 1) != 0) text.append(" [").append(kNames[i]).append("]");
@@ -112,6 +113,25 @@ class Owner {
       must_end_ok(Workbench::fill(bench_.tensor(i * kFlagStride + kGateAt), 128, 1));
       EXPECT_EQ(wait(soil_ends_[i]).outcome, Outcome::Ok);
     }
+  }
+  // One launch, with its gate open: it fills everything and exits.
+  void soil_and_exit(std::uint64_t core_mask) const {
+    must_end_ok(Workbench::fill(bench_.tensor(kGateAt), 128, 1));
+    Endings ends;
+    submit(0, soil(0, Soil::WaitAtGate, core_mask), ends);
+    EXPECT_EQ(wait(ends).outcome, Outcome::Ok);
+  }
+  // Data there and back; what the firmware moves with vector instructions is moved whole.
+  void expect_right_moves() const {
+    constexpr std::uint64_t kBytes = 64 * wire::kKiB, kBack = 1 * wire::kMiB;
+    const auto sent = device_->host_memory().first(kBytes);
+    const auto back = device_->host_memory().subspan(kBack, kBytes);
+    for (std::size_t i = 0; i < kBytes; ++i) sent[i] = static_cast<std::byte>(i * 7 + i / 251);
+    std::ranges::fill(back, std::byte{0});
+    must_end_ok(Workbench::dma(bench_.host(0), bench_.tensor(kBack), kBytes));
+    must_end_ok(Workbench::dma(bench_.tensor(kBack), bench_.host(kBack), kBytes));
+    const auto wrong = std::ranges::mismatch(sent, back);
+    EXPECT_TRUE(wrong.in1 == sent.end()) << "the first wrong byte is number " << wrong.in1 - sent.begin();
   }
   // One launch that ends by itself, in the given way.
   void soil_and_end(Soil how, std::uint64_t core_mask) const {
@@ -234,6 +254,17 @@ TEST_F(Residue, RegistersAreCleanHoweverTheLastKernelEnded) {
       owner->soil_and_end(how, core_mask);
       owner->expect_clean_registers();
     }
+  }
+}
+
+// A kernel's vstart would make the firmware's next vector move begin in the middle, and its v registers show in what the
+// move leaves out.
+TEST_F(Residue, MovesBehindAKernelAreRightWhateverItLeftInTheVectorUnit) {
+  const auto owner = virtual_function(1);
+  const auto other = physical();
+  for (int round = 0; round < 10; ++round) {
+    owner->soil_and_exit(1);  // on the core that moves data
+    (round % 2 == 0 ? other : owner)->expect_right_moves();
   }
 }
 
