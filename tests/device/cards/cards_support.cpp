@@ -5,19 +5,20 @@
 
 namespace flex::test {
 
-BrokerOptions small_broker(const std::filesystem::path& runtime_folder, std::string name, unsigned vfs,
-                           unsigned spares) {
+BrokerOptions small_broker(const std::filesystem::path& runtime_folder, std::string name, unsigned vfs, unsigned spares,
+                           std::uint64_t window_bytes) {
   BrokerOptions options;
   options.name = std::move(name);
   options.runtime_folder = runtime_folder;
   options.card = small_card();
   options.card.virtual_functions = vfs;
   options.card.spare_slots = spares;
+  options.card.window_bytes = window_bytes;
   return options;
 }
 
-ServedCard::ServedCard(unsigned vfs, unsigned spares)
-    : broker_(must(Broker::start(small_broker(runtime_folder_.path(), "card0", vfs, spares)))) {}
+ServedCard::ServedCard(unsigned vfs, unsigned spares, std::uint64_t window_bytes)
+    : broker_(must(Broker::start(small_broker(runtime_folder_.path(), "card0", vfs, spares, window_bytes)))) {}
 
 bool ServedCard::wait_until(const std::function<bool(const CardDescription&)>& holds,
                             std::chrono::milliseconds bound) const {

@@ -6,12 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "host_driver/cards/attach.hpp"
 #include "host_driver/cards/broker.hpp"
+#include "shared/units.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/cards/helper_process.hpp"
 #include "tests/unit/qemu/test_support.hpp"
@@ -20,12 +22,12 @@ namespace flex::test {
 
 // Small: two cores, `vfs` virtual functions, `spares` slots for owners to come.
 BrokerOptions small_broker(const std::filesystem::path& runtime_folder, std::string name, unsigned vfs = 2,
-                           unsigned spares = 8);
+                           unsigned spares = 8, std::uint64_t window_bytes = 256 * wire::kMiB);
 
 // A broker in this process, in a runtime folder that ends with it.
 class ServedCard {
  public:
-  explicit ServedCard(unsigned vfs = 2, unsigned spares = 8);
+  explicit ServedCard(unsigned vfs = 2, unsigned spares = 8, std::uint64_t window_bytes = 256 * wire::kMiB);
 
   Broker& broker() { return *broker_; }
   std::string folder() const { return broker_->folder().string(); }

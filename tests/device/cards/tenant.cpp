@@ -5,8 +5,9 @@
 // never ends by itself: it prints "working" when it is in full swing, and is killed. The others end when their standard
 // input does.
 //
-//   tenant <card folder> <PF|VF|VFn> attach|compute|dma-loop|kernel-loop|admin-loop|fork-and-die|look|until-card-ends
+//   tenant <card folder> <PF|VF|VFn> attach|compute|compute-until-told|dma-loop|kernel-loop|admin-loop|fork-and-die|look|until-card-ends
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,9 +54,14 @@ std::vector<std::byte> kernel_image(const char* name) {
   return flex::test::kernel_image(must(flex::find_firmware()), name);
 }
 
-// Adds random numbers on the card, again and again until the input ends, and holds each result against the golden
+bool input_has_ended() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return ::poll(&input, 1, 0) > 0;
+}
+
+// Adds random numbers on the card, `rounds` times or until the input ends (0), and holds each result against the golden
 // model.
-void compute(std::unique_ptr<flex::Device> device) {
+void compute(std::unique_ptr<flex::Device> device, int rounds) {
   constexpr std::int64_t kRows = 256, kColumns = 64;  // one stick per row: the device layout is the plain one
   constexpr std::size_t kCount = kRows * kColumns, kBytes = kCount * sizeof(std::uint16_t);
   flex::Runtime runtime(std::move(device));
@@ -74,8 +80,8 @@ void compute(std::unique_ptr<flex::Device> device) {
     argument = {.allocation = runtime.allocator().allocate(kBytes), .shape = {kRows, kColumns}};
   std::mt19937 random(static_cast<unsigned>(::getpid()));
   std::normal_distribution<float> normal;
-  constexpr int kRounds = 50;
-  for (int round = 1; round <= kRounds; ++round) {
+  int round = 1;
+  for (; rounds == 0 ? !input_has_ended() : round <= rounds; ++round) {
     for (int i = 0; i < 2; ++i) {
       std::ranges::generate(data[i], [&] { return wire::dl16_from_fp32(normal(random)); });
       stream.Launch(flex::Job::to_device(data[i].data(), arguments[i].allocation, kBytes), {});
@@ -87,7 +93,7 @@ void compute(std::unique_ptr<flex::Device> device) {
     require(data[2] == data[3], "the card's sum is not the golden model's");
     if (round == 1) say("working");
   }
-  say("computed {} rounds", kRounds);
+  say("computed {} rounds", round - 1);
 }
 
 // Keeps a stream full with blocks of one kind. Never returns.
@@ -191,7 +197,8 @@ void act(const std::string& command, std::unique_ptr<flex::Device> device) {
       {"look", look},
       {"until-card-ends", [](flex::Device& d) { until_card_ends(d); }},
   };
-  if (command == "compute") return compute(std::move(device));
+  if (command == "compute") return compute(std::move(device), 50);
+  if (command == "compute-until-told") return compute(std::move(device), 0);
   const auto found = commands.find(command);
   if (found == commands.end()) throw std::runtime_error("unknown command " + command);
   found->second(*device);
