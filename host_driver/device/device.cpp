@@ -36,6 +36,7 @@ ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminRe
       next = "release memory, here or in another function, or boot the card with more";
       break;
     }
+    case wire::Status::QuotaExceeded: next = "release memory of this function, or have its quota raised"; break;
     case wire::Status::OutOfRegions: next = "release a region"; break;
     case wire::Status::OutOfStreams: next = "close a stream"; break;
     case wire::Status::Busy: next = "wait for the work that is using it, then try again"; break;

@@ -121,12 +121,12 @@ class NoAddresses : public testing::Test {
   Inspector& inspector() { return inspector_; }
 
   // The text of what `act` throws.
-  template <typename Act>
+  template <typename Kind = Error, typename Act>
   void provoke(const std::string& what, Act act) {
     try {
       act();
       ADD_FAILURE() << what << ": no error";
-    } catch (const Error& error) {
+    } catch (const Kind& error) {
       inspector_.look(what, error.what());
     }
   }
@@ -154,15 +154,20 @@ class NoAddresses : public testing::Test {
     context_->load(plan);
     return plan.jobs()[0];
   }
+  Job endless() const {
+    ExecutionPlan plan({Job(CompiledKernel(context_->kernel("spin"), {}))});
+    context_->load(plan);
+    return plan.jobs()[0];
+  }
   void launch_stray(const std::string& what, What deed, std::uint64_t address) {
     FlexStream& stream = context_->runtime().default_stream();
     const Job job = misguided("stray", 1, {address - operand_address_, deed});
     const Argument argument{.allocation = operand_, .shape = {1, 64}};
-    provoke(what, [&] {
+    provoke<StreamError>(what, [&] {
       stream.Launch(job, {&argument, 1}, LaunchOptions{});
       stream.Synchronize(test::soon());
     });
-    provoke(what + ", again", [&] { stream.Launch(Job::fill(operand_, 128, 0), {}); });
+    provoke<StreamError>(what + ", again", [&] { stream.Launch(Job::fill(operand_, 128, 0), {}); });
     stream.Reset();
   }
 
@@ -212,13 +217,11 @@ TEST_F(NoAddresses, InRefusalsOfTheCard) {
   expect_refused("too large a region", device().acquire_region(RegionType::Tensor, 17 * kGiB));
   if (test::function_under_test() != 0) {
     std::vector<Region> taken;
-    for (auto region = device().acquire_region(RegionType::Tensor, 128 * kMiB);;
-         region = device().acquire_region(RegionType::Tensor, 128 * kMiB)) {
-      if (region) continue;
-      EXPECT_THAT(region.error().message, testing::HasSubstr("quota"));
-      inspector().look("quota", region.error());
-      break;
-    }
+    auto region = device().acquire_region(RegionType::Tensor, 128 * kMiB);
+    for (; region; region = device().acquire_region(RegionType::Tensor, 128 * kMiB)) taken.push_back(*region);
+    EXPECT_THAT(region.error().message, testing::HasSubstr("quota"));
+    inspector().look("quota", region.error());
+    for (const Region& held : taken) test::must(device().release_region(held));
   }
   Region region = test::must(device().acquire_region(RegionType::Tensor, 2 * kMiB));
   test::must(device().release_region(region));
@@ -308,8 +311,9 @@ TEST_F(NoAddresses, InFaultsOfKernels) {
   launch_stray("a breakpoint", kBreakpoint, operand_address_);
   launch_stray("an address as status", kStatus, operand_address_);
   FlexStream& stream = context_->runtime().default_stream();
-  provoke("watchdog", [&] {
-    stream.Launch(misguided("spin", 0, {}), {}, LaunchOptions{.budget_slices = 5});
+  const Job job = endless();
+  provoke<StreamError>("watchdog", [&] {
+    stream.Launch(job, {}, LaunchOptions{.budget_slices = 5});
     stream.Synchronize(test::soon());
   });
   stream.Reset();
@@ -317,9 +321,9 @@ TEST_F(NoAddresses, InFaultsOfKernels) {
 
 TEST_F(NoAddresses, InTheEndOfACard) {
   FlexStream& stream = context_->runtime().default_stream();
-  stream.Launch(misguided("spin", 0, {}), {}, LaunchOptions{.budget_slices = 100'000});
+  stream.Launch(endless(), {}, LaunchOptions{.budget_slices = 100'000});
   ASSERT_EQ(::kill(card_->machine().pid(), SIGKILL), 0);
-  provoke("a launch on a card that died", [&] { stream.Synchronize(test::soon()); });
+  provoke<StreamError>("a launch on a card that died", [&] { stream.Synchronize(test::soon()); });
   ASSERT_TRUE(device().failure());
   inspector().look("failure()", *device().failure());
   expect_refused("a region of a dead card", device().acquire_region(RegionType::Tensor, kRegionBytes));
