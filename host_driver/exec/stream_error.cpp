@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "host_driver/exec/kernel.hpp"
+#include "shared/kernel_abi.hpp"
 
 namespace flex {
 namespace {

@@ -38,7 +38,8 @@ enum Found : std::uint64_t {
   kOtherPages = 256,
 };
 constexpr std::uint64_t kMemory = kStack | kScratchpad | kOtherPages;
-constexpr std::uint64_t kKinds = 0xFFF;
+constexpr unsigned kPlaceShift = 12;
+constexpr std::uint64_t kKinds = (std::uint64_t{1} << kPlaceShift) - 1;
 
 std::string text_of(std::uint64_t status) {
   constexpr const char* kNames[] = {
@@ -48,7 +49,7 @@ std::string text_of(std::uint64_t status) {
   for (unsigned i = 0; i < std::size(kNames); ++i) {
     if ((status >> i & 1) != 0) text.append(" [").append(kNames[i]).append("]");
   }
-  return text + ", the first at " + std::to_string(status >> 12);
+  return text + ", the first at " + std::to_string(status >> kPlaceShift);
 }
 
 // As soil.cpp numbers them.
@@ -89,7 +90,8 @@ class Owner {
   }
   void expect_nothing_found() const {
     for (const std::uint64_t core_mask : {kBothCores, std::uint64_t{1}, std::uint64_t{2}}) {
-      EXPECT_EQ(look(core_mask), 0u) << "core mask " << core_mask;
+      const std::uint64_t found = look(core_mask);
+      EXPECT_EQ(found, 0u) << "core mask " << core_mask << ": " << text_of(found);
     }
   }
   void expect_clean_registers(unsigned launches = kContexts) const {
