@@ -79,7 +79,10 @@ Progress acquire_region(Card& card, Function& function, const AdminRequest& requ
   }
   const auto base = card.pool.acquire(arguments.bytes);
   if (!base) {
-    if (card.pool.scrubbing()) return Progress::Waits;  // quarantined memory comes back by itself
+    if (card.pool.scrubbing()) {  // quarantined memory comes back by itself
+      card.scrub_wanted = true;
+      return Progress::Waits;
+    }
     reply = refusal(base.error(), Field::AdminBytes);
     fill_pool_figures(card, function, reply);
     return Progress::Answered;

@@ -280,16 +280,31 @@ bool turn(Card& card) {
   return any;
 }
 
+namespace {
+
+// As much as its share of the time since it was here last.
+void scrub_beside_work(Card& card) {
+  if (!card.pool.scrubbing()) return;
+  const std::uint64_t since = hal::now() - card.scrubbed_at;
+  const std::uint64_t due = since * (card.scrub_wanted ? kWantedScrubBytesPerTick : kScrubBytesPerTick);
+  if (due < kScrubStepBytes) return;
+  card.scrub_wanted = false;  // who waits says so again
+  card.pool.scrub_step(std::min(due, kMostScrubBytes));
+  card.scrubbed_at = hal::now();
+}
+
+}  // namespace
+
 void idle(Card& card, unsigned& quiet_turns) {
   beat(card);
   if (card.cores.has_work(0)) {
     quiet_turns = 0;
     // The first slice is short and runs unarmed: most kernels that tests use end in it, and arming costs the host bells.
     if (card.cores.front_is_fresh(0)) {
-      card.cores.run_slice(0, kFirstSliceTicks);
+      card.cores.run_slice(0, card.contended() ? kLongestSharedTicks : kFirstSliceTicks);
       return;
     }
-    card.pool.scrub_step(kScrubBetweenSlicesBytes);
+    scrub_beside_work(card);
     if (!armed_and_quiet(card)) return;
     card.cores.run_slice(0, kSliceTicks);
     disarm(card);
@@ -316,7 +331,7 @@ void run_beside_rings(Card& card, std::uint64_t turn_began) {
     return;
   }
   const std::uint64_t took = (hal::now() - turn_began) / std::max(card.served_functions, 1u);
-  const std::uint64_t slice = std::clamp(took, kShortestSliceTicks, kFirstSliceTicks);
+  const std::uint64_t slice = std::clamp(took, kShortestSharedTicks, kLongestSharedTicks);
   for (int functions = std::popcount(card.cores.functions_on(0)); functions > 0; --functions) {
     if (!card.cores.run_slice(0, slice)) return;
   }
@@ -330,7 +345,7 @@ void loop_step(Card& card, unsigned& quiet_turns) {
   quiet_turns = 0;
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
   beat(card);
-  card.pool.scrub_step(kScrubStepBytes);
+  scrub_beside_work(card);
   if (card.cores.has_work(0)) run_beside_rings(card, began);
 }
 

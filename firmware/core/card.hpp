@@ -31,9 +31,12 @@ inline constexpr unsigned kTurnsPerQuietLook = 4;
 static_assert(kIdleTurns > kTurnsPerQuietLook * kMaxFunctions, "every function is looked at before hart 0 sleeps");
 static_assert(kMaxFunctions <= 32, "functions are bits of a word");
 // Scrubbing goes on beside everything else. A step is about 1 µs at emulated fill speed, as long as a round trip: whoever
-// plays ping-pong with the card hardly notices. Between two slices of kernels it may take a tenth of a slice.
+// plays ping-pong with the card hardly notices. While others are busy it gets an eighth of hart 0 (a tick's worth of bytes
+// is 6 GB/s of that), and half of it while somebody waits for the memory.
 inline constexpr std::uint64_t kScrubStepBytes = 8 * 1024;
-inline constexpr std::uint64_t kScrubBetweenSlicesBytes = 512 * 1024;
+inline constexpr std::uint64_t kMostScrubBytes = 512 * 1024;
+inline constexpr std::uint64_t kScrubBytesPerTick = 600 / 8;
+inline constexpr std::uint64_t kWantedScrubBytesPerTick = 600;
 
 struct Card {
   BootOptions options;
@@ -51,6 +54,8 @@ struct Card {
   std::uint64_t sleeps = 0;
   std::uint64_t next_heartbeat = 0;
   std::uint64_t heartbeat = 0;
+  std::uint64_t scrubbed_at = 0;  // device ticks: the last time beside work
+  bool scrub_wanted = false;      // an acquire waits for memory that is not clean yet
   unsigned turns_since_look = 0;  // at the clock
   wire::PostCode post = wire::PostCode::None;
 

@@ -380,7 +380,7 @@ std::uint64_t moved_bytes(const Function& function) {
 bool run_streams(Card& card, Function& function, unsigned budget) {
   bool any = false;
   const std::uint64_t moved_before = moved_bytes(function);
-  const std::uint64_t most = (card.contended() ? kDmaStepBytes : kTurnBytes) * function.weight;
+  const std::uint64_t most = kTurnBytes * function.weight;
   while (budget-- != 0 && function.running() && function.runnable.any()) {
     step_stream(card, function, function.runnable.next());
     any = true;

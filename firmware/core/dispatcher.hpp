@@ -35,8 +35,9 @@ bool retry_waiting_launches(Function& function);
 // A transfer goes in steps of this size, so that a ring is never left alone for long: 256 KiB take about 50 µs at
 // emulated copy speed, the length of a kernel's first slice.
 inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
-// And a function moves no more than this in a turn, before the others and the admin queues are looked at; one step when
-// others are busy as well. Times its weight.
+// And a function moves no more than this in a turn, before the others and the admin queues are looked at, times its
+// weight. Less would be fair, and slow: after a kernel's slice the emulator has forgotten translations, and the first
+// step costs twice as much as the next.
 inline constexpr std::uint64_t kTurnBytes = 2 * kDmaStepBytes;
 
 }  // namespace fw

@@ -43,11 +43,14 @@ struct Function {
   std::uint32_t config_generation = 0;
   std::uint32_t control_read = 0;  // our side of both FIFOs: the shared words are only ever written
   std::uint32_t control_written = 0;
-  bool reset_running = false;     // of the function or of a queue: waits for kernels to stop (reset.hpp)
-  std::uint32_t reset_queue = 0;  // which one; kWholeFunction for the function
-  bool reset_asked = false;       // by the driver, with …
-  wire::Message reset_request{};  // … which is answered when it ends
-  std::uint64_t reset_began = 0;  // device ticks
+  bool reset_running = false;           // of the function or of a queue: waits for kernels to stop (reset.hpp)
+  std::uint32_t reset_queue = 0;        // which one; kWholeFunction for the function
+  bool reset_asked = false;             // by the driver, with …
+  wire::Message reset_request{};        // … which is answered when it ends
+  std::uint64_t reset_began = 0;        // device ticks
+  bool reset_stopped = false;           // nothing of the old owner runs; what it held is released
+  bool reset_charged = false;           // a driver was at work
+  std::uint64_t resets_paid_until = 0;  // device ticks: see kResetTicks
   std::array<PackedQueue, wire::kQueueCount> queues;
 
   RegionTable regions;

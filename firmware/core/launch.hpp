@@ -43,9 +43,11 @@ inline constexpr unsigned kSpacesPerFunction = 4;  // the current one and those 
 // The timer is armed once per first slice and serves the launches that follow in it; arming it wakes the emulator's main
 // loop. 50 µs cost an empty kernel a quarter of its rate; 200 µs is what a ring may wait for at most meanwhile.
 inline constexpr std::uint64_t kFirstSliceTicks = 200 * wire::kTicksPerMicrosecond;
-// A slice that is run between two turns while several functions are busy is as long as a turn of one of them took, but no
-// shorter than this: to enter, to leave and to arm the timer takes about 3 µs.
-inline constexpr std::uint64_t kShortestSliceTicks = 20 * wire::kTicksPerMicrosecond;
+// A slice that is run between two turns while several functions are busy is as long as a turn of one of them took, within
+// these: to enter, to leave and to arm the timer takes about 3 µs, and a turn of two steps of a transfer about 150 (one
+// that seems to take longer was interrupted by the machine that emulates us).
+inline constexpr std::uint64_t kShortestSharedTicks = 20 * wire::kTicksPerMicrosecond;
+inline constexpr std::uint64_t kLongestSharedTicks = 200 * wire::kTicksPerMicrosecond;
 inline constexpr std::uint64_t kSliceTicks = 1000 * wire::kTicksPerMicrosecond;
 
 struct LaunchResult {

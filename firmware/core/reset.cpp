@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware/core/reset.hpp"
 
+#include <algorithm>
+
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
@@ -42,6 +44,8 @@ void quiesce(Card& card, Function& function) {
   function.reset_running = true;
   function.reset_queue = kWholeFunction;
   function.reset_began = hal::now();
+  function.reset_stopped = false;
+  function.reset_charged = function.running();
   function.device_status = 0;
   function.runnable = RunnableStreams{};
   for (auto& queue : function.queues) queue.reset();
@@ -95,10 +99,16 @@ void release_everything(Card& card, Function& function) {
   }
 }
 
+// Each reset is paid for with kResetTicks, and credit is given for kResetsInARow of them.
+bool may_end(Function& function, std::uint64_t now) {
+  if (!function.bound() || !function.reset_charged) return true;
+  if (function.resets_paid_until + kResetTicks > now + kResetsInARow * kResetTicks) return false;
+  function.resets_paid_until = std::max(function.resets_paid_until, now) + kResetTicks;
+  return true;
+}
+
 void end_function_reset(Card& card, Function& function) {
-  function.stop_ticks = hal::now() - function.reset_began;
   ++function.resets;
-  release_everything(card, function);
   const bool asked = function.reset_asked;
   const wire::Message request = function.reset_request;
   function.reset_running = function.reset_asked = false;
@@ -121,6 +131,13 @@ bool progress_resets(Card& card, Function& function) {
   if (!function.reset_running) return false;
   if (function.reset_queue == kWholeFunction) {
     if (card.cores.active(function)) return false;
+    const std::uint64_t now = hal::now();
+    if (!function.reset_stopped) {
+      function.reset_stopped = true;
+      function.stop_ticks = now - function.reset_began;
+      release_everything(card, function);
+    }
+    if (!may_end(function, now)) return false;
     end_function_reset(card, function);
     return true;
   }

@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "firmware/core/dispatcher.hpp"
+#include "firmware/core/reset.hpp"
 #include "firmware/hal/board.hpp"
+#include "firmware/hal/hart.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
@@ -234,6 +236,29 @@ TEST_F(Functions, AResetOfOneLeavesTheOthersAlone) {
   EXPECT_EQ(*vf2_.at<std::uint64_t>(wire::kHostMemoryOffset), 0x2222222222222222u);
 }
 
+TEST_F(Functions, AStormOfResetsIsSlowedAndEveryOneIsAnswered) {
+  const auto storm = [&](bool used, std::uint64_t resets) {
+    const auto began = hal::now();
+    for (std::uint64_t i = 0; i < resets; ++i) {
+      vf1_.forget();
+      if (used) {
+        EXPECT_TRUE(vf1_.bring_up());
+      }
+      EXPECT_EQ(vf1_.set_status(0), 0u) << i;
+    }
+    return hal::now() - began;
+  };
+  constexpr std::uint64_t kLater = 3;
+  EXPECT_GE(storm(true, fw::kResetsInARow + kLater), kLater * fw::kResetTicks);
+  EXPECT_LT(storm(false, 2 * fw::kResetsInARow), fw::kResetTicks) << "nobody was disturbed by these";
+  // Others are not made to wait, and a slot is taken away at once.
+  ASSERT_TRUE(vf1_.bring_up());
+  const auto began = hal::now();
+  EXPECT_EQ(ask(AdminCommand::FunctionReset, kVf2).outcome, Outcome::Ok);
+  EXPECT_EQ(ask(AdminCommand::SlotRetire, kVf1).outcome, Outcome::Ok);
+  EXPECT_LT(hal::now() - began, fw::kResetTicks);
+}
+
 class FunctionsWithKernels : public Functions {
  protected:
   FunctionsWithKernels() : Functions({.virtual_functions = 2, .spare_slots = kSpares, .kernel = kernels().player()}) {
@@ -324,7 +349,7 @@ TEST_F(Functions, AWeightIsAShareOfTheTurns) {
   StreamHandle stream2;
   vf1_.submit(vf1_.fill(stream1, *a, 0, 16 * wire::kMiB, 1));
   vf2_.submit(vf2_.fill(stream2, *b, 0, 16 * wire::kMiB, 2));
-  for (int i = 0; i < 12; ++i) fw::turn(card_.card());
+  for (int i = 0; i < 8; ++i) fw::turn(card_.card());
   const auto first = card_.function(kVf1).stats.stats.bytes_on_device;
   const auto second = card_.function(kVf2).stats.stats.bytes_on_device;
   EXPECT_NEAR(static_cast<double>(first), 3.0 * static_cast<double>(second), 2.0 * fw::kTurnBytes);
