@@ -42,9 +42,8 @@ void Broker::Impl::admit(qemu::UniqueFd socket) {
     return refuse(refusal("client", "the card " + options.name + " belongs to user " + std::to_string(::geteuid()),
                           "boot a card of your own"));
   }
-  const auto waiting =
-      std::ranges::count_if(clients, [](const auto& entry) { return entry.second.stage != Client::Stage::Owner; });
-  if (waiting >= kMaxWaitingClients) {
+  if (waiting_clients() >= kMaxWaitingClients) hear_the_silent();
+  if (const auto waiting = waiting_clients(); waiting >= kMaxWaitingClients) {
     return refuse(refusal("client", std::to_string(waiting) + " clients are being served already", "try again"));
   }
   const ClientId id = next_client++;

@@ -85,7 +85,7 @@ TEST_F(Attaching, CardThatDoesNotRunIsRefusedByName) {
 }
 
 TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
-  const test::NothingIsLeft nothing;
+  const auto before = test::quiet_left_overs();
   unsigned last_slot = 0;
   for (int i = 0; i < 3; ++i) {
     // Never "owned": who comes right after the last owner waits for its retirement.
@@ -96,6 +96,7 @@ TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
     EXPECT_TRUE(std::ranges::all_of(memory, [](std::byte b) { return b == std::byte{0}; }));
     std::memset(memory.data(), 0x5a, memory.size());
   }
+  EXPECT_EQ(test::settled_left_overs(before), before);
 }
 
 TEST_F(Attaching, RetiredWindowGivesItsPagesBack) {

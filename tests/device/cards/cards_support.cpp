@@ -30,6 +30,18 @@ bool ServedCard::wait_until(const std::function<bool(const CardDescription&)>& h
   return true;
 }
 
+LeftOvers quiet_left_overs() {
+  constexpr int kQuietRounds = 10;
+  LeftOvers last = count_left_overs();
+  for (int same = 0, rounds = 0; same < kQuietRounds && rounds < 100 * kQuietRounds; ++rounds) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+    const LeftOvers now = count_left_overs();
+    same = now == last ? same + 1 : 0;
+    last = now;
+  }
+  return last;
+}
+
 Tenant::Tenant(const std::string& folder, const std::string& function, const std::string& command)
     : HelperProcess(SPYRE_TENANT, {folder, function, command}), attached(read_line()) {}
 

@@ -42,6 +42,10 @@ class ServedCard {
   std::unique_ptr<Broker> broker_;
 };
 
+// What the broker closed is gone a moment later (its io_uring holds on to what it watched): counts until nothing
+// changes for a while, so that a count before something can be compared with one after it.
+LeftOvers quiet_left_overs();
+
 // tenant (see tenant.cpp), started; `attached` of the result is its first line.
 struct Tenant : HelperProcess {
   Tenant(const std::string& folder, const std::string& function, const std::string& command);

@@ -41,7 +41,8 @@ class HelperProcess {
   std::string unread_;
 };
 
-// SIGSTOP, to any process: when it returns true, none of its threads runs any more (kill() alone does not wait for that).
+// SIGSTOP, to any process: when it returns true, none of its threads runs any more (kill() alone does not wait for
+// that).
 bool stop_process(pid_t pid, std::chrono::milliseconds bound = std::chrono::seconds{30});
 
 }  // namespace flex::test

@@ -24,8 +24,8 @@ class OwnerDeath : public testing::TestWithParam<const char*> {
   // The owner is gone when `end` returns: then the function is stopped in time, and clean for the next owner.
   static void expect_retired(const std::string& function, wire::Target target, const std::function<void()>& end) {
     const unsigned old_slot = card().function(target).slot;
-    const auto ended = std::chrono::steady_clock::now();
     end();
+    const auto ended = std::chrono::steady_clock::now();
     ASSERT_TRUE(wait_for_new_slot(target, old_slot));
     EXPECT_LT(std::chrono::steady_clock::now() - ended, kStopBound);
     EXPECT_LT(card().description().retirements.max, kStopBound);
@@ -48,7 +48,7 @@ class OwnerDeath : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
-  const test::NothingIsLeft nothing;
+  const auto before = test::quiet_left_overs();
   for (const wire::Target target : {wire::kTargetPhysical, wire::target_of_virtual(1)}) {
     const std::string function = function_name(target);
     Tenant bystander(card().folder(), "VF2", "compute");
@@ -60,6 +60,7 @@ TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
     EXPECT_EQ(bystander.wait_exit(), 0);
     ASSERT_TRUE(card().wait_until([](const auto& now) { return now.functions[2].use == FunctionUse::Free; }));
   }
+  EXPECT_EQ(test::settled_left_overs(before), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Busy, OwnerDeath, testing::Values("attach", "dma-loop", "kernel-loop", "admin-loop"),
