@@ -230,7 +230,7 @@ bool serve(Card& card, Function& function, bool any) {
   any |= fetch_blocks(card, function, kFetchBudget * function.weight);
   any |= run_streams(card, function, kStepBudget * function.weight);
   any |= serve_admin(card, function, kAdminBudget);
-  if (function.bound()) any |= serve_control(card, function, kControlBudget);
+  if (function.bound() && serve_control(card, function, kControlBudget)) any = card.served_control = true;
   any |= progress_admin(card, function);
   if (function.reset_running) any |= progress_resets(card, function);
   if (any) notify(function);
@@ -269,6 +269,7 @@ bool somebody_waits(Card& card, const Function& function) {
 bool turn(Card& card) {
   const std::uint64_t ended = collect_launches(card);
   card.served_functions = 0;
+  card.served_control = false;
   bool any = false;
   for (std::uint32_t busy = card.busy_functions; busy != 0; busy &= busy - 1) {
     const auto f = static_cast<unsigned>(std::countr_zero(busy));
@@ -282,15 +283,15 @@ bool turn(Card& card) {
 
 namespace {
 
-// As much as its share of the time since it was here last.
+// Its share is one of time: a page that the machine has to find first takes a hundred times as long as one it has.
 void scrub_beside_work(Card& card) {
   if (!card.pool.scrubbing()) return;
-  const std::uint64_t since = hal::now() - card.scrubbed_at;
-  const std::uint64_t due = since * (card.scrub_wanted ? kWantedScrubBytesPerTick : kScrubBytesPerTick);
-  if (due < kScrubStepBytes) return;
+  const std::uint64_t now = hal::now();
+  if (now - card.scrubbed_at < card.scrub_took * (card.scrub_wanted ? 1 : kWorkPerScrub)) return;
   card.scrub_wanted = false;  // who waits says so again
-  card.pool.scrub_step(std::min(due, kMostScrubBytes));
+  card.pool.scrub_step(kScrubBesideWorkBytes);
   card.scrubbed_at = hal::now();
+  card.scrub_took = card.scrubbed_at - now;
 }
 
 }  // namespace
@@ -323,6 +324,15 @@ void idle(Card& card, unsigned& quiet_turns) {
 
 namespace {
 
+// Goes on with a conversation before kernels run again.
+void linger(Card& card) {
+  for (unsigned messages = 0; card.served_control && messages < kMostLingers; ++messages) {
+    unsigned quiet = 0;
+    while (quiet < kLingerTurns && !turn(card)) ++quiet;
+    if (quiet == kLingerTurns) return;
+  }
+}
+
 // Kernels on core 0 after a turn that served rings. With one function there is nobody to be fair to. With several, each
 // that has kernels here gets as much of hart 0 as the turn gave to each that has work in its rings.
 void run_beside_rings(Card& card, std::uint64_t turn_began) {
@@ -343,6 +353,7 @@ void loop_step(Card& card, unsigned& quiet_turns) {
   const std::uint64_t began = card.cores.has_work(0) && card.contended() ? hal::now() : 0;
   if (!turn(card)) return idle(card, quiet_turns);
   quiet_turns = 0;
+  if (card.served_control && card.cores.has_work(0)) linger(card);
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
   beat(card);
   scrub_beside_work(card);

@@ -30,13 +30,18 @@ inline constexpr unsigned kQuietLooks = 256;
 inline constexpr unsigned kTurnsPerQuietLook = 4;
 static_assert(kIdleTurns > kTurnsPerQuietLook * kMaxFunctions, "every function is looked at before hart 0 sleeps");
 static_assert(kMaxFunctions <= 32, "functions are bits of a word");
-// Scrubbing goes on beside everything else. A step is about 1 µs at emulated fill speed, as long as a round trip: whoever
-// plays ping-pong with the card hardly notices. While others are busy it gets an eighth of hart 0 (a tick's worth of bytes
-// is 6 GB/s of that), and half of it while somebody waits for the memory.
+// Control messages come in conversations: a driver that is awake sends the next one about 8 µs after an answer. To wait
+// for it is cheaper than to run a kernel meanwhile and be rung out of it (25 µs). Bounded, so that a flood of messages gets
+// its share and no more.
+inline constexpr unsigned kLingerTurns = 40;
+inline constexpr unsigned kMostLingers = 32;
+
+// Scrubbing goes on beside everything else. When nobody wants anything, in steps of about 1 µs at emulated fill speed, as
+// long as a round trip: whoever plays ping-pong with the card hardly notices. While others are busy it gets an eighth of
+// hart 0's time, and half of it while somebody waits for the memory.
 inline constexpr std::uint64_t kScrubStepBytes = 8 * 1024;
-inline constexpr std::uint64_t kMostScrubBytes = 512 * 1024;
-inline constexpr std::uint64_t kScrubBytesPerTick = 600 / 8;
-inline constexpr std::uint64_t kWantedScrubBytesPerTick = 600;
+inline constexpr std::uint64_t kScrubBesideWorkBytes = 64 * 1024;
+inline constexpr std::uint64_t kWorkPerScrub = 7;
 
 struct Card {
   BootOptions options;
@@ -46,6 +51,7 @@ struct Card {
   SlotTable slots;
   std::uint32_t busy_functions = 0;  // bit per function: looked at in every turn
   unsigned served_functions = 0;     // by the last turn
+  bool served_control = false;       // likewise: control messages
   unsigned quiet_cursor = 0;
   unsigned turns = 0;
   CoreManager cores;
@@ -54,7 +60,8 @@ struct Card {
   std::uint64_t sleeps = 0;
   std::uint64_t next_heartbeat = 0;
   std::uint64_t heartbeat = 0;
-  std::uint64_t scrubbed_at = 0;  // device ticks: the last time beside work
+  std::uint64_t scrubbed_at = 0;  // device ticks: the last time beside work …
+  std::uint64_t scrub_took = 0;   // … and how long
   bool scrub_wanted = false;      // an acquire waits for memory that is not clean yet
   unsigned turns_since_look = 0;  // at the clock
   wire::PostCode post = wire::PostCode::None;
