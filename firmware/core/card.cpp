@@ -172,12 +172,8 @@ std::uint64_t collect_launches(Card& card) {
     launch_ended(card.functions[result.function], result);
     ended |= std::uint64_t{1} << result.function;
     card.look_at(card.functions[result.function]);
+    retry_waiting_launch(card.functions[result.function]);
   });
-  if (ended == 0) return 0;
-  // What became free may be what another function waits for.
-  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
-    if (retry_waiting_launches(card.functions[f])) card.look_at(card.functions[f]);
-  }
   return ended;
 }
 

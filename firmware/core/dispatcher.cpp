@@ -323,8 +323,8 @@ void start_launch(Card& card, Function& function, unsigned index) {
       card.cores.release(function, index);
       return;
     case CoreManager::Start::NoRoom:
-      function.runnable.remove(index, stream.high_priority);  // until retry_waiting_launches
-      function.launches_waiting = true;
+      function.runnable.remove(index, stream.high_priority);  // until retry_waiting_launch
+      function.launches_waiting.add(index);
       return;
     case CoreManager::Start::Refused: return end_head(function, index, {Outcome::Rejected, why, hal::now()});
   }
@@ -379,6 +379,11 @@ std::uint64_t moved_bytes(const Function& function) {
 
 bool run_streams(Card& card, Function& function, unsigned budget) {
   bool any = false;
+  // Who waits is called by the end of a launch. One that was called and then reset has called nobody.
+  while (function.running() && !function.runnable.any() && function.launches_waiting.any() &&
+         !card.cores.active(function)) {
+    retry_waiting_launch(function);
+  }
   const std::uint64_t moved_before = moved_bytes(function);
   const std::uint64_t populated_before = card.pool.populated_granules();
   const std::uint64_t most = kTurnBytes * function.weight;
@@ -397,16 +402,13 @@ void finish_head(Function& function, unsigned stream, Outcome outcome, Verdict w
   end_head(function, stream, {outcome, why, hal::now()});
 }
 
-bool retry_waiting_launches(Function& function) {
-  if (!function.launches_waiting || !function.running()) return false;
-  function.launches_waiting = false;
-  for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
-    const Stream& stream = function.streams[s];
-    if (stream.head != kNoBlock && stream.phase != Stream::Phase::Computing) {
-      function.runnable.add(s, stream.high_priority);
-    }
+void retry_waiting_launch(Function& function) {
+  if (!function.launches_waiting.any() || !function.running()) return;
+  const unsigned index = function.launches_waiting.take();
+  const Stream& stream = function.streams[index];
+  if (stream.head != kNoBlock && stream.phase != Stream::Phase::Computing) {
+    function.runnable.add(index, stream.high_priority);
   }
-  return true;
 }
 
 void launch_ended(Function& function, const LaunchResult& result) {
@@ -424,6 +426,7 @@ void settle_stream_reset(Function& function, unsigned index) {
   stream.resetting = false;
   stream.poisoned = false;
   function.runnable.remove(index, stream.high_priority);
+  function.launches_waiting.remove(index);
   // Sequence numbers start again: a word of the old incarnation would make a later death call unstarted blocks started.
   wire::store_release(function.at<std::uint64_t>(wire::kStartedSequences.offset)[index], std::uint64_t{0});
 }

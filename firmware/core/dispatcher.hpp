@@ -28,9 +28,8 @@ void finish_head(Function& function, unsigned stream, wire::Outcome outcome, Ver
 // The end of a stream's reset: what was queued ends ABORTED, the stream is as new.
 void settle_stream_reset(Function& function, unsigned stream);
 
-// A launch has ended somewhere on the card: streams that waited for room on the cores may try again. True when
-// there are any.
-bool retry_waiting_launches(Function& function);
+// A launch has ended: one stream of the function that waits for room on the cores tries again, in turn.
+void retry_waiting_launch(Function& function);
 
 // A transfer goes in steps of this size, so that a ring is never left alone for long: 256 KiB take about 50 µs at
 // emulated copy speed, the length of a kernel's first slice.

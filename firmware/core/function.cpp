@@ -22,7 +22,7 @@ void reset_function_state(Function& function) {
   function.streams[0].open = function.kind != wire::FunctionKind::Management;
   for (auto& stream : function.streams) stream.incarnation = 1;
   function.runnable = RunnableStreams{};
-  function.launches_waiting = false;
+  function.launches_waiting = WaitingStreams{};
   function.blocks.init();
   for (auto& pending : function.pending_admin) pending.used = false;
   function.pending_admin_count = 0;

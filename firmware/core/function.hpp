@@ -56,7 +56,7 @@ struct Function {
   RegionTable regions;
   std::array<Stream, wire::kStreamsPerFunction> streams;
   RunnableStreams runnable;
-  bool launches_waiting = false;  // a stream found no room on the cores
+  WaitingStreams launches_waiting;
   BlockPool blocks;
   std::array<PendingAdmin, wire::kAdminSlots> pending_admin;
   std::uint32_t pending_admin_count = 0;

@@ -78,6 +78,38 @@ struct Stream {
   std::uint16_t count = 0;
 };
 
+// Streams whose head launch found no room on the cores. A launch that ends makes room for one.
+class WaitingStreams {
+ public:
+  bool any() const { return (words_[0] | words_[1]) != 0; }
+  void add(unsigned stream) { words_[stream / 64] |= bit(stream); }
+  void remove(unsigned stream) { words_[stream / 64] &= ~bit(stream); }
+  // The next one behind the one taken last; any() must hold.
+  unsigned take() {
+    last_ = following(last_);
+    remove(last_);
+    return last_;
+  }
+
+ private:
+  static constexpr unsigned kWords = wire::kStreamsPerFunction / 64;
+  static std::uint64_t bit(unsigned stream) { return std::uint64_t{1} << stream % 64; }
+
+  unsigned following(unsigned last) const {
+    const unsigned from = (last + 1) % wire::kStreamsPerFunction;
+    for (unsigned step = 0; step <= kWords; ++step) {
+      const unsigned w = (from / 64 + step) % kWords;
+      std::uint64_t candidates = words_[w];
+      if (step == 0) candidates &= ~std::uint64_t{0} << from % 64;
+      if (candidates != 0) return w * 64 + static_cast<unsigned>(std::countr_zero(candidates));
+    }
+    return 0;
+  }
+
+  std::array<std::uint64_t, kWords> words_{};
+  unsigned last_ = 0;
+};
+
 // Streams with something to do, high priority first, round robin inside a priority.
 class RunnableStreams {
  public:

@@ -126,7 +126,7 @@ TEST_F(FairCoresOnEight, AFunctionAtItsLaunchLimitStopsNobodyElse) {
   constexpr unsigned kLaunches = fw::kLaunchesPerFunction + 3;
   for (unsigned i = 0; i < kLaunches; ++i) launch(Program::UntilReleased, std::uint64_t{1} << i % 8);
   card_.turns();
-  EXPECT_TRUE(card_.function(2).launches_waiting);
+  EXPECT_TRUE(card_.function(2).launches_waiting.any());
   other.launch(Program::Exit);
   card_.turns();
   slice();
@@ -140,6 +140,31 @@ TEST_F(FairCoresOnEight, AFunctionAtItsLaunchLimitStopsNobodyElse) {
   kernels_.released = true;
   for (int i = 0; i < 5; ++i) slice(), card_.turns();
   EXPECT_EQ(driver_.collect().size(), kLaunches);
+}
+
+// Launches wait in the order of their streams; each that ends calls one. One that is called, or would be, and is reset
+// instead keeps nobody from being called.
+TEST_F(FairCoresOnEight, EveryLaunchThatWaitsIsCalledWhoeverIsResetMeanwhile) {
+  constexpr unsigned kWaiting = 5;
+  for (unsigned i = 0; i < fw::kLaunchesPerFunction; ++i) launch(Program::Slices, std::uint64_t{1} << i % 8);
+  std::vector<StreamHandle> streams;
+  for (unsigned i = 0; i < kWaiting; ++i) {
+    streams.push_back(driver_.open_stream().value());
+    driver_.submit(block(streams.back(), Program::Slices, 1));
+  }
+  card_.turns();
+  ASSERT_TRUE(card_.function(2).launches_waiting.any());
+  std::size_t ok = 0;
+  std::size_t aborted = 0;
+  for (int i = 0; i < 400 && ok + aborted < fw::kLaunchesPerFunction + kWaiting; ++i) {
+    for (unsigned core = 0; core < 8; ++core) card_.card().cores.run_slice(core, fw::kSliceTicks);
+    if (i == 1 || i == 22) EXPECT_EQ(driver_.reset_stream(streams[i == 1 ? 0 : 4]).outcome, Outcome::Ok);
+    card_.turns();
+    for (const auto& end : driver_.collect()) ++(end.completion.outcome == Outcome::Ok ? ok : aborted);
+  }
+  EXPECT_EQ(ok + aborted, fw::kLaunchesPerFunction + kWaiting);
+  EXPECT_EQ(aborted, 2u);
+  EXPECT_FALSE(card_.function(2).launches_waiting.any());
 }
 
 // As many launches as a card can have, all on one core: eight of each function, on two address spaces.
@@ -160,7 +185,7 @@ TEST_F(FairCoresOfAll, EveryLaunchOfEveryFunctionFindsItsPlaceInAQueue) {
     ASSERT_EQ(f.driver.release(region).outcome, Outcome::Ok);
     for (unsigned i = fw::kContextsPerCore; i < fw::kLaunchesPerFunction; ++i) f.launch(Program::UntilReleased);
     card_.turns();
-    EXPECT_FALSE(card_.function(slot).launches_waiting);
+    EXPECT_FALSE(card_.function(slot).launches_waiting.any());
   }
   const unsigned all = (kVirtual + 1) * fw::kLaunchesPerFunction;
   kernels_.slices = 0;
@@ -197,7 +222,7 @@ TEST_F(FairPages, AFunctionThatTakesAllItCanLeavesTheOthersTheirShare) {
   for (unsigned i = 0; i < fw::kContextsPerCore; ++i) launch(Program::UntilReleased, kAll);
   card_.turns();
   auto& cores = card_.card().cores;
-  EXPECT_TRUE(card_.function(2).launches_waiting);
+  EXPECT_TRUE(card_.function(2).launches_waiting.any());
   EXPECT_LE(cores.held_pages_bytes(card_.function(2)), cores.share_bytes());
   for (Neighbour* other : {&second, &third}) {
     other->launch(Program::Barriers, kAll);
