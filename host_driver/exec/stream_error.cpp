@@ -66,8 +66,7 @@ std::string attribute(const wire::ComputePayload& compute, const SegmentWindows&
     }
     if (fault.offset >= segment.offset + segment.bytes && fault.offset - segment.offset - segment.bytes < best) {
       best = fault.offset - segment.offset - segment.bytes;
-      nearest = best < kSplitOffset ? std::to_string(best) + " bytes" : std::to_string(best / wire::kMiB) + " MiB";
-      nearest += " behind operand " + operand_name(kernel, i);
+      nearest = std::to_string(best) + " bytes behind operand " + operand_name(kernel, i);
     }
   }
   return nearest;
