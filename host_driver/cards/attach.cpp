@@ -80,6 +80,7 @@ DeviceOptions device_options(qemu::UniqueFd death, qemu::UniqueFd connection, pi
                              const Timeouts& timeouts) {
   DeviceOptions device;
   device.optional_features = options.optional_features;
+  device.polled = options.polled;
   device.timeouts = timeouts;
   device.faults = options.faults;
   // The connection lives in the device's options: the function is ours as long as the device is.

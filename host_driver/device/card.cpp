@@ -179,6 +179,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string cu
   };
   device.loop = loop;
   device.optional_features = how.optional_features;
+  device.polled = how.polled;
   device.timeouts = options.timeouts;
   device.faults = how.faults;
   auto attached = Device::attach(*std::move(handle), std::move(device));

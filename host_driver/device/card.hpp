@@ -36,6 +36,7 @@ struct CardOptions {
 // What open_physical() and open_virtual() let the caller decide about a device.
 struct OpenOptions {
   std::uint64_t optional_features = wire::kFeatureEventIdx;
+  bool polled = false;  // see DeviceOptions
   FaultHooks faults{};
 };
 

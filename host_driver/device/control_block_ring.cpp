@@ -30,8 +30,10 @@ std::uint32_t checksum(const wire::ControlBlockHeader& header, const wire::Contr
 
 }  // namespace
 
-ControlBlockRing::ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc)
+ControlBlockRing::ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc,
+                                   bool polled)
     : window_(window),
+      polled_(polled),
       generation_(config.generation),
       credits_(std::min(config.stream_credits, wire::kStreamCredits)),
       streams_(config.streams),
@@ -201,7 +203,7 @@ void ControlBlockRing::enter_reaping() {
 bool ControlBlockRing::leave_reaping() {
   const std::lock_guard lock(mutex_);
   reaping_ = false;
-  return !closed_ && outstanding_.load(std::memory_order_relaxed) != 0 && queue_.arm();
+  return !closed_ && !polled_ && outstanding_.load(std::memory_order_relaxed) != 0 && queue_.arm();
 }
 
 bool ControlBlockRing::arm() {

@@ -48,7 +48,8 @@ class ControlBlockRing {
   // As many as one harvest() takes at most: what one lock section copies.
   static constexpr std::size_t kHarvest = 32;
 
-  ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc);
+  // `polled`: no bell is asked for when nobody reaps (DeviceOptions::polled).
+  ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc, bool polled);
 
   // Never blocks but for the lock. Arms the ring for a bell when nobody reaps (see enter_reaping()).
   Submission submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
@@ -124,6 +125,7 @@ class ControlBlockRing {
   void mark_starved(std::uint32_t stream);
 
   Window& window_;
+  const bool polled_;
   const std::uint64_t generation_;
   const std::uint32_t credits_;
   const std::uint32_t streams_;

@@ -83,7 +83,7 @@ Expected<void> Device::Impl::start() {
   if (!linked) return std::unexpected(std::move(linked.error()));
   link = *std::move(linked);
   blocks.emplace(*window, std::move(link.queues[wire::kControlBlockQueue]), link.config,
-                 (link.features & wire::kFeatureControlBlockCrc) != 0);
+                 (link.features & wire::kFeatureControlBlockCrc) != 0, options.polled);
   admins.emplace(*window, std::move(link.queues[wire::kAdminQueue]), link.config.generation);
   events.emplace(*window, std::move(link.queues[wire::kEventQueue]));
   link.queues.clear();

@@ -65,7 +65,7 @@ double cost(std::span<const Lane> lanes, unsigned batches) {
 class TenantLanes {
  public:
   TenantLanes(const std::shared_ptr<flex::Card>& card, unsigned vf)
-      : tenant_(open_tenant(card, vf, Waits::Spinning)), kernel_(load_empty_kernel(*tenant_)) {}
+      : tenant_(open_tenant(card, vf, Waits::Polled)), kernel_(load_empty_kernel(*tenant_)) {}
 
   void add(unsigned count, std::vector<Lane>& lanes) {
     const auto kernel = compute_block(kernel_, tenant_->runtime().allocator());

@@ -29,6 +29,7 @@ std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<flex::Card> card, un
   spyre::ContextOptions options;
   options.function = vf;
   options.device.faults.no_spinning = waits == Waits::Sleeping;
+  options.device.polled = waits == Waits::Polled;
   options.runtime.allocator.region_bytes = {kTenantRegionBytes};
   return spyre::Context::open(std::move(card), std::move(options));
 }

@@ -12,7 +12,8 @@
 
 namespace bench {
 
-enum class Waits { Spinning, Sleeping };
+// Polled: DeviceOptions::polled, for one thread that goes round several functions.
+enum class Waits { Spinning, Sleeping, Polled };
 
 // Virtual function `vf` of a card that several tenants share, with regions that leave room for all of them.
 std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<flex::Card> card, unsigned vf, Waits waits);

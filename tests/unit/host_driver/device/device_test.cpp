@@ -234,6 +234,28 @@ TEST(Device, HandingOverBetweenWaiterAndEventLoopLosesNothing) {
   for (const auto end = in_seconds(10); counter.ended() != sent;) ASSERT_LT(Device::Clock::now(), end);
 }
 
+TEST(Device, APolledDeviceFindsEverythingAndNothingWithoutBeingAsked) {
+  NativeCard card;
+  DeviceOptions options;
+  options.polled = true;
+  options.faults.no_timers = true;  // no tick either: nobody but this thread looks
+  const auto device = card.attach(1, std::move(options));
+  ASSERT_TRUE(device);
+  Counter counter;
+  constexpr std::size_t kBlocks = 100;
+  ASSERT_EQ(submit_nops(*device, 0, counter, kBlocks), kBlocks);
+  const auto limit = in_seconds(10);
+  while (counter.ended() < kBlocks && Device::Clock::now() < limit) (void)device->poll();
+  EXPECT_EQ(counter.ended(), kBlocks);
+  EXPECT_EQ(device->statistics().loop_reaps, 0u) << "a bell was asked for";
+  // Who sleeps in a wait is woken all the same.
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(submit_nops(*device, 0, counter, 1), 1u);
+    const std::size_t wanted = kBlocks + static_cast<std::size_t>(i) + 1;
+    ASSERT_EQ(device->wait_until([&] { return counter.ended() == wanted; }, in_seconds(10)), WaitStatus::Done);
+  }
+}
+
 TEST(Device, AnIdleDeviceDoesNotWakeUp) {
   NativeCard card;
   DeviceOptions options;
