@@ -238,6 +238,14 @@ bool under_way(const Function& function) {
   return function.reset_running || function.pending_admin_count != 0 || function.runnable.any();
 }
 
+void look_for_quiet_ones(Card& card) {
+  card.look_at_all = false;
+  for (std::uint32_t f = 0; f < card.function_count; ++f) {
+    const bool quiet = (card.busy_functions >> f & 1) == 0;
+    if (quiet && ready(card.functions[f])) card.look_at(card.functions[f]);
+  }
+}
+
 bool look(Card& card, unsigned f, bool ended) {
   Function& function = card.functions[f];
   const bool any = serve(card, function, ended);
@@ -266,6 +274,7 @@ bool turn(Card& card) {
   const std::uint64_t ended = collect_launches(card);
   card.served_functions = 0;
   card.served_control = false;
+  if (card.look_at_all) look_for_quiet_ones(card);
   bool any = false;
   for (std::uint32_t busy = card.busy_functions; busy != 0; busy &= busy - 1) {
     const auto f = static_cast<unsigned>(std::countr_zero(busy));
@@ -353,7 +362,10 @@ void loop_step(Card& card, unsigned& quiet_turns) {
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
   beat(card);
   scrub_beside_work(card);
-  if (card.cores.has_work(0)) run_beside_rings(card, began);
+  if (!card.cores.has_work(0)) return;
+  run_beside_rings(card, began);
+  // With one function, whose kernels may be short, now and then is often enough.
+  card.look_at_all |= began != 0 || card.turns % kTurnsPerQuietLook == 0;
 }
 
 namespace {

@@ -25,7 +25,8 @@ inline constexpr unsigned kPhysical = 1;
 // awake (a round trip is about 1 µs), short against the cost of a wake-up (13–40 µs).
 inline constexpr unsigned kIdleTurns = 400;
 // A function that was quiet for so many looks in a row is looked at less often: one of the quiet ones every few turns. Its
-// first block waits a few microseconds longer; in return nobody pays for neighbours who do nothing.
+// first block waits a few microseconds longer; in return nobody pays for neighbours who do nothing. After a long turn (a
+// kernel's slice, a budget used up) all are looked at.
 inline constexpr unsigned kQuietLooks = 256;
 inline constexpr unsigned kTurnsPerQuietLook = 4;
 static_assert(kIdleTurns > kTurnsPerQuietLook * kMaxFunctions, "every function is looked at before hart 0 sleeps");
@@ -52,6 +53,7 @@ struct Card {
   std::uint32_t busy_functions = 0;  // bit per function: looked at in every turn
   unsigned served_functions = 0;     // by the last turn
   bool served_control = false;       // likewise: control messages
+  bool look_at_all = false;          // the last turn was long: somebody quiet may have asked for something since
   unsigned quiet_cursor = 0;
   unsigned turns = 0;
   CoreManager cores;

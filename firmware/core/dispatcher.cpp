@@ -393,8 +393,12 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
     const std::uint64_t moved = moved_bytes(function) - moved_before;
     if (moved == 0) continue;
     // Memory that is touched for the first time is a page fault of the machine that emulates us: 0.1 ms, 5 ms were seen.
-    if (moved >= most || card.pool.populated_granules() != populated_before) break;
+    if (moved >= most || card.pool.populated_granules() != populated_before) {
+      card.look_at_all = true;
+      break;
+    }
   }
+  if (budget == ~0u) card.look_at_all = true;  // used up
   return any;
 }
 

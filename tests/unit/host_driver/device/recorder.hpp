@@ -29,9 +29,11 @@ class Counter final : public CompletionSink {
 class Recorder final : public CompletionSink {
  public:
   void on_completion(const wire::Completion& completion) noexcept override {
-    const std::lock_guard lock(mutex_);
-    all_.push_back(completion);
-    count_.fetch_add(1, std::memory_order_release);
+    {
+      const std::lock_guard lock(mutex_);
+      all_.push_back(completion);
+    }
+    count_.fetch_add(1, std::memory_order_release);  // last: who has seen it may destroy this
   }
   std::size_t count() const { return count_.load(std::memory_order_acquire); }
   std::vector<wire::Completion> all() const {
