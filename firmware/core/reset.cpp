@@ -99,11 +99,20 @@ void release_everything(Card& card, Function& function) {
   }
 }
 
+bool others_at_work(const Card& card, const Function& function) {
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    if (f == function.id) continue;
+    if ((card.busy_functions >> f & 1) != 0 || card.cores.active(card.functions[f])) return true;
+  }
+  return false;
+}
+
 // Each reset is paid for with kResetTicks, and credit is given for kResetsInARow of them.
-bool may_end(Function& function, std::uint64_t now) {
+bool may_end(const Card& card, Function& function, std::uint64_t now) {
   if (!function.bound() || !function.reset_charged) return true;
-  if (function.resets_paid_until + kResetTicks > now + kResetsInARow * kResetTicks) return false;
-  function.resets_paid_until = std::max(function.resets_paid_until, now) + kResetTicks;
+  const bool in_debt = function.resets_paid_until + kResetTicks > now + kResetsInARow * kResetTicks;
+  if (in_debt && others_at_work(card, function)) return false;
+  if (!in_debt) function.resets_paid_until = std::max(function.resets_paid_until, now) + kResetTicks;
   return true;
 }
 
@@ -137,7 +146,7 @@ bool progress_resets(Card& card, Function& function) {
       function.stop_ticks = now - function.reset_began;
       release_everything(card, function);
     }
-    if (!may_end(function, now)) return false;
+    if (!may_end(card, function, now)) return false;
     end_function_reset(card, function);
     return true;
   }
