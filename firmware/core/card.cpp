@@ -338,16 +338,20 @@ void linger(Card& card) {
   }
 }
 
-// Kernels on core 0 after a turn that served rings. With one function there is nobody to be fair to. With several, each
-// that has kernels here gets as much of hart 0 as the turn gave to each that has work in its rings.
+// Kernels on core 0 after a turn that served rings. With one function there is nobody to be fair to. With several, a slice
+// is as long as what the turn gave to each that has work in its rings.
 void run_beside_rings(Card& card, std::uint64_t turn_began) {
   if (turn_began == 0) {
     card.cores.run_slice(0, kFirstSliceTicks);
     return;
   }
   const std::uint64_t took = (hal::now() - turn_began) / std::max(card.served_functions, 1u);
-  const std::uint64_t slice = std::clamp(took, kShortestSharedTicks, kLongestSharedTicks);
-  for (int functions = std::popcount(card.cores.functions_on(0)); functions > 0; --functions) {
+  // A little less: a slice also costs the rings the translations that they had (the next copy takes up to twice as long).
+  const std::uint64_t slice = std::clamp(took * 3 / 4, kShortestSharedTicks, kLongestSharedTicks);
+  // Not one for each of them: a transfer is many turns, and each would wait for all. A third keeps everybody within twice
+  // its fair share.
+  const int functions = std::popcount(card.cores.functions_on(0));
+  for (int slices = (functions + 2) / 3; slices > 0; --slices) {
     if (!card.cores.run_slice(0, slice)) return;
   }
 }

@@ -23,7 +23,7 @@ inline constexpr unsigned kPhysical = 1;
 
 // Turns of the loop that find nothing before hart 0 goes to sleep: long enough to catch the answer of a host that is
 // awake (a round trip is about 1 µs), short against the cost of a wake-up (13–40 µs).
-inline constexpr unsigned kIdleTurns = 400;
+inline constexpr unsigned kIdleTurns = 200;
 // A function that was quiet for so many looks in a row is looked at less often: one of the quiet ones every few turns. Its
 // first block waits a few microseconds longer; in return nobody pays for neighbours who do nothing. After a long turn (a
 // kernel's slice, a budget used up) all are looked at.
@@ -62,6 +62,7 @@ struct Card {
   std::uint64_t sleeps = 0;
   std::uint64_t next_heartbeat = 0;
   std::uint64_t heartbeat = 0;
+  std::uint64_t stepped_at = 0;   // device ticks: the end of the last step of a transfer
   std::uint64_t scrubbed_at = 0;  // device ticks: the last time beside work …
   std::uint64_t scrub_took = 0;   // … and how long
   bool scrub_wanted = false;      // an acquire waits for memory that is not clean yet

@@ -302,6 +302,7 @@ void step_transfer(Card& card, Function& function, unsigned index) {
   }
   move_step(card, function, block, *transfer, step);
   const std::uint64_t now = hal::now();
+  card.stepped_at = now;
   if (block.progress == transfer->bytes) return end_head(function, index, {Outcome::Ok, {}, now});
   const std::uint64_t budget = block.cb.header.budget;
   if (budget != 0 && now - block.start_time > budget) {
@@ -384,7 +385,9 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
          !card.cores.active(function)) {
     retry_waiting_launch(function);
   }
+  if (!function.runnable.any()) return false;
   const std::uint64_t moved_before = moved_bytes(function);
+  const std::uint64_t turn_ends = card.contended() ? hal::now() + kTurnTicks : ~std::uint64_t{0};
   const std::uint64_t populated_before = card.pool.populated_granules();
   const std::uint64_t most = kTurnBytes * function.weight;
   while (budget-- != 0 && function.running() && function.runnable.any()) {
@@ -393,7 +396,7 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
     const std::uint64_t moved = moved_bytes(function) - moved_before;
     if (moved == 0) continue;
     // Memory that is touched for the first time is a page fault of the machine that emulates us: 0.1 ms, 5 ms were seen.
-    if (moved >= most || card.pool.populated_granules() != populated_before) {
+    if (moved >= most || card.stepped_at >= turn_ends || card.pool.populated_granules() != populated_before) {
       card.look_at_all = true;
       break;
     }
