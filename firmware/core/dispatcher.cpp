@@ -387,7 +387,7 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
   }
   if (!function.runnable.any()) return false;
   const std::uint64_t moved_before = moved_bytes(function);
-  const std::uint64_t turn_ends = card.contended() ? hal::now() + kTurnTicks : ~std::uint64_t{0};
+  const std::uint64_t turn_ends = card.contended() ? hal::now() + kTurnTicks * function.weight : ~std::uint64_t{0};
   const std::uint64_t populated_before = card.pool.populated_granules();
   const std::uint64_t most = kTurnBytes * function.weight;
   while (budget-- != 0 && function.running() && function.runnable.any()) {

@@ -39,7 +39,7 @@ inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
 // weight. Less would be fair, and slow: after a kernel's slice the emulator has forgotten translations, and the first
 // step costs twice as much as the next.
 inline constexpr std::uint64_t kTurnBytes = 2 * kDmaStepBytes;
-// While others are busy its turn is over after this time as well: the same bytes take four times as long when they are in
+// While others are busy its turn is over after this time (times its weight) as well: the same bytes take four times as long when they are in
 // no cache, and a neighbour's turns would be.
 inline constexpr std::uint64_t kTurnTicks = 60 * wire::kTicksPerMicrosecond;
 
