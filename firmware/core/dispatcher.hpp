@@ -16,8 +16,8 @@ struct Card;
 // Takes at most `budget` chains from the ring into stream queues. True when there were any.
 bool fetch_blocks(Card& card, Function& function, unsigned budget);
 
-// Lets runnable streams make at most `budget` steps and move about kTurnBytes: a block that is short runs to its end, a transfer moves at most
-// kDmaStepBytes. True when anything moved.
+// Lets runnable streams make at most `budget` steps and move about kTurnBytes: a block that is short runs to its end, a
+// transfer moves at most kDmaStepBytes. True when anything moved.
 bool run_streams(Card& card, Function& function, unsigned budget);
 
 // A launch of one of the function's streams has ended.
@@ -39,8 +39,8 @@ inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
 // weight. Less would be fair, and slow: after a kernel's slice the emulator has forgotten translations, and the first
 // step costs twice as much as the next.
 inline constexpr std::uint64_t kTurnBytes = 2 * kDmaStepBytes;
-// While others are busy its turn is over after this time (times its weight) as well: the same bytes take four times as long when they are in
-// no cache, and a neighbour's turns would be.
+// While others are busy its turn is over after this time (times its weight) as well: bytes that are in no cache take four
+// times as long as those that are, and everybody else would wait for them.
 inline constexpr std::uint64_t kTurnTicks = 60 * wire::kTicksPerMicrosecond;
 
 }  // namespace fw
