@@ -296,7 +296,8 @@ void step_transfer(Card& card, Function& function, unsigned index) {
     publish_started(function, block);
     stream.phase = Stream::Phase::Moving;
   }
-  const std::uint64_t step = std::min(transfer->bytes - block.progress, kDmaStepBytes);
+  const std::uint64_t longest = card.contended() ? kContendedStepBytes : kDmaStepBytes;
+  const std::uint64_t step = std::min(transfer->bytes - block.progress, longest);
   if (transfer->destination.device && !card.pool.mark_written(transfer->destination.address + block.progress, step)) {
     return end_head(function, index, {Outcome::Fault, {Status::MemoryBudget, Field::DmaDestination}, hal::now()});
   }

@@ -17,7 +17,7 @@ struct Card;
 bool fetch_blocks(Card& card, Function& function, unsigned budget);
 
 // Lets runnable streams make at most `budget` steps and move about kTurnBytes: a block that is short runs to its end, a
-// transfer moves at most kDmaStepBytes. True when anything moved.
+// transfer moves at most kDmaStepBytes, or kContendedStepBytes. True when anything moved.
 bool run_streams(Card& card, Function& function, unsigned budget);
 
 // A launch of one of the function's streams has ended.
@@ -35,6 +35,9 @@ void retry_waiting_launch(Function& function);
 // A transfer goes in steps of this size, so that a ring is never left alone for long: 256 KiB take about 50 µs at
 // emulated copy speed, the length of a kernel's first slice.
 inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
+// While others are busy in shorter ones, because a turn ends by time only between two steps: 256 KiB that are in no cache
+// took 200 µs.
+inline constexpr std::uint64_t kContendedStepBytes = 64 * 1024;
 // And a function moves no more than this in a turn, before the others and the admin queues are looked at, times its
 // weight. Less would be fair, and slow: after a kernel's slice the emulator has forgotten translations, and the first
 // step costs twice as much as the next.

@@ -15,6 +15,7 @@ Apart::Apart(flex::Card& card) {
   const auto harts = card.machine().hart_threads();
   if (cpus.size() < 2 || !harts || harts->empty()) return;
   move(::gettid(), cpus[0]);
+  move(card.machine().pid(), cpus[0]);  // its first thread: the loop
   move(harts->front().host_thread, cpus[1]);
 }
 

@@ -67,22 +67,40 @@ void KernelVictim::sample(std::vector<double>& times) {
   add_.check();
 }
 
-double Compared::ratio(double part) const { return percentile(disturbed, part) / percentile(alone, part); }
+double Compared::ratio(double part) const {
+  return percentile(disturbed_relative, part) / percentile(alone_relative, part);
+}
+
+namespace {
+
+// Appends one block's times to both forms.
+void add_block(Compared& all, const std::vector<double>& alone, const std::vector<double>& disturbed) {
+  const double scale = median(alone);
+  all.alone.insert(all.alone.end(), alone.begin(), alone.end());
+  all.disturbed.insert(all.disturbed.end(), disturbed.begin(), disturbed.end());
+  for (const double time : alone) all.alone_relative.push_back(time / scale);
+  for (const double time : disturbed) all.disturbed_relative.push_back(time / scale);
+}
+
+}  // namespace
 
 Compared compare(Victim& victim, std::size_t samples, const std::function<void()>& start,
                  const std::function<void()>& stop) {
-  Compared result;
-  std::vector<double> first;  // of a block: still of the one before
-  const auto fill = [&](std::vector<double>& times, std::size_t wanted) {
-    victim.sample(first);
+  const std::size_t wanted = (samples + kBlocks - 1) / kBlocks;
+  const auto block = [&] {
+    std::vector<double> times;
+    victim.sample(times);  // still of the block before
+    times.clear();
     while (times.size() < wanted) victim.sample(times);
+    return times;
   };
-  for (std::size_t block = 1; block <= kBlocks; ++block) {
-    const std::size_t wanted = (samples * block + kBlocks - 1) / kBlocks;
-    fill(result.alone, wanted);
+  Compared result;
+  for (std::size_t turn = 0; turn <= kBlocks; ++turn) {
+    const std::vector<double> alone = block();
     start();
-    fill(result.disturbed, wanted);
+    const std::vector<double> disturbed = block();
     stop();
+    if (turn > 0) add_block(result, alone, disturbed);
   }
   return result;
 }

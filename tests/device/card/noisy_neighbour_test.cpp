@@ -7,9 +7,10 @@
 // A storm of resets is nobody's job and has no share: while M resets another function again and again, and its owner
 // attaches and dirties 16 MiB again, the victim's 99th percentile is at most 1.5 times the one without.
 //
-// Both are measured in the same run, in short blocks of samples with and without the neighbours in turn, and only their
-// ratio is judged: a machine that is busy with others slows both. Medians are printed and not judged: on such a machine the
-// host's scheduler favours a hart that has just slept, which it does when the victim is alone, and never beside a flood.
+// Both are measured in the same run, in short blocks of samples with and without the neighbours in turn, each as a multiple
+// of what the job took alone in the same block, and only the ratio of these is judged: a machine that is busy with others
+// slows both. Medians are printed and not judged: on such a machine the host's scheduler favours a hart that has just
+// slept, which it does when the victim is alone, and never beside a flood.
 // Every result of the victim is compared, byte for byte or with the golden model. That there was a flood is checked, too.
 //
 // Whatever else the machine does can only add to a percentile, never take from it: a law that holds in one of three
