@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "shared/control_block.hpp"
+#include "shared/fault.hpp"
 #include "shared/outcome.hpp"
 #include "shared/units.hpp"
 
@@ -131,6 +132,12 @@ struct AdminRequest {
       std::uint32_t weight;  // share of hart 0's turns against other busy functions, 1 … kMaxWeight; 0: as it is
       std::uint64_t bytes;   // of regions held at a time; whole granules; 0: no quota
     } quota;
+    struct {
+      std::uint32_t stream;
+      std::uint32_t incarnation;
+      std::uint64_t sequence;  // of the block
+    } cancel;
+    FaultSpec fault;  // FAULT_ARM; M only
   } arguments;
 };
 static_assert(sizeof(AdminRequest) == kStickBytes);
@@ -189,6 +196,7 @@ struct AdminReply {
       std::uint64_t scrub_bytes;  // whole card: released memory that is not clean yet
       std::uint32_t weight;
     } function;
+    FaultEvidence fault;  // FAULT_ARM: of the row, after the operation
   } values;
 };
 static_assert(sizeof(AdminReply) == kStickBytes);
@@ -199,6 +207,10 @@ enum class EventKind : std::uint32_t {
   RingViolation = 2,
   FunctionViolation =
       3,  // to M only: a function did what it may not. `target`; `status` of the last; `argument`: how many
+  WatchdogWarning = 4,  // a kernel has used half of what the watchdog gives it. `argument`: slices
+  MemoryCorrected = 5,  // to the function and to M: `argument`: how many since boot
+  MemoryRetired = 6,    // likewise: a granule will not be granted again. `argument`: how many since boot
+  StreamBanned = 7,     // its last strike (boot word strikes): refused until the function is reset
 };
 
 constexpr std::string_view name(EventKind kind) {
@@ -207,6 +219,10 @@ constexpr std::string_view name(EventKind kind) {
     case EventKind::StreamPoisoned: return "stream poisoned";
     case EventKind::RingViolation: return "ring violation";
     case EventKind::FunctionViolation: return "function violation";
+    case EventKind::WatchdogWarning: return "watchdog warning";
+    case EventKind::MemoryCorrected: return "memory error corrected";
+    case EventKind::MemoryRetired: return "memory retired";
+    case EventKind::StreamBanned: return "stream banned";
   }
   return "unknown event";
 }

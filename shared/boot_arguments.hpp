@@ -13,7 +13,13 @@ inline constexpr std::string_view kMapAll = "mapall";               // 0 or 1: m
 inline constexpr std::string_view kMemoryBudgetMiB = "budget_mib";  // populated-memory budget; 0 = none
 inline constexpr std::string_view kQuotaMiB = "quota_mib";          // region memory of each VF at a time; 0 = no quota
 inline constexpr std::string_view kWatchdogSlices = "watchdog";     // default kernel budget in 1 ms slices
-inline constexpr std::string_view kTimers = "timers";  // 0: no idle timer (tests that wake-ups alone suffice)
+inline constexpr std::string_view kTimers = "timers";     // 0: no idle timer (tests that wake-ups alone suffice)
+inline constexpr std::string_view kOnPanic = "on_panic";  // 0: end the emulator (exit code 70); 1: restart (default)
+inline constexpr std::string_view kStrikes = "strikes";   // a stream's time-outs before it is banned; 0 = never
+inline constexpr std::string_view kStopAt = "stop_at";    // fault injection: boot stops for ever behind this POST code
+inline constexpr std::string_view kBlind = "blind";       // fault injection: detectors that are off (shared/fault.hpp)
+inline constexpr std::string_view kLoopWatchdogMs =
+    "loop_watchdog_ms";  // hart 0 may stand still for so long before another hart restarts the firmware; 0: for ever
 inline constexpr unsigned kMaxVirtualFunctions = 16;
 
 }  // namespace wire::boot

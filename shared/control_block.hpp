@@ -75,12 +75,15 @@ struct DmaPayload {
   Endpoint source;
   Endpoint destination;
   std::uint64_t bytes;
-  std::uint32_t checksum;  // CRC32C over the destination bytes, when kDmaChecksum is set
+  std::uint32_t checksum;  // with kDmaChecksum, to the card: CRC32C over the source bytes; else zero
   std::uint32_t flags;
 };
 static_assert(sizeof(DmaPayload) == 64);
-inline constexpr std::uint32_t kDmaStrided = 1;   // reserved: REJECTED "unsupported" until built
-inline constexpr std::uint32_t kDmaChecksum = 2;  // reserved likewise
+inline constexpr std::uint32_t kDmaStrided = 1;  // reserved: REJECTED "unsupported" until built
+// To the card: what arrived is read back and must match `checksum`; else it is moved again, kDmaRetries times, and then
+// ends FAULT. From the card and on it: the completion tells the checksum of the source, and the host compares.
+inline constexpr std::uint32_t kDmaChecksum = 2;
+inline constexpr unsigned kDmaRetries = 3;
 
 struct FillPayload {
   Endpoint destination;
@@ -179,6 +182,8 @@ enum class Field : std::uint16_t {
   AdminTarget,
   AdminSlot,
   AdminWeight,
+  AdminFault,
+  DmaChecksum,
 };
 
 constexpr std::string_view name(Field field) {
@@ -219,6 +224,8 @@ constexpr std::string_view name(Field field) {
     case Field::AdminTarget: return "admin.target";
     case Field::AdminSlot: return "admin.slot";
     case Field::AdminWeight: return "admin.weight";
+    case Field::AdminFault: return "admin.fault";
+    case Field::DmaChecksum: return "dma.checksum";
   }
   return "unknown field";
 }
@@ -253,8 +260,9 @@ struct Completion {
   std::uint64_t end_time;
   std::uint64_t bytes;  // moved (DMA, FILL) or 0
   FaultRecord fault;
-  std::uint64_t slices;  // COMPUTE: watchdog slices taken
-  std::uint64_t reserved2[3];
+  std::uint64_t slices;    // COMPUTE: watchdog slices taken
+  std::uint64_t checksum;  // DMA with kDmaChecksum that ended OK: CRC32C over the bytes of the source
+  std::uint64_t reserved2[2];
 };
 static_assert(sizeof(Completion) == kStickBytes);
 static_assert(offsetof(Completion, generation) == 16 && offsetof(Completion, fault) == 64);

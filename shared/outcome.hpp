@@ -62,6 +62,9 @@ enum class Status : std::uint16_t {
   Busy = 307,
   SlotUsed = 308,
   FunctionUnbound = 309,
+  StreamBanned = 310,
+  AlreadyEnded = 311,
+  NotArmed = 312,
   // execution
   Stopped = 400,
   WatchdogExpired = 401,
@@ -81,6 +84,10 @@ enum class Status : std::uint16_t {
   MemoryBudget = 415,
   CorrectionTooLarge = 416,
   ScratchpadTooLarge = 417,
+  UncorrectableMemory = 418,
+  ChecksumMismatch = 419,
+  TransferAborted = 420,
+  RegionEntryDamaged = 421,
   // resources
   OutOfDeviceMemory = 500,
   OutOfRegions = 501,
@@ -136,6 +143,9 @@ constexpr std::string_view name(Status status) {
     case Status::Busy: return "busy";
     case Status::SlotUsed: return "slot was bound before";
     case Status::FunctionUnbound: return "function has no slot";
+    case Status::StreamBanned: return "stream is banned after too many time-outs";
+    case Status::AlreadyEnded: return "no such block: it has ended";
+    case Status::NotArmed: return "no fault in this row";
     case Status::Stopped: return "stopped by its owner";
     case Status::WatchdogExpired: return "watchdog expired";
     case Status::BudgetExpired: return "budget expired";
@@ -154,6 +164,10 @@ constexpr std::string_view name(Status status) {
     case Status::MemoryBudget: return "populated-memory budget exhausted";
     case Status::CorrectionTooLarge: return "correction tensor larger than the image allows";
     case Status::ScratchpadTooLarge: return "image needs more scratchpad than a core has";
+    case Status::UncorrectableMemory: return "uncorrectable memory error";
+    case Status::ChecksumMismatch: return "checksum of the moved bytes does not match";
+    case Status::TransferAborted: return "transfer aborted by the DMA engine";
+    case Status::RegionEntryDamaged: return "region table entry damaged";
     case Status::OutOfDeviceMemory: return "out of device memory";
     case Status::OutOfRegions: return "region table full";
     case Status::OutOfStreams: return "stream table full";

@@ -49,7 +49,7 @@ inline constexpr Block kStartedSequences{384 * kKiB, std::uint64_t{kStreamsPerFu
 inline constexpr Block kAdminRequests{388 * kKiB, std::uint64_t{kAdminSlots} * kStickBytes};
 inline constexpr Block kAdminReplies{392 * kKiB, std::uint64_t{kAdminSlots} * kStickBytes};
 inline constexpr Block kEvents{396 * kKiB, std::uint64_t{kEventQueueSize} * kStickBytes};
-inline constexpr Block kFatalRecord{404 * kKiB, 4 * kKiB};  // management function only: WindowHeader::record_bytes
+inline constexpr Block kFatalRecord{404 * kKiB, 40 * kKiB};  // management function only: WindowHeader::record_bytes
 inline constexpr Block kLogRing{448 * kKiB, 64 * kKiB};
 inline constexpr Block kTraceRing{512 * kKiB, 512 * kKiB};
 inline constexpr std::uint64_t kHostMemoryOffset = 1 * kMiB;

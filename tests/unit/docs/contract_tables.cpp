@@ -6,6 +6,8 @@
 
 #include "shared/admin.hpp"
 #include "shared/control_block.hpp"
+#include "shared/fatal_record.hpp"
+#include "shared/fault.hpp"
 #include "shared/kernel_abi.hpp"
 #include "shared/message.hpp"
 #include "shared/packed_ring.hpp"
@@ -200,6 +202,65 @@ void add_completion(Builder& builder) {
   FIELD(DeviceEvent, target);
 }
 
+void add_faults(Builder& builder) {
+  STRUCT(FaultSpec);
+  FIELD(FaultSpec, operation);
+  FIELD(FaultSpec, point);
+  FIELD(FaultSpec, action);
+  FIELD(FaultSpec, fault);
+  FIELD(FaultSpec, function);
+  FIELD(FaultSpec, stream);
+  FIELD(FaultSpec, opcode);
+  FIELD(FaultSpec, sequence);
+  FIELD(FaultSpec, first);
+  FIELD(FaultSpec, every);
+  FIELD(FaultSpec, shots);
+  FIELD(FaultSpec, not_before);
+  FIELD(FaultSpec, argument);
+  FIELD(FaultSpec, region_id);
+  FIELD(FaultSpec, offset);
+  STRUCT(FaultEvidence);
+  FIELD(FaultEvidence, counted);
+  FIELD(FaultEvidence, fired);
+  FIELD(FaultEvidence, first_time);
+  FIELD(FaultEvidence, last_time);
+  FIELD(FaultEvidence, function);
+  FIELD(FaultEvidence, stream);
+  FIELD(FaultEvidence, sequence);
+  FIELD(FaultEvidence, hart);
+  FIELD(FaultEvidence, armed);
+  STRUCT(FatalRecord);
+  FIELD(FatalRecord, magic);
+  FIELD(FatalRecord, version);
+  FIELD(FatalRecord, bytes);
+  FIELD(FatalRecord, crc32c);
+  FIELD(FatalRecord, kind);
+  FIELD(FatalRecord, boot_epoch);
+  FIELD(FatalRecord, time);
+  FIELD(FatalRecord, culprit);
+  FIELD(FatalRecord, hart_count);
+  FIELD(FatalRecord, waiting_for);
+  FIELD(FatalRecord, next_event);
+  FIELD(FatalRecord, build_id);
+  FIELD(FatalRecord, reason);
+  FIELD(FatalRecord, events);
+  FIELD(FatalRecord, harts);
+  FIELD(FatalRecord, culprit_stack);
+  STRUCT(RecordedEvent);
+  FIELD(RecordedEvent, time);
+  FIELD(RecordedEvent, kind);
+  FIELD(RecordedEvent, a);
+  FIELD(RecordedEvent, b);
+  STRUCT(RecordedHart);
+  FIELD(RecordedHart, state);
+  FIELD(RecordedHart, waypoint);
+  FIELD(RecordedHart, pc);
+  FIELD(RecordedHart, status);
+  FIELD(RecordedHart, cause);
+  FIELD(RecordedHart, value);
+  FIELD(RecordedHart, x);
+}
+
 void add_kernel(Builder& builder) {
   STRUCT(ImageHeader);
   FIELD(ImageHeader, magic);
@@ -245,6 +306,7 @@ std::vector<Table> contract_tables() {
   add_queue_structs(builder);
   add_control_block(builder);
   add_completion(builder);
+  add_faults(builder);
   add_kernel(builder);
   builder.enumeration<wire::Outcome>("Outcome", 63, "unknown outcome");
   builder.enumeration<wire::Opcode>("Opcode", 255, "unknown opcode");
@@ -254,6 +316,11 @@ std::vector<Table> contract_tables() {
   builder.enumeration<wire::MessageOp>("MessageOp", 255, "unknown message");
   builder.enumeration<wire::Status>("Status", 999, "unknown status");
   builder.enumeration<wire::Field>("Field", 255, "unknown field");
+  builder.enumeration<wire::FaultPoint>("FaultPoint", 255, "unknown fault point");
+  builder.enumeration<wire::FaultAction>("FaultAction", 255, "unknown fault action");
+  builder.enumeration<wire::FatalKind>("FatalKind", 255, "unknown");
+  builder.enumeration<wire::Waypoint>("Waypoint", 255, "unknown waypoint");
+  builder.enumeration<wire::RecordedEventKind>("RecordedEventKind", 255, "unknown event");
   builder.enumeration<wire::PostCode>("PostCode", 255, "unknown POST code");
   return builder.tables;
 }

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Breaking the card on purpose: the points at which the firmware can be told to fail, and how (FAULT_ARM, M only).
+// A point that is not armed costs the card one predictable branch. What the host can break (bells, window, driver,
+// emulator) needs no word of the card and stands in host_driver/fault.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace wire {
+
+// Where. Numbers are append-only. "Occurrence" is what a trigger counts.
+enum class FaultPoint : std::uint16_t {
+  None = 0,
+  Dispatcher = 1,     // a turn of hart 0's loop
+  DmaStep = 2,        // a step of a transfer
+  RegionEntry = 3,    // a granted region's table entry is looked up
+  Heartbeat = 4,      // a beat is due
+  Firmware = 5,       // a turn of hart 0's loop: it breaks itself
+  Completion = 6,     // a completion is published
+  AdminReply = 7,     // the reply of an executed admin command is published
+  Bell = 8,           // a bell to the host
+  FunctionReset = 9,  // a function's reset has stopped everything and would go on
+  FirmwareHart = 10,  // a slice on a core: the hart itself, in firmware code
+  Kernel = 20,        // a slice of a kernel
+  KernelResult = 21,  // a part of a launch has ended by itself
+  Memory = 30,        // a transfer or a kernel's slice touches the place (region, offset); armed for a place
+};
+
+enum class FaultAction : std::uint16_t {
+  None = 0,
+  Stall = 1,            // nothing moves for `argument` device ticks; 0: until it is reset
+  Abort = 2,            // ends FAULT
+  Corrupt = 3,          // the byte at `argument` (modulo what there is) is inverted
+  Slow = 4,             // takes `argument` times as long
+  Suppress = 5,         // does not happen
+  Duplicate = 6,        // happens twice
+  Trap = 7,             // an access to an address that does not exist
+  Assert = 8,           // a failed assertion
+  StackOverflow = 9,    // recursion without end
+  Hang = 10,            // an endless loop
+  Illegal = 11,         // an illegal instruction
+  Stray = 12,           // a load outside of every region
+  FlipScratchpad = 13,  // the bit `argument` of the core's scratchpad is inverted
+  Corrected = 14,       // an error that the memory corrects: counted, reported, the data is right
+  Uncorrectable = 15,   // one that it can not: the unit ends FAULT, the granule is retired when its region goes
+};
+
+constexpr std::string_view name(FaultPoint point) {
+  switch (point) {
+    case FaultPoint::None: return "none";
+    case FaultPoint::Dispatcher: return "dispatcher";
+    case FaultPoint::DmaStep: return "dma-step";
+    case FaultPoint::RegionEntry: return "region-entry";
+    case FaultPoint::Heartbeat: return "heartbeat";
+    case FaultPoint::Firmware: return "firmware";
+    case FaultPoint::Completion: return "completion";
+    case FaultPoint::AdminReply: return "admin-reply";
+    case FaultPoint::Bell: return "bell";
+    case FaultPoint::FunctionReset: return "function-reset";
+    case FaultPoint::FirmwareHart: return "firmware-hart";
+    case FaultPoint::Kernel: return "kernel";
+    case FaultPoint::KernelResult: return "kernel-result";
+    case FaultPoint::Memory: return "memory";
+  }
+  return "unknown fault point";
+}
+
+constexpr std::string_view name(FaultAction action) {
+  switch (action) {
+    case FaultAction::None: return "none";
+    case FaultAction::Stall: return "stall";
+    case FaultAction::Abort: return "abort";
+    case FaultAction::Corrupt: return "corrupt";
+    case FaultAction::Slow: return "slow";
+    case FaultAction::Suppress: return "suppress";
+    case FaultAction::Duplicate: return "duplicate";
+    case FaultAction::Trap: return "trap";
+    case FaultAction::Assert: return "assert";
+    case FaultAction::StackOverflow: return "stack-overflow";
+    case FaultAction::Hang: return "hang";
+    case FaultAction::Illegal: return "illegal";
+    case FaultAction::Stray: return "stray";
+    case FaultAction::FlipScratchpad: return "flip-scratchpad";
+    case FaultAction::Corrected: return "corrected";
+    case FaultAction::Uncorrectable: return "uncorrectable";
+  }
+  return "unknown fault action";
+}
+
+// Pairs that make sense. Both sides ask this one table: a script is refused when it is loaded, a command when it comes.
+constexpr bool makes_sense(FaultPoint point, FaultAction action) {
+  using A = FaultAction;
+  switch (point) {
+    case FaultPoint::Dispatcher: return action == A::Stall;
+    case FaultPoint::DmaStep:
+      return action == A::Stall || action == A::Abort || action == A::Corrupt || action == A::Slow;
+    case FaultPoint::RegionEntry: return action == A::Corrupt;
+    case FaultPoint::Heartbeat: return action == A::Suppress;
+    case FaultPoint::Firmware: return action == A::Trap || action == A::Assert || action == A::StackOverflow;
+    case FaultPoint::Completion: return action == A::Suppress || action == A::Duplicate || action == A::Corrupt;
+    case FaultPoint::AdminReply: return action == A::Suppress;
+    case FaultPoint::Bell: return action == A::Suppress || action == A::Duplicate;
+    case FaultPoint::FunctionReset: return action == A::Stall;
+    case FaultPoint::FirmwareHart: return action == A::Trap || action == A::Stall;
+    case FaultPoint::Kernel:
+      return action == A::Hang || action == A::Slow || action == A::Illegal || action == A::Stray ||
+             action == A::FlipScratchpad;
+    case FaultPoint::KernelResult: return action == A::Corrupt;
+    case FaultPoint::Memory: return action == A::Corrected || action == A::Uncorrectable;
+    case FaultPoint::None: break;
+  }
+  return false;
+}
+
+enum class FaultOperation : std::uint16_t {
+  Arm = 0,        // into row `fault`, which must be free
+  Query = 1,      // row `fault`: the evidence
+  Disarm = 2,     // row `fault`: the reply holds its last evidence
+  DisarmAll = 3,  // rows are also empty after every boot of the firmware
+};
+
+inline constexpr std::uint32_t kFaultRows = 16;
+inline constexpr std::uint32_t kAnyStream = ~std::uint32_t{0};
+inline constexpr std::uint32_t kAnyFunction = ~std::uint32_t{0};
+inline constexpr std::uint32_t kAnyOpcode = ~std::uint32_t{0};
+
+// Which occurrences of the point count is decided by function, stream, opcode, sequence and not_before: those that do
+// not match are not counted. Of those that count, number `first` fires, and then every `every`-th, `shots` times in all.
+struct FaultSpec {
+  FaultOperation operation;
+  FaultPoint point;
+  FaultAction action;
+  std::uint16_t reserved0;
+  std::uint32_t fault;       // row, below kFaultRows
+  std::uint32_t function;    // Target (shared/admin.hpp: 0 M, 1 PF, 1 + n VF n), or kAnyFunction
+  std::uint32_t stream;      // or kAnyStream; where the point has one
+  std::uint32_t opcode;      // or kAnyOpcode; where the point has one
+  std::uint64_t sequence;    // of the block; 0: any
+  std::uint64_t first;       // from 1
+  std::uint64_t every;       // 0: never again after the first
+  std::uint64_t shots;       // 0: no limit
+  std::uint64_t not_before;  // device ticks
+  std::uint64_t argument;    // what the action says
+  std::uint64_t region_id;   // Memory, RegionEntry (0 there: any)
+  std::uint64_t offset;      // Memory: bytes in the region
+};
+static_assert(sizeof(FaultSpec) == 88);
+
+struct FaultEvidence {
+  std::uint64_t counted;  // occurrences that matched
+  std::uint64_t fired;
+  std::uint64_t first_time;  // device ticks; 0: never
+  std::uint64_t last_time;
+  std::uint32_t function;  // Target of the last one
+  std::uint32_t stream;    // of the last one; kAnyStream where the point has none
+  std::uint64_t sequence;  // likewise; 0
+  std::uint32_t hart;
+  std::uint32_t armed;  // 1: may still fire
+};
+static_assert(sizeof(FaultEvidence) == 56);
+
+// What finds faults. A scenario must fail when the detector that it relies on is switched off (boot word `blind`, a sum of
+// these bits): else it proves nothing. A blind card is for that only.
+enum Detector : std::uint32_t {
+  kDetectBadBlock = 1u << 0,       // form of control blocks: header, opcode, flags, counts, CRC
+  kDetectBadChain = 1u << 1,       // descriptor chains
+  kDetectBadAddress = 1u << 2,     // the resolver: regions, generations, bounds, types
+  kDetectBadMessage = 1u << 3,     // form of control messages and admin commands
+  kDetectHang = 1u << 4,           // the kernels' watchdog
+  kDetectChecksum = 1u << 5,       // of DMA payloads
+  kDetectMemoryError = 1u << 6,    // corrected and uncorrectable
+  kDetectDamagedEntry = 1u << 7,   // region table entries
+  kDetectStuckLoop = 1u << 8,      // hart 0 stands still
+  kDetectKernelFault = 1u << 9,    // a kernel's trap ends its launch FAULT (blind: OK)
+  kDetectStrikes = 1u << 10,       // time-outs of a stream are counted
+  kDetectStaleStream = 1u << 11,   // incarnations; poisoned streams
+  kDetectQuota = 1u << 12,         // quotas, budgets, weights
+  kDetectResidue = 1u << 13,       // released memory, windows and scratchpads are scrubbed
+  kDetectBadImage = 1u << 14,      // kernel images: magic, version, CRC, layout
+  kDetectSlowTransfer = 1u << 15,  // the budget of a transfer
+};
+
+}  // namespace wire
