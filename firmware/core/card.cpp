@@ -15,6 +15,7 @@
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
@@ -393,11 +394,9 @@ void boot_main(unsigned) {
 }
 
 void core_main(unsigned hart) {
-  // Bounds the sleep of a core whose wake-up went astray; wake-ups are stores, so this is a second line only.
-  constexpr std::uint64_t kNap = 50 * 1000 * wire::kTicksPerMicrosecond;
   for (;;) {
     Card* card = the_card.load(std::memory_order_acquire);
-    if (card == nullptr || !card->cores.run_slice(hart, kSliceTicks)) hal::sleep_until(hal::now() + kNap);
+    if (card == nullptr || !card->cores.run_slice(hart, kSliceTicks)) hal::sleep_until(hal::now() + kCoreNapTicks);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 

@@ -42,8 +42,5 @@ inline constexpr std::uint64_t kContendedStepBytes = 64 * 1024;
 // weight. Less would be fair, and slow: after a kernel's slice the emulator has forgotten translations, and the first
 // step costs twice as much as the next.
 inline constexpr std::uint64_t kTurnBytes = 2 * kDmaStepBytes;
-// While others are busy its turn is over after this time (times its weight) as well: bytes that are in no cache take four
-// times as long as those that are, and everybody else would wait for them.
-inline constexpr std::uint64_t kTurnTicks = 60 * wire::kTicksPerMicrosecond;
 
 }  // namespace fw

@@ -28,6 +28,7 @@
 #include "shared/boot_arguments.hpp"
 #include "shared/control_block.hpp"
 #include "shared/kernel_abi.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
@@ -40,15 +41,6 @@ inline constexpr unsigned kLaunchFunctions = wire::boot::kMaxVirtualFunctions + 
 inline constexpr unsigned kLaunchesPerFunction = 8;  // under way
 inline constexpr unsigned kMaxLaunches = kLaunchFunctions * kLaunchesPerFunction;
 inline constexpr unsigned kSpacesPerFunction = 4;  // the current one and those that only wait for their launches
-// The timer is armed once per first slice and serves the launches that follow in it; arming it wakes the emulator's main
-// loop. 50 µs cost an empty kernel a quarter of its rate; 200 µs is what a ring may wait for at most meanwhile.
-inline constexpr std::uint64_t kFirstSliceTicks = 200 * wire::kTicksPerMicrosecond;
-// A slice that is run between two turns while several functions are busy is as long as a turn of one of them took, within
-// these: to enter, to leave and to arm the timer takes about 3 µs, and a turn of two steps of a transfer about 150 (one
-// that seems to take longer was interrupted by the machine that emulates us).
-inline constexpr std::uint64_t kShortestSharedTicks = 20 * wire::kTicksPerMicrosecond;
-inline constexpr std::uint64_t kLongestSharedTicks = 200 * wire::kTicksPerMicrosecond;
-inline constexpr std::uint64_t kSliceTicks = 1000 * wire::kTicksPerMicrosecond;
 
 struct LaunchResult {
   std::uint32_t function;

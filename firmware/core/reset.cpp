@@ -8,6 +8,7 @@
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/hal/hart.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 

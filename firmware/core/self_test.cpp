@@ -12,6 +12,7 @@
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/hart.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
@@ -80,12 +81,11 @@ void enter_and_exit(Card& card, const Function& function, std::uint32_t rounds, 
     reply = refusal(Status::OutOfExecutionAreas, Field::AdminSelfTest);
     return;
   }
-  constexpr std::uint64_t kSlice = 1000 * wire::kTicksPerMicrosecond;
   const std::uint64_t start = hal::now();
   std::uint32_t done = 0;
   while (done < rounds && (done % 64 != 0 || !is_over(card, function, start))) {
     hal::start(*trampoline.context, trampoline.root, Trampoline::kText, Trampoline::kStack + kPageBytes, 0);
-    while (hal::run(*trampoline.context, kSlice).reason != hal::StopReason::Exit) {
+    while (hal::run(*trampoline.context, kSliceTicks).reason != hal::StopReason::Exit) {
     }
     ++done;
   }

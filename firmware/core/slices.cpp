@@ -9,6 +9,7 @@
 #include "firmware/core/region_pool.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 

@@ -4,6 +4,7 @@
 
 #include "firmware/hal/hart.hpp"
 #include "firmware/probe/probe.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace {
@@ -15,9 +16,6 @@ constinit std::atomic<std::uint64_t> period{0};
 constinit std::atomic<hal::Context*> work{nullptr};
 constinit std::atomic<std::uint64_t> arrived{0};
 hal::Stop last_stop;
-
-constexpr std::uint64_t kIdleTicks = wire::kTicksPerSecond / 100;
-constexpr std::uint64_t kPatience = 20 * wire::kTicksPerSecond;
 
 void give(Order what) {
   order.store(what, std::memory_order_release);
@@ -33,7 +31,7 @@ namespace fw {
   for (;;) {
     const Order what = hart == 1 ? order.load(std::memory_order_acquire) : Order::Sleep;
     switch (what) {
-      case Order::Sleep: hal::sleep_until(hal::now() + kIdleTicks); break;
+      case Order::Sleep: hal::sleep_until(hal::now() + kHelperIdleTicks); break;
       case Order::Ring:
         hal::wake(0);
         hal::sleep_until(hal::now() + period.load(std::memory_order_relaxed));
@@ -52,9 +50,9 @@ namespace fw {
 namespace probe {
 
 bool helper_present() {
-  const std::uint64_t end = hal::now() + kPatience;
+  const std::uint64_t end = hal::now() + kHelperAnswerTicks;
   while (arrived.load(std::memory_order_acquire) + 1 < hal::hart_count() && hal::now() < end) {
-    hal::sleep_until(hal::now() + 100);
+    hal::sleep_until(hal::now() + kHelperCheckTicks);
   }
   return arrived.load(std::memory_order_acquire) > 0;
 }
@@ -67,10 +65,10 @@ void helper_ring(std::uint64_t ticks) {
 bool helper_run(hal::Context& context, hal::Stop& stop) {
   work.store(&context, std::memory_order_relaxed);
   give(Order::Run);
-  const std::uint64_t end = hal::now() + kPatience;
+  const std::uint64_t end = hal::now() + kHelperAnswerTicks;
   while (order.load(std::memory_order_acquire) != Order::Sleep) {
     if (hal::now() > end) return false;
-    hal::sleep_until(hal::now() + 100);
+    hal::sleep_until(hal::now() + kHelperCheckTicks);
   }
   stop = last_stop;
   return true;

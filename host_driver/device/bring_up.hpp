@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "host_driver/error.hpp"
-#include "host_driver/timeouts.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/packed_queue.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 
 namespace flex {

@@ -15,6 +15,7 @@
 #include "host_driver/transport/event_loop.hpp"
 #include "qemu/machine_error.hpp"
 #include "shared/boot_arguments.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
@@ -69,7 +70,6 @@ std::string last_line_with(std::string_view console, std::string_view mark) {
 // A boot that ends before the function's window exists can tell its POST code and its reason by the console only.
 ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
   // A bell that hung up is the first sign of a death; the console is complete when the exit is known.
-  constexpr std::chrono::milliseconds kExitIsKnown{500};
   if (error.outcome == wire::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
   const std::string console = machine.console();
   // Its reason without the registers behind it: those are addresses of the firmware, for the console only.

@@ -7,6 +7,7 @@
 
 #include "host_driver/device/device_impl.hpp"
 #include "host_driver/transport/pause.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
@@ -217,8 +218,7 @@ bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bo
   Bells::Wakeup wakeup;
   if (!work && !condition.holds(condition.context)) {
     bump(sleeps);
-    // Without timers only the caller's deadline bounds the sleep. TimePoint::max() would overflow: a day is enough.
-    const Duration limit = options.faults.no_timers ? std::chrono::hours{24} : bound;
+    const Duration limit = options.faults.no_timers ? kWithoutTimers : bound;
     const Duration left = deadline - Clock::now();
     wakeup = bells.sleep(options.exit_fd.get(), wake_fd.get(), std::clamp(left, Duration{0}, limit));
     work = something_to_do();
@@ -254,7 +254,7 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
     status = WaitStatus::Done;
   } else if (!buried.load(std::memory_order_acquire)) {
     lock.lock();
-    const auto bound = options.faults.no_timers ? Duration{std::chrono::hours{24}} : options.timeouts.recheck_max;
+    const auto bound = options.faults.no_timers ? Duration{kWithoutTimers} : options.timeouts.recheck_max;
     const TimePoint now = Clock::now();
     bump(sleeps);
     follower_wake.wait_until(lock, std::min(deadline, now + bound), [&] { return wakes != seen; });

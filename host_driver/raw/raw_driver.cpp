@@ -8,6 +8,7 @@
 
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 
 namespace raw {
 
@@ -17,10 +18,8 @@ namespace {
 
 [[noreturn]] void broken(const std::string& what) { throw Broken(what); }
 
-constexpr auto kAnswerBound = 20s;  // of a wait in a test, also under a sanitizer on a busy machine
-
 bool until(const std::function<bool()>& done, const std::function<void()>& pump) {
-  const auto limit = std::chrono::steady_clock::now() + kAnswerBound;
+  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
   for (;;) {
     if (done()) return true;
     if (std::chrono::steady_clock::now() > limit) return false;

@@ -11,10 +11,10 @@
 #include <string_view>
 
 #include "host_driver/error.hpp"
-#include "host_driver/timeouts.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 

@@ -19,6 +19,7 @@
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace native {
@@ -29,8 +30,6 @@ namespace {
 constexpr std::uint64_t kPageBase = 2 * wire::kGiB;
 constexpr std::uint64_t kRegionBase = 4 * wire::kGiB;
 constexpr unsigned kMaxHarts = 64;
-// "For ever" is bounded here: a test whose bell was lost must fail by its own check, not hang.
-constexpr std::uint64_t kLongestSleep = 10 * wire::kTicksPerSecond;
 
 struct Sleeper {
   std::mutex mutex;
@@ -182,7 +181,7 @@ void sleep_until(std::uint64_t deadline) {
   auto& sleeper = the_state->sleepers[native::this_hart];
   std::unique_lock lock(sleeper.mutex);
   const std::uint64_t at = now();
-  const std::uint64_t ticks = deadline > at ? std::min(deadline - at, native::kLongestSleep) : 0;
+  const std::uint64_t ticks = deadline > at ? std::min(deadline - at, fw::kLongestNativeSleepTicks) : 0;
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::nanoseconds(ticks * (1'000'000'000 / wire::kTicksPerSecond));
   while (!sleeper.pending) {

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "qemu/machine.hpp"
+#include "shared/timeouts.hpp"
 
 namespace {
 
@@ -22,7 +23,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr milliseconds kBound{60'000};
+constexpr milliseconds kBound = test_bounds::kProbe;
 constexpr int kExitPanic = 70;  // firmware/arch/riscv/panic.hpp
 
 qemu::MachineOptions card(unsigned harts, const std::string& proof = {}) {
