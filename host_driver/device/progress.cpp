@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "host_driver/device/device_impl.hpp"
 #include "host_driver/transport/pause.hpp"
@@ -32,6 +33,9 @@ bool inside_sink() { return in_sink; }
 // ---- reaping --------------------------------------------------------------------------------------------------------
 
 void Device::Impl::deliver(std::span<const ControlBlockRing::Ended> ended) {
+  // A sink's allocations are its owner's.
+  std::optional<DriverCall> not_the_driver;
+  if (DriverCall::active()) not_the_driver.emplace(nullptr);
   in_sink = true;
   for (const auto& end : ended) {
     if (end.sink != nullptr) end.sink->on_completion(end.completion);
@@ -66,7 +70,8 @@ std::size_t Device::Impl::progress() {
   }
   if (channel.has_message()) {
     ++found;
-    if (auto polled = channel.poll(); !polled) note_failure(polled.error(), Burial::Unknown, Health::Dead);
+    auto polled = channel.poll();
+    if (!polled && bells.faults().sees(kDetectBrokenRing)) note_failure(polled.error(), Burial::Unknown, Health::Dead);
     if (channel.needs_reset()) check_health();
   }
   for (const std::string* violation : {&blocks->violation(), &admins->violation(), &events->violation()}) {
@@ -273,7 +278,17 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
 
 void Device::Impl::on_bell(unsigned poll_events) {
   if ((poll_events & (POLLHUP | POLLERR)) != 0) note_death();
-  if ((poll_events & POLLIN) != 0 && bells.lose_heard_ring()) return;
+  if ((poll_events & POLLIN) != 0) {
+    const Bells::Heard heard = bells.hear();
+    if (heard.lost) return;
+    if (heard.twice) (void)try_reap(true);
+    if (heard.delay.count() != 0) {
+      options.loop->run_at(Clock::now() + heard.delay, [this, alive = std::weak_ptr<int>(tick_life)] {
+        if (!alive.expired()) (void)try_reap(true);
+      });
+      return;
+    }
+  }
   (void)try_reap(true);
 }
 
@@ -284,9 +299,14 @@ void Device::Impl::start_ticking() {
 
 void Device::Impl::schedule_tick() {
   // Outliving the device is harmless: detach() ends the life on the loop's thread, where ticks run.
-  options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_life)] {
-    if (!alive.expired()) on_tick();
-  });
+  try {
+    options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_life)] {
+      if (!alive.expired()) on_tick();
+    });
+  } catch (const std::bad_alloc&) {
+    // What was submitted is submitted: the next submission tries again, and waiters need no tick.
+    ticking.store(false);
+  }
 }
 
 void Device::Impl::on_tick() {
