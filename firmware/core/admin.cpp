@@ -7,6 +7,7 @@
 #include "firmware/core/function_commands.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"
 
 namespace fw {
@@ -267,6 +268,7 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
   Chain chain;
   while (budget-- != 0 && function.pending_admin_count < function.pending_admin.size() && queue.pop(chain)) {
     any = true;
+    hal::mark(wire::Waypoint::Admin);
     if (!chain_usable(chain)) {
       ++function.stats.stats.ring_violations;
       note_violation(function, Status::BadChain);
@@ -280,6 +282,8 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
     pending.reply = chain.writable.offset;
     pending.chain_id = chain.id;
     pending.chain_slots = chain.slots;
+    hal::note(wire::RecordedEventKind::AdminCommand, static_cast<std::uint32_t>(pending.request.command), function.id);
+    hal::life_is_good();
     if (handle(card, function, pending, false) == Progress::Waits) {
       pending.used = true;
       ++function.pending_admin_count;

@@ -7,6 +7,8 @@
 #include <expected>
 #include <string_view>
 
+#include "shared/post_codes.hpp"
+
 namespace fw {
 
 struct BootOptions {
@@ -18,6 +20,10 @@ struct BootOptions {
   std::uint64_t quota_bytes = 0;             // of each VF; 0: none
   // A kernel may take this many 1 ms slices before it is called hung; it is killed at twice that.
   std::uint64_t watchdog_slices = 10'000;
+  bool restart_on_panic = true;  // else the emulator ends
+  // Hart 0's loop may stand still for so long, as other harts see it; 0: for ever.
+  std::uint64_t loop_watchdog_ms = 5'000;
+  wire::PostCode stop_at = wire::PostCode::None;  // fault injection: boot goes no further
 };
 
 // On failure: the offending word.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <expected>
 #include <string_view>
@@ -55,7 +56,7 @@ struct Card {
   bool served_control = false;       // likewise: control messages
   bool look_at_all = false;          // the last turn was long: somebody quiet may have asked for something since
   unsigned quiet_cursor = 0;
-  unsigned turns = 0;
+  std::atomic<std::uint32_t> turns{0};  // of the loop; written by hart 0, read by its watchers
   CoreManager cores;
   std::uint32_t core_count = 1;
   std::uint64_t boot_epoch = 0;

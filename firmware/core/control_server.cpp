@@ -7,6 +7,7 @@
 #include "firmware/core/card.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/version.hpp"
 
@@ -250,6 +251,7 @@ bool control_pending(Function& function) { return waiting(function) != 0; }
 bool serve_control(Card& card, Function& function, unsigned budget) {
   const std::uint32_t count = std::min<std::uint32_t>(waiting(function), budget);
   if (count == 0) return false;
+  hal::mark(wire::Waypoint::Control);
   wire::Fifo& fifo = to_card(function);
   for (std::uint32_t i = 0; i < count; ++i) {
     Message request;

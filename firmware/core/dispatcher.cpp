@@ -7,6 +7,7 @@
 #include "firmware/core/control_block_check.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/timeouts.hpp"
 
@@ -74,6 +75,7 @@ void poison(Function& function, unsigned index, Status status) {
   Stream& stream = function.streams[index];
   if (stream.poisoned || stream.resetting) return;
   stream.poisoned = true;
+  hal::note(wire::RecordedEventKind::StreamPoisoned, index, function.id | static_cast<std::uint64_t>(status) << 32);
   wire::DeviceEvent event{};
   event.kind = wire::EventKind::StreamPoisoned;
   event.stream = index;
@@ -277,6 +279,7 @@ void move_step(Card& card, Function& function, Block& block, const Transfer& tra
   if (block.cb.header.opcode == Opcode::Fill) {
     hal::fill(to, block.cb.payload.fill.pattern, step);
   } else {
+    hal::mark(wire::Waypoint::Dma);
     hal::copy(to, transfer.source.bytes + block.progress, step);
   }
   block.progress += step;
@@ -319,6 +322,7 @@ void start_launch(Card& card, Function& function, unsigned index) {
   switch (card.cores.start(card, function, index, block.cb, why)) {
     case CoreManager::Start::Started:
       block.start_time = hal::now();
+      hal::note(block.start_time, wire::RecordedEventKind::Launch, index, function.id);
       publish_started(function, block);
       ++function.stats.stats.launches;
       stream.phase = Stream::Phase::Computing;
@@ -362,6 +366,7 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   // One-descriptor chains can be more than there are blocks; those wait in the ring.
   while (budget-- != 0 && !function.blocks.empty() && queue.pop(chain)) {
     any = true;
+    hal::mark(wire::Waypoint::Fetch);
     if (chain_usable(chain) && completion_usable(chain)) {
       accept_chain(card, function, chain);
     } else {
@@ -388,6 +393,7 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
     retry_waiting_launch(function);
   }
   if (!function.runnable.any()) return false;
+  hal::mark(wire::Waypoint::Dispatch);
   const std::uint64_t moved_before = moved_bytes(function);
   const std::uint64_t turn_ends = card.contended() ? hal::now() + kTurnTicks * function.weight : ~std::uint64_t{0};
   const std::uint64_t populated_before = card.pool.populated_granules();

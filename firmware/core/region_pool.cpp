@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "firmware/hal/record.hpp"
 #include "shared/units.hpp"
 
 namespace fw {
@@ -120,6 +121,7 @@ void RegionPool::release(hal::PhysicalAddress base) {
 
 bool RegionPool::scrub_step(std::uint64_t bytes) {
   if (quarantined_ == 0) return false;
+  hal::mark(wire::Waypoint::Scrub);
   const auto grant = std::find_if(grants_.begin(), grants_.begin() + static_cast<std::ptrdiff_t>(grant_count_),
                                   [](const Grant& g) { return g.quarantined; });
   while (bytes > 0 && grant->cleaned < grant->count) {

@@ -7,6 +7,7 @@
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/timeouts.hpp"
 
@@ -119,6 +120,7 @@ bool may_end(const Card& card, Function& function, std::uint64_t now) {
 
 void end_function_reset(Card& card, Function& function) {
   ++function.resets;
+  hal::note(wire::RecordedEventKind::FunctionReset, function.id, function.generation);
   const bool asked = function.reset_asked;
   const wire::Message request = function.reset_request;
   function.reset_running = function.reset_asked = false;
@@ -139,6 +141,7 @@ void end_function_reset(Card& card, Function& function) {
 
 bool progress_resets(Card& card, Function& function) {
   if (!function.reset_running) return false;
+  hal::mark(wire::Waypoint::Reset);
   if (function.reset_queue == kWholeFunction) {
     if (card.cores.active(function)) return false;
     const std::uint64_t now = hal::now();

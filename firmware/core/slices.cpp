@@ -9,6 +9,7 @@
 #include "firmware/core/region_pool.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/timeouts.hpp"
 
 namespace fw {
@@ -239,6 +240,7 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
 bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
   Ticket ticket;
   if (!pop(core, ticket)) return false;
+  hal::mark(wire::Waypoint::Slice);
   Launch& launch = launches_[ticket.launch];
   Part& part = launch.part[ticket.part];
   hal::Context& context = launch.space->cores[core]->contexts[part.context].context;

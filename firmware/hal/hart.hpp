@@ -24,7 +24,7 @@ void wake(unsigned hart);
 // it may be lost, so nobody may depend on it alone (protocol §8).
 void ring(unsigned slot);
 
-// Writes the record, stops the card. `reason` must be a literal.
+// Writes the record, then ends or restarts the card (hal/record.hpp). `reason` must be a literal.
 [[noreturn]] void panic(const char* reason);
 
 // One line to the console log (UART). Slow (each byte is an MMIO): boot and rare events only.

@@ -13,12 +13,14 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
@@ -60,6 +62,8 @@ struct State {
   std::vector<bool> mapped{};  // by slot; hart 0 only
   std::vector<std::byte> persistent = std::vector<std::byte>(64 * wire::kKiB);
   std::array<Sleeper, kMaxHarts> sleepers;
+  std::array<std::atomic<wire::Waypoint>, kMaxHarts> waypoints{};
+  std::optional<wire::FatalRecord> record{};
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
@@ -105,6 +109,7 @@ Board::~Board() {
 }
 
 void Board::bell() { wake_hart(0); }
+void Board::leave_record(const wire::FatalRecord& record) { the_state->record = record; }
 void Board::set_boot_arguments(std::string arguments) { the_state->options.boot_arguments = std::move(arguments); }
 std::span<std::byte> Board::region_memory() { return {the_state->regions, the_state->options.region_bytes}; }
 std::uint64_t Board::overslept() const { return the_state->overslept.load(); }
@@ -184,12 +189,15 @@ void sleep_until(std::uint64_t deadline) {
   const std::uint64_t ticks = deadline > at ? std::min(deadline - at, fw::kLongestNativeSleepTicks) : 0;
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::nanoseconds(ticks * (1'000'000'000 / wire::kTicksPerSecond));
+  const wire::Waypoint before = waypoint_of(native::this_hart);
+  mark(wire::Waypoint::Sleep);
   while (!sleeper.pending) {
     if (sleeper.condition.wait_until(lock, until) != std::cv_status::timeout || sleeper.pending) continue;
     if (native::this_hart == 0) the_state->overslept.fetch_add(1);
     break;
   }
   sleeper.pending = false;
+  mark(before);
 }
 void wake(unsigned hart) { native::wake_hart(hart); }
 void ring(unsigned slot) {
@@ -279,10 +287,20 @@ void unmap_slot(unsigned slot) {
   if (slot < slot_count()) the_state->mapped[slot] = false;
 }
 void exit(unsigned) { native::die("exit"); }
-void restart() { native::die("restart"); }
-std::uint64_t boot_count() { return 1; }
-std::span<const std::byte> previous_record() { return {}; }
 std::byte* persistent() { return the_state->persistent.data(); }
 std::uint64_t persistent_bytes() { return the_state->persistent.size(); }
+
+// ---- record.hpp: this process has debuggers of its own; only what core/ itself reads back is kept -----------------------
+
+void mark(wire::Waypoint waypoint) {
+  the_state->waypoints[native::this_hart].store(waypoint, std::memory_order_relaxed);
+}
+wire::Waypoint waypoint_of(unsigned hart) { return the_state->waypoints[hart].load(std::memory_order_relaxed); }
+void note(std::uint64_t, wire::RecordedEventKind, std::uint32_t, std::uint64_t) {}
+void stop_if_recording() {}
+void stuck(unsigned, const char* reason) { native::die(reason); }
+void set_after_record(AfterRecord, std::uint64_t) {}
+void life_is_good() {}
+const wire::FatalRecord* previous_record() { return the_state->record ? &*the_state->record : nullptr; }
 
 }  // namespace hal
