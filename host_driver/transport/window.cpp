@@ -42,7 +42,7 @@ Expected<std::shared_ptr<Window>> Window::map(int fd, std::uint64_t bytes) {
   if (at == MAP_FAILED) {
     return std::unexpected(bad_window("cannot map the window: " + std::generic_category().message(errno)));
   }
-  return std::shared_ptr<Window>(new Window({static_cast<std::byte*>(at), bytes}));
+  return std::shared_ptr<Window>(new Window({static_cast<std::byte*>(at), bytes}, {info.st_dev, info.st_ino}));
 }
 
 Window::~Window() { ::munmap(bytes_.data(), bytes_.size()); }
