@@ -224,7 +224,7 @@ std::optional<ControlBlockRing::Starved> ControlBlockRing::next_starved() {
 void ControlBlockRing::enter_reaping() {
   const std::lock_guard lock(mutex_);
   reaping_ = true;
-  queue_.disarm();
+  if (!closed_) queue_.disarm();  // the memory of a closed ring may be another's by now
 }
 
 bool ControlBlockRing::leave_reaping() {
@@ -235,20 +235,17 @@ bool ControlBlockRing::leave_reaping() {
 
 bool ControlBlockRing::arm() {
   const std::lock_guard lock(mutex_);
-  return queue_.arm();
+  return !closed_ && queue_.arm();
 }
 
 void ControlBlockRing::disarm() {
   const std::lock_guard lock(mutex_);
-  queue_.disarm();
+  if (!closed_) queue_.disarm();
 }
 
-std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
+std::vector<ControlBlockRing::Ended> ControlBlockRing::end_all(std::span<const std::uint16_t> ids, Burial burial,
+                                                               wire::Status status) {
   std::vector<Ended> ended;
-  const std::lock_guard lock(mutex_);
-  closed_ = dead_ = true;
-  std::vector<std::uint16_t> ids = queue_.chains_in_flight();
-  ids.insert(ids.end(), offending_.begin(), offending_.end());
   for (const std::uint16_t id : ids) {
     const Slot& slot = slots_[id];
     wire::Completion completion{};
@@ -257,6 +254,7 @@ std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
     completion.generation = slot.generation;
     completion.sequence = slot.sequence;
     completion.cookie = slot.cookie;
+    completion.status = status;
     switch (burial) {
       case Burial::Died: {
         const bool known =
@@ -268,7 +266,6 @@ std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
       case Burial::Unknown: completion.outcome = wire::Outcome::Indeterminate; break;
       case Burial::Removed: completion.outcome = wire::Outcome::Aborted; break;
     }
-    if (burial == Burial::Removed) completion.status = wire::Status::FunctionResetting;
     ended.push_back({slot.sink, completion});
     release(slot);
   }
@@ -277,6 +274,43 @@ std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
   outstanding_.fetch_sub(ended.size(), std::memory_order_acq_rel);
   return ended;
 }
+
+std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
+  const std::lock_guard lock(mutex_);
+  closed_ = dead_ = true;
+  std::vector<std::uint16_t> ids = queue_.chains_in_flight();
+  ids.insert(ids.end(), offending_.begin(), offending_.end());
+  return end_all(ids, burial,
+                 burial == Burial::Removed ? wire::Status::FunctionResetting : wire::Status::None);
+}
+
+// ---- the whole queue ------------------------------------------------------------------------------------------------
+
+bool ControlBlockRing::begin_queue_reset() {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || std::ranges::any_of(stream_table_, &Stream::resetting)) return false;
+  for (Stream& stream : stream_table_) stream.resetting = stream.open;
+  return true;
+}
+
+std::vector<ControlBlockRing::Ended> ControlBlockRing::renew(PackedQueue queue) {
+  const std::lock_guard lock(mutex_);
+  const auto ended = end_all(queue_.chains_in_flight(), Burial::Removed, wire::Status::Stopped);
+  queue_ = std::move(queue);
+  for (Stream& stream : stream_table_) {
+    if (!stream.open) continue;
+    ++stream.incarnation;
+    stream.next_sequence = 1;
+  }
+  return ended;
+}
+
+void ControlBlockRing::end_queue_reset() {
+  const std::lock_guard lock(mutex_);
+  for (Stream& stream : stream_table_) stream.resetting = false;
+}
+
+// ---- streams --------------------------------------------------------------------------------------------------------
 
 bool ControlBlockRing::open_stream(std::uint32_t stream, std::uint32_t incarnation) {
   if (stream >= streams_) return false;

@@ -82,6 +82,14 @@ class ControlBlockRing {
   // Refuses everything from now on and ends what is outstanding, in order of stream and sequence.
   std::vector<Ended> close(Burial burial);
 
+  // ---- the whole queue is reset (one thread at a time, which also reaps). Between begin and end submit() is refused.
+  // False: closed, or a stream is being reset.
+  bool begin_queue_reset();
+  // The card has let go of the old ring, and harvest() found nothing more: what is left was never started and ends
+  // ABORTED, in order of stream and sequence. Every open stream gets its next incarnation, as on the card.
+  std::vector<Ended> renew(PackedQueue queue);
+  void end_queue_reset();
+
   // ---- streams (any thread)
   bool open_stream(std::uint32_t stream, std::uint32_t incarnation);
   // Between the two, submit() is refused.
@@ -127,6 +135,7 @@ class ControlBlockRing {
   void flip_window_bits();
   static bool overtaken_by_reset(const Stream& stream, const wire::Completion& completion);
   void release(const Slot& slot);
+  std::vector<Ended> end_all(std::span<const std::uint16_t> ids, Burial burial, wire::Status status);
   void mark_starved(std::uint32_t stream);
 
   Window& window_;

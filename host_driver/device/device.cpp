@@ -13,8 +13,6 @@
 
 namespace flex {
 
-namespace {
-
 ErrorInfo not_in_sink() {
   return {.layer = Layer::Driver,
           .culprit = "completion sink",
@@ -23,6 +21,8 @@ ErrorInfo not_in_sink() {
           .next_step = "wait on another thread, or post a closure to the event loop",
           .message = "a blocking call was made from inside a sink: it would wait for itself"};
 }
+
+namespace {
 
 // What the card answered, as an error.
 ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminReply& reply, std::string culprit) {
@@ -131,12 +131,14 @@ Device::Device(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Device::~Device() {
   if (impl_ != nullptr) impl_->detach();
 }
+void Device::close() { impl_->detach(); }
 
 const wire::DeviceConfig& Device::config() const { return impl_->link.config; }
 std::uint64_t Device::features() const { return impl_->link.features; }
 std::span<std::byte> Device::host_memory() const { return impl_->window->host_memory(); }
 std::uint64_t Device::host_memory_offset() const { return wire::kHostMemoryOffset; }
 std::shared_ptr<void> Device::mapping() const { return impl_->window; }
+WindowIdentity Device::window_identity() const { return impl_->window->identity(); }
 
 // ---- control blocks -------------------------------------------------------------------------------------------------
 
@@ -266,6 +268,7 @@ bool Device::Impl::adopt_stream(std::uint32_t stream, std::uint32_t incarnation)
 Expected<std::uint32_t> Device::Impl::open_stream(StreamPriority priority) {
   auto request = make_request(wire::AdminCommand::StreamOpen);
   request.arguments.stream_open.priority = static_cast<std::uint32_t>(priority);
+  const std::shared_lock structure(stream_commands);
   const auto reply = accepted_admin(request, "stream");
   if (!reply) return std::unexpected(reply.error());
   const auto [stream, incarnation] = reply->values.stream;
@@ -321,6 +324,7 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command,
 }
 
 Expected<void> Device::reset_stream(std::uint32_t stream) {
+  const std::shared_lock structure(impl_->stream_commands);
   const auto incarnation = impl_->as_driver(
       "resetting a stream", [&] { return impl_->reset_or_close(wire::AdminCommand::StreamReset, stream); });
   if (!incarnation) return std::unexpected(incarnation.error());
@@ -329,12 +333,15 @@ Expected<void> Device::reset_stream(std::uint32_t stream) {
 }
 
 Expected<void> Device::close_stream(std::uint32_t stream) {
+  const std::shared_lock structure(impl_->stream_commands);
   const auto closed = impl_->as_driver("closing a stream",
                                        [&] { return impl_->reset_or_close(wire::AdminCommand::StreamClose, stream); });
   if (!closed) return std::unexpected(closed.error());
   impl_->blocks->close_stream(stream);
   return {};
 }
+
+Expected<void> Device::reset_queues() { return impl_->reset_queues(); }
 
 std::uint32_t Device::stream_incarnation(std::uint32_t stream) const { return impl_->blocks->incarnation(stream); }
 
@@ -392,6 +399,10 @@ std::vector<wire::DeviceEvent> Device::take_events() { return impl_->events->tak
 Health Device::health() const {
   if (impl_->failing.load(std::memory_order_acquire)) return impl_->failed_health.load(std::memory_order_relaxed);
   return impl_->silent.load(std::memory_order_relaxed) ? Health::Silent : Health::Alive;
+}
+
+void Device::check() {
+  if (!inside_sink()) impl_->look_at_card();
 }
 
 std::optional<ErrorInfo> Device::failure() const { return impl_->failure(); }

@@ -76,15 +76,15 @@ void Device::Impl::check_health() {
   if (sees_restart && header.boot_epoch != link.config.boot_epoch) {
     return restarted("the card was restarted: its boot epoch is " + std::to_string(header.boot_epoch) + ", it was " +
                          std::to_string(link.config.boot_epoch),
-                     "attach again", Health::NeedsReset);
+                     "attach again (Context::recover() does)", Health::NeedsReset);
   }
   if (sees_restart && header.generation != link.config.generation) {
     return restarted("the function was reset by somebody else: its generation is " +
                          generation_text(header.generation) + ", it was " + generation_text(link.config.generation),
-                     "attach again", Health::NeedsReset);
+                     "attach again (Context::recover() does)", Health::NeedsReset);
   }
   if (sees_restart && (channel.needs_reset() || (header.device_status & wire::kStatusNeedsReset) != 0)) {
-    return restarted("the card reports DEVICE_NEEDS_RESET", "attach again: that resets the function",
+    return restarted("the card reports DEVICE_NEEDS_RESET", "attach again (Context::recover() does): that resets the function",
                      Health::NeedsReset);
   }
   const TimePoint now = Clock::now();
@@ -124,7 +124,12 @@ ErrorInfo Device::Impl::failure_or(std::string message) const {
 }
 
 void Device::Impl::detach() {
-  // First nobody else is left here: the loop's thread has let go of us when these return.
+  if (detaching.exchange(true)) {
+    // Another thread is at it: over when the lock is free.
+    const std::lock_guard lock(reap_mutex);
+    return;
+  }
+  // First the loop's thread lets go of us: it has when these return.
   options.loop->unwatch(bell_watch);
   options.loop->unwatch(exit_watch);
   if (options.loop->on_loop_thread()) {
@@ -133,8 +138,14 @@ void Device::Impl::detach() {
     options.loop->post([this] { tick_life.reset(); });
     options.loop->flush();
   }
-  const std::lock_guard lock(reap_mutex);
-  enter();
+  const Claim claim(*this);
+  let_go_of_function();
+  detached.store(true);
+  // It may hold what stands for the ownership of the function.
+  options.how_card_ended = nullptr;
+}
+
+void Device::Impl::let_go_of_function() {
   progress();
   if (buried.load()) return;
   if (bells.sleep(options.exit_fd.get(), -1, Duration{0}).gone) note_death();

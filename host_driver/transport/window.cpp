@@ -42,12 +42,13 @@ Expected<std::shared_ptr<Window>> Window::map(int fd, std::uint64_t bytes) {
     return std::unexpected(bad_window("the window's file has " + std::to_string(info.st_size) + " bytes instead of " +
                                       std::to_string(bytes)));
   }
-  std::unique_ptr<Window> window(new Window({}));  // first: what is mapped has an owner then
+  std::unique_ptr<Window> window(new Window({}, {}));  // first: what is mapped has an owner then
   void* at = system_call([&] { return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); });
   if (at == MAP_FAILED) {
     return std::unexpected(bad_window("cannot map the window: " + std::generic_category().message(errno)));
   }
   window->bytes_ = {static_cast<std::byte*>(at), bytes};
+  window->identity_ = {info.st_dev, info.st_ino};
   return std::shared_ptr<Window>(std::move(window));
 }
 
