@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "shared/boot_arguments.hpp"
+#include "shared/fault.hpp"
 #include "shared/units.hpp"
 
 namespace fw {
@@ -36,6 +37,14 @@ bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
   if (name == boot::kQuotaMiB) {
     options.quota_bytes = value * wire::kMiB;
     return value <= (std::uint64_t{1} << 30) && value % 2 == 0;
+  }
+  if (name == boot::kStrikes) {
+    options.strikes = static_cast<std::uint32_t>(value);
+    return value <= 1'000'000;
+  }
+  if (name == boot::kBlind) {
+    options.blind = static_cast<std::uint32_t>(value);
+    return value < 2 * std::uint64_t{wire::kDetectSlowTransfer};
   }
   if (name == boot::kWatchdogSlices) {
     options.watchdog_slices = value;

@@ -18,6 +18,8 @@ struct BootOptions {
   std::uint64_t quota_bytes = 0;             // of each VF; 0: none
   // A kernel may take this many 1 ms slices before it is called hung; it is killed at twice that.
   std::uint64_t watchdog_slices = 10'000;
+  std::uint32_t strikes = 0;  // time-outs of a stream before it is banned; 0: never
+  std::uint32_t blind = 0;    // wire::Detector bits that are off
 };
 
 // On failure: the offending word.

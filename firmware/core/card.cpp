@@ -9,7 +9,9 @@
 #include "firmware/core/admin.hpp"
 #include "firmware/core/binding.hpp"
 #include "firmware/core/control_server.hpp"
+#include "firmware/core/detectors.hpp"
 #include "firmware/core/dispatcher.hpp"
+#include "firmware/core/fault_actions.hpp"
 #include "firmware/core/log_line.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/board.hpp"
@@ -18,6 +20,7 @@
 
 namespace fw {
 
+using wire::FaultPoint;
 using wire::PostCode;
 
 namespace {
@@ -99,6 +102,7 @@ std::expected<void, std::string_view> boot(Card& card) {
   const auto options = parse_boot_options(hal::boot_arguments());
   if (!options) return std::unexpected("boot argument not understood");
   card.options = *options;
+  blind_detectors = options->blind;
   if (hal::slot_count() < card.options.virtual_functions + 2) return std::unexpected("fewer slots than functions");
   set_post(card, PostCode::RegionPool);
   if (!init_persistent(card)) return std::unexpected("persistent memory too small");
@@ -109,7 +113,8 @@ std::expected<void, std::string_view> boot(Card& card) {
   }
   publish_record(card.functions[kManagement]);
   card.core_count = std::min(hal::hart_count(), kMaxCores);
-  card.cores.init(card.core_count, card.options.virtual_functions + 1, card.options.watchdog_slices, card.pool);
+  card.cores.init(card.core_count, card.options.virtual_functions + 1, card.options.watchdog_slices, card.pool,
+                  card.faults);
   set_post(card, PostCode::Functions);
   if (!start_function(card, kPhysical, wire::FunctionKind::Physical, 0)) {
     return std::unexpected("slot of the physical function not usable");
@@ -150,6 +155,20 @@ void tell_violations(Card& card) {
   }
 }
 
+// What a function hears of at each heartbeat, whatever the number of times it happened.
+void tell_of_functions(Card& card) {
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    Function& function = card.functions[f];
+    if (function.stats.stats.ring_violations == function.ring_violations_told) continue;
+    tell_ring_violations(function);
+    notify(function);
+  }
+  card.cores.take_warnings([&](std::uint32_t f, std::uint32_t stream, std::uint64_t slices) {
+    post_stream_event(card.functions[f], wire::EventKind::WatchdogWarning, stream, wire::Status::None, slices);
+    notify(card.functions[f]);
+  });
+}
+
 void beat(Card& card) {
   // Reading the clock costs as much as a whole empty turn: look at it rarely.
   constexpr unsigned kTurnsPerLook = 32;
@@ -160,9 +179,14 @@ void beat(Card& card) {
   card.next_heartbeat = now + wire::kHeartbeatTicks;
   ++card.heartbeat;
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
-    if (card.functions[f].bound()) wire::store_relaxed(card.functions[f].header().heartbeat, card.heartbeat);
+    Function& function = card.functions[f];
+    if (!function.bound()) continue;
+    if (card.faults.armed(FaultPoint::Heartbeat)) [[unlikely]]
+      if (card.faults.occur(FaultPoint::Heartbeat, {.function = f})) continue;
+    wire::store_relaxed(function.header().heartbeat, card.heartbeat);
   }
   tell_violations(card);
+  tell_of_functions(card);
 }
 
 // Ends what the cores have finished. Bit f of the result: function f has completions that its driver may wait for.
@@ -235,7 +259,8 @@ bool serve(Card& card, Function& function, bool any) {
 
 // Whether something of the function is under way that no ring tells of: then it is not quiet.
 bool under_way(const Function& function) {
-  return function.reset_running || function.pending_admin_count != 0 || function.runnable.any();
+  return function.reset_running || function.pending_admin_count != 0 || function.runnable.any() ||
+         function.stalls_end != kNever;
 }
 
 void look_for_quiet_ones(Card& card) {
@@ -301,6 +326,19 @@ void scrub_beside_work(Card& card) {
 
 }  // namespace
 
+namespace {
+
+// When the first thing that a fault holds back goes on.
+std::uint64_t stalls_end(const Card& card) {
+  std::uint64_t end = kNever;
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    end = std::min({end, card.functions[f].stalls_end, card.functions[f].reset_stall_end});
+  }
+  return end;
+}
+
+}  // namespace
+
 void idle(Card& card, unsigned& quiet_turns) {
   beat(card);
   if (card.cores.has_work(0)) {
@@ -322,8 +360,8 @@ void idle(Card& card, unsigned& quiet_turns) {
   if (!armed_and_quiet(card)) return;
   ++card.sleeps;
   card.turns_since_look = ~0u - 1;  // whatever ends the sleep, the heartbeat is looked at next
-  const std::uint64_t forever = ~std::uint64_t{0};
-  hal::sleep_until(card.options.timers ? hal::now() + wire::kHeartbeatTicks : forever);
+  const std::uint64_t deadline = card.options.timers ? hal::now() + wire::kHeartbeatTicks : kNever;
+  hal::sleep_until(std::min(deadline, stalls_end(card)));
   disarm(card);
 }
 
@@ -359,6 +397,8 @@ void run_beside_rings(Card& card, std::uint64_t turn_began) {
 }  // namespace
 
 void loop_step(Card& card, unsigned& quiet_turns) {
+  if (card.faults.armed_any(kLoopPoints)) [[unlikely]]
+    break_loop(card);
   const std::uint64_t began = card.cores.has_work(0) && card.contended() ? hal::now() : 0;
   if (!turn(card)) return idle(card, quiet_turns);
   quiet_turns = 0;

@@ -6,6 +6,7 @@
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
+#include "firmware/core/fault_actions.hpp"
 #include "firmware/hal/hart.hpp"
 #include "shared/memory_order.hpp"
 
@@ -45,6 +46,7 @@ void quiesce(Card& card, Function& function) {
   function.reset_queue = kWholeFunction;
   function.reset_began = hal::now();
   function.reset_stopped = false;
+  function.reset_stall_end = kNever;
   function.reset_charged = function.running();
   function.device_status = 0;
   function.runnable = RunnableStreams{};
@@ -93,8 +95,8 @@ namespace {
 void release_everything(Card& card, Function& function) {
   card.cores.forget(function);
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
-    if (function.regions.at(i).bytes == 0) continue;
-    card.pool.release(function.regions.at(i).base);
+    if (function.regions.granted(i).bytes == 0) continue;
+    card.pool.release(function.regions.granted(i).base);
     function.regions.remove(i);
   }
 }
@@ -142,6 +144,9 @@ bool progress_resets(Card& card, Function& function) {
     if (card.cores.active(function)) return false;
     const std::uint64_t now = hal::now();
     if (!function.reset_stopped) {
+      if (card.faults.armed(wire::FaultPoint::FunctionReset)) [[unlikely]]
+        if (reset_stalls(card, function, now)) return false;
+      function.reset_stall_end = kNever;
       function.reset_stopped = true;
       function.stop_ticks = now - function.reset_began;
       release_everything(card, function);

@@ -27,6 +27,10 @@ void ring(unsigned slot);
 // Writes the record, stops the card. `reason` must be a literal.
 [[noreturn]] void panic(const char* reason);
 
+// Break the firmware itself, on the calling hart (FaultPoint::Firmware, FirmwareHart): what finds it is the real thing.
+[[noreturn]] void break_by_trap();            // a load from an address where nothing is
+[[noreturn]] void break_by_stack_overflow();  // recursion into the guard below the stack
+
 // One line to the console log (UART). Slow (each byte is an MMIO): boot and rare events only.
 void log(const char* line);
 

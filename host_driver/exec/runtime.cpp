@@ -10,7 +10,7 @@ Runtime::Runtime(std::unique_ptr<Device> device, RuntimeOptions options)
     : device_(std::move(device)),
       host_memory_(device_->host_memory(), device_->host_memory_offset(), device_->mapping()),
       allocator_(std::make_shared<FlexAllocator>(device_->region_source(), std::move(options.allocator))),
-      scheduler_(std::make_unique<Scheduler>(*device_, host_memory_, options.staging)) {
+      scheduler_(std::make_unique<Scheduler>(*device_, host_memory_, options.staging, options.checksums)) {
   reserve_correction_slots();
 }
 

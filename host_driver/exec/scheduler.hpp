@@ -16,7 +16,7 @@ namespace flex {
 class Scheduler {
  public:
   // Both outlive the scheduler's close(); `memory` also the scheduler. Throws OutOfMemory (staging chunks).
-  Scheduler(Device& device, HostMemory& memory, const StagingOptions& staging);
+  Scheduler(Device& device, HostMemory& memory, const StagingOptions& staging, bool checksums);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -31,6 +31,7 @@ class Scheduler {
   Device& device_;
   HostMemory& memory_;
   StagingEngine staging_;
+  const bool checksums_;
   std::mutex mutex_;
   std::map<std::uint32_t, std::unique_ptr<StreamChannel>> channels_;
 };

@@ -49,8 +49,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
     StreamChannel& channel_;
   };
 
-  // Device, memory and staging outlive the channel. The stream is open.
-  StreamChannel(Device& device, HostMemory& memory, StagingEngine& staging, std::uint32_t stream);
+  // Device, memory and staging outlive the channel. The stream is open. `checksums`: RuntimeOptions.
+  StreamChannel(Device& device, HostMemory& memory, StagingEngine& staging, std::uint32_t stream, bool checksums);
   // The device delivers nothing any more, and the staging worker has stopped.
   ~StreamChannel();
 
@@ -95,11 +95,14 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void drop_waiting();
   void drop_unit(Unit& unit);
   Unit& chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at);
+  void seal_transfer(Unit& unit) const;
+  wire::Completion verified(const Unit& unit, const wire::Completion& completion) const;
   wire::Completion ending(wire::Outcome outcome, wire::Status status) const;
 
   Device& device_;
   StagingEngine& staging_;
   const std::uint32_t stream_;
+  const bool checksums_;
 
   mutable std::mutex mutex_;
   RecordPool<Unit> units_;

@@ -87,6 +87,22 @@ void wake_hart(unsigned hart) {
   sleeper.condition.notify_one();
 }
 
+hal::Stop play_planted(const hal::Context& context, std::uint64_t slice_ticks) {
+  hal::Stop stop{};
+  switch (static_cast<hal::Planted>(context.integer[39] - 1)) {
+    case hal::Planted::Hang:
+      stop.reason = hal::StopReason::Timer;
+      stop.ran_ticks = slice_ticks;
+      return stop;
+    case hal::Planted::Illegal: stop.status = wire::Status::IllegalInstruction; break;
+    case hal::Planted::StrayLoad: stop.status = wire::Status::LoadFault; break;
+  }
+  stop.reason = hal::StopReason::Fault;
+  stop.access = stop.status == wire::Status::LoadFault ? hal::Access::Load : hal::Access::Fetch;
+  stop.ran_ticks = 1;
+  return stop;
+}
+
 }  // namespace
 
 Board::Board(BoardOptions options) {
@@ -197,6 +213,8 @@ void ring(unsigned slot) {
   if (slot < slot_count() && the_state->mapped[slot]) the_state->options.on_ring(slot);
 }
 void panic(const char* reason) { native::die(reason); }
+void break_by_trap() { native::die("trap"); }
+void break_by_stack_overflow() { native::die("stack overflow"); }
 void log(const char*) {}
 
 // ---- context.hpp: kernels are played by the test -----------------------------------------------------------------------
@@ -205,9 +223,15 @@ bool contexts_supported() { return static_cast<bool>(the_state->options.kernel);
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
   context.integer = {root, entry, stack_end, argument};
 }
+void plant(PhysicalAddress) {}
+// integer[39]: 0, or 1 more than what was planted. The context plays it until it is started again.
+void divert(Context& context, std::uint64_t, Planted planted) {
+  context.integer[39] = static_cast<std::uint64_t>(planted) + 1;
+}
 Stop run(Context& context, std::uint64_t slice_ticks) {
   const std::uint64_t began = now();
-  Stop stop = the_state->options.kernel(context, slice_ticks);
+  Stop stop = context.integer[39] != 0 ? native::play_planted(context, slice_ticks)
+                                       : the_state->options.kernel(context, slice_ticks);
   stop.began = began;
   stop.ended = now();
   return stop;  // ran_ticks is the player's own: it may pretend to have used a whole slice
