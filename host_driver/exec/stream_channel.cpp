@@ -179,7 +179,7 @@ void StreamChannel::seal_transfer(Unit& unit) const {
   const wire::Endpoint* host = host_end(unit.block);
   if (host == nullptr || (dma.flags & wire::kDmaChecksum) != 0) return;
   dma.flags |= wire::kDmaChecksum;
-  if (host == &dma.source) dma.checksum = sum_of_host(device_, *host, dma.bytes);
+  if (host == &dma.source) dma.checksum = sum_of_host(*device_, *host, dma.bytes);
 }
 
 // What came out of the card must be what the card says it sent.
@@ -188,7 +188,7 @@ wire::Completion StreamChannel::verified(const Unit& unit, const wire::Completio
   const wire::DmaPayload& dma = unit.block.payload.dma;
   const wire::Endpoint* host = host_end(unit.block);
   if (completion.outcome != Outcome::Ok || host != &dma.destination) return end;
-  if (sum_of_host(device_, *host, dma.bytes) == completion.checksum) return end;
+  if (sum_of_host(*device_, *host, dma.bytes) == completion.checksum) return end;
   end.outcome = Outcome::Fault;
   end.status = Status::ChecksumMismatch;
   end.field = wire::Field::DmaChecksum;
