@@ -22,11 +22,9 @@
 #ifndef CORES
 #define CORES 2
 #endif
-#ifndef BLOCKS
 #define BLOCKS 2      /* that the driver submits, in all its lives */
-#endif
 #ifndef LIVES
-#define LIVES 2       /* status 0 and bring-up again, so often */
+#define LIVES 1       /* status 0 and bring-up again, so often */
 #endif
 
 /* A block's way. DROPPED: the card let go of it without a completion, which only a reset may. */
@@ -43,11 +41,12 @@
 
 byte state[ALL];
 byte generation_of[ALL]; /* what its header says */
-byte life_of[ALL];       /* the life that it was made for: during a reset, the next */
+byte life_of[ALL];       /* the life that it was made for */
 byte ended[ALL];         /* how often its owner was told */
 
 byte generation = 1;     /* of the function, the card's */
-byte life = 1;           /* counts ends of resets: what the generation is there to tell */
+byte age = 1;            /* resets begun, whatever the card tells */
+byte life = 1;           /* resets ended */
 bool ring_on = true;     /* queues set and DRIVER_OK */
 bool runnable = false;   /* hart 0 has a transfer to go on with */
 bool resetting = false;
@@ -67,8 +66,7 @@ bool shut = false;       /* the driver has gone for good */
 /* ---- the card ---------------------------------------------------------------------------------------------------------- */
 
 inline touch(whose) {
-  assert(!(acked && whose == life));  /* not while it is being torn down … */
-  assert(scrubbed < whose)            /* … and not what was given back */
+  assert(!(acked && whose == life) && scrubbed < whose)
 }
 
 inline complete(b) {
@@ -81,39 +79,43 @@ inline complete(b) {
 /* Parts leave at a slice's end. A kernel may be endless: then only the kill ends it. */
 proctype core(byte c) {
   byte mine;
-  bool endless;
+  bool inside, endless;
 end:
   do
-  :: atomic { ticket[c] -> mine = launch_life; touching++ }
+  :: atomic {
+      ticket[c] -> mine = launch_life; touching++;
+      if                        /* endless is decided beforehand: a kernel that may still exit would hide it */
+      :: kill
+      :: !kill -> inside = true
+      :: !kill -> inside = true; endless = true
+      fi
+    }
     if
-    :: endless = true
-    :: endless = false
+    :: inside -> atomic { touch(mine); inside = false };
+      (kill || !endless)        /* slices without end, until it is told */
+    :: !inside                  /* told before it began */
     fi;
-    do
-    :: kill -> break
-    :: !kill && !endless -> touch(mine); break
-    :: !kill && endless -> touch(mine); kill   /* slices without end: waits to be told */
-    od;
-    atomic { endless = false; ticket[c] = false; touching--; parts_left-- }
+    atomic { ticket[c] = false; touching--; parts_left--; mine = 0; endless = false }
   od
 }
 
 inline quiesce() {
-#ifndef NO_GENERATION
-  generation++;
+#ifdef NO_GENERATION
+  age++;
+#else
+  atomic { age++; generation++ }
 #endif
-  resetting = true;
+  atomic {
+    resetting = true;
 #ifndef RINGS_STAY
-  ring_on = false;
+    ring_on = false;
 #endif
 #ifndef KEEP_RUNNABLE
-  runnable = false;
+    runnable = false
 #endif
+  }
 #ifndef NO_KILL
-  if
-  :: parts_left > 0 -> kill = true
-  :: else
-  fi
+  kill = parts_left > 0
 #endif
 }
 
@@ -153,36 +155,26 @@ inline drop_blocks() {
   i = 0
 }
 
-inline progress() {
 #ifdef NO_WAIT
-  if
-  :: true ->
+#define MAY_END resetting
 #else
-  if
-  :: parts_left == 0 && launch == ALL ->
+#define MAY_END (resetting && parts_left == 0 && launch == ALL)
 #endif
+
+inline progress() {
 #ifdef STATUS_FIRST
-    if
-    :: asked -> asked = false; answers++
-    :: else
-    fi;
+  atomic { answers = answers + asked; asked = false }
 #endif
-    acked = true;
-    assert(touching == 0);
-    scrubbed = life;           /* regions released, contexts, caches and window blocks cleaned */
-    atomic {                   /* state as new */
-      drop_blocks();
-      runnable = false; kill = false; launch = ALL; transfer = ALL;
-      life++;
-      acked = false;
-      resetting = false
-    }
-    if                         /* RESET_DONE: indices 0, status 0 last */
-    :: asked -> asked = false; answers++
-    :: else
-    fi
-  :: else
-  fi
+  atomic { acked = true; assert(touching == 0) }
+  scrubbed = life;             /* regions released, contexts, caches and window blocks cleaned */
+  atomic {                     /* state as new */
+    drop_blocks();
+    runnable = false; kill = false; launch = ALL; transfer = ALL;
+    life++;
+    acked = false;
+    resetting = false
+  }
+  atomic { answers = answers + asked; asked = false }  /* RESET_DONE: indices 0, status 0 last */
 }
 
 /* A launch that has ended is collected. */
@@ -224,11 +216,10 @@ end:
   do
   :: status0 > 0 -> begin_driver_reset()
   :: manager_asks -> manager_asks = false; begin_function_reset()
-  :: resetting -> progress()
+  :: MAY_END -> progress()
   :: ring_on && state[0] == AVAIL -> fetch(0)
   :: ring_on && state[1] == AVAIL -> fetch(1)
   :: ring_on && state[2] == AVAIL -> fetch(2)
-  :: runnable && transfer < ALL -> touch(life_of[transfer])
   :: runnable && transfer < ALL ->
     touch(life_of[transfer]);
     complete(transfer); runnable = false; transfer = ALL
@@ -273,21 +264,23 @@ proctype driver() {
   byte j = 0, next = 0, lives = 0, seen = 1, mine = 1;
   do
   :: next < BLOCKS ->                  /* made for the life that the driver read … */
-    generation_of[next] = seen; life_of[next] = mine;
-    state[next] = AVAIL;               /* … and published whenever it gets to it */
-    next++
-  :: take_completions()
+    atomic {                           /* … and published whenever it gets to it */
+      generation_of[next] = seen; life_of[next] = mine; state[next] = AVAIL; next++
+    }
+  :: state[0] == USED -> over(0)
+  :: state[1] == USED -> over(1)
   :: lives < LIVES ->
-    lives++;
-    status0++;
+    atomic { lives++; status0++ }
     answers + refusals == lives;       /* a bounded wait in the code; here for ever would be a deadlock */
     assert(refusals == 0);
+    atomic {
 #ifndef FORGETFUL
-    atomic { take_completions() }
+      take_completions();
 #endif
-    atomic { bury() }
+      bury()
+    }
     atomic {                           /* bring-up reads the configuration again */
-      seen = generation; mine = life + resetting; ring_on = !resetting
+      seen = generation; mine = age; ring_on = !resetting
     }
   :: lives == LIVES && next == BLOCKS ->
     /* All submitted, and no reset of its own to come: a last status 0, as at detach. */
@@ -305,7 +298,7 @@ proctype driver() {
 
 /* It shares the window and does not know of resets: what it made for one life it publishes in another. */
 proctype child() {
-  atomic { generation_of[STRAY] = generation; life_of[STRAY] = life + resetting }
+  atomic { generation_of[STRAY] = generation; life_of[STRAY] = age }
   if
   :: state[STRAY] = AVAIL
   :: true
