@@ -81,12 +81,11 @@ constexpr std::string_view name(FunctionState state) {
 }
 
 // Self-tests measure the card from inside, for benchmarks that want the limit and the real thing in the same run. They
-// hold hart 0 for at most kSelfTestTicks; PF only.
+// hold hart 0 for at most kSelfTestTicks (timeouts.hpp); PF only.
 enum class SelfTestKind : std::uint32_t {
   Echo = 0,       // copies a word from host memory at `offset` to `offset` + 128 whenever it changes, `rounds` times
   EnterExit = 1,  // enters U-mode and leaves it by the exit call, `rounds` times
 };
-inline constexpr std::uint64_t kSelfTestTicks = 2 * kTicksPerSecond;
 
 inline constexpr std::uint32_t kMaxWeight = 8;
 

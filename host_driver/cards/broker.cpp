@@ -11,14 +11,12 @@
 
 #include "host_driver/cards/broker_impl.hpp"
 #include "host_driver/cards/local_socket.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 
 namespace flex {
 
 namespace {
-
-// After card.json could not be written.
-constexpr std::chrono::seconds kRewriteAfter{1};
 
 ErrorInfo no_descriptor() {
   return {.layer = Layer::Driver,

@@ -9,13 +9,11 @@
 
 #include "host_driver/cards/broker_impl.hpp"
 #include "host_driver/cards/local_socket.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
 namespace {
-
-// After the system had no descriptor or memory for a connection; the client waits in the listener's queue.
-constexpr std::chrono::milliseconds kAcceptAgain{100};
 
 bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 

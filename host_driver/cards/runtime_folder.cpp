@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "host_driver/cards/local_socket.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
@@ -26,10 +27,6 @@ constexpr const char* kLockName = "lock";
 constexpr const char* kDescriptionName = "card.json";
 constexpr const char* kNewDescriptionName = "card.json.new";
 constexpr std::size_t kMaxDescription = 64 * 1024;
-// Somebody who removes a stale folder holds its lock for a few system calls; nobody waits longer than this for one that
-// is not a running broker's.
-constexpr std::chrono::seconds kCleanUpBound{2};
-
 std::string because() { return std::generic_category().message(errno); }
 
 ErrorInfo refused(std::string culprit, std::string message, std::string next) {
@@ -344,7 +341,7 @@ Expected<CardFolder> RuntimeFolder::create_card(std::string_view given) const {
   if (auto good = check_card_name(given); !good) return std::unexpected(std::move(good.error()));
   const std::string name(given);
   remove_stale();
-  const auto end = std::chrono::steady_clock::now() + kCleanUpBound;
+  const auto end = std::chrono::steady_clock::now() + kFolderCleanUp;
   while (std::chrono::steady_clock::now() < end) {
     auto card = try_create(name);
     if (!card) return std::unexpected(std::move(card.error()));

@@ -13,8 +13,10 @@
 
 #include "host_driver/device/memory_budget.hpp"
 #include "host_driver/transport/event_loop.hpp"
+#include "host_driver/transport/guarded.hpp"
 #include "qemu/machine_error.hpp"
 #include "shared/boot_arguments.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
@@ -69,7 +71,6 @@ std::string last_line_with(std::string_view console, std::string_view mark) {
 // A boot that ends before the function's window exists can tell its POST code and its reason by the console only.
 ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
   // A bell that hung up is the first sign of a death; the console is complete when the exit is known.
-  constexpr std::chrono::milliseconds kExitIsKnown{500};
   if (error.outcome == wire::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
   const std::string console = machine.console();
   // Its reason without the registers behind it: those are addresses of the firmware, for the console only.
@@ -92,6 +93,7 @@ struct Card::Impl {
       owners;  // by slot: alive while a device is open
 
   Expected<std::unique_ptr<Device>> open(unsigned slot, std::string culprit, OpenOptions how);
+  Expected<std::unique_ptr<Device>> open_now(unsigned slot, const std::string& culprit, OpenOptions how);
 };
 
 Expected<std::filesystem::path> find_firmware() {
@@ -156,6 +158,14 @@ Card::Card(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Card::~Card() = default;
 
 Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string culprit, OpenOptions how) {
+  const FaultHooks hooks = how.faults;
+  return guarded("opening " + culprit, hooks, [&] {
+    const DriverCall call(hooks.injector.get(), slot);
+    return open_now(slot, culprit, std::move(how));
+  });
+}
+
+Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std::string& culprit, OpenOptions how) {
   const auto token = std::make_shared<int>();
   {
     const std::lock_guard lock(mutex);
@@ -182,6 +192,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string cu
   device.polled = how.polled;
   device.timeouts = options.timeouts;
   device.faults = how.faults;
+  device.faults.function = slot;  // slots of an embedded card: M, PF, VF 1 …, as the numbers of wire::Target
   auto attached = Device::attach(*std::move(handle), std::move(device));
   if (!attached) return std::unexpected(with_console(std::move(attached.error()), *machine));
   return attached;

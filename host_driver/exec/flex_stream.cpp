@@ -7,12 +7,10 @@
 #include "host_driver/exec/launch_plan.hpp"
 #include "host_driver/exec/runtime.hpp"
 #include "host_driver/exec/stream_channel.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 namespace {
-
-// A wait that nobody bounded looks around this often.
-constexpr std::chrono::hours kLongWait{1};
 
 void check_loaded(const Job& job, const FlexAllocator& allocator) {
   if (job.program() == nullptr) {
@@ -63,7 +61,7 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
 
 void FlexStream::Synchronize() {
   const std::uint64_t target = channel_.launched();
-  while (!channel_.wait(target, Clock::now() + kLongWait)) {
+  while (!channel_.wait(target, Clock::now() + kLookAround)) {
   }
   if (const auto error = channel_.error()) throw *error;
 }

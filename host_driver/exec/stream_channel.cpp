@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/exec/stream_channel.hpp"
+#include "shared/timeouts.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -13,11 +14,6 @@ namespace {
 
 // Requests handed to the device at a time: as many as one stream can have outstanding.
 constexpr std::size_t kBatch = wire::kStreamCredits;
-
-// After the card is gone all that is left are host copies of a few chunks: 16 MiB at 1 GB/s, times a hundred.
-constexpr std::chrono::seconds kCopiesAfterDeath{2};
-// A reset has ended everything on the card when it returns; what is left are the same copies.
-constexpr std::chrono::seconds kCopiesAfterReset{2};
 
 bool means_dead(Outcome outcome) { return outcome == Outcome::Lost || outcome == Outcome::Indeterminate; }
 

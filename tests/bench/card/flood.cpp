@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "shared/timeouts.hpp"
 #include "tests/bench/card/flood_sources.hpp"
 #include "tests/bench/card/measurement_error.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // From a wish to its fulfilment: filling takes a millisecond, draining two slices of a kernel per stream.
-constexpr std::chrono::seconds kBound{20};
+constexpr std::chrono::seconds kBound = bench_bounds::kBlock;
 constexpr unsigned kPatience = 2;  // milliseconds between two looks at what the owner wants
 
 // The least a thread can ask for without leaving the ordinary scheduler.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "host_driver/transport/pause.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/measured_limits.hpp"
 #include "tests/bench/card/placement.hpp"
@@ -35,7 +36,7 @@ void await_echo(const std::atomic_ref<std::uint64_t>& answer, std::uint64_t word
   for (unsigned spins = 1; answer.load(std::memory_order_acquire) != word; ++spins) {
     flex::cpu_pause();
     if (spins % kSpinsPerClock != 0) continue;
-    if (deadline == Clock::time_point{}) deadline = Clock::now() + std::chrono::seconds(3);
+    if (deadline == Clock::time_point{}) deadline = Clock::now() + bench_bounds::kRounds;
     require(Clock::now() < deadline, "the card does not echo");
   }
 }

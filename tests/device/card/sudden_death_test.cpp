@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 
 namespace flex {
@@ -19,9 +20,7 @@ using test::must;
 using test::Workbench;
 using wire::Outcome;
 
-// From the call that kills to the last return: the end of the process, one re-check period (20 ms), and on a machine that is
-// busy with other things Timeouts::death_report. 6 ms is usual; 366 ms were seen on two CPUs with ten busy processes.
-constexpr auto kReturnBound = 2s;
+constexpr auto kReturnBound = test_bounds::kReturnsAfterDeath;
 constexpr std::uint64_t kSeed = 20260121;
 
 enum class Load { NopFlood, Dma, OneCoreKernel, TwoCoreKernel, Admin };

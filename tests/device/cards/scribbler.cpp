@@ -26,6 +26,7 @@
 
 #include "host_driver/cards/broker_message.hpp"
 #include "host_driver/cards/local_socket.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "shared/window.hpp"
 #include "tests/conformance/workbench.hpp"
@@ -39,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kPage = 4096;
 constexpr auto kBetweenBursts = 2ms;
 constexpr unsigned kPagesPerBurst = 32;
-constexpr auto kEmptied = 20s;  // at the latest
+constexpr auto kEmptied = test_bounds::kAnswer;
 
 template <typename... Args>
 void say(fmt::format_string<Args...> format, Args&&... arguments) {
@@ -59,7 +60,7 @@ struct Possession {
 
   Possession(const char* folder_path, const char* function) {
     const qemu::UniqueFd folder{::open(folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    auto socket = flex::connect_in(folder.get(), 5s);
+    auto socket = flex::connect_in(folder.get(), test_bounds::kConnection);
     require(socket.has_value(), "no connection to the broker");
     connection = *std::move(socket);
     const flex::HelloRequest hello{wire::kAbiVersion, must(flex::parse_function_choice(function))};

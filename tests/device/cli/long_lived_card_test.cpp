@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
@@ -131,7 +132,7 @@ TEST_P(LongLivedCardSignals, EndItCleanly) {
   ASSERT_TRUE(qemu::test::is_alive(emulator));
   card.send(GetParam());
   EXPECT_EQ(card.wait(), 0) << card.output();
-  EXPECT_TRUE(qemu::test::wait_for_end(emulator, std::chrono::seconds(5)));
+  EXPECT_TRUE(qemu::test::wait_for_end(emulator, test_bounds::kConnection));
   EXPECT_THAT(left_in_runtime_folder(), IsEmpty());
 }
 INSTANTIATE_TEST_SUITE_P(Signals, LongLivedCardSignals, testing::Values(SIGTERM, SIGINT, SIGHUP));
@@ -141,7 +142,7 @@ TEST_F(LongLivedCard, AKilledBrokerLeavesNoCard) {
   const pid_t emulator = emulator_of("card0");
   card.send(SIGKILL);
   EXPECT_EQ(card.wait(), 128 + SIGKILL);
-  EXPECT_TRUE(qemu::test::wait_for_end(emulator, std::chrono::seconds(5)));
+  EXPECT_TRUE(qemu::test::wait_for_end(emulator, test_bounds::kConnection));
   EXPECT_EQ(devices().at("count"), 0);
   boot("card0");
   EXPECT_EQ(devices().at("count"), 1) << "its name is free again";
@@ -165,7 +166,7 @@ TEST_F(LongLivedCard, ResetsFreeAFunctionOrTheWholeCard) {
   EXPECT_EQ(run_spyre({"reset", "card0", "--function", "VF"}).code, 2);
   const pid_t emulator = emulator_of("card0");
   EXPECT_EQ(run_spyre({"reset", "card0", "--power-cycle"}).code, 0);
-  EXPECT_TRUE(qemu::test::wait_for_end(emulator, std::chrono::seconds(5)));
+  EXPECT_TRUE(qemu::test::wait_for_end(emulator, test_bounds::kConnection));
   EXPECT_NE(emulator_of("card0"), emulator);
   EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "PF"}}).output, "PF of card0, 1 devices: right\n");
 }

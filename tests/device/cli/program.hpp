@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "qemu/unique_fd.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::test {
 
-// Longest that anything of these tests takes on a loaded two-core machine: a boot, a small matmul.
-inline constexpr std::chrono::seconds kProgramBound{60};
+inline constexpr std::chrono::seconds kProgramBound = test_bounds::kProgram;
 
 // Changes to this process's environment; an empty optional removes a variable.
 using Environment = std::map<std::string, std::optional<std::string>>;

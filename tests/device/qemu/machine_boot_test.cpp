@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "qemu/machine.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/device/qemu/probe_firmware.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -24,7 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
-constexpr milliseconds kBound{20'000};
+constexpr milliseconds kBound = test_bounds::kEmulator;
 
 /// The tenant's view of one slot.
 class Tenant {

@@ -7,12 +7,13 @@
 #include <chrono>
 #include <csignal>
 
+#include "shared/timeouts.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {
 namespace {
 
-constexpr std::chrono::milliseconds kBound{10'000};
+constexpr std::chrono::milliseconds kBound = test_bounds::kPlayedEmulator;
 
 class LifetimeTest : public testing::Test {
  protected:

@@ -16,6 +16,7 @@
 #include <sstream>
 #include <thread>
 
+#include "shared/timeouts.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {
@@ -26,7 +27,7 @@ using std::chrono::milliseconds;
 using Kind = MachineError::Kind;
 using testing::HasSubstr;
 
-constexpr milliseconds kBound{10'000};
+constexpr milliseconds kBound = test_bounds::kPlayedEmulator;
 
 class MachineTest : public testing::Test {
  protected:

@@ -13,12 +13,13 @@
 #include <fstream>
 
 #include "qemu/reaper_protocol.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {
 namespace {
 
-constexpr Timeouts::Duration kBound{10'000};
+constexpr Timeouts::Duration kBound = test_bounds::kPlayedEmulator;
 
 /// Any program can stand for the emulator here.
 class SpawnTest : public testing::Test {

@@ -10,6 +10,7 @@
 
 #include "firmware/platform/host/native_board.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {
@@ -28,8 +29,8 @@ class Bell {
   }
   bool wait() {
     std::unique_lock lock(mutex_);
-    const bool came = condition_.wait_until(lock, std::chrono::steady_clock::now() + std::chrono::seconds(10),
-                                            [&] { return pending_; });
+    const bool came =
+        condition_.wait_until(lock, std::chrono::steady_clock::now() + test_bounds::kThread, [&] { return pending_; });
     pending_ = false;
     return came;
   }

@@ -12,6 +12,7 @@
 #include <csignal>
 
 #include "host_driver/cards/local_socket.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace flex {
@@ -42,7 +43,7 @@ class Peers : public testing::Test {
     child_ = ::fork();
     if (child_ == 0) {
       ::close(go[1]);
-      const auto socket = connect_in(folder_.get(), std::chrono::seconds{5});
+      const auto socket = connect_in(folder_.get(), test_bounds::kConnection);
       pid_t holder = 0;
       if (fork && (holder = ::fork()) == 0) {
         for (;;) ::pause();

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "host_driver/cards/local_socket.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/cards/example_card.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -262,7 +263,7 @@ TEST_F(RuntimeFolders, LongPathsHaveSocketsToo) {
   const auto listener = listen_in(card.descriptor());
   ASSERT_TRUE(listener) << describe(listener.error());
   const qemu::UniqueFd again{::open(card.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  EXPECT_TRUE(connect_in(again.get(), std::chrono::seconds{5}));
+  EXPECT_TRUE(connect_in(again.get(), test_bounds::kConnection));
 }
 
 // ---- private folders ------------------------------------------------------------------------------------------------

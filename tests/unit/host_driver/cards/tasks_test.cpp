@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/cards/tasks.hpp"
+#include "shared/timeouts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +45,7 @@ TEST_F(TasksTest, NoneWaitsBehindAnother) {
     second_ran.set_value();
     return {};
   });
-  EXPECT_EQ(second.wait_for(std::chrono::seconds{10}), std::future_status::ready);
+  EXPECT_EQ(second.wait_for(test_bounds::kThread), std::future_status::ready);
   loop_->flush();
 }
 

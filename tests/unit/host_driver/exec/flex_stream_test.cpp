@@ -13,6 +13,7 @@
 
 #include "host_driver/exec/execution_plan.hpp"
 #include "host_driver/exec/runtime.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/exec/test_kernel.hpp"
 
@@ -33,7 +34,7 @@ struct Rig {
     options.staging.chunk_bytes = 64 * wire::kKiB;  // so that small tests stage in many chunks
     return options;
   }
-  void synchronize(FlexStream& on) { on.Synchronize(Clock::now() + std::chrono::seconds(30)); }
+  void synchronize(FlexStream& on) { on.Synchronize(Clock::now() + test_bounds::kWork); }
   void synchronize() { synchronize(stream); }
   AllocationIndex allocate(std::uint64_t bytes) { return runtime.allocator().allocate(bytes); }
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "qemu/unique_fd.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 namespace {
@@ -31,7 +32,8 @@ struct Pipe {
 
 template <typename Condition>
 bool soon(Condition condition) {
-  for (const auto end = std::chrono::steady_clock::now() + 10s; std::chrono::steady_clock::now() < end;) {
+  for (const auto end = std::chrono::steady_clock::now() + test_bounds::kThread;
+       std::chrono::steady_clock::now() < end;) {
     if (condition()) return true;
     std::this_thread::yield();
   }
