@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
 #include "tests/fuzz/native_attacker.hpp"
 
@@ -60,7 +61,7 @@ class Attack {
       case 12: return command();
       case 13: return change_what_was_published();
       case 14: return resets();
-      default: return load_programs();
+      default: return input_.below(2) != 0 ? load_programs() : cancel();
     }
   }
 
@@ -81,11 +82,25 @@ class Attack {
     switch (input_.below(6)) {
       case 0: return driver().nop(s);
       case 1: return driver().fill(s, region(), input_.below(1024) * wire::kStickBytes, some_bytes(), 0x5a5a);
-      case 2: return driver().dma(s, host_memory(), on_device(), some_bytes());
-      case 3: return driver().dma(s, on_device(), host_memory(), some_bytes());
+      case 2: return summed(driver().dma(s, host_memory(), on_device(), some_bytes()));
+      case 3: return summed(driver().dma(s, on_device(), host_memory(), some_bytes()));
       case 4: return driver().dma(s, on_device(), on_device(), some_bytes());
       default: return launch(s);
     }
+  }
+  // With a checksum or not; to the device mostly the right one of what is there now.
+  wire::ControlBlock summed(wire::ControlBlock block) {
+    wire::DmaPayload& dma = block.payload.dma;
+    const unsigned how = input_.below(8);
+    if (how > 2) return block;
+    dma.flags = wire::kDmaChecksum;
+    const auto memory = driver().window();
+    const bool readable = wire::host_memory(memory.size()).contains(dma.source.offset, dma.bytes);
+    if (dma.source.kind == wire::EndpointKind::HostMemory && readable && how != 0) {
+      dma.checksum = wire::crc32c(0, memory.data() + dma.source.offset, dma.bytes);
+    }
+    driver().seal(block);
+    return block;
   }
   wire::ControlBlock launch(StreamHandle& s) {
     if (!programs_) return driver().nop(s);
@@ -187,6 +202,16 @@ class Attack {
       (void)driver().admin(driver().stream_request(AdminCommand::StreamClose, s));
       if (input_.below(2) != 0 && streams_.size() > 1) std::swap(s, streams_.back()), streams_.pop_back();
     }
+    collect();
+  }
+  // Of what is on its way, or was, or will be.
+  void cancel() {
+    const StreamHandle& s = stream();
+    auto request = driver().admin_request(AdminCommand::Cancel);
+    const std::uint64_t back = input_.below(8);
+    request.arguments.cancel = {s.id, s.incarnation, s.next_sequence > back ? s.next_sequence - back : 0};
+    const auto reply = driver().admin(request);
+    require(reply.outcome == Outcome::Ok || reply.outcome == Outcome::Rejected, "a cancel is done or refused");
     collect();
   }
   // Any command. Left out is what the PF is entitled to do to others, and what would only take time.

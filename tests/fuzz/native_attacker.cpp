@@ -21,7 +21,7 @@ fwtest::CardOptions options(fwtest::PlayedKernels& kernels) {
   return {.virtual_functions = 2,
           .window_bytes = wire::kMinWindowBytes,
           .region_bytes = 32 * wire::kMiB,
-          .boot_arguments = "watchdog=2",
+          .boot_arguments = "watchdog=2 strikes=3",
           .kernel = kernels.player(),
           .page_bytes = 256 * wire::kMiB};
 }

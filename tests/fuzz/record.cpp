@@ -14,8 +14,9 @@
 
 #include "host_driver/cards/broker_message.hpp"
 #include "host_driver/cards/card_description.hpp"
+#include "host_driver/fault/script_json.hpp"
+#include "host_driver/raw/attempts.hpp"
 #include "shared/version.hpp"
-#include "tests/conformance/attempts.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
 #include "tests/unit/host_driver/cards/example_card.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
@@ -122,7 +123,7 @@ void record_device_session() {
 }
 
 void record_attempts() {
-  flex::conformance::Targets targets;
+  raw::Targets targets;
   targets.window_bytes = wire::kMinWindowBytes;
   targets.generation = 1;
   targets.functions = 1;
@@ -131,7 +132,7 @@ void record_attempts() {
   targets.released = {1, 1, wire::kGranuleBytes};
   targets.foreign = {{0, 1, wire::kGranuleBytes}};
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    flex::conformance::Attempts attempts(targets, seed);
+    raw::Attempts attempts(targets, seed);
     fwtest::StreamHandle stream;
     Bytes bytes{static_cast<std::uint8_t>(seed & 1), static_cast<std::uint8_t>(seed >> 1 & 1)};
     if (seed % 2 == 0) append(bytes, std::uint8_t{15});  // programs
@@ -178,7 +179,32 @@ void record_texts() {
   write("broker_messages", "reset", flex::encode(flex::BrokerRequest{flex::ResetRequest{2}}));
   write("broker_messages", "stop", flex::encode(flex::BrokerRequest{flex::StopRequest{}}));
   write("boot_options", "all_words",
-        std::string("vfs=3 selftest=1 mapall=0 timers=1 budget_mib=4096 quota_mib=1024 watchdog=5000"));
+        std::string("vfs=3 selftest=1 mapall=0 timers=1 budget_mib=4096 quota_mib=1024 watchdog=5000 on_panic=0 "
+                    "strikes=3 stop_at=4 blind=16 "
+                    "loop_watchdog_ms=500"));
+}
+
+void record_fault_scripts() {
+  using namespace flex::fault;
+  Script all(7);
+  for (const PointRule& rule : catalogue()) {
+    for (const ActionRule& action : rule.actions) {
+      Fault fault;
+      fault.point = rule.point;
+      fault.action = action.action;
+      fault.trigger.first = Number::random(1, 9);
+      if ((rule.needed & kByFunction) != 0) fault.trigger.function = wire::target_of_virtual(1);
+      if ((rule.needed & kByStream) != 0) fault.trigger.stream = 0;
+      if ((rule.needed & kAtRegion) != 0) fault.region = 0;
+      if ((rule.needed & kAtOffset) != 0) fault.offset = Number::random(0, 4096);
+      if ((rule.needed & kAtHart) != 0) fault.hart = 1;
+      if (!action.argument.empty()) fault.argument = action.min;
+      write("fault_script", "of_" + std::string(name(rule.point)) + "_" + std::string(name(action.action)),
+            to_json(Script(3).add(fault)));
+      if (all.has_room(rule.home)) all.add(fault);
+    }
+  }
+  write("fault_script", "of_each", to_json(all));
 }
 
 }  // namespace
@@ -192,6 +218,7 @@ int main(int count, char** arguments) {
     record_attempts();
     record_images();
     record_texts();
+    record_fault_scripts();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fuzz_record: %s\n", error.what());
     return 1;
