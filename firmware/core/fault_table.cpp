@@ -2,6 +2,7 @@
 #include "firmware/core/fault_table.hpp"
 
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/kernel_abi.hpp"
 #include "shared/window.hpp"
 
@@ -62,6 +63,8 @@ std::optional<Shot> FaultTable::occur(FaultPoint point, const Occurrence& occurr
     evidence.stream = occurrence.stream;
     evidence.sequence = occurrence.sequence;
     evidence.hart = hal::hart_id();
+    hal::note(wire::RecordedEventKind::FaultFired, static_cast<std::uint32_t>(point),
+              static_cast<std::uint64_t>(row.spec.action));
     return Shot{row.spec.action, row.spec.argument, row.place};
   }
   return std::nullopt;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // F20 and F22: owners in processes of their own, on a long-lived card.
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 

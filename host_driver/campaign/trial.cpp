@@ -50,7 +50,11 @@ StageOptions Trial::stage_options() const {
           .blind_driver = mutated_ ? scenario_.detector.driver : 0};
 }
 
-OpenOptions Trial::open_options() const { return {}; }
+OpenOptions Trial::open_options() const {
+  OpenOptions options;
+  options.faults.blind = mutated_ ? scenario_.detector.driver : 0;
+  return options;
+}
 
 Device& Trial::management() {
   if (!management_) management_ = value_of(card().open_management());

@@ -280,8 +280,7 @@ std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
   closed_ = dead_ = true;
   std::vector<std::uint16_t> ids = queue_.chains_in_flight();
   ids.insert(ids.end(), offending_.begin(), offending_.end());
-  return end_all(ids, burial,
-                 burial == Burial::Removed ? wire::Status::FunctionResetting : wire::Status::None);
+  return end_all(ids, burial, burial == Burial::Removed ? wire::Status::FunctionResetting : wire::Status::None);
 }
 
 // ---- the whole queue ------------------------------------------------------------------------------------------------

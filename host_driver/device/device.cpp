@@ -134,6 +134,7 @@ Device::~Device() {
 void Device::close() { impl_->detach(); }
 
 const wire::DeviceConfig& Device::config() const { return impl_->link.config; }
+const Timeouts& Device::timeouts() const { return impl_->options.timeouts; }
 std::uint64_t Device::features() const { return impl_->link.features; }
 std::span<std::byte> Device::host_memory() const { return impl_->window->host_memory(); }
 std::uint64_t Device::host_memory_offset() const { return wire::kHostMemoryOffset; }

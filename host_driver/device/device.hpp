@@ -97,6 +97,7 @@ class Device {
   // ---- the card as attached -----------------------------------------------------------------------------------------
   const wire::DeviceConfig& config() const;
   std::uint64_t features() const;
+  const Timeouts& timeouts() const;
   // What DMA can reach: the host-memory block as mapped here, and where it starts in the window. The mapping stays as
   // long as anybody holds `mapping()`, also beyond the device.
   std::span<std::byte> host_memory() const;

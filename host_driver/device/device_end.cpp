@@ -84,8 +84,8 @@ void Device::Impl::check_health() {
                      "attach again (Context::recover() does)", Health::NeedsReset);
   }
   if (sees_restart && (channel.needs_reset() || (header.device_status & wire::kStatusNeedsReset) != 0)) {
-    return restarted("the card reports DEVICE_NEEDS_RESET", "attach again (Context::recover() does): that resets the function",
-                     Health::NeedsReset);
+    return restarted("the card reports DEVICE_NEEDS_RESET",
+                     "attach again (Context::recover() does): that resets the function", Health::NeedsReset);
   }
   const TimePoint now = Clock::now();
   const bool idle = blocks->outstanding() == 0 && admins->outstanding() == 0;

@@ -46,9 +46,8 @@ Expected<void> Device::Impl::renew_block_queue() {
     error.next_step = "attach again (Context::recover() does): that resets the function";
     return std::unexpected(std::move(error));
   };
-  const auto gone = channel.transact<wire::QueueIndex>(wire::MessageOp::ResetVirtqueue,
-                                                       wire::QueueIndex{wire::kControlBlockQueue},
-                                                       options.timeouts.queue_reset);
+  const auto gone = channel.transact<wire::QueueIndex>(
+      wire::MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue}, options.timeouts.queue_reset);
   if (!gone) return needs_function_reset(gone.error());
   // Everything that the card took has a completion now.
   while (blocks->has_used() && !failing.load()) progress();

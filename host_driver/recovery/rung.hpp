@@ -22,9 +22,8 @@ enum class Rung : std::uint8_t {
 inline constexpr unsigned kRungs = 7;
 
 constexpr std::string_view name(Rung rung) {
-  constexpr std::array<std::string_view, kRungs> kNames{"stream reset",     "queue reset", "function reset",
-                                                        "firmware restart", "card reset",  "power cycle",
-                                                        "wedged"};
+  constexpr std::array<std::string_view, kRungs> kNames{
+      "stream reset", "queue reset", "function reset", "firmware restart", "card reset", "power cycle", "wedged"};
   const auto index = static_cast<unsigned>(rung);
   return index < kRungs ? kNames[index] : std::string_view("unknown rung");
 }
