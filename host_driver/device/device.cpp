@@ -48,7 +48,8 @@ ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminRe
           .outcome = reply.outcome,
           .recoverable = true,
           .next_step = std::move(next),
-          .message = std::move(message)};
+          .message = std::move(message),
+          .status = reply.status};
 }
 
 std::string stream_name(std::uint32_t stream) { return "stream " + std::to_string(stream); }
@@ -103,7 +104,10 @@ Expected<std::unique_ptr<Device>> Device::attach(qemu::SlotHandle slot, DeviceOp
   auto window = Window::map(slot.window_fd(), slot.window_bytes());
   if (!window) return std::unexpected(std::move(window.error()));
   auto impl = std::make_unique<Impl>(std::move(options), *std::move(window), std::move(slot));
-  if (auto started = impl->start(); !started) return std::unexpected(std::move(started.error()));
+  if (auto started = impl->start(); !started) {
+    ras::report(started.error(), impl->where());
+    return std::unexpected(std::move(started.error()));
+  }
   return std::unique_ptr<Device>(new Device(std::move(impl)));
 }
 
@@ -115,6 +119,17 @@ std::uint64_t Device::features() const { return impl_->link.features; }
 std::span<std::byte> Device::host_memory() const { return impl_->window->host_memory(); }
 std::uint64_t Device::host_memory_offset() const { return wire::kHostMemoryOffset; }
 std::shared_ptr<void> Device::mapping() const { return impl_->window; }
+
+// By what the window says of itself, which is there before the card has told its configuration; a blank one says nothing.
+ras::Where Device::Impl::where() const {
+  const HeaderView header = window->header();
+  std::string function;
+  if (header.magic == wire::kWindowMagic) {
+    function = wire::name(header.kind);
+    if (header.kind == wire::FunctionKind::Virtual) function += std::to_string(header.function_index);
+  }
+  return {.device = options.card_name, .function = std::move(function), .stream = {}, .launch = {}};
+}
 
 // ---- control blocks -------------------------------------------------------------------------------------------------
 
@@ -157,6 +172,7 @@ void Device::Impl::wait_for_deliveries() {
   // Odd: somebody is between taking completions from the ring and the return of their last sink. Sinks do not block.
   const std::uint64_t turn = deliveries.load(std::memory_order_acquire);
   if (turn % 2 == 0) return;
+  // bounded: sinks do not block (device_options.hpp)
   while (deliveries.load(std::memory_order_acquire) == turn) std::this_thread::yield();
 }
 
@@ -180,12 +196,14 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
   const TimePoint deadline = Clock::now() + options.timeouts.admin;
   const auto no_reply = [&](const char* what) {
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeouts.admin).count();
-    return ErrorInfo{.layer = Layer::Firmware,
-                     .culprit = std::string(wire::name(request.command)),
-                     .outcome = wire::Outcome::Indeterminate,
-                     .recoverable = true,
-                     .next_step = "check the card's health; reset the function if it stays silent",
-                     .message = std::string(wire::name(request.command)) + what + std::to_string(limit) + " ms"};
+    ErrorInfo error{.layer = Layer::Firmware,
+                    .culprit = std::string(wire::name(request.command)),
+                    .outcome = wire::Outcome::Indeterminate,
+                    .recoverable = true,
+                    .next_step = "check the card's health; reset the function if it stays silent",
+                    .message = std::string(wire::name(request.command)) + what + std::to_string(limit) + " ms"};
+    ras::report(error, where());
+    return error;
   };
   AdminPort::Ticket ticket;
   for (;;) {
@@ -218,7 +236,9 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
 Expected<wire::AdminReply> Device::Impl::accepted_admin(const wire::AdminRequest& request, std::string culprit) {
   auto reply = admin(request);
   if (reply && reply->outcome != wire::Outcome::Ok) {
-    return std::unexpected(refused_by_card(request, *reply, std::move(culprit)));
+    ErrorInfo refused = refused_by_card(request, *reply, std::move(culprit));
+    ras::report(refused, where());
+    return std::unexpected(std::move(refused));
   }
   return reply;
 }
@@ -357,5 +377,6 @@ Health Device::health() const {
 }
 
 std::optional<ErrorInfo> Device::failure() const { return impl_->failure(); }
+ras::Where Device::where() const { return impl_->where(); }
 
 }  // namespace flex

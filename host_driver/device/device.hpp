@@ -28,6 +28,7 @@
 #include "host_driver/device/device_options.hpp"
 #include "host_driver/error.hpp"
 #include "host_driver/memory/region.hpp"
+#include "host_driver/ras/record.hpp"
 #include "qemu/slot_handle.hpp"
 #include "shared/admin.hpp"
 #include "shared/control_block.hpp"
@@ -166,6 +167,8 @@ class Device {
   Health health() const;
   // Why the device is Dead or NeedsReset; empty while it works.
   std::optional<ErrorInfo> failure() const;
+  // For records of errors (host_driver/ras): which card, which function.
+  ras::Where where() const;
 
  private:
   struct Impl;

@@ -69,18 +69,19 @@ void Bells::write_guarded() const {
 
 void Bells::drain() const {
   char rings[512];
+  // bounded: the pipe does not block, and holds 64 KiB
   while (::read(slot_.bell_from_card(), rings, sizeof rings) == static_cast<ssize_t>(sizeof rings)) {
   }
 }
 
-Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::optional<std::chrono::nanoseconds> bound) {
+Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bound) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + bound.value_or(std::chrono::nanoseconds{0});
+  const auto end = Clock::now() + bound;
   for (;;) {
     pollfd fds[3] = {{from_card(), POLLIN, 0}, {exit_fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     const auto left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds{end - Clock::now()});
     const timespec limit{left / std::chrono::seconds{1}, (left % std::chrono::seconds{1}).count()};
-    const int ready = ::ppoll(fds, 3, bound ? &limit : nullptr, nullptr);
+    const int ready = ::ppoll(fds, 3, &limit, nullptr);
     Wakeup wakeup;
     if (ready <= 0) return wakeup;  // time over, or a signal: the caller looks at everything again
     wakeup.gone = (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 || fds[1].revents != 0;
