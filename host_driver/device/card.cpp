@@ -13,6 +13,7 @@
 
 #include "host_driver/device/card_impl.hpp"
 #include "host_driver/device/memory_budget.hpp"
+#include "host_driver/ras/log.hpp"
 #include "host_driver/transport/event_loop.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "qemu/machine_error.hpp"
@@ -140,7 +141,11 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
   machine.boot_arguments = boot_words(options);
   if (!options.boot_arguments.empty()) machine.boot_arguments += " " + options.boot_arguments;
   auto started = qemu::Machine::start(machine);
-  if (!started) return std::unexpected(from_machine(started.error()));
+  if (!started) {
+    ErrorInfo error = from_machine(started.error());
+    ras::report(error, {.device = options.name, .function = {}, .stream = {}, .launch = {}});
+    return std::unexpected(std::move(error));
+  }
   impl->machine = std::make_shared<qemu::Machine>(*std::move(started));
   impl->options = std::move(options);
   return std::unique_ptr<Card>(new Card(std::move(impl)));
@@ -182,6 +187,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
     const auto status = kept->wait_exit(bound);
     return status ? qemu::to_string(*status) : std::string();
   };
+  device.card_name = options.name;
   device.loop = loop;
   device.optional_features = how.optional_features;
   device.polled = how.polled;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/exec/stream_channel.hpp"
+#include "host_driver/ras/log.hpp"
 #include "shared/timeouts.hpp"
 
 #include <algorithm>
@@ -366,6 +367,14 @@ void StreamChannel::note_failure(const Unit& unit, const wire::Completion& compl
   failure_->launch = unit.launch->number;
   failure_->tile = unit.tile;
   failure_->step = unit.step;
+  record_failure(explain(*failure_));
+}
+
+void StreamChannel::record_failure(const ErrorInfo& error) const {
+  ras::Where where = device_.where();
+  where.stream = stream_;
+  if (failure_->launch != 0) where.launch = failure_->launch;
+  ras::report(error, where);
 }
 
 void StreamChannel::note_card_gone(const ErrorInfo& why) {
@@ -376,6 +385,7 @@ void StreamChannel::note_card_gone(const ErrorInfo& why) {
     failure_->outcome = Outcome::Lost;
     failure_->job = "none";
     card_error_ = why;
+    record_failure(why);
   }
   if (!in_flight_.empty()) return;
   drop_waiting();

@@ -144,6 +144,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void end_unit(Unit& unit, const wire::Completion& completion);
   void retire_launches();
   void note_failure(const Unit& unit, const wire::Completion& completion);
+  // To the log of errors: the first one of the stream.
+  void record_failure(const ErrorInfo& error) const;
   void note_card_gone(const ErrorInfo& why);
   void drop_waiting();
   void drop_unit(Unit& unit);

@@ -165,7 +165,8 @@ ErrorInfo explain(const StreamFailure& f) {
           .outcome = f.outcome,
           .recoverable = !gone,
           .next_step = next_step(f),
-          .message = std::move(message)};
+          .message = std::move(message),
+          .status = f.status};
 }
 
 }  // namespace flex
