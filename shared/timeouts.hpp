@@ -168,9 +168,8 @@ struct Timeouts {
 
   [[nodiscard]] constexpr Timeouts scaled(int factor) const {
     Timeouts t = *this;
-    for (Duration* d :
-         {&t.post_progress, &t.function_reset, &t.admin, &t.silent, &t.detach, &t.attach, &t.hello, &t.card_command,
-          &t.queue_reset, &t.restart_silence, &t.quiesce}) {
+    for (Duration* d : {&t.post_progress, &t.function_reset, &t.admin, &t.silent, &t.detach, &t.attach, &t.hello,
+                        &t.card_command, &t.queue_reset, &t.restart_silence, &t.quiesce}) {
       *d *= factor;
     }
     return t;

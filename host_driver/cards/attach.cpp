@@ -130,10 +130,10 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
 
   const pid_t broker = connection->broker();
   options.faults.function = grant->target;
-  auto device = Device::attach(
-      {grant->slot, grant->window_bytes, std::move(descriptors[0]), std::move(descriptors[1]),
-       std::move(descriptors[2])},
-      device_options(grant->card, std::move(descriptors[3]), std::move(*connection).release(), broker, options, timeouts));
+  auto device = Device::attach({grant->slot, grant->window_bytes, std::move(descriptors[0]), std::move(descriptors[1]),
+                                std::move(descriptors[2])},
+                               device_options(grant->card, std::move(descriptors[3]), std::move(*connection).release(),
+                                              broker, options, timeouts));
   if (!device) return std::unexpected(std::move(device.error()));
   if (auto same = check_identity(**device, *grant); !same) return std::unexpected(std::move(same.error()));
   return AttachedFunction{.device = *std::move(device),

@@ -99,6 +99,29 @@ void CommandLine::add_fault() {
       ->capture_default_str();
   fault_run_->add_flag("--json", fault_run.json, "one JSON object instead of the report");
   add_card_options(*fault_run_, fault_run.shape);
+
+  fault_campaign_ = fault->add_subcommand("campaign", "forty scenarios, each with five proofs, on cards of their own");
+  fault_campaign_->footer(
+      "Exit code 0: all passed (with --mutate: all failed); 1: not; 4: a fault did not fire, and nothing else was "
+      "wrong.");
+  fault_campaign_->add_option("--seed", fault_campaign.seed, "of whatever is random")->capture_default_str();
+  fault_campaign_->add_option("--only", fault_campaign.only, "scenarios, like F14,F31")->delimiter(',');
+  fault_campaign_->add_option("--repeat", fault_campaign.repeat, "runs of each scenario, with seeds that follow")
+      ->check(CLI::Range(1u, 10'000u))
+      ->capture_default_str();
+  fault_campaign_->add_flag("--mutate", fault_campaign.mutate, "each with its detector switched off: all have to fail");
+  fault_campaign_->add_flag("--json", fault_campaign.json, "one JSON object instead of the table");
+  fault_campaign_->add_option("--html", fault_campaign.html, "also write the result as one HTML page");
+  fault_campaign_->add_option("--bundles", fault_campaign.bundles, "folder for a failure bundle per run that fails");
+
+  replay_ = app_.add_subcommand("replay", "run the scenario of a failure bundle again, and compare");
+  replay_->add_option("bundle", replay.bundle, "file that `spyre fault campaign --bundles` wrote")->required();
+
+  fault_tenant_ = app_.add_subcommand("fault-tenant")->group("");  // hidden
+  fault_tenant_->add_option("card", fault_tenant.card)->required();
+  fault_tenant_->add_option("function", fault_tenant.function)->required();
+  fault_tenant_->add_option("task", fault_tenant.task)->required()->check(CLI::IsMember({"work", "occupy"}));
+  fault_tenant_->add_option("seed", fault_tenant.seed)->required();
 }
 
 void CommandLine::parse(int argc, const char* const* argv) {
@@ -129,6 +152,9 @@ int CommandLine::execute() {
   if (exec_->parsed()) return cli::exec(exec);
   if (fault_list_->parsed()) return cli::fault_list(fault_list);
   if (fault_run_->parsed()) return cli::fault_run(fault_run);
+  if (fault_campaign_->parsed()) return cli::fault_campaign(fault_campaign);
+  if (replay_->parsed()) return cli::replay(replay);
+  if (fault_tenant_->parsed()) return cli::fault_tenant(fault_tenant);
   return cli::version();
 }
 

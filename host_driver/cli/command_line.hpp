@@ -30,6 +30,9 @@ class CommandLine {
   ExecOptions exec{};
   FaultListOptions fault_list{};
   FaultRunOptions fault_run{};
+  FaultCampaignOptions fault_campaign{};
+  ReplayOptions replay{};
+  FaultTenantOptions fault_tenant{};
 
  private:
   void add_run();
@@ -47,6 +50,9 @@ class CommandLine {
   CLI::App* exec_ = nullptr;
   CLI::App* fault_list_ = nullptr;
   CLI::App* fault_run_ = nullptr;
+  CLI::App* fault_campaign_ = nullptr;
+  CLI::App* replay_ = nullptr;
+  CLI::App* fault_tenant_ = nullptr;
 };
 
 }  // namespace cli

@@ -99,6 +99,37 @@ struct FaultRunOptions {
 // script was refused, or it could not be armed; 4: INVALID, a fault did not fire.
 int fault_run(const FaultRunOptions& options);
 
+struct FaultCampaignOptions {
+  std::uint64_t seed = 1;
+  std::vector<std::string> only{};
+  unsigned repeat = 1;
+  bool mutate = false;
+  bool json = false;
+  std::string html{};     // empty: no page
+  std::string bundles{};  // empty: no failure bundles
+};
+
+// The forty scenarios (docs/faults.md), on cards of its own. 0: all passed (with `mutate`: all failed); 1: not; 4: a fault
+// did not fire, and nothing else went wrong.
+int fault_campaign(const FaultCampaignOptions& options);
+
+struct ReplayOptions {
+  std::string bundle{};
+};
+
+// Runs the scenario of a failure bundle again with its seed. 0: the same proofs and kinds of outcomes; 1: others.
+int replay(const ReplayOptions& options);
+
+struct FaultTenantOptions {
+  std::string card{};
+  std::string function{};
+  std::string task{};
+  std::uint64_t seed = 0;
+};
+
+// What a campaign starts in processes of their own; not for people.
+int fault_tenant(const FaultTenantOptions& options);
+
 int version();
 
 }  // namespace cli

@@ -17,7 +17,8 @@ std::string endpoint(const std::filesystem::path& socket) { return "unix:" + soc
 }  // namespace
 
 Finished gdb(const std::filesystem::path& firmware, const std::vector<std::string>& commands) {
-  std::vector<std::string> words{"gdb-multiarch", "-nx", "-batch", "-ex", "set confirm off", "-ex", "set pagination off"};
+  std::vector<std::string> words{"gdb-multiarch",     "-nx", "-batch", "-ex", "set confirm off", "-ex",
+                                 "set pagination off"};
   for (const std::string& command : commands) {
     words.emplace_back("-ex");
     words.push_back(command);
