@@ -2,6 +2,7 @@
 #include "qemu/machine.hpp"
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 
@@ -63,6 +64,8 @@ Result<void> Machine::stop() { return without_value(execute("stop", {})); }
 Result<void> Machine::cont() { return without_value(execute("cont", {})); }
 Result<void> Machine::system_reset() { return without_value(execute("system_reset", {})); }
 Result<void> Machine::quit() { return without_value(execute("quit", {})); }
+
+void Machine::cut_control() { ::shutdown(impl_->qmp->fd(), SHUT_RDWR); }
 
 Result<std::vector<HartThread>> Machine::hart_threads() {
   auto answer = execute("query-cpus-fast", {});

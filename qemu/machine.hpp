@@ -85,6 +85,10 @@ class Machine {
   /// Any other QMP command; the result is the "return" member. Callers include <nlohmann/json.hpp>.
   [[nodiscard]] Result<nlohmann::json> execute(std::string_view command, const nlohmann::json& arguments);
 
+  /// Fault injection: cuts the QMP connection. The card runs on; every request, now and later, fails within
+  /// Timeouts::request (kQmpError). kill(), slots, console and the watch over its end are not touched.
+  void cut_control();
+
   // Console -----------------------------------------------------------------------------------------------------------
   /// The last 256 KiB that the firmware wrote to its UART.
   [[nodiscard]] std::string console() const;

@@ -141,10 +141,35 @@ struct Timeouts {
   // function's reset (`admin`) together.
   Duration card_command{std::chrono::seconds{60}};
 
+  // ---- rungs of the ladder (recovery/rung.hpp). A stream reset is bounded by `admin`, a function reset by
+  // `function_reset`. What a rung may take is counted in heartbeats of the card (one per 5 ms while it is served) and in
+  // silence, so that a slow machine is no false alarm.
+
+  // Queue reset: every kernel of the function has to leave its core (two 1 ms slices), every queued block is told. Applies
+  // while the heartbeat advances; else post_progress.
+  Duration queue_reset{std::chrono::seconds{10}};
+
+  // From the request of a firmware restart or a card reset to POST "ready" of the next life: so many heartbeats of the
+  // old life may still pass (it was told, and ends in the next turn of its loop), and so long nothing may move. A boot
+  // takes 60 ms and shows a new POST code every few; post_progress has the reason for the factor.
+  unsigned restart_beats = 200;
+  Duration restart_silence{std::chrono::seconds{5}};
+
+  // A recovery waits so long for launches that are being written by other threads, and for host copies of chunks.
+  Duration quiesce{std::chrono::seconds{5}};
+
+  // A broker looks at its card's header this often: a card that restarted by itself has nobody else to tell it.
+  Duration broker_look{std::chrono::milliseconds{20}};
+
+  // So many deaths within so long mean that a new emulator does not help either: wedged (a boot takes 0.3 s, so four in a
+  // minute is a card that dies of what it is asked to do).
+  unsigned wedge_deaths = 4;
+  Duration wedge_within{std::chrono::seconds{60}};
+
   [[nodiscard]] constexpr Timeouts scaled(int factor) const {
     Timeouts t = *this;
-    for (Duration* d :
-         {&t.post_progress, &t.function_reset, &t.admin, &t.silent, &t.detach, &t.attach, &t.hello, &t.card_command}) {
+    for (Duration* d : {&t.post_progress, &t.function_reset, &t.admin, &t.silent, &t.detach, &t.attach, &t.hello,
+                        &t.card_command, &t.queue_reset, &t.restart_silence, &t.quiesce}) {
       *d *= factor;
     }
     return t;
@@ -235,6 +260,30 @@ struct Timeouts {
 };
 
 }  // namespace qemu
+
+// ---- the campaign of faults --------------------------------------------------------------------------------------------
+
+namespace campaign_bounds {
+
+// What one step of a scenario takes at most: a block, a tenant's answer, the end of what was stopped.
+inline constexpr std::chrono::seconds kPatience{20};
+inline constexpr std::chrono::seconds kBlock{20};
+inline constexpr std::chrono::seconds kLoad{10};
+// A scenario whose detector is off has to be told that it failed, and no more.
+inline constexpr std::chrono::seconds kShortPatience{3};
+// An emulator's end, its reaper's and a thread's are seen a moment later; scrubbing what a scenario released takes longer.
+inline constexpr std::chrono::seconds kSettle{5};
+// A boot that was stopped says so after this silence: the steps are told apart by their POST codes.
+inline constexpr std::chrono::milliseconds kPostProgress{500};
+// A kernel with budget that is left alone has run so long; and so long nothing comes of a completion that is not posted.
+inline constexpr std::chrono::milliseconds kLeftAlone{50};
+inline constexpr std::chrono::milliseconds kNothingComes{100};
+// A tenant that nobody ends leaves by itself.
+inline constexpr std::chrono::seconds kOccupation{60};
+// Between two looks at /proc.
+inline constexpr std::chrono::milliseconds kLook{2};
+
+}  // namespace campaign_bounds
 
 // ---- tests and benchmarks ----------------------------------------------------------------------------------------------
 // Far above what is usual, because they only turn a hang into a failure; laws about time are expectations of their tests.

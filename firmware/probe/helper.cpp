@@ -3,18 +3,20 @@
 #include <atomic>
 
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
 #include "firmware/probe/probe.hpp"
 #include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace {
 
-enum class Order : std::uint32_t { Sleep, Ring, Run, Break };
+enum class Order : std::uint32_t { Sleep, Ring, Run, Break, Hang, Accuse };
 
 constinit std::atomic<Order> order{Order::Sleep};
 constinit std::atomic<std::uint64_t> period{0};
 constinit std::atomic<hal::Context*> work{nullptr};
 constinit std::atomic<std::uint64_t> arrived{0};
+constinit std::atomic<bool> hanging{false};
 hal::Stop last_stop;
 
 void give(Order what) {
@@ -37,9 +39,17 @@ namespace fw {
         hal::sleep_until(hal::now() + period.load(std::memory_order_relaxed));
         break;
       case Order::Run:
+        hal::mark(wire::Waypoint::Slice);
         last_stop = probe::run_through(*work.load(std::memory_order_relaxed));
         order.store(Order::Sleep, std::memory_order_release);
         break;
+      case Order::Hang:
+        hanging.store(true, std::memory_order_release);
+        for (;;) asm volatile("" ::: "memory");  // bounded: it hangs on purpose: the other hart has to notice
+      case Order::Accuse:
+        // bounded: hart 0 marks it before it stands still; the host test bounds the probe
+        while (hal::waypoint_of(0) != wire::Waypoint::Dma) asm volatile("pause");
+        hal::stuck(0, "accused");
       case Order::Break: asm volatile("sd zero, 0(%0)" : : "r"(std::uint64_t{16}) : "memory"); break;
     }
   }
@@ -73,6 +83,19 @@ bool helper_run(hal::Context& context, hal::Stop& stop) {
   stop = last_stop;
   return true;
 }
+
+void helper_hang() {
+  give(Order::Hang);
+  // bounded: the helper hears it within kHelperIdleTicks
+  while (!hanging.load(std::memory_order_acquire)) asm volatile("pause");
+}
+
+void helper_run_on(hal::Context& context) {
+  work.store(&context, std::memory_order_relaxed);
+  give(Order::Run);
+}
+
+void helper_accuse() { give(Order::Accuse); }
 
 void helper_break() { give(Order::Break); }
 

@@ -129,6 +129,7 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
   if (auto good = check_grant(*grant, descriptors); !good) return std::unexpected(std::move(good.error()));
 
   const pid_t broker = connection->broker();
+  options.faults.function = grant->target;
   auto device = Device::attach({grant->slot, grant->window_bytes, std::move(descriptors[0]), std::move(descriptors[1]),
                                 std::move(descriptors[2])},
                                device_options(grant->card, std::move(descriptors[3]), std::move(*connection).release(),

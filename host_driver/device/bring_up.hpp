@@ -85,6 +85,7 @@ class BringUp {
   Expected<void> post_events();
   ErrorInfo failure(std::string message, std::string next, wire::Outcome outcome = wire::Outcome::Rejected) const;
   ErrorInfo in_step(ErrorInfo error) const;
+  Expected<void> perform_unless_told_to_fail(BringUpStep step);
 
   Window& window_;
   ControlChannel& channel_;

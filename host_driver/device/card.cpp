@@ -11,22 +11,16 @@
 #include <thread>
 #include <utility>
 
+#include "host_driver/device/card_impl.hpp"
 #include "host_driver/device/memory_budget.hpp"
 #include "host_driver/ras/log.hpp"
 #include "host_driver/transport/event_loop.hpp"
+#include "host_driver/transport/guarded.hpp"
 #include "qemu/machine_error.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/timeouts.hpp"
 
 namespace flex {
-
-namespace {
-
-constexpr unsigned kManagementSlot = 0;
-constexpr unsigned kPhysicalSlot = 1;
-// How far above the executable a build tree's firmware is looked for: <build>/host_driver/cli/spyre is three below.
-constexpr int kFoldersAbove = 5;
-constexpr const char* kFirmwareInBuildTree = "firmware/spyre-firmware.elf";
 
 ErrorInfo from_machine(const qemu::MachineError& error) {
   return {.layer = Layer::Emulator,
@@ -36,6 +30,12 @@ ErrorInfo from_machine(const qemu::MachineError& error) {
           .next_step = error.next_step,
           .message = error.message};
 }
+
+namespace {
+
+// How far above the executable a build tree's firmware is looked for: <build>/host_driver/cli/spyre is three below.
+constexpr int kFoldersAbove = 5;
+constexpr const char* kFirmwareInBuildTree = "firmware/spyre-firmware.elf";
 
 ErrorInfo bad_option(std::string option, std::string message, std::string next) {
   return {.layer = Layer::Driver,
@@ -83,18 +83,6 @@ ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
 
 }  // namespace
 
-struct Card::Impl {
-  CardOptions options;
-  std::shared_ptr<EventLoop> loop;
-  std::shared_ptr<qemu::Machine> machine;  // shared with the devices
-
-  std::mutex mutex;
-  std::array<std::weak_ptr<void>, wire::boot::kMaxVirtualFunctions + 2>
-      owners;  // by slot: alive while a device is open
-
-  Expected<std::unique_ptr<Device>> open(unsigned slot, std::string culprit, OpenOptions how);
-};
-
 Expected<std::filesystem::path> find_firmware() {
   std::string looked;
   const auto usable = [&](const std::filesystem::path& path) {
@@ -130,7 +118,7 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
   }
   if (options.cores == 0) options.cores = std::clamp(std::thread::hardware_concurrency(), 1u, 2u);
 
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_unique<Impl>(options.timeouts);
   auto loop = EventLoop::create();
   if (!loop) return std::unexpected(std::move(loop.error()));
   impl->loop = *std::move(loop);
@@ -161,24 +149,35 @@ Card::Card(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Card::~Card() = default;
 
 Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string culprit, OpenOptions how) {
+  const FaultHooks hooks = how.faults;
+  return guarded("opening " + culprit, hooks, [&] {
+    const DriverCall call(hooks.injector.get(), slot);
+    return open_now(slot, culprit, std::move(how));
+  });
+}
+
+Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std::string& culprit, OpenOptions how) {
   const auto token = std::make_shared<int>();
+  std::shared_ptr<qemu::Machine> of;
   {
     const std::lock_guard lock(mutex);
+    if (deaths.wedged()) return std::unexpected(wedged_error("the card", deaths));
+    of = machine;
     if (!owners[slot].expired()) {
       return std::unexpected(bad_option(culprit, culprit + " is open already", "close the device that holds it first"));
     }
     owners[slot] = token;
   }
-  auto handle = machine->slot(slot);
+  auto handle = of->slot(slot);
   if (!handle) return std::unexpected(from_machine(handle.error()));
-  auto exit_fd = machine->exit_fd();
+  auto exit_fd = of->exit_fd();
   if (!exit_fd) return std::unexpected(from_machine(exit_fd.error()));
   DeviceOptions device;
   device.exit_fd = *std::move(exit_fd);
   // The descriptor tells that the card ended; how, the machine's watch knows a moment later.
   const auto bound = std::chrono::ceil<std::chrono::milliseconds>(options.timeouts.death_report);
   // Lives as long as the device: it holds the function, and the machine.
-  device.how_card_ended = [token, kept = machine, bound] {
+  device.how_card_ended = [token, kept = of, bound] {
     const auto status = kept->wait_exit(bound);
     return status ? qemu::to_string(*status) : std::string();
   };
@@ -188,8 +187,9 @@ Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string cu
   device.polled = how.polled;
   device.timeouts = options.timeouts;
   device.faults = how.faults;
+  device.faults.function = slot;  // slots of an embedded card: M, PF, VF 1 …, as the numbers of wire::Target
   auto attached = Device::attach(*std::move(handle), std::move(device));
-  if (!attached) return std::unexpected(with_console(std::move(attached.error()), *machine));
+  if (!attached) return std::unexpected(with_console(std::move(attached.error()), *of));
   return attached;
 }
 
@@ -210,16 +210,16 @@ Expected<std::unique_ptr<Device>> Card::open_management(OpenOptions how) {
 }
 
 Expected<qemu::SlotHandle> Card::slot(unsigned index) const {
-  auto handle = impl_->machine->slot(index);
+  auto handle = impl_->current()->slot(index);
   if (!handle) return std::unexpected(from_machine(handle.error()));
   return *std::move(handle);
 }
 
 const CardOptions& Card::options() const { return impl_->options; }
-qemu::Machine& Card::machine() { return *impl_->machine; }
+qemu::Machine& Card::machine() { return *impl_->current(); }
 
 Expected<void> Card::shutdown() {
-  if (auto killed = impl_->machine->kill(); !killed) return std::unexpected(from_machine(killed.error()));
+  if (auto killed = impl_->current()->kill(); !killed) return std::unexpected(from_machine(killed.error()));
   return {};
 }
 

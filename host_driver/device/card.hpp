@@ -9,6 +9,7 @@
 
 #include "host_driver/device/device.hpp"
 #include "host_driver/error.hpp"
+#include "host_driver/recovery/rung.hpp"
 #include "qemu/machine.hpp"
 
 namespace flex {
@@ -64,8 +65,21 @@ class Card {
   // Window and bells of a slot, to hand to another process. Nobody is kept from opening the slot here as well.
   Expected<qemu::SlotHandle> slot(unsigned index) const;
 
+  // ---- rungs that concern the whole card (recovery/rung.hpp); each returns when the card is ready again. All devices
+  // opened before have to be closed and opened again: they report Health::NeedsReset, after a power cycle Health::Dead.
+  // One at a time; bounded by Timeouts::restart_beats and restart_silence, the power cycle also by qemu::Timeouts.
+  Expected<void> restart_firmware();  // M must not be open elsewhere
+  Expected<void> reset();             // system_reset: memory survives and is scrubbed, slots stay bound
+  Expected<void> power_cycle();       // another emulator with the same options: nothing survives
+  // Counts those three, from 1 for the first boot.
+  std::uint64_t lives() const;
+  // The rung, unless the card has begun another life since lives() was `seen` (somebody else brought it back). `wanted`:
+  // see DeviceSource::raise(). A power cycle that is not wanted is a death; after Timeouts::wedge_deaths of them within
+  // wedge_within the card is wedged: this and every open fails at once.
+  Expected<void> raise(Rung rung, std::uint64_t seen, bool wanted);
+
   const CardOptions& options() const;
-  // For control that goes beyond the card's own protocol: stop, system_reset, kill, console.
+  // For control that goes beyond the card's own protocol: stop, system_reset, kill, console. Until the next power cycle.
   qemu::Machine& machine();
 
   // Kills the emulator and waits for its end; devices report it. No-op when it is dead.

@@ -18,6 +18,7 @@
 
 #include "host_driver/device/completion_sink.hpp"
 #include "host_driver/device/device.hpp"
+#include "host_driver/transport/fault_hooks.hpp"
 #include "host_driver/transport/packed_queue.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/control_block.hpp"
@@ -49,7 +50,8 @@ class ControlBlockRing {
   static constexpr std::size_t kHarvest = 32;
 
   // `polled`: no bell is asked for when nobody reaps (DeviceOptions::polled).
-  ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc, bool polled);
+  ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc, bool polled,
+                   FaultSite faults = {});
 
   // Never blocks but for the lock. Arms the ring for a bell when nobody reaps (see enter_reaping()).
   Submission submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
@@ -79,6 +81,14 @@ class ControlBlockRing {
 
   // Refuses everything from now on and ends what is outstanding, in order of stream and sequence.
   std::vector<Ended> close(Burial burial);
+
+  // ---- the whole queue is reset (one thread at a time, which also reaps). Between begin and end submit() is refused.
+  // False: closed, or a stream is being reset.
+  bool begin_queue_reset();
+  // The card has let go of the old ring, and harvest() found nothing more: what is left was never started and ends
+  // ABORTED, in order of stream and sequence. Every open stream gets its next incarnation, as on the card.
+  std::vector<Ended> renew(PackedQueue queue);
+  void end_queue_reset();
 
   // ---- streams (any thread)
   bool open_stream(std::uint32_t stream, std::uint32_t incarnation);
@@ -120,12 +130,17 @@ class ControlBlockRing {
   void write_block(std::uint32_t index, std::uint16_t slot, Stream& stream, const ControlBlockRequest& request,
                    bool verbatim);
   std::string check(const Slot& slot, const wire::Completion& completion, std::uint32_t written) const;
+  // Fault hooks. True: this completion is not to be seen.
+  bool meddle(std::uint16_t id, const Slot& slot, wire::Completion& completion);
+  void flip_window_bits();
   static bool overtaken_by_reset(const Stream& stream, const wire::Completion& completion);
   void release(const Slot& slot);
+  std::vector<Ended> end_all(std::span<const std::uint16_t> ids, Burial burial, wire::Status status);
   void mark_starved(std::uint32_t stream);
 
   Window& window_;
   const bool polled_;
+  const FaultSite faults_;
   const std::uint64_t generation_;
   const std::uint32_t credits_;
   const std::uint32_t streams_;

@@ -29,6 +29,7 @@
 #include "host_driver/error.hpp"
 #include "host_driver/memory/region.hpp"
 #include "host_driver/ras/record.hpp"
+#include "host_driver/transport/window_identity.hpp"
 #include "qemu/slot_handle.hpp"
 #include "shared/admin.hpp"
 #include "shared/control_block.hpp"
@@ -83,20 +84,28 @@ class Device {
   // without a sign of life. Errors name the bring-up step, the POST code and the next step.
   static Expected<std::unique_ptr<Device>> attach(qemu::SlotHandle slot, DeviceOptions options);
 
-  // Resets the function (bounded: Timeouts::detach) unless the card is gone. Outstanding blocks end LOST or
-  // INDETERMINATE before this returns. No other thread may be inside a member.
+  // close(). No other thread may be inside a member.
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  // Lets go of the function: resets it (bounded: Timeouts::detach) unless the card is gone. Published completions are
+  // delivered first, then outstanding blocks end ABORTED (the card said that they never started), LOST or INDETERMINATE
+  // before this returns. Other threads may be inside members: they return, and every later call fails with failure().
+  // The function may be attached again at once, also while this object still exists. Idempotent.
+  void close();
+
   // ---- the card as attached -----------------------------------------------------------------------------------------
   const wire::DeviceConfig& config() const;
   std::uint64_t features() const;
+  const Timeouts& timeouts() const;
   // What DMA can reach: the host-memory block as mapped here, and where it starts in the window. The mapping stays as
   // long as anybody holds `mapping()`, also beyond the device.
   std::span<std::byte> host_memory() const;
   std::uint64_t host_memory_offset() const;
   std::shared_ptr<void> mapping() const;
+  // Two devices with the same one share their host memory, byte by byte: an owner that attaches again keeps it.
+  WindowIdentity window_identity() const;
 
   // ---- control blocks -----------------------------------------------------------------------------------------------
   // Takes as many of `requests`, from the front, as the stream has credits (wire::kStreamCredits outstanding at most)
@@ -149,6 +158,11 @@ class Device {
   // ABORTED. Meanwhile submit() on it is refused. Afterwards sequence numbers start again.
   Expected<void> reset_stream(std::uint32_t stream);
   Expected<void> close_stream(std::uint32_t stream);
+  // Rung::Queue (RESET_VQUEUE): all streams at once, also those of which nobody knows what holds them up; admin commands
+  // need not work. What the card has ended is delivered, what ran ends FAULT "stopped", what never started ABORTED; then
+  // every stream is open, with its next incarnation. At most Timeouts::queue_reset while the heartbeat advances. After an
+  // error but "is being reset" the device needs a function reset (attach again).
+  Expected<void> reset_queues();
   std::uint32_t stream_incarnation(std::uint32_t stream) const;
 
   Expected<Region> acquire_region(RegionType type, std::uint64_t bytes);
@@ -165,6 +179,8 @@ class Device {
   // only.
   std::vector<wire::DeviceEvent> take_events();
   Health health() const;
+  // Looks at the card now. An idle device does not: without this, a restart is found with the next call that submits.
+  void check();
   // Why the device is Dead or NeedsReset; empty while it works.
   std::optional<ErrorInfo> failure() const;
   // For records of errors (host_driver/ras): which card, which function.

@@ -30,7 +30,7 @@ void Device::Impl::fail(ErrorInfo error, Burial how, Health health) {
 }
 
 void Device::Impl::note_death() {
-  if (failing.load(std::memory_order_acquire)) return;
+  if (failing.load(std::memory_order_acquire) || !bells.faults().sees(kDetectDeath)) return;
   // A bell that hung up is often the first sign; who watches the process knows a moment later how it ended.
   if (pollfd entry{options.exit_fd.get(), POLLIN, 0}; entry.fd >= 0) {
     (void)::poll(&entry, 1, static_cast<int>(options.timeouts.death_report / std::chrono::milliseconds{1}));
@@ -46,6 +46,7 @@ void Device::Impl::note_death() {
 }
 
 void Device::Impl::note_violation(const std::string& what) {
+  if (!bells.faults().sees(kDetectBrokenRing)) return;
   note_failure({.layer = Layer::Transport,
                 .culprit = "slot " + std::to_string(bells.slot().index()),
                 .outcome = wire::Outcome::Indeterminate,
@@ -76,24 +77,26 @@ void Device::Impl::check_health() {
                   .message = std::move(message)},
                  Burial::Unknown, health);
   };
-  if (header.boot_epoch != link.config.boot_epoch) {
+  const bool sees_restart = bells.faults().sees(kDetectRestart);
+  if (sees_restart && header.boot_epoch != link.config.boot_epoch) {
     return restarted("the card was restarted: its boot epoch is " + std::to_string(header.boot_epoch) + ", it was " +
                          std::to_string(link.config.boot_epoch),
-                     "attach again", Health::NeedsReset);
+                     "attach again (Context::recover() does)", Health::NeedsReset);
   }
-  if (header.generation != link.config.generation) {
+  if (sees_restart && header.generation != link.config.generation) {
     return restarted("the function was reset by somebody else: its generation is " +
                          generation_text(header.generation) + ", it was " + generation_text(link.config.generation),
-                     "attach again", Health::NeedsReset);
+                     "attach again (Context::recover() does)", Health::NeedsReset);
   }
-  if (channel.needs_reset() || (header.device_status & wire::kStatusNeedsReset) != 0) {
-    return restarted("the card reports DEVICE_NEEDS_RESET", "attach again: that resets the function",
-                     Health::NeedsReset);
+  if (sees_restart && (channel.needs_reset() || (header.device_status & wire::kStatusNeedsReset) != 0)) {
+    return restarted("the card reports DEVICE_NEEDS_RESET",
+                     "attach again (Context::recover() does): that resets the function", Health::NeedsReset);
   }
   const TimePoint now = Clock::now();
   const bool idle = blocks->outstanding() == 0 && admins->outstanding() == 0;
   if (std::exchange(last_heartbeat, header.heartbeat) != header.heartbeat || idle) last_beat = now;
-  silent.store(now - last_beat > options.timeouts.silent, std::memory_order_relaxed);
+  const bool quiet = now - last_beat > options.timeouts.silent;
+  silent.store(quiet && bells.faults().sees(kDetectSilence), std::memory_order_relaxed);
 }
 
 void Device::Impl::bury() {
@@ -126,7 +129,12 @@ ErrorInfo Device::Impl::failure_or(std::string message) const {
 }
 
 void Device::Impl::detach() {
-  // First nobody else is left here: the loop's thread has let go of us when these return.
+  if (detaching.exchange(true)) {
+    // Another thread is at it: over when the lock is free.
+    const std::lock_guard lock(reap_mutex);
+    return;
+  }
+  // First the loop's thread lets go of us: it has when these return.
   options.loop->unwatch(bell_watch);
   options.loop->unwatch(exit_watch);
   if (options.loop->on_loop_thread()) {
@@ -135,8 +143,14 @@ void Device::Impl::detach() {
     options.loop->post([this] { tick_life.reset(); });
     options.loop->flush();
   }
-  const std::lock_guard lock(reap_mutex);
-  enter();
+  const Claim claim(*this);
+  let_go_of_function();
+  detached.store(true);
+  // It may hold what stands for the ownership of the function.
+  options.how_card_ended = nullptr;
+}
+
+void Device::Impl::let_go_of_function() {
   progress();
   if (buried.load()) return;
   if (bells.sleep(options.exit_fd.get(), -1, Duration{0}).gone) note_death();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of Device. Three files: device.cpp (public calls), progress.cpp (reaping, waiting, sleeping), device_end.cpp
-// (failure, burial, detach).
+// Inside of Device. Four files: device.cpp (public calls), progress.cpp (reaping, waiting, sleeping), queue_reset.cpp,
+// device_end.cpp (failure, burial, detach).
 //
 // Who reaps: whoever holds reap_mutex_. The holder disarms the ring, harvests, delivers, and arms again before it lets
 // go if anything is outstanding (Session). Who does not get the lock says so in missed_ (or is seen in followers_), and
-// the holder looks at both after it let go: between the two nothing can fall through.
+// the holder looks at both after it let go: between the two nothing can fall through. Who needs the lock for itself (a
+// queue reset, the end) makes a Claim, to which a waiting holder gives way.
 #pragma once
 
 #include <array>
@@ -14,7 +15,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
+#include <string_view>
 
 #include "host_driver/device/admin_port.hpp"
 #include "host_driver/device/bring_up.hpp"
@@ -26,6 +29,7 @@
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/event_loop.hpp"
+#include "host_driver/transport/guarded.hpp"
 #include "host_driver/transport/window.hpp"
 #include "qemu/unique_fd.hpp"
 
@@ -37,7 +41,14 @@ struct Device::Impl final : RegionSource {
   Impl(DeviceOptions given, std::shared_ptr<Window> mapped, qemu::SlotHandle slot);
 
   // ---- public calls that need more than one line (device.cpp)
-  Expected<void> start();  // after bring-up: listen
+  Expected<void> start();  // bring-up, then listen()
+  void listen();
+  // Marks an occasional call as the driver's own for the fault points, and types what it may throw.
+  template <typename Call>
+  auto as_driver(std::string_view what, Call&& call) {
+    const DriverCall marked(options.faults.injector.get(), options.faults.function);
+    return guarded(what, options.faults, call);
+  }
   Expected<std::size_t> submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
   ErrorInfo refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const;
   Expected<wire::AdminReply> admin(wire::AdminRequest request);
@@ -45,7 +56,9 @@ struct Device::Impl final : RegionSource {
   // Makes a stream ours that the card opened. False: it is one that it must not give us.
   bool adopt_stream(std::uint32_t stream, std::uint32_t incarnation);
   Expected<std::uint32_t> reset_or_close(wire::AdminCommand command, std::uint32_t stream);
+  Expected<std::uint32_t> open_stream(StreamPriority priority);
   Expected<Region> acquire(RegionType type, std::uint64_t bytes) override;
+  Expected<Region> acquire_now(RegionType type, std::uint64_t bytes);
   Expected<void> release(const Region& region) override;
   // For records of errors.
   ras::Where where() const;
@@ -54,7 +67,9 @@ struct Device::Impl final : RegionSource {
 
   // ---- reaping and waiting (progress.cpp)
   WaitStatus wait(ConditionRef condition, TimePoint deadline);
-  WaitStatus lead(ConditionRef condition, TimePoint deadline);  // holds reap_mutex_ on entry, not on return
+  // Holds reap_mutex_ on entry, not on return. Nothing: gave way to a claim.
+  std::optional<WaitStatus> lead(ConditionRef condition, TimePoint deadline);
+  void give_way();
   std::optional<WaitStatus> follow(ConditionRef condition, TimePoint deadline);
   std::size_t progress();  // holds reap_mutex_
   void deliver(std::span<const ControlBlockRing::Ended> ended);
@@ -69,9 +84,27 @@ struct Device::Impl final : RegionSource {
   void wake_followers();
   void wake_all();
 
+  // Holds reap_mutex_ against those that wait with it.
+  class Claim {
+   public:
+    explicit Claim(Impl& of);
+    ~Claim();
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+
+   private:
+    Impl& of_;
+  };
+
+  // ---- queue reset (queue_reset.cpp)
+  Expected<void> reset_queues();
+  Expected<void> renew_block_queue();
+
   // ---- event loop (progress.cpp)
   void on_bell(unsigned events);
   void on_tick();
+  // Reaps and looks at the card, unless somebody who does both holds the lock.
+  std::size_t look_at_card();
   void start_ticking();
   void schedule_tick();
 
@@ -86,6 +119,7 @@ struct Device::Impl final : RegionSource {
   void check_health();  // holds reap_mutex_
   void bury();          // holds reap_mutex_
   void detach();
+  void let_go_of_function();  // holds a claim
   std::optional<ErrorInfo> failure() const;
   ErrorInfo failure_or(std::string message) const;
 
@@ -107,8 +141,12 @@ struct Device::Impl final : RegionSource {
   std::mutex reap_mutex;
   std::atomic<bool> missed{false};  // somebody with a reason to reap found the lock taken
   std::atomic<bool> leader_sleeps{false};
+  std::atomic<std::uint32_t> claims{0};
   std::atomic<std::uint64_t> deliveries{0};  // odd while completions are being taken and delivered
   std::array<ControlBlockRing::Ended, ControlBlockRing::kHarvest> harvested;
+
+  // Opening, resetting and closing a stream share it; a queue reset, which concerns all streams, holds it alone.
+  std::shared_mutex stream_commands;
 
   // ---- followers: threads that wait while another one reaps
   std::mutex follower_mutex;
@@ -128,6 +166,8 @@ struct Device::Impl final : RegionSource {
   std::atomic<Health> failed_health{Health::Alive};
   std::atomic<bool> failing{false};  // set before it is buried
   std::atomic<bool> buried{false};
+  std::atomic<bool> detaching{false};
+  std::atomic<bool> detached{false};  // the window may be another device's by now: nothing of it is touched any more
 
   // ---- tick
   std::atomic<bool> ticking{false};
@@ -144,5 +184,7 @@ struct Device::Impl final : RegionSource {
 
 // Whether this thread is inside a sink of any device: waiting there would wait for itself.
 bool inside_sink();
+// The error of a blocking call from there.
+ErrorInfo not_in_sink();
 
 }  // namespace flex

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "host_driver/device/device_impl.hpp"
 #include "host_driver/transport/pause.hpp"
@@ -32,6 +33,9 @@ bool inside_sink() { return in_sink; }
 // ---- reaping --------------------------------------------------------------------------------------------------------
 
 void Device::Impl::deliver(std::span<const ControlBlockRing::Ended> ended) {
+  // A sink's allocations are its owner's.
+  std::optional<DriverCall> not_the_driver;
+  if (DriverCall::active()) not_the_driver.emplace(nullptr);
   in_sink = true;
   for (const auto& end : ended) {
     if (end.sink != nullptr) end.sink->on_completion(end.completion);
@@ -48,6 +52,7 @@ void Device::Impl::deliver(std::span<const ControlBlockRing::Ended> ended) {
 }
 
 std::size_t Device::Impl::progress() {
+  if (detached.load(std::memory_order_relaxed)) return 0;
   std::size_t found = 0;
   // Bounded: whoever reaps for busy others must get to look at his own condition.
   for (int turns = 0; turns < kHarvestsPerLook && blocks->has_used(); ++turns) {
@@ -66,7 +71,8 @@ std::size_t Device::Impl::progress() {
   }
   if (channel.has_message()) {
     ++found;
-    if (auto polled = channel.poll(); !polled) note_failure(polled.error(), Burial::Unknown, Health::Dead);
+    auto polled = channel.poll();
+    if (!polled && bells.faults().sees(kDetectBrokenRing)) note_failure(polled.error(), Burial::Unknown, Health::Dead);
     if (channel.needs_reset()) check_health();
   }
   for (const std::string* violation : {&blocks->violation(), &admins->violation(), &events->violation()}) {
@@ -78,6 +84,7 @@ std::size_t Device::Impl::progress() {
 }
 
 bool Device::Impl::something_to_do() const {
+  if (claims.load(std::memory_order_relaxed) != 0) return true;
   return blocks->has_used() || admins->has_used() || events->has_used() || channel.has_message() ||
          (failing.load(std::memory_order_acquire) && !buried.load(std::memory_order_relaxed));
 }
@@ -151,14 +158,14 @@ WaitStatus Device::Impl::wait(ConditionRef condition, TimePoint deadline) {
     if (buried.load(std::memory_order_acquire)) {
       return condition.holds(condition.context) ? WaitStatus::Done : WaitStatus::Failed;
     }
-    if (reap_mutex.try_lock()) return lead(condition, deadline);
-    if (const auto status = follow(condition, deadline)) return *status;
+    const auto status = reap_mutex.try_lock() ? lead(condition, deadline) : follow(condition, deadline);
+    if (status) return *status;
   }
 }
 
-WaitStatus Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
+std::optional<WaitStatus> Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
   enter();
-  WaitStatus status = WaitStatus::Done;
+  std::optional<WaitStatus> status = WaitStatus::Done;
   bool slept = false;  // since something was found
   bool slept_ever = false;
   Duration bound = options.timeouts.recheck_min;
@@ -170,6 +177,12 @@ WaitStatus Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
     if (buried.load(std::memory_order_relaxed)) {
       status = WaitStatus::Failed;
       break;
+    }
+    if (claims.load(std::memory_order_relaxed) != 0) {
+      turn->stop();
+      leave();
+      give_way();
+      return std::nullopt;
     }
     // A wait that is over at once needs no clock. What is learned from is the last gap: many short jobs make a long wait
     // through which spinning was right.
@@ -196,6 +209,26 @@ WaitStatus Device::Impl::lead(ConditionRef condition, TimePoint deadline) {
   }
   leave();
   return status;
+}
+
+void Device::Impl::give_way() {
+  std::unique_lock lock(follower_mutex);
+  follower_wake.wait_for(lock, options.timeouts.recheck_max, [this] { return claims.load() == 0; });
+}
+
+Device::Impl::Claim::Claim(Impl& of) : of_(of) {
+  of_.claims.fetch_add(1);
+  of_.wake_all();
+  of_.reap_mutex.lock();
+  of_.enter();
+}
+
+Device::Impl::Claim::~Claim() {
+  of_.claims.fetch_sub(1);
+  of_.leave();
+  const std::lock_guard lock(of_.follower_mutex);
+  ++of_.wakes;
+  of_.follower_wake.notify_all();
 }
 
 // True when there is something to do, or the condition may hold.
@@ -275,7 +308,17 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
 
 void Device::Impl::on_bell(unsigned poll_events) {
   if ((poll_events & (POLLHUP | POLLERR)) != 0) note_death();
-  if ((poll_events & POLLIN) != 0 && bells.lose_heard_ring()) return;
+  if ((poll_events & POLLIN) != 0) {
+    const Bells::Heard heard = bells.hear();
+    if (heard.lost) return;
+    if (heard.twice) (void)try_reap(true);
+    if (heard.delay.count() != 0) {
+      options.loop->run_at(Clock::now() + heard.delay, [this, alive = std::weak_ptr<int>(tick_life)] {
+        if (!alive.expired()) (void)try_reap(true);
+      });
+      return;
+    }
+  }
   (void)try_reap(true);
 }
 
@@ -286,22 +329,31 @@ void Device::Impl::start_ticking() {
 
 void Device::Impl::schedule_tick() {
   // Outliving the device is harmless: detach() ends the life on the loop's thread, where ticks run.
-  options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_life)] {
-    if (!alive.expired()) on_tick();
-  });
+  try {
+    options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_life)] {
+      if (!alive.expired()) on_tick();
+    });
+  } catch (const std::bad_alloc&) {
+    // What was submitted is submitted: the next submission tries again, and waiters need no tick.
+    ticking.store(false);
+  }
+}
+
+std::size_t Device::Impl::look_at_card() {
+  if (buried.load() || !reap_mutex.try_lock()) return 0;  // who waits looks after everything himself
+  enter();
+  const std::size_t found = progress();
+  if (!detached.load(std::memory_order_relaxed)) check_health();
+  if (failing.load(std::memory_order_acquire)) bury();
+  leave();
+  return found;
 }
 
 void Device::Impl::on_tick() {
   if (buried.load()) return;
-  if (reap_mutex.try_lock()) {  // else somebody waits and looks after everything himself
-    enter();
-    const std::size_t found = progress();
-    check_health();
-    if (failing.load(std::memory_order_acquire)) bury();
-    leave();
-    bump(late_finds, found);
-    bump(loop_reaps, found);
-  }
+  const std::size_t found = look_at_card();
+  bump(late_finds, found);
+  bump(loop_reaps, found);
   const std::uint64_t submitted = blocks->submitted();
   const auto busy = [this] { return blocks->outstanding() != 0 || admins->outstanding() != 0; };
   if (std::exchange(ticked_submissions, submitted) == submitted && !busy()) {

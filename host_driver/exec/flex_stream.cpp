@@ -34,12 +34,15 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
 }
 
 std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options) {
-  const LaunchSite site = runtime_.launch_site(channel_.stream());
+  (void)runtime_.mend(channel_);
+  // What is looked up from here on is not used on another device: reserve() compares.
+  const std::uint64_t recoveries = channel_.recoveries();
+  const FlexAllocator& allocator = runtime_.allocator();
   std::optional<BoundOperands> operands;
   std::uint32_t walks = 1;
   if (job.binary() != nullptr) {
-    check_loaded(job, site.allocator);
-    operands.emplace(site.allocator, job, arguments, options.allow_tiled_launch);
+    check_loaded(job, allocator);
+    operands.emplace(allocator, job, arguments, options.allow_tiled_launch);
     walks = operands->tiling().iterations;
   } else if (!arguments.empty()) {
     throw InvalidArgument("arguments", "a job of transfers takes no operands", "launch it without");
@@ -47,7 +50,9 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
   const JobPlan& plan = job.job_plan();
   StreamChannel::Reservation reservation(channel_);
   channel_.reserve(reservation,
-                   {plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes}, walks);
+                   {plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes}, walks,
+                   recoveries);
+  const LaunchSite site = runtime_.launch_site(channel_.stream());
   Unit* unit = reservation.units.head;
   for (std::uint32_t tile = 0; tile < walks; ++tile) {
     unit = write_walk(site, job, operands ? &*operands : nullptr, tile, options, unit);
@@ -59,16 +64,27 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
   return channel_.commit(reservation);
 }
 
+// What recovers by itself (RecoveryPolicy::Recover) does so here, and waits for what it has sent again.
+bool FlexStream::wait(std::uint64_t target, Clock::time_point deadline) {
+  bool ended = false;
+  do {
+    ended = channel_.wait(target, deadline);
+  } while (runtime_.mend(channel_));
+  return ended;
+}
+
 void FlexStream::Synchronize() {
+  const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
-  while (!channel_.wait(target, Clock::now() + kLookAround)) {
+  while (!wait(target, Clock::now() + kLookAround)) {
   }
-  if (const auto error = channel_.error()) throw *error;
+  if (const auto error = channel_.take_error(recoveries)) throw *error;
 }
 
 void FlexStream::Synchronize(Clock::time_point deadline) {
+  const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
-  if (!channel_.wait(target, deadline)) {
+  if (!wait(target, deadline)) {
     throw TimeoutError({.layer = Layer::Driver,
                         .culprit = "stream " + std::to_string(stream_index()),
                         .outcome = wire::Outcome::Timeout,
@@ -76,13 +92,14 @@ void FlexStream::Synchronize(Clock::time_point deadline) {
                         .message = "launch " + std::to_string(channel_.ended() + 1) + " of " + std::to_string(target) +
                                    " had not ended by the deadline"});
   }
-  if (const auto error = channel_.error()) throw *error;
+  if (const auto error = channel_.take_error(recoveries)) throw *error;
 }
 
 bool FlexStream::Query() {
   const std::uint64_t target = channel_.launched();
   if (channel_.ended() >= target) return true;
-  runtime_.device().poll();
+  channel_.poll();
+  (void)runtime_.mend(channel_);
   return channel_.ended() >= target;
 }
 

@@ -54,6 +54,7 @@ class FlexStream {
   //                     an output that overlaps another operand, a job that is not loaded; names operand and dimension
   //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
   //   StreamError       the stream is poisoned: its first error, again
+  //   Error             the stream is being reset, or the device recovered (again in a moment), or was while this ran
   //   OutOfMemory       pinned memory for correction tensors
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch = true);
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options);
@@ -63,7 +64,8 @@ class FlexStream {
   void Synchronize();
   // The same with a bound; TimeoutError leaves everything running.
   void Synchronize(Clock::time_point deadline);
-  // RFC open question 6: true when everything launched has ended, with whatever outcome. Does not block.
+  // RFC open question 6: true when everything launched has ended, with whatever outcome. Does not block, but for a recovery
+  // that RecoveryPolicy::Recover makes due.
   bool Query();
 
   // Ends what the stream still has and makes it usable again (admin STREAM_RESET). Throws Error when the card does not
@@ -74,6 +76,8 @@ class FlexStream {
   std::optional<StreamError> error() const;
 
  private:
+  bool wait(std::uint64_t target, Clock::time_point deadline);
+
   Runtime& runtime_;
   StreamChannel& channel_;
 };

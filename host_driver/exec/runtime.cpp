@@ -6,19 +6,39 @@
 
 namespace flex {
 
-Runtime::Runtime(std::unique_ptr<Device> device, RuntimeOptions options)
-    : device_(std::move(device)),
+Runtime::Runtime(std::unique_ptr<Device> device, RuntimeOptions options, std::unique_ptr<DeviceSource> source)
+    : recovery_(options.recovery),
+      source_(std::move(source)),
+      device_(std::move(device)),
+      regions_(std::make_shared<CurrentRegions>(device_)),
       host_memory_(device_->host_memory(), device_->host_memory_offset(), device_->mapping()),
-      allocator_(std::make_shared<FlexAllocator>(device_->region_source(), std::move(options.allocator))),
-      scheduler_(std::make_unique<Scheduler>(*device_, host_memory_, options.staging)) {
+      allocator_(std::make_shared<FlexAllocator>(*regions_, std::move(options.allocator))),
+      scheduler_(std::make_unique<Scheduler>(
+          host_memory_, options.staging,
+          ChannelRules{.retry_aborted = recovery_.policy == RecoveryPolicy::Recover,
+                       .first_failure = recovery_.policy == RecoveryPolicy::FailFast ? &first_failure_ : nullptr})) {
+  take_facts();
   reserve_correction_slots();
 }
 
 Runtime::~Runtime() {
   scheduler_->close();
   // Regions are not given back one by one: detaching resets the function, which takes them all.
+  regions_->shut();
   allocator_->forget_regions();
-  device_.reset();
+  device_->close();
+}
+
+std::shared_ptr<Device> Runtime::current_device() const {
+  const std::lock_guard lock(device_mutex_);
+  return device_;
+}
+
+void Runtime::take_facts() {
+  const wire::DeviceConfig& config = device_->config();
+  window_ = device_->window_identity();
+  mode_ = config.kind == wire::FunctionKind::Physical ? wire::AddressMode::Pf : wire::AddressMode::Vf;
+  all_cores_ = config.cores >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << config.cores) - 1;
 }
 
 void Runtime::reserve_correction_slots() {
@@ -36,13 +56,17 @@ void Runtime::reserve_correction_slots() {
 }
 
 LaunchSite Runtime::launch_site(std::uint32_t stream) const {
-  const wire::DeviceConfig& config = device_->config();
   return {
       .allocator = *allocator_,
       .host_memory = host_memory_,
       .correction_slot = {advanced(slots_at_.address, stream * wire::kMaxCorrectionBytes), slots_at_.region_generation},
-      .mode = config.kind == wire::FunctionKind::Physical ? wire::AddressMode::Pf : wire::AddressMode::Vf,
-      .all_cores = config.cores >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << config.cores) - 1};
+      .mode = mode_,
+      .all_cores = all_cores_};
+}
+
+Expected<std::uint32_t> Runtime::open_on_card(Device& device, unsigned id) const {
+  if (id == 0) return 0;  // open from the start
+  return device.open_stream(id > kStreamsPerPool ? StreamPriority::High : StreamPriority::Low);
 }
 
 FlexStream& Runtime::stream(unsigned id) {
@@ -52,13 +76,11 @@ FlexStream& Runtime::stream(unsigned id) {
   }
   const std::lock_guard guard(streams_mutex_);
   if (streams_[id] == nullptr) {
-    std::uint32_t on_card = 0;  // open from the start
-    if (id != 0) {
-      auto opened = device_->open_stream(id > kStreamsPerPool ? StreamPriority::High : StreamPriority::Low);
-      if (!opened) throw Error(std::move(opened.error()));
-      on_card = *opened;
-    }
-    streams_[id] = std::make_unique<FlexStream>(*this, scheduler_->channel(on_card));
+    const auto device = current_device();
+    const auto on_card = open_on_card(*device, id);
+    if (!on_card) throw Error(on_card.error());
+    channels_[id] = &scheduler_->add_channel(device, *on_card);
+    streams_[id] = std::make_unique<FlexStream>(*this, *channels_[id]);
   }
   return *streams_[id];
 }

@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/exec/scheduler.hpp"
 
+#include <utility>
+
 namespace flex {
 
-Scheduler::Scheduler(Device& device, HostMemory& memory, const StagingOptions& staging)
-    : device_(device), memory_(memory), staging_(memory, staging) {}
+Scheduler::Scheduler(HostMemory& memory, const StagingOptions& staging, ChannelRules rules)
+    : memory_(memory),
+      staging_options_(staging),
+      rules_(rules),
+      staging_(std::make_unique<StagingEngine>(memory, staging)) {}
 
-Scheduler::~Scheduler() { staging_.stop(); }
+Scheduler::~Scheduler() { staging_->stop(); }
 
-StreamChannel& Scheduler::channel(std::uint32_t stream) {
+StreamChannel& Scheduler::add_channel(std::shared_ptr<Device> device, std::uint32_t stream) {
   const std::lock_guard guard(mutex_);
-  auto& entry = channels_[stream];
-  if (entry == nullptr) entry = std::make_unique<StreamChannel>(device_, memory_, staging_, stream);
-  return *entry;
+  channels_.push_back(std::make_unique<StreamChannel>(std::move(device), memory_, *staging_, stream, rules_));
+  return *channels_.back();
 }
 
 void Scheduler::close() {
   {
     const std::lock_guard guard(mutex_);
-    for (const auto& entry : channels_) entry.second->close();
+    for (const auto& channel : channels_) channel->close();
   }
-  staging_.stop();
+  staging_->stop();
+}
+
+std::unique_ptr<StagingEngine> Scheduler::renew_staging() {
+  return std::exchange(staging_, std::make_unique<StagingEngine>(memory_, staging_options_));
 }
 
 }  // namespace flex

@@ -4,9 +4,9 @@
 // decides. A channel per stream keeps room for another policy between pending_ and submit.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "host_driver/exec/staging.hpp"
 #include "host_driver/exec/stream_channel.hpp"
@@ -15,24 +15,31 @@ namespace flex {
 
 class Scheduler {
  public:
-  // Both outlive the scheduler's close(); `memory` also the scheduler. Throws OutOfMemory (staging chunks).
-  Scheduler(Device& device, HostMemory& memory, const StagingOptions& staging);
+  // `memory` outlives the scheduler. Throws OutOfMemory (staging chunks).
+  Scheduler(HostMemory& memory, const StagingOptions& staging, ChannelRules rules);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // The channel of a stream that is open on the card; made when first asked for. Thread-safe.
-  StreamChannel& channel(std::uint32_t stream);
+  // A channel for a stream that is open on the card. Thread-safe.
+  StreamChannel& add_channel(std::shared_ptr<Device> device, std::uint32_t stream);
 
-  // Refuses new work and ends the staging worker. After it the device may be destroyed, which ends what the card holds.
+  // Refuses new work and ends the staging worker. After it the device may be closed, which ends what the card holds.
   void close();
 
+  // Staging from a new block of host memory. All channels are being recovered and have no chunk. Throws OutOfMemory;
+  // nothing changed then.
+  // Returns the engine before, which channels may name until they are told.
+  std::unique_ptr<StagingEngine> renew_staging();
+  StagingEngine& staging() { return *staging_; }
+
  private:
-  Device& device_;
   HostMemory& memory_;
-  StagingEngine staging_;
+  const StagingOptions staging_options_;
+  const ChannelRules rules_;
+  std::unique_ptr<StagingEngine> staging_;
   std::mutex mutex_;
-  std::map<std::uint32_t, std::unique_ptr<StreamChannel>> channels_;
+  std::vector<std::unique_ptr<StreamChannel>> channels_;
 };
 
 }  // namespace flex

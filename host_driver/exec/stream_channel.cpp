@@ -20,9 +20,10 @@ bool means_dead(Outcome outcome) { return outcome == Outcome::Lost || outcome ==
 
 }  // namespace
 
-StreamChannel::StreamChannel(Device& device, HostMemory& memory, StagingEngine& staging, std::uint32_t stream)
-    : device_(device), staging_(staging), stream_(stream), corrections_(memory) {
-  device_.set_credit_sink(stream_, this);
+StreamChannel::StreamChannel(std::shared_ptr<Device> device, HostMemory& memory, StagingEngine& staging,
+                             std::uint32_t stream, ChannelRules rules)
+    : staging_(&staging), rules_(rules), stream_(stream), device_(std::move(device)), corrections_(memory) {
+  device_->set_credit_sink(stream, this);
 }
 
 StreamChannel::~StreamChannel() = default;
@@ -32,7 +33,7 @@ void StreamChannel::close() {
     const std::lock_guard guard(mutex_);
     closed_ = true;
   }
-  staging_.cancel_requests(*this);
+  staging_->cancel_requests(*this);
 }
 
 // ---- launching ------------------------------------------------------------------------------------------------------
@@ -43,33 +44,58 @@ StreamChannel::Reservation::~Reservation() {
   while (!units.empty()) channel_.drop_unit(*units.pop());
   launch->let_go();
   channel_.launch_records_.give(launch);
+  if (--channel_.writing_ == 0) channel_.quiet_.notify_all();
 }
+
+namespace {
+
+ErrorInfo not_now(std::uint32_t stream, const char* state, const char* next, bool recoverable = true) {
+  const std::string name = "stream " + std::to_string(stream);
+  return {.layer = Layer::Driver,
+          .culprit = name,
+          .outcome = Outcome::Rejected,
+          .recoverable = recoverable,
+          .next_step = next,
+          .message = name + state};
+}
+
+}  // namespace
 
 void StreamChannel::check_usable() const {
+  if (closed_) throw Error(not_now(stream(), " is closed", "open another device", false));
+  if (recovering_) throw Error(not_now(stream(), " is being recovered", "launch again when recover() has returned"));
   if (failure_) {
-    ErrorInfo info = card_error_ ? *card_error_ : explain(*failure_);
-    info.message = "stream " + std::to_string(stream_) + " is poisoned since: " + info.message;
-    throw StreamError(std::move(info), *failure_);
+    StreamError error = current_error();
+    ErrorInfo info = error.info();
+    info.message = "stream " + std::to_string(stream()) + " is poisoned since: " + info.message;
+    throw StreamError(std::move(info), error.failure());
   }
-  if (paused_ || closed_) {
-    throw Error({.layer = Layer::Driver,
-                 .culprit = "stream " + std::to_string(stream_),
-                 .recoverable = !closed_,
-                 .next_step = closed_ ? "open another device" : "launch again when Reset() has returned",
-                 .message = "stream " + std::to_string(stream_) + (closed_ ? " is closed" : " is being reset")});
+  if (paused_) throw Error(not_now(stream(), " is being reset", "launch again when Reset() has returned"));
+  if (rules_.first_failure == nullptr) return;
+  if (const auto first = rules_.first_failure->get()) {
+    ErrorInfo info = first->info();
+    info.message = "stream " + std::to_string(stream()) + " is stopped (fail fast), because: " + info.message;
+    info.next_step = "recover()";
+    throw StreamError(std::move(info), first->failure());
   }
 }
 
-void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks) {
+void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks,
+                            std::uint64_t recoveries) {
   const std::lock_guard guard(mutex_);
   check_usable();
+  if (recoveries != this->recoveries()) {
+    throw Error(not_now(stream(), " was recovered while this was launched",
+                        "allocate and load again what the recovery has cleared, then launch again"));
+  }
   reservation.launch = launch_records_.take();
+  ++writing_;
   reservation.count = walk.blocks * walks;
   for (std::size_t i = 0; i < reservation.count; ++i) {
     Unit* unit = units_.take();
     unit->correction = {};
     reservation.units.push(unit);
-    if (i % walk.blocks == walk.correction_at) unit->correction = corrections_.take(walk.correction_bytes);
+    if (i % walk.blocks == walk.correction_at) unit->correction = corrections_->take(walk.correction_bytes);
   }
 }
 
@@ -77,8 +103,9 @@ std::uint64_t StreamChannel::commit(Reservation& reservation) {
   const std::lock_guard guard(mutex_);
   check_usable();
   LaunchState* launch = std::exchange(reservation.launch, nullptr);
+  if (--writing_ == 0) quiet_.notify_all();
   launch->number = ++launched_;
-  launch->left = reservation.count;
+  launch->left = launch->total = reservation.count;
   launch->outcome = Outcome::Ok;
   launches_.push(launch);
   for (Unit* unit = reservation.units.head; unit != nullptr; unit = unit->next) unit->launch = launch;
@@ -117,7 +144,7 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
        unit = unit->next) {
     requests[count++] = {&unit->block, this};
   }
-  const auto taken = device_.submit(stream_, std::span(requests.data(), count));
+  const auto taken = device_->submit(stream(), std::span(requests.data(), count));
   if (!taken) {
     note_card_gone(taken.error());
     return false;
@@ -138,8 +165,8 @@ void StreamChannel::start_staged(Unit& unit) {
   // The caller's memory may be what an earlier transfer of this stream is still being copied to.
   if (transfer.started || (transfer.to_device && drains_ != 0)) return;
   transfer.started = true;
-  staging_.request(*this);
-  if (transfer.bytes > staging_.chunk_bytes()) staging_.request(*this);
+  staging_->request(*this);
+  if (transfer.bytes > staging_->chunk_bytes()) staging_->request(*this);
 }
 
 Unit& StreamChannel::chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at) {
@@ -167,7 +194,7 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
   StagedTransfer& transfer = owner->staged;
   const std::uint64_t at = transfer.assigned;
   if (at == transfer.bytes) return false;
-  chunk.bytes = std::min<std::uint64_t>(transfer.bytes - at, staging_.chunk_bytes());
+  chunk.bytes = std::min<std::uint64_t>(transfer.bytes - at, staging_->chunk_bytes());
   chunk.host = transfer.host + at;
   chunk.transfer = owner;
   transfer.assigned += chunk.bytes;
@@ -182,8 +209,9 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
       --chunks_;
       finish_staged(*owner);
       quiet_.notify_all();
+      const auto device = device_;
       lock.unlock();
-      device_.wake_waiters();
+      device->wake_waiters();
       return false;
     }
   }
@@ -193,7 +221,7 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
     pending_.pop();
     transfer.detached = true;
   } else if (transfer.assigned < transfer.bytes) {
-    staging_.request(*this);
+    staging_->request(*this);
   }
   pump();
   return true;
@@ -201,8 +229,10 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
 
 void StreamChannel::on_drain(StagingChunk& chunk) noexcept {
   std::memcpy(chunk.host, chunk.buffer.data(), chunk.bytes);
+  std::shared_ptr<Device> device;
   {
     const std::lock_guard guard(mutex_);
+    device = device_;
     Unit& owner = *static_cast<Unit*>(chunk.transfer);
     --owner.staged.chunks;
     --chunks_;
@@ -211,7 +241,7 @@ void StreamChannel::on_drain(StagingChunk& chunk) noexcept {
     if (drains_ == 0) pump();
     quiet_.notify_all();
   }
-  device_.wake_waiters();
+  device->wake_waiters();
 }
 
 void StreamChannel::chunk_ended(Unit& unit, const wire::Completion& completion) {
@@ -233,11 +263,11 @@ void StreamChannel::chunk_ended(Unit& unit, const wire::Completion& completion) 
   units_.give(&unit);
   if (completion.outcome == Outcome::Ok && !owner.staged.to_device) {
     ++drains_;
-    return staging_.drain(chunk);
+    return staging_->drain(chunk);
   }
   --owner.staged.chunks;
   --chunks_;
-  staging_.release(chunk);
+  staging_->release(chunk);
   finish_staged(owner);
 }
 
@@ -253,7 +283,7 @@ wire::Completion StreamChannel::ending(Outcome outcome, Status status) const {
   wire::Completion completion{};
   completion.outcome = outcome;
   completion.status = status;
-  completion.stream = stream_;
+  completion.stream = stream();
   return completion;
 }
 
@@ -269,16 +299,27 @@ void StreamChannel::on_completion(const wire::Completion& completion) noexcept {
   if (!in_flight_.empty()) return;
   if (failure_) {
     drop_waiting();
+    tell_failure();
   } else {
     pump();
   }
+}
+
+// With nothing in flight any more.
+void StreamChannel::tell_failure() {
+  if (rules_.first_failure != nullptr && !recovering_) rules_.first_failure->note(current_error());
+  if (rules_.retry_aborted && !recovering_ && !closed_) needs_recovery_.store(true, std::memory_order_release);
+}
+
+StreamError StreamChannel::current_error() const {
+  return StreamError(card_error_ ? *card_error_ : explain(*failure_), *failure_);
 }
 
 void StreamChannel::note_failure(const Unit& unit, const wire::Completion& completion) {
   if (means_dead(completion.outcome)) card_gone_ = true;
   if (failure_ || paused_) return;  // the first error wins; what a reset ends is no error
   failure_ = describe_failure(unit.block, unit.windows, completion, unit.launch->kernel);
-  failure_->stream = stream_;
+  failure_->stream = stream();
   failure_->launch = unit.launch->number;
   failure_->tile = unit.tile;
   failure_->step = unit.step;
@@ -296,25 +337,58 @@ void StreamChannel::note_card_gone(const ErrorInfo& why) {
   card_gone_ = true;
   if (!failure_) {
     failure_.emplace();
-    failure_->stream = stream_;
+    failure_->stream = stream();
     failure_->outcome = Outcome::Lost;
     failure_->job = "none";
     card_error_ = why;
     record_failure(why);
   }
-  if (in_flight_.empty()) drop_waiting();
+  if (!in_flight_.empty()) return;
+  drop_waiting();
+  tell_failure();
 }
 
 void StreamChannel::drop_unit(Unit& unit) {
-  if (unit.correction.bytes != nullptr) corrections_.give(unit.correction);
+  if (unit.correction.bytes != nullptr) corrections_->give(unit.correction);
   units_.give(&unit);
 }
 
+// Only a launch of which nothing has started may be sent again, and only as a whole.
+bool StreamChannel::keeps(const Unit& unit, const wire::Completion& completion) const {
+  return rules_.retry_aborted && !recovering_ && !closed_ && !paused_ && !card_gone_ &&
+         completion.outcome == Outcome::Aborted && completion.bytes == 0 && unit.launch->left == unit.launch->total;
+}
+
 void StreamChannel::end_unit(Unit& unit, const wire::Completion& completion) {
+  if (keeps(unit, completion)) return unit.launch->kept.push(&unit);
+  if (!unit.launch->kept.empty()) drop_kept();
+  finish_unit(unit, completion);
+}
+
+// They end as what they are: removed before they started.
+void StreamChannel::drop_kept() {
+  LinkedList<Unit> units;
+  for (LaunchState* launch = launches_.head; launch != nullptr; launch = launch->next) units.append(launch->kept);
+  while (!units.empty()) finish_unit(*units.pop(), ending(Outcome::Aborted, Status::StreamPoisoned));
+}
+
+void StreamChannel::send_kept_again() {
+  for (LaunchState* launch = launches_.head; launch != nullptr; launch = launch->next) {
+    for (Unit* unit = launch->kept.head; unit != nullptr; unit = unit->next) {
+      StagedTransfer& transfer = unit->staged;
+      transfer.started = transfer.detached = false;
+      transfer.assigned = transfer.submitted = 0;
+      transfer.end = {};
+    }
+    pending_.append(launch->kept);
+  }
+}
+
+void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
   LaunchState& launch = *unit.launch;
   if (launch.observer != nullptr) {
     launch.observer->on_block({.launch = launch.number,
-                               .stream = stream_,
+                               .stream = stream(),
                                .tile = unit.tile,
                                .step = unit.step,
                                .opcode = unit.block.header.opcode,
@@ -334,6 +408,8 @@ void StreamChannel::retire_launches() {
   while (!launches_.empty() && launches_.head->left == 0) {
     LaunchState* launch = launches_.pop();
     if (launch->observer != nullptr) launch->observer->on_launch_ended(launch->number, launch->outcome);
+    if (recovering_ && launch->outcome == Outcome::Aborted) ++ended_by_recovery_.aborted;
+    if (recovering_ && launch->outcome != Outcome::Aborted && launch->outcome != Outcome::Ok) ++ended_by_recovery_.lost;
     launch->let_go();
     const std::uint64_t number = launch->number;
     launch_records_.give(launch);
@@ -368,60 +444,97 @@ void StreamChannel::drop_waiting() {
 // ---- waiting, resetting ---------------------------------------------------------------------------------------------
 
 bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
-  switch (device_.wait_until([&] { return ended() >= number; }, deadline)) {
+  const auto device = [&] {
+    const std::lock_guard guard(mutex_);
+    return device_;
+  }();
+  switch (device->wait_until([&] { return ended() >= number || needs_recovery(); }, deadline)) {
     case WaitStatus::Done: return true;
     case WaitStatus::TimedOut: return false;
     case WaitStatus::Refused:
       throw Error({.layer = Layer::Driver,
-                   .culprit = "stream " + std::to_string(stream_),
+                   .culprit = "stream " + std::to_string(stream()),
                    .next_step = "wait on another thread",
                    .message = "a completion handler tried to wait for its own stream"});
     case WaitStatus::Failed: break;
   }
   // The card is gone: nobody else may tell what never reached it.
   std::unique_lock lock(mutex_);
-  if (ended() < number && in_flight_.empty()) {
+  if (ended() < number && in_flight_.empty() && device == device_) {
     ErrorInfo gone{.layer = Layer::Emulator,
                    .culprit = "card",
                    .outcome = Outcome::Lost,
                    .recoverable = false,
                    .next_step = "start a new card",
                    .message = "the card is gone"};
-    note_card_gone(device_.failure().value_or(std::move(gone)));
+    note_card_gone(device->failure().value_or(std::move(gone)));
   }
-  return quiet_.wait_for(lock, kCopiesAfterDeath, [&] { return ended() >= number; });
+  return quiet_.wait_for(lock, kCopiesAfterDeath, [&] { return ended() >= number || needs_recovery(); });
+}
+
+void StreamChannel::poll() {
+  const auto device = [&] {
+    const std::lock_guard guard(mutex_);
+    return device_;
+  }();
+  device->poll();
 }
 
 std::optional<StreamError> StreamChannel::error() const {
   const std::lock_guard guard(mutex_);
-  if (!failure_) return std::nullopt;
-  return StreamError(card_error_ ? *card_error_ : explain(*failure_), *failure_);
+  if (failure_) return current_error();
+  return unreported_;
 }
 
-Expected<void> StreamChannel::reset() {
-  {
-    const std::lock_guard guard(mutex_);
-    if (paused_ || closed_) {
-      return std::unexpected(ErrorInfo{.culprit = "stream " + std::to_string(stream_),
-                                       .next_step = "wait for the other Reset() to return",
-                                       .message = "the stream is being reset already"});
-    }
-    paused_ = true;
+std::optional<StreamError> StreamChannel::take_error(std::uint64_t since) {
+  const std::lock_guard guard(mutex_);
+  if (unreported_) return std::exchange(unreported_, std::nullopt);
+  if (failure_) return current_error();
+  return since != recoveries() ? last_error_ : std::nullopt;
+}
+
+Expected<void> StreamChannel::pause() {
+  const std::lock_guard guard(mutex_);
+  if (closed_) return std::unexpected(not_now(stream(), " is closed", "open another device", false));
+  if (recovering_)
+    return std::unexpected(not_now(stream(), " is being recovered", "wait until recover() has returned"));
+  if (paused_) {
+    return std::unexpected(not_now(stream(), " is being reset already", "wait for the other Reset() to return"));
   }
-  staging_.cancel_requests(*this);
-  const auto result = device_.reset_stream(stream_);
-  std::unique_lock lock(mutex_);
+  paused_ = true;
+  return {};
+}
+
+// The card has reset the stream, or has not.
+Expected<void> StreamChannel::resume(std::unique_lock<std::mutex>& lock, const Expected<void>& result, bool retry) {
   if (in_flight_.empty()) drop_waiting();
+  if (!retry || !result) drop_kept();
   quiet_.wait_for(lock, kCopiesAfterReset, [&] { return chunks_ == 0; });
   paused_ = false;
+  quiet_.notify_all();
   if (!result) {
     note_card_gone(result.error());
     return result;
   }
+  if (retry && failure_ && !unreported_) unreported_ = current_error();
   failure_.reset();
   card_error_.reset();
+  needs_recovery_.store(false, std::memory_order_release);
+  if (retry) send_kept_again();
   pump();
   return {};
+}
+
+Expected<void> StreamChannel::reset_and(bool retry) {
+  if (auto paused = pause(); !paused) return paused;
+  staging_->cancel_requests(*this);
+  const auto device = [&] {
+    const std::lock_guard guard(mutex_);
+    return device_;
+  }();
+  const auto result = device->reset_stream(stream());
+  std::unique_lock lock(mutex_);
+  return resume(lock, result, retry);
 }
 
 }  // namespace flex

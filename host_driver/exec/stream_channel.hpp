@@ -6,6 +6,7 @@
 //   pending_ ── head is a block ──────────────► submit ─► in_flight_ ─► on_completion ─► ended
 //      └─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
 //
+// A channel outlives its device: begin_recovery() … end_recovery() give it another one (runtime_recovery.cpp is the order).
 // Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's submit lock or the staging engine's.
 #pragma once
 
@@ -14,10 +15,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 
 #include "host_driver/device/device.hpp"
+#include "host_driver/exec/recovery_policy.hpp"
 #include "host_driver/exec/unit.hpp"
 
 namespace flex {
@@ -27,6 +30,12 @@ struct WalkSize {
   std::size_t blocks = 0;
   std::size_t correction_at = ~std::size_t{0};  // index of the block that carries a correction buffer
   std::uint64_t correction_bytes = 0;
+};
+
+// What a runtime's policy means for one stream.
+struct ChannelRules {
+  bool retry_aborted = false;             // RecoveryPolicy::Recover
+  FirstFailure* first_failure = nullptr;  // RecoveryPolicy::FailFast; outlives the channel
 };
 
 class StreamChannel final : private CompletionSink, private CreditSink, private StagingClient {
@@ -49,28 +58,62 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
     StreamChannel& channel_;
   };
 
-  // Device, memory and staging outlive the channel. The stream is open.
-  StreamChannel(Device& device, HostMemory& memory, StagingEngine& staging, std::uint32_t stream);
+  // Memory and staging outlive the channel. The stream is open.
+  StreamChannel(std::shared_ptr<Device> device, HostMemory& memory, StagingEngine& staging, std::uint32_t stream,
+                ChannelRules rules);
   // The device delivers nothing any more, and the staging worker has stopped.
   ~StreamChannel();
 
-  std::uint32_t stream() const { return stream_; }
+  std::uint32_t stream() const { return stream_.load(std::memory_order_relaxed); }
 
-  // Takes the records of `walks` walks of a plan. Throws StreamError when the stream is poisoned, Error while it is
-  // being reset, OutOfMemory.
-  void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks);
+  // Takes the records of `walks` walks of a plan. `recoveries`: as recoveries() said before anything of the device was
+  // looked up. Until the reservation ends no recovery begins. Throws StreamError when the stream is poisoned, Error while
+  // it is being reset or recovered, or was since, OutOfMemory.
+  void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks, std::uint64_t recoveries);
   // Enqueues all of it. Throws as reserve(); nothing was enqueued then. Returns the launch's number.
   std::uint64_t commit(Reservation& reservation);
 
   std::uint64_t launched() const;
   std::uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
-  // Waits for the launches up to `number`. False: the deadline passed. Throws Error when called from inside a sink.
+  std::uint64_t recoveries() const { return recoveries_.load(std::memory_order_acquire); }
+  // Waits for the launches up to `number`, or until needs_recovery(). False: the deadline passed. Throws Error when called
+  // from inside a sink.
   bool wait(std::uint64_t number, TimePoint deadline);
+  void poll();
   // The first error since the last reset, if any.
   std::optional<StreamError> error() const;
+  // For a wait that began when recoveries() was `since`: also what a recovery has cleared meanwhile. Told once by rule
+  // RecoveryPolicy::Recover.
+  std::optional<StreamError> take_error(std::uint64_t since);
 
   // STREAM_RESET: everything ends, then the stream works again. Errors leave it poisoned.
-  Expected<void> reset();
+  Expected<void> reset() { return reset_and(false); }
+
+  // ---- recovery
+  // The stream failed, everything of it that the card had has ended, and rules.retry_aborted wants somebody to mend it.
+  bool needs_recovery() const { return needs_recovery_.load(std::memory_order_acquire); }
+  bool poisoned() const;
+  bool device_gone() const;  // a reset of the stream does not help
+  // reset(), then launches of which no block had started are sent again, in order. The error is kept for take_error().
+  Expected<void> reset_and_retry() { return reset_and(true); }
+  // The card has reset all queues: between the two nothing is launched.
+  Expected<void> begin_queue_reset();
+  void end_queue_reset(const Expected<void>& result);
+  // Nothing is launched any more, and no launch is half written when this returns.
+  Expected<void> begin_recovery(TimePoint deadline);
+  // The device has delivered its last: ends what is left.
+  struct Ended {
+    std::uint64_t aborted = 0;
+    std::uint64_t lost = 0;
+  };
+  Expected<Ended> end_everything(TimePoint deadline);
+  // Host memory is another block now.
+  void move_memory(HostMemory& memory, StagingEngine& staging);
+  // `stream`: its number on `device`. Launches are accepted again.
+  void end_recovery(std::shared_ptr<Device> device, std::uint32_t stream);
+  // Nothing was done to the device: as before begin_recovery().
+  void cancel_recovery();
+  void fail_recovery(const ErrorInfo& why);
   // The device is about to go: nothing new is accepted or sent.
   void close();
 
@@ -82,7 +125,16 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
 
   // All with mutex_ held.
   void check_usable() const;
-  bool stopped() const { return failure_.has_value() || paused_ || closed_; }
+  bool stopped() const { return failure_.has_value() || paused_ || closed_ || recovering_; }
+  Expected<void> reset_and(bool retry);
+  Expected<void> pause();
+  Expected<void> resume(std::unique_lock<std::mutex>& lock, const Expected<void>& result, bool retry);
+  StreamError current_error() const;
+  bool keeps(const Unit& unit, const wire::Completion& completion) const;
+  void finish_unit(Unit& unit, const wire::Completion& completion);
+  void drop_kept();
+  void send_kept_again();
+  void tell_failure();
   void pump();
   bool submit_from(LinkedList<Unit>& list);
   void start_staged(Unit& unit);
@@ -99,29 +151,37 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   Unit& chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at);
   wire::Completion ending(wire::Outcome outcome, wire::Status status) const;
 
-  Device& device_;
-  StagingEngine& staging_;
-  const std::uint32_t stream_;
+  StagingEngine* staging_;  // never null; changed by a recovery
+  const ChannelRules rules_;
+  std::atomic<std::uint32_t> stream_;  // changed by a recovery
 
   mutable std::mutex mutex_;
+  std::shared_ptr<Device> device_;
   RecordPool<Unit> units_;
   RecordPool<LaunchState> launch_records_;
-  CorrectionPool corrections_;
+  std::optional<CorrectionPool> corrections_;
   LinkedList<Unit> pending_;    // blocks and staged transfers, in order
   LinkedList<Unit> ready_;      // chunk DMAs of the transfer at the head of pending_, or of the one that just left it
   LinkedList<Unit> in_flight_;  // with the card, in order
   LinkedList<LaunchState> launches_;
   std::uint64_t launched_ = 0;
-  std::uint32_t drains_ = 0;  // chunks on their way to the caller's memory
-  std::uint32_t chunks_ = 0;  // held by this stream
-  bool paused_ = false;       // a reset runs
+  std::uint32_t drains_ = 0;   // chunks on their way to the caller's memory
+  std::uint32_t chunks_ = 0;   // held by this stream
+  std::uint32_t writing_ = 0;  // reservations
+  bool paused_ = false;        // a reset runs
+  bool recovering_ = false;    // the device is being replaced
   bool closed_ = false;
   bool card_gone_ = false;
   std::optional<StreamFailure> failure_;  // set: poisoned
   std::optional<ErrorInfo> card_error_;
+  std::optional<StreamError> unreported_;  // cleared by RecoveryPolicy::Recover, to be told once
+  std::optional<StreamError> last_error_;  // what the last recovery cleared
+  Ended ended_by_recovery_{};
   std::condition_variable quiet_;  // for waits that the device can not serve any more
 
   std::atomic<std::uint64_t> ended_{0};  // launches up to this number have ended
+  std::atomic<std::uint64_t> recoveries_{0};
+  std::atomic<bool> needs_recovery_{false};
 };
 
 }  // namespace flex

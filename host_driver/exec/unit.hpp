@@ -19,14 +19,44 @@ namespace flex {
 
 class Kernel;
 
+struct Unit;
+
+// Singly linked, first in first out.
+template <typename T>
+struct LinkedList {
+  T* head = nullptr;
+  T* tail = nullptr;
+
+  bool empty() const { return head == nullptr; }
+  void push(T* item) {
+    item->next = nullptr;
+    (tail == nullptr ? head : tail->next) = item;
+    tail = item;
+  }
+  T* pop() {
+    T* item = head;
+    head = item->next;
+    if (head == nullptr) tail = nullptr;
+    return item;
+  }
+  void append(LinkedList& other) {
+    if (other.empty()) return;
+    (tail == nullptr ? head : tail->next) = other.head;
+    tail = other.tail;
+    other = {};
+  }
+};
+
 // One FlexStream::Launch under way.
 struct LaunchState {
   LaunchState* next = nullptr;
   std::uint64_t number = 0;
-  std::size_t left = 0;  // units that have not ended
+  std::size_t total = 0;  // units
+  std::size_t left = 0;   // of them that have not ended
   wire::Outcome outcome = wire::Outcome::Ok;
   LaunchObserver* observer = nullptr;
   const Kernel* kernel = nullptr;            // of the job; null for transfers
+  LinkedList<Unit> kept{};                   // removed before they started; sent again after a reset of the stream
   std::shared_ptr<const void> program{};     // what the card still reads: the loaded program
   std::shared_ptr<const void> keep_alive{};  // the caller's
 
@@ -70,32 +100,6 @@ struct Unit {
   Unit* owner = nullptr;          // Chunk: its Staged unit
   StagedTransfer staged{};        // Staged
   wire::ControlBlock block{};     // Staged: the transfer as if it were one DMA
-};
-
-// Singly linked, first in first out.
-template <typename T>
-struct LinkedList {
-  T* head = nullptr;
-  T* tail = nullptr;
-
-  bool empty() const { return head == nullptr; }
-  void push(T* item) {
-    item->next = nullptr;
-    (tail == nullptr ? head : tail->next) = item;
-    tail = item;
-  }
-  T* pop() {
-    T* item = head;
-    head = item->next;
-    if (head == nullptr) tail = nullptr;
-    return item;
-  }
-  void append(LinkedList& other) {
-    if (other.empty()) return;
-    (tail == nullptr ? head : tail->next) = other.head;
-    tail = other.tail;
-    other = {};
-  }
 };
 
 // Records in slabs that are never given back before the pool is.

@@ -34,11 +34,34 @@ std::filesystem::path kernels_of_this_build() {
   return kernels_beside(flex::find_firmware().value_or(std::filesystem::path()));
 }
 
+// A function of an embedded card.
+class EmbeddedFunction final : public flex::DeviceSource {
+ public:
+  EmbeddedFunction(std::shared_ptr<flex::Card> card, unsigned function, flex::OpenOptions options)
+      : card_(std::move(card)), function_(function), options_(std::move(options)) {}
+
+  flex::Expected<std::unique_ptr<flex::Device>> open() override {
+    seen_ = card_->lives();
+    return function_ == 0 ? card_->open_physical(options_) : card_->open_virtual(function_, options_);
+  }
+  flex::Expected<void> raise(flex::Rung rung, bool wanted) override {
+    return card_->raise(rung, wanted ? card_->lives() : seen_, wanted);
+  }
+  flex::Rung highest() const override { return flex::Rung::PowerCycle; }
+
+ private:
+  const std::shared_ptr<flex::Card> card_;
+  const unsigned function_;
+  const flex::OpenOptions options_;
+  std::uint64_t seen_ = 0;  // the card's life that open() looked at last
+};
+
 }  // namespace
 
 // Where a context's device is, and what belongs to it.
 struct Context::Place {
   std::shared_ptr<flex::Card> card;
+  std::unique_ptr<flex::DeviceSource> source;
   std::unique_ptr<flex::Device> device;
   std::string name;
   std::filesystem::path kernels;
@@ -48,12 +71,13 @@ Context::Context(Place place, flex::RuntimeOptions options)
     : card_(std::move(place.card)),
       device_name_(std::move(place.name)),
       kernels_(std::move(place.kernels)),
-      runtime_(std::move(place.device), std::move(options)),
+      runtime_(std::move(place.device), std::move(options), std::move(place.source)),
       allocator_(runtime_) {}
 
 Context::Place Context::attach(const flex::EnumeratedDevice& device, const flex::OpenOptions& options) {
   auto attached = value_or_throw(flex::attach(device, options));
   return {.card = nullptr,
+          .source = nullptr,
           .device = std::move(attached.device),
           .name = attached.function + " of " + attached.card,
           .kernels = kernels_of_this_build()};
@@ -77,9 +101,10 @@ std::unique_ptr<Context> Context::open(ContextOptions options) {
 }
 
 std::unique_ptr<Context> Context::open(std::shared_ptr<flex::Card> card, ContextOptions options) {
-  auto device = value_or_throw(options.function == 0 ? card->open_physical(std::move(options.device))
-                                                     : card->open_virtual(options.function, std::move(options.device)));
+  auto source = std::make_unique<EmbeddedFunction>(card, options.function, std::move(options.device));
+  auto device = value_or_throw(source->open());
   Place place{.card = card,
+              .source = std::move(source),
               .device = std::move(device),
               .name = options.function == 0 ? std::string("PF") : "VF" + std::to_string(options.function),
               .kernels = kernels_beside(card->options().firmware)};

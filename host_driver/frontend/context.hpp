@@ -66,6 +66,10 @@ class Context {
   // the firmware. Throws flex::Error, flex::InvalidArgument.
   std::shared_ptr<const flex::Kernel> kernel(std::string_view name) const;
 
+  // Brings this context back after a failure, at the lowest rung that helps (flex::Runtime::recover()). Handles of tensors
+  // from before a function reset are refused afterwards; plans have to be loaded again.
+  flex::RecoveryReport recover(std::optional<flex::Rung> from = std::nullopt) { return runtime_.recover(from); }
+
   // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them.
   void load(flex::ExecutionPlan& plan);
 

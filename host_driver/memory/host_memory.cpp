@@ -43,19 +43,26 @@ PinnedBuffer::~PinnedBuffer() {
 }
 
 HostMemory::HostMemory(std::span<std::byte> block, std::uint64_t window_offset, std::shared_ptr<void> keep_alive) {
+  move_to(block, window_offset, std::move(keep_alive));
+}
+
+void HostMemory::move_to(std::span<std::byte> block, std::uint64_t window_offset, std::shared_ptr<void> keep_alive) {
   require_page_alignment("block", reinterpret_cast<std::uintptr_t>(block.data()));
   require_page_alignment("window_offset", window_offset);
   if (block.size() < kBlockUnit) {
     throw InvalidArgument("block", "the host-memory block is empty", "check the window's table of blocks");
   }
-  state_ = std::make_shared<PinnedBuffer::State>(block, window_offset, std::move(keep_alive));
+  auto next = std::make_shared<PinnedBuffer::State>(block, window_offset, std::move(keep_alive));
+  const std::lock_guard lock(*state_mutex_);
+  std::swap(state_, next);
 }
 
 std::expected<PinnedBuffer, MemoryShortage> HostMemory::try_allocate(std::size_t bytes) {
   PinnedBuffer buffer;
   if (bytes == 0) return buffer;
   const std::uint64_t alignment = bytes >= kLargeBytes ? kLargeBytes : kBlockUnit;
-  PinnedBuffer::State& state = *state_;
+  auto kept = state();
+  PinnedBuffer::State& state = *kept;
   const std::scoped_lock lock(state.mutex);
   const auto id = state.heap.allocate(bytes, alignment);
   if (!id) {
@@ -66,7 +73,7 @@ std::expected<PinnedBuffer, MemoryShortage> HostMemory::try_allocate(std::size_t
   }
   const std::uint64_t offset = state.nodes[*id].offset * kBlockUnit;
   state.peak_bytes = std::max(state.peak_bytes, state.heap.total_bytes() - state.heap.free_bytes());
-  buffer.state_ = state_;
+  buffer.state_ = std::move(kept);
   buffer.block_ = *id;
   buffer.window_offset_ = state.window_offset + offset;
   buffer.bytes_ = state.block.subspan(offset, bytes);
@@ -90,11 +97,12 @@ std::optional<std::uint64_t> HostMemory::window_offset_of(std::span<const std::b
 }
 
 HostMemory::Statistics HostMemory::statistics() const {
-  const std::scoped_lock lock(state_->mutex);
-  const BlockHeap& heap = state_->heap;
+  const auto kept = state();
+  const std::scoped_lock lock(kept->mutex);
+  const BlockHeap& heap = kept->heap;
   return {.total_bytes = heap.total_bytes(),
           .used_bytes = heap.total_bytes() - heap.free_bytes(),
-          .peak_bytes = state_->peak_bytes,
+          .peak_bytes = kept->peak_bytes,
           .largest_free = heap.largest_free(),
           .buffers = heap.used_blocks()};
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -70,6 +71,10 @@ class HostMemory {
   // object or any buffer. Throws InvalidArgument when an address is not aligned or the block is empty.
   HostMemory(std::span<std::byte> block, std::uint64_t window_offset, std::shared_ptr<void> keep_alive = {});
 
+  // From now on this hands out pieces of another block. Buffers of the block before keep it alive and stay what they were:
+  // memory, but no longer this function's. Not beside window_offset_of(). Throws as the constructor.
+  void move_to(std::span<std::byte> block, std::uint64_t window_offset, std::shared_ptr<void> keep_alive);
+
   // Throws OutOfMemory. `bytes` 0 gives an empty buffer.
   PinnedBuffer allocate(std::size_t bytes);
   // The same without throwing, for callers that fall back to staging.
@@ -81,6 +86,12 @@ class HostMemory {
   Statistics statistics() const;
 
  private:
+  std::shared_ptr<PinnedBuffer::State> state() const {
+    const std::lock_guard lock(*state_mutex_);
+    return state_;
+  }
+
+  std::unique_ptr<std::mutex> state_mutex_ = std::make_unique<std::mutex>();  // which state, not what is in it
   std::shared_ptr<PinnedBuffer::State> state_;
 };
 

@@ -43,8 +43,14 @@ class Bells {
   int from_card() const { return slot_.bell_from_card(); }
   // Takes all pending rings. Thread-safe.
   void drain() const;
-  // Fault hook: whether the ring that was just heard is to be taken for lost.
-  bool lose_heard_ring() { return lose_from_card_.fires(); }
+  // What the fault hooks make of the ring that was just heard.
+  struct Heard {
+    bool lost = false;   // take it for silence
+    bool twice = false;  // it will be heard once more
+    std::chrono::microseconds delay{0};
+  };
+  Heard hear() { return faulty_ ? hear_faulty() : Heard{}; }
+  const FaultSite& faults() const { return faults_; }
 
   struct Wakeup {
     bool rang = false;  // the bell was heard (and taken)
@@ -63,14 +69,20 @@ class Bells {
 
  private:
   void write_guarded() const;
+  void write_ring() const;
+  bool may_ring();
+  Heard hear_faulty();
 
   qemu::SlotHandle slot_;
   // A reading end of our own on the pipe to the card: while it is open, a write after the emulator's death is no
   // SIGPIPE. Not to be had when /proc is absent; then the signal is held back around each write.
   qemu::UniqueFd reader_;
+  FaultSite faults_;
+  const bool faulty_;  // any hook for bells is there
   Chance lose_to_card_;
   Chance lose_from_card_;
   std::atomic<std::uint64_t> rung_{0};
+  std::atomic<bool> echo_{false};  // the next sleep hears a ring that is not there
 };
 
 }  // namespace flex

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "host_driver/transport/system_call.hpp"
 #include "qemu/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 
@@ -188,9 +189,12 @@ void EventLoop::Impl::run() {
 
 Expected<std::shared_ptr<EventLoop>> EventLoop::create() {
   auto impl = std::make_shared<Impl>();
-  impl->wake_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  impl->wake_fd.reset(system_call([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }));
   if (!impl->wake_fd.valid()) return std::unexpected(no_io_uring(errno));
-  if (const int error = ::io_uring_queue_init(kRingEntries, &impl->ring, 0); error < 0) {
+  // liburing returns its errors.
+  const int injected = system_call_error();
+  const int error = injected != 0 ? -injected : ::io_uring_queue_init(kRingEntries, &impl->ring, 0);
+  if (error < 0) {
     return std::unexpected(no_io_uring(-error));
   }
   impl->ring_ready = true;

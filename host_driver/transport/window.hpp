@@ -9,6 +9,7 @@
 #include <span>
 
 #include "host_driver/error.hpp"
+#include "host_driver/transport/window_identity.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/message.hpp"
 #include "shared/post_codes.hpp"
@@ -40,6 +41,7 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   std::span<std::byte> bytes() const { return bytes_; }
+  const WindowIdentity& identity() const { return identity_; }
   std::span<std::byte> host_memory() const {
     const wire::Block block = wire::host_memory(bytes_.size());
     return bytes_.subspan(block.offset, block.bytes);
@@ -66,8 +68,9 @@ class Window {
   }
 
  private:
-  explicit Window(std::span<std::byte> bytes) : bytes_(bytes) {}
+  Window(std::span<std::byte> bytes, WindowIdentity identity) : bytes_(bytes), identity_(identity) {}
   std::span<std::byte> bytes_;
+  WindowIdentity identity_;
 };
 
 }  // namespace flex

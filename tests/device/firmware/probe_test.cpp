@@ -107,7 +107,30 @@ TEST(Probe, AMachineThatTheFirmwareCanNotRunOnIsRefusedWithAReason) {
 
 TEST(Probe, PersistentMemorySurvivesWarmResetsAndInterruptsDoNot) { expect_all_proven(run(card(2, "reset"))); }
 
-TEST(Probe, TheRecordOfABrokenLifeIsFoundByTheNext) { expect_all_proven(run(card(1, "record"))); }
+class ProbeRecord : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ProbeRecord, TheRecordOfABrokenLifeIsFoundByTheNext) {
+  expect_all_proven(run(card(2, std::string("record-") + GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ProbeRecord,
+                         ::testing::Values("trap", "stack", "assert", "silent", "kernel", "stuck", "damaged"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(ProbeRecords, AreOfEveryHartWhereThereAreMany) { expect_all_proven(run(card(16, "record-trap"))); }
+
+TEST(ProbeRecords, ACardThatBreaksInEveryLifeGivesUp) {
+  const Outcome outcome = run(card(2, "record-storm"));
+  EXPECT_EQ(outcome.code, kExitPanic);
+  EXPECT_THAT(outcome.console, HasSubstr("giving up"));
+  constexpr unsigned kLives = 9;  // hal::kMostRestarts and the first
+  unsigned lives = 0;
+  for (auto at = outcome.console.find("PANIC hart"); at != std::string::npos;
+       at = outcome.console.find("PANIC hart", at + 1)) {
+    ++lives;
+  }
+  EXPECT_EQ(lives, kLives);
+}
 
 struct Break {
   const char* how;
@@ -124,7 +147,7 @@ TEST_P(ProbeBreaks, ABrokenFirmwareEndsWithALineAndACode) {
 INSTANTIATE_TEST_SUITE_P(Ways, ProbeBreaks,
                          ::testing::Values(Break{"load", "PANIC hart 0: trap in firmware code, cause 0x5, value 0x8,"},
                                            Break{"text", "PANIC hart 0: trap in firmware code, cause 0x7"},
-                                           Break{"stack", "PANIC hart 0: trap in firmware code, cause 0x7"},
+                                           Break{"stack", "PANIC hart 0: stack overflow, cause 0x7"},
                                            Break{"illegal", "PANIC hart 0: trap in firmware code, cause 0x2"},
                                            Break{"other",
                                                  "PANIC hart 1: trap in firmware code, cause 0x7, value 0x10,"},

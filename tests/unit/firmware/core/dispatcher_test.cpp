@@ -304,9 +304,9 @@ TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
     EXPECT_EQ(d.run(d.nop(stream_)).outcome, Outcome::Ok);
   }
   const auto events = d.events();
-  EXPECT_EQ(events.size(), 8u);
+  ASSERT_EQ(events.size(), 1u) << "a storm of them costs one event a heartbeat";
   EXPECT_EQ(events[0].kind, wire::EventKind::RingViolation);
-  EXPECT_EQ(d.header().events_lost, kCases.size() - 8);
+  EXPECT_EQ(d.header().events_lost, 0u);
   EXPECT_EQ(d.admin(d.admin_request(wire::AdminCommand::Stats)).values.stats.ring_violations, kCases.size());
 }
 

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/unit/firmware/core/raw_driver.hpp"
-
-#include <gtest/gtest.h>
+#include "host_driver/raw/raw_driver.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <string>
 
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/timeouts.hpp"
 
-namespace fwtest {
+namespace raw {
 
 using namespace std::chrono_literals;
 
 namespace {
+
+[[noreturn]] void broken(const std::string& what) { throw Broken(what); }
 
 bool until(const std::function<bool()>& done, const std::function<void()>& pump) {
   const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
@@ -221,8 +222,7 @@ wire::DeviceConfig RawDriver::config() {
     const auto answer = call(request(wire::MessageOp::GetConfig, wire::ConfigRange{offset, bytes}));
     wire::ConfigData data;
     if (!answer || !wire::read_payload(*answer, data) || data.bytes != bytes) {
-      ADD_FAILURE() << "no config space at " << offset;
-      break;
+      broken("no config space at " + std::to_string(offset));
     }
     std::memcpy(reinterpret_cast<std::byte*>(&config) + offset, data.data, bytes);
     offset += bytes;
@@ -271,8 +271,7 @@ wire::AdminRequest RawDriver::admin_request(wire::AdminCommand command) const {
 std::uint16_t RawDriver::send_admin(wire::AdminRequest request) {
   const auto free = std::find(admin_busy_.begin(), admin_busy_.end(), false);
   if (free == admin_busy_.end()) {
-    ADD_FAILURE() << "no admin slot free";
-    return 0;
+    broken("no admin slot free");
   }
   const auto slot = static_cast<std::uint16_t>(free - admin_busy_.begin());
   *free = true;
@@ -288,8 +287,8 @@ std::uint16_t RawDriver::send_admin(wire::AdminRequest request) {
 
 void RawDriver::poll_admin() {
   while (const auto used = rings_[wire::kAdminQueue].poll()) {
-    ASSERT_LT(used->id, wire::kAdminSlots);
-    EXPECT_TRUE(admin_busy_[used->id] && !admin_done_[used->id]) << "admin command answered twice";
+    if (used->id >= wire::kAdminSlots) broken("an admin command ended that does not exist");
+    if (!admin_busy_[used->id] || admin_done_[used->id]) broken("admin command answered twice");
     admin_done_[used->id] = true;
   }
 }
@@ -314,10 +313,9 @@ wire::AdminReply RawDriver::admin(const wire::AdminRequest& request) {
   with_cookie.cookie = ++cookie_;
   const auto reply = wait_admin(send_admin(with_cookie));
   if (!reply) {
-    ADD_FAILURE() << "no reply to " << name(request.command);
-    return {};
+    broken("no reply to " + std::string(name(request.command)));
   }
-  EXPECT_EQ(reply->cookie, with_cookie.cookie);
+  if (reply->cookie != with_cookie.cookie) broken("a reply with the cookie of another command");
   return *reply;
 }
 
@@ -413,8 +411,7 @@ std::uint16_t RawDriver::submit(const wire::ControlBlock& block) { return submit
 std::uint16_t RawDriver::submit_sticks(const wire::ControlBlock& block, unsigned sticks) {
   const auto free = std::find(slot_busy_.begin(), slot_busy_.end(), false);
   if (free == slot_busy_.end()) {
-    ADD_FAILURE() << "no control-block slot free";
-    return 0;
+    broken("no control-block slot free");
   }
   const auto slot = static_cast<std::uint16_t>(free - slot_busy_.begin());
   *free = true;
@@ -433,8 +430,7 @@ std::vector<Ended> RawDriver::collect() {
   std::vector<Ended> ended;
   while (const auto used = rings_[wire::kControlBlockQueue].poll()) {
     if (used->id >= wire::kControlBlockSlots || !slot_busy_[used->id]) {
-      ADD_FAILURE() << "block " << used->id << " ended without having been submitted, or twice";
-      continue;
+      broken("block " + std::to_string(used->id) + " ended without having been submitted, or twice");
     }
     slot_busy_[used->id] = false;
     ++free_slots_;
@@ -455,7 +451,7 @@ std::vector<Ended> RawDriver::wait_for(std::size_t count) {
         return all.size() >= count;
       },
       pump_);
-  if (!came) ADD_FAILURE() << "only " << all.size() << " of " << count << " blocks ended";
+  if (!came) broken("only " + std::to_string(all.size()) + " of " + std::to_string(count) + " blocks ended");
   return all;
 }
 
@@ -463,8 +459,7 @@ wire::Completion RawDriver::run(const wire::ControlBlock& block) {
   submit(block);
   const auto ended = wait_for(1);
   if (ended.size() != 1) {
-    ADD_FAILURE() << ended.size() << " completions for one block";
-    return {};
+    broken(std::to_string(ended.size()) + " completions for one block");
   }
   return ended.front().completion;
 }
@@ -486,4 +481,4 @@ std::vector<wire::DeviceEvent> RawDriver::events() {
   return all;
 }
 
-}  // namespace fwtest
+}  // namespace raw

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/conformance/attempts.hpp"
+#include "host_driver/raw/attempts.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 
-#include "tests/conformance/bare_slot.hpp"
+#include "host_driver/raw/bare_slot.hpp"
 
-namespace flex::conformance {
+namespace raw {
 
-using fwtest::RawBuffer;
-using fwtest::RawDriver;
-using fwtest::RegionHandle;
 using wire::AdminCommand;
 using wire::ControlBlock;
 using wire::kStickBytes;
@@ -23,20 +18,6 @@ namespace {
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
 constexpr std::uint32_t kStick = kStickBytes;
 }  // namespace
-
-std::uint64_t attack_seed() {
-  static const std::uint64_t seed = [] {
-    const char* text = std::getenv("SPYRE_SEED");
-    const bool given = text != nullptr && *text != '\0';
-    const std::uint64_t value =
-        given ? std::strtoull(text, nullptr, 0) : std::random_device{}() * std::uint64_t{2654435769};
-    std::printf("  attacks with seed %llu; SPYRE_SEED=%llu repeats them\n", static_cast<unsigned long long>(value),
-                static_cast<unsigned long long>(value));
-    std::fflush(stdout);
-    return value;
-  }();
-  return seed;
-}
 
 // ---- words ----------------------------------------------------------------------------------------------------------
 
@@ -120,7 +101,7 @@ wire::Endpoint Attempts::some_endpoint() {
 }
 
 // Good, and cheap: at most 64 KiB move.
-ControlBlock Attempts::base(const fwtest::StreamHandle& stream) {
+ControlBlock Attempts::base(const StreamHandle& stream) {
   ControlBlock block{};
   auto& header = block.header;
   header.magic = wire::kControlBlockMagic;
@@ -256,7 +237,7 @@ void Attempts::spoil(ControlBlock& block) {
   }
 }
 
-ControlBlock Attempts::control_block(const fwtest::StreamHandle& stream) {
+ControlBlock Attempts::control_block(const StreamHandle& stream) {
   ControlBlock block = base(stream);
   if (below(8) == 0) return block;
   for (unsigned more = 1 + below(3); more != 0; --more) spoil(block);
@@ -361,4 +342,4 @@ std::vector<wire::DescriptorWords> Attempts::table_words() {
   return words;
 }
 
-}  // namespace flex::conformance
+}  // namespace raw

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a runtime does by itself when something fails, and where it gets its device from again. What each rung leaves
+// behind: docs/recovery.md.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "host_driver/device/device.hpp"
+#include "host_driver/exec/stream_error.hpp"
+#include "host_driver/recovery/ladder.hpp"
+
+namespace flex {
+
+enum class RecoveryPolicy : std::uint8_t {
+  // Every error is told, again and again, until Reset() or recover() is called.
+  Manual,
+  // The next Launch, Query or Synchronize on a stream that failed recovers first, from the lowest rung on. Launches that
+  // ended ABORTED (no block of them had started) are sent again at the stream rung, in order, what was started never is:
+  // who uses this says that a launch does not need the result of one that failed before it. The error that made it
+  // necessary is thrown once, by the next Synchronize.
+  Recover,
+  // The first failure of a stream stops all: every stream refuses with that error until recover().
+  FailFast,
+};
+
+constexpr std::string_view name(RecoveryPolicy policy) {
+  switch (policy) {
+    case RecoveryPolicy::Manual: return "manual";
+    case RecoveryPolicy::Recover: return "recover";
+    case RecoveryPolicy::FailFast: return "fail fast";
+  }
+  return "unknown policy";
+}
+
+struct RecoveryOptions {
+  RecoveryPolicy policy = RecoveryPolicy::Manual;
+  // The last rung that may be tried. Empty: what the device's source suggests (an embedded card: the power cycle; a
+  // function of a card that others use: the function reset).
+  std::optional<Rung> highest{};
+};
+
+// Where a runtime's device comes from. One user at a time; calls block within the budgets of their rungs.
+class DeviceSource {
+ public:
+  virtual ~DeviceSource() = default;
+
+  // The function, brought up afresh, which resets it. The device that came before is closed.
+  virtual Expected<std::unique_ptr<Device>> open() = 0;
+  // Firmware and above. Afterwards open() is worth trying; all other functions of the card are reset as well. A card that
+  // somebody else has brought back since the last open() is left as it is.
+  // `wanted`: the caller asked for this very rung; else those below it have failed, which counts as a death of the card when
+  // it is the power cycle.
+  virtual Expected<void> raise(Rung rung, bool wanted) = 0;
+  virtual Rung highest() const = 0;
+};
+
+// Of all streams of a runtime: the one failure that stops them (RecoveryPolicy::FailFast). Thread-safe.
+class FirstFailure {
+ public:
+  void note(const StreamError& error) {
+    const std::lock_guard guard(mutex_);
+    if (first_) return;
+    first_ = std::make_unique<StreamError>(error);
+    set_.store(true, std::memory_order_release);
+  }
+  std::optional<StreamError> get() const {
+    if (!set_.load(std::memory_order_acquire)) return std::nullopt;
+    const std::lock_guard guard(mutex_);
+    return first_ ? std::optional(*first_) : std::nullopt;
+  }
+  void clear() {
+    const std::lock_guard guard(mutex_);
+    set_.store(false, std::memory_order_release);
+    first_.reset();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unique_ptr<StreamError> first_;
+  std::atomic<bool> set_{false};
+};
+
+}  // namespace flex

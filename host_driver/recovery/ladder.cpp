@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/recovery/ladder.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace flex {
+
+namespace {
+
+std::string milliseconds(std::chrono::nanoseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f ms", std::chrono::duration<double, std::milli>(time).count());
+  return text;
+}
+
+std::string text_of(const std::vector<RungAttempt>& attempts) {
+  std::string text;
+  for (const RungAttempt& attempt : attempts) {
+    if (!text.empty()) text += "; ";
+    text += std::string(name(attempt.rung)) + (attempt.error ? " failed after " : " helped after ") +
+            milliseconds(attempt.took);
+    if (attempt.error) text += " (" + attempt.error->message + ")";
+  }
+  return text;
+}
+
+// What is left to do by hand after the last rung that may be tried.
+std::string next_after(Rung highest, const ErrorInfo& last) {
+  if (highest >= Rung::PowerCycle) return last.next_step.empty() ? "start a new card" : last.next_step;
+  return "allow a higher rung (" + std::string(name(above(highest))) + "), or reset the card (spyre reset)";
+}
+
+}  // namespace
+
+std::chrono::nanoseconds RecoveryReport::took() const {
+  std::chrono::nanoseconds sum{};
+  for (const RungAttempt& attempt : attempts) sum += attempt.took;
+  return sum;
+}
+
+std::string describe(const RecoveryReport& report) { return text_of(report.attempts); }
+
+Expected<RecoveryReport> climb(Rung from, Rung highest, const std::function<Expected<void>(Rung)>& operation) {
+  using Clock = std::chrono::steady_clock;
+  RecoveryReport report;
+  for (Rung rung = from; rung <= highest && rung != Rung::Wedged; rung = above(rung)) {
+    const auto begin = Clock::now();
+    auto done = operation(rung);
+    RungAttempt& attempt = report.attempts.emplace_back(RungAttempt{rung, Clock::now() - begin, std::nullopt});
+    if (done) return report;
+    attempt.error = std::move(done.error());
+  }
+  if (report.attempts.empty()) {
+    return std::unexpected(ErrorInfo{.layer = Layer::Driver,
+                                     .culprit = "recovery",
+                                     .outcome = wire::Outcome::Rejected,
+                                     .recoverable = true,
+                                     .next_step = "allow a higher rung",
+                                     .message = "a recovery that begins with " + std::string(name(from)) +
+                                                " may go no higher than " + std::string(name(highest))});
+  }
+  const ErrorInfo& last = *report.attempts.back().error;
+  return std::unexpected(ErrorInfo{.layer = last.layer,
+                                   .culprit = last.culprit,
+                                   .outcome = last.outcome,
+                                   .recoverable = highest < Rung::PowerCycle,
+                                   .next_step = next_after(highest, last),
+                                   .message = "no rung helped: " + text_of(report.attempts)});
+}
+
+bool DeathCount::note(Clock::time_point when) {
+  std::erase_if(recent_, [&](Clock::time_point then) { return when - then > within_; });
+  recent_.push_back(when);
+  wedged_ |= recent_.size() >= deaths_;
+  return wedged_;
+}
+
+ErrorInfo wedged_error(const std::string& card, const DeathCount& deaths) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deaths.within()).count();
+  return {.layer = Layer::Emulator,
+          .culprit = card,
+          .outcome = wire::Outcome::Lost,
+          .recoverable = false,
+          .next_step = "read the card's console and record, then start a new card",
+          .message = card + " is wedged: it died " + std::to_string(deaths.limit()) + " times in " +
+                     std::to_string(seconds) + " s"};
+}
+
+bool ProgressBudget::look(std::uint64_t heartbeat, std::uint64_t progress, Clock::time_point now) {
+  const bool first = !heartbeat_;
+  if (!first && *heartbeat_ != heartbeat) ++counted_;
+  if (first || *heartbeat_ != heartbeat || progress_ != progress) moved_ = now;
+  heartbeat_ = heartbeat;
+  progress_ = progress;
+  return counted_ < beats_ && now - moved_ < silence_;
+}
+
+}  // namespace flex

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Climbing the ladder: one rung after the other until one helps. What a rung does is the caller's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host_driver/error.hpp"
+#include "host_driver/recovery/rung.hpp"
+
+namespace flex {
+
+struct RungAttempt {
+  Rung rung = Rung::Stream;
+  std::chrono::nanoseconds took{};
+  std::optional<ErrorInfo> error{};  // empty: it helped
+};
+
+// What was tried, in order; only the last attempt helped.
+struct RecoveryReport {
+  std::vector<RungAttempt> attempts{};
+  // Launches that the recovery ended: those that never started, and those of which that is not known or not true. Their
+  // waiters and observers were told as well.
+  std::uint64_t aborted = 0;
+  std::uint64_t lost = 0;
+
+  Rung rung() const { return attempts.empty() ? Rung::Stream : attempts.back().rung; }
+  std::chrono::nanoseconds took() const;
+};
+
+// One line for people: "stream reset failed after 10000.0 ms (…); function reset helped after 0.4 ms".
+std::string describe(const RecoveryReport& report);
+
+// Runs `operation` for `from`, then for each rung above up to `highest`, until it succeeds. `operation` bounds itself by
+// the rung's budget (Timeouts). The error of a climb that failed lists every rung with its error; its outcome is that of
+// the last one.
+Expected<RecoveryReport> climb(Rung from, Rung highest, const std::function<Expected<void>(Rung)>& operation);
+
+// N deaths in T mean that power cycles do not help: wedged, for good. Not thread-safe.
+class DeathCount {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  DeathCount(unsigned deaths, std::chrono::nanoseconds within) : deaths_(deaths), within_(within) {}
+
+  // The card died, or had to be power-cycled because nothing else helped. True: it is wedged now.
+  bool note(Clock::time_point when);
+  bool wedged() const { return wedged_; }
+  unsigned limit() const { return deaths_; }
+  std::chrono::nanoseconds within() const { return within_; }
+
+ private:
+  const unsigned deaths_;
+  const std::chrono::nanoseconds within_;
+  std::vector<Clock::time_point> recent_;
+  bool wedged_ = false;
+};
+
+// The error of every call on a wedged card.
+ErrorInfo wedged_error(const std::string& card, const DeathCount& deaths);
+
+// Measures whether a card that should be coming up moves: the budget of a rung is spent by heartbeats that the card
+// delivers while it does not get there, and by silence, never by wall time alone: a slow machine delivers both late.
+class ProgressBudget {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `beats`: so many heartbeats may pass. `silence`: so long nothing may move.
+  ProgressBudget(std::uint64_t beats, std::chrono::nanoseconds silence, Clock::time_point now)
+      : beats_(beats), silence_(silence), moved_(now) {}
+
+  // `heartbeat` and `progress` (POST code, boot epoch: anything else that moves) as the card shows them now. False: spent.
+  bool look(std::uint64_t heartbeat, std::uint64_t progress, Clock::time_point now);
+
+ private:
+  std::uint64_t beats_;
+  std::chrono::nanoseconds silence_;
+  Clock::time_point moved_;
+  std::uint64_t counted_ = 0;
+  std::optional<std::uint64_t> heartbeat_{};
+  std::uint64_t progress_ = 0;
+};
+
+}  // namespace flex
