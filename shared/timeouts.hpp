@@ -199,6 +199,9 @@ inline constexpr std::chrono::milliseconds kExitIsKnown{500};
 // is not a running broker's.
 inline constexpr std::chrono::seconds kFolderCleanUp{2};
 
+// A thread of the emulator that is frozen stops at its next return from the kernel.
+inline constexpr std::chrono::milliseconds kFreezeLimit{2000};
+
 // Of one error's records in the RAS log a few are written in this time; of what comes in a storm, people read the first.
 inline constexpr std::chrono::seconds kRasPeriod{1};
 
@@ -324,6 +327,9 @@ inline constexpr std::chrono::milliseconds kPlayedStep{50};
 inline constexpr std::chrono::seconds kBareKernel{60};
 // A bell of the probe's: one comes at once, so that twelve boots do not wait for a lost one.
 inline constexpr std::chrono::milliseconds kProbeBell{2'000};
+
+// An input of a fuzzer that waits for nothing may not cost the run: so long a wait takes at most.
+inline constexpr std::chrono::milliseconds kFuzzedWait{2};
 
 // Between two looks at a state that tells nobody about its change (another process's folder, /proc).
 inline constexpr std::chrono::microseconds kBriefLook{100};
