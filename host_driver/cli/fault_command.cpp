@@ -130,7 +130,7 @@ void run_both(const std::shared_ptr<flex::Card>& card, flex::fault::Session& ses
   work.enough = [&] { return flex::fault::all_fired(session.evidence()); };
   finding.victim = flex::fault::run_workload(card, work);
   victim_ended.store(true);
-  neighbour.join();
+  neighbour.join();  // bounded: its workload ends with victim_ended, at the latest with its limit
 }
 
 Json workload_json(const WorkloadReport& report) {

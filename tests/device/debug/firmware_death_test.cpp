@@ -11,6 +11,7 @@
 #include "host_driver/debug/collect.hpp"
 #include "host_driver/debug/fatal_report.hpp"
 #include "host_driver/transport/window.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/conformance/workbench.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/debug/debugger.hpp"
@@ -135,7 +136,7 @@ TEST(FirmwareDeath, ARecordThatIsDamagedIsNotBelieved) {
 TEST(FirmwareDeath, WithoutRestartTheEmulatorEndsWithItsCode) {
   test::DebuggedCard card(test::small_card("on_panic=0"));
   card.send_hart(0, "8");
-  const auto exit = card.card().machine().wait_exit(std::chrono::seconds(30));
+  const auto exit = card.card().machine().wait_exit(test_bounds::kWork);
   ASSERT_TRUE(exit) << qemu::to_string(exit.error());
   EXPECT_EQ(exit->value, 70);
 }

@@ -7,6 +7,7 @@
 
 #include "firmware/hal/hart.hpp"
 #include "shared/crc32c.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {
@@ -510,8 +511,10 @@ TEST_F(BrokenCard, ASuppressedHeartbeatStopsForItsFunctionOnly) {
   const auto before = driver_.header().heartbeat;
   const auto other = neighbour_.header().heartbeat;
   card_.start_loop();
-  while (neighbour_.header().heartbeat < other + 3) std::this_thread::yield();
+  const auto end = std::chrono::steady_clock::now() + test_bounds::kAnswer;
+  while (neighbour_.header().heartbeat < other + 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   card_.stop_loop();
+  ASSERT_GE(neighbour_.header().heartbeat, other + 3);
   EXPECT_EQ(driver_.header().heartbeat, before);
   EXPECT_GE(evidence().fired, 2u);
 }
