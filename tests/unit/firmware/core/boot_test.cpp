@@ -24,8 +24,8 @@ TEST(BootOptions, EmptyWordsGiveDefaults) {
 }
 
 TEST(BootOptions, EveryWordIsUnderstood) {
-  const auto options =
-      parse_boot_options("vfs=16 selftest=1  mapall=1 budget_mib=512 watchdog=5 timers=0 quota_mib=64");
+  const auto options = parse_boot_options(
+      "vfs=16 selftest=1  mapall=1 budget_mib=512 watchdog=5 timers=0 quota_mib=64 strikes=3 blind=17");
   ASSERT_TRUE(options);
   EXPECT_EQ(options->virtual_functions, 16u);
   EXPECT_TRUE(options->self_test);
@@ -34,12 +34,31 @@ TEST(BootOptions, EveryWordIsUnderstood) {
   EXPECT_EQ(options->populated_budget_bytes, 512 * wire::kMiB);
   EXPECT_EQ(options->watchdog_slices, 5u);
   EXPECT_EQ(options->quota_bytes, 64 * wire::kMiB);
+  EXPECT_EQ(options->strikes, 3u);
+  EXPECT_EQ(options->blind, wire::kDetectBadBlock | wire::kDetectHang);
 }
 
 TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
-  for (const std::string word : {"vfs=17", "vfs=", "vfs", "vfs=-1", "vfs=1x", "vfs=4294967297", "selftest=2",
-                                 "mapall=2", "timers=3", "watchdog=0", "watchdog=1000000001", "budget_mib=1073741825",
-                                 "quota_mib=3", "=1", "=", "VFS=1", "vfs=99999999999999999999", "unknown=1"}) {
+  for (const std::string word : {"vfs=17",
+                                 "vfs=",
+                                 "vfs",
+                                 "vfs=-1",
+                                 "vfs=1x",
+                                 "vfs=4294967297",
+                                 "selftest=2",
+                                 "mapall=2",
+                                 "timers=3",
+                                 "watchdog=0",
+                                 "watchdog=1000000001",
+                                 "budget_mib=1073741825",
+                                 "quota_mib=3",
+                                 "strikes=1000001",
+                                 "blind=65536",
+                                 "=1",
+                                 "=",
+                                 "VFS=1",
+                                 "vfs=99999999999999999999",
+                                 "unknown=1"}) {
     const std::string text = "vfs=1 " + word + " timers=0";
     const auto options = parse_boot_options(text);
     ASSERT_FALSE(options) << word;
