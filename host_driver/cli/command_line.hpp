@@ -27,12 +27,14 @@ class CommandLine {
   DevicesOptions devices{};
   StopOptions stop{};
   ResetOptions reset{};
+  DebugOptions debug{};
   ExecOptions exec{};
 
  private:
   void add_run();
   void add_boot();
   void add_cards();
+  void add_debug();
   void add_exec();
 
   CLI::App app_{"spyre: an open virtual platform for a Spyre-class AI accelerator"};
@@ -41,6 +43,7 @@ class CommandLine {
   CLI::App* devices_ = nullptr;
   CLI::App* stop_ = nullptr;
   CLI::App* reset_ = nullptr;
+  CLI::App* debug_ = nullptr;
   CLI::App* exec_ = nullptr;
 };
 

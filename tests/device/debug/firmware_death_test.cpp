@@ -181,7 +181,7 @@ TEST(FirmwareDeath, HowLongItTookIsPrinted) {
   for (std::sregex_iterator at(console.begin(), console.end(), ready), end; at != end; ++at) {
     times.push_back(std::stoull((*at)[1]));
   }
-  ASSERT_EQ(times.size(), 4u);
+  ASSERT_EQ(times.size(), 4u) << console;
   for (const auto time : times) {
     std::cout << "from reset to ready: " << time << " us\n";
     EXPECT_LT(time, 30'000'000u);
