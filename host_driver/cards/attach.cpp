@@ -13,6 +13,7 @@
 
 #include "host_driver/cards/broker_connection.hpp"
 #include "host_driver/cards/broker_message.hpp"
+#include "host_driver/cards/runtime_folder.hpp"
 #include "shared/version.hpp"
 
 namespace flex {
@@ -161,6 +162,20 @@ Expected<void> reset_function(std::string_view card, wire::Target target, const 
 }
 Expected<void> power_cycle_card(std::string_view card, const Timeouts& timeouts) {
   return command(card, PowerCycleRequest{}, timeouts);
+}
+
+Expected<void> collect_core(std::string_view card, const std::filesystem::path& file, bool now,
+                            const Timeouts& timeouts) {
+  return command(card, CollectRequest{std::filesystem::absolute(file).string(), now}, timeouts);
+}
+Expected<std::filesystem::path> offer_debugger(std::string_view card, const Timeouts& timeouts) {
+  auto folder = card_path(card);
+  if (!folder) return std::unexpected(std::move(folder.error()));
+  if (auto offered = command(card, DebugRequest{true}, timeouts); !offered) return std::unexpected(offered.error());
+  return *folder / kDebuggerName;
+}
+Expected<void> withdraw_debugger(std::string_view card, const Timeouts& timeouts) {
+  return command(card, DebugRequest{false}, timeouts);
 }
 
 }  // namespace flex

@@ -91,6 +91,8 @@ struct Broker::Impl {
   // Takes it off the books: no handler runs for it afterwards.
   std::optional<Client> remove_client(ClientId id);
   void command_reset(ClientId id, wire::Target target);
+  void command_collect(ClientId id, const CollectRequest& request);
+  void command_debug(ClientId id, bool offer);
 
   // ---- broker_functions.cpp
   void serve(ClientId id);

@@ -20,6 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxWord = 32;
+constexpr std::size_t kMaxFileName = 1024;
 constexpr std::size_t kMaxErrorText = 1024;  // as sent, before escapes
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kLastStatus = std::numeric_limits<std::uint16_t>::max();
@@ -76,6 +77,12 @@ BrokerRequest read_request(const Json& json) {
     request = PowerCycleRequest{};
   } else if (type == "stop") {
     request = StopRequest{};
+  } else if (type == "collect") {
+    CollectRequest collect{object.text("file", kMaxFileName), object.boolean("now")};
+    if (!collect.file.starts_with('/')) object.refuse("file", "is no absolute path");
+    request = std::move(collect);
+  } else if (type == "debug") {
+    request = DebugRequest{object.boolean("offer")};
   } else {
     object.refuse("type", "is not known");
   }
@@ -181,6 +188,10 @@ std::string encode(const BrokerRequest& request) {
                      [](const ResetRequest& reset) { return Json{{"type", "reset"}, {"target", reset.target}}; },
                      [](const PowerCycleRequest&) { return Json::object({{"type", "power-cycle"}}); },
                      [](const StopRequest&) { return Json::object({{"type", "stop"}}); },
+                     [](const CollectRequest& collect) {
+                       return Json{{"type", "collect"}, {"file", collect.file}, {"now", collect.now}};
+                     },
+                     [](const DebugRequest& debug) { return Json{{"type", "debug"}, {"offer", debug.offer}}; },
                  },
                  request));
 }

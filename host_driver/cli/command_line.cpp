@@ -21,6 +21,7 @@ CommandLine::CommandLine() {
   add_run();
   add_boot();
   add_cards();
+  add_debug();
   add_exec();
   add_fault();
   app_.add_subcommand("version", "versions, and where the firmware is");
@@ -69,6 +70,27 @@ void CommandLine::add_cards() {
   what->add_flag("--power-cycle", reset.power_cycle,
                  "end the emulator and boot a new one: all owners lose their functions");
   what->require_option(1);
+}
+
+void CommandLine::add_debug() {
+  debug_ = app_.add_subcommand("debug", "a debugger on a card's firmware, or on what a broken one left");
+  debug_->footer(
+      "spyre debug card0                        attach gdb-multiarch; the card stands still meanwhile\n"
+      "spyre debug --collect card0 -o FILE      a core file of the life that broke, else of what it does now\n"
+      "spyre debug --core FILE                  the record, and gdb-multiarch on the core\n"
+      "In the debugger, thread N is hart N - 1.");
+  auto* which = debug_->add_option_group("which");
+  which->add_option("card", debug.card, "its name, or the path of its folder");
+  auto* core = which->add_option("--core", debug.core, "a core file (or a record alone, with --json)");
+  auto* collect = which->add_option("--collect", debug.collect, "the card to collect a core file from");
+  which->require_option(1);
+  auto* output = debug_->add_option("-o,--output", debug.output, "the core file to write")->needs(collect);
+  collect->needs(output);
+  debug_->add_flag("--now", debug.now, "what the harts do now, even when an earlier life left a record")
+      ->needs(collect);
+  debug_->add_option("--firmware", debug.firmware, "its ELF file (default: as the card's, SPYRE_FIRMWARE)");
+  auto* batch = debug_->add_flag("--batch", debug.batch, "print threads and back traces and end");
+  debug_->add_flag("--json", debug.json, "the record as one JSON object, no debugger")->needs(core)->excludes(batch);
 }
 
 void CommandLine::add_exec() {
@@ -149,6 +171,7 @@ int CommandLine::execute() {
   if (devices_->parsed()) return cli::devices(devices);
   if (stop_->parsed()) return cli::stop(stop);
   if (reset_->parsed()) return cli::reset(reset);
+  if (debug_->parsed()) return cli::debug(debug);
   if (exec_->parsed()) return cli::exec(exec);
   if (fault_list_->parsed()) return cli::fault_list(fault_list);
   if (fault_run_->parsed()) return cli::fault_run(fault_run);

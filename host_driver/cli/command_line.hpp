@@ -27,6 +27,7 @@ class CommandLine {
   DevicesOptions devices{};
   StopOptions stop{};
   ResetOptions reset{};
+  DebugOptions debug{};
   ExecOptions exec{};
   FaultListOptions fault_list{};
   FaultRunOptions fault_run{};
@@ -38,6 +39,7 @@ class CommandLine {
   void add_run();
   void add_boot();
   void add_cards();
+  void add_debug();
   void add_exec();
   void add_fault();
 
@@ -47,6 +49,7 @@ class CommandLine {
   CLI::App* devices_ = nullptr;
   CLI::App* stop_ = nullptr;
   CLI::App* reset_ = nullptr;
+  CLI::App* debug_ = nullptr;
   CLI::App* exec_ = nullptr;
   CLI::App* fault_list_ = nullptr;
   CLI::App* fault_run_ = nullptr;

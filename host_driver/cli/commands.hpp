@@ -66,6 +66,20 @@ struct ResetOptions {
 
 int reset(const ResetOptions& options);
 
+struct DebugOptions {
+  std::string card{};      // attach to it
+  std::string core{};      // open this file
+  std::string collect{};   // write a core of this card …
+  std::string output{};    // … here
+  std::string firmware{};  // ELF file; empty: found by find_firmware()
+  bool now = false;        // collect: what the harts do now, even when there is a record
+  bool batch = false;      // threads and back traces, then the end
+  bool json = false;       // core: the record as JSON, no debugger
+};
+
+// The debugger's exit code; with `collect` or `json` 0.
+int debug(const DebugOptions& options);
+
 struct ExecOptions {
   unsigned cards = 1;
   CardShape shape{};

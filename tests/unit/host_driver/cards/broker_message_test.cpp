@@ -42,8 +42,13 @@ TEST(FunctionChoices, AreReadAsTheyAreWritten) {
 }
 
 TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
-  const BrokerRequest all[] = {HelloRequest{wire::kAbiVersion, FunctionChoice::virtual_function(3)}, DescribeRequest{},
-                               ResetRequest{wire::target_of_virtual(2)}, PowerCycleRequest{}, StopRequest{}};
+  const BrokerRequest all[] = {HelloRequest{wire::kAbiVersion, FunctionChoice::virtual_function(3)},
+                               DescribeRequest{},
+                               ResetRequest{wire::target_of_virtual(2)},
+                               PowerCycleRequest{},
+                               StopRequest{},
+                               CollectRequest{"/tmp/core", true},
+                               DebugRequest{false}};
   for (const auto& request : all) {
     const auto read = parse_broker_request(encode(request));
     ASSERT_TRUE(read) << describe(read.error());
@@ -117,6 +122,9 @@ TEST(BrokerMessages, BadRequestsNameTheirMember) {
   EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 18})"), "request.target");
   EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 0})"), "request.target");
   EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": "PF"})"), "request.target");
+  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "core", "now": false})"), "request.file");
+  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "/core"})"), "request.now");
+  EXPECT_EQ(culprit_of_request(R"({"type": "debug", "offer": 1})"), "request.offer");
   const std::string hello = R"({"type": "hello", "abi": )" + std::to_string(wire::kAbiVersion) + R"(, "want": )";
   EXPECT_EQ(culprit_of_request(hello + "\"PF\"}"), "accepted");
   EXPECT_EQ(culprit_of_request(hello + "\"M\"}"), "request.want");
