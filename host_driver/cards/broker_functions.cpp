@@ -44,8 +44,10 @@ void Broker::Impl::serve_waiting() {
 }
 
 Broker::Impl::Verdict Broker::Impl::judge(const FunctionChoice& want) {
-  if (state == CardState::Cycling) return Wait{};
+  if (state == CardState::Cycling || state == CardState::Recovering) return Wait{};
   // The firmware may have gone down with an emulator that lives on.
+  look();
+  if (state == CardState::Recovering) return Wait{};
   if (const auto failure = session ? session->failure() : std::nullopt) card_failed(failure->message);
   if (state != CardState::Running) return refusal_by_state();
   switch (want.kind) {
@@ -143,6 +145,11 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
 void Broker::Impl::retire(Function& gone, const std::string& why) {
   const auto began = Clock::now();
   const wire::Target target = gone.binding.target;
+  if (session && state == CardState::Recovering) {
+    gone.use = FunctionUse::Retiring;
+    retire_again.push_back(target);
+    return describe_changes(function_name(target) + ": " + why);
+  }
   if (!session || state != CardState::Running) {
     gone.use = FunctionUse::Stuck;
     gone.trouble = "the card has ended";
@@ -176,6 +183,14 @@ void Broker::Impl::retired(CardLife of, wire::Target target, unsigned old_slot, 
     if (session && session->failure()) card_failed(session->failure()->message);
   };
   if (!result.retired) {
+    look();
+    // Interrupted by a restart of the card, or the reason for one: it is done again behind it.
+    const bool restart = state == CardState::Recovering;
+    if (restart || (state == CardState::Running && unanswered(result.retired.error()))) {
+      retire_again.push_back(target);
+      if (!restart) begin_climb(0, Rung::Firmware, "the retirement of " + name + " does not end", {});
+      return;
+    }
     stuck(result.retired.error());
     return serve_waiting();
   }

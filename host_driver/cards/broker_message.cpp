@@ -71,6 +71,10 @@ BrokerRequest read_request(const Json& json) {
     const auto target = static_cast<wire::Target>(object.number("target", kLastTarget));
     if (target < wire::kTargetPhysical) object.refuse("target", "is not a function that has owners");
     request = ResetRequest{target};
+  } else if (type == "raise") {
+    const auto rung = rung_named(object.text("rung", kMaxWord));
+    if (rung != Rung::Firmware && rung != Rung::Card) object.refuse("rung", "is not one that a broker is asked for");
+    request = RaiseRequest{*rung};
   } else if (type == "power-cycle") {
     request = PowerCycleRequest{};
   } else if (type == "stop") {
@@ -125,7 +129,7 @@ BrokerReply read_reply(const Json& json) {
     if (!card) throw std::move(card.error());
     reply = *std::move(card);
   } else if (type == "done") {
-    reply = Done{};
+    reply = Done{object.text("how", kMaxBrokerMessage)};
   } else if (type == "refused") {
     reply = read_error(object.member("error"));
   } else {
@@ -176,6 +180,7 @@ std::string encode(const BrokerRequest& request) {
                      },
                      [](const DescribeRequest&) { return Json::object({{"type", "describe"}}); },
                      [](const ResetRequest& reset) { return Json{{"type", "reset"}, {"target", reset.target}}; },
+                     [](const RaiseRequest& raise) { return Json{{"type", "raise"}, {"rung", name(raise.rung)}}; },
                      [](const PowerCycleRequest&) { return Json::object({{"type", "power-cycle"}}); },
                      [](const StopRequest&) { return Json::object({{"type", "stop"}}); },
                  },
@@ -183,24 +188,25 @@ std::string encode(const BrokerRequest& request) {
 }
 
 std::string encode(const BrokerReply& reply) {
-  return std::visit(Overloaded{
-                        [](const Grant& grant) {
-                          return dump(Json{{"type", "granted"},
-                                           {"card", grant.card},
-                                           {"target", grant.target},
-                                           {"slot", grant.slot},
-                                           {"window_bytes", grant.window_bytes},
-                                           {"generation", grant.generation},
-                                           {"boot_epoch", grant.boot_epoch},
-                                           {"quota_bytes", grant.quota_bytes}});
-                        },
-                        [](const CardDescription& card) {
-                          return dump(Json{{"type", "card"}, {"card", Json::parse(to_json(card, -1))}});
-                        },
-                        [](const Done&) { return dump(Json::object({{"type", "done"}})); },
-                        [](const ErrorInfo& error) { return encode_error(error); },
-                    },
-                    reply);
+  return std::visit(
+      Overloaded{
+          [](const Grant& grant) {
+            return dump(Json{{"type", "granted"},
+                             {"card", grant.card},
+                             {"target", grant.target},
+                             {"slot", grant.slot},
+                             {"window_bytes", grant.window_bytes},
+                             {"generation", grant.generation},
+                             {"boot_epoch", grant.boot_epoch},
+                             {"quota_bytes", grant.quota_bytes}});
+          },
+          [](const CardDescription& card) {
+            return dump(Json{{"type", "card"}, {"card", Json::parse(to_json(card, -1))}});
+          },
+          [](const Done& done) { return dump(Json{{"type", "done"}, {"how", done.how.substr(0, kMaxErrorText)}}); },
+          [](const ErrorInfo& error) { return encode_error(error); },
+      },
+      reply);
 }
 
 Expected<BrokerRequest> parse_broker_request(std::string_view text) {
