@@ -159,6 +159,16 @@ std::string encode_error(const ErrorInfo& error) {
   return text;
 }
 
+std::string encode_done(const Done& done) {
+  std::string text;
+  std::size_t bytes = kMaxErrorText;
+  do {
+    text = dump(Json{{"type", "done"}, {"how", done.how.substr(0, bytes)}});
+    bytes /= 2;
+  } while (text.size() > kMaxBrokerMessage);
+  return text;
+}
+
 template <typename Result, typename Read>
 Expected<Result> parse(std::string_view text, const char* path, Read read) {
   try {

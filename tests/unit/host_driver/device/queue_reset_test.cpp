@@ -83,9 +83,8 @@ TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
       std::this_thread::yield();
     }
   });
-  std::thread waiter([&] {
-    EXPECT_EQ(device->wait_until([&] { return over.load(); }, in_seconds(60)), WaitStatus::Done);
-  });
+  std::thread waiter(
+      [&] { EXPECT_EQ(device->wait_until([&] { return over.load(); }, in_seconds(60)), WaitStatus::Done); });
   std::thread commander([&] {
     while (!over.load()) {
       const auto stream = device->open_stream(StreamPriority::Low);
@@ -132,8 +131,7 @@ TEST(DeviceClose, TheFunctionMayBeAttachedAgainWhileTheClosedDeviceStillExists) 
   for (int life = 0; life < 10; ++life) {
     Recorder recorder;
     const std::size_t accepted = submit_nops(*last, 0, recorder, 20);
-    std::thread waiter(
-        [&] { EXPECT_EQ(last->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
+    std::thread waiter([&] { EXPECT_EQ(last->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
     last->close();
     waiter.join();
     EXPECT_EQ(recorder.count(), accepted) << "everything has ended when close() returns";

@@ -30,9 +30,7 @@ class NativeSource final : public DeviceSource {
  public:
   NativeSource(test::NativeCard& card, std::function<Expected<void>(Rung)> raise)
       : card_(card), raise_(std::move(raise)) {}
-  Expected<std::unique_ptr<Device>> open() override {
-    return Device::attach(card_.slot(1), card_.device_options());
-  }
+  Expected<std::unique_ptr<Device>> open() override { return Device::attach(card_.slot(1), card_.device_options()); }
   Expected<void> raise(Rung rung, bool) override { return raise_(rung); }
   Rung highest() const override { return Rung::PowerCycle; }
 
