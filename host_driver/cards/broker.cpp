@@ -115,7 +115,7 @@ CardDescription Broker::Impl::describe() const {
   card.emulator = emulator;
   card.abi = wire::kAbiVersion;
   card.state = state;
-  card.state_reason = state_reason.substr(0, kMaxStateReason);
+  card.state_reason = state_reason;
   card.cores = cores;
   card.memory_bytes = options.card.memory_bytes;
   card.window_bytes = options.card.window_bytes;

@@ -213,7 +213,7 @@ std::string encode(const BrokerReply& reply) {
           [](const CardDescription& card) {
             return dump(Json{{"type", "card"}, {"card", Json::parse(to_json(card, -1))}});
           },
-          [](const Done& done) { return dump(Json{{"type", "done"}, {"how", done.how.substr(0, kMaxErrorText)}}); },
+          [](const Done& done) { return encode_done(done); },
           [](const ErrorInfo& error) { return encode_error(error); },
       },
       reply);

@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxFileBytes = 64 * 1024;
+constexpr std::size_t kMaxReason = 256;
 constexpr std::size_t kMaxWord = 1024;  // what replaces a byte that is no text is longer than that
 constexpr std::uint64_t kMaxPid = std::numeric_limits<pid_t>::max();
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
@@ -137,7 +138,7 @@ std::string to_json(const CardDescription& card, int indent) {
                   {"emulator", card.emulator},
                   {"abi", card.abi},
                   {"state", name(card.state)},
-                  {"state_reason", card.state_reason.substr(0, kMaxStateReason)},
+                  {"state_reason", card.state_reason.substr(0, kMaxReason)},
                   {"cores", card.cores},
                   {"memory_bytes", card.memory_bytes},
                   {"window_bytes", card.window_bytes},

@@ -52,16 +52,13 @@ struct RetirementTimes {
   friend bool operator==(const RetirementTimes&, const RetirementTimes&) = default;
 };
 
-inline constexpr std::size_t kMaxStateReason = 256;  // bytes
-
 struct CardDescription {
   std::string name{};
   pid_t broker = 0;
   pid_t emulator = 0;  // 0 while there is none
   std::uint32_t abi = 0;
   CardState state = CardState::Running;
-  std::string
-      state_reason{};  // at most kMaxStateReason. Dead: how it ended, "signal 9 (Killed)"; Recovering, Wedged: why
+  std::string state_reason{};  // Dead: how it ended, "signal 9 (Killed)"; Recovering, Wedged: why
   unsigned cores = 0;
   std::uint64_t memory_bytes = 0;  // of the emulated machine
   std::uint64_t window_bytes = 0;
