@@ -127,14 +127,18 @@ void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
 void Broker::Impl::command_reset(ClientId id, wire::Target target) {
   if (target - wire::kTargetPhysical >= functions.size()) return reply_and_close(id, no_such_function(target));
   if (state != CardState::Running) return reply_and_close(id, refusal_by_state());
-  const bool begun = tasks->run([this, id, target, of = life, card = session]() mutable -> EventLoop::Closure {
+  const bool begun = tasks->run([this, id, target, of = life, epoch = session->boot_epoch(),
+                                 card = session]() mutable -> EventLoop::Closure {
     const auto begin = Clock::now();
     auto reset = card->reset(target);
     card.reset();
     RungAttempt attempt{Rung::Function, Clock::now() - begin, std::nullopt};
     if (!reset) attempt.error = reset.error();
-    return [this, id, target, of, attempt = std::move(attempt), reset = std::move(reset)] {
-      if (!reset && of == life && unanswered(reset.error())) {
+    return [this, id, target, of, epoch, attempt = std::move(attempt), reset = std::move(reset)] {
+      look();
+      // A restart meanwhile has reset the function as well.
+      const bool same_life = state == CardState::Running && session->boot_epoch() == epoch;
+      if (!reset && of == life && same_life && unanswered(reset.error())) {
         return begin_climb(id, Rung::Firmware, "the reset of " + function_name(target) + " does not end", {attempt});
       }
       if (!reset) return reply_and_close(id, reset.error());

@@ -158,12 +158,13 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
   gone.use = FunctionUse::Retiring;
   const unsigned old_slot = gone.binding.slot;
   const unsigned spare = next_spare < slot_total ? next_spare++ : 0;
-  const bool begun = tasks->run([=, this, of = life, card = session]() mutable -> EventLoop::Closure {
-    RetirementResult result{card->retire(target), Clock::now(), {}};
-    if (result.retired && spare != 0) result.bound = card->bind(target, spare);
-    card.reset();
-    return [=, this] { retired(of, target, old_slot, began, result); };
-  });
+  const bool begun =
+      tasks->run([=, this, of = life, epoch = session->boot_epoch(), card = session]() mutable -> EventLoop::Closure {
+        RetirementResult result{card->retire(target), Clock::now(), {}};
+        if (result.retired && spare != 0) result.bound = card->bind(target, spare);
+        card.reset();
+        return [=, this] { retired(of, epoch, target, old_slot, began, result); };
+      });
   if (!begun) {
     gone.use = FunctionUse::Stuck;
     gone.trouble = no_thread().message;
@@ -171,8 +172,8 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
   describe_changes(function_name(target) + ": " + why);
 }
 
-void Broker::Impl::retired(CardLife of, wire::Target target, unsigned old_slot, Clock::time_point began,
-                           const RetirementResult& result) {
+void Broker::Impl::retired(CardLife of, std::uint64_t epoch, wire::Target target, unsigned old_slot,
+                           Clock::time_point began, const RetirementResult& result) {
   if (of != life) return;  // the card that it was about is gone
   Function& gone = function(target);
   const std::string name = function_name(target);
@@ -182,15 +183,14 @@ void Broker::Impl::retired(CardLife of, wire::Target target, unsigned old_slot, 
     describe_changes(name + ": stuck: " + error.message);
     if (session && session->failure()) card_failed(session->failure()->message);
   };
+  const bool half = result.retired && result.bound && !*result.bound;
+  if (const ErrorInfo* failed = !result.retired ? &result.retired.error()
+                                : half          ? &result.bound->error()
+                                                : nullptr;
+      failed != nullptr && unanswered(*failed) && retire_later(target, epoch)) {
+    return;
+  }
   if (!result.retired) {
-    look();
-    // Interrupted by a restart of the card, or the reason for one: it is done again behind it.
-    const bool restart = state == CardState::Recovering;
-    if (restart || (state == CardState::Running && unanswered(result.retired.error()))) {
-      retire_again.push_back(target);
-      if (!restart) begin_climb(0, Rung::Firmware, "the retirement of " + name + " does not end", {});
-      return;
-    }
     stuck(result.retired.error());
     return serve_waiting();
   }

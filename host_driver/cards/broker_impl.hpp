@@ -106,7 +106,7 @@ struct Broker::Impl {
   void notice_gone_owner(Function& function);
   void grant(ClientId id, Function& function);
   void retire(Function& function, const std::string& why);
-  void retired(CardLife life, wire::Target target, unsigned old_slot, Clock::time_point began,
+  void retired(CardLife life, std::uint64_t epoch, wire::Target target, unsigned old_slot, Clock::time_point began,
                const RetirementResult& result);
   void empty_window(unsigned slot);
   Function& function(wire::Target target) { return functions[target - wire::kTargetPhysical]; }
@@ -123,7 +123,10 @@ struct Broker::Impl {
                Expected<std::vector<Binding>> attached);
   void attached_again(const std::vector<Binding>& now, const std::string& line);
   void nothing_but_power(ClientId id, const std::string& why, const RecoveryReport& report);
-  // The card did not answer M: what only the ladder mends.
+  // A retirement that began in boot epoch `epoch` was not answered: it is done again behind a restart of the card, or is
+  // the reason for one. False: the card is beyond that.
+  bool retire_later(wire::Target target, std::uint64_t epoch);
+  // The card did not answer M, which was cut off or waited in vain: what only a restart mends.
   static bool unanswered(const ErrorInfo& error);
   bool note_death();  // true: wedged now
 

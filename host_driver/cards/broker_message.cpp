@@ -198,25 +198,24 @@ std::string encode(const BrokerRequest& request) {
 }
 
 std::string encode(const BrokerReply& reply) {
-  return std::visit(
-      Overloaded{
-          [](const Grant& grant) {
-            return dump(Json{{"type", "granted"},
-                             {"card", grant.card},
-                             {"target", grant.target},
-                             {"slot", grant.slot},
-                             {"window_bytes", grant.window_bytes},
-                             {"generation", grant.generation},
-                             {"boot_epoch", grant.boot_epoch},
-                             {"quota_bytes", grant.quota_bytes}});
-          },
-          [](const CardDescription& card) {
-            return dump(Json{{"type", "card"}, {"card", Json::parse(to_json(card, -1))}});
-          },
-          [](const Done& done) { return encode_done(done); },
-          [](const ErrorInfo& error) { return encode_error(error); },
-      },
-      reply);
+  return std::visit(Overloaded{
+                        [](const Grant& grant) {
+                          return dump(Json{{"type", "granted"},
+                                           {"card", grant.card},
+                                           {"target", grant.target},
+                                           {"slot", grant.slot},
+                                           {"window_bytes", grant.window_bytes},
+                                           {"generation", grant.generation},
+                                           {"boot_epoch", grant.boot_epoch},
+                                           {"quota_bytes", grant.quota_bytes}});
+                        },
+                        [](const CardDescription& card) {
+                          return dump(Json{{"type", "card"}, {"card", Json::parse(to_json(card, -1))}});
+                        },
+                        [](const Done& done) { return encode_done(done); },
+                        [](const ErrorInfo& error) { return encode_error(error); },
+                    },
+                    reply);
 }
 
 Expected<BrokerRequest> parse_broker_request(std::string_view text) {

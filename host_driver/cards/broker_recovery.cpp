@@ -62,7 +62,22 @@ void Broker::Impl::attached_again(const std::vector<Binding>& now, const std::st
 // ---- the ladder -----------------------------------------------------------------------------------------------------
 
 bool Broker::Impl::unanswered(const ErrorInfo& error) {
-  return error.outcome == wire::Outcome::Indeterminate || error.outcome == wire::Outcome::Lost;
+  return error.outcome == wire::Outcome::Indeterminate || error.outcome == wire::Outcome::Lost ||
+         error.outcome == wire::Outcome::Aborted;
+}
+
+bool Broker::Impl::retire_later(wire::Target target, std::uint64_t epoch) {
+  look();
+  if (state == CardState::Running && session->boot_epoch() != epoch) {
+    retire(function(target), "retired again after the restart");
+    return true;
+  }
+  if (state != CardState::Running && state != CardState::Recovering) return false;
+  retire_again.push_back(target);
+  if (state == CardState::Running) {
+    begin_climb(0, Rung::Firmware, "the retirement of " + function_name(target) + " does not end", {});
+  }
+  return true;
 }
 
 bool Broker::Impl::note_death() { return deaths.note(Clock::now()); }
