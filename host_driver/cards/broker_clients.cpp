@@ -113,6 +113,9 @@ void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
     serve(id);
   } else if (const auto* reset = std::get_if<ResetRequest>(&request)) {
     command_reset(id, reset->target);
+  } else if (const auto* raise = std::get_if<RaiseRequest>(&request)) {
+    if (state != CardState::Running && state != CardState::Dead) return reply_and_close(id, refusal_by_state());
+    begin_climb(id, raise->rung, std::string(name(raise->rung)) + ", as asked for", {});
   } else if (std::holds_alternative<PowerCycleRequest>(request)) {
     begin_power_cycle(id);
   } else if (std::holds_alternative<StopRequest>(request)) {
@@ -130,14 +133,24 @@ void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
 void Broker::Impl::command_reset(ClientId id, wire::Target target) {
   if (target - wire::kTargetPhysical >= functions.size()) return reply_and_close(id, no_such_function(target));
   if (state != CardState::Running) return reply_and_close(id, refusal_by_state());
-  const bool begun = tasks->run([this, id, target, of = life, card = session]() mutable -> EventLoop::Closure {
+  const bool begun = tasks->run([this, id, target, of = life, epoch = session->boot_epoch(),
+                                 card = session]() mutable -> EventLoop::Closure {
+    const auto begin = Clock::now();
     auto reset = card->reset(target);
     card.reset();
-    return [this, id, target, of, reset = std::move(reset)] {
+    RungAttempt attempt{Rung::Function, Clock::now() - begin, std::nullopt};
+    if (!reset) attempt.error = reset.error();
+    return [this, id, target, of, epoch, attempt = std::move(attempt), reset = std::move(reset)] {
+      look();
+      // A restart meanwhile has reset the function as well.
+      const bool same_life = state == CardState::Running && session->boot_epoch() == epoch;
+      if (!reset && of == life && same_life && unanswered(reset.error())) {
+        return begin_climb(id, Rung::Firmware, "the reset of " + function_name(target) + " does not end", {attempt});
+      }
       if (!reset) return reply_and_close(id, reset.error());
       if (of == life && function(target).binding.slot == reset->slot) function(target).binding = *reset;
       describe_changes(function_name(target) + ": reset");
-      reply_and_close(id, Done{});
+      reply_and_close(id, Done{flex::describe(RecoveryReport{.attempts = {attempt}})});
     };
   });
   if (!begun) reply_and_close(id, no_thread());

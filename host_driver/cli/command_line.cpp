@@ -67,6 +67,8 @@ void CommandLine::add_cards() {
   reset_->add_option("card", reset.card, "its name, or the path of its folder")->required();
   auto* what = reset_->add_option_group("what");
   what->add_option("--function", reset.function, "PF, VF1, VF2, ...: what runs on it ends, its memory is given back");
+  what->add_flag("--firmware", reset.firmware, "restart the firmware: all functions are reset, owners attach again");
+  what->add_flag("--card", reset.card_reset, "reset the machine (system_reset): likewise");
   what->add_flag("--power-cycle", reset.power_cycle,
                  "end the emulator and boot a new one: all owners lose their functions");
   what->require_option(1);

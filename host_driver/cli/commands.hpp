@@ -60,10 +60,14 @@ int stop(const StopOptions& options);
 
 struct ResetOptions {
   std::string card{};
-  std::string function{};  // empty: power_cycle
+  // One of these.
+  std::string function{};
+  bool firmware = false;
+  bool card_reset = false;
   bool power_cycle = false;
 };
 
+// Runs a rung of the ladder through the card's broker, and those above it when it does not help; prints what it took. 0.
 int reset(const ResetOptions& options);
 
 struct DebugOptions {

@@ -45,6 +45,7 @@ TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
   const BrokerRequest all[] = {HelloRequest{wire::kAbiVersion, FunctionChoice::virtual_function(3)},
                                DescribeRequest{},
                                ResetRequest{wire::target_of_virtual(2)},
+                               RaiseRequest{Rung::Card},
                                PowerCycleRequest{},
                                StopRequest{},
                                CollectRequest{"/tmp/core", true},
@@ -64,7 +65,11 @@ TEST(BrokerMessages, GrantsAndCardsAreReadAsTheyAreWritten) {
   const auto card = parse_broker_reply(encode(BrokerReply(test::example_card())));
   ASSERT_TRUE(card) << describe(card.error());
   EXPECT_EQ(std::get<CardDescription>(*card), test::example_card());
-  EXPECT_TRUE(std::holds_alternative<Done>(*parse_broker_reply(encode(BrokerReply(Done{})))));
+  const Done done{"card reset helped after 17.1 ms"};
+  EXPECT_EQ(std::get<Done>(*parse_broker_reply(encode(BrokerReply(done)))), done);
+  const std::string cut = encode(BrokerReply(Done{std::string(100'000, '\1')}));
+  EXPECT_LE(cut.size(), kMaxBrokerMessage);
+  EXPECT_TRUE(parse_broker_reply(cut));
 }
 
 TEST(BrokerMessages, LargestCardFitsIntoAMessage) {
@@ -146,7 +151,8 @@ TEST(BrokerMessages, BadRepliesNameTheirMember) {
   EXPECT_EQ(culprit_of_reply(R"({"type": "card", "card": {}})"), "card.name");
   EXPECT_EQ(culprit_of_reply(R"({"type": "refused", "error": []})"), "reply.error");
   EXPECT_EQ(culprit_of_reply(R"({"type": "refused", "error": {"layer": "moon"}})"), "reply.error.layer");
-  EXPECT_EQ(culprit_of_reply(R"({"type": "done", "really": 1})"), "reply");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "done"})"), "reply.how");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "done", "how": "", "really": 1})"), "reply");
   std::string slot_zero = encode(BrokerReply(Grant{"card0", 1, 1, 1 << 20, 0, 0, 0}));
   slot_zero.replace(slot_zero.find("\"slot\":1"), 8, "\"slot\":0");
   EXPECT_EQ(culprit_of_reply(slot_zero), "reply.slot") << "the management function is never handed out";
