@@ -140,14 +140,14 @@ void reset_with_work_in_flight(Trial& trial) {
 
 void guilty_and_innocent_streams(Trial& trial) {
   trial.innocent();
-  const ControlBlock stray = trial.kernel("stray");
+  const ControlBlock kernel = trial.kernel("spin", kFewSlices);
   Lane innocent(trial.guilty());  // of the same function
+  const auto fault = trial.arm(Trial::fault_at_guilty(FaultPoint::Kernel, FaultAction::Stray));
   trial.let_loose();
-  const auto end = trial.lane().run(stray, trial.patience());
-  trial.fired(end.has_value(), "a kernel that stores outside of every region");
-  const bool faulted = end && (end->status == Status::StoreFault || end->status == Status::LoadFault);
-  trial.detected_as(end, Outcome::Fault, Status::None);
-  trial.detected(faulted, "its access is named");
+  const auto end = trial.lane().run(kernel, trial.patience());
+  trial.fired(fault);
+  trial.detected_as(end, Outcome::Fault, Status::LoadFault);
+  trial.detected(end && end->fault.region_ordinal == wire::kNoRegionOrdinal, "its access is named");
   const std::string wrong = trial.good_job(trial.desk(), innocent);
   trial.contained(wrong.empty(), wrong.empty() ? "another stream of the function" : wrong);
   const auto next = trial.lane().run(Desk::nop(), trial.patience());
@@ -173,9 +173,11 @@ void three_strikes(Trial& trial) {
   const auto reset = lane.reset();
   trial.detected(!reset && reset.error().message.contains(wire::name(Status::StreamBanned)),
                  reset ? "the stream may go on" : reset.error().message);
-  Lane other(trial.guilty());
-  const std::string wrong = trial.good_job(trial.desk(), other);
-  trial.contained(wrong.empty(), wrong.empty() ? "another stream of the function" : wrong);
+  {
+    Lane other(trial.guilty());
+    const std::string wrong = trial.good_job(trial.desk(), other);
+    trial.contained(wrong.empty(), wrong.empty() ? "another stream of the function" : wrong);
+  }
   trial.contained();
   trial.recover_function();
 }

@@ -68,9 +68,13 @@ class Stranger {
   RawDriver driver_;
 };
 
-// A response without payload is the card's way to refuse a message.
+// A response without payload is the card's way to refuse a message; config space that is not there has no bytes.
 bool is_refusal(const std::optional<wire::Message>& answer) {
-  return answer && answer->header.size == sizeof(wire::MessageHeader);
+  if (!answer) return false;
+  wire::ConfigData data{};
+  const bool config = answer->header.op == static_cast<std::uint8_t>(MessageOp::GetConfig);
+  if (config && wire::read_payload(*answer, data)) return data.bytes == 0;
+  return answer->header.size == sizeof(wire::MessageHeader);
 }
 
 struct BadMessage {
