@@ -314,7 +314,10 @@ void fuzzing_under_mutation(Trial& trial) {
     Mutator mutator(stranger.slot().window(), trial.seed());
     raw::StreamHandle stream;
     for (unsigned done = 0; done < kAttempts && wrong.empty(); done += kAtOnce) {
-      for (unsigned i = 0; i < kAtOnce; ++i) (void)driver.submit(attempts.control_block(stream));
+      for (unsigned i = 0; i < kAtOnce; ++i) {
+        const wire::ControlBlock block = attempts.control_block(stream);
+        (void)driver.submit_sticks(block, std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks));
+      }
       try {
         for (const raw::Ended& end : driver.wait_for(kAtOnce)) {
           ++ended;

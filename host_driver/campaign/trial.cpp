@@ -137,10 +137,11 @@ wire::FaultSpec Trial::fault_at_guilty(wire::FaultPoint point, wire::FaultAction
 }
 
 Trial::Fault Trial::arm(wire::FaultSpec spec) {
+  Device& by = management();  // first: what it finds armed, it disarms
   const Fault fault{next_row_++};
   spec.operation = wire::FaultOperation::Arm;
   spec.fault = fault.row;
-  (void)command(management(), spec, "arming a fault");
+  (void)command(by, spec, "arming a fault");
   artifacts_->armed.push_back({.spec = spec, .evidence = {}});
   return fault;
 }
@@ -290,7 +291,7 @@ void Trial::close_guilty() {
 }
 
 void Trial::close() {
-  if (!result_.artifacts) keep_headers();
+  if (!std::exchange(kept_, true)) keep_headers();
   close_guilty();
   innocent_.reset();
   management_.reset();

@@ -123,6 +123,7 @@ class Trial {
   std::uint64_t seed_;
   bool mutated_;
   bool spoilt_ = false;
+  bool kept_ = false;  // headers: when the card is gone there are none to look at
   std::mt19937_64 random_;
   Result result_;
   Clock::time_point origin_{};
