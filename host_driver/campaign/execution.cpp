@@ -79,7 +79,7 @@ void completion_never_posted(Trial& trial) {
   trial.fired(fault);
   // The reset of the stream finds that the card kept a block, within its bound: the rung above it has to be taken.
   const auto reset = lane.reset();
-  trial.detected(!came && (trial.blind() || !reset), reset ? "nobody noticed" : reset.error().message);
+  trial.detected(!came && !trial.blind() && !reset, reset ? "nobody noticed" : reset.error().message);
   trial.contained();
   trial.close_guilty();
   trial.recover_function();
@@ -93,7 +93,7 @@ void firmware_stuck(Trial& trial) {
   (void)fault;
   const auto failure = witness.wait_for_failure();
   const double stood_ms = std::chrono::duration<double, std::milli>(Trial::Clock::now() - witness.last_good()).count();
-  trial.fired(failure.has_value(), std::to_string(stood_ms) + " ms without a job");
+  trial.fired(failure.has_value() || witness.waits(), std::to_string(stood_ms) + " ms without a job");
   trial.detected(failure.has_value(), failure ? failure->message : "the driver did not notice");
   trial.contained(witness.typed().empty(), witness.typed());
   trial.close();
@@ -225,6 +225,7 @@ void reset_of_an_invalid_target(Trial& trial) {
     break;
   }
   trial.fired(asked == attempts.size(), std::to_string(asked) + " invalid resets asked for");
+  wrong = judged(trial, wrong);
   trial.detected(wrong.empty(), wrong.empty() ? "each refused by its reason" : wrong);
   trial.contained();
   const std::string unstarted = trial.lane().reset() ? std::string() : "a stream without work could not be reset";
@@ -239,7 +240,8 @@ void reset_races(Trial& trial) {
   trial.innocent();
   Device& guilty = trial.guilty();
   std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> regions{0}, streams{0}, refused{0};
+  std::atomic<std::uint64_t> regions{0}, streams{0}, blocks{0};
+  int rounds = 0;
   std::string wrong;
   trial.let_loose();
   {
@@ -259,14 +261,18 @@ void reset_races(Trial& trial) {
     std::jthread submits([&] {  // bounded: joined below, with `stop` set
       while (!stop) {
         try {
-          (void)racer.submit(Desk::nop());
+          if (racer.submit(Desk::nop())) ++blocks;
         } catch (const Error&) {
-          ++refused;  // while it is being reset
+          // while it is being reset
         }
       }
     });
-    for (int round = 0; round < kRounds && wrong.empty(); ++round) {
+    // Until each of the others has had its turn, too.
+    const auto limit = Trial::Clock::now() + trial.patience();
+    const auto all_ran = [&] { return regions > 0 && streams > 0 && blocks > 0; };
+    while ((rounds < kRounds || !all_ran()) && wrong.empty() && Trial::Clock::now() < limit) {
       if (auto reset = racer.reset(); !reset) wrong = reset.error().message;
+      ++rounds;
     }
     stop = true;
     allocates.join();  // bounded: `stop` is set, and each of its calls is bounded
@@ -274,9 +280,9 @@ void reset_races(Trial& trial) {
     submits.join();    // bounded: `stop` is set, and each of its calls is bounded
     if (!racer.wait_all(trial.patience())) wrong = "a block never ended";
     if (wrong.empty()) wrong = judged(trial, ended_once(racer));
-    trial.fired(regions > 0 && streams > 0 && racer.submitted() > 0,
-                std::to_string(kRounds) + " resets against " + std::to_string(racer.submitted()) + " blocks, " +
-                    std::to_string(regions.load()) + " regions, " + std::to_string(streams.load()) + " streams");
+    trial.fired(all_ran(), std::to_string(rounds) + " resets against " + std::to_string(racer.submitted()) +
+                               " blocks, " + std::to_string(regions.load()) + " regions, " +
+                               std::to_string(streams.load()) + " streams");
     if (wrong.empty() && !racer.reset()) wrong = "the last reset failed";
   }
   trial.detected(wrong.empty(), wrong.empty() ? "each block ended exactly once" : wrong);

@@ -145,6 +145,7 @@ class Witness {
   // Keeps blocks on their way until the device has failed; nothing when it did not, within the trial's patience.
   std::optional<ErrorInfo> wait_for_failure();
   Trial::Clock::time_point last_good() const { return last_good_; }
+  bool waits() const { return lane_.ended() < lane_.submitted(); }
   // What is wrong with the endings; empty: each block ended once, OK before and LOST or INDETERMINATE after.
   std::string typed() const;
   Device& device() { return *device_; }
