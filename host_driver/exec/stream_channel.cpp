@@ -320,7 +320,8 @@ StreamError StreamChannel::current_error() const {
 
 void StreamChannel::note_failure(const Unit& unit, const wire::Completion& completion) {
   if (means_dead(completion.outcome)) card_gone_ = true;
-  if (failure_ || paused_) return;  // the first error wins; what a reset ends is no error
+  // The first error wins. What the owner's own reset ends is no error; what a recovery ends is, to who waits for it.
+  if (failure_ || (paused_ && !queue_reset_)) return;
   failure_ = describe_failure(unit.block, unit.windows, completion, unit.launch->kernel);
   failure_->stream = stream();
   failure_->launch = unit.launch->number;
@@ -349,7 +350,7 @@ void StreamChannel::drop_unit(Unit& unit) {
 
 // Only a launch of which nothing has started may be sent again, and only as a whole.
 bool StreamChannel::keeps(const Unit& unit, const wire::Completion& completion) const {
-  return rules_.retry_aborted && !recovering_ && !closed_ && !paused_ && !card_gone_ &&
+  return rules_.retry_aborted && !recovering_ && !closed_ && (!paused_ || retrying_) && !card_gone_ &&
          completion.outcome == Outcome::Aborted && completion.bytes == 0 && unit.launch->left == unit.launch->total;
 }
 
@@ -379,6 +380,7 @@ void StreamChannel::send_kept_again() {
 }
 
 void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
+  if ((recovering_ || queue_reset_) && completion.outcome != Outcome::Ok) note_failure(unit, completion);
   LaunchState& launch = *unit.launch;
   if (launch.observer != nullptr) {
     launch.observer->on_block({.launch = launch.number,
@@ -402,8 +404,9 @@ void StreamChannel::retire_launches() {
   while (!launches_.empty() && launches_.head->left == 0) {
     LaunchState* launch = launches_.pop();
     if (launch->observer != nullptr) launch->observer->on_launch_ended(launch->number, launch->outcome);
-    if (recovering_ && launch->outcome == Outcome::Aborted) ++ended_by_recovery_.aborted;
-    if (recovering_ && launch->outcome != Outcome::Aborted && launch->outcome != Outcome::Ok) ++ended_by_recovery_.lost;
+    if ((recovering_ || queue_reset_) && launch->outcome != Outcome::Ok) {
+      ++(launch->outcome == Outcome::Aborted ? ended_by_recovery_.aborted : ended_by_recovery_.lost);
+    }
     launch->let_go();
     const std::uint64_t number = launch->number;
     launch_records_.give(launch);
@@ -487,7 +490,7 @@ std::optional<StreamError> StreamChannel::take_error(std::uint64_t since) {
   return since != recoveries() ? last_error_ : std::nullopt;
 }
 
-Expected<void> StreamChannel::pause() {
+Expected<void> StreamChannel::pause(bool retry) {
   const std::lock_guard guard(mutex_);
   if (closed_) return std::unexpected(not_now(stream(), " is closed", "open another device", false));
   if (recovering_)
@@ -496,6 +499,7 @@ Expected<void> StreamChannel::pause() {
     return std::unexpected(not_now(stream(), " is being reset already", "wait for the other Reset() to return"));
   }
   paused_ = true;
+  retrying_ = retry;
   return {};
 }
 
@@ -504,7 +508,7 @@ Expected<void> StreamChannel::resume(std::unique_lock<std::mutex>& lock, const E
   if (in_flight_.empty()) drop_waiting();
   if (!retry || !result) drop_kept();
   quiet_.wait_for(lock, kCopiesAfterReset, [&] { return chunks_ == 0; });
-  paused_ = false;
+  paused_ = retrying_ = false;
   quiet_.notify_all();
   if (!result) {
     note_card_gone(result.error());
@@ -520,7 +524,7 @@ Expected<void> StreamChannel::resume(std::unique_lock<std::mutex>& lock, const E
 }
 
 Expected<void> StreamChannel::reset_and(bool retry) {
-  if (auto paused = pause(); !paused) return paused;
+  if (auto paused = pause(retry); !paused) return paused;
   staging_->cancel_requests(*this);
   const auto device = [&] {
     const std::lock_guard guard(mutex_);
