@@ -67,13 +67,14 @@ ErrorInfo not_now(std::uint32_t stream, const char* state, const char* next, boo
 void StreamChannel::check_usable() const {
   if (closed_) throw Error(not_now(stream(), " is closed", "open another device", false));
   if (recovering_) throw Error(not_now(stream(), " is being recovered", "launch again when recover() has returned"));
-  if (failure_) {
+  if (failure_ && !keeps_launches()) {
     StreamError error = current_error();
     ErrorInfo info = error.info();
     info.message = "stream " + std::to_string(stream()) + " is poisoned since: " + info.message;
     throw StreamError(std::move(info), error.failure());
   }
-  if (paused_) throw Error(not_now(stream(), " is being reset", "launch again when Reset() has returned"));
+  if (paused_ && !keeps_launches())
+    throw Error(not_now(stream(), " is being reset", "launch again when Reset() has returned"));
   if (rules_.first_failure == nullptr) return;
   if (const auto first = rules_.first_failure->get()) {
     ErrorInfo info = first->info();
@@ -112,7 +113,8 @@ std::uint64_t StreamChannel::commit(Reservation& reservation) {
   launch->outcome = Outcome::Ok;
   launches_.push(launch);
   for (Unit* unit = reservation.units.head; unit != nullptr; unit = unit->next) unit->launch = launch;
-  pending_.append(reservation.units);
+  // Behind what is kept already, and sent with it.
+  (keeps_launches() ? launch->kept : pending_).append(reservation.units);
   if (launch->left == 0) retire_launches();
   pump();
   return launched_;
@@ -348,6 +350,12 @@ void StreamChannel::drop_unit(Unit& unit) {
   units_.give(&unit);
 }
 
+// Between a culprit's end and the reset that makes the stream work again, by RecoveryPolicy::Recover.
+bool StreamChannel::keeps_launches() const {
+  return rules_.retry_aborted && !card_gone_ && !recovering_ && !queue_reset_ &&
+         (paused_ ? retrying_ : failure_.has_value());
+}
+
 // Only a launch of which nothing has started may be sent again, and only as a whole.
 bool StreamChannel::keeps(const Unit& unit, const wire::Completion& completion) const {
   return rules_.retry_aborted && !recovering_ && !closed_ && (!paused_ || retrying_) && !card_gone_ &&
@@ -515,6 +523,7 @@ Expected<void> StreamChannel::resume(std::unique_lock<std::mutex>& lock, const E
     return result;
   }
   if (retry && failure_ && !unreported_) unreported_ = current_error();
+  if (!retry && !queue_reset_) unreported_.reset();  // the owner has reset the stream: that is over
   failure_.reset();
   card_error_.reset();
   needs_recovery_.store(false, std::memory_order_release);

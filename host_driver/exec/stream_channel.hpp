@@ -131,6 +131,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   Expected<void> pause(bool retry);
   Expected<void> resume(std::unique_lock<std::mutex>& lock, const Expected<void>& result, bool retry);
   StreamError current_error() const;
+  bool keeps_launches() const;
   bool keeps(const Unit& unit, const wire::Completion& completion) const;
   void finish_unit(Unit& unit, const wire::Completion& completion);
   void drop_kept();
