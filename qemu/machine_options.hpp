@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "qemu/machine_error.hpp"
-#include "qemu/timeouts.hpp"
+#include "shared/timeouts.hpp"
 
 namespace qemu {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "qemu/machine_error.hpp"
-#include "qemu/timeouts.hpp"
 #include "qemu/unique_fd.hpp"
+#include "shared/timeouts.hpp"
 
 namespace qemu {
 

@@ -81,12 +81,11 @@ constexpr std::string_view name(FunctionState state) {
 }
 
 // Self-tests measure the card from inside, for benchmarks that want the limit and the real thing in the same run. They
-// hold hart 0 for at most kSelfTestTicks; PF only.
+// hold hart 0 for at most kSelfTestTicks (timeouts.hpp); PF only.
 enum class SelfTestKind : std::uint32_t {
   Echo = 0,       // copies a word from host memory at `offset` to `offset` + 128 whenever it changes, `rounds` times
   EnterExit = 1,  // enters U-mode and leaves it by the exit call, `rounds` times
 };
-inline constexpr std::uint64_t kSelfTestTicks = 2 * kTicksPerSecond;
 
 inline constexpr std::uint32_t kMaxWeight = 8;
 
@@ -195,6 +194,9 @@ struct AdminReply {
       std::uint64_t stop_ticks;   // of the last reset: from its begin until nothing of the old owner ran
       std::uint64_t scrub_bytes;  // whole card: released memory that is not clean yet
       std::uint32_t weight;
+      std::uint32_t reserved;
+      std::uint64_t corrected_errors;  // whole card: of memory, since boot
+      std::uint64_t retired_granules;  // whole card: never granted again until power-on
     } function;
     FaultEvidence fault;  // FAULT_ARM: of the row, after the operation
   } values;
@@ -204,7 +206,7 @@ static_assert(sizeof(AdminReply) == kStickBytes);
 enum class EventKind : std::uint32_t {
   None = 0,
   StreamPoisoned = 1,
-  RingViolation = 2,
+  RingViolation = 2,  // chains that carry nothing: once a heartbeat. `argument`: how many since the function's reset
   FunctionViolation =
       3,  // to M only: a function did what it may not. `target`; `status` of the last; `argument`: how many
   WatchdogWarning = 4,  // a kernel has used half of what the watchdog gives it. `argument`: slices

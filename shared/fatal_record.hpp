@@ -8,10 +8,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "shared/crc32c.hpp"
+
 namespace wire {
 
 inline constexpr std::uint64_t kFatalRecordMagic = 0x3243455241464153;  // "SAFAREC2"
 inline constexpr std::uint32_t kFatalRecordVersion = 2;
+inline constexpr std::uint64_t kFatalRecordAddress = 0x8200'0080;  // in the card's memory
 inline constexpr unsigned kRecordedHarts = 64;
 inline constexpr unsigned kRecordedEvents = 64;
 inline constexpr unsigned kRecordedStackWords = 256;
@@ -148,5 +151,18 @@ struct FatalRecord {
   std::uint64_t culprit_stack[kRecordedStackWords];  // upwards from the culprit's sp; zero behind its stack's end
 };
 static_assert(offsetof(FatalRecord, reason) == 88 && sizeof(FatalRecord) == 216 + 64 * 24 + 64 * 296 + 256 * 8);
+
+inline std::uint32_t checksum(const FatalRecord& record) {
+  constexpr std::uint32_t kZero = 0;
+  constexpr std::size_t kBehind = offsetof(FatalRecord, crc32c) + sizeof kZero;
+  const std::uint32_t before = crc32c(0, &record, offsetof(FatalRecord, crc32c));
+  const auto* rest = reinterpret_cast<const unsigned char*>(&record) + kBehind;
+  return crc32c(crc32c(before, &kZero, sizeof kZero), rest, sizeof record - kBehind);
+}
+
+inline bool is_whole(const FatalRecord& record) {
+  return record.magic == kFatalRecordMagic && record.version == kFatalRecordVersion && record.bytes == sizeof record &&
+         record.crc32c == checksum(record);
+}
 
 }  // namespace wire

@@ -108,7 +108,7 @@ struct WindowHeader {
   std::uint64_t window_bytes;
   std::uint8_t reserved0[80];
   // second line: changes while the card runs
-  std::uint64_t heartbeat;  // increments at least every kHeartbeatTicks while the card is alive
+  std::uint64_t heartbeat;  // increments at least every kHeartbeatTicks (timeouts.hpp) while the card is alive
   std::uint32_t post_code;
   std::uint32_t device_status;
   std::uint64_t events_lost;   // device events that found no buffer (protocol §4)
@@ -121,7 +121,5 @@ struct WindowHeader {
 };
 static_assert(offsetof(WindowHeader, heartbeat) == kStickBytes);
 static_assert(sizeof(WindowHeader) == 2 * kStickBytes + 16 * 32 && sizeof(WindowHeader) <= 4 * kKiB);
-
-inline constexpr std::uint64_t kHeartbeatTicks = 5 * 1000 * kTicksPerMicrosecond;
 
 }  // namespace wire

@@ -110,6 +110,23 @@ CoreManager::CoreSpace* CoreManager::ensure_core(FunctionSpace& space, unsigned 
   return share_regions(space, *entry) ? entry : nullptr;
 }
 
+bool CoreManager::prepare_planted() {
+  if (planted_ == 0) {
+    planted_ = hal::allocate_pages(kPageBytes);
+    if (planted_ != 0) hal::plant(planted_);
+  }
+  return planted_ != 0;
+}
+
+bool CoreManager::plant_in(FunctionSpace& space, CoreSpace& core, hal::PhysicalAddress page) {
+  static_assert(kPlantedAt == context_base(kContextsPerCore));
+  if (core.planted != 0) return true;
+  const bool mapped = make_tables(
+      space, [&] { return hal::map(core.root, kPlantedAt, page, kPageBytes, hal::Protection::ReadExecute); });
+  if (mapped) std::atomic_ref(core.planted).store(1, std::memory_order_release);
+  return mapped;
+}
+
 bool CoreManager::map_context_data(FunctionSpace& space, CoreSpace& core, unsigned index) {
   ContextSlot& slot = core.contexts[index];
   if (slot.mapped) return true;

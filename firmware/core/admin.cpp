@@ -4,9 +4,13 @@
 #include <algorithm>
 
 #include "firmware/core/card.hpp"
+#include "firmware/core/detectors.hpp"
+#include "firmware/core/dispatcher.hpp"
+#include "firmware/core/fault_actions.hpp"
 #include "firmware/core/function_commands.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"
 
 namespace fw {
@@ -28,9 +32,18 @@ AdminReply refusal(Status status, Field field) {
 
 namespace {
 
+// FaultPoint::AdminReply. Not those of FAULT_ARM: what is armed must be there to be disarmed.
+[[gnu::cold, gnu::noinline]] bool reply_is_lost(Function& function, const AdminRequest& request) {
+  if (request.command == AdminCommand::FaultArm) return false;
+  const Occurrence occurrence{.function = function.id, .opcode = static_cast<std::uint32_t>(request.command)};
+  return function.faults->occur(wire::FaultPoint::AdminReply, occurrence).has_value();
+}
+
 void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
   reply.cookie = pending.request.cookie;
   if (is_violation(reply.outcome, reply.status)) note_violation(function, reply.status);
+  if (function.faults->armed(wire::FaultPoint::AdminReply)) [[unlikely]]
+    if (reply_is_lost(function, pending.request)) return;
   wire::store_shared_words(function.at<std::uint64_t>(pending.reply), reinterpret_cast<const std::uint64_t*>(&reply),
                            sizeof reply / 8);
   function.queue(wire::kAdminQueue).push_used(pending.chain_id, pending.chain_slots, sizeof reply);
@@ -72,7 +85,8 @@ Progress acquire_region(Card& card, Function& function, const AdminRequest& requ
     return Progress::Answered;
   }
   const std::uint64_t bytes = wire::align_up(arguments.bytes, wire::kGranuleBytes);
-  if (function.quota_bytes != 0 && held_bytes(card, function) + bytes > function.quota_bytes) {
+  if (function.quota_bytes != 0 && held_bytes(card, function) + bytes > function.quota_bytes &&
+      detects(wire::kDetectQuota)) {
     reply = refusal(Status::QuotaExceeded, Field::AdminBytes);
     fill_pool_figures(card, function, reply);
     return Progress::Answered;
@@ -164,7 +178,12 @@ void open_stream(Function& function, const AdminRequest& request, AdminReply& re
 Progress reset_stream(Card& card, Function& function, PendingAdmin& pending, bool resumed, AdminReply& reply) {
   const std::uint32_t index = pending.request.arguments.stream.stream;
   if (!resumed) {
-    if (named_stream(function, pending.request, reply) == nullptr) return Progress::Answered;
+    const Stream* named = named_stream(function, pending.request, reply);
+    if (named == nullptr) return Progress::Answered;
+    if (named->banned) {
+      reply = refusal(Status::StreamBanned, Field::AdminStream);
+      return Progress::Answered;
+    }
     if (index == 0 && pending.request.command == AdminCommand::StreamClose) {
       // Open from the start, and nothing could open it again.
       reply = refusal(Status::NotPermitted, Field::AdminStream);
@@ -176,6 +195,17 @@ Progress reset_stream(Card& card, Function& function, PendingAdmin& pending, boo
   if (stream.resetting) return Progress::Waits;
   reply.values.stream = {index, stream.incarnation};
   if (pending.request.command == AdminCommand::StreamClose) stream.open = false;
+  return Progress::Answered;
+}
+
+Progress cancel(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
+  if (named_stream(function, request, reply) == nullptr) return Progress::Answered;
+  const auto& arguments = request.arguments.cancel;
+  switch (cancel_block(card, function, arguments.stream, arguments.sequence)) {
+    case Cancelled::Yes: reply.values.stream = {arguments.stream, arguments.incarnation}; break;
+    case Cancelled::Ended: reply = refusal(Status::AlreadyEnded, Field::Sequence); break;
+    case Cancelled::NotFetched: return Progress::Waits;
+  }
   return Progress::Answered;
 }
 
@@ -194,8 +224,8 @@ void report_stats(Card& card, Function& caller, const AdminRequest& request, Adm
   stats.populated_granules = card.pool.populated_granules();
   stats.dirty_granules = 0;
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
-    const Region& region = function.regions.at(i);
-    if (region.bytes != 0) stats.dirty_granules += card.pool.dirty_granules(region.base, region.bytes);
+    const RegionTable::Grant& grant = function.regions.granted(i);
+    if (grant.bytes != 0) stats.dirty_granules += card.pool.dirty_granules(grant.base, grant.bytes);
   }
 }
 
@@ -213,16 +243,19 @@ bool for_management(AdminCommand command) {
   }
 }
 
+Verdict check_request(const Function& function, const AdminRequest& request) {
+  if (request.magic != wire::kAdminMagic) return {Status::BadMagic, Field::Magic};
+  if (request.generation != function.generation) return {Status::StaleGeneration, Field::Generation};
+  if (request.flags != 0) return {Status::BadFlags, Field::Flags};
+  return {};
+}
+
 Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resumed) {
   const AdminRequest& request = pending.request;
   AdminReply reply{};
   Progress progress = Progress::Answered;
-  if (request.magic != wire::kAdminMagic) {
-    reply = refusal(Status::BadMagic, Field::Magic);
-  } else if (request.generation != function.generation) {
-    reply = refusal(Status::StaleGeneration, Field::Generation);
-  } else if (request.flags != 0) {
-    reply = refusal(Status::BadFlags, Field::Flags);
+  if (const Verdict v = check_request(function, request); !v.ok() && detects(wire::kDetectBadMessage)) {
+    reply = refusal(v.status, v.field);
   } else if (function.kind == wire::FunctionKind::Management && !for_management(request.command)) {
     reply = refusal(Status::NotPermitted, Field::AdminCommand);
   } else {
@@ -240,9 +273,15 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
       case AdminCommand::FunctionQuery: query_function(card, function, request, reply); break;
       case AdminCommand::Query: fill_pool_figures(card, function, reply); break;
       case AdminCommand::SelfTest: run_self_test(card, function, request, reply); break;
-      case AdminCommand::Cancel:
-      case AdminCommand::TimelineCreate:
-      case AdminCommand::FaultArm: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
+      case AdminCommand::Cancel: progress = cancel(card, function, request, reply); break;
+      case AdminCommand::FaultArm:
+        if (function.kind == wire::FunctionKind::Management) {
+          fault_command(card, request, reply);
+        } else {
+          reply = refusal(Status::NotPermitted, Field::AdminCommand);
+        }
+        break;
+      case AdminCommand::TimelineCreate: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
       default: reply = refusal(Status::BadOpcode, Field::AdminCommand); break;
     }
   }
@@ -267,6 +306,7 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
   Chain chain;
   while (budget-- != 0 && function.pending_admin_count < function.pending_admin.size() && queue.pop(chain)) {
     any = true;
+    hal::mark(wire::Waypoint::Admin);
     if (!chain_usable(chain)) {
       ++function.stats.stats.ring_violations;
       note_violation(function, Status::BadChain);
@@ -280,6 +320,8 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
     pending.reply = chain.writable.offset;
     pending.chain_id = chain.id;
     pending.chain_slots = chain.slots;
+    hal::note(wire::RecordedEventKind::AdminCommand, static_cast<std::uint32_t>(pending.request.command), function.id);
+    hal::life_is_good();
     if (handle(card, function, pending, false) == Progress::Waits) {
       pending.used = true;
       ++function.pending_admin_count;

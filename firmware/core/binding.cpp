@@ -28,6 +28,8 @@ void create_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint
   function.index = index;
   function.id = id;
   function.regions.init(kind);
+  function.faults = &card.faults;
+  function.strikes = card.options.strikes;
   function.quota_bytes = kind == wire::FunctionKind::Virtual ? card.options.quota_bytes : 0;
   // No generation of an earlier boot ever comes back.
   function.generation = card.boot_epoch << 32;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "shared/boot_arguments.hpp"
+#include "shared/fault.hpp"
 #include "shared/units.hpp"
 
 namespace fw {
@@ -18,6 +19,16 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
     value = value * 10 + static_cast<std::uint64_t>(c - '0');
   }
   return value;
+}
+
+// Steps of boot() that can be stopped behind: what comes earlier does not know the boot arguments yet.
+bool boot_passes(std::uint64_t code) {
+  using wire::PostCode;
+  for (const PostCode step : {PostCode::Memory, PostCode::RegionPool, PostCode::Slots, PostCode::Cores,
+                              PostCode::Functions, PostCode::SelfTest, PostCode::Ready}) {
+    if (code == static_cast<std::uint64_t>(step)) return true;
+  }
+  return false;
 }
 
 bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
@@ -37,9 +48,26 @@ bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
     options.quota_bytes = value * wire::kMiB;
     return value <= (std::uint64_t{1} << 30) && value % 2 == 0;
   }
+  if (name == boot::kStrikes) {
+    options.strikes = static_cast<std::uint32_t>(value);
+    return value <= 1'000'000;
+  }
+  if (name == boot::kBlind) {
+    options.blind = static_cast<std::uint32_t>(value);
+    return value < 2 * std::uint64_t{wire::kDetectSlowTransfer};
+  }
   if (name == boot::kWatchdogSlices) {
     options.watchdog_slices = value;
     return value >= 1 && value <= 1'000'000'000;
+  }
+  if (name == boot::kOnPanic) return options.restart_on_panic = value == 1, value <= 1;
+  if (name == boot::kLoopWatchdogMs) {
+    options.loop_watchdog_ms = value;
+    return value <= 1'000'000;
+  }
+  if (name == boot::kStopAt) {
+    options.stop_at = static_cast<wire::PostCode>(value);
+    return boot_passes(value);
   }
   return false;
 }

@@ -7,6 +7,8 @@
 #include <expected>
 #include <string_view>
 
+#include "shared/post_codes.hpp"
+
 namespace fw {
 
 struct BootOptions {
@@ -18,6 +20,12 @@ struct BootOptions {
   std::uint64_t quota_bytes = 0;             // of each VF; 0: none
   // A kernel may take this many 1 ms slices before it is called hung; it is killed at twice that.
   std::uint64_t watchdog_slices = 10'000;
+  bool restart_on_panic = true;  // else the emulator ends
+  // Hart 0's loop may stand still for so long, as other harts see it; 0: for ever.
+  std::uint64_t loop_watchdog_ms = 5'000;
+  wire::PostCode stop_at = wire::PostCode::None;  // fault injection: boot goes no further
+  std::uint32_t strikes = 0;                      // time-outs of a stream before it is banned; 0: never
+  std::uint32_t blind = 0;                        // wire::Detector bits that are off
 };
 
 // On failure: the offending word.

@@ -9,15 +9,23 @@
 #include "firmware/core/admin.hpp"
 #include "firmware/core/binding.hpp"
 #include "firmware/core/control_server.hpp"
+#include "firmware/core/detectors.hpp"
 #include "firmware/core/dispatcher.hpp"
+#include "firmware/core/fault_actions.hpp"
 #include "firmware/core/log_line.hpp"
+#include "firmware/core/loop_watch.hpp"
 #include "firmware/core/reset.hpp"
+#include "firmware/core/self_test.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
+#include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
+using wire::FaultPoint;
 using wire::PostCode;
 
 namespace {
@@ -28,14 +36,22 @@ constexpr unsigned kAdminBudget = 4;
 constexpr unsigned kFetchBudget = 64;
 constexpr unsigned kStepBudget = 64;
 
+// Restarts before a life that was as long as this (1 s) do not count against the next one.
+constexpr std::uint64_t kBeatsOfAGoodLife = wire::kTicksPerSecond / wire::kHeartbeatTicks;
+
 // ---- boot ---------------------------------------------------------------------------------------------------------------
 
-// Survives a warm reset: how often the card booted, whose slots are whose, and behind it the pool's bitmaps.
+// Survives a warm reset: how often the card booted, whose slots are whose, and behind it the pool's bitmaps. All zero:
+// the card has been off. Anything else that is not whole fails the boot, because memory of dead owners would be granted
+// as clean; a power cycle makes it so.
 struct Persistent {
-  static constexpr std::uint64_t kMagic = 0x3253524550595353;
+  static constexpr std::uint64_t kMagic = 0x3353524550595353;
+  static constexpr std::uint32_t kVersion = 3;
   std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t crc32c;  // over boot_epoch
   std::uint64_t boot_epoch;
-  std::uint8_t reserved[112];
+  std::uint8_t reserved[104];
   SlotTable::Stored slots;
 };
 static_assert(sizeof(Persistent) == 4 * wire::kStickBytes);
@@ -43,6 +59,7 @@ static_assert(sizeof(Persistent) == 4 * wire::kStickBytes);
 // The console line is what a person sees of a boot, and `spyre boot` draws its time line from: "post 0x7 at 812 us: …".
 void set_post(Card& card, PostCode code) {
   card.post = code;
+  hal::note(wire::RecordedEventKind::Post, static_cast<std::uint32_t>(code), 0);
   LogLine line;
   line.text("post 0x").number(static_cast<std::uint32_t>(code), 16).text(" at ");
   line.number(hal::now() / wire::kTicksPerMicrosecond).text(" us: ").text(wire::name(code));
@@ -53,17 +70,49 @@ void set_post(Card& card, PostCode code) {
   }
 }
 
-bool init_persistent(Card& card) {
-  if (hal::persistent_bytes() < sizeof(Persistent) + RegionPool::bitmap_bytes()) return false;
+std::uint32_t checksum(const Persistent& persistent) {
+  return wire::crc32c(0, &persistent.boot_epoch, sizeof persistent.boot_epoch);
+}
+
+// Marks a step of the boot; fault injection may want it to be the last one.
+void reach(Card& card, PostCode code) {
+  if (card.post != code) set_post(card, code);
+  while (code == card.options.stop_at) hal::sleep_until(hal::now() + wire::kTicksPerSecond);
+}
+
+// True: the memory of an earlier life is there and can be believed. False: there was none.
+std::expected<bool, std::string_view> judge_persistent(const Persistent& persistent) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(&persistent, 1));
+  if (std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; })) return false;
+  if (persistent.magic != Persistent::kMagic) {
+    return std::unexpected("persistent memory has a wrong magic word: power-cycle the card");
+  }
+  if (persistent.version != Persistent::kVersion) {
+    return std::unexpected("persistent memory is of another version: power-cycle the card");
+  }
+  if (persistent.crc32c != checksum(persistent)) {
+    return std::unexpected("persistent memory has a wrong checksum: power-cycle the card");
+  }
+  return true;
+}
+
+std::expected<void, std::string_view> init_persistent(Card& card) {
+  if (hal::persistent_bytes() < sizeof(Persistent) + RegionPool::bitmap_bytes()) {
+    return std::unexpected("persistent memory too small");
+  }
   auto& persistent = *reinterpret_cast<Persistent*>(hal::persistent());
-  const bool warm = persistent.magic == Persistent::kMagic;
+  const auto judged = judge_persistent(persistent);
+  if (!judged) return std::unexpected(judged.error());
+  const bool warm = *judged;
   card.boot_epoch = warm ? persistent.boot_epoch + 1 : 1;
   persistent.magic = Persistent::kMagic;
+  persistent.version = Persistent::kVersion;
   persistent.boot_epoch = card.boot_epoch;
+  persistent.crc32c = checksum(persistent);
   card.slots.init(persistent.slots, warm, card.options.virtual_functions + 2);
   card.pool.init(hal::region_memory(), hal::persistent() + sizeof(Persistent), warm,
                  card.options.populated_budget_bytes);
-  return true;
+  return {};
 }
 
 // The slot that the function had when the card was reset, or its first one. A function whose slot was retired has none.
@@ -76,11 +125,19 @@ bool start_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint3
 
 // M shows what an earlier life left behind; nobody else sees it (it holds addresses and registers).
 void publish_record(Function& management) {
-  const std::span<const std::byte> record = hal::previous_record();
-  const std::size_t bytes = std::min<std::size_t>(record.size(), wire::kFatalRecord.bytes) / 8 * 8;
-  wire::store_shared_words(management.at<std::uint64_t>(wire::kFatalRecord.offset),
-                           reinterpret_cast<const std::uint64_t*>(record.data()), bytes / 8);
-  wire::store_release(management.header().record_bytes, std::uint64_t{bytes});
+  static_assert(sizeof(wire::FatalRecord) <= wire::kFatalRecord.bytes && sizeof(wire::FatalRecord) % 8 == 0);
+  const wire::FatalRecord* record = hal::previous_record();
+  if (record != nullptr) {
+    wire::store_shared_words(management.at<std::uint64_t>(wire::kFatalRecord.offset),
+                             reinterpret_cast<const std::uint64_t*>(record), sizeof *record / 8);
+  }
+  wire::store_release(management.header().record_bytes, std::uint64_t{record == nullptr ? 0 : sizeof *record});
+}
+
+// A card that broke shows first that it works.
+bool wants_self_test(const Card& card) {
+  const wire::FatalRecord* record = hal::previous_record();
+  return card.options.self_test || (record != nullptr && record->boot_epoch + 1 == card.boot_epoch);
 }
 
 bool map_unbound_slots(const Card& card) {
@@ -95,22 +152,28 @@ bool map_unbound_slots(const Card& card) {
 }  // namespace
 
 std::expected<void, std::string_view> boot(Card& card) {
+  hal::mark(wire::Waypoint::Boot);
   set_post(card, PostCode::Memory);
   const auto options = parse_boot_options(hal::boot_arguments());
   if (!options) return std::unexpected("boot argument not understood");
   card.options = *options;
+  blind_detectors = options->blind;
   if (hal::slot_count() < card.options.virtual_functions + 2) return std::unexpected("fewer slots than functions");
-  set_post(card, PostCode::RegionPool);
-  if (!init_persistent(card)) return std::unexpected("persistent memory too small");
+  reach(card, PostCode::Memory);
+  reach(card, PostCode::RegionPool);
+  if (const auto kept = init_persistent(card); !kept) return kept;
   // M first: from here on POST codes can be read from outside.
   set_post(card, PostCode::Slots);
   if (!start_function(card, kManagement, wire::FunctionKind::Management, 0)) {
     return std::unexpected("slot 0 not usable");
   }
   publish_record(card.functions[kManagement]);
+  reach(card, PostCode::Slots);
+  reach(card, PostCode::Cores);
   card.core_count = std::min(hal::hart_count(), kMaxCores);
-  card.cores.init(card.core_count, card.options.virtual_functions + 1, card.options.watchdog_slices, card.pool);
-  set_post(card, PostCode::Functions);
+  card.cores.init(card.core_count, card.options.virtual_functions + 1, card.options.watchdog_slices, card.pool,
+                  card.faults);
+  reach(card, PostCode::Functions);
   if (!start_function(card, kPhysical, wire::FunctionKind::Physical, 0)) {
     return std::unexpected("slot of the physical function not usable");
   }
@@ -123,8 +186,14 @@ std::expected<void, std::string_view> boot(Card& card) {
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
     if (card.functions[f].bound()) publish_header(card.functions[f], card.boot_epoch);
   }
+  if (wants_self_test(card)) {
+    reach(card, PostCode::SelfTest);
+    if (const auto passed = run_boot_self_test(); !passed) return passed;
+  }
   card.next_heartbeat = hal::now();
-  set_post(card, PostCode::Ready);
+  hal::set_after_record(card.options.restart_on_panic ? hal::AfterRecord::Restart : hal::AfterRecord::Exit,
+                        card.boot_epoch);
+  reach(card, PostCode::Ready);
   return {};
 }
 
@@ -139,6 +208,7 @@ void tell_violations(Card& card) {
     Function& function = card.functions[f];
     if (function.violations == function.violations_told) continue;
     function.violations_told = function.violations;
+    hal::note(wire::RecordedEventKind::Violation, f, static_cast<std::uint64_t>(function.last_violation));
     wire::DeviceEvent event{};
     event.kind = wire::EventKind::FunctionViolation;
     event.target = f;
@@ -150,25 +220,47 @@ void tell_violations(Card& card) {
   }
 }
 
+// What a function hears of at each heartbeat, whatever the number of times it happened.
+void tell_of_functions(Card& card) {
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    Function& function = card.functions[f];
+    if (function.stats.stats.ring_violations == function.ring_violations_told) continue;
+    tell_ring_violations(function);
+    notify(function);
+  }
+  card.cores.take_warnings([&](std::uint32_t f, std::uint32_t stream, std::uint64_t slices) {
+    post_stream_event(card.functions[f], wire::EventKind::WatchdogWarning, stream, wire::Status::None, slices);
+    notify(card.functions[f]);
+  });
+}
+
 void beat(Card& card) {
   // Reading the clock costs as much as a whole empty turn: look at it rarely.
   constexpr unsigned kTurnsPerLook = 32;
   if (++card.turns_since_look < kTurnsPerLook) return;
   card.turns_since_look = 0;
+  hal::stop_if_recording();
   const std::uint64_t now = hal::now();
   if (now < card.next_heartbeat) return;
+  hal::mark(wire::Waypoint::Beat);
   card.next_heartbeat = now + wire::kHeartbeatTicks;
-  ++card.heartbeat;
+  if (++card.heartbeat == kBeatsOfAGoodLife) hal::life_is_good();
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
-    if (card.functions[f].bound()) wire::store_relaxed(card.functions[f].header().heartbeat, card.heartbeat);
+    Function& function = card.functions[f];
+    if (!function.bound()) continue;
+    if (card.faults.armed(FaultPoint::Heartbeat)) [[unlikely]]
+      if (card.faults.occur(FaultPoint::Heartbeat, {.function = f})) continue;
+    wire::store_relaxed(function.header().heartbeat, card.heartbeat);
   }
   tell_violations(card);
+  tell_of_functions(card);
 }
 
 // Ends what the cores have finished. Bit f of the result: function f has completions that its driver may wait for.
 std::uint64_t collect_launches(Card& card) {
   std::uint64_t ended = 0;
   card.cores.collect([&](const LaunchResult& result) {
+    hal::mark(wire::Waypoint::Collect);
     launch_ended(card.functions[result.function], result);
     ended |= std::uint64_t{1} << result.function;
     card.look_at(card.functions[result.function]);
@@ -235,7 +327,8 @@ bool serve(Card& card, Function& function, bool any) {
 
 // Whether something of the function is under way that no ring tells of: then it is not quiet.
 bool under_way(const Function& function) {
-  return function.reset_running || function.pending_admin_count != 0 || function.runnable.any();
+  return function.reset_running || function.pending_admin_count != 0 || function.runnable.any() ||
+         function.stalls_end != kNever;
 }
 
 void look_for_quiet_ones(Card& card) {
@@ -280,7 +373,9 @@ bool turn(Card& card) {
     const auto f = static_cast<unsigned>(std::countr_zero(busy));
     any |= look(card, f, (ended >> f & 1) != 0);
   }
-  if (++card.turns % kTurnsPerQuietLook != 0) return any;
+  const std::uint32_t turns = card.turns.load(std::memory_order_relaxed) + 1;
+  card.turns.store(turns, std::memory_order_relaxed);
+  if (turns % kTurnsPerQuietLook != 0) return any;
   if (++card.quiet_cursor >= card.function_count) card.quiet_cursor = 0;
   if ((card.busy_functions >> card.quiet_cursor & 1) == 0) any |= look(card, card.quiet_cursor, false);
   return any;
@@ -297,6 +392,19 @@ void scrub_beside_work(Card& card) {
   card.pool.scrub_step(kScrubBesideWorkBytes);
   card.scrubbed_at = hal::now();
   card.scrub_took = card.scrubbed_at - now;
+}
+
+}  // namespace
+
+namespace {
+
+// When the first thing that a fault holds back goes on.
+std::uint64_t stalls_end(const Card& card) {
+  std::uint64_t end = kNever;
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    end = std::min({end, card.functions[f].stalls_end, card.functions[f].reset_stall_end});
+  }
+  return end;
 }
 
 }  // namespace
@@ -322,8 +430,9 @@ void idle(Card& card, unsigned& quiet_turns) {
   if (!armed_and_quiet(card)) return;
   ++card.sleeps;
   card.turns_since_look = ~0u - 1;  // whatever ends the sleep, the heartbeat is looked at next
-  const std::uint64_t forever = ~std::uint64_t{0};
-  hal::sleep_until(card.options.timers ? hal::now() + wire::kHeartbeatTicks : forever);
+  const std::uint64_t deadline = card.options.timers ? hal::now() + wire::kHeartbeatTicks : kNever;
+  // Without timers (tests, boot word) bells alone must suffice.
+  hal::sleep_until(std::min(deadline, stalls_end(card)));
   disarm(card);
 }
 
@@ -359,6 +468,8 @@ void run_beside_rings(Card& card, std::uint64_t turn_began) {
 }  // namespace
 
 void loop_step(Card& card, unsigned& quiet_turns) {
+  if (card.faults.armed_any(kLoopPoints)) [[unlikely]]
+    break_loop(card);
   const std::uint64_t began = card.cores.has_work(0) && card.contended() ? hal::now() : 0;
   if (!turn(card)) return idle(card, quiet_turns);
   quiet_turns = 0;
@@ -369,7 +480,7 @@ void loop_step(Card& card, unsigned& quiet_turns) {
   if (!card.cores.has_work(0)) return;
   run_beside_rings(card, began);
   // With one function, whose kernels may be short, now and then is often enough.
-  card.look_at_all |= began != 0 || card.turns % kTurnsPerQuietLook == 0;
+  card.look_at_all |= began != 0 || card.turns.load(std::memory_order_relaxed) % kTurnsPerQuietLook == 0;
 }
 
 namespace {
@@ -389,15 +500,20 @@ void boot_main(unsigned) {
   }
   the_card.store(&card, std::memory_order_release);
   for (unsigned core = 1; core < card.core_count; ++core) hal::wake(core);
+  // bounded: the life of the card; a step is bounded, and another hart watches
   for (unsigned quiet_turns = 0;;) loop_step(card, quiet_turns);
 }
 
 void core_main(unsigned hart) {
-  // Bounds the sleep of a core whose wake-up went astray; wake-ups are stores, so this is a second line only.
-  constexpr std::uint64_t kNap = 50 * 1000 * wire::kTicksPerMicrosecond;
-  for (;;) {
+  // Short kernels follow each other at less than what a look at the clock costs.
+  constexpr unsigned kSlicesPerLook = 32;
+  LoopWatch watch;
+  for (unsigned slices = 0;;) {
     Card* card = the_card.load(std::memory_order_acquire);
-    if (card == nullptr || !card->cores.run_slice(hart, kSliceTicks)) hal::sleep_until(hal::now() + kNap);
+    if (card != nullptr && card->cores.run_slice(hart, kSliceTicks) && ++slices % kSlicesPerLook != 0) continue;
+    const std::uint64_t now = hal::now();
+    if (card != nullptr && watch.stands_still(*card, now)) hal::stuck(0, "hart 0's loop stands still");
+    if (card == nullptr || !card->cores.has_work(hart)) hal::sleep_until(now + kCoreNapTicks);
   }
 }
 

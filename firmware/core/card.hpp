@@ -3,11 +3,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <expected>
 #include <string_view>
 
 #include "firmware/core/boot_options.hpp"
+#include "firmware/core/fault_table.hpp"
 #include "firmware/core/function.hpp"
 #include "firmware/core/launch.hpp"
 #include "firmware/core/region_pool.hpp"
@@ -46,6 +48,7 @@ inline constexpr std::uint64_t kWorkPerScrub = 7;
 
 struct Card {
   BootOptions options;
+  FaultTable faults;
   RegionPool pool;
   std::array<Function, kMaxFunctions> functions;
   std::uint32_t function_count = 0;
@@ -55,18 +58,19 @@ struct Card {
   bool served_control = false;       // likewise: control messages
   bool look_at_all = false;          // the last turn was long: somebody quiet may have asked for something since
   unsigned quiet_cursor = 0;
-  unsigned turns = 0;
+  std::atomic<std::uint32_t> turns{0};  // of the loop; written by hart 0, read by its watchers
   CoreManager cores;
   std::uint32_t core_count = 1;
   std::uint64_t boot_epoch = 0;
   std::uint64_t sleeps = 0;
   std::uint64_t next_heartbeat = 0;
   std::uint64_t heartbeat = 0;
-  std::uint64_t stepped_at = 0;   // device ticks: the end of the last step of a transfer
-  std::uint64_t scrubbed_at = 0;  // device ticks: the last time beside work …
-  std::uint64_t scrub_took = 0;   // … and how long
-  bool scrub_wanted = false;      // an acquire waits for memory that is not clean yet
-  unsigned turns_since_look = 0;  // at the clock
+  std::uint64_t stepped_at = 0;        // device ticks: the end of the last step of a transfer
+  std::uint64_t scrubbed_at = 0;       // device ticks: the last time beside work …
+  std::uint64_t scrub_took = 0;        // … and how long
+  bool scrub_wanted = false;           // an acquire waits for memory that is not clean yet
+  unsigned turns_since_look = 0;       // at the clock
+  std::uint64_t memory_corrected = 0;  // errors since boot
   wire::PostCode post = wire::PostCode::None;
 
   // Whether more than one function keeps hart 0 busy, with its rings or with kernels: then each gets smaller helpings.

@@ -20,4 +20,7 @@ constexpr std::uint64_t area_base(unsigned slot, unsigned area) {
   return context_base(slot) + area * wire::kExecutionAreaStride;
 }
 
+// Where kernels that are broken on purpose find instructions to run into: a page behind the last context.
+inline constexpr std::uint64_t kPlantedAt = context_base(4);
+
 }  // namespace fw

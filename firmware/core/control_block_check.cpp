@@ -64,8 +64,11 @@ Verdict check_endpoint(const wire::Endpoint& endpoint, Field field) {
 }
 
 Verdict check_dma(const wire::DmaPayload& dma) {
-  if ((dma.flags & (wire::kDmaStrided | wire::kDmaChecksum)) != 0) return {Status::Unsupported, Field::DmaFlags};
-  if (dma.flags != 0 || dma.checksum != 0) return {Status::BadFlags, Field::DmaFlags};
+  if ((dma.flags & wire::kDmaStrided) != 0) return {Status::Unsupported, Field::DmaFlags};
+  if ((dma.flags & ~wire::kDmaChecksum) != 0) return {Status::BadFlags, Field::DmaFlags};
+  // Only who sends bytes into the card knows their sum before.
+  const bool sum_allowed = dma.flags == wire::kDmaChecksum && dma.source.kind == wire::EndpointKind::HostMemory;
+  if (dma.checksum != 0 && !sum_allowed) return {Status::BadFlags, Field::DmaFlags};
   if (dma.bytes == 0) return {Status::BadSize, Field::DmaBytes};
   if (const Verdict v = check_endpoint(dma.source, Field::DmaSource); !v.ok()) return v;
   if (const Verdict v = check_endpoint(dma.destination, Field::DmaDestination); !v.ok()) return v;

@@ -5,8 +5,10 @@
 #include <cstring>
 
 #include "firmware/core/card.hpp"
+#include "firmware/core/detectors.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/version.hpp"
 
@@ -217,8 +219,9 @@ bool asks_for_reset(const Message& request) {
 
 void handle(Card& card, Function& function, const Message& request) {
   const auto& header = request.header;
-  if (header.size < sizeof(wire::MessageHeader) || header.size > wire::kMessageBytes || header.device != 0 ||
-      (header.type & ~wire::kMessageBus) != 0) {
+  const bool well_framed = header.size >= sizeof(wire::MessageHeader) && header.size <= wire::kMessageBytes &&
+                           header.device == 0 && (header.type & ~wire::kMessageBus) == 0;
+  if (!well_framed && detects(wire::kDetectBadMessage)) {
     return refuse(function, request);
   }
   // While a reset runs, only its own answer leaves: no state may be built on what is being torn down.
@@ -234,15 +237,15 @@ void handle(Card& card, Function& function, const Message& request) {
 
 void respond_status(Function& function, const Message& request) {
   respond(function, request, wire::StatusValue{function.device_status});
-  hal::ring(function.slot);
+  ring_bell(function);
 }
 void respond_queue(Function& function, const Message& request, std::uint32_t queue) {
   respond(function, request, wire::QueueIndex{queue});
-  hal::ring(function.slot);
+  ring_bell(function);
 }
 void respond_refused(Function& function, const Message& request) {
   refuse(function, request);
-  hal::ring(function.slot);
+  ring_bell(function);
 }
 
 bool control_pending(Function& function) { return waiting(function) != 0; }
@@ -250,6 +253,7 @@ bool control_pending(Function& function) { return waiting(function) != 0; }
 bool serve_control(Card& card, Function& function, unsigned budget) {
   const std::uint32_t count = std::min<std::uint32_t>(waiting(function), budget);
   if (count == 0) return false;
+  hal::mark(wire::Waypoint::Control);
   wire::Fifo& fifo = to_card(function);
   for (std::uint32_t i = 0; i < count; ++i) {
     Message request;
@@ -261,14 +265,14 @@ bool serve_control(Card& card, Function& function, unsigned budget) {
     wire::store_release(fifo.read, function.control_read);
     handle(card, function, request);
   }
-  hal::ring(function.slot);  // bring-up is rare: always ring
+  ring_bell(function);  // bring-up is rare: always ring
   return true;
 }
 
 void send_config_event(Function& function, std::uint32_t status) {
   send(function, wire::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
                                     wire::ConfigEvent{status, function.config_generation}));
-  hal::ring(function.slot);
+  ring_bell(function);
 }
 
 void raise_needs_reset(Function& function) {

@@ -5,13 +5,20 @@
 
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_block_check.hpp"
+#include "firmware/core/detectors.hpp"
+#include "firmware/core/fault_actions.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
+#include "firmware/hal/record.hpp"
+#include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
 using wire::ControlBlock;
+using wire::FaultAction;
+using wire::FaultPoint;
 using wire::Field;
 using wire::Opcode;
 using wire::Outcome;
@@ -40,6 +47,30 @@ struct Ending {
   std::uint64_t slices = 0;
 };
 
+Occurrence occurrence_of(const Function& function, const wire::ControlBlockHeader& header) {
+  return {.function = function.id,
+          .stream = header.stream,
+          .opcode = static_cast<std::uint32_t>(header.opcode),
+          .sequence = header.sequence};
+}
+
+void publish(Function& function, const Block& block, const wire::Completion& completion) {
+  wire::store_shared_words(function.at<std::uint64_t>(block.completion),
+                           reinterpret_cast<const std::uint64_t*>(&completion), kStickWords);
+  function.queue(wire::kControlBlockQueue).push_used(block.chain_id, block.chain_slots, wire::kStickBytes);
+}
+
+// FaultPoint::Completion.
+[[gnu::cold, gnu::noinline]] void publish_broken(Function& function, const Block& block, wire::Completion completion) {
+  const auto shot = function.faults->occur(FaultPoint::Completion, occurrence_of(function, block.cb.header));
+  if (shot && shot->action == FaultAction::Suppress) return;
+  if (shot && shot->action == FaultAction::Corrupt) {
+    reinterpret_cast<std::byte*>(&completion)[shot->argument % sizeof completion] ^= std::byte{0xff};
+  }
+  publish(function, block, completion);
+  if (shot && shot->action == FaultAction::Duplicate) publish(function, block, completion);
+}
+
 // Writes the completion and hands the chain back; the block is free afterwards.
 void complete(Function& function, std::uint16_t index, const Ending& ending) {
   Block& block = function.blocks[index];
@@ -59,13 +90,16 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
   completion.fault = ending.fault;
   if (ending.why.argument != 0) completion.fault.argument = ending.why.argument;
   completion.slices = ending.slices;
+  if (ending.outcome == Outcome::Ok) completion.checksum = block.checksum;
   count(function.stats, ending.outcome);
   if (ending.outcome != Outcome::Ok && is_violation(ending.outcome, ending.why.status)) {
     note_violation(function, ending.why.status);
   }
-  wire::store_shared_words(function.at<std::uint64_t>(block.completion),
-                           reinterpret_cast<const std::uint64_t*>(&completion), kStickWords);
-  function.queue(wire::kControlBlockQueue).push_used(block.chain_id, block.chain_slots, wire::kStickBytes);
+  if (function.faults->armed(FaultPoint::Completion)) [[unlikely]] {
+    publish_broken(function, block, completion);
+  } else {
+    publish(function, block, completion);
+  }
   function.blocks.give(index);
 }
 
@@ -73,13 +107,18 @@ void poison(Function& function, unsigned index, Status status) {
   Stream& stream = function.streams[index];
   if (stream.poisoned || stream.resetting) return;
   stream.poisoned = true;
-  wire::DeviceEvent event{};
-  event.kind = wire::EventKind::StreamPoisoned;
-  event.stream = index;
-  event.incarnation = stream.incarnation;
-  event.status = status;
-  event.time = hal::now();
-  post_event(function, event);
+  hal::note(wire::RecordedEventKind::StreamPoisoned, index, function.id | static_cast<std::uint64_t>(status) << 32);
+  post_stream_event(function, wire::EventKind::StreamPoisoned, index, status);
+}
+
+// A stream that takes too long again and again costs everybody: its last strike ends it until its function is reset.
+[[gnu::cold, gnu::noinline]] void strike(Function& function, unsigned index) {
+  Stream& stream = function.streams[index];
+  ++stream.strikes;
+  if (function.strikes == 0 || stream.strikes < function.strikes || stream.banned) return;
+  if (!detects(wire::kDetectStrikes)) return;
+  stream.banned = true;
+  post_stream_event(function, wire::EventKind::StreamBanned, index, Status::StreamBanned, stream.strikes);
 }
 
 // Takes the head block off its stream and completes it.
@@ -90,13 +129,33 @@ void end_head(Function& function, unsigned index, const Ending& ending) {
   if (stream.head == kNoBlock) stream.tail = kNoBlock;
   --stream.count;
   stream.phase = Stream::Phase::Idle;
+  stream.stalled_until = 0;
   complete(function, block, ending);
   if (stream.head == kNoBlock) {
     function.runnable.remove(index, stream.high_priority);
   } else {
     function.runnable.add(index, stream.high_priority);
   }
-  if (ending.outcome != Outcome::Ok) poison(function, index, ending.why.status);
+  if (ending.outcome == Outcome::Ok) return;
+  if (ending.outcome == Outcome::Timeout) strike(function, index);
+  poison(function, index, ending.why.status);
+}
+
+// Takes a block that has not started out of its stream's queue. `before` is the one in front of it, or kNoBlock.
+void remove_block(Function& function, unsigned index, std::uint16_t before, std::uint16_t block) {
+  Stream& stream = function.streams[index];
+  const std::uint16_t next = function.blocks[block].next;
+  (before == kNoBlock ? stream.head : function.blocks[before].next) = next;
+  if (stream.tail == block) stream.tail = before;
+  --stream.count;
+  if (before != kNoBlock) return;
+  // It was the head, which perhaps waited for room on the cores.
+  function.launches_waiting.remove(index);
+  if (next == kNoBlock) {
+    function.runnable.remove(index, stream.high_priority);
+  } else {
+    function.runnable.add(index, stream.high_priority);
+  }
 }
 
 // ---- fetching -----------------------------------------------------------------------------------------------------------
@@ -113,7 +172,7 @@ bool completion_usable(const Chain& chain) {
 }
 
 // A chain that cannot carry a block. With a usable completion slot the driver is told why; else the used length 0 says it.
-void reject_chain(Function& function, const Chain& chain) {
+void reject_chain(const Card& card, Function& function, const Chain& chain) {
   ++function.stats.stats.ring_violations;
   ++function.stats.stats.rejected;
   note_violation(function, Status::BadChain);
@@ -130,11 +189,10 @@ void reject_chain(Function& function, const Chain& chain) {
     written = wire::kStickBytes;
   }
   function.queue(wire::kControlBlockQueue).push_used(chain.id, chain.slots, written);
-  wire::DeviceEvent event{};
-  event.kind = wire::EventKind::RingViolation;
-  event.status = Status::BadChain;
-  event.time = hal::now();
-  post_event(function, event);
+  // The others of this heartbeat's time are told together at its end.
+  if (function.ring_violations_told_at == card.heartbeat) return;
+  function.ring_violations_told_at = card.heartbeat;
+  tell_ring_violations(function);
 }
 
 // Copies the block once. The first stick says how long it is; a longer claim than the chain holds is judged afterwards.
@@ -149,9 +207,11 @@ Verdict check_address(const Function& function, const wire::ControlBlockHeader& 
   if (header.stream >= wire::kStreamsPerFunction || !function.streams[header.stream].open) {
     return {Status::UnknownStream, Field::Stream};
   }
-  if (header.incarnation != function.streams[header.stream].incarnation) {
+  const Stream& stream = function.streams[header.stream];
+  if (header.incarnation != stream.incarnation && detects(wire::kDetectStaleStream)) {
     return {Status::StaleIncarnation, Field::Incarnation};
   }
+  if (stream.banned) return {Status::StreamBanned, Field::Stream};
   return {};
 }
 
@@ -162,7 +222,9 @@ void reject_now(Function& function, std::uint16_t index, const Verdict& why) {
 
 Verdict judge(const Card& card, const Function& function, const Stream& stream, const ControlBlock& cb) {
   if (stream.count >= wire::kStreamCredits) return {Status::StreamCreditsExceeded, Field::Stream};
-  if (const Verdict v = check_form(cb, function.crc_negotiated(), card.core_mask()); !v.ok()) return v;
+  if (const Verdict v = check_form(cb, function.crc_negotiated(), card.core_mask()); !v.ok()) {
+    if (detects(wire::kDetectBadBlock)) return v;
+  }
   if (cb.header.sequence != stream.next_sequence) return {Status::BadSequence, Field::Sequence};
   return {};
 }
@@ -190,6 +252,8 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   block.chain_slots = chain.slots;
   block.start_time = 0;
   block.progress = 0;
+  block.checksum = 0;
+  block.retries = 0;
   block.verdict = check_frame(block.cb.header, chain.readable.bytes);
   if (!block.verdict.ok()) return reject_now(function, index, block.verdict);
   if (const Verdict v = check_address(function, block.cb.header); !v.ok()) return reject_now(function, index, v);
@@ -217,7 +281,7 @@ struct ResolvedEnd {
 
 std::expected<ResolvedEnd, Status> resolve_end(Function& function, const wire::Endpoint& end, std::uint64_t bytes) {
   if (end.kind == wire::EndpointKind::HostMemory) {
-    if (!wire::host_memory(function.window.size()).contains(end.offset, bytes)) {
+    if (!wire::host_memory(function.window.size()).contains(end.offset, bytes) && detects(wire::kDetectBadAddress)) {
       return std::unexpected(Status::NotHostMemory);
     }
     return ResolvedEnd{function.window.data() + end.offset, 0, false};
@@ -276,10 +340,149 @@ void move_step(Card& card, Function& function, Block& block, const Transfer& tra
   if (block.cb.header.opcode == Opcode::Fill) {
     hal::fill(to, block.cb.payload.fill.pattern, step);
   } else {
+    hal::mark(wire::Waypoint::Dma);
     hal::copy(to, transfer.source.bytes + block.progress, step);
   }
   block.progress += step;
   count_bytes(function, block.cb, step);
+}
+
+// ---- transfers that are broken on purpose -------------------------------------------------------------------------------
+
+// Nothing of the stream moves until then; everything else does. Ends by itself, by the transfer's budget (wake_stalled),
+// or with the block.
+void stall(Function& function, unsigned index, std::uint64_t until) {
+  Stream& stream = function.streams[index];
+  stream.stalled_until = until;
+  function.stalls_end = 0;  // wake_stalled() finds out
+  function.runnable.remove(index, stream.high_priority);
+}
+
+// Puts stalled streams back whose time is over, ends those whose budget is, and says when to look again.
+// True when a block has ended.
+[[gnu::cold, gnu::noinline]] bool wake_stalled(Function& function) {
+  const std::uint64_t now = hal::now();
+  std::uint64_t next = kNever;
+  bool ended = false;
+  for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
+    Stream& stream = function.streams[s];
+    if (stream.stalled_until == 0) continue;
+    const Block& block = function.blocks[stream.head];
+    const std::uint64_t budget = detects(wire::kDetectSlowTransfer) ? block.cb.header.budget : 0;
+    const std::uint64_t budget_end =
+        budget == 0 || budget >= kNever - block.start_time ? kNever : block.start_time + budget;
+    if (now > budget_end) {
+      end_head(function, s, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
+      ended = true;
+    } else if (now >= stream.stalled_until) {
+      stream.stalled_until = 0;
+      function.runnable.add(s, stream.high_priority);
+    } else {
+      // One more, because a budget is used up when more than it has passed.
+      next = std::min({next, stream.stalled_until, budget_end == kNever ? kNever : budget_end + 1});
+    }
+  }
+  // Of those that will never go on: looked at, but not awake for.
+  function.stalls_end = next;
+  return ended;
+}
+
+// FaultPoint::DmaStep, before the step moves anything. True when the step must not go on.
+[[gnu::cold, gnu::noinline]] bool step_breaks(Function& function, unsigned index, Shot shot) {
+  if (shot.action == FaultAction::Stall) {
+    stall(function, index, shot.argument == 0 ? kNever - 1 : hal::now() + shot.argument);
+    return true;
+  }
+  if (shot.action != FaultAction::Abort) return false;
+  end_head(function, index, {Outcome::Fault, {Status::TransferAborted}, hal::now()});
+  return true;
+}
+
+// FaultPoint::Memory. True when the block has ended.
+[[gnu::cold, gnu::noinline]] bool memory_breaks(Card& card, Function& function, unsigned index,
+                                                const Transfer& transfer, std::uint64_t step) {
+  const Block& block = function.blocks[function.streams[index].head];
+  const auto* ends = block.cb.header.opcode == Opcode::Fill ? nullptr : &block.cb.payload.dma;
+  for (const bool source : {true, false}) {
+    const ResolvedEnd& end = source ? transfer.source : transfer.destination;
+    if (!end.device) continue;
+    const hal::PhysicalAddress begin = end.address + block.progress;
+    hal::PhysicalAddress place;
+    if (!memory_fails(card, function, block.cb.header, begin, begin + step, place)) continue;
+    const wire::Endpoint& named = ends == nullptr ? block.cb.payload.fill.destination
+                                  : source        ? ends->source
+                                                  : ends->destination;
+    wire::FaultRecord record{};
+    record.access = source ? wire::FaultAccess::Load : wire::FaultAccess::Store;
+    record.region_ordinal = function.regions.find(named.region_id, named.generation).value_or(wire::kNoRegionOrdinal);
+    record.offset = named.offset + (place - end.address);
+    end_head(function, index, {Outcome::Fault, {Status::UncorrectableMemory}, hal::now(), record});
+    return true;
+  }
+  return false;
+}
+
+// ---- transfers ----------------------------------------------------------------------------------------------------------
+
+bool carries_checksum(const ControlBlock& cb) {
+  return cb.header.opcode == Opcode::Dma && (cb.payload.dma.flags & wire::kDmaChecksum) != 0;
+}
+
+// What has arrived in the card is read back; on the way out of it, or inside it, the source is what is summed.
+void sum_step(Block& block, const Transfer& transfer, std::uint64_t step) {
+  const bool to_card = !transfer.source.device;
+  const std::byte* bytes = (to_card ? transfer.destination : transfer.source).bytes + block.progress - step;
+  block.checksum = wire::crc32c(block.checksum, bytes, step);
+}
+
+// The end of a transfer whose bytes have all been moved.
+void end_transfer(Function& function, unsigned index, const Transfer& transfer, std::uint64_t now) {
+  Block& block = function.blocks[function.streams[index].head];
+  const bool compared = carries_checksum(block.cb) && !transfer.source.device;
+  if (!compared || block.checksum == block.cb.payload.dma.checksum || !detects(wire::kDetectChecksum)) {
+    return end_head(function, index, {Outcome::Ok, {}, now});
+  }
+  if (block.retries == wire::kDmaRetries) {
+    return end_head(function, index, {Outcome::Fault, {Status::ChecksumMismatch, Field::DmaChecksum}, now});
+  }
+  ++block.retries;
+  block.progress = 0;
+  block.checksum = 0;
+}
+
+std::uint64_t step_of(const Card& card, const Block& block, std::uint64_t bytes) {
+  const std::uint64_t longest = carries_checksum(block.cb) ? kChecksumStepBytes
+                                : card.contended()         ? kContendedStepBytes
+                                                           : kDmaStepBytes;
+  return std::min(bytes - block.progress, longest);
+}
+
+// One step of a transfer that is in order, or broken by `shot`.
+void make_step(Card& card, Function& function, unsigned index, const Transfer& transfer,
+               const std::optional<Shot>& shot) {
+  Stream& stream = function.streams[index];
+  Block& block = function.blocks[stream.head];
+  const std::uint64_t step = step_of(card, block, transfer.bytes);
+  if (transfer.destination.device && !card.pool.mark_written(transfer.destination.address + block.progress, step)) {
+    return end_head(function, index, {Outcome::Fault, {Status::MemoryBudget, Field::DmaDestination}, hal::now()});
+  }
+  if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
+    if (memory_breaks(card, function, index, transfer, step)) return;
+  const std::uint64_t began = shot ? hal::now() : 0;
+  move_step(card, function, block, transfer, step);
+  if (shot && shot->action == FaultAction::Corrupt) {
+    transfer.destination.bytes[block.progress - step + shot->argument % step] ^= std::byte{0xff};
+  }
+  if (carries_checksum(block.cb)) sum_step(block, transfer, step);
+  const std::uint64_t now = hal::now();
+  card.stepped_at = now;
+  if (block.progress == transfer.bytes) end_transfer(function, index, transfer, now);
+  if (stream.phase != Stream::Phase::Moving) return;  // it has ended
+  const std::uint64_t budget = block.cb.header.budget;
+  if (budget != 0 && now - block.start_time > budget && detects(wire::kDetectSlowTransfer)) {
+    return end_head(function, index, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
+  }
+  if (shot && shot->action == FaultAction::Slow) stall(function, index, now + (now - began) * (shot->argument - 1));
 }
 
 void step_transfer(Card& card, Function& function, unsigned index) {
@@ -296,18 +499,38 @@ void step_transfer(Card& card, Function& function, unsigned index) {
     publish_started(function, block);
     stream.phase = Stream::Phase::Moving;
   }
-  const std::uint64_t longest = card.contended() ? kContendedStepBytes : kDmaStepBytes;
-  const std::uint64_t step = std::min(transfer->bytes - block.progress, longest);
-  if (transfer->destination.device && !card.pool.mark_written(transfer->destination.address + block.progress, step)) {
-    return end_head(function, index, {Outcome::Fault, {Status::MemoryBudget, Field::DmaDestination}, hal::now()});
+  std::optional<Shot> shot;
+  if (card.faults.armed(FaultPoint::DmaStep)) [[unlikely]] {
+    shot = card.faults.occur(FaultPoint::DmaStep, occurrence_of(function, block.cb.header));
+    if (shot && step_breaks(function, index, *shot)) return;
   }
-  move_step(card, function, block, *transfer, step);
-  const std::uint64_t now = hal::now();
-  card.stepped_at = now;
-  if (block.progress == transfer->bytes) return end_head(function, index, {Outcome::Ok, {}, now});
-  const std::uint64_t budget = block.cb.header.budget;
-  if (budget != 0 && now - block.start_time > budget) {
-    end_head(function, index, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
+  make_step(card, function, index, *transfer, shot);
+}
+
+// FaultPoint::Memory at what a launch is said to touch: image, correction, segments. The launch is prepared, and ends
+// FAULT before its first slice.
+[[gnu::cold, gnu::noinline]] void break_launch(Card& card, Function& function, unsigned index, const ControlBlock& cb) {
+  const wire::ComputePayload& compute = cb.payload.compute;
+  const auto touch = [&](std::uint64_t region_id, std::uint32_t generation, std::uint64_t offset, std::uint64_t bytes) {
+    const auto at = function.regions.resolve(region_id, generation, offset, bytes);
+    hal::PhysicalAddress place;
+    if (!at || !memory_fails(card, function, cb.header, at->address, at->address + bytes, place)) return;
+    wire::FaultRecord record{};
+    record.access = wire::FaultAccess::Load;
+    record.region_ordinal = at->ordinal;
+    record.offset = offset + (place - at->address);
+    record.pc = ~std::uint64_t{0};
+    card.cores.fail(function, index, {Status::UncorrectableMemory}, record);
+  };
+  touch(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
+  if (compute.correction_bytes != 0) {
+    touch(compute.correction.region_id, compute.correction.generation, compute.correction.offset,
+          compute.correction_bytes);
+  }
+  for (const wire::Segment& segment : compute.segments) {
+    if (segment.access != wire::kSegmentUnused) {
+      touch(segment.region_id, segment.generation, segment.offset, segment.bytes);
+    }
   }
 }
 
@@ -318,10 +541,13 @@ void start_launch(Card& card, Function& function, unsigned index) {
   switch (card.cores.start(card, function, index, block.cb, why)) {
     case CoreManager::Start::Started:
       block.start_time = hal::now();
+      hal::note(block.start_time, wire::RecordedEventKind::Launch, index, function.id);
       publish_started(function, block);
       ++function.stats.stats.launches;
       stream.phase = Stream::Phase::Computing;
       function.runnable.remove(index, stream.high_priority);
+      if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
+        break_launch(card, function, index, block.cb);
       card.cores.release(function, index);
       return;
     case CoreManager::Start::NoRoom:
@@ -335,10 +561,12 @@ void start_launch(Card& card, Function& function, unsigned index) {
 void step_stream(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   Block& block = function.blocks[stream.head];
-  if (stream.poisoned) {
+  if (stream.poisoned && detects(wire::kDetectStaleStream)) {
     return end_head(function, index, {Outcome::Aborted, {Status::StreamPoisoned}, hal::now()});
   }
   if (!block.verdict.ok()) return end_head(function, index, {Outcome::Rejected, block.verdict, hal::now()});
+  if (card.faults.armed(FaultPoint::RegionEntry) && stream.phase == Stream::Phase::Idle) [[unlikely]]
+    damage_entries(function, block.cb);
   switch (block.cb.header.opcode) {
     case Opcode::Dma:
     case Opcode::Fill: return step_transfer(card, function, index);
@@ -361,10 +589,11 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   // One-descriptor chains can be more than there are blocks; those wait in the ring.
   while (budget-- != 0 && !function.blocks.empty() && queue.pop(chain)) {
     any = true;
-    if (chain_usable(chain) && completion_usable(chain)) {
+    hal::mark(wire::Waypoint::Fetch);
+    if ((chain_usable(chain) && completion_usable(chain)) || !detects(wire::kDetectBadChain)) {
       accept_chain(card, function, chain);
     } else {
-      reject_chain(function, chain);
+      reject_chain(card, function, chain);
     }
   }
   return any;
@@ -381,12 +610,15 @@ std::uint64_t moved_bytes(const Function& function) {
 
 bool run_streams(Card& card, Function& function, unsigned budget) {
   bool any = false;
+  if (function.stalls_end != kNever && function.running()) [[unlikely]]
+    any |= wake_stalled(function);
   // Who waits is called by the end of a launch. One that was called and then reset has called nobody.
   while (function.running() && !function.runnable.any() && function.launches_waiting.any() &&
          !card.cores.active(function)) {
     retry_waiting_launch(function);
   }
-  if (!function.runnable.any()) return false;
+  if (!function.runnable.any()) return any;
+  hal::mark(wire::Waypoint::Dispatch);
   const std::uint64_t moved_before = moved_bytes(function);
   const std::uint64_t turn_ends = card.contended() ? hal::now() + kTurnTicks * function.weight : ~std::uint64_t{0};
   const std::uint64_t populated_before = card.pool.populated_granules();
@@ -422,10 +654,38 @@ void retry_waiting_launch(Function& function) {
 void launch_ended(Function& function, const LaunchResult& result) {
   function.stats.stats.kernel_ticks += result.kernel_ticks;
   Stream& stream = function.streams[result.stream];
+  if (result.warned && function.running()) {
+    post_stream_event(function, wire::EventKind::WatchdogWarning, result.stream, Status::None, result.slices);
+  }
   // A whole-function reset dropped the stream's blocks: nothing completes any more.
   if (stream.phase != Stream::Phase::Computing || !function.running()) return;
   end_head(function, result.stream, {result.outcome, result.why, result.end_time, result.fault, result.slices});
   if (stream.resetting) settle_stream_reset(function, result.stream);
+}
+
+Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint64_t sequence) {
+  Stream& stream = function.streams[index];
+  std::uint16_t before = kNoBlock;
+  std::uint16_t at = stream.head;
+  while (at != kNoBlock && function.blocks[at].cb.header.sequence != sequence) {
+    before = at;
+    at = function.blocks[at].next;
+  }
+  if (at == kNoBlock) {
+    const bool fetched = sequence < stream.next_sequence;
+    return fetched || !function.queue(wire::kControlBlockQueue).ready() ? Cancelled::Ended : Cancelled::NotFetched;
+  }
+  if (stream.phase != Stream::Phase::Idle && at == stream.head) {
+    // What ran may have left half of its work behind: a fault like any other.
+    if (stream.phase == Stream::Phase::Computing) {
+      return card.cores.stop(function, index) ? Cancelled::Yes : Cancelled::Ended;
+    }
+    end_head(function, index, {Outcome::Fault, {Status::Stopped}, hal::now()});
+    return Cancelled::Yes;
+  }
+  remove_block(function, index, before, at);
+  complete(function, at, {Outcome::Aborted, {Status::Stopped}, hal::now()});
+  return Cancelled::Yes;
 }
 
 void settle_stream_reset(Function& function, unsigned index) {

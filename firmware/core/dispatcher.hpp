@@ -26,6 +26,16 @@ void launch_ended(Function& function, const LaunchResult& result);
 // Ends the head block of a stream now. The stream goes on with the next one (or ABORTs it, when poisoned).
 void finish_head(Function& function, unsigned stream, wire::Outcome outcome, Verdict why);
 
+// CANCEL of one block. Not started: it ends ABORTED, and its stream goes on without it; that is no error of the stream.
+// Under way: it is stopped, ends FAULT "stopped by its owner" and poisons its stream like every fault, because what
+// follows may have counted on it. Each in exactly one completion.
+enum class Cancelled : std::uint8_t {
+  Yes,
+  Ended,       // no such block: it has ended, is ending already, or never was
+  NotFetched,  // may still be in the ring: try again
+};
+Cancelled cancel_block(Card& card, Function& function, unsigned stream, std::uint64_t sequence);
+
 // The end of a stream's reset: what was queued ends ABORTED, the stream is as new.
 void settle_stream_reset(Function& function, unsigned stream);
 
@@ -38,12 +48,11 @@ inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
 // While others are busy in shorter ones, because a turn ends by time only between two steps: 256 KiB that are in no cache
 // took 200 µs.
 inline constexpr std::uint64_t kContendedStepBytes = 64 * 1024;
+// A step that is summed is shorter: CRC32C under emulation goes at a twentieth of the speed of a copy.
+inline constexpr std::uint64_t kChecksumStepBytes = 32 * 1024;
 // And a function moves no more than this in a turn, before the others and the admin queues are looked at, times its
 // weight. Less would be fair, and slow: after a kernel's slice the emulator has forgotten translations, and the first
 // step costs twice as much as the next.
 inline constexpr std::uint64_t kTurnBytes = 2 * kDmaStepBytes;
-// While others are busy its turn is over after this time (times its weight) as well: bytes that are in no cache take four
-// times as long as those that are, and everybody else would wait for them.
-inline constexpr std::uint64_t kTurnTicks = 60 * wire::kTicksPerMicrosecond;
 
 }  // namespace fw

@@ -26,6 +26,10 @@ void reset_function_state(Function& function) {
   function.blocks.init();
   for (auto& pending : function.pending_admin) pending.used = false;
   function.pending_admin_count = 0;
+  function.stalls_end = kNever;
+  function.reset_stall_end = kNever;
+  function.ring_violations_told = 0;
+  function.ring_violations_told_at = kNever;
   function.stats = {};
   function.events_lost = 0;
 }
@@ -121,12 +125,54 @@ void note_violation(Function& function, wire::Status status) {
   function.last_violation = status;
 }
 
+void post_stream_event(Function& function, wire::EventKind kind, unsigned stream, wire::Status status,
+                       std::uint64_t argument) {
+  wire::DeviceEvent event{};
+  event.kind = kind;
+  event.stream = stream;
+  event.incarnation = function.streams[stream].incarnation;
+  event.status = status;
+  event.time = hal::now();
+  event.argument = argument;
+  post_event(function, event);
+}
+
+void tell_ring_violations(Function& function) {
+  const std::uint64_t violations = function.stats.stats.ring_violations;
+  if (violations == function.ring_violations_told) return;
+  function.ring_violations_told = violations;
+  wire::DeviceEvent event{};
+  event.kind = wire::EventKind::RingViolation;
+  event.status = wire::Status::BadChain;
+  event.argument = violations;
+  event.time = hal::now();
+  post_event(function, event);
+}
+
+namespace {
+
+// How often the bell is really rung.
+[[gnu::cold, gnu::noinline]] unsigned bells_after_faults(Function& function) {
+  const auto shot = function.faults->occur(wire::FaultPoint::Bell, {.function = function.id});
+  if (!shot) return 1;
+  return shot->action == wire::FaultAction::Suppress ? 0 : 2;
+}
+
+}  // namespace
+
+void ring_bell(Function& function) {
+  unsigned bells = 1;
+  if (function.faults->armed(wire::FaultPoint::Bell)) [[unlikely]]
+    bells = bells_after_faults(function);
+  for (; bells != 0; --bells) hal::ring(function.slot);
+}
+
 void notify(Function& function) {
   bool wanted = false;
   for (auto& queue : function.queues) wanted |= queue.active() && queue.take_notification();
   if (!wanted) return;
   ++function.stats.stats.bells_rung;
-  hal::ring(function.slot);
+  ring_bell(function);
 }
 
 }  // namespace fw

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "firmware/core/fault_table.hpp"
 #include "firmware/core/packed_queue.hpp"
 #include "firmware/core/region_table.hpp"
 #include "firmware/core/stream.hpp"
@@ -18,6 +19,7 @@
 namespace fw {
 
 inline constexpr std::uint32_t kWholeFunction = ~std::uint32_t{0};
+inline constexpr std::uint64_t kNever = ~std::uint64_t{0};  // of device ticks
 
 // An admin command that waits: for a kernel to stop, or for memory to be scrubbed.
 struct PendingAdmin {
@@ -75,6 +77,13 @@ struct Function {
 
   unsigned quiet_looks = 0;  // of hart 0's loop, in a row
 
+  FaultTable* faults = nullptr;       // the card's; set when the function is created
+  std::uint32_t strikes = 0;          // boot word: a stream's time-outs before it is banned; 0: never
+  std::uint64_t stalls_end = kNever;  // device ticks: when the first stalled transfer goes on or runs out of budget
+  std::uint64_t reset_stall_end = kNever;  // likewise a stalled reset; kNever: not asked yet
+  std::uint64_t ring_violations_told = 0;
+  std::uint64_t ring_violations_told_at = kNever;  // Card::heartbeat: at once, but once a heartbeat
+
   bool bound() const { return !window.empty(); }
   bool running() const { return (device_status & wire::kStatusDriverOk) != 0; }
   bool crc_negotiated() const { return (driver_features & wire::kFeatureControlBlockCrc) != 0; }
@@ -112,7 +121,16 @@ void note_violation(Function& function, wire::Status status);
 // Whether an ending of a control block or a command is one. Running out of something is not, nor being stopped.
 bool is_violation(wire::Outcome outcome, wire::Status status);
 
+// About a stream as it is now.
+void post_stream_event(Function& function, wire::EventKind kind, unsigned stream, wire::Status status,
+                       std::uint64_t argument = 0);
+
+// The driver broke its rings: one event for all that was found since the last one.
+void tell_ring_violations(Function& function);
+
 // Rings the function's bell when a queue that got something asks for it.
 void notify(Function& function);
+// Every bell to a host goes through here.
+void ring_bell(Function& function);
 
 }  // namespace fw

@@ -9,6 +9,7 @@
 
 #include "firmware/core/card.hpp"
 #include "firmware/core/context_layout.hpp"
+#include "firmware/core/detectors.hpp"
 #include "firmware/hal/address_space.hpp"
 
 namespace fw {
@@ -17,11 +18,13 @@ using wire::Field;
 using wire::Outcome;
 using wire::Status;
 
-void CoreManager::init(unsigned cores, unsigned functions, std::uint64_t default_budget, RegionPool& pool) {
+void CoreManager::init(unsigned cores, unsigned functions, std::uint64_t default_budget, RegionPool& pool,
+                       FaultTable& faults) {
   cores_ = std::min(cores, kMaxCores);
   default_budget_ = default_budget;
   share_ = std::max(hal::arena_bytes() / functions, smallest_share(cores_));
   pool_ = &pool;
+  faults_ = &faults;
   for (auto& weight : weights_) weight.store(1, std::memory_order_relaxed);
 }
 
@@ -48,7 +51,7 @@ Verdict CoreManager::judge(const Function& function, const wire::ComputePayload&
   const auto place =
       regions.resolve(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
   if (!place) return {place.error(), Field::ComputeImage};
-  if (regions.at(place->ordinal).type != wire::RegionType::Program) {
+  if (regions.at(place->ordinal).type != wire::RegionType::Program && detects(wire::kDetectBadAddress)) {
     return {Status::WrongRegionType, Field::ComputeImage};
   }
   image = place->address;
@@ -84,7 +87,7 @@ CoreManager::Fit CoreManager::find_area(FunctionSpace& space, hal::PhysicalAddre
   const std::span<const std::byte> image(hal::pointer(source), bytes);
   wire::ImageHeader header;
   why = check_image(image, header);
-  if (!why.ok()) return Fit::Refused;
+  if (!why.ok() && detects(wire::kDetectBadImage)) return Fit::Refused;
   const auto free = std::find_if(areas.begin(), areas.end(), [](const ExecutionArea& a) { return a.source == 0; });
   // An area is emptied only together with its space: launches under way may stand in it.
   if (free == areas.end()) return space.launches != 0 ? Fit::Busy : Fit::NoPages;
@@ -145,12 +148,14 @@ void CoreManager::prepare_entry(const Function& function, Launch& launch, unsign
 CoreManager::Fit CoreManager::add_part(Launch& launch, unsigned core_index) {
   CoreSpace* core = ensure_core(*launch.space, core_index);
   if (core == nullptr) return Fit::NoPages;
+  if (faults_->armed(wire::FaultPoint::Kernel) && !plant_in(*launch.space, *core, planted_)) [[unlikely]]
+    return Fit::NoPages;
   for (unsigned slot = 0; slot < kContextsPerCore; ++slot) {
     if (core->contexts[slot].busy) continue;
     if (!ensure_context(*launch.space, *core, slot, launch.area)) return Fit::NoPages;
     core->contexts[slot].busy = true;
     launch.part[launch.parts++] = {
-        static_cast<std::uint8_t>(core_index), static_cast<std::uint8_t>(slot), false, true, 0, 0};
+        static_cast<std::uint8_t>(core_index), static_cast<std::uint8_t>(slot), false, true, 0, 0, 0, 0};
     return Fit::Yes;
   }
   return Fit::Busy;
@@ -164,6 +169,17 @@ CoreManager::Fit CoreManager::add_parts(const Function& function, Launch& launch
     if (fit != Fit::Yes) return fit;
   }
   return Fit::Yes;
+}
+
+void CoreManager::note_result(const Function& function, Launch& launch, const wire::ComputePayload& compute) {
+  for (const wire::Segment& segment : compute.segments) {
+    if ((segment.access & wire::kSegmentWrite) == 0) continue;
+    const auto at = function.regions.resolve(segment.region_id, segment.generation, segment.offset, segment.bytes);
+    if (!at) return;
+    launch.result_begin = at->address;
+    launch.result_bytes = segment.bytes;
+    return;
+  }
 }
 
 // The launch has left its space: collected, or never started.
@@ -197,7 +213,11 @@ CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, 
   launch.arrived = 0;
   launch.exited = 0;
   launch.decided = false;
-  launch.result = {function.id, stream, Outcome::Ok, {}, {}, 0, 0, 0};
+  launch.sequence = block.header.sequence;
+  launch.result_bytes = 0;
+  launch.warned.store(false, std::memory_order_relaxed);
+  launch.warning_told = false;
+  launch.result = {function.id, stream, Outcome::Ok, {}, {}, 0, 0, 0, false};
   launch.budget_slices = block.header.budget != 0 ? block.header.budget : default_budget_;
   launch.kill.store(false, std::memory_order_relaxed);
   launch.kernel_ticks.store(0, std::memory_order_relaxed);
@@ -210,6 +230,8 @@ CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, 
     return fit;
   }
   for (unsigned p = 0; p < launch.parts; ++p) prepare_entry(function, launch, p, compute);
+  if (faults_->armed(wire::FaultPoint::KernelResult)) [[unlikely]]
+    note_result(function, launch, compute);
   return Fit::Yes;
 }
 
@@ -222,6 +244,13 @@ CoreManager::Start CoreManager::start(Card&, Function& function, unsigned stream
   hal::PhysicalAddress image = 0;
   why = judge(function, block.payload.compute, image);
   if (!why.ok()) return Start::Refused;
+  const Tenant& holder = tenants_[function.id];
+  const bool maps_regions = holder.current == nullptr || holder.current->regions_version != function.regions.version();
+  // The launch would get the memory that a damaged entry tells of, whether its block names it or not.
+  if (maps_regions && !function.regions.intact() && detects(wire::kDetectDamagedEntry)) {
+    why = {Status::RegionEntryDamaged, Field::ComputeSegment};
+    return Start::Refused;
+  }
   const auto launches = launches_of(function);
   const auto free = std::find_if(launches.begin(), launches.end(), [](const Launch& launch) {
     return launch.state.load(std::memory_order_relaxed) == State::Free;

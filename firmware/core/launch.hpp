@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <span>
 
+#include "firmware/core/fault_table.hpp"
 #include "firmware/core/function.hpp"
 #include "firmware/core/image.hpp"
 #include "firmware/core/spinlock.hpp"
@@ -28,6 +29,7 @@
 #include "shared/boot_arguments.hpp"
 #include "shared/control_block.hpp"
 #include "shared/kernel_abi.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
@@ -40,15 +42,6 @@ inline constexpr unsigned kLaunchFunctions = wire::boot::kMaxVirtualFunctions + 
 inline constexpr unsigned kLaunchesPerFunction = 8;  // under way
 inline constexpr unsigned kMaxLaunches = kLaunchFunctions * kLaunchesPerFunction;
 inline constexpr unsigned kSpacesPerFunction = 4;  // the current one and those that only wait for their launches
-// The timer is armed once per first slice and serves the launches that follow in it; arming it wakes the emulator's main
-// loop. 50 µs cost an empty kernel a quarter of its rate; 200 µs is what a ring may wait for at most meanwhile.
-inline constexpr std::uint64_t kFirstSliceTicks = 200 * wire::kTicksPerMicrosecond;
-// A slice that is run between two turns while several functions are busy is as long as a turn of one of them took, within
-// these: to enter, to leave and to arm the timer takes about 3 µs, and a turn of two steps of a transfer about 150 (one
-// that seems to take longer was interrupted by the machine that emulates us).
-inline constexpr std::uint64_t kShortestSharedTicks = 20 * wire::kTicksPerMicrosecond;
-inline constexpr std::uint64_t kLongestSharedTicks = 200 * wire::kTicksPerMicrosecond;
-inline constexpr std::uint64_t kSliceTicks = 1000 * wire::kTicksPerMicrosecond;
 
 struct LaunchResult {
   std::uint32_t function;
@@ -59,6 +52,7 @@ struct LaunchResult {
   std::uint64_t end_time;
   std::uint64_t slices;
   std::uint64_t kernel_ticks;  // in U-mode, all cores
+  bool warned;                 // the watchdog's warning has still to be told (take_warnings())
 };
 
 class CoreManager {
@@ -66,21 +60,27 @@ class CoreManager {
   enum class Start { Started, NoRoom, Refused };
 
   // `functions` is how many of them launch kernels: they share firmware memory in equal parts (share_bytes()).
-  void init(unsigned cores, unsigned functions, std::uint64_t default_budget, RegionPool& pool);
+  void init(unsigned cores, unsigned functions, std::uint64_t default_budget, RegionPool& pool, FaultTable& faults);
 
   // Judges and prepares the launch of a stream's head block; nothing runs before release(). NoRoom: launches of the same
   // function are under way and have all its contexts, areas, launches or memory; try again when one has ended.
   Start start(Card& card, Function& function, unsigned stream, const wire::ControlBlock& block, Verdict& why);
   void release(const Function& function, unsigned stream);
 
-  // Kills what runs; the launches end as FAULT "stopped by its owner" through collect().
-  void stop(const Function& function, unsigned stream);
+  // Kills what runs; the launches end as FAULT "stopped by its owner" through collect(). False: the stream runs nothing,
+  // or what it runs fails already.
+  bool stop(const Function& function, unsigned stream);
+  // The same with a reason of its own, for a launch that is prepared or runs.
+  bool fail(const Function& function, unsigned stream, Verdict why, const wire::FaultRecord& fault);
   void stop(const Function& function);
 
   bool active(const Function& function) const { return tenants_[function.id].launches != 0; }
   // Calls ended(const LaunchResult&) for every launch that has ended since the last call. True when there was one.
   template <typename Ended>
   bool collect(Ended ended);
+  // Calls visit(function, stream, slices) for every launch that has used half of what its watchdog gives it, once each.
+  template <typename Visit>
+  void take_warnings(Visit visit);
   bool ended_pending() const { return ended_.load(std::memory_order_acquire) != 0; }
 
   // A region that is about to leave the function's table: later launches do not see it, those under way go on with it,
@@ -114,6 +114,10 @@ class CoreManager {
   bool front_is_fresh(unsigned core) const { return queues_[core].fresh.load(std::memory_order_relaxed); }
   bool run_slice(unsigned core, std::uint64_t slice_ticks);
 
+  // FaultPoint::Kernel: launches that begin from now on have mapped what a kernel that is broken runs into. False: no
+  // memory for it.
+  bool prepare_planted();
+
  private:
   struct Tenant;
 
@@ -130,6 +134,7 @@ class CoreManager {
   struct CoreSpace {
     std::uint64_t root;
     std::uint8_t windows;  // regions shared into this root; the core's own hart reads it (atomic_ref)
+    std::uint8_t planted;  // 1: the planted instructions are mapped; likewise
     std::array<ContextSlot, kContextsPerCore> contexts;
   };
   // A region as a space maps it. Written before its window is shared, constant while it is.
@@ -169,6 +174,8 @@ class CoreManager {
     bool fresh;                  // has not run yet
     std::uint16_t stale_faults;  // faults on valid entries in a row (a stale translation is flushed once)
     std::uint64_t budget_used;   // device ticks in U-mode, at most one slice a turn
+    std::uint64_t slow;          // FaultAction::Slow: the slice takes so many times as long; 0: it does not
+    std::uint64_t not_before;    // device ticks, while a row of FaultPoint::Kernel is armed
   };
   enum class State : std::uint8_t { Free, Prepared, Running, Ended };
   struct Launch {
@@ -178,6 +185,11 @@ class CoreManager {
     std::atomic<std::uint64_t> kernel_ticks{0};
     FunctionSpace* space = nullptr;
     std::uint32_t stream = 0;
+    std::uint64_t sequence = 0;             // of its block
+    hal::PhysicalAddress result_begin = 0;  // FaultPoint::KernelResult: the first writable segment …
+    std::uint64_t result_bytes = 0;         // … when the point was armed at the start; else 0
+    std::atomic<bool> warned{false};        // the watchdog's warning: due …
+    bool warning_told = false;              // … and told; hart 0 only
     std::uint32_t parts = 0;
     std::uint32_t arrived = 0;     // at the barrier
     std::uint32_t exited = 0;      // by their own call: such a part never comes to a barrier again
@@ -247,12 +259,21 @@ class CoreManager {
   void push(unsigned core, Ticket ticket, bool fresh);
   bool pop(unsigned core, Ticket& ticket);
   void kill(Launch& launch);
-  void fail(Launch& launch, wire::Outcome outcome, Verdict why, const wire::FaultRecord& fault);
+  bool fail(Launch& launch, wire::Outcome outcome, Verdict why, const wire::FaultRecord& fault);
+  [[gnu::cold, gnu::noinline]] bool watchdog(Launch& launch, Part& part, const hal::Stop& stop);
   void part_done(Launch& launch, unsigned core);
   void arrive(Launch& launch, Ticket ticket, const hal::Stop& stop);
   void leave(Launch& launch, Part& part, const hal::Stop& stop);
   bool first_touch(Launch& launch, Part& part, const hal::Stop& stop);
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
+  [[gnu::cold, gnu::noinline]] bool plant_in(FunctionSpace& space, CoreSpace& core, hal::PhysicalAddress page);
+  [[gnu::cold, gnu::noinline]] void note_result(const Function& function, Launch& launch,
+                                                const wire::ComputePayload& compute);
+  static Occurrence occurrence_of(const Launch& launch);
+  // Out of line, so that a slice that nothing breaks pays for a branch and not for registers to save.
+  [[gnu::cold, gnu::noinline]] bool break_slice(Launch& launch, Ticket ticket, hal::Context& context);
+  void break_kernel(Launch& launch, Part& part, hal::Context& context, const Shot& shot);
+  [[gnu::cold, gnu::noinline]] void corrupt_result(Launch& launch);
   wire::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop) const;
   static std::uint64_t text_address(const Launch& launch, const Part& part);
 
@@ -260,6 +281,9 @@ class CoreManager {
   std::uint64_t default_budget_ = 0;
   std::uint64_t share_ = 0;
   RegionPool* pool_ = nullptr;
+  FaultTable* faults_ = nullptr;
+  hal::PhysicalAddress planted_ = 0;   // the page of hal::plant(); 0: never asked for
+  std::atomic<bool> warnings_{false};  // some launch's warning is due
   std::array<Tenant, kLaunchFunctions> tenants_;
   std::array<Launch, kMaxLaunches> launches_;  // those of function f from f * kLaunchesPerFunction on
   std::array<CoreQueue, kMaxCores> queues_;
@@ -281,10 +305,22 @@ bool CoreManager::collect(Ended ended) {
       result.slices = std::max(result.slices, launch.part[p].budget_used / kSliceTicks);
     }
     result.kernel_ticks = launch.kernel_ticks.load(std::memory_order_relaxed);
+    result.warned = launch.warned.load(std::memory_order_relaxed) && !launch.warning_told;
     quit(launch);
     ended(result);
   }
   return true;
+}
+
+template <typename Visit>
+void CoreManager::take_warnings(Visit visit) {
+  if (!warnings_.load(std::memory_order_relaxed) || !warnings_.exchange(false, std::memory_order_acquire)) return;
+  for (Launch& launch : launches_) {
+    if (launch.state.load(std::memory_order_relaxed) != State::Running || launch.warning_told) continue;
+    if (!launch.warned.load(std::memory_order_relaxed)) continue;
+    launch.warning_told = true;
+    visit(launch.result.function, launch.stream, launch.budget_slices);
+  }
 }
 
 }  // namespace fw

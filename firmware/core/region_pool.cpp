@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "firmware/core/detectors.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/units.hpp"
 
 namespace fw {
@@ -19,9 +21,12 @@ void RegionPool::init(hal::MemoryRange range, std::byte* bitmaps, bool warm, std
   populated_ = dirty_ + kMaxGranules / kBits;
   grant_count_ = 0;
   quarantined_ = 0;
+  retired_ = populated_ + kMaxGranules / kBits;
+  retired_count_ = 0;
   std::uint64_t populated = 0;
   for (std::uint64_t i = 0; i < kMaxGranules / kBits; ++i) {
-    if (!warm) dirty_[i] = populated_[i] = 0;
+    if (!warm) dirty_[i] = populated_[i] = retired_[i] = 0;
+    retired_count_ += static_cast<std::uint64_t>(std::popcount(retired_[i]));
     populated += static_cast<std::uint64_t>(std::popcount(populated_[i]));
   }
   populated_count_.store(populated, std::memory_order_relaxed);
@@ -60,12 +65,28 @@ std::uint64_t RegionPool::granule_of(hal::PhysicalAddress address) const { retur
 
 template <typename Visit>
 void RegionPool::for_each_gap(Visit visit) const {
+  // Retired granules cut a gap into pieces. Hardly any card has one.
+  const auto visit_good = [&](std::uint64_t at, std::uint64_t count, std::size_t index) {
+    const std::uint64_t end = at + count;
+    for (std::uint64_t g = at; retired_count_ != 0 && g < end; ++g) {
+      if (!test(retired_, g)) continue;
+      if (g > at) visit(at, g - at, index);
+      at = g + 1;
+    }
+    if (end > at) visit(at, end - at, index);
+  };
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < grant_count_; ++i) {
-    if (grants_[i].first > at) visit(at, grants_[i].first - at, i);
+    if (grants_[i].first > at) visit_good(at, grants_[i].first - at, i);
     at = grants_[i].first + grants_[i].count;
   }
-  if (at < granules_) visit(at, granules_ - at, grant_count_);
+  if (at < granules_) visit_good(at, granules_ - at, grant_count_);
+}
+
+bool RegionPool::retire(hal::PhysicalAddress address) {
+  if (!set(retired_, granule_of(address))) return false;
+  ++retired_count_;
+  return true;
 }
 
 std::uint64_t RegionPool::free_bytes() const {
@@ -120,6 +141,7 @@ void RegionPool::release(hal::PhysicalAddress base) {
 
 bool RegionPool::scrub_step(std::uint64_t bytes) {
   if (quarantined_ == 0) return false;
+  hal::mark(wire::Waypoint::Scrub);
   const auto grant = std::find_if(grants_.begin(), grants_.begin() + static_cast<std::ptrdiff_t>(grant_count_),
                                   [](const Grant& g) { return g.quarantined; });
   while (bytes > 0 && grant->cleaned < grant->count) {
@@ -129,7 +151,9 @@ bool RegionPool::scrub_step(std::uint64_t bytes) {
       continue;
     }
     const std::uint64_t step = std::min(bytes, kGranuleBytes - grant->scrubbed);
-    hal::fill(hal::pointer(base_ + granule * kGranuleBytes + grant->scrubbed), 0, step);
+    if (detects(wire::kDetectResidue)) {
+      hal::fill(hal::pointer(base_ + granule * kGranuleBytes + grant->scrubbed), 0, step);
+    }
     grant->scrubbed += step;
     bytes -= step;
     if (grant->scrubbed == kGranuleBytes) {
@@ -165,7 +189,7 @@ bool RegionPool::mark_written(hal::PhysicalAddress base, std::uint64_t bytes) {
   if (fresh != 0) {
     // Reserve first, so that harts that mark at the same time cannot pass the budget together.
     const std::uint64_t before = populated_count_.fetch_add(fresh, std::memory_order_relaxed);
-    if (before + fresh > budget_granules_) {
+    if (before + fresh > budget_granules_ && detects(wire::kDetectQuota)) {
       populated_count_.fetch_sub(fresh, std::memory_order_relaxed);
       return false;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Region memory of the card: one pool of 2 MiB granules, handed out as contiguous grants, first come first served
-// (protocol §6). Two bitmaps follow every granule: *dirty* (holds somebody's bytes; scrubbed before it is granted again)
-// and *populated* (backed by memory of the machine that emulates us; bounded by a budget). Memory of a released grant is
+// (protocol §6). Three bitmaps follow every granule: *dirty* (holds somebody's bytes; scrubbed before it is granted again),
+// *populated* (backed by memory of the machine that emulates us; bounded by a budget) and *retired* (its memory fails). Memory of a released grant is
 // quarantined until its scrub ended.
 //
 // Threading: everything by hart 0, except mark_written(), which any hart may call.
@@ -27,7 +27,7 @@ class RegionPool {
   static constexpr std::size_t kMaxGrants = (wire::boot::kMaxVirtualFunctions + 2) * wire::kRegionsPerFunction * 5;
 
   // `bitmaps` is persistent memory of at least bitmap_bytes(); its contents are kept when `warm`.
-  static constexpr std::uint64_t bitmap_bytes() { return 2 * kMaxGranules / 8; }
+  static constexpr std::uint64_t bitmap_bytes() { return 3 * kMaxGranules / 8; }
   void init(hal::MemoryRange range, std::byte* bitmaps, bool warm, std::uint64_t populated_budget_bytes);
 
   // A contiguous grant of `bytes` rounded up to granules; the lowest address that fits.
@@ -43,6 +43,11 @@ class RegionPool {
   // Before the first write to [base, +bytes): sets both bits of every granule touched. False when that would exceed the
   // populated budget (nothing is set then).
   bool mark_written(hal::PhysicalAddress base, std::uint64_t bytes);
+
+  // The memory at `address` fails: its granule is granted no more, from when its present grant has ended until power-on.
+  // True when it was not retired before.
+  bool retire(hal::PhysicalAddress address);
+  std::uint64_t retired_granules() const { return retired_count_; }
 
   std::uint64_t total_bytes() const { return granules_ * wire::kGranuleBytes; }
   std::uint64_t free_bytes() const;     // grantable now: quarantined memory is not
@@ -74,6 +79,8 @@ class RegionPool {
   std::uint64_t budget_granules_ = 0;
   Word* dirty_ = nullptr;
   Word* populated_ = nullptr;
+  Word* retired_ = nullptr;
+  std::uint64_t retired_count_ = 0;
   std::atomic<std::uint64_t> populated_count_{0};
   std::array<Grant, kMaxGrants> grants_{};  // sorted by first
   std::size_t grant_count_ = 0;

@@ -21,7 +21,7 @@ struct Region {
   std::uint64_t bytes = 0;  // 0: the entry is free
   std::uint32_t generation = 0;
   wire::RegionType type = wire::RegionType::Tensor;
-  std::uint32_t users = 0;  // running DMA steps and launches
+  std::uint64_t check = 0;  // over the rest and the entry's name: see RegionTable::intact()
 };
 
 class RegionTable {
@@ -36,9 +36,22 @@ class RegionTable {
   // Of all entries together.
   std::uint64_t granted_bytes() const {
     std::uint64_t sum = 0;
-    for (const Region& region : regions_) sum += region.bytes;
+    for (const Grant& grant : granted_) sum += grant.bytes;
     return sum;
   }
+
+  // What the pool gave for an entry; bytes == 0: nothing. Goes back by this copy: the entry itself may be damaged.
+  struct Grant {
+    hal::PhysicalAddress base = 0;
+    std::uint64_t bytes = 0;
+  };
+  const Grant& granted(unsigned ordinal) const { return granted_[ordinal]; }
+
+  // Whether an entry (all entries) reads as it was written. A damaged one resolves to nothing until its function is reset.
+  bool intact(unsigned ordinal) const { return regions_[ordinal].check == check_of(ordinal); }
+  bool intact() const;
+  // Inverts a byte of the entry's memory (FaultPoint::RegionEntry); `byte` modulo what there is. False: no such entry.
+  bool damage(std::uint64_t region_id, std::uint64_t byte);
 
   std::uint64_t region_id(unsigned ordinal) const { return names_[ordinal]; }
   Region& at(unsigned ordinal) { return regions_[ordinal]; }
@@ -58,6 +71,8 @@ class RegionTable {
                                              std::uint64_t bytes) const;
 
  private:
+  std::uint64_t check_of(unsigned ordinal) const;
+
   static constexpr std::array<std::uint64_t, wire::kRegionsPerFunction> filled_with_no_region() {
     std::array<std::uint64_t, wire::kRegionsPerFunction> names;
     names.fill(wire::kNoRegion);
@@ -66,6 +81,7 @@ class RegionTable {
 
   wire::FunctionKind kind_ = wire::FunctionKind::Unbound;
   std::array<Region, wire::kRegionsPerFunction> regions_{};
+  std::array<Grant, wire::kRegionsPerFunction> granted_{};
   // What each entry is called on the wire; kNoRegion where there is none. Every address of every block is looked up here.
   std::array<std::uint64_t, wire::kRegionsPerFunction> names_ = filled_with_no_region();
   // Of the region installed last. One counter for the table and not one per entry: to the PF a base can come back under

@@ -6,8 +6,11 @@
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
+#include "firmware/core/fault_actions.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
@@ -45,6 +48,7 @@ void quiesce(Card& card, Function& function) {
   function.reset_queue = kWholeFunction;
   function.reset_began = hal::now();
   function.reset_stopped = false;
+  function.reset_stall_end = kNever;
   function.reset_charged = function.running();
   function.device_status = 0;
   function.runnable = RunnableStreams{};
@@ -93,8 +97,8 @@ namespace {
 void release_everything(Card& card, Function& function) {
   card.cores.forget(function);
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
-    if (function.regions.at(i).bytes == 0) continue;
-    card.pool.release(function.regions.at(i).base);
+    if (function.regions.granted(i).bytes == 0) continue;
+    card.pool.release(function.regions.granted(i).base);
     function.regions.remove(i);
   }
 }
@@ -118,6 +122,7 @@ bool may_end(const Card& card, Function& function, std::uint64_t now) {
 
 void end_function_reset(Card& card, Function& function) {
   ++function.resets;
+  hal::note(wire::RecordedEventKind::FunctionReset, function.id, function.generation);
   const bool asked = function.reset_asked;
   const wire::Message request = function.reset_request;
   function.reset_running = function.reset_asked = false;
@@ -138,10 +143,14 @@ void end_function_reset(Card& card, Function& function) {
 
 bool progress_resets(Card& card, Function& function) {
   if (!function.reset_running) return false;
+  hal::mark(wire::Waypoint::Reset);
   if (function.reset_queue == kWholeFunction) {
     if (card.cores.active(function)) return false;
     const std::uint64_t now = hal::now();
     if (!function.reset_stopped) {
+      if (card.faults.armed(wire::FaultPoint::FunctionReset)) [[unlikely]]
+        if (reset_stalls(card, function, now)) return false;
+      function.reset_stall_end = kNever;
       function.reset_stopped = true;
       function.stop_ticks = now - function.reset_began;
       release_everything(card, function);

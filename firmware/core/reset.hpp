@@ -7,17 +7,15 @@
 
 #include "firmware/core/function.hpp"
 #include "shared/message.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
 struct Card;
 
-// To reset a function that was at work and to bring it up again costs everybody about half a millisecond of hart 0: twenty
-// messages, each with a bell. So a function may have so many resets in a row, and from then on, while other functions are
-// at work, each is answered that much later; what ran is stopped at once all the same. M's SLOT_RETIRE, and status 0 of a
-// function that no driver has used, are never made to wait.
-inline constexpr std::uint64_t kResetTicks = 50 * 1000 * wire::kTicksPerMicrosecond;
-inline constexpr std::uint64_t kResetsInARow = 4;
+// A function may have fw::kResetsInARow resets in a row, and from then on, while other functions are at work, each is
+// answered kResetTicks later (shared/timeouts.hpp); what ran is stopped at once all the same. M's SLOT_RETIRE, and status
+// 0 of a function that no driver has used, are never made to wait.
 
 // Generation first, rings off, kernels stopped; then regions released to quarantine and state as new. Nothing of the old
 // generation completes afterwards: the driver ends what was outstanding. Joins a function reset that runs; overtakes the

@@ -11,7 +11,9 @@
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/hart.hpp"
+#include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
@@ -80,19 +82,65 @@ void enter_and_exit(Card& card, const Function& function, std::uint32_t rounds, 
     reply = refusal(Status::OutOfExecutionAreas, Field::AdminSelfTest);
     return;
   }
-  constexpr std::uint64_t kSlice = 1000 * wire::kTicksPerMicrosecond;
   const std::uint64_t start = hal::now();
   std::uint32_t done = 0;
   while (done < rounds && (done % 64 != 0 || !is_over(card, function, start))) {
     hal::start(*trampoline.context, trampoline.root, Trampoline::kText, Trampoline::kStack + kPageBytes, 0);
-    while (hal::run(*trampoline.context, kSlice).reason != hal::StopReason::Exit) {
-    }
-    ++done;
+    hal::StopReason reason;
+    do reason = hal::run(*trampoline.context, kSliceTicks).reason;
+    while (reason != hal::StopReason::Exit && !is_over(card, function, start));
+    if (reason == hal::StopReason::Exit) ++done;
   }
   reply.values.self_test = {done, hal::now() - start};
 }
 
+bool checksums_are_right() {
+  constexpr std::string_view kCheck = "123456789";
+  return wire::crc32c(0, kCheck.data(), kCheck.size()) == 0xE3069283;  // the check value of CRC-32/ISCSI
+}
+
+// Across what the vector moves treat differently: odd places, a tail, more than one group.
+bool moves_are_right() {
+  constexpr std::uint64_t kBytes = 16 * kPageBytes;
+  constexpr std::uint64_t kPattern = 0x0123'4567'89ab'cdef;
+  constexpr std::uint64_t kOdd = 3, kLength = kBytes - 64 + 5;
+  const hal::PhysicalAddress pages = hal::allocate_pages(2 * kBytes);
+  if (pages == 0) return false;
+  std::byte* from = hal::pointer(pages);
+  std::byte* to = hal::pointer(pages + kBytes);
+  hal::fill(from, kPattern, kBytes);
+  hal::copy(to + kOdd, from, kLength);
+  bool right = to[kOdd - 1] == std::byte{0} && to[kOdd + kLength] == std::byte{0};
+  for (std::uint64_t i = 0; i < kLength; ++i) {
+    right = right && to[kOdd + i] == static_cast<std::byte>(kPattern >> i % 8 * 8);
+  }
+  hal::free_pages(pages, 2 * kBytes);
+  return right;
+}
+
+bool kernels_come_back() {
+  constexpr std::uint64_t kSlice = 1000 * wire::kTicksPerMicrosecond;
+  constexpr unsigned kMostSlices = 1000;
+  Trampoline trampoline;
+  if (!trampoline.map()) return false;
+  hal::start(*trampoline.context, trampoline.root, Trampoline::kText, Trampoline::kStack + kPageBytes, 0);
+  for (unsigned slice = 0; slice < kMostSlices; ++slice) {
+    const hal::StopReason reason = hal::run(*trampoline.context, kSlice).reason;
+    if (reason == hal::StopReason::Exit) return true;
+    if (reason != hal::StopReason::Timer && reason != hal::StopReason::Interrupted) break;
+  }
+  hal::drop(*trampoline.context);
+  return false;
+}
+
 }  // namespace
+
+std::expected<void, std::string_view> run_boot_self_test() {
+  if (!checksums_are_right()) return std::unexpected("self-test: checksums");
+  if (!moves_are_right()) return std::unexpected("self-test: moves of memory");
+  if (hal::contexts_supported() && !kernels_come_back()) return std::unexpected("self-test: kernels");
+  return {};
+}
 
 void run_self_test(Card& card, Function& function, const wire::AdminRequest& request, wire::AdminReply& reply) {
   const auto& arguments = request.arguments.self_test;

@@ -5,13 +5,20 @@
 #include <bit>
 #include <utility>
 
+#include "firmware/core/context_layout.hpp"
+#include "firmware/core/detectors.hpp"
+#include "firmware/core/fault_actions.hpp"
 #include "firmware/core/launch.hpp"
 #include "firmware/core/region_pool.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fw {
 
+using wire::FaultAction;
+using wire::FaultPoint;
 using wire::Field;
 using wire::Outcome;
 using wire::Status;
@@ -92,10 +99,13 @@ void CoreManager::kill(Launch& launch) {
   }
 }
 
-void CoreManager::fail(Launch& launch, Outcome outcome, Verdict why, const wire::FaultRecord& fault) {
+// True when this is what the launch ends with.
+bool CoreManager::fail(Launch& launch, Outcome outcome, Verdict why, const wire::FaultRecord& fault) {
+  bool first;
   {
     const LockGuard guard(launch.lock);
-    if (!launch.decided) {
+    first = !launch.decided;
+    if (first) {
       launch.decided = true;
       launch.result.outcome = outcome;
       launch.result.why = why;
@@ -103,12 +113,15 @@ void CoreManager::fail(Launch& launch, Outcome outcome, Verdict why, const wire:
     }
   }
   kill(launch);
+  return first;
 }
 
-void CoreManager::stop(const Function& function, unsigned stream) {
-  if (Launch* launch = find(function, stream); launch != nullptr) {
-    fail(*launch, Outcome::Fault, {Status::Stopped}, {});
-  }
+bool CoreManager::stop(const Function& function, unsigned stream) {
+  return fail(function, stream, {Status::Stopped}, {});
+}
+bool CoreManager::fail(const Function& function, unsigned stream, Verdict why, const wire::FaultRecord& fault) {
+  Launch* launch = find(function, stream);
+  return launch != nullptr && fail(*launch, Outcome::Fault, why, fault);
 }
 void CoreManager::stop(const Function& function) {
   for (Launch& launch : launches_of(function)) {
@@ -214,6 +227,8 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
     case hal::StopReason::Exit:
       if (stop.argument != 0) {
         fail(launch, Outcome::Fault, {Status::KernelStatus}, describe(launch, part, stop));
+      } else if (faults_->armed(FaultPoint::KernelResult)) [[unlikely]] {
+        corrupt_result(launch);
       }
       leave(launch, part, stop);
       return false;
@@ -225,7 +240,7 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
       return false;
     case hal::StopReason::Fault:
       if (first_touch(launch, part, stop)) return true;
-      fail(launch, Outcome::Fault, {stop.status}, describe(launch, part, stop));
+      if (detects(wire::kDetectKernelFault)) fail(launch, Outcome::Fault, {stop.status}, describe(launch, part, stop));
       part_done(launch, part.core);
       return false;
     case hal::StopReason::Timer:
@@ -235,12 +250,89 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
   return false;
 }
 
+// The kernel has used more than half of what it may. True: all of it, and the launch is killed.
+bool CoreManager::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
+  if (!detects(wire::kDetectHang)) return false;
+  if (!launch.warned.exchange(true, std::memory_order_relaxed)) warnings_.store(true, std::memory_order_release);
+  if (part.budget_used <= 2 * launch.budget_slices * kSliceTicks) return false;
+  fail(launch, Outcome::Timeout, {Status::WatchdogExpired}, describe(launch, part, stop));
+  return true;
+}
+
+// ---- broken on purpose --------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::uint64_t kSlicePoints = point_bit(FaultPoint::FirmwareHart) | point_bit(FaultPoint::Kernel);
+
+}  // namespace
+
+Occurrence CoreManager::occurrence_of(const Launch& launch) {
+  return {.function = launch.result.function,
+          .stream = launch.stream,
+          .opcode = static_cast<std::uint32_t>(wire::Opcode::Compute),
+          .sequence = launch.sequence};
+}
+
+// Before a slice. False: there is none now, the part is queued again.
+bool CoreManager::break_slice(Launch& launch, Ticket ticket, hal::Context& context) {
+  if (launch.kill.load(std::memory_order_acquire)) return true;
+  Part& part = launch.part[ticket.part];
+  if (part.not_before != 0 && faults_->armed(FaultPoint::Kernel)) {
+    if (hal::now() < part.not_before) {
+      push(part.core, ticket, false);
+      return false;
+    }
+    part.not_before = 0;
+  }
+  const Occurrence occurrence = occurrence_of(launch);
+  if (faults_->armed(FaultPoint::FirmwareHart)) {
+    if (const auto shot = faults_->occur(FaultPoint::FirmwareHart, occurrence)) {
+      if (shot->action == FaultAction::Trap) hal::break_by_trap();
+      stand_still(shot->argument);
+    }
+  }
+  if (!faults_->armed(FaultPoint::Kernel)) return true;
+  // A launch that began before the point was armed is no occurrence: it could not be broken.
+  CoreSpace& core = *launch.space->cores[part.core];
+  if (std::atomic_ref(core.planted).load(std::memory_order_acquire) == 0) return true;
+  if (const auto shot = faults_->occur(FaultPoint::Kernel, occurrence)) break_kernel(launch, part, context, *shot);
+  return true;
+}
+
+void CoreManager::break_kernel(Launch& launch, Part& part, hal::Context& context, const Shot& shot) {
+  switch (shot.action) {
+    case FaultAction::Hang: return hal::divert(context, kPlantedAt, hal::Planted::Hang);
+    case FaultAction::Illegal: return hal::divert(context, kPlantedAt, hal::Planted::Illegal);
+    case FaultAction::Stray: return hal::divert(context, kPlantedAt, hal::Planted::StrayLoad);
+    case FaultAction::Slow: part.slow = shot.argument; return;
+    case FaultAction::FlipScratchpad: {
+      const ContextSlot& slot = launch.space->cores[part.core]->contexts[part.context];
+      const std::uint64_t bit = shot.argument % (wire::kScratchpadBytes * 8);
+      *hal::pointer(slot.scratchpad + bit / 8) ^= static_cast<std::byte>(1u << bit % 8);
+      return;
+    }
+    default: return;
+  }
+}
+
+void CoreManager::corrupt_result(Launch& launch) {
+  if (launch.result_bytes == 0) return;
+  const auto shot = faults_->occur(FaultPoint::KernelResult, occurrence_of(launch));
+  if (!shot) return;
+  const hal::PhysicalAddress at = launch.result_begin + shot->argument % launch.result_bytes;
+  if (pool_->mark_written(at, 1)) *hal::pointer(at) ^= std::byte{0xff};
+}
+
 bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
   Ticket ticket;
   if (!pop(core, ticket)) return false;
+  hal::mark(wire::Waypoint::Slice);
   Launch& launch = launches_[ticket.launch];
   Part& part = launch.part[ticket.part];
   hal::Context& context = launch.space->cores[core]->contexts[part.context].context;
+  if (faults_->armed_any(kSlicePoints)) [[unlikely]]
+    if (!break_slice(launch, ticket, context)) return true;
   std::uint64_t began = 0;
   bool go_on = true;
   while (go_on) {
@@ -256,12 +348,13 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
     // The watchdog counts what was delivered, at most one slice a turn: a starved machine burns no budget.
     part.budget_used += std::min(stop.ran_ticks, kSliceTicks);
     const bool ends = stop.reason == hal::StopReason::Exit;
-    if (!ends && part.budget_used > 2 * launch.budget_slices * kSliceTicks) {
-      fail(launch, Outcome::Timeout, {Status::WatchdogExpired}, describe(launch, part, stop));
+    if (!ends && part.budget_used > launch.budget_slices * kSliceTicks && watchdog(launch, part, stop)) {
       hal::drop(context);
       part_done(launch, core);
       return true;
     }
+    if (part.slow != 0) [[unlikely]]
+      part.not_before = stop.ended + stop.ran_ticks * (std::exchange(part.slow, 0) - 1);
     go_on = handle_stop(launch, ticket, stop);
     // Stops that go on at once must not keep the hart from its other work: together they get one slice as well.
     if (go_on && stop.ended - began >= slice_ticks) {

@@ -30,6 +30,8 @@ struct Block {
   std::uint64_t start_time;  // device ticks; 0 = not started
   std::uint64_t progress;    // bytes moved so far
   Verdict verdict;
+  std::uint32_t checksum;  // of a transfer with wire::kDmaChecksum: over `progress` bytes
+  std::uint32_t retries;   // of it, because what arrived was not what was sent
   std::uint16_t chain_id;
   std::uint16_t chain_slots;
   std::uint16_t next;  // in its stream, or in the free list
@@ -70,12 +72,15 @@ struct Stream {
   bool poisoned = false;
   bool high_priority = false;
   bool resetting = false;  // a reset waits for the head's launch to be stopped
+  bool banned = false;     // after its last strike, until the function is reset
   Phase phase = Phase::Idle;
   std::uint32_t incarnation = 0;
   std::uint64_t next_sequence = 1;
   std::uint16_t head = kNoBlock;
   std::uint16_t tail = kNoBlock;
   std::uint16_t count = 0;
+  std::uint32_t strikes = 0;        // time-outs since it was opened
+  std::uint64_t stalled_until = 0;  // device ticks; a fault holds the head's transfer back. 0: nothing does
 };
 
 // Streams whose head launch found no room on the cores. A launch that ends makes room for one.

@@ -30,7 +30,4 @@ void unmap_slot(unsigned slot);
 std::byte* persistent();
 std::uint64_t persistent_bytes();
 
-// What a firmware that died before this warm reset recorded about its end (registers, cause, reason); empty: nothing.
-std::span<const std::byte> previous_record();
-
 }  // namespace hal

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "firmware/hal/memory.hpp"
 #include "shared/outcome.hpp"
 
 namespace hal {
@@ -56,6 +57,13 @@ void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint6
 // instruction: run it again when the cause is gone. Changing the root against the last run on this hart costs a
 // translation flush (3 to 5 µs). Call start() before the first run; a context stays on the hart of its first run.
 Stop run(Context& context, std::uint64_t slice_ticks);
+
+// What a kernel can be made to run into in place of its own code (FaultPoint::Kernel).
+enum class Planted : std::uint8_t { Hang, Illegal, StrayLoad };
+// Writes the instructions of all of them into a page of firmware memory, to be mapped ReadExecute.
+void plant(PhysicalAddress page);
+// The next run of the context goes on at the planted instructions; `page` is where the context's root maps them.
+void divert(Context& context, std::uint64_t page, Planted planted);
 
 // The context will not be run again (before a new start()), and its memory may be reused when this returns: forgets its
 // float and vector state where it is still in the registers of any hart. From any hart; no hart may be running the

@@ -24,8 +24,12 @@ void wake(unsigned hart);
 // it may be lost, so nobody may depend on it alone (protocol §8).
 void ring(unsigned slot);
 
-// Writes the record, stops the card. `reason` must be a literal.
+// Writes the record, then ends or restarts the card (hal/record.hpp). `reason` must be a literal.
 [[noreturn]] void panic(const char* reason);
+
+// Break the firmware itself, on the calling hart (FaultPoint::Firmware, FirmwareHart): what finds it is the real thing.
+[[noreturn]] void break_by_trap();            // a load from an address where nothing is
+[[noreturn]] void break_by_stack_overflow();  // recursion into the guard below the stack
 
 // One line to the console log (UART). Slow (each byte is an MMIO): boot and rare events only.
 void log(const char* line);

@@ -3,21 +3,21 @@
 #include <atomic>
 
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
 #include "firmware/probe/probe.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace {
 
-enum class Order : std::uint32_t { Sleep, Ring, Run, Break };
+enum class Order : std::uint32_t { Sleep, Ring, Run, Break, Hang, Accuse };
 
 constinit std::atomic<Order> order{Order::Sleep};
 constinit std::atomic<std::uint64_t> period{0};
 constinit std::atomic<hal::Context*> work{nullptr};
 constinit std::atomic<std::uint64_t> arrived{0};
+constinit std::atomic<bool> hanging{false};
 hal::Stop last_stop;
-
-constexpr std::uint64_t kIdleTicks = wire::kTicksPerSecond / 100;
-constexpr std::uint64_t kPatience = 20 * wire::kTicksPerSecond;
 
 void give(Order what) {
   order.store(what, std::memory_order_release);
@@ -33,15 +33,23 @@ namespace fw {
   for (;;) {
     const Order what = hart == 1 ? order.load(std::memory_order_acquire) : Order::Sleep;
     switch (what) {
-      case Order::Sleep: hal::sleep_until(hal::now() + kIdleTicks); break;
+      case Order::Sleep: hal::sleep_until(hal::now() + probe::kHelperIdleTicks); break;
       case Order::Ring:
         hal::wake(0);
         hal::sleep_until(hal::now() + period.load(std::memory_order_relaxed));
         break;
       case Order::Run:
+        hal::mark(wire::Waypoint::Slice);
         last_stop = probe::run_through(*work.load(std::memory_order_relaxed));
         order.store(Order::Sleep, std::memory_order_release);
         break;
+      case Order::Hang:
+        hanging.store(true, std::memory_order_release);
+        for (;;) asm volatile("" ::: "memory");  // bounded: it hangs on purpose: the other hart has to notice
+      case Order::Accuse:
+        // bounded: hart 0 marks it before it stands still; the host test bounds the probe
+        while (hal::waypoint_of(0) != wire::Waypoint::Dma) asm volatile("pause");
+        hal::stuck(0, "accused");
       case Order::Break: asm volatile("sd zero, 0(%0)" : : "r"(std::uint64_t{16}) : "memory"); break;
     }
   }
@@ -52,9 +60,9 @@ namespace fw {
 namespace probe {
 
 bool helper_present() {
-  const std::uint64_t end = hal::now() + kPatience;
+  const std::uint64_t end = hal::now() + kHelperAnswerTicks;
   while (arrived.load(std::memory_order_acquire) + 1 < hal::hart_count() && hal::now() < end) {
-    hal::sleep_until(hal::now() + 100);
+    hal::sleep_until(hal::now() + kHelperCheckTicks);
   }
   return arrived.load(std::memory_order_acquire) > 0;
 }
@@ -67,14 +75,27 @@ void helper_ring(std::uint64_t ticks) {
 bool helper_run(hal::Context& context, hal::Stop& stop) {
   work.store(&context, std::memory_order_relaxed);
   give(Order::Run);
-  const std::uint64_t end = hal::now() + kPatience;
+  const std::uint64_t end = hal::now() + kHelperAnswerTicks;
   while (order.load(std::memory_order_acquire) != Order::Sleep) {
     if (hal::now() > end) return false;
-    hal::sleep_until(hal::now() + 100);
+    hal::sleep_until(hal::now() + kHelperCheckTicks);
   }
   stop = last_stop;
   return true;
 }
+
+void helper_hang() {
+  give(Order::Hang);
+  // bounded: the helper hears it within kHelperIdleTicks
+  while (!hanging.load(std::memory_order_acquire)) asm volatile("pause");
+}
+
+void helper_run_on(hal::Context& context) {
+  work.store(&context, std::memory_order_relaxed);
+  give(Order::Run);
+}
+
+void helper_accuse() { give(Order::Accuse); }
 
 void helper_break() { give(Order::Break); }
 

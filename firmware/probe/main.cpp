@@ -26,6 +26,7 @@ namespace fw {
   if (proof == "exit") hal::exit(0);
   if (proof == "slots") probe::prove_slots();
   if (proof == "reset") probe::prove_warm_reset();
+  if (proof.starts_with("record-")) probe::prove_record(proof.substr(7));
   if (!proof.empty() && proof != "measure") probe::break_on_purpose(proof);
   if (proof.empty()) {
     probe::prove_memory();

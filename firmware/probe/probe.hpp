@@ -86,6 +86,12 @@ bool helper_run(hal::Context& context, hal::Stop& stop);
 void helper_stop();
 // Hart 1 traps in firmware code.
 void helper_break();
+// Hart 1 is in an endless loop of firmware code when this returns.
+void helper_hang();
+// Hart 1 runs the context; nobody waits for it.
+void helper_run_on(hal::Context& context);
+// Hart 1 waits until hart 0 says that it moves data, then reports it as stuck.
+void helper_accuse();
 
 void prove_contexts();
 void prove_faults();
@@ -97,6 +103,7 @@ void prove_memory();
 [[noreturn]] void prove_slots();
 [[noreturn]] void prove_warm_reset();
 [[noreturn]] void break_on_purpose(std::string_view how);
+[[noreturn]] void prove_record(std::string_view what);
 void measure();
 
 }  // namespace probe

@@ -8,6 +8,7 @@
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/probe/probe.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace probe {
@@ -15,7 +16,6 @@ namespace probe {
 namespace {
 
 constexpr std::uint64_t kHello = 0x600d'0000'0000'0000;
-constexpr std::uint64_t kPatience = 10 * wire::kTicksPerSecond;
 
 std::atomic_ref<std::uint64_t> word(unsigned slot, std::uint64_t index) {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(hal::window(slot).data() + 8 * index));
@@ -23,7 +23,7 @@ std::atomic_ref<std::uint64_t> word(unsigned slot, std::uint64_t index) {
 
 // The host answers by memory and bell; sleeps without any nearer deadline, so the bell must end them.
 bool answered(unsigned slot) {
-  const std::uint64_t end = hal::now() + kPatience;
+  const std::uint64_t end = hal::now() + kHostAnswerTicks;
   while (word(slot, 1).load(std::memory_order_acquire) != kHello + slot) {
     if (hal::now() >= end) return false;
     hal::sleep_until(end);

@@ -5,6 +5,7 @@
 
 #include "host_driver/cards/broker_connection.hpp"
 #include "host_driver/cards/broker_message.hpp"
+#include "host_driver/cards/runtime_folder.hpp"
 #include "host_driver/cards/tenancy.hpp"
 #include "shared/version.hpp"
 
@@ -43,6 +44,7 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
   const pid_t broker = connection->broker();
   auto tenancy = Tenancy::take(*grant, std::move(answer->descriptors), std::move(*connection).release(), broker);
   if (!tenancy) return std::unexpected(std::move(tenancy.error()));
+  options.faults.function = grant->target;
   auto device = (*tenancy)->open(options, timeouts);
   if (!device) return std::unexpected(std::move(device.error()));
   return AttachedFunction{.device = *std::move(device),
@@ -77,6 +79,24 @@ Expected<std::string> raise_card(std::string_view card, Rung rung, const Timeout
 }
 Expected<std::string> power_cycle_card(std::string_view card, const Timeouts& timeouts) {
   return command(card, PowerCycleRequest{}, timeouts);
+}
+
+Expected<void> collect_core(std::string_view card, const std::filesystem::path& file, bool now,
+                            const Timeouts& timeouts) {
+  const auto done = command(card, CollectRequest{std::filesystem::absolute(file).string(), now}, timeouts);
+  if (!done) return std::unexpected(done.error());
+  return {};
+}
+Expected<std::filesystem::path> offer_debugger(std::string_view card, const Timeouts& timeouts) {
+  auto folder = card_path(card);
+  if (!folder) return std::unexpected(std::move(folder.error()));
+  if (auto offered = command(card, DebugRequest{true}, timeouts); !offered) return std::unexpected(offered.error());
+  return *folder / kDebuggerName;
+}
+Expected<void> withdraw_debugger(std::string_view card, const Timeouts& timeouts) {
+  const auto done = command(card, DebugRequest{false}, timeouts);
+  if (!done) return std::unexpected(done.error());
+  return {};
 }
 
 }  // namespace flex

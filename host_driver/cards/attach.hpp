@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -57,5 +58,13 @@ Expected<std::string> raise_card(std::string_view card, Rung rung, const Timeout
 // Ends the emulator and boots another one with the same options. Owners are told and lose their functions; all slots
 // are new.
 Expected<std::string> power_cycle_card(std::string_view card, const Timeouts& timeouts = {});
+
+// Has the broker write a core file of the card's firmware (debug/collect.hpp): of the record that an earlier life left, else
+// or with `now` of what the harts do now. Works while the card hangs; of a dead card only the record is left.
+Expected<void> collect_core(std::string_view card, const std::filesystem::path& file, bool now,
+                            const Timeouts& timeouts = {});
+// Where a debugger may attach from now on ("target remote PATH"), and no longer. The card stands still while one does.
+Expected<std::filesystem::path> offer_debugger(std::string_view card, const Timeouts& timeouts = {});
+Expected<void> withdraw_debugger(std::string_view card, const Timeouts& timeouts = {});
 
 }  // namespace flex

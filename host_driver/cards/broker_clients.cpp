@@ -9,13 +9,11 @@
 
 #include "host_driver/cards/broker_impl.hpp"
 #include "host_driver/cards/local_socket.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
 namespace {
-
-// After the system had no descriptor or memory for a connection; the client waits in the listener's queue.
-constexpr std::chrono::milliseconds kAcceptAgain{100};
 
 bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
@@ -23,6 +21,7 @@ bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || 
 
 void Broker::Impl::accept_all() {
   while (listener.valid()) {
+    // bounded: the listener does not block
     qemu::UniqueFd socket{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (socket.valid()) {
       admit(std::move(socket));
@@ -35,7 +34,10 @@ void Broker::Impl::accept_all() {
 }
 
 void Broker::Impl::admit(qemu::UniqueFd socket) {
-  const auto refuse = [&](const ErrorInfo& error) { (void)send_message(socket.get(), encode(BrokerReply(error))); };
+  const auto refuse = [&](const ErrorInfo& error) {
+    record(error);
+    (void)send_message(socket.get(), encode(BrokerReply(error)));
+  };
   auto peer = identify_peer(socket.get());
   if (!peer) return refuse(peer.error());
   if (peer->uid != ::geteuid()) {
@@ -118,6 +120,10 @@ void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
     begin_power_cycle(id);
   } else if (std::holds_alternative<StopRequest>(request)) {
     begin_stop(id);
+  } else if (const auto* collect = std::get_if<CollectRequest>(&request)) {
+    command_collect(id, *collect);
+  } else if (const auto* debug = std::get_if<DebugRequest>(&request)) {
+    command_debug(id, debug->offer);
   } else {
     note_events();
     reply_and_close(id, describe());
@@ -150,7 +156,41 @@ void Broker::Impl::command_reset(ClientId id, wire::Target target) {
   if (!begun) reply_and_close(id, no_thread());
 }
 
+// A card whose emulator has ended still has M's window, and the record in it.
+void Broker::Impl::command_collect(ClientId id, const CollectRequest& request) {
+  if (session == nullptr) return reply_and_close(id, refusal_by_state());
+  const bool begun = tasks->run([this, id, request, card = session]() mutable -> EventLoop::Closure {
+    auto collected = card->collect(request.now ? CoreOf::Now : CoreOf::RecordOrNow, request.file);
+    card.reset();
+    return [this, id, collected = std::move(collected)] {
+      if (!collected) return reply_and_close(id, collected.error());
+      reply_and_close(id, Done{});
+    };
+  });
+  if (!begun) reply_and_close(id, no_thread());
+}
+
+void Broker::Impl::command_debug(ClientId id, bool offer) {
+  if (state != CardState::Running) return reply_and_close(id, refusal_by_state());
+  const std::filesystem::path socket = folder_path / kDebuggerName;
+  const bool begun = tasks->run([this, id, offer, socket, card = session]() mutable -> EventLoop::Closure {
+    // One that was offered before is in the way of its own socket.
+    (void)card->offer_debugger({});
+    (void)::unlink(socket.c_str());
+    Expected<void> done;
+    if (offer) done = card->offer_debugger(socket);
+    card.reset();
+    return [this, id, offer, done = std::move(done)] {
+      if (!done) return reply_and_close(id, done.error());
+      describe_changes(offer ? "a debugger may attach" : "no debugger may attach");
+      reply_and_close(id, Done{});
+    };
+  });
+  if (!begun) reply_and_close(id, no_thread());
+}
+
 void Broker::Impl::reply_and_close(ClientId id, const BrokerReply& reply) {
+  if (const auto* error = std::get_if<ErrorInfo>(&reply)) record(*error);
   // Whoever does not read has no room left in its socket: it gets nothing, and nobody waits for it.
   if (const auto client = remove_client(id)) (void)send_message(client->socket.get(), encode(reply));
 }

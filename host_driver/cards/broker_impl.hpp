@@ -93,6 +93,8 @@ struct Broker::Impl {
   // Takes it off the books: no handler runs for it afterwards.
   std::optional<Client> remove_client(ClientId id);
   void command_reset(ClientId id, wire::Target target);
+  void command_collect(ClientId id, const CollectRequest& request);
+  void command_debug(ClientId id, bool offer);
 
   // ---- broker_functions.cpp
   void serve(ClientId id);
@@ -134,6 +136,8 @@ struct Broker::Impl {
   Expected<std::shared_ptr<CardSession>> boot_session(CardLife life);
   void adopt(std::shared_ptr<CardSession> booted);
   void emulator_ended(CardLife life, const std::string& how);
+  // To the log of errors: what this broker notices and what it refuses.
+  void record(const ErrorInfo& error) const;
   void card_failed(const std::string& why);
   void tell_owners(const std::string& how);
   void let_owners_go();

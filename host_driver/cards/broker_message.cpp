@@ -20,8 +20,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxWord = 32;
+constexpr std::size_t kMaxFileName = 1024;
 constexpr std::size_t kMaxErrorText = 1024;  // as sent, before escapes
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kLastStatus = std::numeric_limits<std::uint16_t>::max();
 constexpr wire::Target kLastTarget = wire::target_of_virtual(wire::boot::kMaxVirtualFunctions);
 
 constexpr std::array kLayers{Layer::Driver, Layer::Transport, Layer::Firmware,
@@ -79,6 +81,12 @@ BrokerRequest read_request(const Json& json) {
     request = PowerCycleRequest{};
   } else if (type == "stop") {
     request = StopRequest{};
+  } else if (type == "collect") {
+    CollectRequest collect{object.text("file", kMaxFileName), object.boolean("now")};
+    if (!collect.file.starts_with('/')) object.refuse("file", "is no absolute path");
+    request = std::move(collect);
+  } else if (type == "debug") {
+    request = DebugRequest{object.boolean("offer")};
   } else {
     object.refuse("type", "is not known");
   }
@@ -114,6 +122,7 @@ ErrorInfo read_error(const Json& json) {
   error.recoverable = object.boolean("recoverable");
   error.next_step = object.text("next_step", kMaxBrokerMessage);
   error.message = object.text("message", kMaxBrokerMessage);
+  error.status = static_cast<wire::Status>(object.number("status", kLastStatus));
   object.finish();
   return error;
 }
@@ -148,7 +157,8 @@ std::string encode_error(const ErrorInfo& error, std::size_t text_bytes) {
                     {"outcome", static_cast<unsigned>(error.outcome)},
                     {"recoverable", error.recoverable},
                     {"next_step", cut(error.next_step)},
-                    {"message", cut(error.message)}}}};
+                    {"message", cut(error.message)},
+                    {"status", static_cast<unsigned>(error.status)}}}};
   return dump(json);
 }
 
@@ -193,6 +203,10 @@ std::string encode(const BrokerRequest& request) {
                      [](const RaiseRequest& raise) { return Json{{"type", "raise"}, {"rung", name(raise.rung)}}; },
                      [](const PowerCycleRequest&) { return Json::object({{"type", "power-cycle"}}); },
                      [](const StopRequest&) { return Json::object({{"type", "stop"}}); },
+                     [](const CollectRequest& collect) {
+                       return Json{{"type", "collect"}, {"file", collect.file}, {"now", collect.now}};
+                     },
+                     [](const DebugRequest& debug) { return Json{{"type", "debug"}, {"offer", debug.offer}}; },
                  },
                  request));
 }

@@ -8,6 +8,8 @@
 //   {"type": "reset", "target": 1}                 → done or refused
 //   {"type": "raise", "rung": "card reset"}        → done or refused; or "firmware restart"
 //   {"type": "power-cycle"}, {"type": "stop"}      → done or refused, when it is done
+//   {"type": "collect", "file": "/…", "now": true} → done or refused: a core file of the firmware is written there
+//   {"type": "debug", "offer": true}               → done or refused: a debugger may attach at kDebuggerName of the folder
 #pragma once
 
 #include <cstdint>
@@ -48,8 +50,17 @@ struct PowerCycleRequest {
 struct StopRequest {
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
-using BrokerRequest =
-    std::variant<HelloRequest, DescribeRequest, ResetRequest, RaiseRequest, PowerCycleRequest, StopRequest>;
+struct CollectRequest {
+  std::string file{};  // absolute; written by the broker, who is the client's user
+  bool now = false;    // what the harts do now, even when there is a record
+  friend bool operator==(const CollectRequest&, const CollectRequest&) = default;
+};
+struct DebugRequest {
+  bool offer = true;  // false: no longer
+  friend bool operator==(const DebugRequest&, const DebugRequest&) = default;
+};
+using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, RaiseRequest, PowerCycleRequest,
+                                   StopRequest, CollectRequest, DebugRequest>;
 
 // ---- replies
 // Comes with kGrantDescriptors descriptors in this order: window (memfd), bell to the card (pipe, write end), bell from

@@ -22,7 +22,8 @@ ErrorInfo refused_by_card(wire::AdminCommand command, wire::Target target, const
           .outcome = reply.outcome,
           .recoverable = false,
           .next_step = "power-cycle the card",
-          .message = std::move(message)};
+          .message = std::move(message),
+          .status = reply.status};
 }
 
 }  // namespace
@@ -106,6 +107,24 @@ Expected<void> CardSession::empty_window(unsigned slot) const {
       .recoverable = true,
       .next_step = "stop the card when memory runs short: its end frees the window",
       .message = "the pages of a retired window stay allocated: fallocate: " + std::generic_category().message(errno)});
+}
+
+Expected<void> CardSession::collect(CoreOf what, const std::filesystem::path& file) const {
+  const auto collected = collect_core(*card_, what, file);
+  if (!collected) return std::unexpected(collected.error());
+  return {};
+}
+
+Expected<void> CardSession::offer_debugger(const std::filesystem::path& socket) const {
+  const std::string endpoint = socket.empty() ? "none" : "unix:" + socket.string() + ",server=on,wait=off";
+  const auto offered = card_->machine().offer_debugger(endpoint);
+  if (offered) return {};
+  return std::unexpected(ErrorInfo{.layer = Layer::Emulator,
+                                   .culprit = "debugger",
+                                   .outcome = wire::Outcome::Rejected,
+                                   .recoverable = true,
+                                   .next_step = offered.error().next_step,
+                                   .message = offered.error().message});
 }
 
 }  // namespace flex

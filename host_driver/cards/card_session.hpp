@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "host_driver/debug/collect.hpp"
 #include "host_driver/device/card.hpp"
 #include "host_driver/device/device.hpp"
 #include "host_driver/error.hpp"
@@ -53,6 +55,11 @@ class CardSession {
 
   // Gives the pages of a retired slot's window back to the system. Whoever still maps it sees zeros.
   Expected<void> empty_window(unsigned slot) const;
+
+  // ---- what a firmware left, or does now (debug/collect.hpp); M is not asked
+  Expected<void> collect(CoreOf what, const std::filesystem::path& file) const;
+  // A debugger may attach at this socket, or, when it is empty, no longer.
+  Expected<void> offer_debugger(const std::filesystem::path& socket) const;
 
   // What M was told since the last call. Does not block.
   std::vector<wire::DeviceEvent> take_events() { return management()->take_events(); }

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "host_driver/cards/local_socket.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
@@ -26,10 +27,6 @@ constexpr const char* kLockName = "lock";
 constexpr const char* kDescriptionName = "card.json";
 constexpr const char* kNewDescriptionName = "card.json.new";
 constexpr std::size_t kMaxDescription = 64 * 1024;
-// Somebody who removes a stale folder holds its lock for a few system calls; nobody waits longer than this for one that
-// is not a running broker's.
-constexpr std::chrono::seconds kCleanUpBound{2};
-
 std::string because() { return std::generic_category().message(errno); }
 
 ErrorInfo refused(std::string culprit, std::string message, std::string next) {
@@ -73,7 +70,7 @@ std::string read_file(int folder, const char* name, std::size_t max_bytes) {
   std::string text(file.valid() ? max_bytes : 0, '\0');
   std::size_t read = 0;
   while (read < text.size()) {
-    const ssize_t got = ::read(file.get(), text.data() + read, text.size() - read);
+    const ssize_t got = ::read(file.get(), text.data() + read, text.size() - read);  // bounded: a regular file of ours
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     read += static_cast<std::size_t>(got);
@@ -142,7 +139,8 @@ bool sign_lock(int lock) {
 
 // The lock is the last to go: while it is there, the folder is somebody's.
 void empty_folder(int folder) {
-  for (const char* name : {kSocketName, kDescriptionName, kNewDescriptionName, kConsoleName, kLockName}) {
+  for (const char* name :
+       {kSocketName, kDescriptionName, kNewDescriptionName, kConsoleName, kDebuggerName, kLockName}) {
     ::unlinkat(folder, name, 0);
   }
 }
@@ -335,7 +333,7 @@ Expected<std::optional<CardFolder>> RuntimeFolder::try_create(const std::string&
   if (taken != Lock::Taken) return std::nullopt;
   CardFolder card(path_ / name, folder_.duplicate(), std::move(folder), std::move(lock));
   // What a broker left that died.
-  for (const char* left : {kSocketName, kDescriptionName}) ::unlinkat(card.folder_.get(), left, 0);
+  for (const char* left : {kSocketName, kDescriptionName, kDebuggerName}) ::unlinkat(card.folder_.get(), left, 0);
   if (!sign_lock(card.lock_.get())) return impossible();
   return card;
 }
@@ -344,7 +342,7 @@ Expected<CardFolder> RuntimeFolder::create_card(std::string_view given) const {
   if (auto good = check_card_name(given); !good) return std::unexpected(std::move(good.error()));
   const std::string name(given);
   remove_stale();
-  const auto end = std::chrono::steady_clock::now() + kCleanUpBound;
+  const auto end = std::chrono::steady_clock::now() + kFolderCleanUp;
   while (std::chrono::steady_clock::now() < end) {
     auto card = try_create(name);
     if (!card) return std::unexpected(std::move(card.error()));

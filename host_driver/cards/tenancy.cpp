@@ -69,7 +69,7 @@ std::string last_word(int death, pid_t broker, std::chrono::nanoseconds bound) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(bound).count();
   if (::poll(&event, 1, static_cast<int>(ms)) <= 0) return {};
   char text[256];
-  const ssize_t bytes = ::read(death, text, sizeof text);
+  const ssize_t bytes = ::read(death, text, sizeof text);  // bounded: poll() said that there is something
   if (bytes > 0) return std::string(text, static_cast<std::size_t>(bytes));
   return "its broker (pid " + std::to_string(broker) + ") ended, and the emulator with it";
 }
@@ -133,6 +133,7 @@ Expected<std::unique_ptr<Device>> Tenancy::open(const OpenOptions& options, cons
   device.polled = options.polled;
   device.timeouts = timeouts;
   device.faults = options.faults;
+  device.card_name = grant_.card;
   // The device keeps the tenancy, and with it the connection: the function is ours as long as the device is.
   device.how_card_ended = [kept = shared_from_this(), bound = timeouts.death_report] {
     return last_word(kept->death_.get(), kept->broker_, bound);

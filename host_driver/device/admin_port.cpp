@@ -16,8 +16,8 @@ constexpr std::uint64_t reply_offset(std::uint16_t slot) {
 
 }  // namespace
 
-AdminPort::AdminPort(Window& window, PackedQueue queue, std::uint64_t generation)
-    : window_(window), queue_(std::move(queue)), generation_(generation) {
+AdminPort::AdminPort(Window& window, PackedQueue queue, std::uint64_t generation, FaultSite faults)
+    : window_(window), queue_(std::move(queue)), generation_(generation), faults_(std::move(faults)) {
   (void)queue_.arm();  // replies are rare: always ask for the bell
 }
 
@@ -33,6 +33,7 @@ AdminPort::Begin AdminPort::begin(wire::AdminRequest& request, Ticket& ticket, b
   ticket.slot_ = slot;
   tickets_[slot] = &ticket;
   cookies_[slot] = request.cookie;
+  commands_[slot] = request.command;
   wire::store_shared_words(window_.words(request_offset(slot)), reinterpret_cast<const std::uint64_t*>(&request),
                            sizeof request / 8);
   const RingBuffer chain[2] = {{request_offset(slot), sizeof request, false},
@@ -60,7 +61,7 @@ std::size_t AdminPort::harvest() {
   std::size_t count = 0;
   do {
     PackedQueue::Used used;
-    while (true) {
+    while (true) {  // bounded: poll() finds no more than the ring holds, else Broken
       const auto found = queue_.poll(used);
       if (found == PackedQueue::PollResult::Empty) break;
       if (found == PackedQueue::PollResult::Broken) {
@@ -77,6 +78,12 @@ std::size_t AdminPort::harvest() {
                      std::to_string(static_cast<unsigned>(reply.outcome));
         closed_ = dead_ = true;  // tickets end in close()
         return count;
+      }
+      if (faults_.armed(HostPoint::AdminReply) &&
+          faults_.strike(HostPoint::AdminReply, {.opcode = static_cast<std::uint32_t>(commands_[used.id])})) {
+        // As if it had never come: the slot stays taken, and who waits gives up at his time-out.
+        queue_.quarantine(used.id);
+        continue;
       }
       outstanding_.fetch_sub(1, std::memory_order_acq_rel);
       ++count;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "host_driver/transport/fault_hooks.hpp"
 #include "host_driver/transport/packed_queue.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/admin.hpp"
@@ -31,7 +32,7 @@ class AdminPort {
   };
   enum class Begin : std::uint8_t { Sent, Full, Closed };
 
-  AdminPort(Window& window, PackedQueue queue, std::uint64_t generation);
+  AdminPort(Window& window, PackedQueue queue, std::uint64_t generation, FaultSite faults = {});
 
   // Fills in magic, generation and cookie, and sends. `kick`: the card wants a bell.
   Begin begin(wire::AdminRequest& request, Ticket& ticket, bool& kick);
@@ -53,9 +54,11 @@ class AdminPort {
   Window& window_;
   PackedQueue queue_;
   const std::uint64_t generation_;
+  const FaultSite faults_;
   std::uint64_t next_cookie_ = 1;
   std::array<Ticket*, wire::kAdminSlots> tickets_{};
   std::array<std::uint64_t, wire::kAdminSlots> cookies_{};
+  std::array<wire::AdminCommand, wire::kAdminSlots> commands_{};
   std::atomic<std::size_t> outstanding_{0};
   bool closed_ = false;
   std::string violation_;  // of the reaping thread

@@ -54,7 +54,7 @@ ErrorInfo BringUp::in_step(ErrorInfo error) const {
 
 Expected<FunctionLink> BringUp::run() {
   while (step_ != BringUpStep::Ready) {
-    auto done = perform(step_);
+    auto done = perform_unless_told_to_fail(step_);
     if (!done) {
       const ErrorInfo error = in_step(std::move(done.error()));
       const bool answers = error.outcome == wire::Outcome::Rejected && step_ > BringUpStep::Reset;
@@ -68,6 +68,14 @@ Expected<FunctionLink> BringUp::run() {
     step_ = next_step(step_, true);
   }
   return std::move(link_);
+}
+
+Expected<void> BringUp::perform_unless_told_to_fail(BringUpStep step) {
+  const FaultSite& faults = bells_.faults();
+  if (faults.armed(HostPoint::BringUpStep) && faults.strike(HostPoint::BringUpStep) && faults.sees(kDetectFailedStep)) {
+    return std::unexpected(failure("the driver was told to fail here", "attach again"));
+  }
+  return perform(step);
 }
 
 Expected<void> BringUp::perform(BringUpStep step) {

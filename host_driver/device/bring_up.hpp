@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "host_driver/error.hpp"
-#include "host_driver/timeouts.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/packed_queue.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 
 namespace flex {
@@ -85,6 +85,7 @@ class BringUp {
   Expected<void> post_events();
   ErrorInfo failure(std::string message, std::string next, wire::Outcome outcome = wire::Outcome::Rejected) const;
   ErrorInfo in_step(ErrorInfo error) const;
+  Expected<void> perform_unless_told_to_fail(BringUpStep step);
 
   Window& window_;
   ControlChannel& channel_;

@@ -42,6 +42,7 @@ struct Card::Impl {
     return machine;
   }
   Expected<std::unique_ptr<Device>> open(unsigned slot, std::string culprit, OpenOptions how);
+  Expected<std::unique_ptr<Device>> open_now(unsigned slot, const std::string& culprit, OpenOptions how);
 
   // ---- card_rungs.cpp; with rung_mutex held
   Expected<std::shared_ptr<Window>> management_window();

@@ -31,9 +31,10 @@ std::uint32_t checksum(const wire::ControlBlockHeader& header, const wire::Contr
 }  // namespace
 
 ControlBlockRing::ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc,
-                                   bool polled)
+                                   bool polled, FaultSite faults)
     : window_(window),
       polled_(polled),
+      faults_(std::move(faults)),
       generation_(config.generation),
       credits_(std::min(config.stream_credits, wire::kStreamCredits)),
       streams_(config.streams),
@@ -127,6 +128,28 @@ std::string ControlBlockRing::check(const Slot& slot, const wire::Completion& co
   return {};
 }
 
+bool ControlBlockRing::meddle(std::uint16_t id, const Slot& slot, wire::Completion& completion) {
+  const auto strike = faults_.strike(HostPoint::Completion, {.stream = slot.stream, .sequence = slot.sequence});
+  if (!strike) return false;
+  if (strike->action == HostAction::Corrupt) {
+    reinterpret_cast<unsigned char*>(&completion)[strike->argument % sizeof completion] ^= 0xFF;
+  }
+  if (strike->action == HostAction::Duplicate && faults_.sees(kDetectBadCompletion)) queue_.repeat_used(id);
+  if (strike->action != HostAction::Suppress) return false;
+  // It was given back, but for all that anybody knows it was not: outstanding until close().
+  queue_.quarantine(id);
+  offending_.push_back(id);
+  return true;
+}
+
+void ControlBlockRing::flip_window_bits() {
+  const auto strike = faults_.strike(HostPoint::Window, {});
+  if (!strike) return;
+  const auto bytes = window_.bytes();
+  auto& byte = reinterpret_cast<unsigned char&>(bytes[strike->offset % bytes.size()]);
+  std::atomic_ref(byte).fetch_xor(static_cast<unsigned char>(strike->argument));
+}
+
 void ControlBlockRing::release(const Slot& slot) {
   Stream& stream = stream_table_[slot.credit_stream];
   stream.outstanding.store(stream.outstanding.load(std::memory_order_relaxed) - 1, std::memory_order_release);
@@ -143,6 +166,9 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
   std::size_t count = 0;
   if (!has_used()) return 0;
   const std::lock_guard lock(mutex_);
+  if (faults_.armed(HostPoint::Window)) flip_window_bits();
+  const bool meddled = faults_.armed(HostPoint::Completion);
+  const bool checked = faults_.sees(kDetectBadCompletion);
   while (count < kHarvest) {
     PackedQueue::Used used;
     const auto found = queue_.poll(used);
@@ -156,7 +182,8 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
     Ended& end = ended[count];
     wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&end.completion),
                             window_.words(completion_offset(used.id)), sizeof end.completion / 8);
-    violation_ = check(slot, end.completion, used.written);
+    if (meddled && meddle(used.id, slot, end.completion)) continue;
+    if (checked) violation_ = check(slot, end.completion, used.written);
     if (!violation_.empty()) {
       offending_.push_back(used.id);  // ended by close(), as everything else that is outstanding
       closed_ = dead_ = true;         // its slot must not be used again before

@@ -18,6 +18,7 @@
 
 #include "host_driver/device/completion_sink.hpp"
 #include "host_driver/device/device.hpp"
+#include "host_driver/transport/fault_hooks.hpp"
 #include "host_driver/transport/packed_queue.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/control_block.hpp"
@@ -49,7 +50,8 @@ class ControlBlockRing {
   static constexpr std::size_t kHarvest = 32;
 
   // `polled`: no bell is asked for when nobody reaps (DeviceOptions::polled).
-  ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc, bool polled);
+  ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc, bool polled,
+                   FaultSite faults = {});
 
   // Never blocks but for the lock. Arms the ring for a bell when nobody reaps (see enter_reaping()).
   Submission submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
@@ -128,6 +130,9 @@ class ControlBlockRing {
   void write_block(std::uint32_t index, std::uint16_t slot, Stream& stream, const ControlBlockRequest& request,
                    bool verbatim);
   std::string check(const Slot& slot, const wire::Completion& completion, std::uint32_t written) const;
+  // Fault hooks. True: this completion is not to be seen.
+  bool meddle(std::uint16_t id, const Slot& slot, wire::Completion& completion);
+  void flip_window_bits();
   static bool overtaken_by_reset(const Stream& stream, const wire::Completion& completion);
   void release(const Slot& slot);
   std::vector<Ended> end_all(std::span<const std::uint16_t> ids, Burial burial, wire::Status status);
@@ -135,6 +140,7 @@ class ControlBlockRing {
 
   Window& window_;
   const bool polled_;
+  const FaultSite faults_;
   const std::uint64_t generation_;
   const std::uint32_t credits_;
   const std::uint32_t streams_;

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "host_driver/device/device_impl.hpp"
+#include "host_driver/transport/guarded.hpp"
+#include "host_driver/transport/system_call.hpp"
 #include "shared/virtio.hpp"
 
 namespace flex {
@@ -48,7 +50,8 @@ ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminRe
           .outcome = reply.outcome,
           .recoverable = true,
           .next_step = std::move(next),
-          .message = std::move(message)};
+          .message = std::move(message),
+          .status = reply.status};
 }
 
 std::string stream_name(std::uint32_t stream) { return "stream " + std::to_string(stream); }
@@ -76,39 +79,62 @@ Expected<void> Device::Impl::start() {
     if (!loop) return std::unexpected(std::move(loop.error()));
     options.loop = *std::move(loop);
   }
-  wake_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  wake_fd.reset(system_call([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }));
   if (!wake_fd.valid()) return std::unexpected(failure_or("no descriptor is left for an eventfd"));
   BringUp bring_up(*window, channel, bells, options.exit_fd.get(), options.timeouts, options.optional_features);
   auto linked = bring_up.run();
   if (!linked) return std::unexpected(std::move(linked.error()));
   link = *std::move(linked);
   blocks.emplace(*window, std::move(link.queues[wire::kControlBlockQueue]), link.config,
-                 (link.features & wire::kFeatureControlBlockCrc) != 0, options.polled);
-  admins.emplace(*window, std::move(link.queues[wire::kAdminQueue]), link.config.generation);
+                 (link.features & wire::kFeatureControlBlockCrc) != 0, options.polled, bells.faults());
+  admins.emplace(*window, std::move(link.queues[wire::kAdminQueue]), link.config.generation, bells.faults());
   events.emplace(*window, std::move(link.queues[wire::kEventQueue]));
   link.queues.clear();
   last_beat = Clock::now();
-  bell_watch = options.loop->watch(bells.from_card(), [this](unsigned what) { on_bell(what); });
-  if (options.exit_fd.valid()) {
-    exit_watch = options.loop->watch(options.exit_fd.get(), [this](unsigned) {
-      note_death();
-      wake_all();
-      (void)try_reap(false);
-    });
+  try {
+    listen();
+  } catch (...) {
+    const DriverCall not_the_driver(nullptr);
+    // The loop may be shared and outlive this: it must not call what never came to be.
+    options.loop->unwatch(bell_watch);
+    options.loop->unwatch(exit_watch);
+    throw;
   }
   return {};
 }
 
+void Device::Impl::listen() {
+  bell_watch = options.loop->watch(bells.from_card(), [this](unsigned what) { on_bell(what); });
+  if (!options.exit_fd.valid()) return;
+  exit_watch = options.loop->watch(options.exit_fd.get(), [this](unsigned) {
+    note_death();
+    wake_all();
+    (void)try_reap(false);
+  });
+}
+
 Expected<std::unique_ptr<Device>> Device::attach(qemu::SlotHandle slot, DeviceOptions options) {
-  auto window = Window::map(slot.window_fd(), slot.window_bytes());
-  if (!window) return std::unexpected(std::move(window.error()));
-  auto impl = std::make_unique<Impl>(std::move(options), *std::move(window), std::move(slot));
-  if (auto started = impl->start(); !started) return std::unexpected(std::move(started.error()));
-  return std::unique_ptr<Device>(new Device(std::move(impl)));
+  const FaultHooks hooks = options.faults;
+  const DriverCall call(hooks.injector.get(), hooks.function);
+  return guarded("attaching", hooks, [&]() -> Expected<std::unique_ptr<Device>> {
+    auto window = Window::map(slot.window_fd(), slot.window_bytes());
+    if (!window) return std::unexpected(std::move(window.error()));
+    auto impl = std::make_unique<Impl>(std::move(options), *std::move(window), std::move(slot));
+    // The object that ends what start() begins is there before it begins.
+    std::unique_ptr<Device> device(new Device(nullptr));
+    if (auto started = impl->start(); !started) {
+      ras::report(started.error(), impl->where());
+      return std::unexpected(std::move(started.error()));
+    }
+    device->impl_ = std::move(impl);
+    return device;
+  });
 }
 
 Device::Device(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Device::~Device() { impl_->detach(); }
+Device::~Device() {
+  if (impl_ != nullptr) impl_->detach();
+}
 void Device::close() { impl_->detach(); }
 
 const wire::DeviceConfig& Device::config() const { return impl_->link.config; }
@@ -118,6 +144,17 @@ std::span<std::byte> Device::host_memory() const { return impl_->window->host_me
 std::uint64_t Device::host_memory_offset() const { return wire::kHostMemoryOffset; }
 std::shared_ptr<void> Device::mapping() const { return impl_->window; }
 WindowIdentity Device::window_identity() const { return impl_->window->identity(); }
+
+// By what the window says of itself, which is there before the card has told its configuration; a blank one says nothing.
+ras::Where Device::Impl::where() const {
+  const HeaderView header = window->header();
+  std::string function;
+  if (header.magic == wire::kWindowMagic) {
+    function = wire::name(header.kind);
+    if (header.kind == wire::FunctionKind::Virtual) function += std::to_string(header.function_index);
+  }
+  return {.device = options.card_name, .function = std::move(function), .stream = {}, .launch = {}};
+}
 
 // ---- control blocks -------------------------------------------------------------------------------------------------
 
@@ -160,6 +197,7 @@ void Device::Impl::wait_for_deliveries() {
   // Odd: somebody is between taking completions from the ring and the return of their last sink. Sinks do not block.
   const std::uint64_t turn = deliveries.load(std::memory_order_acquire);
   if (turn % 2 == 0) return;
+  // bounded: sinks do not block (device_options.hpp)
   while (deliveries.load(std::memory_order_acquire) == turn) std::this_thread::yield();
 }
 
@@ -183,12 +221,14 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
   const TimePoint deadline = Clock::now() + options.timeouts.admin;
   const auto no_reply = [&](const char* what) {
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeouts.admin).count();
-    return ErrorInfo{.layer = Layer::Firmware,
-                     .culprit = std::string(wire::name(request.command)),
-                     .outcome = wire::Outcome::Indeterminate,
-                     .recoverable = true,
-                     .next_step = "check the card's health; reset the function if it stays silent",
-                     .message = std::string(wire::name(request.command)) + what + std::to_string(limit) + " ms"};
+    ErrorInfo error{.layer = Layer::Firmware,
+                    .culprit = std::string(wire::name(request.command)),
+                    .outcome = wire::Outcome::Indeterminate,
+                    .recoverable = true,
+                    .next_step = "check the card's health; reset the function if it stays silent",
+                    .message = std::string(wire::name(request.command)) + what + std::to_string(limit) + " ms"};
+    ras::report(error, where());
+    return error;
   };
   AdminPort::Ticket ticket;
   for (;;) {
@@ -215,13 +255,16 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
     case State::Gone: return std::unexpected(failure_or("the card is gone"));
     case State::Waiting: break;
   }
+  if (!bells.faults().sees(kDetectNoReply)) return wire::AdminReply{};
   return std::unexpected(no_reply(" was not answered in "));
 }
 
 Expected<wire::AdminReply> Device::Impl::accepted_admin(const wire::AdminRequest& request, std::string culprit) {
   auto reply = admin(request);
   if (reply && reply->outcome != wire::Outcome::Ok) {
-    return std::unexpected(refused_by_card(request, *reply, std::move(culprit)));
+    ErrorInfo refused = refused_by_card(request, *reply, std::move(culprit));
+    ras::report(refused, where());
+    return std::unexpected(std::move(refused));
   }
   return reply;
 }
@@ -243,20 +286,24 @@ bool Device::Impl::adopt_stream(std::uint32_t stream, std::uint32_t incarnation)
   }
 }
 
-Expected<std::uint32_t> Device::open_stream(StreamPriority priority) {
+Expected<std::uint32_t> Device::Impl::open_stream(StreamPriority priority) {
   auto request = make_request(wire::AdminCommand::StreamOpen);
   request.arguments.stream_open.priority = static_cast<std::uint32_t>(priority);
-  const std::shared_lock structure(impl_->stream_commands);
-  const auto reply = impl_->accepted_admin(request, "stream");
+  const std::shared_lock structure(stream_commands);
+  const auto reply = accepted_admin(request, "stream");
   if (!reply) return std::unexpected(reply.error());
   const auto [stream, incarnation] = reply->values.stream;
-  if (!impl_->adopt_stream(stream, incarnation)) {
-    impl_->note_violation("the card opened stream " + std::to_string(stream) +
-                          ", which is open already or does not exist");
-    impl_->fail(*impl_->failure(), Burial::Unknown, Health::Dead);
-    return std::unexpected(*impl_->failure());
+  if (!adopt_stream(stream, incarnation)) {
+    note_violation("the card opened stream " + std::to_string(stream) + ", which is open already or does not exist");
+    auto error = failure_or("the card does not follow the protocol");
+    fail(error, Burial::Unknown, Health::Dead);
+    return std::unexpected(std::move(error));
   }
   return stream;
+}
+
+Expected<std::uint32_t> Device::open_stream(StreamPriority priority) {
+  return impl_->as_driver("opening a stream", [&] { return impl_->open_stream(priority); });
 }
 
 Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command, std::uint32_t stream) {
@@ -267,13 +314,18 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command,
     return std::unexpected(
         refusal(open ? ControlBlockRing::Refusal::Resetting : ControlBlockRing::Refusal::NotOpen, stream));
   }
+  // However it ends but in success: the stream takes submissions again, its incarnation is what it was.
+  struct Resetting {
+    ControlBlockRing* ring;
+    std::uint32_t stream;
+    ~Resetting() {
+      if (ring != nullptr) ring->end_failed_reset(stream);
+    }
+  } resetting{&*blocks, stream};
   auto request = make_request(command);
   request.arguments.stream = {stream, *incarnation};
   const auto reply = accepted_admin(request, stream_name(stream));
-  if (!reply) {
-    blocks->end_failed_reset(stream);
-    return std::unexpected(reply.error());
-  }
+  if (!reply) return std::unexpected(reply.error());
   // What still lay in the ring meets a stale incarnation and comes back REJECTED: that, too, is before the reset's end.
   struct Drained {
     ControlBlockRing& ring;
@@ -285,16 +337,17 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command,
   };
   const auto status = wait({empty, &drained}, Clock::now() + options.timeouts.admin);
   if (status != WaitStatus::Done || buried.load()) {
-    blocks->end_failed_reset(stream);
     return std::unexpected(failure_or("the card reset " + stream_name(stream) + " but kept some of its blocks"));
   }
   wait_for_deliveries();
+  resetting.ring = nullptr;
   return reply->values.stream.incarnation;
 }
 
 Expected<void> Device::reset_stream(std::uint32_t stream) {
   const std::shared_lock structure(impl_->stream_commands);
-  const auto incarnation = impl_->reset_or_close(wire::AdminCommand::StreamReset, stream);
+  const auto incarnation = impl_->as_driver(
+      "resetting a stream", [&] { return impl_->reset_or_close(wire::AdminCommand::StreamReset, stream); });
   if (!incarnation) return std::unexpected(incarnation.error());
   impl_->blocks->end_reset(stream, *incarnation);
   return {};
@@ -302,7 +355,8 @@ Expected<void> Device::reset_stream(std::uint32_t stream) {
 
 Expected<void> Device::close_stream(std::uint32_t stream) {
   const std::shared_lock structure(impl_->stream_commands);
-  const auto closed = impl_->reset_or_close(wire::AdminCommand::StreamClose, stream);
+  const auto closed = impl_->as_driver("closing a stream",
+                                       [&] { return impl_->reset_or_close(wire::AdminCommand::StreamClose, stream); });
   if (!closed) return std::unexpected(closed.error());
   impl_->blocks->close_stream(stream);
   return {};
@@ -315,6 +369,10 @@ std::uint32_t Device::stream_incarnation(std::uint32_t stream) const { return im
 // ---- regions --------------------------------------------------------------------------------------------------------
 
 Expected<Region> Device::Impl::acquire(RegionType type, std::uint64_t bytes) {
+  return as_driver("acquiring a region", [&] { return acquire_now(type, bytes); });
+}
+
+Expected<Region> Device::Impl::acquire_now(RegionType type, std::uint64_t bytes) {
   auto request = make_request(wire::AdminCommand::RegionAcquire);
   request.arguments.region_acquire = {bytes, type};
   const auto reply = accepted_admin(request, std::string(type_name(type)) + " region");
@@ -369,5 +427,6 @@ void Device::check() {
 }
 
 std::optional<ErrorInfo> Device::failure() const { return impl_->failure(); }
+ras::Where Device::where() const { return impl_->where(); }
 
 }  // namespace flex

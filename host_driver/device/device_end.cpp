@@ -10,12 +10,17 @@
 namespace flex {
 
 void Device::Impl::note_failure(ErrorInfo error, Burial how, Health health) {
+  if (note_end(error, how, health)) ras::report(error, where());
+}
+
+bool Device::Impl::note_end(const ErrorInfo& error, Burial how, Health health) {
   const std::lock_guard lock(failure_mutex);
-  if (failure_info) return;
-  failure_info = std::move(error);
+  if (failure_info) return false;
+  failure_info = error;
   burial = how;
   failed_health.store(health, std::memory_order_relaxed);
   failing.store(true);
+  return true;
 }
 
 void Device::Impl::fail(ErrorInfo error, Burial how, Health health) {
@@ -25,7 +30,7 @@ void Device::Impl::fail(ErrorInfo error, Burial how, Health health) {
 }
 
 void Device::Impl::note_death() {
-  if (failing.load(std::memory_order_acquire)) return;
+  if (failing.load(std::memory_order_acquire) || !bells.faults().sees(kDetectDeath)) return;
   // A bell that hung up is often the first sign; who watches the process knows a moment later how it ended.
   if (pollfd entry{options.exit_fd.get(), POLLIN, 0}; entry.fd >= 0) {
     (void)::poll(&entry, 1, static_cast<int>(options.timeouts.death_report / std::chrono::milliseconds{1}));
@@ -41,6 +46,7 @@ void Device::Impl::note_death() {
 }
 
 void Device::Impl::note_violation(const std::string& what) {
+  if (!bells.faults().sees(kDetectBrokenRing)) return;
   note_failure({.layer = Layer::Transport,
                 .culprit = "slot " + std::to_string(bells.slot().index()),
                 .outcome = wire::Outcome::Indeterminate,
@@ -71,24 +77,26 @@ void Device::Impl::check_health() {
                   .message = std::move(message)},
                  Burial::Unknown, health);
   };
-  if (header.boot_epoch != link.config.boot_epoch) {
+  const bool sees_restart = bells.faults().sees(kDetectRestart);
+  if (sees_restart && header.boot_epoch != link.config.boot_epoch) {
     return restarted("the card was restarted: its boot epoch is " + std::to_string(header.boot_epoch) + ", it was " +
                          std::to_string(link.config.boot_epoch),
                      "attach again (Context::recover() does)", Health::NeedsReset);
   }
-  if (header.generation != link.config.generation) {
+  if (sees_restart && header.generation != link.config.generation) {
     return restarted("the function was reset by somebody else: its generation is " +
                          generation_text(header.generation) + ", it was " + generation_text(link.config.generation),
                      "attach again (Context::recover() does)", Health::NeedsReset);
   }
-  if (channel.needs_reset() || (header.device_status & wire::kStatusNeedsReset) != 0) {
+  if (sees_restart && (channel.needs_reset() || (header.device_status & wire::kStatusNeedsReset) != 0)) {
     return restarted("the card reports DEVICE_NEEDS_RESET",
                      "attach again (Context::recover() does): that resets the function", Health::NeedsReset);
   }
   const TimePoint now = Clock::now();
   const bool idle = blocks->outstanding() == 0 && admins->outstanding() == 0;
   if (std::exchange(last_heartbeat, header.heartbeat) != header.heartbeat || idle) last_beat = now;
-  silent.store(now - last_beat > options.timeouts.silent, std::memory_order_relaxed);
+  const bool quiet = now - last_beat > options.timeouts.silent;
+  silent.store(quiet && bells.faults().sees(kDetectSilence), std::memory_order_relaxed);
 }
 
 void Device::Impl::bury() {
@@ -159,13 +167,13 @@ void Device::Impl::let_go_of_function() {
       progress();
     }
   }
-  note_failure({.layer = Layer::Driver,
-                .culprit = "device",
-                .outcome = wire::Outcome::Aborted,
-                .recoverable = false,
-                .next_step = "attach again",
-                .message = "the device was closed"},
-               how, Health::Dead);
+  (void)note_end({.layer = Layer::Driver,
+                  .culprit = "device",
+                  .outcome = wire::Outcome::Aborted,
+                  .recoverable = false,
+                  .next_step = "attach again",
+                  .message = "the device was closed"},
+                 how, Health::Dead);
   bury();
   if (how == Burial::Died) return;
   (void)channel.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusReset});

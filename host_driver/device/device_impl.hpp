@@ -17,6 +17,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <string_view>
 
 #include "host_driver/device/admin_port.hpp"
 #include "host_driver/device/bring_up.hpp"
@@ -24,9 +25,11 @@
 #include "host_driver/device/device.hpp"
 #include "host_driver/device/event_port.hpp"
 #include "host_driver/device/spin_policy.hpp"
+#include "host_driver/ras/log.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/event_loop.hpp"
+#include "host_driver/transport/guarded.hpp"
 #include "host_driver/transport/window.hpp"
 #include "qemu/unique_fd.hpp"
 
@@ -38,7 +41,14 @@ struct Device::Impl final : RegionSource {
   Impl(DeviceOptions given, std::shared_ptr<Window> mapped, qemu::SlotHandle slot);
 
   // ---- public calls that need more than one line (device.cpp)
-  Expected<void> start();  // after bring-up: listen
+  Expected<void> start();  // bring-up, then listen()
+  void listen();
+  // Marks an occasional call as the driver's own for the fault points, and types what it may throw.
+  template <typename Call>
+  auto as_driver(std::string_view what, Call&& call) {
+    const DriverCall marked(options.faults.injector.get(), options.faults.function);
+    return guarded(what, options.faults, call);
+  }
   Expected<std::size_t> submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
   ErrorInfo refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const;
   Expected<wire::AdminReply> admin(wire::AdminRequest request);
@@ -46,8 +56,12 @@ struct Device::Impl final : RegionSource {
   // Makes a stream ours that the card opened. False: it is one that it must not give us.
   bool adopt_stream(std::uint32_t stream, std::uint32_t incarnation);
   Expected<std::uint32_t> reset_or_close(wire::AdminCommand command, std::uint32_t stream);
+  Expected<std::uint32_t> open_stream(StreamPriority priority);
   Expected<Region> acquire(RegionType type, std::uint64_t bytes) override;
+  Expected<Region> acquire_now(RegionType type, std::uint64_t bytes);
   Expected<void> release(const Region& region) override;
+  // For records of errors.
+  ras::Where where() const;
   // Returns when whatever was being delivered has been delivered.
   void wait_for_deliveries();
 
@@ -98,6 +112,8 @@ struct Device::Impl final : RegionSource {
   // First failure wins. From a thread that does not hold reap_mutex_: also ends everything, now or through the holder.
   void fail(ErrorInfo error, Burial burial, Health health);
   void note_failure(ErrorInfo error, Burial burial, Health health);
+  // The same for an end that is no error. False: it had ended before, and the first reason stays.
+  bool note_end(const ErrorInfo& error, Burial how, Health health);
   void note_death();
   void note_violation(const std::string& what);
   void check_health();  // holds reap_mutex_

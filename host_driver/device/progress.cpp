@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "host_driver/device/device_impl.hpp"
 #include "host_driver/transport/pause.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
@@ -31,6 +33,9 @@ bool inside_sink() { return in_sink; }
 // ---- reaping --------------------------------------------------------------------------------------------------------
 
 void Device::Impl::deliver(std::span<const ControlBlockRing::Ended> ended) {
+  // A sink's allocations are its owner's.
+  std::optional<DriverCall> not_the_driver;
+  if (DriverCall::active()) not_the_driver.emplace(nullptr);
   in_sink = true;
   for (const auto& end : ended) {
     if (end.sink != nullptr) end.sink->on_completion(end.completion);
@@ -66,7 +71,8 @@ std::size_t Device::Impl::progress() {
   }
   if (channel.has_message()) {
     ++found;
-    if (auto polled = channel.poll(); !polled) note_failure(polled.error(), Burial::Unknown, Health::Dead);
+    auto polled = channel.poll();
+    if (!polled && bells.faults().sees(kDetectBrokenRing)) note_failure(polled.error(), Burial::Unknown, Health::Dead);
     if (channel.needs_reset()) check_health();
   }
   for (const std::string* violation : {&blocks->violation(), &admins->violation(), &events->violation()}) {
@@ -86,6 +92,7 @@ bool Device::Impl::something_to_do() const {
 void Device::Impl::enter() { blocks->enter_reaping(); }
 
 void Device::Impl::leave() {
+  // bounded: goes on only when somebody left work while we held the lock; each turn takes what is there
   for (;;) {
     for (int turn = 0; blocks->leave_reaping() && turn < kLeavingTurns; ++turn) {
       enter();
@@ -245,8 +252,7 @@ bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bo
   Bells::Wakeup wakeup;
   if (!work && !condition.holds(condition.context)) {
     bump(sleeps);
-    // Without timers only the caller's deadline bounds the sleep. TimePoint::max() would overflow: a day is enough.
-    const Duration limit = options.faults.no_timers ? std::chrono::hours{24} : bound;
+    const Duration limit = options.faults.no_timers ? kWithoutTimers : bound;
     const Duration left = deadline - Clock::now();
     wakeup = bells.sleep(options.exit_fd.get(), wake_fd.get(), std::clamp(left, Duration{0}, limit));
     work = something_to_do();
@@ -255,6 +261,7 @@ bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bo
   leader_sleeps.store(false);
   if (!wakeup.rang) {
     std::uint64_t count;
+    // bounded: the eventfd does not block
     [[maybe_unused]] const auto got = ::read(wake_fd.get(), &count, sizeof count);
   }
   blocks->disarm();
@@ -282,7 +289,7 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
     status = WaitStatus::Done;
   } else if (!buried.load(std::memory_order_acquire)) {
     lock.lock();
-    const auto bound = options.faults.no_timers ? Duration{std::chrono::hours{24}} : options.timeouts.recheck_max;
+    const auto bound = options.faults.no_timers ? Duration{kWithoutTimers} : options.timeouts.recheck_max;
     const TimePoint now = Clock::now();
     bump(sleeps);
     follower_wake.wait_until(lock, std::min(deadline, now + bound), [&] { return wakes != seen; });
@@ -301,7 +308,17 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
 
 void Device::Impl::on_bell(unsigned poll_events) {
   if ((poll_events & (POLLHUP | POLLERR)) != 0) note_death();
-  if ((poll_events & POLLIN) != 0 && bells.lose_heard_ring()) return;
+  if ((poll_events & POLLIN) != 0) {
+    const Bells::Heard heard = bells.hear();
+    if (heard.lost) return;
+    if (heard.twice) (void)try_reap(true);
+    if (heard.delay.count() != 0) {
+      options.loop->run_at(Clock::now() + heard.delay, [this, alive = std::weak_ptr<int>(tick_life)] {
+        if (!alive.expired()) (void)try_reap(true);
+      });
+      return;
+    }
+  }
   (void)try_reap(true);
 }
 
@@ -312,9 +329,14 @@ void Device::Impl::start_ticking() {
 
 void Device::Impl::schedule_tick() {
   // Outliving the device is harmless: detach() ends the life on the loop's thread, where ticks run.
-  options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_life)] {
-    if (!alive.expired()) on_tick();
-  });
+  try {
+    options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_life)] {
+      if (!alive.expired()) on_tick();
+    });
+  } catch (const std::bad_alloc&) {
+    // What was submitted is submitted: the next submission tries again, and waiters need no tick.
+    ticking.store(false);
+  }
 }
 
 std::size_t Device::Impl::look_at_card() {

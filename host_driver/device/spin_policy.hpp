@@ -6,7 +6,7 @@
 #include <atomic>
 #include <chrono>
 
-#include "host_driver/timeouts.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 

@@ -7,12 +7,10 @@
 #include "host_driver/exec/launch_plan.hpp"
 #include "host_driver/exec/runtime.hpp"
 #include "host_driver/exec/stream_channel.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 namespace {
-
-// A wait that nobody bounded looks around this often.
-constexpr std::chrono::hours kLongWait{1};
 
 void check_loaded(const Job& job, const FlexAllocator& allocator) {
   if (job.program() == nullptr) {
@@ -78,7 +76,7 @@ bool FlexStream::wait(std::uint64_t target, Clock::time_point deadline) {
 void FlexStream::Synchronize() {
   const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
-  while (!wait(target, Clock::now() + kLongWait)) {
+  while (!wait(target, Clock::now() + kLookAround)) {
   }
   if (const auto error = channel_.take_error(recoveries)) throw *error;
 }

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "host_driver/transport/system_call.hpp"
+
 namespace flex {
 
 Chance::Chance(double probability, std::uint64_t seed)
@@ -38,20 +40,55 @@ std::uint64_t Chance::draw() {
 
 Bells::Bells(qemu::SlotHandle slot, const FaultHooks& faults)
     : slot_(std::move(slot)),
+      faults_(faults),
+      faulty_(faults.injector != nullptr || faults.drop_bells_to_card > 0 || faults.drop_bells_from_card > 0),
       lose_to_card_(faults.drop_bells_to_card, faults.seed),
       lose_from_card_(faults.drop_bells_from_card, ~faults.seed) {
   char path[40];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", slot_.bell_to_card());
-  reader_.reset(::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  reader_.reset(system_call([&] { return ::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
 }
 
 void Bells::ring() {
-  if (lose_to_card_.fires()) return;
+  if (faulty_ && !may_ring()) return;
   rung_.fetch_add(1, std::memory_order_relaxed);
+  write_ring();
+}
+
+void Bells::write_ring() const {
   if (!reader_.valid()) return write_guarded();
   const std::uint64_t ring = 1;
   static_assert(sizeof ring == qemu::kBellBytes);
   [[maybe_unused]] const auto written = ::write(slot_.bell_to_card(), &ring, sizeof ring);
+}
+
+bool Bells::may_ring() {
+  if (lose_to_card_.fires()) return false;
+  if (!faults_.armed(HostPoint::BellToCard)) return true;
+  const auto strike = faults_.strike(HostPoint::BellToCard);
+  if (!strike) return true;
+  if (strike->action == HostAction::Duplicate) write_ring();
+  if (strike->action != HostAction::Delay) return strike->action == HostAction::Duplicate;
+  // With a descriptor of its own: these bells may be gone when it is time, and the thread there is deaf to SIGPIPE.
+  const auto late = std::make_shared<qemu::UniqueFd>(::fcntl(slot_.bell_to_card(), F_DUPFD_CLOEXEC, 0));
+  faults_.injector()->later(std::chrono::microseconds(strike->argument), [late] {
+    const std::uint64_t ring = 1;
+    [[maybe_unused]] const auto written = ::write(late->get(), &ring, sizeof ring);
+  });
+  return false;
+}
+
+Bells::Heard Bells::hear_faulty() {
+  if (lose_from_card_.fires()) return {.lost = true};
+  if (!faults_.armed(HostPoint::BellToHost)) return {};
+  const auto strike = faults_.strike(HostPoint::BellToHost);
+  if (!strike) return {};
+  switch (strike->action) {
+    case HostAction::Suppress: return {.lost = true};
+    case HostAction::Duplicate: return {.twice = true};
+    case HostAction::Delay: return {.delay = std::chrono::microseconds(strike->argument)};
+    default: return {};
+  }
 }
 
 void Bells::write_guarded() const {
@@ -69,26 +106,35 @@ void Bells::write_guarded() const {
 
 void Bells::drain() const {
   char rings[512];
+  // bounded: the pipe does not block, and holds 64 KiB
   while (::read(slot_.bell_from_card(), rings, sizeof rings) == static_cast<ssize_t>(sizeof rings)) {
   }
 }
 
-Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::optional<std::chrono::nanoseconds> bound) {
+Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bound) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + bound.value_or(std::chrono::nanoseconds{0});
+  if (faulty_ && echo_.exchange(false)) return {.rang = true};
+  auto end = Clock::now() + bound;
+  bool late = false;  // a ring was heard that counts at `end`
   for (;;) {
     pollfd fds[3] = {{from_card(), POLLIN, 0}, {exit_fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     const auto left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds{end - Clock::now()});
     const timespec limit{left / std::chrono::seconds{1}, (left % std::chrono::seconds{1}).count()};
-    const int ready = ::ppoll(fds, 3, bound ? &limit : nullptr, nullptr);
+    const int ready = system_call([&] { return ::ppoll(fds, 3, &limit, nullptr); });
     Wakeup wakeup;
+    wakeup.rang = late;
     if (ready <= 0) return wakeup;  // time over, or a signal: the caller looks at everything again
     wakeup.gone = (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 || fds[1].revents != 0;
     wakeup.rang = (fds[0].revents & POLLIN) != 0;
     if (wakeup.rang) drain();
-    const bool lost = wakeup.rang && lose_heard_ring();
-    if (lost && !wakeup.gone && fds[2].revents == 0) continue;
-    return wakeup;
+    const Heard heard = wakeup.rang ? hear() : Heard{};
+    if (heard.twice) echo_.store(true);
+    if (wakeup.gone || fds[2].revents != 0) return wakeup;
+    if (heard.lost) continue;
+    if (heard.delay.count() == 0) return wakeup;
+    const auto heard_at = Clock::now() + heard.delay;
+    late = heard_at < end;
+    if (late) end = heard_at;
   }
 }
 

@@ -43,17 +43,23 @@ class Bells {
   int from_card() const { return slot_.bell_from_card(); }
   // Takes all pending rings. Thread-safe.
   void drain() const;
-  // Fault hook: whether the ring that was just heard is to be taken for lost.
-  bool lose_heard_ring() { return lose_from_card_.fires(); }
+  // What the fault hooks make of the ring that was just heard.
+  struct Heard {
+    bool lost = false;   // take it for silence
+    bool twice = false;  // it will be heard once more
+    std::chrono::microseconds delay{0};
+  };
+  Heard hear() { return faulty_ ? hear_faulty() : Heard{}; }
+  const FaultSite& faults() const { return faults_; }
 
   struct Wakeup {
     bool rang = false;  // the bell was heard (and taken)
     bool gone = false;  // the bell hung up or the exit descriptor is readable: the emulator has ended
   };
   // Sleeps until the bell rings, the emulator ends, `wake_fd` becomes readable or the time is over. Descriptors below 0
-  // are left out; without `bound` there is no end. A ring that a fault hook takes away ends the sleep at its bound
+  // are left out. A ring that a fault hook takes away ends the sleep at its bound
   // only.
-  Wakeup sleep(int exit_fd, int wake_fd, std::optional<std::chrono::nanoseconds> bound);
+  Wakeup sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bound);
 
   std::uint64_t rung() const { return rung_.load(std::memory_order_relaxed); }
   // By the fault hooks: bells that were not rung, and bells that were heard and ignored.
@@ -63,14 +69,20 @@ class Bells {
 
  private:
   void write_guarded() const;
+  void write_ring() const;
+  bool may_ring();
+  Heard hear_faulty();
 
   qemu::SlotHandle slot_;
   // A reading end of our own on the pipe to the card: while it is open, a write after the emulator's death is no
   // SIGPIPE. Not to be had when /proc is absent; then the signal is held back around each write.
   qemu::UniqueFd reader_;
+  FaultSite faults_;
+  const bool faulty_;  // any hook for bells is there
   Chance lose_to_card_;
   Chance lose_from_card_;
   std::atomic<std::uint64_t> rung_{0};
+  std::atomic<bool> echo_{false};  // the next sleep hears a ring that is not there
 };
 
 }  // namespace flex

@@ -2,6 +2,7 @@
 #include "host_driver/transport/control_channel.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "host_driver/transport/pause.hpp"
 
@@ -87,7 +88,31 @@ Expected<void> ControlChannel::send(const Message& message, std::string_view wha
   return {};
 }
 
-bool ControlChannel::has_message() const { return wire::load_acquire(window_->fifo_to_host().written) != read_; }
+bool ControlChannel::has_message() const {
+  return wire::load_acquire(window_->fifo_to_host().written) != read_ && !stalled();
+}
+
+bool ControlChannel::stalled() const {
+  if (!stalled_until_) return false;
+  return Clock::now() < *stalled_until_ && bells_.faults().armed(HostPoint::ControlFifo);
+}
+
+bool ControlChannel::may_take() {
+  if (!judged_) {
+    judged_ = true;
+    if (const auto strike = bells_.faults().strike(HostPoint::ControlFifo)) {
+      drop_next_ = strike->action == HostAction::Suppress;
+      if (strike->action == HostAction::Corrupt) corrupt_next_ = strike->argument % wire::kMessageBytes;
+      if (strike->action == HostAction::Stall) {
+        stalled_until_ = strike->argument == 0 ? Clock::time_point::max()
+                                               : Clock::now() + std::chrono::microseconds(strike->argument);
+      }
+    }
+  }
+  if (stalled()) return false;
+  stalled_until_.reset();
+  return true;
+}
 
 void ControlChannel::take_event(const Message& message) {
   wire::ConfigEvent event{};
@@ -104,11 +129,20 @@ Expected<ControlChannel::Arrival> ControlChannel::receive(std::uint16_t token, s
   const std::uint32_t theirs = wire::load_acquire(fifo.written);
   if (theirs == read_) return Arrival::None;
   if (theirs - read_ > wire::kFifoSlots) return std::unexpected(bad_index("control FIFO to the host", read_, theirs));
+  const bool meddled = judged_ || bells_.faults().armed(HostPoint::ControlFifo);
+  if (meddled && !may_take()) return Arrival::None;
   wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
                           reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % wire::kFifoSlots]),
                           sizeof message / 8);
   ++read_;
   wire::store_release(fifo.read, read_);
+  if (meddled) {
+    judged_ = false;
+    if (const auto byte = std::exchange(corrupt_next_, std::nullopt)) {
+      reinterpret_cast<unsigned char*>(&message)[*byte] ^= 0xFF;
+    }
+    if (std::exchange(drop_next_, false)) return Arrival::Other;
+  }
   if ((message.header.type & wire::kMessageResponse) == 0) {
     take_event(message);
     return Arrival::Other;

@@ -7,14 +7,15 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "host_driver/error.hpp"
-#include "host_driver/timeouts.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
@@ -66,6 +67,9 @@ class ControlChannel {
   // Takes one message; Answer when it is the response to `token`, which is then in `message`.
   Expected<Arrival> receive(std::uint16_t token, std::uint8_t op, wire::Message& message);
   void take_event(const wire::Message& message);
+  // What the fault hooks make of the message that is next: false, it is not to be seen now.
+  bool may_take();
+  bool stalled() const;
   ErrorInfo refused(std::string_view what) const;
   ErrorInfo no_answer(std::string_view what, Clock::duration waited) const;
   ErrorInfo bad_index(std::string_view fifo, std::uint32_t ours, std::uint32_t theirs) const;
@@ -79,6 +83,10 @@ class ControlChannel {
   std::uint32_t read_;
   std::uint16_t token_;
   bool needs_reset_ = false;
+  bool judged_ = false;  // the fault hooks have had their say about the next message
+  bool drop_next_ = false;
+  std::optional<std::uint64_t> corrupt_next_;  // byte
+  std::optional<Clock::time_point> stalled_until_;
   Statistics statistics_;
 };
 

@@ -118,6 +118,13 @@ PackedQueue::PollResult PackedQueue::poll(Used& used) {
   return PollResult::Used;
 }
 
+void PackedQueue::quarantine(std::uint16_t id) { std::erase(free_ids_, id); }
+
+void PackedQueue::repeat_used(std::uint16_t id) {
+  const auto flags = static_cast<std::uint16_t>(wire::used_flags(used_wrap_) | wire::kDescWrite);
+  wire::store_release(ring_[next_used_].tail, wire::pack_tail({0, id, flags}));
+}
+
 bool PackedQueue::arm() {
   armed_ = true;
   const wire::EventSuppression event{next_used_, used_wrap_,

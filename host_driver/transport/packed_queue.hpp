@@ -71,6 +71,11 @@ class PackedQueue {
   // Takes one used element.
   PollResult poll(Used& used);
 
+  // Takes the id of a chain that poll() just gave back out of use for ever: what it carried may still be written.
+  void quarantine(std::uint16_t id);
+  // Fault hook: puts the used element of `id` into the ring again, as a card that gives a chain back twice.
+  void repeat_used(std::uint16_t id);
+
   // Asks for a bell at the next used element; true when there is one already, which the caller must then take: with
   // event index the bell comes once per arm(). Contains the store→load fence.
   bool arm();

@@ -6,7 +6,11 @@
 
 #include <bit>
 #include <cerrno>
+#include <memory>
 #include <system_error>
+#include <utility>
+
+#include "host_driver/transport/system_call.hpp"
 
 namespace flex {
 
@@ -30,7 +34,7 @@ Expected<std::shared_ptr<Window>> Window::map(int fd, std::uint64_t bytes) {
                                       std::to_string(wire::kMaxWindowBytes)));
   }
   struct stat info{};
-  if (::fstat(fd, &info) != 0) {
+  if (system_call([&] { return ::fstat(fd, &info); }) != 0) {
     return std::unexpected(bad_window("cannot examine the window's file: " + std::generic_category().message(errno)));
   }
   // A shorter file would end in SIGBUS at some later access; the emulator derived BAR2's size from the same file.
@@ -38,14 +42,19 @@ Expected<std::shared_ptr<Window>> Window::map(int fd, std::uint64_t bytes) {
     return std::unexpected(bad_window("the window's file has " + std::to_string(info.st_size) + " bytes instead of " +
                                       std::to_string(bytes)));
   }
-  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  std::unique_ptr<Window> window(new Window({}, {}));  // first: what is mapped has an owner then
+  void* at = system_call([&] { return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); });
   if (at == MAP_FAILED) {
     return std::unexpected(bad_window("cannot map the window: " + std::generic_category().message(errno)));
   }
-  return std::shared_ptr<Window>(new Window({static_cast<std::byte*>(at), bytes}, {info.st_dev, info.st_ino}));
+  window->bytes_ = {static_cast<std::byte*>(at), bytes};
+  window->identity_ = {info.st_dev, info.st_ino};
+  return std::shared_ptr<Window>(std::move(window));
 }
 
-Window::~Window() { ::munmap(bytes_.data(), bytes_.size()); }
+Window::~Window() {
+  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
+}
 
 HeaderView Window::header() const {
   const auto& header = at<wire::WindowHeader>(0);
@@ -53,6 +62,7 @@ HeaderView Window::header() const {
   view.magic = wire::load_acquire(header.magic);
   view.abi_version = wire::load_relaxed(header.abi_version);
   view.kind = wire::load_relaxed(header.kind);
+  view.function_index = wire::load_relaxed(header.function_index);
   view.generation = wire::load_relaxed(header.generation);
   view.boot_epoch = wire::load_relaxed(header.boot_epoch);
   view.heartbeat = wire::load_relaxed(header.heartbeat);

@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "host_driver/device/device.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
 namespace flex::test {
 
 // Everything ends within this on a loaded two-core machine; every bound of the card and the driver is shorter.
-inline constexpr std::chrono::seconds kBound{30};
+inline constexpr std::chrono::seconds kBound = test_bounds::kWork;
 inline Device::TimePoint soon() { return Device::Clock::now() + kBound; }
 
 // The value, or the error thrown: GoogleTest shows its text.

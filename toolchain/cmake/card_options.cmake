@@ -48,7 +48,7 @@ target_compile_options(card_options INTERFACE
   "-fmacro-prefix-map=${spyre_root}/="
   -fno-unwind-tables -fno-asynchronous-unwind-tables -fno-omit-frame-pointer -ffunction-sections -fdata-sections)
 target_link_options(card_options INTERFACE
-  -fuse-ld=lld -nostdlib -Wl,--gc-sections -Wl,--fatal-warnings -Wl,--build-id=none)
+  -fuse-ld=lld -nostdlib -Wl,--gc-sections -Wl,--fatal-warnings)
 
 # ---- firmware: M-mode -------------------------------------------------------------------------------------------------
 # Soft float and no vectors: M-mode code runs while a suspended kernel's f and v registers are live, and code that can
@@ -56,7 +56,8 @@ target_link_options(card_options INTERFACE
 # newlib is a complete C library.
 add_library(fw_options INTERFACE)
 target_compile_options(fw_options INTERFACE -march=${FW_MARCH} -mabi=lp64 -fno-pic -flto)
-target_link_options(fw_options INTERFACE -march=${FW_MARCH} -mabi=lp64 -static)
+# A fatal record names the build that it is of.
+target_link_options(fw_options INTERFACE -march=${FW_MARCH} -mabi=lp64 -static -Wl,--build-id=sha1)
 target_link_libraries(fw_options INTERFACE card_options)
 
 function(fw_library)
@@ -81,6 +82,7 @@ add_library(kernel_options INTERFACE)
 target_compile_options(kernel_options INTERFACE -march=${KERNEL_MARCH} -mabi=lp64d -fPIE -ffreestanding
   -fvisibility=hidden)
 target_link_options(kernel_options INTERFACE -march=${KERNEL_MARCH} -mabi=lp64d
+  -Wl,--build-id=none
   -Wl,-pie  # to the linker: for a bare target the compiler driver ignores -static-pie, and nothing would be checked
   -Wl,--no-dynamic-linker -Wl,-z,text -Wl,-z,max-page-size=4096)
 target_link_libraries(kernel_options INTERFACE card_options)

@@ -36,9 +36,6 @@ void riscv_vector_fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes
 
 // Called or used by assembly.
 extern riscv::HartLocal riscv_hart_locals[MAX_HARTS];
-extern std::uint32_t riscv_panic_winner;  // 0, or 1 + the hart that records
-extern riscv::TrapFrame riscv_trap_frame;
-extern std::byte riscv_panic_stack[PANIC_STACK_BYTES];
 void riscv_boot(std::uint64_t hart, const std::byte* device_tree);
 void riscv_boot_further(std::uint64_t hart);
 [[noreturn]] void riscv_firmware_trap(const riscv::TrapFrame* frame);
@@ -46,6 +43,8 @@ void riscv_boot_further(std::uint64_t hart);
 // Places of the linker script.
 extern std::byte __text_begin[];
 extern std::byte __data_begin[];
+extern std::byte __build_id_begin[];
+extern std::byte __build_id_end[];
 extern std::byte __stacks_begin[];
 extern std::byte __persistent_begin[];
 extern std::byte __persistent_end[];

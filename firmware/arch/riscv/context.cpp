@@ -135,6 +135,8 @@ Stop trap_stop(const HartLocal& hart, Context& context) {
   if (!(hart.cause & riscv::kCauseInterrupt)) return fault_stop(hart, context);
   Stop stop{};
   stop.pc = context.integer[kPc];
+  if (riscv::panicking()) [[unlikely]]
+    riscv::leave_registers(hart, context);
   const bool timer = (hart.cause & ~riscv::kCauseInterrupt) == 7;
   if (!timer) riscv::imsic_claim_all();
   stop.reason = timer ? StopReason::Timer : StopReason::Interrupted;

@@ -8,6 +8,7 @@
 #include "firmware/arch/riscv/imsic.hpp"
 #include "firmware/arch/riscv/panic.hpp"
 #include "firmware/arch/riscv/timer.hpp"
+#include "firmware/hal/record.hpp"
 
 namespace hal {
 
@@ -20,12 +21,15 @@ void sleep_until(std::uint64_t deadline) {
   riscv::HartLocal& hart = riscv::local();
   if (now() < deadline) {
     riscv::timer_arm(hart, deadline);
+    const wire::Waypoint before = hart.waypoint;
+    mark(wire::Waypoint::Sleep);
     // MIE is 0: an interrupt that is pending, or comes, ends the wait and is not taken. One that came before ends it at
     // once, so nothing between the caller's last look and here is lost.
     asm volatile("wfi" ::: "memory");
+    riscv::park_if_panicking();
+    mark(before);
   }
   riscv::imsic_claim_all();
-  riscv::park_if_panicking();
 }
 
 void wake(unsigned hart) {

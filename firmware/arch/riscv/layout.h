@@ -26,13 +26,15 @@
 #define HART_CAUSE 40
 #define HART_VALUE 48
 #define HART_ARGUMENT 56
+#define HART_RECORDING 64 /* not 0: has trapped in firmware code before */
 #define HART_LOCAL_BYTES 256
 
 /* riscv::TrapFrame: the registers of a trap out of firmware code. */
 #define FRAME_X(n) ((n) * 8)
 #define FRAME_BYTES 256
 
-#define PANIC_STACK_BYTES 16384
+/* What a hart that trapped in firmware code goes on with: its own stack may be what broke. */
+#define PANIC_STACK_SHIFT 13
 #define MAX_HARTS 64
 #define STACK_BYTES 65536
 #define STACK_SHIFT 16

@@ -117,39 +117,36 @@ riscv_trap:
   addi sp, sp, 112
   ret
 
-/* tp and mscratch both point to HartLocal here. The first hart that comes records; a second one sleeps; the recording
- * hart itself coming again has trapped inside the recording and can only end the card. */
+/* tp points to HartLocal here, mscratch holds what tp was. The registers go to the hart's panic stack, and C++ decides
+ * whether this hart records or answers the one that does (panic.cpp). A hart that comes a second time has trapped inside
+ * that and can only end the card. */
 firmware_trap:
-  sd a7, HART_VALUE(tp)
+  ld t0, HART_RECORDING(tp)
+  bnez t0, 1f
+  li t0, 1
+  sd t0, HART_RECORDING(tp)
   csrr t0, mhartid
   addi t0, t0, 1
-  la t1, riscv_panic_winner
-1:
-  lr.w.aq a7, (t1)
-  bnez a7, 2f
-  sc.w a7, t0, (t1)
-  bnez a7, 1b
-  j 3f
-2:
-  bne a7, t0, riscv_park
-  li t0, FINISHER_BASE
-  li t1, (EXIT_DOUBLE_PANIC << 16) | FINISHER_FAIL
-  sw t1, 0(t0)
-  j riscv_park
-3:
-  la t0, riscv_trap_frame
-  .irp n, 0,1,2,3,4, 7,8,9,10,11,12,13,14,15,16, 18,19,20,21,22,23,24,25,26,27,28,29,30,31
+  slli t0, t0, PANIC_STACK_SHIFT
+  la t1, __panic_stacks_begin
+  add t0, t0, t1
+  addi t0, t0, -FRAME_BYTES
+  .irp n, 0,1,2,3, 7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
   sd x\n, FRAME_X(\n)(t0)
   .endr
-  ld t1, HART_VALUE(tp)
-  sd t1, FRAME_X(17)(t0)
+  csrrw t1, mscratch, tp
+  sd t1, FRAME_X(4)(t0)
   ld t1, HART_T0(tp)
   sd t1, FRAME_X(5)(t0)
   ld t1, HART_T1(tp)
   sd t1, FRAME_X(6)(t0)
-  la sp, riscv_panic_stack
-  li t1, PANIC_STACK_BYTES
-  add sp, sp, t1
+  mv sp, t0
   mv a0, t0
+  li fp, 0
   call riscv_firmware_trap
+  j riscv_park
+1:
+  li t0, FINISHER_BASE
+  li t1, (EXIT_DOUBLE_PANIC << 16) | FINISHER_FAIL
+  sw t1, 0(t0)
   j riscv_park

@@ -13,12 +13,15 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
+#include "firmware/hal/record.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace native {
@@ -29,8 +32,6 @@ namespace {
 constexpr std::uint64_t kPageBase = 2 * wire::kGiB;
 constexpr std::uint64_t kRegionBase = 4 * wire::kGiB;
 constexpr unsigned kMaxHarts = 64;
-// "For ever" is bounded here: a test whose bell was lost must fail by its own check, not hang.
-constexpr std::uint64_t kLongestSleep = 10 * wire::kTicksPerSecond;
 
 struct Sleeper {
   std::mutex mutex;
@@ -61,6 +62,8 @@ struct State {
   std::vector<bool> mapped{};  // by slot; hart 0 only
   std::vector<std::byte> persistent = std::vector<std::byte>(64 * wire::kKiB);
   std::array<Sleeper, kMaxHarts> sleepers;
+  std::array<std::atomic<wire::Waypoint>, kMaxHarts> waypoints{};
+  std::optional<wire::FatalRecord> record{};
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
@@ -87,6 +90,22 @@ void wake_hart(unsigned hart) {
   sleeper.condition.notify_one();
 }
 
+hal::Stop play_planted(const hal::Context& context, std::uint64_t slice_ticks) {
+  hal::Stop stop{};
+  switch (static_cast<hal::Planted>(context.integer[39] - 1)) {
+    case hal::Planted::Hang:
+      stop.reason = hal::StopReason::Timer;
+      stop.ran_ticks = slice_ticks;
+      return stop;
+    case hal::Planted::Illegal: stop.status = wire::Status::IllegalInstruction; break;
+    case hal::Planted::StrayLoad: stop.status = wire::Status::LoadFault; break;
+  }
+  stop.reason = hal::StopReason::Fault;
+  stop.access = stop.status == wire::Status::LoadFault ? hal::Access::Load : hal::Access::Fetch;
+  stop.ran_ticks = 1;
+  return stop;
+}
+
 }  // namespace
 
 Board::Board(BoardOptions options) {
@@ -106,6 +125,7 @@ Board::~Board() {
 }
 
 void Board::bell() { wake_hart(0); }
+void Board::leave_record(const wire::FatalRecord& record) { the_state->record = record; }
 void Board::set_boot_arguments(std::string arguments) { the_state->options.boot_arguments = std::move(arguments); }
 std::span<std::byte> Board::region_memory() { return {the_state->regions, the_state->options.region_bytes}; }
 std::uint64_t Board::overslept() const { return the_state->overslept.load(); }
@@ -182,21 +202,26 @@ void sleep_until(std::uint64_t deadline) {
   auto& sleeper = the_state->sleepers[native::this_hart];
   std::unique_lock lock(sleeper.mutex);
   const std::uint64_t at = now();
-  const std::uint64_t ticks = deadline > at ? std::min(deadline - at, native::kLongestSleep) : 0;
+  const std::uint64_t ticks = deadline > at ? std::min(deadline - at, fw::kLongestNativeSleepTicks) : 0;
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::nanoseconds(ticks * (1'000'000'000 / wire::kTicksPerSecond));
+  const wire::Waypoint before = waypoint_of(native::this_hart);
+  mark(wire::Waypoint::Sleep);
   while (!sleeper.pending) {
     if (sleeper.condition.wait_until(lock, until) != std::cv_status::timeout || sleeper.pending) continue;
     if (native::this_hart == 0) the_state->overslept.fetch_add(1);
     break;
   }
   sleeper.pending = false;
+  mark(before);
 }
 void wake(unsigned hart) { native::wake_hart(hart); }
 void ring(unsigned slot) {
   if (slot < slot_count() && the_state->mapped[slot]) the_state->options.on_ring(slot);
 }
 void panic(const char* reason) { native::die(reason); }
+void break_by_trap() { native::die("trap"); }
+void break_by_stack_overflow() { native::die("stack overflow"); }
 void log(const char*) {}
 
 // ---- context.hpp: kernels are played by the test -----------------------------------------------------------------------
@@ -205,9 +230,15 @@ bool contexts_supported() { return static_cast<bool>(the_state->options.kernel);
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
   context.integer = {root, entry, stack_end, argument};
 }
+void plant(PhysicalAddress) {}
+// integer[39]: 0, or 1 more than what was planted. The context plays it until it is started again.
+void divert(Context& context, std::uint64_t, Planted planted) {
+  context.integer[39] = static_cast<std::uint64_t>(planted) + 1;
+}
 Stop run(Context& context, std::uint64_t slice_ticks) {
   const std::uint64_t began = now();
-  Stop stop = the_state->options.kernel(context, slice_ticks);
+  Stop stop = context.integer[39] != 0 ? native::play_planted(context, slice_ticks)
+                                       : the_state->options.kernel(context, slice_ticks);
   stop.began = began;
   stop.ended = now();
   return stop;  // ran_ticks is the player's own: it may pretend to have used a whole slice
@@ -280,10 +311,20 @@ void unmap_slot(unsigned slot) {
   if (slot < slot_count()) the_state->mapped[slot] = false;
 }
 void exit(unsigned) { native::die("exit"); }
-void restart() { native::die("restart"); }
-std::uint64_t boot_count() { return 1; }
-std::span<const std::byte> previous_record() { return {}; }
 std::byte* persistent() { return the_state->persistent.data(); }
 std::uint64_t persistent_bytes() { return the_state->persistent.size(); }
+
+// ---- record.hpp: this process has debuggers of its own; only what core/ itself reads back is kept -----------------------
+
+void mark(wire::Waypoint waypoint) {
+  the_state->waypoints[native::this_hart].store(waypoint, std::memory_order_relaxed);
+}
+wire::Waypoint waypoint_of(unsigned hart) { return the_state->waypoints[hart].load(std::memory_order_relaxed); }
+void note(std::uint64_t, wire::RecordedEventKind, std::uint32_t, std::uint64_t) {}
+void stop_if_recording() {}
+void stuck(unsigned, const char* reason) { native::die(reason); }
+void set_after_record(AfterRecord, std::uint64_t) {}
+void life_is_good() {}
+const wire::FatalRecord* previous_record() { return the_state->record ? &*the_state->record : nullptr; }
 
 }  // namespace hal

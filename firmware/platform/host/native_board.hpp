@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "firmware/hal/context.hpp"
+#include "shared/fatal_record.hpp"
 
 namespace native {
 
@@ -41,8 +42,10 @@ class Board {
 
   // The owner of a slot rings the card: ends the sleep of hart 0.
   void bell();
-  // Forgets everything a warm reset forgets; region memory and persistent memory stay.
+  // Of the next boot.
   void set_boot_arguments(std::string arguments);
+  // What hal::previous_record() returns from now on.
+  void leave_record(const wire::FatalRecord& record);
   // Card memory, for tests that look behind the firmware's back.
   std::span<std::byte> region_memory();
 

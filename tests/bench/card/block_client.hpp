@@ -11,6 +11,7 @@
 #include "host_driver/exec/job.hpp"
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/memory/host_memory.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/bench/card/measurement_error.hpp"
 
 namespace bench {
@@ -28,7 +29,7 @@ wire::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator
 // with anything but OK, flex::Error when the card is gone.
 class BlockClient final : flex::CompletionSink {
  public:
-  static constexpr std::chrono::seconds kBound{20};
+  static constexpr std::chrono::seconds kBound = bench_bounds::kBlock;
 
   explicit BlockClient(flex::Device& device);
   ~BlockClient();

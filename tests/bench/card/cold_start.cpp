@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "shared/timeouts.hpp"
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/session.hpp"
 #include "tests/bench/card/statistics.hpp"
@@ -20,7 +21,7 @@ double exit_only(qemu::MachineOptions options) {
   const auto start = Clock::now();
   auto machine = qemu::Machine::start(options);
   require(machine.has_value(), "the emulator did not start with the firmware that only exits");
-  const auto status = machine->wait_exit(std::chrono::seconds(20));
+  const auto status = machine->wait_exit(bench_bounds::kBlock);
   const double ns = ns_since(start);
   require(status.has_value() && qemu::to_string(*status) == "exit code 0",
           "the firmware that only exits did not exit well");

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "shared/timeouts.hpp"
 #include "tests/bench/card/flood_sources.hpp"
 #include "tests/bench/card/measurement_error.hpp"
 
@@ -18,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // From a wish to its fulfilment: filling takes a millisecond, draining two slices of a kernel per stream.
-constexpr std::chrono::seconds kBound{20};
+constexpr std::chrono::seconds kBound = bench_bounds::kBlock;
 constexpr unsigned kPatience = 2;  // milliseconds between two looks at what the owner wants
 
 // The least a thread can ask for without leaving the ordinary scheduler.
@@ -56,7 +57,7 @@ Flood::~Flood() {
     if (state_ != State::Over) state_ = State::Over;
   }
   changed_.notify_all();
-  thread_.join();
+  thread_.join();  // bounded: its state is Over; every step of a flood is bounded by bench_bounds
 }
 
 void Flood::go_to(State wanted, State reached) {
@@ -83,6 +84,7 @@ void Flood::run() {
     while (state_ != State::Over) {
       if (state_ == State::Idle) {
         std::unique_lock lock(mutex_);
+        // bounded: its owner changes the state, at the latest to Over when it goes
         changed_.wait(lock, [&] { return state_ != State::Idle; });
       } else if (state_ == State::Stopping) {
         source_->drain();

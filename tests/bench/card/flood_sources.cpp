@@ -15,6 +15,7 @@
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/window.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/bench/card/management.hpp"
 #include "tests/bench/card/measurement_error.hpp"
 
@@ -24,8 +25,6 @@ namespace {
 
 using Clock = flex::Device::Clock;
 using Block = wire::ControlBlock;
-
-constexpr std::chrono::seconds kDrainBound{10};
 
 // ---- the ring of control blocks -----------------------------------------------------------------------------------------
 
@@ -72,7 +71,7 @@ class RingSource : public FloodSource {
   void drain() override {
     for (Lane& lane : lanes_) {
       clear(lane);
-      const auto ended = device_->wait_until([&] { return lane.all_ended(); }, Clock::now() + kDrainBound);
+      const auto ended = device_->wait_until([&] { return lane.all_ended(); }, Clock::now() + bench_bounds::kDrain);
       require(ended == flex::WaitStatus::Done, "blocks of a reset stream did not end");
     }
   }
@@ -92,7 +91,7 @@ class RingSource : public FloodSource {
   void run(const Block& block) {
     const flex::ControlBlockRequest request{&block, &lanes_[0]};
     lanes_[0].submitted += value_or_throw(device_->submit(lanes_[0].stream, {&request, 1}));
-    const auto ended = device_->wait_until([&] { return lanes_[0].all_ended(); }, Clock::now() + kDrainBound);
+    const auto ended = device_->wait_until([&] { return lanes_[0].all_ended(); }, Clock::now() + bench_bounds::kDrain);
     require(ended == flex::WaitStatus::Done && !lanes_[0].poisoned(), "a flood could not be prepared");
   }
 
@@ -110,7 +109,7 @@ class RingSource : public FloodSource {
   }
   void put(unsigned index, Lane& lane) {
     constexpr unsigned kAtOnce = 16;
-    for (std::array<flex::ControlBlockRequest, kAtOnce> requests;;) {
+    for (std::array<flex::ControlBlockRequest, kAtOnce> requests;;) {  // bounded: ends when the ring takes no more
       for (auto& request : requests) request = {&next(index), &lane};
       const std::size_t taken = value_or_throw(verbatim(index) ? device_->submit_verbatim(lane.stream, requests)
                                                                : device_->submit(lane.stream, requests));
@@ -252,7 +251,7 @@ class AdminSource final : public FloodSource {
   }
   void wait_for_room(unsigned milliseconds) override { (void)harvest(std::chrono::milliseconds(milliseconds)); }
   void drain() override {
-    const auto deadline = Clock::now() + kDrainBound;
+    const auto deadline = Clock::now() + bench_bounds::kDrain;
     while (port_.outstanding() != 0) {
       require(Clock::now() < deadline, "admin commands were not answered");
       (void)harvest(std::chrono::milliseconds(1));
@@ -358,7 +357,7 @@ class ResetSource final : public FloodSource {
       requests[g] = {&blocks[g], &lane};
     }
     lane.submitted = value_or_throw(device.submit(0, requests));
-    const auto status = device.wait_until([&] { return lane.all_ended(); }, Clock::now() + kDrainBound);
+    const auto status = device.wait_until([&] { return lane.all_ended(); }, Clock::now() + bench_bounds::kDrain);
     if (status != flex::WaitStatus::Done) std::abort();  // the card would call a lane that is gone
     require(lane.submitted == kGranules && !lane.poisoned(), "the storm's owner could not touch its memory");
   }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "host_driver/device/card.hpp"
+#include "shared/timeouts.hpp"
 
 namespace bench {
 
@@ -24,7 +25,7 @@ class Management {
   // Until no released memory of the card is dirty any more, found by asking again and again: the card is awake meanwhile.
   // Throws MeasurementError after kScrubBound.
   void wait_scrubbed();
-  static constexpr std::chrono::seconds kScrubBound{20};
+  static constexpr std::chrono::seconds kScrubBound = bench_bounds::kScrub;
 
  private:
   FunctionReply command(wire::AdminCommand command, wire::Target target);

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "host_driver/transport/pause.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/measured_limits.hpp"
 #include "tests/bench/card/placement.hpp"
@@ -35,7 +36,7 @@ void await_echo(const std::atomic_ref<std::uint64_t>& answer, std::uint64_t word
   for (unsigned spins = 1; answer.load(std::memory_order_acquire) != word; ++spins) {
     flex::cpu_pause();
     if (spins % kSpinsPerClock != 0) continue;
-    if (deadline == Clock::time_point{}) deadline = Clock::now() + std::chrono::seconds(3);
+    if (deadline == Clock::time_point{}) deadline = Clock::now() + bench_bounds::kRounds;
     require(Clock::now() < deadline, "the card does not echo");
   }
 }
@@ -80,7 +81,7 @@ double echo_round_trip(spyre::Context& card, unsigned count) {
   std::string stuck;
   try {
     await_echo(answer, 1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until the admin caller has stopped spinning
+    std::this_thread::sleep_for(bench_bounds::kSpinEnds);  // bounded: until the admin caller has stopped spinning
     for (std::uint64_t word = 2; word < count + 2; ++word) {
       const auto start = Clock::now();
       request.store(word, std::memory_order_release);
@@ -90,7 +91,7 @@ double echo_round_trip(spyre::Context& card, unsigned count) {
   } catch (const std::exception& error) {
     stuck = error.what();
   }
-  admin.join();
+  admin.join();  // bounded: the self-test of the card ends after wire::kSelfTestTicks
   require(failure.empty(), failure);
   // On a busy machine the card's time may be over before the last round; what was measured until then counts.
   require(stuck.empty() || samples.size() >= kEnoughSamples, stuck);

@@ -7,6 +7,7 @@
 #include "host_driver/transport/window.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/post_codes.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "tests/device/card/card_support.hpp"
 
@@ -28,8 +29,9 @@ std::shared_ptr<Window> map_slot(Card& card, unsigned slot) {
   return must(Window::map(handle->window_fd(), handle->window_bytes()));
 }
 
-bool appears(const std::function<bool()>& condition, std::chrono::milliseconds bound = 20s) {
-  for (const auto end = Device::Clock::now() + bound; Device::Clock::now() < end; std::this_thread::sleep_for(1ms)) {
+bool appears(const std::function<bool()>& condition, std::chrono::milliseconds bound = test_bounds::kEmulator) {
+  for (const auto end = Device::Clock::now() + bound; Device::Clock::now() < end;
+       std::this_thread::sleep_for(test_bounds::kLook)) {  // bounded: a pause of the bounded loop
     if (condition()) return true;
   }
   return condition();

@@ -10,6 +10,7 @@
 #include <iosfwd>
 #include <thread>
 
+#include "shared/timeouts.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace flex::test {
@@ -28,7 +29,7 @@ LeftOvers count_left_overs();
 
 // A reaper ends a moment after its emulator, a thread a moment after it was joined by others: looks again until the count is
 // `before`, for at most `bound`. Returns the last count.
-LeftOvers settled_left_overs(const LeftOvers& before, std::chrono::milliseconds bound = std::chrono::seconds{3});
+LeftOvers settled_left_overs(const LeftOvers& before, std::chrono::milliseconds bound = test_bounds::kLeftOvers);
 
 // While it lives, the count is to come back to where it was.
 class NothingIsLeft {
@@ -46,6 +47,7 @@ class NothingIsLeft {
 class ProgramLeavesNothing final : public testing::Environment {
  public:
   void SetUp() override {
+    // bounded: it does nothing at all
     std::thread([] {}).join();  // a sanitizer's own thread starts with the first of the program's
     before_ = count_left_overs();
   }

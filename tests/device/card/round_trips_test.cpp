@@ -11,6 +11,7 @@
 #include <string>
 
 #include "host_driver/transport/pause.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 
 namespace flex {
@@ -21,7 +22,7 @@ using test::must;
 using wire::Outcome;
 
 constexpr std::uint64_t kDefaultRoundTrips = 100'000;
-constexpr auto kStall = 1s;
+constexpr auto kStall = test_bounds::kStalledRoundTrip;
 // Mostly as short as a busy program thinks; one in four long enough for the card to fall asleep, or nearly so: the moment
 // between its last look and its sleep is what this is about.
 constexpr unsigned kShortThinkNanoseconds = 50'000;

@@ -6,6 +6,7 @@
 
 #include "host_driver/cards/broker_message.hpp"
 #include "host_driver/cards/local_socket.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
@@ -38,12 +39,12 @@ class BadClient : public testing::Test {
 
   static qemu::UniqueFd connect() {
     const qemu::UniqueFd folder{::open(broker_->folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    auto socket = connect_in(folder.get(), 5s);
+    auto socket = connect_in(folder.get(), test_bounds::kConnection);
     if (!socket) throw std::runtime_error(socket.error().reason);
     return *std::move(socket);
   }
   // The broker's next word; End when it closed. Bounded.
-  static Received answer(const qemu::UniqueFd& socket, std::chrono::milliseconds bound = 5s) {
+  static Received answer(const qemu::UniqueFd& socket, std::chrono::milliseconds bound = test_bounds::kConnection) {
     pollfd event{socket.get(), POLLIN, 0};
     (void)::poll(&event, 1, static_cast<int>(bound.count()));
     return receive_message(socket.get(), kMaxBrokerMessage, kGrantDescriptors);

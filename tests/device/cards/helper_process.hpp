@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "qemu/unique_fd.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::test {
 
@@ -23,16 +24,16 @@ class HelperProcess {
 
   pid_t pid() const { return pid_; }
   // The next whole line it prints, without its newline. Empty when `bound` passed or it ended first.
-  std::string read_line(std::chrono::milliseconds bound = std::chrono::seconds{30});
+  std::string read_line(std::chrono::milliseconds bound = test_bounds::kHelperLine);
   // Skips lines until one starts with `word`; that line, or empty as above.
-  std::string wait_for(const std::string& word, std::chrono::milliseconds bound = std::chrono::seconds{30});
+  std::string wait_for(const std::string& word, std::chrono::milliseconds bound = test_bounds::kHelperLine);
   // Ends what it waits for.
   void close_input() { input_.reset(); }
   void signal(int number) const;
   // SIGKILL, and collects it.
   void kill();
   // Its exit code, 128 + n for signal n; nothing when it did not end in time.
-  std::optional<int> wait_exit(std::chrono::milliseconds bound = std::chrono::seconds{30});
+  std::optional<int> wait_exit(std::chrono::milliseconds bound = test_bounds::kHelperLine);
 
  private:
   pid_t pid_ = -1;
@@ -43,6 +44,6 @@ class HelperProcess {
 
 // SIGSTOP, to any process: when it returns true, none of its threads runs any more (kill() alone does not wait for
 // that).
-bool stop_process(pid_t pid, std::chrono::milliseconds bound = std::chrono::seconds{30});
+bool stop_process(pid_t pid, std::chrono::milliseconds bound = test_bounds::kHelperLine);
 
 }  // namespace flex::test

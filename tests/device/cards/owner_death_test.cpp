@@ -3,6 +3,7 @@
 // it.
 #include <csignal>
 
+#include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
 namespace flex {
@@ -12,8 +13,7 @@ using namespace std::chrono_literals;
 using test::must;
 using test::Tenant;
 
-// Issue 3: from the owner's end until nothing of it runs or writes any more.
-constexpr auto kStopBound = 500ms;
+constexpr auto kStopBound = test_bounds::kOwnerStops;
 
 class OwnerDeath : public testing::TestWithParam<const char*> {
  protected:

@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 
+#include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
 namespace flex {
@@ -21,7 +22,7 @@ using test::Tenant;
 
 constexpr unsigned kVirtual = 4;
 constexpr unsigned kKills = 200;
-constexpr auto kStopBound = 500ms;  // issue 3, point 5
+constexpr auto kStopBound = test_bounds::kOwnerStops;
 constexpr std::array kWork{"attach", "dma-loop", "kernel-loop", "admin-loop", "compute"};
 
 // Of a process that is not ours.

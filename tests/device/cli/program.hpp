@@ -8,14 +8,15 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qemu/unique_fd.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::test {
 
-// Longest that anything of these tests takes on a loaded two-core machine: a boot, a small matmul.
-inline constexpr std::chrono::seconds kProgramBound{60};
+inline constexpr std::chrono::seconds kProgramBound = test_bounds::kProgram;
 
 // Changes to this process's environment; an empty optional removes a variable.
 using Environment = std::map<std::string, std::optional<std::string>>;
@@ -33,11 +34,13 @@ class Program {
   std::string wait_for_line(std::string_view text);
   // What it wrote so far.
   const std::string& output() const { return output_; }
+  // To its stdin, all of it (it is less than a pipe takes).
+  void write(std::string_view text) const;
   // Closes its stdin: programs of these tests then go on or end.
   void close_stdin() { stdin_.reset(); }
   void send(int signal) const;
   // Its exit code, 128 + n when signal n ended it; empty when the bound passed. Reads its output to the end.
-  std::optional<int> wait();
+  std::optional<int> wait_exit();
 
  private:
   bool read_some(std::chrono::steady_clock::time_point deadline);

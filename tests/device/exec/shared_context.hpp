@@ -16,12 +16,13 @@
 
 #include "host_driver/frontend/context.hpp"
 #include "shared/dl16.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/conformance/function_under_test.hpp"
 
 namespace flex::test {
 
 // Everything ends within this on a loaded two-core machine; the watchdog of the card is shorter.
-inline constexpr std::chrono::seconds kBound{60};
+inline constexpr std::chrono::seconds kBound = test_bounds::kCompute;
 inline FlexStream::Clock::time_point soon() { return FlexStream::Clock::now() + kBound; }
 
 class OneCard : public testing::Test {

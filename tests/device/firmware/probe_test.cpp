@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "qemu/machine.hpp"
+#include "shared/timeouts.hpp"
 
 namespace {
 
@@ -22,7 +23,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr milliseconds kBound{60'000};
+constexpr milliseconds kBound = test_bounds::kProbe;
 constexpr int kExitPanic = 70;  // firmware/arch/riscv/panic.hpp
 
 qemu::MachineOptions card(unsigned harts, const std::string& proof = {}) {
@@ -106,7 +107,30 @@ TEST(Probe, AMachineThatTheFirmwareCanNotRunOnIsRefusedWithAReason) {
 
 TEST(Probe, PersistentMemorySurvivesWarmResetsAndInterruptsDoNot) { expect_all_proven(run(card(2, "reset"))); }
 
-TEST(Probe, TheRecordOfABrokenLifeIsFoundByTheNext) { expect_all_proven(run(card(1, "record"))); }
+class ProbeRecord : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ProbeRecord, TheRecordOfABrokenLifeIsFoundByTheNext) {
+  expect_all_proven(run(card(2, std::string("record-") + GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, ProbeRecord,
+                         ::testing::Values("trap", "stack", "assert", "silent", "kernel", "stuck", "damaged"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(ProbeRecords, AreOfEveryHartWhereThereAreMany) { expect_all_proven(run(card(16, "record-trap"))); }
+
+TEST(ProbeRecords, ACardThatBreaksInEveryLifeGivesUp) {
+  const Outcome outcome = run(card(2, "record-storm"));
+  EXPECT_EQ(outcome.code, kExitPanic);
+  EXPECT_THAT(outcome.console, HasSubstr("giving up"));
+  constexpr unsigned kLives = 9;  // hal::kMostRestarts and the first
+  unsigned lives = 0;
+  for (auto at = outcome.console.find("PANIC hart"); at != std::string::npos;
+       at = outcome.console.find("PANIC hart", at + 1)) {
+    ++lives;
+  }
+  EXPECT_EQ(lives, kLives);
+}
 
 struct Break {
   const char* how;
@@ -123,7 +147,7 @@ TEST_P(ProbeBreaks, ABrokenFirmwareEndsWithALineAndACode) {
 INSTANTIATE_TEST_SUITE_P(Ways, ProbeBreaks,
                          ::testing::Values(Break{"load", "PANIC hart 0: trap in firmware code, cause 0x5, value 0x8,"},
                                            Break{"text", "PANIC hart 0: trap in firmware code, cause 0x7"},
-                                           Break{"stack", "PANIC hart 0: trap in firmware code, cause 0x7"},
+                                           Break{"stack", "PANIC hart 0: stack overflow, cause 0x7"},
                                            Break{"illegal", "PANIC hart 0: trap in firmware code, cause 0x2"},
                                            Break{"other",
                                                  "PANIC hart 1: trap in firmware code, cause 0x7, value 0x10,"},
@@ -149,7 +173,8 @@ class Owner {
     if (answered_ || word(0).load(std::memory_order_acquire) != kHello + handle_.index()) return answered_;
     EXPECT_EQ(word(2).load(), handle_.window_bytes());
     pollfd bell{handle_.bell_from_card(), POLLIN, 0};
-    EXPECT_EQ(::poll(&bell, 1, 10'000), 1) << "the bell of slot " << handle_.index();
+    EXPECT_EQ(::poll(&bell, 1, test_bounds::in_milliseconds(test_bounds::kThread)), 1)
+        << "the bell of slot " << handle_.index();
     word(1).store(kHello + handle_.index(), std::memory_order_release);
     const char ring[qemu::kBellBytes] = {};
     EXPECT_EQ(::write(handle_.bell_to_card(), ring, sizeof ring), static_cast<ssize_t>(sizeof ring));

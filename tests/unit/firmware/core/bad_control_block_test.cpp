@@ -132,9 +132,15 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
     add(
         "strided", base, [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; }, Status::Unsupported,
         Field::DmaFlags);
-    add(
-        "checksum", base, [](auto& b) { b.payload.dma.flags = wire::kDmaChecksum; }, Status::Unsupported,
-        Field::DmaFlags);
+    if (base != Base::ToDevice) {
+      add(
+          "checksum of what the card sends", base,
+          [](auto& b) {
+            b.payload.dma.flags = wire::kDmaChecksum;
+            b.payload.dma.checksum = 1;
+          },
+          Status::BadFlags, Field::DmaFlags);
+    }
     add("unknown DMA flag", base, [](auto& b) { b.payload.dma.flags = 4; }, Status::BadFlags, Field::DmaFlags);
     add(
         "checksum without its flag", base, [](auto& b) { b.payload.dma.checksum = 1; }, Status::BadFlags,

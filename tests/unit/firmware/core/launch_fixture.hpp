@@ -11,11 +11,12 @@ namespace fwtest {
 
 class Launch : public testing::Test {
  protected:
-  explicit Launch(unsigned harts = 1, std::uint64_t page_bytes = 1024 * wire::kMiB, unsigned virtual_functions = 2)
+  explicit Launch(unsigned harts = 1, std::uint64_t page_bytes = 1024 * wire::kMiB, unsigned virtual_functions = 2,
+                  const std::string& more_arguments = {})
       : card_({.virtual_functions = virtual_functions,
                .harts = harts,
                .region_bytes = 256 * wire::kMiB,
-               .boot_arguments = "watchdog=3",
+               .boot_arguments = "watchdog=3 " + more_arguments,
                .kernel = kernels_.player(),
                .page_bytes = page_bytes}) {
     kernels_.board = &card_.board();

@@ -10,6 +10,7 @@
 
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
 
 namespace {
@@ -330,7 +331,7 @@ TEST_F(Launch, ARingThatWaitsForBlocksDoesNotStarveTheKernelItWaitsFor) {
   ASSERT_GT(chains, wire::kControlBlockSlots + 2);
   card_.start_loop();
   unsigned ended = 0;
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
   while (ended < chains && std::chrono::steady_clock::now() < limit) {
     if (ring.poll()) ++ended;
   }
@@ -395,7 +396,7 @@ TEST_F(LaunchOnFour, RandomLaunchesAndKillsLoseNoPart) {
     if (random() % 4 == 0) card_.board().bell();
     collect();
   }
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
   while (ended < submitted && std::chrono::steady_clock::now() < limit) {
     card_.board().bell();
     collect();

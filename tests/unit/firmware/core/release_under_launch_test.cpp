@@ -6,6 +6,7 @@
 
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
 
 namespace {
@@ -342,7 +343,7 @@ TEST_F(ReleaseUnderLaunchOnFour, RandomReleasesLoseNoPartAndNoMemory) {
     collect();
   }
   kernels_.released = true;
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
   while (ended < submitted && std::chrono::steady_clock::now() < limit) {
     card_.board().bell();
     collect();

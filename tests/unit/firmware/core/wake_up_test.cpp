@@ -10,6 +10,7 @@
 
 #include "firmware/platform/host/native_board.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {
@@ -26,10 +27,10 @@ class Bell {
     }
     condition_.notify_one();
   }
-  bool wait() {
+  bool await_ring() {
     std::unique_lock lock(mutex_);
-    const bool came = condition_.wait_until(lock, std::chrono::steady_clock::now() + std::chrono::seconds(10),
-                                            [&] { return pending_; });
+    const bool came =
+        condition_.wait_until(lock, std::chrono::steady_clock::now() + test_bounds::kThread, [&] { return pending_; });
     pending_ = false;
     return came;
   }
@@ -83,7 +84,7 @@ TEST_P(WakeUp, RoundTripsWithBothSidesAsleepLoseNoBell) {
       wire::full_fence();
       if (!ring.has_used()) {
         ++host_sleeps;
-        ASSERT_TRUE(bell.wait()) << "the card's bell was lost after " << ended << " blocks";
+        ASSERT_TRUE(bell.await_ring()) << "the card's bell was lost after " << ended << " blocks";
       }
       ring.ask({0, false, wire::EventFlags::Disable});
     }

@@ -47,7 +47,9 @@ TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
                                ResetRequest{wire::target_of_virtual(2)},
                                RaiseRequest{Rung::Card},
                                PowerCycleRequest{},
-                               StopRequest{}};
+                               StopRequest{},
+                               CollectRequest{"/tmp/core", true},
+                               DebugRequest{false}};
   for (const auto& request : all) {
     const auto read = parse_broker_request(encode(request));
     ASSERT_TRUE(read) << describe(read.error());
@@ -125,6 +127,9 @@ TEST(BrokerMessages, BadRequestsNameTheirMember) {
   EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 18})"), "request.target");
   EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 0})"), "request.target");
   EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": "PF"})"), "request.target");
+  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "core", "now": false})"), "request.file");
+  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "/core"})"), "request.now");
+  EXPECT_EQ(culprit_of_request(R"({"type": "debug", "offer": 1})"), "request.offer");
   const std::string hello = R"({"type": "hello", "abi": )" + std::to_string(wire::kAbiVersion) + R"(, "want": )";
   EXPECT_EQ(culprit_of_request(hello + "\"PF\"}"), "accepted");
   EXPECT_EQ(culprit_of_request(hello + "\"M\"}"), "request.want");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/cards/tasks.hpp"
+#include "shared/timeouts.hpp"
 
 #include <gtest/gtest.h>
 
@@ -28,7 +29,9 @@ TEST_F(TasksTest, WorkRunsBesideTheLoopAndComesBackToIt) {
     beside = !loop_->on_loop_thread();
     return [&] { on_loop.set_value(loop_->on_loop_thread()); };
   });
-  EXPECT_TRUE(on_loop.get_future().get());
+  auto answer = on_loop.get_future();
+  ASSERT_EQ(answer.wait_for(test_bounds::kThread), std::future_status::ready);
+  EXPECT_TRUE(answer.get());  // bounded: it is ready, as just seen
   EXPECT_TRUE(beside);
 }
 
@@ -37,14 +40,14 @@ TEST_F(TasksTest, NoneWaitsBehindAnother) {
   std::promise<void> second_ran;
   auto second = second_ran.get_future().share();
   run(tasks, [second]() -> EventLoop::Closure {
-    second.wait();
+    (void)second.wait_for(test_bounds::kThread);
     return {};
   });
   run(tasks, [&]() -> EventLoop::Closure {
     second_ran.set_value();
     return {};
   });
-  EXPECT_EQ(second.wait_for(std::chrono::seconds{10}), std::future_status::ready);
+  EXPECT_EQ(second.wait_for(test_bounds::kThread), std::future_status::ready);
   loop_->flush();
 }
 
@@ -58,7 +61,9 @@ TEST_F(TasksTest, WhatWorkCapturedIsGoneBeforeItComesBack) {
       return [&] { gone.set_value(watched.expired()); };
     }));
   });
-  EXPECT_TRUE(gone.get_future().get());
+  auto answer = gone.get_future();
+  ASSERT_EQ(answer.wait_for(test_bounds::kThread), std::future_status::ready);
+  EXPECT_TRUE(answer.get());  // bounded: it is ready, as just seen
 }
 
 TEST_F(TasksTest, JoinWaitsForAllWork) {
@@ -71,7 +76,7 @@ TEST_F(TasksTest, JoinWaitsForAllWork) {
     });
   }
   loop_->flush();
-  tasks.join();
+  tasks.join();  // bounded: every task ends by itself
   EXPECT_EQ(done, 10);
 }
 

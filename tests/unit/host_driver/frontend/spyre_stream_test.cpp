@@ -8,6 +8,7 @@
 
 #include "host_driver/exec/runtime.hpp"
 #include "shared/dl16.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/exec/test_kernel.hpp"
 
@@ -107,7 +108,7 @@ TEST(LaunchKernel, TakesIndexAndMetadataOfEachTensor) {
   LaunchKernel(rig.stream, plan, tensors);
   // The native build has no cores: the launch was well formed, the card says that it can not compute.
   try {
-    rig.stream.Synchronize(std::chrono::steady_clock::now() + std::chrono::seconds(30));
+    rig.stream.Synchronize(std::chrono::steady_clock::now() + test_bounds::kWork);
     FAIL();
   } catch (const flex::StreamError& error) {
     EXPECT_EQ(error.failure().status, wire::Status::Unsupported);

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// F1 to F4: the driver's own resources, and what it does when they fail.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host_driver/campaign/scenarios.hpp"
+#include "host_driver/device/bring_up.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using wire::Outcome;
+using wire::Status;
+
+// Opens a function with the n-th occurrence of a point failing, for n = 1, 2, … until none fires. Each attempt has to end
+// with a typed error that says what to do.
+struct Attempts {
+  std::size_t fired = 0;
+  std::string wrong;
+};
+Attempts fail_every_occurrence(Trial& trial, HostPoint point, std::size_t most) {
+  Attempts found;
+  for (std::size_t n = 1; n <= most; ++n) {
+    OpenOptions options = trial.open_options();
+    options.faults.injector = std::make_shared<HostFaults>();
+    HostFault fault;
+    fault.point = point;
+    fault.action = HostAction::Fail;
+    fault.first = n;
+    fault.argument = ENOMEM;
+    const auto row = options.faults.injector->arm(fault);
+    const auto injector = options.faults.injector;
+    const auto device = trial.card().open_virtual(kGuilty, std::move(options));
+    if (!row || injector->evidence(*row).fired == 0) {
+      if (!device) found.wrong = "open failed without a fault: " + device.error().message;
+      return found;
+    }
+    ++found.fired;
+    if (device || device.error().next_step.empty()) {
+      found.wrong =
+          "occurrence " + std::to_string(n) + (device ? ": open succeeded" : ": an error without a next step");
+      return found;
+    }
+  }
+  found.wrong = "more occurrences than expected";
+  return found;
+}
+
+void prove_attempts(Trial& trial, const Attempts& found, const std::string& what) {
+  trial.fired(found.fired != 0, std::to_string(found.fired) + " " + what);
+  trial.detected(found.wrong.empty(), found.wrong.empty() ? "each a typed error that says what to do" : found.wrong);
+  trial.contained();
+  const std::string job = trial.good_job(trial.desk(), trial.lane());
+  trial.recovered(job.empty(), job.empty() ? "the next open works, good job" : job);
+}
+
+}  // namespace
+
+void allocation_fails_during_open(Trial& trial) {
+  constexpr std::size_t kMost = 2000;
+  trial.innocent();
+  trial.let_loose();
+  prove_attempts(trial, fail_every_occurrence(trial, HostPoint::Allocation, kMost), "allocations");
+}
+
+void bring_up_step_fails(Trial& trial) {
+  trial.innocent();
+  trial.let_loose();
+  const Attempts found = fail_every_occurrence(trial, HostPoint::BringUpStep, kBringUpSteps + 1);
+  trial.fired(found.fired == kBringUpSteps - 2, {});  // all but the two ends
+  prove_attempts(trial, found, "steps");
+}
+
+void creation_fails(Trial& trial) {
+  constexpr std::uint64_t kQuota = 16 * wire::kMiB;
+  trial.innocent();
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::QuotaSet;
+  request.arguments.quota = {.target = wire::target_of_virtual(kGuilty), .weight = 0, .bytes = kQuota};
+  value_of(trial.management().admin(request));
+  trial.let_loose();
+  std::vector<std::uint32_t> streams;
+  std::string no_stream, no_region;
+  while (no_stream.empty() && streams.size() <= wire::kStreamsPerFunction) {
+    const auto stream = trial.guilty().open_stream(StreamPriority::Low);
+    if (stream) {
+      streams.push_back(*stream);
+    } else {
+      no_stream = stream.error().message;
+    }
+  }
+  std::vector<Region> regions;
+  while (no_region.empty() && regions.size() <= wire::kRegionsPerFunction) {
+    const auto region = trial.guilty().acquire_region(RegionType::Tensor, 4 * wire::kMiB);
+    if (region) {
+      regions.push_back(*region);
+    } else {
+      no_region = region.error().message;
+    }
+  }
+  trial.fired(!no_stream.empty() && !no_region.empty(),
+              std::to_string(streams.size()) + " streams and " + std::to_string(regions.size()) + " regions, no more");
+  trial.detected(no_stream.contains(wire::name(Status::OutOfStreams)), no_stream);
+  trial.detected(no_region.contains(wire::name(Status::QuotaExceeded)), no_region);
+  trial.contained();
+  for (const Region& region : regions) value_of(trial.guilty().release_region(region));
+  for (const std::uint32_t stream : streams) value_of(trial.guilty().close_stream(stream));
+  request.arguments.quota.bytes = 0;
+  value_of(trial.management().admin(request));
+  const std::string job = trial.good_job(trial.desk(), trial.lane());
+  trial.recovered(job.empty(), job.empty() ? "what was given back can be had again" : job);
+}
+
+void reply_lost_after_success(Trial& trial) {
+  trial.innocent();
+  (void)trial.desk();
+  const auto fault = trial.arm(Trial::fault_at_guilty(wire::FaultPoint::AdminReply, wire::FaultAction::Suppress));
+  trial.let_loose();
+  const auto region = trial.guilty().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
+  trial.fired(fault);
+  trial.detected(!region && region.error().outcome == Outcome::Indeterminate,
+                 region ? "nobody noticed" : region.error().message);
+  // The command's slot stays aside; others work, and what the lost reply granted comes back with the function.
+  const std::string job = trial.good_job(trial.desk(), trial.lane());
+  trial.contained(job.empty(), job.empty() ? "other commands and jobs of the function work" : job);
+  trial.contained();
+  trial.recover_function();
+}
+
+}  // namespace flex::campaign

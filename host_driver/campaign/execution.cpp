@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// F14 to F19, F21, F23, F24: what runs, what is stopped, and that everything ends exactly once.
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host_driver/campaign/scenarios.hpp"
+#include "shared/timeouts.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using wire::ControlBlock;
+using wire::FaultAction;
+using wire::FaultPoint;
+using wire::Outcome;
+using wire::Status;
+
+constexpr std::uint64_t kFewSlices = 20;
+constexpr std::uint64_t kManySlices = 1'000'000;
+
+bool has_event(const std::vector<wire::DeviceEvent>& events, wire::EventKind kind) {
+  return std::ranges::any_of(events, [&](const wire::DeviceEvent& event) { return event.kind == kind; });
+}
+
+// A scenario whose detector is its own count: in a mutation run the count is not looked at, and is said to be wrong.
+std::string judged(const Trial& trial, std::string wrong) { return trial.blind() ? "the judge is blind" : wrong; }
+
+std::string ended_once(const Lane& lane) {
+  const auto all = lane.endings();
+  if (all.size() != lane.submitted()) {
+    return std::to_string(all.size()) + " of " + std::to_string(lane.submitted()) + " ended";
+  }
+  std::set<std::pair<std::uint32_t, std::uint64_t>> seen;
+  for (const auto& end : all) {
+    if (!seen.emplace(end.incarnation, end.sequence).second) return "a block ended twice";
+  }
+  return {};
+}
+
+}  // namespace
+
+void endless_kernel(Trial& trial) {
+  trial.innocent();
+  const ControlBlock spin = trial.kernel("spin", kFewSlices);
+  (void)trial.guilty().take_events();
+  trial.let_loose();
+  const auto end = trial.lane().run(spin, trial.patience());
+  trial.detected_as(end, Outcome::Timeout, Status::WatchdogExpired);
+  trial.fired(!end || end->slices >= kFewSlices, end ? std::to_string(end->slices) + " slices" : "it runs still");
+  trial.detected(has_event(trial.guilty().take_events(), wire::EventKind::WatchdogWarning), "warned before");
+  trial.contained();
+  trial.recover_stream();
+  // A slow kernel that has budget is left alone: as long as the endless one was given, and then stopped by its owner.
+  Lane& lane = trial.lane();
+  const std::size_t before = lane.ended();
+  ControlBlock slow = spin;
+  slow.header.budget = kManySlices;
+  const bool taken = lane.submit(slow) && lane.wait_started(lane.submitted() - before, trial.patience());
+  const bool left_alone = !lane.wait_all(campaign_bounds::kLeftAlone);
+  const auto reset = lane.reset();
+  const auto last = lane.endings().back();
+  trial.contained(taken && left_alone && reset && last.outcome == Outcome::Fault && last.status == Status::Stopped,
+                  "a slow kernel with budget was left alone");
+}
+
+void completion_never_posted(Trial& trial) {
+  trial.innocent();
+  Lane& lane = trial.lane();
+  (void)trial.desk();
+  const auto fault = trial.arm(Trial::fault_at_guilty(FaultPoint::Completion, FaultAction::Suppress));
+  trial.let_loose();
+  (void)lane.submit(Desk::nop());
+  const bool came = lane.wait_all(campaign_bounds::kNothingComes);
+  trial.fired(fault);
+  // The reset of the stream finds that the card kept a block, within its bound: the rung above it has to be taken.
+  const auto reset = lane.reset();
+  trial.detected(!came && (trial.blind() || !reset), reset ? "nobody noticed" : reset.error().message);
+  trial.contained();
+  trial.close_guilty();
+  trial.recover_function();
+}
+
+void firmware_stuck(Trial& trial) {
+  Witness witness(trial);
+  (void)trial.management();
+  trial.let_loose();
+  const auto fault = trial.arm(Trial::any_fault(FaultPoint::Dispatcher, FaultAction::Stall));
+  (void)fault;
+  const auto failure = witness.wait_for_failure();
+  const double stood_ms = std::chrono::duration<double, std::milli>(Trial::Clock::now() - witness.last_good()).count();
+  trial.fired(failure.has_value(), std::to_string(stood_ms) + " ms without a job");
+  trial.detected(failure.has_value(), failure ? failure->message : "the driver did not notice");
+  trial.contained(witness.typed().empty(), witness.typed());
+  trial.close();
+  const auto record = trial.record_of_last_life();
+  trial.detected(record && record->kind == wire::FatalKind::Watchdog,
+                 record ? "record: " + std::string(wire::name(record->kind)) + ", hart 0 at " +
+                              std::string(wire::name(record->harts[0].waypoint))
+                        : "the next life shows no record");
+  trial.recover_function();
+}
+
+void reset_with_work_in_flight(Trial& trial) {
+  trial.innocent();
+  const ControlBlock spin = trial.kernel("spin", kManySlices);
+  Lane& lane = trial.lane();
+  const std::size_t preparation = lane.ended();
+  value_of(lane.reset());
+  std::string wrong;
+  trial.let_loose();
+  for (const std::size_t in_flight : {0u, 1u, 16u, wire::kStreamCredits}) {
+    const std::size_t before = lane.ended();
+    std::vector<ControlBlock> blocks(in_flight, Desk::nop());
+    if (in_flight != 0) blocks.front() = spin;
+    if (!lane.submit(blocks)) wrong = "no room for " + std::to_string(in_flight) + " blocks";
+    if (in_flight != 0 && !lane.wait_started(1, trial.patience())) wrong = "the kernel never began";
+    if (auto reset = lane.reset(); !reset) wrong = reset.error().message;
+    const auto all = lane.endings();
+    if (all.size() != before + in_flight)
+      wrong = std::to_string(all.size() - before) + " endings of " + std::to_string(in_flight);
+    for (std::size_t i = before; i < all.size(); ++i) {
+      const Outcome wanted = i == before ? Outcome::Fault : Outcome::Aborted;
+      if (all[i].outcome != wanted)
+        wrong = "block " + std::to_string(i - before) + " ended " + std::string(wire::name(all[i].outcome));
+    }
+    if (!wrong.empty()) break;
+  }
+  if (wrong.empty()) wrong = judged(trial, ended_once(lane));
+  trial.fired(lane.ended() > preparation,
+              "resets with 0, 1, 16 and " + std::to_string(wire::kStreamCredits) + " in flight");
+  trial.detected(wrong.empty(), wrong.empty() ? "the culprit FAULT (stopped), the others ABORTED" : wrong);
+  trial.contained();
+  trial.recover_stream();
+}
+
+void guilty_and_innocent_streams(Trial& trial) {
+  trial.innocent();
+  const ControlBlock kernel = trial.kernel("spin", kFewSlices);
+  Lane innocent(trial.guilty());  // of the same function
+  const auto fault = trial.arm(Trial::fault_at_guilty(FaultPoint::Kernel, FaultAction::Stray));
+  trial.let_loose();
+  const auto end = trial.lane().run(kernel, trial.patience());
+  trial.fired(fault);
+  trial.detected_as(end, Outcome::Fault, Status::LoadFault);
+  trial.detected(end && end->fault.region_ordinal == wire::kNoRegionOrdinal, "its access is named");
+  const std::string wrong = trial.good_job(trial.desk(), innocent);
+  trial.contained(wrong.empty(), wrong.empty() ? "another stream of the function" : wrong);
+  const auto next = trial.lane().run(Desk::nop(), trial.patience());
+  trial.contained(next && next->outcome == Outcome::Aborted, "the guilty stream stays poisoned");
+  trial.keep_trace(innocent);
+  trial.contained();
+  trial.recover_stream();
+}
+
+void three_strikes(Trial& trial) {
+  constexpr int kStrikes = 3;  // as the card was booted
+  trial.innocent();
+  const ControlBlock spin = trial.kernel("spin", kFewSlices);
+  Lane& lane = trial.lane();
+  trial.let_loose();
+  int strikes = 0;
+  for (; strikes < kStrikes; ++strikes) {
+    const auto end = lane.run(spin, trial.patience());
+    if (!end || end->outcome != Outcome::Timeout) break;
+    if (strikes + 1 < kStrikes && !lane.reset()) break;
+  }
+  trial.fired(strikes == kStrikes, std::to_string(strikes) + " time-outs");
+  const auto reset = lane.reset();
+  trial.detected(!reset && reset.error().message.contains(wire::name(Status::StreamBanned)),
+                 reset ? "the stream may go on" : reset.error().message);
+  {
+    Lane other(trial.guilty());
+    const std::string wrong = trial.good_job(trial.desk(), other);
+    trial.contained(wrong.empty(), wrong.empty() ? "another stream of the function" : wrong);
+  }
+  trial.contained();
+  trial.recover_function();
+}
+
+void reset_of_an_invalid_target(Trial& trial) {
+  trial.innocent();
+  Device& guilty = trial.guilty();
+  (void)trial.lane();
+  (void)trial.desk();
+  struct Attempt {
+    const char* what;
+    Device* by;
+    wire::AdminRequest request;
+    Status status;
+  };
+  const auto stream = [](std::uint32_t id, std::uint32_t incarnation) {
+    wire::AdminRequest request{};
+    request.command = wire::AdminCommand::StreamReset;
+    request.arguments.stream = {id, incarnation};
+    return request;
+  };
+  const auto function = [](wire::Target target) {
+    wire::AdminRequest request{};
+    request.command = wire::AdminCommand::FunctionReset;
+    request.arguments.function = {target, 0};
+    return request;
+  };
+  Device& management = trial.management();
+  const std::vector<Attempt> attempts{
+      {"a stream that was never opened", &guilty, stream(100, 1), Status::UnknownStream},
+      {"a stream out of range", &guilty, stream(0xFFFF'FFFF, 1), Status::UnknownStream},
+      {"an incarnation that is over", &guilty, stream(trial.lane().stream(), 0), Status::StaleIncarnation},
+      {"a function of the card by one that may not", &guilty, function(wire::target_of_virtual(kInnocent)),
+       Status::NotPermitted},
+      {"a function that does not exist", &management, function(99), Status::UnknownFunction},
+      {"stream reset by M", &management, stream(0, 1), Status::NotPermitted}};
+  trial.let_loose();
+  std::string wrong;
+  std::size_t asked = 0;
+  for (const Attempt& attempt : attempts) {
+    const auto reply = attempt.by->admin(attempt.request);
+    ++asked;
+    if (reply && reply->outcome == Outcome::Rejected && reply->status == attempt.status) continue;
+    wrong = std::string(attempt.what) + ": " + (reply ? std::string(wire::name(reply->status)) : reply.error().message);
+    break;
+  }
+  trial.fired(asked == attempts.size(), std::to_string(asked) + " invalid resets asked for");
+  trial.detected(wrong.empty(), wrong.empty() ? "each refused by its reason" : wrong);
+  trial.contained();
+  const std::string unstarted = trial.lane().reset() ? std::string() : "a stream without work could not be reset";
+  trial.recovered(unstarted.empty(), unstarted.empty() ? "a stream without work can be reset" : unstarted);
+  trial.recover_stream();
+}
+
+// ---- races --------------------------------------------------------------------------------------------------------------
+
+void reset_races(Trial& trial) {
+  constexpr int kRounds = 40;
+  trial.innocent();
+  Device& guilty = trial.guilty();
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> regions{0}, streams{0}, refused{0};
+  std::string wrong;
+  trial.let_loose();
+  {
+    Lane racer(guilty);
+    std::jthread allocates([&] {  // bounded: joined below, with `stop` set
+      while (!stop) {
+        const auto region = guilty.acquire_region(RegionType::Tensor, wire::kGranuleBytes);
+        if (region && guilty.release_region(*region)) ++regions;
+      }
+    });
+    std::jthread opens([&] {  // bounded: joined below, with `stop` set
+      while (!stop) {
+        const auto stream = guilty.open_stream(StreamPriority::High);
+        if (stream && guilty.close_stream(*stream)) ++streams;
+      }
+    });
+    std::jthread submits([&] {  // bounded: joined below, with `stop` set
+      while (!stop) {
+        try {
+          (void)racer.submit(Desk::nop());
+        } catch (const Error&) {
+          ++refused;  // while it is being reset
+        }
+      }
+    });
+    for (int round = 0; round < kRounds && wrong.empty(); ++round) {
+      if (auto reset = racer.reset(); !reset) wrong = reset.error().message;
+    }
+    stop = true;
+    allocates.join();  // bounded: `stop` is set, and each of its calls is bounded
+    opens.join();      // bounded: `stop` is set, and each of its calls is bounded
+    submits.join();    // bounded: `stop` is set, and each of its calls is bounded
+    if (!racer.wait_all(trial.patience())) wrong = "a block never ended";
+    if (wrong.empty()) wrong = judged(trial, ended_once(racer));
+    trial.fired(regions > 0 && streams > 0 && racer.submitted() > 0,
+                std::to_string(kRounds) + " resets against " + std::to_string(racer.submitted()) + " blocks, " +
+                    std::to_string(regions.load()) + " regions, " + std::to_string(streams.load()) + " streams");
+    if (wrong.empty() && !racer.reset()) wrong = "the last reset failed";
+  }
+  trial.detected(wrong.empty(), wrong.empty() ? "each block ended exactly once" : wrong);
+  trial.contained();
+  trial.recover_stream();
+}
+
+// ---- cancel -------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+Status cancel(Device& device, std::uint32_t stream, std::uint64_t sequence) {
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::Cancel;
+  request.arguments.cancel = {stream, device.stream_incarnation(stream), sequence};
+  const auto reply = value_of(device.admin(request));
+  return reply.outcome == Outcome::Ok ? Status::None : reply.status;
+}
+
+}  // namespace
+
+void cancel_at_every_stage(Trial& trial) {
+  trial.innocent();
+  const ControlBlock spin = trial.kernel("spin", kManySlices);
+  Lane& lane = trial.lane();
+  value_of(lane.reset());
+  const std::size_t before = lane.ended();
+  const ControlBlock blocks[] = {spin, Desk::nop(), Desk::nop()};
+  trial.let_loose();
+  const bool taken = lane.submit(blocks) && lane.wait_started(1, trial.patience());
+  trial.fired(taken, "a kernel runs, two blocks wait");
+  const std::uint32_t stream = lane.stream();
+  const Status waiting = cancel(trial.guilty(), stream, 2);
+  const Status running = cancel(trial.guilty(), stream, 1);
+  const bool all = lane.wait_all(trial.patience());
+  const Status ended = cancel(trial.guilty(), stream, 1);
+  const Status twice = cancel(trial.guilty(), stream, 2);
+  const Status never = cancel(trial.guilty(), stream, 1000);
+  trial.detected(waiting == Status::None && running == Status::None, "a waiting and a running block were cancelled");
+  trial.detected(ended == Status::AlreadyEnded && twice == Status::AlreadyEnded && never == Status::AlreadyEnded,
+                 "an ended one, one twice, and one that never was: refused");
+  std::set<std::string> how;
+  const auto endings = lane.endings();
+  for (std::size_t i = before; i < endings.size(); ++i) {
+    how.insert(std::to_string(endings[i].sequence) + " " + std::string(wire::name(endings[i].outcome)));
+  }
+  const std::string once = judged(trial, ended_once(lane));
+  trial.detected(all && once.empty() && how.contains("1 FAULT") && how.contains("2 ABORTED"),
+                 once.empty() ? "FAULT for the running one, ABORTED for the waiting one" : once);
+  trial.contained();
+  trial.recover_stream();
+}
+
+}  // namespace flex::campaign

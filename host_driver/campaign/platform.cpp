@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// F25, F32 and F38: cards whose reset fails, that do not come up, and that go away.
+#include <string>
+
+#include "host_driver/campaign/scenarios.hpp"
+#include "host_driver/recovery/ladder.hpp"
+#include "shared/boot_arguments.hpp"
+#include "shared/post_codes.hpp"
+#include "shared/timeouts.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using wire::Outcome;
+using wire::PostCode;
+
+constexpr auto kPostProgress = campaign_bounds::kPostProgress;
+
+CardOptions options_of(Trial& trial, std::string words) {
+  CardOptions options = card_options(trial.stage_options());
+  options.boot_arguments += " " + words;
+  return options;
+}
+
+}  // namespace
+
+void the_reset_fails(Trial& trial) {
+  CardOptions options = options_of(trial, {});
+  // A reset that is stuck is given up after half a second here; a working one takes milliseconds.
+  options.timeouts.function_reset = options.timeouts.detach = options.timeouts.post_progress = kPostProgress;
+  const auto card = value_of(Card::boot(std::move(options)));
+  auto device = value_of(card->open_virtual(kGuilty));
+  auto spec = Trial::fault_at_guilty(wire::FaultPoint::FunctionReset, wire::FaultAction::Stall);
+  spec.shots = 0;
+  spec.every = 1;
+  wire::FaultEvidence evidence{};
+  {
+    const auto management = value_of(card->open_management());
+    wire::AdminRequest request{};
+    request.command = wire::AdminCommand::FaultArm;
+    request.arguments.fault = spec;
+    value_of(management->admin(request));
+    trial.let_loose();
+    device.reset();
+    device = nullptr;
+    request.arguments.fault.operation = wire::FaultOperation::Query;
+    evidence = value_of(management->admin(request)).values.fault;
+  }
+  // Up the ladder: the function's reset does not end, the firmware's restart helps.
+  const auto report = climb(Rung::Function, Rung::PowerCycle, [&](Rung rung) -> Expected<void> {
+    if (rung != Rung::Function) {
+      if (auto raised = card->raise(rung, card->lives(), true); !raised) return raised;
+    }
+    auto opened = card->open_virtual(kGuilty);
+    if (!opened) return std::unexpected(std::move(opened.error()));
+    device = *std::move(opened);
+    return {};
+  });
+  trial.fired(evidence.fired != 0, std::to_string(evidence.fired) + " resets stuck");
+  trial.detected(!trial.blind() && report && report->attempts.size() > 1 && report->rung() == Rung::Firmware,
+                 report ? describe(*report) : report.error().message);
+  if (!device) return;
+  std::string job;
+  {
+    Desk desk(*device);
+    Lane lane(*device);
+    job = trial.good_job(desk, lane);
+  }
+  trial.recovered(job.empty(), job.empty() ? "after the firmware's restart, good job" : job);
+  device.reset();
+  // A card that dies again and again is wedged: every call fails at once.
+  std::optional<ErrorInfo> wedged;
+  for (unsigned death = 0; death <= card->options().timeouts.wedge_deaths && !wedged; ++death) {
+    (void)card->machine().kill();
+    const auto raised = card->raise(Rung::PowerCycle, card->lives(), false);
+    if (!raised) wedged = raised.error();
+  }
+  const auto before = Trial::Clock::now();
+  const auto refused = card->open_virtual(kGuilty);
+  const bool at_once = Trial::Clock::now() - before < std::chrono::milliseconds{50};
+  trial.contained(wedged.has_value() && !refused && at_once, wedged ? wedged->message : "never wedged");
+}
+
+void boot_failures(Trial& trial) {
+  struct Bad {
+    std::string what;
+    std::string words;
+    std::string named;  // by the error
+  };
+  std::vector<Bad> all;
+  for (const PostCode code : {PostCode::Memory, PostCode::RegionPool, PostCode::Slots, PostCode::Functions}) {
+    const auto number = static_cast<unsigned>(code);
+    all.push_back({"stuck behind '" + std::string(wire::name(code)) + "'",
+                   std::string(wire::boot::kStopAt) + "=" + std::to_string(number), std::string(wire::name(code))});
+  }
+  all.push_back({"a word that it does not know", "no_such_word=1", "boot"});
+  all.push_back({"a value out of range", "vfs=99", "boot"});
+  trial.let_loose();
+  std::string wrong;
+  std::size_t tried = 0;
+  for (const Bad& bad : all) {
+    CardOptions options = options_of(trial, bad.words);
+    options.timeouts.post_progress = kPostProgress;
+    auto card = Card::boot(std::move(options));
+    ++tried;
+    if (!card) continue;  // a typed error already
+    const auto device = (*card)->open_virtual(kGuilty);
+    if (device || trial.blind()) {
+      wrong = bad.what + ": the function came up";
+      break;
+    }
+    const ErrorInfo& error = device.error();
+    if (error.next_step.empty() || !(error.message + error.culprit).contains(bad.named)) {
+      wrong = bad.what + ": " + error.message;
+      break;
+    }
+  }
+  trial.fired(tried == all.size(), std::to_string(tried) + " cards that do not come up");
+  trial.detected(wrong.empty(), wrong.empty() ? "each error names the step" : wrong);
+  trial.contained(true, "nobody else is on such a card");
+  const auto card = value_of(Card::boot(options_of(trial, {})));
+  const auto device = value_of(card->open_virtual(kGuilty));
+  Desk desk(*device);
+  Lane lane(*device);
+  const std::string job = trial.good_job(desk, lane);
+  trial.recovered(job.empty(), job.empty() ? "the next card comes up and works" : job);
+}
+
+void hot_unplug(Trial& trial) {
+  Stage stage(trial.stage_options());
+  auto device = value_of(stage.card()->open_virtual(kGuilty, trial.open_options()));
+  auto idle = value_of(stage.card()->open_virtual(kInnocent, trial.open_options()));
+  {
+    Desk desk(*device);
+    Lane lane(*device);
+    const auto image = kernel_image(*stage.card(), "spin");
+    desk.load(lane, 0, image);
+    const std::size_t before = lane.ended();
+    const wire::ControlBlock blocks[] = {desk.compute(0, image.size(), 1'000'000), Desk::nop(), Desk::nop()};
+    const bool running = lane.submit(blocks) && lane.wait_started(before + 1, trial.patience());
+    trial.let_loose();
+    const auto killed = stage.card()->machine().kill();
+    trial.fired(running && killed.has_value(), "the emulator was killed under a kernel and two blocks");
+    const auto status =
+        device->wait_until([&] { return lane.ended() == lane.submitted(); }, Trial::Clock::now() + trial.patience());
+    const auto failure = device->failure();
+    trial.detected(failure.has_value() && status != WaitStatus::TimedOut, failure ? failure->message : "unnoticed");
+    const auto all = lane.endings();
+    const bool typed = all.size() == before + 3 && all[before].outcome == Outcome::Indeterminate &&
+                       all[before + 1].outcome == Outcome::Lost && all[before + 2].outcome == Outcome::Lost;
+    trial.contained(typed, "INDETERMINATE for what had begun, LOST for the rest");
+    const auto refused = idle->acquire_region(RegionType::Tensor, wire::kGranuleBytes);
+    trial.contained(!refused && !refused.error().next_step.empty(), "an idle owner's next call fails at once");
+    trial.keep_trace(lane);
+  }
+  device.reset();
+  idle.reset();
+  Stage next(trial.stage_options());
+  device = value_of(next.card()->open_virtual(kGuilty));
+  Desk desk(*device);
+  Lane lane(*device);
+  const std::string job = trial.good_job(desk, lane);
+  trial.recovered(job.empty(), job.empty() ? "a new card works" : job);
+}
+
+}  // namespace flex::campaign

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// F20 and F22: owners in processes of their own, on a long-lived card.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host_driver/campaign/scenarios.hpp"
+#include "host_driver/campaign/tenant_process.hpp"
+#include "host_driver/cards/attach.hpp"
+#include "host_driver/cards/broker.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using wire::Outcome;
+
+// Runtime folder, broker and card of one scenario.
+class LongLivedCard {
+ public:
+  explicit LongLivedCard(Trial& trial)
+      : folder_(value_of(value_of(RuntimeFolder::open()).create_private("campaign"))), broker_(start(trial)) {}
+  ~LongLivedCard() { broker_->stop(); }
+
+  std::string path() const { return broker_->folder().string(); }
+  Broker& broker() { return *broker_; }
+  std::unique_ptr<Device> attach(unsigned virtual_function) {
+    return value_of(flex::attach(path(), FunctionChoice::virtual_function(virtual_function))).device;
+  }
+
+ private:
+  std::unique_ptr<Broker> start(Trial& trial) {
+    BrokerOptions options;
+    options.name = "campaign";
+    StageOptions stage = trial.stage_options();
+    stage.shape.virtual_functions = 4;
+    stage.shape.spare_slots = 8;
+    options.card = card_options(stage);
+    options.runtime_folder = folder_.path();
+    return value_of(Broker::start(std::move(options)));
+  }
+
+  RuntimeFolder folder_;
+  std::unique_ptr<Broker> broker_;
+};
+
+}  // namespace
+
+void several_processes(Trial& trial) {
+  constexpr unsigned kProcesses = 3;
+  LongLivedCard card(trial);
+  Innocent innocent(card.attach(4));
+  innocent.begin();
+  trial.let_loose();
+  std::vector<std::unique_ptr<TenantProcess>> tenants;
+  for (unsigned i = 1; i <= kProcesses; ++i) {
+    tenants.push_back(std::make_unique<TenantProcess>(card.path(), "VF" + std::to_string(i), TenantTask::Work,
+                                                      trial.seed() * 10 + i));
+  }
+  unsigned ended = 0, right = 0;
+  for (auto& tenant : tenants) {
+    const auto code = tenant->wait_end(trial.patience());
+    ended += code ? 1 : 0;
+    right += code == 0 ? 1 : 0;
+  }
+  trial.fired(ended == kProcesses, std::to_string(ended) + " processes with good and bad jobs");
+  trial.detected(right == kProcesses, std::to_string(right) + " found each of their jobs ended as it should");
+  const std::string wrong = innocent.end(trial.patience());
+  trial.contained(wrong.empty(), wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of a fourth" : wrong);
+  TenantProcess next(card.path(), "VF1", TenantTask::Work, trial.seed());
+  trial.recovered(next.wait_end(trial.patience()) == 0, "the next owner's jobs");
+}
+
+void owner_killed(Trial& trial) {
+  LongLivedCard card(trial);
+  Innocent innocent(card.attach(2));
+  innocent.begin();
+  TenantProcess owner(card.path(), "VF1", TenantTask::Occupy, trial.seed());
+  const bool working = owner.wait_working(trial.patience());
+  trial.let_loose();
+  owner.kill();
+  const auto code = owner.wait_end(trial.patience());
+  trial.fired(working && code == 128 + SIGKILL, "killed with copies and a kernel in flight");
+  // The next owner waits until the function has been retired, and finds it empty.
+  const auto next = card.attach(1);
+  trial.detected(!trial.blind() && next->config().slot != 2, "the function was handed on in another slot");
+  Desk desk(*next);
+  Lane lane(*next);
+  const std::string job = trial.good_job(desk, lane);
+  trial.recovered(job.empty(), job.empty() ? "the next owner's job" : job);
+  const std::string wrong = innocent.end(trial.patience());
+  trial.contained(wrong.empty(),
+                  wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of the neighbour" : wrong);
+  trial.keep_trace(lane);
+}
+
+}  // namespace flex::campaign

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// F5, F13 and F40: a function in the hands of a driver that is not ours, which breaks the rules of messages and rings.
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host_driver/campaign/scenarios.hpp"
+#include "host_driver/raw/attempts.hpp"
+#include "host_driver/raw/bare_slot.hpp"
+#include "host_driver/raw/raw_driver.hpp"
+#include "shared/memory_order.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using raw::RawBuffer;
+using raw::RawDriver;
+using wire::MessageOp;
+using wire::Outcome;
+using wire::Status;
+
+constexpr unsigned kFirstFunctionSlot = 1;  // of the PF; the card has just been booted, or slots were never retired
+constexpr std::uint32_t kStick = wire::kStickBytes;
+
+// The third function, by hand.
+class Stranger {
+ public:
+  explicit Stranger(Trial& trial)
+      : trial_(trial),
+        slot_(value_of(trial.card().slot(kFirstFunctionSlot + kThird))),
+        driver_(slot_.window(), [this] { slot_.pump(); }) {}
+  // The function is free again.
+  ~Stranger() {
+    try {
+      (void)driver_.set_status(0);
+    } catch (const std::exception&) {
+      // The card is gone, or was made not to answer: the campaign counts what is left.
+    }
+  }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+  RawDriver& driver() { return driver_; }
+  raw::BareSlot& slot() { return slot_; }
+
+  // From status 0 to a good job. Empty: right.
+  std::string works() {
+    if (!driver_.bring_up()) return "the function does not come up any more";
+    const auto region = driver_.acquire(wire::kGranuleBytes);
+    if (!region) return "no region";
+    raw::StreamHandle stream;
+    const auto fill = driver_.run(driver_.fill(stream, *region, 0, 4096, trial_.seed()));
+    if (fill.outcome != Outcome::Ok) return "a good job ended " + std::string(wire::name(fill.outcome));
+    const std::uint64_t at = wire::kHostMemoryOffset;
+    const auto copy = driver_.run(driver_.dma(stream, RawDriver::device(*region, 0), RawDriver::host(at), 4096));
+    const auto* words = driver_.at<std::uint64_t>(at);
+    const bool right = copy.outcome == Outcome::Ok &&
+                       std::all_of(words, words + 512, [&](std::uint64_t word) { return word == trial_.seed(); });
+    return right ? std::string() : "a good job's data came back wrong";
+  }
+
+ private:
+  Trial& trial_;
+  raw::BareSlot slot_;
+  RawDriver driver_;
+};
+
+// A response without payload is the card's way to refuse a message; config space that is not there has no bytes.
+bool is_refusal(const std::optional<wire::Message>& answer) {
+  if (!answer) return false;
+  wire::ConfigData data{};
+  const bool config = answer->header.op == static_cast<std::uint8_t>(MessageOp::GetConfig);
+  if (config && wire::read_payload(*answer, data)) return data.bytes == 0;
+  return answer->header.size == sizeof(wire::MessageHeader);
+}
+
+struct BadMessage {
+  const char* what;
+  wire::Message message;
+};
+
+std::vector<BadMessage> bad_messages(RawDriver& driver) {
+  std::vector<BadMessage> all;
+  const auto add = [&](const char* what, wire::Message message, auto spoil) {
+    spoil(message);
+    all.push_back({what, message});
+  };
+  const auto status = driver.request(MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusAcknowledge});
+  const auto keep = [](wire::Message&) {};
+  std::uint16_t token = 0x4000;
+  const auto unique = [&](wire::Message message) {
+    message.header.token = ++token;
+    return message;
+  };
+  add("an unknown operation", unique(status), [](auto& m) { m.header.op = 0x33; });
+  add("a message for another device", unique(status), [](auto& m) { m.header.device = 1; });
+  add("a message without its payload", unique(status), [](auto& m) { m.header.size = sizeof(wire::MessageHeader); });
+  add("a message longer than a slot", unique(status), [](auto& m) { m.header.size = 65; });
+  add("features far behind the last",
+      unique(driver.request(MessageOp::SetDriverFeatures, wire::FeatureBlocks{7, 2, {~0u, ~0u}})), keep);
+  add("config space behind its end", unique(driver.request(MessageOp::GetConfig, wire::ConfigRange{1000, 8})), keep);
+  add("more config space than a message holds",
+      unique(driver.request(MessageOp::GetConfig, wire::ConfigRange{0, 4096})), keep);
+  add("a queue that does not exist", unique(driver.request(MessageOp::GetVirtqueue, wire::QueueIndex{99})), keep);
+  add("reset of a queue that was not set up",
+      unique(driver.request(MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue})), keep);
+  auto queue = wire::SetQueue{wire::kControlBlockQueue, 0, wire::kControlBlockQueueSize, 0, 0x8000'0000, 0, 0};
+  add("a queue in the firmware's memory", unique(driver.request(MessageOp::SetVirtqueue, queue)), keep);
+  queue.size = 3;
+  add("a queue of three", unique(driver.request(MessageOp::SetVirtqueue, queue)), keep);
+  return all;
+}
+
+}  // namespace
+
+void malformed_control_messages(Trial& trial) {
+  trial.innocent();
+  Stranger stranger(trial);
+  RawDriver& driver = stranger.driver();
+  (void)driver.set_status(0);
+  trial.let_loose();
+  std::size_t sent = 0;
+  std::string wrong;
+  for (const BadMessage& bad : bad_messages(driver)) {
+    ++sent;
+    if (is_refusal(driver.call(bad.message))) continue;
+    wrong = std::string(bad.what) + " was not refused";
+    break;
+  }
+  trial.fired(sent != 0, std::to_string(sent) + " malformed messages");
+  trial.detected(wrong.empty(), wrong.empty() ? "each refused" : wrong);
+  // An index that can not be: further ahead than the FIFO is long.
+  auto& fifo = *driver.at<wire::Fifo>(wire::kFifoToCard.offset);
+  const auto written = wire::load_relaxed(fifo.written);
+  for (const std::uint32_t jump : {wire::kFifoSlots + 1, 1u << 31, ~0u}) {
+    wire::store_release(fifo.written, written + jump);
+    stranger.slot().pump();
+    trial.contained(trial.innocent().gets_on(trial.patience()), {});
+  }
+  wire::store_release(fifo.written, wire::load_acquire(fifo.read));
+  trial.contained();
+  const std::string works = stranger.works();
+  trial.recovered(works.empty(), works.empty() ? "brought up, good job" : works);
+}
+
+// ---- chains -------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+class Chains {
+ public:
+  Chains(Trial& trial, Stranger& stranger) : trial_(trial), stranger_(stranger), driver_(stranger.driver()) {
+    region_ = driver_.acquire(wire::kGranuleBytes).value();
+    (void)driver_.run(driver_.fill(stream_, region_, 0, 4096, kPattern));
+  }
+
+  void place_block() {
+    auto block = driver_.fill(stream_, region_, 0, 4096, ~kPattern);
+    --stream_.next_sequence;  // it is not to be executed
+    std::memcpy(stranger_.slot().window().data() + raw::block_at(0), &block, sizeof block);
+  }
+  raw::RawRing& ring() { return driver_.ring(wire::kControlBlockQueue); }
+
+  // The head comes back, and nothing was executed.
+  bool comes_back(std::uint16_t id) {
+    const auto limit = Trial::Clock::now() + trial_.patience();
+    while (Trial::Clock::now() < limit) {
+      if (const auto used = ring().poll()) return ++back_, used->id == id;
+      stranger_.slot().pump();
+    }
+    return false;
+  }
+  std::uint64_t violations() {
+    return driver_.admin(driver_.admin_request(wire::AdminCommand::Stats)).values.stats.ring_violations;
+  }
+  bool untouched() {
+    const std::uint64_t at = wire::kHostMemoryOffset;
+    const auto copy = driver_.run(driver_.dma(stream_, RawDriver::device(region_, 0), RawDriver::host(at), 4096));
+    const auto* words = driver_.at<std::uint64_t>(at);
+    return copy.outcome == Outcome::Ok &&
+           std::all_of(words, words + 512, [](std::uint64_t word) { return word == kPattern; });
+  }
+  std::size_t back() const { return back_; }
+
+ private:
+  static constexpr std::uint64_t kPattern = 0x1122'3344'5566'7788;
+  Trial& trial_;
+  Stranger& stranger_;
+  RawDriver& driver_;
+  raw::RegionHandle region_{};
+  raw::StreamHandle stream_;
+  std::size_t back_ = 0;
+};
+
+// NEXT on every descriptor: the chain closes on itself and is as long as the ring.
+void publish_circle(raw::RawRing& ring) {
+  std::uint16_t at = ring.next_avail();
+  bool wrap = ring.avail_wrap();
+  std::vector<std::pair<std::uint16_t, bool>> places;
+  for (unsigned i = 0; i < ring.size(); ++i) {
+    places.emplace_back(at, wrap);
+    if (++at == ring.size()) at = 0, wrap = !wrap;
+  }
+  for (auto place = places.rbegin(); place != places.rend(); ++place) {
+    const auto flags = static_cast<std::uint16_t>(wire::avail_flags(place->second) | wire::kDescNext);
+    wire::store_relaxed(ring.words(place->first).address, raw::block_at(0));
+    wire::store_release(ring.words(place->first).tail, wire::pack_tail({kStick, 7, flags}));
+  }
+  ring.skip(ring.size());
+  ring.expect_chain(7, ring.size());
+}
+
+}  // namespace
+
+void bad_chains(Trial& trial) {
+  trial.innocent();
+  Stranger stranger(trial);
+  if (!stranger.driver().bring_up()) return trial.fired(false, "the function does not come up");
+  Chains chains(trial, stranger);
+  const RawBuffer block{raw::block_at(0), kStick, false}, end{raw::completion_at(0), kStick, true};
+  const std::vector<std::vector<RawBuffer>> all{{block, block, end},
+                                                {block, end, end},
+                                                {end, block},
+                                                {end},
+                                                {block},
+                                                std::vector<RawBuffer>(9, block),
+                                                std::vector<RawBuffer>(100, end),
+                                                {{raw::block_at(0), 0, false}, end},
+                                                {{0, kStick, false}, end},
+                                                {{wire::kQueueBlock.offset, kStick, false}, end},
+                                                {{0x8000'0000, kStick, false}, end},
+                                                {{raw::block_at(0), ~0u, false}, end},
+                                                {block, {wire::kQueueBlock.offset, kStick, true}},
+                                                {block, {0, kStick, true}}};
+  const std::uint64_t before = chains.violations();
+  trial.let_loose();
+  bool all_back = true;
+  for (const auto& chain : all) {
+    chains.place_block();
+    chains.ring().add(3, chain);
+    all_back = all_back && chains.comes_back(3);
+  }
+  chains.place_block();
+  publish_circle(chains.ring());
+  all_back = all_back && chains.comes_back(7);
+  // Published in part: the head says NEXT, and what follows has not been made available.
+  chains.ring().add_raw(5, raw::block_at(0), kStick, wire::kDescNext);
+  chains.ring().expect_chain(5, 1);
+  all_back = all_back && chains.comes_back(5);
+  trial.fired(chains.back() != 0, std::to_string(chains.back()) + " bad chains");
+  const std::uint64_t counted = chains.violations() - before;
+  trial.detected(all_back && counted == all.size() + 2, std::to_string(counted) + " violations counted");
+  trial.contained(chains.untouched(), "nothing was executed");
+  trial.contained();
+  const std::string works = stranger.works();
+  trial.recovered(works.empty(), works.empty() ? "brought up, good job" : works);
+}
+
+// ---- fuzzing ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Overwrites blocks, rings and host memory of a window while the card reads them.
+class Mutator {
+ public:
+  Mutator(std::span<std::byte> window, std::uint64_t seed)
+      : thread_([this, window, seed](const std::stop_token& stop) {
+          std::mt19937_64 random(seed);
+          while (!stop.stop_requested()) {
+            const wire::Block& block = kTargets[random() % std::size(kTargets)];
+            const std::uint64_t at = block.offset + random() % (block.bytes / 8) * 8;
+            wire::store_relaxed(*reinterpret_cast<std::uint64_t*>(window.data() + at), random());
+            changes_.fetch_add(1, std::memory_order_relaxed);
+            std::this_thread::yield();
+          }
+        }) {}
+  std::uint64_t changes() const { return changes_.load(); }
+
+ private:
+  static constexpr wire::Block kTargets[] = {
+      wire::kControlBlocks, wire::kAdminRequests, {wire::kHostMemoryOffset, 4 * wire::kMiB}};
+  std::atomic<std::uint64_t> changes_{0};
+  std::jthread thread_;  // bounded: it looks at its stop token between two stores
+};
+
+}  // namespace
+
+void fuzzing_under_mutation(Trial& trial) {
+  constexpr unsigned kAttempts = 1500, kAtOnce = 16;
+  trial.innocent();
+  Stranger stranger(trial);
+  RawDriver& driver = stranger.driver();
+  if (!driver.bring_up()) return trial.fired(false, "the function does not come up");
+  raw::Targets targets;
+  targets.window_bytes = stranger.slot().window().size();
+  targets.generation = driver.generation();
+  targets.function_index = kThird;
+  targets.functions = trial.scenario().shape.virtual_functions;
+  targets.tensor = driver.acquire(wire::kGranuleBytes).value();
+  targets.program = driver.acquire(wire::kGranuleBytes, wire::RegionType::Program).value();
+  targets.released = driver.acquire(wire::kGranuleBytes).value();
+  (void)driver.release(targets.released);
+  for (const Region& region : trial.innocent().regions()) {
+    targets.foreign.push_back({region.base.region_id, region.generation, region.bytes});
+  }
+  raw::Attempts attempts(targets, trial.seed());
+  trial.let_loose();
+  std::uint64_t ended = 0, refused = 0, changes = 0;
+  std::string wrong;
+  {
+    Mutator mutator(stranger.slot().window(), trial.seed());
+    raw::StreamHandle stream;
+    for (unsigned done = 0; done < kAttempts && wrong.empty(); done += kAtOnce) {
+      for (unsigned i = 0; i < kAtOnce; ++i) {
+        const wire::ControlBlock block = attempts.control_block(stream);
+        (void)driver.submit_sticks(block, std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks));
+      }
+      try {
+        for (const raw::Ended& end : driver.wait_for(kAtOnce)) {
+          ++ended;
+          refused += end.completion.outcome == Outcome::Ok ? 0 : 1;
+        }
+      } catch (const raw::Broken& broken) {
+        wrong = broken.what();
+      }
+    }
+    changes = mutator.changes();
+  }
+  trial.fired(ended != 0 && changes != 0,
+              std::to_string(ended) + " blocks, " + std::to_string(changes) + " words changed meanwhile");
+  trial.detected(wrong.empty() && refused != 0,
+                 wrong.empty() ? "each ended exactly once, " + std::to_string(refused) + " of them refused" : wrong);
+  trial.contained();
+  const std::string works = stranger.works();
+  trial.recovered(works.empty(), works.empty() ? "brought up, good job" : works);
+}
+
+}  // namespace flex::campaign

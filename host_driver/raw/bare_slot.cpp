@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/raw/bare_slot.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "host_driver/error.hpp"
+
+namespace raw {
+
+namespace {
+
+std::shared_ptr<flex::Window> map(const qemu::SlotHandle& handle) {
+  auto window = flex::Window::map(handle.window_fd(), handle.window_bytes());
+  if (!window) throw flex::Error(std::move(window.error()));
+  return *std::move(window);
+}
+
+}  // namespace
+
+BareSlot::BareSlot(qemu::SlotHandle handle) : handle_(std::move(handle)), window_(map(handle_)) {}
+
+void BareSlot::pump() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - rung_ > std::chrono::microseconds{100}) {
+    rung_ = now;
+    const std::uint64_t ring = 1;
+    [[maybe_unused]] const auto written = ::write(handle_.bell_to_card(), &ring, sizeof ring);  // EAGAIN: is rung
+  }
+  std::this_thread::yield();
+}
+
+}  // namespace raw

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where exceptions of the standard library end inside the driver: no host memory, no thread. They become the driver's
+// error, with everything that the call had taken given back by then.
+#pragma once
+
+#include <new>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+
+#include "host_driver/error.hpp"
+#include "host_driver/transport/fault_hooks.hpp"
+
+namespace flex {
+
+inline ErrorInfo host_exhausted(std::string_view what, std::string_view lacked) {
+  return {.layer = Layer::Driver,
+          .culprit = "host memory",
+          .outcome = wire::Outcome::Rejected,
+          .recoverable = true,
+          .next_step = "free memory of this process or raise its limits, then try again",
+          .message = std::string(what) + " was given up: " + std::string(lacked)};
+}
+
+// `call` returns an Expected. When even the error finds no memory, std::bad_alloc leaves after all.
+template <typename Call>
+std::invoke_result_t<Call> guarded(std::string_view what, const FaultHooks& hooks, Call&& call) {
+  const bool sees = (hooks.blind & kDetectHostExhaustion) == 0;
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    if (!sees) throw;
+    const DriverCall not_the_driver(nullptr);
+    return std::unexpected(host_exhausted(what, "there is no host memory for it"));
+  } catch (const std::system_error& error) {
+    if (!sees) throw;
+    const DriverCall not_the_driver(nullptr);
+    return std::unexpected(host_exhausted(what, error.what()));
+  }
+}
+
+}  // namespace flex

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control blocks and admin commands of a function that means harm, structured: the input is a program of steps against a
+// native card with regions and played kernels. Each block that the card accepted ends exactly once and as itself, unless
+// a reset took it away; each command is answered once; canaries of the other function stand; a reset heals.
+#include <map>
+#include <optional>
+
+#include "shared/crc32c.hpp"
+#include "shared/memory_order.hpp"
+#include "tests/fuzz/native_attacker.hpp"
+
+namespace {
+
+using fuzz::Input;
+using fuzz::require;
+using fwtest::RegionHandle;
+using fwtest::StreamHandle;
+using wire::AdminCommand;
+using wire::Outcome;
+
+class Attack {
+ public:
+  explicit Attack(Input input) : input_(input), physical_(input_.below(2) != 0) {
+    attacker_.begin(physical_);
+    require(driver().bring_up(wire::kMandatoryFeatures | (input_.below(2) != 0 ? wire::kOptionalFeatures : 0)),
+            "the hostile function comes up");
+    begin_anew();
+  }
+
+  void run() {
+    constexpr unsigned kMostSteps = 400;
+    for (unsigned i = 0; i < kMostSteps && !input_.empty(); ++i) step();
+    drain();
+    attacker_.expect_contained();
+  }
+
+ private:
+  fwtest::RawDriver& driver() { return attacker_.driver(); }
+
+  void begin_anew() {
+    outstanding_.clear();
+    streams_.assign(1, StreamHandle{});
+    regions_.clear();
+    programs_.reset();
+  }
+
+  void step() {
+    switch (input_.below(16)) {
+      case 0:
+      case 1:
+      case 2: return submit(good_block());
+      case 3:
+      case 4:
+      case 5: return submit(spoilt_block());
+      case 6: return submit(any_block());
+      case 7: return attacker_.turns(1 + input_.below(8));
+      case 8: return collect();
+      case 9: return acquire();
+      case 10: return release();
+      case 11: return streams();
+      case 12: return command();
+      case 13: return change_what_was_published();
+      case 14: return resets();
+      default: return input_.below(2) != 0 ? load_programs() : cancel();
+    }
+  }
+
+  // ---- blocks
+  StreamHandle& stream() { return streams_[input_.below(256) % streams_.size()]; }
+  RegionHandle region() {
+    if (regions_.empty()) return {input_.take<std::uint64_t>(), input_.take<std::uint32_t>(), wire::kGranuleBytes};
+    return regions_[input_.below(256) % regions_.size()];
+  }
+  wire::Endpoint host_memory() {
+    return fwtest::RawDriver::host(wire::kHostMemoryOffset + input_.take<std::uint16_t>());
+  }
+  wire::Endpoint on_device() { return fwtest::RawDriver::device(region(), input_.below(1024) * wire::kStickBytes); }
+  std::uint64_t some_bytes() { return 1 + input_.take<std::uint32_t>() % (input_.below(8) == 0 ? 600'000u : 4000u); }
+
+  wire::ControlBlock good_block() {
+    StreamHandle& s = stream();
+    switch (input_.below(6)) {
+      case 0: return driver().nop(s);
+      case 1: return driver().fill(s, region(), input_.below(1024) * wire::kStickBytes, some_bytes(), 0x5a5a);
+      case 2: return summed(driver().dma(s, host_memory(), on_device(), some_bytes()));
+      case 3: return summed(driver().dma(s, on_device(), host_memory(), some_bytes()));
+      case 4: return driver().dma(s, on_device(), on_device(), some_bytes());
+      default: return launch(s);
+    }
+  }
+  // With a checksum or not; to the device mostly the right one of what is there now.
+  wire::ControlBlock summed(wire::ControlBlock block) {
+    wire::DmaPayload& dma = block.payload.dma;
+    const unsigned how = input_.below(8);
+    if (how > 2) return block;
+    dma.flags = wire::kDmaChecksum;
+    const auto memory = driver().window();
+    const bool readable = wire::host_memory(memory.size()).contains(dma.source.offset, dma.bytes);
+    if (dma.source.kind == wire::EndpointKind::HostMemory && readable && how != 0) {
+      dma.checksum = wire::crc32c(0, memory.data() + dma.source.offset, dma.bytes);
+    }
+    driver().seal(block);
+    return block;
+  }
+  wire::ControlBlock launch(StreamHandle& s) {
+    if (!programs_) return driver().nop(s);
+    constexpr unsigned kPrograms = static_cast<unsigned>(fwtest::Program::FindsBytes) + 2;  // one that does not exist
+    auto block = fwtest::launch_of(driver(), s, *programs_, static_cast<fwtest::Program>(input_.below(kPrograms)));
+    if (input_.below(2) != 0) {
+      for (unsigned i = 0; i < input_.below(wire::kSegments); ++i) {
+        const RegionHandle r = region();
+        block.payload.compute.segments[i] = {r.id, 0, some_bytes(), r.generation, wire::kSegmentReadWrite, {}};
+      }
+      block.payload.compute.correction = fwtest::RawDriver::device(*programs_, input_.below(256) * wire::kStickBytes);
+      block.payload.compute.correction_bytes = input_.below(4097);
+      driver().seal(block);
+    }
+    return block;
+  }
+  // Good but for some bytes, with the checksum put right or not.
+  wire::ControlBlock spoilt_block() {
+    wire::ControlBlock block = good_block();
+    auto* bytes = reinterpret_cast<std::uint8_t*>(&block);
+    for (unsigned i = 0, count = 1 + input_.below(4); i < count; ++i) {
+      const unsigned at = input_.below(sizeof block);
+      bytes[at] = input_.below(2) != 0 ? input_.take<std::uint8_t>() : static_cast<std::uint8_t>(bytes[at] + 1);
+    }
+    if (input_.below(4) != 0 && block.header.sticks <= wire::kMaxControlBlockSticks) driver().seal(block);
+    return block;
+  }
+  wire::ControlBlock any_block() {
+    auto block = input_.take<wire::ControlBlock>();
+    const unsigned honest = input_.below(256);
+    if ((honest & 1) != 0) block.header.magic = wire::kControlBlockMagic;
+    if ((honest & 2) != 0) block.header.generation = driver().generation();
+    if ((honest & 4) != 0) block.header.sticks = static_cast<std::uint8_t>(wire::required_sticks(block.header.opcode));
+    if ((honest & 8) != 0) {
+      StreamHandle& s = stream();
+      block.header.stream = s.id;
+      block.header.incarnation = s.incarnation;
+      block.header.sequence = s.next_sequence++;
+    }
+    if ((honest & 16) != 0 && block.header.sticks <= wire::kMaxControlBlockSticks) driver().seal(block);
+    return block;
+  }
+
+  void submit(const wire::ControlBlock& block) {
+    if (!driver().block_slot_free()) return drain();
+    const unsigned sticks = std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks);
+    const auto slot = driver().submit_sticks(block, sticks);
+    require(outstanding_.emplace(slot, block.header).second, "a slot carries one block at a time");
+  }
+
+  void collect() {
+    for (const fwtest::Ended& end : driver().collect()) {
+      const auto sent = outstanding_.find(end.slot);
+      require(sent != outstanding_.end(), "a block ends once, and not after its reset");
+      const wire::Completion& c = end.completion;
+      require(c.outcome <= Outcome::Aborted, "the card knows five outcomes");
+      require((c.outcome == Outcome::Ok) == (c.status == wire::Status::None), "OK has no status, all else has");
+      const wire::ControlBlockHeader& was = sent->second;
+      // What was changed in the window meanwhile comes back as the card read it.
+      if (!changed_ && c.status != wire::Status::BadChain) {
+        require(c.stream == was.stream && c.incarnation == was.incarnation && c.generation == was.generation &&
+                    c.sequence == was.sequence && c.cookie == was.cookie,
+                "a completion is of the block that was sent");
+      }
+      if (c.outcome == Outcome::Ok && !changed_) {
+        require(was.magic == wire::kControlBlockMagic && was.generation == driver().generation(),
+                "nothing forged is executed");
+      }
+      outstanding_.erase(sent);
+    }
+  }
+
+  void drain() {
+    attacker_.settle();
+    collect();
+    require(outstanding_.empty(), "every accepted block ends");
+  }
+
+  // ---- commands
+  void acquire() {
+    const auto type = input_.below(4) == 0 ? wire::RegionType::Program : wire::RegionType::Tensor;
+    if (const auto region = driver().acquire((1 + input_.below(4)) * wire::kGranuleBytes, type)) {
+      regions_.push_back(*region);
+    }
+    collect();
+  }
+  void release() {
+    if (regions_.empty()) return;
+    // Forgotten or not: a handle that is stale is one of the things to try.
+    (void)driver().release(regions_[input_.below(256) % regions_.size()]);
+    if (input_.below(2) != 0) regions_.erase(regions_.begin());
+    collect();
+  }
+  void streams() {
+    if (input_.below(2) != 0 && streams_.size() < 8) {
+      if (const auto opened = driver().open_stream(input_.below(2) != 0)) streams_.push_back(*opened);
+    } else {
+      StreamHandle& s = stream();
+      (void)driver().admin(driver().stream_request(AdminCommand::StreamClose, s));
+      if (input_.below(2) != 0 && streams_.size() > 1) std::swap(s, streams_.back()), streams_.pop_back();
+    }
+    collect();
+  }
+  // Of what is on its way, or was, or will be.
+  void cancel() {
+    const StreamHandle& s = stream();
+    auto request = driver().admin_request(AdminCommand::Cancel);
+    const std::uint64_t back = input_.below(8);
+    request.arguments.cancel = {s.id, s.incarnation, s.next_sequence > back ? s.next_sequence - back : 0};
+    const auto reply = driver().admin(request);
+    require(reply.outcome == Outcome::Ok || reply.outcome == Outcome::Rejected, "a cancel is done or refused");
+    collect();
+  }
+  // Any command. Left out is what the PF is entitled to do to others, and what would only take time.
+  void command() {
+    auto request = input_.take<wire::AdminRequest>();
+    const unsigned honest = input_.below(256);
+    request.command = static_cast<AdminCommand>(input_.below(18));
+    if ((honest & 1) != 0) request.magic = wire::kAdminMagic;
+    if ((honest & 2) != 0) request.flags = 0;
+    if ((honest & 4) != 0) request.generation = driver().generation();
+    if (request.command == AdminCommand::SelfTest) return;
+    const bool about_others = request.command >= AdminCommand::FunctionReset;
+    if (physical_ && about_others) request.arguments.function.target = wire::kTargetSelf;
+    const wire::AdminReply reply = driver().admin(request);
+    require(reply.outcome <= Outcome::Aborted, "the card knows five outcomes");
+    require((reply.outcome == Outcome::Ok) == (reply.status == wire::Status::None), "OK has no status, all else has");
+    if (request.command == AdminCommand::RegionAcquire && reply.outcome == Outcome::Ok) {
+      regions_.push_back({reply.values.region.region_id, reply.values.region.generation, reply.values.region.bytes});
+    }
+    collect();
+  }
+
+  // A driver may change what it has published; the card must have made its own copy.
+  void change_what_was_published() {
+    changed_ = true;
+    constexpr wire::Block kWhere[] = {wire::kControlBlocks, wire::kAdminRequests, wire::kCompletions};
+    const wire::Block& block = kWhere[input_.below(std::size(kWhere))];
+    const std::uint64_t at = block.offset + input_.below(std::min<std::uint64_t>(block.bytes, 8192) / 8) * 8;
+    auto& word = *driver().at<std::uint64_t>(at);
+    // Completions only before anything is outstanding: the driver's own bookkeeping reads them.
+    if (&block == &kWhere[2] && !outstanding_.empty()) return;
+    wire::store_relaxed(word, wire::load_relaxed(word) ^ input_.take<std::uint64_t>());
+  }
+
+  void resets() {
+    switch (input_.below(3)) {
+      case 0: {
+        StreamHandle& s = stream();
+        (void)driver().reset_stream(s);
+        return collect();
+      }
+      case 1:
+        require(driver().reset_queue(wire::kControlBlockQueue), "a queue reset is answered");
+        collect();
+        outstanding_.clear();  // what the card had not fetched is the driver's again
+        driver().forget_blocks();
+        require(driver().set_queue(wire::kControlBlockQueue), "a queue can be set after its reset");
+        for (auto& s : streams_) ++s.incarnation, s.next_sequence = 1;
+        return;
+      default:
+        require(driver().set_status(0) == 0, "status 0 is answered");
+        collect();
+        require(driver().bring_up(driver().features()), "a function comes up again");
+        return begin_anew();
+    }
+  }
+
+  void load_programs() {
+    if (programs_) return;
+    const auto opened = driver().open_stream();
+    if (!opened) return;
+    const auto region = driver().acquire(wire::kGranuleBytes, wire::RegionType::Program);
+    if (!region) return;
+    programs_ = region;
+    StreamHandle s = *opened;
+    drain();
+    for (unsigned i = 0; i <= static_cast<unsigned>(fwtest::Program::FindsBytes); ++i) {
+      const auto image = fwtest::image_of(static_cast<fwtest::Program>(i));
+      std::memcpy(driver().at<std::byte>(wire::kHostMemoryOffset), image.data(), image.size());
+      const auto end =
+          driver().run(driver().dma(s, fwtest::RawDriver::host(wire::kHostMemoryOffset),
+                                    fwtest::RawDriver::device(*region, i * fwtest::kImageStride), image.size()));
+      require(end.outcome == Outcome::Ok, "good transfers work beside bad ones");
+    }
+  }
+
+  Input input_;
+  bool physical_;
+  fuzz::NativeAttacker& attacker_ = fuzz::NativeAttacker::instance();
+  std::vector<StreamHandle> streams_;
+  std::vector<RegionHandle> regions_;
+  std::optional<RegionHandle> programs_;
+  std::map<std::uint16_t, wire::ControlBlockHeader> outstanding_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+void fuzz::run(Input input) { Attack(input).run(); }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The metadata file beside a kernel image: refused by InvalidArgument that names the field, or consistent in itself.
+#include "host_driver/exec/kernel.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+namespace {
+
+void expect_consistent(const flex::KernelMetadata& kernel) {
+  using fuzz::require;
+  require(kernel.operands.size() <= flex::kMaxOperands, "operands fit the segment table");
+  require(kernel.dimensions.size() <= flex::kMaxDimensions, "dimensions are bounded");
+  for (const auto& operand : kernel.operands) {
+    for (const std::uint32_t dimension : operand.shape) {
+      require(dimension < kernel.dimensions.size(), "a shape names dimensions that exist");
+    }
+  }
+  for (const auto& symbol : kernel.symbols) {
+    if (symbol.kind == wire::SymbolKind::Dimension) {
+      require(symbol.dimension < kernel.dimensions.size(), "a symbol names a dimension that exists");
+    } else {
+      require(symbol.operand < kernel.operands.size(), "a symbol names an operand that exists");
+    }
+  }
+}
+
+}  // namespace
+
+void fuzz::run(Input input) {
+  try {
+    expect_consistent(flex::parse_kernel_metadata(input.rest_as_text()));
+  } catch (const flex::InvalidArgument& error) {
+    require(!error.field().empty() && error.what()[0] != 0, "a refusal names the field and says why");
+  }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/native_attacker.hpp"
+
+#include <chrono>
+#include <cstring>
+
+#include "firmware/hal/memory.hpp"
+#include "shared/timeouts.hpp"
+
+namespace fuzz {
+
+namespace {
+
+constexpr unsigned kPhysicalSlot = 1;
+constexpr unsigned kVirtualSlot = 2;
+constexpr unsigned kInnocentSlot = 3;
+constexpr int kCanary = 0xc5;
+// From here on the window of a function that does nothing never changes (the header has a heartbeat).
+constexpr std::uint64_t kQuiet = wire::kHeaderBlock.end();
+
+fwtest::CardOptions options(fwtest::PlayedKernels& kernels) {
+  return {.virtual_functions = 2,
+          .window_bytes = wire::kMinWindowBytes,
+          .region_bytes = 32 * wire::kMiB,
+          .boot_arguments = "watchdog=2 strikes=3",
+          .kernel = kernels.player(),
+          .page_bytes = 256 * wire::kMiB};
+}
+
+std::span<std::byte> host_memory(const fwtest::RawDriver& driver) {
+  return driver.window().subspan(wire::kHostMemoryOffset);
+}
+bool untouched(std::span<const std::byte> bytes) {
+  return bytes.front() == std::byte{kCanary} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
+}
+
+}  // namespace
+
+NativeAttacker& NativeAttacker::instance() {
+  static NativeAttacker attacker;
+  return attacker;
+}
+
+NativeAttacker::NativeAttacker()
+    : card_(options(kernels_)),
+      physical_(card_.window(kPhysicalSlot), [this] { settle(); }),
+      virtual_(card_.window(kVirtualSlot), [this] { settle(); }),
+      innocent_(card_.window(kInnocentSlot), [this] { settle(); }) {
+  kernels_.board = &card_.board();
+  require(innocent_.bring_up(), "the innocent function comes up");
+  require(innocent_.acquire(wire::kGranuleBytes).has_value(), "the innocent function gets a region");
+  const fw::Region& granted = card_.function(kInnocentSlot).regions.at(0);
+  innocent_region_ = {hal::pointer(granted.base), granted.bytes};
+  std::memset(innocent_region_.data(), kCanary, innocent_region_.size());
+  std::memset(host_memory(innocent_).data(), kCanary, host_memory(innocent_).size());
+  settle();
+  remember_innocent();
+  free_bytes_ = card_.card().pool.free_bytes();
+  pages_ = card_.board().pages_in_use();
+}
+
+void NativeAttacker::remember_innocent() {
+  // Until it counts as quiet: resets are made to wait for functions that are at work (firmware/core/reset.hpp).
+  constexpr unsigned kUntilQuiet = 2 * fw::kQuietLooks;
+  turns(kUntilQuiet);
+  const auto window = innocent_.window();
+  innocent_blocks_.assign(window.begin() + kQuiet, window.begin() + wire::kHostMemoryOffset);
+}
+
+void NativeAttacker::begin(bool physical) {
+  hostile_ = physical ? &physical_ : &virtual_;
+  require(hostile_->set_status(0) == 0, "a reset is answered");
+  settle();
+}
+
+bool NativeAttacker::slices() {
+  bool any = false;
+  for (unsigned hart = 0; hart < card_.card().core_count; ++hart) {
+    native::become_hart(hart);
+    any |= card_.card().cores.run_slice(hart, fw::kSliceTicks);
+  }
+  native::become_hart(0);
+  return any;
+}
+
+bool NativeAttacker::resets_run() {
+  for (unsigned i = 0; i < card_.card().function_count; ++i) {
+    if (card_.function(i).reset_running) return true;
+  }
+  return false;
+}
+
+void NativeAttacker::turns(unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    fw::turn(card_.card());
+    slices();
+  }
+}
+
+void NativeAttacker::settle() {
+  // An endless kernel is killed after four slices, and a reset may be made to wait for 50 ms.
+  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
+  do {
+    card_.pump();
+    require(std::chrono::steady_clock::now() < limit, "the card comes to rest");
+  } while (slices() || resets_run());
+}
+
+void NativeAttacker::expect_contained() {
+  settle();
+  require(untouched(innocent_region_), "the region of another function is untouched");
+  require(untouched(host_memory(innocent_)), "the host memory of another function is untouched");
+  require(std::memcmp(innocent_.window().data() + kQuiet, innocent_blocks_.data(), innocent_blocks_.size()) == 0,
+          "rings, messages and completions of another function are untouched");
+  require(innocent_.header().magic == wire::kWindowMagic && hostile_->header().magic == wire::kWindowMagic,
+          "headers stand");
+  require(innocent_.run(innocent_.nop(innocent_stream_)).outcome == wire::Outcome::Ok, "the innocent function works");
+  remember_innocent();
+
+  auto& to_card = *hostile_->at<wire::Fifo>(wire::kFifoToCard.offset);
+  wire::store_release(to_card.written, wire::load_acquire(to_card.read));
+  while (hostile_->receive()) {  // bounded: there are no more messages than the FIFO holds
+  }
+  require(hostile_->bring_up(), "status 0 heals the function");
+  fwtest::StreamHandle stream;
+  require(hostile_->run(hostile_->nop(stream)).outcome == wire::Outcome::Ok, "and it works as new");
+  settle();  // released memory is scrubbed
+  require(card_.card().pool.free_bytes() == free_bytes_, "its regions came back");
+  require(card_.board().pages_in_use() == pages_, "its pages came back");
+}
+
+}  // namespace fuzz

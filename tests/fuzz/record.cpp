@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes seeds for the corpora that are real traffic: what the real driver and the real card said to each other while a
+// device was attached and worked, found afterwards in the window; the attempts of the conformance suite's attacker; and
+// what this version's own writers write.
+//
+//   fuzz_record FOLDER        one file per seed in FOLDER/<target>/; names say what it is
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "host_driver/cards/broker_message.hpp"
+#include "host_driver/cards/card_description.hpp"
+#include "host_driver/fault/script_json.hpp"
+#include "host_driver/raw/attempts.hpp"
+#include "shared/timeouts.hpp"
+#include "shared/version.hpp"
+#include "tests/unit/firmware/core/played_kernels.hpp"
+#include "tests/unit/host_driver/cards/example_card.hpp"
+#include "tests/unit/host_driver/device/native_card.hpp"
+
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+std::filesystem::path folder;
+
+void write(const std::string& target, const std::string& name, std::span<const std::uint8_t> bytes) {
+  std::filesystem::create_directories(folder / target);
+  std::ofstream file(folder / target / name, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file) throw std::runtime_error("cannot write " + (folder / target / name).string());
+}
+void write(const std::string& target, const std::string& name, const std::string& text) {
+  write(target, name, std::span(reinterpret_cast<const std::uint8_t*>(text.data()), text.size()));
+}
+template <typename T>
+void append(Bytes& bytes, const T& value) {
+  const auto* at = reinterpret_cast<const std::uint8_t*>(&value);
+  bytes.insert(bytes.end(), at, at + sizeof value);
+}
+
+class Sink final : public flex::CompletionSink {
+ public:
+  void on_completion(const wire::Completion&) noexcept override { ++calls; }
+  std::atomic<unsigned> calls{0};
+};
+
+// Attaches, works, detaches; then reads the window.
+void record_device_session() {
+  flex::test::NativeCard card({.window_bytes = wire::kMinWindowBytes});
+  {
+    const auto device = card.attach();
+    if (device == nullptr) throw std::runtime_error("the native card can not be attached to");
+    const auto region = device->acquire_region(flex::RegionType::Tensor, wire::kGranuleBytes).value();
+    const auto stream = device->open_stream(flex::StreamPriority::High).value();
+    wire::ControlBlock blocks[3]{};
+    blocks[0].header.opcode = wire::Opcode::Fill;
+    blocks[0].payload.fill = {
+        {region.base.region_id, 0, region.generation, wire::EndpointKind::Region, {}}, 4096, 7, {}};
+    blocks[1].header.opcode = wire::Opcode::Dma;
+    blocks[1].payload.dma = {{region.base.region_id, 0, region.generation, wire::EndpointKind::Region, {}},
+                             {0, device->host_memory_offset(), 0, wire::EndpointKind::HostMemory, {}},
+                             4096,
+                             0,
+                             0};
+    Sink sink;
+    for (const auto& block : blocks) {
+      const flex::ControlBlockRequest request{&block, &sink};
+      (void)device->submit(stream, {&request, 1});
+    }
+    const auto limit = flex::Device::Clock::now() + test_bounds::kConnection;
+    (void)device->wait_until([&] { return sink.calls == 3; }, limit);
+    (void)device->card_statistics();
+    (void)device->reset_stream(stream);
+    card.pause();
+    const std::byte* window = card.window(1);
+    Bytes attack{0, 0};  // control_blocks: VF, without options; step 6 is any block, all put right
+    for (unsigned slot = 0; slot < 3; ++slot) {
+      wire::ControlBlock block;
+      std::memcpy(&block, window + wire::kControlBlocks.offset + slot * wire::kControlBlockSlotBytes, sizeof block);
+      append(attack, std::uint8_t{6});
+      append(attack, block);
+      append(attack, std::uint8_t{31});
+      append(attack, std::uint8_t{0});  // of the first stream
+    }
+    append(attack, std::uint8_t{8});
+    write("control_blocks", "driver_blocks", attack);
+    Bytes commands{0, 0};
+    for (unsigned slot = 0; slot < wire::kAdminSlots; ++slot) {
+      wire::AdminRequest request;
+      std::memcpy(&request, window + wire::kAdminRequests.offset + slot * wire::kStickBytes, sizeof request);
+      if (request.magic != wire::kAdminMagic) continue;
+      append(commands, std::uint8_t{12});
+      append(commands, request);
+      append(commands, std::uint8_t{7});
+      append(commands, static_cast<std::uint8_t>(request.command));
+    }
+    write("control_blocks", "driver_commands", commands);
+    card.resume();
+  }
+  card.pause();
+  const auto& to_card = *reinterpret_cast<const wire::Fifo*>(card.window(1) + wire::kFifoToCard.offset);
+  const auto& to_host = *reinterpret_cast<const wire::Fifo*>(card.window(1) + wire::kFifoToHost.offset);
+  Bytes asked{1};  // control_messages: the PF; step 3 is a message as it stands
+  for (std::uint32_t i = 0; i < std::min(to_card.written, wire::kFifoSlots); ++i) {
+    append(asked, std::uint8_t{3});
+    append(asked, to_card.slots[i]);
+  }
+  write("control_messages", "attach_to_detach", asked);
+  Bytes answered;
+  append(answered, std::uint32_t{0});
+  for (std::uint32_t i = 0; i < std::min(to_host.written, wire::kFifoSlots); ++i) {
+    append(answered, std::uint8_t{0});
+    append(answered, to_host.slots[i]);
+    append(answered, std::uint8_t{1});
+    append(answered, std::uint8_t{3});
+  }
+  write("driver_messages", "attach_to_detach", answered);
+  card.resume();
+}
+
+void record_attempts() {
+  raw::Targets targets;
+  targets.window_bytes = wire::kMinWindowBytes;
+  targets.generation = 1;
+  targets.functions = 1;
+  targets.tensor = {0, 1, wire::kGranuleBytes};
+  targets.program = {7, 2, wire::kGranuleBytes};
+  targets.released = {1, 1, wire::kGranuleBytes};
+  targets.foreign = {{0, 1, wire::kGranuleBytes}};
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    raw::Attempts attempts(targets, seed);
+    fwtest::StreamHandle stream;
+    Bytes bytes{static_cast<std::uint8_t>(seed & 1), static_cast<std::uint8_t>(seed >> 1 & 1)};
+    if (seed % 2 == 0) append(bytes, std::uint8_t{15});  // programs
+    append(bytes, std::uint16_t{9});                     // a region of two granules
+    append(bytes, std::uint8_t{1});
+    for (int i = 0; i < 6; ++i) {
+      append(bytes, std::uint8_t{6});
+      append(bytes, attempts.control_block(stream));
+      append(bytes, static_cast<std::uint8_t>(i % 2 == 0 ? 31 : 23));
+      append(bytes, std::uint8_t{0});
+      const auto request = attempts.admin_request();
+      append(bytes, std::uint8_t{12});
+      append(bytes, request);
+      append(bytes, std::uint8_t{7});
+      append(bytes, static_cast<std::uint8_t>(request.command));
+      if (i % 3 == 2) append(bytes, static_cast<std::uint16_t>(14 | (i / 3) << 8));
+    }
+    write("control_blocks", "attempts_" + std::to_string(seed), bytes);
+  }
+}
+
+void record_images() {
+  for (const auto program : {fwtest::Program::Exit, fwtest::Program::Touches}) {
+    const auto image = fwtest::image_of(program);
+    write("kernel_image", "program_" + std::to_string(static_cast<unsigned>(program)),
+          std::span(reinterpret_cast<const std::uint8_t*>(image.data()), image.size()));
+  }
+}
+
+void record_texts() {
+  const flex::CardDescription card = flex::test::example_card();
+  write("card_description", "example", flex::to_json(card));
+  write("broker_messages", "card", flex::encode(flex::BrokerReply{card}));
+  write("broker_messages", "done", flex::encode(flex::BrokerReply{flex::Done{}}));
+  write("broker_messages", "grant", flex::encode(flex::BrokerReply{flex::Grant{.card = "card0", .slot = 3}}));
+  write("broker_messages", "refusal",
+        flex::encode(flex::BrokerReply{flex::ErrorInfo{.layer = flex::Layer::Driver,
+                                                       .culprit = "request.target",
+                                                       .outcome = wire::Outcome::Rejected,
+                                                       .recoverable = true,
+                                                       .next_step = "ask for another",
+                                                       .message = "it \"is\" \xff taken"}}));
+  write("broker_messages", "hello", flex::encode(flex::BrokerRequest{flex::HelloRequest{wire::kAbiVersion, {}}}));
+  write("broker_messages", "reset", flex::encode(flex::BrokerRequest{flex::ResetRequest{2}}));
+  write("broker_messages", "stop", flex::encode(flex::BrokerRequest{flex::StopRequest{}}));
+  write("boot_options", "all_words",
+        std::string("vfs=3 selftest=1 mapall=0 timers=1 budget_mib=4096 quota_mib=1024 watchdog=5000 on_panic=0 "
+                    "strikes=3 stop_at=4 blind=16 "
+                    "loop_watchdog_ms=500"));
+}
+
+void record_fault_scripts() {
+  using namespace flex::fault;
+  Script all(7);
+  for (const PointRule& rule : catalogue()) {
+    for (const ActionRule& action : rule.actions) {
+      Fault fault;
+      fault.point = rule.point;
+      fault.action = action.action;
+      fault.trigger.first = Number::random(1, 9);
+      if ((rule.needed & kByFunction) != 0) fault.trigger.function = wire::target_of_virtual(1);
+      if ((rule.needed & kByStream) != 0) fault.trigger.stream = 0;
+      if ((rule.needed & kAtRegion) != 0) fault.region = 0;
+      if ((rule.needed & kAtOffset) != 0) fault.offset = Number::random(0, 4096);
+      if ((rule.needed & kAtHart) != 0) fault.hart = 1;
+      if (!action.argument.empty()) fault.argument = action.min;
+      write("fault_script", "of_" + std::string(name(rule.point)) + "_" + std::string(name(action.action)),
+            to_json(Script(3).add(fault)));
+      if (all.has_room(rule.home)) all.add(fault);
+    }
+  }
+  write("fault_script", "of_each", to_json(all));
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) return std::fprintf(stderr, "usage: fuzz_record FOLDER\n"), 2;
+  GTEST_FLAG_SET(break_on_failure, true);
+  folder = arguments[1];
+  try {
+    record_device_session();
+    record_attempts();
+    record_images();
+    record_texts();
+    record_fault_scripts();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fuzz_record: %s\n", error.what());
+    return 1;
+  }
+}
