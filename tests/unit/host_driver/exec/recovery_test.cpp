@@ -72,6 +72,16 @@ struct Rig {
   }
 };
 
+// Asks without launching anything: an empty job is refused only by the stream's state.
+bool launchable(FlexStream& stream) {
+  try {
+    stream.Launch(Job(JobPlan()), {});
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 class Ends final : public LaunchObserver {
  public:
   void on_block(const BlockRecord&) noexcept override {}
@@ -148,29 +158,38 @@ TEST(Recovery, EveryLaunchEndsOnceWhateverTheCardWasDoing) {
 }
 
 TEST(Recovery, AWaiterOfWorkThatARecoveryEndsIsTold) {
-  for (const Rung rung : {Rung::Queue, Rung::Function}) {
+  for (const Rung rung : {Rung::Queue, Rung::Function, Rung::Card}) {
+    SCOPED_TRACE(name(rung));
     Rig rig;
     const auto memory = rig.allocate(1 * kMiB);
+    std::vector<std::byte> pageable(1 * kMiB);
     rig.card.pause();
-    for (int i = 0; i < 20; ++i) rig.stream.Launch(Job::fill(memory, 1 * kMiB, 1), {});
-    std::atomic<bool> waits{false};
-    std::atomic<bool> told{false};
+    // More than the card takes, and some that waits for staging: all of it can only end by the recovery.
+    for (int i = 0; i < 200; ++i) rig.stream.Launch(Job::fill(memory, 1 * kMiB, 1), {});
+    rig.stream.Launch(Job::to_device(pageable.data(), memory, pageable.size()), {});
+    const std::uint64_t sleeps = rig.runtime.device().statistics().sleeps;
+    std::atomic<int> told{0};
     std::thread waiter([&] {
-      waits = true;
       try {
         rig.stream.Synchronize(in_time());
-      } catch (const StreamError&) {
-        told = true;
+      } catch (const StreamError& error) {
+        EXPECT_NE(error.info().outcome, Outcome::Ok);
+        ++told;
       }
     });
-    while (!waits.load()) std::this_thread::yield();
-    std::thread resumes([&] { rig.card.resume(); });
-    const auto ended = rig.runtime.recover(rung);
+    const auto end = in_time();
+    while (rig.runtime.device().statistics().sleeps == sleeps && Clock::now() < end) std::this_thread::yield();
+    // The card is let go when the recovery has begun to ask for something, so that it has not done the work before.
+    std::thread resumes([&] {
+      while (launchable(rig.stream) && Clock::now() < end) std::this_thread::yield();
+      rig.card.resume();
+    });
+    const RecoveryReport report = rig.runtime.recover(rung);
     resumes.join();
     waiter.join();
-    // It may have been so late that it found a stream that works again, or so quick a card that nothing was ended.
-    if (rung == Rung::Function && ended.aborted + ended.lost != 0) SUCCEED() << told.load();
-    EXPECT_NO_THROW(rig.stream.Synchronize(in_time()));
+    EXPECT_EQ(told.load(), 1);
+    EXPECT_GT(report.aborted + report.lost, 0u);
+    EXPECT_NO_THROW(rig.stream.Synchronize(in_time())) << "told again to a wait that began afterwards";
   }
 }
 
