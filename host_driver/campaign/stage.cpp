@@ -26,8 +26,7 @@ constexpr std::uint64_t kRegionBytes = 2 * wire::kMiB;
 constexpr auto kOneBlock = campaign_bounds::kBlock;
 // Two harts whatever the machine has: kernels run beside the card's own loop.
 constexpr unsigned kCores = 2;
-// Scenarios in which a reply never comes wait for just that; a command that is answered takes microseconds.
-constexpr std::chrono::seconds kAdmin{1};
+constexpr auto kAdmin = campaign_bounds::kAdmin;
 
 std::string ending(const char* what, const std::optional<wire::Completion>& end) {
   if (!end) return std::string(what) + " did not end";

@@ -28,7 +28,7 @@ RecoveryReport recover_from(Owner& owner, Rung rung) {
     }
   });
   const RecoveryReport report = owner.context().recover(rung);
-  waiter.join();
+  waiter.join();  // bounded: it waits until in_time() at most
   EXPECT_TRUE(told) << "a waiter was not told that its work is lost";
   EXPECT_EQ(report.aborted + report.lost, launches);
   EXPECT_EQ(report.rung(), rung) << describe(report);

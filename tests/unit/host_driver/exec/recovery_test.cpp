@@ -13,6 +13,7 @@
 #include "host_driver/exec/execution_plan.hpp"
 #include "host_driver/exec/flex_stream.hpp"
 #include "host_driver/exec/runtime.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/exec/test_kernel.hpp"
 
@@ -23,7 +24,7 @@ using Clock = FlexStream::Clock;
 using wire::Outcome;
 constexpr std::uint64_t kMiB = wire::kMiB;
 
-Clock::time_point in_time() { return Clock::now() + std::chrono::seconds(60); }
+Clock::time_point in_time() { return Clock::now() + test_bounds::kCompute; }
 
 // Opens the function of a native card; rungs above fail as told.
 class NativeSource final : public DeviceSource {
@@ -148,7 +149,7 @@ TEST(Recovery, EveryLaunchEndsOnceWhateverTheCardWasDoing) {
     if (round % 3 == 2) rig.card.pause();
     std::thread resumes([&] { rig.card.resume(); });
     const RecoveryReport report = rig.runtime.recover(round % 2 == 0 ? Rung::Function : Rung::Queue);
-    resumes.join();
+    resumes.join();  // bounded: it resumes the card once
     told += report.aborted + report.lost;
     EXPECT_EQ(ends.launches(), launched) << "a launch has not ended";
     EXPECT_TRUE(ends.each_once());
@@ -185,8 +186,8 @@ TEST(Recovery, AWaiterOfWorkThatARecoveryEndsIsTold) {
       rig.card.resume();
     });
     const RecoveryReport report = rig.runtime.recover(rung);
-    resumes.join();
-    waiter.join();
+    resumes.join();  // bounded: it resumes the card once
+    waiter.join();   // bounded: it waits until in_time() at most
     EXPECT_EQ(told.load(), 1);
     EXPECT_GT(report.aborted + report.lost, 0u);
     EXPECT_NO_THROW(rig.stream.Synchronize(in_time())) << "told again to a wait that began afterwards";
@@ -235,8 +236,8 @@ TEST(Recovery, LaunchesAllocationsAndWaitsOfOtherThreadsSurviveRecoveries) {
     ASSERT_GT(good.load(), before) << "nothing works after round " << round;
   }
   over = true;
-  first.join();
-  second.join();
+  first.join();   // bounded: the flag is set; it waits until in_time() at most
+  second.join();  // bounded: the flag is set; it waits until in_time() at most
 }
 
 TEST(Recovery, AnErrorIsThrownAgainAndAgainUntilARungHelps) {
