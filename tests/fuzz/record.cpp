@@ -198,10 +198,10 @@ void record_fault_scripts() {
       if ((rule.needed & kAtRegion) != 0) fault.region = 0;
       if ((rule.needed & kAtOffset) != 0) fault.offset = Number::random(0, 4096);
       if ((rule.needed & kAtHart) != 0) fault.hart = 1;
-      if (!action.argument.empty()) fault.argument = action.min;
-      write("fault_script", "of_" + std::string(name(rule.point)) + "_" + std::string(name(action.action)),
+      if (!action.argument.empty()) fault.argument = Number(action.min);
+      write("fault_script", "of_" + std::string(rule.name) + "_" + std::string(name(action.action)),
             to_json(Script(3).add(fault)));
-      if (all.has_room(rule.home)) all.add(fault);
+      if (all.has_room(home_of(rule.point))) all.add(fault);
     }
   }
   write("fault_script", "of_each", to_json(all));
