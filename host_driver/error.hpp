@@ -36,6 +36,7 @@ struct ErrorInfo {
   bool recoverable = true;  // true: the same object works again after next_step; false: start over with a new one
   std::string next_step;    // what the caller should do; an imperative without a full stop
   std::string message;      // what happened, with the numbers; without a full stop
+  wire::Status status = wire::Status::None;  // why, in the card's words; None where the card did not say
 };
 
 template <typename T>

@@ -47,7 +47,7 @@ std::string read_until_end(int fd, Timeouts::Duration timeout) {
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     pollfd event{fd, POLLIN, 0};
     if (left <= 0 || ::poll(&event, 1, static_cast<int>(left)) == 0) return text;
-    const ssize_t got = ::read(fd, chunk.data(), chunk.size());
+    const ssize_t got = ::read(fd, chunk.data(), chunk.size());  // bounded: poll() said that there is something
     if (got == 0 || (got < 0 && errno != EINTR)) return text;
     if (got > 0) text.append(chunk.data(), static_cast<std::size_t>(got));
   }
@@ -125,7 +125,7 @@ std::optional<Version> probe_version(const std::string& emulator, Timeouts::Dura
 
   const std::string text = read_until_end(read_end.get(), timeout);
   ::kill(child, SIGKILL);  // no-op when it has ended, which the end of its output means
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {  // bounded: it was sent SIGKILL above
   }
   return parse_version(text);
 }

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "qemu/errors.hpp"
+#include "shared/timeouts.hpp"
 
 namespace qemu {
 
@@ -29,7 +30,7 @@ Result<std::unique_ptr<IoLoop>> IoLoop::create(unsigned sources) {
   if (!loop->wake_.valid()) return system_failure("eventfd", errno);
   loop->watch(loop->wake_.get(), [fd = loop->wake_.get()] {
     std::uint64_t count;
-    return ::read(fd, &count, sizeof count) >= 0 || errno == EAGAIN;
+    return ::read(fd, &count, sizeof count) >= 0 || errno == EAGAIN;  // bounded: the eventfd does not block
   });
   return loop;
 }
@@ -61,14 +62,11 @@ void IoLoop::arm_all() {
 void IoLoop::turn(std::optional<Clock::time_point> deadline) {
   arm_all();
   io_uring_cqe* completion = nullptr;
-  if (deadline) {
-    const auto left = std::max(*deadline - Clock::now(), Clock::duration::zero());
-    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
-    __kernel_timespec limit{.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
-    ::io_uring_submit_and_wait_timeout(&ring_, &completion, 1, &limit, nullptr);
-  } else {
-    ::io_uring_submit_and_wait(&ring_, 1);
-  }
+  const auto now = Clock::now();
+  const auto left = std::max(deadline.value_or(now + kLookAround) - now, Clock::duration::zero());
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+  __kernel_timespec limit{.tv_sec = nanoseconds / 1'000'000'000, .tv_nsec = nanoseconds % 1'000'000'000};
+  ::io_uring_submit_and_wait_timeout(&ring_, &completion, 1, &limit, nullptr);
   reap();
 }
 

@@ -2,9 +2,12 @@
 #include "qemu/machine.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <nlohmann/json.hpp>
 
 #include "qemu/errors.hpp"
 #include "qemu/machine_impl.hpp"
@@ -66,6 +69,50 @@ Result<void> Machine::system_reset() { return without_value(execute("system_rese
 Result<void> Machine::quit() { return without_value(execute("quit", {})); }
 
 void Machine::cut_control() { ::shutdown(impl_->qmp->fd(), SHUT_RDWR); }
+Result<std::string> Machine::monitor(std::string_view line) {
+  auto answer = execute("human-monitor-command", {{"command-line", line}});
+  if (!answer) return std::unexpected(std::move(answer.error()));
+  if (!answer->is_string()) {
+    return failure(MachineError::Kind::kQmpError, "human-monitor-command was not answered with text.",
+                   "Check the emulator's version; this answer is unknown.");
+  }
+  return answer->get<std::string>();
+}
+
+Result<std::vector<std::byte>> Machine::read_memory(std::uint64_t address, std::uint64_t bytes) {
+  if (bytes == 0 || bytes > kGiB) {
+    return failure(MachineError::Kind::kInvalidOption, fmt::format("{} bytes of guest memory were asked for.", bytes),
+                   "Ask for 1 byte to 1 GiB.");
+  }
+  // The emulator writes files only: one that has no name, opened by the name of our descriptor.
+  const UniqueFd file{::memfd_create("spyre-guest-memory", MFD_CLOEXEC)};
+  if (!file.valid()) return system_failure("memfd_create", errno);
+  const nlohmann::json arguments{
+      {"val", address}, {"size", bytes}, {"filename", fmt::format("/proc/{}/fd/{}", ::getpid(), file.get())}};
+  if (auto saved = execute("pmemsave", arguments); !saved) return std::unexpected(std::move(saved.error()));
+  std::vector<std::byte> memory(bytes);
+  for (std::size_t done = 0; done < memory.size();) {
+    const ssize_t got =
+        ::pread(file.get(), memory.data() + done, memory.size() - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_failure("pread", errno);
+    if (got == 0) {
+      return failure(MachineError::Kind::kQmpError,
+                     fmt::format("the emulator saved {} of {} bytes of guest memory.", done, bytes),
+                     "Check that the range lies in the card's memory.");
+    }
+    done += static_cast<std::size_t>(got);
+  }
+  return memory;
+}
+
+Result<void> Machine::offer_debugger(std::string_view endpoint) {
+  const auto answer = monitor(fmt::format("gdbserver {}", endpoint));
+  if (!answer) return std::unexpected(answer.error());
+  if (answer->starts_with("Waiting for gdb connection") || answer->starts_with("Disabled gdbserver")) return {};
+  return failure(MachineError::Kind::kQmpError, fmt::format("the emulator offers no debugger at {}: {}", endpoint, *answer),
+                 "Name an endpoint that is free, such as \"unix:<path>,server=on,wait=off\".");
+}
 
 Result<std::vector<HartThread>> Machine::hart_threads() {
   auto answer = execute("query-cpus-fast", {});

@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -82,6 +84,13 @@ class Machine {
   /// Asks the emulator to end by itself; the answer comes before the end, see wait_exit().
   [[nodiscard]] Result<void> quit();
   [[nodiscard]] Result<std::vector<HartThread>> hart_threads();
+  /// What the human monitor answers to a line, such as "info registers -a".
+  [[nodiscard]] Result<std::string> monitor(std::string_view line);
+  /// Copies guest memory, as it is while the harts run, without the guest's help; at most 1 GiB. Errors
+  /// also: kInvalidOption, kDescriptorLimit, kStartFailed (a system call).
+  [[nodiscard]] Result<std::vector<std::byte>> read_memory(std::uint64_t address, std::uint64_t bytes);
+  /// Offers the harts to a debugger from now on, as MachineOptions::gdb_endpoint; "none" ends the offer.
+  [[nodiscard]] Result<void> offer_debugger(std::string_view endpoint);
   /// Any other QMP command; the result is the "return" member. Callers include <nlohmann/json.hpp>.
   [[nodiscard]] Result<nlohmann::json> execute(std::string_view command, const nlohmann::json& arguments);
 

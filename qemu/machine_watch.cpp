@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <system_error>
 
 #include "qemu/errors.hpp"
 #include "qemu/machine_impl.hpp"
@@ -39,7 +40,7 @@ Machine::Impl::~Impl() {
   if (thread_.joinable()) {
     stopping_ = true;
     loop_->wake();
-    thread_.join();
+    thread_.join();  // bounded: `stopping_` is set and it was woken; its handlers do not block
   }
   guarded.link.reset();
   collect_reaper(guarded, options.timeouts.reaper_exit);
@@ -63,7 +64,11 @@ Result<void> Machine::Impl::start_thread() {
   loop_->watch(console_end_.get(),
                [this] { return on_text(console_end_.get(), console, console_file_.get(), ending_.console_ended); });
   loop_->watch(error_end_.get(), [this] { return on_text(error_end_.get(), error_output, -1, ending_.error_ended); });
-  thread_ = std::thread([this] { serve(); });
+  try {
+    thread_ = std::thread([this] { serve(); });
+  } catch (const std::system_error& error) {
+    return system_failure("pthread_create", error.code().value());
+  }
   return {};
 }
 
@@ -95,7 +100,7 @@ bool Machine::Impl::on_link() {
 
 bool Machine::Impl::on_text(int fd, TextTail& tail, int tee, bool& ended) {
   std::array<char, kReadBytes> chunk;
-  const ssize_t got = ::read(fd, chunk.data(), chunk.size());
+  const ssize_t got = ::read(fd, chunk.data(), chunk.size());  // bounded: called when the descriptor is readable
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (got <= 0) {
     ended = true;

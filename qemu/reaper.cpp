@@ -56,7 +56,7 @@ long invoke(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e 
 long address(const void* pointer) { return reinterpret_cast<long>(pointer); }
 
 [[noreturn]] void leave(int code) {
-  for (;;) invoke(SYS_exit_group, code);
+  for (;;) invoke(SYS_exit_group, code);  // bounded: the system call does not return
 }
 
 int parse_count(const char* text) {
@@ -122,11 +122,12 @@ Child start(char** argv, char** environment) {
   invoke(SYS_close, error_pipe[1]);
   int error = 0;
   long got;
+  // bounded: the child's execve or its exit closes the pipe
   do got = invoke(SYS_read, error_pipe[0], address(&error), sizeof error);
   while (got == -EINTR);
   invoke(SYS_close, error_pipe[0]);
   if (got == static_cast<long>(sizeof error)) {
-    invoke(SYS_waitid, P_PID, pid, 0, WEXITED);
+    invoke(SYS_waitid, P_PID, pid, 0, WEXITED);  // bounded: the child said that it could not be executed, and leaves
     report(ReportKind::kFailed, error);
     leave(1);
   }
@@ -137,7 +138,8 @@ Child start(char** argv, char** environment) {
 void watch(const Child& child) {
   pollfd events[3] = {{child.pidfd, POLLIN, 0}, {kLink, POLLIN, 0}, {kOwner, POLLIN, 0}};
   unsigned long watched = 3;
-  for (;;) {
+  for (;;) {  // bounded: the life of the emulator, which is what the reaper watches
+    // bounded: the emulator's, the owner's or the link's end
     const long ready = invoke(SYS_ppoll, address(events), static_cast<long>(watched));
     if (ready == -EINTR) continue;
     if (ready >= 0 && events[0].revents != 0) return;
@@ -152,6 +154,7 @@ void watch(const Child& child) {
 void report_end(const Child& child) {
   siginfo_t status;
   long result;
+  // bounded: its pidfd said that it has ended
   do result = invoke(SYS_waitid, P_PID, child.pid, address(&status), WEXITED);
   while (result == -EINTR);
   if (result < 0) return;

@@ -117,7 +117,7 @@ Result<Received> receive_report(int link, Timeouts::Duration timeout) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  if (::recvmsg(link, &message, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof received.report)) {
+  if (::recvmsg(link, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof received.report)) {
     return failure(MachineError::Kind::kStartFailed, "the reaper ended before it could start the emulator.",
                    "Check the limits of this machine or container (memory, processes, seccomp profile).");
   }
@@ -195,6 +195,7 @@ void collect_reaper(Guarded& guarded, Timeouts::Duration timeout) {
     }
   }
   // ECHILD: an owner that ignores SIGCHLD or waits for any child has collected it already.
+  // bounded: it has ended, was sent SIGKILL, or ends with its link
   while (::waitpid(guarded.reaper, nullptr, 0) < 0 && errno == EINTR) {
   }
   guarded.reaper = -1;

@@ -194,6 +194,9 @@ struct AdminReply {
       std::uint64_t stop_ticks;   // of the last reset: from its begin until nothing of the old owner ran
       std::uint64_t scrub_bytes;  // whole card: released memory that is not clean yet
       std::uint32_t weight;
+      std::uint32_t reserved;
+      std::uint64_t corrected_errors;  // whole card: of memory, since boot
+      std::uint64_t retired_granules;  // whole card: never granted again until power-on
     } function;
     FaultEvidence fault;  // FAULT_ARM: of the row, after the operation
   } values;

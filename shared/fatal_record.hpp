@@ -14,6 +14,7 @@ namespace wire {
 
 inline constexpr std::uint64_t kFatalRecordMagic = 0x3243455241464153;  // "SAFAREC2"
 inline constexpr std::uint32_t kFatalRecordVersion = 2;
+inline constexpr std::uint64_t kFatalRecordAddress = 0x8200'0080;  // in the card's memory
 inline constexpr unsigned kRecordedHarts = 64;
 inline constexpr unsigned kRecordedEvents = 64;
 inline constexpr unsigned kRecordedStackWords = 256;

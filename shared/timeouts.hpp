@@ -57,7 +57,7 @@ inline constexpr std::uint64_t kResetsInARow = 4;
 // Bounds the sleep of a core whose wake-up went astray; wake-ups are stores, so this is a second line only.
 inline constexpr std::uint64_t kCoreNapTicks = 50 * wire::kTicksPerMillisecond;
 
-// The native board's "for ever" is bounded: a test whose bell was lost must fail by its own check, not hang.
+// The native board's "for ever" ends as well: a test whose bell was lost must fail by its own check, not hang.
 inline constexpr std::uint64_t kLongestNativeSleepTicks = 10 * wire::kTicksPerSecond;
 
 }  // namespace fw
@@ -200,6 +200,9 @@ inline constexpr std::chrono::milliseconds kExitIsKnown{500};
 // is not a running broker's.
 inline constexpr std::chrono::seconds kFolderCleanUp{2};
 
+// Of one error's records in the RAS log a few are written in this time; of what comes in a storm, people read the first.
+inline constexpr std::chrono::seconds kRasPeriod{1};
+
 // A broker that could not write card.json tries again: a full disk is not a matter of milliseconds.
 inline constexpr std::chrono::seconds kRewriteAfter{1};
 
@@ -211,6 +214,9 @@ inline constexpr std::chrono::milliseconds kAcceptAgain{100};
 // ---- the owner of an emulator --------------------------------------------------------------------------------------------
 
 namespace qemu {
+
+// A thread that serves an emulator that lives and says nothing wakes this often, for nothing: no wait is without an end.
+inline constexpr std::chrono::hours kLookAround{1};
 
 struct Timeouts {
   using Duration = std::chrono::milliseconds;
@@ -283,9 +289,29 @@ inline constexpr std::chrono::seconds kHelperLine{30};
 // Descriptors, processes and threads of something that has been ended are gone.
 inline constexpr std::chrono::seconds kLeftOvers{3};
 
+// A bound that is meant to be reached: the test is about what happens then.
+inline constexpr std::chrono::milliseconds kExpires{20};
+// Time in which nothing may happen, or in which something may that must not: a wrong wake-up comes in microseconds, a busy
+// loop burns a tick of the scheduler every 10 ms.
+inline constexpr std::chrono::milliseconds kQuiet{50};
+inline constexpr std::chrono::milliseconds kRest{500};
+// Between two POST codes of a boot that is played: half of what the test's driver waits for one.
+inline constexpr std::chrono::milliseconds kPlayedStep{50};
+// A kernel image under the bare card, with every size of its loops.
+inline constexpr std::chrono::seconds kBareKernel{60};
+// A bell of the probe's: one comes at once, so that twelve boots do not wait for a lost one.
+inline constexpr std::chrono::milliseconds kProbeBell{2'000};
+
 // Between two looks at a state that tells nobody about its change (another process's folder, /proc).
+inline constexpr std::chrono::microseconds kBriefLook{100};
 inline constexpr std::chrono::milliseconds kLook{1};
 inline constexpr std::chrono::milliseconds kRareLook{5};
+
+// A tenant that scribbles over its window pauses so long, or two CPUs would be busy with nothing else.
+inline constexpr std::chrono::milliseconds kScribblePause{2};
+
+// What poll() takes.
+constexpr int in_milliseconds(std::chrono::milliseconds bound) { return static_cast<int>(bound.count()); }
 
 // Issue 3: from the owner's end until nothing of it runs or writes any more.
 inline constexpr std::chrono::milliseconds kOwnerStops{500};
@@ -304,6 +330,10 @@ namespace bench_bounds {
 inline constexpr std::chrono::seconds kBlock{20};
 inline constexpr std::chrono::seconds kDrain{10};
 inline constexpr std::chrono::seconds kScrub{20};
+// Until a submitted kernel runs; its launch takes 100 µs on a card that is awake.
+inline constexpr std::chrono::milliseconds kKernelBegins{3};
+// Until a caller that was answered has stopped spinning (Timeouts::spin_max, ten times).
+inline constexpr std::chrono::milliseconds kSpinEnds{1};
 // A measurement that was given no end.
 inline constexpr std::chrono::seconds kRounds{3};
 

@@ -431,6 +431,7 @@ void idle(Card& card, unsigned& quiet_turns) {
   ++card.sleeps;
   card.turns_since_look = ~0u - 1;  // whatever ends the sleep, the heartbeat is looked at next
   const std::uint64_t deadline = card.options.timers ? hal::now() + wire::kHeartbeatTicks : kNever;
+  // bounded: without timers (tests, boot word) bells alone must suffice
   hal::sleep_until(std::min(deadline, stalls_end(card)));
   disarm(card);
 }
@@ -499,6 +500,7 @@ void boot_main(unsigned) {
   }
   the_card.store(&card, std::memory_order_release);
   for (unsigned core = 1; core < card.core_count; ++core) hal::wake(core);
+  // bounded: the life of the card; a step is bounded, and another hart watches
   for (unsigned quiet_turns = 0;;) loop_step(card, quiet_turns);
 }
 

@@ -49,6 +49,8 @@ void describe(const Card& card, const Function& function, AdminReply& reply) {
   values.stop_ticks = function.stop_ticks;
   values.scrub_bytes = card.pool.quarantined_bytes();
   values.weight = function.weight;
+  values.corrected_errors = card.memory_corrected;
+  values.retired_granules = card.pool.retired_granules();
 }
 
 // A function reset joins one that runs: both are answered by the same end, whatever is begun after it.

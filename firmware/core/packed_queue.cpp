@@ -64,7 +64,7 @@ bool PackedQueue::pop(Chain& chain) {
   chain.well_formed = true;
   std::uint16_t at = next_avail_;
   bool wrap = avail_wrap_;
-  for (;;) {
+  for (;;) {  // bounded: a chain has at most as many slots as the ring
     const wire::DescriptorWords& words = ring()[at];
     const DescriptorTail tail = wire::unpack_tail(wire::load_acquire(words.tail));
     if (chain.slots != 0 && !wire::is_available(tail.flags, wrap)) {

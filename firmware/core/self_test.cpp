@@ -86,9 +86,10 @@ void enter_and_exit(Card& card, const Function& function, std::uint32_t rounds, 
   std::uint32_t done = 0;
   while (done < rounds && (done % 64 != 0 || !is_over(card, function, start))) {
     hal::start(*trampoline.context, trampoline.root, Trampoline::kText, Trampoline::kStack + kPageBytes, 0);
-    while (hal::run(*trampoline.context, kSliceTicks).reason != hal::StopReason::Exit) {
-    }
-    ++done;
+    hal::StopReason reason;
+    do reason = hal::run(*trampoline.context, kSliceTicks).reason;
+    while (reason != hal::StopReason::Exit && !is_over(card, function, start));
+    if (reason == hal::StopReason::Exit) ++done;
   }
   reply.values.self_test = {done, hal::now() - start};
 }

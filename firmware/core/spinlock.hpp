@@ -10,6 +10,7 @@ class Spinlock {
  public:
   void lock() {
     while (held_.exchange(true, std::memory_order_acquire)) {
+      // bounded: the holder is never interrupted and leaves after a few stores
       while (held_.load(std::memory_order_relaxed)) {
       }
     }

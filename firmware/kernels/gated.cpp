@@ -17,6 +17,7 @@ SPYRE_KERNEL({
 
 std::uint64_t kernel::compute(const wire::KernelArguments&) {
   const auto* gate = reinterpret_cast<const std::uint64_t*>(symbol(kAddressG));
+  // bounded: the launch's budget: it waits for the test that opens the gate
   while (__atomic_load_n(gate, __ATOMIC_ACQUIRE) == 0) {
   }
   const auto* from = reinterpret_cast<const std::uint64_t*>(symbol(kAddressA));

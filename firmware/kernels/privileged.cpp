@@ -23,7 +23,7 @@ DEED(write_mtvec, "csrw mtvec, zero")
 DEED(write_pmpcfg, "csrw pmpcfg0, zero")
 DEED(return_to_machine, "mret")
 DEED(return_to_supervisor, "sret")
-DEED(wait_for_interrupt, "wfi")
+DEED(wait_for_interrupt, "wfi")  // bounded: an illegal instruction in U-mode, which is what the test proves
 DEED(flush_translations, "sfence.vma")
 DEED(debug_return, ".word 0x7b200073")
 DEED(no_instruction, ".word 0")

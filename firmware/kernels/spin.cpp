@@ -5,5 +5,5 @@
 SPYRE_KERNEL({.name = "spin"});
 
 std::uint64_t kernel::compute(const wire::KernelArguments&) {
-  for (;;) asm volatile("");
+  for (;;) asm volatile("");  // bounded: the launch's budget; it is the kernel that never ends
 }

@@ -33,7 +33,7 @@ namespace fw {
   for (;;) {
     const Order what = hart == 1 ? order.load(std::memory_order_acquire) : Order::Sleep;
     switch (what) {
-      case Order::Sleep: hal::sleep_until(hal::now() + kHelperIdleTicks); break;
+      case Order::Sleep: hal::sleep_until(hal::now() + probe::kHelperIdleTicks); break;
       case Order::Ring:
         hal::wake(0);
         hal::sleep_until(hal::now() + period.load(std::memory_order_relaxed));

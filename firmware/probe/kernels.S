@@ -66,7 +66,7 @@ kernel break
 kernel endless
   j probe_kernel_endless
 kernel wait_for_interrupt
-  wfi
+  wfi  /* bounded: traps in U-mode, or ends with the slice */
   j probe_kernel_wait_for_interrupt
 
 /* a0 → {address, step, count}: stores the address to itself, then returns the number of wrong words. */

@@ -63,6 +63,7 @@ void break_on_purpose(std::string_view how) {
   } else if (how == "other") {
     (void)helper_present();
     helper_break();
+    // bounded: the other hart breaks and ends the emulator; the host test bounds it
     hal::sleep_until(~std::uint64_t{0});
   } else if (how == "panic") {
     hal::panic("on purpose");

@@ -37,10 +37,11 @@ void a_wake_before_the_sleep_counts() {
 void no_deadline_is_no_deadline() {
   Proof proof("without a deadline a wake still ends the sleep");
   hal::wake(hal::hart_id());
-  hal::sleep_until(~std::uint64_t{0});
+  hal::sleep_until(~std::uint64_t{0});  // bounded: the wake came before; the host test bounds the probe
   if (!helper_present()) return proof.skip("the rest needs two harts");
   helper_ring(kMillisecond);
   const std::uint64_t began = hal::now();
+  // bounded: the helper wakes us every millisecond; the host test bounds the probe
   for (int i = 0; i < 20; ++i) hal::sleep_until(~std::uint64_t{0});
   helper_stop();
   proof.expect(hal::now() < began + kFar, "in time");

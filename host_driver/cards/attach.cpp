@@ -71,14 +71,15 @@ std::string last_word(int death, pid_t broker, std::chrono::nanoseconds bound) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(bound).count();
   if (::poll(&event, 1, static_cast<int>(ms)) <= 0) return {};
   char text[256];
-  const ssize_t bytes = ::read(death, text, sizeof text);
+  const ssize_t bytes = ::read(death, text, sizeof text);  // bounded: poll() said that there is something
   if (bytes > 0) return std::string(text, static_cast<std::size_t>(bytes));
   return "its broker (pid " + std::to_string(broker) + ") ended, and the emulator with it";
 }
 
-DeviceOptions device_options(qemu::UniqueFd death, qemu::UniqueFd connection, pid_t broker, const OpenOptions& options,
-                             const Timeouts& timeouts) {
+DeviceOptions device_options(const std::string& card, qemu::UniqueFd death, qemu::UniqueFd connection, pid_t broker,
+                             const OpenOptions& options, const Timeouts& timeouts) {
   DeviceOptions device;
+  device.card_name = card;
   device.optional_features = options.optional_features;
   device.polled = options.polled;
   device.timeouts = timeouts;
@@ -132,7 +133,7 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
   auto device = Device::attach(
       {grant->slot, grant->window_bytes, std::move(descriptors[0]), std::move(descriptors[1]),
        std::move(descriptors[2])},
-      device_options(std::move(descriptors[3]), std::move(*connection).release(), broker, options, timeouts));
+      device_options(grant->card, std::move(descriptors[3]), std::move(*connection).release(), broker, options, timeouts));
   if (!device) return std::unexpected(std::move(device.error()));
   if (auto same = check_identity(**device, *grant); !same) return std::unexpected(std::move(same.error()));
   return AttachedFunction{.device = *std::move(device),

@@ -38,6 +38,7 @@ Expected<void> Broker::Impl::start() {
   if (!own) return std::unexpected(std::move(own.error()));
   folder = *std::move(own);
   folder_path = folder->path();
+  options.card.name = options.name;
   if (options.card.machine.console_file.empty()) options.card.machine.console_file = folder_path / kConsoleName;
   created =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -94,9 +95,9 @@ CardDescription Broker::description() const {
 }
 
 Broker::Ended Broker::run_until(int stop_fd) {
-  for (;;) {
+  for (;;) {  // bounded: the life of the card: a client's stop, the card's end or the caller's descriptor end it
     pollfd events[] = {{impl_->stopped_event.get(), POLLIN, 0}, {stop_fd, POLLIN, 0}};
-    if (::poll(events, 2, -1) < 0 && errno == EINTR) continue;
+    if (::poll(events, 2, -1) < 0 && errno == EINTR) continue;  // bounded: as the loop around it
     return events[0].revents != 0 ? Ended::ByClient : Ended::ByDescriptor;
   }
 }

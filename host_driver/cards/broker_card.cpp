@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host_driver/cards/broker_impl.hpp"
+#include "host_driver/ras/log.hpp"
 
 namespace flex {
 
@@ -53,6 +54,12 @@ void Broker::Impl::emulator_ended(CardLife ended_life, const std::string& how) {
   if (state == CardState::Running || state == CardState::Dead) {
     state = CardState::Dead;
     state_reason = how;
+    record({.layer = Layer::Emulator,
+            .culprit = "emulator process",
+            .outcome = wire::Outcome::Lost,
+            .recoverable = false,
+            .next_step = "power-cycle the card or stop it",
+            .message = "the emulator ended: " + how});
     tell_owners(how);
   } else {
     tell_owners(how + (state == CardState::Cycling ? ", for a power cycle" : ", as it was stopped"));
@@ -60,8 +67,18 @@ void Broker::Impl::emulator_ended(CardLife ended_life, const std::string& how) {
   describe_changes("the emulator ended: " + how);
 }
 
+void Broker::Impl::record(const ErrorInfo& error) const {
+  ras::report(error, {.device = options.name, .function = {}, .stream = {}, .launch = {}});
+}
+
 void Broker::Impl::card_failed(const std::string& why) {
   if (state != CardState::Running) return;
+  record({.layer = Layer::Firmware,
+          .culprit = options.name,
+          .outcome = wire::Outcome::Indeterminate,
+          .recoverable = false,
+          .next_step = "power-cycle the card or stop it",
+          .message = "the card does not work any more: " + why});
   state = CardState::Dead;
   state_reason = why;
   describe_changes("the card does not work any more: " + why);

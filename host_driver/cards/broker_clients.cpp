@@ -21,6 +21,7 @@ bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || 
 
 void Broker::Impl::accept_all() {
   while (listener.valid()) {
+    // bounded: the listener does not block
     qemu::UniqueFd socket{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (socket.valid()) {
       admit(std::move(socket));
@@ -33,7 +34,10 @@ void Broker::Impl::accept_all() {
 }
 
 void Broker::Impl::admit(qemu::UniqueFd socket) {
-  const auto refuse = [&](const ErrorInfo& error) { (void)send_message(socket.get(), encode(BrokerReply(error))); };
+  const auto refuse = [&](const ErrorInfo& error) {
+    record(error);
+    (void)send_message(socket.get(), encode(BrokerReply(error)));
+  };
   auto peer = identify_peer(socket.get());
   if (!peer) return refuse(peer.error());
   if (peer->uid != ::geteuid()) {
@@ -136,6 +140,7 @@ void Broker::Impl::command_reset(ClientId id, wire::Target target) {
 }
 
 void Broker::Impl::reply_and_close(ClientId id, const BrokerReply& reply) {
+  if (const auto* error = std::get_if<ErrorInfo>(&reply)) record(*error);
   // Whoever does not read has no room left in its socket: it gets nothing, and nobody waits for it.
   if (const auto client = remove_client(id)) (void)send_message(client->socket.get(), encode(reply));
 }

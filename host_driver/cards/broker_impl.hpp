@@ -114,6 +114,8 @@ struct Broker::Impl {
   Expected<std::shared_ptr<CardSession>> boot_session(CardLife life);
   void adopt(std::shared_ptr<CardSession> booted);
   void emulator_ended(CardLife life, const std::string& how);
+  // To the log of errors: what this broker notices and what it refuses.
+  void record(const ErrorInfo& error) const;
   void card_failed(const std::string& why);
   void tell_owners(const std::string& how);
   void let_owners_go();

@@ -22,6 +22,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxWord = 32;
 constexpr std::size_t kMaxErrorText = 1024;  // as sent, before escapes
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t kLastStatus = std::numeric_limits<std::uint16_t>::max();
 constexpr wire::Target kLastTarget = wire::target_of_virtual(wire::boot::kMaxVirtualFunctions);
 
 constexpr std::array kLayers{Layer::Driver, Layer::Transport, Layer::Firmware,
@@ -110,6 +111,7 @@ ErrorInfo read_error(const Json& json) {
   error.recoverable = object.boolean("recoverable");
   error.next_step = object.text("next_step", kMaxBrokerMessage);
   error.message = object.text("message", kMaxBrokerMessage);
+  error.status = static_cast<wire::Status>(object.number("status", kLastStatus));
   object.finish();
   return error;
 }
@@ -144,7 +146,8 @@ std::string encode_error(const ErrorInfo& error, std::size_t text_bytes) {
                     {"outcome", static_cast<unsigned>(error.outcome)},
                     {"recoverable", error.recoverable},
                     {"next_step", cut(error.next_step)},
-                    {"message", cut(error.message)}}}};
+                    {"message", cut(error.message)},
+                    {"status", static_cast<unsigned>(error.status)}}}};
   return dump(json);
 }
 

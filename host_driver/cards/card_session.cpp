@@ -22,7 +22,8 @@ ErrorInfo refused_by_card(wire::AdminCommand command, wire::Target target, const
           .outcome = reply.outcome,
           .recoverable = false,
           .next_step = "power-cycle the card",
-          .message = std::move(message)};
+          .message = std::move(message),
+          .status = reply.status};
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ std::expected<qemu::UniqueFd, ConnectFailure> connect_in(int folder, std::chrono
   const timeval limit{us / 1'000'000, us % 1'000'000};
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) return failed("setsockopt");
   const sockaddr_un address = address_in(folder);
+  // bounded: SO_SNDTIMEO as set above
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failed("connect");
   }

@@ -70,7 +70,7 @@ std::string read_file(int folder, const char* name, std::size_t max_bytes) {
   std::string text(file.valid() ? max_bytes : 0, '\0');
   std::size_t read = 0;
   while (read < text.size()) {
-    const ssize_t got = ::read(file.get(), text.data() + read, text.size() - read);
+    const ssize_t got = ::read(file.get(), text.data() + read, text.size() - read);  // bounded: a regular file of ours
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     read += static_cast<std::size_t>(got);

@@ -22,7 +22,7 @@ bool Tasks::run(Work work) {
             threads_.erase(found);
           }
         }
-        if (ended.joinable()) ended.join();
+        if (ended.joinable()) ended.join();  // bounded: its last act was to post this closure
         if (then) then();
       });
     });
@@ -42,13 +42,13 @@ bool Tasks::join_one() {
     thread = std::move(first->second);
     threads_.erase(first);
   }
-  thread.join();
+  thread.join();  // bounded: work() is a command to the card, each bounded by Timeouts
   return true;
 }
 
 void Tasks::join() {
   while (join_one()) {
-    while (join_one()) {
+    while (join_one()) {  // bounded: one turn per thread that is left
     }
     loop_.flush();  // what came back may have started more
   }

@@ -25,8 +25,17 @@ struct SelfTestStep {
   std::function<std::string(Context&)> run;
 };
 
+[[noreturn]] void fail_step(const std::string& what) {
+  throw flex::Error({.layer = flex::Layer::Firmware,
+                     .culprit = "self-test",
+                     .outcome = wire::Outcome::Fault,
+                     .recoverable = false,
+                     .next_step = "report it with the card's console: the card does what it must not",
+                     .message = what});
+}
+
 void require(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
+  if (!condition) fail_step(what);
 }
 
 std::string transfer_round_trip(Context& context) {
@@ -98,7 +107,7 @@ std::string endless_kernel_is_stopped(Context& context) {
     context.default_stream().Synchronize();
     return fmt::format("stopped after {} slices of 1 ms; its stream works again after a reset", error.failure().slices);
   }
-  throw std::runtime_error("an endless kernel ended by itself");
+  fail_step("an endless kernel ended by itself");
 }
 
 std::string allocator_refuses(Context& context) {
@@ -108,7 +117,7 @@ std::string allocator_refuses(Context& context) {
     return fmt::format("200 GiB refused: {} free of {}", format_bytes(static_cast<double>(error.free_bytes())),
                        format_bytes(static_cast<double>(error.total_bytes())));
   }
-  throw std::runtime_error("the allocator promised more memory than there is");
+  fail_step("the allocator promised more memory than there is");
 }
 
 const SelfTestStep kSteps[] = {

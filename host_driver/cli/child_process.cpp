@@ -65,10 +65,11 @@ flex::Expected<ChildProcess> ChildProcess::start(const std::vector<std::string>&
   return ChildProcess(pid, qemu::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 
-int ChildProcess::wait(const SignalDescriptor& signals) {
+int ChildProcess::await_end(const SignalDescriptor& signals) {
   std::array<pollfd, 2> events = {pollfd{pidfd_.get(), POLLIN, 0}, pollfd{signals.descriptor(), POLLIN, 0}};
   // Without a pidfd (no descriptor left) nothing can be passed on, but its end is still learned.
   while (pidfd_.valid()) {
+    // bounded: as long as the user's program runs; a signal comes here too
     if (::poll(events.data(), events.size(), -1) < 0) continue;
     if (events[0].revents != 0) break;
     if (events[1].revents == 0) continue;
@@ -83,6 +84,7 @@ int ChildProcess::wait(const SignalDescriptor& signals) {
 
 int ChildProcess::collect() const {
   int status = 0;
+  // bounded: it has ended, or as long as the user's program runs
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFSIGNALED(status) ? kEndedBySignal + WTERMSIG(status) : WEXITSTATUS(status);

@@ -28,7 +28,7 @@ class ChildProcess {
 
   // Waits for its end, however long that takes, and passes signals on to it. Returns its exit code, 128 + n when signal n
   // ended it.
-  int wait(const SignalDescriptor& signals);
+  int await_end(const SignalDescriptor& signals);
 
  private:
   ChildProcess(pid_t pid, qemu::UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}

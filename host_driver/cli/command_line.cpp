@@ -22,6 +22,7 @@ CommandLine::CommandLine() {
   add_boot();
   add_cards();
   add_exec();
+  add_fault();
   app_.add_subcommand("version", "versions, and where the firmware is");
 }
 
@@ -81,6 +82,25 @@ void CommandLine::add_exec() {
   add_card_options(*exec_, exec.shape);
 }
 
+void CommandLine::add_fault() {
+  auto* fault = app_.add_subcommand("fault", "break a card on purpose: what can be broken, and scripts that do");
+  fault->require_subcommand(1);
+  fault_list_ = fault->add_subcommand("list", "the fault points, their actions and conditions");
+  fault_list_->add_flag("--json", fault_list.json, "one JSON object");
+
+  fault_run_ = fault->add_subcommand("run", "run a script of faults against a card of its own under load");
+  fault_run_->footer(
+      "Exit code 0: every fault fired, all ended typed and right; 1: something did not; 2: the script was "
+      "refused;\n4: INVALID, a fault did not fire.");
+  fault_run_->add_option("script", fault_run.script, "JSON file (docs/faults.md)")->required();
+  fault_run_->add_option("--seed", fault_run.seed, "instead of the script's own");
+  fault_run_->add_option("--seconds", fault_run.seconds, "how long it may wait for a fault to fire")
+      ->check(CLI::Range(1u, 600u))
+      ->capture_default_str();
+  fault_run_->add_flag("--json", fault_run.json, "one JSON object instead of the report");
+  add_card_options(*fault_run_, fault_run.shape);
+}
+
 void CommandLine::parse(int argc, const char* const* argv) {
   // What stands behind -- is somebody else's command line, down to its own -- and options.
   const char* const* const end = argv + argc;
@@ -95,6 +115,7 @@ void CommandLine::parse(int argc, const char* const* argv) {
   }
   matmul.seed_given = run_matmul_->count("--seed") != 0;
   matmul.own_card = run_matmul_->count("--cores") + run_matmul_->count("--vf") != 0;
+  fault_run.seed_given = fault_run_->count("--seed") != 0;
   exec.vfs_given = exec_->count("--vfs") != 0;
   boot.shape = serve.shape;
 }
@@ -106,6 +127,8 @@ int CommandLine::execute() {
   if (stop_->parsed()) return cli::stop(stop);
   if (reset_->parsed()) return cli::reset(reset);
   if (exec_->parsed()) return cli::exec(exec);
+  if (fault_list_->parsed()) return cli::fault_list(fault_list);
+  if (fault_run_->parsed()) return cli::fault_run(fault_run);
   return cli::version();
 }
 

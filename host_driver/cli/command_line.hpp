@@ -28,12 +28,15 @@ class CommandLine {
   StopOptions stop{};
   ResetOptions reset{};
   ExecOptions exec{};
+  FaultListOptions fault_list{};
+  FaultRunOptions fault_run{};
 
  private:
   void add_run();
   void add_boot();
   void add_cards();
   void add_exec();
+  void add_fault();
 
   CLI::App app_{"spyre: an open virtual platform for a Spyre-class AI accelerator"};
   CLI::App* run_matmul_ = nullptr;
@@ -42,6 +45,8 @@ class CommandLine {
   CLI::App* stop_ = nullptr;
   CLI::App* reset_ = nullptr;
   CLI::App* exec_ = nullptr;
+  CLI::App* fault_list_ = nullptr;
+  CLI::App* fault_run_ = nullptr;
 };
 
 }  // namespace cli

@@ -78,6 +78,27 @@ struct ExecOptions {
 // 128 + n when signal n ended it; 127 when it could not be started. Signals are passed on to the command.
 int exec(const ExecOptions& options);
 
+struct FaultListOptions {
+  bool json = false;
+};
+
+// The catalogue of fault points. 0.
+int fault_list(const FaultListOptions& options);
+
+struct FaultRunOptions {
+  std::string script{};
+  std::uint64_t seed = 0;
+  bool seed_given = false;  // else the script's own
+  unsigned seconds = 10;
+  CardShape shape{};
+  bool json = false;
+};
+
+// Boots a card, lets the script loose on a standard workload on VF 1 while VF 2 works beside it, prints the evidence and
+// how everything ended. 0: every fault fired, and everything ended typed with right results; 1: something did not; 2: the
+// script was refused, or it could not be armed; 4: INVALID, a fault did not fire.
+int fault_run(const FaultRunOptions& options);
+
 int version();
 
 }  // namespace cli

@@ -72,7 +72,7 @@ int exec(const ExecOptions& options) {
     fmt::print(stderr, "spyre: {}\n", flex::describe(child.error()));
     return kNotStarted;
   }
-  return child->wait(signals);
+  return child->await_end(signals);
 }
 
 }  // namespace cli

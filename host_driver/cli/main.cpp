@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spyre: the command line. Exit code 0 = done and right; 1 = ran and something was wrong; 2 = could not run. `spyre exec`
+// spyre: the command line. Exit code 0 = done and right; 1 = ran and something was wrong; 2 = could not run; 4 = a fault did not fire
+// (`spyre fault run`). `spyre exec`
 // passes on its command's.
 #include <fmt/format.h>
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "host_driver/error.hpp"
+
 namespace cli {
 
 SignalDescriptor::SignalDescriptor(std::initializer_list<int> signals) {
@@ -14,18 +16,26 @@ SignalDescriptor::SignalDescriptor(std::initializer_list<int> signals) {
   ::sigemptyset(&set);
   for (const int signal : signals) ::sigaddset(&set, signal);
   descriptor_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!descriptor_.valid()) throw std::system_error(errno, std::generic_category(), "signalfd");
+  if (!descriptor_.valid()) {
+    throw flex::Error({.layer = flex::Layer::Driver,
+                       .culprit = "signalfd",
+                       .outcome = wire::Outcome::Rejected,
+                       .recoverable = true,
+                       .next_step = "close descriptors or raise their limit (ulimit -n)",
+                       .message = "cannot wait for signals: " + std::generic_category().message(errno)});
+  }
   ::pthread_sigmask(SIG_BLOCK, &set, &before_);
 }
 
 SignalDescriptor::~SignalDescriptor() {
-  while (read().ssi_signo != 0) {
+  while (read().ssi_signo != 0) {  // bounded: each signal is pending at most once
   }
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 signalfd_siginfo SignalDescriptor::read() const {
   signalfd_siginfo info{};
+  // bounded: the descriptor does not block
   if (::read(descriptor(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) info = {};
   return info;
 }

@@ -61,7 +61,7 @@ std::size_t AdminPort::harvest() {
   std::size_t count = 0;
   do {
     PackedQueue::Used used;
-    while (true) {
+    while (true) {  // bounded: poll() finds no more than the ring holds, else Broken
       const auto found = queue_.poll(used);
       if (found == PackedQueue::PollResult::Empty) break;
       if (found == PackedQueue::PollResult::Broken) {

@@ -13,10 +13,12 @@
 
 #include "host_driver/device/card_impl.hpp"
 #include "host_driver/device/memory_budget.hpp"
+#include "host_driver/ras/log.hpp"
 #include "host_driver/transport/event_loop.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "qemu/machine_error.hpp"
 #include "shared/boot_arguments.hpp"
+#include "shared/post_codes.hpp"
 #include "shared/timeouts.hpp"
 
 namespace flex {
@@ -72,11 +74,16 @@ ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
   // A bell that hung up is the first sign of a death; the console is complete when the exit is known.
   if (error.outcome == wire::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
   const std::string console = machine.console();
+  const std::string post = last_line_with(console, "post 0x");
   // Its reason without the registers behind it: those are addresses of the firmware, for the console only.
   std::string reason = last_line_with(console, "PANIC");
-  if (reason.empty()) return error;
+  // What stands before a boot that ended well is an earlier life's.
+  const auto place = [&](const std::string& line) { return line.empty() ? 0 : console.rfind(line) + 1; };
+  if (post.ends_with(wire::name(wire::PostCode::Ready)) && place(post) > place(reason)) return error;
+  if (!post.empty()) error.message += "; the card's console ends with \"" + post + "\"";
+  if (reason.empty() || place(reason) < place(post)) return error;
   reason.resize(std::min({reason.size(), reason.find(", cause "), reason.find(", pc ")}));
-  error.message += "; the card's console ends with \"" + last_line_with(console, "post 0x") + "\", \"" + reason + "\"";
+  error.message += ", \"" + reason + "\"";
   return error;
 }
 
@@ -134,7 +141,11 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
   machine.boot_arguments = boot_words(options);
   if (!options.boot_arguments.empty()) machine.boot_arguments += " " + options.boot_arguments;
   auto started = qemu::Machine::start(machine);
-  if (!started) return std::unexpected(from_machine(started.error()));
+  if (!started) {
+    ErrorInfo error = from_machine(started.error());
+    ras::report(error, {.device = options.name, .function = {}, .stream = {}, .launch = {}});
+    return std::unexpected(std::move(error));
+  }
   impl->machine = std::make_shared<qemu::Machine>(*std::move(started));
   impl->options = std::move(options);
   return std::unique_ptr<Card>(new Card(std::move(impl)));
@@ -176,6 +187,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
     const auto status = kept->wait_exit(bound);
     return status ? qemu::to_string(*status) : std::string();
   };
+  device.card_name = options.name;
   device.loop = loop;
   device.optional_features = how.optional_features;
   device.polled = how.polled;

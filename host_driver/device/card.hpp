@@ -15,6 +15,8 @@
 namespace flex {
 
 struct CardOptions {
+  // For records of errors (host_driver/ras); a long-lived card has its own.
+  std::string name = "embedded";
   // Empty: found by find_firmware().
   std::filesystem::path firmware{};
   // Harts; hart 0 is management and core 0. 0: min(2, CPUs of this machine).

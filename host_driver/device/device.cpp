@@ -50,7 +50,8 @@ ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminRe
           .outcome = reply.outcome,
           .recoverable = true,
           .next_step = std::move(next),
-          .message = std::move(message)};
+          .message = std::move(message),
+          .status = reply.status};
 }
 
 std::string stream_name(std::uint32_t stream) { return "stream " + std::to_string(stream); }
@@ -121,7 +122,10 @@ Expected<std::unique_ptr<Device>> Device::attach(qemu::SlotHandle slot, DeviceOp
     auto impl = std::make_unique<Impl>(std::move(options), *std::move(window), std::move(slot));
     // The object that ends what start() begins is there before it begins.
     std::unique_ptr<Device> device(new Device(nullptr));
-    if (auto started = impl->start(); !started) return std::unexpected(std::move(started.error()));
+    if (auto started = impl->start(); !started) {
+      ras::report(started.error(), impl->where());
+      return std::unexpected(std::move(started.error()));
+    }
     device->impl_ = std::move(impl);
     return device;
   });
@@ -140,6 +144,17 @@ std::span<std::byte> Device::host_memory() const { return impl_->window->host_me
 std::uint64_t Device::host_memory_offset() const { return wire::kHostMemoryOffset; }
 std::shared_ptr<void> Device::mapping() const { return impl_->window; }
 WindowIdentity Device::window_identity() const { return impl_->window->identity(); }
+
+// By what the window says of itself, which is there before the card has told its configuration; a blank one says nothing.
+ras::Where Device::Impl::where() const {
+  const HeaderView header = window->header();
+  std::string function;
+  if (header.magic == wire::kWindowMagic) {
+    function = wire::name(header.kind);
+    if (header.kind == wire::FunctionKind::Virtual) function += std::to_string(header.function_index);
+  }
+  return {.device = options.card_name, .function = std::move(function), .stream = {}, .launch = {}};
+}
 
 // ---- control blocks -------------------------------------------------------------------------------------------------
 
@@ -182,6 +197,7 @@ void Device::Impl::wait_for_deliveries() {
   // Odd: somebody is between taking completions from the ring and the return of their last sink. Sinks do not block.
   const std::uint64_t turn = deliveries.load(std::memory_order_acquire);
   if (turn % 2 == 0) return;
+  // bounded: sinks do not block (device_options.hpp)
   while (deliveries.load(std::memory_order_acquire) == turn) std::this_thread::yield();
 }
 
@@ -205,12 +221,14 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
   const TimePoint deadline = Clock::now() + options.timeouts.admin;
   const auto no_reply = [&](const char* what) {
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeouts.admin).count();
-    return ErrorInfo{.layer = Layer::Firmware,
-                     .culprit = std::string(wire::name(request.command)),
-                     .outcome = wire::Outcome::Indeterminate,
-                     .recoverable = true,
-                     .next_step = "check the card's health; reset the function if it stays silent",
-                     .message = std::string(wire::name(request.command)) + what + std::to_string(limit) + " ms"};
+    ErrorInfo error{.layer = Layer::Firmware,
+                    .culprit = std::string(wire::name(request.command)),
+                    .outcome = wire::Outcome::Indeterminate,
+                    .recoverable = true,
+                    .next_step = "check the card's health; reset the function if it stays silent",
+                    .message = std::string(wire::name(request.command)) + what + std::to_string(limit) + " ms"};
+    ras::report(error, where());
+    return error;
   };
   AdminPort::Ticket ticket;
   for (;;) {
@@ -244,7 +262,9 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
 Expected<wire::AdminReply> Device::Impl::accepted_admin(const wire::AdminRequest& request, std::string culprit) {
   auto reply = admin(request);
   if (reply && reply->outcome != wire::Outcome::Ok) {
-    return std::unexpected(refused_by_card(request, *reply, std::move(culprit)));
+    ErrorInfo refused = refused_by_card(request, *reply, std::move(culprit));
+    ras::report(refused, where());
+    return std::unexpected(std::move(refused));
   }
   return reply;
 }
@@ -407,5 +427,6 @@ void Device::check() {
 }
 
 std::optional<ErrorInfo> Device::failure() const { return impl_->failure(); }
+ras::Where Device::where() const { return impl_->where(); }
 
 }  // namespace flex

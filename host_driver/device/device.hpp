@@ -28,6 +28,7 @@
 #include "host_driver/device/device_options.hpp"
 #include "host_driver/error.hpp"
 #include "host_driver/memory/region.hpp"
+#include "host_driver/ras/record.hpp"
 #include "host_driver/transport/window_identity.hpp"
 #include "qemu/slot_handle.hpp"
 #include "shared/admin.hpp"
@@ -182,6 +183,8 @@ class Device {
   void check();
   // Why the device is Dead or NeedsReset; empty while it works.
   std::optional<ErrorInfo> failure() const;
+  // For records of errors (host_driver/ras): which card, which function.
+  ras::Where where() const;
 
  private:
   struct Impl;

@@ -10,12 +10,17 @@
 namespace flex {
 
 void Device::Impl::note_failure(ErrorInfo error, Burial how, Health health) {
+  if (note_end(error, how, health)) ras::report(error, where());
+}
+
+bool Device::Impl::note_end(const ErrorInfo& error, Burial how, Health health) {
   const std::lock_guard lock(failure_mutex);
-  if (failure_info) return;
-  failure_info = std::move(error);
+  if (failure_info) return false;
+  failure_info = error;
   burial = how;
   failed_health.store(health, std::memory_order_relaxed);
   failing.store(true);
+  return true;
 }
 
 void Device::Impl::fail(ErrorInfo error, Burial how, Health health) {
@@ -162,13 +167,13 @@ void Device::Impl::let_go_of_function() {
       progress();
     }
   }
-  note_failure({.layer = Layer::Driver,
-                .culprit = "device",
-                .outcome = wire::Outcome::Aborted,
-                .recoverable = false,
-                .next_step = "attach again",
-                .message = "the device was closed"},
-               how, Health::Dead);
+  (void)note_end({.layer = Layer::Driver,
+                  .culprit = "device",
+                  .outcome = wire::Outcome::Aborted,
+                  .recoverable = false,
+                  .next_step = "attach again",
+                  .message = "the device was closed"},
+                 how, Health::Dead);
   bury();
   if (how == Burial::Died) return;
   (void)channel.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusReset});

@@ -25,6 +25,7 @@
 #include "host_driver/device/device.hpp"
 #include "host_driver/device/event_port.hpp"
 #include "host_driver/device/spin_policy.hpp"
+#include "host_driver/ras/log.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/event_loop.hpp"
@@ -59,6 +60,8 @@ struct Device::Impl final : RegionSource {
   Expected<Region> acquire(RegionType type, std::uint64_t bytes) override;
   Expected<Region> acquire_now(RegionType type, std::uint64_t bytes);
   Expected<void> release(const Region& region) override;
+  // For records of errors.
+  ras::Where where() const;
   // Returns when whatever was being delivered has been delivered.
   void wait_for_deliveries();
 
@@ -109,6 +112,8 @@ struct Device::Impl final : RegionSource {
   // First failure wins. From a thread that does not hold reap_mutex_: also ends everything, now or through the holder.
   void fail(ErrorInfo error, Burial burial, Health health);
   void note_failure(ErrorInfo error, Burial burial, Health health);
+  // The same for an end that is no error. False: it had ended before, and the first reason stays.
+  bool note_end(const ErrorInfo& error, Burial how, Health health);
   void note_death();
   void note_violation(const std::string& what);
   void check_health();  // holds reap_mutex_

@@ -16,6 +16,8 @@ namespace flex {
 class EventLoop;
 
 struct DeviceOptions {
+  // Of the card, for records of errors (host_driver/ras).
+  std::string card_name = "embedded";
   // Readable when the card has died (qemu::Machine::exit_fd()). Without it a death is noticed by nothing but silence.
   qemu::UniqueFd exit_fd{};
   // "signal 9 (Killed)": asked once, after exit_fd became readable, for the text of errors. May be empty; may wait for

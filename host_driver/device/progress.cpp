@@ -92,6 +92,7 @@ bool Device::Impl::something_to_do() const {
 void Device::Impl::enter() { blocks->enter_reaping(); }
 
 void Device::Impl::leave() {
+  // bounded: goes on only when somebody left work while we held the lock; each turn takes what is there
   for (;;) {
     for (int turn = 0; blocks->leave_reaping() && turn < kLeavingTurns; ++turn) {
       enter();
@@ -260,6 +261,7 @@ bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bo
   leader_sleeps.store(false);
   if (!wakeup.rang) {
     std::uint64_t count;
+    // bounded: the eventfd does not block
     [[maybe_unused]] const auto got = ::read(wake_fd.get(), &count, sizeof count);
   }
   blocks->disarm();

@@ -16,7 +16,8 @@ Runtime::Runtime(std::unique_ptr<Device> device, RuntimeOptions options, std::un
       scheduler_(std::make_unique<Scheduler>(
           host_memory_, options.staging,
           ChannelRules{.retry_aborted = recovery_.policy == RecoveryPolicy::Recover,
-                       .first_failure = recovery_.policy == RecoveryPolicy::FailFast ? &first_failure_ : nullptr})) {
+                       .first_failure = recovery_.policy == RecoveryPolicy::FailFast ? &first_failure_ : nullptr,
+                       .checksums = options.checksums})) {
   take_facts();
   reserve_correction_slots();
 }

@@ -28,6 +28,10 @@ struct RuntimeOptions {
   FlexAllocatorOptions allocator{};
   StagingOptions staging{};
   RecoveryOptions recovery{};
+  // Transfers between host and card carry a CRC32C (wire::kDmaChecksum). Into the card it is compared there, and what
+  // differs is moved again; out of it it is compared here. What does not match ends FAULT "checksum". Costs both sides a
+  // pass over the bytes; off for that reason.
+  bool checksums = false;
 };
 
 class Runtime {

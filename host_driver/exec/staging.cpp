@@ -2,6 +2,9 @@
 #include "host_driver/exec/staging.hpp"
 
 #include <algorithm>
+#include <system_error>
+
+#include "host_driver/error.hpp"
 
 namespace flex {
 
@@ -10,7 +13,16 @@ StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options) 
     chunks_.push_back({.buffer = memory.allocate(chunk_bytes_)});
   }
   for (StagingChunk& chunk : chunks_) free_.push_back(&chunk);
-  worker_ = std::thread([this] { run(); });
+  try {
+    worker_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {
+    throw Error({.layer = Layer::Driver,
+                 .culprit = "thread",
+                 .outcome = wire::Outcome::Rejected,
+                 .recoverable = true,
+                 .next_step = "end other programs or raise the limit of processes (ulimit -u)",
+                 .message = "the system has no thread left for staged transfers"});
+  }
 }
 
 StagingEngine::~StagingEngine() { stop(); }
@@ -21,7 +33,7 @@ void StagingEngine::stop() {
     stop_ = true;
   }
   work_.notify_all();
-  if (worker_.joinable()) worker_.join();
+  if (worker_.joinable()) worker_.join();  // bounded: stop_ is set; it copies one chunk at most
 }
 
 void StagingEngine::request(StagingClient& client) {
@@ -51,13 +63,14 @@ void StagingEngine::release(StagingChunk& chunk) {
 
 void StagingEngine::cancel_requests(StagingClient& client) {
   std::unique_lock lock(mutex_);
-  left_.wait(lock, [&] { return serving_ != &client; });
+  left_.wait(lock, [&] { return serving_ != &client; });  // bounded: the worker copies one chunk and tells
   std::erase(requests_, &client);
 }
 
 void StagingEngine::run() {
   std::unique_lock lock(mutex_);
-  for (;;) {
+  for (;;) {  // bounded: ends with stop_, which the destructor sets
+    // bounded: an idle worker; nobody waits for it but stop(), which wakes it
     work_.wait(lock, [&] { return stop_ || !drains_.empty() || (!requests_.empty() && !free_.empty()); });
     if (stop_) return;
     // Drains first: they give chunks back.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/exec/stream_channel.hpp"
+#include "host_driver/ras/log.hpp"
 #include "shared/timeouts.hpp"
 
 #include <algorithm>
 #include <cstring>
+
+#include "shared/crc32c.hpp"
 
 namespace flex {
 
@@ -141,6 +144,7 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   std::size_t count = 0;
   for (Unit* unit = list.head; unit != nullptr && unit->kind != Unit::Kind::Staged && count < kBatch;
        unit = unit->next) {
+    if (rules_.checksums) seal_transfer(*unit);
     requests[count++] = {&unit->block, this};
   }
   const auto taken = device_->submit(stream(), std::span(requests.data(), count));
@@ -150,6 +154,46 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   }
   for (std::size_t i = 0; i < *taken; ++i) in_flight_.push(list.pop());
   return *taken == count;
+}
+
+// ---- checksums ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// The end of a transfer that is host memory; null when there is none.
+const wire::Endpoint* host_end(const wire::ControlBlock& block) {
+  if (block.header.opcode != wire::Opcode::Dma) return nullptr;
+  const wire::DmaPayload& dma = block.payload.dma;
+  if (dma.source.kind == wire::EndpointKind::HostMemory) return &dma.source;
+  return dma.destination.kind == wire::EndpointKind::HostMemory ? &dma.destination : nullptr;
+}
+
+std::uint32_t sum_of_host(const Device& device, const wire::Endpoint& end, std::uint64_t bytes) {
+  return wire::crc32c(0, device.host_memory().data() + (end.offset - device.host_memory_offset()), bytes);
+}
+
+}  // namespace
+
+// Once: a block that the card did not take comes by again.
+void StreamChannel::seal_transfer(Unit& unit) const {
+  wire::DmaPayload& dma = unit.block.payload.dma;
+  const wire::Endpoint* host = host_end(unit.block);
+  if (host == nullptr || (dma.flags & wire::kDmaChecksum) != 0) return;
+  dma.flags |= wire::kDmaChecksum;
+  if (host == &dma.source) dma.checksum = sum_of_host(*device_, *host, dma.bytes);
+}
+
+// What came out of the card must be what the card says it sent.
+wire::Completion StreamChannel::verified(const Unit& unit, const wire::Completion& completion) const {
+  wire::Completion end = completion;
+  const wire::DmaPayload& dma = unit.block.payload.dma;
+  const wire::Endpoint* host = host_end(unit.block);
+  if (completion.outcome != Outcome::Ok || host != &dma.destination) return end;
+  if (sum_of_host(*device_, *host, dma.bytes) == completion.checksum) return end;
+  end.outcome = Outcome::Fault;
+  end.status = Status::ChecksumMismatch;
+  end.field = wire::Field::DmaChecksum;
+  return end;
 }
 
 void StreamChannel::on_credits(std::uint32_t) noexcept {
@@ -286,9 +330,10 @@ wire::Completion StreamChannel::ending(Outcome outcome, Status status) const {
   return completion;
 }
 
-void StreamChannel::on_completion(const wire::Completion& completion) noexcept {
+void StreamChannel::on_completion(const wire::Completion& reported) noexcept {
   const std::lock_guard guard(mutex_);
   Unit& unit = *in_flight_.pop();
+  const wire::Completion completion = rules_.checksums ? verified(unit, reported) : reported;
   if (completion.outcome != Outcome::Ok) note_failure(unit, completion);
   if (unit.kind == Unit::Kind::Chunk) {
     chunk_ended(unit, completion);
@@ -322,6 +367,14 @@ void StreamChannel::note_failure(const Unit& unit, const wire::Completion& compl
   failure_->launch = unit.launch->number;
   failure_->tile = unit.tile;
   failure_->step = unit.step;
+  record_failure(explain(*failure_));
+}
+
+void StreamChannel::record_failure(const ErrorInfo& error) const {
+  ras::Where where = device_.where();
+  where.stream = stream_;
+  if (failure_->launch != 0) where.launch = failure_->launch;
+  ras::report(error, where);
 }
 
 void StreamChannel::note_card_gone(const ErrorInfo& why) {
@@ -332,6 +385,7 @@ void StreamChannel::note_card_gone(const ErrorInfo& why) {
     failure_->outcome = Outcome::Lost;
     failure_->job = "none";
     card_error_ = why;
+    record_failure(why);
   }
   if (!in_flight_.empty()) return;
   drop_waiting();

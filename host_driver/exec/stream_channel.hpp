@@ -36,6 +36,7 @@ struct WalkSize {
 struct ChannelRules {
   bool retry_aborted = false;             // RecoveryPolicy::Recover
   FirstFailure* first_failure = nullptr;  // RecoveryPolicy::FailFast; outlives the channel
+  bool checksums = false;                 // RuntimeOptions::checksums
 };
 
 class StreamChannel final : private CompletionSink, private CreditSink, private StagingClient {
@@ -143,10 +144,14 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void end_unit(Unit& unit, const wire::Completion& completion);
   void retire_launches();
   void note_failure(const Unit& unit, const wire::Completion& completion);
+  // To the log of errors: the first one of the stream.
+  void record_failure(const ErrorInfo& error) const;
   void note_card_gone(const ErrorInfo& why);
   void drop_waiting();
   void drop_unit(Unit& unit);
   Unit& chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at);
+  void seal_transfer(Unit& unit) const;
+  wire::Completion verified(const Unit& unit, const wire::Completion& completion) const;
   wire::Completion ending(wire::Outcome outcome, wire::Status status) const;
 
   StagingEngine* staging_;  // never null; changed by a recovery

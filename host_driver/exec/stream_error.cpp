@@ -80,13 +80,23 @@ Layer layer_of(const StreamFailure& f) {
 
 std::string next_step(const StreamFailure& f) {
   switch (f.outcome) {
-    case wire::Outcome::Rejected: return "correct the request, then reset the stream";
+    case wire::Outcome::Rejected:
+      if (f.status == wire::Status::RegionEntryDamaged) return "reset the function: its region table is damaged";
+      if (f.status == wire::Status::StreamBanned) return "use another stream, or reset the function";
+      return "correct the request, then reset the stream";
     case wire::Outcome::Timeout: return "give it a larger budget or mend the kernel, then reset the stream";
     case wire::Outcome::Fault:
       if (f.status == wire::Status::MemoryBudget) {
         return "use less of the card's memory or boot it with a larger budget (spyre boot --budget), then reset the "
                "stream";
       }
+      if (f.status == wire::Status::ChecksumMismatch || f.status == wire::Status::TransferAborted) {
+        return "reset the stream and move the bytes again; when it comes back, restart the card";
+      }
+      if (f.status == wire::Status::UncorrectableMemory) {
+        return "reset the stream, give the memory back and allocate other: the damaged granule is not granted again";
+      }
+      if (f.status == wire::Status::RegionEntryDamaged) return "reset the function: its region table is damaged";
       return f.status == wire::Status::Stopped ? "launch again"
                                                : "mend the kernel or its operands, then reset the stream";
     case wire::Outcome::Aborted: return "reset the stream and launch again";
@@ -155,7 +165,8 @@ ErrorInfo explain(const StreamFailure& f) {
           .outcome = f.outcome,
           .recoverable = !gone,
           .next_step = next_step(f),
-          .message = std::move(message)};
+          .message = std::move(message),
+          .status = f.status};
 }
 
 }  // namespace flex

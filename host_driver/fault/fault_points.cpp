@@ -33,14 +33,15 @@ constexpr std::array<CardRow, 13> kCardRows{{
     {Layer::Firmware, wire::FaultPoint::Dispatcher, "a turn of hart 0's loop", 0, 0},
     {Layer::Firmware, wire::FaultPoint::DmaStep, "a step of a transfer", kOfBlock, 0},
     {Layer::Firmware, wire::FaultPoint::RegionEntry, "a granted region is looked up", kByFunction | kAtRegion, 0},
-    {Layer::Firmware, wire::FaultPoint::Heartbeat, "a beat is due", 0, 0},
+    {Layer::Firmware, wire::FaultPoint::Heartbeat, "a beat is due", kByFunction, 0},
     {Layer::Firmware, wire::FaultPoint::Firmware, "a turn of hart 0's loop", 0, 0},
     {Layer::Firmware, wire::FaultPoint::Completion, "a completion is published", kOfBlock, 0},
     {Layer::Firmware, wire::FaultPoint::AdminReply, "the reply of an executed command is published",
      kByFunction | kByCommand, 0},
     {Layer::Firmware, wire::FaultPoint::Bell, "a bell to the host", kByFunction, 0},
     {Layer::Firmware, wire::FaultPoint::FunctionReset, "a function's reset has stopped everything", kByFunction, 0},
-    {Layer::Firmware, wire::FaultPoint::FirmwareHart, "a slice on a core, in firmware code", 0, 0},
+    {Layer::Firmware, wire::FaultPoint::FirmwareHart, "a slice on a core, in firmware code",
+     kByFunction | kByStream | kBySequence, 0},
     {Layer::Core, wire::FaultPoint::Kernel, "a slice of a kernel", kByFunction | kByStream | kBySequence, 0},
     {Layer::Core, wire::FaultPoint::KernelResult, "a part of a launch has ended by itself",
      kByFunction | kByStream | kBySequence, 0},
@@ -54,7 +55,7 @@ ActionRule card_action(wire::FaultAction action) {
     case wire::FaultAction::Stall:
       return {same, "device ticks (100 ns); 0: until it is reset", 0, 60 * wire::kTicksPerSecond};
     case wire::FaultAction::Corrupt: return {same, "byte that is inverted, modulo what there is", 0, kNoLimit};
-    case wire::FaultAction::Slow: return {same, "times as long", 1, 1'000'000};
+    case wire::FaultAction::Slow: return {same, "times as long", 2, 1'000'000};
     case wire::FaultAction::FlipScratchpad: return {same, "bit that is inverted", 0, kNoLimit};
     default: return {same, {}, 0, 0};
   }

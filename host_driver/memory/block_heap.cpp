@@ -145,7 +145,7 @@ void FreeIndex::remove(BlockNodes& nodes, BlockId id) {
   } else {
     // Any leaf below shares the node's key prefix and may stand in its place.
     BlockId leaf = id;
-    for (;;) {
+    for (;;) {  // bounded: one turn per level of the tree
       const auto& child = nodes[leaf].child;
       const BlockId down = child[0] != kNoBlock ? child[0] : child[1];
       if (down == kNoBlock) break;

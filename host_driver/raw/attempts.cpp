@@ -253,7 +253,7 @@ bool Attempts::may_touch(AdminCommand command, wire::Target target) const {
 }
 
 wire::Target Attempts::some_target(AdminCommand command) {
-  for (;;) {
+  for (;;) {  // bounded: one of two draws is a target, half of them allowed
     const auto target = below(2) == 0 ? below(24) : static_cast<wire::Target>(word());
     const bool entitled =
         (command == AdminCommand::FunctionReset || command == AdminCommand::QuotaSet) && may_touch(command, target);

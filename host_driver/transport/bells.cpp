@@ -106,20 +106,21 @@ void Bells::write_guarded() const {
 
 void Bells::drain() const {
   char rings[512];
+  // bounded: the pipe does not block, and holds 64 KiB
   while (::read(slot_.bell_from_card(), rings, sizeof rings) == static_cast<ssize_t>(sizeof rings)) {
   }
 }
 
-Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::optional<std::chrono::nanoseconds> bound) {
+Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bound) {
   using Clock = std::chrono::steady_clock;
   if (faulty_ && echo_.exchange(false)) return {.rang = true};
-  auto end = Clock::now() + bound.value_or(std::chrono::nanoseconds{0});
+  auto end = Clock::now() + bound;
   bool late = false;  // a ring was heard that counts at `end`
   for (;;) {
     pollfd fds[3] = {{from_card(), POLLIN, 0}, {exit_fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     const auto left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds{end - Clock::now()});
     const timespec limit{left / std::chrono::seconds{1}, (left % std::chrono::seconds{1}).count()};
-    const int ready = system_call([&] { return ::ppoll(fds, 3, bound ? &limit : nullptr, nullptr); });
+    const int ready = system_call([&] { return ::ppoll(fds, 3, &limit, nullptr); });
     Wakeup wakeup;
     wakeup.rang = late;
     if (ready <= 0) return wakeup;  // time over, or a signal: the caller looks at everything again

@@ -57,9 +57,9 @@ class Bells {
     bool gone = false;  // the bell hung up or the exit descriptor is readable: the emulator has ended
   };
   // Sleeps until the bell rings, the emulator ends, `wake_fd` becomes readable or the time is over. Descriptors below 0
-  // are left out; without `bound` there is no end. A ring that a fault hook takes away ends the sleep at its bound
+  // are left out. A ring that a fault hook takes away ends the sleep at its bound
   // only.
-  Wakeup sleep(int exit_fd, int wake_fd, std::optional<std::chrono::nanoseconds> bound);
+  Wakeup sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bound);
 
   std::uint64_t rung() const { return rung_.load(std::memory_order_relaxed); }
   // By the fault hooks: bells that were not rung, and bells that were heard and ignored.

@@ -21,6 +21,7 @@
 
 #include "host_driver/transport/system_call.hpp"
 #include "qemu/unique_fd.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
@@ -37,6 +38,15 @@ ErrorInfo no_io_uring(int error) {
           .recoverable = false,
           .next_step = "allow io_uring: sysctl kernel.io_uring_disabled=0, and a container profile that permits it",
           .message = "cannot create an io_uring: " + std::generic_category().message(error)};
+}
+
+ErrorInfo no_thread() {
+  return {.layer = Layer::Driver,
+          .culprit = "thread",
+          .outcome = wire::Outcome::Rejected,
+          .recoverable = true,
+          .next_step = "end other programs or raise the limit of processes (ulimit -u)",
+          .message = "the system has no thread left for the driver's event loop"};
 }
 
 }  // namespace
@@ -107,14 +117,11 @@ struct EventLoop::Impl {
 
 void EventLoop::Impl::wait() {
   io_uring_cqe* cqe = nullptr;
-  if (timers.empty()) {
-    ::io_uring_submit_and_wait(&ring, 1);
-  } else {
-    const auto left = std::max(Clock::duration::zero(), timers.begin()->first - Clock::now());
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-    __kernel_timespec bound{seconds.count(), std::chrono::nanoseconds(left - seconds).count()};
-    ::io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &bound, nullptr);
-  }
+  const auto now = Clock::now();
+  const auto left = timers.empty() ? kLookAround : std::max(Clock::duration::zero(), timers.begin()->first - now);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  __kernel_timespec bound{seconds.count(), std::chrono::nanoseconds(left - seconds).count()};
+  ::io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &bound, nullptr);
   wakeups.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -123,6 +130,7 @@ void EventLoop::Impl::handle(const io_uring_cqe& cqe) {
   const bool ended = (cqe.flags & IORING_CQE_F_MORE) == 0;
   if (cqe.user_data == kWakeTag) {
     std::uint64_t count;
+    // bounded: the eventfd does not block
     [[maybe_unused]] const auto got = ::read(wake_fd.get(), &count, sizeof count);
     if (ended) start_polling(kWakeTag, wake_fd.get());
     return;
@@ -162,7 +170,7 @@ void EventLoop::Impl::run_posted() {
 
 void EventLoop::Impl::run() {
   start_polling(kWakeTag, wake_fd.get());
-  for (;;) {
+  for (;;) {  // bounded: ends with `stopping`; wait() itself ends after kLookAround
     {
       const std::lock_guard lock(mutex);
       if (stopping) return;
@@ -190,7 +198,11 @@ Expected<std::shared_ptr<EventLoop>> EventLoop::create() {
     return std::unexpected(no_io_uring(-error));
   }
   impl->ring_ready = true;
-  return std::shared_ptr<EventLoop>(new EventLoop(std::move(impl)));
+  try {
+    return std::shared_ptr<EventLoop>(new EventLoop(std::move(impl)));
+  } catch (const std::system_error&) {
+    return std::unexpected(no_thread());
+  }
 }
 
 EventLoop::EventLoop(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -214,7 +226,7 @@ EventLoop::~EventLoop() {
   if (on_loop_thread()) {
     thread_.detach();
   } else {
-    thread_.join();
+    thread_.join();  // bounded: `stopping` is set and it was woken; closures do not block
   }
 }
 
@@ -282,6 +294,7 @@ void EventLoop::flush() {
   if (on_loop_thread()) return;
   std::unique_lock lock(impl_->mutex);
   const std::uint64_t target = impl_->posts;
+  // bounded: closures do not block, and the thread lives as long as the loop
   impl_->ran.wait(lock, [&] { return impl_->posts_run >= target; });
 }
 

@@ -83,8 +83,7 @@ std::optional<HostStrike> HostFaults::strike(HostPoint point, const HostOccurren
     if (!evidence.armed || row.fault.point != point || now < row.fault.not_before) continue;
     if (!matches(row.fault, occurrence)) continue;
     ++evidence.counted;
-    // One thing happens at a time: a second fault that is due here now counts, and waits for its next turn.
-    if (!strike && is_due(evidence.counted, row.fault.first, row.fault.every, evidence.fired, row.fault.shots)) {
+    if (is_due(evidence.counted, row.fault.first, row.fault.every, evidence.fired, row.fault.shots)) {
       strike = HostStrike{row.fault.action, row.fault.argument, row.fault.offset};
       if (evidence.fired++ == 0) evidence.first_time = now;
       evidence.last_time = now;
@@ -96,6 +95,7 @@ std::optional<HostStrike> HostFaults::strike(HostPoint point, const HostOccurren
       evidence.armed = false;
       changed = true;
     }
+    if (strike) break;  // what is broken already is no occurrence for the rows behind, as on the card
   }
   if (changed) update_mask();
   return strike;

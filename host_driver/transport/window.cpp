@@ -62,6 +62,7 @@ HeaderView Window::header() const {
   view.magic = wire::load_acquire(header.magic);
   view.abi_version = wire::load_relaxed(header.abi_version);
   view.kind = wire::load_relaxed(header.kind);
+  view.function_index = wire::load_relaxed(header.function_index);
   view.generation = wire::load_relaxed(header.generation);
   view.boot_epoch = wire::load_relaxed(header.boot_epoch);
   view.heartbeat = wire::load_relaxed(header.heartbeat);

@@ -22,6 +22,7 @@ struct HeaderView {
   std::uint64_t magic;
   std::uint32_t abi_version;
   wire::FunctionKind kind;
+  std::uint32_t function_index;
   std::uint64_t generation;
   std::uint64_t boot_epoch;
   std::uint64_t heartbeat;

@@ -26,7 +26,7 @@ TEST(Admin, CommandsFromManyThreadsEachGetTheirOwnReply) {
       for (int i = 0; i < 20; ++i) good += device->card_statistics().has_value();
     });
   }
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();  // bounded: each does a number of admin calls, bounded by Timeouts::admin
   EXPECT_EQ(good.load(), 800);
 }
 

@@ -32,7 +32,7 @@ class Adder {
   }
   ~Adder() {
     stop_ = true;
-    if (worker_.joinable()) worker_.join();
+    if (worker_.joinable()) worker_.join();  // bounded: the flag is set; each of its waits is bounded
   }
 
   void start() {
@@ -50,7 +50,7 @@ class Adder {
       std::this_thread::yield();
     EXPECT_GE(rounds_, before + 2) << "the neighbour does not get on";
     stop_ = true;
-    worker_.join();
+    worker_.join();  // bounded: the flag is set; each of its waits is bounded
     EXPECT_EQ(wrong_, 0u) << "the neighbour computed something else";
   }
 

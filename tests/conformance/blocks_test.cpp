@@ -122,7 +122,7 @@ TEST(Blocks, ManyThreadsOnManyStreamsAllFinish) {
       if (counter.failed() != 0 || !device->close_stream(*stream)) bad.fetch_add(1);
     });
   }
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();  // bounded: each waits until soon() at most
   EXPECT_EQ(bad.load(), 0u);
 }
 

@@ -50,7 +50,7 @@ void Bystander::surround() {
 
 Bystander::~Bystander() {
   stop_ = true;
-  if (worker_.joinable()) worker_.join();
+  if (worker_.joinable()) worker_.join();  // bounded: the flag is set; each of its waits is bounded
 }
 
 std::vector<fwtest::RegionHandle> Bystander::regions() const {
@@ -98,7 +98,7 @@ void Bystander::stop_work() {
   }
   EXPECT_GE(rounds_, before + 2) << "a bystander does not get on";
   stop_ = true;
-  worker_.join();
+  worker_.join();  // bounded: the flag is set; each of its waits is bounded
   EXPECT_EQ(wrong_, 0u) << "a bystander's job went wrong";
 }
 

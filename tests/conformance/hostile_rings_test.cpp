@@ -348,7 +348,7 @@ TEST_F(HostileRings, RandomControlMessagesNeverHarmTheCard) {
                       static_cast<std::uint16_t>(random()),
                       static_cast<std::uint16_t>(random() % 4 == 0 ? random() : random() % 65)};
     driver_->send(message);
-    while (driver_->receive()) {
+    while (driver_->receive()) {  // bounded: there are no more messages than the FIFO holds
     }
     if (i % 8 == 0) slot_->pump();
   }
@@ -361,7 +361,7 @@ TEST_F(HostileRings, RandomControlMessagesNeverHarmTheCard) {
     provider().expect_alive();
   }
   wire::store_release(fifo.written, wire::load_acquire(fifo.read));
-  while (driver_->receive()) {
+  while (driver_->receive()) {  // bounded: there are no more messages than the FIFO holds
   }
   ASSERT_TRUE(driver_->bring_up());
   region_ = driver_->acquire(2 * wire::kMiB).value();

@@ -3,6 +3,7 @@
 #include <random>
 #include <thread>
 
+#include "shared/timeouts.hpp"
 #include "tests/conformance/provider.hpp"
 
 namespace flex::conformance {
@@ -67,7 +68,7 @@ void flood_without_waiter(Workbench& bench) {
     ASSERT_EQ(must(device.submit(stream, requests)), requests.size());
     const auto limit = test::soon();
     while (counter.ended() < round * requests.size() && Device::Clock::now() < limit)
-      std::this_thread::sleep_for(100us);
+      std::this_thread::sleep_for(test_bounds::kBriefLook);  // bounded: a pause of the loop above
     ASSERT_EQ(counter.ended(), round * requests.size()) << "lost";
   }
   EXPECT_EQ(counter.failed(), 0u);
@@ -116,7 +117,7 @@ TEST(LostBells, WithoutTimersALostBellStalls) {
   options.faults.no_spinning = true;
   options.faults.no_timers = true;
   const auto device = provider().open(options);
-  constexpr auto kStalled = 20ms;
+  constexpr auto kStalled = test_bounds::kExpires;
   unsigned stalls = 0;
   // A bell that is dropped while the host does not sleep stalls nobody: on a busy machine it takes some until one does.
   const auto limit = test::soon();

@@ -25,7 +25,7 @@ class Mutator {
   Mutator(std::span<std::byte> window, std::uint64_t seed) : window_(window), thread_([this, seed] { run(seed); }) {}
   ~Mutator() {
     stop_ = true;
-    thread_.join();
+    thread_.join();  // bounded: the flag is set; it only writes to memory
   }
   // How often every word of the window's blocks was written.
   std::uint64_t sweeps() const { return sweeps_; }

@@ -13,6 +13,7 @@ class SpinLock {
  public:
   void lock() {
     while (held_.exchange(true, std::memory_order_acquire)) {
+      // bounded: the holder is never interrupted and leaves after a few stores
       while (held_.load(std::memory_order_relaxed)) {
         park_if_panicking();
         asm volatile("pause");

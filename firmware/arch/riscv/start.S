@@ -48,7 +48,7 @@ wait_for_release:
   li t0, 8  /* MSIE */
   csrw mie, t0
 1:
-  wfi
+  wfi  /* bounded: hart 0 releases the others when it has booted; until then they are not used */
   csrr t1, mip
   andi t1, t1, 8
   beqz t1, 1b
@@ -65,7 +65,7 @@ wait_for_release:
 riscv_park:
 park:
   csrw mie, zero
-  wfi
+  wfi  /* bounded: parked for ever on purpose, only a reset goes on */
   j park
 
   /* Before mtvec points to trap_entry nothing can be recorded: the exit code is all there is. */

@@ -2,10 +2,10 @@
 #include "host_driver/tensor/golden/golden.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "host_driver/error.hpp"
 #include "host_driver/tensor/golden/chunk_product.hpp"
 #include "host_driver/tensor/golden/wide_sum.hpp"
 #include "shared/dl16.hpp"
@@ -17,9 +17,11 @@ using Patterns = std::span<const std::uint16_t>;
 
 void require(const char* what, std::size_t have, std::size_t rows, std::size_t columns) {
   if (have == rows * columns) return;
-  throw std::invalid_argument(std::string("golden model: ") + what + " has " + std::to_string(have) +
-                              " elements, its shape [" + std::to_string(rows) + ", " + std::to_string(columns) +
-                              "] needs " + std::to_string(rows * columns));
+  throw InvalidArgument(what,
+                        std::string("golden model: ") + what + " has " + std::to_string(have) +
+                            " elements, its shape [" + std::to_string(rows) + ", " + std::to_string(columns) +
+                            "] needs " + std::to_string(rows * columns),
+                        "give every element of its shape, and no more");
 }
 
 void require_product(Patterns a, Patterns b, std::span<std::uint16_t> c, std::size_t m, std::size_t n, std::size_t k) {

@@ -6,5 +6,5 @@ _start:
   li t1, 0x5555
   sw t1, 0(t0)
 1:
-  wfi
+  wfi  /* bounded: the store above has ended the emulator */
   j 1b

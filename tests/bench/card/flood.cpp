@@ -57,7 +57,7 @@ Flood::~Flood() {
     if (state_ != State::Over) state_ = State::Over;
   }
   changed_.notify_all();
-  thread_.join();
+  thread_.join();  // bounded: its state is Over; every step of a flood is bounded by bench_bounds
 }
 
 void Flood::go_to(State wanted, State reached) {
@@ -84,6 +84,7 @@ void Flood::run() {
     while (state_ != State::Over) {
       if (state_ == State::Idle) {
         std::unique_lock lock(mutex_);
+        // bounded: its owner changes the state, at the latest to Over when it goes
         changed_.wait(lock, [&] { return state_ != State::Idle; });
       } else if (state_ == State::Stopping) {
         source_->drain();

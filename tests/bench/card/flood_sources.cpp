@@ -109,7 +109,7 @@ class RingSource : public FloodSource {
   }
   void put(unsigned index, Lane& lane) {
     constexpr unsigned kAtOnce = 16;
-    for (std::array<flex::ControlBlockRequest, kAtOnce> requests;;) {
+    for (std::array<flex::ControlBlockRequest, kAtOnce> requests;;) {  // bounded: ends when the ring takes no more
       for (auto& request : requests) request = {&next(index), &lane};
       const std::size_t taken = value_or_throw(verbatim(index) ? device_->submit_verbatim(lane.stream, requests)
                                                                : device_->submit(lane.stream, requests));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // P10, first rung: from the call of a stream's reset to the completion of the first good job after it, against a cold start.
+#include "shared/timeouts.hpp"
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/cold_start.hpp"
 #include "tests/bench/card/placement.hpp"
@@ -41,7 +42,7 @@ double with_kernel_running(BlockClient& client, const wire::ControlBlock& endles
   for (unsigned i = 0; i < kQueued; ++i) client.submit(nop_block());
   // Until the kernel runs: the card has taken the block, and nothing has ended.
   (void)client.device().wait_until([&] { return client.ended() != before; },
-                                   Clock::now() + std::chrono::milliseconds(3));
+                                   Clock::now() + bench_bounds::kKernelBegins);
   require(client.ended() == before, "an endless kernel ended");
   return reset_and_run(client, 1 + kQueued);
 }

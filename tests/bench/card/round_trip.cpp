@@ -81,7 +81,7 @@ double echo_round_trip(spyre::Context& card, unsigned count) {
   std::string stuck;
   try {
     await_echo(answer, 1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until the admin caller has stopped spinning
+    std::this_thread::sleep_for(bench_bounds::kSpinEnds);  // bounded: until the admin caller has stopped spinning
     for (std::uint64_t word = 2; word < count + 2; ++word) {
       const auto start = Clock::now();
       request.store(word, std::memory_order_release);
@@ -91,7 +91,7 @@ double echo_round_trip(spyre::Context& card, unsigned count) {
   } catch (const std::exception& error) {
     stuck = error.what();
   }
-  admin.join();
+  admin.join();  // bounded: the self-test of the card ends after wire::kSelfTestTicks
   require(failure.empty(), failure);
   // On a busy machine the card's time may be over before the last round; what was measured until then counts.
   require(stuck.empty() || samples.size() >= kEnoughSamples, stuck);

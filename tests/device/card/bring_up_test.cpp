@@ -31,7 +31,7 @@ std::shared_ptr<Window> map_slot(Card& card, unsigned slot) {
 
 bool appears(const std::function<bool()>& condition, std::chrono::milliseconds bound = test_bounds::kEmulator) {
   for (const auto end = Device::Clock::now() + bound; Device::Clock::now() < end;
-       std::this_thread::sleep_for(test_bounds::kLook)) {
+       std::this_thread::sleep_for(test_bounds::kLook)) {  // bounded: a pause of the bounded loop
     if (condition()) return true;
   }
   return condition();

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "host_driver/transport/window.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
@@ -95,7 +96,7 @@ TEST_F(HostileBells, AFloodIsOnlySlow) {
   });
   neighbour_works(200);
   stop = true;
-  flood.join();
+  flood.join();  // bounded: the flag is set; its pipe does not block
   EXPECT_GT(rung.load(), kUnheardBells);
   virtual_function_works();
 }
@@ -130,11 +131,11 @@ TEST_F(HostileBells, FlagsOfATenantsEndsAreItsOwn) {
     for (int i = 0; i < 2000; ++i) ring(handle);
   });
   neighbour_works(200);
-  blocked.join();
+  blocked.join();  // bounded: the card drains the pipe that it writes to
   for (const int fd : {handle.bell_to_card(), handle.bell_from_card()}) {
     ASSERT_EQ(::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
   }
-  while (::read(handle.bell_from_card(), byte.data(), byte.size()) > 0) {
+  while (::read(handle.bell_from_card(), byte.data(), byte.size()) > 0) {  // bounded: O_NONBLOCK was set above
   }
   virtual_function_works();
 }
@@ -146,7 +147,7 @@ TEST_F(HostileBells, ClosedEndsDoNotKeepTheEmulatorBusy) {
   neighbour_works(1);
   // Nobody wants anything for half a second: a loop that spins on a pipe's end would take all of it.
   const std::uint64_t before = cpu_ticks(card_->machine().pid());
-  std::this_thread::sleep_for(std::chrono::milliseconds{500});
+  std::this_thread::sleep_for(test_bounds::kRest);  // bounded: the time that is measured
   const double used =
       static_cast<double>(cpu_ticks(card_->machine().pid()) - before) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   EXPECT_LT(used, 0.2) << "seconds of CPU time in half a second of rest";

@@ -54,7 +54,7 @@ LeftOvers settled_left_overs(const LeftOvers& before, std::chrono::milliseconds 
   const auto end = std::chrono::steady_clock::now() + bound;
   LeftOvers now = count_left_overs();
   while (now != before && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(test_bounds::kRareLook);
+    std::this_thread::sleep_for(test_bounds::kRareLook);  // bounded: a pause of the loop above
     now = count_left_overs();
   }
   return now;

@@ -47,6 +47,7 @@ class NothingIsLeft {
 class ProgramLeavesNothing final : public testing::Environment {
  public:
   void SetUp() override {
+    // bounded: it does nothing at all
     std::thread([] {}).join();  // a sanitizer's own thread starts with the first of the program's
     before_ = count_left_overs();
   }

@@ -47,7 +47,7 @@ TEST(ManyCards, TwoAtOnceDoNotKnowOfEachOther) {
     }
   });
   expect_works(*right, 2);
-  beside.join();
+  beside.join();  // bounded: a boot, bounded by Timeouts
   // The death of one is the other's business no more than its life.
   ASSERT_TRUE(second->machine().kill());
   EXPECT_EQ(right->wait_until([] { return false; }, test::soon()), WaitStatus::Failed);
@@ -109,7 +109,7 @@ TEST(ManyCards, StreamsMayBeOpenedWhileOthersAreClosed) {
       }
     });
   }
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();  // bounded: boots, each bounded by Timeouts
   test::expect_healthy(*card, *device);
 }
 

@@ -184,7 +184,7 @@ TEST_F(NoAddresses, InErrorsAndStatisticsOfTheAllocator) {
   provoke("more than a region can be", [&] { allocator().allocate(200 * kGiB); });
   std::vector<AllocationIndex> all;
   provoke("out of memory", [&] {
-    for (;;) all.push_back(allocator().allocate(kRegionBytes / 4));
+    for (;;) all.push_back(allocator().allocate(kRegionBytes / 4));  // bounded: ends with the memory of the card
   });
   for (const AllocationIndex index : all) {
     inspector().look("an allocation index", static_cast<std::uint64_t>(index));
@@ -393,7 +393,7 @@ TEST_F(NoAddressesInCommands, OfALongLivedCard) {
   std::ifstream file(runtime() / "card0" / "card.json");
   inspector_.look("card.json", std::string(std::istreambuf_iterator<char>(file), {}));
   EXPECT_EQ(run_spyre({"stop", "card0"}).code, 0);
-  EXPECT_EQ(card.wait(), 0);
+  EXPECT_EQ(card.wait_exit(), 0);
   inspector_.look("spyre boot --name", card.output());
 }
 

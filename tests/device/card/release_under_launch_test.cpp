@@ -213,7 +213,7 @@ TEST_P(ReleaseUnderLaunch, AReleaseWaitsForAnAddressSpaceAndGetsOneWhenAKernelIs
   EXPECT_EQ(bench_->run(Workbench::nop()).outcome, Outcome::Ok);
   EXPECT_FALSE(kernels.back()->ended());
   kernels.front()->stop();
-  EXPECT_TRUE(last.get());
+  EXPECT_TRUE(last.get());  // bounded: release_region() is bounded by Timeouts::admin
   for (auto& kernel : kernels) kernel->stop();
   EXPECT_TRUE(free_bytes_become(*device_, free));
 }

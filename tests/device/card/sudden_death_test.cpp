@@ -32,7 +32,7 @@ class Flood {
  public:
   Flood(Workbench& bench, std::uint32_t stream, std::vector<wire::ControlBlock> cycle)
       : device_(bench.device()), stream_(stream), cycle_(std::move(cycle)), thread_([this] { run(); }) {}
-  void join() { thread_.join(); }
+  void join() { thread_.join(); }  // bounded: the card has ended, and with it every wait of the thread
 
   std::uint64_t accepted() const { return accepted_; }
   std::uint32_t stream() const { return stream_; }
@@ -79,7 +79,7 @@ class AdminFlood {
  public:
   explicit AdminFlood(Device& device)
       : thread_([this, &device] {
-          for (;;) {
+          for (;;) {  // bounded: ends with the card, at the latest with Timeouts::admin
             const auto stream = device.open_stream(StreamPriority::Low);
             if (!stream) return void(refusal_ = stream.error());
             if (const auto closed = device.close_stream(*stream); !closed) return void(refusal_ = closed.error());
@@ -87,7 +87,7 @@ class AdminFlood {
             ++rounds_;
           }
         }) {}
-  void join() { thread_.join(); }
+  void join() { thread_.join(); }  // bounded: the card has ended, and with it every wait of the thread
   const std::optional<ErrorInfo>& refusal() const { return refusal_; }
 
  private:
@@ -208,13 +208,13 @@ Homecoming play(Card& card, LoadedCard& loaded, const Round& round) {
     waiters.emplace_back(
         [&] { failed += device.wait_until([] { return false; }, test::soon()) == WaitStatus::Failed ? 1 : 0; });
   }
-  std::this_thread::sleep_for(round.after);
+  std::this_thread::sleep_for(round.after);  // bounded: the moment of the death is what the test varies
   const auto start = Device::Clock::now();
   round.end_it(card);
-  for (auto& waiter : waiters) waiter.join();
-  first.join();
-  other.join();
-  if (admin) admin->join();
+  for (auto& waiter : waiters) waiter.join();  // bounded: each waits until soon() at most
+  first.join();                                // bounded: as void join() says
+  other.join();                                // bounded: as void join() says
+  if (admin) admin->join();                    // bounded: as void join() says
   // The last block may still be on its way to its sink, on the event loop's thread.
   EXPECT_NE(device.wait_until([&] { return first.count() == first.accepted() && other.count() == other.accepted(); },
                               test::soon()),
@@ -299,11 +299,12 @@ TEST(SuddenDeath, AnEmulatorThatQuitsOrAGuestThatPowersOffIsToldByItsExitCode) {
 TEST(SuddenDeath, AStoppedEmulatorThatIsKilledSendsEveryWaiterHome) {
   const auto card = test::boot();
   LoadedCard loaded(*card);
-  const Homecoming home = play(*card, loaded, {Load::Dma, 2ms, [](Card& c) {
-                                                 EXPECT_TRUE(c.machine().stop());
-                                                 std::this_thread::sleep_for(10ms);
-                                                 EXPECT_TRUE(c.machine().kill());
-                                               }});
+  const Homecoming home =
+      play(*card, loaded, {Load::Dma, 2ms, [](Card& c) {
+                             EXPECT_TRUE(c.machine().stop());
+                             std::this_thread::sleep_for(test_bounds::kExpires);  // bounded: so long it stands still
+                             EXPECT_TRUE(c.machine().kill());
+                           }});
   EXPECT_LT(home.last_return, kReturnBound);
 }
 

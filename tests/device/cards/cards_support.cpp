@@ -26,7 +26,7 @@ bool ServedCard::wait_until(const std::function<bool(const CardDescription&)>& h
   const auto end = std::chrono::steady_clock::now() + bound;
   while (!holds(description())) {
     if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(test_bounds::kLook);
+    std::this_thread::sleep_for(test_bounds::kLook);  // bounded: a pause of the loop above
   }
   return true;
 }
@@ -35,7 +35,7 @@ LeftOvers quiet_left_overs() {
   constexpr int kQuietRounds = 10;
   LeftOvers last = count_left_overs();
   for (int same = 0, rounds = 0; same < kQuietRounds && rounds < 100 * kQuietRounds; ++rounds) {
-    std::this_thread::sleep_for(test_bounds::kRareLook);
+    std::this_thread::sleep_for(test_bounds::kRareLook);  // bounded: a pause of the loop above
     const LeftOvers now = count_left_overs();
     same = now == last ? same + 1 : 0;
     last = now;

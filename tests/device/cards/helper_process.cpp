@@ -94,7 +94,7 @@ std::string HelperProcess::read_line(std::chrono::milliseconds bound) {
     pollfd event{output_.get(), POLLIN, 0};
     if (left.count() <= 0 || ::poll(&event, 1, static_cast<int>(left.count())) <= 0) return {};
     char bytes[512];
-    const ssize_t read = ::read(output_.get(), bytes, sizeof bytes);
+    const ssize_t read = ::read(output_.get(), bytes, sizeof bytes);  // bounded: poll() said that there is something
     if (read <= 0) return {};
     unread_.append(bytes, static_cast<std::size_t>(read));
   }
@@ -116,14 +116,14 @@ void HelperProcess::signal(int number) const {
 void HelperProcess::kill() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  ::waitpid(pid_, nullptr, 0);  // bounded: it was sent SIGKILL above
   pid_ = -1;
 }
 
 std::optional<int> HelperProcess::wait_exit(std::chrono::milliseconds bound) {
   if (pid_ < 0 || !qemu::test::wait_for_end(pid_, bound)) return std::nullopt;
   int status = 0;
-  ::waitpid(std::exchange(pid_, -1), &status, 0);
+  ::waitpid(std::exchange(pid_, -1), &status, 0);  // bounded: wait_for_end() has seen its end
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

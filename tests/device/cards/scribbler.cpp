@@ -38,7 +38,7 @@ using flex::test::must;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kPage = 4096;
-constexpr auto kBetweenBursts = 2ms;
+constexpr auto kBetweenBursts = test_bounds::kScribblePause;
 constexpr unsigned kPagesPerBurst = 32;
 constexpr auto kEmptied = test_bounds::kAnswer;
 
@@ -66,7 +66,7 @@ struct Possession {
     const flex::HelloRequest hello{wire::kAbiVersion, must(flex::parse_function_choice(function))};
     require(flex::send_message(connection.get(), encode(flex::BrokerRequest(hello))), "the broker does not listen");
     pollfd event{connection.get(), POLLIN, 0};
-    (void)::poll(&event, 1, 10'000);
+    (void)::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread));
     auto received = flex::receive_message(connection.get(), flex::kMaxBrokerMessage, flex::kGrantDescriptors);
     grant = std::get<flex::Grant>(must(flex::parse_broker_reply(received.text)));
     descriptors = std::move(received.descriptors);
@@ -143,6 +143,7 @@ class Scribbler {
 bool input_ended() {
   pollfd input{STDIN_FILENO, POLLIN, 0};
   char bytes[64];
+  // bounded: poll() said that there is something
   return ::poll(&input, 1, 0) > 0 && ::read(STDIN_FILENO, bytes, sizeof bytes) <= 0;
 }
 bool nobody_reads() {
@@ -161,7 +162,7 @@ double processor_seconds() {
   while (!input_ended()) {
     if (nobody_reads()) ::_exit(1);
     scribbler.burst();
-    std::this_thread::sleep_for(kBetweenBursts);
+    std::this_thread::sleep_for(kBetweenBursts);  // bounded: its rhythm; stdin or the time ends the loop
   }
   const auto limit = Clock::now() + kEmptied;
   while (!scribbler.emptied()) {
@@ -169,7 +170,7 @@ double processor_seconds() {
       say("the window is not emptied");
       ::_exit(1);
     }
-    std::this_thread::sleep_for(kBetweenBursts);
+    std::this_thread::sleep_for(kBetweenBursts);  // bounded: its rhythm; stdin or the time ends the loop
   }
   scribbler.mark();
   std::uint64_t bursts = 0;
@@ -177,7 +178,7 @@ double processor_seconds() {
   for (const auto end = Clock::now() + how_long; Clock::now() < end; ++bursts) {
     if (nobody_reads()) ::_exit(1);
     scribbler.burst();
-    std::this_thread::sleep_for(kBetweenBursts);
+    std::this_thread::sleep_for(kBetweenBursts);  // bounded: its rhythm; stdin or the time ends the loop
   }
   const double used = processor_seconds() - before;
   if (const std::uint64_t at = scribbler.first_changed(); scribbler.left_alone(at / kPage)) {
@@ -213,7 +214,7 @@ int main(int argc, char** argv) {
                    std::chrono::seconds(std::atol(argv[3])));
     }
     say("child {}", child);
-    for (;;) ::pause();
+    for (;;) ::pause();  // bounded: its parent test kills it
   } catch (const std::exception& error) {
     say("error {}", error.what());
     return 3;

@@ -42,6 +42,7 @@ void say(fmt::format_string<Args...> format, Args&&... arguments) {
 
 void wait_for_input_end() {
   char bytes[64];
+  // bounded: its parent test closes the pipe, or ends and it closes
   while (::read(STDIN_FILENO, bytes, sizeof bytes) > 0) {
   }
 }
@@ -135,7 +136,7 @@ void kernel_loop(flex::Device& device) {
 }
 
 void admin_loop(flex::Device& device) {
-  for (bool told = false;; told = true) {
+  for (bool told = false;; told = true) {  // bounded: its parent test kills it; every call is bounded
     const auto region = must(device.acquire_region(flex::RegionType::Tensor, Workbench::kRegionBytes));
     const auto stream = must(device.open_stream(flex::StreamPriority::High));
     must(device.close_stream(stream));
@@ -148,7 +149,7 @@ void admin_loop(flex::Device& device) {
 void fork_and_die() {
   const pid_t child = ::fork();
   if (child == 0) {
-    for (;;) ::pause();
+    for (;;) ::pause();  // bounded: its parent test kills it
   }
   say("child {}", child);
   wait_for_input_end();

@@ -112,7 +112,7 @@ TEST_F(Exec, CardsOutsideAreNeitherSeenNorStopped) {
   EXPECT_EQ(run_exec({}, {SPYRE_RANK, "work"}).output, "PF of card0, 1 devices: right\n");
   EXPECT_EQ(devices().at("devices")[0].at("card"), "outside");
   outside.send(SIGTERM);
-  EXPECT_EQ(outside.wait(), 0);
+  EXPECT_EQ(outside.wait_exit(), 0);
 }
 
 class ExecSignals : public Exec, public testing::WithParamInterface<int> {};
@@ -121,7 +121,7 @@ TEST_P(ExecSignals, ReachTheCommand) {
   Program program(exec({}, {SPYRE_RANK, "hold"}), environment());
   ASSERT_EQ(program.wait_for_line("holding"), "holding PF of card0") << program.output();
   program.send(GetParam());
-  EXPECT_EQ(program.wait(), 128 + GetParam()) << program.output();
+  EXPECT_EQ(program.wait_exit(), 128 + GetParam()) << program.output();
 }
 INSTANTIATE_TEST_SUITE_P(Signals, ExecSignals, testing::Values(SIGTERM, SIGINT));
 

@@ -55,7 +55,7 @@ TEST_F(LongLivedCard, DevicesFollowTheCardsThatRun) {
   EXPECT_EQ(devices({{"FLEX_DEVICE", "MOCK"}, {"AIU_WORLD_SIZE", "5"}}).at("count"), 5);
 
   EXPECT_EQ(run_spyre({"stop", "card0"}).code, 0);
-  EXPECT_EQ(card.wait(), 0) << card.output();
+  EXPECT_EQ(card.wait_exit(), 0) << card.output();
   EXPECT_EQ(devices().at("count"), 0);
   EXPECT_THAT(left_in_runtime_folder(), IsEmpty());
 }
@@ -110,7 +110,7 @@ TEST_F(LongLivedCard, ASecondOwnerIsToldThePidOfTheFirst) {
   EXPECT_EQ(devices(pf).at("devices")[0].at("owner"), first.pid());
   EXPECT_THAT(card.wait_for_line(std::to_string(first.pid())), HasSubstr("PF")) << "one line per change of an owner";
   first.close_stdin();
-  EXPECT_EQ(first.wait(), 0) << first.output();
+  EXPECT_EQ(first.wait_exit(), 0) << first.output();
   EXPECT_EQ(run_rank("work", pf).code, 0);
 }
 
@@ -119,9 +119,9 @@ TEST_F(LongLivedCard, AStoppedCardTellsItsOwners) {
   Program owner({SPYRE_RANK, "hold"}, environment({{"FLEX_DEVICE", "VF"}}));
   ASSERT_EQ(owner.wait_for_line("holding"), "holding VF1 of card0") << owner.output();
   EXPECT_EQ(run_spyre({"stop", "--all"}).code, 0);
-  EXPECT_EQ(card.wait(), 0) << card.output();
+  EXPECT_EQ(card.wait_exit(), 0) << card.output();
   owner.close_stdin();
-  EXPECT_EQ(owner.wait(), 2) << "typed, not a hang: " << owner.output();
+  EXPECT_EQ(owner.wait_exit(), 2) << "typed, not a hang: " << owner.output();
 }
 
 class LongLivedCardSignals : public LongLivedCard, public testing::WithParamInterface<int> {};
@@ -131,7 +131,7 @@ TEST_P(LongLivedCardSignals, EndItCleanly) {
   const pid_t emulator = emulator_of("card0");
   ASSERT_TRUE(qemu::test::is_alive(emulator));
   card.send(GetParam());
-  EXPECT_EQ(card.wait(), 0) << card.output();
+  EXPECT_EQ(card.wait_exit(), 0) << card.output();
   EXPECT_TRUE(qemu::test::wait_for_end(emulator, test_bounds::kConnection));
   EXPECT_THAT(left_in_runtime_folder(), IsEmpty());
 }
@@ -141,7 +141,7 @@ TEST_F(LongLivedCard, AKilledBrokerLeavesNoCard) {
   Program& card = boot("card0");
   const pid_t emulator = emulator_of("card0");
   card.send(SIGKILL);
-  EXPECT_EQ(card.wait(), 128 + SIGKILL);
+  EXPECT_EQ(card.wait_exit(), 128 + SIGKILL);
   EXPECT_TRUE(qemu::test::wait_for_end(emulator, test_bounds::kConnection));
   EXPECT_EQ(devices().at("count"), 0);
   boot("card0");

@@ -70,7 +70,7 @@ Program::Program(std::vector<std::string> command, const Environment& environmen
 Program::~Program() {
   if (collected_) return;
   ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  ::waitpid(pid_, nullptr, 0);  // bounded: it was sent SIGKILL above
 }
 
 void Program::send(int signal) const {
@@ -81,6 +81,7 @@ bool Program::read_some(std::chrono::steady_clock::time_point deadline) {
   pollfd readable{output_fd_.get(), POLLIN, 0};
   if (::poll(&readable, 1, milliseconds_until(deadline)) <= 0) return false;
   std::array<char, 4096> bytes;
+  // bounded: poll() said that there is something
   const ssize_t count = ::read(output_fd_.get(), bytes.data(), bytes.size());
   if (count <= 0) return false;
   output_.append(bytes.data(), static_cast<std::size_t>(count));
@@ -99,7 +100,7 @@ std::string Program::wait_for_line(std::string_view text) {
   return {};
 }
 
-std::optional<int> Program::wait() {
+std::optional<int> Program::wait_exit() {
   if (collected_) return code_;
   const auto deadline = std::chrono::steady_clock::now() + kProgramBound;
   const qemu::UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
@@ -116,7 +117,7 @@ std::optional<int> Program::wait() {
     }
   }
   int status = 0;
-  ::waitpid(pid_, &status, 0);
+  ::waitpid(pid_, &status, 0);  // bounded: its pidfd said that it has ended
   collected_ = true;
   code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return code_;
@@ -125,7 +126,7 @@ std::optional<int> Program::wait() {
 Finished run(std::vector<std::string> command, const Environment& environment) {
   Program program(std::move(command), environment);
   program.close_stdin();
-  const auto code = program.wait();
+  const auto code = program.wait_exit();
   return {code, program.output()};
 }
 

@@ -37,7 +37,7 @@ class Program {
   void close_stdin() { stdin_.reset(); }
   void send(int signal) const;
   // Its exit code, 128 + n when signal n ended it; empty when the bound passed. Reads its output to the end.
-  std::optional<int> wait();
+  std::optional<int> wait_exit();
 
  private:
   bool read_some(std::chrono::steady_clock::time_point deadline);

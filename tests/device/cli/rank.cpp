@@ -80,6 +80,7 @@ int work(spyre::Context& context) {
 }
 
 void wait_for_end_of_stdin() {
+  // bounded: its parent test closes the pipe, or ends and it closes
   for (char byte; ::read(STDIN_FILENO, &byte, 1) > 0;) {
   }
 }

@@ -173,7 +173,8 @@ class Owner {
     if (answered_ || word(0).load(std::memory_order_acquire) != kHello + handle_.index()) return answered_;
     EXPECT_EQ(word(2).load(), handle_.window_bytes());
     pollfd bell{handle_.bell_from_card(), POLLIN, 0};
-    EXPECT_EQ(::poll(&bell, 1, 10'000), 1) << "the bell of slot " << handle_.index();
+    EXPECT_EQ(::poll(&bell, 1, test_bounds::in_milliseconds(test_bounds::kThread)), 1)
+        << "the bell of slot " << handle_.index();
     word(1).store(kHello + handle_.index(), std::memory_order_release);
     const char ring[qemu::kBellBytes] = {};
     EXPECT_EQ(::write(handle_.bell_to_card(), ring, sizeof ring), static_cast<ssize_t>(sizeof ring));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/device/kernels/bare_card.hpp"
+#include "shared/timeouts.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -106,7 +107,7 @@ void BareCard::start(const std::string& boot_elf) {
 void BareCard::stop() {
   if (process_ <= 0) return;
   kill(process_, SIGKILL);
-  waitpid(process_, nullptr, 0);
+  waitpid(process_, nullptr, 0);  // bounded: it was sent SIGKILL above
   process_ = -1;
 }
 
@@ -151,7 +152,8 @@ void BareCard::wait(std::chrono::milliseconds limit) {
       stop();
       throw std::runtime_error("the kernel did not end in time");
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(200));  // the emulator needs the CPU more than this poll
+    // bounded: a pause of the loop: the emulator needs the CPU more than this poll
+    std::this_thread::sleep_for(test_bounds::kBriefLook);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "shared/kernel_abi.hpp"
+#include "shared/timeouts.hpp"
 
 namespace kernel_test {
 
@@ -65,7 +66,7 @@ class BareCard {
   // `name` tells images apart: one that was loaded before is used again, with a fresh literal pool.
   RunResult run(const std::string& name, std::span<const std::byte> image,
                 std::span<const wire::CorrectionSymbol> symbols, unsigned cores = 1,
-                std::chrono::milliseconds limit = std::chrono::seconds(60));
+                std::chrono::milliseconds limit = test_bounds::kBareKernel);
 
  private:
   struct Mailbox;

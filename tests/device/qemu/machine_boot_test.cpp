@@ -47,6 +47,7 @@ class Tenant {
     pollfd event{handle_.bell_from_card(), POLLIN, 0};
     if (::poll(&event, 1, static_cast<int>(timeout.count())) != 1) return false;
     char drained[4096];
+    // bounded: poll() said that there is something
     return ::read(handle_.bell_from_card(), drained, sizeof drained) > 0;
   }
   void command(probe::Command command, std::uint64_t argument) {
@@ -115,7 +116,8 @@ TEST_F(MachineBootTest, TheFirstRingOfTheCardIsNeverLost) {
   // No look at the window here: the bell alone must come, at once, every time.
   for (int boot = 0; boot < 12; ++boot) {
     Machine machine = start(3);
-    for (unsigned i = 0; i < 3; ++i) ASSERT_TRUE(tenant(machine, i)->wait_ring(milliseconds{2'000})) << "boot " << boot;
+    for (unsigned i = 0; i < 3; ++i)
+      ASSERT_TRUE(tenant(machine, i)->wait_ring(test_bounds::kProbeBell)) << "boot " << boot;
   }
 }
 
@@ -123,7 +125,7 @@ TEST_F(MachineBootTest, PausedCardsRunNothing) {
   options_.start_paused = true;
   Machine machine = start(1);
   const auto slot = tenant(machine, 0);
-  EXPECT_FALSE(slot->wait_ring(milliseconds{100}));
+  EXPECT_FALSE(slot->wait_ring(test_bounds::kQuiet));
   EXPECT_EQ(slot->read(probe::kMagic), 0U);
   ASSERT_TRUE(machine.cont());
   EXPECT_TRUE(slot->wait_ring());
@@ -146,7 +148,7 @@ TEST_F(MachineBootTest, AKilledEmulatorIsKnownWithinMilliseconds) {
   const auto begin = Clock::now();
   ::kill(machine.pid(), SIGKILL);
   pollfd event{exit_fd->get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&event, 1, 20'000), 1);
+  EXPECT_EQ(::poll(&event, 1, test_bounds::in_milliseconds(kBound)), 1);
   const auto signalled = Clock::now();
   EXPECT_TRUE(machine.wait_exit(kBound));
   const auto known = Clock::now();
@@ -213,7 +215,7 @@ TEST_F(MachineBootTest, TenantsThatLeaveDoNotDisturbTheEmulator) {
   for (unsigned i = 0; i < 3; ++i) ASSERT_TRUE(tenant(machine, i)->wait_ring());
   // Every handle is closed now. An emulator that spins on an ended pipe burns a tick per 10 ms.
   const long before = cpu_ticks(machine.pid());
-  std::this_thread::sleep_for(milliseconds{500});
+  std::this_thread::sleep_for(test_bounds::kRest);  // bounded: the time that is measured
   EXPECT_LT(cpu_ticks(machine.pid()) - before, 25);
   const auto again = tenant(machine, 1);
   again->ring();

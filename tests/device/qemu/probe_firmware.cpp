@@ -109,6 +109,7 @@ void obey() {
   window(0, kCommand) = kNone;
   if (command == kExit) word32(kFinisher) = argument == 0 ? 0x5555 : static_cast<uint32_t>(argument << 16 | 0x3333);
   for (uint64_t i = 0; command == kPrint && i < argument; ++i) {
+    // bounded: the emulated UART takes every byte at once
     while ((*reinterpret_cast<volatile unsigned char*>(kUart + 5) & 0x20) == 0) {
     }
     put("line ");
@@ -125,8 +126,8 @@ extern "C" [[noreturn]] void probe_main() {
   put("probe: ");
   put(static_cast<uint64_t>(slots));
   put(" slots\n");
-  for (;;) {
-    asm volatile("wfi");
+  for (;;) {              // bounded: the life of the probe; its test ends the emulator
+    asm volatile("wfi");  // bounded: the life of the probe; its test ends the emulator
     for (uint64_t id; (id = claim()) != 0;) {
       const auto slot = static_cast<unsigned>(id - 1);
       if (slot == 0) obey();

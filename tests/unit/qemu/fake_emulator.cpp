@@ -118,14 +118,14 @@ class Card {
     if (!is("deaf")) {
       for (const int socket : arguments_.slots) bells_.push_back(shake_hands(socket));
     }
-    for (;;) serve();
+    for (;;) serve();  // bounded: the life of the emulator that it plays; its owner kills it
   }
 
  private:
   [[nodiscard]] bool is(std::string_view behaviour) const { return arguments_.behaviour == behaviour; }
 
   static int wait_forever() {
-    for (;;) pause();
+    for (;;) pause();  // bounded: the life of the emulator that it plays; its owner kills it
   }
 
   void greet() {
@@ -148,7 +148,7 @@ class Card {
   void serve() {
     std::vector<pollfd> events{{arguments_.qmp, POLLIN, 0}};
     for (const Bells& bells : bells_) events.push_back({bells.from_host, POLLIN, 0});
-    poll(events.data(), events.size(), -1);
+    poll(events.data(), events.size(), -1);  // bounded: the life of the emulator that it plays; its owner kills it
     if (events[0].revents != 0) read_requests();
     for (std::size_t i = 0; i < bells_.size(); ++i) {
       if (events[i + 1].revents != 0) echo(bells_[i]);

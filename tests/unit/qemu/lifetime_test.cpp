@@ -21,6 +21,7 @@ class LifetimeTest : public testing::Test {
   // A killed owner may leave a process behind for a moment: under AddressSanitizer the tracer of its leak check.
   void TearDown() override {
     const auto deadline = std::chrono::steady_clock::now() + kBound;
+    // bounded: a pause of the bounded loop
     while (test::count_left_overs() != before_ && std::chrono::steady_clock::now() < deadline) ::usleep(1000);
     EXPECT_EQ(test::count_left_overs(), before_);
   }

@@ -43,7 +43,7 @@ void announce(pid_t child = 0) {
 }
 
 [[noreturn]] void hold() {
-  for (;;) pause();
+  for (;;) pause();  // bounded: its parent test kills it
 }
 
 void throw_through_owner() {
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   const std::string_view ending = argv[3];
 
   if (ending == "thread") {
-    std::thread([&] { start(argv[1], argv[2]); }).join();
+    std::thread([&] { start(argv[1], argv[2]); }).join();  // bounded: start() is bounded by Timeouts
     announce();
     hold();
   }
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   if (ending == "fork-exit") {
     const pid_t child = fork();
     if (child == 0) std::exit(0);
-    waitpid(child, nullptr, 0);
+    waitpid(child, nullptr, 0);  // bounded: the child leaves at once
     announce();
     hold();
   }

@@ -64,9 +64,9 @@ bool ring_and_wait(const SlotHandle& slot) {
   const char ring[kBellBytes] = {};
   if (::write(slot.bell_to_card(), ring, sizeof ring) != ssize_t(sizeof ring)) return false;
   pollfd event{slot.bell_from_card(), POLLIN, 0};
-  if (::poll(&event, 1, 10'000) != 1) return false;
+  if (::poll(&event, 1, test_bounds::in_milliseconds(kBound)) != 1) return false;
   char drained[64];
-  return ::read(slot.bell_from_card(), drained, sizeof drained) > 0;
+  return ::read(slot.bell_from_card(), drained, sizeof drained) > 0;  // bounded: poll() said that there is something
 }
 
 TEST_F(MachineTest, EverySlotIsConnectedWhenStartReturns) {
@@ -100,7 +100,7 @@ TEST_F(MachineTest, RequestsAndEventsReachTheirCallers) {
   ASSERT_TRUE(machine.system_reset());
   auto event = reset.get_future();
   ASSERT_EQ(event.wait_for(kBound), std::future_status::ready);
-  EXPECT_EQ(event.get().reason, "host-qmp-system-reset");
+  EXPECT_EQ(event.get().reason, "host-qmp-system-reset");  // bounded: it is ready, as just seen
 }
 
 TEST_F(MachineTest, OverlappingRequestsGetTheirOwnAnswers) {
@@ -156,12 +156,14 @@ TEST_F(MachineTest, AFirmwareExitCodeReachesEveryone) {
   pollfd event{exit_fd->get(), POLLIN, 0};
   EXPECT_EQ(::poll(&event, 1, 0), 0);
   [[maybe_unused]] const auto answer_or_death = machine.cont();
-  EXPECT_EQ(::poll(&event, 1, 10'000), 1);
+  EXPECT_EQ(::poll(&event, 1, test_bounds::in_milliseconds(kBound)), 1);
   const ExitStatus expected{ExitStatus::Kind::kExited, 7};
   EXPECT_EQ(machine.wait_exit(kBound).value_or(ExitStatus{}), expected);
   EXPECT_EQ(machine.exit_status(), expected);
   EXPECT_FALSE(machine.alive());
-  EXPECT_EQ(told.get_future().get(), expected);
+  auto answer = told.get_future();
+  ASSERT_EQ(answer.wait_for(kBound), std::future_status::ready);
+  EXPECT_EQ(answer.get(), expected);  // bounded: it is ready, as just seen
   EXPECT_EQ(machine.stop().error().kind, Kind::kDied);
   EXPECT_THAT(machine.console(), HasSubstr("unfinished")) << "the last words must be there when the end is known";
 }
@@ -219,7 +221,9 @@ TEST_F(MachineTest, CallbacksCanNotStallTheMachine) {
   self = &machine;
   ready = true;
   [[maybe_unused]] const auto answer = machine.stop();
-  EXPECT_EQ(refused.get_future().get(), Kind::kQmpError);
+  auto refusal = refused.get_future();
+  ASSERT_EQ(refusal.wait_for(kBound), std::future_status::ready);
+  EXPECT_EQ(refusal.get(), Kind::kQmpError);  // bounded: it is ready, as just seen
 }
 
 TEST_F(MachineTest, GarbageBetweenMessagesIsSkipped) {
@@ -316,7 +320,7 @@ TEST_F(MachineTest, TooFewDescriptorsAreATypedError) {
     ::_exit(!machine && machine.error().kind == Kind::kDescriptorLimit ? 0 : 1);
   }
   int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(::waitpid(child, &status, 0), child);  // bounded: the child looks at the machine once and leaves
   EXPECT_EQ(status, 0);
 }
 

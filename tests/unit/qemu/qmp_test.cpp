@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "qemu/qmp.hpp"
+#include "shared/timeouts.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -52,7 +53,7 @@ class QmpSessionTest : public testing::Test {
   /// Reads one request and answers it.
   void answer_one(const std::function<std::string(const json& request)>& reply) {
     std::string line;
-    for (char c; ::read(peer_.get(), &c, 1) == 1 && c != '\n';) line += c;
+    for (char c; ::read(peer_.get(), &c, 1) == 1 && c != '\n';) line += c;  // bounded: the session has sent a line
     say(reply(json::parse(line)));
     session_->on_readable();
   }
@@ -69,28 +70,28 @@ TEST_F(QmpSessionTest, MessagesSurviveAnyCut) {
     say({&c, 1});
     EXPECT_TRUE(session_->on_readable());
   }
-  EXPECT_EQ(session_->wait_greeting(milliseconds{1}).value_or(Version{}), (Version{10, 0, 2}));
+  EXPECT_EQ(session_->wait_greeting(test_bounds::kLook).value_or(Version{}), (Version{10, 0, 2}));
   EXPECT_EQ(events_, std::vector<std::string>{"STOP"});
 }
 
 TEST_F(QmpSessionTest, AnswersAreMatchedByIdNotByOrder) {
-  std::jthread peer([this] {
+  std::jthread peer([this] {  // bounded: it answers once and ends
     answer_one([](const json& request) {
       return json{{"return", "stale"}, {"id", 999}}.dump() + "\n{broken\n" +
              json{{"return", "right"}, {"id", request["id"]}}.dump() + "\n";
     });
   });
-  EXPECT_EQ(session_->execute("x", {}, milliseconds{10'000}).value_or(json{}), json("right"));
+  EXPECT_EQ(session_->execute("x", {}, test_bounds::kPlayedEmulator).value_or(json{}), json("right"));
 }
 
 TEST_F(QmpSessionTest, ARefusalCarriesItsReason) {
-  std::jthread peer([this] {
+  std::jthread peer([this] {  // bounded: it answers once and ends
     answer_one([](const json& request) {
       return json{{"error", {{"class", "GenericError"}, {"desc", "no such thing"}}}, {"id", request["id"]}}.dump() +
              "\n";
     });
   });
-  const auto result = session_->execute("x", {}, milliseconds{10'000});
+  const auto result = session_->execute("x", {}, test_bounds::kPlayedEmulator);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, MachineError::Kind::kQmpError);
   EXPECT_TRUE(result.error().message.contains("no such thing"));
@@ -100,25 +101,26 @@ TEST_F(QmpSessionTest, ASilentPeerIsATypedErrorAfterTheBound) {
   const auto result = session_->execute("x", {}, milliseconds{5});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().kind, MachineError::Kind::kQmpError);
-  EXPECT_EQ(session_->wait_greeting(milliseconds{5}).error().kind, MachineError::Kind::kHandshakeTimeout);
+  EXPECT_EQ(session_->wait_greeting(test_bounds::kRareLook).error().kind, MachineError::Kind::kHandshakeTimeout);
 }
 
 TEST_F(QmpSessionTest, TheEndReachesEveryWaiterAndEveryLaterRequest) {
-  std::jthread waiter([this] {
-    const auto result = session_->execute("x", {}, milliseconds{10'000});
+  std::jthread waiter([this] {  // bounded: its request has a bound
+    const auto result = session_->execute("x", {}, test_bounds::kPlayedEmulator);
     EXPECT_EQ(result.error().kind, MachineError::Kind::kDied);
     EXPECT_EQ(result.error().exit, (ExitStatus{ExitStatus::Kind::kSignaled, 9}));
   });
   char c;
+  // bounded: the waiter sends its request
   ASSERT_EQ(::read(peer_.get(), &c, 1), 1);  // the request is under way
   session_->close({ExitStatus::Kind::kSignaled, 9});
-  waiter.join();
-  EXPECT_EQ(session_->execute("y", {}, milliseconds{10'000}).error().kind, MachineError::Kind::kDied);
+  waiter.join();  // bounded: its request has a bound
+  EXPECT_EQ(session_->execute("y", {}, test_bounds::kPlayedEmulator).error().kind, MachineError::Kind::kDied);
 }
 
 TEST_F(QmpSessionTest, ARequestFromTheServiceThreadIsRefusedAtOnce) {
   session_->set_service_thread(std::this_thread::get_id());
-  EXPECT_EQ(session_->execute("x", {}, milliseconds{10'000}).error().kind, MachineError::Kind::kQmpError);
+  EXPECT_EQ(session_->execute("x", {}, test_bounds::kPlayedEmulator).error().kind, MachineError::Kind::kQmpError);
 }
 
 TEST_F(QmpSessionTest, APeerThatNeverEndsItsLineIsCutOff) {

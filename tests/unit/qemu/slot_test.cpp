@@ -126,6 +126,7 @@ TEST_F(SlotTest, BellsOutliveTheTenant) {
     const auto handle = slot_->handle();
   }
   char byte;
+  // bounded: the pipe does not block
   EXPECT_EQ(::read(messages[4].descriptor.get(), &byte, 1), -1);  // 0 would be the end that makes QEMU spin
   EXPECT_EQ(errno, EAGAIN);
   EXPECT_EQ(::write(messages[3].descriptor.get(), &byte, 1), 1);  // EPIPE without a reader

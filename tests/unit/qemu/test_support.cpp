@@ -50,6 +50,7 @@ std::istringstream stat_after_name(pid_t pid) {
 
 std::string read_line(int fd) {
   std::string line;
+  // bounded: the process at the other end writes a line or ends
   for (char c; ::read(fd, &c, 1) == 1 && c != '\n';) line += c;
   return line;
 }
@@ -142,7 +143,7 @@ Owner::~Owner() {
 void Owner::kill() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  ::waitpid(pid_, nullptr, 0);  // bounded: it was sent SIGKILL above
   pid_ = -1;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "qemu/text_tail.hpp"
+#include "shared/timeouts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,17 +43,17 @@ TEST(TextTail, ALineWithoutAnEndIsCut) {
 
 TEST(TextTail, AWaitEndsWithTheText) {
   TextTail tail(100);
-  std::jthread writer([&] { tail.append("half of the wor"), tail.append("ds"); });
-  EXPECT_TRUE(tail.wait_for("the words", milliseconds{10'000}));
+  std::jthread writer([&] { tail.append("half of the wor"), tail.append("ds"); });  // bounded: it writes once and ends
+  EXPECT_TRUE(tail.wait_for("the words", test_bounds::kPlayedEmulator));
 }
 
 TEST(TextTail, AWaitEndsWithTheStream) {
   TextTail tail(100);
-  std::jthread writer([&] { tail.close(); });
-  EXPECT_FALSE(tail.wait_for("anything", milliseconds{10'000}));
+  std::jthread writer([&] { tail.close(); });  // bounded: it writes once and ends
+  EXPECT_FALSE(tail.wait_for("anything", test_bounds::kPlayedEmulator));
 }
 
-TEST(TextTail, AWaitIsBounded) { EXPECT_FALSE(TextTail(100).wait_for("anything", milliseconds{1})); }
+TEST(TextTail, AWaitIsBounded) { EXPECT_FALSE(TextTail(100).wait_for("anything", test_bounds::kLook)); }
 
 }  // namespace
 }  // namespace qemu

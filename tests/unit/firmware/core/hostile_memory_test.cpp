@@ -25,7 +25,7 @@ class Mutator {
       : window_(window), thread_([this, seed, everything] { run(seed, everything); }) {}
   ~Mutator() {
     stop_ = true;
-    thread_.join();
+    thread_.join();  // bounded: the flag is set; it only writes to memory
   }
 
  private:
@@ -61,7 +61,7 @@ void find_back_into_step(fwtest::TestCard& card, fwtest::RawDriver& driver) {
     const auto read = wire::load_acquire(fifo.read);
     calm = wire::load_relaxed(fifo.written) == read ? calm + 1 : 0;
     wire::store_release(fifo.written, read);
-    while (driver.receive()) {
+    while (driver.receive()) {  // bounded: there are no more messages than the FIFO holds
     }
     card.pump();
   }

@@ -495,7 +495,7 @@ TEST(Notification, TheDriversFlagsDecide) {
       for (unsigned i = 0; i < n; ++i) ring.driver.add(1, kPair);
       for (unsigned i = 0; i < n; ++i) ring.give_back(ring.take());
       const bool bell = ring.card.take_notification();
-      while (ring.driver.poll()) {
+      while (ring.driver.poll()) {  // bounded: there are no more descriptors than the ring holds
       }
       return bell;
     };

@@ -28,7 +28,7 @@ struct Pool {
   }
   std::byte* bytes() { return reinterpret_cast<std::byte*>(bitmaps.data()); }
   void scrub_all() {
-    while (pool.scrub_step(kGranuleBytes)) {
+    while (pool.scrub_step(kGranuleBytes)) {  // bounded: one turn per dirty granule
     }
   }
   // As a DMA does it.

@@ -95,6 +95,7 @@ void TestCard::start_loop() {
 void TestCard::stop_loop() {
   stop_ = true;
   for (unsigned hart = 0; hart < options_.harts; ++hart) hal::wake(hart);
+  // bounded: they are told to stop and woken; a sleep is bounded by the native board
   for (auto& hart : harts_) hart.join();
   harts_.clear();
 }

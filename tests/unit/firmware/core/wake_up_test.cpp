@@ -27,7 +27,7 @@ class Bell {
     }
     condition_.notify_one();
   }
-  bool wait() {
+  bool await_ring() {
     std::unique_lock lock(mutex_);
     const bool came =
         condition_.wait_until(lock, std::chrono::steady_clock::now() + test_bounds::kThread, [&] { return pending_; });
@@ -84,7 +84,7 @@ TEST_P(WakeUp, RoundTripsWithBothSidesAsleepLoseNoBell) {
       wire::full_fence();
       if (!ring.has_used()) {
         ++host_sleeps;
-        ASSERT_TRUE(bell.wait()) << "the card's bell was lost after " << ended << " blocks";
+        ASSERT_TRUE(bell.await_ring()) << "the card's bell was lost after " << ended << " blocks";
       }
       ring.ask({0, false, wire::EventFlags::Disable});
     }

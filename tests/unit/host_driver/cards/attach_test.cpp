@@ -18,6 +18,7 @@
 #include "host_driver/cards/broker_message.hpp"
 #include "host_driver/cards/local_socket.hpp"
 #include "host_driver/cards/runtime_folder.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/cards/example_card.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -67,14 +68,15 @@ class FakeBroker {
       : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), listener_(*listen_in(folder_.get())) {
     thread_ = std::thread([this, deed = std::move(deed)] {
       pollfd event{listener_.get(), POLLIN, 0};
-      if (::poll(&event, 1, 10'000) != 1) return;
+      if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+      // bounded: poll() said that there is a client
       client_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       pollfd heard{client_.get(), POLLIN, 0};
-      if (::poll(&heard, 1, 10'000) != 1) return;
+      if (::poll(&heard, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
       deed(client_.get(), receive_message(client_.get(), kMaxBrokerMessage, 0).text);
     });
   }
-  ~FakeBroker() { thread_.join(); }
+  ~FakeBroker() { thread_.join(); }  // bounded: it waits for a client and its hello, both bounded
   FakeBroker(const FakeBroker&) = delete;
   FakeBroker& operator=(const FakeBroker&) = delete;
 
@@ -233,8 +235,8 @@ TEST_F(Attach, FullQueueOfABrokerThatDoesNotAcceptIsAnErrorInTime) {
   const auto listener = listen_in(opened.get());
   ASSERT_TRUE(listener);
   std::vector<qemu::UniqueFd> queued;
-  for (;;) {
-    auto socket = connect_in(opened.get(), 50ms);
+  for (;;) {  // bounded: ends when the listener's queue is full
+    auto socket = connect_in(opened.get(), test_bounds::kExpires);
     if (!socket) break;
     queued.push_back(*std::move(socket));
     ASSERT_LT(queued.size(), 10'000u);

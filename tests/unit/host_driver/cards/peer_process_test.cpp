@@ -46,25 +46,26 @@ class Peers : public testing::Test {
       const auto socket = connect_in(folder_.get(), test_bounds::kConnection);
       pid_t holder = 0;
       if (fork && (holder = ::fork()) == 0) {
-        for (;;) ::pause();
+        for (;;) ::pause();  // bounded: the test kills it, or its death signal does
       }
       if (::write(told[1], &holder, sizeof holder) != sizeof holder) ::_exit(1);
       char byte;
-      if (::read(go[0], &byte, 1) != 0) ::_exit(1);
+      if (::read(go[0], &byte, 1) != 0) ::_exit(1);  // bounded: the test closes the pipe, or ends and it closes
       ::_exit(socket ? 0 : 1);
     }
     ::close(go[0]);
     ::close(told[1]);
     go_.reset(go[1]);
+    // bounded: the child writes after connect_in(), which is bounded
     ASSERT_EQ(::read(told[0], &grandchild_, sizeof grandchild_), static_cast<ssize_t>(sizeof grandchild_));
     ::close(told[0]);
-    socket_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    socket_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));  // bounded: the listener does not block
     ASSERT_TRUE(socket_.valid());
   }
   void end_child() {
     go_.reset();
     int status = -1;
-    ASSERT_EQ(::waitpid(child_, &status, 0), child_);
+    ASSERT_EQ(::waitpid(child_, &status, 0), child_);  // bounded: its pipe was closed, upon which it leaves
     EXPECT_EQ(status, 0);
   }
 

@@ -66,7 +66,7 @@ class RuntimeFolders : public testing::Test {
       ::_exit(good ? 0 : 1);
     }
     int status = -1;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(::waitpid(child, &status, 0), child);  // bounded: the child does one thing and leaves
     EXPECT_EQ(status, 0);
     return child;
   }
@@ -292,7 +292,7 @@ TEST_F(RuntimeFolders, PrivateFolderOfAProcessThatDiedIsRemovedWithItsCards) {
     ::_exit(card && card->write_description(test::example_card()) ? 0 : 1);
   }
   int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(::waitpid(child, &status, 0), child);  // bounded: the child does one thing and leaves
   ASSERT_EQ(status, 0);
   EXPECT_FALSE(fs::is_empty(path()));
   EXPECT_EQ(folder.remove_stale(), 2u);
@@ -316,7 +316,7 @@ TEST_F(RuntimeFolders, ReadersSeeOneDescriptionOrTheNextNeverAPart) {
     ASSERT_EQ(cards.size(), 1u);
     EXPECT_TRUE(cards[0] == small || cards[0] == large);
   }
-  writer.join();
+  writer.join();  // bounded: it writes a number of times
 }
 
 TEST_F(RuntimeFolders, OfManyWhoTakeANameExactlyOneGetsIt) {
@@ -336,7 +336,7 @@ TEST_F(RuntimeFolders, OfManyWhoTakeANameExactlyOneGetsIt) {
         while (ready < 3) std::this_thread::yield();  // held until all have tried
       });
     }
-    for (auto& thread : threads) thread.join();
+    for (auto& thread : threads) thread.join();  // bounded: each tries once, and three have been started
     ASSERT_EQ(winners, 1);
     ASSERT_EQ(refused, 2);
   }
@@ -356,7 +356,7 @@ TEST_F(RuntimeFolders, CleaningUpNeverTakesAwayWhatIsBeingMade) {
     ASSERT_THAT(names(folder), ElementsAre("card0"));
   }
   done = true;
-  cleaner.join();
+  cleaner.join();  // bounded: the flag is set above
 }
 
 }  // namespace

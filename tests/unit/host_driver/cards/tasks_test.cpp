@@ -29,7 +29,9 @@ TEST_F(TasksTest, WorkRunsBesideTheLoopAndComesBackToIt) {
     beside = !loop_->on_loop_thread();
     return [&] { on_loop.set_value(loop_->on_loop_thread()); };
   });
-  EXPECT_TRUE(on_loop.get_future().get());
+  auto answer = on_loop.get_future();
+  ASSERT_EQ(answer.wait_for(test_bounds::kThread), std::future_status::ready);
+  EXPECT_TRUE(answer.get());  // bounded: it is ready, as just seen
   EXPECT_TRUE(beside);
 }
 
@@ -38,7 +40,7 @@ TEST_F(TasksTest, NoneWaitsBehindAnother) {
   std::promise<void> second_ran;
   auto second = second_ran.get_future().share();
   run(tasks, [second]() -> EventLoop::Closure {
-    second.wait();
+    (void)second.wait_for(test_bounds::kThread);
     return {};
   });
   run(tasks, [&]() -> EventLoop::Closure {
@@ -59,7 +61,9 @@ TEST_F(TasksTest, WhatWorkCapturedIsGoneBeforeItComesBack) {
       return [&] { gone.set_value(watched.expired()); };
     }));
   });
-  EXPECT_TRUE(gone.get_future().get());
+  auto answer = gone.get_future();
+  ASSERT_EQ(answer.wait_for(test_bounds::kThread), std::future_status::ready);
+  EXPECT_TRUE(answer.get());  // bounded: it is ready, as just seen
 }
 
 TEST_F(TasksTest, JoinWaitsForAllWork) {
@@ -72,7 +76,7 @@ TEST_F(TasksTest, JoinWaitsForAllWork) {
     });
   }
   loop_->flush();
-  tasks.join();
+  tasks.join();  // bounded: every task ends by itself
   EXPECT_EQ(done, 10);
 }
 

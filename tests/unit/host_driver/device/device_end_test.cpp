@@ -62,6 +62,7 @@ TEST(DeviceEnd, ADeathMayHitAnyTurnOfTheCardAndEveryBlockEndsOnce) {
         turns_left.store(-1);
         turns_left.notify_all();
       }
+      // bounded: the test sets it when its killer is ready, within 10 s
       while (turns_left.load() == -1) turns_left.wait(-1);
     }});
     const auto device = card.attach();
@@ -74,15 +75,15 @@ TEST(DeviceEnd, ADeathMayHitAnyTurnOfTheCardAndEveryBlockEndsOnce) {
     });
     std::thread waiter(
         [&] { EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
-    submitter.join();
+    submitter.join();  // bounded: it submits and does not wait
     for (const auto end = in_seconds(10); turns_left.load() != -1 && Device::Clock::now() < end;) {
       std::this_thread::yield();
     }
     std::thread killer([&] { card.die(); });
     turns_left.store(1 << 30);
     turns_left.notify_all();
-    killer.join();
-    waiter.join();
+    killer.join();  // bounded: die() closes descriptors
+    waiter.join();  // bounded: it waits for 60 s at most
     const auto all = recorder.all();
     ASSERT_EQ(all.size(), accepted) << "turn " << victim_turn;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -115,7 +116,7 @@ TEST(DeviceEnd, WhatNeverStartedIsLost) {
     });
   }
   card.die();
-  for (auto& waiter : waiters) waiter.join();
+  for (auto& waiter : waiters) waiter.join();  // bounded: each has a deadline of its own
   const auto all = recorder.all();
   ASSERT_EQ(all.size(), 20u);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -133,7 +134,10 @@ TEST(DeviceEnd, WhatWasPublishedBeforeTheDeathCounts) {
   Recorder recorder;
   ASSERT_EQ(submit_nops(*device, recorder, 20), 20u);
   auto& started = *reinterpret_cast<std::uint64_t*>(card.window(1) + wire::kStartedSequences.offset);
-  while (wire::load_acquire(started) != 20) std::this_thread::yield();
+  for (const auto end = in_seconds(10); wire::load_acquire(started) != 20 && Device::Clock::now() < end;) {
+    std::this_thread::yield();
+  }
+  ASSERT_EQ(wire::load_acquire(started), 20u);
   card.pause();
   card.die();
   for (const auto end = in_seconds(10); recorder.count() != 20 && Device::Clock::now() < end;)
@@ -160,7 +164,7 @@ TEST(DeviceEnd, AnAdminCommandInFlightEndsWithTheCard) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) threads.emplace_back([&] { EXPECT_FALSE(device->card_statistics()); });
   card.die();
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();  // bounded: admin calls are bounded by Timeouts::admin
 }
 
 TEST(DeviceEnd, AnEpochChangeMakesEverythingIndeterminate) {

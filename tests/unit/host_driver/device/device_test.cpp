@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "host_driver/transport/event_loop.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
@@ -49,7 +50,7 @@ TEST(Device, AWaitEndsAtItsDeadline) {
   const auto device = card.attach();
   ASSERT_TRUE(device);
   const auto start = Device::Clock::now();
-  EXPECT_EQ(device->wait_until([] { return false; }, start + std::chrono::milliseconds(30)), WaitStatus::TimedOut);
+  EXPECT_EQ(device->wait_until([] { return false; }, start + test_bounds::kExpires), WaitStatus::TimedOut);
   EXPECT_LT(Device::Clock::now() - start, std::chrono::seconds(5));
   EXPECT_EQ(device->wait_until([] { return false; }, start), WaitStatus::TimedOut) << "in the past";
 }
@@ -68,7 +69,7 @@ TEST(Device, AWaitForSomethingElseEndsWhenToldToLook) {
   }
   flag.store(true);
   device->wake_waiters();
-  for (auto& waiter : waiters) waiter.join();
+  for (auto& waiter : waiters) waiter.join();  // bounded: each has a deadline of its own
 }
 
 class Intruder final : public CompletionSink {
@@ -116,7 +117,7 @@ TEST(Device, EverythingOfAStreamIsReportedBeforeItsResetReturns) {
     const auto count = submit_nops(*device, *stream, recorder, 10);
     std::thread later([&] { card.resume(); });
     const auto reset = device->reset_stream(*stream);
-    later.join();
+    later.join();  // bounded: it resumes the card once
     ASSERT_TRUE(reset) << describe(reset.error());
     ASSERT_EQ(recorder.count(), count);
     Counter counter;
@@ -164,7 +165,8 @@ TEST_P(LostBells, MakeItSlowerAndLoseNothing) {
   ASSERT_TRUE(device);
   Counter counter;
   for (std::uint64_t round = 1; round <= 60; ++round) {
-    std::this_thread::sleep_for(std::chrono::microseconds(round * 37 % 400));  // think time, so that the card sleeps
+    // bounded: think time, so that the card sleeps
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 37 % 400));
     submit_nops(*device, 0, counter, 1);
     ASSERT_EQ(device->wait_until([&] { return counter.ended() == round; }, in_seconds(10)), WaitStatus::Done);
   }
@@ -266,9 +268,9 @@ TEST(Device, AnIdleDeviceDoesNotWakeUp) {
   Counter counter;
   submit_nops(*device, 0, counter, 1);
   ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, in_seconds(10)), WaitStatus::Done);
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  std::this_thread::sleep_for(test_bounds::kQuiet);  // bounded: longer than the driver's ticks go on
   const auto before = loop->wakeups();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::this_thread::sleep_for(test_bounds::kQuiet);  // bounded: time in which nothing may happen
   EXPECT_LE(loop->wakeups() - before, 1u);
 }
 

@@ -59,7 +59,7 @@ NativeCard::~NativeCard() {
   die();
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(stop_listening_.get(), &one, sizeof one);
-  listener_.join();
+  listener_.join();  // bounded: the eventfd above ends its loop
   board_.reset();
   for (const auto window : windows_) ::munmap(window.data(), window.size());
 }
@@ -72,7 +72,7 @@ void NativeCard::run() {
     if (paused_.load(std::memory_order_acquire)) {
       at_rest_.store(true, std::memory_order_release);
       at_rest_.notify_all();
-      paused_.wait(true, std::memory_order_acquire);
+      paused_.wait(true, std::memory_order_acquire);  // bounded: the test resumes the card, and the destructor does
       at_rest_.store(false, std::memory_order_release);
       continue;
     }
@@ -85,12 +85,13 @@ void NativeCard::run() {
 void NativeCard::listen() {
   std::vector<pollfd> fds{{stop_listening_.get(), POLLIN, 0}};
   for (const auto& pipe : to_card_) fds.push_back({pipe.read_end.get(), POLLIN, 0});
-  for (;;) {
-    require(::poll(fds.data(), fds.size(), -1) > 0, "poll");
+  for (;;) {                                                  // bounded: the eventfd of the destructor ends it
+    require(::poll(fds.data(), fds.size(), -1) > 0, "poll");  // bounded: the eventfd of the destructor ends it
     if (fds[0].revents != 0) return;
     char rings[512];
     for (std::size_t i = 1; i < fds.size(); ++i) {
       if (fds[i].revents == 0) continue;
+      // bounded: poll() said that there is something
       [[maybe_unused]] const auto got = ::read(fds[i].fd, rings, sizeof rings);
     }
     board_->bell();
@@ -100,6 +101,7 @@ void NativeCard::listen() {
 void NativeCard::pause() {
   paused_.store(true, std::memory_order_release);
   board_->bell();
+  // bounded: the bell wakes the hart; its sleeps are bounded by the native board
   at_rest_.wait(false, std::memory_order_acquire);
 }
 
@@ -113,7 +115,7 @@ void NativeCard::die() {
   stopping_.store(true, std::memory_order_release);
   resume();
   board_->bell();
-  hart_.join();
+  hart_.join();  // bounded: it is told to stop and woken; its sleeps are bounded by the native board
   const char last = 0;
   require(::write(exit_.write_end.get(), &last, 1) == 1, "write");
 }

@@ -13,6 +13,7 @@
 
 #include "host_driver/exec/execution_plan.hpp"
 #include "host_driver/exec/runtime.hpp"
+#include "host_driver/ras/log.hpp"
 #include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/exec/test_kernel.hpp"
@@ -114,7 +115,7 @@ TEST(FlexStream, MoreBlocksThanCreditsWaitAndRunInOrder) {
     rig.stream.Launch(Job::fill(memory, 8, static_cast<std::uint64_t>(i)), {}, {.observer = &records});
   }
   EXPECT_FALSE(rig.stream.Query());
-  EXPECT_THROW(rig.stream.Synchronize(Clock::now() + std::chrono::milliseconds(20)), TimeoutError);
+  EXPECT_THROW(rig.stream.Synchronize(Clock::now() + test_bounds::kExpires), TimeoutError);
   rig.card.resume();
   std::uint64_t last = 0;
   rig.stream.Launch(Job::from_device(&last, memory, sizeof last), {});
@@ -160,7 +161,7 @@ TEST(FlexStream, StreamsStageAtTheSameTimeFromManyThreads) {
       }
     });
   }
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();  // bounded: each launches a number of jobs and waits with a bound
 }
 
 TEST(FlexStream, APlanOfSeveralStepsRunsInOrder) {
@@ -253,6 +254,21 @@ TEST(FlexStream, TheFirstErrorWinsAndPoisonsUntilReset) {
   EXPECT_NO_THROW(rig.synchronize());
 }
 
+TEST(FlexStream, TheFirstErrorOfAStreamIsRecordedOnce) {
+  ComputeRig rig;
+  std::vector<ras::Record> records;
+  ras::Log::process().set_sink([&](const ras::Record& record) { records.push_back(record); });
+  rig.stream.Launch(rig.plan.jobs()[0], rig.arguments());
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(rig.synchronize(), StreamError);
+  ras::Log::process().set_sink({});
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(ras::to_string(records[0].code), "SPYRE-R103");
+  EXPECT_EQ(records[0].error.status, wire::Status::Unsupported);
+  EXPECT_EQ(records[0].where.stream, 0u);
+  EXPECT_EQ(records[0].where.launch, 2u) << "the first was the load of the binary";
+  EXPECT_EQ(records[0].where.function, "PF");
+}
+
 TEST(FlexStream, AnErrorStaysInItsStream) {
   ComputeRig rig;
   FlexStream& other = rig.runtime.next_stream(StreamPriority::High);
@@ -324,7 +340,8 @@ TEST(FlexStream, ResetEndsWhatWaitsAndWhatIsStaged) {
     rig.stream.Launch(Job::fill(memory, 128, 1), {}, {.observer = &records});
     rig.stream.Launch(Job::to_device(data.data(), memory, data.size()), {}, {.observer = &records});
     rig.stream.Launch(Job::fill(memory, 128, 1), {}, {.observer = &records});
-    std::this_thread::sleep_for(std::chrono::microseconds(100 * round));  // somewhere in the middle
+    // bounded: the moment is what the test varies
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
     rig.stream.Reset();
     EXPECT_TRUE(rig.stream.Query());
     EXPECT_EQ(records.blocks.size(), 3u) << "each ended once";

@@ -198,6 +198,7 @@ TEST(FlexAllocator, MemoryPressureIsAnnouncedOnceWithoutLocksAndThenRetried) {
     ++calls;
     EXPECT_EQ(missing.requested, 128U);
     EXPECT_EQ(missing.total_bytes, kMiB2);
+    // bounded: one call, which takes no lock that is held
     std::thread([&] { allocator.deallocate(cached); }).join();  // would dead-lock if any lock were held
   });
   EXPECT_NO_THROW(allocator.allocate(1));
@@ -431,7 +432,7 @@ TEST(FlexAllocator, ThreadsShareOneAllocatorWithoutLosingABlock) {
       for (const auto index : mine) allocator.deallocate(index);
     });
   }
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();  // bounded: each allocates a number of times
   const auto statistics = allocator.statistics();
   EXPECT_EQ(statistics.bytes.current, 0U);
   EXPECT_EQ(statistics.fragmentation, 0);

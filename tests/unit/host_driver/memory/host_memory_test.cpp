@@ -126,7 +126,7 @@ TEST(HostMemory, ThreadsNeverShareAByte) {
       }
     });
   }
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();  // bounded: each allocates a number of times
   EXPECT_EQ(memory.statistics().used_bytes, 0U);
 }
 

@@ -9,11 +9,13 @@
 #include <stdexcept>
 #include <vector>
 
+#include "host_driver/error.hpp"
 #include "host_driver/tensor/golden/wide_sum.hpp"
 #include "shared/dl16.hpp"
 
 namespace {
 
+using flex::InvalidArgument;
 using flex::golden::add_dl16;
 using flex::golden::matmul_dl16;
 using flex::golden::matmul_dl16_wide;
@@ -193,8 +195,8 @@ TEST(GoldenMatmul, NanPoisonsItsRowAndColumnOnly) {
 TEST(GoldenMatmul, WrongShapesAreRefused) {
   std::vector<Dl16> a(6), b(6), c(4);
   EXPECT_NO_THROW(matmul_dl16(a, b, c, 2, 2, 3));
-  EXPECT_THROW(matmul_dl16(a, b, c, 2, 3, 2), std::invalid_argument);
-  EXPECT_THROW(matmul_dl16(a, b, c, 3, 2, 3), std::invalid_argument);
+  EXPECT_THROW(matmul_dl16(a, b, c, 2, 3, 2), InvalidArgument);
+  EXPECT_THROW(matmul_dl16(a, b, c, 3, 2, 3), InvalidArgument);
 }
 
 TEST(GoldenAdd, KnownSums) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 #include "tests/unit/host_driver/transport/control_peer.hpp"
 
@@ -128,14 +129,14 @@ TEST_F(ControlChannelTest, EveryNewPostCodeBuysTime) {
   std::atomic<bool> done{false};
   std::thread boot([&] {
     for (std::uint32_t code = 1; code < 6; ++code) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::this_thread::sleep_for(test_bounds::kPlayedStep);  // bounded: the rhythm that is played
       peer.show_post(static_cast<wire::PostCode>(code));
     }
     done = true;
   });
   EXPECT_FALSE(ask());
   EXPECT_TRUE(done.load());
-  boot.join();
+  boot.join();  // bounded: five steps of kPlayedStep
 }
 
 TEST_F(ControlChannelTest, EndlessProgressIsNotBelieved) {
@@ -143,12 +144,12 @@ TEST_F(ControlChannelTest, EndlessProgressIsNotBelieved) {
   std::thread liar([&] {
     for (std::uint32_t code = 0; !stop; ++code) {
       peer.show_post(static_cast<wire::PostCode>(code % 7));
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(test_bounds::kLook);  // bounded: the rhythm that is played
     }
   });
   EXPECT_FALSE(ask());
   stop = true;
-  liar.join();
+  liar.join();  // bounded: the flag is set above
 }
 
 TEST_F(ControlChannelTest, EndlessTalkAboutSomethingElseIsNotBelieved) {
@@ -159,7 +160,7 @@ TEST_F(ControlChannelTest, EndlessTalkAboutSomethingElseIsNotBelieved) {
   });
   EXPECT_FALSE(ask());
   stop = true;
-  talker.join();
+  talker.join();  // bounded: the flag is set above
 }
 
 TEST_F(ControlChannelTest, ADeathWhileWaitingEndsTheWaitAtOnce) {

@@ -21,6 +21,7 @@
 #include "shared/memory_order.hpp"
 #include "shared/message.hpp"
 #include "shared/post_codes.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 
 namespace flex::test {
@@ -51,13 +52,14 @@ class ControlPeer {
 
   void serve(Handler handler) {
     thread_ = std::thread([this, handler = std::move(handler)] {
-      while (!stopping_.load()) {
+      while (!stopping_.load()) {  // bounded: stop() sets the flag; each turn waits a millisecond at most
         if (const auto request = take()) {
           if (const auto answer = handler(*request)) send(*answer);
         } else {
           pollfd bell{to_card_[0].get(), POLLIN, 0};
-          ::poll(&bell, 1, 1);
+          ::poll(&bell, 1, test_bounds::in_milliseconds(test_bounds::kLook));
           char rings[512];
+          // bounded: the pipe does not block
           [[maybe_unused]] const auto got = ::read(to_card_[0].get(), rings, sizeof rings);
         }
       }
@@ -65,7 +67,7 @@ class ControlPeer {
   }
   void stop() {
     stopping_.store(true);
-    if (thread_.joinable()) thread_.join();
+    if (thread_.joinable()) thread_.join();  // bounded: the flag is set; its poll is bounded
   }
 
   std::optional<wire::Message> take() {

@@ -88,7 +88,7 @@ TEST(EventLoop, AHangUpIsReportedAndDoesNotSpin) {
   pipe.write_end.reset();
   EXPECT_TRUE(soon([&] { return (seen.load() & POLLHUP) != 0; }));
   const auto before = loop->wakeups();
-  std::this_thread::sleep_for(50ms);
+  std::this_thread::sleep_for(test_bounds::kQuiet);  // bounded: time in which nothing may happen
   EXPECT_LE(loop->wakeups() - before, 2u);
   loop->unwatch(id);
 }
@@ -104,7 +104,7 @@ TEST(EventLoop, AfterUnwatchTheHandlerNeverRuns) {
     });
     loop->unwatch(id);
     alive.reset();  // a late call would be a use after free
-    ringer.join();
+    ringer.join();  // bounded: it rings a number of times
   }
 }
 
@@ -123,7 +123,7 @@ TEST(EventLoop, AHandlerMayUnwatchItself) {
   EXPECT_TRUE(soon([&] { return heard.load() == 1; }));
   pipe.ring();
   loop->flush();
-  std::this_thread::sleep_for(10ms);
+  std::this_thread::sleep_for(test_bounds::kExpires);  // bounded: time in which nothing may happen
   EXPECT_EQ(heard.load(), 1);
 }
 
@@ -171,7 +171,7 @@ TEST(EventLoop, AnIdleLoopSleeps) {
   const auto loop = EventLoop::create().value();
   loop->flush();
   const auto before = loop->wakeups();
-  std::this_thread::sleep_for(50ms);
+  std::this_thread::sleep_for(test_bounds::kQuiet);  // bounded: time in which nothing may happen
   EXPECT_LE(loop->wakeups() - before, 1u);
 }
 

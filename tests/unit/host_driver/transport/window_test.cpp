@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "host_driver/transport/bells.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/transport/control_peer.hpp"
 
 namespace flex {
@@ -48,7 +49,8 @@ TEST(Bells, ADeadReaderIsNeitherASignalNorAnError) {
   for (int i = 0; i < 20'000; ++i) bells.ring();  // also more than the pipe holds
   EXPECT_EQ(bells.rung(), 20'000u);
   ::close(back[1]);
-  EXPECT_TRUE(bells.sleep(-1, -1, std::nullopt).gone) << "a bell that hung up means that the emulator has ended";
+  EXPECT_TRUE(bells.sleep(-1, -1, test_bounds::kThread).gone)
+      << "a bell that hung up means that the emulator has ended";
 }
 
 TEST(Bells, LostRingsAreAsOftenAsAskedForAndTheSameForTheSameSeed) {
@@ -71,9 +73,9 @@ TEST(Bells, ARingThatAHookTakesAwayDoesNotEndTheSleepEarly) {
   Bells bells(peer.slot(), faults);
   peer.ring();
   const auto start = std::chrono::steady_clock::now();
-  const auto wakeup = bells.sleep(-1, -1, std::chrono::milliseconds(20));
+  const auto wakeup = bells.sleep(-1, -1, test_bounds::kExpires);
   EXPECT_FALSE(wakeup.rang || wakeup.gone);
-  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(20));
+  EXPECT_GE(std::chrono::steady_clock::now() - start, test_bounds::kExpires);
 }
 
 }  // namespace

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels, harts and the firmware itself, broken on purpose: what finds it, and that nobody else notices.
+#include <cstring>
+
+#include "tests/device/card/card_support.hpp"
+#include "tests/device/faults/armed_fault.hpp"
+
+namespace flex {
+namespace {
+
+using test::ArmedFault;
+using test::Endings;
+using test::fault_of;
+using test::must;
+using test::Workbench;
+using wire::FaultAction;
+using wire::FaultPoint;
+using wire::Outcome;
+using wire::Status;
+
+constexpr std::uint32_t kVf1 = wire::target_of_virtual(1);
+constexpr std::uint64_t kEmptyAt = 0, kSpinAt = 256 * wire::kKiB;
+
+class FirmwareFaults : public testing::Test {
+ protected:
+  explicit FirmwareFaults(std::string boot_arguments = "watchdog=20")
+      : card_(test::boot(test::small_card(std::move(boot_arguments)))),
+        management_(must(card_->open_management())),
+        victim_(must(card_->open_virtual(1))),
+        neighbour_(must(card_->open_virtual(2))),
+        bench_(*victim_),
+        neighbours_bench_(*neighbour_),
+        empty_(test::kernel_image(*card_, "empty")),
+        spin_(test::kernel_image(*card_, "spin")) {
+    for (const Workbench* bench : {&bench_, &neighbours_bench_}) {
+      bench->load(kEmptyAt, empty_);
+      bench->load(kSpinAt, spin_);
+    }
+  }
+
+  wire::ControlBlock empty(std::uint64_t core_mask = 1) const {
+    return bench_.compute(kEmptyAt, empty_.size(), core_mask);
+  }
+  void expect_neighbour_well() const {
+    for (const std::uint64_t mask : {1u, 2u, 3u}) {
+      EXPECT_EQ(neighbours_bench_.run(neighbours_bench_.compute(kEmptyAt, empty_.size(), mask)).outcome, Outcome::Ok);
+    }
+  }
+  // Of the victim, those of one kind; waits for `count` of them.
+  std::vector<wire::DeviceEvent> events(Device& device, wire::EventKind kind, std::size_t count) {
+    std::vector<wire::DeviceEvent> found;
+    (void)device.wait_until(
+        [&] {
+          for (const auto& event : device.take_events()) {
+            if (event.kind == kind) found.push_back(event);
+          }
+          return found.size() >= count;
+        },
+        test::soon());
+    return found;
+  }
+
+  std::unique_ptr<Card> card_;
+  std::unique_ptr<Device> management_;
+  std::unique_ptr<Device> victim_;
+  std::unique_ptr<Device> neighbour_;
+  Workbench bench_;
+  Workbench neighbours_bench_;
+  std::vector<std::byte> empty_;
+  std::vector<std::byte> spin_;
+};
+
+// The traps are the kernel's own: planted instructions run in U-mode in its context.
+TEST_F(FirmwareFaults, AGoodKernelTrapsOrHangsWhereItIsToldToAndTheNextOneIsGood) {
+  const struct {
+    FaultAction action;
+    Outcome outcome;
+    Status status;
+  } kCases[] = {{FaultAction::Illegal, Outcome::Fault, Status::IllegalInstruction},
+                {FaultAction::Stray, Outcome::Fault, Status::LoadFault},
+                {FaultAction::Hang, Outcome::Timeout, Status::WatchdogExpired}};
+  EXPECT_EQ(bench_.run(empty()).outcome, Outcome::Ok);
+  for (const std::uint64_t core : {0u, 1u}) {
+    for (const auto& c : kCases) {
+      ArmedFault fault(*management_, fault_of(FaultPoint::Kernel, c.action, kVf1));
+      const auto end = bench_.run(empty(std::uint64_t{1} << core));
+      EXPECT_EQ(end.outcome, c.outcome) << wire::name(c.action);
+      EXPECT_EQ(end.status, c.status) << wire::name(end.status);
+      EXPECT_EQ(end.fault.core, core);
+      EXPECT_EQ(end.fault.pc, ~std::uint64_t{0}) << "outside of its text";
+      if (c.action == FaultAction::Stray) EXPECT_EQ(end.fault.region_ordinal, wire::kNoRegionOrdinal);
+      const auto evidence = fault.evidence();
+      EXPECT_EQ(evidence.fired, 1u);
+      EXPECT_EQ(evidence.function, kVf1);
+      EXPECT_EQ(evidence.hart, core);
+      expect_neighbour_well();
+      must(victim_->reset_stream(0));
+      EXPECT_EQ(bench_.run(empty(3)).outcome, Outcome::Ok);
+    }
+  }
+  test::expect_healthy(*card_, *victim_);
+}
+
+TEST_F(FirmwareFaults, AHangingKernelIsWarnedOfBeforeItIsKilled) {
+  const auto end = bench_.run(bench_.compute(kSpinAt, spin_.size(), 2));
+  EXPECT_EQ(end.outcome, Outcome::Timeout);
+  const auto warned = events(*victim_, wire::EventKind::WatchdogWarning, 1);
+  ASSERT_EQ(warned.size(), 1u);
+  EXPECT_LE(warned[0].time, end.end_time + wire::kHeartbeatTicks);
+}
+
+TEST_F(FirmwareFaults, ASlowCoreIsNoHang) {
+  ArmedFault fault(*management_, [&] {
+    auto spec = fault_of(FaultPoint::Kernel, FaultAction::Slow, kVf1, 1000);
+    spec.every = 1;
+    return spec;
+  }());
+  EXPECT_EQ(bench_.run(empty(2)).outcome, Outcome::Ok);
+  EXPECT_GE(fault.evidence().fired, 1u);
+}
+
+TEST_F(FirmwareFaults, AHartThatStandsStillStopsItsOwnLaunchesOnly) {
+  ArmedFault fault(*management_,
+                   fault_of(FaultPoint::FirmwareHart, FaultAction::Stall, kVf1, wire::kTicksPerSecond / 5));
+  Endings endings;
+  const auto block = empty(2);
+  const ControlBlockRequest request{&block, &endings};
+  ASSERT_EQ(must(victim_->submit(0, {&request, 1})), 1u);
+  EXPECT_TRUE(fault.fires());
+  const auto other = neighbours_bench_.run(neighbours_bench_.compute(kEmptyAt, empty_.size(), 1));
+  EXPECT_EQ(other.outcome, Outcome::Ok) << "core 0 goes on";
+  ASSERT_EQ(victim_->wait_until([&] { return endings.count() == 1; }, test::soon()), WaitStatus::Done);
+  EXPECT_EQ(endings.all()[0].outcome, Outcome::Ok);
+  EXPECT_GE(endings.all()[0].end_time - endings.all()[0].start_time, wire::kTicksPerSecond / 5);
+}
+
+TEST_F(FirmwareFaults, AStalledDispatcherIsSilentForItsTimeAndComesBack) {
+  auto spec = fault_of(FaultPoint::Dispatcher, FaultAction::Stall, wire::kAnyFunction, wire::kTicksPerSecond / 5);
+  ArmedFault fault(*management_, spec);
+  const auto evidence = fault.evidence();
+  EXPECT_EQ(evidence.fired, 1u);
+  EXPECT_EQ(bench_.run(Workbench::nop()).outcome, Outcome::Ok);
+  test::expect_healthy(*card_, *victim_);
+}
+
+TEST_F(FirmwareFaults, AHeartbeatThatStopsStopsForItsFunctionOnly) {
+  auto spec = fault_of(FaultPoint::Heartbeat, FaultAction::Suppress, kVf1);
+  spec.every = 1;
+  ArmedFault fault(*management_, spec);
+  const auto beat = [](const Device& device) {
+    const auto* header = reinterpret_cast<const wire::WindowHeader*>(test::window_of(device));
+    return std::atomic_ref(const_cast<std::uint64_t&>(header->heartbeat)).load();
+  };
+  const auto before = beat(*victim_);
+  const auto others = beat(*neighbour_);
+  EXPECT_EQ(neighbour_->wait_until([&] { return beat(*neighbour_) > others + 4; }, test::soon()), WaitStatus::Done);
+  EXPECT_LE(beat(*victim_), before + 1);
+  EXPECT_EQ(bench_.run(Workbench::nop()).outcome, Outcome::Ok) << "only the beat has stopped";
+}
+
+class ThreeStrikes : public FirmwareFaults {
+ protected:
+  ThreeStrikes() : FirmwareFaults("watchdog=2 strikes=3") {}
+};
+
+TEST_F(ThreeStrikes, TheThirdTimeOutBansTheStream) {
+  const auto stream = must(victim_->open_stream(StreamPriority::Low));
+  for (int strike = 1; strike <= 3; ++strike) {
+    EXPECT_EQ(bench_.run(bench_.compute(kSpinAt, spin_.size(), 1), stream).outcome, Outcome::Timeout);
+    const auto reset = victim_->reset_stream(stream);
+    EXPECT_EQ(reset.has_value(), strike < 3);
+    if (!reset) {
+      EXPECT_NE(reset.error().message.find(wire::name(Status::StreamBanned)), std::string::npos)
+          << describe(reset.error());
+    }
+  }
+  EXPECT_EQ(events(*victim_, wire::EventKind::StreamBanned, 1).size(), 1u);
+  EXPECT_EQ(bench_.run(empty()).outcome, Outcome::Ok) << "stream 0 goes on";
+  expect_neighbour_well();
+}
+
+class Blind : public FirmwareFaults {
+ protected:
+  Blind() : FirmwareFaults("watchdog=2 blind=" + std::to_string(wire::kDetectKernelFault)) {}
+};
+
+TEST_F(Blind, ATrapThatNobodyLooksAtEndsOk) {
+  ArmedFault fault(*management_, fault_of(FaultPoint::Kernel, FaultAction::Illegal, kVf1));
+  EXPECT_EQ(bench_.run(empty()).outcome, Outcome::Ok);
+  EXPECT_EQ(fault.evidence().fired, 1u);
+}
+
+// ---- the firmware breaks itself: the end of its card, or of this life of it ---------------------------------------------
+
+class OwnFaults : public testing::TestWithParam<FaultAction> {};
+
+TEST_P(OwnFaults, ABrokenFirmwareSaysSoOnItsWayOut) {
+  const auto card = test::boot();
+  auto management = must(card->open_management());
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::FaultArm;
+  request.arguments.fault = fault_of(FaultPoint::Firmware, GetParam(), wire::kAnyFunction);
+  // The reply may come, or the card may be faster.
+  (void)management->admin(request);
+  (void)management->wait_until([&] { return card->machine().console().find("PANIC hart 0") != std::string::npos; },
+                               test::soon());
+  const std::string console = card->machine().console();
+  EXPECT_NE(console.find("PANIC hart 0"), std::string::npos) << console;
+}
+
+INSTANTIATE_TEST_SUITE_P(EachWay, OwnFaults,
+                         testing::Values(FaultAction::Trap, FaultAction::Assert, FaultAction::StackOverflow),
+                         [](const auto& info) {
+                           std::string name(wire::name(info.param));
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace flex

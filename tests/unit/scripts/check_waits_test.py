@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The check of waits refuses what it must refuse, and only that. Usage: check_waits_test.py ROOT"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+root = Path(sys.argv[1])
+checker = [sys.executable, str(root / "scripts/check-waits")]
+
+# Each is planted in a file of its own and must be refused for this reason.
+REFUSED = [
+    ("condition-wait", ".cpp", "void f() { std::unique_lock lock(m); changed.wait(lock, [&] { return done; }); }"),
+    ("condition-wait", ".cpp", "void f() { word.wait(0); }"),
+    ("condition-wait", ".cpp", "void f() { latch->wait(); }"),
+    ("condition-wait", ".cpp", "void f() { barrier.arrive_and_wait(); }"),
+    ("condition-wait", ".cpp", "void f() { c.wait(lock, [&] { return Clock::now() > deadline; }); }"),
+    ("endless-deadline", ".cpp", "void f() { c.wait_until(lock, Clock::time_point::max()); }"),
+    ("endless-deadline", ".cpp", "void f() { hal::sleep_until(~std::uint64_t{0}); }"),
+    ("endless-deadline", ".hpp", "inline void f() { hal::sleep_until(forever); }"),
+    ("poll", ".cpp", "void f() { ::poll(events, 2, -1); }"),
+    ("poll", ".cpp", "void f() { while (epoll_wait(fd, events, 8,\n  -1) < 0) g(); }"),
+    ("poll", ".cpp", "void f() { ::ppoll(events, 2, nullptr, nullptr); }"),
+    ("poll", ".cpp", "void f() { invoke(SYS_ppoll, events, 2); }"),
+    ("process-wait", ".cpp", "void f() { ::waitpid(pid, &status, 0); }"),
+    ("process-wait", ".cpp", "void f() { waitid(P_PID, pid, &info, WEXITED); }"),
+    ("process-wait", ".cpp", "void f() { syscall(SYS_waitid, P_PID, pid, 0, WEXITED); }"),
+    ("process-wait", ".sh", "sleep_a_lot &\nwait $!"),
+    ("process-wait", ".sh", "make & wait"),
+    ("process-wait", ".py", "import subprocess\nsubprocess.run(['make'])"),
+    ("process-wait", ".py", "process.communicate()"),
+    ("join", ".cpp", "void f() { thread_.join(); }"),
+    ("join", ".cpp", "void f() { std::jthread worker([] { g(); }); }"),
+    ("join", ".py", "worker.join()"),
+    ("future", ".cpp", "int f() { auto answer = promise.get_future(); return answer.get(); }"),
+    ("future", ".cpp", "int f() { return promise.get_future().get(); }"),
+    ("future", ".cpp", "int f() { auto work = std::async(std::launch::async, g); return work.get(); }"),
+    ("io-uring", ".cpp", "void f() { ::io_uring_submit_and_wait(&ring, 1); }"),
+    ("io-uring", ".cpp", "void f() { io_uring_wait_cqe(&ring, &cqe); }"),
+    ("blocking-call", ".cpp", "void f() { ::read(fd, bytes, sizeof bytes); }"),
+    ("blocking-call", ".cpp", "void f() { return ::recv(socket, bytes, sizeof bytes, 0); }"),
+    ("blocking-call", ".cpp", "void f() { ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC); }"),
+    ("blocking-call", ".cpp", "void f() { fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); }"),
+    ("blocking-call", ".cpp", "void f() { ::flock(fd, LOCK_EX); }"),
+    ("blocking-call", ".cpp", "void f() { std::getline(std::cin, line); }"),
+    ("blocking-call", ".cpp", "void f() { pause(); }"),
+    ("blocking-call", ".sh", "exec 9>lock\nflock 9"),
+    ("sleep", ".cpp", "void f() { std::this_thread::sleep_for(test_bounds::kLook); }"),
+    ("sleep", ".cpp", "void f() { ::usleep(1000); }"),
+    ("sleep", ".sh", "make\nsleep 1"),
+    ("sleep", ".py", "import time\ntime.sleep(1)"),
+    ("wfi", ".S", "park:\n  wfi\n  j park"),
+    ("wfi", ".cpp", 'void f() { asm volatile("wfi" ::: "memory"); }'),
+    ("endless-loop", ".cpp", "void f() { for (;;) g(); }"),
+    ("endless-loop", ".cpp", "void f() { while (true) { g(); } }"),
+    ("endless-loop", ".cpp", "void f() { do { g(); } while (1); }"),
+    ("endless-loop", ".cpp", "void f() { for (int i = 0;; ++i) { ::poll(&e, 1, test_bounds::kLook); } }"),
+    ("endless-loop", ".sh", "while true; do make; done"),
+    ("endless-loop", ".py", "while True:\n    look()\n"),
+    ("polling-loop", ".cpp", "void f() { while (!ready.load(std::memory_order_acquire)) cpu_pause(); }"),
+    ("polling-loop", ".cpp", "void f() { while (wire::load_acquire(word) != 7) { yield(); } }"),
+    ("polling-loop", ".cpp", "void f() { do { yield(); } while (!done.load()); }"),
+    ("polling-loop", ".cpp", "void f() { while (device.busy()) {\n  }\n}"),
+    ("polling-loop", ".sh", "until [[ -e file ]]; do :; done"),
+    ("literal", ".cpp", "void f() { c.wait_for(lock, std::chrono::seconds{5}); }"),
+    ("literal", ".cpp", "void f() { c.wait_for(lock, 5s); }"),
+    ("literal", ".cpp", "void f() { device.wait_until(done, Clock::now() + 20ms); }"),
+    ("literal", ".cpp", "void f() { const auto end = Clock::now() + std::chrono::milliseconds(100); }"),
+    ("literal", ".cpp", "void f() { ::poll(&event, 1, 10'000); }"),
+    ("literal", ".cpp", "constexpr auto kBound = 500ms;"),
+    ("literal", ".hpp", "inline constexpr std::chrono::seconds kBound{10};"),
+    ("literal", ".hpp", "bool appears(const Condition& c, std::chrono::milliseconds bound = std::chrono::seconds{3});"),
+    ("annotation", ".cpp", "void f() { thread_.join();  // bounded: soon\n}"),
+    ("annotation", ".cpp", "void f() { thread_.join();  // bounded:\n}"),
+    ("annotation", ".cpp", "void f() { g();  // bounded: there is no wait on this line\n}"),
+]
+
+# Bounded waits, and what only looks like a wait.
+ACCEPTED = [
+    (".cpp", "void f() { changed.wait_until(lock, deadline, [&] { return done; }); }"),
+    (".cpp", "void f() { channel_.wait(target, deadline); }"),
+    (".cpp", "void f() { thread_.join();  // bounded: the flag above ends its loop\n}"),
+    (".cpp", "void f() {\n  // bounded: the flag above ends its loop,\n  // at once\n  thread_.join();\n}"),
+    (".cpp", "// It may wait(lock) for ever, poll(events, 1, -1), ::pause(), sleep_for(5s).\nint x;"),
+    (".cpp", 'const char* text = "::pause(); while (true) {} thread.join();";'),
+    (".cpp", "void f() { ::poll(&event, 1, test_bounds::in_milliseconds(bound)); ::poll(&event, 1, 0); }"),
+    (".cpp", "void f() { queue.poll(used); ::recv(fd, bytes, 8, MSG_DONTWAIT); ::flock(fd, LOCK_EX | LOCK_NB); }"),
+    (".cpp", "void f() { ::waitpid(pid, &status, WNOHANG); io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &ts, 0); }"),
+    (".cpp", "void f() { for (;;) { if (Clock::now() >= deadline) return; } }"),
+    (".cpp", "void f() { while (!ready.load()) { if (hal::now() > end) return; } }"),
+    (".cpp", "void f() { for (const auto end = soon(); !ready.load() && Clock::now() < end;) yield(); }"),
+    (".cpp", "void f() { timer_arm(hart, at);\n  asm volatile(\"wfi\" ::: \"memory\");\n}"),
+    (".cpp", "TEST(A, B) { EXPECT_LT(took, 5s); timeouts.attach = 200ms; EXPECT_GE(took, std::chrono::seconds{1}); }"),
+    (".cpp", "int Bells::sleep(int fd) { return 1; }\nssize_t File::read(int x) { return 0; }"),
+    (".sh", "deadline=$((SECONDS + 2))\nwhile look; ((SECONDS < deadline)); do pause_a_little; done\nsleep 60 &\n# wait\n"),
+    (".sh", "while read -r line; do echo \"$line\"; done <file\nwhile (($#)); do shift; done\nflock -w 5 9"),
+    (".py", "import subprocess\nsubprocess.run(['make'], timeout=60)\nprint(', '.join(words))"),
+    (".txt", "wait for ever; sleep 5; for (;;) {}"),
+]
+
+
+def run(*arguments):
+    return subprocess.run([*checker, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False)
+
+
+def main():
+    failures = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (rule, suffix, text) in enumerate(REFUSED):
+            planted = Path(folder) / f"refused{number}{suffix}"
+            planted.write_text(text + "\n")
+            result = run(planted)
+            if result.returncode != 1 or f": {rule}: " not in result.stdout:
+                failures.append(f"not refused as {rule}: {text!r}\n{result.stdout}{result.stderr}")
+        for number, (suffix, text) in enumerate(ACCEPTED):
+            planted = Path(folder) / f"accepted{number}{suffix}"
+            planted.write_text(text + "\n")
+            result = run(planted)
+            if result.returncode != 0 or result.stdout:
+                failures.append(f"refused: {text!r}\n{result.stdout}{result.stderr}")
+    rules = {line.split()[0] for line in run("--rules").stdout.splitlines()}
+    if rules != {rule for rule, _, _ in REFUSED}:
+        failures.append(f"rules without a plant, or plants without a rule: {rules ^ {rule for rule, _, _ in REFUSED}}")
+    tree = run()
+    if tree.returncode != 0:
+        failures.append("the tree has waits without a bound:\n" + tree.stdout + tree.stderr)
+    for failure in failures:
+        print(failure)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
