@@ -168,9 +168,8 @@ struct Timeouts {
 
   [[nodiscard]] constexpr Timeouts scaled(int factor) const {
     Timeouts t = *this;
-    for (Duration* d :
-         {&t.post_progress, &t.function_reset, &t.admin, &t.silent, &t.detach, &t.attach, &t.hello, &t.card_command,
-          &t.queue_reset, &t.restart_silence, &t.quiesce}) {
+    for (Duration* d : {&t.post_progress, &t.function_reset, &t.admin, &t.silent, &t.detach, &t.attach, &t.hello,
+                        &t.card_command, &t.queue_reset, &t.restart_silence, &t.quiesce}) {
       *d *= factor;
     }
     return t;
@@ -272,6 +271,9 @@ namespace test_bounds {
 inline constexpr std::chrono::seconds kAnswer{20};
 inline constexpr std::chrono::seconds kThread{10};
 inline constexpr std::chrono::seconds kConnection{5};
+
+// A fuzz target waits so long for a block of a card that may never answer: enough for one that does, short for a fuzzer.
+inline constexpr std::chrono::milliseconds kFuzzedAnswer{2};
 
 // qemu::Machine with an emulator that is played (start, event, end: < 50 ms), and with the real one and a probe.
 inline constexpr std::chrono::milliseconds kPlayedEmulator{10'000};

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
@@ -144,7 +145,7 @@ class Driver {
     if (!accepted || *accepted == 0) sinks_.pop_back();
   }
   void wait() {
-    const auto until = flex::Device::Clock::now() + 2ms;
+    const auto until = flex::Device::Clock::now() + test_bounds::kFuzzedAnswer;
     const Sink* last = sinks_.empty() ? nullptr : &sinks_.back();
     const auto status = device_.wait_until([&] { return last == nullptr || last->calls != 0; }, until);
     require(status != flex::WaitStatus::Refused, "no sink runs here");

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "firmware/hal/memory.hpp"
+#include "shared/timeouts.hpp"
 
 namespace fuzz {
 
@@ -98,7 +99,7 @@ void NativeAttacker::turns(unsigned count) {
 
 void NativeAttacker::settle() {
   // An endless kernel is killed after four slices, and a reset may be made to wait for 50 ms.
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
   do {
     card_.pump();
     require(std::chrono::steady_clock::now() < limit, "the card comes to rest");
@@ -118,7 +119,7 @@ void NativeAttacker::expect_contained() {
 
   auto& to_card = *hostile_->at<wire::Fifo>(wire::kFifoToCard.offset);
   wire::store_release(to_card.written, wire::load_acquire(to_card.read));
-  while (hostile_->receive()) {
+  while (hostile_->receive()) {  // bounded: by what the FIFO holds, the card does nothing meanwhile
   }
   require(hostile_->bring_up(), "status 0 heals the function");
   fwtest::StreamHandle stream;

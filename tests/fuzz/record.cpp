@@ -16,6 +16,7 @@
 #include "host_driver/cards/card_description.hpp"
 #include "host_driver/fault/script_json.hpp"
 #include "host_driver/raw/attempts.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
 #include "tests/unit/host_driver/cards/example_card.hpp"
@@ -71,7 +72,7 @@ void record_device_session() {
       const flex::ControlBlockRequest request{&block, &sink};
       (void)device->submit(stream, {&request, 1});
     }
-    const auto limit = flex::Device::Clock::now() + std::chrono::seconds(5);
+    const auto limit = flex::Device::Clock::now() + test_bounds::kAnswer;
     (void)device->wait_until([&] { return sink.calls == 3; }, limit);
     (void)device->card_statistics();
     (void)device->reset_stream(stream);
