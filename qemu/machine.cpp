@@ -92,8 +92,7 @@ Result<std::vector<std::byte>> Machine::read_memory(std::uint64_t address, std::
   if (auto saved = execute("pmemsave", arguments); !saved) return std::unexpected(std::move(saved.error()));
   std::vector<std::byte> memory(bytes);
   for (std::size_t done = 0; done < memory.size();) {
-    const ssize_t got =
-        ::pread(file.get(), memory.data() + done, memory.size() - done, static_cast<off_t>(done));
+    const ssize_t got = ::pread(file.get(), memory.data() + done, memory.size() - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return system_failure("pread", errno);
     if (got == 0) {
@@ -110,7 +109,8 @@ Result<void> Machine::offer_debugger(std::string_view endpoint) {
   const auto answer = monitor(fmt::format("gdbserver {}", endpoint));
   if (!answer) return std::unexpected(answer.error());
   if (answer->starts_with("Waiting for gdb connection") || answer->starts_with("Disabled gdbserver")) return {};
-  return failure(MachineError::Kind::kQmpError, fmt::format("the emulator offers no debugger at {}: {}", endpoint, *answer),
+  return failure(MachineError::Kind::kQmpError,
+                 fmt::format("the emulator offers no debugger at {}: {}", endpoint, *answer),
                  "Name an endpoint that is free, such as \"unix:<path>,server=on,wait=off\".");
 }
 

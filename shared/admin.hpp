@@ -206,7 +206,7 @@ static_assert(sizeof(AdminReply) == kStickBytes);
 enum class EventKind : std::uint32_t {
   None = 0,
   StreamPoisoned = 1,
-  RingViolation = 2,
+  RingViolation = 2,  // chains that carry nothing: once a heartbeat. `argument`: how many since the function's reset
   FunctionViolation =
       3,  // to M only: a function did what it may not. `target`; `status` of the last; `argument`: how many
   WatchdogWarning = 4,  // a kernel has used half of what the watchdog gives it. `argument`: slices

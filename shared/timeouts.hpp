@@ -199,6 +199,9 @@ inline constexpr std::chrono::milliseconds kExitIsKnown{500};
 // is not a running broker's.
 inline constexpr std::chrono::seconds kFolderCleanUp{2};
 
+// A thread of the emulator that is frozen stops at its next return from the kernel.
+inline constexpr std::chrono::milliseconds kFreezeLimit{2000};
+
 // Of one error's records in the RAS log a few are written in this time; of what comes in a storm, people read the first.
 inline constexpr std::chrono::seconds kRasPeriod{1};
 
@@ -261,6 +264,30 @@ struct Timeouts {
 
 }  // namespace qemu
 
+// ---- the campaign of faults --------------------------------------------------------------------------------------------
+
+namespace campaign_bounds {
+
+// What one step of a scenario takes at most: a block, a tenant's answer, the end of what was stopped.
+inline constexpr std::chrono::seconds kPatience{20};
+inline constexpr std::chrono::seconds kBlock{20};
+inline constexpr std::chrono::seconds kLoad{10};
+// A scenario whose detector is off has to be told that it failed, and no more.
+inline constexpr std::chrono::seconds kShortPatience{3};
+// An emulator's end, its reaper's and a thread's are seen a moment later; scrubbing what a scenario released takes longer.
+inline constexpr std::chrono::seconds kSettle{5};
+// A boot that was stopped says so after this silence: the steps are told apart by their POST codes.
+inline constexpr std::chrono::milliseconds kPostProgress{500};
+// A kernel with budget that is left alone has run so long; and so long nothing comes of a completion that is not posted.
+inline constexpr std::chrono::milliseconds kLeftAlone{50};
+inline constexpr std::chrono::milliseconds kNothingComes{100};
+// A tenant that nobody ends leaves by itself.
+inline constexpr std::chrono::seconds kOccupation{60};
+// Between two looks at /proc.
+inline constexpr std::chrono::milliseconds kLook{2};
+
+}  // namespace campaign_bounds
+
 // ---- tests and benchmarks ----------------------------------------------------------------------------------------------
 // Far above what is usual, because they only turn a hang into a failure; laws about time are expectations of their tests.
 
@@ -271,9 +298,6 @@ namespace test_bounds {
 inline constexpr std::chrono::seconds kAnswer{20};
 inline constexpr std::chrono::seconds kThread{10};
 inline constexpr std::chrono::seconds kConnection{5};
-
-// A fuzz target waits so long for a block of a card that may never answer: enough for one that does, short for a fuzzer.
-inline constexpr std::chrono::milliseconds kFuzzedAnswer{2};
 
 // qemu::Machine with an emulator that is played (start, event, end: < 50 ms), and with the real one and a probe.
 inline constexpr std::chrono::milliseconds kPlayedEmulator{10'000};
@@ -303,6 +327,9 @@ inline constexpr std::chrono::milliseconds kPlayedStep{50};
 inline constexpr std::chrono::seconds kBareKernel{60};
 // A bell of the probe's: one comes at once, so that twelve boots do not wait for a lost one.
 inline constexpr std::chrono::milliseconds kProbeBell{2'000};
+
+// An input of a fuzzer that waits for nothing may not cost the run: so long a wait takes at most.
+inline constexpr std::chrono::milliseconds kFuzzedWait{2};
 
 // Between two looks at a state that tells nobody about its change (another process's folder, /proc).
 inline constexpr std::chrono::microseconds kBriefLook{100};

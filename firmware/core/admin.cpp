@@ -33,7 +33,7 @@ AdminReply refusal(Status status, Field field) {
 namespace {
 
 // FaultPoint::AdminReply. Not those of FAULT_ARM: what is armed must be there to be disarmed.
-bool reply_is_lost(Function& function, const AdminRequest& request) {
+[[gnu::cold, gnu::noinline]] bool reply_is_lost(Function& function, const AdminRequest& request) {
   if (request.command == AdminCommand::FaultArm) return false;
   const Occurrence occurrence{.function = function.id, .opcode = static_cast<std::uint32_t>(request.command)};
   return function.faults->occur(wire::FaultPoint::AdminReply, occurrence).has_value();

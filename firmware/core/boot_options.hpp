@@ -24,8 +24,8 @@ struct BootOptions {
   // Hart 0's loop may stand still for so long, as other harts see it; 0: for ever.
   std::uint64_t loop_watchdog_ms = 5'000;
   wire::PostCode stop_at = wire::PostCode::None;  // fault injection: boot goes no further
-  std::uint32_t strikes = 0;  // time-outs of a stream before it is banned; 0: never
-  std::uint32_t blind = 0;    // wire::Detector bits that are off
+  std::uint32_t strikes = 0;                      // time-outs of a stream before it is banned; 0: never
+  std::uint32_t blind = 0;                        // wire::Detector bits that are off
 };
 
 // On failure: the offending word.

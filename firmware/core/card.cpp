@@ -431,7 +431,7 @@ void idle(Card& card, unsigned& quiet_turns) {
   ++card.sleeps;
   card.turns_since_look = ~0u - 1;  // whatever ends the sleep, the heartbeat is looked at next
   const std::uint64_t deadline = card.options.timers ? hal::now() + wire::kHeartbeatTicks : kNever;
-  // bounded: without timers (tests, boot word) bells alone must suffice
+  // Without timers (tests, boot word) bells alone must suffice.
   hal::sleep_until(std::min(deadline, stalls_end(card)));
   disarm(card);
 }

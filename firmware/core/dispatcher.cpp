@@ -61,7 +61,7 @@ void publish(Function& function, const Block& block, const wire::Completion& com
 }
 
 // FaultPoint::Completion.
-void publish_broken(Function& function, const Block& block, wire::Completion completion) {
+[[gnu::cold, gnu::noinline]] void publish_broken(Function& function, const Block& block, wire::Completion completion) {
   const auto shot = function.faults->occur(FaultPoint::Completion, occurrence_of(function, block.cb.header));
   if (shot && shot->action == FaultAction::Suppress) return;
   if (shot && shot->action == FaultAction::Corrupt) {
@@ -112,7 +112,7 @@ void poison(Function& function, unsigned index, Status status) {
 }
 
 // A stream that takes too long again and again costs everybody: its last strike ends it until its function is reset.
-void strike(Function& function, unsigned index) {
+[[gnu::cold, gnu::noinline]] void strike(Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   ++stream.strikes;
   if (function.strikes == 0 || stream.strikes < function.strikes || stream.banned) return;
@@ -360,7 +360,7 @@ void stall(Function& function, unsigned index, std::uint64_t until) {
 
 // Puts stalled streams back whose time is over, ends those whose budget is, and says when to look again.
 // True when a block has ended.
-bool wake_stalled(Function& function) {
+[[gnu::cold, gnu::noinline]] bool wake_stalled(Function& function) {
   const std::uint64_t now = hal::now();
   std::uint64_t next = kNever;
   bool ended = false;
@@ -388,7 +388,7 @@ bool wake_stalled(Function& function) {
 }
 
 // FaultPoint::DmaStep, before the step moves anything. True when the step must not go on.
-bool step_breaks(Function& function, unsigned index, Shot shot) {
+[[gnu::cold, gnu::noinline]] bool step_breaks(Function& function, unsigned index, Shot shot) {
   if (shot.action == FaultAction::Stall) {
     stall(function, index, shot.argument == 0 ? kNever - 1 : hal::now() + shot.argument);
     return true;
@@ -399,7 +399,8 @@ bool step_breaks(Function& function, unsigned index, Shot shot) {
 }
 
 // FaultPoint::Memory. True when the block has ended.
-bool memory_breaks(Card& card, Function& function, unsigned index, const Transfer& transfer, std::uint64_t step) {
+[[gnu::cold, gnu::noinline]] bool memory_breaks(Card& card, Function& function, unsigned index,
+                                                const Transfer& transfer, std::uint64_t step) {
   const Block& block = function.blocks[function.streams[index].head];
   const auto* ends = block.cb.header.opcode == Opcode::Fill ? nullptr : &block.cb.payload.dma;
   for (const bool source : {true, false}) {
@@ -508,7 +509,7 @@ void step_transfer(Card& card, Function& function, unsigned index) {
 
 // FaultPoint::Memory at what a launch is said to touch: image, correction, segments. The launch is prepared, and ends
 // FAULT before its first slice.
-void break_launch(Card& card, Function& function, unsigned index, const ControlBlock& cb) {
+[[gnu::cold, gnu::noinline]] void break_launch(Card& card, Function& function, unsigned index, const ControlBlock& cb) {
   const wire::ComputePayload& compute = cb.payload.compute;
   const auto touch = [&](std::uint64_t region_id, std::uint32_t generation, std::uint64_t offset, std::uint64_t bytes) {
     const auto at = function.regions.resolve(region_id, generation, offset, bytes);

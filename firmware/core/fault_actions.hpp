@@ -15,22 +15,23 @@ struct Card;
 inline constexpr std::uint64_t kLoopPoints =
     point_bit(wire::FaultPoint::Dispatcher) | point_bit(wire::FaultPoint::Firmware);
 // Dispatcher and Firmware: stands still, or breaks the firmware.
-void break_loop(Card& card);
+[[gnu::cold, gnu::noinline]] void break_loop(Card& card);
 
 // The calling hart does nothing but look at the clock for so many device ticks; 0: until the card is reset.
-void stand_still(std::uint64_t ticks);
+[[gnu::cold, gnu::noinline]] void stand_still(std::uint64_t ticks);
 
 // FunctionReset: true while the reset of the function is held back.
-bool reset_stalls(Card& card, Function& function, std::uint64_t now);
+[[gnu::cold, gnu::noinline]] bool reset_stalls(Card& card, Function& function, std::uint64_t now);
 
 // RegionEntry: before the regions that the block names are looked up.
-void damage_entries(Function& function, const wire::ControlBlock& block);
+[[gnu::cold, gnu::noinline]] void damage_entries(Function& function, const wire::ControlBlock& block);
 
 // Memory: [begin, end) of card memory is about to be touched for the block. A corrected error is counted and told. An
 // uncorrectable one is told and its granule retired: true, with the damaged byte, and the block must end FAULT. A card
 // that is blind for memory errors goes on with a byte that is not what was stored.
-bool memory_fails(Card& card, Function& function, const wire::ControlBlockHeader& header, hal::PhysicalAddress begin,
-                  hal::PhysicalAddress end, hal::PhysicalAddress& place);
+[[gnu::cold, gnu::noinline]] bool memory_fails(Card& card, Function& function, const wire::ControlBlockHeader& header,
+                                               hal::PhysicalAddress begin, hal::PhysicalAddress end,
+                                               hal::PhysicalAddress& place);
 
 // FAULT_ARM.
 void fault_command(Card& card, const wire::AdminRequest& request, wire::AdminReply& reply);

@@ -48,7 +48,7 @@ class FaultTable {
 
   // Counts the occurrence in every row that it matches, first row first, until one fires: what is broken already is no
   // occurrence for the rows behind.
-  std::optional<Shot> occur(wire::FaultPoint point, const Occurrence& occurrence);
+  [[gnu::cold, gnu::noinline]] std::optional<Shot> occur(wire::FaultPoint point, const Occurrence& occurrence);
 
   // The commands. `place` is where a Memory fault lies, resolved by the caller. All verdicts name Field::AdminFault.
   Verdict arm(const wire::FaultSpec& spec, hal::PhysicalAddress place);

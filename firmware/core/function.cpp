@@ -152,7 +152,7 @@ void tell_ring_violations(Function& function) {
 namespace {
 
 // How often the bell is really rung.
-unsigned bells_after_faults(Function& function) {
+[[gnu::cold, gnu::noinline]] unsigned bells_after_faults(Function& function) {
   const auto shot = function.faults->occur(wire::FaultPoint::Bell, {.function = function.id});
   if (!shot) return 1;
   return shot->action == wire::FaultAction::Suppress ? 0 : 2;

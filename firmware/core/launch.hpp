@@ -260,18 +260,20 @@ class CoreManager {
   bool pop(unsigned core, Ticket& ticket);
   void kill(Launch& launch);
   bool fail(Launch& launch, wire::Outcome outcome, Verdict why, const wire::FaultRecord& fault);
-  bool watchdog(Launch& launch, Part& part, const hal::Stop& stop);
+  [[gnu::cold, gnu::noinline]] bool watchdog(Launch& launch, Part& part, const hal::Stop& stop);
   void part_done(Launch& launch, unsigned core);
   void arrive(Launch& launch, Ticket ticket, const hal::Stop& stop);
   void leave(Launch& launch, Part& part, const hal::Stop& stop);
   bool first_touch(Launch& launch, Part& part, const hal::Stop& stop);
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
-  bool plant_in(FunctionSpace& space, CoreSpace& core, hal::PhysicalAddress page);
-  void note_result(const Function& function, Launch& launch, const wire::ComputePayload& compute);
+  [[gnu::cold, gnu::noinline]] bool plant_in(FunctionSpace& space, CoreSpace& core, hal::PhysicalAddress page);
+  [[gnu::cold, gnu::noinline]] void note_result(const Function& function, Launch& launch,
+                                                const wire::ComputePayload& compute);
   static Occurrence occurrence_of(const Launch& launch);
-  bool break_slice(Launch& launch, Ticket ticket, hal::Context& context);
+  // Out of line, so that a slice that nothing breaks pays for a branch and not for registers to save.
+  [[gnu::cold, gnu::noinline]] bool break_slice(Launch& launch, Ticket ticket, hal::Context& context);
   void break_kernel(Launch& launch, Part& part, hal::Context& context, const Shot& shot);
-  void corrupt_result(Launch& launch);
+  [[gnu::cold, gnu::noinline]] void corrupt_result(Launch& launch);
   wire::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop) const;
   static std::uint64_t text_address(const Launch& launch, const Part& part);
 

@@ -45,8 +45,9 @@ namespace fw {
         break;
       case Order::Hang:
         hanging.store(true, std::memory_order_release);
-        for (;;) asm volatile("" ::: "memory");
+        for (;;) asm volatile("" ::: "memory");  // bounded: it hangs on purpose: the other hart has to notice
       case Order::Accuse:
+        // bounded: hart 0 marks it before it stands still; the host test bounds the probe
         while (hal::waypoint_of(0) != wire::Waypoint::Dma) asm volatile("pause");
         hal::stuck(0, "accused");
       case Order::Break: asm volatile("sd zero, 0(%0)" : : "r"(std::uint64_t{16}) : "memory"); break;
@@ -85,6 +86,7 @@ bool helper_run(hal::Context& context, hal::Stop& stop) {
 
 void helper_hang() {
   give(Order::Hang);
+  // bounded: the helper hears it within kHelperIdleTicks
   while (!hanging.load(std::memory_order_acquire)) asm volatile("pause");
 }
 

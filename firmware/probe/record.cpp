@@ -10,6 +10,7 @@
 #include "firmware/hal/record.hpp"
 #include "firmware/probe/probe.hpp"
 #include "shared/kernel_abi.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 extern "C" const std::byte probe_planted_load[], probe_planted_push[];
@@ -56,7 +57,7 @@ hal::Context context;
 
 [[noreturn]] void stand_still() {
   hal::mark(wire::Waypoint::Dma);
-  for (;;) asm volatile("" ::: "memory");
+  for (;;) asm volatile("" ::: "memory");  // bounded: it stands still on purpose: the other hart has to notice
 }
 
 // The helper is inside of an endless kernel when this returns.
@@ -64,7 +65,8 @@ void keep_helper_in_kernel(const Space& space) {
   space.data()[0] = 0;
   space.start(context, probe_kernel_endless, 0);
   helper_run_on(context);
-  while (hal::waypoint_of(1) != wire::Waypoint::Slice) asm volatile("pause");
+  const std::uint64_t end = hal::now() + kHelperAnswerTicks;
+  while (hal::waypoint_of(1) != wire::Waypoint::Slice && hal::now() < end) asm volatile("pause");
   hal::sleep_until(hal::now() + 20 * 1000 * wire::kTicksPerMicrosecond);
 }
 

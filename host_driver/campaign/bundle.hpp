@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "host_driver/campaign/artifacts.hpp"
 #include "host_driver/campaign/proof.hpp"
 #include "host_driver/campaign/scenario.hpp"
 #include "host_driver/error.hpp"

@@ -10,6 +10,7 @@
 #include "host_driver/campaign/resources.hpp"
 #include "host_driver/campaign/stage.hpp"
 #include "host_driver/campaign/trial.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::campaign {
 
@@ -17,8 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// An emulator's end, its reaper's and a thread's are seen a moment later; scrubbing what a scenario released takes longer.
-constexpr std::chrono::seconds kSettle{5};
+constexpr auto kSettle = campaign_bounds::kSettle;
 
 bool same_shape(const CardShape& a, const CardShape& b) {
   return a.words == b.words && a.virtual_functions == b.virtual_functions && a.spare_slots == b.spare_slots;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host_driver/campaign/scenarios.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::campaign {
 
@@ -60,7 +61,7 @@ void endless_kernel(Trial& trial) {
   ControlBlock slow = spin;
   slow.header.budget = kManySlices;
   const bool taken = lane.submit(slow) && lane.wait_started(lane.submitted() - before, trial.patience());
-  const bool left_alone = !lane.wait_all(std::chrono::milliseconds{50});
+  const bool left_alone = !lane.wait_all(campaign_bounds::kLeftAlone);
   const auto reset = lane.reset();
   const auto last = lane.endings().back();
   trial.contained(taken && left_alone && reset && last.outcome == Outcome::Fault && last.status == Status::Stopped,
@@ -74,7 +75,7 @@ void completion_never_posted(Trial& trial) {
   const auto fault = trial.arm(Trial::fault_at_guilty(FaultPoint::Completion, FaultAction::Suppress));
   trial.let_loose();
   (void)lane.submit(Desk::nop());
-  const bool came = lane.wait_all(std::chrono::milliseconds{100});
+  const bool came = lane.wait_all(campaign_bounds::kNothingComes);
   trial.fired(fault);
   // The reset of the stream finds that the card kept a block, within its bound: the rung above it has to be taken.
   const auto reset = lane.reset();
@@ -241,19 +242,19 @@ void reset_races(Trial& trial) {
   trial.let_loose();
   {
     Lane racer(guilty);
-    std::jthread allocates([&] {
+    std::jthread allocates([&] {  // bounded: joined below, with `stop` set
       while (!stop) {
         const auto region = guilty.acquire_region(RegionType::Tensor, wire::kGranuleBytes);
         if (region && guilty.release_region(*region)) ++regions;
       }
     });
-    std::jthread opens([&] {
+    std::jthread opens([&] {  // bounded: joined below, with `stop` set
       while (!stop) {
         const auto stream = guilty.open_stream(StreamPriority::High);
         if (stream && guilty.close_stream(*stream)) ++streams;
       }
     });
-    std::jthread submits([&] {
+    std::jthread submits([&] {  // bounded: joined below, with `stop` set
       while (!stop) {
         try {
           (void)racer.submit(Desk::nop());
@@ -266,9 +267,9 @@ void reset_races(Trial& trial) {
       if (auto reset = racer.reset(); !reset) wrong = reset.error().message;
     }
     stop = true;
-    allocates.join();  // bounded: each of their calls is
-    opens.join();      // bounded: likewise
-    submits.join();    // bounded: likewise
+    allocates.join();  // bounded: `stop` is set, and each of its calls is bounded
+    opens.join();      // bounded: `stop` is set, and each of its calls is bounded
+    submits.join();    // bounded: `stop` is set, and each of its calls is bounded
     if (!racer.wait_all(trial.patience())) wrong = "a block never ended";
     if (wrong.empty()) wrong = judged(trial, ended_once(racer));
     trial.fired(regions > 0 && streams > 0 && racer.submitted() > 0,

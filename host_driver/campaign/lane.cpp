@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/window.hpp"
 
 namespace flex::campaign {
@@ -12,7 +13,7 @@ namespace flex::campaign {
 using Clock = Device::Clock;
 
 namespace {
-constexpr std::chrono::seconds kLoadBound{10};
+constexpr auto kLoadBound = campaign_bounds::kLoad;
 }
 
 Lane::Lane(Device& device, StreamPriority priority)

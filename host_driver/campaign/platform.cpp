@@ -6,6 +6,7 @@
 #include "host_driver/recovery/ladder.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/post_codes.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::campaign {
 
@@ -14,8 +15,7 @@ namespace {
 using wire::Outcome;
 using wire::PostCode;
 
-// A second of silence is enough to say so here: the steps are told apart by their POST codes.
-constexpr std::chrono::milliseconds kPostProgress{500};
+constexpr auto kPostProgress = campaign_bounds::kPostProgress;
 
 CardOptions options_of(Trial& trial, std::string words) {
   CardOptions options = card_options(trial.stage_options());

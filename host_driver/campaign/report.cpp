@@ -109,6 +109,11 @@ std::string to_table(const CampaignReport& report) {
     text += line_of(row);
     text += complaints(row);
   }
+  return text + to_sum(report);
+}
+
+std::string to_sum(const CampaignReport& report) {
+  std::string text;
   text += fmt::format("f fired, d detected, c contained, r recovered, k clean; times in ms{}\n",
                       report.repeat > 1 ? fmt::format(": median/worst of {} runs", report.repeat) : "");
   text += fmt::format("{} of {} {} (seed {}, {:.1f} s)\n",

@@ -12,6 +12,7 @@ namespace flex::campaign {
 std::string to_table(const CampaignReport& report);
 std::string to_table_line(const Scenario& scenario, const Result& result);
 std::string table_head();
+std::string to_sum(const CampaignReport& report);  // the last lines of the table
 // {"seed", "mutate", "repeat", "passed", "seconds", "scenarios": [{"id", "title", "verdict", "fired", "detected", "contained",
 // "recovered", "clean" (booleans), "seen": {proof: text}, "trouble", "times": {"detect", "contain", "recover"} (milliseconds:
 // {"median", "worst", "runs"})}]}

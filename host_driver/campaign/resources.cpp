@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "host_driver/campaign/lane.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::campaign {
 
@@ -21,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 // In the environment of everything that this process starts, so that a process which was re-parented is found, too.
 constexpr const char* kMark = "SPYRE_CAMPAIGN";
-constexpr std::chrono::milliseconds kBetweenLooks{2};
+constexpr auto kBetweenLooks = campaign_bounds::kLook;
 
 const std::string& mark() {
   static const std::string text = [] {
@@ -78,7 +79,7 @@ ProcessResources settled_process_resources(const ProcessResources& before, std::
   const auto limit = Clock::now() + bound;
   ProcessResources now = count_process_resources();
   while (now != before && Clock::now() < limit) {
-    std::this_thread::sleep_for(kBetweenLooks);  // bounded: by `bound`
+    std::this_thread::sleep_for(kBetweenLooks);  // bounded: by `bound` of the loop
     now = count_process_resources();
   }
   return now;
@@ -118,7 +119,7 @@ CardResources count_card_resources(Device& management, std::chrono::milliseconds
     }
     found.free_bytes = ask(management, wire::AdminCommand::Query, 0).values.region.free_bytes;
     if (dirty == 0 || Clock::now() > limit) return found;
-    std::this_thread::sleep_for(kBetweenLooks);  // bounded: by `bound`
+    std::this_thread::sleep_for(kBetweenLooks);  // bounded: by `bound` of the loop
   }
 }
 

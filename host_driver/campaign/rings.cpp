@@ -279,7 +279,7 @@ class Mutator {
   static constexpr wire::Block kTargets[] = {
       wire::kControlBlocks, wire::kAdminRequests, {wire::kHostMemoryOffset, 4 * wire::kMiB}};
   std::atomic<std::uint64_t> changes_{0};
-  std::jthread thread_;
+  std::jthread thread_;  // bounded: it looks at its stop token between two stores
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "shared/boot_arguments.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::campaign {
 
@@ -22,7 +23,7 @@ constexpr std::uint64_t kWorkOutAt = 5 * wire::kMiB;
 constexpr std::uint64_t kWorkBackAt = 6 * wire::kMiB;
 constexpr std::uint64_t kWorkBytes = 64 * wire::kKiB;
 constexpr std::uint64_t kRegionBytes = 2 * wire::kMiB;
-constexpr std::chrono::seconds kOneBlock{20};
+constexpr auto kOneBlock = campaign_bounds::kBlock;
 // Two harts whatever the machine has: kernels run beside the card's own loop.
 constexpr unsigned kCores = 2;
 
@@ -136,7 +137,7 @@ std::string Innocent::check_canaries() {
 std::string Innocent::end(nanoseconds patience) {
   const bool on = gets_on(patience);
   stop_ = true;
-  if (worker_.joinable()) worker_.join();
+  if (worker_.joinable()) worker_.join();  // bounded: the flag is set, and each of its waits is bounded
   if (!wrong_.empty()) return "the innocent function: " + wrong_;
   if (!on) return "the innocent function does not get on";
   if (auto changed = check_canaries(); !changed.empty()) return "the innocent function: " + changed;

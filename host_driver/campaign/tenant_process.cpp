@@ -19,6 +19,7 @@
 #include "host_driver/campaign/lane.hpp"
 #include "host_driver/campaign/stage.hpp"
 #include "host_driver/cards/attach.hpp"
+#include "shared/timeouts.hpp"
 
 extern char** environ;
 
@@ -31,8 +32,8 @@ using wire::ControlBlock;
 using wire::Outcome;
 
 constexpr const char* kCommand = "fault-tenant";
-constexpr std::chrono::seconds kBound{20};
-constexpr std::chrono::seconds kLongestOccupation{60};
+constexpr auto kBound = campaign_bounds::kBlock;
+constexpr auto kLongestOccupation = campaign_bounds::kOccupation;
 constexpr int kNotAsItShouldBe = 3;
 
 int milliseconds(nanoseconds time) {

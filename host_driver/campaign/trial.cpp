@@ -7,6 +7,7 @@
 
 #include "qemu/machine.hpp"
 #include "shared/crc32c.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "shared/window.hpp"
 
@@ -16,9 +17,8 @@ namespace {
 
 using wire::Outcome;
 
-constexpr std::chrono::seconds kPatience{20};
-// A scenario whose detector is off has to be told that it failed, and no more.
-constexpr std::chrono::seconds kShortPatience{3};
+constexpr auto kPatience = campaign_bounds::kPatience;
+constexpr auto kShortPatience = campaign_bounds::kShortPatience;
 constexpr std::uint64_t kImageStride = 64 * wire::kKiB;  // of images in the Program region
 
 }  // namespace
@@ -317,7 +317,7 @@ Witness::Witness(Trial& trial)
       last_good_(Trial::Clock::now()) {}
 
 std::optional<ErrorInfo> Witness::wait_for_failure() {
-  constexpr std::chrono::milliseconds kOneBlock{50};
+  constexpr auto kOneBlock = campaign_bounds::kLeftAlone;
   const auto limit = Trial::Clock::now() + trial_.patience();
   try {
     while (!device_->failure() && Trial::Clock::now() < limit) {

@@ -57,6 +57,7 @@ Expected<void> Broker::Impl::start() {
   loop->post([this, ready = *std::move(booted)]() mutable {
     adopt(std::exchange(ready, nullptr));
     listener_watch = loop->watch(listener.get(), [this](unsigned) { accept_all(); });
+    schedule_look();
   });
   loop->flush();
   serving = true;

@@ -23,6 +23,10 @@ ErrorInfo Broker::Impl::refusal_by_state() const {
   if (state == CardState::Dead) {
     return refusal(name, "the card " + name + " is dead: " + state_reason, "power-cycle the card or stop it", false);
   }
+  if (state == CardState::Wedged) {
+    return refusal(name, "the card " + name + " is wedged: " + state_reason,
+                   "read its console, stop it (spyre stop) and boot another one", false);
+  }
   return refusal(name, "the card " + name + " is " + std::string(flex::name(state)), "try again when that has ended");
 }
 
@@ -51,9 +55,13 @@ void Broker::Impl::adopt(std::shared_ptr<CardSession> booted) {
 void Broker::Impl::emulator_ended(CardLife ended_life, const std::string& how) {
   if (ended_life != life || emulator == 0) return;
   emulator = 0;
-  if (state == CardState::Running || state == CardState::Dead) {
-    state = CardState::Dead;
-    state_reason = how;
+  if (state == CardState::Recovering) {
+    // The climb hears of it too, and goes on to the power cycle.
+    tell_owners(how);
+  } else if (state == CardState::Running || state == CardState::Dead || state == CardState::Wedged) {
+    const bool wedged = note_death() || state == CardState::Wedged;
+    state = wedged ? CardState::Wedged : CardState::Dead;
+    state_reason = wedged ? wedged_error(options.name, deaths).message + "; the last time: " + how : how;
     record({.layer = Layer::Emulator,
             .culprit = "emulator process",
             .outcome = wire::Outcome::Lost,
@@ -103,13 +111,15 @@ void Broker::Impl::let_owners_go() {
 
 // ---- power cycle ----------------------------------------------------------------------------------------------------
 
-void Broker::Impl::begin_power_cycle(ClientId id) {
-  if (state != CardState::Running && state != CardState::Dead) return reply_and_close(id, refusal_by_state());
+void Broker::Impl::begin_power_cycle(ClientId id, std::string how) {
+  const bool by_the_ladder = state == CardState::Recovering && !how.empty();
+  if (state != CardState::Running && state != CardState::Dead && !by_the_ladder)
+    return reply_and_close(id, refusal_by_state());
   state = CardState::Cycling;
   state_reason.clear();
   cycling = true;
   describe_changes("power cycle");
-  const bool begun = tasks->run([this, id, next = life + 1, old = std::exchange(session, nullptr)]() mutable {
+  const bool begun = tasks->run([this, id, how, next = life + 1, old = std::exchange(session, nullptr)]() mutable {
     Expected<std::shared_ptr<CardSession>> booted;
     auto ended = old ? old->shutdown() : Expected<void>();
     old.reset();
@@ -118,12 +128,12 @@ void Broker::Impl::begin_power_cycle(ClientId id) {
     } else {
       booted = std::unexpected(std::move(ended.error()));
     }
-    return [this, id, booted = std::move(booted)]() mutable { power_cycled(id, std::move(booted)); };
+    return [this, id, how, booted = std::move(booted)]() mutable { power_cycled(id, how, std::move(booted)); };
   });
-  if (!begun) power_cycled(id, std::unexpected(no_thread()));
+  if (!begun) power_cycled(id, how, std::unexpected(no_thread()));
 }
 
-void Broker::Impl::power_cycled(ClientId id, Expected<std::shared_ptr<CardSession>> booted) {
+void Broker::Impl::power_cycled(ClientId id, const std::string& how, Expected<std::shared_ptr<CardSession>> booted) {
   cycling = false;
   tell_owners("power cycle");
   let_owners_go();
@@ -139,8 +149,9 @@ void Broker::Impl::power_cycled(ClientId id, Expected<std::shared_ptr<CardSessio
     return refuse_waiting(refusal_by_state());
   }
   ++power_cycles;
+  retire_again.clear();
   adopt(*std::move(booted));
-  reply_and_close(id, Done{});
+  reply_and_close(id, Done{how});
   serve_waiting();
 }
 
@@ -174,6 +185,7 @@ void Broker::Impl::stopped() {
   let_owners_go();
   loop->unwatch(std::exchange(listener_watch, EventLoop::WatchId::None));
   loop->cancel(std::exchange(rewrite_timer, EventLoop::TimerId::None));
+  loop->cancel(std::exchange(look_timer, EventLoop::TimerId::None));
   emulator = 0;
   describe_changes("stopped");
   folder.reset();

@@ -113,10 +113,17 @@ void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
     serve(id);
   } else if (const auto* reset = std::get_if<ResetRequest>(&request)) {
     command_reset(id, reset->target);
+  } else if (const auto* raise = std::get_if<RaiseRequest>(&request)) {
+    if (state != CardState::Running && state != CardState::Dead) return reply_and_close(id, refusal_by_state());
+    begin_climb(id, raise->rung, std::string(name(raise->rung)) + ", as asked for", {});
   } else if (std::holds_alternative<PowerCycleRequest>(request)) {
     begin_power_cycle(id);
   } else if (std::holds_alternative<StopRequest>(request)) {
     begin_stop(id);
+  } else if (const auto* collect = std::get_if<CollectRequest>(&request)) {
+    command_collect(id, *collect);
+  } else if (const auto* debug = std::get_if<DebugRequest>(&request)) {
+    command_debug(id, debug->offer);
   } else {
     note_events();
     reply_and_close(id, describe());
@@ -126,13 +133,56 @@ void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
 void Broker::Impl::command_reset(ClientId id, wire::Target target) {
   if (target - wire::kTargetPhysical >= functions.size()) return reply_and_close(id, no_such_function(target));
   if (state != CardState::Running) return reply_and_close(id, refusal_by_state());
-  const bool begun = tasks->run([this, id, target, of = life, card = session]() mutable -> EventLoop::Closure {
+  const bool begun = tasks->run([this, id, target, of = life, epoch = session->boot_epoch(),
+                                 card = session]() mutable -> EventLoop::Closure {
+    const auto begin = Clock::now();
     auto reset = card->reset(target);
     card.reset();
-    return [this, id, target, of, reset = std::move(reset)] {
+    RungAttempt attempt{Rung::Function, Clock::now() - begin, std::nullopt};
+    if (!reset) attempt.error = reset.error();
+    return [this, id, target, of, epoch, attempt = std::move(attempt), reset = std::move(reset)] {
+      look();
+      // A restart meanwhile has reset the function as well.
+      const bool same_life = state == CardState::Running && session->boot_epoch() == epoch;
+      if (!reset && of == life && same_life && unanswered(reset.error())) {
+        return begin_climb(id, Rung::Firmware, "the reset of " + function_name(target) + " does not end", {attempt});
+      }
       if (!reset) return reply_and_close(id, reset.error());
       if (of == life && function(target).binding.slot == reset->slot) function(target).binding = *reset;
       describe_changes(function_name(target) + ": reset");
+      reply_and_close(id, Done{flex::describe(RecoveryReport{.attempts = {attempt}})});
+    };
+  });
+  if (!begun) reply_and_close(id, no_thread());
+}
+
+// A card whose emulator has ended still has M's window, and the record in it.
+void Broker::Impl::command_collect(ClientId id, const CollectRequest& request) {
+  if (session == nullptr) return reply_and_close(id, refusal_by_state());
+  const bool begun = tasks->run([this, id, request, card = session]() mutable -> EventLoop::Closure {
+    auto collected = card->collect(request.now ? CoreOf::Now : CoreOf::RecordOrNow, request.file);
+    card.reset();
+    return [this, id, collected = std::move(collected)] {
+      if (!collected) return reply_and_close(id, collected.error());
+      reply_and_close(id, Done{});
+    };
+  });
+  if (!begun) reply_and_close(id, no_thread());
+}
+
+void Broker::Impl::command_debug(ClientId id, bool offer) {
+  if (state != CardState::Running) return reply_and_close(id, refusal_by_state());
+  const std::filesystem::path socket = folder_path / kDebuggerName;
+  const bool begun = tasks->run([this, id, offer, socket, card = session]() mutable -> EventLoop::Closure {
+    // One that was offered before is in the way of its own socket.
+    (void)card->offer_debugger({});
+    (void)::unlink(socket.c_str());
+    Expected<void> done;
+    if (offer) done = card->offer_debugger(socket);
+    card.reset();
+    return [this, id, offer, done = std::move(done)] {
+      if (!done) return reply_and_close(id, done.error());
+      describe_changes(offer ? "a debugger may attach" : "no debugger may attach");
       reply_and_close(id, Done{});
     };
   });

@@ -44,8 +44,10 @@ void Broker::Impl::serve_waiting() {
 }
 
 Broker::Impl::Verdict Broker::Impl::judge(const FunctionChoice& want) {
-  if (state == CardState::Cycling) return Wait{};
+  if (state == CardState::Cycling || state == CardState::Recovering) return Wait{};
   // The firmware may have gone down with an emulator that lives on.
+  look();
+  if (state == CardState::Recovering) return Wait{};
   if (const auto failure = session ? session->failure() : std::nullopt) card_failed(failure->message);
   if (state != CardState::Running) return refusal_by_state();
   switch (want.kind) {
@@ -143,6 +145,11 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
 void Broker::Impl::retire(Function& gone, const std::string& why) {
   const auto began = Clock::now();
   const wire::Target target = gone.binding.target;
+  if (session && state == CardState::Recovering) {
+    gone.use = FunctionUse::Retiring;
+    retire_again.push_back(target);
+    return describe_changes(function_name(target) + ": " + why);
+  }
   if (!session || state != CardState::Running) {
     gone.use = FunctionUse::Stuck;
     gone.trouble = "the card has ended";
@@ -151,12 +158,13 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
   gone.use = FunctionUse::Retiring;
   const unsigned old_slot = gone.binding.slot;
   const unsigned spare = next_spare < slot_total ? next_spare++ : 0;
-  const bool begun = tasks->run([=, this, of = life, card = session]() mutable -> EventLoop::Closure {
-    RetirementResult result{card->retire(target), Clock::now(), {}};
-    if (result.retired && spare != 0) result.bound = card->bind(target, spare);
-    card.reset();
-    return [=, this] { retired(of, target, old_slot, began, result); };
-  });
+  const bool begun =
+      tasks->run([=, this, of = life, epoch = session->boot_epoch(), card = session]() mutable -> EventLoop::Closure {
+        RetirementResult result{card->retire(target), Clock::now(), {}};
+        if (result.retired && spare != 0) result.bound = card->bind(target, spare);
+        card.reset();
+        return [=, this] { retired(of, epoch, target, old_slot, began, result); };
+      });
   if (!begun) {
     gone.use = FunctionUse::Stuck;
     gone.trouble = no_thread().message;
@@ -164,8 +172,8 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
   describe_changes(function_name(target) + ": " + why);
 }
 
-void Broker::Impl::retired(CardLife of, wire::Target target, unsigned old_slot, Clock::time_point began,
-                           const RetirementResult& result) {
+void Broker::Impl::retired(CardLife of, std::uint64_t epoch, wire::Target target, unsigned old_slot,
+                           Clock::time_point began, const RetirementResult& result) {
   if (of != life) return;  // the card that it was about is gone
   Function& gone = function(target);
   const std::string name = function_name(target);
@@ -175,6 +183,13 @@ void Broker::Impl::retired(CardLife of, wire::Target target, unsigned old_slot, 
     describe_changes(name + ": stuck: " + error.message);
     if (session && session->failure()) card_failed(session->failure()->message);
   };
+  const bool half = result.retired && result.bound && !*result.bound;
+  if (const ErrorInfo* failed = !result.retired ? &result.retired.error()
+                                : half          ? &result.bound->error()
+                                                : nullptr;
+      failed != nullptr && unanswered(*failed) && retire_later(target, epoch)) {
+    return;
+  }
   if (!result.retired) {
     stuck(result.retired.error());
     return serve_waiting();

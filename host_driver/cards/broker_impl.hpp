@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of Broker. Four files: broker.cpp (start, stop, the description), broker_clients.cpp (connections and
+// Inside of Broker. Five files: broker.cpp (start, stop, the description), broker_clients.cpp (connections and
 // requests), broker_functions.cpp (hand out, retire, bind), broker_card.cpp (boot, death, power cycle, end of the
-// emulator).
+// emulator), broker_recovery.cpp (restarts of the firmware, the ladder).
 //
 // All state belongs to the loop's thread, except what the last block of members names. Blocking work is a task
 // (tasks.hpp) that captures what it needs and comes back as a closure; it names the card's life that it was started in,
@@ -24,6 +24,7 @@
 #include "host_driver/cards/local_socket.hpp"
 #include "host_driver/cards/peer_process.hpp"
 #include "host_driver/cards/tasks.hpp"
+#include "host_driver/recovery/ladder.hpp"
 #include "host_driver/transport/event_loop.hpp"
 
 namespace flex {
@@ -65,7 +66,8 @@ struct Broker::Impl {
     std::optional<Expected<Binding>> bound{};  // of the next slot; empty: there was none
   };
 
-  explicit Impl(BrokerOptions given) : options(std::move(given)) {}
+  explicit Impl(BrokerOptions given)
+      : options(std::move(given)), deaths(options.card.timeouts.wedge_deaths, options.card.timeouts.wedge_within) {}
   ~Impl();
 
   // ---- broker.cpp
@@ -91,6 +93,8 @@ struct Broker::Impl {
   // Takes it off the books: no handler runs for it afterwards.
   std::optional<Client> remove_client(ClientId id);
   void command_reset(ClientId id, wire::Target target);
+  void command_collect(ClientId id, const CollectRequest& request);
+  void command_debug(ClientId id, bool offer);
 
   // ---- broker_functions.cpp
   void serve(ClientId id);
@@ -104,11 +108,29 @@ struct Broker::Impl {
   void notice_gone_owner(Function& function);
   void grant(ClientId id, Function& function);
   void retire(Function& function, const std::string& why);
-  void retired(CardLife life, wire::Target target, unsigned old_slot, Clock::time_point began,
+  void retired(CardLife life, std::uint64_t epoch, wire::Target target, unsigned old_slot, Clock::time_point began,
                const RetirementResult& result);
   void empty_window(unsigned slot);
   Function& function(wire::Target target) { return functions[target - wire::kTargetPhysical]; }
   void note_events();
+
+  // ---- broker_recovery.cpp
+  void look();
+  void schedule_look();
+  std::vector<Binding> bindings() const;  // of functions that have a slot
+  void begin_attach_again();
+  // From `from` up to the card reset, then the power cycle. `first`: what was tried before. `id`: who asked; 0: nobody.
+  void begin_climb(ClientId id, Rung from, const std::string& why, std::vector<RungAttempt> first);
+  void climbed(CardLife life, ClientId id, const std::string& why, RecoveryReport report,
+               Expected<std::vector<Binding>> attached);
+  void attached_again(const std::vector<Binding>& now, const std::string& line);
+  void nothing_but_power(ClientId id, const std::string& why, const RecoveryReport& report);
+  // A retirement that began in boot epoch `epoch` was not answered: it is done again behind a restart of the card, or is
+  // the reason for one. False: the card is beyond that.
+  bool retire_later(wire::Target target, std::uint64_t epoch);
+  // The card did not answer M, which was cut off or waited in vain: what only a restart mends.
+  static bool unanswered(const ErrorInfo& error);
+  bool note_death();  // true: wedged now
 
   // ---- broker_card.cpp
   Expected<std::shared_ptr<CardSession>> boot_session(CardLife life);
@@ -119,8 +141,8 @@ struct Broker::Impl {
   void card_failed(const std::string& why);
   void tell_owners(const std::string& how);
   void let_owners_go();
-  void begin_power_cycle(ClientId id);
-  void power_cycled(ClientId id, Expected<std::shared_ptr<CardSession>> booted);
+  void begin_power_cycle(ClientId id, std::string how = {});
+  void power_cycled(ClientId id, const std::string& how, Expected<std::shared_ptr<CardSession>> booted);
   void begin_stop(ClientId id);  // 0: not by a client
   void end_emulator();
   void stopped();
@@ -152,10 +174,13 @@ struct Broker::Impl {
   CardState state = CardState::Running;
   std::string state_reason;
   bool cycling = false;  // a boot is on its way: only when it has ended can anything else happen to the card
+  DeathCount deaths;
+  std::vector<wire::Target> retire_again;  // what a restart of the card interrupted
   std::vector<ClientId> stop_clients;
   std::uint64_t power_cycles = 0;
   RetirementTimes retirements;
   EventLoop::TimerId rewrite_timer = EventLoop::TimerId::None;
+  EventLoop::TimerId look_timer = EventLoop::TimerId::None;
 
   // ---- any thread
   qemu::UniqueFd stopped_event;  // readable when stopped

@@ -20,6 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxWord = 32;
+constexpr std::size_t kMaxFileName = 1024;
 constexpr std::size_t kMaxErrorText = 1024;  // as sent, before escapes
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kLastStatus = std::numeric_limits<std::uint16_t>::max();
@@ -72,10 +73,20 @@ BrokerRequest read_request(const Json& json) {
     const auto target = static_cast<wire::Target>(object.number("target", kLastTarget));
     if (target < wire::kTargetPhysical) object.refuse("target", "is not a function that has owners");
     request = ResetRequest{target};
+  } else if (type == "raise") {
+    const auto rung = rung_named(object.text("rung", kMaxWord));
+    if (rung != Rung::Firmware && rung != Rung::Card) object.refuse("rung", "is not one that a broker is asked for");
+    request = RaiseRequest{*rung};
   } else if (type == "power-cycle") {
     request = PowerCycleRequest{};
   } else if (type == "stop") {
     request = StopRequest{};
+  } else if (type == "collect") {
+    CollectRequest collect{object.text("file", kMaxFileName), object.boolean("now")};
+    if (!collect.file.starts_with('/')) object.refuse("file", "is no absolute path");
+    request = std::move(collect);
+  } else if (type == "debug") {
+    request = DebugRequest{object.boolean("offer")};
   } else {
     object.refuse("type", "is not known");
   }
@@ -127,7 +138,7 @@ BrokerReply read_reply(const Json& json) {
     if (!card) throw std::move(card.error());
     reply = *std::move(card);
   } else if (type == "done") {
-    reply = Done{};
+    reply = Done{object.text("how", kMaxBrokerMessage)};
   } else if (type == "refused") {
     reply = read_error(object.member("error"));
   } else {
@@ -158,6 +169,16 @@ std::string encode_error(const ErrorInfo& error) {
   return text;
 }
 
+std::string encode_done(const Done& done) {
+  std::string text;
+  std::size_t bytes = kMaxErrorText;
+  do {
+    text = dump(Json{{"type", "done"}, {"how", done.how.substr(0, bytes)}});
+    bytes /= 2;
+  } while (text.size() > kMaxBrokerMessage);
+  return text;
+}
+
 template <typename Result, typename Read>
 Expected<Result> parse(std::string_view text, const char* path, Read read) {
   try {
@@ -179,8 +200,13 @@ std::string encode(const BrokerRequest& request) {
                      },
                      [](const DescribeRequest&) { return Json::object({{"type", "describe"}}); },
                      [](const ResetRequest& reset) { return Json{{"type", "reset"}, {"target", reset.target}}; },
+                     [](const RaiseRequest& raise) { return Json{{"type", "raise"}, {"rung", name(raise.rung)}}; },
                      [](const PowerCycleRequest&) { return Json::object({{"type", "power-cycle"}}); },
                      [](const StopRequest&) { return Json::object({{"type", "stop"}}); },
+                     [](const CollectRequest& collect) {
+                       return Json{{"type", "collect"}, {"file", collect.file}, {"now", collect.now}};
+                     },
+                     [](const DebugRequest& debug) { return Json{{"type", "debug"}, {"offer", debug.offer}}; },
                  },
                  request));
 }
@@ -200,7 +226,7 @@ std::string encode(const BrokerReply& reply) {
                         [](const CardDescription& card) {
                           return dump(Json{{"type", "card"}, {"card", Json::parse(to_json(card, -1))}});
                         },
-                        [](const Done&) { return dump(Json::object({{"type", "done"}})); },
+                        [](const Done& done) { return encode_done(done); },
                         [](const ErrorInfo& error) { return encode_error(error); },
                     },
                     reply);

@@ -6,7 +6,10 @@
 //   {"type": "hello", "abi": 2, "want": "VF"}      → granted (with descriptors, see Grant) or refused
 //   {"type": "describe"}                           → card
 //   {"type": "reset", "target": 1}                 → done or refused
+//   {"type": "raise", "rung": "card reset"}        → done or refused; or "firmware restart"
 //   {"type": "power-cycle"}, {"type": "stop"}      → done or refused, when it is done
+//   {"type": "collect", "file": "/…", "now": true} → done or refused: a core file of the firmware is written there
+//   {"type": "debug", "offer": true}               → done or refused: a debugger may attach at kDebuggerName of the folder
 #pragma once
 
 #include <cstdint>
@@ -17,6 +20,7 @@
 #include "host_driver/cards/card_description.hpp"
 #include "host_driver/cards/function_choice.hpp"
 #include "host_driver/error.hpp"
+#include "host_driver/recovery/rung.hpp"
 
 namespace flex {
 
@@ -35,13 +39,28 @@ struct ResetRequest {
   wire::Target target = wire::kTargetPhysical;
   friend bool operator==(const ResetRequest&, const ResetRequest&) = default;
 };
+// Firmware or Card; higher ones follow when it does not help.
+struct RaiseRequest {
+  Rung rung = Rung::Firmware;
+  friend bool operator==(const RaiseRequest&, const RaiseRequest&) = default;
+};
 struct PowerCycleRequest {
   friend bool operator==(const PowerCycleRequest&, const PowerCycleRequest&) = default;
 };
 struct StopRequest {
   friend bool operator==(const StopRequest&, const StopRequest&) = default;
 };
-using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, PowerCycleRequest, StopRequest>;
+struct CollectRequest {
+  std::string file{};  // absolute; written by the broker, who is the client's user
+  bool now = false;    // what the harts do now, even when there is a record
+  friend bool operator==(const CollectRequest&, const CollectRequest&) = default;
+};
+struct DebugRequest {
+  bool offer = true;  // false: no longer
+  friend bool operator==(const DebugRequest&, const DebugRequest&) = default;
+};
+using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, RaiseRequest, PowerCycleRequest,
+                                   StopRequest, CollectRequest, DebugRequest>;
 
 // ---- replies
 // Comes with kGrantDescriptors descriptors in this order: window (memfd), bell to the card (pipe, write end), bell from
@@ -59,6 +78,7 @@ struct Grant {
 };
 inline constexpr std::size_t kGrantDescriptors = 4;
 struct Done {
+  std::string how{};  // for people: the rungs that were climbed and what they took; may be empty
   friend bool operator==(const Done&, const Done&) = default;
 };
 using BrokerReply = std::variant<Grant, CardDescription, Done, ErrorInfo>;

@@ -23,7 +23,8 @@ constexpr std::uint64_t kMaxPid = std::numeric_limits<pid_t>::max();
 constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kAnySigned = std::numeric_limits<std::int64_t>::max();
 
-constexpr std::array kStates{CardState::Running, CardState::Dead, CardState::Cycling, CardState::Stopping};
+constexpr std::array kStates{CardState::Running,  CardState::Dead,       CardState::Cycling,
+                             CardState::Stopping, CardState::Recovering, CardState::Wedged};
 constexpr std::array kUses{FunctionUse::Free, FunctionUse::Owned, FunctionUse::Retiring, FunctionUse::NoSlot,
                            FunctionUse::Stuck};
 
@@ -112,6 +113,8 @@ std::string_view name(CardState state) {
     case CardState::Dead: return "dead";
     case CardState::Cycling: return "power-cycling";
     case CardState::Stopping: return "stopping";
+    case CardState::Recovering: return "recovering";
+    case CardState::Wedged: return "wedged";
   }
   return "unknown state";
 }

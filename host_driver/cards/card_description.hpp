@@ -18,9 +18,11 @@ namespace flex {
 
 enum class CardState : std::uint8_t {
   Running = 0,
-  Dead = 1,      // the emulator ended by itself, or its firmware does not answer: power-cycle or stop it
-  Cycling = 2,   // being power-cycled: who attaches now waits for the new card
-  Stopping = 3,  // being stopped: nobody can attach any more
+  Dead = 1,        // the emulator ended by itself, or its firmware does not answer: power-cycle or stop it
+  Cycling = 2,     // being power-cycled: who attaches now waits for the new card
+  Stopping = 3,    // being stopped: nobody can attach any more
+  Recovering = 4,  // the firmware restarted, or is being reset: who attaches now waits for that
+  Wedged = 5,      // it kept dying: only stopping it is left
 };
 std::string_view name(CardState state);
 
@@ -56,7 +58,7 @@ struct CardDescription {
   pid_t emulator = 0;  // 0 while there is none
   std::uint32_t abi = 0;
   CardState state = CardState::Running;
-  std::string state_reason{};  // Dead: how it ended, "signal 9 (Killed)"
+  std::string state_reason{};  // Dead: how it ended, "signal 9 (Killed)"; Recovering, Wedged: why
   unsigned cores = 0;
   std::uint64_t memory_bytes = 0;  // of the emulated machine
   std::uint64_t window_bytes = 0;

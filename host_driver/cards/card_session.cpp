@@ -53,12 +53,40 @@ Expected<Binding> CardSession::command(wire::AdminCommand command, wire::Target 
   request.command = command;
   request.arguments.function.target = target;
   request.arguments.function.slot = slot;
-  const auto reply = management_->admin(request);
+  const auto reply = management()->admin(request);
   if (!reply) return std::unexpected(reply.error());
   if (reply->outcome != wire::Outcome::Ok) return std::unexpected(refused_by_card(command, target, *reply));
   const auto& values = reply->values.function;
   const std::chrono::microseconds stop_time(values.stop_ticks / wire::kTicksPerMicrosecond);
   return Binding{target, values.slot, values.generation, values.quota_bytes, values.violations, stop_time};
+}
+
+bool CardSession::restarted() {
+  const auto device = management();
+  device->check();
+  return device->health() == Health::NeedsReset;
+}
+
+Expected<std::vector<Binding>> CardSession::attach_again(const std::vector<Binding>& known) {
+  management()->close();
+  auto opened = card_->open_management();
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  {
+    const std::lock_guard lock(mutex_);
+    management_ = *std::move(opened);
+  }
+  std::vector<Binding> now;
+  for (const Binding& binding : known) {
+    auto bound = bind(binding.target, binding.slot);
+    if (!bound) return std::unexpected(std::move(bound.error()));
+    now.push_back(*bound);
+  }
+  return now;
+}
+
+Expected<void> CardSession::raise(Rung rung) {
+  if (rung == Rung::Firmware) return card_->restart_firmware(management().get());
+  return card_->reset();
 }
 
 std::optional<std::string> CardSession::ended() const {
@@ -79,6 +107,24 @@ Expected<void> CardSession::empty_window(unsigned slot) const {
       .recoverable = true,
       .next_step = "stop the card when memory runs short: its end frees the window",
       .message = "the pages of a retired window stay allocated: fallocate: " + std::generic_category().message(errno)});
+}
+
+Expected<void> CardSession::collect(CoreOf what, const std::filesystem::path& file) const {
+  const auto collected = collect_core(*card_, what, file);
+  if (!collected) return std::unexpected(collected.error());
+  return {};
+}
+
+Expected<void> CardSession::offer_debugger(const std::filesystem::path& socket) const {
+  const std::string endpoint = socket.empty() ? "none" : "unix:" + socket.string() + ",server=on,wait=off";
+  const auto offered = card_->machine().offer_debugger(endpoint);
+  if (offered) return {};
+  return std::unexpected(ErrorInfo{.layer = Layer::Emulator,
+                                   .culprit = "debugger",
+                                   .outcome = wire::Outcome::Rejected,
+                                   .recoverable = true,
+                                   .next_step = offered.error().next_step,
+                                   .message = offered.error().message});
 }
 
 }  // namespace flex

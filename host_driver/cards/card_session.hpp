@@ -5,12 +5,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "host_driver/debug/collect.hpp"
 #include "host_driver/device/card.hpp"
 #include "host_driver/device/device.hpp"
 #include "host_driver/error.hpp"
@@ -35,7 +38,7 @@ class CardSession {
 
   const CardOptions& options() const { return card_->options(); }
   pid_t emulator() const { return card_->machine().pid(); }
-  std::uint64_t boot_epoch() const { return management_->config().boot_epoch; }
+  std::uint64_t boot_epoch() const { return management()->config().boot_epoch; }
   unsigned slot_count() const { return card_->machine().slot_count(); }
   const std::vector<Binding>& initial_bindings() const { return bindings_; }  // by target
 
@@ -53,10 +56,24 @@ class CardSession {
   // Gives the pages of a retired slot's window back to the system. Whoever still maps it sees zeros.
   Expected<void> empty_window(unsigned slot) const;
 
+  // ---- what a firmware left, or does now (debug/collect.hpp); M is not asked
+  Expected<void> collect(CoreOf what, const std::filesystem::path& file) const;
+  // A debugger may attach at this socket, or, when it is empty, no longer.
+  Expected<void> offer_debugger(const std::filesystem::path& socket) const;
+
   // What M was told since the last call. Does not block.
-  std::vector<wire::DeviceEvent> take_events() { return management_->take_events(); }
+  std::vector<wire::DeviceEvent> take_events() { return management()->take_events(); }
   // Why M cannot be talked to any more; empty while it works.
-  std::optional<ErrorInfo> failure() const { return management_->failure(); }
+  std::optional<ErrorInfo> failure() const { return management()->failure(); }
+  // Looks at the card: true when its firmware has begun another life and attach_again() is due. Does not block.
+  bool restarted();
+
+  // ---- another life of the same emulator; one at a time
+  // M anew, and the bindings repeated (those that the card has still are no errors). Returns them as they are now, in the
+  // order of `known`; targets without a slot are left out of `known`.
+  Expected<std::vector<Binding>> attach_again(const std::vector<Binding>& known);
+  // Firmware or Card. Returns when the card is ready for attach_again().
+  Expected<void> raise(Rung rung);
 
   // How the emulator ended; empty while it lives.
   std::optional<std::string> ended() const;
@@ -67,8 +84,14 @@ class CardSession {
   CardSession() = default;
   Expected<Binding> command(wire::AdminCommand command, wire::Target target, unsigned slot = 0);
 
+  std::shared_ptr<Device> management() const {
+    const std::lock_guard lock(mutex_);
+    return management_;
+  }
+
   std::unique_ptr<Card> card_;
-  std::unique_ptr<Device> management_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Device> management_;  // another one after attach_again(); never null once booted
   std::vector<Binding> bindings_;
 };
 

@@ -139,7 +139,8 @@ bool sign_lock(int lock) {
 
 // The lock is the last to go: while it is there, the folder is somebody's.
 void empty_folder(int folder) {
-  for (const char* name : {kSocketName, kDescriptionName, kNewDescriptionName, kConsoleName, kLockName}) {
+  for (const char* name :
+       {kSocketName, kDescriptionName, kNewDescriptionName, kConsoleName, kDebuggerName, kLockName}) {
     ::unlinkat(folder, name, 0);
   }
 }
@@ -332,7 +333,7 @@ Expected<std::optional<CardFolder>> RuntimeFolder::try_create(const std::string&
   if (taken != Lock::Taken) return std::nullopt;
   CardFolder card(path_ / name, folder_.duplicate(), std::move(folder), std::move(lock));
   // What a broker left that died.
-  for (const char* left : {kSocketName, kDescriptionName}) ::unlinkat(card.folder_.get(), left, 0);
+  for (const char* left : {kSocketName, kDescriptionName, kDebuggerName}) ::unlinkat(card.folder_.get(), left, 0);
   if (!sign_lock(card.lock_.get())) return impossible();
   return card;
 }

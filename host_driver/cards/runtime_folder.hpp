@@ -4,6 +4,7 @@
 //   <runtime folder>/<card>/socket       of the broker (broker_message.hpp)
 //                          /card.json    CardDescription
 //                          /console.log  what the firmware wrote
+//                          /gdb          where a debugger attaches, while one may (attach.hpp, offer_debugger)
 //                          /lock         holds the broker's pid; locked (F_OFD_SETLK) by it for its life
 //
 // The lock is the truth: a card whose lock is free has no broker any more, and its folder is removed by whoever lists
@@ -29,6 +30,7 @@ namespace flex {
 inline constexpr unsigned kMaxCards = 8;  // of one runtime folder, at a time
 inline constexpr std::size_t kMaxCardName = 32;
 inline constexpr const char* kConsoleName = "console.log";
+inline constexpr const char* kDebuggerName = "gdb";
 inline constexpr const char* kRuntimeFolderVariable = "SPYRE_RUNTIME_DIR";
 
 // [A-Za-z0-9_-]{1,32}. The error names the form.

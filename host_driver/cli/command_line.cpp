@@ -21,6 +21,7 @@ CommandLine::CommandLine() {
   add_run();
   add_boot();
   add_cards();
+  add_debug();
   add_exec();
   add_fault();
   app_.add_subcommand("version", "versions, and where the firmware is");
@@ -66,9 +67,32 @@ void CommandLine::add_cards() {
   reset_->add_option("card", reset.card, "its name, or the path of its folder")->required();
   auto* what = reset_->add_option_group("what");
   what->add_option("--function", reset.function, "PF, VF1, VF2, ...: what runs on it ends, its memory is given back");
+  what->add_flag("--firmware", reset.firmware, "restart the firmware: all functions are reset, owners attach again");
+  what->add_flag("--card", reset.card_reset, "reset the machine (system_reset): likewise");
   what->add_flag("--power-cycle", reset.power_cycle,
                  "end the emulator and boot a new one: all owners lose their functions");
   what->require_option(1);
+}
+
+void CommandLine::add_debug() {
+  debug_ = app_.add_subcommand("debug", "a debugger on a card's firmware, or on what a broken one left");
+  debug_->footer(
+      "spyre debug card0                        attach gdb-multiarch; the card stands still meanwhile\n"
+      "spyre debug --collect card0 -o FILE      a core file of the life that broke, else of what it does now\n"
+      "spyre debug --core FILE                  the record, and gdb-multiarch on the core\n"
+      "In the debugger, thread N is hart N - 1.");
+  auto* which = debug_->add_option_group("which");
+  which->add_option("card", debug.card, "its name, or the path of its folder");
+  auto* core = which->add_option("--core", debug.core, "a core file (or a record alone, with --json)");
+  auto* collect = which->add_option("--collect", debug.collect, "the card to collect a core file from");
+  which->require_option(1);
+  auto* output = debug_->add_option("-o,--output", debug.output, "the core file to write")->needs(collect);
+  collect->needs(output);
+  debug_->add_flag("--now", debug.now, "what the harts do now, even when an earlier life left a record")
+      ->needs(collect);
+  debug_->add_option("--firmware", debug.firmware, "its ELF file (default: as the card's, SPYRE_FIRMWARE)");
+  auto* batch = debug_->add_flag("--batch", debug.batch, "print threads and back traces and end");
+  debug_->add_flag("--json", debug.json, "the record as one JSON object, no debugger")->needs(core)->excludes(batch);
 }
 
 void CommandLine::add_exec() {
@@ -99,6 +123,29 @@ void CommandLine::add_fault() {
       ->capture_default_str();
   fault_run_->add_flag("--json", fault_run.json, "one JSON object instead of the report");
   add_card_options(*fault_run_, fault_run.shape);
+
+  fault_campaign_ = fault->add_subcommand("campaign", "forty scenarios, each with five proofs, on cards of their own");
+  fault_campaign_->footer(
+      "Exit code 0: all passed (with --mutate: all failed); 1: not; 4: a fault did not fire, and nothing else was "
+      "wrong.");
+  fault_campaign_->add_option("--seed", fault_campaign.seed, "of whatever is random")->capture_default_str();
+  fault_campaign_->add_option("--only", fault_campaign.only, "scenarios, like F14,F31")->delimiter(',');
+  fault_campaign_->add_option("--repeat", fault_campaign.repeat, "runs of each scenario, with seeds that follow")
+      ->check(CLI::Range(1u, 10'000u))
+      ->capture_default_str();
+  fault_campaign_->add_flag("--mutate", fault_campaign.mutate, "each with its detector switched off: all have to fail");
+  fault_campaign_->add_flag("--json", fault_campaign.json, "one JSON object instead of the table");
+  fault_campaign_->add_option("--html", fault_campaign.html, "also write the result as one HTML page");
+  fault_campaign_->add_option("--bundles", fault_campaign.bundles, "folder for a failure bundle per run that fails");
+
+  replay_ = app_.add_subcommand("replay", "run the scenario of a failure bundle again, and compare");
+  replay_->add_option("bundle", replay.bundle, "file that `spyre fault campaign --bundles` wrote")->required();
+
+  fault_tenant_ = app_.add_subcommand("fault-tenant")->group("");  // hidden
+  fault_tenant_->add_option("card", fault_tenant.card)->required();
+  fault_tenant_->add_option("function", fault_tenant.function)->required();
+  fault_tenant_->add_option("task", fault_tenant.task)->required()->check(CLI::IsMember({"work", "occupy"}));
+  fault_tenant_->add_option("seed", fault_tenant.seed)->required();
 }
 
 void CommandLine::parse(int argc, const char* const* argv) {
@@ -126,9 +173,13 @@ int CommandLine::execute() {
   if (devices_->parsed()) return cli::devices(devices);
   if (stop_->parsed()) return cli::stop(stop);
   if (reset_->parsed()) return cli::reset(reset);
+  if (debug_->parsed()) return cli::debug(debug);
   if (exec_->parsed()) return cli::exec(exec);
   if (fault_list_->parsed()) return cli::fault_list(fault_list);
   if (fault_run_->parsed()) return cli::fault_run(fault_run);
+  if (fault_campaign_->parsed()) return cli::fault_campaign(fault_campaign);
+  if (replay_->parsed()) return cli::replay(replay);
+  if (fault_tenant_->parsed()) return cli::fault_tenant(fault_tenant);
   return cli::version();
 }
 

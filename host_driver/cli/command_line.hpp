@@ -27,14 +27,19 @@ class CommandLine {
   DevicesOptions devices{};
   StopOptions stop{};
   ResetOptions reset{};
+  DebugOptions debug{};
   ExecOptions exec{};
   FaultListOptions fault_list{};
   FaultRunOptions fault_run{};
+  FaultCampaignOptions fault_campaign{};
+  ReplayOptions replay{};
+  FaultTenantOptions fault_tenant{};
 
  private:
   void add_run();
   void add_boot();
   void add_cards();
+  void add_debug();
   void add_exec();
   void add_fault();
 
@@ -44,9 +49,13 @@ class CommandLine {
   CLI::App* devices_ = nullptr;
   CLI::App* stop_ = nullptr;
   CLI::App* reset_ = nullptr;
+  CLI::App* debug_ = nullptr;
   CLI::App* exec_ = nullptr;
   CLI::App* fault_list_ = nullptr;
   CLI::App* fault_run_ = nullptr;
+  CLI::App* fault_campaign_ = nullptr;
+  CLI::App* replay_ = nullptr;
+  CLI::App* fault_tenant_ = nullptr;
 };
 
 }  // namespace cli

@@ -60,11 +60,29 @@ int stop(const StopOptions& options);
 
 struct ResetOptions {
   std::string card{};
-  std::string function{};  // empty: power_cycle
+  // One of these.
+  std::string function{};
+  bool firmware = false;
+  bool card_reset = false;
   bool power_cycle = false;
 };
 
+// Runs a rung of the ladder through the card's broker, and those above it when it does not help; prints what it took. 0.
 int reset(const ResetOptions& options);
+
+struct DebugOptions {
+  std::string card{};      // attach to it
+  std::string core{};      // open this file
+  std::string collect{};   // write a core of this card …
+  std::string output{};    // … here
+  std::string firmware{};  // ELF file; empty: found by find_firmware()
+  bool now = false;        // collect: what the harts do now, even when there is a record
+  bool batch = false;      // threads and back traces, then the end
+  bool json = false;       // core: the record as JSON, no debugger
+};
+
+// The debugger's exit code; with `collect` or `json` 0.
+int debug(const DebugOptions& options);
 
 struct ExecOptions {
   unsigned cards = 1;
@@ -98,6 +116,37 @@ struct FaultRunOptions {
 // how everything ended. 0: every fault fired, and everything ended typed with right results; 1: something did not; 2: the
 // script was refused, or it could not be armed; 4: INVALID, a fault did not fire.
 int fault_run(const FaultRunOptions& options);
+
+struct FaultCampaignOptions {
+  std::uint64_t seed = 1;
+  std::vector<std::string> only{};
+  unsigned repeat = 1;
+  bool mutate = false;
+  bool json = false;
+  std::string html{};     // empty: no page
+  std::string bundles{};  // empty: no failure bundles
+};
+
+// The forty scenarios (docs/faults.md), on cards of its own. 0: all passed (with `mutate`: all failed); 1: not; 4: a fault
+// did not fire, and nothing else went wrong.
+int fault_campaign(const FaultCampaignOptions& options);
+
+struct ReplayOptions {
+  std::string bundle{};
+};
+
+// Runs the scenario of a failure bundle again with its seed. 0: the same proofs and kinds of outcomes; 1: others.
+int replay(const ReplayOptions& options);
+
+struct FaultTenantOptions {
+  std::string card{};
+  std::string function{};
+  std::string task{};
+  std::uint64_t seed = 0;
+};
+
+// What a campaign starts in processes of their own; not for people.
+int fault_tenant(const FaultTenantOptions& options);
 
 int version();
 

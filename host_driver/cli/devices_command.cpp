@@ -61,6 +61,7 @@ nlohmann::ordered_json make_json(const std::vector<Row>& rows, flex::DeviceMode 
       device["cores"] = row.card->cores;
       device["memory_bytes"] = row.card->memory_bytes;
       device["spare_slots"] = row.card->slots_left;
+      device["state_reason"] = row.card->state_reason;
     }
     if (row.function) {
       device["use"] = flex::name(row.function->use);
@@ -70,6 +71,16 @@ nlohmann::ordered_json make_json(const std::vector<Row>& rows, flex::DeviceMode 
     devices.push_back(std::move(device));
   }
   return {{"count", rows.size()}, {"devices", std::move(devices)}};
+}
+
+// One line per card that does not run, with what it says about it.
+void print_troubles(const std::vector<Row>& rows) {
+  std::string_view last;
+  for (const Row& row : rows) {
+    if (!row.card || row.card->state_reason.empty() || row.card->name == last) continue;
+    last = row.card->name;
+    fmt::print("{} is {}: {}\n", row.card->name, flex::name(row.card->state), row.card->state_reason);
+  }
 }
 
 void print_table(const std::vector<Row>& rows, const flex::Enumeration& list) {
@@ -97,6 +108,7 @@ void print_table(const std::vector<Row>& rows, const flex::Enumeration& list) {
                row.card ? std::to_string(row.card->cores) : "-",
                row.card ? format_bytes(static_cast<double>(row.card->memory_bytes)) : "-", owner);
   }
+  print_troubles(rows);
 }
 
 }  // namespace

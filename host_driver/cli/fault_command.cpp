@@ -109,6 +109,12 @@ struct Finding {
   }
 };
 
+template <typename T>
+T value_or_throw(flex::Expected<T> result) {
+  if (!result) throw flex::Error(std::move(result.error()));
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
 // The neighbour works as long as the victim does.
 void run_both(const std::shared_ptr<flex::Card>& card, flex::fault::Session& session, const FaultRunOptions& options,
               Finding& finding) {
@@ -127,10 +133,11 @@ void run_both(const std::shared_ptr<flex::Card>& card, flex::fault::Session& ses
   work.seed = finding.seed;
   work.hooks = session.hooks();
   work.limit = limit;
+  work.ready = [&] { value_or_throw(session.arm_memory()); };
   work.enough = [&] { return flex::fault::all_fired(session.evidence()); };
   finding.victim = flex::fault::run_workload(card, work);
   victim_ended.store(true);
-  neighbour.join();
+  neighbour.join();  // bounded: its workload ends with victim_ended, at the latest with its limit
 }
 
 Json workload_json(const WorkloadReport& report) {
@@ -174,12 +181,6 @@ void print_finding(const Finding& finding) {
   print_workload(finding.neighbour);
   if (!finding.disarm_error.empty()) fmt::print("\nnot disarmed: {}\n", finding.disarm_error);
   fmt::print("\n{}\n", finding.verdict());
-}
-
-template <typename T>
-T value_or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  return *std::move(result);
 }
 
 // Two VFs at least, and a watchdog that ends a hung kernel long before a round of the workload is given up. What the

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <chrono>
+#include <string>
 #include <utility>
 
 #include "host_driver/cards/attach.hpp"
@@ -10,8 +12,9 @@ namespace cli {
 
 namespace {
 
-void or_throw(flex::Expected<void> result) {
+std::string or_throw(flex::Expected<std::string> result) {
   if (!result) throw flex::Error(std::move(result.error()));
+  return *std::move(result);
 }
 
 wire::Target target_of(const std::string& function) {
@@ -28,14 +31,20 @@ wire::Target target_of(const std::string& function) {
 }  // namespace
 
 int reset(const ResetOptions& options) {
-  if (options.power_cycle) {
-    or_throw(flex::power_cycle_card(options.card));
-    fmt::print("{}: power-cycled\n", options.card);
+  if (!options.function.empty()) {
+    const wire::Target target = target_of(options.function);
+    const std::string how = or_throw(flex::reset_function(options.card, target));
+    fmt::print("{}: {} reset: {}\n", options.card, flex::function_name(target), how);
     return 0;
   }
-  const wire::Target target = target_of(options.function);
-  or_throw(flex::reset_function(options.card, target));
-  fmt::print("{}: {} reset\n", options.card, flex::function_name(target));
+  const flex::Rung rung = options.power_cycle ? flex::Rung::PowerCycle
+                          : options.firmware  ? flex::Rung::Firmware
+                                              : flex::Rung::Card;
+  const auto begin = std::chrono::steady_clock::now();
+  std::string how = or_throw(flex::raise_card(options.card, rung));
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  if (how.empty()) how = fmt::format("{} helped after {:.1f} ms", flex::name(rung), took.count());
+  fmt::print("{}: {}\n", options.card, how);
   return 0;
 }
 

@@ -118,4 +118,19 @@ Expected<CoreFile> collect_snapshot(Card& card, const ElfImage& image) {
   return core;
 }
 
+Expected<CoreWas> collect_core(Card& card, CoreOf what, const std::filesystem::path& file) {
+  const auto image = ElfImage::open(card.options().firmware);
+  if (!image) return std::unexpected(image.error());
+  if (what == CoreOf::RecordOrNow) {
+    if (const auto record = collect_record(card)) {
+      if (auto written = write_core(core_of(*record, *image), file); !written) return std::unexpected(written.error());
+      return CoreWas::Record;
+    }
+  }
+  const auto snapshot = collect_snapshot(card, *image);
+  if (!snapshot) return std::unexpected(snapshot.error());
+  if (auto written = write_core(*snapshot, file); !written) return std::unexpected(written.error());
+  return CoreWas::Now;
+}
+
 }  // namespace flex

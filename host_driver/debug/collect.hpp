@@ -17,4 +17,9 @@ Expected<wire::FatalRecord> collect_record(Card& card);
 // they ran. For a card that hangs without having noticed. The record of an earlier life is added when there is one.
 Expected<CoreFile> collect_snapshot(Card& card, const ElfImage& image);
 
+// Writes a core file: of the record when there is one, else, or with Now, of what the harts do now. Returns what it was.
+enum class CoreOf { RecordOrNow, Now };
+enum class CoreWas { Record, Now };
+Expected<CoreWas> collect_core(Card& card, CoreOf what, const std::filesystem::path& file);
+
 }  // namespace flex

@@ -39,7 +39,8 @@ class Reader {
   explicit Reader(std::span<const std::byte> file) : file_(file) {}
 
   [[nodiscard]] std::span<const std::byte> bytes(std::uint64_t offset, std::uint64_t count) const {
-    return wire::range_inside(offset, count, file_.size()) ? file_.subspan(offset, count) : std::span<const std::byte>{};
+    return wire::range_inside(offset, count, file_.size()) ? file_.subspan(offset, count)
+                                                           : std::span<const std::byte>{};
   }
   template <typename T>
   bool get(std::uint64_t offset, T& value) const {
@@ -76,14 +77,16 @@ Expected<ElfImage> ElfImage::open(const std::filesystem::path& path) {
 Expected<void> ElfImage::read() {
   const Reader reader(file_);
   Elf64_Ehdr header;
-  if (!reader.get(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return unusable(path_, "is no ELF file");
+  if (!reader.get(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return unusable(path_, "is no ELF file");
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
       header.e_machine != EM_RISCV || header.e_type != ET_EXEC) {
     return unusable(path_, "is no RISC-V executable of 64 bits");
   }
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr program;
-    if (!reader.get(header.e_phoff + i * sizeof program, program)) return unusable(path_, "its program headers are cut off");
+    if (!reader.get(header.e_phoff + i * sizeof program, program))
+      return unusable(path_, "its program headers are cut off");
     if (program.p_type != PT_LOAD) continue;
     const auto bytes = reader.bytes(program.p_offset, program.p_filesz);
     if (bytes.size() != program.p_filesz) return unusable(path_, "a segment is cut off");

@@ -51,9 +51,9 @@ std::string_view name(HartState state) {
 
 // mcause of the RISC-V privileged architecture, as far as firmware code can meet it.
 std::string_view cause_name(std::uint64_t cause) {
-  constexpr std::array kNames{"instruction address misaligned", "instruction access fault", "illegal instruction",
-                              "breakpoint",                     "load address misaligned",  "load access fault",
-                              "store address misaligned",       "store access fault"};
+  constexpr std::array kNames{
+      "instruction address misaligned", "instruction access fault", "illegal instruction",      "breakpoint",
+      "load address misaligned",        "load access fault",        "store address misaligned", "store access fault"};
   return cause < kNames.size() ? kNames[cause] : "unexpected cause";
 }
 
@@ -63,7 +63,9 @@ std::string place(std::uint64_t address, const ElfImage* image) {
   return image == nullptr ? fmt::format("{:#x}", address) : image->describe(address);
 }
 
-bool has_registers(const RecordedHart& hart) { return hart.state != HartState::Unknown && hart.state != HartState::Absent; }
+bool has_registers(const RecordedHart& hart) {
+  return hart.state != HartState::Unknown && hart.state != HartState::Absent;
+}
 
 // Oldest first.
 std::vector<RecordedEvent> events_of(const FatalRecord& record) {
@@ -154,9 +156,10 @@ Expected<FatalRecord> parse_record(std::span<const std::byte> bytes) {
     return std::unexpected(no_record("there is no fatal record", "nothing: no firmware of this card has broken"));
   }
   if (record.version != wire::kFatalRecordVersion || record.bytes != sizeof record) {
-    return std::unexpected(no_record(fmt::format("the fatal record is of version {} with {} bytes, known is {} with {}",
-                                                 record.version, record.bytes, wire::kFatalRecordVersion, sizeof record),
-                                     "read it with the driver that was built with this firmware"));
+    return std::unexpected(
+        no_record(fmt::format("the fatal record is of version {} with {} bytes, known is {} with {}", record.version,
+                              record.bytes, wire::kFatalRecordVersion, sizeof record),
+                  "read it with the driver that was built with this firmware"));
   }
   if (!is_whole(record) || record.hart_count > wire::kRecordedHarts || record.culprit >= wire::kRecordedHarts) {
     return std::unexpected(no_record("the fatal record is damaged: its checksum does not match",

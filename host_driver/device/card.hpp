@@ -68,9 +68,10 @@ class Card {
   // ---- rungs that concern the whole card (recovery/rung.hpp); each returns when the card is ready again. All devices
   // opened before have to be closed and opened again: they report Health::NeedsReset, after a power cycle Health::Dead.
   // One at a time; bounded by Timeouts::restart_beats and restart_silence, the power cycle also by qemu::Timeouts.
-  Expected<void> restart_firmware();  // M must not be open elsewhere
-  Expected<void> reset();             // system_reset: memory survives and is scrubbed, slots stay bound
-  Expected<void> power_cycle();       // another emulator with the same options: nothing survives
+  // Through M: `management` when somebody holds it already.
+  Expected<void> restart_firmware(Device* management = nullptr);
+  Expected<void> reset();        // system_reset: memory survives and is scrubbed, slots stay bound
+  Expected<void> power_cycle();  // another emulator with the same options: nothing survives
   // Counts those three, from 1 for the first boot.
   std::uint64_t lives() const;
   // The rung, unless the card has begun another life since lives() was `seen` (somebody else brought it back). `wanted`:

@@ -46,10 +46,10 @@ struct Card::Impl {
 
   // ---- card_rungs.cpp; with rung_mutex held
   Expected<std::shared_ptr<Window>> management_window();
-  Expected<void> restart_firmware();
+  Expected<void> restart_firmware(Device* management);
   Expected<void> reset();
   Expected<void> power_cycle();
-  Expected<void> run(Rung rung);
+  Expected<void> run(Rung rung, Device* management = nullptr);
   // Until the card shows POST "ready" under another boot epoch than `before`.
   Expected<void> await_next_life(const Window& management, std::uint64_t before);
 };

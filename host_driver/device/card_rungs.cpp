@@ -59,15 +59,17 @@ Expected<void> Card::Impl::await_next_life(const Window& management, std::uint64
   }
 }
 
-Expected<void> Card::Impl::restart_firmware() {
+Expected<void> Card::Impl::restart_firmware(Device* management) {
   const auto window = management_window();
   if (!window) return std::unexpected(window.error());
   const std::uint64_t before = (*window)->boot_epoch();
-  {
-    auto management = open(kManagementSlot, "M", {});
-    if (!management) return std::unexpected(std::move(management.error()));
-    if (auto asked = ask_for_firmware_restart(**management); !asked) return asked;
+  std::unique_ptr<Device> opened;
+  if (management == nullptr) {
+    auto attached = open(kManagementSlot, "M", {});
+    if (!attached) return std::unexpected(std::move(attached.error()));
+    opened = *std::move(attached);
   }
+  if (auto asked = ask_for_firmware_restart(management != nullptr ? *management : *opened); !asked) return asked;
   return await_next_life(**window, before);
 }
 
@@ -96,14 +98,14 @@ Expected<void> Card::Impl::power_cycle() {
   return await_next_life(**window, 0);
 }
 
-Expected<void> Card::Impl::run(Rung rung) {
+Expected<void> Card::Impl::run(Rung rung, Device* management) {
   {
     const std::lock_guard lock(mutex);
     if (deaths.wedged()) return std::unexpected(wedged_error("the card", deaths));
   }
   Expected<void> done;
   switch (rung) {
-    case Rung::Firmware: done = restart_firmware(); break;
+    case Rung::Firmware: done = restart_firmware(management); break;
     case Rung::Card: done = reset(); break;
     case Rung::PowerCycle: done = power_cycle(); break;
     default: return {};
@@ -112,9 +114,9 @@ Expected<void> Card::Impl::run(Rung rung) {
   return done;
 }
 
-Expected<void> Card::restart_firmware() {
+Expected<void> Card::restart_firmware(Device* management) {
   const std::lock_guard rung(impl_->rung_mutex);
-  return impl_->run(Rung::Firmware);
+  return impl_->run(Rung::Firmware, management);
 }
 Expected<void> Card::reset() {
   const std::lock_guard rung(impl_->rung_mutex);

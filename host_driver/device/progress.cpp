@@ -343,7 +343,11 @@ std::size_t Device::Impl::look_at_card() {
   if (buried.load() || !reap_mutex.try_lock()) return 0;  // who waits looks after everything himself
   enter();
   const std::size_t found = progress();
-  if (!detached.load(std::memory_order_relaxed)) check_health();
+  if (!detached.load(std::memory_order_relaxed)) {
+    pollfd end{options.exit_fd.get(), POLLIN, 0};
+    if (end.fd >= 0 && ::poll(&end, 1, 0) > 0) note_death();
+    check_health();
+  }
   if (failing.load(std::memory_order_acquire)) bury();
   leave();
   return found;

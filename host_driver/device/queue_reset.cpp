@@ -50,6 +50,7 @@ Expected<void> Device::Impl::renew_block_queue() {
       wire::MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue}, options.timeouts.queue_reset);
   if (!gone) return needs_function_reset(gone.error());
   // Everything that the card took has a completion now.
+  // bounded: there are no more completions than the ring holds
   while (blocks->has_used() && !failing.load()) progress();
   if (failing.load()) return std::unexpected(failure_or("the card is gone"));
   const wire::QueueLayout& layout = wire::kQueueLayouts[wire::kControlBlockQueue];

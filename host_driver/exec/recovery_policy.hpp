@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runtime does by itself when something fails, and where it gets its device from again. What each rung leaves
-// behind: docs/recovery.md.
+// What a runtime does by itself when something fails. What each rung leaves behind: docs/recovery.md.
 #pragma once
 
 #include <atomic>
@@ -10,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "host_driver/device/device.hpp"
+#include "host_driver/device/device_source.hpp"
 #include "host_driver/exec/stream_error.hpp"
 #include "host_driver/recovery/ladder.hpp"
 
@@ -42,21 +41,6 @@ struct RecoveryOptions {
   // The last rung that may be tried. Empty: what the device's source suggests (an embedded card: the power cycle; a
   // function of a card that others use: the function reset).
   std::optional<Rung> highest{};
-};
-
-// Where a runtime's device comes from. One user at a time; calls block within the budgets of their rungs.
-class DeviceSource {
- public:
-  virtual ~DeviceSource() = default;
-
-  // The function, brought up afresh, which resets it. The device that came before is closed.
-  virtual Expected<std::unique_ptr<Device>> open() = 0;
-  // Firmware and above. Afterwards open() is worth trying; all other functions of the card are reset as well. A card that
-  // somebody else has brought back since the last open() is left as it is.
-  // `wanted`: the caller asked for this very rung; else those below it have failed, which counts as a death of the card when
-  // it is the power cycle.
-  virtual Expected<void> raise(Rung rung, bool wanted) = 0;
-  virtual Rung highest() const = 0;
 };
 
 // Of all streams of a runtime: the one failure that stops them (RecoveryPolicy::FailFast). Thread-safe.

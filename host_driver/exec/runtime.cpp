@@ -75,6 +75,8 @@ FlexStream& Runtime::stream(unsigned id) {
     throw InvalidArgument("stream", "stream " + std::to_string(id) + " does not exist",
                           "use 0 … " + std::to_string(streams_.size() - 1));
   }
+  // Also during a recovery, which holds the lock throughout.
+  if (FlexStream* ready = ready_[id].load(std::memory_order_acquire)) return *ready;
   const std::lock_guard guard(streams_mutex_);
   if (streams_[id] == nullptr) {
     const auto device = current_device();
@@ -82,20 +84,15 @@ FlexStream& Runtime::stream(unsigned id) {
     if (!on_card) throw Error(on_card.error());
     channels_[id] = &scheduler_->add_channel(device, *on_card);
     streams_[id] = std::make_unique<FlexStream>(*this, *channels_[id]);
+    ready_[id].store(streams_[id].get(), std::memory_order_release);
   }
   return *streams_[id];
 }
 
 FlexStream& Runtime::next_stream(StreamPriority priority) {
   const bool high = priority == StreamPriority::High;
-  unsigned id = 0;
-  {
-    const std::lock_guard guard(streams_mutex_);
-    unsigned& next = next_[high ? 1 : 0];
-    id = 1 + next + (high ? kStreamsPerPool : 0);
-    next = (next + 1) % kStreamsPerPool;
-  }
-  return stream(id);
+  const unsigned next = next_[high ? 1 : 0].fetch_add(1, std::memory_order_relaxed) % kStreamsPerPool;
+  return stream(1 + next + (high ? kStreamsPerPool : 0));
 }
 
 }  // namespace flex

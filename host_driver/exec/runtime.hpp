@@ -120,8 +120,9 @@ class Runtime {
   std::atomic<std::uint64_t> recoveries_{0};
   std::mutex streams_mutex_;
   std::array<std::unique_ptr<FlexStream>, 2 * kStreamsPerPool + 1> streams_;
+  std::array<std::atomic<FlexStream*>, 2 * kStreamsPerPool + 1> ready_{};  // of streams_: found without the lock
   std::array<StreamChannel*, 2 * kStreamsPerPool + 1> channels_{};
-  std::array<unsigned, 2> next_{};
+  std::array<std::atomic<unsigned>, 2> next_{};
 };
 
 }  // namespace flex

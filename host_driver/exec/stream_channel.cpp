@@ -371,8 +371,8 @@ void StreamChannel::note_failure(const Unit& unit, const wire::Completion& compl
 }
 
 void StreamChannel::record_failure(const ErrorInfo& error) const {
-  ras::Where where = device_.where();
-  where.stream = stream_;
+  ras::Where where = device_ != nullptr ? device_->where() : ras::Where{};
+  where.stream = stream();
   if (failure_->launch != 0) where.launch = failure_->launch;
   ras::report(error, where);
 }

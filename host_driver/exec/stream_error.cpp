@@ -100,8 +100,8 @@ std::string next_step(const StreamFailure& f) {
       return f.status == wire::Status::Stopped ? "launch again"
                                                : "mend the kernel or its operands, then reset the stream";
     case wire::Outcome::Aborted: return "reset the stream and launch again";
-    case wire::Outcome::Lost: return "start a new card and launch again";
-    case wire::Outcome::Indeterminate: return "start a new card, restore the operands, then launch again";
+    case wire::Outcome::Lost: return "recover (Context::recover()) and launch again";
+    case wire::Outcome::Indeterminate: return "recover (Context::recover()), restore the operands, then launch again";
     case wire::Outcome::Ok: break;
   }
   return "reset the stream";

@@ -109,6 +109,7 @@ void StreamChannel::fail_recovery(const ErrorInfo& why) {
   }
   card_gone_ = true;
   card_error_ = why;
+  record_failure(why);
 }
 
 }  // namespace flex

@@ -2,6 +2,10 @@
 // operator new of a program whose driver allocations may be told to fail (fault point "allocation"). A program opts in by
 // taking this object file (flex_allocation_hook); the libraries do not need it. Disarmed it costs a load of a
 // thread-local pointer.
+//
+// Not in a program under the thread sanitizer, whose runtime has an operator new that cannot be replaced: there the point
+// counts nothing, and a script that relies on it is INVALID.
+#if !defined(__has_feature) || !__has_feature(thread_sanitizer)
 #include <cstdlib>
 #include <new>
 
@@ -46,3 +50,5 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+
+#endif

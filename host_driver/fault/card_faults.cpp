@@ -150,15 +150,22 @@ Expected<void> CardFaults::read_clock() {
 }
 
 Expected<void> CardFaults::arm(Card& card, Device* management) {
-  const auto wanted = mine();
-  if (wanted.empty()) return {};
+  if (mine().empty()) return {};
   card_ = &card;
   if (auto opened = open(management); !opened) return opened;
   armed_ = true;  // from here on there may be something to disarm
   if (auto read = read_clock(); !read) return read;
-  std::uint32_t row = 0;
-  for (Evidence* evidence : wanted) {
-    const auto reply = send(make_spec(evidence->fault, row++, clock_));
+  return arm_rows(false);
+}
+
+Expected<void> CardFaults::arm_memory() { return armed_ ? arm_rows(true) : Expected<void>(); }
+
+Expected<void> CardFaults::arm_rows(bool in_memory) {
+  std::uint32_t next_row = 0;
+  for (Evidence* evidence : mine()) {
+    const std::uint32_t row = next_row++;
+    if ((evidence->fault.point == Point::CardMemory) != in_memory || evidence->was_armed) continue;
+    const auto reply = send(make_spec(evidence->fault, row, clock_));
     if (!reply) return std::unexpected(with_fault(reply.error(), *evidence));
     if (reply->outcome != wire::Outcome::Ok) return std::unexpected(with_fault(refused(*reply), *evidence));
     evidence->was_armed = evidence->still_armed = true;
@@ -169,10 +176,11 @@ Expected<void> CardFaults::arm(Card& card, Device* management) {
 void CardFaults::refresh() {
   if (!armed_) return;
   if (management_->health() == Health::Dead || management_->health() == Health::NeedsReset) return read_record();
-  std::uint32_t row = 0;
+  std::uint32_t next_row = 0;
   for (Evidence* evidence : mine()) {
+    const std::uint32_t row = next_row++;
     if (!evidence->was_armed) continue;
-    const auto reply = send(operation(wire::FaultOperation::Query, row++));
+    const auto reply = send(operation(wire::FaultOperation::Query, row));
     if (!reply) return read_record();
     // A card that was booted anew meanwhile has empty rows: what was known stays.
     if (reply->outcome == wire::Outcome::Ok) take(*evidence, reply->values.fault, clock_);

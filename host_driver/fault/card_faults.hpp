@@ -37,7 +37,8 @@ class CardFaults {
   // `faults`: the whole script; only the card's are used here. `begin`: of the session. Both outlive this, the card too.
   CardFaults(std::vector<Evidence>& faults, Clock::time_point begin);
 
-  Expected<void> arm(Card& card, Device* management);
+  Expected<void> arm(Card& card, Device* management);  // all but those at a place in memory
+  Expected<void> arm_memory();                         // these
   // Updates the evidence. What a card that restarted can not tell any more is looked up in the record that its earlier
   // life left.
   void refresh();
@@ -48,6 +49,8 @@ class CardFaults {
   Expected<wire::AdminReply> send(const wire::FaultSpec& spec);
   Expected<void> read_clock();
   void read_record();
+  Expected<void> arm_rows(bool in_memory);
+  // In the order of their rows.
   std::vector<Evidence*> mine() const;
 
   std::vector<Evidence>& faults_;

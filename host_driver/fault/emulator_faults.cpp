@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "qemu/machine_error.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::fault {
 
@@ -16,9 +17,6 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-
-// A thread of the emulator stops at its next return from the kernel.
-constexpr milliseconds kFreezeLimit{2000};
 
 std::optional<std::string> problem(const qemu::Result<void>& done) {
   return done ? std::nullopt : std::optional(done.error().message);
@@ -44,6 +42,7 @@ void EmulatorFaults::disarm() {
     stopping_ = true;
   }
   changed_.notify_all();
+  // bounded: stopping_ is set and it was woken; a deed is a signal or a QMP command
   if (thread_.joinable()) thread_.join();
 }
 
@@ -76,7 +75,7 @@ void EmulatorFaults::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (to_do_.empty()) {
-      changed_.wait(lock);  // disarm() ends it
+      changed_.wait(lock);  // bounded: disarm() ends it, which the destructor calls
       continue;
     }
     if (const auto when = to_do_.begin()->first; when > Clock::now()) {

@@ -122,6 +122,11 @@ Expected<void> Session::arm(Card& card, Device* management) {
   return {};
 }
 
+Expected<void> Session::arm_memory() {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->card.arm_memory();
+}
+
 FaultHooks Session::hooks(FaultHooks base) const {
   base.injector = impl_->host;
   return base;

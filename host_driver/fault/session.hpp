@@ -5,6 +5,7 @@
 //   auto session = *fault::Session::begin(script);        // the driver's faults are armed; time starts
 //   auto context = Context::open(card, {.device = {.faults = session->hooks()}});
 //   session->arm(*card);                                  // the card's and the emulator's
+//   session->arm_memory();                                // once the regions are there
 //   …                                                     // let it run
 //   session->disarm();
 //   for (const auto& e : session->evidence()) …           // nothing fired: the scenario is INVALID
@@ -33,10 +34,14 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Arms the card's and the emulator's faults. The card outlives the session. `management`: M, when somebody holds it
+  // Arms the card's and the emulator's faults, but those at a place in memory. The card outlives the session. `management`: M, when somebody holds it
   // already (one owner at a time); else it is opened when a fault of the card asks for it, and held until disarm().
   // Errors: what the card refused, or cannot do yet (Status::Unsupported), names the fault; nothing of it is armed then.
   Expected<void> arm(Card& card, Device* management = nullptr);
+
+  // Arms the faults at a place in memory, which the card finds when they are armed: their functions hold the regions by
+  // then. No-op without any. Needs arm(). Errors: as arm().
+  Expected<void> arm_memory();
 
   // `base` with the driver's faults. Devices that are opened with it share the counters.
   FaultHooks hooks(FaultHooks base = {}) const;

@@ -213,6 +213,7 @@ void Workload::round() {
 
 WorkloadReport Workload::run() {
   bool attached = attach();
+  if (attached) attached = attempt("ready", options_.ready);
   while (attached && Clock::now() < end_) {
     round();
     if (start_over_) {

@@ -22,6 +22,8 @@ struct WorkloadOptions {
   FaultHooks hooks{};
   unsigned streams = 3;
   unsigned rounds = 8;  // at least
+  // Called once, when it has attached and holds its memory.
+  std::function<void()> ready = [] {};
   // Asked after each round beyond those; also ended by `limit`.
   std::function<bool()> enough = [] { return true; };
   std::chrono::milliseconds limit{10'000};

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "host_driver/cards/attached_source.hpp"
 #include "host_driver/cards/device_list.hpp"
 
 namespace spyre {
@@ -77,7 +78,7 @@ Context::Context(Place place, flex::RuntimeOptions options)
 Context::Place Context::attach(const flex::EnumeratedDevice& device, const flex::OpenOptions& options) {
   auto attached = value_or_throw(flex::attach(device, options));
   return {.card = nullptr,
-          .source = nullptr,
+          .source = flex::source_of(attached, device.card, options),
           .device = std::move(attached.device),
           .name = attached.function + " of " + attached.card,
           .kernels = kernels_of_this_build()};

@@ -133,9 +133,8 @@ Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bo
     if (heard.lost) continue;
     if (heard.delay.count() == 0) return wakeup;
     const auto heard_at = Clock::now() + heard.delay;
-    late = !bound || heard_at < end;
+    late = heard_at < end;
     if (late) end = heard_at;
-    bound = heard.delay;
   }
 }
 

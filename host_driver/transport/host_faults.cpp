@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/transport/host_faults.hpp"
+#include "shared/timeouts.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -33,6 +34,7 @@ HostFaults::~HostFaults() {
     stopping_ = true;
   }
   later_changed_.notify_all();
+  // bounded: stopping_ is set and it was woken; its closures do not block
   if (later_thread_.joinable()) later_thread_.join();
 }
 
@@ -118,7 +120,7 @@ void HostFaults::run_later() {
   std::unique_lock lock(later_mutex_);
   while (!stopping_) {
     if (later_.empty()) {
-      later_changed_.wait(lock);  // the destructor ends it
+      later_changed_.wait(lock);  // bounded: the destructor ends it, or a new closure
       continue;
     }
     if (const auto due = later_.begin()->first; due > Clock::now()) {

@@ -145,7 +145,7 @@ class Driver {
     if (!accepted || *accepted == 0) sinks_.pop_back();
   }
   void wait() {
-    const auto until = flex::Device::Clock::now() + test_bounds::kFuzzedAnswer;
+    const auto until = flex::Device::Clock::now() + test_bounds::kFuzzedWait;
     const Sink* last = sinks_.empty() ? nullptr : &sinks_.back();
     const auto status = device_.wait_until([&] { return last == nullptr || last->calls != 0; }, until);
     require(status != flex::WaitStatus::Refused, "no sink runs here");

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -71,6 +72,12 @@ Program::~Program() {
   if (collected_) return;
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);  // bounded: it was sent SIGKILL above
+}
+
+void Program::write(std::string_view text) const {
+  if (::write(stdin_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    throw std::runtime_error("its stdin does not take what it is told");
+  }
 }
 
 void Program::send(int signal) const {

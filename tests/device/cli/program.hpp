@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qemu/unique_fd.hpp"
@@ -33,6 +34,8 @@ class Program {
   std::string wait_for_line(std::string_view text);
   // What it wrote so far.
   const std::string& output() const { return output_; }
+  // To its stdin, all of it (it is less than a pipe takes).
+  void write(std::string_view text) const;
   // Closes its stdin: programs of these tests then go on or end.
   void close_stdin() { stdin_.reset(); }
   void send(int signal) const;

@@ -55,7 +55,7 @@ TEST(CoreFile, OfACardThatHangsShowsWhereAndItsVariables) {
   EXPECT_FALSE(core.record);
   const auto file = card.file("core");
   test::must(write_core(core, file));
-  const std::string output = opened(card, file, {"bt", "print riscv::known_harts"});
+  const std::string output = opened(card, file, {"bt", "print 'riscv::(anonymous namespace)::known_harts'"});
   EXPECT_THAT(output, HasSubstr("riscv_park"));
   EXPECT_THAT(output, HasSubstr("$1 = 1"));
   EXPECT_FALSE(read_record(file));

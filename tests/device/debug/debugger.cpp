@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "host_driver/transport/window.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/conformance/workbench.hpp"
 
 namespace flex::test {
@@ -17,7 +18,8 @@ std::string endpoint(const std::filesystem::path& socket) { return "unix:" + soc
 }  // namespace
 
 Finished gdb(const std::filesystem::path& firmware, const std::vector<std::string>& commands) {
-  std::vector<std::string> words{"gdb-multiarch", "-nx", "-batch", "-ex", "set confirm off", "-ex", "set pagination off"};
+  std::vector<std::string> words{"gdb-multiarch",     "-nx", "-batch", "-ex", "set confirm off", "-ex",
+                                 "set pagination off"};
   for (const std::string& command : commands) {
     words.emplace_back("-ex");
     words.push_back(command);
@@ -49,7 +51,7 @@ std::uint64_t DebuggedCard::wait_for_epoch(std::uint64_t epoch) const {
     if (header.magic == wire::kWindowMagic && header.boot_epoch >= epoch && header.post_code == wire::PostCode::Ready) {
       return header.boot_epoch;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(test_bounds::kLook);  // bounded: a pause of the loop above
   }
   return 0;
 }

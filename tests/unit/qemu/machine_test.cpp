@@ -213,7 +213,7 @@ TEST_F(MachineTest, CallbacksCanNotStallTheMachine) {
   std::atomic<bool> ready{false};
   options_.on_event = [&](const MachineEvent& event) {
     if (event.kind != MachineEvent::Kind::kStop) return;
-    while (!ready) std::this_thread::yield();
+    while (!ready) std::this_thread::yield();  // bounded: the test sets it when start() returns, which is bounded
     EXPECT_FALSE(self->wait_exit(kBound));
     refused.set_value(self->cont().error().kind);
   };

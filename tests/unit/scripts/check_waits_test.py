@@ -62,6 +62,8 @@ REFUSED = [
     ("polling-loop", ".cpp", "void f() { while (!ready.load(std::memory_order_acquire)) cpu_pause(); }"),
     ("polling-loop", ".cpp", "void f() { while (wire::load_acquire(word) != 7) { yield(); } }"),
     ("polling-loop", ".cpp", "void f() { do { yield(); } while (!done.load()); }"),
+    ("polling-loop", ".cpp", "void f() { while (other.state() != 7) asm volatile(\"pause\"); }"),
+    ("polling-loop", ".cpp", "void f() { while (!others_ready()) std::this_thread::yield(); }"),
     ("polling-loop", ".cpp", "void f() { while (device.busy()) {\n  }\n}"),
     ("polling-loop", ".sh", "until [[ -e file ]]; do :; done"),
     ("literal", ".cpp", "void f() { c.wait_for(lock, std::chrono::seconds{5}); }"),
@@ -97,6 +99,7 @@ ACCEPTED = [
     (".sh", "deadline=$((SECONDS + 2))\nwhile look; ((SECONDS < deadline)); do pause_a_little; done\nsleep 60 &\n# wait\n"),
     (".sh", "while read -r line; do echo \"$line\"; done <file\nwhile (($#)); do shift; done\nflock -w 5 9"),
     (".py", "import subprocess\nsubprocess.run(['make'], timeout=60)\nprint(', '.join(words))"),
+    (".cpp", "void f() { if (auto paused = pause(); !paused) return; card.pause(); }"),
     (".txt", "wait for ever; sleep 5; for (;;) {}"),
 ]
 

@@ -33,7 +33,7 @@ TEST(BootOptions, EmptyWordsGiveDefaults) {
 TEST(BootOptions, EveryWordIsUnderstood) {
   const auto options = parse_boot_options(
       "vfs=16 selftest=1  mapall=1 budget_mib=512 watchdog=5 timers=0 quota_mib=64 on_panic=0 loop_watchdog_ms=0 "
-      "stop_at=8");
+      "stop_at=8 strikes=3 blind=17");
   ASSERT_TRUE(options);
   EXPECT_EQ(options->virtual_functions, 16u);
   EXPECT_TRUE(options->self_test);
@@ -45,6 +45,8 @@ TEST(BootOptions, EveryWordIsUnderstood) {
   EXPECT_EQ(options->loop_watchdog_ms, 0u);
   EXPECT_EQ(options->stop_at, wire::PostCode::Functions);
   EXPECT_EQ(options->quota_bytes, 64 * wire::kMiB);
+  EXPECT_EQ(options->strikes, 3u);
+  EXPECT_EQ(options->blind, wire::kDetectBadBlock | wire::kDetectHang);
 }
 
 TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
@@ -66,6 +68,8 @@ TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
                                  "stop_at=0",
                                  "stop_at=1",
                                  "stop_at=224",
+                                 "strikes=1000001",
+                                 "blind=65536",
                                  "=1",
                                  "=",
                                  "VFS=1",

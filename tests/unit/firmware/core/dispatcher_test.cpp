@@ -310,6 +310,33 @@ TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
   EXPECT_EQ(d.admin(d.admin_request(wire::AdminCommand::Stats)).values.stats.ring_violations, kCases.size());
 }
 
+// A flood costs counters: no event each, and no line on the console (hal::log is for boot and rare things).
+TEST_F(Dispatcher, AThousandBadJobsAreCountedOneByOneAndToldOnce) {
+  RawDriver& d = driver_;
+  auto& ring = d.ring(wire::kControlBlockQueue);
+  d.post_event_buffers(32);
+  constexpr unsigned kStorm = 1000;
+  for (unsigned i = 0; i < kStorm; ++i) {
+    auto bad = d.nop(stream_);
+    bad.header.flags = 0x8000;
+    d.submit(bad);
+    const RawBuffer chain[] = {{0, 128, false}, {0, 128, true}};
+    ring.add(700, chain);
+    card_.turns();
+    while (ring.poll()) {
+    }
+    d.forget_blocks();
+  }
+  const auto events = d.events();
+  EXPECT_LE(events.size(), 2u) << "one of the poisoned stream, one of the ring";
+  const auto stats = d.admin(d.admin_request(wire::AdminCommand::Stats)).values.stats;
+  EXPECT_EQ(stats.ring_violations, kStorm);
+  EXPECT_EQ(stats.rejected, kStorm + 1) << "the chains, and the block that poisoned the stream";
+  EXPECT_EQ(stats.aborted, kStorm - 1);
+  EXPECT_EQ(stats.completed, 0u);
+  EXPECT_EQ(d.header().events_lost, 0u);
+}
+
 TEST_F(Dispatcher, AnEventBufferInTheWrongPlaceIsGivenBackEmpty) {
   auto& ring = driver_.ring(wire::kEventQueue);
   const RawBuffer wrong[] = {{0, 128, true}};

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <optional>
 
 #include "firmware/hal/hart.hpp"
 #include "shared/crc32c.hpp"
+#include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {
@@ -507,12 +510,16 @@ TEST_F(BrokenCard, ASuppressedHeartbeatStopsForItsFunctionOnly) {
   auto s = spec(FaultPoint::Heartbeat, FaultAction::Suppress);
   s.every = 1;
   arm(s);
-  const auto before = driver_.header().heartbeat;
-  const auto other = neighbour_.header().heartbeat;
+  const auto before = wire::load_relaxed(driver_.header().heartbeat);
+  const auto other = wire::load_relaxed(neighbour_.header().heartbeat);
   card_.start_loop();
-  while (neighbour_.header().heartbeat < other + 3) std::this_thread::yield();
+  const auto end = std::chrono::steady_clock::now() + test_bounds::kAnswer;
+  while (wire::load_relaxed(neighbour_.header().heartbeat) < other + 3 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
   card_.stop_loop();
-  EXPECT_EQ(driver_.header().heartbeat, before);
+  ASSERT_GE(wire::load_relaxed(neighbour_.header().heartbeat), other + 3);
+  EXPECT_EQ(wire::load_relaxed(driver_.header().heartbeat), before);
   EXPECT_GE(evidence().fired, 2u);
 }
 
@@ -554,6 +561,68 @@ TEST_F(BrokenCard, AStalledResetGoesOnWhenItsTimeIsOverOrTheFaultIsDisarmed) {
     driver_.receive();
     ASSERT_TRUE(driver_.bring_up());
   }
+}
+
+// ---- blindness ----------------------------------------------------------------------------------------------------------
+
+// The same bad thing twice: a card that sees refuses it, one whose detector is off lets it pass.
+class Detectors : public testing::Test {
+ protected:
+  using Attempt = std::function<bool(RawDriver&, StreamHandle&)>;  // whether it passed
+
+  static bool passes(std::uint32_t blind, const Attempt& attempt) {
+    fwtest::TestCard card({.virtual_functions = 1,
+                           .window_bytes = 8 * wire::kMiB,
+                           .region_bytes = 64 * wire::kMiB,
+                           .boot_arguments = "quota_mib=8 blind=" + std::to_string(blind)});
+    RawDriver& driver = card.driver(2);
+    EXPECT_TRUE(driver.bring_up());
+    StreamHandle stream;
+    return attempt(driver, stream);
+  }
+  static void expect_finds(wire::Detector detector, const Attempt& attempt) {
+    EXPECT_FALSE(passes(0, attempt)) << detector;
+    EXPECT_FALSE(passes(0xffff & ~detector, attempt)) << detector << " is off with another one";
+    EXPECT_TRUE(passes(detector, attempt)) << detector;
+  }
+  static bool ok(const wire::Completion& end) { return end.outcome == Outcome::Ok; }
+};
+
+TEST_F(Detectors, EachIsSwitchedOffByItsOwnBit) {
+  expect_finds(wire::kDetectBadBlock, [](RawDriver& driver, StreamHandle& stream) {
+    auto bad = driver.nop(stream);
+    bad.header.flags = 1;
+    return ok(driver.run(bad));
+  });
+  expect_finds(wire::kDetectBadAddress, [](RawDriver& driver, StreamHandle& stream) {
+    auto region = driver.acquire(2 * wire::kMiB).value();
+    ++region.generation;
+    return ok(driver.run(driver.fill(stream, region, 0, 128, 1)));
+  });
+  expect_finds(wire::kDetectBadMessage, [](RawDriver& driver, StreamHandle&) {
+    auto request = driver.admin_request(wire::AdminCommand::Query);
+    request.flags = 1;
+    return driver.admin(request).outcome == Outcome::Ok;
+  });
+  expect_finds(wire::kDetectStaleStream, [](RawDriver& driver, StreamHandle& stream) {
+    auto stale = driver.nop(stream);
+    ++stale.header.incarnation;
+    return ok(driver.run(stale));
+  });
+  expect_finds(wire::kDetectQuota, [](RawDriver& driver, StreamHandle&) {
+    auto request = driver.admin_request(wire::AdminCommand::RegionAcquire);
+    request.arguments.region_acquire = {16 * wire::kMiB, wire::RegionType::Tensor};
+    return driver.admin(request).outcome == Outcome::Ok;
+  });
+  expect_finds(wire::kDetectResidue, [](RawDriver& driver, StreamHandle& stream) {
+    const auto region = driver.acquire(2 * wire::kMiB).value();
+    EXPECT_TRUE(ok(driver.run(driver.fill(stream, region, 0, 128, 0x55))));
+    EXPECT_EQ(driver.release(region).outcome, Outcome::Ok);
+    driver.pump();
+    const auto next = driver.acquire(2 * wire::kMiB).value();
+    driver.run(driver.dma(stream, RawDriver::device(next, 0), RawDriver::host(kHost), 128));
+    return driver.window()[kHost] == std::byte{0x55};
+  });
 }
 
 }  // namespace

@@ -42,8 +42,14 @@ TEST(FunctionChoices, AreReadAsTheyAreWritten) {
 }
 
 TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
-  const BrokerRequest all[] = {HelloRequest{wire::kAbiVersion, FunctionChoice::virtual_function(3)}, DescribeRequest{},
-                               ResetRequest{wire::target_of_virtual(2)}, PowerCycleRequest{}, StopRequest{}};
+  const BrokerRequest all[] = {HelloRequest{wire::kAbiVersion, FunctionChoice::virtual_function(3)},
+                               DescribeRequest{},
+                               ResetRequest{wire::target_of_virtual(2)},
+                               RaiseRequest{Rung::Card},
+                               PowerCycleRequest{},
+                               StopRequest{},
+                               CollectRequest{"/tmp/core", true},
+                               DebugRequest{false}};
   for (const auto& request : all) {
     const auto read = parse_broker_request(encode(request));
     ASSERT_TRUE(read) << describe(read.error());
@@ -59,7 +65,11 @@ TEST(BrokerMessages, GrantsAndCardsAreReadAsTheyAreWritten) {
   const auto card = parse_broker_reply(encode(BrokerReply(test::example_card())));
   ASSERT_TRUE(card) << describe(card.error());
   EXPECT_EQ(std::get<CardDescription>(*card), test::example_card());
-  EXPECT_TRUE(std::holds_alternative<Done>(*parse_broker_reply(encode(BrokerReply(Done{})))));
+  const Done done{"card reset helped after 17.1 ms"};
+  EXPECT_EQ(std::get<Done>(*parse_broker_reply(encode(BrokerReply(done)))), done);
+  const std::string cut = encode(BrokerReply(Done{std::string(100'000, '\1')}));
+  EXPECT_LE(cut.size(), kMaxBrokerMessage);
+  EXPECT_TRUE(parse_broker_reply(cut));
 }
 
 TEST(BrokerMessages, LargestCardFitsIntoAMessage) {
@@ -117,6 +127,9 @@ TEST(BrokerMessages, BadRequestsNameTheirMember) {
   EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 18})"), "request.target");
   EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 0})"), "request.target");
   EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": "PF"})"), "request.target");
+  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "core", "now": false})"), "request.file");
+  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "/core"})"), "request.now");
+  EXPECT_EQ(culprit_of_request(R"({"type": "debug", "offer": 1})"), "request.offer");
   const std::string hello = R"({"type": "hello", "abi": )" + std::to_string(wire::kAbiVersion) + R"(, "want": )";
   EXPECT_EQ(culprit_of_request(hello + "\"PF\"}"), "accepted");
   EXPECT_EQ(culprit_of_request(hello + "\"M\"}"), "request.want");
@@ -138,7 +151,8 @@ TEST(BrokerMessages, BadRepliesNameTheirMember) {
   EXPECT_EQ(culprit_of_reply(R"({"type": "card", "card": {}})"), "card.name");
   EXPECT_EQ(culprit_of_reply(R"({"type": "refused", "error": []})"), "reply.error");
   EXPECT_EQ(culprit_of_reply(R"({"type": "refused", "error": {"layer": "moon"}})"), "reply.error.layer");
-  EXPECT_EQ(culprit_of_reply(R"({"type": "done", "really": 1})"), "reply");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "done"})"), "reply.how");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "done", "how": "", "really": 1})"), "reply");
   std::string slot_zero = encode(BrokerReply(Grant{"card0", 1, 1, 1 << 20, 0, 0, 0}));
   slot_zero.replace(slot_zero.find("\"slot\":1"), 8, "\"slot\":0");
   EXPECT_EQ(culprit_of_reply(slot_zero), "reply.slot") << "the management function is never handed out";

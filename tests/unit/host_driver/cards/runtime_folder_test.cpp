@@ -333,6 +333,7 @@ TEST_F(RuntimeFolders, OfManyWhoTakeANameExactlyOneGetsIt) {
         winners += card ? 1 : 0;
         refused += !card && card.error().message.contains("in use by process") ? 1 : 0;
         ++ready;
+        // bounded: each of the three tries once
         while (ready < 3) std::this_thread::yield();  // held until all have tried
       });
     }

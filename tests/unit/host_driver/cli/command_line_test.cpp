@@ -110,6 +110,9 @@ TEST(CommandLine, StopAndResetNeedExactlyOneTarget) {
   expect_refused({"stop", "card0", "--all"}, "");
   EXPECT_EQ(parsed({"reset", "card0", "--function", "VF2"})->reset.function, "VF2");
   EXPECT_TRUE(parsed({"reset", "card0", "--power-cycle"})->reset.power_cycle);
+  EXPECT_TRUE(parsed({"reset", "card0", "--firmware"})->reset.firmware);
+  EXPECT_TRUE(parsed({"reset", "card0", "--card"})->reset.card_reset);
+  expect_refused({"reset", "card0", "--firmware", "--card"}, "");
   expect_refused({"reset", "card0"}, "");
   expect_refused({"reset", "card0", "--function", "PF", "--power-cycle"}, "");
   expect_refused({"reset", "--power-cycle"}, "card");

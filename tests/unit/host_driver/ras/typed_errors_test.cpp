@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <limits>
 #include <string>
@@ -44,7 +45,13 @@ void expect_typed(const char* what, const std::function<void()>& call) {
 
 class TypedErrors : public testing::Test {
  protected:
-  test::NativeCard card_;
+  static RuntimeOptions small() {
+    RuntimeOptions options;
+    options.allocator.region_bytes = {64 * wire::kMiB, 16 * wire::kMiB};
+    return options;
+  }
+
+  test::NativeCard card_{{.window_bytes = 32 * wire::kMiB}};
 };
 
 TEST_F(TypedErrors, OfTensorsAndLayouts) {
@@ -59,7 +66,7 @@ TEST_F(TypedErrors, OfTensorsAndLayouts) {
 }
 
 TEST_F(TypedErrors, OfAllocatorStreamsAndJobs) {
-  Runtime runtime(card_.attach());
+  Runtime runtime(card_.attach(), small());
   FlexStream& stream = runtime.default_stream();
   FlexAllocator& allocator = runtime.allocator();
   expect_typed("an allocation that no card has", [&] { (void)allocator.allocate(std::uint64_t{1} << 50); });
@@ -71,12 +78,13 @@ TEST_F(TypedErrors, OfAllocatorStreamsAndJobs) {
   expect_typed("a job on freed memory", [&] { stream.Launch(Job::fill(index, 8, 0), {}); });
   expect_typed("arguments of a transfer", [&] {
     const auto memory = allocator.allocate(4096);
-    stream.Launch(Job::fill(memory, 8, 0), {Argument{}});
+    const std::array<Argument, 1> arguments{};
+    stream.Launch(Job::fill(memory, 8, 0), arguments);
   });
 }
 
 TEST_F(TypedErrors, OfADeadCard) {
-  Runtime runtime(card_.attach());
+  Runtime runtime(card_.attach(), small());
   const auto memory = runtime.allocator().allocate(4096);
   card_.die();
   expect_typed("launch or synchronize", [&] {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a broker has granted to this process: a function, as long as the connection lives. Devices on it may come and go.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <vector>
+
+#include "host_driver/cards/broker_message.hpp"
+#include "host_driver/device/card.hpp"
+#include "qemu/unique_fd.hpp"
+
+namespace flex {
+
+class Tenancy : public std::enable_shared_from_this<Tenancy> {
+ public:
+  // `descriptors`: as they came with the grant; checked (number, kind, size and seals of the window).
+  static Expected<std::shared_ptr<Tenancy>> take(const Grant& grant, std::vector<qemu::UniqueFd> descriptors,
+                                                 qemu::UniqueFd connection, pid_t broker);
+
+  const Grant& grant() const { return grant_; }
+  pid_t broker() const { return broker_; }
+  // False: the card's emulator or its broker has ended, or the broker has taken the function back.
+  bool alive() const;
+
+  // The function, brought up. One device at a time. It keeps the tenancy.
+  Expected<std::unique_ptr<Device>> open(const OpenOptions& options, const Timeouts& timeouts);
+
+ private:
+  Tenancy(const Grant& grant, std::vector<qemu::UniqueFd> descriptors, qemu::UniqueFd connection, pid_t broker);
+
+  const Grant grant_;
+  const qemu::UniqueFd window_;
+  const qemu::UniqueFd bell_to_card_;
+  const qemu::UniqueFd bell_from_card_;
+  const qemu::UniqueFd death_;
+  const qemu::UniqueFd connection_;
+  const pid_t broker_;
+};
+
+}  // namespace flex

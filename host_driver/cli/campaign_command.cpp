@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "host_driver/campaign/bundle.hpp"
+#include "host_driver/campaign/campaign.hpp"
+#include "host_driver/campaign/report.hpp"
+#include "host_driver/campaign/tenant_process.hpp"
+#include "host_driver/cli/commands.hpp"
+
+namespace cli {
+
+namespace {
+
+using flex::campaign::CampaignReport;
+using flex::campaign::Proof;
+using flex::campaign::Result;
+using flex::campaign::Scenario;
+using flex::campaign::Verdict;
+
+constexpr int kOk = 0;
+constexpr int kNotAsWanted = 1;
+constexpr int kInvalid = 4;
+
+void write_page(const std::string& path, const CampaignReport& report) {
+  std::ofstream file(path, std::ios::trunc);
+  file << flex::campaign::to_html(report);
+  file.flush();
+  if (!file) {
+    throw flex::InvalidArgument("html", "'" + path + "' could not be written", "name a file in a folder that exists");
+  }
+}
+
+// Failed before invalid: who asks for one exit code wants the worst.
+int exit_code(const CampaignReport& report) {
+  if (report.as_wanted()) return kOk;
+  int code = kOk;
+  for (const auto& row : report.scenarios) {
+    const Verdict verdict = row.verdict();
+    if (verdict == Verdict::Invalid) code = code == kOk ? kInvalid : code;
+    if ((verdict == Verdict::Failed) != report.mutate) code = kNotAsWanted;
+  }
+  return code;
+}
+
+std::string letters_of(const Result& result) {
+  std::string letters;
+  for (const Proof proof : flex::campaign::kProofs) letters += result[proof].holds ? '+' : '-';
+  return letters;
+}
+
+std::string text_of(const std::map<std::string, std::uint64_t>& outcomes) {
+  std::string text;
+  for (const auto& [outcome, count] : outcomes) text += fmt::format("  {:>6} {}\n", count, outcome);
+  return text;
+}
+
+}  // namespace
+
+int fault_campaign(const FaultCampaignOptions& options) {
+  flex::campaign::CampaignOptions campaign;
+  campaign.seed = options.seed;
+  campaign.only = options.only;
+  campaign.repeat = options.repeat;
+  campaign.mutate = options.mutate;
+  campaign.bundles = options.bundles;
+  if (!options.json) {
+    fmt::print("{}", flex::campaign::table_head());
+    campaign.on_result = [](const Scenario& scenario, const Result& result) {
+      fmt::print("{}", flex::campaign::to_table_line(scenario, result));
+      std::fflush(stdout);
+    };
+  }
+  const CampaignReport report = flex::campaign::run_campaign(campaign);
+  if (!options.html.empty()) write_page(options.html, report);
+  if (options.json) {
+    fmt::print("{}\n", flex::campaign::to_json(report));
+  } else if (options.repeat > 1) {
+    fmt::print("\n{}", flex::campaign::to_table(report));
+  } else {
+    fmt::print("{}", flex::campaign::to_sum(report));
+  }
+  return exit_code(report);
+}
+
+int replay(const ReplayOptions& options) {
+  auto read = flex::campaign::read_bundle(options.bundle);
+  if (!read) throw flex::Error(std::move(read.error()));
+  const flex::campaign::Bundle bundle = *std::move(read);
+  flex::campaign::CampaignOptions campaign;
+  campaign.seed = bundle.seed;
+  campaign.only = {bundle.scenario};
+  const CampaignReport report = flex::campaign::run_campaign(campaign);
+  const Result& result = report.scenarios.front().runs.front();
+  const auto outcomes = result.artifacts ? result.artifacts->outcomes() : std::map<std::string, std::uint64_t>{};
+  fmt::print("{}{}", flex::campaign::table_head(),
+             flex::campaign::to_table_line(*report.scenarios.front().scenario, result));
+  fmt::print("then: {} {}\n{}now:  {} {}\n{}", bundle.verdict, bundle.proofs, text_of(bundle.outcomes),
+             name(result.verdict()), letters_of(result), text_of(outcomes));
+  // Numbers may differ where threads race; which outcomes there are may not.
+  const auto kinds = [](const auto& counts) {
+    std::string all;
+    for (const auto& [outcome, count] : counts) all += outcome + ";";
+    return all;
+  };
+  const bool same = bundle.proofs == letters_of(result) && kinds(bundle.outcomes) == kinds(outcomes);
+  fmt::print("{}\n", same ? "the same outcome set" : "NOT the same outcome set");
+  return same ? kOk : kNotAsWanted;
+}
+
+int fault_tenant(const FaultTenantOptions& options) {
+  return flex::campaign::tenant_main(
+      options.card, options.function,
+      options.task == "work" ? flex::campaign::TenantTask::Work : flex::campaign::TenantTask::Occupy, options.seed);
+}
+
+}  // namespace cli

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "host_driver/device/device.hpp"
+#include "host_driver/recovery/rung.hpp"
+
+namespace flex {
+
+// Where a runtime's device comes from. One user at a time; calls block within the budgets of their rungs.
+class DeviceSource {
+ public:
+  virtual ~DeviceSource() = default;
+
+  // The function, brought up afresh, which resets it. The device that came before is closed.
+  virtual Expected<std::unique_ptr<Device>> open() = 0;
+  // Firmware and above. Afterwards open() is worth trying; all other functions of the card are reset as well. A card that
+  // somebody else has brought back since the last open() is left as it is.
+  // `wanted`: the caller asked for this very rung; else those below it have failed, which counts as a death of the card when
+  // it is the power cycle.
+  virtual Expected<void> raise(Rung rung, bool wanted) = 0;
+  virtual Rung highest() const = 0;
+};
+
+}  // namespace flex

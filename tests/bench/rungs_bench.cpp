@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// P10, every rung, many times: from the call of recover() to the completion of the first good job after it, on one embedded
+// card, with a check that nothing is left behind.
+//
+//   rungs_bench [--count 1000] [--only "card reset"] [--json FILE]
+//
+// 0: every recovery ended at the rung it was asked for (a rung that this card does not know is left out), and descriptors,
+// threads and pinned memory after the last are what they were after the first. 1: otherwise. 2: usage.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "host_driver/frontend/context.hpp"
+
+namespace {
+
+using flex::Rung;
+using Clock = std::chrono::steady_clock;
+
+std::size_t entries(const char* folder) {
+  const std::filesystem::directory_iterator all(folder);
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+struct LeftOvers {
+  std::size_t descriptors = 0;
+  std::size_t threads = 0;
+  std::uint64_t pinned = 0;
+  friend bool operator==(const LeftOvers&, const LeftOvers&) = default;
+};
+
+class Subject {
+ public:
+  Subject() {
+    spyre::ContextOptions options;
+    options.card.emplace();
+    context_ = spyre::Context::open(std::move(options));
+  }
+
+  // Recovers with a transfer in flight; milliseconds to the first good job.
+  double recover(Rung rung) {
+    auto& runtime = context_->runtime();
+    const auto memory = runtime.allocator().allocate(data_.size());
+    runtime.default_stream().Launch(flex::Job::to_device(data_.data(), memory, data_.size()), {});
+    const auto begin = Clock::now();
+    if (rung == Rung::Stream) {
+      runtime.default_stream().Reset();
+    } else {
+      const auto report = context_->recover(rung);
+      if (report.rung() != rung) {
+        throw flex::Error({.culprit = std::string(name(rung)), .next_step = "", .message = describe(report)});
+      }
+    }
+    const bool survives = rung <= Rung::Queue;
+    const auto target = survives ? memory : runtime.allocator().allocate(data_.size());
+    runtime.default_stream().Launch(flex::Job::fill(target, 128, 1), {});
+    runtime.default_stream().Synchronize(Clock::now() + std::chrono::seconds(60));
+    const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
+    runtime.allocator().deallocate(target);
+    return took.count();
+  }
+
+  LeftOvers left_overs() {
+    return {entries("/proc/self/fd"), entries("/proc/self/task"), context_->host_memory().statistics().used_bytes};
+  }
+
+ private:
+  std::unique_ptr<spyre::Context> context_;
+  std::vector<std::byte> data_ = std::vector<std::byte>(1u << 20);
+};
+
+// What is closed is gone a moment later, by other threads: looks again for at most this long.
+LeftOvers settled(Subject& subject, const LeftOvers& before) {
+  const auto end = Clock::now() + std::chrono::seconds(5);
+  LeftOvers now = subject.left_overs();
+  while (now != before && Clock::now() < end) now = subject.left_overs();
+  return now;
+}
+
+bool measure(Rung rung, unsigned count, nlohmann::ordered_json& all) {
+  Subject subject;
+  std::vector<double> times;
+  LeftOvers before;
+  try {
+    // What a second round takes, every further one takes.
+    for (int i = 0; i < 2; ++i) subject.recover(rung);
+    before = subject.left_overs();
+    for (unsigned i = 0; i < count; ++i) times.push_back(subject.recover(rung));
+  } catch (const flex::Error& error) {
+    const bool unknown = times.empty() && rung == Rung::Firmware;
+    fmt::print("{:<17} {}: {}\n", name(rung), unknown ? "left out" : "FAILED", error.what());
+    return unknown;
+  }
+  const LeftOvers after = settled(subject, before);
+  std::ranges::sort(times);
+  const double median = times[times.size() / 2];
+  fmt::print("{:<17} {:>6} times   median {:>9.3f} ms   worst {:>9.3f} ms   left behind: {}\n", name(rung), count,
+             median, times.back(), after == before ? "nothing" : "SOMETHING");
+  if (after != before) {
+    fmt::print("  descriptors {} → {}, threads {} → {}, pinned bytes {} → {}\n", before.descriptors, after.descriptors,
+               before.threads, after.threads, before.pinned, after.pinned);
+  }
+  all.push_back({{"rung", name(rung)},
+                 {"count", count},
+                 {"median_ms", median},
+                 {"worst_ms", times.back()},
+                 {"clean", after == before}});
+  return after == before;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"rungs_bench: the time of every rung of the ladder of resets"};
+  unsigned count = 1000;
+  std::string only, json_file;
+  app.add_option("--count", count, "recoveries per rung")->check(CLI::Range(1u, 1'000'000u))->capture_default_str();
+  app.add_option("--only", only, "one rung, by its name (\"card reset\")");
+  app.add_option("--json", json_file, "also write the figures to this file");
+  CLI11_PARSE(app, argc, argv);
+  if (!only.empty() && !flex::rung_named(only)) {
+    fmt::print(stderr, "rungs_bench: there is no rung '{}'\n", only);
+    return 2;
+  }
+  auto all = nlohmann::ordered_json::array();
+  bool good = true;
+  for (const Rung rung : {Rung::Stream, Rung::Queue, Rung::Function, Rung::Firmware, Rung::Card, Rung::PowerCycle}) {
+    if (only.empty() || flex::rung_named(only) == rung) good &= measure(rung, count, all);
+  }
+  if (!json_file.empty() && !(std::ofstream(json_file) << all.dump(2) << "\n").flush()) good = false;
+  return good ? 0 : 1;
+}

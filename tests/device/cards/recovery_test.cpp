@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ladder on a long-lived card: its broker finds out that the card began another life, climbs when M gets no answer
+// (F25, F26), and ends at "wedged"; owners in the meantime keep their functions and come back with one call.
+#include <signal.h>
+
+#include <cstring>
+#include <thread>
+
+#include "host_driver/cards/attached_source.hpp"
+#include "host_driver/exec/runtime.hpp"
+#include "tests/device/cards/cards_support.hpp"
+
+namespace flex {
+namespace {
+
+using namespace std::chrono_literals;
+using test::must;
+using test::ServedCard;
+using testing::HasSubstr;
+
+FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + 60s; }
+
+// A tenant in this process with memory on the card.
+class Owner {
+ public:
+  Owner(const std::string& folder, const FunctionChoice& choice) {
+    auto attached = must(attach(folder, choice));
+    auto source = source_of(attached, folder, {});
+    RuntimeOptions options;
+    options.allocator.region_bytes = {256 * wire::kMiB};
+    runtime_ = std::make_unique<Runtime>(std::move(attached.device), options, std::move(source));
+  }
+  Runtime& runtime() { return *runtime_; }
+  void leave_pattern() {
+    memory_ = runtime_->allocator().allocate(kBytes);
+    run(Job::fill(memory_, kBytes, 0x1122334455667788));
+  }
+  void expect_pattern() {
+    std::vector<std::uint64_t> back(kBytes / 8);
+    run(Job::from_device(back.data(), memory_, kBytes));
+    EXPECT_TRUE(std::ranges::all_of(back, [](std::uint64_t word) { return word == 0x1122334455667788; }));
+  }
+  void expect_works() {
+    const auto memory = runtime_->allocator().allocate(kBytes);
+    std::vector<std::byte> there(kBytes, std::byte{0x3c}), back(kBytes);
+    run(Job::to_device(there.data(), memory, kBytes));
+    run(Job::from_device(back.data(), memory, kBytes));
+    EXPECT_TRUE(there == back);
+    runtime_->allocator().deallocate(memory);
+  }
+
+ private:
+  static constexpr std::uint64_t kBytes = 1 * wire::kMiB;
+  void run(const Job& job) {
+    runtime_->default_stream().Launch(job, {});
+    runtime_->default_stream().Synchronize(in_time());
+  }
+  std::unique_ptr<Runtime> runtime_;
+  AllocationIndex memory_ = AllocationIndex::Null;
+};
+
+std::unique_ptr<Broker> impatient_broker(const std::filesystem::path& folder, unsigned wedge_deaths = 100) {
+  auto options = test::small_broker(folder, "card0");
+  options.card.timeouts.admin = options.card.timeouts.post_progress = 1s;
+  options.card.timeouts.detach = 200ms;
+  options.card.timeouts.restart_silence = 1s;
+  options.card.timeouts.wedge_deaths = wedge_deaths;
+  return must(Broker::start(std::move(options)));
+}
+
+TEST(CardRecovery, OwnersKeepTheirFunctionsThroughACardResetAndComeBackWithOneCall) {
+  const test::NothingIsLeft nothing;
+  ServedCard card;
+  Owner first(card.folder(), FunctionChoice::virtual_function(1));
+  Owner second(card.folder(), FunctionChoice::physical());
+  const unsigned slots = card.description().slots_left;
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_THAT(must(raise_card(card.folder(), Rung::Card)), HasSubstr("card reset helped"));
+    EXPECT_EQ(card.description().state, CardState::Running);
+    for (Owner* owner : {&first, &second}) {
+      EXPECT_EQ(owner->runtime().recover().rung(), Rung::Function);
+      owner->expect_works();
+    }
+  }
+  EXPECT_EQ(card.description().slots_left, slots) << "a slot was used up";
+  EXPECT_EQ(card.function(wire::kTargetPhysical).use, FunctionUse::Owned);
+}
+
+TEST(CardRecovery, AFirmwareRestartIsAskedForThroughMAndFollowedByTheCardResetWhenItDoesNotHelp) {
+  ServedCard card;
+  Owner owner(card.folder(), FunctionChoice::virtual_function(1));
+  const std::string how = must(raise_card(card.folder(), Rung::Firmware));
+  EXPECT_THAT(how, testing::AnyOf(HasSubstr("firmware restart helped"), HasSubstr("card reset helped")));
+  EXPECT_EQ(owner.runtime().recover().rung(), Rung::Function);
+  owner.expect_works();
+}
+
+TEST(CardRecovery, AfterAPowerCycleARuntimeAsksTheBrokerForItsFunctionAgain) {
+  const test::NothingIsLeft nothing;
+  ServedCard card;
+  Owner first(card.folder(), FunctionChoice::virtual_function(2));
+  Owner second(card.folder(), FunctionChoice::physical());
+  must(power_cycle_card(card.folder()));
+  for (Owner* owner : {&first, &second}) {
+    EXPECT_EQ(owner->runtime().recover().rung(), Rung::Function);
+    owner->expect_works();
+  }
+  EXPECT_EQ(card.function(wire::target_of_virtual(2)).use, FunctionUse::Owned);
+}
+
+TEST(CardRecovery, AResetOfOneFunctionLeavesTheOthersAlone) {
+  ServedCard card;
+  Owner culprit(card.folder(), FunctionChoice::virtual_function(1));
+  Owner innocent(card.folder(), FunctionChoice::virtual_function(2));
+  innocent.leave_pattern();
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_THAT(must(reset_function(card.folder(), wire::target_of_virtual(1))), HasSubstr("function reset helped"));
+    EXPECT_EQ(culprit.runtime().recover().rung(), Rung::Function);
+    culprit.expect_works();
+    innocent.expect_pattern();
+  }
+}
+
+// F25, F26: a command to M that is not answered, on a card that nothing but a new emulator mends.
+TEST(CardRecovery, ACommandThatIsNotAnsweredIsFollowedByTheRungsAboveIt) {
+  const qemu::test::TemporaryFolder folder;
+  const auto broker = impatient_broker(folder.path());
+  const std::string card = broker->folder().string();
+  Owner owner(card, FunctionChoice::virtual_function(1));
+  const pid_t before = broker->description().emulator;
+  ASSERT_TRUE(test::stop_process(before));
+  const std::string how = must(reset_function(card, wire::target_of_virtual(1)));
+  EXPECT_THAT(how, HasSubstr("function reset failed"));
+  EXPECT_THAT(how, HasSubstr("firmware restart failed"));
+  EXPECT_THAT(how, HasSubstr("card reset failed"));
+  EXPECT_THAT(how, HasSubstr("power cycle helped"));
+  EXPECT_NE(broker->description().emulator, before);
+  EXPECT_EQ(broker->description().state, CardState::Running);
+  EXPECT_EQ(owner.runtime().recover().rung(), Rung::Function);
+  owner.expect_works();
+}
+
+TEST(CardRecovery, AnOwnerThatEndsWhileItsCardIsResetLeavesAFunctionThatCanBeTaken) {
+  ServedCard card(2, 60);
+  for (int round = 0; round < 10; ++round) {
+    auto first = std::make_unique<Owner>(card.folder(), FunctionChoice::virtual_function(1));
+    auto second = std::make_unique<Owner>(card.folder(), FunctionChoice::physical());
+    std::thread resets([&] { EXPECT_TRUE(raise_card(card.folder(), Rung::Card)); });
+    std::thread ends([&] { first.reset(); });
+    second.reset();
+    resets.join();
+    ends.join();
+    ASSERT_TRUE(card.wait_until([](const CardDescription& now) {
+      return now.state == CardState::Running &&
+             std::ranges::all_of(now.functions, [](const auto& function) { return function.use == FunctionUse::Free; });
+    })) << "round "
+        << round;
+  }
+}
+
+TEST(CardRecovery, ACardThatKeepsDyingIsWedgedSaysSoAndCanOnlyBeStopped) {
+  const test::NothingIsLeft nothing;
+  const qemu::test::TemporaryFolder folder;
+  const auto broker = impatient_broker(folder.path(), 3);
+  const std::string card = broker->folder().string();
+  const auto dies_to = [&](CardState state) {
+    EXPECT_EQ(::kill(broker->description().emulator, SIGKILL), 0);
+    const auto end = std::chrono::steady_clock::now() + 30s;
+    while (broker->description().state != state && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return broker->description().state == state;
+  };
+  for (int death = 0; death < 2; ++death) {
+    ASSERT_TRUE(dies_to(CardState::Dead));
+    must(power_cycle_card(card));
+  }
+  ASSERT_TRUE(dies_to(CardState::Wedged));
+  EXPECT_THAT(broker->description().state_reason, HasSubstr("it died 3 times"));
+  const auto start = std::chrono::steady_clock::now();
+  const auto refused = attach(card, FunctionChoice::physical());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("is wedged"));
+  EXPECT_FALSE(refused.error().recoverable);
+  EXPECT_FALSE(power_cycle_card(card));
+  EXPECT_FALSE(raise_card(card, Rung::Card));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_TRUE(stop_card(card));
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rung that fails gives way to the next, within its budget; the ladder ends at "wedged", which fails at once.
+#include <signal.h>
+
+#include "tests/device/recovery/recovery_support.hpp"
+
+namespace flex {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Owner;
+using testing::HasSubstr;
+
+std::shared_ptr<Card> boot_impatient(unsigned wedge_deaths = 100) {
+  auto options = test::small_card();
+  options.timeouts = test::impatient();
+  options.timeouts.wedge_deaths = wedge_deaths;
+  return test::must(Card::boot(std::move(options)));
+}
+
+std::vector<Rung> rungs_of(const RecoveryReport& report) {
+  std::vector<Rung> rungs;
+  for (const auto& attempt : report.attempts) rungs.push_back(attempt.rung);
+  return rungs;
+}
+
+// Everything stands still, and only a new emulator helps (F25, and F16 as seen from outside).
+TEST(Escalation, ACardThatStandsStillIsClimbedToThePowerCycle) {
+  const auto card = boot_impatient();
+  Owner owner(card, 1);
+  const Job empty = owner.kernel("empty");
+  const Job spin = owner.kernel("spin");
+  owner.stream().Launch(spin, {}, {.budget_slices = 5});
+  EXPECT_THROW(owner.stream().Synchronize(test::in_time()), StreamError);
+  ASSERT_TRUE(card->machine().stop());
+  const RecoveryReport report = owner.context().recover();
+  EXPECT_THAT(rungs_of(report), testing::ElementsAre(Rung::Stream, Rung::Queue, Rung::Function, Rung::Firmware,
+                                                     Rung::Card, Rung::PowerCycle));
+  for (std::size_t i = 0; i + 1 < report.attempts.size(); ++i) {
+    ASSERT_TRUE(report.attempts[i].error);
+    EXPECT_FALSE(report.attempts[i].error->next_step.empty());
+    EXPECT_LT(report.attempts[i].took, 15s) << name(report.attempts[i].rung) << " exceeded its budget";
+  }
+  EXPECT_EQ(card->lives(), 2u);
+  owner.expect_works();
+}
+
+TEST(Escalation, AKilledEmulatorIsReplacedWithoutWaitingForBudgets) {
+  const auto card = boot_impatient();
+  Owner owner(card, 0), other(card, 1);
+  owner.start_endless_work();
+  ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
+  try {
+    owner.stream().Synchronize(test::in_time());
+    ADD_FAILURE();
+  } catch (const StreamError& error) {
+    EXPECT_THAT(error.info().outcome, testing::AnyOf(wire::Outcome::Lost, wire::Outcome::Indeterminate));
+  }
+  const RecoveryReport report = owner.context().recover();
+  EXPECT_EQ(report.attempts.front().rung, Rung::Function);
+  EXPECT_EQ(report.rung(), Rung::PowerCycle);
+  EXPECT_LT(report.took(), 10s);
+  EXPECT_EQ(other.context().recover().rung(), Rung::Function) << "the card was brought back already";
+  EXPECT_EQ(card->lives(), 2u);
+  owner.expect_works();
+  other.expect_works();
+}
+
+TEST(Escalation, ALimitIsKeptAndTheErrorSaysWhatIsLeft) {
+  const auto card = boot_impatient();
+  Owner owner(card, 1, {.highest = Rung::Function});
+  ASSERT_TRUE(card->machine().stop());
+  std::optional<ErrorInfo> told;
+  try {
+    owner.context().recover(Rung::Queue);
+  } catch (const Error& error) {
+    told = error.info();
+  }
+  ASSERT_TRUE(told);
+  EXPECT_THAT(told->message, HasSubstr("queue reset failed"));
+  EXPECT_THAT(told->message, HasSubstr("function reset failed"));
+  EXPECT_THAT(told->next_step, HasSubstr("firmware restart"));
+  EXPECT_TRUE(told->recoverable);
+  // At once from now on, with that very error, until somebody recovers.
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THROW(owner.stream().Launch(Job::fill(AllocationIndex::Null, 128, 0), {}), Error);
+  EXPECT_THROW(owner.runtime().allocator().allocate(1), Error);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
+  ASSERT_TRUE(card->machine().cont());
+  EXPECT_EQ(owner.context().recover().rung(), Rung::Function);
+  owner.expect_works();
+}
+
+TEST(Escalation, ACardThatKeepsDyingIsWedgedAndEveryCallFailsAtOnce) {
+  const auto card = boot_impatient(3);
+  Owner owner(card, 0), other(card, 1);
+  for (int death = 0; death < 2; ++death) {
+    ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
+    ASSERT_TRUE(card->machine().wait_exit(10s));
+    EXPECT_EQ(owner.context().recover().rung(), Rung::PowerCycle);
+    owner.expect_works();
+  }
+  ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
+  ASSERT_TRUE(card->machine().wait_exit(10s));
+  for (Owner* each : {&owner, &other}) {
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      each->context().recover();
+      ADD_FAILURE() << "a wedged card was brought back";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.info().message, HasSubstr("is wedged: it died 3 times"));
+      EXPECT_FALSE(error.info().recoverable);
+      EXPECT_THAT(error.info().next_step, HasSubstr("start a new card"));
+    }
+    EXPECT_THROW(each->stream().Launch(Job::fill(AllocationIndex::Null, 128, 0), {}), Error);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  }
+  const auto refused = card->open_virtual(2);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("wedged"));
+  EXPECT_FALSE(card->power_cycle());
+}
+
+}  // namespace
+}  // namespace flex

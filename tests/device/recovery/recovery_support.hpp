@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of this folder share: a card with several owners, each of which can tell whether it was touched.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "host_driver/frontend/context.hpp"
+#include "tests/device/card/card_support.hpp"
+
+namespace flex::test {
+
+inline FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + std::chrono::seconds(60); }
+
+// Shorter where a test has to wait for a rung to fail; still many times what a loaded machine needs.
+Timeouts impatient();
+
+// Whether this card's firmware knows how to restart itself: the rung may not be built in.
+bool restarts_firmware(Card& card);
+
+// One function of a shared card with everything that a recovery could damage.
+class Owner {
+ public:
+  Owner(std::shared_ptr<Card> card, unsigned function, RecoveryOptions recovery = {});
+
+  spyre::Context& context() { return *context_; }
+  Runtime& runtime() { return context_->runtime(); }
+  FlexStream& stream() { return runtime().default_stream(); }
+  Job kernel(const char* name);  // loaded
+
+  // A pattern in the card's memory, and one in pinned memory.
+  void leave_patterns();
+  void expect_patterns();         // untouched
+  void expect_handles_refused();  // cleared by a recovery: LostInReset
+  void expect_pinned_pattern();
+
+  // A round of everything: allocation, transfer, kernel, a second stream.
+  void expect_works();
+  // Work that ends by nothing but a reset, and work behind it. Returns how many launches there are.
+  unsigned start_endless_work();
+
+ private:
+  std::unique_ptr<spyre::Context> context_;
+  std::uint64_t seed_;
+  AllocationIndex memory_ = AllocationIndex::Null;
+  PinnedBuffer pinned_;
+};
+
+// Counts how the launches of it end.
+class LaunchEndings final : public LaunchObserver {
+ public:
+  void on_block(const BlockRecord&) noexcept override {}
+  void on_launch_ended(std::uint64_t launch, wire::Outcome outcome) noexcept override;
+  std::vector<wire::Outcome> outcomes() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::pair<std::uint64_t, wire::Outcome>> ended_;
+};
+
+}  // namespace flex::test

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver, told to fail at every place where it can: each time a typed error, nothing leaked, and the next attempt
+// works. This program takes the allocation hook: its operator new fails when the driver is told so.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <set>
+#include <vector>
+
+#include "host_driver/device/bring_up.hpp"
+#include "host_driver/device/device.hpp"
+#include "host_driver/transport/event_loop.hpp"
+#include "tests/unit/host_driver/device/native_card.hpp"
+#include "tests/unit/host_driver/device/recorder.hpp"
+
+namespace flex {
+namespace {
+
+using test::Counter;
+using test::in_seconds;
+using test::NativeCard;
+using test::nop;
+using test::Recorder;
+
+// Its runtime has an operator new of its own (host_driver/fault/allocation_hook.cpp).
+#if defined(__has_feature) && __has_feature(thread_sanitizer)
+constexpr bool kAllocationsCanFail = false;
+#else
+constexpr bool kAllocationsCanFail = true;
+#endif
+
+// So many occurrences no attaching has: a loop that reaches it does not end by itself.
+constexpr std::uint64_t kFarTooMany = 5000;
+
+// Entries of a folder of /proc/self. The one that looking needs is there each time.
+std::size_t entries(const char* folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+struct Resources {
+  std::size_t descriptors = entries("/proc/self/fd");
+  std::size_t threads = entries("/proc/self/task");
+  friend bool operator==(const Resources&, const Resources&) = default;
+};
+
+void expect_typed(const ErrorInfo& error) {
+  EXPECT_FALSE(error.message.empty());
+  EXPECT_FALSE(error.next_step.empty());
+  EXPECT_FALSE(error.culprit.empty());
+  EXPECT_NE(error.outcome, wire::Outcome::Ok);
+}
+
+class DeviceFaults : public testing::Test {
+ protected:
+  // The n-th occurrence of the point fails; what attaching said.
+  Expected<std::unique_ptr<Device>> attach_with(const HostFault& fault) {
+    injector_ = std::make_shared<HostFaults>();
+    row_ = *injector_->arm(fault);
+    return attach();
+  }
+  Expected<std::unique_ptr<Device>> attach(std::uint32_t blind = 0) {
+    DeviceOptions options;
+    options.loop = loop_;
+    options.timeouts.admin = std::chrono::milliseconds(200);
+    options.faults.injector = injector_;
+    options.faults.blind = blind;
+    options.faults.no_spinning = no_spinning_;
+    return Device::attach(card_.slot(1), card_.device_options(std::move(options)));
+  }
+  bool fired() const { return injector_->evidence(row_).fired != 0; }
+  void expect_works(Device& device) {
+    Counter counter;
+    const auto block = nop();
+    const ControlBlockRequest request{&block, &counter};
+    ASSERT_EQ(device.submit(0, {&request, 1}).value_or(0), 1u);
+    EXPECT_EQ(device.wait_until([&] { return counter.ended() == 1; }, in_seconds(20)), WaitStatus::Done);
+    EXPECT_EQ(counter.failed(), 0u);
+  }
+  // Attaches with the first, the second, … occurrence failing until one is not reached any more.
+  std::uint64_t fail_at_every(HostFault fault) {
+    {
+      const auto warm = attach();
+    }
+    const Resources before;
+    for (fault.first = 1; fault.first < kFarTooMany; ++fault.first) {
+      auto device = attach_with(fault);
+      if (!fired()) {
+        EXPECT_TRUE(device.has_value());
+        break;
+      }
+      if (!device) {
+        expect_typed(device.error());
+        loop_->flush();  // what it was told to forget, it has forgotten
+        EXPECT_EQ(Resources(), before) << "leaked at occurrence " << fault.first << ": " << describe(device.error());
+      } else {
+        expect_works(**device);
+      }
+      if (HasFailure()) return 0;
+      injector_.reset();
+    }
+    injector_.reset();
+    auto device = attach();
+    EXPECT_TRUE(device.has_value());
+    if (device) expect_works(**device);
+    return fault.first - 1;
+  }
+
+  NativeCard card_;
+  std::shared_ptr<EventLoop> loop_ = EventLoop::create().value();
+  std::shared_ptr<HostFaults> injector_;
+  unsigned row_ = 0;
+  bool no_spinning_ = false;
+};
+
+TEST_F(DeviceFaults, EveryAllocationOfAttachingMayFail) {
+  if (!kAllocationsCanFail) GTEST_SKIP() << "the thread sanitizer's operator new stays";
+  const std::uint64_t allocations = fail_at_every({.point = HostPoint::Allocation});
+  EXPECT_GT(allocations, 10u) << "the hook is not linked";
+  RecordProperty("allocations", static_cast<int>(allocations));
+}
+
+TEST_F(DeviceFaults, EveryAllocationMayFailFromOneOn) {
+  if (!kAllocationsCanFail) GTEST_SKIP() << "the thread sanitizer's operator new stays";
+  for (std::uint64_t first : {1, 2, 5, 10, 20}) {
+    auto device = attach_with({.point = HostPoint::Allocation, .first = first, .every = 1, .shots = 0});
+    EXPECT_TRUE(fired());
+    ASSERT_FALSE(device.has_value());
+    EXPECT_EQ(device.error().outcome, wire::Outcome::Rejected);
+  }
+}
+
+TEST_F(DeviceFaults, EverySystemCallOfAttachingMayFail) {
+  EXPECT_GT(fail_at_every({.point = HostPoint::SystemCall, .argument = EMFILE}), 3u);
+}
+
+TEST_F(DeviceFaults, EveryStepOfBringUpMayFail) {
+  const std::uint64_t steps = fail_at_every({.point = HostPoint::BringUpStep});
+  EXPECT_EQ(steps, static_cast<std::uint64_t>(BringUpStep::Ready));
+}
+
+TEST_F(DeviceFaults, AFailedStepIsNamed) {
+  const auto device =
+      attach_with({.point = HostPoint::BringUpStep, .first = static_cast<unsigned>(BringUpStep::ReadConfig) + 1});
+  ASSERT_FALSE(device.has_value());
+  EXPECT_NE(device.error().message.find(name(BringUpStep::ReadConfig)), std::string::npos) << device.error().message;
+}
+
+TEST_F(DeviceFaults, ALoopThatHasNoMemoryOrDescriptorsIsATypedError) {
+  loop_.reset();
+  const Resources before;
+  for (const HostPoint point : {HostPoint::Allocation, HostPoint::SystemCall}) {
+    for (std::uint64_t first = 1; first < kFarTooMany; ++first) {
+      auto device = attach_with({.point = point, .first = first, .argument = ENFILE});
+      const bool reached = fired();
+      if (!device) expect_typed(device.error());
+      device = std::unexpected(ErrorInfo{});
+      injector_.reset();
+      ASSERT_EQ(Resources(), before) << first;
+      if (!reached) break;
+    }
+  }
+}
+
+// Opening and resetting streams, acquiring regions: an allocation fails, and the device works on.
+TEST_F(DeviceFaults, EveryAllocationOfAnAdminCallMayFail) {
+  if (!kAllocationsCanFail) GTEST_SKIP() << "the thread sanitizer's operator new stays";
+  injector_ = std::make_shared<HostFaults>();
+  auto device = attach();
+  ASSERT_TRUE(device.has_value());
+  const std::function<Expected<void>()> calls[] = {[&]() -> Expected<void> {
+                                                     auto stream = (*device)->open_stream(StreamPriority::Low);
+                                                     if (!stream) return std::unexpected(stream.error());
+                                                     return (*device)->close_stream(*stream);
+                                                   },
+                                                   [&] { return (*device)->reset_stream(0); },
+                                                   [&]() -> Expected<void> {
+                                                     auto region =
+                                                         (*device)->acquire_region(RegionType::Tensor, 2 * wire::kMiB);
+                                                     if (!region) return std::unexpected(region.error());
+                                                     return (*device)->release_region(*region);
+                                                   }};
+  for (const auto& call : calls) {
+    // An opened stream whose closing fails stays open; there are enough of them.
+    for (std::uint64_t first = 1; first < 20; ++first) {
+      const unsigned row = *injector_->arm({.point = HostPoint::Allocation, .first = first});
+      const auto done = call();
+      if (!done) {
+        expect_typed(done.error());
+        EXPECT_EQ(done.error().culprit, "host memory");
+      }
+      const bool reached = injector_->evidence(row).fired != 0;
+      injector_->disarm(row);
+      expect_works(**device);
+      if (!reached) break;
+      if (first == HostFaults::kRows - 2) break;
+    }
+    device->reset();
+    injector_ = std::make_shared<HostFaults>();
+    device = attach();
+    ASSERT_TRUE(device.has_value());
+  }
+}
+
+// ---- replies ------------------------------------------------------------------------------------------------------------
+
+TEST_F(DeviceFaults, AReplyThatIsLostIsIndeterminateAndItsSlotIsNotUsedAgain) {
+  auto device = attach_with({.point = HostPoint::AdminReply,
+                             .opcode = static_cast<std::uint32_t>(wire::AdminCommand::Stats),
+                             .every = 1,
+                             .shots = 0});
+  ASSERT_TRUE(device.has_value());
+  for (unsigned i = 0; i < 3; ++i) {
+    const auto lost = (*device)->card_statistics();
+    ASSERT_FALSE(lost.has_value());
+    EXPECT_EQ(lost.error().outcome, wire::Outcome::Indeterminate) << describe(lost.error());
+    expect_typed(lost.error());
+  }
+  EXPECT_TRUE((*device)->open_stream(StreamPriority::Low).has_value()) << "others are answered";
+  expect_works(**device);
+  for (unsigned i = 3; i < wire::kAdminSlots; ++i) (void)(*device)->card_statistics();
+  const auto none_left = (*device)->open_stream(StreamPriority::Low);
+  ASSERT_FALSE(none_left.has_value());
+  EXPECT_NE(none_left.error().message.find("no free slot"), std::string::npos) << describe(none_left.error());
+  device->reset();
+  injector_->disarm_all();
+  device = attach();
+  ASSERT_TRUE(device.has_value());
+  EXPECT_TRUE((*device)->card_statistics().has_value()) << "the function's reset has given them back";
+}
+
+TEST_F(DeviceFaults, ABlindDriverTakesALostReplyForSuccess) {
+  injector_ = std::make_shared<HostFaults>();
+  (void)injector_->arm({.point = HostPoint::AdminReply});
+  const auto device = attach(kDetectNoReply);
+  ASSERT_TRUE(device.has_value());
+  EXPECT_TRUE((*device)->card_statistics().has_value());
+}
+
+// ---- completions --------------------------------------------------------------------------------------------------------
+
+struct BadCompletion {
+  const char* name;
+  HostFault fault;
+};
+
+class MeddledCompletion : public DeviceFaults, public testing::WithParamInterface<BadCompletion> {};
+
+// Every block ends exactly once, the device says why, and a new one works.
+TEST_P(MeddledCompletion, EndsEverythingOnceAndTyped) {
+  auto device = attach_with(GetParam().fault);
+  ASSERT_TRUE(device.has_value());
+  Recorder recorder;
+  const auto block = nop();
+  const std::vector<ControlBlockRequest> requests(10, {&block, &recorder});
+  ASSERT_EQ((*device)->submit(0, requests).value_or(0), requests.size());
+  (void)(*device)->wait_until([&] { return recorder.count() == requests.size() || (*device)->failure(); },
+                              in_seconds(20));
+  (*device)->poll();
+  ASSERT_TRUE((*device)->failure().has_value());
+  expect_typed(*(*device)->failure());
+  EXPECT_EQ((*device)->health(), Health::Dead);
+  device->reset();
+  EXPECT_TRUE(fired());
+  ASSERT_EQ(recorder.count(), requests.size());
+  std::set<std::uint64_t> sequences;
+  for (const auto& completion : recorder.all()) EXPECT_TRUE(sequences.insert(completion.sequence).second);
+  injector_->disarm_all();
+  device = attach();
+  ASSERT_TRUE(device.has_value());
+  expect_works(**device);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, MeddledCompletion,
+    testing::Values(
+        BadCompletion{"Outcome",
+                      {.point = HostPoint::Completion, .action = HostAction::Corrupt, .first = 4, .argument = 0}},
+        BadCompletion{"Stream",
+                      {.point = HostPoint::Completion,
+                       .action = HostAction::Corrupt,
+                       .first = 4,
+                       .argument = offsetof(wire::Completion, stream)}},
+        BadCompletion{"Generation",
+                      {.point = HostPoint::Completion,
+                       .action = HostAction::Corrupt,
+                       .first = 4,
+                       .argument = offsetof(wire::Completion, generation)}},
+        BadCompletion{"Duplicate", {.point = HostPoint::Completion, .action = HostAction::Duplicate, .first = 4}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_F(DeviceFaults, ALostCompletionIsOutstandingUntilTheDeviceEndsAndThenEndsOnce) {
+  auto device = attach_with({.point = HostPoint::Completion, .action = HostAction::Suppress, .first = 2});
+  ASSERT_TRUE(device.has_value());
+  Recorder recorder;
+  const auto block = nop();
+  const std::vector<ControlBlockRequest> requests(5, {&block, &recorder});
+  ASSERT_EQ((*device)->submit(0, requests).value_or(0), requests.size());
+  EXPECT_EQ((*device)->wait_until([&] { return recorder.count() == 4; }, in_seconds(20)), WaitStatus::Done);
+  EXPECT_EQ((*device)->outstanding(0), 1u);
+  device->reset();
+  ASSERT_EQ(recorder.count(), 5u);
+  EXPECT_NE(recorder.all().back().outcome, wire::Outcome::Ok);
+  EXPECT_EQ(recorder.all().back().sequence, 2u);
+}
+
+TEST_F(DeviceFaults, ABlindDriverPassesOnWhatIsNotTheBlocksOwn) {
+  injector_ = std::make_shared<HostFaults>();
+  (void)injector_->arm({.point = HostPoint::Completion,
+                        .action = HostAction::Corrupt,
+                        .argument = offsetof(wire::Completion, sequence)});
+  const auto device = attach(kDetectBadCompletion);
+  ASSERT_TRUE(device.has_value());
+  Recorder recorder;
+  const auto block = nop();
+  const ControlBlockRequest request{&block, &recorder};
+  ASSERT_EQ((*device)->submit(0, {&request, 1}).value_or(0), 1u);
+  EXPECT_EQ((*device)->wait_until([&] { return recorder.count() == 1; }, in_seconds(20)), WaitStatus::Done);
+  EXPECT_NE(recorder.all()[0].sequence, 1u);
+  EXPECT_FALSE((*device)->failure().has_value());
+}
+
+// ---- bells, FIFO, window ------------------------------------------------------------------------------------------------
+
+class MeddledTransport : public DeviceFaults, public testing::WithParamInterface<BadCompletion> {};
+
+TEST_P(MeddledTransport, LosesNothing) {
+  no_spinning_ = true;  // who spins hears no bell
+  auto device = attach_with(GetParam().fault);
+  ASSERT_TRUE(device.has_value());
+  for (int i = 0; i < 50; ++i) {
+    Counter counter;
+    const auto block = nop();
+    const ControlBlockRequest request{&block, &counter};
+    ASSERT_EQ((*device)->submit(0, {&request, 1}).value_or(0), 1u);
+    ASSERT_EQ((*device)->wait_until([&] { return counter.ended() == 1; }, in_seconds(20)), WaitStatus::Done);
+    ASSERT_EQ(counter.failed(), 0u);
+  }
+  EXPECT_TRUE((*device)->card_statistics().has_value());
+  EXPECT_TRUE(fired());
+}
+
+HostFault always(HostPoint point, HostAction action, std::uint64_t argument = 0) {
+  return {.point = point, .action = action, .every = 1, .shots = 0, .argument = argument};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, MeddledTransport,
+    testing::Values(BadCompletion{"ToCardDuplicated", always(HostPoint::BellToCard, HostAction::Duplicate)},
+                    BadCompletion{"ToCardDelayed", always(HostPoint::BellToCard, HostAction::Delay, 500)},
+                    BadCompletion{"ToCardLost", always(HostPoint::BellToCard, HostAction::Suppress)},
+                    BadCompletion{"ToHostDuplicated", always(HostPoint::BellToHost, HostAction::Duplicate)},
+                    BadCompletion{"ToHostDelayed", always(HostPoint::BellToHost, HostAction::Delay, 500)},
+                    BadCompletion{"ToHostLost", always(HostPoint::BellToHost, HostAction::Suppress)},
+                    BadCompletion{"MessagesStalled", always(HostPoint::ControlFifo, HostAction::Stall, 500)}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+class BadMessage : public DeviceFaults, public testing::WithParamInterface<std::uint64_t> {};
+
+// One byte of the card's first answer is wrong. A typed error, or an answer that was right enough; never a hang.
+TEST_P(BadMessage, IsATypedErrorOrHarmless) {
+  DeviceOptions options;
+  options.loop = loop_;
+  options.timeouts.post_progress = std::chrono::milliseconds(100);
+  options.timeouts.function_reset = std::chrono::milliseconds(200);
+  injector_ = std::make_shared<HostFaults>();
+  const unsigned row = *injector_->arm({.point = HostPoint::ControlFifo,
+                                        .action = HostAction::Corrupt,
+                                        .first = GetParam() / 64 + 1,
+                                        .argument = GetParam() % 64});
+  options.faults.injector = injector_;
+  const auto device = Device::attach(card_.slot(1), card_.device_options(std::move(options)));
+  EXPECT_EQ(injector_->evidence(row).fired, 1u);
+  if (!device) expect_typed(device.error());
+  injector_.reset();
+}
+
+// Every byte of a message, of each of the first four.
+INSTANTIATE_TEST_SUITE_P(EveryByte, BadMessage, testing::Range<std::uint64_t>(0, 256, 3));
+
+TEST_F(DeviceFaults, ALostAnswerEndsAttachingWithinItsBound) {
+  DeviceOptions options;
+  options.loop = loop_;
+  options.timeouts.post_progress = std::chrono::milliseconds(100);
+  injector_ = std::make_shared<HostFaults>();
+  (void)injector_->arm({.point = HostPoint::ControlFifo, .action = HostAction::Suppress, .first = 3});
+  options.faults.injector = injector_;
+  const auto device = Device::attach(card_.slot(1), card_.device_options(std::move(options)));
+  ASSERT_FALSE(device.has_value());
+  EXPECT_EQ(device.error().outcome, wire::Outcome::Indeterminate);
+}
+
+TEST_F(DeviceFaults, AFlippedBitOfTheUsedRingIsFoundByWhoReadsIt) {
+  // The id of the used element that is about to be taken: bytes 12 and 13 of the ring's first descriptor.
+  const std::uint64_t id = wire::kQueueLayouts[wire::kControlBlockQueue].descriptors + 12;
+  auto device =
+      attach_with({.point = HostPoint::Window, .action = HostAction::Corrupt, .argument = 0x80, .offset = id});
+  ASSERT_TRUE(device.has_value());
+  Recorder recorder;
+  const auto block = nop();
+  const ControlBlockRequest request{&block, &recorder};
+  ASSERT_EQ((*device)->submit(0, {&request, 1}).value_or(0), 1u);
+  (void)(*device)->wait_until([&] { return recorder.count() == 1; }, in_seconds(20));
+  EXPECT_TRUE(fired());
+  ASSERT_EQ(recorder.count(), 1u);
+  EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Indeterminate);
+}
+
+}  // namespace
+}  // namespace flex

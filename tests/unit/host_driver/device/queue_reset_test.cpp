@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rung::Queue and the orderly end of a device that stays: every accepted block ends exactly once, in the order of its
+// stream, nothing ends after the reset has been reported, and whoever waits meanwhile comes home.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "host_driver/device/device.hpp"
+#include "tests/unit/host_driver/device/native_card.hpp"
+#include "tests/unit/host_driver/device/recorder.hpp"
+
+namespace flex {
+namespace {
+
+using test::in_seconds;
+using test::NativeCard;
+using test::nop;
+using test::Recorder;
+using wire::Outcome;
+
+std::size_t submit_nops(Device& device, std::uint32_t stream, CompletionSink& sink, std::size_t count) {
+  std::vector<wire::ControlBlock> blocks(count);
+  std::vector<ControlBlockRequest> requests;
+  for (std::size_t i = 0; i < count; ++i) {
+    blocks[i] = nop(i);
+    requests.push_back({&blocks[i], &sink});
+  }
+  return device.submit(stream, requests).value_or(0);
+}
+
+void expect_works(Device& device, std::uint32_t stream) {
+  Recorder recorder;
+  ASSERT_EQ(submit_nops(device, stream, recorder, 10), 10u);
+  ASSERT_EQ(device.wait_until([&] { return recorder.count() == 10; }, in_seconds(30)), WaitStatus::Done);
+  for (const auto& end : recorder.all()) EXPECT_EQ(end.outcome, Outcome::Ok);
+}
+
+TEST(QueueReset, WhatNeverStartedEndsAbortedOnceAndEveryStreamGoesOn) {
+  NativeCard card;
+  const auto device = card.attach();
+  const std::uint32_t second = device->open_stream(StreamPriority::High).value();
+  for (int round = 0; round < 20; ++round) {
+    Recorder first, other;
+    card.pause();
+    // The card has taken some of them in most rounds, and none in others.
+    const std::size_t accepted = submit_nops(*device, 0, first, 40);
+    EXPECT_EQ(submit_nops(*device, second, other, 30), 30u);
+    std::thread resumes([&] { card.resume(); });
+    const auto before = device->stream_incarnation(second);
+    const auto reset = device->reset_queues();
+    resumes.join();
+    ASSERT_TRUE(reset) << describe(reset.error());
+    EXPECT_EQ(first.count(), accepted);
+    EXPECT_EQ(other.count(), 30u);
+    EXPECT_EQ(device->outstanding(0), 0u);
+    EXPECT_EQ(device->stream_incarnation(second), before + 1);
+    for (const Recorder* recorder : {&first, &other}) {
+      const auto all = recorder->all();
+      std::uint64_t sequence = all.front().sequence;
+      bool aborted = false;
+      for (const auto& end : all) {
+        EXPECT_EQ(end.sequence, sequence++) << "out of order, twice or never";
+        EXPECT_TRUE(end.outcome == Outcome::Ok || end.outcome == Outcome::Aborted) << wire::name(end.outcome);
+        EXPECT_FALSE(aborted && end.outcome == Outcome::Ok) << "an earlier block had been removed";
+        aborted |= end.outcome == Outcome::Aborted;
+      }
+    }
+    expect_works(*device, 0);
+    expect_works(*device, second);
+  }
+}
+
+TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
+  NativeCard card;
+  const auto device = card.attach();
+  std::atomic<bool> over{false};
+  std::atomic<std::size_t> accepted{0};
+  Recorder recorder;
+  std::thread submitter([&] {
+    while (!over.load()) {
+      accepted += submit_nops(*device, 0, recorder, 7);
+      std::this_thread::yield();
+    }
+  });
+  std::thread waiter(
+      [&] { EXPECT_EQ(device->wait_until([&] { return over.load(); }, in_seconds(60)), WaitStatus::Done); });
+  std::thread commander([&] {
+    while (!over.load()) {
+      const auto stream = device->open_stream(StreamPriority::Low);
+      ASSERT_TRUE(stream) << describe(stream.error());
+      ASSERT_TRUE(device->close_stream(*stream));
+    }
+  });
+  for (int round = 0; round < 50; ++round) {
+    const auto reset = device->reset_queues();
+    ASSERT_TRUE(reset) << describe(reset.error());
+  }
+  over = true;
+  device->wake_waiters();
+  submitter.join();
+  waiter.join();
+  commander.join();
+  EXPECT_EQ(device->wait_until([&] { return recorder.count() == accepted.load(); }, in_seconds(30)), WaitStatus::Done);
+  expect_works(*device, 0);
+}
+
+TEST(QueueReset, ACardThatDoesNotAnswerIsATypedErrorInTimeAndNeedsAFunctionReset) {
+  NativeCard card;
+  DeviceOptions options;
+  options.timeouts.post_progress = options.timeouts.queue_reset = std::chrono::milliseconds(100);
+  const auto device = card.attach(1, std::move(options));
+  Recorder recorder;
+  card.pause();
+  ASSERT_EQ(submit_nops(*device, 0, recorder, 5), 5u);
+  const auto reset = device->reset_queues();
+  ASSERT_FALSE(reset);
+  EXPECT_EQ(reset.error().outcome, Outcome::Indeterminate);
+  EXPECT_NE(reset.error().next_step.find("recover"), std::string::npos) << describe(reset.error());
+  EXPECT_EQ(device->health(), Health::NeedsReset);
+  EXPECT_EQ(recorder.count(), 5u) << "each ended, once";
+  EXPECT_FALSE(device->reset_queues());
+  card.resume();
+}
+
+// ---- close() --------------------------------------------------------------------------------------------------------
+
+TEST(DeviceClose, TheFunctionMayBeAttachedAgainWhileTheClosedDeviceStillExists) {
+  NativeCard card;
+  std::unique_ptr<Device> last = card.attach();
+  for (int life = 0; life < 10; ++life) {
+    Recorder recorder;
+    const std::size_t accepted = submit_nops(*last, 0, recorder, 20);
+    std::thread waiter([&] { EXPECT_EQ(last->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
+    last->close();
+    waiter.join();
+    EXPECT_EQ(recorder.count(), accepted) << "everything has ended when close() returns";
+    auto next = card.attach();
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->window_identity(), last->window_identity());
+    // The closed one does not touch what is the other's now.
+    EXPECT_EQ(last->poll(), 0u);
+    last->check();
+    EXPECT_FALSE(last->submit(0, {}));
+    EXPECT_FALSE(last->open_stream(StreamPriority::Low));
+    EXPECT_FALSE(last->reset_queues());
+    expect_works(*next, 0);
+    last->close();
+    last = std::move(next);
+  }
+}
+
+}  // namespace
+}  // namespace flex

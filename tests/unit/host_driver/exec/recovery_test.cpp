@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runtime::recover() against the real firmware core on a thread, with everybody else at work: outcomes exactly once, old
+// handles refused, waiters told. (COMPUTE is refused there: that is the culprit here.)
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "host_driver/exec/execution_plan.hpp"
+#include "host_driver/exec/flex_stream.hpp"
+#include "host_driver/exec/runtime.hpp"
+#include "tests/unit/host_driver/device/native_card.hpp"
+#include "tests/unit/host_driver/exec/test_kernel.hpp"
+
+namespace flex {
+namespace {
+
+using Clock = FlexStream::Clock;
+using wire::Outcome;
+constexpr std::uint64_t kMiB = wire::kMiB;
+
+Clock::time_point in_time() { return Clock::now() + std::chrono::seconds(60); }
+
+// Opens the function of a native card; rungs above fail as told.
+class NativeSource final : public DeviceSource {
+ public:
+  NativeSource(test::NativeCard& card, std::function<Expected<void>(Rung)> raise)
+      : card_(card), raise_(std::move(raise)) {}
+  Expected<std::unique_ptr<Device>> open() override { return Device::attach(card_.slot(1), card_.device_options()); }
+  Expected<void> raise(Rung rung, bool) override { return raise_(rung); }
+  Rung highest() const override { return Rung::PowerCycle; }
+
+ private:
+  test::NativeCard& card_;
+  const std::function<Expected<void>(Rung)> raise_;
+};
+
+struct Rig {
+  test::NativeCard card{{.window_bytes = 32 * kMiB}};
+  std::vector<Rung> raised{};
+  Runtime runtime;
+  FlexStream& stream = runtime.default_stream();
+  CompiledKernel compiled{test::matmul_kernel(), {{"M", 64}, {"K", 64}, {"N", 64}}};
+  ExecutionPlan plan{{Job(compiled)}};
+
+  explicit Rig(RecoveryOptions recovery = {})
+      : runtime(card.attach(), options(recovery), std::make_unique<NativeSource>(card, [this](Rung rung) {
+                  raised.push_back(rung);
+                  return Expected<void>();
+                })) {}
+  static RuntimeOptions options(RecoveryOptions recovery) {
+    RuntimeOptions options;
+    options.allocator.region_bytes = {64 * kMiB, 16 * kMiB};
+    options.staging.chunk_bytes = 64 * wire::kKiB;
+    options.recovery = recovery;
+    return options;
+  }
+  AllocationIndex allocate(std::uint64_t bytes) { return runtime.allocator().allocate(bytes); }
+  // Poisons its stream: this card runs no kernels.
+  void launch_culprit(FlexStream& on) {
+    plan.load(runtime, on);
+    const std::uint64_t bytes = 64 * 64 * 2;
+    const AllocationIndex a = allocate(bytes), b = allocate(bytes), c = allocate(bytes);
+    const std::vector<Argument> arguments{{.allocation = a, .shape = {64, 64}},
+                                          {.allocation = b, .shape = {64, 64}},
+                                          {.allocation = c, .shape = {64, 64}}};
+    on.Launch(plan.jobs()[0], arguments);
+  }
+};
+
+class Ends final : public LaunchObserver {
+ public:
+  void on_block(const BlockRecord&) noexcept override {}
+  void on_launch_ended(std::uint64_t launch, Outcome outcome) noexcept override {
+    const std::lock_guard lock(mutex_);
+    ++count_[launch];
+    outcome_[launch] = outcome;
+  }
+  std::size_t launches() const {
+    const std::lock_guard lock(mutex_);
+    return count_.size();
+  }
+  bool each_once() const {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::all_of(count_, [](const auto& entry) { return entry.second == 1; });
+  }
+  std::size_t with(Outcome outcome) const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(
+        std::ranges::count_if(outcome_, [&](const auto& entry) { return entry.second == outcome; }));
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, int> count_;
+  std::map<std::uint64_t, Outcome> outcome_;
+};
+
+TEST(Recovery, OldHandlesAreRefusedNewOnesWorkAndPinnedMemoryStays) {
+  Rig rig;
+  PinnedBuffer pinned = rig.runtime.host_memory().allocate(4096);
+  std::memset(pinned.data(), 0x5a, pinned.size());
+  for (const Rung rung : {Rung::Function, Rung::Firmware, Rung::Card, Rung::PowerCycle}) {
+    const auto old = rig.allocate(1 * kMiB);
+    FlexStream& second = rig.runtime.next_stream(StreamPriority::High);
+    const RecoveryReport report = rig.runtime.recover(rung);
+    EXPECT_EQ(report.rung(), rung);
+    EXPECT_THROW(rig.runtime.allocator().resolve(old), InvalidAllocation);
+    EXPECT_NO_THROW(rig.runtime.allocator().deallocate(old));
+    const auto fresh = rig.allocate(4096);
+    for (FlexStream* stream : {&rig.stream, &second}) {
+      stream->Launch(Job::to_device(pinned.data(), fresh, pinned.size()), {});
+      EXPECT_NO_THROW(stream->Synchronize(in_time())) << name(rung);
+    }
+    EXPECT_EQ(pinned.data()[0], std::byte{0x5a});
+    rig.runtime.allocator().deallocate(fresh);
+  }
+  EXPECT_EQ(rig.raised, (std::vector{Rung::Firmware, Rung::Card, Rung::PowerCycle}));
+  EXPECT_EQ(rig.runtime.recoveries(), 4u);
+}
+
+TEST(Recovery, EveryLaunchEndsOnceWhateverTheCardWasDoing) {
+  Rig rig;
+  std::size_t launched = 0;
+  Ends ends;
+  std::vector<std::byte> data(1 * kMiB);
+  std::uint64_t told = 0;
+  for (int round = 0; round < 12; ++round) {
+    const auto memory = rig.allocate(2 * kMiB);
+    for (int i = 0; i < 30; ++i, launched += 2) {
+      rig.stream.Launch(Job::fill(memory, 64 * wire::kKiB, 1), {}, {.observer = &ends});
+      rig.stream.Launch(Job::to_device(data.data(), memory, data.size()), {}, {.observer = &ends});
+    }
+    if (round % 3 == 2) rig.card.pause();
+    std::thread resumes([&] { rig.card.resume(); });
+    const RecoveryReport report = rig.runtime.recover(round % 2 == 0 ? Rung::Function : Rung::Queue);
+    resumes.join();
+    told += report.aborted + report.lost;
+    EXPECT_EQ(ends.launches(), launched) << "a launch has not ended";
+    EXPECT_TRUE(ends.each_once());
+  }
+  EXPECT_GT(ends.with(Outcome::Aborted) + ends.with(Outcome::Fault), 0u) << "no round had anything in flight";
+  EXPECT_GT(told, 0u);
+}
+
+TEST(Recovery, AWaiterOfWorkThatARecoveryEndsIsTold) {
+  for (const Rung rung : {Rung::Queue, Rung::Function}) {
+    Rig rig;
+    const auto memory = rig.allocate(1 * kMiB);
+    rig.card.pause();
+    for (int i = 0; i < 20; ++i) rig.stream.Launch(Job::fill(memory, 1 * kMiB, 1), {});
+    std::atomic<bool> waits{false};
+    std::atomic<bool> told{false};
+    std::thread waiter([&] {
+      waits = true;
+      try {
+        rig.stream.Synchronize(in_time());
+      } catch (const StreamError&) {
+        told = true;
+      }
+    });
+    while (!waits.load()) std::this_thread::yield();
+    std::thread resumes([&] { rig.card.resume(); });
+    const auto ended = rig.runtime.recover(rung);
+    resumes.join();
+    waiter.join();
+    // It may have been so late that it found a stream that works again, or so quick a card that nothing was ended.
+    if (rung == Rung::Function && ended.aborted + ended.lost != 0) SUCCEED() << told.load();
+    EXPECT_NO_THROW(rig.stream.Synchronize(in_time()));
+  }
+}
+
+TEST(Recovery, LaunchesAllocationsAndWaitsOfOtherThreadsSurviveRecoveries) {
+  Rig rig;
+  std::atomic<bool> over{false};
+  std::atomic<unsigned> good{0};
+  const auto work = [&](FlexStream& stream) {
+    std::vector<std::byte> data(256 * wire::kKiB, std::byte{7}), back(data.size());
+    while (!over.load()) {
+      try {
+        const auto memory = rig.allocate(data.size());
+        stream.Launch(Job::to_device(data.data(), memory, data.size()), {});
+        stream.Launch(Job::from_device(back.data(), memory, back.size()), {});
+        stream.Synchronize(in_time());
+        if (back == data) ++good;
+        rig.runtime.allocator().deallocate(memory);
+      } catch (const TimeoutError& error) {
+        ADD_FAILURE() << error.what();
+      } catch (const Error& error) {
+        EXPECT_FALSE(error.info().next_step.empty()) << error.what();
+        std::this_thread::yield();
+      }
+    }
+    // What still refers to `data` has ended before it goes.
+    try {
+      stream.Synchronize(in_time());
+    } catch (const Error&) {
+    }
+  };
+  std::thread first(work, std::ref(rig.stream));
+  std::thread second(work, std::ref(rig.runtime.next_stream(StreamPriority::Low)));
+  for (int round = 0; round < 30; ++round) {
+    const unsigned before = good.load();
+    try {
+      rig.runtime.recover(round % 3 == 0 ? Rung::Queue : Rung::Function);
+    } catch (const Error& error) {
+      // Only because the others were in the way all the time.
+      EXPECT_TRUE(error.info().recoverable) << error.what();
+    }
+    const auto end = in_time();
+    while (good.load() == before && Clock::now() < end) std::this_thread::yield();
+    ASSERT_GT(good.load(), before) << "nothing works after round " << round;
+  }
+  over = true;
+  first.join();
+  second.join();
+}
+
+TEST(Recovery, AnErrorIsThrownAgainAndAgainUntilARungHelps) {
+  Rig rig;
+  rig.card.die();
+  EXPECT_THROW(rig.stream.Launch(Job::fill(rig.allocate(128), 128, 1), {}); rig.stream.Synchronize(in_time()), Error);
+  for (int i = 0; i < 2; ++i) {
+    try {
+      rig.runtime.recover();
+      ADD_FAILURE() << "a dead card was brought back";
+    } catch (const Error& error) {
+      EXPECT_NE(error.info().message.find("power cycle failed"), std::string::npos) << error.what();
+    }
+    const auto start = Clock::now();
+    EXPECT_THROW(rig.stream.Launch(Job::fill(AllocationIndex::Null, 128, 1), {}), Error);
+    EXPECT_THROW(rig.allocate(64 * kMiB), Error);
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(1));
+  }
+}
+
+// ---- policies -------------------------------------------------------------------------------------------------------
+
+TEST(Recovery, ThePolicyRecoverSendsWhatNeverStartedAgainInOrder) {
+  Rig rig({.policy = RecoveryPolicy::Recover});
+  const auto memory = rig.allocate(1 * kMiB);
+  Ends ends;
+  std::vector<std::byte> back(128), pageable(300 * wire::kKiB, std::byte{9}), there(pageable.size());
+  rig.launch_culprit(rig.stream);
+  for (std::uint64_t i = 1; i <= 5; ++i) rig.stream.Launch(Job::fill(memory, 128, i), {}, {.observer = &ends});
+  rig.stream.Launch(Job::from_device(back.data(), memory, back.size()), {}, {.observer = &ends});
+  rig.stream.Launch(Job::to_device(pageable.data(), memory, pageable.size()), {}, {.observer = &ends});
+  rig.stream.Launch(Job::from_device(there.data(), memory, there.size()), {}, {.observer = &ends});
+  try {
+    rig.stream.Synchronize(in_time());
+    ADD_FAILURE() << "the culprit's error was swallowed";
+  } catch (const StreamError& error) {
+    EXPECT_EQ(error.failure().outcome, Outcome::Rejected) << error.what();
+  }
+  EXPECT_EQ(ends.launches(), 8u);
+  EXPECT_EQ(ends.with(Outcome::Ok), 8u);
+  EXPECT_TRUE(ends.each_once());
+  std::uint64_t last = 0;
+  std::memcpy(&last, back.data(), sizeof last);
+  EXPECT_EQ(last, 5u) << "out of order";
+  EXPECT_TRUE(there == pageable);
+  EXPECT_NO_THROW(rig.stream.Synchronize(in_time())) << "told twice";
+}
+
+TEST(Recovery, WhatIsKeptForARetryEndsAbortedWhenItsOwnerResetsTheStream) {
+  Rig rig({.policy = RecoveryPolicy::Recover});
+  const auto memory = rig.allocate(1 * kMiB);
+  Ends ends;
+  rig.launch_culprit(rig.stream);
+  for (int i = 0; i < 5; ++i) rig.stream.Launch(Job::fill(memory, 128, 1), {}, {.observer = &ends});
+  rig.stream.Reset();
+  EXPECT_EQ(ends.launches(), 5u);
+  EXPECT_TRUE(ends.each_once());
+  EXPECT_NO_THROW(rig.stream.Synchronize(in_time()));
+}
+
+TEST(Recovery, ThePolicyFailFastStopsAllStreamsUntilRecover) {
+  Rig rig({.policy = RecoveryPolicy::FailFast});
+  const auto memory = rig.allocate(1 * kMiB);
+  FlexStream& innocent = rig.runtime.next_stream(StreamPriority::Low);
+  rig.launch_culprit(rig.stream);
+  EXPECT_THROW(rig.stream.Synchronize(in_time()), StreamError);
+  EXPECT_THROW(innocent.Launch(Job::fill(memory, 128, 1), {}), StreamError);
+  EXPECT_EQ(rig.runtime.recover().rung(), Rung::Stream);
+  innocent.Launch(Job::fill(memory, 128, 1), {});
+  EXPECT_NO_THROW(innocent.Synchronize(in_time()));
+}
+
+}  // namespace
+}  // namespace flex
