@@ -40,7 +40,7 @@ int run_debugger(const flex::ElfImage& image, const std::string& target, const D
     if (live) words.insert(words.end(), {"-ex", "detach"});
   }
   const SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP};
-  return or_throw(ChildProcess::start(words, {}, signals.mask_before())).wait(signals);
+  return or_throw(ChildProcess::start(words, {}, signals.mask_before())).await_end(signals);
 }
 
 int attach(const DebugOptions& options) {
