@@ -199,7 +199,7 @@ class Ports {
       case 1: return (void)blocks_.leave_reaping();
       case 2: return (void)blocks_.arm();
       default:
-        while (blocks_.next_starved()) {  // bounded: each stream starves once
+        while (blocks_.next_starved()) {  // bounded: each call takes a stream off the list
         }
     }
   }

@@ -119,7 +119,7 @@ void NativeAttacker::expect_contained() {
 
   auto& to_card = *hostile_->at<wire::Fifo>(wire::kFifoToCard.offset);
   wire::store_release(to_card.written, wire::load_acquire(to_card.read));
-  while (hostile_->receive()) {  // bounded: there are no more messages than the FIFO holds
+  while (hostile_->receive()) {  // bounded: by what the FIFO holds, the card does nothing meanwhile
   }
   require(hostile_->bring_up(), "status 0 heals the function");
   fwtest::StreamHandle stream;

@@ -72,7 +72,7 @@ void record_device_session() {
       const flex::ControlBlockRequest request{&block, &sink};
       (void)device->submit(stream, {&request, 1});
     }
-    const auto limit = flex::Device::Clock::now() + test_bounds::kConnection;
+    const auto limit = flex::Device::Clock::now() + test_bounds::kAnswer;
     (void)device->wait_until([&] { return sink.calls == 3; }, limit);
     (void)device->card_statistics();
     (void)device->reset_stream(stream);
@@ -164,7 +164,8 @@ void record_images() {
 }
 
 void record_texts() {
-  const flex::CardDescription card = flex::test::example_card();
+  flex::CardDescription card = flex::test::example_card();
+  card.broker = 4710;  // the same at every run
   write("card_description", "example", flex::to_json(card));
   write("broker_messages", "card", flex::encode(flex::BrokerReply{card}));
   write("broker_messages", "done", flex::encode(flex::BrokerReply{flex::Done{}}));
@@ -199,10 +200,10 @@ void record_fault_scripts() {
       if ((rule.needed & kAtRegion) != 0) fault.region = 0;
       if ((rule.needed & kAtOffset) != 0) fault.offset = Number::random(0, 4096);
       if ((rule.needed & kAtHart) != 0) fault.hart = 1;
-      if (!action.argument.empty()) fault.argument = action.min;
-      write("fault_script", "of_" + std::string(name(rule.point)) + "_" + std::string(name(action.action)),
+      if (!action.argument.empty()) fault.argument = Number(action.min);
+      write("fault_script", "of_" + std::string(rule.name) + "_" + std::string(name(action.action)),
             to_json(Script(3).add(fault)));
-      if (all.has_room(rule.home)) all.add(fault);
+      if (all.has_room(home_of(rule.point))) all.add(fault);
     }
   }
   write("fault_script", "of_each", to_json(all));
