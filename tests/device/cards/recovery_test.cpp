@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ladder on a long-lived card: its broker finds out that the card began another life, climbs when M gets no answer
 // (F25, F26), and ends at "wedged"; owners in the meantime keep their functions and come back with one call.
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "host_driver/cards/attached_source.hpp"
@@ -60,6 +66,49 @@ class Owner {
   AllocationIndex memory_ = AllocationIndex::Null;
 };
 
+// The emulator's own monitor behind the broker's back: what it does to the card nobody has ordered.
+class Monitor {
+ public:
+  explicit Monitor(const std::filesystem::path& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    path.string().copy(address.sun_path, sizeof address.sun_path - 1);
+    connected_ = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  }
+  bool connected() const { return connected_; }
+  // A packet of the debugger's protocol; true when it was answered OK. Answers are acknowledged with the next packet only: a
+  // byte to a machine that runs would stop it.
+  bool send(const std::string& packet) {
+    unsigned sum = 0;
+    for (const char c : packet) sum += static_cast<unsigned char>(c);
+    char tail[4];
+    std::snprintf(tail, sizeof tail, "#%02x", sum & 0xff);
+    const std::string text = "+$" + packet + tail;
+    if (::write(socket_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
+    std::string heard;
+    pollfd ready{socket_.get(), POLLIN, 0};
+    while (heard.find("$OK#") == std::string::npos && ::poll(&ready, 1, 10'000) > 0) {
+      char bytes[256];
+      const ssize_t count = ::read(socket_.get(), bytes, sizeof bytes);
+      if (count <= 0) return false;
+      heard.append(bytes, static_cast<std::size_t>(count));
+    }
+    return heard.find("$OK#") != std::string::npos;
+  }
+  bool command(std::string_view line) {
+    std::string packet = "qRcmd,";
+    for (const char c : line) {
+      char digits[3];
+      std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(c));
+      packet += digits;
+    }
+    return send(packet);
+  }
+
+ private:
+  qemu::UniqueFd socket_;
+  bool connected_ = false;
+};
+
 std::unique_ptr<Broker> impatient_broker(const std::filesystem::path& folder, unsigned wedge_deaths = 100) {
   auto options = test::small_broker(folder, "card0");
   options.card.timeouts.admin = options.card.timeouts.post_progress = 1s;
@@ -85,6 +134,39 @@ TEST(CardRecovery, OwnersKeepTheirFunctionsThroughACardResetAndComeBackWithOneCa
   }
   EXPECT_EQ(card.description().slots_left, slots) << "a slot was used up";
   EXPECT_EQ(card.function(wire::kTargetPhysical).use, FunctionUse::Owned);
+}
+
+TEST(CardRecovery, ACardThatRestartsByItselfIsAttachedAgainByItsBroker) {
+  ServedCard card;
+  Owner owner(card.folder(), FunctionChoice::virtual_function(1));
+  const unsigned slots = card.description().slots_left;
+  for (int restart = 0; restart < 3; ++restart) {
+    {
+      Monitor monitor(must(offer_debugger(card.folder())));
+      ASSERT_TRUE(monitor.connected());
+      ASSERT_TRUE(monitor.command("system_reset"));
+      ASSERT_TRUE(monitor.command("cont"));  // it stood still for the debugger
+    }
+    ASSERT_TRUE(withdraw_debugger(card.folder()));
+    // The owner sees it in its own window, whoever is first.
+    const auto end = std::chrono::steady_clock::now() + 30s;
+    do {
+      owner.runtime().device().check();
+      std::this_thread::yield();
+    } while (owner.runtime().device().health() != Health::NeedsReset && std::chrono::steady_clock::now() < end);
+    EXPECT_EQ(owner.runtime().recover().rung(), Rung::Function);
+    owner.expect_works();
+    // M works again: a function is handed out, and taken back when its owner goes.
+    {
+      Owner other(card.folder(), FunctionChoice::physical());
+      other.expect_works();
+    }
+    ASSERT_TRUE(card.wait_until([](const CardDescription& now) {
+      return now.state == CardState::Running && now.functions.front().use == FunctionUse::Free;
+    })) << to_json(card.description());
+  }
+  EXPECT_EQ(card.description().power_cycles, 0u);
+  EXPECT_EQ(card.description().slots_left, slots - 3) << "one for each owner of the PF that has gone, no more";
 }
 
 TEST(CardRecovery, AFirmwareRestartIsAskedForThroughMAndFollowedByTheCardResetWhenItDoesNotHelp) {
