@@ -272,6 +272,8 @@ namespace campaign_bounds {
 inline constexpr std::chrono::seconds kPatience{20};
 inline constexpr std::chrono::seconds kBlock{20};
 inline constexpr std::chrono::seconds kLoad{10};
+// Scenarios in which a reply never comes wait for just that; a command that is answered takes microseconds.
+inline constexpr std::chrono::seconds kAdmin{1};
 // A scenario whose detector is off has to be told that it failed, and no more.
 inline constexpr std::chrono::seconds kShortPatience{3};
 // An emulator's end, its reaper's and a thread's are seen a moment later; scrubbing what a scenario released takes longer.
@@ -363,6 +365,9 @@ inline constexpr std::chrono::seconds kScrub{20};
 inline constexpr std::chrono::milliseconds kKernelBegins{3};
 // Until a caller that was answered has stopped spinning (Timeouts::spin_max, ten times).
 inline constexpr std::chrono::milliseconds kSpinEnds{1};
+// The end of a loaded device after a rung, and what it leaves behind for a moment.
+inline constexpr std::chrono::seconds kRung{60};
+inline constexpr std::chrono::seconds kSettle{5};
 // A measurement that was given no end.
 inline constexpr std::chrono::seconds kRounds{3};
 

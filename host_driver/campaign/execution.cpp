@@ -79,7 +79,7 @@ void completion_never_posted(Trial& trial) {
   trial.fired(fault);
   // The reset of the stream finds that the card kept a block, within its bound: the rung above it has to be taken.
   const auto reset = lane.reset();
-  trial.detected(!came && (trial.blind() || !reset), reset ? "nobody noticed" : reset.error().message);
+  trial.detected(!came && !trial.blind() && !reset, reset ? "nobody noticed" : reset.error().message);
   trial.contained();
   trial.close_guilty();
   trial.recover_function();
@@ -93,7 +93,7 @@ void firmware_stuck(Trial& trial) {
   (void)fault;
   const auto failure = witness.wait_for_failure();
   const double stood_ms = std::chrono::duration<double, std::milli>(Trial::Clock::now() - witness.last_good()).count();
-  trial.fired(failure.has_value(), std::to_string(stood_ms) + " ms without a job");
+  trial.fired(failure.has_value() || witness.waits(), std::to_string(stood_ms) + " ms without a job");
   trial.detected(failure.has_value(), failure ? failure->message : "the driver did not notice");
   trial.contained(witness.typed().empty(), witness.typed());
   trial.close();
@@ -140,14 +140,14 @@ void reset_with_work_in_flight(Trial& trial) {
 
 void guilty_and_innocent_streams(Trial& trial) {
   trial.innocent();
-  const ControlBlock stray = trial.kernel("stray");
+  const ControlBlock kernel = trial.kernel("spin", kFewSlices);
   Lane innocent(trial.guilty());  // of the same function
+  const auto fault = trial.arm(Trial::fault_at_guilty(FaultPoint::Kernel, FaultAction::Stray));
   trial.let_loose();
-  const auto end = trial.lane().run(stray, trial.patience());
-  trial.fired(end.has_value(), "a kernel that stores outside of every region");
-  const bool faulted = end && (end->status == Status::StoreFault || end->status == Status::LoadFault);
-  trial.detected_as(end, Outcome::Fault, Status::None);
-  trial.detected(faulted, "its access is named");
+  const auto end = trial.lane().run(kernel, trial.patience());
+  trial.fired(fault);
+  trial.detected_as(end, Outcome::Fault, Status::LoadFault);
+  trial.detected(end && end->fault.region_ordinal == wire::kNoRegionOrdinal, "its access is named");
   const std::string wrong = trial.good_job(trial.desk(), innocent);
   trial.contained(wrong.empty(), wrong.empty() ? "another stream of the function" : wrong);
   const auto next = trial.lane().run(Desk::nop(), trial.patience());
@@ -173,9 +173,11 @@ void three_strikes(Trial& trial) {
   const auto reset = lane.reset();
   trial.detected(!reset && reset.error().message.contains(wire::name(Status::StreamBanned)),
                  reset ? "the stream may go on" : reset.error().message);
-  Lane other(trial.guilty());
-  const std::string wrong = trial.good_job(trial.desk(), other);
-  trial.contained(wrong.empty(), wrong.empty() ? "another stream of the function" : wrong);
+  {
+    Lane other(trial.guilty());
+    const std::string wrong = trial.good_job(trial.desk(), other);
+    trial.contained(wrong.empty(), wrong.empty() ? "another stream of the function" : wrong);
+  }
   trial.contained();
   trial.recover_function();
 }
@@ -223,6 +225,7 @@ void reset_of_an_invalid_target(Trial& trial) {
     break;
   }
   trial.fired(asked == attempts.size(), std::to_string(asked) + " invalid resets asked for");
+  wrong = judged(trial, wrong);
   trial.detected(wrong.empty(), wrong.empty() ? "each refused by its reason" : wrong);
   trial.contained();
   const std::string unstarted = trial.lane().reset() ? std::string() : "a stream without work could not be reset";
@@ -237,7 +240,8 @@ void reset_races(Trial& trial) {
   trial.innocent();
   Device& guilty = trial.guilty();
   std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> regions{0}, streams{0}, refused{0};
+  std::atomic<std::uint64_t> regions{0}, streams{0}, blocks{0};
+  int rounds = 0;
   std::string wrong;
   trial.let_loose();
   {
@@ -257,14 +261,18 @@ void reset_races(Trial& trial) {
     std::jthread submits([&] {  // bounded: joined below, with `stop` set
       while (!stop) {
         try {
-          (void)racer.submit(Desk::nop());
+          if (racer.submit(Desk::nop())) ++blocks;
         } catch (const Error&) {
-          ++refused;  // while it is being reset
+          // while it is being reset
         }
       }
     });
-    for (int round = 0; round < kRounds && wrong.empty(); ++round) {
+    // Until each of the others has had its turn, too.
+    const auto limit = Trial::Clock::now() + trial.patience();
+    const auto all_ran = [&] { return regions > 0 && streams > 0 && blocks > 0; };
+    while ((rounds < kRounds || !all_ran()) && wrong.empty() && Trial::Clock::now() < limit) {
       if (auto reset = racer.reset(); !reset) wrong = reset.error().message;
+      ++rounds;
     }
     stop = true;
     allocates.join();  // bounded: `stop` is set, and each of its calls is bounded
@@ -272,9 +280,9 @@ void reset_races(Trial& trial) {
     submits.join();    // bounded: `stop` is set, and each of its calls is bounded
     if (!racer.wait_all(trial.patience())) wrong = "a block never ended";
     if (wrong.empty()) wrong = judged(trial, ended_once(racer));
-    trial.fired(regions > 0 && streams > 0 && racer.submitted() > 0,
-                std::to_string(kRounds) + " resets against " + std::to_string(racer.submitted()) + " blocks, " +
-                    std::to_string(regions.load()) + " regions, " + std::to_string(streams.load()) + " streams");
+    trial.fired(all_ran(), std::to_string(rounds) + " resets against " + std::to_string(racer.submitted()) +
+                               " blocks, " + std::to_string(regions.load()) + " regions, " +
+                               std::to_string(streams.load()) + " streams");
     if (wrong.empty() && !racer.reset()) wrong = "the last reset failed";
   }
   trial.detected(wrong.empty(), wrong.empty() ? "each block ended exactly once" : wrong);

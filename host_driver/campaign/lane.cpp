@@ -19,10 +19,13 @@ constexpr auto kLoadBound = campaign_bounds::kLoad;
 Lane::Lane(Device& device, StreamPriority priority)
     : device_(device), stream_(value_of(device.open_stream(priority))) {}
 
+// A block that the card keeps would call this when it is gone: then the whole function goes first.
 Lane::~Lane() {
-  if (device_.failure()) return;
-  if (ended() != submitted_) (void)device_.reset_stream(stream_);
-  (void)device_.close_stream(stream_);
+  if (ended() == submitted_) {
+    if (!device_.failure()) (void)device_.close_stream(stream_);
+  } else if (device_.failure() || !device_.reset_stream(stream_)) {
+    device_.close();
+  }
 }
 
 void Lane::on_completion(const wire::Completion& completion) noexcept {

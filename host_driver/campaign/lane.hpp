@@ -28,7 +28,7 @@ class Lane final : CompletionSink {
  public:
   // Opens a stream. The device outlives this. Throws flex::Error.
   explicit Lane(Device& device, StreamPriority priority = StreamPriority::Low);
-  // Resets and closes the stream when the device still lives.
+  // Resets or closes the stream; closes the device when it keeps a block in spite of that.
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;

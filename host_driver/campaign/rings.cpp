@@ -68,9 +68,13 @@ class Stranger {
   RawDriver driver_;
 };
 
-// A response without payload is the card's way to refuse a message.
+// A response without payload is the card's way to refuse a message; config space that is not there has no bytes.
 bool is_refusal(const std::optional<wire::Message>& answer) {
-  return answer && answer->header.size == sizeof(wire::MessageHeader);
+  if (!answer) return false;
+  wire::ConfigData data{};
+  const bool config = answer->header.op == static_cast<std::uint8_t>(MessageOp::GetConfig);
+  if (config && wire::read_payload(*answer, data)) return data.bytes == 0;
+  return answer->header.size == sizeof(wire::MessageHeader);
 }
 
 struct BadMessage {
@@ -310,7 +314,10 @@ void fuzzing_under_mutation(Trial& trial) {
     Mutator mutator(stranger.slot().window(), trial.seed());
     raw::StreamHandle stream;
     for (unsigned done = 0; done < kAttempts && wrong.empty(); done += kAtOnce) {
-      for (unsigned i = 0; i < kAtOnce; ++i) (void)driver.submit(attempts.control_block(stream));
+      for (unsigned i = 0; i < kAtOnce; ++i) {
+        const wire::ControlBlock block = attempts.control_block(stream);
+        (void)driver.submit_sticks(block, std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks));
+      }
       try {
         for (const raw::Ended& end : driver.wait_for(kAtOnce)) {
           ++ended;

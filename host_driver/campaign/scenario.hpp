@@ -39,7 +39,7 @@ struct Scenario {
   struct Detector {
     std::string_view what;
     std::uint32_t card = 0;    // wire::Detector
-    std::uint32_t driver = 0;  // flex::fault::DriverDetector
+    std::uint32_t driver = 0;  // flex::HostDetector
     bool judge = false;
   } detector;
   CardShape shape{};

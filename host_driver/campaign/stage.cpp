@@ -26,6 +26,7 @@ constexpr std::uint64_t kRegionBytes = 2 * wire::kMiB;
 constexpr auto kOneBlock = campaign_bounds::kBlock;
 // Two harts whatever the machine has: kernels run beside the card's own loop.
 constexpr unsigned kCores = 2;
+constexpr auto kAdmin = campaign_bounds::kAdmin;
 
 std::string ending(const char* what, const std::optional<wire::Completion>& end) {
   if (!end) return std::string(what) + " did not end";
@@ -158,6 +159,7 @@ CardOptions card_options(const StageOptions& options) {
   card.virtual_functions = options.shape.virtual_functions;
   card.spare_slots = options.shape.spare_slots;
   card.window_bytes = 64 * wire::kMiB;
+  card.timeouts.admin = kAdmin;
   card.boot_arguments = options.shape.words;
   if (options.blind_card != 0) {
     card.boot_arguments += " " + std::string(wire::boot::kBlind) + "=" + std::to_string(options.blind_card);

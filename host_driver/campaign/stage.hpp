@@ -65,7 +65,7 @@ class Innocent {
 struct StageOptions {
   CardShape shape{};
   std::uint32_t blind_card = 0;    // wire::Detector bits
-  std::uint32_t blind_driver = 0;  // flex::fault::DriverDetector bits
+  std::uint32_t blind_driver = 0;  // flex::HostDetector bits
 };
 
 class Stage {

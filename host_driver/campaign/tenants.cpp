@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/campaign/resources.hpp"
 #include "host_driver/campaign/scenarios.hpp"
 
 namespace flex::campaign {
@@ -64,7 +65,8 @@ void reset_clears_everything(Trial& trial) {
   const std::string reason = ok_or_reason(reset);
   trial.detected(reason.empty(), reason.empty() ? "reset by M" : reason);
   trial.close_guilty();
-  // The next owner looks everywhere.
+  // The next owner looks everywhere, and gets the very memory: it is granted again when it has been scrubbed.
+  (void)count_card_resources(trial.management(), std::chrono::ceil<std::chrono::milliseconds>(trial.patience()));
   Lane& lane = trial.lane();
   Device& next = trial.guilty();
   const Region region = value_of(next.acquire_region(RegionType::Tensor, kBytes));

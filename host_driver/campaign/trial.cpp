@@ -23,6 +23,24 @@ constexpr std::uint64_t kImageStride = 64 * wire::kKiB;  // of images in the Pro
 
 }  // namespace
 
+namespace {
+
+wire::FaultEvidence command(Device& management, const wire::FaultSpec& spec, std::string_view what) {
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::FaultArm;
+  request.arguments.fault = spec;
+  const auto reply = value_of(management.admin(request));
+  if (reply.outcome == Outcome::Ok) return reply.values.fault;
+  throw Error({.layer = Layer::Firmware,
+               .culprit = std::string(wire::name(spec.point)),
+               .outcome = reply.outcome,
+               .recoverable = true,
+               .next_step = "correct the scenario",
+               .message = std::string(what) + " was refused: " + std::string(wire::name(reply.status))});
+}
+
+}  // namespace
+
 Trial::Trial(const Scenario& scenario, Stage* stage, std::uint64_t seed, bool mutated)
     : scenario_(scenario), stage_(stage), seed_(seed), mutated_(mutated), random_(seed) {
   result_.id = scenario.id;
@@ -57,7 +75,13 @@ OpenOptions Trial::open_options() const {
 }
 
 Device& Trial::management() {
-  if (!management_) management_ = value_of(card().open_management());
+  if (management_) return *management_;
+  management_ = value_of(card().open_management());
+  // What an earlier scenario armed and nobody met.
+  wire::FaultSpec spec{};
+  spec.operation = wire::FaultOperation::DisarmAll;
+  (void)command(*management_, spec, "disarming all faults");
+  next_row_ = 0;
   return *management_;
 }
 
@@ -112,29 +136,12 @@ wire::FaultSpec Trial::fault_at_guilty(wire::FaultPoint point, wire::FaultAction
   return spec;
 }
 
-namespace {
-
-wire::FaultEvidence command(Device& management, const wire::FaultSpec& spec, std::string_view what) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FaultArm;
-  request.arguments.fault = spec;
-  const auto reply = value_of(management.admin(request));
-  if (reply.outcome == Outcome::Ok) return reply.values.fault;
-  throw Error({.layer = Layer::Firmware,
-               .culprit = std::string(wire::name(spec.point)),
-               .outcome = reply.outcome,
-               .recoverable = true,
-               .next_step = "correct the scenario",
-               .message = std::string(what) + " was refused: " + std::string(wire::name(reply.status))});
-}
-
-}  // namespace
-
 Trial::Fault Trial::arm(wire::FaultSpec spec) {
+  Device& by = management();  // first: what it finds armed, it disarms
   const Fault fault{next_row_++};
   spec.operation = wire::FaultOperation::Arm;
   spec.fault = fault.row;
-  (void)command(management(), spec, "arming a fault");
+  (void)command(by, spec, "arming a fault");
   artifacts_->armed.push_back({.spec = spec, .evidence = {}});
   return fault;
 }
@@ -284,8 +291,7 @@ void Trial::close_guilty() {
 }
 
 void Trial::close() {
-  if (result_.artifacts) return;
-  keep_headers();
+  if (!std::exchange(kept_, true)) keep_headers();
   close_guilty();
   innocent_.reset();
   management_.reset();

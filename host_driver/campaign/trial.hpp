@@ -123,6 +123,7 @@ class Trial {
   std::uint64_t seed_;
   bool mutated_;
   bool spoilt_ = false;
+  bool kept_ = false;  // headers: when the card is gone there are none to look at
   std::mt19937_64 random_;
   Result result_;
   Clock::time_point origin_{};
@@ -144,6 +145,7 @@ class Witness {
   // Keeps blocks on their way until the device has failed; nothing when it did not, within the trial's patience.
   std::optional<ErrorInfo> wait_for_failure();
   Trial::Clock::time_point last_good() const { return last_good_; }
+  bool waits() const { return lane_.ended() < lane_.submitted(); }
   // What is wrong with the endings; empty: each block ended once, OK before and LOST or INDETERMINATE after.
   std::string typed() const;
   Device& device() { return *device_; }

@@ -91,7 +91,7 @@ class Runtime {
   bool mend_now(StreamChannel& channel);
   Expected<void> run_rung(Rung rung, bool wanted, RecoveryReport& report);
   Expected<void> reset_poisoned_streams();
-  Expected<void> reset_queues();
+  Expected<void> reset_queues(RecoveryReport& report);
   Expected<void> replace_device(Rung rung, bool wanted, RecoveryReport& report);
   Expected<void> quiesce();
   void move_memory(Device& device);

@@ -69,7 +69,7 @@ RecoveryReport Runtime::climb_from(Rung from, bool wanted) {
 Expected<void> Runtime::run_rung(Rung rung, bool wanted, RecoveryReport& report) {
   switch (rung) {
     case Rung::Stream: return reset_poisoned_streams();
-    case Rung::Queue: return reset_queues();
+    case Rung::Queue: return reset_queues(report);
     case Rung::Function:
     case Rung::Firmware:
     case Rung::Card:
@@ -90,7 +90,7 @@ Expected<void> Runtime::reset_poisoned_streams() {
   return {};
 }
 
-Expected<void> Runtime::reset_queues() {
+Expected<void> Runtime::reset_queues(RecoveryReport& report) {
   std::vector<StreamChannel*> paused;
   Expected<void> result;
   for (StreamChannel* channel : channels_) {
@@ -100,7 +100,11 @@ Expected<void> Runtime::reset_queues() {
     paused.push_back(channel);
   }
   if (result) result = device_->reset_queues();
-  for (StreamChannel* channel : paused) channel->end_queue_reset(result);
+  for (StreamChannel* channel : paused) {
+    const auto ended = channel->end_queue_reset(result);
+    report.aborted += ended.aborted;
+    report.lost += ended.lost;
+  }
   return result;
 }
 

@@ -66,13 +66,14 @@ ErrorInfo not_now(std::uint32_t stream, const char* state, const char* next, boo
 void StreamChannel::check_usable() const {
   if (closed_) throw Error(not_now(stream(), " is closed", "open another device", false));
   if (recovering_) throw Error(not_now(stream(), " is being recovered", "launch again when recover() has returned"));
-  if (failure_) {
+  if (failure_ && !keeps_launches()) {
     StreamError error = current_error();
     ErrorInfo info = error.info();
     info.message = "stream " + std::to_string(stream()) + " is poisoned since: " + info.message;
     throw StreamError(std::move(info), error.failure());
   }
-  if (paused_) throw Error(not_now(stream(), " is being reset", "launch again when Reset() has returned"));
+  if (paused_ && !keeps_launches())
+    throw Error(not_now(stream(), " is being reset", "launch again when Reset() has returned"));
   if (rules_.first_failure == nullptr) return;
   if (const auto first = rules_.first_failure->get()) {
     ErrorInfo info = first->info();
@@ -111,7 +112,8 @@ std::uint64_t StreamChannel::commit(Reservation& reservation) {
   launch->outcome = Outcome::Ok;
   launches_.push(launch);
   for (Unit* unit = reservation.units.head; unit != nullptr; unit = unit->next) unit->launch = launch;
-  pending_.append(reservation.units);
+  // Behind what is kept already, and sent with it.
+  (keeps_launches() ? launch->kept : pending_).append(reservation.units);
   if (launch->left == 0) retire_launches();
   pump();
   return launched_;
@@ -361,7 +363,8 @@ StreamError StreamChannel::current_error() const {
 
 void StreamChannel::note_failure(const Unit& unit, const wire::Completion& completion) {
   if (means_dead(completion.outcome)) card_gone_ = true;
-  if (failure_ || paused_) return;  // the first error wins; what a reset ends is no error
+  // The first error wins. What the owner's own reset ends is no error; what a recovery ends is, to who waits for it.
+  if (failure_ || (paused_ && !queue_reset_)) return;
   failure_ = describe_failure(unit.block, unit.windows, completion, unit.launch->kernel);
   failure_->stream = stream();
   failure_->launch = unit.launch->number;
@@ -397,9 +400,15 @@ void StreamChannel::drop_unit(Unit& unit) {
   units_.give(&unit);
 }
 
+// Between a culprit's end and the reset that makes the stream work again, by RecoveryPolicy::Recover.
+bool StreamChannel::keeps_launches() const {
+  return rules_.retry_aborted && !card_gone_ && !recovering_ && !queue_reset_ &&
+         (paused_ ? retrying_ : failure_.has_value());
+}
+
 // Only a launch of which nothing has started may be sent again, and only as a whole.
 bool StreamChannel::keeps(const Unit& unit, const wire::Completion& completion) const {
-  return rules_.retry_aborted && !recovering_ && !closed_ && !paused_ && !card_gone_ &&
+  return rules_.retry_aborted && !recovering_ && !closed_ && (!paused_ || retrying_) && !card_gone_ &&
          completion.outcome == Outcome::Aborted && completion.bytes == 0 && unit.launch->left == unit.launch->total;
 }
 
@@ -429,6 +438,7 @@ void StreamChannel::send_kept_again() {
 }
 
 void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
+  if ((recovering_ || queue_reset_) && completion.outcome != Outcome::Ok) note_failure(unit, completion);
   LaunchState& launch = *unit.launch;
   if (launch.observer != nullptr) {
     launch.observer->on_block({.launch = launch.number,
@@ -452,8 +462,9 @@ void StreamChannel::retire_launches() {
   while (!launches_.empty() && launches_.head->left == 0) {
     LaunchState* launch = launches_.pop();
     if (launch->observer != nullptr) launch->observer->on_launch_ended(launch->number, launch->outcome);
-    if (recovering_ && launch->outcome == Outcome::Aborted) ++ended_by_recovery_.aborted;
-    if (recovering_ && launch->outcome != Outcome::Aborted && launch->outcome != Outcome::Ok) ++ended_by_recovery_.lost;
+    if ((recovering_ || queue_reset_) && launch->outcome != Outcome::Ok) {
+      ++(launch->outcome == Outcome::Aborted ? ended_by_recovery_.aborted : ended_by_recovery_.lost);
+    }
     launch->let_go();
     const std::uint64_t number = launch->number;
     launch_records_.give(launch);
@@ -537,7 +548,7 @@ std::optional<StreamError> StreamChannel::take_error(std::uint64_t since) {
   return since != recoveries() ? last_error_ : std::nullopt;
 }
 
-Expected<void> StreamChannel::pause() {
+Expected<void> StreamChannel::pause(bool retry) {
   const std::lock_guard guard(mutex_);
   if (closed_) return std::unexpected(not_now(stream(), " is closed", "open another device", false));
   if (recovering_)
@@ -546,6 +557,7 @@ Expected<void> StreamChannel::pause() {
     return std::unexpected(not_now(stream(), " is being reset already", "wait for the other Reset() to return"));
   }
   paused_ = true;
+  retrying_ = retry;
   return {};
 }
 
@@ -554,13 +566,14 @@ Expected<void> StreamChannel::resume(std::unique_lock<std::mutex>& lock, const E
   if (in_flight_.empty()) drop_waiting();
   if (!retry || !result) drop_kept();
   quiet_.wait_for(lock, kCopiesAfterReset, [&] { return chunks_ == 0; });
-  paused_ = false;
+  paused_ = retrying_ = false;
   quiet_.notify_all();
   if (!result) {
     note_card_gone(result.error());
     return result;
   }
   if (retry && failure_ && !unreported_) unreported_ = current_error();
+  if (!retry && !queue_reset_) unreported_.reset();  // the owner has reset the stream: that is over
   failure_.reset();
   card_error_.reset();
   needs_recovery_.store(false, std::memory_order_release);
@@ -570,7 +583,7 @@ Expected<void> StreamChannel::resume(std::unique_lock<std::mutex>& lock, const E
 }
 
 Expected<void> StreamChannel::reset_and(bool retry) {
-  if (auto paused = pause(); !paused) return paused;
+  if (auto paused = pause(retry); !paused) return paused;
   staging_->cancel_requests(*this);
   const auto device = [&] {
     const std::lock_guard guard(mutex_);

@@ -97,16 +97,17 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   bool device_gone() const;  // a reset of the stream does not help
   // reset(), then launches of which no block had started are sent again, in order. The error is kept for take_error().
   Expected<void> reset_and_retry() { return reset_and(true); }
-  // The card has reset all queues: between the two nothing is launched.
-  Expected<void> begin_queue_reset();
-  void end_queue_reset(const Expected<void>& result);
-  // Nothing is launched any more, and no launch is half written when this returns.
-  Expected<void> begin_recovery(TimePoint deadline);
-  // The device has delivered its last: ends what is left.
+  // Launches that a recovery has ended.
   struct Ended {
     std::uint64_t aborted = 0;
     std::uint64_t lost = 0;
   };
+  // The card resets all queues: between the two nothing is launched.
+  Expected<void> begin_queue_reset();
+  Ended end_queue_reset(const Expected<void>& result);
+  // Nothing is launched any more, and no launch is half written when this returns.
+  Expected<void> begin_recovery(TimePoint deadline);
+  // The device has delivered its last: ends what is left.
   Expected<Ended> end_everything(TimePoint deadline);
   // Host memory is another block now.
   void move_memory(HostMemory& memory, StagingEngine& staging);
@@ -128,9 +129,10 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void check_usable() const;
   bool stopped() const { return failure_.has_value() || paused_ || closed_ || recovering_; }
   Expected<void> reset_and(bool retry);
-  Expected<void> pause();
+  Expected<void> pause(bool retry);
   Expected<void> resume(std::unique_lock<std::mutex>& lock, const Expected<void>& result, bool retry);
   StreamError current_error() const;
+  bool keeps_launches() const;
   bool keeps(const Unit& unit, const wire::Completion& completion) const;
   void finish_unit(Unit& unit, const wire::Completion& completion);
   void drop_kept();
@@ -172,6 +174,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::uint32_t chunks_ = 0;   // held by this stream
   std::uint32_t writing_ = 0;  // reservations
   bool paused_ = false;        // a reset runs
+  bool retrying_ = false;      // and what it finds ABORTED is sent again
+  bool queue_reset_ = false;   // and it is one that a recovery began
   bool recovering_ = false;    // the device is being replaced
   bool closed_ = false;
   bool card_gone_ = false;

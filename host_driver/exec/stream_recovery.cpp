@@ -19,15 +19,28 @@ bool StreamChannel::device_gone() const {
 // ---- queue reset: the same device goes on ---------------------------------------------------------------------------
 
 Expected<void> StreamChannel::begin_queue_reset() {
-  if (auto paused = pause(); !paused) return paused;
+  if (auto paused = pause(false); !paused) return paused;
+  {
+    const std::lock_guard guard(mutex_);
+    queue_reset_ = true;
+  }
   staging_->cancel_requests(*this);
   return {};
 }
 
-void StreamChannel::end_queue_reset(const Expected<void>& result) {
+StreamChannel::Ended StreamChannel::end_queue_reset(const Expected<void>& result) {
   std::unique_lock lock(mutex_);
-  if (result && failure_ && rules_.retry_aborted && !unreported_) unreported_ = current_error();
+  if (in_flight_.empty()) {
+    drop_waiting();
+    drop_kept();
+  }
+  last_error_.reset();
+  if (failure_) last_error_ = current_error();
+  if (rules_.retry_aborted && !unreported_) unreported_ = last_error_;
   (void)resume(lock, result, false);
+  queue_reset_ = false;
+  recoveries_.fetch_add(1, std::memory_order_release);
+  return std::exchange(ended_by_recovery_, {});
 }
 
 // ---- another device -------------------------------------------------------------------------------------------------

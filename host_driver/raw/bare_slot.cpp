@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/raw/bare_slot.hpp"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -21,14 +19,13 @@ std::shared_ptr<flex::Window> map(const qemu::SlotHandle& handle) {
 
 }  // namespace
 
-BareSlot::BareSlot(qemu::SlotHandle handle) : handle_(std::move(handle)), window_(map(handle_)) {}
+BareSlot::BareSlot(qemu::SlotHandle handle) : window_(map(handle)), bells_(std::move(handle), flex::FaultHooks{}) {}
 
 void BareSlot::pump() {
   const auto now = std::chrono::steady_clock::now();
   if (now - rung_ > std::chrono::microseconds{100}) {
     rung_ = now;
-    const std::uint64_t ring = 1;
-    [[maybe_unused]] const auto written = ::write(handle_.bell_to_card(), &ring, sizeof ring);  // EAGAIN: is rung
+    bells_.ring();
   }
   std::this_thread::yield();
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/window.hpp"
 #include "qemu/slot_handle.hpp"
 #include "shared/window.hpp"
@@ -22,8 +23,8 @@ class BareSlot {
   void pump();
 
  private:
-  qemu::SlotHandle handle_;
   std::shared_ptr<flex::Window> window_;
+  flex::Bells bells_;
   std::chrono::steady_clock::time_point rung_{};
 };
 

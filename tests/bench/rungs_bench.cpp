@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "host_driver/frontend/context.hpp"
+#include "shared/timeouts.hpp"
 
 namespace {
 
@@ -60,7 +61,7 @@ class Subject {
     const bool survives = rung <= Rung::Queue;
     const auto target = survives ? memory : runtime.allocator().allocate(data_.size());
     runtime.default_stream().Launch(flex::Job::fill(target, 128, 1), {});
-    runtime.default_stream().Synchronize(Clock::now() + std::chrono::seconds(60));
+    runtime.default_stream().Synchronize(Clock::now() + bench_bounds::kRung);
     const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
     runtime.allocator().deallocate(target);
     return took.count();
@@ -77,7 +78,7 @@ class Subject {
 
 // What is closed is gone a moment later, by other threads: looks again for at most this long.
 LeftOvers settled(Subject& subject, const LeftOvers& before) {
-  const auto end = Clock::now() + std::chrono::seconds(5);
+  const auto end = Clock::now() + bench_bounds::kSettle;
   LeftOvers now = subject.left_overs();
   while (now != before && Clock::now() < end) now = subject.left_overs();
   return now;

@@ -8,6 +8,7 @@
 
 #include "host_driver/cards/attached_source.hpp"
 #include "host_driver/exec/runtime.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
 namespace flex {
@@ -18,7 +19,7 @@ using test::must;
 using test::ServedCard;
 using testing::HasSubstr;
 
-FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + 60s; }
+FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + test_bounds::kCompute; }
 
 // A tenant in this process with memory on the card.
 class Owner {
@@ -148,8 +149,8 @@ TEST(CardRecovery, AnOwnerThatEndsWhileItsCardIsResetLeavesAFunctionThatCanBeTak
     std::thread resets([&] { EXPECT_TRUE(raise_card(card.folder(), Rung::Card)); });
     std::thread ends([&] { first.reset(); });
     second.reset();
-    resets.join();
-    ends.join();
+    resets.join();  // bounded: a command to the broker, bounded by Timeouts::card_command
+    ends.join();    // bounded: the end of a device is bounded by Timeouts::detach
     ASSERT_TRUE(card.wait_until([](const CardDescription& now) {
       return now.state == CardState::Running &&
              std::ranges::all_of(now.functions, [](const auto& function) { return function.use == FunctionUse::Free; });
@@ -165,7 +166,7 @@ TEST(CardRecovery, ACardThatKeepsDyingIsWedgedSaysSoAndCanOnlyBeStopped) {
   const std::string card = broker->folder().string();
   const auto dies_to = [&](CardState state) {
     EXPECT_EQ(::kill(broker->description().emulator, SIGKILL), 0);
-    const auto end = std::chrono::steady_clock::now() + 30s;
+    const auto end = std::chrono::steady_clock::now() + test_bounds::kWork;
     while (broker->description().state != state && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     return broker->description().state == state;
   };

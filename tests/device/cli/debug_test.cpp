@@ -7,6 +7,7 @@
 #include <regex>
 #include <thread>
 
+#include "shared/timeouts.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
 namespace flex {
@@ -25,7 +26,7 @@ class Debug : public test::Cli {
   }
   ~Debug() override {
     EXPECT_EQ(run_spyre({"stop", "card0"}).code, 0);
-    EXPECT_EQ(card_.wait(), 0) << card_.output();
+    EXPECT_EQ(card_.wait_exit(), 0) << card_.output();
     EXPECT_THAT(left_in_runtime_folder(), IsEmpty());
   }
   Debug(const Debug&) = delete;
@@ -41,14 +42,14 @@ class Debug : public test::Cli {
   void send_hart_zero(const std::string& place) {
     Program session(spyre({"debug", "card0", "--firmware", SPYRE_DEFAULT_FIRMWARE}), environment());
     session.write("set confirm off\nthread 1\nset $pc = " + place + "\ndetach\nquit\n");
-    EXPECT_EQ(session.wait(), 0) << session.output();
+    EXPECT_EQ(session.wait_exit(), 0) << session.output();
   }
   bool wait_for_console(const std::regex& text) const {
     const auto end = std::chrono::steady_clock::now() + test::kProgramBound;
     while (std::chrono::steady_clock::now() < end) {
       const std::string written = console();
       if (std::regex_search(written, text)) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::this_thread::sleep_for(test_bounds::kRareLook);  // bounded: a pause of the loop above
     }
     return false;
   }

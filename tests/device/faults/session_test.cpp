@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "host_driver/fault/standard_workload.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::fault {
 namespace {
@@ -126,7 +127,7 @@ TEST_F(Sessions, AStoppedEmulatorGoesOnWhenTheSessionEnds) {
     auto session = Session::begin(script);
     ASSERT_TRUE(session.has_value());
     ASSERT_TRUE((*session)->arm(*card_).has_value());
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
     while (!all_fired((*session)->evidence()) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
     ASSERT_TRUE(all_fired((*session)->evidence()));
   }
@@ -163,7 +164,7 @@ TEST_F(Sessions, AHartThatDoesNotExistIsSaidInTheEvidence) {
   auto session = Session::begin(script);
   ASSERT_TRUE(session.has_value());
   ASSERT_TRUE((*session)->arm(*card_).has_value());
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
   while ((*session)->evidence()[0].note.empty() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   EXPECT_NE((*session)->evidence()[0].note.find("no hart 63"), std::string::npos);
   EXPECT_FALSE(all_fired((*session)->evidence()));

@@ -2,6 +2,7 @@
 // A rung that fails gives way to the next, within its budget; the ladder ends at "wedged", which fails at once.
 #include <signal.h>
 
+#include "shared/timeouts.hpp"
 #include "tests/device/recovery/recovery_support.hpp"
 
 namespace flex {
@@ -96,12 +97,12 @@ TEST(Escalation, ACardThatKeepsDyingIsWedgedAndEveryCallFailsAtOnce) {
   Owner owner(card, 0), other(card, 1);
   for (int death = 0; death < 2; ++death) {
     ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
-    ASSERT_TRUE(card->machine().wait_exit(10s));
+    ASSERT_TRUE(card->machine().wait_exit(test_bounds::kPlayedEmulator));
     EXPECT_EQ(owner.context().recover().rung(), Rung::PowerCycle);
     owner.expect_works();
   }
   ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
-  ASSERT_TRUE(card->machine().wait_exit(10s));
+  ASSERT_TRUE(card->machine().wait_exit(test_bounds::kPlayedEmulator));
   for (Owner* each : {&owner, &other}) {
     const auto start = std::chrono::steady_clock::now();
     try {

@@ -13,11 +13,12 @@
 #include <vector>
 
 #include "host_driver/frontend/context.hpp"
+#include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 
 namespace flex::test {
 
-inline FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + std::chrono::seconds(60); }
+inline FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + test_bounds::kCompute; }
 
 // Shorter where a test has to wait for a rung to fail; still many times what a loaded machine needs.
 Timeouts impatient();

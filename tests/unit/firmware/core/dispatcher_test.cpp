@@ -323,7 +323,7 @@ TEST_F(Dispatcher, AThousandBadJobsAreCountedOneByOneAndToldOnce) {
     const RawBuffer chain[] = {{0, 128, false}, {0, 128, true}};
     ring.add(700, chain);
     card_.turns();
-    while (ring.poll()) {
+    while (ring.poll()) {  // bounded: there are no more descriptors than the ring holds
     }
     d.forget_blocks();
   }

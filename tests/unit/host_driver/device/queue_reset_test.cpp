@@ -49,7 +49,7 @@ TEST(QueueReset, WhatNeverStartedEndsAbortedOnceAndEveryStreamGoesOn) {
     std::thread resumes([&] { card.resume(); });
     const auto before = device->stream_incarnation(second);
     const auto reset = device->reset_queues();
-    resumes.join();
+    resumes.join();  // bounded: it resumes the card once
     ASSERT_TRUE(reset) << describe(reset.error());
     EXPECT_EQ(first.count(), accepted);
     EXPECT_EQ(other.count(), 30u);
@@ -78,7 +78,7 @@ TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
   std::atomic<std::size_t> accepted{0};
   Recorder recorder;
   std::thread submitter([&] {
-    while (!over.load()) {
+    while (!over.load()) {  // bounded: the test sets the flag; it does not wait
       accepted += submit_nops(*device, 0, recorder, 7);
       std::this_thread::yield();
     }
@@ -86,7 +86,7 @@ TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
   std::thread waiter(
       [&] { EXPECT_EQ(device->wait_until([&] { return over.load(); }, in_seconds(60)), WaitStatus::Done); });
   std::thread commander([&] {
-    while (!over.load()) {
+    while (!over.load()) {  // bounded: the test sets the flag; it does not wait
       const auto stream = device->open_stream(StreamPriority::Low);
       ASSERT_TRUE(stream) << describe(stream.error());
       ASSERT_TRUE(device->close_stream(*stream));
@@ -98,9 +98,9 @@ TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
   }
   over = true;
   device->wake_waiters();
-  submitter.join();
-  waiter.join();
-  commander.join();
+  submitter.join();  // bounded: the flag is set; it does not wait
+  waiter.join();     // bounded: the flag is set, and it has a deadline
+  commander.join();  // bounded: the flag is set, and admin calls have Timeouts::admin
   EXPECT_EQ(device->wait_until([&] { return recorder.count() == accepted.load(); }, in_seconds(30)), WaitStatus::Done);
   expect_works(*device, 0);
 }
@@ -133,7 +133,7 @@ TEST(DeviceClose, TheFunctionMayBeAttachedAgainWhileTheClosedDeviceStillExists) 
     const std::size_t accepted = submit_nops(*last, 0, recorder, 20);
     std::thread waiter([&] { EXPECT_EQ(last->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
     last->close();
-    waiter.join();
+    waiter.join();  // bounded: close() ends its wait, or its deadline
     EXPECT_EQ(recorder.count(), accepted) << "everything has ended when close() returns";
     auto next = card.attach();
     ASSERT_TRUE(next);

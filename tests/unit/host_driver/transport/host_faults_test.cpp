@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host_driver/transport/system_call.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 namespace {
@@ -89,7 +90,7 @@ TEST(HostFaults, ManyThreadsAreCountedExactly) {
       for (int i = 0; i < 1000; ++i) fired += faults.strike(HostPoint::Window, {}) ? 1 : 0;
     });
   }
-  for (auto& thread : threads) thread.join();
+  for (auto& thread : threads) thread.join();  // bounded: each strikes a number of times
   EXPECT_EQ(fired, 400u);
   EXPECT_EQ(faults.evidence(*row).counted, 4000u);
 }
@@ -99,7 +100,7 @@ TEST(HostFaults, WhatComesLaterComesAndWhatIsLeftIsDropped) {
   auto faults = std::make_unique<HostFaults>();
   faults->later(std::chrono::hours(1), [] { ADD_FAILURE() << "before its time"; });
   faults->later(std::chrono::microseconds(10), [&] { came.set_value(); });
-  EXPECT_EQ(came.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(came.get_future().wait_for(test_bounds::kAnswer), std::future_status::ready);
   faults.reset();
 }
 
@@ -117,6 +118,7 @@ TEST(DriverCall, OnlyWhatIsMarkedIsTheDrivers) {
   EXPECT_EQ(system_call([] { return 7; }), 7);
   EXPECT_EQ(faults.evidence(*row).counted, 1u);
   EXPECT_EQ(faults.evidence(*row).last.function, 3u);
+  // bounded: it does one thing and ends
   std::thread([&] { EXPECT_EQ(system_call([] { return 7; }), 7) << "another thread"; }).join();
 }
 
