@@ -68,11 +68,14 @@ class Owner {
 
 // The emulator's own monitor behind the broker's back: what it does to the card nobody has ordered.
 class Monitor {
+  static constexpr int kPatience = std::chrono::milliseconds(test_bounds::kConnection).count();
+
  public:
   explicit Monitor(const std::filesystem::path& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
     path.string().copy(address.sun_path, sizeof address.sun_path - 1);
-    connected_ = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    const auto* name = reinterpret_cast<const sockaddr*>(&address);
+    connected_ = ::connect(socket_.get(), name, sizeof address) == 0;  // bounded: the emulator listens already
   }
   bool connected() const { return connected_; }
   // A packet of the debugger's protocol; true when it was answered OK. Answers are acknowledged with the next packet only: a
@@ -86,9 +89,9 @@ class Monitor {
     if (::write(socket_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
     std::string heard;
     pollfd ready{socket_.get(), POLLIN, 0};
-    while (heard.find("$OK#") == std::string::npos && ::poll(&ready, 1, 10'000) > 0) {
+    while (heard.find("$OK#") == std::string::npos && ::poll(&ready, 1, kPatience) > 0) {
       char bytes[256];
-      const ssize_t count = ::read(socket_.get(), bytes, sizeof bytes);
+      const ssize_t count = ::read(socket_.get(), bytes, sizeof bytes);  // bounded: poll() said that there is something
       if (count <= 0) return false;
       heard.append(bytes, static_cast<std::size_t>(count));
     }
@@ -149,7 +152,7 @@ TEST(CardRecovery, ACardThatRestartsByItselfIsAttachedAgainByItsBroker) {
     }
     ASSERT_TRUE(withdraw_debugger(card.folder()));
     // The owner sees it in its own window, whoever is first.
-    const auto end = std::chrono::steady_clock::now() + 30s;
+    const auto end = std::chrono::steady_clock::now() + test_bounds::kWork;
     do {
       owner.runtime().device().check();
       std::this_thread::yield();
