@@ -171,7 +171,9 @@ void Broker::Impl::command_collect(ClientId id, const CollectRequest& request) {
 }
 
 void Broker::Impl::command_debug(ClientId id, bool offer) {
-  if (state != CardState::Running) return reply_and_close(id, refusal_by_state());
+  // A debugger may be withdrawn from a card that is being brought back: it may be what the card restarted under.
+  const bool withdrawable = !offer && session != nullptr && emulator != 0;
+  if (state != CardState::Running && !withdrawable) return reply_and_close(id, refusal_by_state());
   const std::filesystem::path socket = folder_path / kDebuggerName;
   const bool begun = tasks->run([this, id, offer, socket, card = session]() mutable -> EventLoop::Closure {
     // One that was offered before is in the way of its own socket.
