@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/reliability.md from the outputs that scripts/reliability collected in a folder."""
+import json
+import pathlib
+import sys
+
+folder, rungs, cpus = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+
+
+def load(name):
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+def milliseconds(times, key):
+    if key not in times:
+        return "–"
+    return f"{times[key]['median']:.1f} / {times[key]['worst']:.1f}"
+
+
+repeat, mutate = load("repeat"), load("mutate")
+print(f"""# Reliability
+
+What `spyre fault campaign` proves, by numbers. This page is written by a run: `scripts/reliability --write` ({cpus} CPUs, shared by card and host). How to break a card yourself: `docs/faults.md`; what each reset leaves behind: `docs/recovery.md`.
+
+## Forty scenarios, five proofs
+
+| run | passed | seconds |
+|---|---|---|""")
+for seed in (1, 2, 3):
+    run = load(f"seed-{seed}")
+    print(f"| `spyre fault campaign --seed {seed}` | {run['passed']} of {len(run['scenarios'])} | {run['seconds']:.1f} |")
+print(f"| `spyre fault campaign --repeat {repeat['repeat']}` | {repeat['passed']} of {len(repeat['scenarios'])}, in every run | {repeat['seconds']:.1f} |")
+failing = sum(one["verdict"] == "failed" for one in mutate["scenarios"])
+print(f"""
+Without its detector every scenario has to fail, or it proves nothing: `spyre fault campaign --mutate` saw **{failing} of {len(mutate['scenarios'])} fail** in {mutate['seconds']:.0f} s.""")
+others = [one["id"] + " " + one["verdict"] for one in mutate["scenarios"] if one["verdict"] != "failed"]
+if others:
+    print("\nNot so: " + ", ".join(others) + ".")
+print(f"""
+## Times
+
+From the moment at which the fault is let loose, in milliseconds of wall time: median / worst of {repeat['repeat']} runs. *Detect*: the typed outcome is in the caller's hands. *Contain*: the neighbours have been found whole and go on. *Recover*: the first good job has ended.
+
+| id | scenario | detector | detect | contain | recover | without detector |
+|---|---|---|---|---|---|---|""")
+verdicts = {one["id"]: one["verdict"] for one in mutate["scenarios"]}
+for one in repeat["scenarios"]:
+    cells = [milliseconds(one["times"], key) for key in ("detect", "contain", "recover")]
+    print(f"| {one['id']} | {one['title']} | {one['detector']} | " + " | ".join(cells) + f" | {verdicts.get(one['id'], '–')} |")
+print(f"""
+F4, F15 and F26 wait for a reply that never comes: their time is the bound that the campaign gives such a wait (1 s). F16's is the watchdog over hart 0's loop, set to 250 ms there (default 5 s).
+
+## Rungs
+
+`rungs_bench --count {rungs}`, a loaded card, nothing left behind:
+
+```
+{(folder / 'rungs.txt').read_text().rstrip()}
+```""")
