@@ -96,7 +96,8 @@ ControlBlockRing::Submission ControlBlockRing::submit(std::uint32_t stream,
 
   state.outstanding.store(before + static_cast<std::uint32_t>(result.accepted), std::memory_order_relaxed);
   // Nobody is there to look: ask for a bell before the card can see the blocks, so that none of them ends unheard.
-  if (outstanding_.fetch_add(result.accepted, std::memory_order_acq_rel) == 0 && !reaping_) (void)queue_.arm();
+  const bool first = outstanding_.fetch_add(result.accepted, std::memory_order_acq_rel) == 0;
+  if (first && !reaping_ && !polled_) (void)queue_.arm();
   submitted_.fetch_add(result.accepted, std::memory_order_relaxed);
   queue_.publish();
   result.kick = queue_.kick_needed();

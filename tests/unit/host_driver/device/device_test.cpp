@@ -243,13 +243,18 @@ TEST(Device, APolledDeviceFindsEverythingAndNothingWithoutBeingAsked) {
   options.faults.no_timers = true;  // no tick either: nobody but this thread looks
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
+  // By the card's own count. What the loop reaps would say less: a bell of bring-up that is heard late finds blocks, too.
+  const auto bells = [&] { return device->card_statistics().value().values.stats.bells_rung; };
+  const std::uint64_t before = bells();
   Counter counter;
   constexpr std::size_t kBlocks = 100;
-  ASSERT_EQ(submit_nops(*device, 0, counter, kBlocks), kBlocks);
-  const auto limit = in_seconds(10);
-  while (counter.ended() < kBlocks && Device::Clock::now() < limit) (void)device->poll();
-  EXPECT_EQ(counter.ended(), kBlocks);
-  EXPECT_EQ(device->statistics().loop_reaps, 0u) << "a bell was asked for";
+  for (std::size_t i = 1; i <= kBlocks; ++i) {
+    ASSERT_EQ(submit_nops(*device, 0, counter, 1), 1u);
+    const auto limit = in_seconds(10);
+    while (counter.ended() < i && Device::Clock::now() < limit) (void)device->poll();
+    ASSERT_EQ(counter.ended(), i);
+  }
+  EXPECT_LE(bells() - before, 2u) << "more than for the answers to these questions";
   // Who sleeps in a wait is woken all the same.
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(submit_nops(*device, 0, counter, 1), 1u);
