@@ -37,7 +37,7 @@ Expected<std::shared_ptr<CardSession>> CardSession::boot(CardOptions options,
   if (!card) return std::unexpected(std::move(card.error()));
   const std::shared_ptr<CardSession> session(new CardSession);
   session->card_ = *std::move(card);
-  auto management = session->card_->open_management();
+  auto management = session->card_->open_management({.records_death = false});
   if (!management) return std::unexpected(std::move(management.error()));
   session->management_ = *std::move(management);
   for (unsigned n = 0; n <= session->options().virtual_functions; ++n) {
@@ -69,7 +69,7 @@ bool CardSession::restarted() {
 
 Expected<std::vector<Binding>> CardSession::attach_again(const std::vector<Binding>& known) {
   management()->close();
-  auto opened = card_->open_management();
+  auto opened = card_->open_management({.records_death = false});
   if (!opened) return std::unexpected(std::move(opened.error()));
   {
     const std::lock_guard lock(mutex_);

@@ -191,6 +191,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
   device.loop = loop;
   device.optional_features = how.optional_features;
   device.polled = how.polled;
+  device.records_death = how.records_death;
   device.timeouts = options.timeouts;
   device.faults = how.faults;
   device.faults.function = slot;  // slots of an embedded card: M, PF, VF 1 …, as the numbers of wire::Target

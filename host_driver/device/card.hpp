@@ -40,6 +40,7 @@ struct CardOptions {
 struct OpenOptions {
   std::uint64_t optional_features = wire::kFeatureEventIdx;
   bool polled = false;  // see DeviceOptions
+  bool records_death = true;
   FaultHooks faults{};
 };
 

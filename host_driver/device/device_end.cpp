@@ -36,13 +36,13 @@ void Device::Impl::note_death() {
     (void)::poll(&entry, 1, static_cast<int>(options.timeouts.death_report / std::chrono::milliseconds{1}));
   }
   const std::string how = options.how_card_ended ? options.how_card_ended() : std::string();
-  note_failure({.layer = Layer::Emulator,
-                .culprit = "emulator process",
-                .outcome = wire::Outcome::Lost,
-                .recoverable = false,
-                .next_step = "start a new card",
-                .message = how.empty() ? std::string("the card died") : "the card died: " + how},
-               Burial::Died, Health::Dead);
+  const ErrorInfo death{.layer = Layer::Emulator,
+                        .culprit = "emulator process",
+                        .outcome = wire::Outcome::Lost,
+                        .recoverable = false,
+                        .next_step = "start a new card",
+                        .message = how.empty() ? std::string("the card died") : "the card died: " + how};
+  if (note_end(death, Burial::Died, Health::Dead) && options.records_death) ras::report(death, where());
 }
 
 void Device::Impl::note_violation(const std::string& what) {

@@ -31,6 +31,8 @@ struct DeviceOptions {
   // the card rings no bell for completions, which cost more than small jobs. What nobody asks for is still delivered, by
   // the driver's tick (Timeouts::tick). A thread that sleeps in a wait is woken as ever.
   bool polled = false;
+  // False: whoever opens it watches the emulator and records its death himself, if it was one and no orderly end.
+  bool records_death = true;
   Timeouts timeouts{};
   FaultHooks faults{};
 };

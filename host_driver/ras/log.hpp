@@ -19,7 +19,7 @@
 namespace flex::ras {
 
 struct LogOptions {
-  std::string file;    // appended to, one write per record; empty: none
+  std::string file;    // appended to, one write per record, kept open; empty: none
   unsigned burst = 8;  // records of one code in a period
   std::chrono::nanoseconds period = kRasPeriod;
   // Tests bring their own clock.

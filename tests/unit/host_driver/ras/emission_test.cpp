@@ -78,6 +78,15 @@ TEST_F(RasEmission, ADeathIsRecordedOnceHoweverManyHearOfIt) {
   EXPECT_FALSE(records[0].error.next_step.empty());
 }
 
+TEST_F(RasEmission, ADeathThatItsOwnerRecordsIsNotRecordedTwice) {
+  DeviceOptions options = named();
+  options.records_death = false;
+  const auto device = card_.attach(0, std::move(options));
+  card_.die();
+  EXPECT_FALSE(device->open_stream(StreamPriority::Low));
+  EXPECT_TRUE(take().empty());
+}
+
 TEST_F(RasEmission, ARestartOfTheCardIsRecorded) {
   const auto device = card_.attach(1, named());
   card_.pause();
