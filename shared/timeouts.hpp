@@ -41,6 +41,10 @@ inline constexpr std::uint64_t kFirstSliceTicks = 200 * wire::kTicksPerMicroseco
 inline constexpr std::uint64_t kShortestSharedTicks = 20 * wire::kTicksPerMicrosecond;
 inline constexpr std::uint64_t kLongestSharedTicks = 200 * wire::kTicksPerMicrosecond;
 
+// Slices of a hart that has stopped listening to bells (firmware/core/bell_moderation.hpp): as long as the longest that a
+// ring may wait for anyway.
+inline constexpr std::uint64_t kDeafSliceTicks = kLongestSharedTicks;
+
 // A kernel is left alone for so long: the unit of its budget (protocol §7), and what a reset waits for at most.
 inline constexpr std::uint64_t kSliceTicks = wire::kTicksPerMillisecond;
 

@@ -409,18 +409,32 @@ std::uint64_t stalls_end(const Card& card) {
 
 }  // namespace
 
+namespace {
+
+// Kernels on core 0, which is hart 0 itself. True when one ran.
+bool run_slice(Card& card, std::uint64_t slice_ticks) {
+  const bool deaf = card.bells.deaf();
+  if (deaf) hal::hold_bells();
+  const bool ran = card.cores.run_slice(0, card.bells.slice(slice_ticks));
+  if (deaf) hal::accept_bells();
+  if (card.bells.slice_ended(ran && card.cores.rung(0))) card.look_at_all = true;
+  return ran;
+}
+
+}  // namespace
+
 void idle(Card& card, unsigned& quiet_turns) {
   beat(card);
   if (card.cores.has_work(0)) {
     quiet_turns = 0;
     // The first slice is short and runs unarmed: most kernels that tests use end in it, and arming costs the host bells.
     if (card.cores.front_is_fresh(0)) {
-      card.cores.run_slice(0, card.contended() ? kLongestSharedTicks : kFirstSliceTicks);
+      run_slice(card, card.contended() ? kLongestSharedTicks : kFirstSliceTicks);
       return;
     }
     scrub_beside_work(card);
     if (!armed_and_quiet(card)) return;
-    card.cores.run_slice(0, kSliceTicks);
+    run_slice(card, kSliceTicks);
     disarm(card);
     card.turns_since_look = ~0u - 1;
     return;
@@ -451,7 +465,7 @@ void linger(Card& card) {
 // is as long as what the turn gave to each that has work in its rings.
 void run_beside_rings(Card& card, std::uint64_t turn_began) {
   if (turn_began == 0) {
-    card.cores.run_slice(0, kFirstSliceTicks);
+    run_slice(card, kFirstSliceTicks);
     return;
   }
   const std::uint64_t took = (hal::now() - turn_began) / std::max(card.served_functions, 1u);
@@ -461,7 +475,7 @@ void run_beside_rings(Card& card, std::uint64_t turn_began) {
   // its fair share.
   const int functions = std::popcount(card.cores.functions_on(0));
   for (int slices = (functions + 2) / 3; slices > 0; --slices) {
-    if (!card.cores.run_slice(0, slice)) return;
+    if (!run_slice(card, slice)) return;
   }
 }
 
@@ -471,7 +485,9 @@ void loop_step(Card& card, unsigned& quiet_turns) {
   if (card.faults.armed_any(kLoopPoints)) [[unlikely]]
     break_loop(card);
   const std::uint64_t began = card.cores.has_work(0) && card.contended() ? hal::now() : 0;
-  if (!turn(card)) return idle(card, quiet_turns);
+  const bool any = turn(card);
+  card.bells.turn_ended(any);
+  if (!any) return idle(card, quiet_turns);
   quiet_turns = 0;
   if (card.served_control && card.cores.has_work(0)) linger(card);
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.

@@ -8,6 +8,7 @@
 #include <expected>
 #include <string_view>
 
+#include "firmware/core/bell_moderation.hpp"
 #include "firmware/core/boot_options.hpp"
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/function.hpp"
@@ -60,6 +61,7 @@ struct Card {
   unsigned quiet_cursor = 0;
   std::atomic<std::uint32_t> turns{0};  // of the loop; written by hart 0, read by its watchers
   CoreManager cores;
+  BellModeration bells;
   std::uint32_t core_count = 1;
   std::uint64_t boot_epoch = 0;
   std::uint64_t sleeps = 0;

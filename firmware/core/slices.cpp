@@ -342,6 +342,7 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
       return true;
     }
     const hal::Stop stop = hal::run(context, slice_ticks);
+    queues_[core].rung = stop.reason == hal::StopReason::Interrupted;
     if (began == 0) began = stop.began;
     part.fresh = false;
     launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);

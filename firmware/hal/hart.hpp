@@ -20,6 +20,12 @@ void sleep_until(std::uint64_t deadline);
 // Ends the sleep or the kernel slice of another hart. One store to its interrupt file; never blocks.
 void wake(unsigned hart);
 
+// On the calling hart: from hold_bells() on, bells and wakes end no kernel slice and cost the hart nothing; they are
+// remembered. accept_bells() claims what has come meanwhile and listens again: the caller then looks at everything itself.
+// No sleep_until() in between.
+void hold_bells();
+void accept_bells();
+
 // Rings the bell of a slot's owner. Orders all earlier memory writes before the bell (fence w,o). A bell is a hint:
 // it may be lost, so nobody may depend on it alone (protocol §8).
 void ring(unsigned slot);

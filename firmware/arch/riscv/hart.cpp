@@ -32,6 +32,12 @@ void sleep_until(std::uint64_t deadline) {
   riscv::imsic_claim_all();
 }
 
+void hold_bells() { riscv::imsic_deliver(false); }
+void accept_bells() {
+  riscv::imsic_deliver(true);
+  riscv::imsic_claim_all();
+}
+
 void wake(unsigned hart) {
   if (hart < hart_count()) riscv::imsic_send(hart, riscv::kWakeIdentity);
 }

@@ -38,6 +38,8 @@ void imsic_initialize() {
   write_indirect(kDelivery, 1);
 }
 
+void imsic_deliver(bool on) { write_indirect(kDelivery, on ? 1 : 0); }
+
 void imsic_claim_all() {
   // Writing mtopei claims what is read from it; a plain read would not.
   for (unsigned i = 0; i < kMostClaims; ++i) {

@@ -37,6 +37,7 @@ struct Sleeper {
   std::mutex mutex;
   std::condition_variable condition;
   bool pending = false;
+  bool deaf = false;  // the hart's own
 };
 
 // Firmware memory below the regions, and the address spaces made of it. Any hart may fault pages in, so it is locked.
@@ -200,6 +201,7 @@ std::uint64_t now() {
 }
 void sleep_until(std::uint64_t deadline) {
   auto& sleeper = the_state->sleepers[native::this_hart];
+  if (sleeper.deaf) native::die("a hart that hears no bells goes to sleep");
   std::unique_lock lock(sleeper.mutex);
   const std::uint64_t at = now();
   const std::uint64_t ticks = deadline > at ? std::min(deadline - at, fw::kLongestNativeSleepTicks) : 0;
@@ -215,6 +217,8 @@ void sleep_until(std::uint64_t deadline) {
   sleeper.pending = false;
   mark(before);
 }
+void hold_bells() { the_state->sleepers[native::this_hart].deaf = true; }
+void accept_bells() { the_state->sleepers[native::this_hart].deaf = false; }
 void wake(unsigned hart) { native::wake_hart(hart); }
 void ring(unsigned slot) {
   if (slot < slot_count() && the_state->mapped[slot]) the_state->options.on_ring(slot);

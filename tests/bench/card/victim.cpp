@@ -16,13 +16,6 @@ constexpr std::int64_t kKernelRows = 4 * 1024;
 // Of samples, with and without in turn: short, because other work on the machine comes and goes within a second.
 constexpr std::size_t kBlocks = 30;
 
-template <typename Work>
-double timed(Work work) {
-  const auto start = Clock::now();
-  work();
-  return ns_since(start);
-}
-
 }  // namespace
 
 std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<flex::Card> card, unsigned vf, Waits waits) {
