@@ -179,6 +179,8 @@ enum Detector : std::uint32_t {
   kDetectResidue = 1u << 13,       // released memory, windows and scratchpads are scrubbed
   kDetectBadImage = 1u << 14,      // kernel images: magic, version, CRC, layout
   kDetectSlowTransfer = 1u << 15,  // the budget of a transfer
+  kDetectStuckBoot = 1u << 16,     // the steps of the boot are shown while it lasts (blind: only that it is over)
 };
+inline constexpr std::uint32_t kAllDetectors = 2 * std::uint32_t{kDetectStuckBoot} - 1;
 
 }  // namespace wire

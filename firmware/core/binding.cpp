@@ -48,7 +48,7 @@ bool bind_slot(Card& card, Function& function, unsigned slot) {
   reset_function_state(function);
   adopt_fifos(function);
   clear_window_state(function);
-  wire::store_relaxed(function.header().post_code, static_cast<std::uint32_t>(card.post));
+  wire::store_relaxed(function.header().post_code, shown_post(card));
   wire::store_relaxed(function.header().heartbeat, card.heartbeat);
   publish_header(function, card.boot_epoch);
   card.look_at(function);

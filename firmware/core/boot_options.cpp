@@ -54,7 +54,7 @@ bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
   }
   if (name == boot::kBlind) {
     options.blind = static_cast<std::uint32_t>(value);
-    return value < 2 * std::uint64_t{wire::kDetectSlowTransfer};
+    return value <= wire::kAllDetectors;
   }
   if (name == boot::kWatchdogSlices) {
     options.watchdog_slices = value;

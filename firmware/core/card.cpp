@@ -35,6 +35,9 @@ constexpr unsigned kControlBudget = 4;
 constexpr unsigned kAdminBudget = 4;
 constexpr unsigned kFetchBudget = 64;
 constexpr unsigned kStepBudget = 64;
+// Blocks that cost the card three quarters of a microsecond each (empty or refused ones) must not get more of a turn than
+// the bytes of others, which get kTurnTicks.
+constexpr unsigned kContendedBudget = 32;
 
 // Restarts before a life that was as long as this (1 s) do not count against the next one.
 constexpr std::uint64_t kBeatsOfAGoodLife = wire::kTicksPerSecond / wire::kHeartbeatTicks;
@@ -63,10 +66,10 @@ void set_post(Card& card, PostCode code) {
   LogLine line;
   line.text("post 0x").number(static_cast<std::uint32_t>(code), 16).text(" at ");
   line.number(hal::now() / wire::kTicksPerMicrosecond).text(" us: ").text(wire::name(code));
-  hal::log(line.c_str());
+  if (shown_post(card) == static_cast<std::uint32_t>(code)) hal::log(line.c_str());
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
     Function& function = card.functions[f];
-    if (function.bound()) wire::store_release(function.header().post_code, static_cast<std::uint32_t>(code));
+    if (function.bound()) wire::store_release(function.header().post_code, shown_post(card));
   }
 }
 
@@ -315,8 +318,9 @@ bool armed_and_quiet(Card& card) {
 
 // `any`: something of the function has ended already in this turn, and shares its bell.
 bool serve(Card& card, Function& function, bool any) {
-  any |= fetch_blocks(card, function, kFetchBudget * function.weight);
-  any |= run_streams(card, function, kStepBudget * function.weight);
+  const bool contended = card.contended();
+  any |= fetch_blocks(card, function, (contended ? kContendedBudget : kFetchBudget) * function.weight);
+  any |= run_streams(card, function, (contended ? kContendedBudget : kStepBudget) * function.weight);
   any |= serve_admin(card, function, kAdminBudget);
   if (function.bound() && serve_control(card, function, kControlBudget)) any = card.served_control = true;
   any |= progress_admin(card, function);
@@ -353,6 +357,11 @@ bool look(Card& card, unsigned f, bool ended) {
 }
 
 }  // namespace
+
+std::uint32_t shown_post(const Card& card) {
+  const bool shown = card.post == PostCode::Ready || detects(wire::kDetectStuckBoot);
+  return static_cast<std::uint32_t>(shown ? card.post : PostCode::None);
+}
 
 bool somebody_waits(Card& card, const Function& function) {
   if (card.cores.ended_pending()) return true;

@@ -91,6 +91,9 @@ struct Card {
 // the reason of a failed boot.
 std::expected<void, std::string_view> boot(Card& card);
 
+// What a window's header says of the boot: wire::PostCode.
+std::uint32_t shown_post(const Card& card);
+
 // Whether anybody but `function` has something for hart 0, or the function wants a message answered: what may take long
 // on hart 0 asks it now and then.
 bool somebody_waits(Card& card, const Function& function);

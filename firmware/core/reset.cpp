@@ -131,7 +131,7 @@ void end_function_reset(Card& card, Function& function) {
   publish_header(function, card.boot_epoch);
   clear_window_state(function);
   // The owner may have scribbled on it, and looks at it before anything else when it attaches again.
-  wire::store_release(function.header().post_code, static_cast<std::uint32_t>(card.post));
+  wire::store_release(function.header().post_code, shown_post(card));
   if (asked) {
     respond_status(function, request);
   } else {

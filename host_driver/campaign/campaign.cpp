@@ -163,9 +163,10 @@ std::size_t CampaignReport::passed() const {
       scenarios, [](const ScenarioReport& report) { return report.verdict() == Verdict::Passed; }));
 }
 
-bool CampaignReport::as_wanted() const {
+std::size_t CampaignReport::as_many_as_wanted() const {
   const Verdict wanted = mutate ? Verdict::Failed : Verdict::Passed;
-  return std::ranges::all_of(scenarios, [&](const ScenarioReport& report) { return report.verdict() == wanted; });
+  return static_cast<std::size_t>(
+      std::ranges::count_if(scenarios, [&](const ScenarioReport& report) { return report.verdict() == wanted; }));
 }
 
 CampaignReport run_campaign(const CampaignOptions& options) {

@@ -47,7 +47,8 @@ struct CampaignReport {
 
   std::size_t passed() const;
   // All passed; with `mutate`: all failed.
-  bool as_wanted() const;
+  bool as_wanted() const { return as_many_as_wanted() == scenarios.size(); }
+  std::size_t as_many_as_wanted() const;
 };
 
 // Throws flex::InvalidArgument for an id that does not exist, flex::Error when no card can be booted.

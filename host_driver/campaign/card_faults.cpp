@@ -54,7 +54,7 @@ void stuck_admin_command(Trial& trial) {
   trial.let_loose();
   const auto region = trial.guilty().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
   trial.fired(fault);
-  trial.detected(!region && region.error().outcome == Outcome::Indeterminate && !trial.blind(),
+  trial.detected(!region && region.error().outcome == Outcome::Indeterminate,
                  region ? "nobody noticed" : region.error().message);
   // The stuck command does not keep a reset from being carried out.
   wire::AdminRequest request{};

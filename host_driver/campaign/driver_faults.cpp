@@ -83,10 +83,7 @@ void bring_up_step_fails(Trial& trial) {
 void creation_fails(Trial& trial) {
   constexpr std::uint64_t kQuota = 16 * wire::kMiB;
   trial.innocent();
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::QuotaSet;
-  request.arguments.quota = {.target = wire::target_of_virtual(kGuilty), .weight = 0, .bytes = kQuota};
-  value_of(trial.management().admin(request));
+  trial.set_quota(kQuota);
   trial.let_loose();
   std::vector<std::uint32_t> streams;
   std::string no_stream, no_region;
@@ -114,8 +111,7 @@ void creation_fails(Trial& trial) {
   trial.contained();
   for (const Region& region : regions) value_of(trial.guilty().release_region(region));
   for (const std::uint32_t stream : streams) value_of(trial.guilty().close_stream(stream));
-  request.arguments.quota.bytes = 0;
-  value_of(trial.management().admin(request));
+  trial.set_quota(0);
   const std::string job = trial.good_job(trial.desk(), trial.lane());
   trial.recovered(job.empty(), job.empty() ? "what was given back can be had again" : job);
 }

@@ -23,7 +23,7 @@ Lane::Lane(Device& device, StreamPriority priority)
 Lane::~Lane() {
   if (ended() == submitted_) {
     if (!device_.failure()) (void)device_.close_stream(stream_);
-  } else if (device_.failure() || !device_.reset_stream(stream_)) {
+  } else if (device_.failure() || !device_.reset_stream(stream_) || ended() != submitted_) {
     device_.close();
   }
 }

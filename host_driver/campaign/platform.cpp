@@ -48,7 +48,8 @@ void the_reset_fails(Trial& trial) {
     evidence = value_of(management->admin(request)).values.fault;
   }
   // Up the ladder: the function's reset does not end, the firmware's restart helps.
-  const auto report = climb(Rung::Function, Rung::PowerCycle, [&](Rung rung) -> Expected<void> {
+  const Rung highest = trial.is(Mutant::NoEscalation) ? Rung::Function : Rung::PowerCycle;
+  const auto report = climb(Rung::Function, highest, [&](Rung rung) -> Expected<void> {
     if (rung != Rung::Function) {
       if (auto raised = card->raise(rung, card->lives(), true); !raised) return raised;
     }
@@ -58,7 +59,7 @@ void the_reset_fails(Trial& trial) {
     return {};
   });
   trial.fired(evidence.fired != 0, std::to_string(evidence.fired) + " resets stuck");
-  trial.detected(!trial.blind() && report && report->attempts.size() > 1 && report->rung() == Rung::Firmware,
+  trial.detected(report && report->attempts.size() > 1 && report->rung() == Rung::Firmware,
                  report ? describe(*report) : report.error().message);
   if (!device) return;
   std::string job;
@@ -96,17 +97,19 @@ void boot_failures(Trial& trial) {
   }
   all.push_back({"a word that it does not know", "no_such_word=1", "boot"});
   all.push_back({"a value out of range", "vfs=99", "boot"});
+  const auto good = value_of(Card::boot(options_of(trial, {})));
+  Innocent innocent(value_of(good->open_virtual(kInnocent)));
+  innocent.begin();
   trial.let_loose();
   std::string wrong;
   std::size_t tried = 0;
   for (const Bad& bad : all) {
     CardOptions options = options_of(trial, bad.words);
     options.timeouts.post_progress = kPostProgress;
-    auto card = Card::boot(std::move(options));
+    const auto card = Card::boot(std::move(options));
     ++tried;
-    if (!card) continue;  // a typed error already
-    const auto device = (*card)->open_virtual(kGuilty);
-    if (device || trial.blind()) {
+    const auto device = card ? (*card)->open_virtual(kGuilty, trial.open_options()) : std::unexpected(card.error());
+    if (device) {
       wrong = bad.what + ": the function came up";
       break;
     }
@@ -118,7 +121,9 @@ void boot_failures(Trial& trial) {
   }
   trial.fired(tried != 0, std::to_string(tried) + " cards that do not come up");
   trial.detected(wrong.empty() && tried == all.size(), wrong.empty() ? "each error names the step" : wrong);
-  trial.contained(true, "nobody else is on such a card");
+  const std::string disturbed = innocent.end(trial.patience());
+  trial.contained(disturbed.empty(),
+                  disturbed.empty() ? std::to_string(innocent.rounds()) + " rounds on a card beside them" : disturbed);
   const auto card = value_of(Card::boot(options_of(trial, {})));
   const auto device = value_of(card->open_virtual(kGuilty));
   Desk desk(*device);

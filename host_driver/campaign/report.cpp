@@ -65,6 +65,15 @@ std::string complaints(const ScenarioReport& report) {
   return text;
 }
 
+nlohmann::json json_of_failure(const Result& run) {
+  nlohmann::json json = {{"seed", run.seed}, {"verdict", name(run.verdict())}, {"missing", nlohmann::json::object()}};
+  for (const Proof proof : kProofs) {
+    if (!run[proof].holds) json["missing"][std::string(name(proof))] = run[proof].seen;
+  }
+  if (!run.trouble.empty()) json["trouble"] = run.trouble;
+  return json;
+}
+
 nlohmann::json json_of(const ScenarioReport& report) {
   nlohmann::json json = {{"id", report.scenario->id},
                          {"title", report.scenario->title},
@@ -73,7 +82,7 @@ nlohmann::json json_of(const ScenarioReport& report) {
                          {"verdict", name(report.verdict())},
                          {"times", nlohmann::json::object()},
                          {"seen", nlohmann::json::object()},
-                         {"trouble", nlohmann::json::array()}};
+                         {"not_passed", nlohmann::json::array()}};
   for (const Proof proof : kProofs) {
     json[std::string(name(proof))] = report.holds(proof);
     if (!report.runs.empty()) json["seen"][std::string(name(proof))] = report.runs.back()[proof].seen;
@@ -85,7 +94,7 @@ nlohmann::json json_of(const ScenarioReport& report) {
     if (time) json["times"][key] = {{"median", time->median}, {"worst", time->worst}, {"runs", time->runs}};
   }
   for (const Result& run : report.runs) {
-    if (!run.trouble.empty()) json["trouble"].push_back({{"seed", run.seed}, {"text", run.trouble}});
+    if (run.verdict() != Verdict::Passed) json["not_passed"].push_back(json_of_failure(run));
   }
   return json;
 }
@@ -116,9 +125,8 @@ std::string to_sum(const CampaignReport& report) {
   std::string text;
   text += fmt::format("f fired, d detected, c contained, r recovered, k clean; times in ms{}\n",
                       report.repeat > 1 ? fmt::format(": median/worst of {} runs", report.repeat) : "");
-  text += fmt::format("{} of {} {} (seed {}, {:.1f} s)\n",
-                      report.mutate ? report.scenarios.size() - report.passed() : report.passed(),
-                      report.scenarios.size(), report.mutate ? "failed without their detector" : "passed", report.seed,
+  text += fmt::format("{} of {} {} (seed {}, {:.1f} s)\n", report.as_many_as_wanted(), report.scenarios.size(),
+                      report.mutate ? "failed without their detector" : "passed", report.seed,
                       std::chrono::duration<double>(report.took).count());
   return text;
 }

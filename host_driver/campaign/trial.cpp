@@ -166,9 +166,29 @@ void Trial::disarm(Fault fault) {
   (void)command(management(), spec, "disarming a fault");
 }
 
+void Trial::set_quota(std::uint64_t bytes) {
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::QuotaSet;
+  request.arguments.quota = {.target = wire::target_of_virtual(kGuilty), .weight = 0, .bytes = bytes};
+  const auto reply = value_of(management().admin(request));
+  if (reply.outcome == Outcome::Ok) return;
+  throw Error({.layer = Layer::Firmware,
+               .culprit = "quota",
+               .outcome = reply.outcome,
+               .recoverable = true,
+               .next_step = "correct the scenario",
+               .message = "a quota was refused: " + std::string(wire::name(reply.status)),
+               .status = reply.status});
+}
+
 // ---- proofs -------------------------------------------------------------------------------------------------------------
 
-void Trial::let_loose() { origin_ = Clock::now(); }
+void Trial::let_loose() {
+  if (is(Mutant::LostCompletion)) {
+    (void)arm(fault_at_guilty(wire::FaultPoint::Completion, wire::FaultAction::Suppress));
+  }
+  origin_ = Clock::now();
+}
 
 void Trial::prove(Proof proof, bool holds, std::string seen) {
   ProofResult& result = result_[proof];

@@ -59,9 +59,7 @@ class Trial {
   wire::ControlBlock kernel(std::string_view name, std::uint64_t budget_slices = 0);
   std::mt19937_64& random() { return random_; }
   std::uint64_t seed() const { return seed_; }
-  // The detector that the scenario's own check is; only for Detector::judge.
-  bool blind() const { return mutated_ && scenario_.detector.judge; }
-  bool mutated() const { return mutated_; }
+  bool is(Mutant mutant) const { return mutated_ && scenario_.detector.mutant == mutant; }
   const Scenario& scenario() const { return scenario_; }
   Duration patience() const;
 
@@ -74,11 +72,13 @@ class Trial {
   Fault arm(wire::FaultSpec spec);
   wire::FaultEvidence evidence(Fault fault);
   void disarm(Fault fault);
+  // Bytes of regions that the guilty function may hold; 0: no quota. Throws flex::Error.
+  void set_quota(std::uint64_t bytes);
   static wire::FaultSpec any_fault(wire::FaultPoint point, wire::FaultAction action);
   // Aimed at the guilty function, once.
   static wire::FaultSpec fault_at_guilty(wire::FaultPoint point, wire::FaultAction action);
 
-  // ---- the clock
+  // ---- the clock. Mutant::LostCompletion is armed here.
   void let_loose();
 
   // ---- proofs. A second call about the same proof adds to it: all have to hold.

@@ -47,6 +47,7 @@ struct BrokerOptions {
   // One line for people per change of an owner or of the card ("VF1: owned by pid 1234"), without a newline. Called on
   // the broker's thread: quick, no call of the broker.
   std::function<void(std::string_view line)> on_change{};
+  std::uint32_t blind = 0;  // HostDetectors that are off: kDetectOwnerEnd
 };
 
 // Threading: all members from any thread, except destruction. One thread (io_uring) serves all clients and never

@@ -205,13 +205,17 @@ void Broker::Impl::refuse_waiting(const ErrorInfo& error) {
   for (const ClientId id : waiting) reply_and_close(id, error);
 }
 
+void Broker::Impl::stop_watching(Client& client) {
+  loop->unwatch(std::exchange(client.socket_watch, EventLoop::WatchId::None));
+  loop->unwatch(std::exchange(client.process_watch, EventLoop::WatchId::None));
+}
+
 std::optional<Broker::Impl::Client> Broker::Impl::remove_client(ClientId id) {
   const auto found = clients.find(id);
   if (found == clients.end()) return std::nullopt;
   Client client = std::move(found->second);
   clients.erase(found);
-  loop->unwatch(client.socket_watch);
-  loop->unwatch(client.process_watch);
+  stop_watching(client);
   loop->cancel(client.hello_timer);
   return client;
 }

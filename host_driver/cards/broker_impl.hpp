@@ -106,6 +106,7 @@ struct Broker::Impl {
   Verdict judge_function(wire::Target target);
   Verdict judge_any_virtual();
   void notice_gone_owner(Function& function);
+  void stop_watching(Client& client);
   void grant(ClientId id, Function& function);
   void retire(Function& function, const std::string& why);
   void retired(CardLife life, std::uint64_t epoch, wire::Target target, unsigned old_slot, Clock::time_point began,

@@ -3,7 +3,7 @@
 // sends one request and gets one reply; after anything but a grant the broker closes. An owner says nothing more, it
 // only keeps the connection.
 //
-//   {"type": "hello", "abi": 2, "want": "VF"}      → granted (with descriptors, see Grant) or refused
+//   {"type": "hello", "abi": 3, "want": "VF"}      → granted (with descriptors, see Grant) or refused
 //   {"type": "describe"}                           → card
 //   {"type": "reset", "target": 1}                 → done or refused
 //   {"type": "raise", "rung": "card reset"}        → done or refused; or "firmware restart"

@@ -72,10 +72,9 @@ Expected<FunctionLink> BringUp::run() {
 
 Expected<void> BringUp::perform_unless_told_to_fail(BringUpStep step) {
   const FaultSite& faults = bells_.faults();
-  if (faults.armed(HostPoint::BringUpStep) && faults.strike(HostPoint::BringUpStep) && faults.sees(kDetectFailedStep)) {
-    return std::unexpected(failure("the driver was told to fail here", "attach again"));
-  }
-  return perform(step);
+  if (!faults.armed(HostPoint::BringUpStep) || !faults.strike(HostPoint::BringUpStep)) return perform(step);
+  if (!faults.sees(kDetectFailedStep)) return {};
+  return std::unexpected(failure("the driver was told to fail here", "attach again"));
 }
 
 Expected<void> BringUp::perform(BringUpStep step) {

@@ -336,7 +336,7 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command,
     return d.ring.outstanding(d.stream) == 0;
   };
   const auto status = wait({empty, &drained}, Clock::now() + options.timeouts.admin);
-  if (status != WaitStatus::Done || buried.load()) {
+  if (buried.load() || (status != WaitStatus::Done && bells.faults().sees(kDetectNoReply))) {
     return std::unexpected(failure_or("the card reset " + stream_name(stream) + " but kept some of its blocks"));
   }
   wait_for_deliveries();

@@ -17,9 +17,10 @@ enum HostDetector : std::uint32_t {
   kDetectRestart = 1u << 2,         // epoch, generation, DEVICE_NEEDS_RESET
   kDetectBadCompletion = 1u << 3,   // a completion that is not the block's own (blind: taken as it is)
   kDetectBrokenRing = 1u << 4,      // a queue or FIFO whose rules the card broke
-  kDetectNoReply = 1u << 5,         // an admin command without a reply (blind: taken for OK)
+  kDetectNoReply = 1u << 5,         // a command without a reply, blocks without an end (blind: taken for OK, and over)
   kDetectFailedStep = 1u << 6,      // a step of bring-up (blind: taken for done)
   kDetectHostExhaustion = 1u << 7,  // no host memory, no thread (blind: the exception leaves the driver untyped)
+  kDetectOwnerEnd = 1u << 8,        // the broker: an owner's socket or process has ended
 };
 
 // Faults that the driver itself can be told to commit: what a scenario injects, and what tests prove bounds with.
