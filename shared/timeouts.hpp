@@ -294,6 +294,27 @@ inline constexpr std::chrono::milliseconds kLook{2};
 
 }  // namespace campaign_bounds
 
+// ---- soaks -------------------------------------------------------------------------------------------------------------
+
+namespace soak_bounds {
+
+// A batch takes milliseconds, and the watchdog ends what hangs in tens of them. A completion that a fault keeps back costs
+// this once.
+inline constexpr std::chrono::seconds kPatience{3};
+// A function can be had again when the card is back: a boot takes 0.1 s, an emulator that is stopped or starved more.
+inline constexpr std::chrono::seconds kAttach{30};
+inline constexpr std::chrono::milliseconds kBetweenAttaches{3};
+// Between two looks of who disturbs at its calendar.
+inline constexpr std::chrono::milliseconds kCalendar{1};
+// An emulator that stands still for so long is less than anybody's idea of a dead card.
+inline constexpr std::chrono::milliseconds kLongestStop{60};
+// Between two lines for whoever watches.
+inline constexpr std::chrono::seconds kProgress{10};
+// A firmware that was told to trap has gone down by then.
+inline constexpr std::chrono::seconds kTrap{5};
+
+}  // namespace soak_bounds
+
 // ---- tests and benchmarks ----------------------------------------------------------------------------------------------
 // Far above what is usual, because they only turn a hang into a failure; laws about time are expectations of their tests.
 

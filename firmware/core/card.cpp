@@ -461,11 +461,18 @@ void idle(Card& card, unsigned& quiet_turns) {
 
 namespace {
 
+// A turn, and before it what a fault makes of the loop: whoever arms one waits for the next turn.
+bool breakable_turn(Card& card) {
+  if (card.faults.armed_any(kLoopPoints)) [[unlikely]]
+    break_loop(card);
+  return turn(card);
+}
+
 // Goes on with a conversation before kernels run again.
 void linger(Card& card) {
   for (unsigned messages = 0; card.served_control && messages < kMostLingers; ++messages) {
     unsigned quiet = 0;
-    while (quiet < kLingerTurns && !turn(card)) ++quiet;
+    while (quiet < kLingerTurns && !breakable_turn(card)) ++quiet;
     if (quiet == kLingerTurns) return;
   }
 }
@@ -491,10 +498,8 @@ void run_beside_rings(Card& card, std::uint64_t turn_began) {
 }  // namespace
 
 void loop_step(Card& card, unsigned& quiet_turns) {
-  if (card.faults.armed_any(kLoopPoints)) [[unlikely]]
-    break_loop(card);
   const std::uint64_t began = card.cores.has_work(0) && card.contended() ? hal::now() : 0;
-  const bool any = turn(card);
+  const bool any = breakable_turn(card);
   card.bells.turn_ended(any);
   if (!any) return idle(card, quiet_turns);
   quiet_turns = 0;

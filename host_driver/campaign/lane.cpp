@@ -73,9 +73,9 @@ bool Lane::wait_started(std::uint64_t sequence, std::chrono::nanoseconds bound) 
 
 Expected<void> Lane::reset() { return device_.reset_stream(stream_); }
 
-std::vector<wire::Completion> Lane::endings() const {
+std::vector<wire::Completion> Lane::endings(std::size_t from) const {
   const std::lock_guard lock(mutex_);
-  return all_;
+  return {all_.begin() + static_cast<std::ptrdiff_t>(std::min(from, all_.size())), all_.end()};
 }
 
 // In order within a stream: the n-th completion is the n-th block's.

@@ -47,7 +47,8 @@ class Lane final : CompletionSink {
 
   std::size_t submitted() const { return submitted_; }
   std::size_t ended() const { return count_.load(std::memory_order_acquire); }
-  std::vector<wire::Completion> endings() const;
+  // Those from number `from` on (from 0).
+  std::vector<wire::Completion> endings(std::size_t from = 0) const;
   // The first kTracedBlocks, in the order of submission.
   std::vector<TracedBlock> trace() const;
   std::size_t ended_with(wire::Outcome outcome) const;

@@ -141,6 +141,13 @@ void CommandLine::add_fault() {
   replay_ = app_.add_subcommand("replay", "run the scenario of a failure bundle again, and compare");
   replay_->add_option("bundle", replay.bundle, "file that `spyre fault campaign --bundles` wrote")->required();
 
+  soak_ =
+      app_.add_subcommand("soak", "mixed load on all functions of a card of its own, faults and resets all the while");
+  soak_->footer("Exit code 0: every result right, everything accounted for, nothing left behind; 1: not.");
+  soak_->add_option("--minutes", soak.minutes, "how long")->check(CLI::Range(0.01, 100'000.0))->capture_default_str();
+  soak_->add_option("--seed", soak.seed, "of whatever is random")->capture_default_str();
+  soak_->add_flag("--json", soak.json, "one JSON object instead of the report");
+
   fault_tenant_ = app_.add_subcommand("fault-tenant")->group("");  // hidden
   fault_tenant_->add_option("card", fault_tenant.card)->required();
   fault_tenant_->add_option("function", fault_tenant.function)->required();
@@ -178,6 +185,7 @@ int CommandLine::execute() {
   if (fault_list_->parsed()) return cli::fault_list(fault_list);
   if (fault_run_->parsed()) return cli::fault_run(fault_run);
   if (fault_campaign_->parsed()) return cli::fault_campaign(fault_campaign);
+  if (soak_->parsed()) return cli::soak(soak);
   if (replay_->parsed()) return cli::replay(replay);
   if (fault_tenant_->parsed()) return cli::fault_tenant(fault_tenant);
   return cli::version();

@@ -32,6 +32,7 @@ class CommandLine {
   FaultListOptions fault_list{};
   FaultRunOptions fault_run{};
   FaultCampaignOptions fault_campaign{};
+  SoakOptions soak{};
   ReplayOptions replay{};
   FaultTenantOptions fault_tenant{};
 
@@ -54,6 +55,7 @@ class CommandLine {
   CLI::App* fault_list_ = nullptr;
   CLI::App* fault_run_ = nullptr;
   CLI::App* fault_campaign_ = nullptr;
+  CLI::App* soak_ = nullptr;
   CLI::App* replay_ = nullptr;
   CLI::App* fault_tenant_ = nullptr;
 };

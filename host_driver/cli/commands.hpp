@@ -131,6 +131,15 @@ struct FaultCampaignOptions {
 // did not fire, and nothing else went wrong.
 int fault_campaign(const FaultCampaignOptions& options);
 
+struct SoakOptions {
+  double minutes = 1;
+  std::uint64_t seed = 1;
+  bool json = false;
+};
+
+// Works a card hard and disturbs it at every level (docs/reliability.md). 0: clean; 1: not.
+int soak(const SoakOptions& options);
+
 struct ReplayOptions {
   std::string bundle{};
 };

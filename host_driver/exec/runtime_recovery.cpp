@@ -3,6 +3,7 @@
 // every outcome come exactly once and keeps what belongs to one life of the device out of the next:
 //   no launch is half written → the old device delivers its last and is closed → what never reached it ends
 //   → [rung above the function] → a new device → regions forgotten, slots reserved, streams opened → launches are accepted
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -40,6 +41,9 @@ bool Runtime::mend_now(StreamChannel& channel) {
 
 Rung Runtime::lowest_rung() {
   const Health health = device_->health();
+  const auto poisoned = [](const StreamChannel* channel) { return channel != nullptr && channel->poisoned(); };
+  // Work that does not end on a card that does not beat: no stream is to blame.
+  if (health == Health::Silent && std::ranges::none_of(channels_, poisoned)) return Rung::Queue;
   return health == Health::Alive || health == Health::Silent ? Rung::Stream : Rung::Function;
 }
 

@@ -7,11 +7,13 @@
 #include <new>
 #include <random>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "host_driver/frontend/context.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/dl16.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex::fault {
 
@@ -24,6 +26,8 @@ constexpr std::int64_t kColumns = 64;  // one stick: on the card the rows lie as
 constexpr std::size_t kElements = static_cast<std::size_t>(kRows * kColumns);
 constexpr std::uint64_t kBytes = kElements * sizeof(std::uint16_t);
 constexpr int kAttachments = 3;
+constexpr std::uint64_t kSmallRegionBytes = 256 * wire::kMiB;
+constexpr std::size_t kMostErrors = 64;  // different ones; what comes then is counted together
 
 // Counts how every block ended. Shared by all attachments: a launch may end while its context does.
 class Tally final : public LaunchObserver {
@@ -105,7 +109,9 @@ bool Workload::attempt(const char* what, Step&& step) {
     step();
     return true;
   } catch (const Error& error) {
-    ++report_.errors[std::string(what) + ": " + describe(error.info())];
+    std::string text = std::string(what) + ": " + describe(error.info());
+    if (report_.errors.size() >= kMostErrors && !report_.errors.contains(text)) text = "others";
+    ++report_.errors[text];
   } catch (const std::exception& error) {
     report_.untyped.push_back(std::string(what) + ": " + error.what());
   }
@@ -113,9 +119,15 @@ bool Workload::attempt(const char* what, Step&& step) {
 }
 
 bool Workload::attach() {
-  for (int i = 0; i < kAttachments && Clock::now() < end_; ++i) {
+  const auto limit = Clock::now() + options_.attach_limit;
+  for (int i = 0; (i < kAttachments || Clock::now() < limit) && Clock::now() < end_; ++i) {
+    if (i >= kAttachments) std::this_thread::sleep_for(soak_bounds::kBetweenAttaches);  // bounded: by the loop's limit
     const bool open = attempt("open", [&] {
-      context_ = spyre::Context::open(card_, {.function = options_.function, .device = {.faults = options_.hooks}});
+      spyre::ContextOptions context;
+      context.function = options_.function;
+      context.device.faults = options_.hooks;
+      if (options_.small) context.runtime.allocator.region_bytes = {kSmallRegionBytes};
+      context_ = spyre::Context::open(card_, std::move(context));
     });
     if (!open) continue;
     ++report_.attachments;

@@ -30,6 +30,9 @@ struct WorkloadOptions {
   // What one round may take before its streams are reset: a round takes milliseconds, the card's watchdog, which ends
   // kernels that hang, less than this.
   std::chrono::milliseconds round_limit{5'000};
+  // How long it goes on trying to attach, besides a few attempts: the card may be coming up.
+  std::chrono::milliseconds attach_limit{0};
+  bool small = false;  // regions of 256 MiB: as many functions as the card has work beside each other
 };
 
 struct WorkloadReport {

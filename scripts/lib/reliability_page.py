@@ -4,7 +4,7 @@ import json
 import pathlib
 import sys
 
-folder, rungs, cpus = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+folder, rungs, minutes, cpus = pathlib.Path(sys.argv[1]), *sys.argv[2:5]
 
 
 def load(name):
@@ -31,6 +31,10 @@ for seed in (1, 2, 3):
     print(f"| `spyre fault campaign --seed {seed}` | {run['passed']} of {len(run['scenarios'])} | {run['seconds']:.1f} |")
 print(f"| `spyre fault campaign --repeat {repeat['repeat']}` | {repeat['passed']} of {len(repeat['scenarios'])}, in every run | {repeat['seconds']:.1f} |")
 failing = sum(one["verdict"] == "failed" for one in mutate["scenarios"])
+for one in repeat["scenarios"]:
+    for run in one["not_passed"]:
+        missing = "; ".join(f"{proof}: {seen}" for proof, seen in run["missing"].items())
+        print(f"\nNot passed: {one['id']} with seed {run['seed']} ({run['verdict']}): {missing} {run.get('trouble', '')}")
 print(f"""
 Without its detector every scenario has to fail, or it proves nothing: `spyre fault campaign --mutate` saw **{failing} of {len(mutate['scenarios'])} fail** in {mutate['seconds']:.0f} s.""")
 others = [one["id"] + " " + one["verdict"] for one in mutate["scenarios"] if one["verdict"] != "failed"]
@@ -57,3 +61,31 @@ F4, F15 and F26 wait for a reply that never comes: their time is the bound that 
 ```
 {(folder / 'rungs.txt').read_text().rstrip()}
 ```""")
+
+soak = load("soak")
+print(f"""
+## Soak
+
+`spyre soak --minutes {minutes} --seed {soak['seed']}`: **{'clean' if soak['clean'] else 'NOT clean'}** after {soak['seconds']:.0f} s. PF and VF1 run kernels and transfers by way of streams and launch plans; VF2 to VF4 send control blocks of which they know how each has to end. *Calm*: batches with no disturbance since the last that was right, where nothing but what was foretold is accepted. *Counters*: how often the card's counters were compared with the owner's, and equal.
+
+| function | blocks | batches | calm | MiB compared | stream, queue, function resets | attached | counters |
+|---|---|---|---|---|---|---|---|""")
+for one in soak["players"]:
+    print(f"| {one['function']} | {one['blocks']} | {one['batches']} | {one['strict']} | {one['bytes_checked'] >> 20} | {one['stream_resets']}, {one['queue_resets']}, {one['function_resets']} | {one['attachments']} | {one['statistics']} |")
+print("""
+| function | results right | wrong | stream resets | attached |
+|---|---|---|---|---|""")
+for one in soak["workloads"]:
+    print(f"| {one['function']} | {one['results_right']} | {one['results_wrong']} | {one['stream_resets']} | {one['attachments']} |")
+print("""
+| disturbance | times |
+|---|---|""")
+for name, count in soak["events"].items():
+    print(f"| {name} | {count} |")
+print("""
+| fault | armed | fired |
+|---|---|---|""")
+for name, count in soak["faults"].items():
+    print(f"| {name} | {count['armed']} | {count['fired']} |")
+for text in soak["complaints"] + soak["left"]:
+    print(f"\n* {text}")

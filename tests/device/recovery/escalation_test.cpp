@@ -46,6 +46,22 @@ TEST(Escalation, ACardThatStandsStillIsClimbedToThePowerCycle) {
   owner.expect_works();
 }
 
+// Nothing has failed yet: what is under way just does not end, on a card that does not beat.
+TEST(Escalation, ASilentCardIsBroughtBackThoughNoStreamHasFailed) {
+  const auto card = boot_impatient();
+  Owner owner(card, 1);
+  owner.start_endless_work();
+  ASSERT_TRUE(card->machine().stop());
+  Device& device = owner.context().device();
+  const auto silent = [&] { return device.health() == Health::Silent; };
+  ASSERT_EQ(device.wait_until(silent, test::in_time()), WaitStatus::Done);
+  const RecoveryReport report = owner.context().recover();
+  EXPECT_EQ(report.attempts.front().rung, Rung::Queue) << "no stream is to blame";
+  EXPECT_EQ(report.rung(), Rung::PowerCycle);
+  EXPECT_GE(report.aborted + report.lost, 1u);
+  owner.expect_works();
+}
+
 TEST(Escalation, AKilledEmulatorIsReplacedWithoutWaitingForBudgets) {
   const auto card = boot_impatient();
   Owner owner(card, 0), other(card, 1);

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A short soak: clean on a card that is whole, and not on one that is not. Ten minutes of it are in docs/reliability.md.
+#include "host_driver/soak/soak.hpp"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "shared/fault.hpp"
+
+namespace flex::soak {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string joined(const std::vector<std::string>& lines) {
+  return std::accumulate(lines.begin(), lines.end(), std::string(),
+                         [](std::string all, const std::string& line) { return std::move(all) + line + "\n"; });
+}
+
+// Long enough for every rung and an emulator that is killed.
+TEST(Soak, EverythingIsRightAndAccountedForAndNothingIsLeftBehind) {
+  const SoakReport report = run_soak({.length = std::chrono::seconds{7}, .seed = 1});
+  EXPECT_TRUE(report.clean()) << joined(report.complaints()) << joined(report.left);
+  for (const char* event : {"fault", "function reset by M", "emulator stopped", "firmware trap", "firmware restart",
+                            "card reset", "power cycle", "emulator killed"}) {
+    EXPECT_GE(report.disturbances.events.at(event), 1u) << event;
+  }
+  std::uint64_t fired = 0;
+  for (const auto& [name, count] : report.disturbances.faults) fired += count.fired;
+  EXPECT_GE(fired, 10u);
+  for (const PlayerReport& player : report.players) {
+    std::uint64_t ended = 0;
+    for (const auto& [outcome, count] : player.outcomes) ended += count;
+    EXPECT_EQ(ended, player.blocks) << player.function;
+    EXPECT_GE(player.strict, 50u) << player.function << " was hardly ever judged";
+    EXPECT_GE(player.statistics, 1u) << player.function;
+    EXPECT_GE(player.attachments, 5u) << player.function;
+  }
+  for (const auto& workload : report.workloads) EXPECT_GE(workload.results_right, 100u) << workload.function;
+}
+
+TEST(Soak, ACardThatRunsWhatIsMalformedIsNotClean) {
+  const SoakReport report =
+      run_soak({.length = std::chrono::seconds{1}, .seed = 1, .blind_card = wire::kDetectBadBlock});
+  EXPECT_FALSE(report.clean());
+  EXPECT_THAT(report.complaints(), Contains(HasSubstr("ended OK instead of REJECTED")));
+}
+
+TEST(Soak, ACardThatEndsNoKernelIsNotClean) {
+  const SoakReport report = run_soak({.length = std::chrono::seconds{1}, .seed = 1, .blind_card = wire::kDetectHang});
+  EXPECT_THAT(report.complaints(), Contains(HasSubstr("did not end")));
+}
+
+TEST(Soak, TheReportIsJsonWithAllOfIt) {
+  const SoakReport report = run_soak({.length = std::chrono::milliseconds{500}, .seed = 3});
+  const auto json = nlohmann::json::parse(to_json(report), nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["clean"], report.clean());
+  EXPECT_EQ(json["seed"], 3);
+  EXPECT_EQ(json["players"].size(), 3u);
+  EXPECT_EQ(json["workloads"].size(), 2u);
+  EXPECT_THAT(to_text(report), HasSubstr("clean (seed 3"));
+}
+
+}  // namespace
+}  // namespace flex::soak
