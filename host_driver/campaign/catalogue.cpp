@@ -173,7 +173,7 @@ constexpr std::array<Scenario, 40> kCatalogue{{
     {"F31", Card, "firmware trap: record, restart, self-test", {"boot epoch", 0, kDetectRestart}, {}, firmware_trap},
     {"F32",
      Card,
-     "boot: stuck at each step, never ready",
+     "boot: stuck at a step, wrong magic, CRC, version",
      {"steps of the boot", wire::kDetectStuckBoot},
      {.own_card = true},
      boot_failures},

@@ -2,11 +2,16 @@
 // F25, F32 and F38: cards whose reset fails, that do not come up, and that go away.
 #include <string>
 
+#include "host_driver/campaign/boot_damage.hpp"
 #include "host_driver/campaign/scenarios.hpp"
 #include "host_driver/recovery/ladder.hpp"
+#include "host_driver/transport/window.hpp"
 #include "shared/boot_arguments.hpp"
+#include "shared/memory_order.hpp"
 #include "shared/post_codes.hpp"
 #include "shared/timeouts.hpp"
+#include "shared/version.hpp"
+#include "shared/window.hpp"
 
 namespace flex::campaign {
 
@@ -83,11 +88,35 @@ void the_reset_fails(Trial& trial) {
   trial.contained(wedged.has_value() && !refused && at_once, wedged ? wedged->message : "never wedged");
 }
 
+namespace {
+
+// A window whose header is not what this driver was built for is not touched. Empty: so it is.
+std::string forged_headers(const Trial& trial, Card& card) {
+  const qemu::SlotHandle slot = value_of(card.slot(wire::target_of_virtual(kGuilty)));
+  const auto window = value_of(Window::map(slot.window_fd(), slot.window_bytes()));
+  auto& header = window->at<wire::WindowHeader>(0);
+  const auto refused = [&](const std::string& named) {
+    const auto device = card.open_virtual(kGuilty, trial.open_options());
+    if (device) return "a header with another " + named + " was accepted";
+    return device.error().message.contains(named) ? std::string() : device.error().message;
+  };
+  wire::store_relaxed(header.abi_version, wire::kAbiVersion + 1);
+  std::string wrong = refused("ABI version");
+  wire::store_relaxed(header.abi_version, wire::kAbiVersion);
+  wire::store_relaxed(header.magic, wire::kWindowMagic + 1);
+  if (wrong.empty()) wrong = refused("window");
+  wire::store_relaxed(header.magic, wire::kWindowMagic);
+  return wrong;
+}
+
+}  // namespace
+
 void boot_failures(Trial& trial) {
   struct Bad {
     std::string what;
     std::string words;
     std::string named;  // by the error
+    std::vector<std::string> loader{};
   };
   std::vector<Bad> all;
   for (const PostCode code : {PostCode::Memory, PostCode::RegionPool, PostCode::Slots, PostCode::Functions}) {
@@ -97,7 +126,12 @@ void boot_failures(Trial& trial) {
   }
   all.push_back({"a word that it does not know", "no_such_word=1", "boot"});
   all.push_back({"a value out of range", "vfs=99", "boot"});
-  const auto good = value_of(Card::boot(options_of(trial, {})));
+  all.push_back({"memory with a wrong magic word", {}, "wrong magic", wrong_magic()});
+  all.push_back({"memory of another version", {}, "another version", wrong_version()});
+  all.push_back({"memory with a wrong checksum", {}, "wrong checksum", wrong_checksum()});
+  CardOptions working = options_of(trial, {});
+  working.timeouts.post_progress = kPostProgress;
+  const auto good = value_of(Card::boot(std::move(working)));
   Innocent innocent(value_of(good->open_virtual(kInnocent)));
   innocent.begin();
   trial.let_loose();
@@ -105,6 +139,7 @@ void boot_failures(Trial& trial) {
   std::size_t tried = 0;
   for (const Bad& bad : all) {
     CardOptions options = options_of(trial, bad.words);
+    append(options.machine.extra_arguments, bad.loader);
     options.timeouts.post_progress = kPostProgress;
     const auto card = Card::boot(std::move(options));
     ++tried;
@@ -121,6 +156,8 @@ void boot_failures(Trial& trial) {
   }
   trial.fired(tried != 0, std::to_string(tried) + " cards that do not come up");
   trial.detected(wrong.empty() && tried == all.size(), wrong.empty() ? "each error names the step" : wrong);
+  const std::string header = forged_headers(trial, *good);
+  trial.detected(header.empty(), header.empty() ? "and a header of another kind or version" : header);
   const std::string disturbed = innocent.end(trial.patience());
   trial.contained(disturbed.empty(),
                   disturbed.empty() ? std::to_string(innocent.rounds()) + " rounds on a card beside them" : disturbed);

@@ -45,7 +45,13 @@ class FaultSite {
   explicit FaultSite(const FaultHooks& hooks)
       : injector_(hooks.injector), function_(hooks.function), blind_(hooks.blind) {}
 
-  bool armed(HostPoint point) const noexcept { return injector_ != nullptr && injector_->armed(point); }
+  bool armed([[maybe_unused]] HostPoint point) const noexcept {
+#ifdef SPYRE_WITHOUT_FAULT_POINTS  // scripts/bench-disarmed: what the question costs
+    return false;
+#else
+    return injector_ != nullptr && injector_->armed(point);
+#endif
+  }
   std::optional<HostStrike> strike(HostPoint point, HostOccurrence at = {}) const noexcept {
     at.function = function_;
     return injector_->strike(point, at);

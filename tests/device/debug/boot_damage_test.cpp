@@ -4,21 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "host_driver/campaign/boot_damage.hpp"
 #include "tests/device/card/card_support.hpp"
 
 namespace flex {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Persistent memory of core/ (firmware/core/card.cpp) stands behind the start-up code's 64 KiB.
-constexpr std::uint64_t kPersistent = 0x8201'0000;
-constexpr std::uint64_t kMagic = 0x3353'5245'5059'5353;
-
-std::vector<std::string> put(std::uint64_t offset, std::uint64_t value, unsigned bytes) {
-  return {"-device", "loader,addr=" + std::to_string(kPersistent + offset) + ",data=" + std::to_string(value) +
-                         ",data-len=" + std::to_string(bytes)};
-}
 
 ErrorInfo error_of(CardOptions options) {
   const auto card = Card::boot(std::move(options));
@@ -28,26 +20,24 @@ ErrorInfo error_of(CardOptions options) {
   return device ? ErrorInfo{} : device.error();
 }
 
-CardOptions damaged(const std::vector<std::vector<std::string>>& pieces) {
+CardOptions damaged(const std::vector<std::string>& loader) {
   CardOptions options = test::small_card();
-  for (const auto& piece : pieces) {
-    options.machine.extra_arguments.insert(options.machine.extra_arguments.end(), piece.begin(), piece.end());
-  }
+  campaign::append(options.machine.extra_arguments, loader);
   return options;
 }
 
 TEST(BootDamage, AWrongMagicWordIsRefused) {
-  const ErrorInfo error = error_of(damaged({put(0, kMagic + 1, 8)}));
+  const ErrorInfo error = error_of(damaged(campaign::wrong_magic()));
   EXPECT_THAT(error.message, HasSubstr("wrong magic"));
   EXPECT_THAT(error.message, HasSubstr("post 0xe0"));
 }
 
 TEST(BootDamage, AnotherVersionIsRefused) {
-  EXPECT_THAT(error_of(damaged({put(0, kMagic, 8), put(8, 1, 4)})).message, HasSubstr("another version"));
+  EXPECT_THAT(error_of(damaged(campaign::wrong_version())).message, HasSubstr("another version"));
 }
 
 TEST(BootDamage, AWrongChecksumIsRefused) {
-  EXPECT_THAT(error_of(damaged({put(0, kMagic, 8), put(8, 3, 4), put(16, 9, 8)})).message, HasSubstr("wrong checksum"));
+  EXPECT_THAT(error_of(damaged(campaign::wrong_checksum())).message, HasSubstr("wrong checksum"));
 }
 
 struct Stop {

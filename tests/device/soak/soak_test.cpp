@@ -59,7 +59,7 @@ TEST(Soak, TheReportIsJsonWithAllOfIt) {
   const SoakReport report = run_soak({.length = std::chrono::milliseconds{500}, .seed = 3});
   const auto json = nlohmann::json::parse(to_json(report), nullptr, false);
   ASSERT_TRUE(json.is_object());
-  EXPECT_EQ(json["clean"], report.clean());
+  EXPECT_EQ(json["clean"], true) << joined(report.complaints());
   EXPECT_EQ(json["seed"], 3);
   EXPECT_EQ(json["players"].size(), 3u);
   EXPECT_EQ(json["workloads"].size(), 2u);
