@@ -43,6 +43,8 @@ class Disturber {
   Disturber(const Disturber&) = delete;
   Disturber& operator=(const Disturber&) = delete;
 
+  // From now on run() only waits and watches.
+  void keep_quiet() { calendar_.clear(); }
   // Until `end`, or until `enough`; then everything is disarmed and the card is up. Throws flex::Error when it could not be
   // brought back.
   void run(std::chrono::steady_clock::time_point end, const std::function<bool()>& enough);

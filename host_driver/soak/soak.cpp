@@ -50,6 +50,7 @@ class Soak {
   void run() {
     const campaign::CardResources before = disturber_->card_resources();
     const auto end = Clock::now() + options_.length;
+    if (options_.undisturbed) disturber_->keep_quiet();
     start(end);
     try {
       disturber_->run(end, [this] {

@@ -21,6 +21,9 @@ std::string joined(const std::vector<std::string>& lines) {
                          [](std::string all, const std::string& line) { return std::move(all) + line + "\n"; });
 }
 
+// In calm weather, where every batch is judged.
+constexpr std::chrono::seconds kBriefly{2};
+
 // Long enough for every rung and an emulator that is killed.
 TEST(Soak, EverythingIsRightAndAccountedForAndNothingIsLeftBehind) {
   const SoakReport report = run_soak({.length = std::chrono::seconds{7}, .seed = 1});
@@ -32,26 +35,36 @@ TEST(Soak, EverythingIsRightAndAccountedForAndNothingIsLeftBehind) {
   std::uint64_t fired = 0;
   for (const auto& [name, count] : report.disturbances.faults) fired += count.fired;
   EXPECT_GE(fired, 10u);
+  std::uint64_t statistics = 0;
   for (const PlayerReport& player : report.players) {
     std::uint64_t ended = 0;
     for (const auto& [outcome, count] : player.outcomes) ended += count;
     EXPECT_EQ(ended, player.blocks) << player.function;
     EXPECT_GE(player.strict, 50u) << player.function << " was hardly ever judged";
-    EXPECT_GE(player.statistics, 1u) << player.function;
+    statistics += player.statistics;
     EXPECT_GE(player.attachments, 5u) << player.function;
   }
+  EXPECT_GE(statistics, 1u) << "the card's counters were never compared";
   for (const auto& workload : report.workloads) EXPECT_GE(workload.results_right, 100u) << workload.function;
+}
+
+TEST(Soak, WithoutDisturbancesEveryBatchEndsAsForetold) {
+  const SoakReport report = run_soak({.length = kBriefly, .seed = 2, .undisturbed = true});
+  EXPECT_TRUE(report.clean()) << joined(report.complaints()) << joined(report.left);
+  EXPECT_TRUE(report.disturbances.events.empty());
+  for (const PlayerReport& player : report.players) EXPECT_EQ(player.strict, player.batches) << player.function;
 }
 
 TEST(Soak, ACardThatRunsWhatIsMalformedIsNotClean) {
   const SoakReport report =
-      run_soak({.length = std::chrono::seconds{1}, .seed = 1, .blind_card = wire::kDetectBadBlock});
+      run_soak({.length = kBriefly, .seed = 1, .undisturbed = true, .blind_card = wire::kDetectBadBlock});
   EXPECT_FALSE(report.clean());
   EXPECT_THAT(report.complaints(), Contains(HasSubstr("ended OK instead of REJECTED")));
 }
 
 TEST(Soak, ACardThatEndsNoKernelIsNotClean) {
-  const SoakReport report = run_soak({.length = std::chrono::seconds{1}, .seed = 1, .blind_card = wire::kDetectHang});
+  const SoakReport report =
+      run_soak({.length = kBriefly, .seed = 1, .undisturbed = true, .blind_card = wire::kDetectHang});
   EXPECT_THAT(report.complaints(), Contains(HasSubstr("did not end")));
 }
 

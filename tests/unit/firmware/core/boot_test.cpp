@@ -69,7 +69,7 @@ TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
                                  "stop_at=1",
                                  "stop_at=224",
                                  "strikes=1000001",
-                                 "blind=65536",
+                                 "blind=131072",
                                  "=1",
                                  "=",
                                  "VFS=1",
