@@ -22,7 +22,7 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 // In calm weather, where every batch is judged.
-constexpr std::chrono::seconds kBriefly{2};
+constexpr std::chrono::seconds kBriefly{2};  // bounded: a soak of this length
 
 // Long enough for every rung and an emulator that is killed.
 TEST(Soak, EverythingIsRightAndAccountedForAndNothingIsLeftBehind) {
