@@ -122,7 +122,6 @@ void Disturber::next_fault() {
     fault.offset = random_() % (4 * wire::kMiB);
     fault.trigger.first = 1;
   }
-  // A retired granule is the whole card's.
   storm_ = std::make_unique<Weather::Storm>(weather_, only(function));
   try {
     if (arm(fault)) ++report_.faults[name_of(fault)].armed;

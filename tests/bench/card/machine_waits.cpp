@@ -30,12 +30,13 @@ double queued(int file) {
 
 }  // namespace
 
-MachineWaits::MachineWaits(flex::Card& card) {
+MachineWaits::MachineWaits(flex::Card& card, Wire wire) {
   const auto harts = card.machine().hart_threads();
   require(harts && !harts->empty(), "the emulator does not name hart 0's thread");
   files_[0] = open_schedstat(card.machine().pid(), harts->front().host_thread);
-  files_[1] = open_schedstat(card.machine().pid(), card.machine().pid());  // its first thread: the loop
-  files_[2] = open_schedstat(::getpid(), ::gettid());
+  files_[1] = open_schedstat(::getpid(), ::gettid());
+  if (wire == Wire::LeftIn) return;
+  files_[2] = open_schedstat(card.machine().pid(), card.machine().pid());  // its first thread: the loop
 }
 
 MachineWaits::~MachineWaits() {

@@ -14,10 +14,13 @@
 
 namespace bench {
 
+// Where neighbours flood the wire itself, most of its waits are their doing and not in the job's way: they stay in.
+enum class Wire : unsigned char { TakenOut, LeftIn };
+
 class MachineWaits {
  public:
   // Of `card` and of the thread that calls. Where the kernel keeps no such account (CONFIG_SCHED_INFO) nothing has waited.
-  explicit MachineWaits(flex::Card& card);
+  explicit MachineWaits(flex::Card& card, Wire wire = Wire::TakenOut);
   ~MachineWaits();
   MachineWaits(const MachineWaits&) = delete;
   MachineWaits& operator=(const MachineWaits&) = delete;

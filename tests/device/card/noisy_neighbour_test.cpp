@@ -20,7 +20,7 @@
 // What is judged is the card. The victim sleeps while it waits and the neighbours' host threads run at the lowest weight
 // (tests/bench/card/flood.hpp), so that it finds a CPU when its job has ended. Time that the threads which carry the
 // job were ready to run and had no CPU is the machine's and is taken out (tests/bench/card/machine_waits.hpp), alone and
-// beside the neighbours alike.
+// beside the neighbours alike; but the wire's waits stay in where it is the wire that is flooded.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -59,8 +59,8 @@ class OnASharedCard {
   static void end() { card_.reset(); }
 
  protected:
-  OnASharedCard()
-      : apart_(*card_), waits_(*card_), tenant_(bench::open_tenant(card_, kVictim, bench::Waits::Sleeping)) {}
+  explicit OnASharedCard(bench::Wire wire = bench::Wire::TakenOut)
+      : apart_(*card_), waits_(*card_, wire), tenant_(bench::open_tenant(card_, kVictim, bench::Waits::Sleeping)) {}
 
   static Card& card() { return *card_; }
   spyre::Context& tenant() { return *tenant_; }
@@ -103,8 +103,12 @@ void PrintTo(const Crowd& crowd, std::ostream* out) {
   *out << crowd.neighbours << " flooding with " << name(crowd.kind);
 }
 
+// A bell for each of them goes over the wire.
+constexpr bool floods_the_wire(FloodKind kind) { return kind == FloodKind::Bells || kind == FloodKind::Admin; }
+
 class NoisyNeighbour : public testing::TestWithParam<Crowd>, protected OnASharedCard {
  protected:
+  NoisyNeighbour() : OnASharedCard(floods_the_wire(GetParam().kind) ? bench::Wire::LeftIn : bench::Wire::TakenOut) {}
   static void SetUpTestSuite() { boot(); }
   static void TearDownTestSuite() { end(); }
 
