@@ -61,6 +61,14 @@ TEST_F(SpawnTest, ExitCodesAreReported) {
   EXPECT_EQ(report.value, 42);
 }
 
+TEST_F(SpawnTest, TheEmulatorIsAProcessGroupOfItsOwnInTheOwnersSession) {
+  ASSERT_TRUE(spawn_shell("exec sleep 60"));
+  const pid_t group = ::getpgid(guarded_.emulator);
+  EXPECT_NE(group, ::getpgid(0)) << "the terminal's signals reach the emulator";
+  EXPECT_EQ(group, guarded_.reaper);
+  EXPECT_EQ(::getsid(guarded_.emulator), ::getsid(0)) << "a session of its own is a scheduling group of its own";
+}
+
 TEST_F(SpawnTest, SignalsAreReported) {
   ASSERT_TRUE(spawn_shell("kill -SEGV $$"));
   const auto report = next_report();
