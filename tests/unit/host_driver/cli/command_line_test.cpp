@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/App.hpp>
 #include <CLI/Error.hpp>
+#include <CLI/Option.hpp>
 #include <memory>
+#include <set>
 
 #include "shared/units.hpp"
 
@@ -30,6 +33,35 @@ void expect_refused(const std::vector<const char*>& words, const std::string& be
     EXPECT_NE(error.get_exit_code(), 0);
     EXPECT_THAT(error.what(), HasSubstr(because));
   }
+}
+
+// Debian 13's CLI11 refuses such a pair when the option is added, Debian 12's does not.
+void expect_no_positional_named_like_an_option(CLI::App& app) {
+  std::set<std::string> options;
+  std::vector<CLI::App*> groups{&app};
+  std::vector<std::string> positionals;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (CLI::Option* option : groups[g]->get_options()) {
+      options.insert(option->get_lnames().begin(), option->get_lnames().end());
+      options.insert(option->get_snames().begin(), option->get_snames().end());
+      if (option->get_positional()) positionals.push_back(option->get_name(true));
+    }
+    for (CLI::App* nested : groups[g]->get_subcommands(nullptr)) {
+      // An option group is an application without a name; its options are those of the command around it.
+      if (nested->get_name().empty())
+        groups.push_back(nested);
+      else
+        expect_no_positional_named_like_an_option(*nested);
+    }
+  }
+  for (const std::string& name : positionals) {
+    EXPECT_FALSE(options.contains(name)) << app.get_name() << ": positional " << name << " and --" << name;
+  }
+}
+
+TEST(CommandLine, NoPositionalHasTheNameOfAnOption) {
+  CommandLine line;
+  expect_no_positional_named_like_an_option(line.app());
 }
 
 TEST(CommandLine, SizesAreBinaryWithAnyCommonSuffix) {
