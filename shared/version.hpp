@@ -7,6 +7,6 @@
 
 namespace wire {
 
-inline constexpr std::uint32_t kAbiVersion = 3;
+inline constexpr std::uint32_t kAbiVersion = 4;
 
 }  // namespace wire
