@@ -65,6 +65,7 @@ enum class Status : std::uint16_t {
   StreamBanned = 310,
   AlreadyEnded = 311,
   NotArmed = 312,
+  StreamResetting = 313,
   // execution
   Stopped = 400,
   WatchdogExpired = 401,
@@ -146,6 +147,7 @@ constexpr std::string_view name(Status status) {
     case Status::StreamBanned: return "stream is banned after too many time-outs";
     case Status::AlreadyEnded: return "no such block: it has ended";
     case Status::NotArmed: return "no fault in this row";
+    case Status::StreamResetting: return "stream is being reset or closed";
     case Status::Stopped: return "stopped by its owner";
     case Status::WatchdogExpired: return "watchdog expired";
     case Status::BudgetExpired: return "budget expired";

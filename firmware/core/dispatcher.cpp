@@ -105,7 +105,7 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
 
 void poison(Function& function, unsigned index, Status status) {
   Stream& stream = function.streams[index];
-  if (stream.poisoned || stream.resetting) return;
+  if (stream.poisoned || stream.settling()) return;
   stream.poisoned = true;
   hal::note(wire::RecordedEventKind::StreamPoisoned, index, function.id | static_cast<std::uint64_t>(status) << 32);
   post_stream_event(function, wire::EventKind::StreamPoisoned, index, status);
@@ -129,6 +129,7 @@ void end_head(Function& function, unsigned index, const Ending& ending) {
   if (stream.head == kNoBlock) stream.tail = kNoBlock;
   --stream.count;
   stream.phase = Stream::Phase::Idle;
+  stream.launch = kNoLaunch;
   stream.stalled_until = 0;
   complete(function, block, ending);
   if (stream.head == kNoBlock) {
@@ -204,13 +205,15 @@ void copy_block(Function& function, const Chain& chain, ControlBlock& to) {
 // Whether the block names a stream of this function as it is now; only such a block may poison one.
 Verdict check_address(const Function& function, const wire::ControlBlockHeader& header) {
   if (header.generation != function.generation) return {Status::StaleGeneration, Field::Generation};
-  if (header.stream >= wire::kStreamsPerFunction || !function.streams[header.stream].open) {
+  if (header.stream >= wire::kStreamsPerFunction || function.streams[header.stream].state == Stream::State::Closed) {
     return {Status::UnknownStream, Field::Stream};
   }
   const Stream& stream = function.streams[header.stream];
   if (header.incarnation != stream.incarnation && detects(wire::kDetectStaleStream)) {
     return {Status::StaleIncarnation, Field::Incarnation};
   }
+  // The next incarnation begins with the answer to the reset; nothing may come between the old one's end and a close.
+  if (stream.settling()) return {Status::StreamResetting, Field::Stream};
   if (stream.banned) return {Status::StreamBanned, Field::Stream};
   return {};
 }
@@ -520,7 +523,7 @@ void step_transfer(Card& card, Function& function, unsigned index) {
     record.region_ordinal = at->ordinal;
     record.offset = offset + (place - at->address);
     record.pc = ~std::uint64_t{0};
-    card.cores.fail(function, index, {Status::UncorrectableMemory}, record);
+    card.cores.fail(function.streams[index].launch, {Status::UncorrectableMemory}, record);
   };
   touch(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
   if (compute.correction_bytes != 0) {
@@ -538,7 +541,7 @@ void start_launch(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   Block& block = function.blocks[stream.head];
   Verdict why;
-  switch (card.cores.start(card, function, index, block.cb, why)) {
+  switch (card.cores.start(card, function, index, block.cb, stream.launch, why)) {
     case CoreManager::Start::Started:
       block.start_time = hal::now();
       hal::note(block.start_time, wire::RecordedEventKind::Launch, index, function.id);
@@ -548,7 +551,7 @@ void start_launch(Card& card, Function& function, unsigned index) {
       function.runnable.remove(index, stream.high_priority);
       if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
         break_launch(card, function, index, block.cb);
-      card.cores.release(function, index);
+      card.cores.release(stream.launch);
       return;
     case CoreManager::Start::NoRoom:
       function.runnable.remove(index, stream.high_priority);  // until retry_waiting_launch
@@ -658,9 +661,9 @@ void launch_ended(Function& function, const LaunchResult& result) {
     post_stream_event(function, wire::EventKind::WatchdogWarning, result.stream, Status::None, result.slices);
   }
   // A whole-function reset dropped the stream's blocks: nothing completes any more.
-  if (stream.phase != Stream::Phase::Computing || !function.running()) return;
+  if (stream.launch != result.launch || !function.running()) return;
   end_head(function, result.stream, {result.outcome, result.why, result.end_time, result.fault, result.slices});
-  if (stream.resetting) settle_stream_reset(function, result.stream);
+  if (stream.settling()) settle_stream_reset(function, result.stream);
 }
 
 Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint64_t sequence) {
@@ -678,7 +681,7 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
   if (stream.phase != Stream::Phase::Idle && at == stream.head) {
     // What ran may have left half of its work behind: a fault like any other.
     if (stream.phase == Stream::Phase::Computing) {
-      return card.cores.stop(function, index) ? Cancelled::Yes : Cancelled::Ended;
+      return card.cores.stop(stream.launch) ? Cancelled::Yes : Cancelled::Ended;
     }
     end_head(function, index, {Outcome::Fault, {Status::Stopped}, hal::now()});
     return Cancelled::Yes;
@@ -691,7 +694,7 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
 void settle_stream_reset(Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   while (stream.head != kNoBlock) finish_head(function, index, Outcome::Aborted, {Status::Stopped});
-  stream.resetting = false;
+  stream.state = stream.state == Stream::State::Closing ? Stream::State::Closed : Stream::State::Open;
   stream.poisoned = false;
   function.runnable.remove(index, stream.high_priority);
   function.launches_waiting.remove(index);

@@ -36,7 +36,7 @@ enum class Cancelled : std::uint8_t {
 };
 Cancelled cancel_block(Card& card, Function& function, unsigned stream, std::uint64_t sequence);
 
-// The end of a stream's reset: what was queued ends ABORTED, the stream is as new.
+// The end of a stream's reset or close: what was queued ends ABORTED, the stream is as new, or closed.
 void settle_stream_reset(Function& function, unsigned stream);
 
 // A launch has ended: one stream of the function that waits for room on the cores tries again, in turn.

@@ -19,7 +19,7 @@ void reset_function_state(Function& function) {
   ++function.config_generation;
   for (auto& queue : function.queues) queue.reset();
   function.streams.fill(Stream{});
-  function.streams[0].open = function.kind != wire::FunctionKind::Management;
+  if (function.kind != wire::FunctionKind::Management) function.streams[0].state = Stream::State::Open;
   for (auto& stream : function.streams) stream.incarnation = 1;
   function.runnable = RunnableStreams{};
   function.launches_waiting = WaitingStreams{};

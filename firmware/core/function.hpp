@@ -27,7 +27,7 @@ struct PendingAdmin {
   std::uint64_t reply;  // window offset, checked
   std::uint16_t chain_id;
   std::uint16_t chain_slots;
-  std::uint64_t mark;  // about a reset: answered when the target's count has come so far
+  std::uint64_t mark;  // about a reset: answered when the target's count has come so far; of a stream: its incarnation
   bool used = false;
 };
 

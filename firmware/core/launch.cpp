@@ -32,11 +32,10 @@ std::span<CoreManager::Launch, kLaunchesPerFunction> CoreManager::launches_of(co
   return std::span<Launch, kLaunchesPerFunction>(&launches_[function.id * kLaunchesPerFunction], kLaunchesPerFunction);
 }
 
-CoreManager::Launch* CoreManager::find(const Function& function, unsigned stream) {
-  for (Launch& launch : launches_of(function)) {
-    if (launch.state.load(std::memory_order_relaxed) != State::Free && launch.stream == stream) return &launch;
-  }
-  return nullptr;
+CoreManager::Launch* CoreManager::find(LaunchHandle handle) {
+  if (handle == kNoLaunch) return nullptr;
+  Launch& launch = launches_[handle & kLaunchIndexMask];
+  return launch.handle == handle ? &launch : nullptr;
 }
 
 std::uint64_t CoreManager::text_address(const Launch& launch, const Part& part) {
@@ -188,6 +187,7 @@ void CoreManager::quit(Launch& launch) {
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     space->cores[launch.part[p].core]->contexts[launch.part[p].context].busy = false;
   }
+  launch.handle = kNoLaunch;
   launch.state.store(State::Free, std::memory_order_relaxed);
   Tenant& tenant = *space->tenant;
   --tenant.launches;
@@ -217,7 +217,8 @@ CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, 
   launch.result_bytes = 0;
   launch.warned.store(false, std::memory_order_relaxed);
   launch.warning_told = false;
-  launch.result = {function.id, stream, Outcome::Ok, {}, {}, 0, 0, 0, false};
+  launch.handle = ++started_ << kLaunchIndexBits | static_cast<std::uint64_t>(&launch - launches_.data());
+  launch.result = {launch.handle, function.id, stream, Outcome::Ok, {}, {}, 0, 0, 0, false};
   launch.budget_slices = block.header.budget != 0 ? block.header.budget : default_budget_;
   launch.kill.store(false, std::memory_order_relaxed);
   launch.kernel_ticks.store(0, std::memory_order_relaxed);
@@ -236,7 +237,7 @@ CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, 
 }
 
 CoreManager::Start CoreManager::start(Card&, Function& function, unsigned stream, const wire::ControlBlock& block,
-                                      Verdict& why) {
+                                      LaunchHandle& launch, Verdict& why) {
   if (!hal::contexts_supported()) {
     why = {Status::Unsupported, Field::OpcodeField};
     return Start::Refused;
@@ -265,7 +266,7 @@ CoreManager::Start CoreManager::start(Card&, Function& function, unsigned stream
     fit = prepare(function, *free, stream, block, image, why);
   }
   switch (fit) {
-    case Fit::Yes: return Start::Started;
+    case Fit::Yes: launch = free->handle; return Start::Started;
     case Fit::Refused: return Start::Refused;
     case Fit::Busy: return Start::NoRoom;
     case Fit::NoPages: break;
@@ -276,9 +277,9 @@ CoreManager::Start CoreManager::start(Card&, Function& function, unsigned stream
   return Start::Refused;
 }
 
-void CoreManager::release(const Function& function, unsigned stream) {
-  Launch* launch = find(function, stream);
-  if (launch == nullptr) return;
+void CoreManager::release(LaunchHandle handle) {
+  Launch* launch = find(handle);
+  if (launch == nullptr || launch->state.load(std::memory_order_relaxed) != State::Prepared) return;
   launch->parts_left.store(launch->parts, std::memory_order_relaxed);
   launch->state.store(State::Running, std::memory_order_release);
   const auto index = static_cast<std::uint8_t>(launch - launches_.data());

@@ -41,9 +41,13 @@ inline constexpr unsigned kContextsPerCore = 4;  // of one address space on one 
 inline constexpr unsigned kLaunchFunctions = wire::boot::kMaxVirtualFunctions + 2;
 inline constexpr unsigned kLaunchesPerFunction = 8;  // under way
 inline constexpr unsigned kMaxLaunches = kLaunchFunctions * kLaunchesPerFunction;
+inline constexpr unsigned kLaunchIndexBits = 8;  // of a LaunchHandle: the launch's place; above it a serial number
+inline constexpr std::uint64_t kLaunchIndexMask = (std::uint64_t{1} << kLaunchIndexBits) - 1;
+static_assert(kMaxLaunches <= kLaunchIndexMask + 1);
 inline constexpr unsigned kSpacesPerFunction = 4;  // the current one and those that only wait for their launches
 
 struct LaunchResult {
+  LaunchHandle launch;
   std::uint32_t function;
   std::uint32_t stream;
   wire::Outcome outcome;
@@ -64,15 +68,17 @@ class CoreManager {
 
   // Judges and prepares the launch of a stream's head block; nothing runs before release(). NoRoom: launches of the same
   // function are under way and have all its contexts, areas, launches or memory; try again when one has ended.
-  Start start(Card& card, Function& function, unsigned stream, const wire::ControlBlock& block, Verdict& why);
-  void release(const Function& function, unsigned stream);
+  // `launch` is set when it has started, and names it until collect() tells its end.
+  Start start(Card& card, Function& function, unsigned stream, const wire::ControlBlock& block, LaunchHandle& launch,
+              Verdict& why);
+  void release(LaunchHandle launch);
 
-  // Kills what runs; the launches end as FAULT "stopped by its owner" through collect(). False: the stream runs nothing,
-  // or what it runs fails already.
-  bool stop(const Function& function, unsigned stream);
-  // The same with a reason of its own, for a launch that is prepared or runs.
-  bool fail(const Function& function, unsigned stream, Verdict why, const wire::FaultRecord& fault);
+  // Kills a launch, or all of a function; they end as FAULT "stopped by its owner" through collect(), also one that was
+  // prepared and not released. False: there is no such launch, or it has failed or ended already.
+  bool stop(LaunchHandle launch);
   void stop(const Function& function);
+  // The same with a reason of its own. A launch that is only prepared still has to be released.
+  bool fail(LaunchHandle launch, Verdict why, const wire::FaultRecord& fault);
 
   bool active(const Function& function) const { return tenants_[function.id].launches != 0; }
   // Calls ended(const LaunchResult&) for every launch that has ended since the last call. True when there was one.
@@ -186,6 +192,7 @@ class CoreManager {
     std::atomic<std::uint32_t> parts_left{0};
     std::atomic<std::uint64_t> kernel_ticks{0};
     FunctionSpace* space = nullptr;
+    LaunchHandle handle = kNoLaunch;  // kNoLaunch: free
     std::uint32_t stream = 0;
     std::uint64_t sequence = 0;             // of its block
     hal::PhysicalAddress result_begin = 0;  // FaultPoint::KernelResult: the first writable segment …
@@ -231,7 +238,8 @@ class CoreManager {
   enum class Fit { Yes, Refused, Busy, NoPages };
 
   std::span<Launch, kLaunchesPerFunction> launches_of(const Function& function);
-  Launch* find(const Function& function, unsigned stream);
+  // nullptr: it has been collected.
+  Launch* find(LaunchHandle handle);
   static Verdict judge(const Function& function, const wire::ComputePayload& compute, hal::PhysicalAddress& image);
   Fit prepare(const Function& function, Launch& launch, unsigned stream, const wire::ControlBlock& block,
               hal::PhysicalAddress image, Verdict& why);
@@ -285,6 +293,7 @@ class CoreManager {
   std::uint64_t share_ = 0;
   RegionPool* pool_ = nullptr;
   FaultTable* faults_ = nullptr;
+  std::uint64_t started_ = 0;          // launches; makes handles unique
   hal::PhysicalAddress planted_ = 0;   // the page of hal::plant(); 0: never asked for
   std::atomic<bool> warnings_{false};  // some launch's warning is due
   std::array<Tenant, kLaunchFunctions> tenants_;

@@ -93,6 +93,7 @@ bool PackedQueue::pop(Chain& chain) {
 }
 
 void PackedQueue::push_used(std::uint16_t id, std::uint16_t slots, std::uint32_t written) {
+  if (!active()) return;  // it was reset: its ring is nobody's
   const std::uint16_t flags =
       static_cast<std::uint16_t>(wire::used_flags(used_wrap_) | (written != 0 ? wire::kDescWrite : 0));
   // One 64-bit release store: length, id and flags can never be seen torn, and all payload writes come before it.

@@ -17,15 +17,19 @@ namespace fw {
 using wire::Outcome;
 using wire::Status;
 
-void begin_stream_reset(Card& card, Function& function, unsigned index) {
+void begin_stream_reset(Card& card, Function& function, unsigned index, Stream::State state) {
   Stream& stream = function.streams[index];
+  if (stream.settling()) {  // joins what runs; a close is never taken back
+    if (state == Stream::State::Closing) stream.state = state;
+    return;
+  }
   ++stream.incarnation;
   stream.next_sequence = 1;
-  stream.resetting = true;
+  stream.state = state;
   if (stream.phase == Stream::Phase::Computing) {
     // The head is completed when its kernel has stopped; then the queue behind it (launch_ended).
     stream.poisoned = true;
-    card.cores.stop(function, index);
+    card.cores.stop(stream.launch);
     return;
   }
   if (stream.phase == Stream::Phase::Moving) finish_head(function, index, Outcome::Fault, {Status::Stopped});
@@ -86,7 +90,8 @@ void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, cons
   }
   if (queue == wire::kControlBlockQueue) {
     for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
-      if (function.streams[s].open) begin_stream_reset(card, function, s);
+      if (function.streams[s].state == Stream::State::Closed) continue;
+      begin_stream_reset(card, function, s, Stream::State::Resetting);
     }
   }
   progress_resets(card, function);
@@ -164,7 +169,7 @@ bool progress_resets(Card& card, Function& function) {
   if (function.reset_queue == wire::kControlBlockQueue) {
     if (card.cores.active(function)) return false;
     for (const Stream& stream : function.streams) {
-      if (stream.resetting) return false;
+      if (stream.settling()) return false;
     }
   }
   function.reset_running = function.reset_asked = false;

@@ -28,9 +28,10 @@ void begin_driver_reset(Card& card, Function& function, const wire::Message& req
 // answer (VIRTIO 1.4 §2.6.1: no use of the queue after it).
 void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, const wire::Message& request);
 
-// Incarnation + 1; queued blocks end ABORTED, a running transfer or kernel FAULT "stopped by its owner". The stream may
-// be Stream::resetting for a while (settle_stream_reset ends it).
-void begin_stream_reset(Card& card, Function& function, unsigned stream);
+// `state` is Resetting or Closing. Incarnation + 1; queued blocks end ABORTED, a running transfer or kernel FAULT "stopped
+// by its owner". The stream may be in that state for a while (settle_stream_reset ends it) and refuses blocks meanwhile.
+// Joins a reset or close that runs.
+void begin_stream_reset(Card& card, Function& function, unsigned stream, Stream::State state);
 
 // Goes on with begun resets. True when something ended.
 bool progress_resets(Card& card, Function& function);

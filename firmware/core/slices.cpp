@@ -116,18 +116,27 @@ bool CoreManager::fail(Launch& launch, Outcome outcome, Verdict why, const wire:
   return first;
 }
 
-bool CoreManager::stop(const Function& function, unsigned stream) {
-  return fail(function, stream, {Status::Stopped}, {});
-}
-bool CoreManager::fail(const Function& function, unsigned stream, Verdict why, const wire::FaultRecord& fault) {
-  Launch* launch = find(function, stream);
+bool CoreManager::fail(LaunchHandle handle, Verdict why, const wire::FaultRecord& fault) {
+  Launch* launch = find(handle);
   return launch != nullptr && fail(*launch, Outcome::Fault, why, fault);
 }
-void CoreManager::stop(const Function& function) {
-  for (Launch& launch : launches_of(function)) {
-    const State state = launch.state.load(std::memory_order_acquire);
-    if (state == State::Running) fail(launch, Outcome::Fault, {Status::Stopped}, {});
+bool CoreManager::stop(LaunchHandle handle) {
+  Launch* launch = find(handle);
+  if (launch == nullptr) return false;
+  switch (launch->state.load(std::memory_order_acquire)) {
+    case State::Free:
+    case State::Ended: return false;
+    case State::Prepared: {
+      const bool first = fail(*launch, Outcome::Fault, {Status::Stopped}, {});
+      release(handle);  // its parts find the kill, and end it where every launch ends
+      return first;
+    }
+    case State::Running: return fail(*launch, Outcome::Fault, {Status::Stopped}, {});
   }
+  return false;
+}
+void CoreManager::stop(const Function& function) {
+  for (const Launch& launch : launches_of(function)) stop(launch.handle);
 }
 
 // ---- stops --------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,10 @@ namespace fw {
 
 inline constexpr std::uint16_t kNoBlock = 0xffff;
 
+// Names one launch of CoreManager. A handle of a launch that has ended never names a later one.
+using LaunchHandle = std::uint64_t;
+inline constexpr LaunchHandle kNoLaunch = 0;
+
 // Why a block must not run; Status::None = may run.
 struct Verdict {
   wire::Status status = wire::Status::None;
@@ -68,12 +72,19 @@ struct Stream {
     Moving,     // a DMA or FILL is under way
     Computing,  // a launch is under way; the core manager reports its end
   };
-  bool open = false;
+  // Closed and empty are one: a stream is closed when its last block has ended, and opened only from Closed.
+  enum class State : std::uint8_t {
+    Closed,
+    Open,
+    Resetting,  // waits for the head's launch to be stopped, then Open
+    Closing,    // likewise, then Closed
+  };
+  State state = State::Closed;
   bool poisoned = false;
   bool high_priority = false;
-  bool resetting = false;  // a reset waits for the head's launch to be stopped
-  bool banned = false;     // after its last strike, until the function is reset
+  bool banned = false;  // after its last strike, until the function is reset
   Phase phase = Phase::Idle;
+  LaunchHandle launch = kNoLaunch;  // while Computing
   std::uint32_t incarnation = 0;
   std::uint64_t next_sequence = 1;
   std::uint16_t head = kNoBlock;
@@ -81,7 +92,21 @@ struct Stream {
   std::uint16_t count = 0;
   std::uint32_t strikes = 0;        // time-outs since it was opened
   std::uint64_t stalled_until = 0;  // device ticks; a fault holds the head's transfer back. 0: nothing does
+
+  bool settling() const { return state == State::Resetting || state == State::Closing; }
+  // Nothing of the stream is queued or under way.
+  bool empty() const { return head == kNoBlock && phase == Phase::Idle && launch == kNoLaunch; }
 };
+
+constexpr const char* name(Stream::State state) {
+  switch (state) {
+    case Stream::State::Closed: return "closed";
+    case Stream::State::Open: return "open";
+    case Stream::State::Resetting: return "resetting";
+    case Stream::State::Closing: return "closing";
+  }
+  return "unknown";
+}
 
 // Streams whose head launch found no room on the cores. A launch that ends makes room for one.
 class WaitingStreams {

@@ -83,6 +83,7 @@ std::string next_step(const StreamFailure& f) {
     case wire::Outcome::Rejected:
       if (f.status == wire::Status::RegionEntryDamaged) return "reset the function: its region table is damaged";
       if (f.status == wire::Status::StreamBanned) return "use another stream, or reset the function";
+      if (f.status == wire::Status::StreamResetting) return "submit after the answer to the reset";
       return "correct the request, then reset the stream";
     case wire::Outcome::Timeout: return "give it a larger budget or mend the kernel, then reset the stream";
     case wire::Outcome::Fault:

@@ -300,7 +300,16 @@ std::optional<wire::AdminReply> RawDriver::wait_admin(std::uint16_t slot) {
         return admin_done_[slot];
       },
       pump_);
-  if (!came) return std::nullopt;
+  return came ? take_admin(slot) : std::nullopt;
+}
+
+bool RawDriver::admin_slot_free() const {
+  return std::find(admin_busy_.begin(), admin_busy_.end(), false) != admin_busy_.end();
+}
+
+std::optional<wire::AdminReply> RawDriver::take_admin(std::uint16_t slot) {
+  poll_admin();
+  if (!admin_busy_[slot] || !admin_done_[slot]) return std::nullopt;
   wire::AdminReply reply;
   wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&reply),
                           at<std::uint64_t>(wire::kAdminReplies.offset + slot * wire::kStickBytes), sizeof reply / 8);

@@ -158,6 +158,9 @@ class RawDriver {
   std::uint16_t send_admin(wire::AdminRequest request);  // slot
   // Reply of a command; the card is pumped until it came. nullopt: none came.
   std::optional<wire::AdminReply> wait_admin(std::uint16_t slot);
+  // The reply when it has come; the card is not pumped.
+  std::optional<wire::AdminReply> take_admin(std::uint16_t slot);
+  bool admin_slot_free() const;
   wire::AdminReply admin(const wire::AdminRequest& request);
   wire::AdminRequest admin_request(wire::AdminCommand command) const;
   std::optional<RegionHandle> acquire(std::uint64_t bytes, wire::RegionType type = wire::RegionType::Tensor);

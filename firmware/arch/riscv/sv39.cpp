@@ -98,7 +98,10 @@ std::uint64_t Sv39Tables::new_table() {
 }
 
 void Sv39Tables::free_table(std::uint64_t address) {
-  if (arena_.release(address, kPage)) --table_pages_;
+  if (!arena_.release(address, kPage)) return;
+  --table_pages_;
+  // Whoever still walks a table that is gone finds nothing, whatever the page becomes next.
+  std::memset(hal::pointer(address), 0, kPage);
 }
 
 std::uint64_t Sv39Tables::create_root() { return new_table(); }
