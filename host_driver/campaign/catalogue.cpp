@@ -134,7 +134,7 @@ constexpr std::array<Scenario, 40> kCatalogue{{
      owner_killed},
     {"F23",
      Execution,
-     "reset races with submit, reset, close and allocation",
+     "reset races with submit, reset, close, region release and allocation",
      {"exactly one outcome", 0, 0, Mutant::LostCompletion},
      {},
      reset_races},

@@ -7,7 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/campaign/raw_client.hpp"
 #include "host_driver/campaign/scenarios.hpp"
+#include "host_driver/raw/unawaited.hpp"
 #include "shared/timeouts.hpp"
 
 namespace flex::campaign {
@@ -234,57 +236,89 @@ void reset_of_an_invalid_target(Trial& trial) {
 
 // ---- races --------------------------------------------------------------------------------------------------------------
 
-void reset_races(Trial& trial) {
+namespace {
+
+// Resets of a stream against submits to it, opens and closes of others, acquires and releases of regions: our driver, on
+// threads of its own. Empty: each block ended once.
+std::string race_by_driver(Trial& trial) {
   constexpr int kRounds = 40;
-  trial.innocent();
   Device& guilty = trial.guilty();
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> regions{0}, streams{0}, blocks{0};
   int rounds = 0;
   std::string wrong;
-  trial.let_loose();
-  {
-    Lane racer(guilty);
-    std::jthread allocates([&] {  // bounded: joined below, with `stop` set
-      while (!stop) {
-        const auto region = guilty.acquire_region(RegionType::Tensor, wire::kGranuleBytes);
-        if (region && guilty.release_region(*region)) ++regions;
-      }
-    });
-    std::jthread opens([&] {  // bounded: joined below, with `stop` set
-      while (!stop) {
-        const auto stream = guilty.open_stream(StreamPriority::High);
-        if (stream && guilty.close_stream(*stream)) ++streams;
-      }
-    });
-    std::jthread submits([&] {  // bounded: joined below, with `stop` set
-      while (!stop) {
-        try {
-          if (racer.submit(Desk::nop())) ++blocks;
-        } catch (const Error&) {
-          // while it is being reset
-        }
-      }
-    });
-    // Until each of the others has had its turn, too.
-    const auto limit = Trial::Clock::now() + trial.patience();
-    const auto all_ran = [&] { return regions > 0 && streams > 0 && blocks > 0; };
-    while ((rounds < kRounds || !all_ran()) && wrong.empty() && Trial::Clock::now() < limit) {
-      if (auto reset = racer.reset(); !reset) wrong = reset.error().message;
-      ++rounds;
+  Lane racer(guilty);
+  std::jthread allocates([&] {  // bounded: joined below, with `stop` set
+    while (!stop) {
+      const auto region = guilty.acquire_region(RegionType::Tensor, wire::kGranuleBytes);
+      if (region && guilty.release_region(*region)) ++regions;
     }
-    stop = true;
-    allocates.join();  // bounded: `stop` is set, and each of its calls is bounded
-    opens.join();      // bounded: `stop` is set, and each of its calls is bounded
-    submits.join();    // bounded: `stop` is set, and each of its calls is bounded
-    if (!racer.wait_all(trial.patience())) wrong = "a block never ended";
-    if (wrong.empty()) wrong = ended_once(racer);
-    trial.fired(all_ran(), std::to_string(rounds) + " resets against " + std::to_string(racer.submitted()) +
-                               " blocks, " + std::to_string(regions.load()) + " regions, " +
-                               std::to_string(streams.load()) + " streams");
-    if (wrong.empty() && !racer.reset()) wrong = "the last reset failed";
+  });
+  std::jthread opens([&] {  // bounded: joined below, with `stop` set
+    while (!stop) {
+      const auto stream = guilty.open_stream(StreamPriority::High);
+      if (stream && guilty.close_stream(*stream)) ++streams;
+    }
+  });
+  std::jthread submits([&] {  // bounded: joined below, with `stop` set
+    while (!stop) {
+      try {
+        if (racer.submit(Desk::nop())) ++blocks;
+      } catch (const Error&) {
+        // while it is being reset
+      }
+    }
+  });
+  // Until each of the others has had its turn, too.
+  const auto limit = Trial::Clock::now() + trial.patience();
+  const auto all_ran = [&] { return regions > 0 && streams > 0 && blocks > 0; };
+  while ((rounds < kRounds || !all_ran()) && wrong.empty() && Trial::Clock::now() < limit) {
+    if (auto reset = racer.reset(); !reset) wrong = reset.error().message;
+    ++rounds;
   }
-  trial.detected(wrong.empty(), wrong.empty() ? "each block ended exactly once" : wrong);
+  stop = true;
+  allocates.join();  // bounded: `stop` is set, and each of its calls is bounded
+  opens.join();      // bounded: `stop` is set, and each of its calls is bounded
+  submits.join();    // bounded: `stop` is set, and each of its calls is bounded
+  if (!racer.wait_all(trial.patience())) wrong = "a block never ended";
+  if (wrong.empty()) wrong = ended_once(racer);
+  trial.fired(all_ran(), std::to_string(rounds) + " resets against " + std::to_string(racer.submitted()) + " blocks, " +
+                             std::to_string(regions.load()) + " regions, " + std::to_string(streams.load()) +
+                             " streams");
+  if (wrong.empty() && !racer.reset()) wrong = "the last reset failed";
+  return wrong;
+}
+
+// Resets against resets, closes, opens, region releases and acquires, all un-awaited, under kernels that never end and
+// beside blocks of the next incarnation; with resets of the queue and of the function. A raw client on VF3.
+std::string race_by_raw_client(Trial& trial) {
+  constexpr unsigned kSteps = 4000;
+  RawClient client(trial);
+  raw::UnawaitedRequests races(
+      client.driver(), {{kernel_image(trial.card(), "spin")}, {kernel_image(trial.card(), "empty")}}, trial.seed());
+  const std::uint64_t epoch = client.driver().header().boot_epoch;
+  try {
+    races.begin();
+    for (unsigned i = 0; i < kSteps; ++i) races.step();
+    races.drain();
+  } catch (const raw::Broken& broken) {
+    return broken.what();
+  }
+  trial.fired(races.requests() > 0 && races.blocks_ok() > 0 && races.queue_resets() > 0,
+              std::to_string(races.requests()) + " un-awaited requests, " + std::to_string(races.blocks()) +
+                  " blocks, " + std::to_string(races.queue_resets()) + " queue resets");
+  if (client.driver().header().boot_epoch != epoch) return "the firmware restarted";
+  return client.works();
+}
+
+}  // namespace
+
+void reset_races(Trial& trial) {
+  trial.innocent();
+  trial.let_loose();
+  std::string wrong = race_by_driver(trial);
+  if (wrong.empty()) wrong = race_by_raw_client(trial);
+  trial.detected(wrong.empty(), wrong.empty() ? "each block ended exactly once, each request was answered" : wrong);
   trial.contained();
   trial.recover_stream();
 }

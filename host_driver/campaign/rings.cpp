@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/campaign/raw_client.hpp"
 #include "host_driver/campaign/scenarios.hpp"
 #include "host_driver/raw/attempts.hpp"
 #include "host_driver/raw/bare_slot.hpp"
@@ -22,51 +23,7 @@ using wire::MessageOp;
 using wire::Outcome;
 using wire::Status;
 
-constexpr unsigned kFirstFunctionSlot = 1;  // of the PF; the card has just been booted, or slots were never retired
 constexpr std::uint32_t kStick = wire::kStickBytes;
-
-// The third function, by hand.
-class Stranger {
- public:
-  explicit Stranger(Trial& trial)
-      : trial_(trial),
-        slot_(value_of(trial.card().slot(kFirstFunctionSlot + kThird))),
-        driver_(slot_.window(), [this] { slot_.pump(); }) {}
-  // The function is free again.
-  ~Stranger() {
-    try {
-      (void)driver_.set_status(0);
-    } catch (const std::exception&) {
-      // The card is gone, or was made not to answer: the campaign counts what is left.
-    }
-  }
-  Stranger(const Stranger&) = delete;
-  Stranger& operator=(const Stranger&) = delete;
-
-  RawDriver& driver() { return driver_; }
-  raw::BareSlot& slot() { return slot_; }
-
-  // From status 0 to a good job. Empty: right.
-  std::string works() {
-    if (!driver_.bring_up()) return "the function does not come up any more";
-    const auto region = driver_.acquire(wire::kGranuleBytes);
-    if (!region) return "no region";
-    raw::StreamHandle stream;
-    const auto fill = driver_.run(driver_.fill(stream, *region, 0, 4096, trial_.seed()));
-    if (fill.outcome != Outcome::Ok) return "a good job ended " + std::string(wire::name(fill.outcome));
-    const std::uint64_t at = wire::kHostMemoryOffset;
-    const auto copy = driver_.run(driver_.dma(stream, RawDriver::device(*region, 0), RawDriver::host(at), 4096));
-    const auto* words = driver_.at<std::uint64_t>(at);
-    const bool right = copy.outcome == Outcome::Ok &&
-                       std::all_of(words, words + 512, [&](std::uint64_t word) { return word == trial_.seed(); });
-    return right ? std::string() : "a good job's data came back wrong";
-  }
-
- private:
-  Trial& trial_;
-  raw::BareSlot slot_;
-  RawDriver driver_;
-};
 
 // A response without payload is the card's way to refuse a message; config space that is not there has no bytes.
 bool is_refusal(const std::optional<wire::Message>& answer) {
@@ -118,7 +75,7 @@ std::vector<BadMessage> bad_messages(RawDriver& driver) {
 
 void malformed_control_messages(Trial& trial) {
   trial.innocent();
-  Stranger stranger(trial);
+  RawClient stranger(trial);
   RawDriver& driver = stranger.driver();
   (void)driver.set_status(0);
   trial.let_loose();
@@ -152,7 +109,7 @@ namespace {
 
 class Chains {
  public:
-  Chains(Trial& trial, Stranger& stranger) : trial_(trial), stranger_(stranger), driver_(stranger.driver()) {
+  Chains(Trial& trial, RawClient& stranger) : trial_(trial), stranger_(stranger), driver_(stranger.driver()) {
     region_ = driver_.acquire(wire::kGranuleBytes).value();
     (void)driver_.run(driver_.fill(stream_, region_, 0, 4096, kPattern));
   }
@@ -188,7 +145,7 @@ class Chains {
  private:
   static constexpr std::uint64_t kPattern = 0x1122'3344'5566'7788;
   Trial& trial_;
-  Stranger& stranger_;
+  RawClient& stranger_;
   RawDriver& driver_;
   raw::RegionHandle region_{};
   raw::StreamHandle stream_;
@@ -217,7 +174,7 @@ void publish_circle(raw::RawRing& ring) {
 
 void bad_chains(Trial& trial) {
   trial.innocent();
-  Stranger stranger(trial);
+  RawClient stranger(trial);
   if (!stranger.driver().bring_up()) return trial.fired(false, "the function does not come up");
   Chains chains(trial, stranger);
   const RawBuffer block{raw::block_at(0), kStick, false}, end{raw::completion_at(0), kStick, true};
@@ -291,7 +248,7 @@ class Mutator {
 void fuzzing_under_mutation(Trial& trial) {
   constexpr unsigned kAttempts = 1500, kAtOnce = 16;
   trial.innocent();
-  Stranger stranger(trial);
+  RawClient stranger(trial);
   RawDriver& driver = stranger.driver();
   if (!driver.bring_up()) return trial.fired(false, "the function does not come up");
   raw::Targets targets;

@@ -22,9 +22,8 @@ constexpr std::uint64_t kFillBytes = 64 * wire::kKiB;
 
 }  // namespace
 
-UnawaitedRequests::UnawaitedRequests(std::span<std::byte> window, std::function<void()> pump, std::vector<Image> images,
-                                     std::uint64_t seed)
-    : driver_(window, std::move(pump)), images_(std::move(images)), random_(seed) {}
+UnawaitedRequests::UnawaitedRequests(RawDriver& driver, std::vector<Image> images, std::uint64_t seed)
+    : driver_(driver), images_(std::move(images)), random_(seed) {}
 
 void UnawaitedRequests::begin() {
   if (!driver_.bring_up()) broken("the function does not come up");

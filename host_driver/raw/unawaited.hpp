@@ -7,11 +7,9 @@
 // when the card breaks that. What the card's own state has to look like meanwhile says the test.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <random>
-#include <span>
 #include <vector>
 
 #include "host_driver/raw/raw_driver.hpp"
@@ -24,10 +22,9 @@ class UnawaitedRequests {
     std::vector<std::byte> bytes;
     std::uint64_t offset = 0;  // in the Program region; set by begin()
   };
-  // `pump` lets card and cores work for a while. Images may be empty (a card without kernels); a kernel that never ends
-  // is welcome, it is ended by resets.
-  UnawaitedRequests(std::span<std::byte> window, std::function<void()> pump, std::vector<Image> images,
-                    std::uint64_t seed);
+  // The driver's pump lets card and cores work for a while. Images may be empty (a card without kernels); a kernel that
+  // never ends is welcome, it is ended by resets.
+  UnawaitedRequests(RawDriver& driver, std::vector<Image> images, std::uint64_t seed);
 
   // From status 0: two regions and the images.
   void begin();
@@ -36,7 +33,6 @@ class UnawaitedRequests {
   // Resets every stream and waits until nothing is outstanding.
   void drain();
 
-  RawDriver& driver() { return driver_; }
   std::uint64_t requests() const { return requests_; }
   std::uint64_t blocks() const { return blocks_; }
   std::uint64_t blocks_ok() const { return blocks_ok_; }
@@ -67,7 +63,7 @@ class UnawaitedRequests {
   void take_blocks();
   void reset_queue();
 
-  RawDriver driver_;
+  RawDriver& driver_;
   std::vector<Image> images_;
   std::mt19937_64 random_;
   std::vector<Known> streams_;

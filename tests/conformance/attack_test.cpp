@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "host_driver/memory/flex_allocator.hpp"
+#include "host_driver/raw/unawaited.hpp"
 #include "tests/conformance/attacker.hpp"
 #include "tests/conformance/bystanders.hpp"
 
@@ -71,6 +72,21 @@ TEST_F(Attacks, RandomAdminRequestsAreAnsweredAndReachNobodyElse) {
   attacker_->admin_requests(attack_seed() + 4, 2000);
   EXPECT_GE(attacker_->attempts(), 2000u);
   EXPECT_GT(attacker_->refused(), attacker_->attempts() / 3);
+}
+
+// Streams are reset, closed and opened, regions released and acquired, without waiting for any reply, beside blocks of the
+// incarnation that comes next (host_driver/raw/unawaited.hpp). With kernels: attack_beside_kernels_test.cpp.
+TEST_F(Attacks, UnawaitedRequestsAreAnsweredAndReachNobodyElse) {
+  const std::uint64_t epoch = attacker_->driver().header().boot_epoch;
+  raw::UnawaitedRequests tenant(attacker_->driver(), {}, attack_seed() + 7);
+  tenant.begin();
+  for (int i = 0; i < 20'000; ++i) tenant.step();
+  tenant.drain();
+  EXPECT_GT(tenant.requests(), 0u);
+  EXPECT_GT(tenant.blocks_ok(), 0u);
+  EXPECT_GT(tenant.queue_resets(), 0u);
+  EXPECT_EQ(attacker_->driver().header().boot_epoch, epoch) << "the firmware restarted";
+  begin();
 }
 
 // A handle is not an address: only those that the allocator gave out, and has not taken back, mean anything.

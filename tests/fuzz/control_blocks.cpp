@@ -39,6 +39,7 @@ class Attack {
 
   void begin_anew() {
     outstanding_.clear();
+    unawaited_.clear();
     streams_.assign(1, StreamHandle{});
     regions_.clear();
     programs_.reset();
@@ -61,7 +62,7 @@ class Attack {
       case 12: return command();
       case 13: return change_what_was_published();
       case 14: return resets();
-      default: return input_.below(2) != 0 ? load_programs() : cancel();
+      default: return input_.below(2) != 0 ? load_programs() : input_.below(2) != 0 ? cancel() : unawaited();
     }
   }
 
@@ -161,6 +162,7 @@ class Attack {
   }
 
   void collect() {
+    take_replies();
     for (const fwtest::Ended& end : driver().collect()) {
       const auto sent = outstanding_.find(end.slot);
       require(sent != outstanding_.end(), "a block ends once, and not after its reset");
@@ -186,6 +188,7 @@ class Attack {
     attacker_.settle();
     collect();
     require(outstanding_.empty(), "every accepted block ends");
+    require(unawaited_.empty(), "every command is answered");
   }
 
   // ---- commands
@@ -212,6 +215,35 @@ class Attack {
       if (input_.below(2) != 0 && streams_.size() > 1) std::swap(s, streams_.back()), streams_.pop_back();
     }
     collect();
+  }
+  // A stream is reset, closed or opened without waiting for the answer, beside copies of a block of what comes next.
+  void unawaited() {
+    constexpr std::size_t kMost = 8;
+    if (unawaited_.size() == kMost) return;
+    const StreamHandle& s = stream();
+    constexpr AdminCommand kCommands[] = {AdminCommand::StreamClose, AdminCommand::StreamReset,
+                                          AdminCommand::StreamOpen};
+    const AdminCommand command = kCommands[input_.below(3)];
+    auto request = driver().stream_request(command, {s.id, s.incarnation + input_.below(2), 1});
+    if (command == AdminCommand::StreamOpen) request = driver().admin_request(command);
+    unawaited_.push_back({driver().send_admin(request), command});
+    for (unsigned copies = input_.below(64); copies > 0 && driver().block_slot_free(); --copies) {
+      StreamHandle next{s.id, s.incarnation + 1, 1};
+      submit(launch(next));
+    }
+  }
+  void take_replies() {
+    std::erase_if(unawaited_, [&](const Unawaited& sent) {
+      const auto reply = driver().take_admin(sent.slot);
+      if (!reply) return false;
+      if (reply->outcome != Outcome::Ok) return true;
+      const auto& named = reply->values.stream;
+      if (sent.command == AdminCommand::StreamOpen) streams_.push_back({named.stream, named.incarnation, 1});
+      for (StreamHandle& s : streams_) {
+        if (s.id == named.stream) s = {named.stream, named.incarnation, 1};
+      }
+      return true;
+    });
   }
   // Of what is on its way, or was, or will be.
   void cancel() {
@@ -302,6 +334,11 @@ class Attack {
     }
   }
 
+  struct Unawaited {
+    std::uint16_t slot;
+    AdminCommand command;
+  };
+
   Input input_;
   bool physical_;
   fuzz::NativeAttacker& attacker_ = fuzz::NativeAttacker::instance();
@@ -309,6 +346,7 @@ class Attack {
   std::vector<RegionHandle> regions_;
   std::optional<RegionHandle> programs_;
   std::map<std::uint16_t, wire::ControlBlockHeader> outstanding_;
+  std::vector<Unawaited> unawaited_;
   bool changed_ = false;
 };
 

@@ -64,8 +64,9 @@ TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
   const std::uint64_t pages_before = card_.board().pages_in_use();
   for (unsigned run = 0; run < kRuns; ++run) {
     SCOPED_TRACE("SPYRE_SEED=" + std::to_string(base_seed() + run));
+    raw::RawDriver driver(card_.window(3), [this] { pump(); });
     raw::UnawaitedRequests tenant(
-        card_.window(3), [this] { pump(); },
+        driver,
         {{fwtest::image_of(Program::Endless)}, {fwtest::image_of(Program::Exit)}, {fwtest::image_of(Program::Slices)}},
         base_seed() + run);
     tenant.begin();
@@ -73,7 +74,7 @@ TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
     tenant.drain();
     EXPECT_GT(tenant.blocks_ok(), 0u);
     EXPECT_GT(tenant.queue_resets(), 0u);
-    ASSERT_EQ(tenant.driver().set_status(0), 0u);
+    ASSERT_EQ(driver.set_status(0), 0u);
     EXPECT_EQ(card_.board().pages_in_use(), pages_before) << "memory of contexts is not given back";
   }
   const auto offset = card_.function(2).regions.at(0).base - hal::region_memory().begin;
