@@ -22,8 +22,11 @@ ErrorInfo bad_reply() {
           .message = "the broker's reply is not usable: it answers another question"};
 }
 
-Expected<std::string> command(std::string_view card, const BrokerRequest& request, const Timeouts& timeouts) {
-  auto connection = BrokerConnection::open(card, timeouts.card_command);
+using Socket = BrokerConnection::Socket;
+
+Expected<std::string> command(std::string_view card, const BrokerRequest& request, const Timeouts& timeouts,
+                              Socket socket = Socket::Management) {
+  auto connection = BrokerConnection::open(card, socket, timeouts.card_command);
   if (!connection) return std::unexpected(std::move(connection.error()));
   const auto answer = connection->transact(request);
   if (!answer) return std::unexpected(answer.error());
@@ -35,7 +38,7 @@ Expected<std::string> command(std::string_view card, const BrokerRequest& reques
 
 Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& choice, OpenOptions options,
                                   const Timeouts& timeouts) {
-  auto connection = BrokerConnection::open(card, timeouts.attach);
+  auto connection = BrokerConnection::open(card, Socket::Tenant, timeouts.attach);
   if (!connection) return std::unexpected(std::move(connection.error()));
   auto answer = connection->transact(HelloRequest{wire::kAbiVersion, choice});
   if (!answer) return std::unexpected(std::move(answer.error()));
@@ -57,7 +60,7 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
 }
 
 Expected<CardDescription> describe_card(std::string_view card, const Timeouts& timeouts) {
-  auto connection = BrokerConnection::open(card, timeouts.attach);
+  auto connection = BrokerConnection::open(card, Socket::Tenant, timeouts.attach);
   if (!connection) return std::unexpected(std::move(connection.error()));
   auto answer = connection->transact(DescribeRequest{});
   if (!answer) return std::unexpected(std::move(answer.error()));
@@ -72,6 +75,9 @@ Expected<void> stop_card(std::string_view card, const Timeouts& timeouts) {
 }
 Expected<std::string> reset_function(std::string_view card, wire::Target target, const Timeouts& timeouts) {
   return command(card, ResetRequest{target}, timeouts);
+}
+Expected<std::string> reset_own_function(std::string_view card, wire::Target target, const Timeouts& timeouts) {
+  return command(card, ResetRequest{target}, timeouts, Socket::Tenant);
 }
 Expected<std::string> raise_card(std::string_view card, Rung rung, const Timeouts& timeouts) {
   if (rung == Rung::PowerCycle) return power_cycle_card(card, timeouts);

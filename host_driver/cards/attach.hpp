@@ -41,10 +41,14 @@ struct AttachedFunction {
 Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& choice, OpenOptions options = {},
                                   const Timeouts& timeouts = {});
 
-// ---- commands to a broker
-// ----------------------------------------------------------------------------------------------- As it is now;
-// card.json may be a moment older.
+// As it is now; card.json may be a moment older.
 Expected<CardDescription> describe_card(std::string_view card, const Timeouts& timeouts = {});
+
+// M resets a function that this process owns: what runs on it ends. It keeps the function and must attach again. When the
+// card does not end the reset, the error says so: what helps then concerns other owners too, and is not for a tenant.
+Expected<std::string> reset_own_function(std::string_view card, wire::Target target, const Timeouts& timeouts = {});
+
+// ---- management: refused unless this user is the one whose card it is
 // Returns when the card is gone.
 Expected<void> stop_card(std::string_view card, const Timeouts& timeouts = {});
 // The three below return what was done, for people ("function reset helped after 0.4 ms").

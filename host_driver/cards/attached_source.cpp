@@ -27,15 +27,19 @@ class AttachedSource final : public DeviceSource {
     if (!tenancy_->alive()) return attach_afresh();
     if (device.error().outcome != wire::Outcome::Indeterminate) return device;
     // The function does not answer its owner. M may reset it; when that does not end either, the broker knows what to do.
-    if (auto reset = reset_function(card_, target_, timeouts_); !reset)
+    if (auto reset = reset_own_function(card_, target_, timeouts_); !reset)
       return std::unexpected(std::move(reset.error()));
     return tenancy_->alive() ? tenancy_->open(options_, timeouts_) : attach_afresh();
   }
 
   Expected<void> raise(Rung rung, bool) override {
-    auto done = raise_card(card_, rung, timeouts_);
-    if (!done) return std::unexpected(std::move(done.error()));
-    return {};
+    return std::unexpected(ErrorInfo{
+        .layer = Layer::Driver,
+        .culprit = card_,
+        .outcome = wire::Outcome::Rejected,
+        .recoverable = false,
+        .next_step = "ask whoever runs the card: spyre reset CARD --firmware",
+        .message = "a " + std::string(name(rung)) + " concerns all owners of the card and is not for a tenant"});
   }
 
   Rung highest() const override { return Rung::Function; }

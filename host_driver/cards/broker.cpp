@@ -51,12 +51,17 @@ Expected<void> Broker::Impl::start() {
 
   auto booted = boot_session(1);
   if (!booted) return std::unexpected(std::move(booted.error()));
-  auto listening = listen_in(folder->descriptor());
-  if (!listening) return std::unexpected(std::move(listening.error()));
-  listener = *std::move(listening);
-  loop->post([this, ready = *std::move(booted)]() mutable {
+  if (options.tenant_group) {
+    if (auto shared = folder->share_with(*options.tenant_group); !shared) return shared;
+  }
+  auto for_tenants = listen_in(folder->descriptor(), kSocketName, options.tenant_group);
+  if (!for_tenants) return std::unexpected(std::move(for_tenants.error()));
+  auto for_managers = listen_in(folder->descriptor(), kManagementSocketName);
+  if (!for_managers) return std::unexpected(std::move(for_managers.error()));
+  loop->post([&, ready = *std::move(booted)]() mutable {
     adopt(std::exchange(ready, nullptr));
-    listener_watch = loop->watch(listener.get(), [this](unsigned) { accept_all(); });
+    tenants.open(*loop, *std::move(for_tenants));
+    managers.open(*loop, *std::move(for_managers));
     schedule_look();
   });
   loop->flush();

@@ -12,10 +12,13 @@
 // and the broker stays until it is told to stop or to power-cycle the card.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -30,6 +33,9 @@ inline constexpr unsigned kDefaultVirtualFunctions = 4;
 inline constexpr unsigned kDefaultSpareSlots = 8;
 // Connections that have not become owners; more are refused.
 inline constexpr unsigned kMaxWaitingClients = 32;
+// Commands of clients that are carried out at a time, each on a thread of its own; more are refused. A command whose
+// client has gone is not begun any more, and counts until it has ended.
+inline constexpr unsigned kMaxCommands = 8;
 
 // A long-lived card as protocol §1 wants it by default: 4 VFs, 8 spare slots.
 inline CardOptions long_lived_card() {
@@ -47,7 +53,11 @@ struct BrokerOptions {
   // One line for people per change of an owner or of the card ("VF1: owned by pid 1234"), without a newline. Called on
   // the broker's thread: quick, no call of the broker.
   std::function<void(std::string_view line)> on_change{};
-  std::uint32_t blind = 0;  // HostDetectors that are off: kDetectOwnerEnd
+  // Members of this group may be tenants, whatever user they are and whichever user or pid namespace they live in; nobody
+  // but this user may manage the card. Empty: this user alone.
+  std::optional<gid_t> tenant_group{};
+  bool peers_by_number = false;  // identify clients as a kernel before 6.5 does (peer_process.hpp)
+  std::uint32_t blind = 0;       // HostDetectors that are off: kDetectOwnerEnd
 };
 
 // Threading: all members from any thread, except destruction. One thread (io_uring) serves all clients and never

@@ -183,13 +183,13 @@ void Broker::Impl::end_emulator() {
 void Broker::Impl::stopped() {
   tell_owners("stopped");
   let_owners_go();
-  loop->unwatch(std::exchange(listener_watch, EventLoop::WatchId::None));
   loop->cancel(std::exchange(rewrite_timer, EventLoop::TimerId::None));
   loop->cancel(std::exchange(look_timer, EventLoop::TimerId::None));
   emulator = 0;
   describe_changes("stopped");
   folder.reset();
-  listener.reset();
+  tenants.close();
+  managers.close();
   for (const ClientId id : std::exchange(stop_clients, {})) reply_and_close(id, Done{});
   while (!clients.empty()) (void)remove_client(clients.begin()->first);
   {

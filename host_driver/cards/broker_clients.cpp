@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections of the broker: who may connect, what they may say, and when they have said or waited too long.
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <random>
 #include <utility>
 
 #include "host_driver/cards/broker_impl.hpp"
@@ -13,34 +12,15 @@
 
 namespace flex {
 
-namespace {
-
-bool out_of_resources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
-
-}  // namespace
-
-void Broker::Impl::accept_all() {
-  while (listener.valid()) {
-    // bounded: the listener does not block
-    qemu::UniqueFd socket{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-    if (socket.valid()) {
-      admit(std::move(socket));
-      continue;
-    }
-    if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (out_of_resources(errno)) (void)loop->run_at(Clock::now() + kAcceptAgain, [this] { accept_all(); });
-    return;
-  }
-}
-
-void Broker::Impl::admit(qemu::UniqueFd socket) {
+void Broker::Impl::admit(qemu::UniqueFd socket, bool manages) {
   const auto refuse = [&](const ErrorInfo& error) {
     record(error);
     (void)send_message(socket.get(), encode(BrokerReply(error)));
   };
-  auto peer = identify_peer(socket.get());
+  auto peer = options.peers_by_number ? identify_peer_by_number(socket.get()) : identify_peer(socket.get());
   if (!peer) return refuse(peer.error());
-  if (peer->uid != ::geteuid()) {
+  // The socket's mode says who may connect; another user gets no further than the group's socket.
+  if ((manages || !options.tenant_group) && peer->uid != ::geteuid()) {
     return refuse(refusal("client", "the card " + options.name + " belongs to user " + std::to_string(::geteuid()),
                           "boot a card of your own"));
   }
@@ -50,8 +30,13 @@ void Broker::Impl::admit(qemu::UniqueFd socket) {
   }
   const ClientId id = next_client++;
   Client& client = clients[id];
+  client.manages = manages;
   client.peer = *std::move(peer);
   client.socket = std::move(socket);
+  if (client.peer.needs_proof) {
+    client.nonce = std::random_device{}() | std::uint64_t{1} << 32;  // never 0
+    (void)send_message(client.socket.get(), encode(BrokerReply(Prove{client.nonce})));
+  }
   client.socket_watch = loop->watch(client.socket.get(), [this, id](unsigned) { hear(id); });
   client.process_watch =
       loop->watch(client.peer.pidfd.get(), [this, id](unsigned) { end_client(id, "its process ended"); });
@@ -98,9 +83,73 @@ void Broker::Impl::hear_message(ClientId id, const Received& received) {
                                            " bytes or comes with descriptors",
                                        "use the same version of the program for broker and tenant"));
   }
+  if (clients.at(id).nonce != 0) return check_proof(id, received);
   const auto request = parse_broker_request(received.text);
   if (!request) return reply_and_close(id, request.error());
+  if (const auto error = forbidden(clients.at(id), *request)) return reply_and_close(id, *error);
   obey(id, *request);
+}
+
+// The first message is the request, the second the proof that the process of our descriptor sent it. It was sent after the
+// descriptor was open (the nonce is younger), so while that process lives, the sender's number can only be its own.
+void Broker::Impl::check_proof(ClientId id, const Received& received) {
+  Client& client = clients.at(id);
+  const bool of_peer = received.sender == client.peer.pid && client.peer.alive();
+  if (!of_peer) {
+    return reply_and_close(id, refusal("client", "the client is not the process that connected", "connect again"));
+  }
+  const auto request = parse_broker_request(received.text);
+  const auto* proof = request ? std::get_if<ProofRequest>(&*request) : nullptr;
+  if (proof == nullptr && client.held.empty()) {
+    client.held = received.text;
+    return;
+  }
+  if (proof == nullptr || proof->nonce != client.nonce || client.held.empty()) {
+    return reply_and_close(id, refusal("proof", "the client did not prove who it is", "connect again"));
+  }
+  client.nonce = 0;
+  hear_message(id, {.kind = Received::Kind::Message, .text = std::exchange(client.held, {})});
+}
+
+bool Broker::Impl::owns(const Client& client, wire::Target target) const {
+  const std::size_t index = target - wire::kTargetPhysical;
+  if (index >= functions.size() || functions[index].use != FunctionUse::Owned) return false;
+  const auto owner = clients.find(functions[index].owner);
+  // Both are alive (their descriptors say so), so one number is one process.
+  return owner != clients.end() && client.peer.pid != 0 && owner->second.peer.pid == client.peer.pid &&
+         owner->second.peer.alive() && client.peer.alive();
+}
+
+std::optional<ErrorInfo> Broker::Impl::forbidden(const Client& client, const BrokerRequest& request) const {
+  if (client.manages || std::holds_alternative<HelloRequest>(request) ||
+      std::holds_alternative<DescribeRequest>(request)) {
+    return std::nullopt;
+  }
+  if (const auto* reset = std::get_if<ResetRequest>(&request)) {
+    if (owns(client, reset->target)) return std::nullopt;
+    return refusal("request.target", function_name(reset->target) + " is not owned by the process that asks",
+                   "reset your own function, or use the management socket");
+  }
+  return refusal("request.type", "a tenant may not manage the card", "use the management socket");
+}
+
+void Broker::Impl::run_command(ClientId id, Tasks::Work work) {
+  if (commands >= kMaxCommands) {
+    return reply_and_close(
+        id, refusal("client", std::to_string(commands) + " commands are being carried out already", "try again"));
+  }
+  const bool begun =
+      tasks->run([this, gone = clients.at(id).gone, work = std::move(work)]() mutable -> EventLoop::Closure {
+        EventLoop::Closure then;
+        if (!gone->load(std::memory_order_acquire)) then = work();
+        work = nullptr;
+        return [this, then = std::move(then)] {
+          --commands;
+          if (then) then();
+        };
+      });
+  if (!begun) return reply_and_close(id, no_thread());
+  ++commands;
 }
 
 void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
@@ -133,33 +182,52 @@ void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
 void Broker::Impl::command_reset(ClientId id, wire::Target target) {
   if (target - wire::kTargetPhysical >= functions.size()) return reply_and_close(id, no_such_function(target));
   if (state != CardState::Running) return reply_and_close(id, refusal_by_state());
-  const bool begun = tasks->run([this, id, target, of = life, epoch = session->boot_epoch(),
-                                 card = session]() mutable -> EventLoop::Closure {
-    const auto begin = Clock::now();
-    auto reset = card->reset(target);
-    card.reset();
-    RungAttempt attempt{Rung::Function, Clock::now() - begin, std::nullopt};
-    if (!reset) attempt.error = reset.error();
-    return [this, id, target, of, epoch, attempt = std::move(attempt), reset = std::move(reset)] {
-      look();
-      // A restart meanwhile has reset the function as well.
-      const bool same_life = state == CardState::Running && session->boot_epoch() == epoch;
-      if (!reset && of == life && same_life && unanswered(reset.error())) {
-        return begin_climb(id, Rung::Firmware, "the reset of " + function_name(target) + " does not end", {attempt});
-      }
-      if (!reset) return reply_and_close(id, reset.error());
-      if (of == life && function(target).binding.slot == reset->slot) function(target).binding = *reset;
-      describe_changes(function_name(target) + ": reset");
-      reply_and_close(id, Done{flex::describe(RecoveryReport{.attempts = {attempt}})});
-    };
-  });
-  if (!begun) reply_and_close(id, no_thread());
+  run_command(id,
+              [this, id, target, of = life, epoch = session->boot_epoch(), manages = clients.at(id).manages,
+               card = session]() mutable -> EventLoop::Closure {
+                const auto begin = Clock::now();
+                ResetResult result{{Rung::Function, {}, std::nullopt}, card->reset(target), false};
+                result.attempt.took = Clock::now() - begin;
+                if (!result.reset) result.attempt.error = result.reset.error();
+                if (!result.reset && unanswered(result.reset.error())) {
+                  const auto answer = card->query(target);
+                  result.card_silent = !answer && unanswered(answer.error());
+                }
+                card.reset();
+                return [this, id, target, of, epoch, manages, result = std::move(result)] {
+                  reset_ended(id, target, of, epoch, manages, result);
+                };
+              });
+}
+
+// A reset that does not end is mended by what concerns every owner: for the card's user to decide, not for a tenant. A
+// card that does not answer M at all serves nobody: the broker brings it back, whoever noticed.
+void Broker::Impl::reset_ended(ClientId id, wire::Target target, CardLife of, std::uint64_t epoch, bool manages,
+                               const ResetResult& result) {
+  look();
+  const auto& [attempt, reset, card_silent] = result;
+  // A restart meanwhile has reset the function as well.
+  const bool same_life = state == CardState::Running && session->boot_epoch() == epoch;
+  if (!reset && of == life && same_life && unanswered(reset.error())) {
+    if (manages || card_silent) {
+      return begin_climb(id, Rung::Firmware, "the reset of " + function_name(target) + " does not end", {attempt});
+    }
+    return reply_and_close(
+        id,
+        refusal(function_name(target),
+                "the reset of " + function_name(target) + " does not end; what helps concerns all owners of the card",
+                "ask whoever runs the card: spyre reset " + options.name + " --firmware", false));
+  }
+  if (!reset) return reply_and_close(id, reset.error());
+  if (of == life && function(target).binding.slot == reset->slot) function(target).binding = *reset;
+  describe_changes(function_name(target) + ": reset");
+  reply_and_close(id, Done{flex::describe(RecoveryReport{.attempts = {attempt}})});
 }
 
 // A card whose emulator has ended still has M's window, and the record in it.
 void Broker::Impl::command_collect(ClientId id, const CollectRequest& request) {
   if (session == nullptr) return reply_and_close(id, refusal_by_state());
-  const bool begun = tasks->run([this, id, request, card = session]() mutable -> EventLoop::Closure {
+  run_command(id, [this, id, request, card = session]() mutable -> EventLoop::Closure {
     auto collected = card->collect(request.now ? CoreOf::Now : CoreOf::RecordOrNow, request.file);
     card.reset();
     return [this, id, collected = std::move(collected)] {
@@ -167,7 +235,6 @@ void Broker::Impl::command_collect(ClientId id, const CollectRequest& request) {
       reply_and_close(id, Done{});
     };
   });
-  if (!begun) reply_and_close(id, no_thread());
 }
 
 void Broker::Impl::command_debug(ClientId id, bool offer) {
@@ -175,7 +242,7 @@ void Broker::Impl::command_debug(ClientId id, bool offer) {
   const bool withdrawable = !offer && session != nullptr && emulator != 0;
   if (state != CardState::Running && !withdrawable) return reply_and_close(id, refusal_by_state());
   const std::filesystem::path socket = folder_path / kDebuggerName;
-  const bool begun = tasks->run([this, id, offer, socket, card = session]() mutable -> EventLoop::Closure {
+  run_command(id, [this, id, offer, socket, card = session]() mutable -> EventLoop::Closure {
     // One that was offered before is in the way of its own socket.
     (void)card->offer_debugger({});
     (void)::unlink(socket.c_str());
@@ -188,7 +255,6 @@ void Broker::Impl::command_debug(ClientId id, bool offer) {
       reply_and_close(id, Done{});
     };
   });
-  if (!begun) reply_and_close(id, no_thread());
 }
 
 void Broker::Impl::reply_and_close(ClientId id, const BrokerReply& reply) {
@@ -215,6 +281,7 @@ std::optional<Broker::Impl::Client> Broker::Impl::remove_client(ClientId id) {
   if (found == clients.end()) return std::nullopt;
   Client client = std::move(found->second);
   clients.erase(found);
+  client.gone->store(true, std::memory_order_release);
   stop_watching(client);
   loop->cancel(client.hello_timer);
   return client;

@@ -28,7 +28,12 @@ ErrorInfo refused(std::string culprit, std::string message, std::string next) {
           .message = std::move(message)};
 }
 
-Expected<qemu::UniqueFd> open_card_folder(const std::filesystem::path& path, const std::string& name) {
+struct CardFolderOf {
+  qemu::UniqueFd folder;
+  uid_t user;
+};
+
+Expected<CardFolderOf> open_card_folder(const std::filesystem::path& path, const std::string& name, bool named) {
   qemu::UniqueFd folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   if (!folder.valid()) {
     const std::string why = errno == ENOENT ? "" : ": " + std::generic_category().message(errno);
@@ -36,23 +41,34 @@ Expected<qemu::UniqueFd> open_card_folder(const std::filesystem::path& path, con
                                    "boot it (spyre boot --name), or name a card that runs (spyre devices)"));
   }
   struct stat info{};
-  if (::fstat(folder.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 0077) != 0) {
-    return std::unexpected(refused(name, path.string() + " does not belong to this user alone",
+  const bool examined = ::fstat(folder.get(), &info) == 0;
+  if (!examined || (info.st_mode & 0027) != 0 || (info.st_uid != ::geteuid() && !named)) {
+    return std::unexpected(refused(name, path.string() + " does not belong to this user, or others may change it",
                                    std::string("name a folder of your own in ") + kRuntimeFolderVariable));
   }
-  return folder;
+  return CardFolderOf{std::move(folder), info.st_uid};
 }
 
 }  // namespace
 
-Expected<BrokerConnection> BrokerConnection::open(std::string_view card, std::chrono::nanoseconds bound) {
+Expected<BrokerConnection> BrokerConnection::open(std::string_view card, Socket which, std::chrono::nanoseconds bound) {
   const auto end = Clock::now() + bound;
   const auto path = card_path(card);
   if (!path) return std::unexpected(path.error());
   const std::string name = path->filename().string();
-  const auto folder = open_card_folder(*path, name);
+  const bool named = card.contains('/') || RuntimeFolder::is_named();
+  const auto folder = open_card_folder(*path, name, named);
   if (!folder) return std::unexpected(folder.error());
-  auto socket = connect_in(folder->get(), bound);
+  const char* const file = which == Socket::Management ? kManagementSocketName : kSocketName;
+  auto socket = connect_in(folder->folder.get(), file, bound);
+  if (!socket && socket.error().forbidden) {
+    const bool management = which == Socket::Management;
+    return std::unexpected(refused(name,
+                                   "this user may not connect to the " +
+                                       std::string(management ? "management" : "tenant") + " socket of card " + name,
+                                   management ? "ask whoever runs the card (user " + std::to_string(folder->user) + ")"
+                                              : "boot the card with --group, and join that group"));
+  }
   if (!socket) {
     if (!socket.error().absent) {
       return std::unexpected(refused(name,
@@ -63,8 +79,9 @@ Expected<BrokerConnection> BrokerConnection::open(std::string_view card, std::ch
   }
   ucred broker{};
   socklen_t size = sizeof broker;
-  if (::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &broker, &size) != 0 || broker.uid != ::geteuid()) {
-    return std::unexpected(refused(name, "the card " + name + " is served by another user", "boot a card of your own"));
+  if (::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &broker, &size) != 0 || broker.uid != folder->user) {
+    return std::unexpected(
+        refused(name, "the card " + name + " is served by another user than its folder's", "boot a card of your own"));
   }
   return BrokerConnection(name, *std::move(socket), broker.pid, end);
 }
@@ -81,13 +98,17 @@ ErrorInfo BrokerConnection::failed(std::string message, std::string next, wire::
 Expected<BrokerAnswer> BrokerConnection::transact(const BrokerRequest& request) {
   // A broker that refuses a connection at once has closed it by now, and its refusal is there to be read.
   (void)send_message(socket_.get(), encode(request));
-  for (;;) {
+  for (;;) {  // bounded: by end_, and a broker sends one challenge; each message is taken once
     Received received = receive_message(socket_.get(), kMaxBrokerMessage, kGrantDescriptors);
     switch (received.kind) {
       case Received::Kind::Message: {
         auto reply = parse_broker_reply(received.text);
         if (!reply) return std::unexpected(std::move(reply.error()));
         if (auto* error = std::get_if<ErrorInfo>(&*reply)) return std::unexpected(std::move(*error));
+        if (const auto* prove = std::get_if<Prove>(&*reply)) {
+          (void)send_message(socket_.get(), encode(BrokerRequest(ProofRequest{prove->nonce})));
+          continue;
+        }
         return BrokerAnswer{*std::move(reply), std::move(received.descriptors)};
       }
       case Received::Kind::End:

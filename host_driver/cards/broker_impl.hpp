@@ -8,6 +8,7 @@
 // because a power cycle may have replaced the card meanwhile.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -18,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "host_driver/cards/acceptor.hpp"
 #include "host_driver/cards/broker.hpp"
 #include "host_driver/cards/broker_message.hpp"
 #include "host_driver/cards/card_session.hpp"
@@ -42,7 +44,10 @@ struct Broker::Impl {
       Served,  // its command is being carried out
     };
     Stage stage = Stage::Silent;
+    bool manages = false;  // came by the management socket
     PeerProcess peer;
+    std::uint64_t nonce = 0;  // of the proof that the peer still has to give (PeerProcess::needs_proof)
+    std::string held{};       // its request until then
     qemu::UniqueFd socket;
     EventLoop::WatchId socket_watch = EventLoop::WatchId::None;
     EventLoop::WatchId process_watch = EventLoop::WatchId::None;
@@ -50,6 +55,8 @@ struct Broker::Impl {
     FunctionChoice want{};   // Waiting
     wire::Target target{};   // Owner
     qemu::UniqueFd death{};  // Owner: write end of its death pipe
+    // True when the client is off the books: what it asked for is not begun any more.
+    std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
   };
 
   struct Function {
@@ -79,8 +86,14 @@ struct Broker::Impl {
   const Timeouts& timeouts() const { return options.card.timeouts; }
 
   // ---- broker_clients.cpp
-  void accept_all();
-  void admit(qemu::UniqueFd socket);
+  void admit(qemu::UniqueFd socket, bool manages);
+  // The reply to a refusal of the right to ask; nothing: it may.
+  std::optional<ErrorInfo> forbidden(const Client& client, const BrokerRequest& request) const;
+  void check_proof(ClientId id, const Received& received);
+  bool owns(const Client& client, wire::Target target) const;
+  // Runs `work` as the client's command: one of kMaxCommands, not at all when the client has gone. Refuses it when there
+  // is no room.
+  void run_command(ClientId id, Tasks::Work work);
   std::size_t waiting_clients() const;
   void hear_the_silent();
   void hear(ClientId id);
@@ -93,6 +106,13 @@ struct Broker::Impl {
   // Takes it off the books: no handler runs for it afterwards.
   std::optional<Client> remove_client(ClientId id);
   void command_reset(ClientId id, wire::Target target);
+  struct ResetResult {
+    RungAttempt attempt;
+    Expected<Binding> reset;
+    bool card_silent;  // it did not answer a plain question afterwards either
+  };
+  void reset_ended(ClientId id, wire::Target target, CardLife of, std::uint64_t epoch, bool manages,
+                   const ResetResult& result);
   void command_collect(ClientId id, const CollectRequest& request);
   void command_debug(ClientId id, bool offer);
 
@@ -159,8 +179,9 @@ struct Broker::Impl {
   std::filesystem::path folder_path;
   std::shared_ptr<EventLoop> loop;
   std::optional<Tasks> tasks;
-  qemu::UniqueFd listener;
-  EventLoop::WatchId listener_watch = EventLoop::WatchId::None;
+  Acceptor tenants{[this](qemu::UniqueFd socket) { admit(std::move(socket), false); }};
+  Acceptor managers{[this](qemu::UniqueFd socket) { admit(std::move(socket), true); }};
+  unsigned commands = 0;  // of clients, under way
 
   std::map<ClientId, Client> clients;
   ClientId next_client = 1;

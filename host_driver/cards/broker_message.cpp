@@ -87,6 +87,8 @@ BrokerRequest read_request(const Json& json) {
     request = std::move(collect);
   } else if (type == "debug") {
     request = DebugRequest{object.boolean("offer")};
+  } else if (type == "proof") {
+    request = ProofRequest{object.number("nonce", kAny)};
   } else {
     object.refuse("type", "is not known");
   }
@@ -139,6 +141,8 @@ BrokerReply read_reply(const Json& json) {
     reply = *std::move(card);
   } else if (type == "done") {
     reply = Done{object.text("how", kMaxBrokerMessage)};
+  } else if (type == "prove") {
+    reply = Prove{object.number("nonce", kAny)};
   } else if (type == "refused") {
     reply = read_error(object.member("error"));
   } else {
@@ -207,6 +211,7 @@ std::string encode(const BrokerRequest& request) {
                        return Json{{"type", "collect"}, {"file", collect.file}, {"now", collect.now}};
                      },
                      [](const DebugRequest& debug) { return Json{{"type", "debug"}, {"offer", debug.offer}}; },
+                     [](const ProofRequest& proof) { return Json{{"type", "proof"}, {"nonce", proof.nonce}}; },
                  },
                  request));
 }
@@ -228,6 +233,7 @@ std::string encode(const BrokerReply& reply) {
                         },
                         [](const Done& done) { return encode_done(done); },
                         [](const ErrorInfo& error) { return encode_error(error); },
+                        [](const Prove& prove) { return dump(Json{{"type", "prove"}, {"nonce", prove.nonce}}); },
                     },
                     reply);
 }

@@ -3,13 +3,18 @@
 // sends one request and gets one reply; after anything but a grant the broker closes. An owner says nothing more, it
 // only keeps the connection.
 //
-//   {"type": "hello", "abi": 3, "want": "VF"}      → granted (with descriptors, see Grant) or refused
+// On the tenant socket:
+//   {"type": "hello", "abi": 4, "want": "VF"}      → granted (with descriptors, see Grant) or refused
 //   {"type": "describe"}                           → card
-//   {"type": "reset", "target": 1}                 → done or refused
+//   {"type": "reset", "target": 1}                 → done or refused: of the function that the asking process owns
+// On the management socket also:
+//   {"type": "reset", "target": 1}                 → of any function
 //   {"type": "raise", "rung": "card reset"}        → done or refused; or "firmware restart"
 //   {"type": "power-cycle"}, {"type": "stop"}      → done or refused, when it is done
 //   {"type": "collect", "file": "/…", "now": true} → done or refused: a core file of the firmware is written there
 //   {"type": "debug", "offer": true}               → done or refused: a debugger may attach at kDebuggerName of the folder
+// On a kernel that cannot name the peer by a descriptor (Linux before 6.5) the broker answers every request first with
+// {"type": "prove", "nonce": N}, and the client sends {"type": "proof", "nonce": N}: see peer_process.hpp.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +64,12 @@ struct DebugRequest {
   bool offer = true;  // false: no longer
   friend bool operator==(const DebugRequest&, const DebugRequest&) = default;
 };
+struct ProofRequest {
+  std::uint64_t nonce = 0;
+  friend bool operator==(const ProofRequest&, const ProofRequest&) = default;
+};
 using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, RaiseRequest, PowerCycleRequest,
-                                   StopRequest, CollectRequest, DebugRequest>;
+                                   StopRequest, CollectRequest, DebugRequest, ProofRequest>;
 
 // ---- replies
 // Comes with kGrantDescriptors descriptors in this order: window (memfd), bell to the card (pipe, write end), bell from
@@ -81,7 +90,11 @@ struct Done {
   std::string how{};  // for people: the rungs that were climbed and what they took; may be empty
   friend bool operator==(const Done&, const Done&) = default;
 };
-using BrokerReply = std::variant<Grant, CardDescription, Done, ErrorInfo>;
+struct Prove {
+  std::uint64_t nonce = 0;
+  friend bool operator==(const Prove&, const Prove&) = default;
+};
+using BrokerReply = std::variant<Grant, CardDescription, Done, ErrorInfo, Prove>;
 
 // At most kMaxBrokerMessage bytes; the texts of an error are cut when they are too long.
 std::string encode(const BrokerRequest& request);

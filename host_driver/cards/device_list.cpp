@@ -20,12 +20,12 @@ std::optional<Enumeration> kept;
 
 Expected<std::vector<CardDescription>> running_cards() {
   const auto path = RuntimeFolder::default_path();
-  // Looking must not create anything; what is there, but not as it should be, is for open() to refuse.
+  // Looking must not create anything; what is there, but not as it should be, is for visit() to refuse.
   std::error_code ignored;
   if (std::filesystem::symlink_status(path, ignored).type() == std::filesystem::file_type::not_found) {
     return std::vector<CardDescription>{};
   }
-  const auto folder = RuntimeFolder::open(path);
+  const auto folder = RuntimeFolder::visit(path);
   if (!folder) return std::unexpected(folder.error());
   return folder->cards();
 }

@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -20,10 +22,10 @@ namespace {
 constexpr int kBacklog = 64;
 constexpr std::size_t kMaxDescriptors = 8;
 
-sockaddr_un address_in(int folder) {
+sockaddr_un address_in(int folder, const char* name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", folder, kSocketName);
+  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", folder, name);
   return address;
 }
 
@@ -35,6 +37,16 @@ ErrorInfo no_socket(const char* call) {
           .next_step = "check that /proc is mounted and that the runtime folder's file system has sockets",
           .message =
               std::string("cannot make the broker's socket: ") + call + ": " + std::generic_category().message(errno)};
+}
+
+std::optional<pid_t> sender_of(msghdr& message) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS) continue;
+    ucred credentials{};
+    std::memcpy(&credentials, CMSG_DATA(header), sizeof credentials);
+    return credentials.pid;
+  }
+  return std::nullopt;
 }
 
 std::vector<qemu::UniqueFd> descriptors_of(msghdr& message) {
@@ -53,21 +65,27 @@ std::vector<qemu::UniqueFd> descriptors_of(msghdr& message) {
 
 }  // namespace
 
-Expected<qemu::UniqueFd> listen_in(int folder) {
+Expected<qemu::UniqueFd> listen_in(int folder, const char* name, std::optional<gid_t> group) {
   qemu::UniqueFd listener{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (!listener.valid()) return std::unexpected(no_socket("socket"));
-  const sockaddr_un address = address_in(folder);
+  const sockaddr_un address = address_in(folder, name);
   if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return std::unexpected(no_socket("bind"));
   }
+  // Nobody can connect before listen(), so there is no moment in which the mode is wider than meant.
+  if (group && ::fchownat(folder, name, static_cast<uid_t>(-1), *group, AT_SYMLINK_NOFOLLOW) != 0) {
+    return std::unexpected(no_socket("fchownat"));
+  }
+  if (::fchmodat(folder, name, group ? 0660 : 0600, 0) != 0) return std::unexpected(no_socket("fchmodat"));
   if (::listen(listener.get(), kBacklog) != 0) return std::unexpected(no_socket("listen"));
   return listener;
 }
 
-std::expected<qemu::UniqueFd, ConnectFailure> connect_in(int folder, std::chrono::nanoseconds bound) {
+std::expected<qemu::UniqueFd, ConnectFailure> connect_in(int folder, const char* name, std::chrono::nanoseconds bound) {
   const auto failed = [](const char* call) {
     const int error = errno;
     return std::unexpected(ConnectFailure{.absent = error == ECONNREFUSED || error == ENOENT,
+                                          .forbidden = error == EACCES,
                                           .reason = std::string(call) + ": " + std::generic_category().message(error)});
   };
   qemu::UniqueFd socket{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
@@ -75,13 +93,18 @@ std::expected<qemu::UniqueFd, ConnectFailure> connect_in(int folder, std::chrono
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(bound).count();
   const timeval limit{us / 1'000'000, us % 1'000'000};
   if (::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) return failed("setsockopt");
-  const sockaddr_un address = address_in(folder);
+  const sockaddr_un address = address_in(folder, name);
   // bounded: SO_SNDTIMEO as set above
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failed("connect");
   }
   if (::fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) return failed("fcntl");
   return socket;
+}
+
+bool ask_for_senders(int socket) {
+  const int on = 1;
+  return ::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0;
 }
 
 bool send_message(int socket, std::string_view text, std::span<const int> descriptors) {
@@ -107,7 +130,8 @@ Received receive_message(int socket, std::size_t max_bytes, std::size_t max_desc
   Received received;
   std::string buffer(max_bytes, '\0');
   iovec part{buffer.data(), buffer.size()};
-  alignas(cmsghdr) std::array<unsigned char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
+  constexpr std::size_t kControl = CMSG_SPACE(kMaxDescriptors * sizeof(int)) + CMSG_SPACE(sizeof(ucred));
+  alignas(cmsghdr) std::array<unsigned char, kControl> control{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -125,6 +149,7 @@ Received receive_message(int socket, std::size_t max_bytes, std::size_t max_desc
     return received;
   }
   received.descriptors = descriptors_of(message);
+  received.sender = sender_of(message);
   if (bytes == 0) {  // an empty message counts as an end, too
     received.kind = Received::Kind::End;
   } else if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || received.descriptors.size() > max_descriptors) {

@@ -3,13 +3,15 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <system_error>
+
+#include "host_driver/cards/local_socket.hpp"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77  // Linux 6.5; Debian 12's headers are older
@@ -35,39 +37,47 @@ ErrorInfo no_peer(const char* call, int error) {
 
 }  // namespace
 
-Expected<qemu::UniqueFd> open_peer_by_number(int socket, pid_t pid) {
-  qemu::UniqueFd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
-  if (!pidfd.valid()) return std::unexpected(no_peer("pidfd_open", errno));
-  struct stat process{};
-  if (::stat(("/proc/" + std::to_string(pid)).c_str(), &process) != 0 || process.st_uid != ::geteuid()) {
-    return std::unexpected(no_peer("process " + std::to_string(pid) + " is not the one that connected"));
-  }
-  pollfd event{socket, 0, 0};
-  if (::poll(&event, 1, 0) != 0) {
-    return std::unexpected(no_peer("process " + std::to_string(pid) + " has ended"));
-  }
-  return pidfd;
-}
+namespace {
 
-Expected<PeerProcess> identify_peer(int socket) {
+Expected<ucred> credentials_of(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
     return std::unexpected(no_peer("SO_PEERCRED", errno));
   }
-  PeerProcess peer{credentials.pid, credentials.uid, {}};
-  if (peer.pid <= 0) return std::unexpected(no_peer("the client lives in another pid namespace"));
+  return credentials;
+}
+
+}  // namespace
+
+bool PeerProcess::alive() const {
+  pollfd event{pidfd.get(), POLLIN, 0};
+  return pidfd.valid() && ::poll(&event, 1, 0) == 0;
+}
+
+Expected<PeerProcess> identify_peer_by_number(int socket) {
+  const auto credentials = credentials_of(socket);
+  if (!credentials) return std::unexpected(credentials.error());
+  if (credentials->pid <= 0) return std::unexpected(no_peer("the client lives in another pid namespace"));
+  PeerProcess peer{credentials->pid, credentials->uid, {}, true};
+  peer.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (!peer.pidfd.valid()) return std::unexpected(no_peer("pidfd_open", errno));
+  if (!ask_for_senders(socket)) return std::unexpected(no_peer("SO_PASSCRED", errno));
+  return peer;
+}
+
+Expected<PeerProcess> identify_peer(int socket) {
+  const auto credentials = credentials_of(socket);
+  if (!credentials) return std::unexpected(credentials.error());
+  PeerProcess peer{std::max(credentials->pid, 0), credentials->uid, {}, false};
   int pidfd = -1;
-  size = sizeof pidfd;
+  socklen_t size = sizeof pidfd;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) {
     peer.pidfd.reset(pidfd);
     return peer;
   }
   if (errno != ENOPROTOOPT) return std::unexpected(no_peer("SO_PEERPIDFD", errno));
-  auto by_number = open_peer_by_number(socket, peer.pid);
-  if (!by_number) return std::unexpected(std::move(by_number.error()));
-  peer.pidfd = *std::move(by_number);
-  return peer;
+  return identify_peer_by_number(socket);
 }
 
 }  // namespace flex

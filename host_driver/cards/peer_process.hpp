@@ -10,18 +10,23 @@
 namespace flex {
 
 struct PeerProcess {
-  pid_t pid = 0;
+  pid_t pid = 0;  // 0: of a pid namespace that this one does not contain; only with a descriptor from the socket
   uid_t uid = 0;
   qemu::UniqueFd pidfd{};  // readable when the process has ended; children that it forked do not matter
+  // The descriptor was opened by number and may be of a later process of that number, until the peer has proved that it
+  // is not: after the descriptor was open, it sends a message whose sender (Received::sender) has that number. While the
+  // descriptor's process lives nobody else has the number, so the sender is that process.
+  bool needs_proof = false;
+
+  // The process has not ended.
+  bool alive() const;
 };
 
-// The process that connected the socket. Errors: it has ended already; it lives in another pid namespace.
+// The process that connected the socket. Errors: it has ended already; on a kernel before 6.5, it lives in a pid namespace
+// that this one does not contain.
 Expected<PeerProcess> identify_peer(int socket);
 
-// For kernels without SO_PEERPIDFD (before 6.5): by number. The number may have been recycled since connect(), which
-// needs the peer to have ended. Refused when its end of the socket is closed (or the process belongs to somebody else).
-// What is left is a peer that connected, forked, and ended while all process numbers went round, before the broker
-// accepted: then only the socket tells of its end.
-Expected<qemu::UniqueFd> open_peer_by_number(int socket, pid_t pid);
+// For kernels without SO_PEERPIDFD (before 6.5): by number, with needs_proof.
+Expected<PeerProcess> identify_peer_by_number(int socket);
 
 }  // namespace flex

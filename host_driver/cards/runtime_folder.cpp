@@ -43,7 +43,12 @@ ErrorInfo bad_folder(const std::filesystem::path& path, const std::string& what)
                  std::string("name a folder of your own in ") + kRuntimeFolderVariable);
 }
 
-Expected<qemu::UniqueFd> open_own_folder(const std::filesystem::path& path) {
+struct Opened {
+  qemu::UniqueFd folder;
+  bool own;
+};
+
+Expected<Opened> open_folder(const std::filesystem::path& path, bool foreign_too) {
   qemu::UniqueFd folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   if (!folder.valid()) {
     struct stat link{};
@@ -52,13 +57,14 @@ Expected<qemu::UniqueFd> open_own_folder(const std::filesystem::path& path) {
   }
   struct stat info{};
   if (::fstat(folder.get(), &info) != 0) return std::unexpected(bad_folder(path, "cannot be examined: " + because()));
-  if (info.st_uid != ::geteuid()) {
+  const bool own = info.st_uid == ::geteuid();
+  if (!own && !foreign_too) {
     return std::unexpected(bad_folder(path, "belongs to user " + std::to_string(info.st_uid)));
   }
-  if ((info.st_mode & 0077) != 0) {
-    return std::unexpected(bad_folder(path, "is open to others (mode must be 0700)"));
+  if ((info.st_mode & 0027) != 0) {
+    return std::unexpected(bad_folder(path, "is open to others (mode must be 0700, or 0750 when cards are shared)"));
   }
-  return folder;
+  return Opened{std::move(folder), own};
 }
 
 qemu::UniqueFd open_entry(int folder, const std::string& name) {
@@ -87,6 +93,10 @@ bool write_all(int file, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+bool share_file(int file, gid_t group) {
+  return ::fchown(file, static_cast<uid_t>(-1), group) == 0 && ::fchmod(file, 0640) == 0;
 }
 
 // The pid that whoever holds the lock wrote into it; 0 when it has not yet.
@@ -139,8 +149,8 @@ bool sign_lock(int lock) {
 
 // The lock is the last to go: while it is there, the folder is somebody's.
 void empty_folder(int folder) {
-  for (const char* name :
-       {kSocketName, kDescriptionName, kNewDescriptionName, kConsoleName, kDebuggerName, kLockName}) {
+  for (const char* name : {kSocketName, kManagementSocketName, kDescriptionName, kNewDescriptionName, kConsoleName,
+                           kDebuggerName, kLockName}) {
     ::unlinkat(folder, name, 0);
   }
 }
@@ -201,6 +211,7 @@ CardFolder& CardFolder::operator=(CardFolder&& other) noexcept {
   parent_ = std::move(other.parent_);
   folder_ = std::move(other.folder_);
   lock_ = std::move(other.lock_);
+  group_ = other.group_;
   return *this;
 }
 
@@ -224,7 +235,21 @@ Expected<void> CardFolder::write_description(const CardDescription& card) const 
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
   const qemu::UniqueFd file{::openat(folder_.get(), kNewDescriptionName, kFlags, 0600)};
   if (!file.valid() || !write_all(file.get(), to_json(card) + "\n")) return failed();
+  if (group_ && !share_file(file.get(), *group_)) return failed();
   if (::renameat(folder_.get(), kNewDescriptionName, folder_.get(), kDescriptionName) != 0) return failed();
+  return {};
+}
+
+Expected<void> CardFolder::share_with(gid_t group) {
+  const auto share_folder = [&](int folder) {
+    return ::fchown(folder, static_cast<uid_t>(-1), group) == 0 && ::fchmod(folder, 0750) == 0;
+  };
+  if (!share_folder(folder_.get()) || !share_folder(parent_.get()) || !share_file(lock_.get(), group)) {
+    return std::unexpected(
+        refused("group", "cannot share " + path_.string() + " with group " + std::to_string(group) + ": " + because(),
+                "name a group that you are a member of"));
+  }
+  group_ = group;
   return {};
 }
 
@@ -241,13 +266,24 @@ std::filesystem::path RuntimeFolder::default_path() {
   return "/tmp/spyre-" + std::to_string(::geteuid());
 }
 
+bool RuntimeFolder::is_named() {
+  const char* value = std::getenv(kRuntimeFolderVariable);
+  return value != nullptr && *value != '\0';
+}
+
 Expected<RuntimeFolder> RuntimeFolder::open(const std::filesystem::path& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return std::unexpected(bad_folder(path, "cannot be made: " + because()));
   }
-  auto folder = open_own_folder(path);
-  if (!folder) return std::unexpected(std::move(folder.error()));
-  return RuntimeFolder(path, *std::move(folder));
+  auto opened = open_folder(path, false);
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  return RuntimeFolder(path, std::move(opened->folder), true);
+}
+
+Expected<RuntimeFolder> RuntimeFolder::visit(const std::filesystem::path& path) {
+  auto opened = open_folder(path, is_named());
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  return RuntimeFolder(path, std::move(opened->folder), opened->own);
 }
 
 Expected<RuntimeFolder> RuntimeFolder::create_private(std::string_view prefix) const {
@@ -257,7 +293,7 @@ Expected<RuntimeFolder> RuntimeFolder::create_private(std::string_view prefix) c
   if (::mkdirat(folder_.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
     return std::unexpected(bad_folder(path_ / name, "cannot be made: " + because()));
   }
-  RuntimeFolder inner(path_ / name, open_entry(folder_.get(), name));
+  RuntimeFolder inner(path_ / name, open_entry(folder_.get(), name), true);
   if (!inner.folder_.valid() || take_lock(inner.folder_.get(), true, inner.lock_) != Lock::Taken) {
     return std::unexpected(bad_folder(inner.path_, "cannot be locked: " + because()));
   }
@@ -295,11 +331,12 @@ std::vector<std::string> RuntimeFolder::held_cards() const {
 }
 
 Expected<std::vector<CardDescription>> RuntimeFolder::cards() const {
-  remove_stale();
+  if (own_) remove_stale();
   std::vector<CardDescription> cards;
   for (const std::string& name : held_cards()) {
     const qemu::UniqueFd folder = open_entry(folder_.get(), name);
-    if (!folder.valid() || !is_running(holder_of(folder.get()))) continue;  // stopped, or being removed, just now
+    // Stopped, or being removed, just now. Another user's process may have another number here, or none.
+    if (!folder.valid() || (own_ && !is_running(holder_of(folder.get())))) continue;
     const std::string text = read_file(folder.get(), kDescriptionName, kMaxDescription);
     if (text.empty()) continue;  // still booting
     auto card = parse_card_description(text);
@@ -333,7 +370,9 @@ Expected<std::optional<CardFolder>> RuntimeFolder::try_create(const std::string&
   if (taken != Lock::Taken) return std::nullopt;
   CardFolder card(path_ / name, folder_.duplicate(), std::move(folder), std::move(lock));
   // What a broker left that died.
-  for (const char* left : {kSocketName, kDescriptionName, kDebuggerName}) ::unlinkat(card.folder_.get(), left, 0);
+  for (const char* left : {kSocketName, kManagementSocketName, kDescriptionName, kDebuggerName}) {
+    ::unlinkat(card.folder_.get(), left, 0);
+  }
   if (!sign_lock(card.lock_.get())) return impossible();
   return card;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a user's long-lived cards are found: one folder, one sub-folder per card.
 //
-//   <runtime folder>/<card>/socket       of the broker (broker_message.hpp)
+//   <runtime folder>/<card>/socket       of the broker, for tenants (broker_message.hpp)
+//                          /management   of the broker, for the user whose card it is
 //                          /card.json    CardDescription
 //                          /console.log  what the firmware wrote
 //                          /gdb          where a debugger attaches, while one may (attach.hpp, offer_debugger)
@@ -11,6 +12,9 @@
 // or boots. Folders whose names start with a dot are private runtime folders (create_private) and follow the same rule.
 // Files are reached relative to open directory descriptors, so neither the length of a path nor a renamed folder
 // matters.
+//
+// Folders are the user's alone (0700). A card may be shared with a group (CardFolder::share_with): its members may look at
+// the folder (0750), read card.json and connect to the tenant socket (0660); the management socket stays the user's.
 #pragma once
 
 #include <sys/types.h>
@@ -48,6 +52,10 @@ class CardFolder {
   int descriptor() const { return folder_.get(); }
   // Replaces card.json in one step.
   Expected<void> write_description(const CardDescription& card) const;
+  // Members of the group may look at this folder and the runtime folder around it, and read card.json. This process must
+  // be in the group, or root.
+  Expected<void> share_with(gid_t group);
+  std::optional<gid_t> group() const { return group_; }
   // Removes the folder now instead of at the end. Idempotent.
   void remove();
 
@@ -59,6 +67,7 @@ class CardFolder {
   qemu::UniqueFd parent_;
   qemu::UniqueFd folder_;
   qemu::UniqueFd lock_;
+  std::optional<gid_t> group_{};
 };
 
 // Thread-safe; movable.
@@ -67,9 +76,15 @@ class RuntimeFolder {
   // $SPYRE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/spyre, else /tmp/spyre-<uid>. Looks at the environment only.
   static std::filesystem::path default_path();
 
+  // The folder was named in the environment: the user knows whose it is.
+  static bool is_named();
+
   // Opens `path`, and creates it with mode 0700 when it is absent (its parent must be there). Refused when it is a
-  // symbolic link, belongs to somebody else or is open to others.
+  // symbolic link, belongs to somebody else, is open to others or may be written by a group.
   static Expected<RuntimeFolder> open(const std::filesystem::path& path = default_path());
+  // To look at cards and attach to them. The same, but creates nothing, and a folder that was named (is_named()) may be
+  // another user's, who shares cards with a group.
+  static Expected<RuntimeFolder> visit(const std::filesystem::path& path = default_path());
 
   // A fresh folder of this kind inside this one, named ".<prefix>-<pid>", locked for its life
   // and removed at its end when it is empty by then. Cards in it are neither listed nor counted here.
@@ -92,8 +107,8 @@ class RuntimeFolder {
   unsigned remove_stale() const;
 
  private:
-  RuntimeFolder(std::filesystem::path path, qemu::UniqueFd folder)
-      : path_(std::move(path)), folder_(std::move(folder)) {}
+  RuntimeFolder(std::filesystem::path path, qemu::UniqueFd folder, bool own)
+      : path_(std::move(path)), folder_(std::move(folder)), own_(own) {}
   // Names of cards whose lock is held.
   std::vector<std::string> held_cards() const;
   // Nothing: somebody removed the folder meanwhile, or is about to.
@@ -101,6 +116,7 @@ class RuntimeFolder {
 
   std::filesystem::path path_;
   qemu::UniqueFd folder_;
+  bool own_;
   qemu::UniqueFd lock_{};  // create_private() only
 };
 

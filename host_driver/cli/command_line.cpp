@@ -50,6 +50,7 @@ void CommandLine::add_boot() {
   auto* self_test = boot_->add_flag("--selftest", boot.self_test, "then check what works and what is refused");
   boot_->add_option("--name", serve.name, "stay, under this name, until SIGTERM, SIGINT or spyre stop")
       ->excludes(self_test);
+  boot_->add_option("--group", serve.group, "with --name: members of this group may take functions, too");
   add_card_options(*boot_, serve.shape);
 }
 

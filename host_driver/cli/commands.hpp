@@ -37,6 +37,7 @@ int boot(const BootOptions& options);
 
 struct ServeOptions {
   std::string name{};
+  std::string group{};  // whose members may be tenants; empty: this user alone
   CardShape shape{};
 };
 

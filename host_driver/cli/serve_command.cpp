@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spyre boot --name`: a card that stays, for other programs to attach to.
 #include <fmt/format.h>
+#include <grp.h>
 
+#include <charconv>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "host_driver/cards/broker.hpp"
@@ -21,6 +24,20 @@ void say(std::string_view card, std::string_view line) {
   std::fflush(stdout);
 }
 
+std::optional<gid_t> group_named(const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  if (const auto* entry = ::getgrnam(name.c_str()); entry != nullptr) return entry->gr_gid;
+  gid_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc{} && end == name.data() + name.size()) return number;
+  throw flex::Error({.layer = flex::Layer::Driver,
+                     .culprit = "--group",
+                     .outcome = wire::Outcome::Rejected,
+                     .recoverable = true,
+                     .next_step = "name a group of this machine, or its number",
+                     .message = "there is no group " + name});
+}
+
 std::string functions_of(unsigned virtual_functions) {
   if (virtual_functions == 0) return "PF";
   return virtual_functions == 1 ? "PF, VF1" : fmt::format("PF, VF1 to VF{}", virtual_functions);
@@ -34,6 +51,7 @@ int serve(const ServeOptions& options) {
   std::signal(SIGPIPE, SIG_IGN);
   flex::BrokerOptions broker;
   broker.name = options.name;
+  broker.tenant_group = group_named(options.group);
   broker.card = card_options(options.shape, count_running_cards() + 1);
   broker.on_change = [name = options.name](std::string_view line) { say(name, line); };
   auto started = flex::Broker::start(std::move(broker));

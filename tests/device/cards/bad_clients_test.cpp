@@ -39,7 +39,7 @@ class BadClient : public testing::Test {
 
   static qemu::UniqueFd connect() {
     const qemu::UniqueFd folder{::open(broker_->folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    auto socket = connect_in(folder.get(), test_bounds::kConnection);
+    auto socket = connect_in(folder.get(), kSocketName, test_bounds::kConnection);
     if (!socket) throw std::runtime_error(socket.error().reason);
     return *std::move(socket);
   }

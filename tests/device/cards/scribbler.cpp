@@ -60,7 +60,7 @@ struct Possession {
 
   Possession(const char* folder_path, const char* function) {
     const qemu::UniqueFd folder{::open(folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    auto socket = flex::connect_in(folder.get(), test_bounds::kConnection);
+    auto socket = flex::connect_in(folder.get(), flex::kSocketName, test_bounds::kConnection);
     require(socket.has_value(), "no connection to the broker");
     connection = *std::move(socket);
     const flex::HelloRequest hello{wire::kAbiVersion, must(flex::parse_function_choice(function))};

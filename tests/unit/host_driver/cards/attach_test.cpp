@@ -65,7 +65,8 @@ class FakeBroker {
   using Deed = std::function<void(int socket, const std::string& request)>;
 
   FakeBroker(const std::filesystem::path& folder, Deed deed)
-      : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)), listener_(*listen_in(folder_.get())) {
+      : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+        listener_(*listen_in(folder_.get(), kSocketName)) {
     thread_ = std::thread([this, deed = std::move(deed)] {
       pollfd event{listener_.get(), POLLIN, 0};
       if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
@@ -224,19 +225,37 @@ TEST_F(Attach, NobodyListeningIsSaid) {
 }
 
 TEST_F(Attach, FolderOfOthersIsNotTrusted) {
-  ASSERT_EQ(::chmod(folder().c_str(), 0755), 0);
-  const auto refused = attach(folder().string(), FunctionChoice::physical(), {}, timeouts());
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("does not belong to this user alone"));
+  for (const mode_t mode : {0755u, 0770u, 0720u, 0701u}) {
+    ASSERT_EQ(::chmod(folder().c_str(), mode), 0);
+    const auto refused = attach(folder().string(), FunctionChoice::physical(), {}, timeouts());
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr("others may change it")) << std::oct << mode;
+  }
+}
+
+TEST_F(Attach, ABrokerThatAsksForAProofGetsIt) {
+  std::optional<BrokerRequest> proof;
+  const auto error = error_of([&](int socket, const std::string&) {
+    EXPECT_TRUE(send_message(socket, encode(BrokerReply(Prove{0x123456789abcdef0}))));
+    pollfd event{socket, POLLIN, 0};
+    if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+    if (const auto said = parse_broker_request(receive_message(socket, kMaxBrokerMessage, 0).text)) proof = *said;
+    ErrorInfo enough;
+    enough.culprit = "enough";
+    EXPECT_TRUE(send_message(socket, encode(BrokerReply(enough))));
+  });
+  EXPECT_EQ(error.culprit, "enough");
+  ASSERT_TRUE(proof);
+  EXPECT_EQ(*proof, BrokerRequest(ProofRequest{0x123456789abcdef0}));
 }
 
 TEST_F(Attach, FullQueueOfABrokerThatDoesNotAcceptIsAnErrorInTime) {
   const qemu::UniqueFd opened{::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  const auto listener = listen_in(opened.get());
+  const auto listener = listen_in(opened.get(), kSocketName);
   ASSERT_TRUE(listener);
   std::vector<qemu::UniqueFd> queued;
   for (;;) {  // bounded: ends when the listener's queue is full
-    auto socket = connect_in(opened.get(), test_bounds::kExpires);
+    auto socket = connect_in(opened.get(), kSocketName, test_bounds::kExpires);
     if (!socket) break;
     queued.push_back(*std::move(socket));
     ASSERT_LT(queued.size(), 10'000u);

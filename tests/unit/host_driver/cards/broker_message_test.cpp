@@ -49,7 +49,8 @@ TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
                                PowerCycleRequest{},
                                StopRequest{},
                                CollectRequest{"/tmp/core", true},
-                               DebugRequest{false}};
+                               DebugRequest{false},
+                               ProofRequest{kMost}};
   for (const auto& request : all) {
     const auto read = parse_broker_request(encode(request));
     ASSERT_TRUE(read) << describe(read.error());
@@ -67,6 +68,7 @@ TEST(BrokerMessages, GrantsAndCardsAreReadAsTheyAreWritten) {
   EXPECT_EQ(std::get<CardDescription>(*card), test::example_card());
   const Done done{"card reset helped after 17.1 ms"};
   EXPECT_EQ(std::get<Done>(*parse_broker_reply(encode(BrokerReply(done)))), done);
+  EXPECT_EQ(std::get<Prove>(*parse_broker_reply(encode(BrokerReply(Prove{kMost})))), Prove{kMost});
   const std::string cut = encode(BrokerReply(Done{std::string(100'000, '\1')}));
   EXPECT_LE(cut.size(), kMaxBrokerMessage);
   EXPECT_TRUE(parse_broker_reply(cut));

@@ -27,7 +27,7 @@ class Peers : public testing::Test {
  protected:
   void SetUp() override {
     folder_.reset(::open(temporary_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    auto listening = listen_in(folder_.get());
+    auto listening = listen_in(folder_.get(), kSocketName);
     ASSERT_TRUE(listening) << describe(listening.error());
     listener_ = *std::move(listening);
   }
@@ -43,7 +43,7 @@ class Peers : public testing::Test {
     child_ = ::fork();
     if (child_ == 0) {
       ::close(go[1]);
-      const auto socket = connect_in(folder_.get(), test_bounds::kConnection);
+      const auto socket = connect_in(folder_.get(), kSocketName, test_bounds::kConnection);
       pid_t holder = 0;
       if (fork && (holder = ::fork()) == 0) {
         for (;;) ::pause();  // bounded: the test kills it, or its death signal does
@@ -95,23 +95,31 @@ TEST_F(Peers, EndOfThePeerIsSeenThoughItsChildHoldsTheSocket) {
   EXPECT_FALSE(readable(socket_.get(), 0)) << "the child holds it";
 }
 
-TEST_F(Peers, ByNumberTheLivingPeerIsFound) {
+TEST_F(Peers, ByNumberAPeerIsNotTrustedWithoutAProof) {
   connect_from_another(false);
-  const auto pidfd = open_peer_by_number(socket_.get(), child_);
-  ASSERT_TRUE(pidfd) << describe(pidfd.error());
-  EXPECT_FALSE(readable(pidfd->get(), 0));
+  const auto peer = identify_peer_by_number(socket_.get());
+  ASSERT_TRUE(peer) << describe(peer.error());
+  EXPECT_TRUE(peer->needs_proof);
+  EXPECT_TRUE(peer->alive());
   end_child();
-  EXPECT_TRUE(readable(pidfd->get(), 5000));
+  EXPECT_TRUE(readable(peer->pidfd.get(), 5000));
+  EXPECT_FALSE(peer->alive());
 }
 
-TEST_F(Peers, ByNumberAPeerThatHasEndedIsRefused) {
-  connect_from_another(false);
-  end_child();
-  EXPECT_FALSE(open_peer_by_number(socket_.get(), child_));
-  // Its number belongs to another process of ours by now.
-  const auto recycled = open_peer_by_number(socket_.get(), ::getpid());
-  ASSERT_FALSE(recycled);
-  EXPECT_TRUE(recycled.error().message.contains("has ended")) << recycled.error().message;
+// The kernel says who sent a message, whoever holds the socket: a child that inherited it is not the peer.
+TEST_F(Peers, TheSenderOfAProofIsTheProcessThatSentIt) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const qemu::UniqueFd ours{ends[0]}, theirs{ends[1]};
+  ASSERT_TRUE(ask_for_senders(ours.get()));
+  ASSERT_TRUE(send_message(theirs.get(), "proof"));
+  EXPECT_EQ(receive_message(ours.get(), 64, 0).sender, ::getpid());
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(send_message(theirs.get(), "proof") ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);  // bounded: it sends one message, without waiting, and leaves
+  ASSERT_EQ(status, 0);
+  EXPECT_EQ(receive_message(ours.get(), 64, 0).sender, child);
 }
 
 }  // namespace

@@ -62,7 +62,8 @@ class RuntimeFolders : public testing::Test {
     if (child == 0) {
       auto folder = RuntimeFolder::open(path());
       auto card = folder->create_card(name);
-      const bool good = card && card->write_description(test::example_card(name)) && listen_in(card->descriptor());
+      const bool good =
+          card && card->write_description(test::example_card(name)) && listen_in(card->descriptor(), kSocketName);
       ::_exit(good ? 0 : 1);
     }
     int status = -1;
@@ -107,10 +108,31 @@ TEST_F(RuntimeFolders, LinkIsRefused) {
 
 TEST_F(RuntimeFolders, OpenToOthersIsRefused) {
   ASSERT_EQ(::mkdir(path().c_str(), 0700), 0);
-  for (const mode_t mode : {0701u, 0710u, 0755u, 0777u}) {
+  for (const mode_t mode : {0701u, 0720u, 0755u, 0770u, 0777u}) {
     ASSERT_EQ(::chmod(path().c_str(), mode), 0);
     EXPECT_THAT(refusal(), HasSubstr("is open to others")) << std::oct << mode;
   }
+}
+
+TEST_F(RuntimeFolders, ACardIsSharedWithAGroupForReadingOnly) {
+  auto folder = open();
+  auto card = must(folder.create_card("card0"));
+  ASSERT_TRUE(card.share_with(::getegid()));
+  must(card.write_description(test::example_card("card0")));
+  const auto mode_of = [&](const fs::path& file) {
+    struct stat info{};
+    EXPECT_EQ(::lstat(file.c_str(), &info), 0) << file;
+    return info.st_mode & 07777u;
+  };
+  EXPECT_EQ(mode_of(path()), 0750u);
+  EXPECT_EQ(mode_of(card.path()), 0750u);
+  EXPECT_EQ(mode_of(card.path() / "card.json"), 0640u);
+  EXPECT_EQ(mode_of(card.path() / "lock"), 0640u);
+  ASSERT_TRUE(listen_in(card.descriptor(), kSocketName, ::getegid()));
+  ASSERT_TRUE(listen_in(card.descriptor(), kManagementSocketName));
+  EXPECT_EQ(mode_of(card.path() / kSocketName), 0660u);
+  EXPECT_EQ(mode_of(card.path() / kManagementSocketName), 0600u);
+  EXPECT_EQ(must(RuntimeFolder::open(path())).cards()->size(), 1u) << "its own user still uses the folder";
 }
 
 TEST_F(RuntimeFolders, SomebodyElsesIsRefused) {
@@ -193,7 +215,7 @@ TEST_F(RuntimeFolders, CardFolderEndsWithItsOwner) {
   {
     const auto card = must(folder.create_card("card0"));
     ASSERT_TRUE(card.write_description(test::example_card()));
-    EXPECT_TRUE(listen_in(card.descriptor()));
+    EXPECT_TRUE(listen_in(card.descriptor(), kSocketName));
     std::ofstream(card.path() / kConsoleName) << "post 0x01\n";
   }
   EXPECT_TRUE(fs::is_empty(path()));
@@ -213,7 +235,7 @@ TEST_F(RuntimeFolders, CardOfABrokerThatDiedIsRemovedByWhoeverBoots) {
   broker_that_died("card1");
   const auto card = must(folder.create_card("card0"));
   EXPECT_FALSE(fs::exists(card.path() / "card.json"));
-  EXPECT_TRUE(listen_in(card.descriptor())) << "the dead broker's socket is not in the way";
+  EXPECT_TRUE(listen_in(card.descriptor(), kSocketName)) << "the dead broker's socket is not in the way";
   EXPECT_FALSE(fs::exists(path() / "card1"));
 }
 
@@ -260,10 +282,10 @@ TEST_F(RuntimeFolders, LongPathsHaveSocketsToo) {
   for (int i = 0; i < 4; ++i) ASSERT_EQ(::mkdir((longer /= std::string(60, 'x')).c_str(), 0700), 0);
   const auto folder = must(RuntimeFolder::open(longer));
   const auto card = must(folder.create_card("card0"));
-  const auto listener = listen_in(card.descriptor());
+  const auto listener = listen_in(card.descriptor(), kSocketName);
   ASSERT_TRUE(listener) << describe(listener.error());
   const qemu::UniqueFd again{::open(card.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  EXPECT_TRUE(connect_in(again.get(), test_bounds::kConnection));
+  EXPECT_TRUE(connect_in(again.get(), kSocketName, test_bounds::kConnection));
 }
 
 // ---- private folders ------------------------------------------------------------------------------------------------
