@@ -52,6 +52,10 @@ inline constexpr std::uint64_t kSliceTicks = wire::kTicksPerMillisecond;
 // that are in no cache take four times as long as those that are, and everybody else would wait for them.
 inline constexpr std::uint64_t kTurnTicks = 60 * wire::kTicksPerMicrosecond;
 
+// With nobody else busy as well, for the heartbeat: from the first step that costs bytes on. Checksums of transfers and of
+// images are what takes so long; a quantum of plain copies is over by its bytes.
+inline constexpr std::uint64_t kUncontendedTurnTicks = wire::kTicksPerMillisecond;
+
 // To reset a function that was at work and to bring it up again costs everybody about half a millisecond of hart 0: twenty
 // messages, each with a bell. So a function may have so many resets in a row, and from then on, while other functions are
 // at work, each is answered that much later.

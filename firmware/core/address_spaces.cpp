@@ -43,7 +43,9 @@ void CoreManager::charge(FunctionSpace& space, std::uint64_t bytes) {
 hal::PhysicalAddress CoreManager::take_pages(FunctionSpace& space, std::uint64_t bytes) {
   if (!fits(*space.tenant, bytes)) return 0;
   const hal::PhysicalAddress pages = hal::allocate_pages(bytes);
-  if (pages != 0) charge(space, bytes);
+  if (pages == 0) return 0;
+  charge(space, bytes);
+  prepared_bytes_ += bytes;
   return pages;
 }
 

@@ -38,6 +38,10 @@ constexpr unsigned kStepBudget = 64;
 // Blocks that cost the card three quarters of a microsecond each (empty or refused ones) must not get more of a turn than
 // the bytes of others, which get kTurnTicks.
 constexpr unsigned kContendedBudget = 32;
+// Reading the clock costs as much as a whole empty turn: the heartbeat looks at it rarely.
+constexpr unsigned kTurnsPerLook = 32;
+// What the loop counts for commands or messages of one function when it decides whether to look at the clock.
+constexpr unsigned kTurnsOfCommands = 8;
 
 // Restarts before a life that was as long as this (1 s) do not count against the next one.
 constexpr std::uint64_t kBeatsOfAGoodLife = wire::kTicksPerSecond / wire::kHeartbeatTicks;
@@ -237,10 +241,10 @@ void tell_of_functions(Card& card) {
   });
 }
 
+}  // namespace
+
 void beat(Card& card) {
-  // Reading the clock costs as much as a whole empty turn: look at it rarely.
-  constexpr unsigned kTurnsPerLook = 32;
-  if (++card.turns_since_look < kTurnsPerLook) return;
+  if (++card.turns_since_look < kTurnsPerLook && card.stepped_at < card.next_heartbeat) return;
   card.turns_since_look = 0;
   hal::stop_if_recording();
   const std::uint64_t now = hal::now();
@@ -258,6 +262,8 @@ void beat(Card& card) {
   tell_violations(card);
   tell_of_functions(card);
 }
+
+namespace {
 
 // Ends what the cores have finished. Bit f of the result: function f has completions that its driver may wait for.
 std::uint64_t collect_launches(Card& card) {
@@ -321,8 +327,11 @@ bool serve(Card& card, Function& function, bool any) {
   const bool contended = card.contended();
   any |= fetch_blocks(card, function, (contended ? kContendedBudget : kFetchBudget) * function.weight);
   any |= run_streams(card, function, (contended ? kContendedBudget : kStepBudget) * function.weight);
-  any |= serve_admin(card, function, kAdminBudget);
-  if (function.bound() && serve_control(card, function, kControlBudget)) any = card.served_control = true;
+  bool told = serve_admin(card, function, kAdminBudget);
+  if (function.bound() && serve_control(card, function, kControlBudget)) told = card.served_control = true;
+  // A few commands take as long as many turns.
+  if (told) card.turns_since_look += kTurnsOfCommands;
+  any |= told;
   any |= progress_admin(card, function);
   if (function.reset_running) any |= progress_resets(card, function);
   if (any) notify(function);
@@ -445,14 +454,14 @@ void idle(Card& card, unsigned& quiet_turns) {
     if (!armed_and_quiet(card)) return;
     run_slice(card, kSliceTicks);
     disarm(card);
-    card.turns_since_look = ~0u - 1;
+    card.turns_since_look = kTurnsPerLook;
     return;
   }
   if (card.pool.scrub_step(kScrubStepBytes) || ++quiet_turns < kIdleTurns) return;
   quiet_turns = 0;
   if (!armed_and_quiet(card)) return;
   ++card.sleeps;
-  card.turns_since_look = ~0u - 1;  // whatever ends the sleep, the heartbeat is looked at next
+  card.turns_since_look = kTurnsPerLook;  // whatever ends the sleep, the heartbeat is looked at next
   const std::uint64_t deadline = card.options.timers ? hal::now() + wire::kHeartbeatTicks : kNever;
   // Without timers (tests, boot word) bells alone must suffice.
   hal::sleep_until(std::min(deadline, stalls_end(card)));
@@ -473,6 +482,7 @@ void linger(Card& card) {
   for (unsigned messages = 0; card.served_control && messages < kMostLingers; ++messages) {
     unsigned quiet = 0;
     while (quiet < kLingerTurns && !breakable_turn(card)) ++quiet;
+    beat(card);
     if (quiet == kLingerTurns) return;
   }
 }

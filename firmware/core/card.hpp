@@ -67,11 +67,11 @@ struct Card {
   std::uint64_t sleeps = 0;
   std::uint64_t next_heartbeat = 0;
   std::uint64_t heartbeat = 0;
-  std::uint64_t stepped_at = 0;        // device ticks: the end of the last step of a transfer
+  std::uint64_t stepped_at = 0;        // device ticks: the end of the last step of a transfer or a launch
   std::uint64_t scrubbed_at = 0;       // device ticks: the last time beside work …
   std::uint64_t scrub_took = 0;        // … and how long
   bool scrub_wanted = false;           // an acquire waits for memory that is not clean yet
-  unsigned turns_since_look = 0;       // at the clock
+  unsigned turns_since_look = 0;       // at the clock; a turn that served more than a few things counts as several
   std::uint64_t memory_corrected = 0;  // errors since boot
   wire::PostCode post = wire::PostCode::None;
 
@@ -97,6 +97,10 @@ std::uint32_t shown_post(const Card& card);
 // Whether anybody but `function` has something for hart 0, or the function wants a message answered: what may take long
 // on hart 0 asks it now and then.
 bool somebody_waits(Card& card, const Function& function);
+
+// Increments the heartbeat when it is due. Called between any two things that hart 0 does; reads the clock only now and
+// then, and at once when work has read it already and it was time.
+void beat(Card& card);
 
 // One turn of hart 0's loop: everything that is ready, within budgets. True when there was something.
 bool turn(Card& card);

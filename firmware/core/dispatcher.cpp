@@ -10,7 +10,6 @@
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
 #include "firmware/hal/record.hpp"
-#include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/timeouts.hpp"
 
@@ -255,6 +254,7 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   block.chain_slots = chain.slots;
   block.start_time = 0;
   block.progress = 0;
+  block.image = {};
   block.checksum = 0;
   block.retries = 0;
   block.verdict = check_frame(block.cb.header, chain.readable.bytes);
@@ -334,11 +334,23 @@ void count_bytes(Function& function, const ControlBlock& cb, std::uint64_t bytes
   }
 }
 
+// Bytes of an image whose checksum is under way are about to change: it begins anew.
+void restart_image_checks(Function& function, hal::PhysicalAddress address, std::uint64_t bytes) {
+  function.checks_images = false;
+  for (const Stream& stream : function.streams) {
+    if (stream.head == kNoBlock) continue;
+    ImageCheck& check = function.blocks[stream.head].image;
+    if (check.overlaps(address, bytes)) check = {};
+    function.checks_images |= check.summed != 0;
+  }
+}
+
 void move_step(Card& card, Function& function, Block& block, const Transfer& transfer, std::uint64_t step) {
   std::byte* to = transfer.destination.bytes + block.progress;
   if (transfer.destination.device) {
     // A cached kernel must not outlive the image it was loaded from.
     card.cores.note_write(function, transfer.destination.address + block.progress, step);
+    if (function.checks_images) restart_image_checks(function, transfer.destination.address + block.progress, step);
   }
   if (block.cb.header.opcode == Opcode::Fill) {
     hal::fill(to, block.cb.payload.fill.pattern, step);
@@ -435,7 +447,7 @@ bool carries_checksum(const ControlBlock& cb) {
 void sum_step(Block& block, const Transfer& transfer, std::uint64_t step) {
   const bool to_card = !transfer.source.device;
   const std::byte* bytes = (to_card ? transfer.destination : transfer.source).bytes + block.progress - step;
-  block.checksum = wire::crc32c(block.checksum, bytes, step);
+  block.checksum = hal::checksum(block.checksum, bytes, step);
 }
 
 // The end of a transfer whose bytes have all been moved.
@@ -541,9 +553,13 @@ void start_launch(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   Block& block = function.blocks[stream.head];
   Verdict why;
-  switch (card.cores.start(card, function, index, block.cb, stream.launch, why)) {
+  const CoreManager::Start start = card.cores.start(card, function, index, block, stream.launch, why);
+  card.stepped_at = hal::now();
+  switch (start) {
+    case CoreManager::Start::Unfinished: function.checks_images = true; return;
     case CoreManager::Start::Started:
-      block.start_time = hal::now();
+      block.image = {};
+      block.start_time = card.stepped_at;
       hal::note(block.start_time, wire::RecordedEventKind::Launch, index, function.id);
       publish_started(function, block);
       ++function.stats.stats.launches;
@@ -556,8 +572,9 @@ void start_launch(Card& card, Function& function, unsigned index) {
     case CoreManager::Start::NoRoom:
       function.runnable.remove(index, stream.high_priority);  // until retry_waiting_launch
       function.launches_waiting.add(index);
+      function.checks_images = true;
       return;
-    case CoreManager::Start::Refused: return end_head(function, index, {Outcome::Rejected, why, hal::now()});
+    case CoreManager::Start::Refused: return end_head(function, index, {Outcome::Rejected, why, card.stepped_at});
   }
 }
 
@@ -604,9 +621,10 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
 
 namespace {
 
-std::uint64_t moved_bytes(const Function& function) {
+// What a quantum is charged with: bytes of transfers, and of launches that were made ready (only `function` steps now).
+std::uint64_t charged_bytes(const Card& card, const Function& function) {
   const auto& stats = function.stats.stats;
-  return stats.bytes_to_device + stats.bytes_from_device + stats.bytes_on_device;
+  return stats.bytes_to_device + stats.bytes_from_device + stats.bytes_on_device + card.cores.prepared_bytes();
 }
 
 }  // namespace
@@ -622,22 +640,28 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
   }
   if (!function.runnable.any()) return any;
   hal::mark(wire::Waypoint::Dispatch);
-  const std::uint64_t moved_before = moved_bytes(function);
-  const std::uint64_t turn_ends = card.contended() ? hal::now() + kTurnTicks * function.weight : ~std::uint64_t{0};
+  const std::uint64_t charged_before = charged_bytes(card, function);
+  // Read only when a step was long: a quantum of empty blocks is over by their number.
+  std::uint64_t turn_ends = kNever;
+  if (card.contended()) turn_ends = hal::now() + kTurnTicks * function.weight;
   const std::uint64_t populated_before = card.pool.populated_granules();
+  const unsigned budget_before = budget;
   const std::uint64_t most = kTurnBytes * function.weight;
   while (budget-- != 0 && function.running() && function.runnable.any()) {
     step_stream(card, function, function.runnable.next());
     any = true;
-    const std::uint64_t moved = moved_bytes(function) - moved_before;
-    if (moved == 0) continue;
+    const std::uint64_t charged = charged_bytes(card, function) - charged_before;
+    if (charged == 0) continue;
+    if (turn_ends == kNever) turn_ends = card.stepped_at + kUncontendedTurnTicks;
     // Memory that is touched for the first time is a page fault of the machine that emulates us: 0.1 ms, 5 ms were seen.
-    if (moved >= most || card.stepped_at >= turn_ends || card.pool.populated_granules() != populated_before) {
+    if (charged >= most || card.stepped_at >= turn_ends || card.pool.populated_granules() != populated_before) {
       card.look_at_all = true;
       break;
     }
   }
   if (budget == ~0u) card.look_at_all = true;  // used up
+  constexpr unsigned kStepsOfATurn = 4;        // as long as an empty turn and a look at the clock
+  card.turns_since_look += (budget_before - budget) / kStepsOfATurn;
   return any;
 }
 

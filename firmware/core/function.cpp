@@ -23,6 +23,7 @@ void reset_function_state(Function& function) {
   for (auto& stream : function.streams) stream.incarnation = 1;
   function.runnable = RunnableStreams{};
   function.launches_waiting = WaitingStreams{};
+  function.checks_images = false;
   function.blocks.init();
   for (auto& pending : function.pending_admin) pending.used = false;
   function.pending_admin_count = 0;

@@ -59,6 +59,7 @@ struct Function {
   std::array<Stream, wire::kStreamsPerFunction> streams;
   RunnableStreams runnable;
   WaitingStreams launches_waiting;
+  bool checks_images = false;  // perhaps: some head's image is being summed (Block::image)
   BlockPool blocks;
   std::array<PendingAdmin, wire::kAdminSlots> pending_admin;
   std::uint32_t pending_admin_count = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware/core/image.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -48,23 +49,28 @@ Verdict check_layout(const ImageHeader& header, std::uint64_t bytes) {
   return {};
 }
 
-std::uint32_t image_crc(std::span<const std::byte> image) {
-  constexpr std::size_t kAt = offsetof(ImageHeader, crc32c);
-  constexpr std::uint32_t kZero = 0;
-  const std::uint32_t head = wire::crc32c(wire::crc32c(0, image.data(), kAt), &kZero, sizeof kZero);
-  return wire::crc32c(head, image.data() + kAt + sizeof kZero, image.size() - kAt - sizeof kZero);
-}
-
 }  // namespace
 
-Verdict check_image(std::span<const std::byte> image, ImageHeader& header) {
+std::uint64_t sum_image(std::span<const std::byte> image, ImageCheck& check) {
+  constexpr std::size_t kAt = offsetof(ImageHeader, crc32c);
+  constexpr std::uint32_t kZero = 0;  // stands in for the checksum itself
+  constexpr std::uint64_t kHead = kAt + sizeof kZero;
+  static_assert(kHead <= sizeof(ImageHeader) && sizeof(ImageHeader) <= kImageStepBytes);
+  const std::uint64_t from = check.summed;
+  const std::uint64_t end = std::min<std::uint64_t>(from + kImageStepBytes, image.size());
+  const std::uint64_t begin = std::max(from, kHead);
+  if (from == 0) check.crc = wire::crc32c(wire::crc32c(0, image.data(), kAt), &kZero, sizeof kZero);
+  check.crc = hal::checksum(check.crc, image.data() + begin, end - begin);
+  check.summed = static_cast<std::uint32_t>(end);
+  return end - from;
+}
+
+Verdict check_image_header(std::span<const std::byte> image, ImageHeader& header) {
   if (image.size() < sizeof header) return {Status::BadSize, Field::ComputeImageBytes};
   std::memcpy(&header, image.data(), sizeof header);
   if (header.magic != wire::kImageMagic) return {Status::ImageMagic, Field::ImageHeaderField};
   if (header.abi_version != wire::kImageAbiVersion) return {Status::ImageVersion, Field::ImageHeaderField};
-  if (const Verdict v = check_layout(header, image.size()); !v.ok()) return v;
-  if (image_crc(image) != header.crc32c) return {Status::ImageCrc, Field::ImageHeaderField};
-  return {};
+  return check_layout(header, image.size());
 }
 
 bool load_image(std::span<const std::byte> image, hal::PhysicalAddress source, const ImageHeader& header,

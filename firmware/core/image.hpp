@@ -13,8 +13,11 @@
 
 namespace fw {
 
-// Judges the image in `image` (card memory that nobody writes meanwhile). On success `header` is the private copy to use.
-Verdict check_image(std::span<const std::byte> image, wire::ImageHeader& header);
+// Judges the header of the image in `image`, which is card memory. On success `header` is the private copy to use, and
+// what is left is the checksum (image_check.hpp).
+Verdict check_image_header(std::span<const std::byte> image, wire::ImageHeader& header);
+
+inline constexpr std::uint64_t kPageBytes = 4096;
 
 // A loaded image. Which one it is: the place it was loaded from, as long as nothing wrote there.
 struct ExecutionArea {
@@ -30,8 +33,6 @@ struct ExecutionArea {
     return source == address && header.image_bytes == bytes && !stale;
   }
 };
-
-inline constexpr std::uint64_t kPageBytes = 4096;
 
 // Copies text and pool of a judged image into fresh pages. False when there are none (the area stays free).
 bool load_image(std::span<const std::byte> image, hal::PhysicalAddress source, const wire::ImageHeader& header,

@@ -74,9 +74,21 @@ Verdict CoreManager::judge(const Function& function, const wire::ComputePayload&
   return {};
 }
 
-// The area that holds the image, loading it when needed.
+// A step of the checksum, until it is done.
+CoreManager::Fit CoreManager::judge_image(std::span<const std::byte> image, hal::PhysicalAddress source,
+                                          const wire::ImageHeader& header, ImageCheck& check, Verdict& why) {
+  if (check.source != source || check.summed > image.size()) check = {.source = source};
+  if (check.summed != image.size()) prepared_bytes_ += sum_image(image, check);
+  if (check.summed != image.size()) return Fit::Unfinished;
+  if (check.crc == header.crc32c || !detects(wire::kDetectBadImage)) return Fit::Yes;
+  why = {Status::ImageCrc, Field::ImageHeaderField};
+  return Fit::Refused;
+}
+
+// The area that holds the image, loading it when needed. What can be found out without looking at all of the image comes
+// first: a launch that has to wait for room tries often.
 CoreManager::Fit CoreManager::find_area(FunctionSpace& space, hal::PhysicalAddress source, std::uint64_t bytes,
-                                        std::uint8_t& index, Verdict& why) {
+                                        std::uint8_t& index, ImageCheck& check, Verdict& why) {
   auto& areas = space.areas;
   for (unsigned i = 0; i < areas.size(); ++i) {
     if (!areas[i].matches(source, bytes)) continue;
@@ -85,15 +97,18 @@ CoreManager::Fit CoreManager::find_area(FunctionSpace& space, hal::PhysicalAddre
   }
   const std::span<const std::byte> image(hal::pointer(source), bytes);
   wire::ImageHeader header;
-  why = check_image(image, header);
+  why = check_image_header(image, header);
   if (!why.ok() && detects(wire::kDetectBadImage)) return Fit::Refused;
   const auto free = std::find_if(areas.begin(), areas.end(), [](const ExecutionArea& a) { return a.source == 0; });
   // An area is emptied only together with its space: launches under way may stand in it.
   if (free == areas.end()) return space.launches != 0 ? Fit::Busy : Fit::NoPages;
   const std::uint64_t pages =
       wire::align_up(header.text_bytes, kPageBytes) + wire::align_up(header.pool_bytes, kPageBytes);
-  if (!fits(*space.tenant, pages) || !load_image(image, source, header, *free)) return Fit::NoPages;
+  if (!fits(*space.tenant, pages)) return Fit::NoPages;
+  if (const Fit judged = judge_image(image, source, header, check, why); judged != Fit::Yes) return judged;
+  if (!load_image(image, source, header, *free)) return Fit::NoPages;
   charge(space, pages);
+  prepared_bytes_ += 2 * pages;  // cleared, then written
   space.images_begin = space.images_end == 0 ? source : std::min(space.images_begin, source);
   space.images_end = std::max(space.images_end, source + bytes);
   index = static_cast<std::uint8_t>(free - areas.begin());
@@ -123,6 +138,7 @@ void CoreManager::prepare_entry(const Function& function, Launch& launch, unsign
   const std::uint64_t text = text_address(launch, part);
   if (area.header.pool_bytes != 0) {
     hal::copy(hal::pointer(slot.pools[launch.area]), hal::pointer(area.pool), area.header.pool_bytes);
+    prepared_bytes_ += area.header.pool_bytes;
   }
   wire::KernelArguments arguments{};
   arguments.core_index = index;
@@ -196,12 +212,12 @@ void CoreManager::quit(Launch& launch) {
 }
 
 // Everything but the release; on failure nothing is left but caches.
-CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, unsigned stream,
-                                      const wire::ControlBlock& block, hal::PhysicalAddress image, Verdict& why) {
-  const wire::ComputePayload& compute = block.payload.compute;
+CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, unsigned stream, Block& block,
+                                      hal::PhysicalAddress image, Verdict& why) {
+  const wire::ComputePayload& compute = block.cb.payload.compute;
   FunctionSpace* space = ensure_space(function);
   if (space == nullptr) return Fit::NoPages;
-  Fit fit = find_area(*space, image, compute.image_bytes, launch.area, why);
+  Fit fit = find_area(*space, image, compute.image_bytes, launch.area, block.image, why);
   if (fit != Fit::Yes) return fit;
   if (compute.correction_bytes > space->areas[launch.area].header.max_correction_bytes) {
     why = {Status::CorrectionTooLarge, Field::ComputeCorrectionBytes};
@@ -213,13 +229,13 @@ CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, 
   launch.arrived = 0;
   launch.exited = 0;
   launch.decided = false;
-  launch.sequence = block.header.sequence;
+  launch.sequence = block.cb.header.sequence;
   launch.result_bytes = 0;
   launch.warned.store(false, std::memory_order_relaxed);
   launch.warning_told = false;
   launch.handle = ++started_ << kLaunchIndexBits | static_cast<std::uint64_t>(&launch - launches_.data());
   launch.result = {launch.handle, function.id, stream, Outcome::Ok, {}, {}, 0, 0, 0, false};
-  launch.budget_slices = block.header.budget != 0 ? block.header.budget : default_budget_;
+  launch.budget_slices = block.cb.header.budget != 0 ? block.cb.header.budget : default_budget_;
   launch.kill.store(false, std::memory_order_relaxed);
   launch.kernel_ticks.store(0, std::memory_order_relaxed);
   launch.state.store(State::Prepared, std::memory_order_relaxed);
@@ -236,14 +252,14 @@ CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, 
   return Fit::Yes;
 }
 
-CoreManager::Start CoreManager::start(Card&, Function& function, unsigned stream, const wire::ControlBlock& block,
-                                      LaunchHandle& launch, Verdict& why) {
+CoreManager::Start CoreManager::start(Card&, Function& function, unsigned stream, Block& block, LaunchHandle& launch,
+                                      Verdict& why) {
   if (!hal::contexts_supported()) {
     why = {Status::Unsupported, Field::OpcodeField};
     return Start::Refused;
   }
   hal::PhysicalAddress image = 0;
-  why = judge(function, block.payload.compute, image);
+  why = judge(function, block.cb.payload.compute, image);
   if (!why.ok()) return Start::Refused;
   const Tenant& holder = tenants_[function.id];
   const bool maps_regions = holder.current == nullptr || holder.current->regions_version != function.regions.version();
@@ -267,6 +283,7 @@ CoreManager::Start CoreManager::start(Card&, Function& function, unsigned stream
   }
   switch (fit) {
     case Fit::Yes: launch = free->handle; return Start::Started;
+    case Fit::Unfinished: return Start::Unfinished;
     case Fit::Refused: return Start::Refused;
     case Fit::Busy: return Start::NoRoom;
     case Fit::NoPages: break;

@@ -61,16 +61,18 @@ struct LaunchResult {
 
 class CoreManager {
  public:
-  enum class Start { Started, NoRoom, Refused };
+  enum class Start { Started, Unfinished, NoRoom, Refused };
 
   // `functions` is how many of them launch kernels: they share firmware memory in equal parts (share_bytes()).
   void init(unsigned cores, unsigned functions, std::uint64_t default_budget, RegionPool& pool, FaultTable& faults);
 
-  // Judges and prepares the launch of a stream's head block; nothing runs before release(). NoRoom: launches of the same
+  // Judges and prepares the launch of a stream's head block; nothing runs before release(). Unfinished: a step of the
+  // image's checksum is done, and more are needed; call again with the same block. NoRoom: launches of the same
   // function are under way and have all its contexts, areas, launches or memory; try again when one has ended.
   // `launch` is set when it has started, and names it until collect() tells its end.
-  Start start(Card& card, Function& function, unsigned stream, const wire::ControlBlock& block, LaunchHandle& launch,
-              Verdict& why);
+  Start start(Card& card, Function& function, unsigned stream, Block& block, LaunchHandle& launch, Verdict& why);
+  // Bytes that start() has summed, copied and cleared, since boot: what it took of hart 0.
+  std::uint64_t prepared_bytes() const { return prepared_bytes_; }
   void release(LaunchHandle launch);
 
   // Kills a launch, or all of a function; they end as FAULT "stopped by its owner" through collect(), also one that was
@@ -235,14 +237,15 @@ class CoreManager {
   static_assert(kLaunchFunctions < 32);
 
   // Whether a launch can be prepared. NoPages: the function's share, or the arena, is used up.
-  enum class Fit { Yes, Refused, Busy, NoPages };
+  // Unfinished: the image's checksum is.
+  enum class Fit { Yes, Refused, Busy, NoPages, Unfinished };
 
   std::span<Launch, kLaunchesPerFunction> launches_of(const Function& function);
   // nullptr: it has been collected.
   Launch* find(LaunchHandle handle);
   static Verdict judge(const Function& function, const wire::ComputePayload& compute, hal::PhysicalAddress& image);
-  Fit prepare(const Function& function, Launch& launch, unsigned stream, const wire::ControlBlock& block,
-              hal::PhysicalAddress image, Verdict& why);
+  Fit prepare(const Function& function, Launch& launch, unsigned stream, Block& block, hal::PhysicalAddress image,
+              Verdict& why);
   Fit add_parts(const Function& function, Launch& launch, const wire::ComputePayload& compute);
   Fit add_part(Launch& launch, unsigned core);
   void prepare_entry(const Function& function, Launch& launch, unsigned index, const wire::ComputePayload& compute);
@@ -250,7 +253,9 @@ class CoreManager {
 
   FunctionSpace* ensure_space(const Function& function);
   Fit find_area(FunctionSpace& space, hal::PhysicalAddress source, std::uint64_t bytes, std::uint8_t& index,
-                Verdict& why);
+                ImageCheck& check, Verdict& why);
+  Fit judge_image(std::span<const std::byte> image, hal::PhysicalAddress source, const wire::ImageHeader& header,
+                  ImageCheck& check, Verdict& why);
   bool ensure_regions(const Function& function, FunctionSpace& space);
   CoreSpace* ensure_core(FunctionSpace& space, unsigned core);
   bool ensure_context(FunctionSpace& space, CoreSpace& core, unsigned slot, unsigned area_index);
@@ -291,6 +296,7 @@ class CoreManager {
   unsigned cores_ = 1;
   std::uint64_t default_budget_ = 0;
   std::uint64_t share_ = 0;
+  std::uint64_t prepared_bytes_ = 0;
   RegionPool* pool_ = nullptr;
   FaultTable* faults_ = nullptr;
   std::uint64_t started_ = 0;          // launches; makes handles unique

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "firmware/core/image_check.hpp"
 #include "shared/control_block.hpp"
 #include "shared/window.hpp"
 
@@ -34,6 +35,7 @@ struct Block {
   std::uint64_t start_time;  // device ticks; 0 = not started
   std::uint64_t progress;    // bytes moved so far
   Verdict verdict;
+  ImageCheck image;        // of a launch that has not started
   std::uint32_t checksum;  // of a transfer with wire::kDmaChecksum: over `progress` bytes
   std::uint32_t retries;   // of it, because what arrived was not what was sent
   std::uint16_t chain_id;

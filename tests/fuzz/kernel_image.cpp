@@ -2,6 +2,7 @@
 // Kernel images in Program memory: what the loader accepts lies inside of the image and of its limits, is copied as it
 // stands, and gives all its pages back.
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "firmware/core/image.hpp"
@@ -36,6 +37,18 @@ void expect_inside(const wire::ImageHeader& header, std::uint64_t bytes) {
   require(header.scratchpad_bytes <= wire::kScratchpadBytes, "a core has the scratchpad");
 }
 
+// In steps, each bounded, to the very sum that the whole has.
+void expect_summed(std::span<const std::byte> image, const wire::ImageHeader& header) {
+  fw::ImageCheck check{.source = 4 * wire::kGiB};
+  while (check.summed != image.size()) {  // bounded: every step sums something
+    const std::uint64_t step = fw::sum_image(image, check);
+    fuzz::require(step != 0 && step <= fw::kImageStepBytes, "a step sums something, and not too much");
+  }
+  std::vector<std::byte> whole(image.begin(), image.end());
+  std::memset(whole.data() + offsetof(wire::ImageHeader, crc32c), 0, sizeof header.crc32c);
+  fuzz::require(check.crc == wire::crc32c(0, whole.data(), whole.size()), "steps sum up to the whole");
+}
+
 }  // namespace
 
 // Most inputs get what would stop a damaged image at the door: magic, versions, size, checksum. `seed` decides.
@@ -61,10 +74,11 @@ void fuzz::run(Input input) {
   const auto bytes = input.rest();
   const std::vector<std::byte> image(bytes.begin(), bytes.end());
   wire::ImageHeader header{};
-  if (const fw::Verdict verdict = fw::check_image(image, header); !verdict.ok()) {
+  if (const fw::Verdict verdict = fw::check_image_header(image, header); !verdict.ok()) {
     require(verdict.field != wire::Field::None, "a refusal names a field");
     return;
   }
+  expect_summed(image, header);
   expect_inside(header, image.size());
   fw::ExecutionArea area;
   require(fw::load_image(image, 4 * wire::kGiB, header, area), "there are pages for an image of legal size");

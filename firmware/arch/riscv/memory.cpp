@@ -11,6 +11,7 @@
 #include "firmware/arch/riscv/layout.h"
 #include "firmware/arch/riscv/vector_unit.hpp"
 #include "firmware/hal/hart.hpp"
+#include "shared/crc32c.hpp"
 
 namespace hal {
 
@@ -101,6 +102,10 @@ void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
     riscv::take_vector_for_firmware(riscv::local());
     riscv_vector_fill(to, pattern, bytes);
   }
+}
+
+std::uint32_t checksum(std::uint32_t crc, const std::byte* data, std::uint64_t bytes) {
+  return wire::crc32c(crc, data, bytes);
 }
 
 void copy_code(PhysicalAddress to, const std::byte* from, std::uint64_t bytes) {

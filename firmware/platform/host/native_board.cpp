@@ -21,6 +21,7 @@
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
 #include "firmware/hal/record.hpp"
+#include "shared/crc32c.hpp"
 #include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
@@ -65,6 +66,7 @@ struct State {
   std::array<Sleeper, kMaxHarts> sleepers;
   std::array<std::atomic<wire::Waypoint>, kMaxHarts> waypoints{};
   std::optional<wire::FatalRecord> record{};
+  std::atomic<std::uint64_t> worked_ticks{0};  // with a WorkClock
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
@@ -80,6 +82,14 @@ std::byte* reserve(std::uint64_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) die("no address space for card memory");
   return static_cast<std::byte*>(memory);
+}
+
+void work(std::uint64_t ticks) { the_state->worked_ticks.fetch_add(ticks, std::memory_order_relaxed); }
+
+// What `bytes` of a bulk operation take.
+void work_on(std::uint64_t bytes, std::uint64_t WorkClock::* bytes_per_tick) {
+  const auto& clock = the_state->options.clock;
+  if (clock) work(bytes / ((*clock).*bytes_per_tick));
 }
 
 void wake_hart(unsigned hart) {
@@ -180,11 +190,17 @@ __attribute__((no_sanitize("thread"))) void copy(std::byte* to, const std::byte*
     __builtin_memcpy(to + i, &word, 8);
   }
   for (; i < bytes; ++i) to[i] = from[i];
+  native::work_on(bytes, &native::WorkClock::moved_bytes_per_tick);
 }
 void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
   std::uint64_t i = 0;
   for (; i + 8 <= bytes; i += 8) __builtin_memcpy(to + i, &pattern, 8);
   for (; i < bytes; ++i) to[i] = static_cast<std::byte>(pattern >> (i % 8 * 8));
+  native::work_on(bytes, &native::WorkClock::moved_bytes_per_tick);
+}
+std::uint32_t checksum(std::uint32_t crc, const std::byte* data, std::uint64_t bytes) {
+  native::work_on(bytes, &native::WorkClock::summed_bytes_per_tick);
+  return wire::crc32c(crc, data, bytes);
 }
 void copy_code(PhysicalAddress to, const std::byte* from, std::uint64_t bytes) { copy(pointer(to), from, bytes); }
 
@@ -194,6 +210,10 @@ unsigned hart_id() { return native::this_hart; }
 unsigned hart_count() { return the_state->options.harts; }
 void start_cores() {}
 std::uint64_t now() {
+  if (const auto& clock = the_state->options.clock) {
+    native::work(clock->reading_ticks);
+    return the_state->worked_ticks.load(std::memory_order_relaxed) + 1;
+  }
   const auto since = std::chrono::steady_clock::now() - the_state->start;
   // Never 0: 0 means "never" in completions.
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(since).count()) * wire::kTicksPerSecond / 1'000'000'000 +
@@ -204,6 +224,11 @@ void sleep_until(std::uint64_t deadline) {
   if (sleeper.deaf) native::die("a hart that hears no bells goes to sleep");
   std::unique_lock lock(sleeper.mutex);
   const std::uint64_t at = now();
+  if (the_state->options.clock) {
+    if (!sleeper.pending && deadline > at) native::work(std::min(deadline - at, fw::kLongestNativeSleepTicks));
+    sleeper.pending = false;
+    return;
+  }
   const std::uint64_t ticks = deadline > at ? std::min(deadline - at, fw::kLongestNativeSleepTicks) : 0;
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::nanoseconds(ticks * (1'000'000'000 / wire::kTicksPerSecond));
@@ -243,6 +268,7 @@ Stop run(Context& context, std::uint64_t slice_ticks) {
   const std::uint64_t began = now();
   Stop stop = context.integer[39] != 0 ? native::play_planted(context, slice_ticks)
                                        : the_state->options.kernel(context, slice_ticks);
+  if (the_state->options.clock) native::work(stop.ran_ticks);
   stop.began = began;
   stop.ended = now();
   return stop;  // ran_ticks is the player's own: it may pretend to have used a whole slice
@@ -289,6 +315,7 @@ PhysicalAddress allocate_pages(std::uint64_t bytes) {
   }
   pages.in_use += bytes;
   std::memset(pointer(address), 0, bytes);
+  native::work_on(bytes, &native::WorkClock::moved_bytes_per_tick);
   return address;
 }
 void free_pages(PhysicalAddress address, std::uint64_t bytes) {

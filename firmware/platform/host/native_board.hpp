@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,14 @@ namespace native {
 // what hal::start() was given: integer[0] root, [1] entry, [2] stack end, [3] argument; the rest is the player's own.
 using KernelPlayer = std::function<hal::Stop(hal::Context& context, std::uint64_t slice_ticks)>;
 
+// Time that passes by work alone, the same on every machine: what a test counts in ticks is exact. For boards whose
+// harts are all played by one thread. A slice takes what its player says (Stop::ran_ticks), a sleep lasts to its deadline.
+struct WorkClock {
+  std::uint64_t moved_bytes_per_tick = 500;  // copies and fills, at 5 GB/s
+  std::uint64_t summed_bytes_per_tick = 25;  // checksums
+  std::uint64_t reading_ticks = 1;           // of the clock itself
+};
+
 struct BoardOptions {
   unsigned harts = 1;
   std::vector<std::span<std::byte>> windows{};  // one per slot; zeroed by the caller
@@ -29,6 +38,7 @@ struct BoardOptions {
   // The card rings the owner of a slot. Called from the hart's thread.
   std::function<void(unsigned slot)> on_ring = [](unsigned) {};
   KernelPlayer kernel{};
+  std::optional<WorkClock> clock{};                    // nullopt: the machine's
   std::uint64_t page_bytes = std::uint64_t{64} << 20;  // firmware memory for hal::allocate_pages()
 };
 

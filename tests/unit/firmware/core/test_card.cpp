@@ -33,6 +33,7 @@ TestCard::TestCard(CardOptions options) : options_(std::move(options)) {
     on_ring(slot);
   };
   board.kernel = options_.kernel;
+  board.clock = options_.clock;
   board.page_bytes = options_.page_bytes;
   board_ = std::make_unique<native::Board>(std::move(board));
   for (unsigned slot = 0; slot < slots; ++slot) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -28,6 +29,7 @@ struct CardOptions {
   std::uint64_t region_bytes = 64 * wire::kMiB;
   std::string boot_arguments{};  // besides vfs=
   native::KernelPlayer kernel{};
+  std::optional<native::WorkClock> clock{};
   std::uint64_t page_bytes = 256 * wire::kMiB;
 };
 

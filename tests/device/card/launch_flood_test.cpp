@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tenant floods the card with launches whose images, a megabyte each, do not match their checksums. Hart 0 sums each of
+// them; meanwhile the heartbeat goes on. Everything is counted, nothing timed.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "shared/crc32c.hpp"
+#include "shared/kernel_abi.hpp"
+#include "shared/memory_order.hpp"
+#include "tests/device/card/card_support.hpp"
+
+namespace flex {
+namespace {
+
+using test::Endings;
+using test::must;
+using test::Workbench;
+using wire::Outcome;
+
+constexpr unsigned kStreams = 64;  // each launch poisons its stream
+constexpr unsigned kRounds = 4;
+
+// A kernel's image, lengthened to what one may be at most, whose last byte is not the one that was summed.
+std::vector<std::byte> spoilt_image(const Card& card) {
+  auto image = test::kernel_image(card, "empty");
+  wire::ImageHeader header;
+  std::memcpy(&header, image.data(), sizeof header);
+  image.resize(wire::kMaxImageBytes);
+  header.image_bytes = image.size();
+  header.crc32c = 0;
+  std::memcpy(image.data(), &header, sizeof header);
+  header.crc32c = wire::crc32c(0, image.data(), image.size());
+  std::memcpy(image.data(), &header, sizeof header);
+  image.back() ^= std::byte{1};
+  return image;
+}
+
+class LaunchFlood {
+ public:
+  LaunchFlood(Device& device, std::span<const std::byte> image)
+      : device_(device), bench_(device), block_(bench_.compute(0, image.size())) {
+    bench_.load(0, image);
+    for (auto& stream : streams_) stream = must(device.open_stream(StreamPriority::Low));
+  }
+  void submit() {
+    for (const auto stream : streams_) {
+      const ControlBlockRequest request{&block_, &ends_};
+      ASSERT_EQ(must(device_.submit(stream, {&request, 1})), 1u);
+    }
+  }
+  // Until `count` have ended.
+  void wait_for(std::size_t count) {
+    ASSERT_EQ(device_.wait_until([&] { return ends_.count() >= count; }, test::soon()), WaitStatus::Done);
+  }
+  void reset() {
+    for (const auto stream : streams_) must(device_.reset_stream(stream));
+  }
+  std::size_t ended() const { return ends_.count(); }
+  void expect_all_refused() const {
+    for (const auto& end : ends_.all()) ASSERT_EQ(end.status, wire::Status::ImageCrc);
+  }
+
+ private:
+  Device& device_;
+  Workbench bench_;
+  const wire::ControlBlock block_;
+  std::array<std::uint32_t, kStreams> streams_{};
+  Endings ends_;
+};
+
+// 256 checksums over a megabyte are a second of the emulated hart; that no beat of 5 ms came in it is what was seen.
+TEST(LaunchFlood, TheHeartbeatGoesOnBesideRefusedImages) {
+  const auto card = test::boot();
+  const auto device = must(card->open_virtual(1));
+  LaunchFlood flood(*device, spoilt_image(*card));
+  const auto& heartbeat = reinterpret_cast<const wire::WindowHeader*>(test::window_of(*device))->heartbeat;
+  std::uint64_t fewest = ~std::uint64_t{0};
+  for (unsigned round = 1; round <= kRounds; ++round) {
+    const std::uint64_t before = wire::load_relaxed(heartbeat);
+    flood.submit();
+    flood.wait_for(round * kStreams);
+    fewest = std::min(fewest, wire::load_relaxed(heartbeat) - before);
+    flood.reset();
+  }
+  flood.expect_all_refused();
+  // An emulated hart that summed a megabyte in a quarter of a beat would still beat so often in 64 of them.
+  EXPECT_GE(fewest, kStreams / 4);
+  test::expect_healthy(*card, *device);
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one iteration of hart 0 may cost: however dear the work of a function is, its quantum ends after so much card time,
+// the others are served, and the heartbeat goes on. Time is the native board's WorkClock, so every bound is exact.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "firmware/core/dispatcher.hpp"
+#include "firmware/core/image.hpp"
+#include "firmware/hal/hart.hpp"
+#include "shared/crc32c.hpp"
+#include "shared/timeouts.hpp"
+#include "tests/unit/firmware/core/played_kernels.hpp"
+
+namespace {
+
+using fwtest::Program;
+using fwtest::RawDriver;
+using fwtest::RegionHandle;
+using fwtest::StreamHandle;
+using wire::Outcome;
+using wire::Status;
+
+constexpr native::WorkClock kClock;
+constexpr std::uint64_t kStepTicks = fw::kImageStepBytes / kClock.summed_bytes_per_tick;
+constexpr std::uint64_t kOverheadTicks = 300;  // readings of the clock and moves of single sticks
+constexpr std::uint64_t kImageBytes = wire::kMaxImageBytes;
+constexpr std::uint64_t kImageAt = fwtest::kImageStride * 32;  // behind the small ones
+constexpr std::uint64_t kSpoiltAt = 16 * wire::kKiB;           // in the padding: summed by the first step
+
+// The image of a program, as long as one may be.
+std::vector<std::byte> long_image(Program program) {
+  auto image = fwtest::image_of(program);
+  auto header = *reinterpret_cast<wire::ImageHeader*>(image.data());
+  image.resize(kImageBytes, std::byte{0x7e});
+  header.image_bytes = image.size();
+  header.crc32c = 0;
+  std::memcpy(image.data(), &header, sizeof header);
+  header.crc32c = wire::crc32c(0, image.data(), image.size());
+  std::memcpy(image.data(), &header, sizeof header);
+  return image;
+}
+
+struct Tenant {
+  Tenant(fwtest::TestCard& card, unsigned slot) : driver(card.driver(slot)) {
+    EXPECT_TRUE(driver.bring_up(wire::kMandatoryFeatures));
+    program = driver.acquire(4 * wire::kMiB, wire::RegionType::Program).value();
+  }
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) {
+    std::memcpy(driver.at<std::byte>(wire::kHostMemoryOffset), bytes.data(), bytes.size());
+    const auto end = driver.run(
+        driver.dma(stream, RawDriver::host(wire::kHostMemoryOffset), RawDriver::device(program, offset), bytes.size()));
+    EXPECT_EQ(end.outcome, Outcome::Ok);
+  }
+  void spoil() {
+    const std::byte other[128]{};
+    write(kImageAt + kImageBytes - sizeof other, other);
+  }
+  // One launch on a stream of its own.
+  StreamHandle launch() {
+    StreamHandle own = driver.open_stream().value();
+    driver.submit(driver.compute(own, program, kImageAt, kImageBytes, 1));
+    return own;
+  }
+  RawDriver& driver;
+  StreamHandle stream;
+  RegionHandle program{};
+};
+
+class BoundedTurns : public testing::Test {
+ protected:
+  BoundedTurns()
+      : card_({.virtual_functions = 3,
+               .region_bytes = 256 * wire::kMiB,
+               .kernel = kernels_.player(),
+               .clock = kClock,
+               .page_bytes = 256 * wire::kMiB}) {
+    kernels_.board = &card_.board();
+  }
+  std::uint64_t turn_ticks() {
+    const std::uint64_t before = hal::now();
+    fw::turn(card_.card());
+    return hal::now() - before;
+  }
+
+  fwtest::PlayedKernels kernels_;
+  fwtest::TestCard card_;
+};
+
+TEST_F(BoundedTurns, RefusedLaunchesWithLongImagesTakeAQuantumATurn) {
+  Tenant tenant(card_, 2);
+  tenant.write(kImageAt, long_image(Program::Exit));
+  tenant.spoil();
+  constexpr unsigned kLaunches = 64;
+  for (unsigned i = 0; i < kLaunches; ++i) tenant.launch();
+  std::uint64_t longest = 0;
+  std::size_t ended = 0;
+  for (unsigned turns = 0; ended < kLaunches; ++turns) {
+    ASSERT_LT(turns, 100'000u);
+    longest = std::max(longest, turn_ticks());
+    for (const auto& end : tenant.driver.collect()) {
+      EXPECT_EQ(end.completion.status, Status::ImageCrc);
+      ++ended;
+    }
+  }
+  // The quantum's time runs from its first dear step, and the last one is finished.
+  EXPECT_LE(longest, fw::kUncontendedTurnTicks + 2 * kStepTicks + kOverheadTicks);
+  EXPECT_GE(longest, fw::kUncontendedTurnTicks) << "nobody else wants anything";
+}
+
+// Two that flood, one that sends an empty block now and then: it waits for one quantum of each.
+TEST_F(BoundedTurns, ANeighbourOfSuchAFloodWaitsForOneQuantumOfEach) {
+  Tenant first(card_, 2), second(card_, 3);
+  for (Tenant* tenant : {&first, &second}) {
+    tenant->write(kImageAt, long_image(Program::Exit));
+    tenant->spoil();
+  }
+  RawDriver& victim = card_.driver(4);
+  ASSERT_TRUE(victim.bring_up());
+  for (unsigned i = 0; i < 32; ++i) first.launch(), second.launch();
+  StreamHandle stream;
+  for (unsigned i = 0; i < 100; ++i) {
+    victim.submit(victim.nop(stream));
+    const std::uint64_t began = hal::now();
+    while (victim.collect().empty()) {
+      ASSERT_LT(hal::now() - began, 100 * fw::kUncontendedTurnTicks);
+      fw::turn(card_.card());
+    }
+    if (i < 2) continue;  // it has been quiet, and is found
+    EXPECT_LE(hal::now() - began, 2 * (fw::kTurnTicks + kStepTicks) + 2 * kOverheadTicks) << "block " << i;
+  }
+}
+
+TEST_F(BoundedTurns, TheHeartbeatGoesOnBesideLongImages) {
+  Tenant tenant(card_, 2);
+  tenant.write(kImageAt, long_image(Program::Exit));
+  tenant.spoil();
+  for (unsigned i = 0; i < 100; ++i) tenant.launch();
+  unsigned quiet = 0;
+  std::uint64_t seen = card_.card().heartbeat, seen_at = hal::now(), longest = 0;
+  for (std::size_t ended = 0; ended < 100;) {
+    fw::loop_step(card_.card(), quiet);
+    ended += tenant.driver.collect().size();
+    if (card_.card().heartbeat == seen) continue;
+    if (ended != 0) longest = std::max(longest, hal::now() - seen_at);
+    seen = card_.card().heartbeat;
+    seen_at = hal::now();
+  }
+  EXPECT_GT(longest, 0u);
+  EXPECT_LE(longest, wire::kHeartbeatTicks + fw::kUncontendedTurnTicks + kStepTicks + kOverheadTicks);
+}
+
+// ---- the check in steps -------------------------------------------------------------------------------------------------
+
+TEST_F(BoundedTurns, ALongImageThatIsGoodIsLaunched) {
+  Tenant tenant(card_, 2);
+  tenant.write(kImageAt, long_image(Program::Exit));
+  tenant.launch();
+  card_.turns();
+  ASSERT_TRUE(card_.card().cores.run_slice(0, fw::kSliceTicks));
+  card_.turns();
+  const auto ended = tenant.driver.collect();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].completion.outcome, Outcome::Ok);
+  EXPECT_EQ(ended[0].completion.bytes, 0u);
+  EXPECT_EQ(ended[0].completion.checksum, 0u);
+}
+
+// Stream 0 writes while the launch's image is being summed: what counts is what is there in the end.
+TEST_F(BoundedTurns, AWriteBetweenTwoStepsOfTheCheckBeginsItAnew) {
+  for (const bool spoilt_first : {false, true}) {
+    Tenant tenant(card_, 2);
+    const auto image = long_image(Program::Exit);
+    const std::byte other[128]{};
+    const std::span<const std::byte> good = std::span(image).subspan(kSpoiltAt, sizeof other);
+    tenant.write(kImageAt, image);
+    if (spoilt_first) tenant.write(kImageAt + kSpoiltAt, other);
+    tenant.launch();
+    fw::turn(card_.card());  // sums the first steps
+    ASSERT_TRUE(tenant.driver.collect().empty());
+    std::memcpy(tenant.driver.at<std::byte>(wire::kHostMemoryOffset), spoilt_first ? good.data() : other, sizeof other);
+    tenant.driver.submit(tenant.driver.dma(tenant.stream, RawDriver::host(wire::kHostMemoryOffset),
+                                           RawDriver::device(tenant.program, kImageAt + kSpoiltAt), sizeof other));
+    card_.turns();
+    card_.card().cores.run_slice(0, fw::kSliceTicks);
+    card_.turns();
+    const auto ended = tenant.driver.collect();
+    ASSERT_EQ(ended.size(), 2u);
+    EXPECT_EQ(ended[0].completion.stream, 0u);
+    EXPECT_EQ(ended[1].completion.status, spoilt_first ? Status::None : Status::ImageCrc);
+    ASSERT_EQ(tenant.driver.set_status(0), 0u);
+  }
+}
+
+TEST_F(BoundedTurns, AReleasedRegionEndsTheCheckOfAnImageInIt) {
+  Tenant tenant(card_, 2);
+  tenant.write(kImageAt, long_image(Program::Exit));
+  tenant.launch();
+  fw::turn(card_.card());
+  ASSERT_TRUE(tenant.driver.collect().empty());
+  ASSERT_EQ(tenant.driver.release(tenant.program).outcome, Outcome::Ok);
+  const auto ended = tenant.driver.wait_for(1);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].completion.outcome, Outcome::Rejected);
+  EXPECT_EQ(ended[0].completion.field, wire::Field::ComputeImage);
+}
+
+TEST_F(BoundedTurns, ALaunchThatIsCancelledInItsCheckHasNotStarted) {
+  Tenant tenant(card_, 2);
+  tenant.write(kImageAt, long_image(Program::Exit));
+  const StreamHandle own = tenant.launch();
+  fw::turn(card_.card());
+  ASSERT_TRUE(tenant.driver.collect().empty());
+  auto request = tenant.driver.admin_request(wire::AdminCommand::Cancel);
+  request.arguments.cancel = {own.id, own.incarnation, 1};
+  ASSERT_EQ(tenant.driver.admin(request).outcome, Outcome::Ok);
+  const auto ended = tenant.driver.wait_for(1);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].completion.outcome, Outcome::Aborted);
+  EXPECT_EQ(ended[0].completion.start_time, 0u);
+  EXPECT_EQ(ended[0].completion.bytes, 0u);
+}
+
+// What waits for room is called whenever a launch ends; it must not sum its image again each time.
+TEST_F(BoundedTurns, ALaunchThatWaitsForRoomSumsItsImageOnce) {
+  Tenant tenant(card_, 2);
+  tenant.write(kImageAt, long_image(Program::UntilReleased));
+  for (unsigned i = 0; i < fw::kContextsPerCore; ++i) tenant.launch();
+  card_.turns();
+  const std::uint64_t before = card_.card().cores.prepared_bytes();
+  for (unsigned i = 0; i < 16; ++i) tenant.launch();
+  card_.turns();
+  for (int called = 0; called < 50; ++called) {
+    fw::retry_waiting_launch(card_.function(2));
+    card_.turns();
+  }
+  EXPECT_EQ(card_.card().cores.prepared_bytes(), before) << "the image is loaded; there is no context";
+}
+
+}  // namespace
