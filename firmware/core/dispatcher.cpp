@@ -273,6 +273,7 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
 void publish_started(Function& function, const Block& block) {
   auto* started = function.at<std::uint64_t>(wire::kStartedSequences.offset);
   wire::store_release(started[block.cb.header.stream], block.cb.header.sequence);
+  wire::store_fence();
 }
 
 // An end of a transfer after resolution: a pointer into the window or into card memory.

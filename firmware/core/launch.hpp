@@ -281,6 +281,7 @@ class CoreManager {
   void arrive(Launch& launch, Ticket ticket, const hal::Stop& stop);
   void leave(Launch& launch, Part& part, const hal::Stop& stop);
   bool first_touch(Launch& launch, Part& part, const hal::Stop& stop);
+  static bool stale_translation(const Launch& launch, Part& part, const hal::Stop& stop);
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
   [[gnu::cold, gnu::noinline]] bool plant_in(FunctionSpace& space, CoreSpace& core, hal::PhysicalAddress page);
   [[gnu::cold, gnu::noinline]] void note_result(const Function& function, Launch& launch,

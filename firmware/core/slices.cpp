@@ -189,6 +189,20 @@ bool CoreManager::first_touch(Launch& launch, Part& part, const hal::Stop& stop)
   return ++part.stale_faults < kMaxStaleFaults;
 }
 
+// A launch's pages are mapped in a root that other launches may be running on, on another hart than the one that maps:
+// what that hart has remembered as invalid may be older than the mapping. (The emulator remembers no such thing.)
+bool CoreManager::stale_translation(const Launch& launch, Part& part, const hal::Stop& stop) {
+  hal::Protection wanted;
+  switch (stop.status) {
+    case Status::LoadFault: wanted = hal::Protection::Read; break;
+    case Status::StoreFault: wanted = hal::Protection::ReadWrite; break;
+    case Status::FetchFault: wanted = hal::Protection::ReadExecute; break;
+    default: return false;
+  }
+  return hal::refresh(launch.space->cores[part.core]->root, stop.address, wanted) &&
+         ++part.stale_faults < kMaxStaleFaults;
+}
+
 // A part has exited by its own call. Those at the barrier wait for it in vain: that is an error of the kernel, and no
 // watchdog would find it, because parts that are parked take no slices.
 void CoreManager::leave(Launch& launch, Part& part, const hal::Stop& stop) {
@@ -232,6 +246,7 @@ void CoreManager::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
 // True when the part wants to go on at once in the same turn.
 bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   Part& part = launch.part[ticket.part];
+  if (stop.reason != hal::StopReason::Fault) part.stale_faults = 0;
   switch (stop.reason) {
     case hal::StopReason::Exit:
       if (stop.argument != 0) {
@@ -248,7 +263,7 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
       part_done(launch, part.core);
       return false;
     case hal::StopReason::Fault:
-      if (first_touch(launch, part, stop)) return true;
+      if (first_touch(launch, part, stop) || stale_translation(launch, part, stop)) return true;
       if (detects(wire::kDetectKernelFault)) fail(launch, Outcome::Fault, {stop.status}, describe(launch, part, stop));
       part_done(launch, part.core);
       return false;

@@ -28,6 +28,11 @@ DEED(flush_translations, "sfence.vma")
 DEED(debug_return, ".word 0x7b200073")
 DEED(no_instruction, ".word 0")
 DEED(all_ones, ".word 0xffffffff")
+// Cache-block operations, each on the kernel's own stack.
+DEED(invalidate_block, "addi t0, sp, 0\n .insn i 0x0f, 2, x0, t0, 0")
+DEED(clean_block, "addi t0, sp, 0\n .insn i 0x0f, 2, x0, t0, 1")
+DEED(flush_block, "addi t0, sp, 0\n .insn i 0x0f, 2, x0, t0, 2")
+DEED(zero_block, "addi t0, sp, -512\n .insn i 0x0f, 2, x0, t0, 4")
 DEED(huge_call, "li a7, -1\n ecall")
 DEED(next_call, "li a7, 3\n ecall")
 }  // namespace
@@ -60,6 +65,10 @@ std::uint64_t kernel::compute(const wire::KernelArguments&) {
     case 17: all_ones(); return 0;
     case 18: huge_call(); return 0;
     case 19: next_call(); return 0;
+    case 20: invalidate_block(); return 0;
+    case 21: clean_block(); return 0;
+    case 22: flush_block(); return 0;
+    case 23: zero_block(); return 0;
     default: return 1;
   }
 }

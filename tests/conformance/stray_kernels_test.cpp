@@ -54,6 +54,9 @@ class StrayKernels : public testing::Test {
     expect_healthy(context_->device());
   }
 
+  // Deed number `what` of the kernel "privileged" is an illegal instruction in the function `deed`.
+  void expect_illegal(std::uint64_t what, std::string_view deed);
+
   // A kernel whose dimensions are set by hand, from symbol `first` on.
   static Job misguided(const char* name, std::size_t first, std::vector<std::uint64_t> values) {
     const auto kernel = context_->kernel(name);
@@ -269,9 +272,18 @@ TEST_F(StrayKernels, ManyFaultsInARowLeaveNoTrace) {
 }
 
 // Instructions and registers that belong to the firmware: illegal, with the function that tried; what a kernel may use works.
+void StrayKernels::expect_illegal(std::uint64_t what, std::string_view deed) {
+  SCOPED_TRACE(deed);
+  const auto failure = failure_of(misguided("privileged", 0, {what}));
+  ASSERT_TRUE(failure) << "it was allowed";
+  EXPECT_EQ(failure->outcome, Outcome::Fault);
+  EXPECT_EQ(failure->status, Status::IllegalInstruction) << wire::name(failure->status);
+  EXPECT_TRUE(failure->symbol.contains(deed)) << failure->symbol;
+  expect_contained();
+}
+
 TEST_F(StrayKernels, PrivilegedInstructionsFaultAndAllowedOnesDoNot) {
-  const auto attempt = [](std::uint64_t what) { return failure_of(misguided("privileged", 0, {what})); };
-  EXPECT_FALSE(attempt(0)) << "what every kernel may do";
+  EXPECT_FALSE(failure_of(misguided("privileged", 0, {0}))) << "what every kernel may do";
   constexpr const char* kIllegal[] = {"read_cycle",
                                       "read_time",
                                       "read_instret",
@@ -289,16 +301,14 @@ TEST_F(StrayKernels, PrivilegedInstructionsFaultAndAllowedOnesDoNot) {
                                       "debug_return",
                                       "no_instruction",
                                       "all_ones"};
-  for (std::uint64_t what = 1; what <= std::size(kIllegal); ++what) {
-    const std::string deed = kIllegal[what - 1];
-    SCOPED_TRACE(deed);
-    const auto failure = attempt(what);
-    ASSERT_TRUE(failure) << "it was allowed";
-    EXPECT_EQ(failure->outcome, Outcome::Fault);
-    EXPECT_EQ(failure->status, Status::IllegalInstruction) << wire::name(failure->status);
-    EXPECT_TRUE(failure->symbol.contains(deed)) << failure->symbol;
-    expect_contained();
-  }
+  for (std::uint64_t what = 1; what <= std::size(kIllegal); ++what) expect_illegal(what, kIllegal[what - 1]);
+}
+
+// cbo.inval throws away what has not been written back: scrubbed memory would show what it held before.
+TEST_F(StrayKernels, CacheBlockOperationsFault) {
+  constexpr std::uint64_t kFirst = 20;
+  constexpr const char* kIllegal[] = {"invalidate_block", "clean_block", "flush_block", "zero_block"};
+  for (std::uint64_t i = 0; i < std::size(kIllegal); ++i) expect_illegal(kFirst + i, kIllegal[i]);
 }
 
 TEST_F(StrayKernels, UnknownEnvironmentCallsFault) {

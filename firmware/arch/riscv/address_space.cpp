@@ -81,6 +81,12 @@ bool fill(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress phy
   return false;
 }
 
+bool refresh(std::uint64_t root, std::uint64_t virtual_address, Protection wanted) {
+  if (!tables.allows(root, virtual_address, wanted)) return false;
+  asm volatile("sfence.vma" ::: "memory");
+  return true;
+}
+
 std::uint64_t table_pages() {
   const riscv::LockGuard lock(guard);
   return tables.table_pages();

@@ -57,8 +57,10 @@ void protect_memory(std::uint64_t hart) {
   write_csr<Csr::kPmpcfg0>(text << 8 | stack_guard << 16 | rest << 24);
 }
 
-constexpr std::uint64_t kVectorBytes = 128;                    // VLEN 1024: a register is a stick
-constexpr std::uint64_t kEnvironment = std::uint64_t{7} << 4;  // menvcfg: cache block operations allowed
+constexpr std::uint64_t kVectorBytes = 128;  // VLEN 1024: a register is a stick
+// menvcfg, senvcfg: no cache-block operations for kernels. cbo.inval (CBIE) throws away what has not been written back:
+// on a card with caches, the zeros that memory was scrubbed with.
+constexpr std::uint64_t kNothingAllowed = 0;
 
 void initialize_hart(std::uint64_t hart_number) {
   HartLocal& hart = local();
@@ -73,7 +75,8 @@ void initialize_hart(std::uint64_t hart_number) {
   write_csr<Csr::kMedeleg>(0);
   write_csr<Csr::kMideleg>(0);
   write_csr<Csr::kMcounteren>(0);
-  write_csr<Csr::kMenvcfg>(kEnvironment);
+  write_csr<Csr::kMenvcfg>(kNothingAllowed);
+  write_csr<Csr::kSenvcfg>(kNothingAllowed);  // not defined by a reset
   protect_memory(hart_number);
   imsic_initialize();
   mmio_write64(CLINT_MTIMECMP + 8 * hart_number, kNoDeadline);

@@ -9,6 +9,7 @@ namespace riscv {
 
 enum class Csr : unsigned {
   kFcsr = 0x003,
+  kSenvcfg = 0x10a,
   kSatp = 0x180,
   kMstatus = 0x300,
   kMedeleg = 0x302,

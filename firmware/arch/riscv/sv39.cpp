@@ -221,6 +221,15 @@ void Sv39Tables::release_window(std::uint64_t root, std::uint64_t va, std::uint6
   });
 }
 
+bool Sv39Tables::allows(std::uint64_t root, std::uint64_t va, hal::Protection wanted) {
+  if (root == 0 || !mappable(va, 1)) return false;
+  std::uint64_t entry = load(root_entry(root, va));
+  if (entry & kValid) entry = load(large_entry(target(entry), va));
+  if ((entry & kValid) && !is_leaf(entry)) entry = load(small_entry(target(entry), va));
+  const std::uint64_t needed = rights(wanted) | kUser | kValid;
+  return (entry & needed) == needed;
+}
+
 Sv39Tables::Fill Sv39Tables::fill(std::uint64_t root, std::uint64_t va, std::uint64_t physical) {
   if (root == 0 || !mappable(va, 1)) return Fill::kNoWindow;
   const std::uint64_t top = load(root_entry(root, va));

@@ -4,7 +4,7 @@
 //   * nothing below 16 GiB and nothing outside the lower half (256 GiB) is mapped;
 //   * no page is writable and executable; all leaves are for U-mode, with accessed and dirty already set;
 //   * a call that fails has changed nothing.
-// Not thread-safe except fill(), which may race with fill() on the same table.
+// Not thread-safe except fill() and allows(), which may race with everything but the table's end.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,9 @@ class Sv39Tables {
 
   enum class Fill : std::uint8_t { kSet, kValidAlready, kNoWindow };
   [[nodiscard]] Fill fill(std::uint64_t root, std::uint64_t virtual_address, std::uint64_t physical);
+
+  // Whether a kernel's access that needs these rights is mapped now.
+  [[nodiscard]] static bool allows(std::uint64_t root, std::uint64_t virtual_address, hal::Protection wanted);
 
   // Pages that hold tables now, roots included.
   [[nodiscard]] std::uint64_t table_pages() const { return table_pages_; }

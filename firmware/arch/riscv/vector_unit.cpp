@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware/arch/riscv/vector_unit.hpp"
 
-#include <atomic>
-
 #include "firmware/arch/riscv/assembly.hpp"
 #include "firmware/arch/riscv/csr.hpp"
 #include "firmware/arch/riscv/panic.hpp"
+#include "firmware/arch/riscv/unit_owner.hpp"
 #include "firmware/hal/hart.hpp"
 
 namespace riscv {
@@ -22,43 +21,23 @@ void enable_units(HartLocal& hart) {
   hart.unit_status = kOn;
 }
 
-// Between this hart saving an owner's registers and another hart that gives up the owner's memory.
-class UnitLock {
- public:
-  explicit UnitLock(HartLocal& hart) : word_(hart.unit_lock) {
-    while (word_.exchange(1, std::memory_order_acquire) != 0) park_if_panicking();
-  }
-  ~UnitLock() { word_.store(0, std::memory_order_release); }
-  UnitLock(const UnitLock&) = delete;
-  UnitLock& operator=(const UnitLock&) = delete;
+using Owner = UnitOwner<hal::Context>;
 
- private:
-  std::atomic_ref<std::uint32_t> word_;
-};
+void pause() { park_if_panicking(); }
 
-using Owner = hal::Context*;
-
-Owner load(Owner& owner) { return std::atomic_ref(owner).load(std::memory_order_relaxed); }
+bool uses(const hal::Context& context, std::uint64_t used_flag) { return (context.integer[kFlags] & used_flag) != 0; }
 
 // Saves the owner's registers when it has used them, and leaves them without owner.
-void spill(HartLocal& hart, Owner& owner, std::uint64_t used_flag, void (*save)(hal::Context*)) {
-  if (load(owner) == nullptr) return;
-  const UnitLock lock(hart);
-  if (Owner const context = load(owner); context != nullptr && (context->integer[kFlags] & used_flag)) save(context);
-  std::atomic_ref(owner).store(nullptr, std::memory_order_relaxed);
+void spill(HartLocal& hart, hal::Context*& owner, std::uint64_t used_flag, void (*save)(hal::Context*)) {
+  spill_owner(
+      owner, hart.unit_lock, [&](const hal::Context& context) { return uses(context, used_flag); }, save, pause);
 }
 
-bool used(Owner& owner, std::uint64_t used_flag) {
+bool used(hal::Context*& owner, std::uint64_t used_flag) {
   // Looked at without the lock: only a context that is not being dropped can be some hart's unsaved owner, and its
   // flags change on this hart alone.
-  Owner const context = load(owner);
-  return context != nullptr && (context->integer[kFlags] & used_flag);
-}
-
-void forget(HartLocal& hart, Owner& owner, Owner context) {
-  if (load(owner) != context) return;
-  const UnitLock lock(hart);
-  std::atomic_ref(owner).compare_exchange_strong(context, nullptr, std::memory_order_relaxed);
+  const hal::Context* const context = Owner(owner).seen_here();
+  return context != nullptr && uses(*context, used_flag);
 }
 
 }  // namespace
@@ -75,7 +54,7 @@ void take_float(HartLocal& hart, hal::Context& context) {
     }
     hart.float_zero = !restore;
   }
-  std::atomic_ref(hart.float_owner).store(&context, std::memory_order_relaxed);
+  Owner(hart.float_owner).set(&context);
 }
 
 void take_vector(HartLocal& hart, hal::Context& context) {
@@ -90,7 +69,7 @@ void take_vector(HartLocal& hart, hal::Context& context) {
     }
     hart.vector_zero = !restore;
   }
-  std::atomic_ref(hart.vector_owner).store(&context, std::memory_order_relaxed);
+  Owner(hart.vector_owner).set(&context);
   hart.vector_ready = false;
 }
 
@@ -106,8 +85,8 @@ void take_vector_for_firmware(HartLocal& hart) {
 void forget_units_everywhere(hal::Context& context) {
   for (unsigned i = 0; i < hal::hart_count(); ++i) {
     HartLocal& hart = riscv_hart_locals[i];
-    forget(hart, hart.float_owner, &context);
-    forget(hart, hart.vector_owner, &context);
+    forget_owner(hart.float_owner, hart.unit_lock, &context, pause);
+    forget_owner(hart.vector_owner, hart.unit_lock, &context, pause);
   }
 }
 

@@ -51,6 +51,7 @@ struct Pages {
   struct Mapping {
     std::uint64_t bytes;
     std::uint64_t physical;
+    hal::Protection protection;
   };
   std::uint64_t next_root = 1;
   std::map<std::uint64_t, std::map<std::uint64_t, Mapping>> roots;  // root → virtual address → mapping
@@ -101,6 +102,17 @@ void wake_hart(unsigned hart) {
   sleeper.condition.notify_one();
 }
 
+// The mapping of a virtual address, or nullptr. The pages are locked.
+const Pages::Mapping* find_mapping(Pages& pages, std::uint64_t root, std::uint64_t virtual_address,
+                                   std::uint64_t* begin = nullptr) {
+  const auto& mappings = pages.roots[root];
+  auto at = mappings.upper_bound(virtual_address);
+  if (at == mappings.begin()) return nullptr;
+  --at;
+  if (begin != nullptr) *begin = at->first;
+  return virtual_address - at->first < at->second.bytes ? &at->second : nullptr;
+}
+
 hal::Stop play_planted(const hal::Context& context, std::uint64_t slice_ticks) {
   hal::Stop stop{};
   switch (static_cast<hal::Planted>(context.integer[39] - 1)) {
@@ -146,12 +158,9 @@ std::uint64_t Board::pages_in_use() const {
 }
 std::byte* Board::translate(std::uint64_t root, std::uint64_t virtual_address) const {
   const std::lock_guard lock(the_state->pages.mutex);
-  const auto& mappings = the_state->pages.roots[root];
-  auto at = mappings.upper_bound(virtual_address);
-  if (at == mappings.begin()) return nullptr;
-  --at;
-  const std::uint64_t offset = virtual_address - at->first;
-  return offset < at->second.bytes ? hal::pointer(at->second.physical + offset) : nullptr;
+  std::uint64_t begin = 0;
+  const auto* mapping = find_mapping(the_state->pages, root, virtual_address, &begin);
+  return mapping != nullptr ? hal::pointer(mapping->physical + (virtual_address - begin)) : nullptr;
 }
 
 void become_hart(unsigned hart) { this_hart = hart; }
@@ -286,9 +295,12 @@ void destroy_root(std::uint64_t root) {
   const std::lock_guard lock(the_state->pages.mutex);
   if (the_state->pages.roots.erase(root) == 0) native::die("a root is destroyed twice");
 }
-bool map(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress physical, std::uint64_t bytes, Protection) {
+bool map(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress physical, std::uint64_t bytes,
+         Protection protection) {
   const std::lock_guard lock(the_state->pages.mutex);
-  return the_state->pages.roots[root].try_emplace(virtual_address, native::Pages::Mapping{bytes, physical}).second;
+  return the_state->pages.roots[root]
+      .try_emplace(virtual_address, native::Pages::Mapping{bytes, physical, protection})
+      .second;
 }
 bool prepare_window(std::uint64_t, std::uint64_t, std::uint64_t) { return true; }
 bool share_window(std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t) { return true; }
@@ -298,6 +310,11 @@ std::uint64_t table_pages() {
 }
 bool fill(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress physical) {
   return map(root, virtual_address, physical, wire::kGranuleBytes, Protection::ReadWrite);
+}
+bool refresh(std::uint64_t root, std::uint64_t virtual_address, Protection wanted) {
+  const std::lock_guard lock(the_state->pages.mutex);
+  const auto* mapping = native::find_mapping(the_state->pages, root, virtual_address);
+  return mapping != nullptr && (wanted == Protection::Read || mapping->protection == wanted);
 }
 void release_window(std::uint64_t, std::uint64_t, std::uint64_t) {}
 

@@ -151,6 +151,22 @@ TEST_F(BoundedTurns, TheHeartbeatGoesOnBesideLongImages) {
   EXPECT_LE(longest, wire::kHeartbeatTicks + fw::kUncontendedTurnTicks + kStepTicks + kOverheadTicks);
 }
 
+// A self-test holds hart 0 for two seconds, by a clock that a look moves on by a millisecond.
+TEST(SelfTestOfHartZero, KeepsTheHeartbeat) {
+  fwtest::TestCard card({.clock = native::WorkClock{.reading_ticks = wire::kTicksPerMillisecond}});
+  RawDriver& driver = card.driver(1);
+  ASSERT_TRUE(driver.bring_up());
+  auto request = driver.admin_request(wire::AdminCommand::SelfTest);
+  request.arguments.self_test = {wire::SelfTestKind::Echo, 1,
+                                 wire::kHostMemoryOffset};  // of a word that nobody changes
+  const std::uint64_t before = card.card().heartbeat;
+  const auto reply = driver.admin(request);
+  ASSERT_EQ(reply.outcome, Outcome::Ok);
+  ASSERT_EQ(reply.values.self_test.rounds, 0u);
+  const std::uint64_t beats = wire::kSelfTestTicks / (wire::kHeartbeatTicks + 2 * wire::kTicksPerMillisecond);
+  EXPECT_GE(card.card().heartbeat - before, beats);
+}
+
 // ---- the check in steps -------------------------------------------------------------------------------------------------
 
 TEST_F(BoundedTurns, ALongImageThatIsGoodIsLaunched) {

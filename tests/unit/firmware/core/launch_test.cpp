@@ -73,6 +73,19 @@ TEST_F(Launch, EveryWayToFailIsTyped) {
   }
 }
 
+// A mapping that was made while the hart ran another launch on the same root may be unknown to it at first.
+TEST_F(Launch, AStaleTranslationOfAKernelsOwnPagesIsTriedAgain) {
+  EXPECT_EQ(run(Program::StaleStack).outcome, Outcome::Ok);
+  kernels_.slices = 0;
+  const auto broken = run(Program::BrokenStack);
+  EXPECT_EQ(broken.status, Status::StoreFault) << "what faults again and again is no stale translation";
+  EXPECT_LE(kernels_.slices, 10u);
+  ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  kernels_.slices = 0;
+  EXPECT_EQ(run(Program::WritesText).status, Status::StoreFault);
+  EXPECT_EQ(kernels_.slices, 1u) << "the tables do not allow it: there is nothing to try again";
+}
+
 TEST_F(Launch, AFaultRecordNamesRegionOffsetAndPcAndNoAddress) {
   auto end = run(Program::Strays);
   EXPECT_EQ(end.fault.access, wire::FaultAccess::Load);

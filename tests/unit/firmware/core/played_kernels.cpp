@@ -15,7 +15,7 @@
 namespace fwtest {
 
 namespace {
-constexpr unsigned kPrograms = static_cast<unsigned>(Program::FindsBytes) + 1;
+constexpr unsigned kPrograms = static_cast<unsigned>(Program::WritesText) + 1;
 constexpr std::uint64_t kTextBytes = 4096;
 
 hal::Stop stop(hal::StopReason reason, std::uint64_t argument = 0, std::uint64_t ran = 1) {
@@ -104,6 +104,13 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
         }
       }
       return stop(hal::StopReason::Exit);
+    case Program::StaleStack:
+      if (step++ != 0) return stop(hal::StopReason::Exit);
+      return fault(wire::Status::StoreFault, hal::Access::Store, context.integer[2] - 8, entry + 4);
+    case Program::BrokenStack:
+      ++step;
+      return fault(wire::Status::StoreFault, hal::Access::Store, context.integer[2] - 8, entry + 4);
+    case Program::WritesText: return fault(wire::Status::StoreFault, hal::Access::Store, entry, entry + 4);
   }
   return fault(wire::Status::IllegalInstruction, hal::Access::Fetch, entry, entry);
 }

@@ -28,6 +28,9 @@ enum class Program : std::uint64_t {
   TouchesLate,  // slices until PlayedKernels::released, then as Touches
   Scribbles,    // fills stack, pool and scratchpad, then exits
   FindsBytes,   // exits with 1 when one of them holds a byte
+  StaleStack,   // its first store to its stack faults once, as on a hart that knew an older translation; then exits
+  BrokenStack,  // likewise, but always
+  WritesText,   // a store to its own first instruction
 };
 inline constexpr std::uint64_t kSumAt = 64;
 inline constexpr std::uint64_t kMostSums = 50;

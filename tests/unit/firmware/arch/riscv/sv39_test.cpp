@@ -77,6 +77,18 @@ class Sv39 : public ::testing::Test {
     EXPECT_EQ(arena_->free_pages(), free_at_start_);
   }
 
+  // allows() says of any access what the walker finds.
+  static void expect_allowed_as_mapped(std::uint64_t root, std::mt19937_64& random) {
+    for (int i = 0; i < 200; ++i) {
+      const std::uint64_t va = kText + random() % (4096 * kPage * (i % 2 == 0 ? 1 : 512)) + kWindow0 * (random() % 2);
+      const auto found = walk(root, va);
+      const auto allowed = [&](bool right) { return found && found->user && right; };
+      ASSERT_EQ(Sv39Tables::allows(root, va, Protection::Read), allowed(found && found->read)) << va;
+      ASSERT_EQ(Sv39Tables::allows(root, va, Protection::ReadWrite), allowed(found && found->read && found->write));
+      ASSERT_EQ(Sv39Tables::allows(root, va, Protection::ReadExecute), allowed(found && found->read && found->execute));
+    }
+  }
+
   std::unique_ptr<PageArena> arena_;
   Sv39Tables tables_;
   std::uint64_t free_at_start_ = 0;
@@ -267,7 +279,8 @@ TEST_F(Sv39, ManyRandomMappingsEqualAModelAndLeakNothing) {
       const std::uint64_t physical = 0x1'0000'0000 + random() % 4096 * kPage * (random() % 2 == 0 ? 512 : 1);
       bool overlaps = false;
       for (const Mapped& m : model) overlaps |= va < m.va + m.bytes && m.va < va + bytes;
-      ASSERT_EQ(tables_.map(root, va, physical, bytes, Protection::ReadWrite), !overlaps);
+      constexpr Protection kRights[] = {Protection::Read, Protection::ReadWrite, Protection::ReadExecute};
+      ASSERT_EQ(tables_.map(root, va, physical, bytes, kRights[random() % 3]), !overlaps);
       if (!overlaps) model.push_back({va, physical, bytes});
     }
     for (const Mapped& m : model) {
@@ -277,6 +290,7 @@ TEST_F(Sv39, ManyRandomMappingsEqualAModelAndLeakNothing) {
         ASSERT_EQ(found->physical, m.physical + offset);
       }
     }
+    expect_allowed_as_mapped(root, random);
     tables_.destroy_root(root);
     expect_no_page_leaked();
   }
