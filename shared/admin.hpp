@@ -197,6 +197,11 @@ struct AdminReply {
       std::uint32_t reserved;
       std::uint64_t corrected_errors;  // whole card: of memory, since boot
       std::uint64_t retired_granules;  // whole card: never granted again until power-on
+      // What others were given while the target waited for its turn: the most at a time since its last reset. Quanta and
+      // bytes are hart 0's, slices any core's (docs/protocol.md, "Fairness").
+      std::uint64_t waited_quanta;
+      std::uint64_t waited_bytes;
+      std::uint64_t waited_slices;
     } function;
     FaultEvidence fault;  // FAULT_ARM: of the row, after the operation
   } values;

@@ -259,6 +259,7 @@ void CoreManager::forget(const Function& function) {
   Tenant& tenant = tenants_[function.id];
   // Retired spaces are gone already: they end with their launches.
   if (tenant.current != nullptr) destroy(tenant.current);
+  for (CoreQueue& queue : queues_) queue.functions[function.id].most_waited.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace fw

@@ -40,8 +40,8 @@ constexpr unsigned kStepBudget = 64;
 constexpr unsigned kContendedBudget = 32;
 // Reading the clock costs as much as a whole empty turn: the heartbeat looks at it rarely.
 constexpr unsigned kTurnsPerLook = 32;
-// What the loop counts for commands or messages of one function when it decides whether to look at the clock.
-constexpr unsigned kTurnsOfCommands = 8;
+constexpr unsigned kStepsOfATurn = 4;      // that cost as much as an empty turn and a look at the clock
+constexpr unsigned kStepsOfCommands = 32;  // commands or messages of one function, at most that many in a turn
 
 // Restarts before a life that was as long as this (1 s) do not count against the next one.
 constexpr std::uint64_t kBeatsOfAGoodLife = wire::kTicksPerSecond / wire::kHeartbeatTicks;
@@ -290,12 +290,21 @@ bool ready(Function& function) {
   return !function.blocks.empty() && function.queues[wire::kControlBlockQueue].ready();
 }
 
+// Whether the function has something for hart 0; it waits for its turn then.
+bool notice(Card& card, Function& function) {
+  const bool waits = ready(function);
+  if (waits) {
+    card.look_at(function);
+  } else if (!card.busy(function)) {
+    function.seen = card.served;
+  }
+  return waits;
+}
+
 bool anything_ready(Card& card) {
   bool any = card.cores.ended_pending();
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
-    if (!ready(card.functions[f])) continue;
-    card.look_at(card.functions[f]);
-    any = true;
+    any |= notice(card, card.functions[f]);
   }
   return any;
 }
@@ -329,8 +338,7 @@ bool serve(Card& card, Function& function, bool any) {
   any |= run_streams(card, function, (contended ? kContendedBudget : kStepBudget) * function.weight);
   bool told = serve_admin(card, function, kAdminBudget);
   if (function.bound() && serve_control(card, function, kControlBudget)) told = card.served_control = true;
-  // A few commands take as long as many turns.
-  if (told) card.turns_since_look += kTurnsOfCommands;
+  if (told) card.note_work(kStepsOfCommands);
   any |= told;
   any |= progress_admin(card, function);
   if (function.reset_running) any |= progress_resets(card, function);
@@ -346,15 +354,23 @@ bool under_way(const Function& function) {
 
 void look_for_quiet_ones(Card& card) {
   card.look_at_all = false;
+  card.unseen_work = 0;
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
-    const bool quiet = (card.busy_functions >> f & 1) == 0;
-    if (quiet && ready(card.functions[f])) card.look_at(card.functions[f]);
+    if (!card.busy(card.functions[f])) notice(card, card.functions[f]);
   }
 }
 
 bool look(Card& card, unsigned f, bool ended) {
   Function& function = card.functions[f];
+  if (!card.busy(function)) function.seen.quanta = card.served.quanta;
+  const Served before = card.served;
   const bool any = serve(card, function, ended);
+  if (any) {
+    function.most_waited.quanta = std::max(function.most_waited.quanta, before.quanta - function.seen.quanta);
+    function.most_waited.bytes = std::max(function.most_waited.bytes, before.bytes - function.seen.bytes);
+    ++card.served.quanta;
+  }
+  function.seen = card.served;
   card.served_functions += any ? 1 : 0;
   if (any || under_way(function)) {
     function.quiet_looks = 0;
@@ -366,6 +382,12 @@ bool look(Card& card, unsigned f, bool ended) {
 }
 
 }  // namespace
+
+void Card::note_work(std::uint64_t steps) {
+  turns_since_look += static_cast<unsigned>(steps / kStepsOfATurn);
+  unseen_work += steps;
+  look_at_all |= unseen_work >= kContendedBudget;
+}
 
 std::uint32_t shown_post(const Card& card) {
   const bool shown = card.post == PostCode::Ready || detects(wire::kDetectStuckBoot);
@@ -385,17 +407,24 @@ bool turn(Card& card) {
   const std::uint64_t ended = collect_launches(card);
   card.served_functions = 0;
   card.served_control = false;
-  if (card.look_at_all) look_for_quiet_ones(card);
   bool any = false;
-  for (std::uint32_t busy = card.busy_functions; busy != 0; busy &= busy - 1) {
-    const auto f = static_cast<unsigned>(std::countr_zero(busy));
+  std::uint32_t looked_at = 0;
+  // bounded: each function once. Who was quiet and is found behind a long quantum has its turn in this same round, so
+  // that nobody is served twice while somebody waits.
+  for (;;) {
+    if (card.look_at_all) look_for_quiet_ones(card);
+    const std::uint32_t left = card.busy_functions & ~looked_at;
+    if (left == 0) break;
+    const auto f = static_cast<unsigned>(std::countr_zero(left));
+    looked_at |= std::uint32_t{1} << f;
     any |= look(card, f, (ended >> f & 1) != 0);
   }
   const std::uint32_t turns = card.turns.load(std::memory_order_relaxed) + 1;
   card.turns.store(turns, std::memory_order_relaxed);
   if (turns % kTurnsPerQuietLook != 0) return any;
   if (++card.quiet_cursor >= card.function_count) card.quiet_cursor = 0;
-  if ((card.busy_functions >> card.quiet_cursor & 1) == 0) any |= look(card, card.quiet_cursor, false);
+  const std::uint32_t quiet = ~(card.busy_functions | looked_at);
+  if ((quiet >> card.quiet_cursor & 1) != 0) any |= look(card, card.quiet_cursor, false);
   return any;
 }
 

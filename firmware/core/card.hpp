@@ -67,6 +67,8 @@ struct Card {
   std::uint64_t sleeps = 0;
   std::uint64_t next_heartbeat = 0;
   std::uint64_t heartbeat = 0;
+  Served served;                       // to all functions
+  std::uint64_t unseen_work = 0;       // steps since quiet functions were looked at
   std::uint64_t stepped_at = 0;        // device ticks: the end of the last step of a transfer or a launch
   std::uint64_t scrubbed_at = 0;       // device ticks: the last time beside work …
   std::uint64_t scrub_took = 0;        // … and how long
@@ -80,7 +82,14 @@ struct Card {
     const std::uint32_t busy = busy_functions | cores.functions_on(0);
     return (busy & (busy - 1)) != 0;
   }
-  void look_at(const Function& function) { busy_functions |= std::uint32_t{1} << function.id; }
+  bool busy(const Function& function) const { return (busy_functions >> function.id & 1) != 0; }
+  void look_at(Function& function) {
+    // Who was quiet waits for its turn from now on.
+    if (!busy(function)) function.seen.quanta = served.quanta;
+    busy_functions |= std::uint32_t{1} << function.id;
+  }
+  // So many blocks, or as much as they cost, have been served. Quiet functions are looked at after a quantum of it.
+  void note_work(std::uint64_t steps);
 
   std::uint64_t core_mask() const {
     return core_count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << core_count) - 1;

@@ -150,7 +150,7 @@ void remove_block(Function& function, unsigned index, std::uint16_t before, std:
   --stream.count;
   if (before != kNoBlock) return;
   // It was the head, which perhaps waited for room on the cores.
-  function.launches_waiting.remove(index);
+  function.launches_waiting.remove(index, stream.high_priority);
   if (next == kNoBlock) {
     function.runnable.remove(index, stream.high_priority);
   } else {
@@ -572,7 +572,7 @@ void start_launch(Card& card, Function& function, unsigned index) {
       return;
     case CoreManager::Start::NoRoom:
       function.runnable.remove(index, stream.high_priority);  // until retry_waiting_launch
-      function.launches_waiting.add(index);
+      function.launches_waiting.add(index, stream.high_priority);
       function.checks_images = true;
       return;
     case CoreManager::Start::Refused: return end_head(function, index, {Outcome::Rejected, why, card.stepped_at});
@@ -605,11 +605,11 @@ void step_stream(Card& card, Function& function, unsigned index) {
 bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   PackedQueue& queue = function.queue(wire::kControlBlockQueue);
   if (!function.running() || function.reset_running) return false;
-  bool any = false;
+  unsigned fetched = 0;
   Chain chain;
   // One-descriptor chains can be more than there are blocks; those wait in the ring.
   while (budget-- != 0 && !function.blocks.empty() && queue.pop(chain)) {
-    any = true;
+    ++fetched;
     hal::mark(wire::Waypoint::Fetch);
     if ((chain_usable(chain) && completion_usable(chain)) || !detects(wire::kDetectBadChain)) {
       accept_chain(card, function, chain);
@@ -617,7 +617,8 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
       reject_chain(card, function, chain);
     }
   }
-  return any;
+  if (fetched != 0) card.note_work(fetched);  // what is refused here is never stepped
+  return fetched != 0;
 }
 
 namespace {
@@ -661,8 +662,9 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
     }
   }
   if (budget == ~0u) card.look_at_all = true;  // used up
-  constexpr unsigned kStepsOfATurn = 4;        // as long as an empty turn and a look at the clock
-  card.turns_since_look += (budget_before - budget) / kStepsOfATurn;
+  const std::uint64_t charged = charged_bytes(card, function) - charged_before;
+  card.served.bytes += charged;
+  card.note_work(budget_before - budget + charged / kBytesOfAStep);
   return any;
 }
 
@@ -672,8 +674,9 @@ void finish_head(Function& function, unsigned stream, Outcome outcome, Verdict w
 
 void retry_waiting_launch(Function& function) {
   if (!function.launches_waiting.any() || !function.running()) return;
-  const unsigned index = function.launches_waiting.take();
+  const unsigned index = function.launches_waiting.next();
   const Stream& stream = function.streams[index];
+  function.launches_waiting.remove(index, stream.high_priority);
   if (stream.head != kNoBlock && stream.phase != Stream::Phase::Computing) {
     function.runnable.add(index, stream.high_priority);
   }
@@ -722,7 +725,7 @@ void settle_stream_reset(Function& function, unsigned index) {
   stream.state = stream.state == Stream::State::Closing ? Stream::State::Closed : Stream::State::Open;
   stream.poisoned = false;
   function.runnable.remove(index, stream.high_priority);
-  function.launches_waiting.remove(index);
+  function.launches_waiting.remove(index, stream.high_priority);
   // Sequence numbers start again: a word of the old incarnation would make a later death call unstarted blocks started.
   wire::store_release(function.at<std::uint64_t>(wire::kStartedSequences.offset)[index], std::uint64_t{0});
 }

@@ -54,5 +54,7 @@ inline constexpr std::uint64_t kChecksumStepBytes = 32 * 1024;
 // weight. Less would be fair, and slow: after a kernel's slice the emulator has forgotten translations, and the first
 // step costs twice as much as the next.
 inline constexpr std::uint64_t kTurnBytes = 2 * kDmaStepBytes;
+// What an empty block costs, in bytes: a quantum of blocks and one of bytes are about the same.
+inline constexpr std::uint64_t kBytesOfAStep = 16 * 1024;
 
 }  // namespace fw

@@ -21,8 +21,8 @@ void reset_function_state(Function& function) {
   function.streams.fill(Stream{});
   if (function.kind != wire::FunctionKind::Management) function.streams[0].state = Stream::State::Open;
   for (auto& stream : function.streams) stream.incarnation = 1;
-  function.runnable = RunnableStreams{};
-  function.launches_waiting = WaitingStreams{};
+  function.runnable = StreamSet{};
+  function.launches_waiting = StreamSet{};
   function.checks_images = false;
   function.blocks.init();
   for (auto& pending : function.pending_admin) pending.used = false;
@@ -32,6 +32,7 @@ void reset_function_state(Function& function) {
   function.ring_violations_told = 0;
   function.ring_violations_told_at = kNever;
   function.stats = {};
+  function.most_waited = {};
   function.events_lost = 0;
 }
 
@@ -70,8 +71,6 @@ void publish_header(std::span<std::byte> window, const Identity& identity, std::
                 {"admin requests", wire::kAdminRequests},
                 {"admin replies", wire::kAdminReplies},
                 {"events", wire::kEvents},
-                {"log", wire::kLogRing},
-                {"trace", wire::kTraceRing},
                 {"host memory", wire::host_memory(window.size())}};
   for (std::size_t i = 0; i < std::size(blocks); ++i) name_block(fresh.blocks[i], blocks[i].name, blocks[i].block);
   auto* to = reinterpret_cast<std::uint64_t*>(&header);

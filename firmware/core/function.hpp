@@ -31,6 +31,12 @@ struct PendingAdmin {
   bool used = false;
 };
 
+// Work of hart 0 for functions.
+struct Served {
+  std::uint64_t quanta = 0;  // turns in which a function had something done
+  std::uint64_t bytes = 0;   // moved for transfers; summed, copied and cleared for launches
+};
+
 struct Function {
   wire::FunctionKind kind = wire::FunctionKind::Unbound;
   std::uint32_t index = 0;  // VF number
@@ -57,8 +63,8 @@ struct Function {
 
   RegionTable regions;
   std::array<Stream, wire::kStreamsPerFunction> streams;
-  RunnableStreams runnable;
-  WaitingStreams launches_waiting;
+  StreamSet runnable;
+  StreamSet launches_waiting;  // their head found no room on the cores; a launch that ends makes room for one
   bool checks_images = false;  // perhaps: some head's image is being summed (Block::image)
   BlockPool blocks;
   std::array<PendingAdmin, wire::kAdminSlots> pending_admin;
@@ -77,6 +83,10 @@ struct Function {
   std::uint64_t stop_ticks = 0;  // of the last one
 
   unsigned quiet_looks = 0;  // of hart 0's loop, in a row
+
+  // What hart 0 served to others while this function waited for its turn: since the last reset the most at a time.
+  Served seen;         // Card::served when hart 0 looked at its rings last, or found that it began to wait
+  Served most_waited;  // from there to a turn of its own
 
   FaultTable* faults = nullptr;       // the card's; set when the function is created
   std::uint32_t strikes = 0;          // boot word: a stream's time-outs before it is banned; 0: never

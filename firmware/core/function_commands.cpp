@@ -52,6 +52,9 @@ void describe(const Card& card, const Function& function, AdminReply& reply) {
   values.weight = function.weight;
   values.corrected_errors = card.memory_corrected;
   values.retired_granules = card.pool.retired_granules();
+  values.waited_quanta = function.most_waited.quanta;
+  values.waited_bytes = function.most_waited.bytes;
+  values.waited_slices = card.cores.most_waited_slices(function);
 }
 
 // A function reset joins one that runs: both are answered by the same end, whatever is begun after it.

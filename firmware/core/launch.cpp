@@ -225,6 +225,7 @@ CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, 
   }
   launch.space = space;
   launch.stream = stream;
+  launch.high_priority = function.streams[stream].high_priority;
   launch.parts = 0;
   launch.arrived = 0;
   launch.exited = 0;

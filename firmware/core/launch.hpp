@@ -115,6 +115,10 @@ class CoreManager {
     weights_[function.id].store(static_cast<std::uint8_t>(weight), std::memory_order_relaxed);
   }
 
+  // The most slices of other functions that a part of this one has waited for on any core, from when it wanted the core
+  // until it had it, since forget(). At most the sum of the others' weights.
+  std::uint64_t most_waited_slices(const Function& function) const;
+
   // A core's own work. True when a part ran. `slice_ticks` bounds one slice.
   bool has_work(unsigned core) const { return queues_[core].waiting.load(std::memory_order_acquire) != 0; }
   // Bit per function that has a part waiting for the core: a snapshot.
@@ -196,6 +200,7 @@ class CoreManager {
     FunctionSpace* space = nullptr;
     LaunchHandle handle = kNoLaunch;  // kNoLaunch: free
     std::uint32_t stream = 0;
+    bool high_priority = false;             // its stream's
     std::uint64_t sequence = 0;             // of its block
     hal::PhysicalAddress result_begin = 0;  // FaultPoint::KernelResult: the first writable segment …
     std::uint64_t result_bytes = 0;         // … when the point was armed at the start; else 0
@@ -217,12 +222,28 @@ class CoreManager {
     std::uint8_t part;
   };
   static_assert(kMaxLaunches <= 256 && kMaxCores <= 256);
-  // The parts of one function that want a core, oldest first. A launch has at most one part on a core, and a part at most
-  // one ticket, so there is room for all.
-  struct FunctionQueue {
+  // Oldest first. A launch has at most one part on a core, and a part at most one ticket, so there is room for all.
+  struct TicketRing {
     std::uint8_t head = 0;
     std::uint8_t count = 0;
     std::array<Ticket, kLaunchesPerFunction> tickets{};
+
+    void push(Ticket ticket) { tickets[(head + count++) % kLaunchesPerFunction] = ticket; }
+    Ticket pop() {
+      const Ticket first = tickets[head];
+      head = (head + 1) % kLaunchesPerFunction;
+      --count;
+      return first;
+    }
+  };
+  // The parts of one function that want a core.
+  struct FunctionQueue {
+    TicketRing low;
+    TicketRing high;  // of streams of high priority
+    PriorityTurns turns;
+    std::uint64_t seen_slices = 0;              // CoreQueue::slices when it was served last, or began to wait
+    std::atomic<std::uint32_t> most_waited{0};  // slices of others that it has waited for, at a time
+    bool empty() const { return low.count == 0 && high.count == 0; }
   };
   struct CoreQueue {
     Spinlock lock;
@@ -231,6 +252,7 @@ class CoreManager {
     std::atomic<std::uint32_t> ready{0};  // bit per function that has parts here; written under the lock
     std::uint32_t last = 0;               // the function served last: it is the last to be served again …
     std::uint32_t slices_left = 0;        // … but for so many slices more
+    std::uint64_t slices = 0;             // that have begun here, of all functions
     bool rung = false;                    // a bell or a wake ended the last slice; the core's own hart only
     std::array<FunctionQueue, kLaunchFunctions> functions{};
   };

@@ -55,7 +55,7 @@ void quiesce(Card& card, Function& function) {
   function.reset_stall_end = kNever;
   function.reset_charged = function.running();
   function.device_status = 0;
-  function.runnable = RunnableStreams{};
+  function.runnable = StreamSet{};
   for (auto& queue : function.queues) queue.reset();
   card.cores.stop(function);
   card.look_at(function);

@@ -26,8 +26,8 @@ using wire::Status;
 // ---- queues -------------------------------------------------------------------------------------------------------------
 
 // A core serves the functions that have parts on it in turn, as many slices each as its weight says (one, unless M or the
-// PF gave it more), and the parts of a function first in, first out: however many a function has, it gets no more of the
-// core than another with one.
+// PF gave it more): however many parts a function has, it gets no more of the core than another with one. The parts of a
+// function go first in, first out, those of streams with high priority before the others (PriorityTurns).
 
 void CoreManager::push(unsigned core, Ticket ticket, bool fresh) {
   CoreQueue& queue = queues_[core];
@@ -35,8 +35,8 @@ void CoreManager::push(unsigned core, Ticket ticket, bool fresh) {
   {
     const LockGuard guard(queue.lock);
     FunctionQueue& function = queue.functions[f];
-    function.tickets[(function.head + function.count) % kLaunchesPerFunction] = ticket;
-    ++function.count;
+    if (function.empty()) function.seen_slices = queue.slices;
+    (launches_[ticket.launch].high_priority ? function.high : function.low).push(ticket);
     queue.ready.store(queue.ready.load(std::memory_order_relaxed) | 1u << f, std::memory_order_relaxed);
     queue.waiting.store(queue.waiting.load(std::memory_order_relaxed) + 1, std::memory_order_release);
     queue.fresh.store(fresh, std::memory_order_relaxed);
@@ -59,12 +59,25 @@ bool CoreManager::pop(unsigned core, Ticket& ticket) {
     queue.slices_left = weights_[queue.last].load(std::memory_order_relaxed) - 1u;
   }
   FunctionQueue& function = queue.functions[queue.last];
-  ticket = function.tickets[function.head];
-  function.head = (function.head + 1) % kLaunchesPerFunction;
-  if (--function.count == 0) queue.ready.store(ready & ~(1u << queue.last), std::memory_order_relaxed);
+  const bool high = function.turns.take(function.high.count != 0, function.low.count != 0);
+  ticket = (high ? function.high : function.low).pop();
+  const auto waited = static_cast<std::uint32_t>(queue.slices - function.seen_slices);
+  if (waited > function.most_waited.load(std::memory_order_relaxed)) {
+    function.most_waited.store(waited, std::memory_order_relaxed);
+  }
+  function.seen_slices = ++queue.slices;
+  if (function.empty()) queue.ready.store(ready & ~(1u << queue.last), std::memory_order_relaxed);
   queue.waiting.store(waiting - 1, std::memory_order_release);
   if (waiting == 1) queue.fresh.store(false, std::memory_order_relaxed);
   return true;
+}
+
+std::uint64_t CoreManager::most_waited_slices(const Function& function) const {
+  std::uint32_t most = 0;
+  for (const CoreQueue& queue : queues_) {
+    most = std::max(most, queue.functions[function.id].most_waited.load(std::memory_order_relaxed));
+  }
+  return most;
 }
 
 // ---- ends ---------------------------------------------------------------------------------------------------------------

@@ -110,55 +110,35 @@ constexpr const char* name(Stream::State state) {
   return "unknown";
 }
 
-// Streams whose head launch found no room on the cores. A launch that ends makes room for one.
-class WaitingStreams {
+// High priority goes first, inside of a function; of several functions each has its turn whatever its streams' priorities
+// are. While low priority waits as well it gets one turn after so many of high priority: that is how long it starves.
+inline constexpr unsigned kHighTurnsInARow = 4;
+class PriorityTurns {
  public:
-  bool any() const { return (words_[0] | words_[1]) != 0; }
-  void add(unsigned stream) { words_[stream / 64] |= bit(stream); }
-  void remove(unsigned stream) { words_[stream / 64] &= ~bit(stream); }
-  // The next one behind the one taken last; any() must hold.
-  unsigned take() {
-    last_ = following(last_);
-    remove(last_);
-    return last_;
+  // Whose turn it is, when at least one waits. True: high.
+  bool take(bool high_waits, bool low_waits) {
+    const bool high = high_waits && (!low_waits || in_a_row_ < kHighTurnsInARow);
+    in_a_row_ = high && low_waits ? in_a_row_ + 1 : 0;
+    return high;
   }
 
  private:
-  static constexpr unsigned kWords = wire::kStreamsPerFunction / 64;
-  static std::uint64_t bit(unsigned stream) { return std::uint64_t{1} << stream % 64; }
-
-  unsigned following(unsigned last) const {
-    const unsigned from = (last + 1) % wire::kStreamsPerFunction;
-    for (unsigned step = 0; step <= kWords; ++step) {
-      const unsigned w = (from / 64 + step) % kWords;
-      std::uint64_t candidates = words_[w];
-      if (step == 0) candidates &= ~std::uint64_t{0} << from % 64;
-      if (candidates != 0) return w * 64 + static_cast<unsigned>(std::countr_zero(candidates));
-    }
-    return 0;
-  }
-
-  std::array<std::uint64_t, kWords> words_{};
-  unsigned last_ = 0;
+  unsigned in_a_row_ = 0;
 };
 
-// Streams with something to do, high priority first, round robin inside a priority.
-class RunnableStreams {
+// Streams that want something, by priority (PriorityTurns), round robin inside one.
+class StreamSet {
  public:
   void add(unsigned stream, bool high) { word(stream, high) |= bit(stream); }
   void remove(unsigned stream, bool high) { word(stream, high) &= ~bit(stream); }
   bool any() const { return (words_[0][0] | words_[0][1] | words_[1][0] | words_[1][1]) != 0; }
 
-  // The next runnable stream after the one returned last; any() must hold.
+  // The one whose turn it is; any() must hold. It stays in the set.
   unsigned next() {
-    for (const unsigned priority : {1u, 0u}) {
-      const auto& set = words_[priority];
-      if ((set[0] | set[1]) == 0) continue;
-      unsigned& cursor = cursor_[priority];
-      cursor = following(set, cursor);
-      return cursor;
-    }
-    return 0;
+    const bool high = turns_.take((words_[1][0] | words_[1][1]) != 0, (words_[0][0] | words_[0][1]) != 0);
+    unsigned& cursor = cursor_[high ? 1 : 0];
+    cursor = following(words_[high ? 1 : 0], cursor);
+    return cursor;
   }
 
  private:
@@ -179,7 +159,8 @@ class RunnableStreams {
 
   std::array<std::array<std::uint64_t, kWords>, 2> words_{};
   std::array<unsigned, 2> cursor_{};
+  PriorityTurns turns_;
 };
-static_assert(wire::kStreamsPerFunction == 128, "RunnableStreams::any() spells out two words per priority");
+static_assert(wire::kStreamsPerFunction == 128, "StreamSet::any() spells out two words per priority");
 
 }  // namespace fw

@@ -273,7 +273,8 @@ class Ports {
 
   // Any word of the blocks that a card may write, rings included.
   void scribble() {
-    const std::uint64_t at = wire::kHeaderBlock.end() + input_.take<std::uint32_t>() % (wire::kLogRing.offset - 4096);
+    const std::uint64_t at =
+        wire::kHeaderBlock.end() + input_.take<std::uint32_t>() % (wire::kReservedBlock.offset - 4096);
     wire::store_relaxed(*window_->words(at / 8 * 8), input_.take<std::uint64_t>());
   }
 

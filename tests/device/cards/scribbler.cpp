@@ -83,8 +83,8 @@ class Scribbler {
   // Where only the card would write, were the window still its: nothing of that is written by us.
   bool left_alone(std::uint64_t page) const {
     const std::uint64_t at = page * kPage;
-    for (const wire::Block& block : {wire::kHeaderBlock, wire::kFifoToHost, wire::kStartedSequences,
-                                     wire::kAdminReplies, wire::kEvents, wire::kLogRing}) {
+    for (const wire::Block& block :
+         {wire::kHeaderBlock, wire::kFifoToHost, wire::kStartedSequences, wire::kAdminReplies, wire::kEvents}) {
       if (at >= block.offset / kPage * kPage && at < block.end()) return true;
     }
     if (wire::kCompletions.contains(at, kPage)) return page % 2 == 1;

@@ -164,7 +164,7 @@ bool all_zero(std::span<const std::byte> bytes) {
 void look(flex::Device& device) {
   require(all_zero(device.host_memory()), "host memory is not zero");
   const auto* window = flex::test::window_of(device);
-  for (const auto& block : {wire::kControlBlocks, wire::kCompletions, wire::kLogRing}) {
+  for (const auto& block : {wire::kControlBlocks, wire::kCompletions, wire::kReservedBlock}) {
     require(all_zero({window + block.offset, block.bytes}), "a block of the window is not zero");
   }
   const auto statistics = must(device.card_statistics()).values.stats;

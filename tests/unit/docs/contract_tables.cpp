@@ -109,8 +109,7 @@ void add_window(Builder& builder) {
   builder.block("admin replies", wire::kAdminReplies);
   builder.block("device events", wire::kEvents);
   builder.block("fatal record (M only)", wire::kFatalRecord);
-  builder.block("log ring", wire::kLogRing);
-  builder.block("trace ring", wire::kTraceRing);
+  builder.block("reserved", wire::kReservedBlock);
   builder.block("host memory (default window)", wire::host_memory(wire::kDefaultWindowBytes));
 }
 

@@ -388,8 +388,8 @@ TEST_F(Dispatcher, BytesAreCountedByDirection) {
 }
 
 // High priority goes first, and inside a priority everybody gets a turn.
-TEST(RunnableStreams, AgreesWithAListOfPriorities) {
-  fw::RunnableStreams runnable;
+TEST(StreamSet, AgreesWithAListOfPriorities) {
+  fw::StreamSet runnable;
   EXPECT_FALSE(runnable.any());
   for (const unsigned s : {0u, 3u, 63u, 64u, 127u}) runnable.add(s, false);
   std::vector<unsigned> order;
@@ -405,6 +405,22 @@ TEST(RunnableStreams, AgreesWithAListOfPriorities) {
   EXPECT_EQ(runnable.next(), 64u);
   runnable.remove(64, false);
   EXPECT_FALSE(runnable.any());
+}
+
+TEST(StreamSet, LowPriorityHasOneTurnAfterSoManyOfHigh) {
+  fw::StreamSet runnable;
+  runnable.add(1, true);
+  runnable.add(2, true);
+  runnable.add(8, false);
+  runnable.add(9, false);
+  std::vector<unsigned> order;
+  for (int i = 0; i < 11; ++i) order.push_back(runnable.next());
+  const std::vector<unsigned> expected{1, 2, 1, 2, 8, 1, 2, 1, 2, 9, 1};
+  EXPECT_EQ(order, expected);
+  // Nobody of high priority waits: its turns are not saved up.
+  runnable.remove(1, true);
+  runnable.remove(2, true);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(runnable.next(), i % 2 == 0 ? 8u : 9u);
 }
 
 }  // namespace

@@ -38,11 +38,13 @@ class FairCores : public fwtest::Launch {
  protected:
   using Launch::Launch;
 
-  void launch(Program program, std::uint64_t mask = 0) {
-    StreamHandle own = driver_.open_stream().value();
+  // Returns the stream.
+  std::uint32_t launch(Program program, std::uint64_t mask = 0, bool high = false) {
+    StreamHandle own = driver_.open_stream(high).value();
     auto launch = block(own, program, mask);
     launch.header.budget = kNoWatchdog;
     driver_.submit(launch);
+    return own.id;
   }
   // Slices of core 0 until the driver's only launch has ended.
   unsigned slices_until_end(RawDriver& driver) {
@@ -86,6 +88,55 @@ TEST_F(FairCores, AWeightIsANumberOfSlicesInItsTurn) {
   const unsigned slices = slices_until_end(other.driver);
   EXPECT_LE(slices, kSlicesOfSlices * 4 / 3 + 1);
   EXPECT_GE(slices, kSlicesOfSlices * 4 / 3 - 1);
+}
+
+// ---- priority -----------------------------------------------------------------------------------------------------------
+
+TEST_F(FairCores, AKernelOfHighPriorityGoesFirstAndLeavesTheOthersAFifth) {
+  for (unsigned i = 0; i + 1 < fw::kContextsPerCore; ++i) launch(Program::Endless);
+  card_.turns();
+  for (unsigned i = 0; i < 10; ++i) slice();
+  launch(Program::Slices, 0, true);
+  card_.turns();
+  const unsigned slices = slices_until_end(driver_);
+  EXPECT_LE(slices, kSlicesOfSlices + kSlicesOfSlices / fw::kHighTurnsInARow);
+  EXPECT_GE(slices, kSlicesOfSlices + kSlicesOfSlices / fw::kHighTurnsInARow - 1) << "low priority starves";
+}
+
+TEST_F(FairCores, AKernelOfLowPriorityEndsBesideHighOnesThatNeverDo) {
+  for (unsigned i = 0; i + 1 < fw::kContextsPerCore; ++i) launch(Program::Endless, 0, true);
+  card_.turns();
+  launch(Program::Slices);
+  card_.turns();
+  EXPECT_LE(slices_until_end(driver_), kSlicesOfSlices * (fw::kHighTurnsInARow + 1));
+}
+
+// Priority orders the streams of one function. What the functions get of a core is not changed by it.
+TEST_F(FairCores, PriorityTakesNothingFromAnotherFunction) {
+  Neighbour other(card_, 3);
+  for (unsigned i = 0; i < fw::kContextsPerCore; ++i) launch(Program::Endless, 0, true);
+  card_.turns();
+  other.launch(Program::Slices);
+  card_.turns();
+  EXPECT_LE(slices_until_end(other.driver), 2 * kSlicesOfSlices);
+}
+
+TEST_F(FairCores, RoomOnACoreGoesToHighPriorityFirst) {
+  for (unsigned i = 0; i < fw::kContextsPerCore; ++i) launch(Program::Slices);
+  card_.turns();
+  launch(Program::Exit);
+  launch(Program::Exit);
+  const std::uint32_t high = launch(Program::Exit, 0, true);
+  card_.turns();
+  ASSERT_TRUE(card_.function(2).launches_waiting.any());
+  std::vector<std::uint32_t> order;
+  for (unsigned i = 0; i < 1000 && order.size() < fw::kContextsPerCore + 3; ++i) {
+    slice();
+    card_.turns();
+    for (const auto& end : driver_.collect()) order.push_back(end.completion.stream);
+  }
+  ASSERT_EQ(order.size(), fw::kContextsPerCore + 3);
+  EXPECT_EQ(order[1], high) << "the first that ended made room";
 }
 
 TEST_F(FairCores, TheKernelsOfOneFunctionTakeTurns) {
