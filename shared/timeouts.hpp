@@ -373,12 +373,6 @@ inline constexpr std::chrono::milliseconds kScribblePause{2};
 // What poll() takes.
 constexpr int in_milliseconds(std::chrono::milliseconds bound) { return static_cast<int>(bound.count()); }
 
-// Issue 3: from the owner's end until nothing of it runs or writes any more.
-inline constexpr std::chrono::milliseconds kOwnerStops{500};
-// From the call that kills a card to the last return: the end of the process, one re-check period (20 ms), and on a
-// machine that is busy with other things Timeouts::death_report. 6 ms is usual; 366 ms were seen on two CPUs with ten
-// busy processes.
-inline constexpr std::chrono::seconds kReturnsAfterDeath{2};
 // A round trip that takes longer has lost a wake-up: 15,000 times the usual.
 inline constexpr std::chrono::seconds kStalledRoundTrip{1};
 

@@ -409,7 +409,7 @@ bool turn(Card& card) {
   card.served_control = false;
   bool any = false;
   std::uint32_t looked_at = 0;
-  // bounded: each function once. Who was quiet and is found behind a long quantum has its turn in this same round, so
+  // Each function once. Who was quiet and is found behind a long quantum has its turn in this same round, so
   // that nobody is served twice while somebody waits.
   for (;;) {
     if (card.look_at_all) look_for_quiet_ones(card);

@@ -40,7 +40,7 @@ void expect_inside(const wire::ImageHeader& header, std::uint64_t bytes) {
 // In steps, each bounded, to the very sum that the whole has.
 void expect_summed(std::span<const std::byte> image, const wire::ImageHeader& header) {
   fw::ImageCheck check{.source = 4 * wire::kGiB};
-  while (check.summed != image.size()) {  // bounded: every step sums something
+  while (check.summed != image.size()) {  // every step sums something
     const std::uint64_t step = fw::sum_image(image, check);
     fuzz::require(step != 0 && step <= fw::kImageStepBytes, "a step sums something, and not too much");
   }

@@ -43,6 +43,7 @@ std::string_view name(FloodKind kind) {
     case FloodKind::Admin: return "admin commands";
     case FloodKind::Bells: return "bells";
     case FloodKind::Rejected: return "rejected blocks";
+    case FloodKind::Images: return "spoilt images";
   }
   return "";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Neighbours who take whatever a virtual function can take, each in a thread of its own. For the measurements and the laws
-// of fairness between functions; the real driver, the real rings, no shortcut into the card.
+// Neighbours who take whatever a virtual function can take, each in a thread of its own. For the measurements and the
+// tests of fairness between functions; the real driver, the real rings, no shortcut into the card.
 //
 // The floods are about the card, so their host threads run with the lowest weight of the scheduler (nice 19): a victim that
 // wakes up takes its CPU back at once, and what it then waits for is the card. On a machine with two CPUs, where the card's
@@ -28,9 +28,10 @@ enum class FloodKind : std::uint8_t {
   Admin,     // QUERY in every admin slot, sent again as soon as it is answered
   Bells,     // nothing but bells, as fast as the pipe takes them
   Rejected,  // the ring full of blocks that the card refuses, for every reason; some poison their stream
+  Images,    // the ring full of launches whose images, as long as they may be, do not match their checksums
 };
-inline constexpr FloodKind kFloodKinds[] = {FloodKind::Copies, FloodKind::Kernels, FloodKind::Admin, FloodKind::Bells,
-                                            FloodKind::Rejected};
+inline constexpr FloodKind kFloodKinds[] = {FloodKind::Copies, FloodKind::Kernels,  FloodKind::Admin,
+                                            FloodKind::Bells,  FloodKind::Rejected, FloodKind::Images};
 std::string_view name(FloodKind kind);
 class FloodSource;
 

@@ -9,12 +9,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "host_driver/device/admin_port.hpp"
 #include "host_driver/device/bring_up.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/window.hpp"
+#include "shared/kernel_abi.hpp"
 #include "shared/timeouts.hpp"
 #include "tests/bench/card/management.hpp"
 #include "tests/bench/card/measurement_error.hpp"
@@ -95,6 +97,16 @@ class RingSource : public FloodSource {
     require(ended == flex::WaitStatus::Done && !lanes_[0].poisoned(), "a flood could not be prepared");
   }
 
+  // An image to the beginning of a Program region, before the flood.
+  void load(const flex::Region& region, std::span<const std::byte> image) {
+    std::memcpy(device().host_memory().data(), image.data(), image.size());
+    Block copy{};
+    copy.header.opcode = wire::Opcode::Dma;
+    copy.payload.dma = {
+        .source = host(0), .destination = endpoint(region, 0), .bytes = image.size(), .checksum = 0, .flags = 0};
+    run(copy);
+  }
+
   wire::Endpoint endpoint(const flex::Region& region, std::uint64_t offset) const {
     return {region.base.region_id, offset, region.generation, wire::EndpointKind::Region, {}};
   }
@@ -156,16 +168,37 @@ class KernelSource final : public RingSource {
   const Block& next(unsigned) override { return spin_; }
   bool poisons(unsigned) const override { return true; }  // the watchdog does
 
-  void load(const flex::Region& region, std::span<const std::byte> image) {
-    std::memcpy(device().host_memory().data(), image.data(), image.size());
-    Block copy{};
-    copy.header.opcode = wire::Opcode::Dma;
-    copy.payload.dma = {
-        .source = host(0), .destination = endpoint(region, 0), .bytes = image.size(), .checksum = 0, .flags = 0};
-    run(copy);
+  Block spin_{};
+};
+
+class ImageSource final : public RingSource {
+ public:
+  ImageSource(std::unique_ptr<flex::Device> attached, std::span<const std::byte> kernel)
+      : RingSource(std::move(attached)) {
+    const auto region = value_or_throw(device().acquire_region(wire::RegionType::Program, 2 * wire::kMiB));
+    load(region, spoilt(kernel));
+    launch_.header.opcode = wire::Opcode::Compute;
+    launch_.payload.compute.image = endpoint(region, 0);
+    launch_.payload.compute.image_bytes = wire::kMaxImageBytes;
+    launch_.payload.compute.core_mask = 1;
   }
 
-  Block spin_{};
+ private:
+  const Block& next(unsigned) override { return launch_; }
+  bool poisons(unsigned) const override { return true; }
+
+  // A good header, and a byte behind it that nobody has summed.
+  static std::vector<std::byte> spoilt(std::span<const std::byte> kernel) {
+    std::vector<std::byte> image(kernel.begin(), kernel.end());
+    image.resize(wire::kMaxImageBytes);
+    wire::ImageHeader header;
+    std::memcpy(&header, image.data(), sizeof header);
+    header.image_bytes = image.size();
+    std::memcpy(image.data(), &header, sizeof header);
+    return image;
+  }
+
+  Block launch_{};
 };
 
 class RejectedSource final : public RingSource {
@@ -380,6 +413,7 @@ std::unique_ptr<FloodSource> make_flood_source(flex::Card& card, unsigned vf, Fl
     case FloodKind::Admin: return std::make_unique<AdminSource>(card, vf);
     case FloodKind::Bells: return std::make_unique<BellSource>(card, vf);
     case FloodKind::Rejected: return std::make_unique<RejectedSource>(open(card, vf));
+    case FloodKind::Images: return std::make_unique<ImageSource>(open(card, vf), kernel);
   }
   return nullptr;
 }

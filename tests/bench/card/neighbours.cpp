@@ -3,9 +3,13 @@
 // Its times in each round are held against its own without them, in the same round.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "tests/bench/card/flood.hpp"
+#include "tests/bench/card/flood_sources.hpp"
+#include "tests/bench/card/measurement_error.hpp"
 #include "tests/bench/card/placement.hpp"
 #include "tests/bench/card/session.hpp"
 #include "tests/bench/card/statistics.hpp"
@@ -155,6 +159,31 @@ void measure_flood(Session& session, const std::shared_ptr<flex::Card>& card, Fl
   session.add(std::move(rate));
 }
 
+// A storm of resets is nobody's job and has no share of the card.
+constexpr double kInAStorm = 1.5;
+
+void measure_reset_storm(Session& session, const std::shared_ptr<flex::Card>& card) {
+  const auto tenant = open_tenant(card, kVictim, Waits::Sleeping);
+  TransferVictim transfer(*tenant);
+  KernelVictim kernel(*tenant);
+  Flood storm(make_reset_storm(*card, kVictim + 1));
+  LatencyRows transfers("DMA, 1 MiB", "beside a storm of resets", "every byte");
+  LatencyRows kernels("kernel of 2 ms", "beside a storm of resets", "every element");
+  transfers.tail.goal = kernels.tail.goal = at_most(kInAStorm);
+  const std::size_t count = std::max<std::size_t>(kEnough, session.amount(kUnderFlood));
+  for (unsigned round = 0; round < session.options().rounds; ++round) {
+    for (const auto& [rows, victim] : {std::pair<LatencyRows*, Victim*>{&transfers, &transfer}, {&kernels, &kernel}}) {
+      const Compared times = compare(*victim, count, [&] { storm.start(); }, [&] { storm.stop(); });
+      rows->add(times.disturbed, times.alone);
+    }
+  }
+  require(storm.ended() != 0, "there was no storm of resets");
+  for (LatencyRows* rows : {&transfers, &kernels}) {
+    session.add(std::move(rows->middle));
+    session.add(std::move(rows->tail));
+  }
+}
+
 std::shared_ptr<flex::Card> boot(Session& session) {
   session.end_card();
   return value_or_throw(flex::Card::boot(tenant_card_options(session.options().cores)));
@@ -187,6 +216,7 @@ void measure_noisy_neighbours(Session& session) {
   const auto card = boot(session);
   const Apart apart(*card);  // the floods' threads stay with the victim's
   for (const FloodKind kind : kFloodKinds) measure_flood(session, card, kind);
+  measure_reset_storm(session, card);
 }
 
 }  // namespace bench

@@ -77,30 +77,6 @@ void add_block(Compared& all, const std::vector<double>& alone, const std::vecto
 
 }  // namespace
 
-namespace {
-
-struct Block {
-  std::vector<double> alone;
-  std::vector<double> disturbed;
-};
-
-double typical_scale(const std::vector<Block>& blocks) {
-  std::vector<double> scales;
-  for (const Block& block : blocks) scales.push_back(median(block.alone));
-  return median(std::move(scales));
-}
-// Where waits are taken out (Victim::without), one that began long before a block may be booked in it, and leave nothing of
-// the times that the others are measured by. Such a block says nothing.
-bool has_scale(const Block& block, double typical) { return median(block.alone) >= typical / 2; }
-
-std::size_t usable(const std::vector<Block>& blocks) {
-  const double typical = typical_scale(blocks);
-  return static_cast<std::size_t>(
-      std::ranges::count_if(blocks, [&](const Block& block) { return has_scale(block, typical); }));
-}
-
-}  // namespace
-
 Compared compare(Victim& victim, std::size_t samples, const std::function<void()>& start,
                  const std::function<void()>& stop) {
   const std::size_t wanted = (samples + kBlocks - 1) / kBlocks;
@@ -111,18 +87,13 @@ Compared compare(Victim& victim, std::size_t samples, const std::function<void()
     while (times.size() < wanted) victim.sample(times);
     return times;
   };
-  std::vector<Block> blocks;
-  for (std::size_t turn = 0; usable(blocks) < kBlocks && turn <= 2 * kBlocks; ++turn) {
-    Block one{.alone = block(), .disturbed = {}};
-    start();
-    one.disturbed = block();
-    stop();
-    if (turn > 0) blocks.push_back(std::move(one));
-  }
   Compared result;
-  const double typical = typical_scale(blocks);
-  for (const Block& one : blocks) {
-    if (has_scale(one, typical)) add_block(result, one.alone, one.disturbed);
+  for (std::size_t turn = 0; turn <= kBlocks; ++turn) {
+    const std::vector<double> alone = block();
+    start();
+    const std::vector<double> disturbed = block();
+    stop();
+    if (turn > 0) add_block(result, alone, disturbed);
   }
   return result;
 }

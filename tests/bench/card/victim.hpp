@@ -2,7 +2,6 @@
 // A tenant whose jobs are timed one by one while others do what they like, and what its times say.
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -10,7 +9,6 @@
 #include "host_driver/frontend/context.hpp"
 #include "tests/bench/card/add_job.hpp"
 #include "tests/bench/card/block_client.hpp"
-#include "tests/bench/card/machine_waits.hpp"
 #include "tests/bench/card/statistics.hpp"
 
 namespace bench {
@@ -28,22 +26,14 @@ class Victim {
   // MeasurementError when a result is wrong, flex::Error when the card is gone.
   virtual void sample(std::vector<double>& times) = 0;
 
-  // From now on times are without what the machine took of them. nullptr: the clock's.
-  void without(const MachineWaits* waits) { waits_ = waits; }
-
  protected:
   // What the work took, in nanoseconds.
   template <typename Work>
-  double timed(Work work) const {
-    const double waited = waits_ == nullptr ? 0 : waits_->total();
+  static double timed(Work work) {
     const auto start = Clock::now();
     work();
-    const double took = ns_since(start);
-    return waits_ == nullptr ? took : std::max(took - (waits_->total() - waited), 0.0);
+    return ns_since(start);
   }
-
- private:
-  const MachineWaits* waits_ = nullptr;
 };
 
 // An empty control block.

@@ -40,18 +40,24 @@ bool appears(const std::function<bool()>& condition, std::chrono::milliseconds b
 // What attaching to the physical function says when it fails.
 struct Refusal {
   ErrorInfo error;
-  std::chrono::nanoseconds after{};
   bool names(std::string_view text) const { return error.message.find(text) != std::string::npos; }
 };
 Refusal refusal_of(Card& card) {
-  const auto start = Device::Clock::now();
   auto device = card.open_physical();
   if (device) throw std::runtime_error("the card was attached");
-  Refusal refusal{device.error(), Device::Clock::now() - start};
+  Refusal refusal{device.error()};
   EXPECT_FALSE(refusal.error.next_step.empty());
   EXPECT_FALSE(refusal.error.recoverable);
   SCOPED_TRACE(describe(refusal.error));
   return refusal;
+}
+
+// A driver that would wait for ever for a new POST code: what is refused at once is refused all the same, and what is
+// waited out hangs until the test's own time-out ends it.
+CardOptions patient_card(std::string boot_arguments = {}) {
+  CardOptions options = small_card(std::move(boot_arguments));
+  options.timeouts.post_progress = std::chrono::hours{24};
+  return options;
 }
 
 CardOptions impatient_card() {
@@ -95,10 +101,8 @@ TEST(BringUp, TwentySixSlotsAreMappedAndEachHeaderTellsWhoItIs) {
 TEST(BringUp, ABadBootArgumentIsToldWithPostCodeAndReason) {
   const test::NothingIsLeft nothing;
   for (const char* bad : {"watchdgo=3", "watchdog=0", "timers=2", "mapall", "vfs=x"}) {
-    const auto start = Device::Clock::now();
-    const auto card = boot(small_card(bad));
+    const auto card = boot(patient_card(bad));
     const Refusal refusal = refusal_of(*card);
-    EXPECT_LT(Device::Clock::now() - start, 4s) << "a known end is not waited out";
     EXPECT_TRUE(refusal.names("failed")) << describe(refusal.error);
     EXPECT_TRUE(refusal.names("boot argument not understood")) << describe(refusal.error);
     EXPECT_EQ(refusal.error.outcome, wire::Outcome::Lost);
@@ -113,7 +117,7 @@ TEST(BringUp, MoreFunctionsThanSlotsIsTold) {
 
 TEST(BringUp, ACardOfAnotherAbiIsRefusedNamingBothVersions) {
   const test::NothingIsLeft nothing;
-  const auto card = boot(impatient_card());
+  const auto card = boot(patient_card());
   const auto window = map_slot(*card, kPhysicalSlot);
   ASSERT_TRUE(appears([&] { return window->header().post_code == wire::PostCode::Ready; }));
   wire::store_relaxed<std::uint32_t>(header_of(*window).abi_version, 4711);
@@ -121,7 +125,6 @@ TEST(BringUp, ACardOfAnotherAbiIsRefusedNamingBothVersions) {
   EXPECT_TRUE(refusal.names("ABI version 4711")) << describe(refusal.error);
   EXPECT_TRUE(refusal.names("version " + std::to_string(wire::kAbiVersion))) << describe(refusal.error);
   EXPECT_EQ(refusal.error.outcome, wire::Outcome::Rejected);
-  EXPECT_LT(refusal.after, 150ms) << "it will not become right by waiting";
 
   wire::store_relaxed<std::uint32_t>(header_of(*window).abi_version, wire::kAbiVersion);
   EXPECT_TRUE(card->open_physical()) << "the refusal changed something";
@@ -135,8 +138,6 @@ TEST(BringUp, AWindowWithoutMagicIsATimeout) {
   wire::store_relaxed<std::uint64_t>(header_of(*window).magic, wire::kWindowMagic ^ 1);
   const Refusal refusal = refusal_of(*card);
   EXPECT_TRUE(refusal.names("has not set up this window")) << describe(refusal.error);
-  EXPECT_GE(refusal.after, 200ms);
-  EXPECT_LT(refusal.after, 2s);
 }
 
 TEST(BringUp, AnUnboundSlotIsRefused) {
@@ -164,7 +165,6 @@ TEST(BringUp, ACardThatStandsStillIsATimeoutNamingItsPostCode) {
     EXPECT_TRUE(refusal.names("POST 0 (none)")) << describe(refusal.error);
     EXPECT_TRUE(refusal.names("has not set up this window")) << describe(refusal.error);
     EXPECT_EQ(refusal.error.outcome, wire::Outcome::Indeterminate);
-    EXPECT_LT(refusal.after, 2s);
   }
   // The window as a card leaves it that hangs while it starts its functions.
   const auto window = map_slot(*card, kPhysicalSlot);

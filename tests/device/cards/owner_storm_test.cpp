@@ -22,7 +22,6 @@ using test::Tenant;
 
 constexpr unsigned kVirtual = 4;
 constexpr unsigned kKills = 200;
-constexpr auto kStopBound = test_bounds::kOwnerStops;
 constexpr std::array kWork{"attach", "dma-loop", "kernel-loop", "admin-loop", "compute"};
 
 // Of a process that is not ours.
@@ -108,7 +107,6 @@ TEST_F(OwnerStorm, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
   const auto after = card.description();
   EXPECT_EQ(after.retirements.count, ended);
   EXPECT_EQ(after.slots_used, slots_used + ended);
-  EXPECT_LT(after.retirements.max, kStopBound);
   fmt::print("  {} owners ended; stopped within {} us at most\n", ended, after.retirements.max.count());
   // Memory that they had is clean again, and granted to whoever asks.
   EXPECT_TRUE(card.wait_until([&](const auto&) {

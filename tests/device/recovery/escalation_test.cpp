@@ -12,11 +12,30 @@ using namespace std::chrono_literals;
 using test::Owner;
 using testing::HasSubstr;
 
-std::shared_ptr<Card> boot_impatient(unsigned wedge_deaths = 100) {
+std::shared_ptr<Card> boot_with(Timeouts timeouts, unsigned wedge_deaths = 100) {
   auto options = test::small_card();
-  options.timeouts = test::impatient();
+  options.timeouts = timeouts;
   options.timeouts.wedge_deaths = wedge_deaths;
   return test::must(Card::boot(std::move(options)));
+}
+std::shared_ptr<Card> boot_impatient(unsigned wedge_deaths = 100) { return boot_with(test::impatient(), wedge_deaths); }
+
+// Budgets that nobody lives to see the end of: what waits for one of them hangs until the test's own time-out ends it.
+std::shared_ptr<Card> boot_patient(unsigned wedge_deaths = 100) {
+  Timeouts timeouts;
+  timeouts.admin = timeouts.queue_reset = timeouts.function_reset = timeouts.restart_silence = std::chrono::hours{24};
+  return boot_with(timeouts, wedge_deaths);
+}
+
+// What an error of a call says, or nothing when there was none.
+template <typename Call>
+std::string refusal_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.info().message;
+  }
+  return {};
 }
 
 std::vector<Rung> rungs_of(const RecoveryReport& report) {
@@ -40,7 +59,6 @@ TEST(Escalation, ACardThatStandsStillIsClimbedToThePowerCycle) {
   for (std::size_t i = 0; i + 1 < report.attempts.size(); ++i) {
     ASSERT_TRUE(report.attempts[i].error);
     EXPECT_FALSE(report.attempts[i].error->next_step.empty());
-    EXPECT_LT(report.attempts[i].took, 15s) << name(report.attempts[i].rung) << " exceeded its budget";
   }
   EXPECT_EQ(card->lives(), 2u);
   owner.expect_works();
@@ -63,7 +81,7 @@ TEST(Escalation, ASilentCardIsBroughtBackThoughNoStreamHasFailed) {
 }
 
 TEST(Escalation, AKilledEmulatorIsReplacedWithoutWaitingForBudgets) {
-  const auto card = boot_impatient();
+  const auto card = boot_patient();
   Owner owner(card, 0), other(card, 1);
   owner.start_endless_work();
   ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
@@ -76,7 +94,6 @@ TEST(Escalation, AKilledEmulatorIsReplacedWithoutWaitingForBudgets) {
   const RecoveryReport report = owner.context().recover();
   EXPECT_EQ(report.attempts.front().rung, Rung::Function);
   EXPECT_EQ(report.rung(), Rung::PowerCycle);
-  EXPECT_LT(report.took(), 10s);
   EXPECT_EQ(other.context().recover().rung(), Rung::Function) << "the card was brought back already";
   EXPECT_EQ(card->lives(), 2u);
   owner.expect_works();
@@ -86,6 +103,7 @@ TEST(Escalation, AKilledEmulatorIsReplacedWithoutWaitingForBudgets) {
 TEST(Escalation, ALimitIsKeptAndTheErrorSaysWhatIsLeft) {
   const auto card = boot_impatient();
   Owner owner(card, 1, {.highest = Rung::Function});
+  const Job empty = owner.kernel("empty");
   ASSERT_TRUE(card->machine().stop());
   std::optional<ErrorInfo> told;
   try {
@@ -98,18 +116,17 @@ TEST(Escalation, ALimitIsKeptAndTheErrorSaysWhatIsLeft) {
   EXPECT_THAT(told->message, HasSubstr("function reset failed"));
   EXPECT_THAT(told->next_step, HasSubstr("firmware restart"));
   EXPECT_TRUE(told->recoverable);
-  // At once from now on, with that very error, until somebody recovers.
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_THROW(owner.stream().Launch(Job::fill(AllocationIndex::Null, 128, 0), {}), Error);
-  EXPECT_THROW(owner.runtime().allocator().allocate(1), Error);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
+  // At once from now on, until somebody recovers.
+  // The card stands still: whoever asked it would be told that it does not answer.
+  EXPECT_THAT(refusal_of([&] { owner.stream().Launch(empty, {}); }), HasSubstr(told->message));
+  EXPECT_THAT(refusal_of([&] { owner.runtime().allocator().allocate(1); }), HasSubstr("its recovery failed"));
   ASSERT_TRUE(card->machine().cont());
   EXPECT_EQ(owner.context().recover().rung(), Rung::Function);
   owner.expect_works();
 }
 
 TEST(Escalation, ACardThatKeepsDyingIsWedgedAndEveryCallFailsAtOnce) {
-  const auto card = boot_impatient(3);
+  const auto card = boot_patient(3);
   Owner owner(card, 0), other(card, 1);
   for (int death = 0; death < 2; ++death) {
     ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
@@ -120,7 +137,6 @@ TEST(Escalation, ACardThatKeepsDyingIsWedgedAndEveryCallFailsAtOnce) {
   ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
   ASSERT_TRUE(card->machine().wait_exit(test_bounds::kPlayedEmulator));
   for (Owner* each : {&owner, &other}) {
-    const auto start = std::chrono::steady_clock::now();
     try {
       each->context().recover();
       ADD_FAILURE() << "a wedged card was brought back";
@@ -130,7 +146,6 @@ TEST(Escalation, ACardThatKeepsDyingIsWedgedAndEveryCallFailsAtOnce) {
       EXPECT_THAT(error.info().next_step, HasSubstr("start a new card"));
     }
     EXPECT_THROW(each->stream().Launch(Job::fill(AllocationIndex::Null, 128, 0), {}), Error);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
   }
   const auto refused = card->open_virtual(2);
   ASSERT_FALSE(refused);
