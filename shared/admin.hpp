@@ -155,9 +155,11 @@ struct AdminReply {
       std::uint64_t bytes;
       std::uint32_t generation;
       std::uint32_t ordinal;
-      std::uint64_t free_bytes;  // also filled on OutOfDeviceMemory
+      std::uint64_t free_bytes;  // for this function, now; also filled on OutOfDeviceMemory
       std::uint64_t largest_bytes;
-      std::uint64_t total_bytes;
+      std::uint64_t total_bytes;        // the most that it can hold: its share and what nobody is guaranteed
+      std::uint64_t share_bytes;        // of it: guaranteed, whatever others do
+      std::uint64_t quarantined_bytes;  // that it released and that are not clean yet: they count against its quota
     } region;
     struct {
       std::uint32_t stream;
@@ -178,8 +180,8 @@ struct AdminReply {
       std::uint64_t launches;
       std::uint64_t kernel_ticks;
       std::uint64_t bells_rung;
-      std::uint64_t sleeps;  // of hart 0, whole card
-      std::uint64_t dirty_granules;
+      std::uint64_t sleeps;              // of hart 0, whole card
+      std::uint64_t dirty_granules;      // of the memory that the function holds
       std::uint64_t populated_granules;  // whole card
       std::uint64_t ring_violations;
     } stats;

@@ -165,7 +165,8 @@ struct DeviceConfig {
   std::uint32_t virtual_functions;
   std::uint64_t watchdog_slices;  // default budget of a compute block whose budget is 0
   std::uint64_t quota_bytes;      // of region memory that this function may hold; 0: none but the card's memory
-  std::uint8_t reserved[40];
+  std::uint64_t share_bytes;      // of region memory that this function is guaranteed, whatever others do
+  std::uint8_t reserved[32];
 };
 static_assert(sizeof(DeviceConfig) == kStickBytes);
 

@@ -205,21 +205,6 @@ bool CoreManager::release_region(const Function& function, unsigned ordinal) {
   return true;
 }
 
-std::uint64_t CoreManager::held_bytes(const Function& function) const {
-  const Tenant& tenant = tenants_[function.id];
-  std::uint64_t sum = 0;
-  for (std::size_t s = 0; s < tenant.retired.size(); ++s) {
-    if (tenant.retired[s] == nullptr) continue;
-    for (const MappedRegion& region : tenant.retired[s]->regions) {
-      const auto before = tenant.retired.begin() + static_cast<std::ptrdiff_t>(s);
-      const bool counted = std::any_of(tenant.retired.begin(), before,
-                                       [&](const FunctionSpace* other) { return maps(other, region.base); });
-      if (region.released && !counted) sum += region.bytes;
-    }
-  }
-  return sum;
-}
-
 void CoreManager::destroy_core(FunctionSpace& space, CoreSpace& core) {
   for (ContextSlot& slot : core.contexts) {
     hal::drop(slot.context);

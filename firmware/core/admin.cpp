@@ -51,24 +51,44 @@ void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
 
 // ---- regions ------------------------------------------------------------------------------------------------------------
 
-// What counts against a quota: the regions of the table, and released ones that launches still use. Else a function could
-// hold its quota once more with each address space.
-std::uint64_t held_bytes(const Card& card, const Function& function) {
-  return function.regions.granted_bytes() + card.cores.held_bytes(function);
+// What counts against a quota: the regions of the table, released ones that launches still use, and released ones that are
+// not clean yet. Else a function could hold its quota once more with each address space, and again with each release.
+std::uint64_t charged_bytes(const Card& card, const Function& function) {
+  return card.pool.granted_bytes(function.id) + card.pool.quarantined_bytes(function.id);
 }
 
-// As this function sees the pool: through its quota.
+// As this function sees the pool: its own zone and nobody's, through its quota.
 void fill_pool_figures(const Card& card, const Function& function, AdminReply& reply) {
-  const std::uint64_t total = card.pool.total_bytes();
-  const std::uint64_t held = held_bytes(card, function);
+  const std::uint64_t total = card.pool.reach_bytes(function.id);
+  const std::uint64_t charged = charged_bytes(card, function);
   const std::uint64_t quota = function.quota_bytes == 0 ? total : std::min(function.quota_bytes, total);
-  const std::uint64_t left = quota - std::min(held, quota);
-  reply.values.region.free_bytes = std::min(card.pool.free_bytes(), left);
-  reply.values.region.largest_bytes = std::min(card.pool.largest_bytes(), left);
+  const std::uint64_t left = quota - std::min(charged, quota);
+  reply.values.region.free_bytes = std::min(card.pool.free_bytes(function.id), left);
+  reply.values.region.largest_bytes = std::min(card.pool.largest_bytes(function.id), left);
   reply.values.region.total_bytes = quota;
+  reply.values.region.share_bytes = share_bytes(card, function);
+  reply.values.region.quarantined_bytes = card.pool.quarantined_bytes(function.id);
 }
 
-Progress acquire_region(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
+// Whether a request that the pool refused is worth waiting for: quarantined memory comes back by itself. For what the
+// function itself released it waits as long as that takes. For what others did, no longer than for the scrubs that had
+// begun when it asked: they may release more for ever.
+bool waits_for_scrub(const Card& card, const Function& function, const PendingAdmin& pending, std::uint64_t bytes) {
+  switch (card.pool.prospect(function.id, bytes)) {
+    case RegionPool::Prospect::Never: return false;
+    case RegionPool::Prospect::AfterOwn: return true;
+    case RegionPool::Prospect::AfterOthers: return card.pool.scrubs_ended() < pending.mark;
+  }
+  return false;
+}
+
+Progress wait_for_scrub(Card& card) {
+  card.scrub_wanted = true;
+  return Progress::Waits;
+}
+
+Progress acquire_region(Card& card, Function& function, PendingAdmin& pending, bool resumed, AdminReply& reply) {
+  const AdminRequest& request = pending.request;
   const auto& arguments = request.arguments.region_acquire;
   if (arguments.type != wire::RegionType::Tensor && arguments.type != wire::RegionType::Program) {
     reply = refusal(Status::BadType, Field::AdminType);
@@ -84,25 +104,24 @@ Progress acquire_region(Card& card, Function& function, const AdminRequest& requ
     reply = refusal(ordinal.error(), Field::AdminType);
     return Progress::Answered;
   }
+  if (!resumed) pending.mark = card.pool.scrubs_begun();
   const std::uint64_t bytes = wire::align_up(arguments.bytes, wire::kGranuleBytes);
-  if (function.quota_bytes != 0 && held_bytes(card, function) + bytes > function.quota_bytes &&
+  if (function.quota_bytes != 0 && charged_bytes(card, function) + bytes > function.quota_bytes &&
       detects(wire::kDetectQuota)) {
+    if (card.pool.granted_bytes(function.id) + bytes <= function.quota_bytes) return wait_for_scrub(card);
     reply = refusal(Status::QuotaExceeded, Field::AdminBytes);
     fill_pool_figures(card, function, reply);
     return Progress::Answered;
   }
-  const auto base = card.pool.acquire(arguments.bytes);
+  const auto base = card.pool.acquire(function.id, arguments.bytes);
   if (!base) {
-    if (card.pool.scrubbing()) {  // quarantined memory comes back by itself
-      card.scrub_wanted = true;
-      return Progress::Waits;
-    }
+    if (waits_for_scrub(card, function, pending, arguments.bytes)) return wait_for_scrub(card);
     reply = refusal(base.error(), Field::AdminBytes);
     fill_pool_figures(card, function, reply);
     return Progress::Answered;
   }
   const Region& region = function.regions.install(*ordinal, *base, bytes, arguments.type);
-  reply.values.region = {function.regions.region_id(*ordinal), bytes, region.generation, *ordinal, 0, 0, 0};
+  reply.values.region = {function.regions.region_id(*ordinal), bytes, region.generation, *ordinal, 0, 0, 0, 0, 0};
   fill_pool_figures(card, function, reply);
   return Progress::Answered;
 }
@@ -225,11 +244,7 @@ void report_stats(Card& card, Function& caller, const AdminRequest& request, Adm
   auto& stats = reply.values.stats;
   stats.sleeps = card.sleeps;
   stats.populated_granules = card.pool.populated_granules();
-  stats.dirty_granules = 0;
-  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
-    const RegionTable::Grant& grant = function.regions.granted(i);
-    if (grant.bytes != 0) stats.dirty_granules += card.pool.dirty_granules(grant.base, grant.bytes);
-  }
+  stats.dirty_granules = card.pool.dirty_granules(function.id);
 }
 
 // M manages; it holds no regions, opens no streams and runs nothing.
@@ -263,7 +278,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
     reply = refusal(Status::NotPermitted, Field::AdminCommand);
   } else {
     switch (request.command) {
-      case AdminCommand::RegionAcquire: progress = acquire_region(card, function, request, reply); break;
+      case AdminCommand::RegionAcquire: progress = acquire_region(card, function, pending, resumed, reply); break;
       case AdminCommand::RegionRelease: progress = release_region(card, function, request, reply); break;
       case AdminCommand::StreamOpen: open_stream(function, request, reply); break;
       case AdminCommand::StreamReset:

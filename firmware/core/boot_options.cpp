@@ -48,6 +48,10 @@ bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
     options.quota_bytes = value * wire::kMiB;
     return value <= (std::uint64_t{1} << 30) && value % 2 == 0;
   }
+  if (name == boot::kSoleFunction) {
+    options.sole_function = static_cast<std::uint32_t>(value);
+    return value <= boot::kMaxVirtualFunctions + 1;
+  }
   if (name == boot::kStrikes) {
     options.strikes = static_cast<std::uint32_t>(value);
     return value <= 1'000'000;

@@ -18,6 +18,7 @@ struct BootOptions {
   bool timers = true;
   std::uint64_t populated_budget_bytes = 0;  // 0: none
   std::uint64_t quota_bytes = 0;             // of each VF; 0: none
+  std::uint32_t sole_function = 0;           // the only one with a guaranteed share of memory; 0: all have one
   // A kernel may take this many 1 ms slices before it is called hung; it is killed at twice that.
   std::uint64_t watchdog_slices = 10'000;
   bool restart_on_panic = true;  // else the emulator ends

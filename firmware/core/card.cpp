@@ -117,8 +117,7 @@ std::expected<void, std::string_view> init_persistent(Card& card) {
   persistent.boot_epoch = card.boot_epoch;
   persistent.crc32c = checksum(persistent);
   card.slots.init(persistent.slots, warm, card.options.virtual_functions + 2);
-  card.pool.init(hal::region_memory(), hal::persistent() + sizeof(Persistent), warm,
-                 card.options.populated_budget_bytes);
+  card.pool.init(hal::region_memory(), hal::persistent() + sizeof(Persistent), warm, card.options);
   return {};
 }
 
@@ -166,6 +165,9 @@ std::expected<void, std::string_view> boot(Card& card) {
   card.options = *options;
   blind_detectors = options->blind;
   if (hal::slot_count() < card.options.virtual_functions + 2) return std::unexpected("fewer slots than functions");
+  if (card.options.sole_function > card.options.virtual_functions + 1) {
+    return std::unexpected("the sole function does not exist");
+  }
   reach(card, PostCode::Memory);
   reach(card, PostCode::RegionPool);
   if (const auto kept = init_persistent(card); !kept) return kept;

@@ -6,6 +6,7 @@
 
 #include "firmware/core/card.hpp"
 #include "firmware/core/detectors.hpp"
+#include "firmware/core/function_commands.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
@@ -73,6 +74,7 @@ wire::DeviceConfig config_of(const Card& card, const Function& function) {
   config.virtual_functions = card.options.virtual_functions;
   config.watchdog_slices = card.options.watchdog_slices;
   config.quota_bytes = function.quota_bytes;
+  config.share_bytes = share_bytes(card, function);
   return config;
 }
 

@@ -479,7 +479,8 @@ void make_step(Card& card, Function& function, unsigned index, const Transfer& t
   Stream& stream = function.streams[index];
   Block& block = function.blocks[stream.head];
   const std::uint64_t step = step_of(card, block, transfer.bytes);
-  if (transfer.destination.device && !card.pool.mark_written(transfer.destination.address + block.progress, step)) {
+  if (transfer.destination.device &&
+      !card.pool.mark_written(function.id, transfer.destination.address + block.progress, step)) {
     return end_head(function, index, {Outcome::Fault, {Status::MemoryBudget, Field::DmaDestination}, hal::now()});
   }
   if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]

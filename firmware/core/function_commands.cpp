@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware/core/function_commands.hpp"
 
+#include <algorithm>
+
 #include "firmware/core/admin.hpp"
 #include "firmware/core/binding.hpp"
 #include "firmware/core/card.hpp"
@@ -48,7 +50,7 @@ void describe(const Card& card, const Function& function, AdminReply& reply) {
   values.violations = function.violations;
   values.resets = function.resets;
   values.stop_ticks = function.stop_ticks;
-  values.scrub_bytes = card.pool.quarantined_bytes();
+  values.scrub_bytes = card.pool.unclean_bytes();
   values.weight = function.weight;
   values.corrected_errors = card.memory_corrected;
   values.retired_granules = card.pool.retired_granules();
@@ -69,6 +71,12 @@ Progress wait_for_end(const Card& card, const PendingAdmin& pending, const Funct
 }
 
 }  // namespace
+
+std::uint64_t share_bytes(const Card& card, const Function& function) {
+  if (function.kind == FunctionKind::Management) return 0;
+  const std::uint64_t share = card.pool.share_bytes(function.id);
+  return function.quota_bytes == 0 ? share : std::min(share, function.quota_bytes);
+}
 
 std::expected<Function*, AdminReply> resolve_target(Card& card, Function& caller, const AdminRequest& request) {
   const wire::Target target = request.arguments.function.target;

@@ -14,6 +14,9 @@ struct Card;
 // Whether an admin command is answered now, or tried again by progress_admin.
 enum class Progress { Answered, Waits };
 
+// Region memory that the function is guaranteed: at most its quota, which may have been set since boot.
+std::uint64_t share_bytes(const Card& card, const Function& function);
+
 // The function that the request's first argument names, when the caller may do `request.command` to it. Else the refusal.
 std::expected<Function*, wire::AdminReply> resolve_target(Card& card, Function& caller,
                                                           const wire::AdminRequest& request);

@@ -95,8 +95,6 @@ class CoreManager {
   // and its memory goes back to the pool when the last of them has ended, at once when there is none. False, and
   // nothing has changed: every address space of the function is in use; try again when a launch has ended.
   [[nodiscard]] bool release_region(const Function& function, unsigned ordinal);
-  // Bytes of released regions that launches under way still use.
-  std::uint64_t held_bytes(const Function& function) const;
 
   // Drops cached images, contexts and page tables. No launch of the function may be active.
   void forget(const Function& function);

@@ -191,7 +191,7 @@ bool CoreManager::first_touch(Launch& launch, Part& part, const hal::Stop& stop)
   const std::uint64_t offset = stop.address & ((std::uint64_t{1} << wire::kRegionShift) - 1);
   if (offset >= region.bytes) return false;
   const std::uint64_t granule = offset / wire::kGranuleBytes * wire::kGranuleBytes;
-  if (!pool_->mark_written(region.base + granule, wire::kGranuleBytes)) {
+  if (!pool_->mark_written(launch.result.function, region.base + granule, wire::kGranuleBytes)) {
     fail(launch, Outcome::Fault, {Status::MemoryBudget}, describe(launch, part, stop));
     return true;
   }
@@ -358,7 +358,7 @@ void CoreManager::corrupt_result(Launch& launch) {
   const auto shot = faults_->occur(FaultPoint::KernelResult, occurrence_of(launch));
   if (!shot) return;
   const hal::PhysicalAddress at = launch.result_begin + shot->argument % launch.result_bytes;
-  if (pool_->mark_written(at, 1)) *hal::pointer(at) ^= std::byte{0xff};
+  if (pool_->mark_written(launch.result.function, at, 1)) *hal::pointer(at) ^= std::byte{0xff};
 }
 
 bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {

@@ -79,6 +79,7 @@ void add_queue_structs(Builder& builder) {
   FIELD(DeviceConfig, virtual_functions);
   FIELD(DeviceConfig, watchdog_slices);
   FIELD(DeviceConfig, quota_bytes);
+  FIELD(DeviceConfig, share_bytes);
 }
 
 void add_window(Builder& builder) {

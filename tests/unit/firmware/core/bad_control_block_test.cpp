@@ -266,6 +266,7 @@ class BadControlBlock : public testing::TestWithParam<bool> {
   BadControlBlock()
       : card_({.window_bytes = wire::kMinWindowBytes,
                .region_bytes = 4 * wire::kMiB,
+               .boot_arguments = fwtest::kAllForTheFirst,
                .kernel = [](hal::Context&, std::uint64_t) -> hal::Stop {
                  ADD_FAILURE() << "a kernel ran";
                  return {};

@@ -22,6 +22,7 @@ TEST(BootOptions, EmptyWordsGiveDefaults) {
     ASSERT_TRUE(options);
     EXPECT_EQ(options->virtual_functions, 4u);
     EXPECT_EQ(options->quota_bytes, 0u);
+    EXPECT_EQ(options->sole_function, 0u);
     EXPECT_TRUE(options->timers);
     EXPECT_EQ(options->populated_budget_bytes, 0u);
     EXPECT_TRUE(options->restart_on_panic);
@@ -33,7 +34,7 @@ TEST(BootOptions, EmptyWordsGiveDefaults) {
 TEST(BootOptions, EveryWordIsUnderstood) {
   const auto options = parse_boot_options(
       "vfs=16 selftest=1  mapall=1 budget_mib=512 watchdog=5 timers=0 quota_mib=64 on_panic=0 loop_watchdog_ms=0 "
-      "stop_at=8 strikes=3 blind=17");
+      "stop_at=8 strikes=3 blind=17 sole=3");
   ASSERT_TRUE(options);
   EXPECT_EQ(options->virtual_functions, 16u);
   EXPECT_TRUE(options->self_test);
@@ -46,6 +47,7 @@ TEST(BootOptions, EveryWordIsUnderstood) {
   EXPECT_EQ(options->stop_at, wire::PostCode::Functions);
   EXPECT_EQ(options->quota_bytes, 64 * wire::kMiB);
   EXPECT_EQ(options->strikes, 3u);
+  EXPECT_EQ(options->sole_function, 3u);
   EXPECT_EQ(options->blind, wire::kDetectBadBlock | wire::kDetectHang);
 }
 
@@ -70,6 +72,7 @@ TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
                                  "stop_at=224",
                                  "strikes=1000001",
                                  "blind=131072",
+                                 "sole=18",
                                  "=1",
                                  "=",
                                  "VFS=1",
@@ -104,7 +107,7 @@ TEST(Boot, AnUnknownWordFailsTheBoot) {
 }
 
 TEST(Boot, AWarmResetBeginsANewEpochWithNothingOfTheOldOne) {
-  fwtest::TestCard card;
+  fwtest::TestCard card({.boot_arguments = fwtest::kAllForTheFirst});
   auto& driver = card.driver(2);
   ASSERT_TRUE(driver.bring_up());
   fwtest::StreamHandle stream;

@@ -41,7 +41,7 @@ class ControlServer : public testing::Test {
     return answer && answer->header.size == sizeof(wire::MessageHeader);
   }
 
-  fwtest::TestCard card_;
+  fwtest::TestCard card_{{.region_bytes = 128 * wire::kMiB}};  // shares of 64 MiB
   fwtest::RawDriver& driver_ = card_.driver(2);
 };
 
@@ -127,7 +127,9 @@ TEST_F(ControlServer, ConfigSpaceTellsWhoAnswers) {
   EXPECT_EQ(config.generation, driver_.header().generation);
   EXPECT_EQ(config.boot_epoch, 1u);
   EXPECT_EQ(config.window_bytes, driver_.window().size());
-  EXPECT_EQ(config.memory_bytes, 64 * wire::kMiB);
+  EXPECT_EQ(config.memory_bytes, 128 * wire::kMiB);
+  EXPECT_EQ(config.share_bytes, 64 * wire::kMiB);
+  EXPECT_EQ(config.quota_bytes, 0u);
 }
 
 TEST_F(ControlServer, ConfigReadsOutsideOfTheSpaceGiveNoBytes) {

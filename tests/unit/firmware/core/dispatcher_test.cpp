@@ -26,7 +26,8 @@ class Dispatcher : public testing::Test {
  protected:
   Dispatcher() { EXPECT_TRUE(driver_.bring_up()); }
 
-  fwtest::TestCard card_{{.window_bytes = 8 * wire::kMiB, .region_bytes = 128 * wire::kMiB}};
+  fwtest::TestCard card_{
+      {.window_bytes = 8 * wire::kMiB, .region_bytes = 128 * wire::kMiB, .boot_arguments = fwtest::kAllForTheFirst}};
   fwtest::RawDriver& driver_ = card_.driver(2);
   StreamHandle stream_;
 };
@@ -233,8 +234,8 @@ TEST_F(Dispatcher, AStreamResetStopsTheRunningTransferAndAbortsTheQueuedOnes) {
 }
 
 TEST(DispatcherBudget, PopulatedMemoryBeyondTheBudgetIsATypedFault) {
-  fwtest::TestCard card({.boot_arguments = "budget_mib=4"});
-  auto& driver = card.driver(1);
+  fwtest::TestCard card({.boot_arguments = std::string("budget_mib=4 ") + fwtest::kAllForTheFirst});
+  auto& driver = card.driver(2);
   ASSERT_TRUE(driver.bring_up());
   const auto region = driver.acquire(8 * wire::kMiB).value();
   StreamHandle stream;

@@ -312,7 +312,7 @@ TEST_F(FunctionsWithKernels, RetiringWhileAKernelRunsStopsItAndFreesTheFunction)
   EXPECT_EQ(manager_.wait_admin(bind)->outcome, Outcome::Ok);
   EXPECT_EQ(query(kVf1).values.function.slot, kFirstSpare);
   EXPECT_TRUE(card_.driver(kFirstSpare).bring_up());
-  EXPECT_EQ(card_.card().pool.quarantined_bytes(), 0u);
+  EXPECT_EQ(card_.card().pool.unclean_bytes(), 0u);
 }
 
 // ---- quota --------------------------------------------------------------------------------------------------------------

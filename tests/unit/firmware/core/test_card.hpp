@@ -21,6 +21,9 @@
 
 namespace fwtest {
 
+// Boot words of a card whose VF 1 has all its memory: for tests in which one function is enough.
+inline constexpr const char* kAllForTheFirst = "sole=2";
+
 struct CardOptions {
   unsigned virtual_functions = 1;
   unsigned spare_slots = 0;
