@@ -62,7 +62,8 @@ std::unique_ptr<spyre::Context> open_device(const RunMatmulOptions& options, Run
   if (options.own_card) {
     flex::CardOptions& card = context_options.card.emplace();
     card.cores = options.cores;
-    card.virtual_functions = std::max(1u, options.function);
+    card.virtual_functions = options.function;
+    card.sole_function = options.function;
     context_options.function = options.function;
   }
   auto context = spyre::Context::open(std::move(context_options));

@@ -253,6 +253,12 @@ Expected<void> BringUp::check_config() const {
     return wrong(std::to_string(config.stream_credits) + " credits per stream, " +
                  std::to_string(config.max_control_blocks) + " control blocks");
   }
+  const std::uint64_t most = config.quota_bytes == 0 ? config.memory_bytes : config.quota_bytes;
+  if (config.share_bytes > std::min(most, config.memory_bytes) ||
+      !wire::is_aligned(config.share_bytes, wire::kGranuleBytes)) {
+    return wrong("a guaranteed share of " + std::to_string(config.share_bytes) + " bytes of memory, of " +
+                 std::to_string(most));
+  }
   return {};
 }
 

@@ -56,6 +56,7 @@ std::string boot_words(const CardOptions& options) {
   if (const std::uint64_t mib = options.populated_budget_bytes / wire::kMiB; mib != 0) {
     words += " " + word(wire::boot::kMemoryBudgetMiB, mib);
   }
+  if (options.sole_function) words += " " + word(wire::boot::kSoleFunction, *options.sole_function + 1);
   return words;
 }
 
@@ -116,6 +117,10 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
     return std::unexpected(bad_option("virtual_functions",
                                       std::to_string(options.virtual_functions) + " virtual functions",
                                       "ask for at most " + std::to_string(wire::boot::kMaxVirtualFunctions)));
+  }
+  if (options.sole_function.value_or(0) > options.virtual_functions) {
+    return std::unexpected(bad_option("sole_function", "VF " + std::to_string(*options.sole_function),
+                                      "name a function that the card has"));
   }
   if (options.firmware.empty()) {
     auto found = find_firmware();

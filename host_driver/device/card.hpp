@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "host_driver/device/device.hpp"
@@ -23,6 +24,9 @@ struct CardOptions {
   unsigned cores = 0;
   std::uint64_t memory_bytes = 98 * qemu::kGiB;  // sparse: 8 regions of 12 GiB and the firmware's own
   unsigned virtual_functions = 4;                // 0 … 16
+  // Region memory is divided among the functions: each is guaranteed an equal part (protocol §6), so with fewer functions
+  // each has more. Set: this one (0: the PF, n: VF n) is guaranteed everything, the others nothing.
+  std::optional<unsigned> sole_function{};
   unsigned spare_slots = 0;
   std::uint64_t window_bytes = 256 * qemu::kMiB;
   // How much of its memory the card may touch before it refuses more with a typed fault (protocol §6); whole MiB, rounded

@@ -35,7 +35,7 @@ ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminRe
       const auto& region = reply.values.region;
       message += " (free " + std::to_string(region.free_bytes) + ", largest " + std::to_string(region.largest_bytes) +
                  ", total " + std::to_string(region.total_bytes) + " bytes)";
-      next = "release memory, here or in another function, or boot the card with more";
+      next = "release memory of this function, or boot the card with more memory or fewer functions";
       break;
     }
     case wire::Status::QuotaExceeded: next = "release memory of this function, or have its quota raised"; break;

@@ -60,6 +60,7 @@ struct Device::Impl final : RegionSource {
   Expected<Region> acquire(RegionType type, std::uint64_t bytes) override;
   Expected<Region> acquire_now(RegionType type, std::uint64_t bytes);
   Expected<void> release(const Region& region) override;
+  std::uint64_t guaranteed_bytes() const override { return link.config.share_bytes; }
   // For records of errors.
   ras::Where where() const;
   // Returns when whatever was being delivered has been delivered.

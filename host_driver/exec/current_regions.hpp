@@ -26,6 +26,10 @@ class CurrentRegions final : public RegionSource {
     if (device == nullptr) return std::unexpected(being_recovered());
     return device->release_region(region);
   }
+  std::uint64_t guaranteed_bytes() const override {
+    const auto device = usable();
+    return device == nullptr ? 0 : device->config().share_bytes;
+  }
 
   // From now on nobody gets a region …
   void shut() { set(nullptr, {}); }
@@ -40,7 +44,7 @@ class CurrentRegions final : public RegionSource {
     std::swap(device_, device);  // the old one ends outside of the lock, if it ends here
     only_ = only;
   }
-  std::shared_ptr<Device> usable() {
+  std::shared_ptr<Device> usable() const {
     const std::lock_guard lock(mutex_);
     return only_ == std::thread::id() || only_ == std::this_thread::get_id() ? device_ : nullptr;
   }
@@ -53,7 +57,7 @@ class CurrentRegions final : public RegionSource {
             .message = "the device is being recovered, or its recovery failed"};
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::shared_ptr<Device> device_;
   std::thread::id only_{};
 };

@@ -57,6 +57,14 @@ class EmbeddedFunction final : public flex::DeviceSource {
   std::uint64_t seen_ = 0;  // the card's life that open() looked at last
 };
 
+// A card of which nobody else is to have a part.
+flex::CardOptions own_card_for(unsigned function) {
+  flex::CardOptions options;
+  options.virtual_functions = function;
+  options.sole_function = function;
+  return options;
+}
+
 }  // namespace
 
 // Where a context's device is, and what belongs to it.
@@ -97,7 +105,8 @@ std::unique_ptr<Context> Context::open(ContextOptions options) {
       return std::unique_ptr<Context>(new Context(attach(device, options.device), std::move(options.runtime)));
     }
   }
-  std::shared_ptr<flex::Card> card = value_or_throw(flex::Card::boot(options.card.value_or(flex::CardOptions{})));
+  std::shared_ptr<flex::Card> card =
+      value_or_throw(flex::Card::boot(options.card.value_or(own_card_for(options.function))));
   return open(std::move(card), std::move(options));
 }
 

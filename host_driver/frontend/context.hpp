@@ -28,7 +28,8 @@
 namespace spyre {
 
 struct ContextOptions {
-  // An embedded card like this, whatever the environment says. Empty: the environment decides.
+  // An embedded card like this, whatever the environment says. Empty: the environment decides; an embedded card then has
+  // no function but this context's, which has all its memory. Give options for a card that several contexts share.
   std::optional<flex::CardOptions> card{};
   // Of an embedded card. 0: the physical function; n: virtual function n, whatever the environment says.
   unsigned function = 0;

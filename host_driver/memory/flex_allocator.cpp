@@ -90,18 +90,23 @@ ErrorInfo describe_invalid(InvalidAllocation::Reason reason, AllocationIndex ind
   return info;
 }
 
+void check_sizes(const char* option, const std::vector<std::uint64_t>& sizes) {
+  for (const std::uint64_t bytes : sizes) {
+    if (bytes == 0 || !wire::is_aligned(bytes, wire::kGranuleBytes) || bytes > kMaxRegionBytes) {
+      throw InvalidArgument(option, "region size " + std::to_string(bytes) + " is not usable",
+                            "give multiples of 2 MiB up to 16 GiB");
+    }
+  }
+}
+
 thread_local bool in_memory_pressure_callback = false;
 
 }  // namespace
 
 FlexAllocator::FlexAllocator(RegionSource& source, FlexAllocatorOptions options)
     : source_(source), options_(std::move(options)), nodes_(options_.max_generation), mark_(next_mark()) {
-  for (const std::uint64_t bytes : options_.region_bytes) {
-    if (bytes == 0 || !wire::is_aligned(bytes, wire::kGranuleBytes) || bytes > kMaxRegionBytes) {
-      throw InvalidArgument("region_bytes", "region size " + std::to_string(bytes) + " is not usable",
-                            "give multiples of 2 MiB up to 16 GiB");
-    }
-  }
+  check_sizes("region_bytes", options_.region_bytes);
+  check_sizes("program_bytes", options_.program_bytes);
 }
 
 FlexAllocator::~FlexAllocator() {
@@ -198,6 +203,31 @@ MemoryShortage FlexAllocator::shortage(RegionType type, std::uint64_t bytes) con
   return result;
 }
 
+std::vector<std::uint64_t> FlexAllocator::region_sizes(RegionType type, std::uint64_t bytes) const {
+  if (bytes > kMaxRegionBytes) return {};
+  constexpr std::uint64_t kProgramPart = 16;
+  const bool program = type == RegionType::Program;
+  const std::uint64_t needed = rounded_to(bytes, wire::kGranuleBytes);
+  std::uint64_t most = kMaxRegionBytes;
+  if (const std::uint64_t share = source_.guaranteed_bytes(); share != 0) {
+    const std::scoped_lock lock(mutex_);
+    const std::uint64_t left = share - std::min(share, reserved_.current);
+    const std::uint64_t wanted = program ? share / kProgramPart / wire::kGranuleBytes * wire::kGranuleBytes : left;
+    // Beyond the share there is only what nobody is guaranteed, and nobody knows how much that is.
+    if (needed <= left) most = std::max(wanted, needed);
+  }
+  std::vector<std::uint64_t> sizes;
+  const auto add = [&](std::uint64_t size) {
+    if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
+  };
+  for (const std::uint64_t size : program ? options_.program_bytes : options_.region_bytes) {
+    if (size >= needed) add(std::min(size, most));
+  }
+  if (sizes.empty()) add(needed);
+  while (sizes.back() > needed) add(std::max(needed, sizes.back() / 2 / wire::kGranuleBytes * wire::kGranuleBytes));
+  return sizes;
+}
+
 Expected<Region> FlexAllocator::acquire_region(RegionType type, std::uint64_t bytes) {
   ErrorInfo refused{.layer = Layer::Memory,
                     .culprit = memory_name(type),
@@ -205,10 +235,7 @@ Expected<Region> FlexAllocator::acquire_region(RegionType type, std::uint64_t by
                     .recoverable = true,
                     .next_step = "free memory",
                     .message = "no region can hold " + std::to_string(bytes) + " bytes"};
-  std::vector<std::uint64_t> sizes;
-  std::ranges::copy_if(options_.region_bytes, std::back_inserter(sizes), [&](auto size) { return size >= bytes; });
-  if (sizes.empty() && bytes <= kMaxRegionBytes) sizes.push_back(rounded_to(bytes, wire::kGranuleBytes));
-  for (const std::uint64_t size : sizes) {
+  for (const std::uint64_t size : region_sizes(type, bytes)) {
     Expected<Region> region = source_.acquire(type, size);
     if (region) {
       const std::scoped_lock lock(mutex_);

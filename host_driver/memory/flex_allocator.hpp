@@ -96,9 +96,13 @@ struct AllocatorStatistics {
 };
 
 struct FlexAllocatorOptions {
-  // Sizes to ask for, tried in this order; entries smaller than the request are skipped. A request larger than all of
-  // them asks for a region of its own size (in 2 MiB granules, up to kMaxRegionBytes).
+  // Sizes to ask for, tried in this order; entries smaller than the request are skipped. None is larger than what is left
+  // of the share that the function is guaranteed, unless the request itself is. When all are refused, halves of the last
+  // one, down to the size of the request (in 2 MiB granules, up to kMaxRegionBytes).
   std::vector<std::uint64_t> region_bytes{12 * wire::kGiB, 8 * wire::kGiB, 4 * wire::kGiB};
+  // Likewise of the one Program region, which has to hold every program of the function and its correction slots: none is
+  // larger than a sixteenth of the share.
+  std::vector<std::uint64_t> program_bytes{256 * wire::kMiB};
   AllocationPolicy default_policy{};
   std::uint32_t max_generation = BlockNodes::kMaxGeneration;  // how often a handle slot is reused; smaller in tests
 };
@@ -158,6 +162,7 @@ class FlexAllocator {
   Attempt allocate_held(std::uint64_t bytes, const AllocationPolicy& policy);
   Attempt allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy);
   Expected<Region> acquire_region(RegionType type, std::uint64_t bytes);
+  std::vector<std::uint64_t> region_sizes(RegionType type, std::uint64_t bytes) const;
   ErrorInfo check_grant(const Region& region, RegionType type, std::uint64_t bytes) const;
   void add_region(const Region& region);
   std::optional<AllocationIndex> allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit);

@@ -43,6 +43,9 @@ class RegionSource {
   virtual Expected<Region> acquire(RegionType type, std::uint64_t bytes) = 0;
 
   virtual Expected<void> release(const Region& region) = 0;
+
+  // Region memory that is this function's whatever others do (wire::DeviceConfig::share_bytes). 0: none, or not known.
+  virtual std::uint64_t guaranteed_bytes() const { return 0; }
 };
 
 }  // namespace flex

@@ -258,6 +258,22 @@ TEST_F(BringUpTest, AConfigurationThatCannotBeIsRefused) {
   card.config.window_bytes *= 2;
   expect_failure(run(std::ref(card)), BringUpStep::ReadConfig, "window");
 }
+TEST_F(BringUpTest, AShareLargerThanTheCardsMemoryIsRefused) {
+  card.config.memory_bytes = 8 * wire::kGranuleBytes;
+  card.config.share_bytes = 9 * wire::kGranuleBytes;
+  expect_failure(run(std::ref(card)), BringUpStep::ReadConfig, "share");
+}
+TEST_F(BringUpTest, AShareLargerThanTheQuotaIsRefused) {
+  card.config.memory_bytes = 8 * wire::kGranuleBytes;
+  card.config.quota_bytes = 2 * wire::kGranuleBytes;
+  card.config.share_bytes = 3 * wire::kGranuleBytes;
+  expect_failure(run(std::ref(card)), BringUpStep::ReadConfig, "share");
+}
+TEST_F(BringUpTest, AShareOfPartsOfGranulesIsRefused) {
+  card.config.memory_bytes = 8 * wire::kGranuleBytes;
+  card.config.share_bytes = wire::kGranuleBytes / 2;
+  expect_failure(run(std::ref(card)), BringUpStep::ReadConfig, "share");
+}
 TEST_F(BringUpTest, AQueueThatIsSetUpElsewhereIsNoticed) {
   expect_failure(run([&](const Message& request) -> std::optional<Message> {
                    Message answer = card(request);

@@ -51,6 +51,8 @@ class FakeRegionSource : public RegionSource {
     return {};
   }
 
+  std::uint64_t guaranteed_bytes() const override { return share; }
+
   // An error that is not about size: the card is broken or gone.
   static ErrorInfo failed(std::string message, wire::Outcome outcome = wire::Outcome::Fault) {
     return {.layer = Layer::Transport,
@@ -68,6 +70,7 @@ class FakeRegionSource : public RegionSource {
   }
 
   std::uint64_t first_region_id = 100;
+  std::uint64_t share = 0;
   std::vector<std::uint64_t> asked;
   int released = 0;
   std::optional<ErrorInfo> failure;

@@ -20,6 +20,7 @@ constexpr std::uint64_t kMiB2 = 2 * wire::kMiB;
 
 FlexAllocatorOptions small_regions(std::vector<std::uint64_t> sizes = {kMiB2}) {
   FlexAllocatorOptions options;
+  options.program_bytes = sizes;
   options.region_bytes = std::move(sizes);
   return options;
 }
@@ -76,6 +77,41 @@ TEST(FlexAllocator, SmallerRegionsServeWhenLargeOnesAreRefused) {
   allocator.allocate(1);
   EXPECT_EQ(source.asked, (std::vector<std::uint64_t>{12 * wire::kGiB, 8 * wire::kGiB, 4 * wire::kGiB}));
   EXPECT_EQ(allocator.statistics().reserved_bytes.current, 4 * wire::kGiB);
+}
+
+TEST(FlexAllocator, WhenEveryListedSizeIsRefusedHalvesAreTriedDownToTheRequest) {
+  FakeRegionSource source(3 * kMiB2);
+  FlexAllocator allocator(source, small_regions({16 * kMiB2}));
+  allocator.allocate(kMiB2 + 1);
+  EXPECT_EQ(source.asked, (std::vector<std::uint64_t>{16 * kMiB2, 8 * kMiB2, 4 * kMiB2, 2 * kMiB2}));
+  allocator.allocate(kMiB2);
+  EXPECT_EQ(source.asked.back(), kMiB2) << "all that is left, though no listed size is as small";
+}
+
+TEST(FlexAllocator, RegionsAreNoLargerThanWhatIsLeftOfTheShare) {
+  FakeRegionSource source(96 * wire::kGiB);
+  source.share = 6 * wire::kGiB;
+  FlexAllocator allocator(source);
+  allocator.allocate(1, {.type = RegionType::Program});
+  allocator.allocate(1);
+  EXPECT_EQ(source.asked, (std::vector<std::uint64_t>{256 * wire::kMiB, 6 * wire::kGiB - 256 * wire::kMiB}));
+  // The share is used up: what nobody is guaranteed is asked for as usual.
+  allocator.allocate(6 * wire::kGiB);
+  EXPECT_EQ(source.asked.back(), 12 * wire::kGiB);
+}
+
+TEST(FlexAllocator, ASmallShareHasRoomForProgramsAndTensors) {
+  for (const std::uint64_t share : {2 * kMiB2, 8 * kMiB2, 64 * kMiB2, std::uint64_t{8} << 30}) {
+    FakeRegionSource source(share);
+    source.share = share;
+    FlexAllocator allocator(source);
+    allocator.allocate(512 * wire::kKiB, {.type = RegionType::Program});
+    EXPECT_EQ(source.asked.size(), 1u) << "the first size is granted";
+    EXPECT_LE(source.asked[0], std::max(share / 16, kMiB2));
+    allocator.allocate(1);
+    EXPECT_EQ(source.asked.size(), 2u);
+    EXPECT_EQ(source.asked[0] + source.asked[1], share) << "and the rest is for tensors";
+  }
 }
 
 TEST(FlexAllocator, ARequestAboveEveryListedSizeGetsItsOwnRegion) {
