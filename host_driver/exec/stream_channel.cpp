@@ -210,8 +210,25 @@ void StreamChannel::start_staged(Unit& unit) {
   // The caller's memory may be what an earlier transfer of this stream is still being copied to.
   if (transfer.started || (transfer.to_device && drains_ != 0)) return;
   transfer.started = true;
-  staging_->request(*this);
-  if (transfer.bytes > staging_->chunk_bytes()) staging_->request(*this);
+  request_chunks(transfer);
+}
+
+// Two at most: one is filled while the other one is moved.
+void StreamChannel::request_chunks(const StagedTransfer& transfer) {
+  const std::uint64_t left = transfer.bytes - transfer.assigned;
+  if (left != 0) staging_->request(*this);
+  if (left > staging_->chunk_bytes()) staging_->request(*this);
+}
+
+// Whoever stopped the stream has cancelled its requests for chunks, and completions that came meanwhile pumped nothing.
+void StreamChannel::go_on() {
+  if (stopped()) {
+    if (failure_ && in_flight_.empty()) tell_failure();
+    return;
+  }
+  const Unit* head = pending_.head;
+  if (head != nullptr && head->kind == Unit::Kind::Staged && head->staged.started) request_chunks(head->staged);
+  pump();
 }
 
 Unit& StreamChannel::chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at) {
@@ -250,6 +267,7 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
     std::memcpy(chunk.buffer.data(), chunk.host, chunk.bytes);
     lock.lock();
     if (stopped() || transfer.detached) {
+      if (!transfer.detached) transfer.assigned = at;  // the last one: chunks are filled one by one
       --transfer.chunks;
       --chunks_;
       finish_staged(*owner);

@@ -141,6 +141,9 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void pump();
   bool submit_from(LinkedList<Unit>& list);
   void start_staged(Unit& unit);
+  void request_chunks(const StagedTransfer& transfer);
+  // After something that stopped the stream and did nothing to the device: as if it had not been.
+  void go_on();
   void chunk_ended(Unit& unit, const wire::Completion& completion);
   void finish_staged(Unit& owner);
   void end_unit(Unit& unit, const wire::Completion& completion);

@@ -50,7 +50,11 @@ Expected<void> StreamChannel::begin_recovery(TimePoint deadline) {
     std::unique_lock lock(mutex_);
     const bool already = std::exchange(recovering_, true);
     if (!quiet_.wait_until(lock, deadline, [&] { return writing_ == 0 && !paused_; })) {
+      lock.unlock();
+      staging_->cancel_requests(*this);  // else some may be left, and go_on() makes them anew
+      lock.lock();
       recovering_ = already;
+      go_on();
       return std::unexpected(ErrorInfo{.layer = Layer::Driver,
                                        .culprit = "stream " + std::to_string(stream()),
                                        .outcome = wire::Outcome::Rejected,
@@ -107,7 +111,7 @@ void StreamChannel::end_recovery(std::shared_ptr<Device> device, std::uint32_t s
 void StreamChannel::cancel_recovery() {
   const std::lock_guard guard(mutex_);
   recovering_ = false;
-  if (!failure_) pump();
+  go_on();
 }
 
 void StreamChannel::fail_recovery(const ErrorInfo& why) {

@@ -48,11 +48,17 @@ struct Rig {
   CompiledKernel compiled{test::matmul_kernel(), {{"M", 64}, {"K", 64}, {"N", 64}}};
   ExecutionPlan plan{{Job(compiled)}};
 
-  explicit Rig(RecoveryOptions recovery = {})
-      : runtime(card.attach(), options(recovery), std::make_unique<NativeSource>(card, [this](Rung rung) {
+  explicit Rig(RecoveryOptions recovery = {}, Timeouts timeouts = {})
+      : runtime(card.attach(1, with(timeouts)), options(recovery),
+                std::make_unique<NativeSource>(card, [this](Rung rung) {
                   raised.push_back(rung);
                   return Expected<void>();
                 })) {}
+  static DeviceOptions with(const Timeouts& timeouts) {
+    DeviceOptions options;
+    options.timeouts = timeouts;
+    return options;
+  }
   static RuntimeOptions options(RecoveryOptions recovery) {
     RuntimeOptions options;
     options.allocator.region_bytes = {64 * kMiB, 16 * kMiB};
@@ -255,6 +261,84 @@ TEST(Recovery, AnErrorIsThrownAgainAndAgainUntilARungHelps) {
     EXPECT_THROW(rig.stream.Launch(Job::fill(AllocationIndex::Null, 128, 1), {}), Error);
     EXPECT_THROW(rig.allocate(64 * kMiB), Error);
     EXPECT_LT(Clock::now() - start, std::chrono::seconds(1));
+  }
+}
+
+// ---- refused recoveries ----------------------------------------------------------------------------------------------
+
+// A launch that another thread is writing for as long as the test wants: its HostOperation does not return.
+class HeldLaunch {
+ public:
+  HeldLaunch(Rig& rig, FlexStream& on) {
+    rig.plan.load(rig.runtime, on);
+    const auto function = [this](const HostOperationInput&, std::span<std::byte>) -> std::size_t {
+      held_.store(true);
+      held_.notify_all();
+      let_go_.wait(false);  // bounded: the destructor lets it go
+      return wire::kStickBytes;
+    };
+    const Kernel& kernel = *rig.compiled.kernel();
+    Job job(rig.compiled.kernel(), ProgramCorrectionMetadata::of(kernel),
+            JobPlan({HostOperation{function}, CorrectionDMA{},
+                     DeviceCompute{{rig.compiled.operand_shapes().begin(), rig.compiled.operand_shapes().end()}}}));
+    job.set_program(rig.plan.jobs()[0].program());
+    const std::uint64_t bytes = 64 * 64 * 2;
+    std::vector<Argument> arguments;
+    for (int i = 0; i < 3; ++i) arguments.push_back({.allocation = rig.allocate(bytes), .shape = {64, 64}});
+    thread_ = std::thread([&on, job, arguments] {
+      try {
+        on.Launch(job, arguments);
+      } catch (const Error&) {
+      }
+    });
+    held_.wait(false);  // bounded: the launch reaches its HostOperation without waiting for the card
+  }
+  ~HeldLaunch() {
+    let_go_.store(true);
+    let_go_.notify_all();
+    thread_.join();  // bounded: it was let go
+  }
+
+ private:
+  std::atomic<bool> held_{false};
+  std::atomic<bool> let_go_{false};
+  std::thread thread_;
+};
+
+Timeouts impatient() {
+  Timeouts timeouts;
+  timeouts.quiesce = test_bounds::kExpires;
+  return timeouts;
+}
+
+TEST(Recovery, AChunkedTransferGoesOnAfterARefusedRecovery) {
+  for (const bool own_stream : {false, true}) {
+    SCOPED_TRACE(own_stream ? "the transfer's stream is being launched on" : "another stream is being launched on");
+    Rig rig({.highest = Rung::Function}, impatient());
+    FlexStream& busy = rig.runtime.next_stream(StreamPriority::Low);
+    std::vector<std::byte> data(1 * kMiB), back(data.size());
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7 + i / 251);
+    const auto memory = rig.allocate(data.size());
+    rig.plan.load(rig.runtime, busy);
+    busy.Synchronize(in_time());
+    rig.card.pause();
+    FlexStream& stream = own_stream ? busy : rig.stream;
+    stream.Launch(Job::to_device(data.data(), memory, data.size()), {});
+    stream.Launch(Job::from_device(back.data(), memory, back.size()), {});
+    {
+      HeldLaunch held(rig, busy);
+      try {
+        rig.runtime.recover(Rung::Function);
+        ADD_FAILURE() << "recovered beside a launch that is half written";
+      } catch (const Error& error) {
+        EXPECT_TRUE(error.info().recoverable) << error.what();
+      }
+      rig.card.resume();
+      const auto end = in_time();
+      while (!stream.Query() && Clock::now() < end) std::this_thread::yield();
+      ASSERT_TRUE(stream.Query()) << "the transfer was not continued";
+      EXPECT_TRUE(back == data);
+    }
   }
 }
 
