@@ -83,6 +83,7 @@ ControlBlockRing::Submission ControlBlockRing::submit(std::uint32_t stream,
   const std::lock_guard lock(mutex_);
   if (closed_ || !state.open || state.resetting) {
     result.refusal = closed_ ? Refusal::Closed : !state.open ? Refusal::NotOpen : Refusal::Resetting;
+    if (result.refusal == Refusal::Resetting && !requests.empty()) mark_starved(stream);
     return result;
   }
   const std::uint32_t before = state.outstanding.load(std::memory_order_relaxed);
@@ -308,6 +309,11 @@ std::vector<ControlBlockRing::Ended> ControlBlockRing::renew(PackedQueue queue) 
 void ControlBlockRing::end_queue_reset() {
   const std::lock_guard lock(mutex_);
   for (Stream& stream : stream_table_) stream.resetting = false;
+  end_refusals();
+}
+
+void ControlBlockRing::end_refusals() {
+  if (any_starved()) credits_due_.store(true, std::memory_order_release);
 }
 
 // ---- streams --------------------------------------------------------------------------------------------------------
@@ -340,11 +346,13 @@ void ControlBlockRing::end_reset(std::uint32_t stream, std::uint32_t incarnation
   state.resetting = false;
   state.incarnation = incarnation;
   state.next_sequence = 1;
+  end_refusals();
 }
 
 void ControlBlockRing::end_failed_reset(std::uint32_t stream) {
   const std::lock_guard lock(mutex_);
   stream_table_[stream].resetting = false;
+  end_refusals();
 }
 
 void ControlBlockRing::close_stream(std::uint32_t stream) {
@@ -352,10 +360,9 @@ void ControlBlockRing::close_stream(std::uint32_t stream) {
   Stream& state = stream_table_[stream];
   state.open = false;
   state.resetting = false;
+  // Who was refused meanwhile submits once more and is told that the stream is not open.
+  if (starved_[stream]) return end_refusals();
   state.credit_sink = nullptr;
-  if (!starved_[stream]) return;
-  starved_.reset(stream);
-  starved_count_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool ControlBlockRing::is_open(std::uint32_t stream) const {

@@ -69,6 +69,9 @@ class ControlBlockRing {
   };
   std::optional<Starved> next_starved();
   bool any_starved() const { return starved_count_.load(std::memory_order_relaxed) != 0; }
+  // A reset has ended, or the stream is closed, and somebody was refused meanwhile: no completion will tell him.
+  bool credits_due() const { return credits_due_.load(std::memory_order_acquire); }
+  bool take_credits_due() { return credits_due() && credits_due_.exchange(false, std::memory_order_acq_rel); }
   const std::string& violation() const { return violation_; }
 
   // While a thread reaps, no bells are wanted. leave_reaping() asks for one if something is outstanding; true when
@@ -92,7 +95,7 @@ class ControlBlockRing {
 
   // ---- streams (any thread)
   bool open_stream(std::uint32_t stream, std::uint32_t incarnation);
-  // Between the two, submit() is refused.
+  // Between the two, submit() is refused; who was hears of the end by his credit sink.
   std::optional<std::uint32_t> begin_reset(std::uint32_t stream);  // incarnation; nullopt: not open, or being reset
   void end_reset(std::uint32_t stream, std::uint32_t incarnation);
   void end_failed_reset(std::uint32_t stream);
@@ -137,6 +140,7 @@ class ControlBlockRing {
   void release(const Slot& slot);
   std::vector<Ended> end_all(std::span<const std::uint16_t> ids, Burial burial, wire::Status status);
   void mark_starved(std::uint32_t stream);
+  void end_refusals();
 
   Window& window_;
   const bool polled_;
@@ -159,6 +163,7 @@ class ControlBlockRing {
   bool dead_ = false;                     // likewise
 
   std::atomic<std::uint32_t> starved_count_{0};
+  std::atomic<bool> credits_due_{false};
   std::atomic<std::size_t> outstanding_{0};
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> completed_{0};

@@ -162,12 +162,14 @@ ErrorInfo Device::Impl::refusal(ControlBlockRing::Refusal why, std::uint32_t str
   using Refusal = ControlBlockRing::Refusal;
   if (why == Refusal::Closed) return failure_or("the card does not follow the protocol");
   const bool resetting = why == Refusal::Resetting;
+  // Busy: refused_as_busy().
   return {.layer = Layer::Driver,
           .culprit = stream_name(stream),
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = resetting ? "wait until the reset has returned" : "open the stream first",
-          .message = stream_name(stream) + (resetting ? " is being reset or closed" : " is not open")};
+          .message = stream_name(stream) + (resetting ? " is being reset or closed" : " is not open"),
+          .status = resetting ? wire::Status::Busy : wire::Status::None};
 }
 
 Expected<std::size_t> Device::Impl::submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests,
@@ -348,8 +350,9 @@ Expected<void> Device::reset_stream(std::uint32_t stream) {
   const std::shared_lock structure(impl_->stream_commands);
   const auto incarnation = impl_->as_driver(
       "resetting a stream", [&] { return impl_->reset_or_close(wire::AdminCommand::StreamReset, stream); });
+  if (incarnation) impl_->blocks->end_reset(stream, *incarnation);
+  impl_->tell_credits();
   if (!incarnation) return std::unexpected(incarnation.error());
-  impl_->blocks->end_reset(stream, *incarnation);
   return {};
 }
 
@@ -357,8 +360,9 @@ Expected<void> Device::close_stream(std::uint32_t stream) {
   const std::shared_lock structure(impl_->stream_commands);
   const auto closed = impl_->as_driver("closing a stream",
                                        [&] { return impl_->reset_or_close(wire::AdminCommand::StreamClose, stream); });
+  if (closed) impl_->blocks->close_stream(stream);
+  impl_->tell_credits();
   if (!closed) return std::unexpected(closed.error());
-  impl_->blocks->close_stream(stream);
   return {};
 }
 

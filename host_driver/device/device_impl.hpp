@@ -74,6 +74,10 @@ struct Device::Impl final : RegionSource {
   std::optional<WaitStatus> follow(ConditionRef condition, TimePoint deadline);
   std::size_t progress();  // holds reap_mutex_
   void deliver(std::span<const ControlBlockRing::Ended> ended);
+  // The same, seen by wait_for_deliveries().
+  void deliver_counted(std::span<const ControlBlockRing::Ended> ended);
+  // After the end of a reset: whoever was refused meanwhile submits again now.
+  void tell_credits();
   bool something_to_do() const;
   bool spin(ConditionRef condition, TimePoint deadline, Duration budget);
   bool sleep(ConditionRef condition, TimePoint deadline, Duration bound);

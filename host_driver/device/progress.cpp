@@ -51,9 +51,23 @@ void Device::Impl::deliver(std::span<const ControlBlockRing::Ended> ended) {
   in_sink = false;
 }
 
+void Device::Impl::deliver_counted(std::span<const ControlBlockRing::Ended> ended) {
+  const std::uint64_t turn = deliveries.load(std::memory_order_relaxed);
+  deliveries.store(turn + 1, std::memory_order_release);
+  deliver(ended);
+  deliveries.store(turn + 2, std::memory_order_release);
+}
+
+void Device::Impl::tell_credits() {
+  if (!blocks->credits_due()) return;
+  wake_all();
+  (void)try_reap(false);  // else the holder of the lock has been told by missed
+}
+
 std::size_t Device::Impl::progress() {
   if (detached.load(std::memory_order_relaxed)) return 0;
   std::size_t found = 0;
+  if (blocks->take_credits_due()) deliver_counted({});
   // Bounded: whoever reaps for busy others must get to look at his own condition.
   for (int turns = 0; turns < kHarvestsPerLook && blocks->has_used(); ++turns) {
     const std::uint64_t turn = deliveries.load(std::memory_order_relaxed);
@@ -84,7 +98,7 @@ std::size_t Device::Impl::progress() {
 }
 
 bool Device::Impl::something_to_do() const {
-  if (claims.load(std::memory_order_relaxed) != 0) return true;
+  if (claims.load(std::memory_order_relaxed) != 0 || blocks->credits_due()) return true;
   return blocks->has_used() || admins->has_used() || events->has_used() || channel.has_message() ||
          (failing.load(std::memory_order_acquire) && !buried.load(std::memory_order_relaxed));
 }

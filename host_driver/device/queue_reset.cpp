@@ -13,7 +13,8 @@ ErrorInfo busy() {
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "wait until the other reset has returned",
-          .message = "the queue, or one of its streams, is being reset"};
+          .message = "the queue, or one of its streams, is being reset",
+          .status = wire::Status::Busy};
 }
 
 }  // namespace
@@ -33,6 +34,7 @@ Expected<void> Device::Impl::reset_queues() {
     fail(renewed.error(), Burial::Unknown, Health::NeedsReset);
     return renewed;
   }
+  tell_credits();
   wait_for_deliveries();
   return {};
 }

@@ -87,6 +87,7 @@ class Runtime {
 
   // With recover_mutex_ held.
   RecoveryReport climb_from(Rung from, bool wanted);
+  Device::TimePoint quiesce_deadline() const;  // of waiting for other threads to let go of a stream
   Rung lowest_rung();
   bool mend_now(StreamChannel& channel);
   Expected<void> run_rung(Rung rung, bool wanted, RecoveryReport& report);

@@ -9,6 +9,7 @@
 
 #include "host_driver/exec/runtime.hpp"
 #include "host_driver/exec/stream_channel.hpp"
+#include "host_driver/recovery/busy.hpp"
 
 namespace flex {
 
@@ -34,10 +35,16 @@ RecoveryReport Runtime::recover(std::optional<Rung> from) {
 bool Runtime::mend_now(StreamChannel& channel) {
   const std::lock_guard recovering(recover_mutex_);
   if (!channel.needs_recovery()) return true;  // another thread was first
-  if (!channel.device_gone() && channel.reset_and_retry()) return true;
+  if (!channel.device_gone()) {
+    const auto reset = channel.reset_and_retry(quiesce_deadline());
+    if (reset) return true;
+    if (refused_as_busy(reset.error())) throw Error(reset.error());
+  }
   (void)climb_from(channel.device_gone() ? Rung::Function : Rung::Queue, false);
   return true;
 }
+
+Device::TimePoint Runtime::quiesce_deadline() const { return Device::Clock::now() + device_->timeouts().quiesce; }
 
 Rung Runtime::lowest_rung() {
   const Health health = device_->health();
@@ -89,22 +96,31 @@ Expected<void> Runtime::reset_poisoned_streams() {
   for (StreamChannel* channel : channels_) {
     if (channel == nullptr || !channel->poisoned()) continue;
     const bool retry = recovery_.policy == RecoveryPolicy::Recover;
-    if (auto reset = retry ? channel->reset_and_retry() : channel->reset(); !reset) return reset;
+    const auto deadline = quiesce_deadline();
+    auto reset = retry ? channel->reset_and_retry(deadline) : channel->reset_for_recovery(deadline);
+    if (!reset) return reset;
   }
   return {};
 }
 
 Expected<void> Runtime::reset_queues(RecoveryReport& report) {
+  const auto deadline = quiesce_deadline();
   std::vector<StreamChannel*> paused;
+  paused.reserve(channels_.size());
   Expected<void> result;
   for (StreamChannel* channel : channels_) {
     if (channel == nullptr) continue;
-    result = channel->begin_queue_reset();
+    result = channel->begin_queue_reset(deadline);
     if (!result) break;
     paused.push_back(channel);
   }
-  if (result) result = device_->reset_queues();
+  const bool begun = result.has_value();
+  if (begun) result = device_->reset_queues();
   for (StreamChannel* channel : paused) {
+    if (!begun || (!result && refused_as_busy(result.error()))) {
+      channel->cancel_queue_reset();
+      continue;
+    }
     const auto ended = channel->end_queue_reset(result);
     report.aborted += ended.aborted;
     report.lost += ended.lost;
@@ -116,7 +132,7 @@ Expected<void> Runtime::reset_queues(RecoveryReport& report) {
 
 // Nothing is half written. An error leaves everything as it was.
 Expected<void> Runtime::quiesce() {
-  const auto deadline = Device::Clock::now() + device_->timeouts().quiesce;
+  const auto deadline = quiesce_deadline();
   regions_->shut();
   for (unsigned id = 0; id < channels_.size(); ++id) {
     if (channels_[id] == nullptr) continue;
@@ -134,7 +150,7 @@ Expected<void> Runtime::quiesce() {
 Expected<void> Runtime::end_everything(RecoveryReport& report) {
   if (auto quiet = quiesce(); !quiet) return quiet;
   device_->close();
-  const auto deadline = Device::Clock::now() + device_->timeouts().quiesce;
+  const auto deadline = quiesce_deadline();
   for (StreamChannel* channel : channels_) {
     if (channel == nullptr) continue;
     const auto ended = channel->end_everything(deadline);

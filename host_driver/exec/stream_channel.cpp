@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/exec/stream_channel.hpp"
 #include "host_driver/ras/log.hpp"
+#include "host_driver/recovery/busy.hpp"
 #include "shared/timeouts.hpp"
 
 #include <algorithm>
@@ -151,7 +152,7 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   }
   const auto taken = device_->submit(stream(), std::span(requests.data(), count));
   if (!taken) {
-    note_card_gone(taken.error());
+    note_refused(taken.error());
     return false;
   }
   for (std::size_t i = 0; i < *taken; ++i) in_flight_.push(list.pop());
@@ -398,12 +399,23 @@ void StreamChannel::record_failure(const ErrorInfo& error) const {
   ras::report(error, where);
 }
 
+// What the device does not take now is not lost: of a reset that somebody else has begun on_credits() tells the end.
+void StreamChannel::note_refused(const ErrorInfo& why) {
+  if (refused_as_busy(why)) return;
+  if (device_->failure()) return note_card_gone(why);
+  note_unusable(why);
+}
+
 void StreamChannel::note_card_gone(const ErrorInfo& why) {
   card_gone_ = true;
+  note_unusable(why);
+}
+
+void StreamChannel::note_unusable(const ErrorInfo& why) {
   if (!failure_) {
     failure_.emplace();
     failure_->stream = stream();
-    failure_->outcome = Outcome::Lost;
+    failure_->outcome = card_gone_ ? Outcome::Lost : why.outcome;
     failure_->job = "none";
     card_error_ = why;
     record_failure(why);
@@ -566,17 +578,27 @@ std::optional<StreamError> StreamChannel::take_error(std::uint64_t since) {
   return since != recoveries() ? last_error_ : std::nullopt;
 }
 
-Expected<void> StreamChannel::pause(bool retry) {
-  const std::lock_guard guard(mutex_);
+Expected<void> StreamChannel::pause(bool retry, std::optional<TimePoint> deadline) {
+  std::unique_lock lock(mutex_);
+  if (deadline) quiet_.wait_until(lock, *deadline, [&] { return !paused_ || closed_ || recovering_; });
   if (closed_) return std::unexpected(not_now(stream(), " is closed", "open another device", false));
   if (recovering_)
     return std::unexpected(not_now(stream(), " is being recovered", "wait until recover() has returned"));
   if (paused_) {
-    return std::unexpected(not_now(stream(), " is being reset already", "wait for the other Reset() to return"));
+    ErrorInfo busy = not_now(stream(), " is being reset already", "wait for the other Reset() to return");
+    busy.status = Status::Busy;
+    return std::unexpected(std::move(busy));
   }
   paused_ = true;
   retrying_ = retry;
   return {};
+}
+
+void StreamChannel::cancel_pause() {
+  const std::lock_guard guard(mutex_);
+  paused_ = retrying_ = queue_reset_ = false;
+  quiet_.notify_all();
+  go_on();
 }
 
 // The card has reset the stream, or has not.
@@ -600,14 +622,18 @@ Expected<void> StreamChannel::resume(std::unique_lock<std::mutex>& lock, const E
   return {};
 }
 
-Expected<void> StreamChannel::reset_and(bool retry) {
-  if (auto paused = pause(retry); !paused) return paused;
+Expected<void> StreamChannel::reset_and(bool retry, std::optional<TimePoint> deadline) {
+  if (auto paused = pause(retry, deadline); !paused) return paused;
   staging_->cancel_requests(*this);
   const auto device = [&] {
     const std::lock_guard guard(mutex_);
     return device_;
   }();
   const auto result = device->reset_stream(stream());
+  if (!result && refused_as_busy(result.error())) {
+    cancel_pause();
+    return result;
+  }
   std::unique_lock lock(mutex_);
   return resume(lock, result, retry);
 }

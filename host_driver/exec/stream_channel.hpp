@@ -88,7 +88,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::optional<StreamError> take_error(std::uint64_t since);
 
   // STREAM_RESET: everything ends, then the stream works again. Errors leave it poisoned.
-  Expected<void> reset() { return reset_and(false); }
+  Expected<void> reset() { return reset_and(false, std::nullopt); }
 
   // ---- recovery
   // The stream failed, everything of it that the card had has ended, and rules.retry_aborted wants somebody to mend it.
@@ -96,15 +96,19 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   bool poisoned() const;
   bool device_gone() const;  // a reset of the stream does not help
   // reset(), then launches of which no block had started are sent again, in order. The error is kept for take_error().
-  Expected<void> reset_and_retry() { return reset_and(true); }
+  // `deadline`: of waiting for a reset that somebody else has begun; likewise below.
+  Expected<void> reset_and_retry(TimePoint deadline) { return reset_and(true, deadline); }
+  Expected<void> reset_for_recovery(TimePoint deadline) { return reset_and(false, deadline); }
   // Launches that a recovery has ended.
   struct Ended {
     std::uint64_t aborted = 0;
     std::uint64_t lost = 0;
   };
   // The card resets all queues: between the two nothing is launched.
-  Expected<void> begin_queue_reset();
+  Expected<void> begin_queue_reset(TimePoint deadline);
   Ended end_queue_reset(const Expected<void>& result);
+  // Nothing was done to the queues: as before begin_queue_reset().
+  void cancel_queue_reset();
   // Nothing is launched any more, and no launch is half written when this returns.
   Expected<void> begin_recovery(TimePoint deadline);
   // The device has delivered its last: ends what is left.
@@ -128,8 +132,10 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // All with mutex_ held.
   void check_usable() const;
   bool stopped() const { return failure_.has_value() || paused_ || closed_ || recovering_; }
-  Expected<void> reset_and(bool retry);
-  Expected<void> pause(bool retry);
+  Expected<void> reset_and(bool retry, std::optional<TimePoint> deadline);
+  // Without a deadline it is refused beside another reset.
+  Expected<void> pause(bool retry, std::optional<TimePoint> deadline);
+  void cancel_pause();
   Expected<void> resume(std::unique_lock<std::mutex>& lock, const Expected<void>& result, bool retry);
   StreamError current_error() const;
   bool keeps_launches() const;
@@ -151,7 +157,10 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void note_failure(const Unit& unit, const wire::Completion& completion);
   // To the log of errors: the first one of the stream.
   void record_failure(const ErrorInfo& error) const;
+  void note_refused(const ErrorInfo& why);
   void note_card_gone(const ErrorInfo& why);
+  // The stream can not be used any more; whether the card is gone as well, card_gone_ says.
+  void note_unusable(const ErrorInfo& why);
   void drop_waiting();
   void drop_unit(Unit& unit);
   Unit& chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at);

@@ -18,8 +18,8 @@ bool StreamChannel::device_gone() const {
 
 // ---- queue reset: the same device goes on ---------------------------------------------------------------------------
 
-Expected<void> StreamChannel::begin_queue_reset() {
-  if (auto paused = pause(false); !paused) return paused;
+Expected<void> StreamChannel::begin_queue_reset(TimePoint deadline) {
+  if (auto paused = pause(false, deadline); !paused) return paused;
   {
     const std::lock_guard guard(mutex_);
     queue_reset_ = true;
@@ -27,6 +27,8 @@ Expected<void> StreamChannel::begin_queue_reset() {
   staging_->cancel_requests(*this);
   return {};
 }
+
+void StreamChannel::cancel_queue_reset() { cancel_pause(); }
 
 StreamChannel::Ended StreamChannel::end_queue_reset(const Expected<void>& result) {
   std::unique_lock lock(mutex_);
@@ -61,7 +63,8 @@ Expected<void> StreamChannel::begin_recovery(TimePoint deadline) {
                                        .recoverable = true,
                                        .next_step = "let the other thread return, then recover again",
                                        .message = "another thread has been launching on stream " +
-                                                  std::to_string(stream()) + " or resetting it all the time"});
+                                                  std::to_string(stream()) + " or resetting it all the time",
+                                       .status = wire::Status::Busy});
     }
   }
   staging_->cancel_requests(*this);

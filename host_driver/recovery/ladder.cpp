@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "host_driver/recovery/busy.hpp"
+
 namespace flex {
 
 namespace {
@@ -32,6 +34,13 @@ std::string next_after(Rung highest, const ErrorInfo& last) {
   return "allow a higher rung (" + std::string(name(above(highest))) + "), or reset the card (spyre reset)";
 }
 
+// Another command is in the way, and it ends by itself.
+ErrorInfo busy_error(const std::vector<RungAttempt>& attempts) {
+  ErrorInfo error = *attempts.back().error;
+  error.message = text_of(attempts);
+  return error;
+}
+
 }  // namespace
 
 std::chrono::nanoseconds RecoveryReport::took() const {
@@ -51,6 +60,7 @@ Expected<RecoveryReport> climb(Rung from, Rung highest, const std::function<Expe
     RungAttempt& attempt = report.attempts.emplace_back(RungAttempt{rung, Clock::now() - begin, std::nullopt});
     if (done) return report;
     attempt.error = std::move(done.error());
+    if (refused_as_busy(*attempt.error)) return std::unexpected(busy_error(report.attempts));
   }
   if (report.attempts.empty()) {
     return std::unexpected(ErrorInfo{.layer = Layer::Driver,

@@ -35,7 +35,8 @@ struct RecoveryReport {
 // One line for people: "stream reset failed after 10000.0 ms (…); function reset helped after 0.4 ms".
 std::string describe(const RecoveryReport& report);
 
-// Runs `operation` for `from`, then for each rung above up to `highest`, until it succeeds. `operation` bounds itself by
+// Runs `operation` for `from`, then for each rung above up to `highest`, until it succeeds, or is refused as busy
+// (busy.hpp): then nothing was done, and a higher rung would destroy what works. `operation` bounds itself by
 // the rung's budget (Timeouts). The error of a climb that failed lists every rung with its error; its outcome is that of
 // the last one.
 Expected<RecoveryReport> climb(Rung from, Rung highest, const std::function<Expected<void>(Rung)>& operation);

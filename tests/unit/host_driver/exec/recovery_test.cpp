@@ -227,8 +227,19 @@ TEST(Recovery, LaunchesAllocationsAndWaitsOfOtherThreadsSurviveRecoveries) {
     } catch (const Error&) {
     }
   };
+  FlexStream& reset = rig.runtime.next_stream(StreamPriority::Low);
   std::thread first(work, std::ref(rig.stream));
   std::thread second(work, std::ref(rig.runtime.next_stream(StreamPriority::Low)));
+  std::thread third([&] {
+    while (!over.load()) {  // bounded: the test sets the flag; a reset is bounded by Timeouts::admin
+      try {
+        reset.Reset();
+      } catch (const Error& error) {
+        EXPECT_TRUE(error.info().recoverable) << error.what();
+      }
+      std::this_thread::yield();
+    }
+  });
   for (int round = 0; round < 30; ++round) {
     const unsigned before = good.load();
     try {
@@ -244,6 +255,7 @@ TEST(Recovery, LaunchesAllocationsAndWaitsOfOtherThreadsSurviveRecoveries) {
   over = true;
   first.join();   // bounded: the flag is set; it waits until in_time() at most
   second.join();  // bounded: the flag is set; it waits until in_time() at most
+  third.join();   // bounded: the flag is set
 }
 
 TEST(Recovery, AnErrorIsThrownAgainAndAgainUntilARungHelps) {
@@ -339,6 +351,101 @@ TEST(Recovery, AChunkedTransferGoesOnAfterARefusedRecovery) {
       ASSERT_TRUE(stream.Query()) << "the transfer was not continued";
       EXPECT_TRUE(back == data);
     }
+  }
+}
+
+// A Reset() that another thread has begun, of a card that does not answer it until the test resumes it.
+class HeldReset {
+ public:
+  HeldReset(Rig& rig, FlexStream& on) : rig_(rig) {
+    rig.card.pause();
+    thread_ = std::thread([&on] { on.Reset(); });
+    while (launchable(on)) std::this_thread::yield();  // bounded: Reset() pauses the stream before it asks the card
+  }
+  ~HeldReset() {
+    rig_.card.resume();
+    thread_.join();  // bounded: the card answers
+  }
+
+ private:
+  Rig& rig_;
+  std::thread thread_;
+};
+
+TEST(Recovery, AResetOfOneStreamBesideItCostsTheOthersNothing) {
+  for (const Rung from : {Rung::Stream, Rung::Queue}) {
+    SCOPED_TRACE(name(from));
+    Rig rig({}, impatient());
+    FlexStream& reset = rig.runtime.next_stream(StreamPriority::Low);
+    const auto memory = rig.allocate(1 * kMiB);
+    std::vector<std::byte> data(512 * wire::kKiB, std::byte{5}), back(data.size());
+    Ends ends;
+    {
+      HeldReset held(rig, reset);
+      for (int i = 0; i < 100; ++i) rig.stream.Launch(Job::fill(memory, 128, 1), {}, {.observer = &ends});
+      rig.stream.Launch(Job::to_device(data.data(), memory, data.size()), {}, {.observer = &ends});
+      rig.stream.Launch(Job::from_device(back.data(), memory, back.size()), {}, {.observer = &ends});
+      if (from == Rung::Queue) {
+        try {
+          rig.runtime.recover(from);
+          ADD_FAILURE() << "the queues were reset beside the reset of a stream";
+        } catch (const Error& error) {
+          EXPECT_TRUE(error.info().recoverable) << error.what();
+          EXPECT_NE(error.info().message.find("is being reset already"), std::string::npos) << error.what();
+        }
+      } else {
+        EXPECT_EQ(rig.runtime.recover(from).rung(), from) << "nothing to mend";
+      }
+    }
+    EXPECT_NO_THROW(rig.stream.Synchronize(in_time()));
+    EXPECT_EQ(ends.with(Outcome::Ok), 102u);
+    EXPECT_TRUE(back == data);
+    EXPECT_NO_THROW(rig.runtime.allocator().resolve(memory)) << "the function was reset";
+    EXPECT_TRUE(rig.raised.empty());
+  }
+}
+
+TEST(Recovery, AQueueResetWaitsForTheResetOfAStream) {
+  Rig rig;
+  FlexStream& reset = rig.runtime.next_stream(StreamPriority::Low);
+  const auto memory = rig.allocate(1 * kMiB);
+  std::optional<HeldReset> held(std::in_place, rig, reset);
+  std::atomic<bool> over{false};
+  std::thread recovers([&] {
+    EXPECT_EQ(rig.runtime.recover(Rung::Queue).rung(), Rung::Queue);
+    over = true;
+  });
+  // The stream before it is paused by the queue reset, which then waits.
+  while (launchable(rig.stream) && !over) std::this_thread::yield();  // bounded: recover() pauses it, or returns
+  held.reset();
+  recovers.join();  // bounded: the reset that it waits for has ended
+  EXPECT_NO_THROW(rig.runtime.allocator().resolve(memory)) << "the function was reset";
+  for (FlexStream* stream : {&rig.stream, &reset}) {
+    stream->Launch(Job::fill(memory, 128, 1), {});
+    EXPECT_NO_THROW(stream->Synchronize(in_time()));
+  }
+}
+
+// The device may be used directly, beside the runtime.
+TEST(Recovery, AStreamWhoseDeviceRefusesForAResetGoesOnAfterIt) {
+  DeviceOptions options;
+  options.faults.no_timers = true;  // nobody finds by chance what nobody was told
+  test::NativeCard card{{.window_bytes = 32 * kMiB}};
+  Runtime runtime(card.attach(1, std::move(options)), Rig::options({}));
+  FlexStream& stream = runtime.default_stream();
+  const auto memory = runtime.allocator().allocate(1 * kMiB);
+  for (int round = 0; round < 20; ++round) {
+    card.pause();
+    std::thread resets(
+        [&] { EXPECT_TRUE(round % 2 == 0 ? runtime.device().reset_stream(0) : runtime.device().reset_queues()); });
+    // bounded: the reset refuses submissions before it asks the card
+    while (runtime.device().submit(0, {})) std::this_thread::yield();
+    Ends ends;
+    for (int i = 0; i < 10; ++i) stream.Launch(Job::fill(memory, 128, 1), {}, {.observer = &ends});
+    card.resume();
+    resets.join();  // bounded: the card answers
+    ASSERT_NO_THROW(stream.Synchronize(in_time())) << round;
+    EXPECT_EQ(ends.with(Outcome::Ok), 10u);
   }
 }
 

@@ -65,6 +65,26 @@ TEST(Ladder, AClimbThatFailsNamesEveryRungAndWhatIsLeftToDo) {
   EXPECT_EQ(none.error().culprit, "recovery");
 }
 
+TEST(Ladder, ARefusalBesideAnotherCommandEndsTheClimb) {
+  std::vector<Rung> order;
+  const auto report = climb(Rung::Stream, Rung::PowerCycle, [&](Rung rung) -> Expected<void> {
+    order.push_back(rung);
+    ErrorInfo error = failure_of(rung);
+    if (rung == Rung::Queue) {
+      error.layer = Layer::Driver;
+      error.status = wire::Status::Busy;
+      error.recoverable = true;
+      error.next_step = "wait for the other one";
+    }
+    return std::unexpected(std::move(error));
+  });
+  ASSERT_FALSE(report);
+  EXPECT_THAT(order, ElementsAre(Rung::Stream, Rung::Queue));
+  EXPECT_TRUE(report.error().recoverable);
+  EXPECT_EQ(report.error().next_step, "wait for the other one");
+  EXPECT_THAT(report.error().message, HasSubstr("no luck with the stream reset"));
+}
+
 TEST(Ladder, EveryRungHasANameThatLeadsBackToIt) {
   for (unsigned i = 0; i < kRungs; ++i) {
     const auto rung = static_cast<Rung>(i);
