@@ -157,9 +157,12 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
 }
 
 Card::Card(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Card::~Card() = default;
+Card::~Card() {
+  if (!impl_->process.is_this()) keep_for_ever(std::shared_ptr<Impl>(std::move(impl_)));
+}
 
 Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string culprit, OpenOptions how) {
+  if (auto ours = require_own_process(); !ours) return std::unexpected(std::move(ours.error()));
   const FaultHooks hooks = how.faults;
   return guarded("opening " + culprit, hooks, [&] {
     const DriverCall call(hooks.injector.get(), slot);
@@ -222,6 +225,7 @@ Expected<std::unique_ptr<Device>> Card::open_management(OpenOptions how) {
 }
 
 Expected<qemu::SlotHandle> Card::slot(unsigned index) const {
+  if (auto ours = impl_->require_own_process(); !ours) return std::unexpected(std::move(ours.error()));
   auto handle = impl_->current()->slot(index);
   if (!handle) return std::unexpected(from_machine(handle.error()));
   return *std::move(handle);
@@ -231,6 +235,7 @@ const CardOptions& Card::options() const { return impl_->options; }
 qemu::Machine& Card::machine() { return *impl_->current(); }
 
 Expected<void> Card::shutdown() {
+  if (auto ours = impl_->require_own_process(); !ours) return ours;
   if (auto killed = impl_->current()->kill(); !killed) return std::unexpected(from_machine(killed.error()));
   return {};
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "host_driver/base/process.hpp"
 #include "host_driver/device/card.hpp"
 #include "host_driver/recovery/ladder.hpp"
 #include "host_driver/transport/event_loop.hpp"
@@ -27,6 +28,11 @@ struct Card::Impl {
 
   CardOptions options;
   std::shared_ptr<EventLoop> loop;
+  const OwnerProcess process;  // in a forked child: not ours, every call is refused
+  Expected<void> require_own_process() const {
+    if (process.is_this()) return {};
+    return std::unexpected(made_by_the_parent("card"));
+  }
 
   std::mutex mutex;                        // of what follows
   std::shared_ptr<qemu::Machine> machine;  // shared with the devices; another one after a power cycle

@@ -115,14 +115,17 @@ Expected<void> Card::Impl::run(Rung rung, Device* management) {
 }
 
 Expected<void> Card::restart_firmware(Device* management) {
+  if (auto ours = impl_->require_own_process(); !ours) return ours;
   const std::lock_guard rung(impl_->rung_mutex);
   return impl_->run(Rung::Firmware, management);
 }
 Expected<void> Card::reset() {
+  if (auto ours = impl_->require_own_process(); !ours) return ours;
   const std::lock_guard rung(impl_->rung_mutex);
   return impl_->run(Rung::Card);
 }
 Expected<void> Card::power_cycle() {
+  if (auto ours = impl_->require_own_process(); !ours) return ours;
   const std::lock_guard rung(impl_->rung_mutex);
   return impl_->run(Rung::PowerCycle);
 }
@@ -130,6 +133,7 @@ Expected<void> Card::power_cycle() {
 std::uint64_t Card::lives() const { return impl_->lives.load(); }
 
 Expected<void> Card::raise(Rung rung, std::uint64_t seen, bool wanted) {
+  if (auto ours = impl_->require_own_process(); !ours) return ours;
   const std::lock_guard one(impl_->rung_mutex);
   if (impl_->lives.load() != seen) return {};
   if (rung == Rung::PowerCycle && !wanted) {

@@ -133,9 +133,16 @@ Expected<std::unique_ptr<Device>> Device::attach(qemu::SlotHandle slot, DeviceOp
 
 Device::Device(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Device::~Device() {
-  if (impl_ != nullptr) impl_->detach();
+  if (impl_ == nullptr) return;
+  if (impl_->process.is_this()) {
+    impl_->detach();
+  } else {
+    keep_for_ever(std::shared_ptr<Impl>(std::move(impl_)));
+  }
 }
-void Device::close() { impl_->detach(); }
+void Device::close() {
+  if (impl_->process.is_this()) impl_->detach();
+}
 
 const wire::DeviceConfig& Device::config() const { return impl_->link.config; }
 const Timeouts& Device::timeouts() const { return impl_->options.timeouts; }
@@ -147,6 +154,7 @@ WindowIdentity Device::window_identity() const { return impl_->window->identity(
 
 // By what the window says of itself, which is there before the card has told its configuration; a blank one says nothing.
 ras::Where Device::Impl::where() const {
+  if (!process.is_this()) return {.device = options.card_name, .function = {}, .stream = {}, .launch = {}};
   const HeaderView header = window->header();
   std::string function;
   if (header.magic == wire::kWindowMagic) {
@@ -174,6 +182,8 @@ ErrorInfo Device::Impl::refusal(ControlBlockRing::Refusal why, std::uint32_t str
 
 Expected<std::size_t> Device::Impl::submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests,
                                            bool verbatim) {
+  if (!process.is_this()) [[unlikely]]
+    return std::unexpected(not_ours());
   const auto submission = blocks->submit(stream, requests, verbatim);
   if (submission.refusal != ControlBlockRing::Refusal::None)
     return std::unexpected(refusal(submission.refusal, stream));
@@ -204,6 +214,7 @@ void Device::Impl::wait_for_deliveries() {
 }
 
 void Device::set_credit_sink(std::uint32_t stream, CreditSink* sink) {
+  if (!impl_->process.is_this()) return;
   impl_->blocks->set_credit_sink(stream, sink);
   impl_->wait_for_deliveries();
 }
@@ -211,14 +222,18 @@ void Device::set_credit_sink(std::uint32_t stream, CreditSink* sink) {
 // ---- waiting --------------------------------------------------------------------------------------------------------
 
 WaitStatus Device::wait_for_condition(ConditionRef condition, TimePoint deadline) {
+  if (!impl_->process.is_this()) return condition.holds(condition.context) ? WaitStatus::Done : WaitStatus::Failed;
   return impl_->wait(condition, deadline);
 }
-void Device::wake_waiters() { impl_->wake_all(); }
-std::size_t Device::poll() { return inside_sink() ? 0 : impl_->try_reap(false); }
+void Device::wake_waiters() {
+  if (impl_->process.is_this()) impl_->wake_all();
+}
+std::size_t Device::poll() { return inside_sink() || !impl_->process.is_this() ? 0 : impl_->try_reap(false); }
 
 // ---- admin ----------------------------------------------------------------------------------------------------------
 
 Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
+  if (!process.is_this()) return std::unexpected(not_ours());
   if (inside_sink()) return std::unexpected(not_in_sink());
   const TimePoint deadline = Clock::now() + options.timeouts.admin;
   const auto no_reply = [&](const char* what) {
@@ -305,6 +320,7 @@ Expected<std::uint32_t> Device::Impl::open_stream(StreamPriority priority) {
 }
 
 Expected<std::uint32_t> Device::open_stream(StreamPriority priority) {
+  if (!impl_->process.is_this()) return std::unexpected(impl_->not_ours());
   return impl_->as_driver("opening a stream", [&] { return impl_->open_stream(priority); });
 }
 
@@ -347,6 +363,7 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command,
 }
 
 Expected<void> Device::reset_stream(std::uint32_t stream) {
+  if (!impl_->process.is_this()) return std::unexpected(impl_->not_ours());
   const std::shared_lock structure(impl_->stream_commands);
   const auto incarnation = impl_->as_driver(
       "resetting a stream", [&] { return impl_->reset_or_close(wire::AdminCommand::StreamReset, stream); });
@@ -357,6 +374,7 @@ Expected<void> Device::reset_stream(std::uint32_t stream) {
 }
 
 Expected<void> Device::close_stream(std::uint32_t stream) {
+  if (!impl_->process.is_this()) return std::unexpected(impl_->not_ours());
   const std::shared_lock structure(impl_->stream_commands);
   const auto closed = impl_->as_driver("closing a stream",
                                        [&] { return impl_->reset_or_close(wire::AdminCommand::StreamClose, stream); });
@@ -366,9 +384,14 @@ Expected<void> Device::close_stream(std::uint32_t stream) {
   return {};
 }
 
-Expected<void> Device::reset_queues() { return impl_->reset_queues(); }
+Expected<void> Device::reset_queues() {
+  if (!impl_->process.is_this()) return std::unexpected(impl_->not_ours());
+  return impl_->reset_queues();
+}
 
-std::uint32_t Device::stream_incarnation(std::uint32_t stream) const { return impl_->blocks->incarnation(stream); }
+std::uint32_t Device::stream_incarnation(std::uint32_t stream) const {
+  return impl_->process.is_this() ? impl_->blocks->incarnation(stream) : 0;
+}
 
 // ---- regions --------------------------------------------------------------------------------------------------------
 
@@ -419,18 +442,24 @@ DeviceStatistics Device::statistics() const {
           .bells_dropped_from_card = impl_->bells.dropped_from_card()};
 }
 
-std::vector<wire::DeviceEvent> Device::take_events() { return impl_->events->take(); }
+std::vector<wire::DeviceEvent> Device::take_events() {
+  if (!impl_->process.is_this()) return {};
+  return impl_->events->take();
+}
 
 Health Device::health() const {
+  if (!impl_->process.is_this()) return Health::Dead;
   if (impl_->failing.load(std::memory_order_acquire)) return impl_->failed_health.load(std::memory_order_relaxed);
   return impl_->silent.load(std::memory_order_relaxed) ? Health::Silent : Health::Alive;
 }
 
 void Device::check() {
-  if (!inside_sink()) impl_->look_at_card();
+  if (!inside_sink() && impl_->process.is_this()) impl_->look_at_card();
 }
 
-std::optional<ErrorInfo> Device::failure() const { return impl_->failure(); }
+std::optional<ErrorInfo> Device::failure() const {
+  return impl_->process.is_this() ? impl_->failure() : impl_->not_ours();
+}
 ras::Where Device::where() const { return impl_->where(); }
 
 }  // namespace flex

@@ -10,6 +10,8 @@
 // while a sink runs but the reaping lock, which submit() never takes.
 // Progress: a thread that waits reaps for all; when none waits, the event loop does, woken by the card's bell. No call
 // is needed to make completions arrive.
+// fork(): a child that does not exec has no window, and none of the threads. Every call on its copy is refused with a typed
+// error, and destroying the copy touches nothing; the parent does not notice.
 // End of the card: when the emulator dies, its epoch changes or it breaks the protocol, completions that it had
 // published are delivered first; then every outstanding block ends LOST (its stream had not started it) or
 // INDETERMINATE, every waiter returns, and every later call fails at once with the same error (failure()).

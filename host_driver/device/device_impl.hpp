@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 
+#include "host_driver/base/process.hpp"
 #include "host_driver/device/admin_port.hpp"
 #include "host_driver/device/bring_up.hpp"
 #include "host_driver/device/control_block_ring.hpp"
@@ -128,7 +129,11 @@ struct Device::Impl final : RegionSource {
   std::optional<ErrorInfo> failure() const;
   ErrorInfo failure_or(std::string message) const;
 
+  // In a forked child: what every call is refused with.
+  ErrorInfo not_ours() const { return made_by_the_parent("device"); }
+
   // ---- parts
+  const OwnerProcess process;
   DeviceOptions options;
   std::shared_ptr<Window> window;
   Bells bells;

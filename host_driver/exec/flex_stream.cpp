@@ -34,6 +34,7 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
 }
 
 std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options) {
+  runtime_.require_own_process();
   (void)runtime_.mend(channel_);
   // What is looked up from here on is not used on another device: reserve() compares.
   const std::uint64_t recoveries = channel_.recoveries();
@@ -74,6 +75,7 @@ bool FlexStream::wait(std::uint64_t target, Clock::time_point deadline) {
 }
 
 void FlexStream::Synchronize() {
+  runtime_.require_own_process();
   const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
   while (!wait(target, Clock::now() + kLookAround)) {
@@ -82,6 +84,7 @@ void FlexStream::Synchronize() {
 }
 
 void FlexStream::Synchronize(Clock::time_point deadline) {
+  runtime_.require_own_process();
   const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
   if (!wait(target, deadline)) {
@@ -96,6 +99,7 @@ void FlexStream::Synchronize(Clock::time_point deadline) {
 }
 
 bool FlexStream::Query() {
+  runtime_.require_own_process();
   const std::uint64_t target = channel_.launched();
   if (channel_.ended() >= target) return true;
   channel_.poll();
@@ -104,9 +108,13 @@ bool FlexStream::Query() {
 }
 
 void FlexStream::Reset() {
+  runtime_.require_own_process();
   if (auto result = channel_.reset(); !result) throw Error(std::move(result.error()));
 }
 
-std::optional<StreamError> FlexStream::error() const { return channel_.error(); }
+std::optional<StreamError> FlexStream::error() const {
+  runtime_.require_own_process();
+  return channel_.error();
+}
 
 }  // namespace flex

@@ -23,6 +23,10 @@ Runtime::Runtime(std::unique_ptr<Device> device, RuntimeOptions options, std::un
 }
 
 Runtime::~Runtime() {
+  if (!process_.is_this()) {
+    abandon();
+    return;
+  }
   scheduler_->close();
   // Regions are not given back one by one: detaching resets the function, which takes them all.
   regions_->shut();
@@ -30,7 +34,24 @@ Runtime::~Runtime() {
   device_->close();
 }
 
+// Threads of the parent may have held any lock of these, and wait at any of their conditions.
+void Runtime::abandon() noexcept {
+  keep_for_ever(std::shared_ptr<Scheduler>(std::move(scheduler_)));
+  keep_for_ever(std::shared_ptr<DeviceSource>(std::move(source_)));
+  for (auto* device : {&device_, &device_before_}) keep_for_ever(std::move(*device));
+  keep_for_ever(std::move(regions_));
+  keep_for_ever(std::move(allocator_));
+  host_memory_.abandon();
+}
+
+void Runtime::require_own_process() const {
+  if (!process_.is_this()) [[unlikely]]
+    throw Error(made_by_the_parent("runtime"));
+}
+
 std::shared_ptr<Device> Runtime::current_device() const {
+  // Its own calls say what they refuse; nothing changes the pointer here.
+  if (!process_.is_this()) return device_;
   const std::lock_guard lock(device_mutex_);
   return device_;
 }
@@ -71,6 +92,7 @@ Expected<std::uint32_t> Runtime::open_on_card(Device& device, unsigned id) const
 }
 
 FlexStream& Runtime::stream(unsigned id) {
+  require_own_process();
   if (id >= streams_.size()) {
     throw InvalidArgument("stream", "stream " + std::to_string(id) + " does not exist",
                           "use 0 … " + std::to_string(streams_.size() - 1));

@@ -2,6 +2,8 @@
 // flex::Runtime: a device with everything that executes on it: pinned memory, allocator, scheduler, streams, and the
 // correction slots at the start of segment 7. One per function; thread-safe except for destruction.
 //
+// In a forked child every call that does something throws Error, and the destructor touches nothing (device.hpp).
+//
 // It outlives its device: recover() brings it back with another one. Streams, allocator and host memory are the same
 // objects afterwards; docs/recovery.md says what is left in them after each rung.
 #pragma once
@@ -80,7 +82,11 @@ class Runtime {
   // RecoveryPolicy::Recover: recovers when the stream needs it. True: it did. Throws as recover().
   bool mend(StreamChannel& channel) { return channel.needs_recovery() && mend_now(channel); }
 
+  // Throws Error in a process that was forked from the one that made this.
+  void require_own_process() const;
+
  private:
+  void abandon() noexcept;
   void reserve_correction_slots();
   std::shared_ptr<Device> current_device() const;
   void take_facts();
@@ -101,7 +107,8 @@ class Runtime {
   Expected<std::uint32_t> open_on_card(Device& device, unsigned id) const;
 
   const RecoveryOptions recovery_;
-  const std::unique_ptr<DeviceSource> source_;
+  const OwnerProcess process_;
+  std::unique_ptr<DeviceSource> source_;
   FirstFailure first_failure_;
   mutable std::mutex device_mutex_;  // which device
   std::shared_ptr<Device> device_;

@@ -27,6 +27,7 @@ ErrorInfo no_source() {
 }  // namespace
 
 RecoveryReport Runtime::recover(std::optional<Rung> from) {
+  require_own_process();
   const std::lock_guard recovering(recover_mutex_);
   device_->check();
   return climb_from(from.value_or(lowest_rung()), from.has_value());

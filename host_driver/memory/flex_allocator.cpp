@@ -110,14 +110,20 @@ FlexAllocator::FlexAllocator(RegionSource& source, FlexAllocatorOptions options)
 }
 
 FlexAllocator::~FlexAllocator() {
+  if (!process_.is_this()) return;
   for (auto& held : regions_) {
     if (held) (void)source_.release(held->grant);  // the card takes back what is left when the function is closed
   }
 }
 
+void FlexAllocator::require_own_process() const {
+  if (!process_.is_this()) throw Error(made_by_the_parent("device memory"));
+}
+
 AllocationIndex FlexAllocator::allocate(std::uint64_t bytes) { return allocate(bytes, options_.default_policy); }
 
 AllocationIndex FlexAllocator::allocate(std::uint64_t bytes, const AllocationPolicy& policy) {
+  require_own_process();
   if (bytes == 0) return AllocationIndex::Null;
   Attempt attempt = allocate_or_grow(bytes, policy);
   if (!attempt && !attempt.error().error && !in_memory_pressure_callback) {
@@ -294,7 +300,7 @@ std::expected<BlockId, FlexAllocator::Reason> FlexAllocator::find(AllocationInde
 }
 
 void FlexAllocator::deallocate(AllocationIndex index) {
-  if (index == AllocationIndex::Null) return;
+  if (index == AllocationIndex::Null || !process_.is_this()) return;
   const std::scoped_lock lock(mutex_);
   const auto id = find(index);
   if (!id) {
@@ -307,6 +313,7 @@ void FlexAllocator::deallocate(AllocationIndex index) {
 }
 
 ResolvedAllocation FlexAllocator::resolve(AllocationIndex index) const {
+  require_own_process();
   const std::scoped_lock lock(mutex_);
   const auto id = find(index);
   if (!id) throw InvalidAllocation(id.error(), describe_invalid(id.error(), index));
@@ -323,11 +330,12 @@ ResolvedAllocation FlexAllocator::resolve(AllocationIndex index) const {
 
 Expected<ResolvedAllocation> FlexAllocator::try_resolve(AllocationIndex index) const try {
   return resolve(index);
-} catch (const InvalidAllocation& error) {
+} catch (const Error& error) {
   return std::unexpected(error.info());
 }
 
 void FlexAllocator::set_memory_pressure_callback(MemoryPressureCallback callback) {
+  require_own_process();
   const std::scoped_lock lock(mutex_);
   on_memory_pressure_ = std::move(callback);
 }
@@ -348,6 +356,7 @@ void FlexAllocator::run_memory_pressure_callback(const MemoryShortage& missing) 
 }
 
 std::uint64_t FlexAllocator::release_unused_regions() {
+  require_own_process();
   const std::scoped_lock grow(grow_mutex_);
   std::vector<Region> unused;
   {
@@ -372,6 +381,7 @@ std::uint64_t FlexAllocator::release_unused_regions() {
 }
 
 void FlexAllocator::forget_regions() {
+  require_own_process();
   const std::scoped_lock grow(grow_mutex_);
   const std::scoped_lock lock(mutex_);
   for (auto& held : regions_) {
@@ -387,6 +397,7 @@ void FlexAllocator::forget_regions() {
 }
 
 AllocatorStatistics FlexAllocator::statistics() const {
+  require_own_process();
   const std::scoped_lock lock(mutex_);
   AllocatorStatistics result{.bytes = bytes_,
                              .count = count_,
@@ -413,11 +424,13 @@ AllocatorStatistics FlexAllocator::statistics() const {
 }
 
 void FlexAllocator::reset_peak_statistics() {
+  require_own_process();
   const std::scoped_lock lock(mutex_);
   for (Counter* counter : {&bytes_, &count_, &reserved_}) counter->peak = counter->current;
 }
 
 void FlexAllocator::reset_accumulated_statistics() {
+  require_own_process();
   const std::scoped_lock lock(mutex_);
   for (Counter* counter : {&bytes_, &count_, &reserved_}) counter->allocated = counter->freed = 0;
 }

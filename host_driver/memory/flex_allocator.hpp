@@ -4,7 +4,7 @@
 //
 // Sizes are bytes: 0 → a null handle that changes nothing, 1 → a block of 128, 129 → 256. A block lies in one region.
 // Thread-safe: every public call may come from any thread. No lock is held while the card is asked for a region or
-// while the memory-pressure callback runs.
+// while the memory-pressure callback runs. In a forked child every call throws Error, but deallocate(), which does nothing.
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "host_driver/base/process.hpp"
 #include "host_driver/error.hpp"
 #include "host_driver/memory/block_heap.hpp"
 #include "host_driver/memory/region.hpp"
@@ -172,8 +173,11 @@ class FlexAllocator {
   std::expected<BlockId, Reason> find(AllocationIndex index) const;
   void run_memory_pressure_callback(const MemoryShortage& shortage);
 
+  void require_own_process() const;
+
   RegionSource& source_;
   const FlexAllocatorOptions options_;
+  const OwnerProcess process_;
 
   std::mutex grow_mutex_;     // one region is being acquired or released; taken before mutex_
   mutable std::mutex mutex_;  // everything below

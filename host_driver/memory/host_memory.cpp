@@ -19,6 +19,7 @@ struct PinnedBuffer::State {
   const std::span<std::byte> block;
   const std::uint64_t window_offset;
   const std::shared_ptr<void> keep_alive;
+  const OwnerProcess process;
 
   std::mutex mutex;  // everything below
   BlockNodes nodes;
@@ -38,6 +39,10 @@ void require_page_alignment(const char* field, std::uint64_t address) {
 
 PinnedBuffer::~PinnedBuffer() {
   if (!state_) return;
+  if (!state_->process.is_this()) {
+    keep_for_ever(std::move(state_));
+    return;
+  }
   const std::scoped_lock lock(state_->mutex);
   state_->heap.release(block_);
 }
@@ -57,7 +62,12 @@ void HostMemory::move_to(std::span<std::byte> block, std::uint64_t window_offset
   std::swap(state_, next);
 }
 
+void HostMemory::require_own_process() const {
+  if (!process_.is_this()) throw Error(made_by_the_parent("pinned host memory"));
+}
+
 std::expected<PinnedBuffer, MemoryShortage> HostMemory::try_allocate(std::size_t bytes) {
+  require_own_process();
   PinnedBuffer buffer;
   if (bytes == 0) return buffer;
   const std::uint64_t alignment = bytes >= kLargeBytes ? kLargeBytes : kBlockUnit;
@@ -97,6 +107,7 @@ std::optional<std::uint64_t> HostMemory::window_offset_of(std::span<const std::b
 }
 
 HostMemory::Statistics HostMemory::statistics() const {
+  require_own_process();
   const auto kept = state();
   const std::scoped_lock lock(kept->mutex);
   const BlockHeap& heap = kept->heap;

@@ -12,6 +12,7 @@
 #include <span>
 #include <utility>
 
+#include "host_driver/base/process.hpp"
 #include "host_driver/error.hpp"
 
 namespace flex {
@@ -53,7 +54,7 @@ class PinnedBuffer {
 
 // Thread-safe. Buffers of less than 4 KiB are aligned to 128 bytes, larger ones to 4 KiB, both in the window and (as
 // the window is mapped at a page) in this process. The bytes of a new buffer are unspecified, but they are only ever
-// this function's own.
+// this function's own. In a forked child it throws Error: the memory is not mapped there.
 class HostMemory {
  public:
   static constexpr std::size_t kLargeBytes = 4096;  // from here on a buffer starts on a page
@@ -85,12 +86,17 @@ class HostMemory {
 
   Statistics statistics() const;
 
+  // In a forked child, before the destructor: nothing of it is destroyed.
+  void abandon() noexcept { keep_for_ever(std::exchange(state_, nullptr)); }
+
  private:
+  void require_own_process() const;
   std::shared_ptr<PinnedBuffer::State> state() const {
     const std::lock_guard lock(*state_mutex_);
     return state_;
   }
 
+  OwnerProcess process_;
   std::unique_ptr<std::mutex> state_mutex_ = std::make_unique<std::mutex>();  // which state, not what is in it
   std::shared_ptr<PinnedBuffer::State> state_;
 };

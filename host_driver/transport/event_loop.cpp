@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -198,6 +199,7 @@ Expected<std::shared_ptr<EventLoop>> EventLoop::create() {
     return std::unexpected(no_io_uring(-error));
   }
   impl->ring_ready = true;
+  (void)::io_uring_ring_dontfork(&impl->ring);
   try {
     return std::shared_ptr<EventLoop>(new EventLoop(std::move(impl)));
   } catch (const std::system_error&) {
@@ -218,6 +220,11 @@ EventLoop::EventLoop(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {
 }
 
 EventLoop::~EventLoop() {
+  if (!process_.is_this()) {
+    keep_for_ever(std::move(impl_));
+    std::construct_at(&thread_);  // the thread does not exist here: neither to be joined nor to be detached
+    return;
+  }
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->stopping = true;
@@ -231,6 +238,7 @@ EventLoop::~EventLoop() {
 }
 
 void EventLoop::post(Closure closure) {
+  if (!process_.is_this()) return;
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->posted.push_back(std::move(closure));
@@ -291,7 +299,7 @@ void EventLoop::cancel(TimerId id) {
 }
 
 void EventLoop::flush() {
-  if (on_loop_thread()) return;
+  if (on_loop_thread() || !process_.is_this()) return;
   std::unique_lock lock(impl_->mutex);
   const std::uint64_t target = impl_->posts;
   // bounded: closures do not block, and the thread lives as long as the loop

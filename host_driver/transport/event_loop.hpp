@@ -12,6 +12,7 @@
 #include <memory>
 #include <thread>
 
+#include "host_driver/base/process.hpp"
 #include "host_driver/error.hpp"
 
 namespace flex {
@@ -55,6 +56,7 @@ class EventLoop {
   explicit EventLoop(std::shared_ptr<Impl> impl);
   std::shared_ptr<Impl> impl_;
   std::thread thread_;
+  OwnerProcess process_;  // in a forked child there is no thread, and nothing runs
 };
 
 }  // namespace flex

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace flex {
@@ -29,6 +30,10 @@ bool may_fire(const HostFault& fault, const HostEvidence& evidence) {
 }  // namespace
 
 HostFaults::~HostFaults() {
+  if (!process_.is_this()) {
+    std::construct_at(&later_thread_);  // in a forked child it does not exist
+    return;
+  }
   {
     const std::lock_guard lock(later_mutex_);
     stopping_ = true;

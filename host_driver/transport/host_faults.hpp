@@ -17,6 +17,8 @@
 #include <optional>
 #include <thread>
 
+#include "host_driver/base/process.hpp"
+
 namespace flex {
 
 enum class HostPoint : std::uint8_t {
@@ -137,6 +139,7 @@ class HostFaults {
   std::multimap<Clock::time_point, std::function<void()>> later_;
   bool stopping_ = false;
   std::thread later_thread_;
+  OwnerProcess process_;
 };
 
 // ---- calls of the driver ------------------------------------------------------------------------------------------------

@@ -48,12 +48,18 @@ Expected<std::shared_ptr<Window>> Window::map(int fd, std::uint64_t bytes) {
     return std::unexpected(bad_window("cannot map the window: " + std::generic_category().message(errno)));
   }
   window->bytes_ = {static_cast<std::byte*>(at), bytes};
+  // A child that wrote to it would break the rings of its parent.
+  if (system_call([&] { return ::madvise(at, bytes, MADV_DONTFORK); }) != 0) {
+    return std::unexpected(
+        bad_window("cannot keep the window from forked children: " + std::generic_category().message(errno)));
+  }
   window->identity_ = {info.st_dev, info.st_ino};
   return std::shared_ptr<Window>(std::move(window));
 }
 
 Window::~Window() {
-  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
+  // In a forked child something else may stand there.
+  if (!bytes_.empty() && process_.is_this()) ::munmap(bytes_.data(), bytes_.size());
 }
 
 HeaderView Window::header() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function's shared window, mapped. The map is fixed by shared/window.hpp: nothing here follows an offset that the
+// A function's shared window, mapped. In this process only: a forked child does not inherit the mapping. The map is fixed by shared/window.hpp: nothing here follows an offset that the
 // card wrote.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "host_driver/base/process.hpp"
 #include "host_driver/error.hpp"
 #include "host_driver/transport/window_identity.hpp"
 #include "shared/memory_order.hpp"
@@ -71,6 +72,7 @@ class Window {
   Window(std::span<std::byte> bytes, WindowIdentity identity) : bytes_(bytes), identity_(identity) {}
   std::span<std::byte> bytes_;
   WindowIdentity identity_;
+  OwnerProcess process_;
 };
 
 }  // namespace flex

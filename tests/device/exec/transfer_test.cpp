@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes to the card and back, on QEMU.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/device/exec/shared_context.hpp"
 
 namespace flex {
@@ -116,6 +119,47 @@ TEST_F(Transfers, TwoStreamsDoNotMix) {
   EXPECT_EQ(back_b, b);
   free(mine);
   free(theirs);
+}
+
+// A worker of a data loader: forked without exec, it destroys what it inherited and exits. One opens a card of its own.
+[[noreturn]] void work_and_exit(std::unique_ptr<spyre::Context>& inherited, bool opens) {
+  ::alarm(static_cast<unsigned>(test::kBound.count()));  // a worker that hangs ends by a signal
+  int code = 0;
+  try {
+    inherited->runtime().default_stream().Synchronize();
+    code = 40;
+  } catch (const Error& error) {
+    if (error.info().message.find("forked") == std::string::npos) code = 41;
+  }
+  inherited.reset();
+  if (opens) {
+    const auto own = spyre::Context::open({.card = CardOptions{}});
+    std::vector<std::byte> out(4096, std::byte{9}), back(out.size());
+    const auto memory = own->runtime().allocator().allocate(out.size());
+    FlexStream& stream = own->runtime().default_stream();
+    stream.Launch(Job::to_device(out.data(), memory, out.size()), {});
+    stream.Launch(Job::from_device(back.data(), memory, back.size()), {});
+    stream.Synchronize(test::soon());
+    if (back != out) code = 42;
+  }
+  std::exit(code);
+}
+
+TEST_F(Transfers, ForkedWorkersExitAndTheProgramGoesOn) {
+  const auto memory = allocate(4 * kMiB);
+  PinnedBuffer pinned = context().host_memory().allocate(4 * kMiB);
+  for (int i = 0; i < 4; ++i) {
+    stream().Launch(Job::to_device(pinned.data(), memory, pinned.size()), {});
+    const pid_t worker = ::fork();
+    ASSERT_GE(worker, 0);
+    if (worker == 0) work_and_exit(context_, i == 3);
+    round_trip(pinned.bytes(), memory, 0, 70 + static_cast<unsigned>(i));
+    int status = 0;
+    ASSERT_EQ(::waitpid(worker, &status, 0), worker);  // bounded: the worker's alarm
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    round_trip(pinned.bytes(), memory, 0, 80 + static_cast<unsigned>(i));
+  }
+  free(memory);
 }
 
 TEST_F(Transfers, OutOfMemoryTellsItsNumbers) {

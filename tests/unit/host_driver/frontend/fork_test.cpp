@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that uses a card and forks workers, as data loaders do: children that do not exec, refuse what they copied,
+// destroy it and exit normally. The parent, whose threads work all the while, does not notice.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "host_driver/exec/runtime.hpp"
+#include "host_driver/frontend/spyre_stream.hpp"
+#include "host_driver/frontend/spyre_tensor.hpp"
+#include "shared/timeouts.hpp"
+#include "tests/unit/host_driver/device/native_card.hpp"
+#include "tests/unit/host_driver/exec/test_kernel.hpp"
+
+namespace {
+// Set in children: what only another thread of the parent could reach is no leak of theirs.
+bool leaks_are_the_parents = false;
+}  // namespace
+extern "C" int __lsan_is_turned_off() { return leaks_are_the_parents ? 1 : 0; }
+
+namespace spyre {
+namespace {
+
+using flex::DataType;
+using flex::HostShape;
+using flex::Job;
+
+constexpr std::uint64_t kBytes = 256 * wire::kKiB;
+
+struct Program {
+  flex::test::NativeCard card{{.window_bytes = 32 * wire::kMiB}};
+  std::unique_ptr<flex::Runtime> runtime = std::make_unique<flex::Runtime>(card.attach(), options());
+  SpyreAllocator allocator{*runtime};
+  SpyreStream stream{runtime->default_stream()};
+  flex::PinnedBuffer pinned = runtime->host_memory().allocate(kBytes);
+  SpyreTensor tensor = SpyreTensor::empty(allocator, DataType::Float16, {64, 64});
+  flex::ExecutionPlan plan{
+      {flex::Job(flex::CompiledKernel(flex::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}}))}};
+
+  Program() {
+    plan.load(*runtime, runtime->default_stream());
+    stream.Synchronize();
+  }
+  static flex::RuntimeOptions options() {
+    flex::RuntimeOptions options;
+    options.allocator.region_bytes = {64 * wire::kMiB};
+    options.staging.chunk_bytes = 64 * wire::kKiB;
+    return options;
+  }
+};
+
+// What a child found wrong; its exit code.
+enum Wrong : int { kNothing = 0, kAccepted = 40, kUntyped = 41 };
+
+int refused(const std::function<void()>& call) {
+  try {
+    call();
+    return kAccepted;
+  } catch (const flex::Error& error) {
+    return error.info().message.find("forked") != std::string::npos && !error.info().recoverable ? kNothing : kUntyped;
+  }
+}
+template <typename T>
+int refused(const flex::Expected<T>& result) {
+  if (result) return kAccepted;
+  return result.error().message.find("forked") != std::string::npos ? kNothing : kUntyped;
+}
+
+int use_everything(Program& program) {
+  flex::Runtime& runtime = *program.runtime;
+  flex::Device& device = runtime.device();
+  static std::vector<std::byte> data(kBytes);
+  const Job job = Job::to_device(data.data(), program.tensor.allocation_index(), 128);
+  const int found[] = {
+      refused([&] { program.stream.flex_stream().Launch(job, {}); }),
+      refused([&] { program.stream.Synchronize(); }),
+      refused([&] { (void)program.stream.Query(); }),
+      refused([&] { program.stream.Reset(); }),
+      refused([&] { runtime.recover(); }),
+      refused([&] { runtime.next_stream(flex::StreamPriority::Low); }),
+      refused([&] { (void)runtime.host_memory().allocate(4096); }),
+      refused([&] { (void)program.allocator.allocate(4096); }),
+      refused([&] { (void)program.allocator.statistics(); }),
+      refused(device.submit(0, {})),
+      refused(device.open_stream(flex::StreamPriority::Low)),
+      refused(device.reset_stream(0)),
+      refused(device.reset_queues()),
+      refused(device.card_statistics()),
+      refused(device.acquire_region(flex::RegionType::Tensor, wire::kGranuleBytes)),
+  };
+  for (const int wrong : found) {
+    if (wrong != kNothing) return wrong;
+  }
+  device.poll();
+  device.wake_waiters();
+  device.check();
+  if (device.health() != flex::Health::Dead || !device.failure()) return kAccepted;
+  if (device.wait_until([] { return false; }, flex::Device::Clock::now() + test_bounds::kAnswer) !=
+      flex::WaitStatus::Failed) {
+    return kAccepted;
+  }
+  return kNothing;
+}
+
+// In the child: everything is used, then destroyed, then the process exits as programs do.
+[[noreturn]] void work_and_exit(std::unique_ptr<Program>& program, bool destroys) {
+  leaks_are_the_parents = true;
+  ::alarm(static_cast<unsigned>(test_bounds::kAnswer.count()));  // a child that hangs ends by a signal
+  const int wrong = use_everything(*program);
+  if (destroys) {
+    program->plan = {};
+    program->tensor = {};
+    program->pinned = {};
+    program->runtime.reset();
+  }
+  std::exit(wrong);
+}
+
+class Busy {
+ public:
+  explicit Busy(Program& program, flex::FlexStream& stream)
+      : program_(program), stream_(stream), thread_([this] { work(); }) {}
+  ~Busy() {
+    stop_ = true;
+    thread_.join();  // bounded: the flag is set; it waits until its deadline at most
+  }
+  unsigned rounds() const { return rounds_.load(); }
+
+ private:
+  void work() {
+    std::vector<std::byte> data(kBytes), back(kBytes);
+    for (unsigned round = 0; !stop_; ++round) {
+      std::fill(data.begin(), data.end(), static_cast<std::byte>(round));
+      const auto memory = program_.allocator.allocate(kBytes);
+      stream_.Launch(Job::to_device(data.data(), memory->allocation_index(), kBytes), {});
+      stream_.Launch(Job::from_device(back.data(), memory->allocation_index(), kBytes), {});
+      stream_.Synchronize(flex::FlexStream::Clock::now() + test_bounds::kWork);
+      ASSERT_TRUE(back == data);
+      const auto pinned = program_.runtime->host_memory().allocate(4096);
+      ++rounds_;
+    }
+  }
+  Program& program_;
+  flex::FlexStream& stream_;
+  std::atomic<bool> stop_{false};
+  std::atomic<unsigned> rounds_{0};
+  std::thread thread_;
+};
+
+TEST(Fork, WorkersOfABusyProgramExitAndTheProgramGoesOn) {
+  auto program = std::make_unique<Program>();
+  Busy first(*program, program->runtime->next_stream(flex::StreamPriority::Low));
+  Busy second(*program, program->runtime->next_stream(flex::StreamPriority::High));
+  constexpr int kPools = 8, kWorkers = 6;
+  for (int pool = 0; pool < kPools; ++pool) {
+    std::vector<pid_t> workers;
+    for (int i = 0; i < kWorkers; ++i) {
+      const pid_t child = ::fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) work_and_exit(program, i % 2 == 0);
+      workers.push_back(child);
+    }
+    for (const pid_t worker : workers) {
+      int status = 0;
+      ASSERT_EQ(::waitpid(worker, &status, 0), worker);  // bounded: the child's alarm
+      EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+      if (WIFEXITED(status)) EXPECT_EQ(WEXITSTATUS(status), kNothing);
+    }
+    const unsigned before = first.rounds();
+    const auto end = flex::FlexStream::Clock::now() + test_bounds::kWork;
+    while (first.rounds() == before && flex::FlexStream::Clock::now() < end) std::this_thread::yield();
+    ASSERT_GT(first.rounds(), before) << "the parent's work stands still";
+  }
+}
+
+}  // namespace
+}  // namespace spyre
