@@ -225,6 +225,9 @@ WaitStatus Device::wait_for_condition(ConditionRef condition, TimePoint deadline
   if (!impl_->process.is_this()) return condition.holds(condition.context) ? WaitStatus::Done : WaitStatus::Failed;
   return impl_->wait(condition, deadline);
 }
+void Device::after_delivery(AfterDelivery& wanted) { impl_->after.add(wanted); }
+bool Device::delivering() { return inside_sink(); }
+
 void Device::wake_waiters() {
   if (impl_->process.is_this()) impl_->wake_all();
 }

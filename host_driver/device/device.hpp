@@ -26,6 +26,7 @@
 #include <span>
 #include <vector>
 
+#include "host_driver/device/after_delivery.hpp"
 #include "host_driver/device/completion_sink.hpp"
 #include "host_driver/device/device_options.hpp"
 #include "host_driver/error.hpp"
@@ -166,6 +167,12 @@ class Device {
   // error but "is being reset" the device needs a function reset (attach again).
   Expected<void> reset_queues();
   std::uint32_t stream_incarnation(std::uint32_t stream) const;
+
+  // From inside a sink of this device: `wanted` is called once more when this delivery is over and its locks are gone. It
+  // lives until close() has returned.
+  void after_delivery(AfterDelivery& wanted);
+  // Whether this thread is inside a sink of any device.
+  static bool delivering();
 
   Expected<Region> acquire_region(RegionType type, std::uint64_t bytes);
   Expected<void> release_region(const Region& region);

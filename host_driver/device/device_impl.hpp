@@ -83,8 +83,9 @@ struct Device::Impl final : RegionSource {
   bool spin(ConditionRef condition, TimePoint deadline, Duration budget);
   bool sleep(ConditionRef condition, TimePoint deadline, Duration bound);
   void enter();
-  void leave();  // also unlocks, and goes on when somebody was missed meanwhile
-  void let_go();
+  void
+  leave();  // also unlocks, goes on when somebody was missed meanwhile, and runs what sinks have left for afterwards
+  void leave_with(AfterDeliveries& left);  // the same without running it
   // Reaps if nobody does; else makes sure that the holder looks again. Returns what was found here.
   std::size_t try_reap(bool by_loop);
   void wake_followers();
@@ -154,6 +155,7 @@ struct Device::Impl final : RegionSource {
   std::atomic<std::uint32_t> claims{0};
   std::atomic<std::uint64_t> deliveries{0};  // odd while completions are being taken and delivered
   std::array<ControlBlockRing::Ended, ControlBlockRing::kHarvest> harvested;
+  AfterDeliveries after;  // under reap_mutex
 
   // Opening, resetting and closing a stream share it; a queue reset, which concerns all streams, holds it alone.
   std::shared_mutex stream_commands;

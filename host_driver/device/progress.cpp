@@ -106,6 +106,12 @@ bool Device::Impl::something_to_do() const {
 void Device::Impl::enter() { blocks->enter_reaping(); }
 
 void Device::Impl::leave() {
+  AfterDeliveries left;
+  leave_with(left);
+  left.run();
+}
+
+void Device::Impl::leave_with(AfterDeliveries& left) {
   // bounded: goes on only when somebody left work while we held the lock; each turn takes what is there
   for (;;) {
     for (int turn = 0; blocks->leave_reaping() && turn < kLeavingTurns; ++turn) {
@@ -114,7 +120,8 @@ void Device::Impl::leave() {
       if (followers.load(std::memory_order_relaxed) != 0) break;  // one of them goes on
     }
     if (blocks->has_used()) missed.store(true);  // no bell will come for what is there already
-    let_go();
+    if (!after.empty()) left.take(after);
+    reap_mutex.unlock();
     // Store→load: our unlock against the missed flag and the count of those who found us here.
     wire::full_fence();
     if (followers.load(std::memory_order_relaxed) != 0) wake_followers();
@@ -127,8 +134,6 @@ void Device::Impl::leave() {
     progress();
   }
 }
-
-void Device::Impl::let_go() { reap_mutex.unlock(); }
 
 std::size_t Device::Impl::try_reap(bool by_loop) {
   if (!reap_mutex.try_lock()) {
@@ -239,10 +244,14 @@ Device::Impl::Claim::Claim(Impl& of) : of_(of) {
 
 Device::Impl::Claim::~Claim() {
   of_.claims.fetch_sub(1);
-  of_.leave();
-  const std::lock_guard lock(of_.follower_mutex);
-  ++of_.wakes;
-  of_.follower_wake.notify_all();
+  AfterDeliveries left;
+  of_.leave_with(left);
+  {
+    const std::lock_guard lock(of_.follower_mutex);
+    ++of_.wakes;
+    of_.follower_wake.notify_all();
+  }
+  left.run();
 }
 
 // True when there is something to do, or the condition may hold.

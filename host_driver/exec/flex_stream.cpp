@@ -33,36 +33,81 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
   return Launch(job, arguments, LaunchOptions{.allow_tiled_launch = allow_tiled_launch});
 }
 
+namespace {
+
+// One launch before it is enqueued: bound first, then reserved, then written.
+class PreparedLaunch {
+ public:
+  PreparedLaunch(StreamChannel& channel, FlexAllocator& allocator, const LaunchRequest& request)
+      : request_(request), reservation_(channel) {
+    const Job& job = *request.job;
+    if (job.binary() != nullptr) {
+      check_loaded(job, allocator);
+      operands_.emplace(allocator, job, request.arguments, request.options.allow_tiled_launch, reservation_.uses);
+      walks_ = operands_->tiling().iterations;
+    } else if (!request.arguments.empty()) {
+      throw InvalidArgument("arguments", "a job of transfers takes no operands", "launch it without");
+    }
+  }
+
+  void reserve(StreamChannel& channel, std::uint64_t recoveries) {
+    const Job& job = *request_.job;
+    const JobPlan& plan = job.job_plan();
+    channel.reserve(reservation_,
+                    {plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes}, walks_,
+                    recoveries);
+  }
+
+  void write(const LaunchSite& site) {
+    Unit* unit = reservation_.units.head;
+    for (std::uint32_t tile = 0; tile < walks_; ++tile) {
+      unit = write_walk(site, *request_.job, operands_ ? &*operands_ : nullptr, tile, request_.options,
+                        reservation_.uses, unit);
+    }
+    reservation_.launch->observer = request_.options.observer;
+    reservation_.launch->kernel = request_.job->binary().get();
+    reservation_.launch->program = request_.job->program();
+    reservation_.launch->keep_alive = request_.options.keep_alive;
+  }
+
+  StreamChannel::Reservation* reservation() { return &reservation_; }
+
+ private:
+  const LaunchRequest& request_;
+  StreamChannel::Reservation reservation_;
+  std::optional<BoundOperands> operands_;
+  std::uint32_t walks_ = 1;
+};
+
+}  // namespace
+
 std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options) {
   runtime_.require_own_process();
   (void)runtime_.mend(channel_);
   // What is looked up from here on is not used on another device: reserve() compares.
   const std::uint64_t recoveries = channel_.recoveries();
-  const FlexAllocator& allocator = runtime_.allocator();
-  std::optional<BoundOperands> operands;
-  std::uint32_t walks = 1;
-  if (job.binary() != nullptr) {
-    check_loaded(job, allocator);
-    operands.emplace(allocator, job, arguments, options.allow_tiled_launch);
-    walks = operands->tiling().iterations;
-  } else if (!arguments.empty()) {
-    throw InvalidArgument("arguments", "a job of transfers takes no operands", "launch it without");
+  const LaunchRequest request{&job, arguments, options};
+  PreparedLaunch launch(channel_, runtime_.allocator(), request);
+  launch.reserve(channel_, recoveries);
+  launch.write(runtime_.launch_site(channel_.stream()));
+  StreamChannel::Reservation* const reservation = launch.reservation();
+  return channel_.commit({&reservation, 1});
+}
+
+std::uint64_t FlexStream::Launch(std::span<const LaunchRequest> requests) {
+  runtime_.require_own_process();
+  (void)runtime_.mend(channel_);
+  const std::uint64_t recoveries = channel_.recoveries();
+  std::vector<std::unique_ptr<PreparedLaunch>> launches;
+  std::vector<StreamChannel::Reservation*> reservations;
+  for (const LaunchRequest& request : requests) {
+    launches.push_back(std::make_unique<PreparedLaunch>(channel_, runtime_.allocator(), request));
+    reservations.push_back(launches.back()->reservation());
   }
-  const JobPlan& plan = job.job_plan();
-  StreamChannel::Reservation reservation(channel_);
-  channel_.reserve(reservation,
-                   {plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes}, walks,
-                   recoveries);
+  for (const auto& launch : launches) launch->reserve(channel_, recoveries);
   const LaunchSite site = runtime_.launch_site(channel_.stream());
-  Unit* unit = reservation.units.head;
-  for (std::uint32_t tile = 0; tile < walks; ++tile) {
-    unit = write_walk(site, job, operands ? &*operands : nullptr, tile, options, unit);
-  }
-  reservation.launch->observer = options.observer;
-  reservation.launch->kernel = job.binary().get();
-  reservation.launch->program = job.program();
-  reservation.launch->keep_alive = options.keep_alive;
-  return channel_.commit(reservation);
+  for (const auto& launch : launches) launch->write(site);
+  return channel_.commit(reservations);
 }
 
 // What recovers by itself (RecoveryPolicy::Recover) does so here, and waits for what it has sent again.
@@ -80,6 +125,7 @@ void FlexStream::Synchronize() {
   const std::uint64_t target = channel_.launched();
   while (!wait(target, Clock::now() + kLookAround)) {
   }
+  channel_.finish_letting_go();
   if (const auto error = channel_.take_error(recoveries)) throw *error;
 }
 
@@ -95,15 +141,18 @@ void FlexStream::Synchronize(Clock::time_point deadline) {
                         .message = "launch " + std::to_string(channel_.ended() + 1) + " of " + std::to_string(target) +
                                    " had not ended by the deadline"});
   }
+  channel_.finish_letting_go();
   if (const auto error = channel_.take_error(recoveries)) throw *error;
 }
 
 bool FlexStream::Query() {
   runtime_.require_own_process();
   const std::uint64_t target = channel_.launched();
-  if (channel_.ended() >= target) return true;
-  channel_.poll();
-  (void)runtime_.mend(channel_);
+  if (channel_.ended() < target) {
+    channel_.poll();
+    (void)runtime_.mend(channel_);
+  }
+  channel_.let_go_of_ended();
   return channel_.ended() >= target;
 }
 

@@ -2,8 +2,9 @@
 // FlexStream (RFC "Program Execution Pipeline"): accepts Jobs, walks their plans, and hands the control blocks to the
 // Scheduler. Jobs of one stream run in order; nothing orders two streams. Every member may be called from any thread.
 //
-// What a launch uses stays alive until it ended: host memory of transfers and tensor allocations are the caller's to
-// keep (until Synchronize), loaded programs and correction tensors are kept by the launch.
+// What a launch uses stays alive until it ended: host memory of transfers is the caller's to keep (until Synchronize);
+// allocations (operands, ends of transfers), loaded programs and correction tensors are kept by the launch. An allocation
+// that is released meanwhile can be had again when the launch has ended, and no earlier.
 #pragma once
 
 #include <chrono>
@@ -29,8 +30,16 @@ struct LaunchOptions {
   std::uint64_t core_mask = 0;      // 0: the plan's, else by the amount of work
   std::uint64_t budget_slices = 0;  // watchdog; 0: the plan's, else the card's default
   LaunchObserver* observer = nullptr;
-  // Released when the launch has ended, with the stream's lock held: memory that only the launch still needs.
+  // Released when the launch has ended, at the latest before Synchronize() returns: memory that only the launch still needs.
+  // Its destructor runs on any thread of the program or of the driver, with no lock of the driver held; it may launch and
+  // wait.
   std::shared_ptr<const void> keep_alive{};
+};
+
+struct LaunchRequest {
+  const Job* job = nullptr;
+  std::span<const Argument> arguments{};
+  LaunchOptions options{};
 };
 
 class FlexStream {
@@ -58,6 +67,10 @@ class FlexStream {
   //   OutOfMemory       pinned memory for correction tensors
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch = true);
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options);
+
+  // All of them, in order, or none: every job is bound and validated before the first is enqueued. Throws as Launch() of one;
+  // nothing was enqueued then. Returns the number of the last.
+  std::uint64_t Launch(std::span<const LaunchRequest> requests);
 
   // Until everything launched before has ended. Each wait ends by itself: kernels by the watchdog, the card's death by
   // LOST. Throws the stream's first error, as StreamError, again and again until Reset().

@@ -89,7 +89,7 @@ LoadedProgram::LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shar
       kernel_(std::move(kernel)),
       index_(allocator_->allocate(kernel_->image().size(), {.type = RegionType::Program})) {}
 
-LoadedProgram::~LoadedProgram() { allocator_->deallocate(index_); }
+LoadedProgram::~LoadedProgram() { (void)allocator_->try_deallocate(index_); }
 
 Job::Job(std::shared_ptr<const Kernel> binary, ProgramCorrectionMetadata program_correction_metadata, JobPlan job_plan)
     : binary_(std::move(binary)), correction_(std::move(program_correction_metadata)), plan_(std::move(job_plan)) {

@@ -36,8 +36,8 @@ void check_form(const Job& job, std::size_t index, const Argument& argument) {
 
 // ---- operands -------------------------------------------------------------------------------------------------------
 
-BoundOperands::BoundOperands(const FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
-                             bool allow_tiled_launch)
+BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
+                             bool allow_tiled_launch, AllocationUses& uses)
     : job_(job) {
   const KernelMetadata& kernel = job.binary()->metadata();
   if (arguments.size() != kernel.operands.size()) {
@@ -56,7 +56,7 @@ BoundOperands::BoundOperands(const FlexAllocator& allocator, const Job& job, std
   const auto& tiles = job.job_plan().compute()->expected_input_shapes;
   for (std::size_t i = 0; i < count_; ++i) {
     check_form(job, i, arguments[i]);
-    resolve(allocator, arguments, i);
+    resolve(allocator, arguments, i, uses);
   }
   tiling_ = plan_tiling(kernel, tiles, arguments, std::span(geometry_.data(), count_), allow_tiled_launch);
   if (tiling_.iterations > FlexStream::kMaxTiles) {
@@ -69,9 +69,10 @@ BoundOperands::BoundOperands(const FlexAllocator& allocator, const Job& job, std
   check_overlap();
 }
 
-void BoundOperands::resolve(const FlexAllocator& allocator, std::span<const Argument> arguments, std::size_t index) {
+void BoundOperands::resolve(FlexAllocator& allocator, std::span<const Argument> arguments, std::size_t index,
+                            AllocationUses& uses) {
   const Argument& argument = arguments[index];
-  const auto resolved = allocator.try_resolve(argument.allocation);
+  const auto resolved = allocator.try_use(argument.allocation, uses);
   if (!resolved) refuse_operand(job_, index, "has no memory: " + resolved.error().message, resolved.error().next_step);
   if (resolved->type != RegionType::Tensor)
     refuse_operand(job_, index, "lies in program memory", "allocate it as a tensor");
@@ -149,9 +150,18 @@ wire::Endpoint host_endpoint(std::uint64_t window_offset) {
   throw InvalidArgument(field, field + ": " + what, std::move(next_step));
 }
 
-DevicePlace place_of(const LaunchSite& site, std::uint32_t step, AllocationIndex index, std::uint64_t offset,
+// What a transfer works on, for one walk.
+struct Walk {
+  const LaunchSite& site;
+  AllocationUses& uses;
+};
+
+DevicePlace place_of(const Walk& walk, const Unit& unit, AllocationIndex index, std::uint64_t offset,
                      std::uint64_t bytes) {
-  const auto resolved = site.allocator.try_resolve(index);
+  const std::uint32_t step = unit.step;
+  FlexAllocator& allocator = walk.site.allocator;
+  // Every tile names the same memory: used once, it stays.
+  const auto resolved = unit.tile == 0 ? allocator.try_use(index, walk.uses) : allocator.try_resolve(index);
   if (!resolved) refuse_step(step, resolved.error().message, resolved.error().next_step);
   if (!wire::range_inside(offset, bytes, resolved->block_bytes)) {
     refuse_step(step,
@@ -163,19 +173,19 @@ DevicePlace place_of(const LaunchSite& site, std::uint32_t step, AllocationIndex
 }
 
 // Pageable memory becomes a staged transfer, which the scheduler cuts into chunks.
-void write_dma(const LaunchSite& site, const DMA& dma, Unit& unit) {
+void write_dma(const Walk& walk, const DMA& dma, Unit& unit) {
   wire::DmaPayload& payload = unit.block.payload.dma;
   payload = {};
   payload.bytes = dma.size;
-  const wire::Endpoint card = place_of(site, unit.step, dma.allocation_index, dma.offset, dma.size).endpoint();
+  const wire::Endpoint card = place_of(walk, unit, dma.allocation_index, dma.offset, dma.size).endpoint();
   if (dma.direction == Direction::DeviceToDevice) {
-    payload.source = place_of(site, unit.step, dma.source_allocation_index, dma.source_offset, dma.size).endpoint();
+    payload.source = place_of(walk, unit, dma.source_allocation_index, dma.source_offset, dma.size).endpoint();
     payload.destination = card;
     return;
   }
   const bool to_device = dma.direction == Direction::ToDevice;
   auto* host = static_cast<std::byte*>(dma.host_address);
-  const auto window_offset = site.host_memory.window_offset_of({host, dma.size});
+  const auto window_offset = walk.site.host_memory.window_offset_of({host, dma.size});
   (to_device ? payload.source : payload.destination) = host_endpoint(window_offset.value_or(0));
   (to_device ? payload.destination : payload.source) = card;
   if (window_offset) return;
@@ -187,10 +197,10 @@ void write_dma(const LaunchSite& site, const DMA& dma, Unit& unit) {
   unit.staged.end.stream = 0;
 }
 
-void write_fill(const LaunchSite& site, const Fill& fill, Unit& unit) {
+void write_fill(const Walk& walk, const Fill& fill, Unit& unit) {
   wire::FillPayload& payload = unit.block.payload.fill;
   payload = {};
-  payload.destination = place_of(site, unit.step, fill.allocation_index, fill.offset, fill.size).endpoint();
+  payload.destination = place_of(walk, unit, fill.allocation_index, fill.offset, fill.size).endpoint();
   payload.bytes = fill.size;
   payload.pattern = fill.pattern;
 }
@@ -250,7 +260,8 @@ std::uint64_t run_host_operation(const LaunchSite& site, const Job& job, const B
 }  // namespace
 
 Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* operands, std::uint32_t tile,
-                 const LaunchOptions& options, Unit* unit) {
+                 const LaunchOptions& options, AllocationUses& uses, Unit* unit) {
+  const Walk walk{site, uses};
   std::uint64_t correction_bytes = 0;
   const auto steps = job.job_plan().steps();
   for (std::uint32_t i = 0; i < steps.size(); ++i) {
@@ -263,11 +274,11 @@ Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* op
       write_compute(site, job, *operands, correction_bytes, *compute, options, *unit);
     } else if (const auto* fill = std::get_if<Fill>(&steps[i])) {
       start_block(*unit, wire::Opcode::Fill, tile, i);
-      write_fill(site, *fill, *unit);
+      write_fill(walk, *fill, *unit);
     } else {
       start_block(*unit, wire::Opcode::Dma, tile, i);
       if (const auto* dma = std::get_if<DMA>(&steps[i])) {
-        write_dma(site, *dma, *unit);
+        write_dma(walk, *dma, *unit);
       } else {
         write_correction(site, correction_bytes, *unit);
       }

@@ -33,9 +33,9 @@ struct DevicePlace {
 // The operands of a compute job, checked and resolved.
 class BoundOperands {
  public:
-  // Throws as FlexStream::Launch.
-  BoundOperands(const FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
-                bool allow_tiled_launch);
+  // Throws as FlexStream::Launch. The operands' memory goes into `uses`.
+  BoundOperands(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch,
+                AllocationUses& uses);
 
   const Tiling& tiling() const { return tiling_; }
   const RegionMap& regions() const { return regions_; }
@@ -48,7 +48,7 @@ class BoundOperands {
   void write_segments(std::uint32_t tile, wire::ComputePayload& compute, SegmentWindows& windows) const;
 
  private:
-  void resolve(const FlexAllocator& allocator, std::span<const Argument> arguments, std::size_t index);
+  void resolve(FlexAllocator& allocator, std::span<const Argument> arguments, std::size_t index, AllocationUses& uses);
   void check_overlap() const;
 
   const Job& job_;
@@ -63,16 +63,17 @@ class BoundOperands {
 
 // Where a launch happens.
 struct LaunchSite {
-  const FlexAllocator& allocator;
+  FlexAllocator& allocator;
   const HostMemory& host_memory;
   DevicePlace correction_slot;
   wire::AddressMode mode;
   std::uint64_t all_cores;
 };
 
-// Writes the control blocks of one walk into `unit` and those behind it. Returns the first unit that it did not use.
+// Writes the control blocks of one walk into `unit` and those behind it. Returns the first unit that it did not use. The
+// memory of its transfers goes into `uses`, with the first tile.
 // Throws InvalidArgument for a transfer that does not fit its allocation, and what a HostOperation throws.
 Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* operands, std::uint32_t tile,
-                 const LaunchOptions& options, Unit* unit);
+                 const LaunchOptions& options, AllocationUses& uses, Unit* unit);
 
 }  // namespace flex

@@ -43,9 +43,10 @@ void StreamChannel::close() {
 
 StreamChannel::Reservation::~Reservation() {
   if (launch == nullptr) return;
+  uses.let_go();
+  launch->let_go();
   const std::lock_guard guard(channel_.mutex_);
   while (!units.empty()) channel_.drop_unit(*units.pop());
-  launch->let_go();
   channel_.launch_records_.give(launch);
   if (--channel_.writing_ == 0) channel_.quiet_.notify_all();
 }
@@ -103,21 +104,26 @@ void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std:
   }
 }
 
-std::uint64_t StreamChannel::commit(Reservation& reservation) {
-  const std::lock_guard guard(mutex_);
+std::uint64_t StreamChannel::commit(std::span<Reservation* const> reservations) {
+  const Locked lock(*this);
   check_usable();
+  for (Reservation* reservation : reservations) enqueue(*reservation);
+  pump();
+  return launched_;
+}
+
+void StreamChannel::enqueue(Reservation& reservation) {
   LaunchState* launch = std::exchange(reservation.launch, nullptr);
   if (--writing_ == 0) quiet_.notify_all();
   launch->number = ++launched_;
   launch->left = launch->total = reservation.count;
   launch->outcome = Outcome::Ok;
+  launch->uses.swap(reservation.uses);
   launches_.push(launch);
   for (Unit* unit = reservation.units.head; unit != nullptr; unit = unit->next) unit->launch = launch;
   // Behind what is kept already, and sent with it.
   (keeps_launches() ? launch->kept : pending_).append(reservation.units);
   if (launch->left == 0) retire_launches();
-  pump();
-  return launched_;
 }
 
 std::uint64_t StreamChannel::launched() const {
@@ -353,6 +359,11 @@ wire::Completion StreamChannel::ending(Outcome outcome, Status status) const {
 
 void StreamChannel::on_completion(const wire::Completion& reported) noexcept {
   const std::lock_guard guard(mutex_);
+  end_in_flight(reported);
+  if (!ended_launches_.empty()) device_->after_delivery(*this);
+}
+
+void StreamChannel::end_in_flight(const wire::Completion& reported) {
   Unit& unit = *in_flight_.pop();
   const wire::Completion completion = rules_.checksums ? verified(unit, reported) : reported;
   if (completion.outcome != Outcome::Ok) note_failure(unit, completion);
@@ -495,11 +506,42 @@ void StreamChannel::retire_launches() {
     if ((recovering_ || queue_reset_) && launch->outcome != Outcome::Ok) {
       ++(launch->outcome == Outcome::Aborted ? ended_by_recovery_.aborted : ended_by_recovery_.lost);
     }
-    launch->let_go();
     const std::uint64_t number = launch->number;
-    launch_records_.give(launch);
+    ended_launches_.push(launch);
+    any_ended_.store(true, std::memory_order_relaxed);
     ended_.store(number, std::memory_order_release);
   }
+}
+
+namespace {
+
+thread_local unsigned letting_go = 0;  // this thread runs destructors of ended launches
+
+}  // namespace
+
+void StreamChannel::let_go_of_ended() noexcept {
+  if (!any_ended_.load(std::memory_order_acquire) || Device::delivering()) return;
+  LinkedList<LaunchState> ended;
+  {
+    const std::lock_guard guard(mutex_);
+    if (ended_launches_.empty()) return;
+    ended = std::exchange(ended_launches_, {});
+    any_ended_.store(false, std::memory_order_relaxed);
+    ++letting_go_;
+  }
+  ++letting_go;
+  for (LaunchState* launch = ended.head; launch != nullptr; launch = launch->next) launch->let_go();
+  --letting_go;
+  const std::lock_guard guard(mutex_);
+  while (!ended.empty()) launch_records_.give(ended.pop());
+  if (--letting_go_ == 0) quiet_.notify_all();
+}
+
+void StreamChannel::finish_letting_go() noexcept {
+  let_go_of_ended();
+  if (letting_go != 0) return;
+  std::unique_lock lock(mutex_);
+  if (letting_go_ != 0) quiet_.wait_for(lock, kCopiesAfterReset, [&] { return letting_go_ == 0; });
 }
 
 // Ends everything that was never sent. In order: called when nothing is in flight any more.
@@ -544,7 +586,7 @@ bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
     case WaitStatus::Failed: break;
   }
   // The card is gone: nobody else may tell what never reached it.
-  std::unique_lock lock(mutex_);
+  Locked lock(*this);
   if (ended() < number && in_flight_.empty() && device == device_) {
     ErrorInfo gone{.layer = Layer::Emulator,
                    .culprit = "card",
@@ -595,7 +637,7 @@ Expected<void> StreamChannel::pause(bool retry, std::optional<TimePoint> deadlin
 }
 
 void StreamChannel::cancel_pause() {
-  const std::lock_guard guard(mutex_);
+  const Locked lock(*this);
   paused_ = retrying_ = queue_reset_ = false;
   quiet_.notify_all();
   go_on();
@@ -634,7 +676,7 @@ Expected<void> StreamChannel::reset_and(bool retry, std::optional<TimePoint> dea
     cancel_pause();
     return result;
   }
-  std::unique_lock lock(mutex_);
+  Locked lock(*this);
   return resume(lock, result, retry);
 }
 

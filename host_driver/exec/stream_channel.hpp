@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "host_driver/device/device.hpp"
 #include "host_driver/exec/recovery_policy.hpp"
@@ -39,7 +40,7 @@ struct ChannelRules {
   bool checksums = false;                 // RuntimeOptions::checksums
 };
 
-class StreamChannel final : private CompletionSink, private CreditSink, private StagingClient {
+class StreamChannel final : private CompletionSink, private CreditSink, private StagingClient, private AfterDelivery {
  public:
   using TimePoint = Device::TimePoint;
 
@@ -53,6 +54,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
 
     LinkedList<Unit> units;
     LaunchState* launch = nullptr;
+    AllocationUses uses{};  // what the launch works on
     std::size_t count = 0;
 
    private:
@@ -71,8 +73,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // looked up. Until the reservation ends no recovery begins. Throws StreamError when the stream is poisoned, Error while
   // it is being reset or recovered, or was since, OutOfMemory.
   void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks, std::uint64_t recoveries);
-  // Enqueues all of it. Throws as reserve(); nothing was enqueued then. Returns the launch's number.
-  std::uint64_t commit(Reservation& reservation);
+  // Enqueues all of them, in order. Throws as reserve(); nothing was enqueued then. Returns the last launch's number.
+  std::uint64_t commit(std::span<Reservation* const> reservations);
 
   std::uint64_t launched() const;
   std::uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
@@ -81,6 +83,10 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // from inside a sink.
   bool wait(std::uint64_t number, TimePoint deadline);
   void poll();
+  // Lets go of what ended launches kept alive, on this thread, with no lock held: destructors of the caller's run here. The
+  // second also waits for other threads that do the same, unless it is called by such a destructor.
+  void let_go_of_ended() noexcept;
+  void finish_letting_go() noexcept;
   // The first error since the last reset, if any.
   std::optional<StreamError> error() const;
   // For a wait that began when recoveries() was `since`: also what a recovery has cleared meanwhile. Told once by rule
@@ -124,6 +130,20 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void close();
 
  private:
+  // Holds mutex_; afterwards what ended meanwhile is let go of.
+  class Locked : public std::unique_lock<std::mutex> {
+   public:
+    explicit Locked(StreamChannel& channel) : std::unique_lock<std::mutex>(channel.mutex_), channel_(channel) {}
+    ~Locked() {
+      if (owns_lock()) unlock();
+      channel_.let_go_of_ended();
+    }
+
+   private:
+    StreamChannel& channel_;
+  };
+
+  void after_delivery() noexcept override { let_go_of_ended(); }
   void on_completion(const wire::Completion& completion) noexcept override;
   void on_credits(std::uint32_t stream) noexcept override;
   bool on_chunk(StagingChunk& chunk) noexcept override;
@@ -132,6 +152,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // All with mutex_ held.
   void check_usable() const;
   bool stopped() const { return failure_.has_value() || paused_ || closed_ || recovering_; }
+  void enqueue(Reservation& reservation);
+  void end_in_flight(const wire::Completion& reported);
   Expected<void> reset_and(bool retry, std::optional<TimePoint> deadline);
   // Without a deadline it is refused beside another reset.
   Expected<void> pause(bool retry, std::optional<TimePoint> deadline);
@@ -181,6 +203,9 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   LinkedList<Unit> ready_;      // chunk DMAs of the transfer at the head of pending_, or of the one that just left it
   LinkedList<Unit> in_flight_;  // with the card, in order
   LinkedList<LaunchState> launches_;
+  LinkedList<LaunchState> ended_launches_;  // that still hold what they kept alive
+  std::uint32_t letting_go_ = 0;            // threads that are at it
+  std::atomic<bool> any_ended_{false};      // ended_launches_ is not empty
   std::uint64_t launched_ = 0;
   std::uint32_t drains_ = 0;   // chunks on their way to the caller's memory
   std::uint32_t chunks_ = 0;   // held by this stream

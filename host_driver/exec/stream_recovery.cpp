@@ -31,7 +31,7 @@ Expected<void> StreamChannel::begin_queue_reset(TimePoint deadline) {
 void StreamChannel::cancel_queue_reset() { cancel_pause(); }
 
 StreamChannel::Ended StreamChannel::end_queue_reset(const Expected<void>& result) {
-  std::unique_lock lock(mutex_);
+  Locked lock(*this);
   if (in_flight_.empty()) {
     drop_waiting();
     drop_kept();
@@ -72,7 +72,7 @@ Expected<void> StreamChannel::begin_recovery(TimePoint deadline) {
 }
 
 Expected<StreamChannel::Ended> StreamChannel::end_everything(TimePoint deadline) {
-  std::unique_lock lock(mutex_);
+  Locked lock(*this);
   if (in_flight_.empty()) {
     drop_waiting();
     drop_kept();
@@ -112,7 +112,7 @@ void StreamChannel::end_recovery(std::shared_ptr<Device> device, std::uint32_t s
 }
 
 void StreamChannel::cancel_recovery() {
-  const std::lock_guard guard(mutex_);
+  const Locked lock(*this);
   recovering_ = false;
   go_on();
 }

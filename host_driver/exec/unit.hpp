@@ -12,6 +12,7 @@
 #include "host_driver/exec/launch_observer.hpp"
 #include "host_driver/exec/staging.hpp"
 #include "host_driver/exec/stream_error.hpp"
+#include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/memory/host_memory.hpp"
 #include "shared/control_block.hpp"
 
@@ -57,10 +58,13 @@ struct LaunchState {
   LaunchObserver* observer = nullptr;
   const Kernel* kernel = nullptr;            // of the job; null for transfers
   LinkedList<Unit> kept{};                   // removed before they started; sent again after a reset of the stream
-  std::shared_ptr<const void> program{};     // what the card still reads: the loaded program
+  AllocationUses uses{};                     // what the card still reads and writes: operands, transfers
+  std::shared_ptr<const void> program{};     // and the loaded program
   std::shared_ptr<const void> keep_alive{};  // the caller's
 
-  void let_go() {
+  // Runs destructors of the caller's: with no lock held.
+  void let_go() noexcept {
+    uses.let_go();
     program.reset();
     keep_alive.reset();
   }

@@ -9,15 +9,13 @@
 
 namespace spyre {
 
-// One block of device memory; freed when the last owner is gone. A stream that still works on it has to be synchronised
-// first, unless everything that reuses the memory runs on that same stream.
+// One block of device memory; freed when the last owner is gone and everything that was launched on it before has ended:
+// nobody has to synchronise first.
 class DeviceStorage {
  public:
   DeviceStorage(std::shared_ptr<flex::FlexAllocator> allocator, flex::AllocationIndex index, std::uint64_t bytes)
       : allocator_(std::move(allocator)), index_(index), bytes_(bytes) {}
-  ~DeviceStorage() {
-    if (index_ != flex::AllocationIndex::Null) allocator_->deallocate(index_);
-  }
+  ~DeviceStorage() { (void)allocator_->try_deallocate(index_); }
   DeviceStorage(const DeviceStorage&) = delete;
   DeviceStorage& operator=(const DeviceStorage&) = delete;
 

@@ -284,6 +284,8 @@ std::optional<BlockId> BlockHeap::allocate(std::uint64_t bytes, std::uint64_t al
   }
   if ((*nodes_)[id].size > size) add_free(split(id, size));
   (*nodes_)[id].used = 1;
+  (*nodes_)[id].doomed = 0;
+  (*nodes_)[id].uses = 0;
   (*nodes_)[id].slack = static_cast<std::uint32_t>((*nodes_)[id].size * kBlockUnit - bytes);
   ++used_blocks_;
   return id;

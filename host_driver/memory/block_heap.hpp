@@ -42,22 +42,26 @@ struct BlockNode {
     std::uint32_t slack;               // used: bytes of the block that were not asked for
   };
   BlockId ring_next = kNoBlock;
-  BlockId parent = kNoBlock;
+  union {
+    BlockId parent = kNoBlock;  // free
+    std::uint32_t uses;         // used: by work under way, which the owner of the heap counts
+  };
   std::array<BlockId, 2> child{kNoBlock, kNoBlock};
-  std::uint32_t generation : 26 = 0;  // counts how often this id was handed out: tells a stale handle
+  std::uint32_t generation : 20 = 0;  // counts how often this id was handed out: tells a stale handle
   std::uint32_t heap : 4 = 0;
   std::uint32_t used : 1 = 0;
   std::uint32_t in_tree : 1 = 0;  // free: this one stands in the size tree for its ring
+  std::uint32_t doomed : 1 = 0;   // used: released by its owner, and kept for the work that uses it
 };
 static_assert(sizeof(BlockNode) == 40);
 
 // The slab. An id is stable while its block lives; a released id comes back with a higher generation, and an id whose
 // generations are used up is never handed out again, so {id, generation} names one allocation for ever (as long as
-// the slab is not full, at 2^28 blocks).
+// the slab is not full, at 2^24 blocks).
 class BlockNodes {
  public:
-  static constexpr std::uint32_t kMaxGeneration = (1U << 26) - 1;
-  static constexpr std::uint32_t kMaxNodes = 1U << 28;
+  static constexpr std::uint32_t kMaxGeneration = (1U << 20) - 1;
+  static constexpr std::uint32_t kMaxNodes = 1U << 24;
 
   explicit BlockNodes(std::uint32_t max_generation = kMaxGeneration) : max_generation_(max_generation) {}
 

@@ -8,9 +8,10 @@
 namespace flex {
 namespace {
 
-// A handle: [mark 10][generation 26][slot 28], slot counted from 1 so that no live handle is Null.
-constexpr unsigned kSlotBits = 28;
-constexpr unsigned kGenerationBits = 26;
+// A handle: [mark 20][generation 20][slot 24], slot counted from 1 so that no live handle is Null. A mark is given out once
+// in the life of a process, so that no handle ever names a block of another allocator, or of another life of its function.
+constexpr unsigned kSlotBits = 24;
+constexpr unsigned kGenerationBits = 20;
 constexpr unsigned kMarkBits = 64 - kSlotBits - kGenerationBits;
 static_assert(BlockNodes::kMaxNodes == 1U << kSlotBits);
 static_assert(BlockNodes::kMaxGeneration == (1U << kGenerationBits) - 1);
@@ -34,10 +35,23 @@ constexpr Decoded decode(AllocationIndex index) {
 }
 
 std::uint64_t next_mark() {
-  static std::atomic<std::uint64_t> counter{0};
+  // A handle is above every address of a process (2^47), so that none is taken for one.
+  constexpr std::uint64_t kFirst = std::uint64_t{1} << (47 - kSlotBits - kGenerationBits);
+  static std::atomic<std::uint64_t> counter{kFirst};
   constexpr std::uint64_t kMarks = (std::uint64_t{1} << kMarkBits) - 1;
-  return counter.fetch_add(1, std::memory_order_relaxed) % kMarks +
-         1;  // never 0: no handle is in the range of addresses
+  const std::uint64_t mark = counter.fetch_add(1, std::memory_order_relaxed);
+  return mark <= kMarks ? mark : 0;
+}
+
+Error no_mark_left() {
+  return Error({.layer = Layer::Driver,
+                .culprit = "allocation index",
+                .outcome = wire::Outcome::Rejected,
+                .recoverable = false,
+                .next_step = "start the program again",
+                .message =
+                    "this process has opened and reset functions a million times: no handle is left that could not "
+                    "be taken for one of before"});
 }
 
 void add(Counter& counter, std::uint64_t amount) {
@@ -126,6 +140,9 @@ AllocationIndex FlexAllocator::allocate(std::uint64_t bytes, const AllocationPol
   require_own_process();
   if (bytes == 0) return AllocationIndex::Null;
   Attempt attempt = allocate_or_grow(bytes, policy);
+  while (!attempt && !attempt.error().error && await_freed(attempt.error().shortage)) {
+    attempt = allocate_or_grow(bytes, policy);
+  }
   if (!attempt && !attempt.error().error && !in_memory_pressure_callback) {
     run_memory_pressure_callback(attempt.error().shortage);
     attempt = allocate_or_grow(bytes, policy);
@@ -165,6 +182,7 @@ FlexAllocator::Attempt FlexAllocator::allocate_or_grow(std::uint64_t bytes, cons
 }
 
 FlexAllocator::Attempt FlexAllocator::allocate_held(std::uint64_t bytes, const AllocationPolicy& policy) {
+  if (mark_ == 0) throw no_mark_left();
   std::uint32_t tried = 0;
   while (HeldRegion* region = next_region(policy, tried)) {
     if (const auto index = allocate_in(*region, bytes, policy.fit)) return *index;
@@ -295,29 +313,115 @@ std::expected<BlockId, FlexAllocator::Reason> FlexAllocator::find(AllocationInde
   if (!nodes_.contains(handle.id)) return std::unexpected(Reason::Foreign);
   const BlockNode& node = nodes_[handle.id];
   if (handle.generation > node.generation) return std::unexpected(Reason::Foreign);
-  if (!node.used || handle.generation < node.generation) return std::unexpected(Reason::Released);
+  if (!node.used || node.doomed || handle.generation < node.generation) return std::unexpected(Reason::Released);
   return handle.id;
 }
 
 void FlexAllocator::deallocate(AllocationIndex index) {
   if (index == AllocationIndex::Null || !process_.is_this()) return;
   const std::scoped_lock lock(mutex_);
-  const auto id = find(index);
-  if (!id) {
-    if (id.error() == Reason::LostInReset) return;
-    throw InvalidAllocation(id.error(), describe_invalid(id.error(), index));
-  }
-  subtract(bytes_, nodes_[*id].size * kBlockUnit);
-  subtract(count_, 1);
-  regions_[nodes_[*id].heap]->heap.release(*id);
+  const auto released = release(index);
+  if (released || released.error() == Reason::LostInReset) return;
+  throw InvalidAllocation(released.error(), describe_invalid(released.error(), index));
 }
+
+bool FlexAllocator::try_deallocate(AllocationIndex index) noexcept {
+  if (index == AllocationIndex::Null || !process_.is_this()) return false;
+  const std::scoped_lock lock(mutex_);
+  return release(index).has_value();
+}
+
+std::expected<void, FlexAllocator::Reason> FlexAllocator::release(AllocationIndex index) {
+  const auto id = find(index);
+  if (!id) return std::unexpected(id.error());
+  BlockNode& node = nodes_[*id];
+  if (node.uses == 0) {
+    free_block(*id);
+  } else {
+    node.doomed = 1;
+    doomed_bytes_ += node.size * kBlockUnit;
+  }
+  return {};
+}
+
+void FlexAllocator::free_block(BlockId id) {
+  subtract(bytes_, nodes_[id].size * kBlockUnit);
+  subtract(count_, 1);
+  regions_[nodes_[id].heap]->heap.release(id);
+}
+
+// ---- uses -----------------------------------------------------------------------------------------------------------
+
+Expected<ResolvedAllocation> FlexAllocator::try_use(AllocationIndex index, AllocationUses& uses) {
+  if (!process_.is_this()) return std::unexpected(made_by_the_parent("device memory"));
+  const std::scoped_lock lock(mutex_);
+  const auto id = find(index);
+  if (!id) return std::unexpected(describe_invalid(id.error(), index));
+  if (uses.allocator_ == nullptr) uses.allocator_ = shared_from_this();
+  uses.add(index);
+  ++nodes_[*id].uses;
+  return resolved(*id);
+}
+
+void FlexAllocator::end_uses(std::span<const AllocationIndex> indices) noexcept {
+  if (!process_.is_this()) return;
+  const std::scoped_lock lock(mutex_);
+  for (const AllocationIndex index : indices) {
+    const Decoded handle = decode(index);
+    if (handle.mark != mark_) continue;  // its region went away with a reset
+    BlockNode& node = nodes_[handle.id];
+    if (--node.uses != 0 || !node.doomed) continue;
+    doomed_bytes_ -= node.size * kBlockUnit;
+    ++freed_late_;
+    free_block(handle.id);
+    freed_.notify_all();
+  }
+}
+
+bool FlexAllocator::await_freed(const MemoryShortage& missing) {
+  std::unique_lock lock(mutex_);
+  if (doomed_bytes_ == 0 || doomed_bytes_ + missing.free_bytes < missing.requested) return false;
+  const std::uint64_t seen = freed_late_;
+  return freed_.wait_for(lock, options_.patience, [&] { return freed_late_ != seen || doomed_bytes_ == 0; });
+}
+
+void AllocationUses::add(AllocationIndex index) {
+  if (count_ < kInline) {
+    first_[count_] = index;
+  } else {
+    more_.push_back(index);
+  }
+  ++count_;
+}
+
+void AllocationUses::let_go() noexcept {
+  if (count_ == 0) return;
+  allocator_->end_uses({first_.data(), std::min(count_, kInline)});
+  allocator_->end_uses(more_);
+  more_.clear();
+  count_ = 0;
+  allocator_.reset();
+}
+
+void AllocationUses::swap(AllocationUses& other) noexcept {
+  std::swap(allocator_, other.allocator_);
+  std::swap(count_, other.count_);
+  std::swap(first_, other.first_);
+  std::swap(more_, other.more_);
+}
+
+// ---- resolving ------------------------------------------------------------------------------------------------------
 
 ResolvedAllocation FlexAllocator::resolve(AllocationIndex index) const {
   require_own_process();
   const std::scoped_lock lock(mutex_);
   const auto id = find(index);
   if (!id) throw InvalidAllocation(id.error(), describe_invalid(id.error(), index));
-  const BlockNode& node = nodes_[*id];
+  return resolved(*id);
+}
+
+ResolvedAllocation FlexAllocator::resolved(BlockId id) const {
+  const BlockNode& node = nodes_[id];
   const Region& region = regions_[node.heap]->grant;
   const std::uint64_t block_bytes = node.size * kBlockUnit;
   return {.address = advanced(region.base, node.offset * kBlockUnit),
@@ -392,6 +496,8 @@ void FlexAllocator::forget_regions() {
   }
   subtract(bytes_, bytes_.current);
   subtract(count_, count_.current);
+  doomed_bytes_ = 0;
+  freed_.notify_all();
   old_marks_.push_back(mark_);
   mark_ = next_mark();
 }

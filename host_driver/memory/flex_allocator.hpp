@@ -8,10 +8,14 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "host_driver/base/process.hpp"
@@ -19,6 +23,7 @@
 #include "host_driver/memory/block_heap.hpp"
 #include "host_driver/memory/region.hpp"
 #include "host_driver/memory/virtual_address.hpp"
+#include "shared/timeouts.hpp"
 
 namespace flex {
 
@@ -106,9 +111,41 @@ struct FlexAllocatorOptions {
   std::vector<std::uint64_t> program_bytes{256 * wire::kMiB};
   AllocationPolicy default_policy{};
   std::uint32_t max_generation = BlockNodes::kMaxGeneration;  // how often a handle slot is reused; smaller in tests
+  // So long allocate() waits for memory that was released and is still used by work under way, before it says that there is
+  // none.
+  std::chrono::nanoseconds patience = Timeouts{}.quiesce;
 };
 
-class FlexAllocator {
+class FlexAllocator;
+
+// Blocks that work under way uses. Whoever releases one meanwhile only gives up the handle: nobody else gets the memory
+// before this lets go. Not thread-safe; no heap for as many blocks as a kernel has operands.
+class AllocationUses {
+ public:
+  AllocationUses() = default;
+  AllocationUses(AllocationUses&& other) noexcept { swap(other); }
+  AllocationUses& operator=(AllocationUses&& other) noexcept {
+    AllocationUses(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~AllocationUses() { let_go(); }
+
+  void let_go() noexcept;
+  bool empty() const { return count_ == 0; }
+  void swap(AllocationUses& other) noexcept;
+
+ private:
+  friend class FlexAllocator;
+  static constexpr std::size_t kInline = 16;
+  void add(AllocationIndex index);
+
+  std::shared_ptr<FlexAllocator> allocator_;
+  std::size_t count_ = 0;
+  std::array<AllocationIndex, kInline> first_{};
+  std::vector<AllocationIndex> more_;
+};
+
+class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
  public:
   // Told what is short just before an allocation fails. It may release memory of this allocator, from any thread.
   using MemoryPressureCallback = std::function<void(const MemoryShortage&)>;
@@ -120,7 +157,8 @@ class FlexAllocator {
   FlexAllocator(const FlexAllocator&) = delete;
   FlexAllocator& operator=(const FlexAllocator&) = delete;
 
-  // Order: a region that is held; else a new region; else the memory-pressure callback once, and both again.
+  // Order: a region that is held; else a new region; else what was released and is used by work under way, when that has
+  // ended; else the memory-pressure callback once, and both again.
   // Throws OutOfMemory (requested is rounded; the figures count regions of the requested type), or Error as reported
   // by the region source when the card did not answer.
   AllocationIndex allocate(std::uint64_t bytes);
@@ -128,12 +166,18 @@ class FlexAllocator {
 
   // Null and handles lost in a reset are accepted and ignored (there is nothing left to free).
   // Throws InvalidAllocation for a released or foreign handle; nothing changed then.
+  // Memory that work under way uses (try_use()) can be had again when that has ended.
   void deallocate(AllocationIndex index);
+  // The same for destructors. False: the handle names nothing that could be freed.
+  bool try_deallocate(AllocationIndex index) noexcept;
 
   // Throws InvalidAllocation. The address is good until deallocate() or forget_regions().
   ResolvedAllocation resolve(AllocationIndex index) const;
   // The same without throwing, for the launch path.
   Expected<ResolvedAllocation> try_resolve(AllocationIndex index) const;
+  // The same, and the block stays where it is, with its bytes, until `uses` lets go or the function is reset. This object
+  // is owned by a shared_ptr; all of `uses` are of one allocator.
+  Expected<ResolvedAllocation> try_use(AllocationIndex index, AllocationUses& uses);
 
   void set_memory_pressure_callback(MemoryPressureCallback callback);
 
@@ -149,6 +193,7 @@ class FlexAllocator {
   void reset_accumulated_statistics();
 
  private:
+  friend class AllocationUses;
   struct HeldRegion {
     Region grant;
     BlockHeap heap;
@@ -171,6 +216,12 @@ class FlexAllocator {
   bool can_hold_another(RegionType type) const;
   MemoryShortage shortage(RegionType type, std::uint64_t bytes) const;
   std::expected<BlockId, Reason> find(AllocationIndex index) const;
+  ResolvedAllocation resolved(BlockId id) const;
+  std::expected<void, Reason> release(AllocationIndex index);
+  void free_block(BlockId id);
+  void end_uses(std::span<const AllocationIndex> indices) noexcept;
+  // False: nothing that would help is about to be freed, or it was not in time.
+  bool await_freed(const MemoryShortage& shortage);
   void run_memory_pressure_callback(const MemoryShortage& shortage);
 
   void require_own_process() const;
@@ -183,8 +234,11 @@ class FlexAllocator {
   mutable std::mutex mutex_;  // everything below
   BlockNodes nodes_;
   std::array<std::optional<HeldRegion>, wire::kRegionsPerFunction> regions_;
-  std::uint64_t mark_;                    // this allocator, in the top bits of its handles
+  std::uint64_t mark_;                    // this allocator, in the top bits of its handles; 0: none was left
   std::vector<std::uint64_t> old_marks_;  // before resets
+  std::uint64_t doomed_bytes_ = 0;        // released, and used by work under way
+  std::uint64_t freed_late_ = 0;          // blocks of that kind that were freed, ever
+  std::condition_variable freed_;
   MemoryPressureCallback on_memory_pressure_;
   Counter bytes_;
   Counter count_;

@@ -387,6 +387,131 @@ TEST(FlexStream, APlanIsLoadedAgainIntoTheSamePlace) {
   EXPECT_TRUE(std::equal(image.begin(), image.end(), rig.compiled.kernel()->image().begin()));
 }
 
+// What a launch kept alive: its destructor uses the stream that it was launched on, as any code of a user may.
+class Curious {
+ public:
+  Curious(FlexStream& stream, AllocationIndex memory, std::atomic<int>& gone)
+      : stream_(stream), memory_(memory), gone_(gone) {}
+  ~Curious() {
+    try {
+      (void)stream_.error();
+      (void)stream_.Query();
+      stream_.Launch(Job::fill(memory_, 128, 1), {});
+      stream_.Synchronize(Clock::now() + test_bounds::kWork);
+    } catch (const Error&) {
+    }
+    ++gone_;
+  }
+
+ private:
+  FlexStream& stream_;
+  AllocationIndex memory_;
+  std::atomic<int>& gone_;
+};
+
+TEST(FlexStream, DestructorsOfWhatLaunchesKeptAliveRunUnderNoLock) {
+  Rig rig;
+  const auto memory = rig.allocate(1 * kMiB);
+  std::vector<std::byte> pageable(300 * wire::kKiB);
+  std::atomic<int> gone{0};
+  const auto launch = [&](const Job& job) {
+    rig.stream.Launch(job, {}, {.keep_alive = std::make_shared<Curious>(rig.stream, memory, gone)});
+  };
+  const auto launch_all = [&] {
+    launch(Job::fill(memory, 128, 1));
+    launch(Job::to_device(pageable.data(), memory, pageable.size()));
+    launch(Job::from_device(pageable.data(), memory, pageable.size()));
+    launch(Job(JobPlan()));
+  };
+  int expected = 0;
+  launch_all();
+  rig.synchronize();
+  EXPECT_EQ(gone, expected += 4) << "gone when Synchronize() returns";
+  // Nobody waits: the driver's own thread lets go.
+  launch(Job::fill(memory, 128, 1));
+  const auto end = Clock::now() + test_bounds::kWork;
+  ++expected;
+  while (gone != expected && Clock::now() < end) std::this_thread::yield();
+  EXPECT_EQ(gone, expected);
+  rig.card.pause();
+  launch_all();
+  std::thread resumes([&] { rig.card.resume(); });
+  rig.stream.Reset();
+  resumes.join();  // bounded: it resumes the card once
+  rig.synchronize();
+  EXPECT_EQ(gone, expected += 4) << "after a reset";
+  EXPECT_THROW(launch(Job::fill(memory, 2 * kMiB, 1)), InvalidArgument);
+  EXPECT_EQ(gone, expected += 1) << "after a launch that was refused";
+}
+
+TEST(FlexStream, MemoryThatIsReleasedWithWorkUnderWayIsNobodyElsesBefore) {
+  Rig rig;
+  const std::uint64_t bytes = 256 * wire::kKiB;
+  std::vector<std::byte> pageable(bytes);
+  PinnedBuffer pinned = rig.runtime.host_memory().allocate(bytes);
+  const CompiledKernel kernel(test::matmul_kernel(), {{"M", 64}, {"K", 64}, {"N", 64}});
+  ExecutionPlan plan({Job(kernel)});
+  plan.load(rig.runtime, rig.stream);
+  rig.synchronize();
+  const auto used = [&] { return rig.runtime.allocator().statistics().bytes.current; };
+  const auto other = rig.allocate(bytes);
+  const std::uint64_t before = used();
+  const auto check = [&](const char* what, auto&& launch) {
+    SCOPED_TRACE(what);
+    const auto memory = rig.allocate(bytes);
+    const auto place = rig.runtime.allocator().resolve(memory).address;
+    rig.card.pause();
+    launch(memory);
+    rig.runtime.allocator().deallocate(memory);
+    const auto next = rig.allocate(bytes);
+    EXPECT_NE(rig.runtime.allocator().resolve(next).address, place) << "given out while the card works on it";
+    rig.runtime.allocator().deallocate(next);
+    rig.card.resume();
+    try {
+      rig.synchronize();
+    } catch (const StreamError&) {
+      rig.stream.Reset();
+      rig.synchronize();
+    }
+    EXPECT_EQ(used(), before) << "not given back";
+  };
+  check("fill", [&](auto memory) { rig.stream.Launch(Job::fill(memory, bytes, 1), {}); });
+  check("pinned in", [&](auto memory) { rig.stream.Launch(Job::to_device(pinned.data(), memory, bytes), {}); });
+  check("staged in", [&](auto memory) { rig.stream.Launch(Job::to_device(pageable.data(), memory, bytes), {}); });
+  check("staged out", [&](auto memory) { rig.stream.Launch(Job::from_device(pageable.data(), memory, bytes), {}); });
+  check("inside", [&](auto memory) {
+    rig.stream.Launch(Job(JobPlan({DMA{.allocation_index = other,
+                                       .size = bytes,
+                                       .direction = Direction::DeviceToDevice,
+                                       .source_allocation_index = memory}})),
+                      {});
+  });
+  check("operand", [&](auto memory) {
+    std::vector<Argument> arguments;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      arguments.push_back({.allocation = memory, .shape = {64, 64}, .offset = i * 64 * 128});
+    }
+    rig.stream.Launch(plan.jobs()[0], arguments);
+  });
+}
+
+TEST(FlexStream, AGroupOfLaunchesIsEnqueuedAsAWholeOrNotAtAll) {
+  Rig rig;
+  const auto memory = rig.allocate(4096);
+  Records records;
+  const Job good = Job::fill(memory, 4096, 7);
+  const Job bad = Job::fill(memory, 8192, 7);
+  const LaunchOptions watched{.observer = &records};
+  const std::vector<LaunchRequest> broken{{&good, {}, watched}, {&good, {}, watched}, {&bad, {}, watched}};
+  EXPECT_THROW(rig.stream.Launch(broken), InvalidArgument);
+  rig.synchronize();
+  EXPECT_TRUE(records.ended.empty()) << "a part of it was launched";
+  const std::vector<LaunchRequest> whole{{&good, {}, watched}, {&good, {}, watched}};
+  const std::uint64_t last = rig.stream.Launch(whole);
+  rig.synchronize();
+  EXPECT_EQ(records.ended, (std::vector<std::uint64_t>{last - 1, last}));
+}
+
 TEST(FlexStream, ARuntimeGoesAwayWithWorkInFlight) {
   auto rig = std::make_unique<Rig>();
   const auto memory = rig->allocate(8 * kMiB);

@@ -63,6 +63,15 @@ class FakeRegionSource : public RegionSource {
             .message = std::move(message)};
   }
 
+  // As after a reset of the function: everything is back.
+  void forget() {
+    const std::scoped_lock lock(mutex_);
+    for (auto& region : held_) {
+      if (region) free_ += region->bytes;
+      region.reset();
+    }
+  }
+
   int held_count() const {
     int count = 0;
     for (const auto& region : held_) count += region.has_value();

@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/memory/fake_region_source.hpp"
 
 namespace flex {
@@ -152,11 +153,87 @@ TEST(FlexAllocator, TheHandleContainsNoAddress) {
   source_b.first_region_id = 0x7'4000'0000;
   FlexAllocator a(source_a, small_regions({kMiB2}));
   FlexAllocator b(source_b, small_regions({4 * kMiB2}));
-  const auto low_bits = (std::uint64_t{1} << 54) - 1;
+  const auto low_bits = (std::uint64_t{1} << 44) - 1;  // below the mark
   for (int i = 0; i < 10; ++i) {
     const auto from_a = static_cast<std::uint64_t>(a.allocate(1000));
     const auto from_b = static_cast<std::uint64_t>(b.allocate(50'000));
     EXPECT_EQ(from_a & low_bits, from_b & low_bits);
+    EXPECT_GE(from_a, std::uint64_t{1} << 47) << "it could be an address";
+  }
+}
+
+TEST(FlexAllocator, NoHandleOfALifeBeforeNamesABlockOfThisOne) {
+  FakeRegionSource source(wire::kGiB);
+  FlexAllocator allocator(source, small_regions());
+  std::vector<AllocationIndex> old;
+  for (int life = 0; life < 3000; ++life) {
+    old.push_back(allocator.allocate(128));
+    allocator.forget_regions();
+    source.forget();
+  }
+  FakeRegionSource other_source(wire::kGiB);
+  FlexAllocator other(other_source, small_regions());
+  const auto fresh = allocator.allocate(128);
+  (void)other.allocate(128);
+  for (const AllocationIndex index : old) {
+    ASSERT_NE(index, fresh);
+    const auto mine = allocator.try_resolve(index);
+    ASSERT_FALSE(mine);
+    EXPECT_EQ(mine.error().outcome, wire::Outcome::Lost);
+    const auto theirs = other.try_resolve(index);
+    ASSERT_FALSE(theirs);
+    EXPECT_NE(theirs.error().message.find("not given out by this allocator"), std::string::npos);
+    EXPECT_FALSE(other.try_deallocate(index));
+    EXPECT_NO_THROW(allocator.deallocate(index));
+  }
+}
+
+TEST(FlexAllocator, MemoryOfWorkUnderWayIsNobodyElsesUntilItsUseEnds) {
+  FakeRegionSource source(2 * kMiB2);
+  FlexAllocatorOptions options = small_regions({kMiB2});
+  options.patience = std::chrono::nanoseconds(1);
+  const auto allocator = std::make_shared<FlexAllocator>(source, options);
+  const auto first = allocator->allocate(kMiB2);
+  const auto second = allocator->allocate(kMiB2);
+  AllocationUses one, two;
+  const auto place = allocator->try_use(first, one);
+  ASSERT_TRUE(place);
+  ASSERT_TRUE(allocator->try_use(first, two));
+  allocator->deallocate(first);
+  EXPECT_FALSE(allocator->try_resolve(first));
+  EXPECT_FALSE(allocator->try_use(first, two)) << "a released handle is released";
+  EXPECT_THROW(allocator->deallocate(first), InvalidAllocation);
+  EXPECT_THROW(allocator->allocate(kMiB2), OutOfMemory) << "given out beside its use";
+  one.let_go();
+  EXPECT_THROW(allocator->allocate(kMiB2), OutOfMemory) << "one use is left";
+  two.let_go();
+  EXPECT_EQ(allocator->resolve(allocator->allocate(kMiB2)).address, place->address);
+  // A use does not keep the handle from living on, nor a reset from taking everything.
+  ASSERT_TRUE(allocator->try_use(second, one));
+  one.let_go();
+  EXPECT_TRUE(allocator->try_resolve(second));
+  ASSERT_TRUE(allocator->try_use(second, one));
+  allocator->deallocate(second);
+  allocator->forget_regions();
+  source.forget();
+  const auto after = allocator->allocate(kMiB2);
+  one.let_go();
+  EXPECT_TRUE(allocator->try_resolve(after)) << "a use of a life before freed a block of this one";
+}
+
+TEST(FlexAllocator, AnAllocationWaitsForMemoryThatWorkUnderWayIsAboutToFree) {
+  FakeRegionSource source(kMiB2);
+  FlexAllocatorOptions options = small_regions({kMiB2});
+  options.patience = test_bounds::kThread;
+  const auto allocator = std::make_shared<FlexAllocator>(source, options);
+  for (int i = 0; i < 50; ++i) {
+    const auto index = allocator->allocate(kMiB2);
+    AllocationUses uses;
+    ASSERT_TRUE(allocator->try_use(index, uses));
+    allocator->deallocate(index);
+    std::thread ends([&] { uses.let_go(); });
+    EXPECT_NO_THROW(allocator->deallocate(allocator->allocate(kMiB2)));
+    ends.join();  // bounded: it does not wait
   }
 }
 
@@ -397,13 +474,24 @@ TEST(FlexAllocator, FragmentationIsZeroForOneFreeBlockPerRegionAndGrowsWithHoles
   EXPECT_DOUBLE_EQ(allocator.statistics().fragmentation, 0.5);
 }
 
-// Random work against plain bookkeeping: no overlap in any region, statistics add up, out-of-memory is exact.
+// Random work against plain bookkeeping: no overlap in any region, statistics add up, out-of-memory is exact; a block that
+// was released while something uses it counts as live until that use has ended.
 RC_GTEST_PROP(FlexAllocator, LiveAllocationsNeverOverlapAndOutOfMemoryIsExact, ()) {
   const std::uint64_t capacity = kMiB2 * *rc::gen::inRange<std::uint64_t>(1, 10);
   FakeRegionSource source(capacity);
   FlexAllocatorOptions options = small_regions();
   options.max_generation = *rc::gen::element<std::uint32_t>(2, BlockNodes::kMaxGeneration);
-  FlexAllocator allocator(source, options);
+  options.patience = std::chrono::nanoseconds(1);
+  const auto shared = std::make_shared<FlexAllocator>(source, options);
+  FlexAllocator& allocator = *shared;
+  struct Use {
+    AllocationUses uses;
+    AllocationIndex of;
+    ResolvedAllocation place;
+    bool released = false;
+  };
+  std::vector<Use> used;
+  std::size_t doomed = 0;
   std::vector<std::pair<AllocationIndex, std::uint64_t>> live;
   std::uint64_t live_bytes = 0;
   for (int i = *rc::gen::inRange(1, 150); i > 0; --i) {
@@ -411,8 +499,28 @@ RC_GTEST_PROP(FlexAllocator, LiveAllocationsNeverOverlapAndOutOfMemoryIsExact, (
     if (pick % 3 == 0 && !live.empty()) {
       const auto victim = live.begin() + pick % live.size();
       allocator.deallocate(victim->first);
-      live_bytes -= wire::align_up(victim->second, 128U);
+      const auto use = std::ranges::find(used, victim->first, &Use::of);
+      if (use == used.end()) {
+        live_bytes -= wire::align_up(victim->second, 128U);
+      } else {
+        use->released = true;
+        ++doomed;
+      }
       live.erase(victim);
+    } else if (pick % 7 == 1 && !live.empty()) {
+      const AllocationIndex chosen = live[pick % live.size()].first;
+      if (std::ranges::find(used, chosen, &Use::of) == used.end()) {
+        Use use{.uses = {}, .of = chosen, .place = {}};
+        use.place = *allocator.try_use(chosen, use.uses);
+        used.push_back(std::move(use));
+      }
+    } else if (pick % 7 == 3 && !used.empty()) {
+      const auto ends = used.begin() + pick % used.size();
+      if (ends->released) {
+        live_bytes -= ends->place.block_bytes;
+        --doomed;
+      }
+      used.erase(ends);
     } else {
       const auto bytes = *rc::gen::element<std::uint64_t>(1, 128, 1000, 70'000, 300'000, 1'000'000) + pick % 999;
       const AllocationPolicy policy{.order = *rc::gen::element(RegionOrder::MostFree, RegionOrder::LeastFree),
@@ -431,6 +539,9 @@ RC_GTEST_PROP(FlexAllocator, LiveAllocationsNeverOverlapAndOutOfMemoryIsExact, (
       blocks.push_back(allocator.resolve(index));
       RC_ASSERT(blocks.back().bytes == bytes);
     }
+    for (const Use& use : used) {
+      if (use.released) blocks.push_back(use.place);
+    }
     std::ranges::sort(blocks, {}, [](const auto& b) { return std::pair(b.region_ordinal, b.address.offset); });
     for (std::size_t k = 0; k + 1 < blocks.size(); ++k) {
       RC_ASSERT(blocks[k].region_ordinal != blocks[k + 1].region_ordinal ||
@@ -438,7 +549,7 @@ RC_GTEST_PROP(FlexAllocator, LiveAllocationsNeverOverlapAndOutOfMemoryIsExact, (
     }
     const auto statistics = allocator.statistics();
     RC_ASSERT(statistics.bytes.current == live_bytes);
-    RC_ASSERT(statistics.count.current == live.size());
+    RC_ASSERT(statistics.count.current == live.size() + doomed);
     RC_ASSERT(statistics.bytes.allocated - statistics.bytes.freed == live_bytes);
   }
 }
