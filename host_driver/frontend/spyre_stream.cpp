@@ -3,7 +3,10 @@
 
 #include <array>
 #include <cstdlib>
+#include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace spyre {
 
@@ -11,17 +14,28 @@ std::uint64_t SpyreStream::Launch(const flex::Job& job, std::span<const SpyreTen
   return Launch(job, tensors, flex::LaunchOptions{.allow_tiled_launch = allow_tiled_launch});
 }
 
+namespace {
+
+using Arguments = std::array<flex::Argument, flex::kMaxOperands>;
+
+// The arguments of a launch, written into `room`.
+std::span<const flex::Argument> arguments_of(std::span<const SpyreTensor> tensors, Arguments& room) {
+  if (tensors.size() > room.size()) {
+    throw flex::InvalidArgument(
+        "tensors",
+        std::to_string(tensors.size()) + " tensors, a kernel has at most " + std::to_string(room.size()) + " operands",
+        "give one tensor per operand");
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) room[i] = tensors[i].argument();
+  return {room.data(), tensors.size()};
+}
+
+}  // namespace
+
 std::uint64_t SpyreStream::Launch(const flex::Job& job, std::span<const SpyreTensor> tensors,
                                   const flex::LaunchOptions& options) {
-  std::array<flex::Argument, flex::kMaxOperands> arguments;
-  if (tensors.size() > arguments.size()) {
-    throw flex::InvalidArgument("tensors",
-                                std::to_string(tensors.size()) + " tensors, a kernel has at most " +
-                                    std::to_string(arguments.size()) + " operands",
-                                "give one tensor per operand");
-  }
-  for (std::size_t i = 0; i < tensors.size(); ++i) arguments[i] = tensors[i].argument();
-  return stream_->Launch(job, std::span(arguments.data(), tensors.size()), options);
+  Arguments room;
+  return stream_->Launch(job, arguments_of(tensors, room), options);
 }
 
 bool parse_allow_tiled_launch(const char* value) {
@@ -35,12 +49,39 @@ bool parse_allow_tiled_launch(const char* value) {
       "set it to 0, 1, false or true, or unset it");
 }
 
-void LaunchKernel(SpyreStream& stream, const flex::ExecutionPlan& plan, std::span<const SpyreTensor> tensors) {
-  const bool allow = parse_allow_tiled_launch(std::getenv(kAllowTiledLaunchVariable));
-  for (const flex::Job& job : plan.jobs()) {
-    // A job of transfers names its own memory.
-    stream.Launch(job, job.binary() != nullptr ? tensors : std::span<const SpyreTensor>{}, allow);
+namespace {
+
+// Read once: another thread may change the environment while this one reads it.
+bool allow_tiled_launch() {
+  static const std::optional<std::string> setting = [] {
+    const char* value = std::getenv(kAllowTiledLaunchVariable);
+    return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+  }();
+  return parse_allow_tiled_launch(setting ? setting->c_str() : nullptr);
+}
+
+// Every job of the plan, or none.
+void launch_all(SpyreStream& stream, const flex::ExecutionPlan& plan,
+                const std::function<std::span<const SpyreTensor>(std::size_t)>& tensors_of,
+                const flex::LaunchOptions& options) {
+  const auto jobs = plan.jobs();
+  if (jobs.empty()) return;
+  std::vector<Arguments> rooms(jobs.size());
+  std::vector<flex::LaunchRequest> requests;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    requests.push_back({&jobs[i], arguments_of(tensors_of(i), rooms[i]), options});
   }
+  stream.flex_stream().Launch(requests);
+}
+
+}  // namespace
+
+void LaunchKernel(SpyreStream& stream, const flex::ExecutionPlan& plan, std::span<const SpyreTensor> tensors) {
+  const auto tensors_of = [&](std::size_t job) {
+    // A job of transfers names its own memory.
+    return plan.jobs()[job].binary() != nullptr ? tensors : std::span<const SpyreTensor>{};
+  };
+  launch_all(stream, plan, tensors_of, {.allow_tiled_launch = allow_tiled_launch()});
 }
 
 void LaunchKernel(SpyreStream& stream, const flex::ExecutionPlan& plan,
@@ -52,8 +93,8 @@ void LaunchKernel(SpyreStream& stream, const flex::ExecutionPlan& plan,
         "give one list of tensors per job");
   }
   flex::LaunchOptions effective = options;
-  effective.allow_tiled_launch &= parse_allow_tiled_launch(std::getenv(kAllowTiledLaunchVariable));
-  for (std::size_t i = 0; i < jobs.size(); ++i) stream.Launch(jobs[i], tensors_of_job[i], effective);
+  effective.allow_tiled_launch &= allow_tiled_launch();
+  launch_all(stream, plan, [&](std::size_t job) { return tensors_of_job[job]; }, effective);
 }
 
 }  // namespace spyre

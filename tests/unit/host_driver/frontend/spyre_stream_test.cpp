@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <numeric>
 
 #include "host_driver/exec/runtime.hpp"
@@ -116,6 +117,70 @@ TEST(LaunchKernel, TakesIndexAndMetadataOfEachTensor) {
   rig.stream.Reset();
   tensors[1] = SpyreTensor::empty(rig.allocator, DataType::Float32, {64, 64});  // FP32 on the card
   EXPECT_THROW(LaunchKernel(rig.stream, plan, tensors), flex::InvalidArgument);
+}
+
+TEST(SpyreTensor, ATensorMayBeDroppedAsSoonAsItsWorkIsLaunched) {
+  Rig rig;
+  const auto shape = HostShape::contiguous(DataType::Float16, {64, 64});
+  std::vector<std::uint16_t> ones(64 * 64, 0x3C00), twos(64 * 64, 0x4000), back(64 * 64);
+  const auto used = rig.allocator.statistics().bytes.current;
+  const SpyreTensor kept = SpyreTensor::empty(rig.allocator, DataType::Float16, {64, 64});
+  for (int i = 0; i < 100; ++i) {
+    {
+      const SpyreTensor dropped =
+          to_device(rig.runtime, rig.allocator, rig.stream, {shape, std::as_bytes(std::span(ones))});
+      rig.stream.flex_stream().Launch(
+          flex::Job(flex::JobPlan({flex::DMA{.allocation_index = kept.allocation_index(),
+                                             .size = kept.size_bytes(),
+                                             .direction = flex::Direction::DeviceToDevice,
+                                             .source_allocation_index = dropped.allocation_index()}})),
+          {});
+    }
+    // On another stream, which nothing orders with the first one.
+    SpyreStream second(rig.runtime.stream(1));
+    const SpyreTensor next = to_device(rig.runtime, rig.allocator, second, {shape, std::as_bytes(std::span(twos))});
+    second.Synchronize();
+    to_host(rig.runtime, rig.stream, kept, {shape, std::as_writable_bytes(std::span(back))});
+    ASSERT_EQ(back, ones) << "the copy read what another stream had written";
+  }
+  rig.stream.Synchronize();
+  EXPECT_EQ(rig.allocator.statistics().bytes.current, used + kept.size_bytes());
+}
+
+TEST(LaunchKernel, TheEnvironmentIsReadOnce) {
+  Rig rig;
+  const flex::CompiledKernel kernel(flex::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}});
+  flex::ExecutionPlan plan({flex::Job(kernel)});
+  plan.load(rig.runtime, rig.runtime.default_stream());
+  rig.stream.Synchronize();
+  std::vector<SpyreTensor> tensors;  // two tiles
+  for (const std::int64_t rows : {128, 64, 128}) {
+    tensors.push_back(SpyreTensor::empty(rig.allocator, DataType::Float16, {rows, 64}));
+  }
+  const auto launch = [&] {
+    LaunchKernel(rig.stream, plan, tensors);
+    rig.stream.Reset();
+  };
+  EXPECT_NO_THROW(launch());
+  ASSERT_EQ(::setenv(kAllowTiledLaunchVariable, "0", 1), 0);
+  EXPECT_NO_THROW(launch()) << "read again";
+  ::unsetenv(kAllowTiledLaunchVariable);
+}
+
+TEST(LaunchKernel, APlanIsLaunchedAsAWholeOrNotAtAll) {
+  Rig rig;
+  const auto memory = rig.runtime.allocator().allocate(4096);
+  std::uint64_t seen = 0;
+  const flex::CompiledKernel kernel(flex::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}});
+  flex::ExecutionPlan plan({flex::Job::fill(memory, 4096, 7), flex::Job(kernel)});
+  plan.load(rig.runtime, rig.runtime.default_stream());
+  rig.stream.Synchronize();
+  std::vector<SpyreTensor> tensors(2);  // one operand is missing
+  rig.stream.flex_stream().Launch(flex::Job::fill(memory, 4096, 1), {});
+  EXPECT_THROW(LaunchKernel(rig.stream, plan, tensors), flex::InvalidArgument);
+  rig.stream.flex_stream().Launch(flex::Job::from_device(&seen, memory, sizeof seen), {});
+  rig.stream.Synchronize();
+  EXPECT_EQ(seen, 1u) << "the job before the one that was refused ran";
 }
 
 }  // namespace
