@@ -130,8 +130,9 @@ ErrorInfo Device::Impl::failure_or(std::string message) const {
 
 void Device::Impl::detach() {
   if (detaching.exchange(true)) {
-    // Another thread is at it: over when the lock is free.
-    const std::lock_guard lock(reap_mutex);
+    // Another thread is at it. It waits for the loop's thread, and for whoever delivers: those do not wait for it.
+    if (options.loop->on_loop_thread() || inside_sink()) return;
+    detached.wait(false);  // bounded: by Timeouts::detach, as the other thread is
     return;
   }
   // First the loop's thread lets go of us: it has when these return.
@@ -146,6 +147,7 @@ void Device::Impl::detach() {
   const Claim claim(*this);
   let_go_of_function();
   detached.store(true);
+  detached.notify_all();
   // It may hold what stands for the ownership of the function.
   options.how_card_ended = nullptr;
 }

@@ -32,6 +32,7 @@ Runtime::~Runtime() {
   regions_->shut();
   allocator_->forget_regions();
   device_->close();
+  scheduler_->end_everything();
 }
 
 // Threads of the parent may have held any lock of these, and wait at any of their conditions.

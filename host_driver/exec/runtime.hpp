@@ -91,7 +91,7 @@ class Runtime {
   std::shared_ptr<Device> current_device() const;
   void take_facts();
 
-  // With recover_mutex_ held.
+  // With recover_mutex_ and streams_mutex_ held.
   RecoveryReport climb_from(Rung from, bool wanted);
   Device::TimePoint quiesce_deadline() const;  // of waiting for other threads to let go of a stream
   Rung lowest_rung();

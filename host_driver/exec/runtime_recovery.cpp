@@ -29,12 +29,14 @@ ErrorInfo no_source() {
 RecoveryReport Runtime::recover(std::optional<Rung> from) {
   require_own_process();
   const std::lock_guard recovering(recover_mutex_);
+  const std::lock_guard structure(streams_mutex_);
   device_->check();
   return climb_from(from.value_or(lowest_rung()), from.has_value());
 }
 
 bool Runtime::mend_now(StreamChannel& channel) {
   const std::lock_guard recovering(recover_mutex_);
+  const std::lock_guard structure(streams_mutex_);
   if (!channel.needs_recovery()) return true;  // another thread was first
   if (!channel.device_gone()) {
     const auto reset = channel.reset_and_retry(quiesce_deadline());
@@ -56,7 +58,6 @@ Rung Runtime::lowest_rung() {
 }
 
 RecoveryReport Runtime::climb_from(Rung from, bool wanted) {
-  const std::lock_guard structure(streams_mutex_);
   const Rung highest = recovery_.highest.value_or(source_ ? source_->highest() : Rung::Queue);
   RecoveryReport ended;
   auto report = climb(from, highest, [&](Rung rung) {

@@ -26,6 +26,8 @@ class Scheduler {
 
   // Refuses new work and ends the staging worker. After it the device may be closed, which ends what the card holds.
   void close();
+  // After that: ends what the device never had, and what was on its way to the caller's memory.
+  void end_everything();
 
   // Staging from a new block of host memory. All channels are being recovered and have no chunk. Throws OutOfMemory;
   // nothing changed then.

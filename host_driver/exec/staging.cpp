@@ -36,6 +36,17 @@ void StagingEngine::stop() {
   if (worker_.joinable()) worker_.join();  // bounded: stop_ is set; it copies one chunk at most
 }
 
+void StagingEngine::drop_drains() {
+  std::unique_lock lock(mutex_);
+  while (!drains_.empty()) {
+    StagingChunk& chunk = *drains_.front();
+    drains_.pop_front();
+    lock.unlock();
+    chunk.client->on_drain_dropped(chunk);
+    lock.lock();
+  }
+}
+
 void StagingEngine::request(StagingClient& client) {
   {
     const std::lock_guard guard(mutex_);

@@ -35,6 +35,8 @@ class StagingClient {
   virtual bool on_chunk(StagingChunk& chunk) noexcept = 0;
   // After drain(): copy out. The chunk goes back when this returns.
   virtual void on_drain(StagingChunk& chunk) noexcept = 0;
+  // The same, but nothing is copied: the engine has been stopped.
+  virtual void on_drain_dropped(StagingChunk& chunk) noexcept = 0;
 
  protected:
   ~StagingClient() = default;
@@ -64,6 +66,8 @@ class StagingEngine {
   // held.
   void cancel_requests(StagingClient& client);
   void stop();
+  // After stop(): tells the clients of the copies that were not made, on this thread.
+  void drop_drains();
 
  private:
   void run();

@@ -39,6 +39,12 @@ void StreamChannel::close() {
   staging_->cancel_requests(*this);
 }
 
+void StreamChannel::end_at_close() {
+  const Locked lock(*this);
+  drop_waiting();
+  drop_kept();
+}
+
 // ---- launching ------------------------------------------------------------------------------------------------------
 
 StreamChannel::Reservation::~Reservation() {
@@ -303,15 +309,27 @@ void StreamChannel::on_drain(StagingChunk& chunk) noexcept {
   {
     const std::lock_guard guard(mutex_);
     device = device_;
-    Unit& owner = *static_cast<Unit*>(chunk.transfer);
-    --owner.staged.chunks;
-    --chunks_;
-    --drains_;
-    finish_staged(owner);
+    drain_ended(chunk);
     if (drains_ == 0) pump();
     quiet_.notify_all();
   }
   device->wake_waiters();
+}
+
+void StreamChannel::on_drain_dropped(StagingChunk& chunk) noexcept {
+  const std::lock_guard guard(mutex_);
+  // The card has moved them; part of them, or all, may have reached the caller.
+  wire::Completion& end = static_cast<Unit*>(chunk.transfer)->staged.end;
+  if (end.outcome == Outcome::Ok) end.outcome = Outcome::Indeterminate;
+  drain_ended(chunk);
+}
+
+void StreamChannel::drain_ended(StagingChunk& chunk) {
+  Unit& owner = *static_cast<Unit*>(chunk.transfer);
+  --owner.staged.chunks;
+  --chunks_;
+  --drains_;
+  finish_staged(owner);
 }
 
 void StreamChannel::chunk_ended(Unit& unit, const wire::Completion& completion) {
@@ -676,8 +694,12 @@ Expected<void> StreamChannel::reset_and(bool retry, std::optional<TimePoint> dea
     cancel_pause();
     return result;
   }
-  Locked lock(*this);
-  return resume(lock, result, retry);
+  auto resumed = [&] {
+    Locked lock(*this);
+    return resume(lock, result, retry);
+  }();
+  device->wake_waiters();  // the host itself ended what the card never had
+  return resumed;
 }
 
 }  // namespace flex

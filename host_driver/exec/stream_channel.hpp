@@ -128,6 +128,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void fail_recovery(const ErrorInfo& why);
   // The device is about to go: nothing new is accepted or sent.
   void close();
+  // It is gone: ends what it never had.
+  void end_at_close();
 
  private:
   // Holds mutex_; afterwards what ended meanwhile is let go of.
@@ -148,6 +150,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void on_credits(std::uint32_t stream) noexcept override;
   bool on_chunk(StagingChunk& chunk) noexcept override;
   void on_drain(StagingChunk& chunk) noexcept override;
+  void on_drain_dropped(StagingChunk& chunk) noexcept override;
+  void drain_ended(StagingChunk& chunk);
 
   // All with mutex_ held.
   void check_usable() const;
@@ -158,6 +162,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // Without a deadline it is refused beside another reset.
   Expected<void> pause(bool retry, std::optional<TimePoint> deadline);
   void cancel_pause();
+  Ended end_queue_reset_now(std::unique_lock<std::mutex>& lock, const Expected<void>& result);
   Expected<void> resume(std::unique_lock<std::mutex>& lock, const Expected<void>& result, bool retry);
   StreamError current_error() const;
   bool keeps_launches() const;

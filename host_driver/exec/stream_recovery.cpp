@@ -31,7 +31,18 @@ Expected<void> StreamChannel::begin_queue_reset(TimePoint deadline) {
 void StreamChannel::cancel_queue_reset() { cancel_pause(); }
 
 StreamChannel::Ended StreamChannel::end_queue_reset(const Expected<void>& result) {
-  Locked lock(*this);
+  std::shared_ptr<Device> device;
+  const Ended ended = [&] {
+    Locked lock(*this);
+    device = device_;
+    return end_queue_reset_now(lock, result);
+  }();
+  device->wake_waiters();  // the host itself ended what the card never had
+  return ended;
+}
+
+StreamChannel::Ended StreamChannel::end_queue_reset_now(std::unique_lock<std::mutex>& lock,
+                                                        const Expected<void>& result) {
   if (in_flight_.empty()) {
     drop_waiting();
     drop_kept();

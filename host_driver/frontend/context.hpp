@@ -58,7 +58,8 @@ class Context {
   flex::HostMemory& host_memory() { return runtime_.host_memory(); }
 
   SpyreStream default_stream() { return SpyreStream(runtime_.default_stream()); }
-  // Pools of 32 per priority, handed out in turn.
+  // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again. Two
+  // that share a stream run in the order of their launches, and an error of one is an error of both.
   SpyreStream stream(flex::StreamPriority priority = flex::StreamPriority::Low) {
     return SpyreStream(runtime_.next_stream(priority));
   }

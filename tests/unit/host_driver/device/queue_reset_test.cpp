@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "host_driver/device/device.hpp"
+#include "host_driver/transport/event_loop.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
@@ -147,6 +148,39 @@ TEST(DeviceClose, TheFunctionMayBeAttachedAgainWhileTheClosedDeviceStillExists) 
     expect_works(*next, 0);
     last->close();
     last = std::move(next);
+  }
+}
+
+TEST(DeviceClose, IsOverForEveryCallerWhenItReturns) {
+  NativeCard card;
+  for (int round = 0; round < 20; ++round) {
+    const auto loop = EventLoop::create().value();
+    DeviceOptions options;
+    options.loop = loop;
+    const auto device = card.attach(1, std::move(options));
+    Recorder recorder;
+    const std::size_t accepted = submit_nops(*device, 0, recorder, 20);
+    // The loop's thread is kept busy, so that whoever closes first waits for it.
+    std::atomic<bool> let_go{false};
+    loop->post([&] { let_go.wait(false); });  // bounded: the test lets go below
+    std::atomic<int> at_it{0}, returned{0};
+    std::vector<std::thread> closers;
+    for (int i = 0; i < 3; ++i) {
+      closers.emplace_back([&] {
+        ++at_it;
+        device->close();
+        EXPECT_EQ(recorder.count(), accepted) << "a block has not ended";
+        EXPECT_TRUE(device->failure());
+        ++returned;
+      });
+    }
+    while (at_it != 3) std::this_thread::yield();  // bounded: the threads start
+    for (int i = 0; i < 1000 && returned == 0; ++i) std::this_thread::yield();
+    let_go = true;
+    let_go.notify_all();
+    for (auto& closer : closers) closer.join();  // bounded: Timeouts::detach
+    const auto next = card.attach();
+    expect_works(*next, 0);
   }
 }
 

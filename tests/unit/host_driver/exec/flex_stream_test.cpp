@@ -512,6 +512,53 @@ TEST(FlexStream, AGroupOfLaunchesIsEnqueuedAsAWholeOrNotAtAll) {
   EXPECT_EQ(records.ended, (std::vector<std::uint64_t>{last - 1, last}));
 }
 
+TEST(FlexStream, ObserversOfWhatNeverLeftTheHostAreToldAtTearDown) {
+  test::NativeCard card{{.window_bytes = 32 * kMiB}};
+  const auto data = random_bytes(1 * kMiB, 9);
+  for (unsigned round = 0; round < 40; ++round) {
+    std::vector<std::byte> back(data.size());
+    Records first, second;
+    {
+      DeviceOptions options;
+      options.timeouts.detach = test_bounds::kExpires;
+      Runtime runtime(card.attach(1, std::move(options)), Rig::options());
+      const auto memory = runtime.allocator().allocate(1 * kMiB);
+      FlexStream& stream = runtime.default_stream();
+      FlexStream& queued = runtime.stream(1);
+      if (round == 0) card.pause();  // the first stream has all chunks then, nothing of the second has left the host
+      for (int i = 0; i < 3; ++i) {
+        stream.Launch(Job::to_device(data.data(), memory, data.size()), {}, {.observer = &first});
+        queued.Launch(Job::from_device(back.data(), memory, back.size()), {}, {.observer = &second});
+      }
+      for (unsigned i = 0; i < round * 20; ++i) std::this_thread::yield();
+    }
+    if (round == 0) card.resume();
+    EXPECT_EQ(first.ended, (std::vector<std::uint64_t>{1, 2, 3})) << "round " << round;
+    EXPECT_EQ(second.ended, (std::vector<std::uint64_t>{1, 2, 3})) << "round " << round;
+  }
+}
+
+TEST(FlexStream, TheThirtyThirdStreamIsTheFirstOfItsPoolAgain) {
+  Rig rig;
+  const auto memory = rig.allocate(128);
+  for (const StreamPriority priority : {StreamPriority::Low, StreamPriority::High}) {
+    std::vector<FlexStream*> streams;
+    for (unsigned i = 0; i < 2 * Runtime::kStreamsPerPool; ++i) {
+      streams.push_back(&rig.runtime.next_stream(priority));
+      streams.back()->Launch(Job::fill(memory, 8, i), {});
+    }
+    for (unsigned i = 0; i < Runtime::kStreamsPerPool; ++i) {
+      EXPECT_EQ(streams[i], streams[i + Runtime::kStreamsPerPool]) << i;
+      EXPECT_NE(streams[i], &rig.stream) << "the default stream is in no pool";
+      for (unsigned other = 0; other < i; ++other)
+        EXPECT_NE(streams[i]->stream_index(), streams[other]->stream_index());
+      rig.synchronize(*streams[i]);
+    }
+    // One that shares a stream shares its errors, too.
+    EXPECT_EQ(streams[0]->stream_index(), streams[Runtime::kStreamsPerPool]->stream_index());
+  }
+}
+
 TEST(FlexStream, ARuntimeGoesAwayWithWorkInFlight) {
   auto rig = std::make_unique<Rig>();
   const auto memory = rig->allocate(8 * kMiB);

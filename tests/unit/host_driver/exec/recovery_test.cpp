@@ -426,6 +426,50 @@ TEST(Recovery, AQueueResetWaitsForTheResetOfAStream) {
   }
 }
 
+TEST(Recovery, AWaiterIsToldOfWhatAResetEndsOnTheHostWithoutATimer) {
+  for (const bool queues : {false, true}) {
+    SCOPED_TRACE(queues ? "queue reset" : "stream reset");
+    DeviceOptions options;
+    options.faults.no_timers = true;
+    test::NativeCard card{{.window_bytes = 32 * kMiB}};
+    Runtime runtime(card.attach(1, std::move(options)), Rig::options({}));
+    FlexStream& stream = runtime.default_stream();
+    const auto memory = runtime.allocator().allocate(1 * kMiB);
+    for (int round = 0; round < 10; ++round) {
+      card.pause();
+      // More than the card takes: the rest ends on the host.
+      for (int i = 0; i < 300; ++i) stream.Launch(Job::fill(memory, 128, 1), {});
+      const std::uint64_t sleeps = runtime.device().statistics().sleeps;
+      std::thread waiter([&] {
+        try {
+          stream.Synchronize(in_time());
+        } catch (const TimeoutError& error) {
+          ADD_FAILURE() << error.what();
+        } catch (const StreamError&) {
+        }
+      });
+      // bounded: the waiter finds nothing, and sleeps
+      while (runtime.device().statistics().sleeps == sleeps) std::this_thread::yield();
+      std::thread resets([&] { queues ? (void)runtime.recover(Rung::Queue) : stream.Reset(); });
+      // bounded: the reset pauses the stream before it asks the card
+      while (launchable(stream)) std::this_thread::yield();
+      card.resume();
+      resets.join();  // bounded: the card answers
+      waiter.join();  // bounded: it waits until in_time() at most
+      ASSERT_FALSE(testing::Test::HasFailure()) << "round " << round;
+    }
+  }
+}
+
+TEST(Recovery, StreamsMayBeOpenedDuringRecoveries) {
+  Rig rig;
+  std::thread opens([&] {
+    for (unsigned id = 1; id <= 2 * Runtime::kStreamsPerPool; ++id) rig.runtime.stream(id);
+  });
+  for (int round = 0; round < 100; ++round) EXPECT_EQ(rig.runtime.recover().rung(), Rung::Stream);
+  opens.join();  // bounded: admin calls have Timeouts::admin
+}
+
 // The device may be used directly, beside the runtime.
 TEST(Recovery, AStreamWhoseDeviceRefusesForAResetGoesOnAfterIt) {
   DeviceOptions options;
