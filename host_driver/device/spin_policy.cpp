@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/device/spin_policy.hpp"
 
-#include <sched.h>
-
-#include <thread>
+#include "host_driver/device/usable_cpus.hpp"
 
 namespace flex {
 
@@ -11,23 +9,18 @@ namespace {
 
 std::atomic<int> spinning{0};  // in this process, over all devices
 
-int spinning_places() {
-  static const int places = [] {
-    cpu_set_t usable;
-    CPU_ZERO(&usable);
-    const int cpus = ::sched_getaffinity(0, sizeof usable, &usable) == 0
-                         ? CPU_COUNT(&usable)
-                         : static_cast<int>(std::thread::hardware_concurrency());
-    return cpus - 1;
-  }();
-  return places;
-}
+std::atomic<int> places{0};  // for them, as of the last device that was attached
 
 }  // namespace
 
+SpinPolicy::SpinPolicy(const Timeouts& timeouts, bool disabled)
+    : min_(timeouts.spin_min), max_(disabled ? Duration{0} : timeouts.spin_max), budget_(max_.count()) {
+  places.store(usable_cpus() - 1, std::memory_order_relaxed);
+}
+
 SpinPolicy::Turn::Turn(SpinPolicy& policy) {
   if (policy.max_.count() == 0) return;
-  if (spinning.fetch_add(1, std::memory_order_relaxed) >= spinning_places()) {
+  if (spinning.fetch_add(1, std::memory_order_relaxed) >= places.load(std::memory_order_relaxed)) {
     spinning.fetch_sub(1, std::memory_order_relaxed);
     return;
   }

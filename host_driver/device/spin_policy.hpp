@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a waiting thread may spin before it sleeps. Two rules (protocol §8, performance.md): never more spinning
-// threads than CPUs - 1 in this process (the card needs one), and spin only as long as spinning lately paid off.
+// threads than usable CPUs - 1 in this process (usable_cpus.hpp; the card needs one), and spin only as long as spinning lately paid off.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@ class SpinPolicy {
  public:
   using Duration = std::chrono::nanoseconds;
 
-  SpinPolicy(const Timeouts& timeouts, bool disabled)
-      : min_(timeouts.spin_min), max_(disabled ? Duration{0} : timeouts.spin_max), budget_(max_.count()) {}
+  // Counts the CPUs anew, for the whole process: what it may use changes, and threads restrict themselves.
+  SpinPolicy(const Timeouts& timeouts, bool disabled);
 
   // The permission to spin, for as long as it lives.
   class Turn {
