@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "host_driver/base/start_thread.hpp"
 #include "host_driver/error.hpp"
 
 namespace flex {
@@ -14,7 +15,7 @@ StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options) 
   }
   for (StagingChunk& chunk : chunks_) free_.push_back(&chunk);
   try {
-    worker_ = std::thread([this] { run(); });
+    worker_ = start_thread([this] { run(); });
   } catch (const std::system_error&) {
     throw Error({.layer = Layer::Driver,
                  .culprit = "thread",

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <utility>
 
+#include "host_driver/base/start_thread.hpp"
 #include "qemu/machine_error.hpp"
 #include "shared/timeouts.hpp"
 
@@ -31,7 +32,7 @@ EmulatorFaults::EmulatorFaults(qemu::Machine& machine, std::vector<Evidence> fau
     faults_[i].was_armed = faults_[i].still_armed = true;
     to_do_.emplace(due(faults_[i]), Deed{i, false});
   }
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread([this] { run(); });
 }
 
 EmulatorFaults::~EmulatorFaults() { disarm(); }
@@ -69,9 +70,6 @@ EmulatorFaults::Clock::time_point EmulatorFaults::due(const Evidence& evidence) 
 
 void EmulatorFaults::run() {
   ::pthread_setname_np(::pthread_self(), "flex-faults");
-  sigset_t all;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (to_do_.empty()) {

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <csignal>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "host_driver/base/start_thread.hpp"
 #include "host_driver/transport/system_call.hpp"
 #include "qemu/unique_fd.hpp"
 #include "shared/timeouts.hpp"
@@ -208,13 +208,9 @@ Expected<std::shared_ptr<EventLoop>> EventLoop::create() {
 }
 
 EventLoop::EventLoop(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {
-  thread_ = std::thread([state = impl_] {
+  thread_ = start_thread([state = impl_] {
     state->thread_id.store(std::this_thread::get_id(), std::memory_order_release);
     ::pthread_setname_np(::pthread_self(), "flex-events");
-    // The program's signals are for the program's threads.
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     state->run();
   });
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/transport/host_faults.hpp"
+#include "host_driver/base/start_thread.hpp"
 #include "shared/timeouts.hpp"
 
 #include <algorithm>
@@ -113,15 +114,12 @@ void HostFaults::later(std::chrono::microseconds delay, std::function<void()> cl
   {
     const std::lock_guard lock(later_mutex_);
     later_.emplace(Clock::now() + delay, std::move(closure));
-    if (!later_thread_.joinable()) later_thread_ = std::thread([this] { run_later(); });
+    if (!later_thread_.joinable()) later_thread_ = start_thread([this] { run_later(); });
   }
   later_changed_.notify_all();
 }
 
 void HostFaults::run_later() {
-  sigset_t all;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
   std::unique_lock lock(later_mutex_);
   while (!stopping_) {
     if (later_.empty()) {

@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "host_driver/exec/execution_plan.hpp"
@@ -536,6 +540,32 @@ TEST(FlexStream, ObserversOfWhatNeverLeftTheHostAreToldAtTearDown) {
     EXPECT_EQ(first.ended, (std::vector<std::uint64_t>{1, 2, 3})) << "round " << round;
     EXPECT_EQ(second.ended, (std::vector<std::uint64_t>{1, 2, 3})) << "round " << round;
   }
+}
+
+std::set<std::string> threads() {
+  std::set<std::string> found;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) found.insert(task.path().string());
+  return found;
+}
+
+TEST(FlexStream, NoThreadOfTheDriverTakesSignalsOfTheProgram) {
+  test::NativeCard card{{.window_bytes = 32 * kMiB}};
+  const std::set<std::string> before = threads();
+  Runtime runtime(card.attach(), Rig::options());
+  std::size_t seen = 0;
+  for (const std::string& thread : threads()) {
+    if (before.contains(thread)) continue;
+    ++seen;
+    std::ifstream status(thread + "/status");
+    std::string line;
+    while (std::getline(status, line) && !line.starts_with("SigBlk:")) {
+    }
+    const std::uint64_t blocked = std::stoull(line.substr(line.find_first_of("0123456789abcdef", 7)), nullptr, 16);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGALRM, SIGCHLD, SIGPROF}) {
+      EXPECT_NE(blocked >> (signal - 1) & 1, 0u) << "signal " << signal << " runs a handler on " << thread;
+    }
+  }
+  EXPECT_GE(seen, 2u) << "the event loop and the staging worker";
 }
 
 TEST(FlexStream, TheThirtyThirdStreamIsTheFirstOfItsPoolAgain) {

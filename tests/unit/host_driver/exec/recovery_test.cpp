@@ -430,7 +430,7 @@ TEST(Recovery, AWaiterIsToldOfWhatAResetEndsOnTheHostWithoutATimer) {
   for (const bool queues : {false, true}) {
     SCOPED_TRACE(queues ? "queue reset" : "stream reset");
     DeviceOptions options;
-    options.faults.no_timers = true;
+    options.faults.no_timers = options.faults.no_spinning = true;
     test::NativeCard card{{.window_bytes = 32 * kMiB}};
     Runtime runtime(card.attach(1, std::move(options)), Rig::options({}));
     FlexStream& stream = runtime.default_stream();

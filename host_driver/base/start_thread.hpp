@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <pthread.h>
+
+#include <csignal>
+#include <thread>
+#include <utility>
+
+namespace flex {
+
+// A thread of the driver. The program's signals are for the program's threads: this one blocks them all, from its first
+// instruction, because a thread begins with the mask of the one that creates it. Throws std::system_error as std::thread.
+template <typename Work>
+std::thread start_thread(Work&& work) {
+  struct AllBlocked {
+    AllBlocked() {
+      sigset_t all;
+      sigfillset(&all);
+      ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~AllBlocked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+    AllBlocked(const AllBlocked&) = delete;
+    AllBlocked& operator=(const AllBlocked&) = delete;
+    sigset_t before{};
+  };
+  const AllBlocked blocked;
+  return std::thread(std::forward<Work>(work));
+}
+
+}  // namespace flex
