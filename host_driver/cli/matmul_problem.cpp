@@ -6,10 +6,13 @@
 #include <cmath>
 #include <random>
 #include <span>
+#include <string>
 #include <thread>
 
+#include "host_driver/error.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/dl16.hpp"
+#include "shared/units.hpp"
 
 namespace cli {
 
@@ -81,6 +84,24 @@ MatmulCheck check_rows(const MatmulProblem& problem, std::span<const std::uint16
 }
 
 }  // namespace
+
+std::uint64_t memory_needed(std::uint64_t m, std::uint64_t n, std::uint64_t k) {
+  // Bytes per element: the input in fp16, its DL16 copy of the check, the layout buffer of the transfer, the card's own;
+  // of B also the doubles of the check; of C the result in fp32 and the golden one. Extents are at most 2^20.
+  constexpr std::uint64_t kA = 8, kB = 16, kC = 12;
+  return kA * m * k + kB * k * n + kC * m * n;
+}
+
+void require_memory(std::uint64_t m, std::uint64_t n, std::uint64_t k, std::uint64_t available) {
+  const std::uint64_t needed = memory_needed(m, n, k);
+  if (needed <= available) return;
+  const auto mib = [](std::uint64_t bytes) { return std::to_string(bytes / wire::kMiB) + " MiB"; };
+  throw flex::InvalidArgument("--m, --n, --k",
+                              "A[" + std::to_string(m) + "," + std::to_string(k) + "] x B[" + std::to_string(k) + "," +
+                                  std::to_string(n) + "] needs " + mib(needed) + " of this machine's memory, " +
+                                  mib(available) + " are available",
+                              "give smaller extents, or use a machine with more memory");
+}
 
 MatmulProblem make_problem(std::size_t m, std::size_t n, std::size_t k, std::uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -11,6 +11,7 @@
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/matmul_problem.hpp"
 #include "host_driver/cli/timeline.hpp"
+#include "host_driver/device/memory_budget.hpp"
 #include "host_driver/frontend/context.hpp"
 
 namespace cli {
@@ -205,6 +206,10 @@ nlohmann::ordered_json make_json(const RunMatmulOptions& options, const Run& run
 }  // namespace
 
 int run_matmul(const RunMatmulOptions& options) {
+  if (const auto available = flex::available_memory()) {
+    require_memory(static_cast<std::uint64_t>(options.m), static_cast<std::uint64_t>(options.n),
+                   static_cast<std::uint64_t>(options.k), *available);
+  }
   Run run;
   run.tile = options.tile != 0 ? options.tile : std::min<std::int64_t>(options.m, 1024);
   run.seed = options.seed_given ? options.seed : std::random_device{}();

@@ -31,10 +31,14 @@ std::optional<std::uint64_t> parse_available_memory(std::string_view meminfo) {
   return kib * wire::kKiB;
 }
 
-std::uint64_t default_populated_budget(unsigned cards) {
+std::optional<std::uint64_t> available_memory() {
   std::ifstream file("/proc/meminfo");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto available = parse_available_memory(text);
+  return parse_available_memory(text);
+}
+
+std::uint64_t default_populated_budget(unsigned cards) {
+  const auto available = available_memory();
   if (!available) return 0;
   const std::uint64_t share = *available / kShareOfMachine / std::max(cards, 1u);
   return std::max(share / wire::kMiB, std::uint64_t{1}) * wire::kMiB;

@@ -13,6 +13,9 @@ namespace flex {
 // (MemAvailable), not at a container's limit. 0, no budget, when the machine does not tell.
 std::uint64_t default_populated_budget(unsigned cards = 1);
 
+// What this machine has available now; nothing when it does not tell.
+std::optional<std::uint64_t> available_memory();
+
 // Bytes of the line "MemAvailable: N kB" of /proc/meminfo.
 std::optional<std::uint64_t> parse_available_memory(std::string_view meminfo);
 
