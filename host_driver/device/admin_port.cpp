@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "host_driver/transport/guarded.hpp"
+
 namespace flex {
 
 namespace {
@@ -65,7 +67,7 @@ std::size_t AdminPort::harvest() {
       const auto found = queue_.poll(used);
       if (found == PackedQueue::PollResult::Empty) break;
       if (found == PackedQueue::PollResult::Broken) {
-        violation_ = queue_.violation();
+        violation_ = text_or_less([&] { return queue_.violation(); });
         closed_ = dead_ = true;
         return count;
       }
@@ -73,9 +75,11 @@ std::size_t AdminPort::harvest() {
       wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&reply), window_.words(reply_offset(used.id)),
                               sizeof reply / 8);
       if (used.written != sizeof reply || reply.cookie != cookies_[used.id] || reply.outcome > wire::Outcome::Aborted) {
-        violation_ = "an admin reply has length " + std::to_string(used.written) + ", cookie " +
-                     std::to_string(reply.cookie) + " (sent " + std::to_string(cookies_[used.id]) + ") and outcome " +
-                     std::to_string(static_cast<unsigned>(reply.outcome));
+        violation_ = text_or_less([&] {
+          return "an admin reply has length " + std::to_string(used.written) + ", cookie " +
+                 std::to_string(reply.cookie) + " (sent " + std::to_string(cookies_[used.id]) + ") and outcome " +
+                 std::to_string(static_cast<unsigned>(reply.outcome));
+        });
         closed_ = dead_ = true;  // tickets end in close()
         return count;
       }

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "host_driver/transport/guarded.hpp"
 #include "shared/crc32c.hpp"
 
 namespace flex {
@@ -42,6 +43,10 @@ ControlBlockRing::ControlBlockRing(Window& window, PackedQueue queue, const wire
       queue_(std::move(queue)) {
   stream_table_[0].open = true;  // protocol §4: stream 0 is open from the start with incarnation 1
   stream_table_[0].incarnation = 1;
+  // Blocks end where nothing may fail. A slot may be in flight, or offending, or (when the card lies) both.
+  offending_.reserve(wire::kControlBlockSlots);
+  ids_.reserve(2 * wire::kControlBlockSlots);
+  ended_.reserve(2 * wire::kControlBlockSlots);
 }
 
 void ControlBlockRing::write_block(std::uint32_t index, std::uint16_t slot, Stream& stream,
@@ -176,7 +181,7 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
     const auto found = queue_.poll(used);
     if (found == PackedQueue::PollResult::Empty) break;
     if (found == PackedQueue::PollResult::Broken) {
-      violation_ = queue_.violation();
+      violation_ = text_or_less([&] { return queue_.violation(); });
       closed_ = dead_ = true;
       break;
     }
@@ -185,7 +190,7 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
     wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&end.completion),
                             window_.words(completion_offset(used.id)), sizeof end.completion / 8);
     if (meddled && meddle(used.id, slot, end.completion)) continue;
-    if (checked) violation_ = check(slot, end.completion, used.written);
+    if (checked) violation_ = text_or_less([&] { return check(slot, end.completion, used.written); });
     if (!violation_.empty()) {
       offending_.push_back(used.id);  // ended by close(), as everything else that is outstanding
       closed_ = dead_ = true;         // its slot must not be used again before
@@ -245,9 +250,10 @@ void ControlBlockRing::disarm() {
   if (!closed_) queue_.disarm();
 }
 
-std::vector<ControlBlockRing::Ended> ControlBlockRing::end_all(std::span<const std::uint16_t> ids, Burial burial,
-                                                               wire::Status status) {
-  std::vector<Ended> ended;
+std::span<const ControlBlockRing::Ended> ControlBlockRing::end_all(std::span<const std::uint16_t> ids, Burial burial,
+                                                                   wire::Status status) {
+  std::vector<Ended>& ended = ended_;
+  ended.clear();
   for (const std::uint16_t id : ids) {
     const Slot& slot = slots_[id];
     wire::Completion completion{};
@@ -277,12 +283,13 @@ std::vector<ControlBlockRing::Ended> ControlBlockRing::end_all(std::span<const s
   return ended;
 }
 
-std::vector<ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
+std::span<const ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
   const std::lock_guard lock(mutex_);
   closed_ = dead_ = true;
-  std::vector<std::uint16_t> ids = queue_.chains_in_flight();
-  ids.insert(ids.end(), offending_.begin(), offending_.end());
-  return end_all(ids, burial, burial == Burial::Removed ? wire::Status::FunctionResetting : wire::Status::None);
+  ids_.clear();
+  queue_.append_chains_in_flight(ids_);
+  ids_.insert(ids_.end(), offending_.begin(), offending_.end());
+  return end_all(ids_, burial, burial == Burial::Removed ? wire::Status::FunctionResetting : wire::Status::None);
 }
 
 // ---- the whole queue ------------------------------------------------------------------------------------------------
@@ -294,9 +301,11 @@ bool ControlBlockRing::begin_queue_reset() {
   return true;
 }
 
-std::vector<ControlBlockRing::Ended> ControlBlockRing::renew(PackedQueue queue) {
+std::span<const ControlBlockRing::Ended> ControlBlockRing::renew(PackedQueue queue) {
   const std::lock_guard lock(mutex_);
-  const auto ended = end_all(queue_.chains_in_flight(), Burial::Removed, wire::Status::Stopped);
+  ids_.clear();
+  queue_.append_chains_in_flight(ids_);
+  const auto ended = end_all(ids_, Burial::Removed, wire::Status::Stopped);
   queue_ = std::move(queue);
   for (Stream& stream : stream_table_) {
     if (!stream.open) continue;

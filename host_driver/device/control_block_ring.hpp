@@ -82,15 +82,16 @@ class ControlBlockRing {
   bool arm();
   void disarm();
 
-  // Refuses everything from now on and ends what is outstanding, in order of stream and sequence.
-  std::vector<Ended> close(Burial burial);
+  // Refuses everything from now on and ends what is outstanding, in order of stream and sequence. Allocates nothing; what it
+  // returns is good until the next call, likewise renew().
+  std::span<const Ended> close(Burial burial);
 
   // ---- the whole queue is reset (one thread at a time, which also reaps). Between begin and end submit() is refused.
   // False: closed, or a stream is being reset.
   bool begin_queue_reset();
   // The card has let go of the old ring, and harvest() found nothing more: what is left was never started and ends
   // ABORTED, in order of stream and sequence. Every open stream gets its next incarnation, as on the card.
-  std::vector<Ended> renew(PackedQueue queue);
+  std::span<const Ended> renew(PackedQueue queue);
   void end_queue_reset();
 
   // ---- streams (any thread)
@@ -138,7 +139,7 @@ class ControlBlockRing {
   void flip_window_bits();
   static bool overtaken_by_reset(const Stream& stream, const wire::Completion& completion);
   void release(const Slot& slot);
-  std::vector<Ended> end_all(std::span<const std::uint16_t> ids, Burial burial, wire::Status status);
+  std::span<const Ended> end_all(std::span<const std::uint16_t> ids, Burial burial, wire::Status status);
   void mark_starved(std::uint32_t stream);
   void end_refusals();
 
@@ -159,6 +160,8 @@ class ControlBlockRing {
   bool reaping_ = false;
   bool closed_ = false;
   std::vector<std::uint16_t> offending_;  // given back by the card in a way that is not to be trusted
+  std::vector<std::uint16_t> ids_;        // of close() and renew(): as large as they can get from the start
+  std::vector<Ended> ended_;              // likewise
   std::string violation_;                 // of the reaping thread
   bool dead_ = false;                     // likewise
 

@@ -226,6 +226,7 @@ WaitStatus Device::wait_for_condition(ConditionRef condition, TimePoint deadline
   return impl_->wait(condition, deadline);
 }
 void Device::after_delivery(AfterDelivery& wanted) { impl_->after.add(wanted); }
+DriverCall Device::driver_call() const { return impl_->driver_call(); }
 bool Device::delivering() { return inside_sink(); }
 
 void Device::wake_waiters() {

@@ -171,6 +171,8 @@ class Device {
   // From inside a sink of this device: `wanted` is called once more when this delivery is over and its locks are gone. It
   // lives until close() has returned.
   void after_delivery(AfterDelivery& wanted);
+  // While it lives, allocations of this thread are the driver's for the fault points: of sinks that are part of the driver.
+  DriverCall driver_call() const;
   // Whether this thread is inside a sink of any device.
   static bool delivering();
 

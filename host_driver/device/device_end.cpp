@@ -2,21 +2,27 @@
 // How a device ends: what counts as the end, who is told what, and the orderly detach.
 #include <poll.h>
 
+#include <new>
 #include <utility>
 
 #include "host_driver/device/device_impl.hpp"
+#include "host_driver/transport/guarded.hpp"
 #include "shared/virtio.hpp"
 
 namespace flex {
 
 void Device::Impl::note_failure(ErrorInfo error, Burial how, Health health) {
-  if (note_end(error, how, health)) ras::report(error, where());
+  if (note_end(std::move(error), how, health)) report_failure();
 }
 
-bool Device::Impl::note_end(const ErrorInfo& error, Burial how, Health health) {
+// A record that there is no memory for is not written.
+void Device::Impl::report_failure() const try { ras::report(failure_or({}), where()); } catch (const std::bad_alloc&) {
+}
+
+bool Device::Impl::note_end(ErrorInfo error, Burial how, Health health) {
   const std::lock_guard lock(failure_mutex);
   if (failure_info) return false;
-  failure_info = error;
+  failure_info = std::move(error);
   burial = how;
   failed_health.store(health, std::memory_order_relaxed);
   failing.store(true);
@@ -35,25 +41,32 @@ void Device::Impl::note_death() {
   if (pollfd entry{options.exit_fd.get(), POLLIN, 0}; entry.fd >= 0) {
     (void)::poll(&entry, 1, static_cast<int>(options.timeouts.death_report / std::chrono::milliseconds{1}));
   }
-  const std::string how = options.how_card_ended ? options.how_card_ended() : std::string();
-  const ErrorInfo death{.layer = Layer::Emulator,
-                        .culprit = "emulator process",
-                        .outcome = wire::Outcome::Lost,
-                        .recoverable = false,
-                        .next_step = "start a new card",
-                        .message = how.empty() ? std::string("the card died") : "the card died: " + how};
-  if (note_end(death, Burial::Died, Health::Dead) && options.records_death) ras::report(death, where());
+  ErrorInfo death = error_or_less(wire::Outcome::Lost, [&]() -> ErrorInfo {
+    const std::string how = options.how_card_ended ? options.how_card_ended() : std::string();
+    return {.layer = Layer::Emulator,
+            .culprit = "emulator process",
+            .outcome = wire::Outcome::Lost,
+            .recoverable = false,
+            .next_step = "start a new card",
+            .message = how.empty() ? std::string("the card died") : "the card died: " + how};
+  });
+  if (note_end(std::move(death), Burial::Died, Health::Dead) && options.records_death) report_failure();
 }
 
 void Device::Impl::note_violation(const std::string& what) {
   if (!bells.faults().sees(kDetectBrokenRing)) return;
-  note_failure({.layer = Layer::Transport,
-                .culprit = "slot " + std::to_string(bells.slot().index()),
-                .outcome = wire::Outcome::Indeterminate,
-                .recoverable = false,
-                .next_step = "start a new card; keep this one's trace, its firmware broke the ring's rules",
-                .message = what},
-               Burial::Unknown, Health::Dead);
+  note_failure(
+      error_or_less(wire::Outcome::Indeterminate,
+                    [&]() -> ErrorInfo {
+                      return {
+                          .layer = Layer::Transport,
+                          .culprit = "slot " + std::to_string(bells.slot().index()),
+                          .outcome = wire::Outcome::Indeterminate,
+                          .recoverable = false,
+                          .next_step = "start a new card; keep this one's trace, its firmware broke the ring's rules",
+                          .message = what};
+                    }),
+      Burial::Unknown, Health::Dead);
 }
 
 namespace {
@@ -65,7 +78,8 @@ std::string generation_text(std::uint64_t generation) {
 
 }  // namespace
 
-void Device::Impl::check_health() {
+// Texts are made only for a card that was restarted: without memory for them it was restarted all the same.
+void Device::Impl::check_health() try {
   if (failing.load(std::memory_order_relaxed)) return;
   const HeaderView header = window->header();
   const auto restarted = [&](std::string message, std::string next, Health health) {
@@ -97,6 +111,9 @@ void Device::Impl::check_health() {
   if (std::exchange(last_heartbeat, header.heartbeat) != header.heartbeat || idle) last_beat = now;
   const bool quiet = now - last_beat > options.timeouts.silent;
   silent.store(quiet && bells.faults().sees(kDetectSilence), std::memory_order_relaxed);
+} catch (const std::bad_alloc&) {
+  note_failure(error_or_less(wire::Outcome::Indeterminate, []() -> ErrorInfo { throw std::bad_alloc(); }),
+               Burial::Unknown, Health::NeedsReset);
 }
 
 void Device::Impl::bury() {

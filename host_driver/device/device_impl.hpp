@@ -73,7 +73,10 @@ struct Device::Impl final : RegionSource {
   std::optional<WaitStatus> lead(ConditionRef condition, TimePoint deadline);
   void give_way();
   std::optional<WaitStatus> follow(ConditionRef condition, TimePoint deadline);
-  std::size_t progress();  // holds reap_mutex_
+  std::size_t progress();  // holds reap_mutex_; what it finds no memory for ends the device
+  std::size_t progress_now();
+  // While it lives, this thread's allocations are the driver's.
+  DriverCall driver_call() { return DriverCall(options.faults.injector.get(), options.faults.function); }
   void deliver(std::span<const ControlBlockRing::Ended> ended);
   // The same, seen by wait_for_deliveries().
   void deliver_counted(std::span<const ControlBlockRing::Ended> ended);
@@ -120,7 +123,8 @@ struct Device::Impl final : RegionSource {
   void fail(ErrorInfo error, Burial burial, Health health);
   void note_failure(ErrorInfo error, Burial burial, Health health);
   // The same for an end that is no error. False: it had ended before, and the first reason stays.
-  bool note_end(const ErrorInfo& error, Burial how, Health health);
+  bool note_end(ErrorInfo error, Burial how, Health health);
+  void report_failure() const;
   void note_death();
   void note_violation(const std::string& what);
   void check_health();  // holds reap_mutex_

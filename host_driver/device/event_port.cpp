@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/device/event_port.hpp"
 
+#include <algorithm>
+
+#include "host_driver/transport/guarded.hpp"
+
 #include <utility>
 
 namespace flex {
@@ -19,7 +23,7 @@ std::size_t EventPort::harvest(bool& kick) {
       const auto found = queue_.poll(used);
       if (found == PackedQueue::PollResult::Empty) break;
       if (found == PackedQueue::PollResult::Broken) {
-        violation_ = queue_.violation();
+        violation_ = text_or_less([&] { return queue_.violation(); });
         return count;
       }
       const std::uint64_t offset = wire::kEvents.offset + used.id * wire::kStickBytes;
@@ -30,8 +34,7 @@ std::size_t EventPort::harvest(bool& kick) {
       if (used.written != sizeof event) continue;  // given back unused
       ++count;
       const std::lock_guard lock(mutex_);
-      kept_.push_back(event);
-      if (kept_.size() > kKept) kept_.pop_front();
+      kept_[kept_end_++ % kKept] = event;
     }
     queue_.publish();
     kick = queue_.kick_needed() || kick;
@@ -42,8 +45,10 @@ std::size_t EventPort::harvest(bool& kick) {
 
 std::vector<wire::DeviceEvent> EventPort::take() {
   const std::lock_guard lock(mutex_);
-  std::vector<wire::DeviceEvent> events(kept_.begin(), kept_.end());
-  kept_.clear();
+  std::vector<wire::DeviceEvent> events;
+  const std::uint64_t oldest = kept_end_ > kKept ? kept_end_ - kKept : 0;
+  events.reserve(kept_end_ - std::max(taken_, oldest));
+  for (taken_ = std::max(taken_, oldest); taken_ != kept_end_; ++taken_) events.push_back(kept_[taken_ % kKept]);
   return events;
 }
 

@@ -3,9 +3,9 @@
 // harvest() is called by the reaping thread; take() by any.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -34,8 +34,10 @@ class EventPort {
   Window& window_;
   PackedQueue queue_;
   std::string violation_;
-  std::mutex mutex_;  // of kept_
-  std::deque<wire::DeviceEvent> kept_;
+  std::mutex mutex_;                           // of kept_
+  std::array<wire::DeviceEvent, kKept> kept_;  // the last of them; number n stands at n % kKept
+  std::uint64_t kept_end_ = 0;                 // ever kept
+  std::uint64_t taken_ = 0;                    // of them
   std::atomic<std::uint64_t> received_{0};
 };
 

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "host_driver/device/device_impl.hpp"
+#include "host_driver/transport/guarded.hpp"
 #include "host_driver/transport/pause.hpp"
 #include "shared/timeouts.hpp"
 
@@ -64,7 +65,15 @@ void Device::Impl::tell_credits() {
   (void)try_reap(false);  // else the holder of the lock has been told by missed
 }
 
-std::size_t Device::Impl::progress() {
+std::size_t Device::Impl::progress() try { return progress_now(); } catch (const std::bad_alloc&) {
+  // Only a protocol error has texts: its finder has closed the queue, or the message is taken.
+  note_failure(error_or_less(wire::Outcome::Indeterminate, []() -> ErrorInfo { throw std::bad_alloc(); }),
+               Burial::Unknown, Health::Dead);
+  bury();
+  return 1;
+}
+
+std::size_t Device::Impl::progress_now() {
   if (detached.load(std::memory_order_relaxed)) return 0;
   std::size_t found = 0;
   if (blocks->take_credits_due()) deliver_counted({});
@@ -172,6 +181,7 @@ void Device::Impl::wake_all() {
 
 WaitStatus Device::Impl::wait(ConditionRef condition, TimePoint deadline) {
   if (in_sink) return WaitStatus::Refused;
+  const DriverCall marked = driver_call();
   for (;;) {
     if (condition.holds(condition.context)) return WaitStatus::Done;
     if (buried.load(std::memory_order_acquire)) {
@@ -330,6 +340,7 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
 // ---- event loop -----------------------------------------------------------------------------------------------------
 
 void Device::Impl::on_bell(unsigned poll_events) {
+  const DriverCall marked = driver_call();
   if ((poll_events & (POLLHUP | POLLERR)) != 0) note_death();
   if ((poll_events & POLLIN) != 0) {
     const Bells::Heard heard = bells.hear();
@@ -377,6 +388,7 @@ std::size_t Device::Impl::look_at_card() {
 }
 
 void Device::Impl::on_tick() {
+  const DriverCall marked = driver_call();
   if (buried.load()) return;
   const std::size_t found = look_at_card();
   bump(late_finds, found);

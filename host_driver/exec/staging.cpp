@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/exec/staging.hpp"
 
-#include <algorithm>
 #include <system_error>
+#include <utility>
 
 #include "host_driver/base/start_thread.hpp"
 #include "host_driver/error.hpp"
@@ -13,7 +13,7 @@ StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options) 
   for (std::size_t i = 0; i < options.chunks; ++i) {
     chunks_.push_back({.buffer = memory.allocate(chunk_bytes_)});
   }
-  for (StagingChunk& chunk : chunks_) free_.push_back(&chunk);
+  for (StagingChunk& chunk : chunks_) free_.push(chunk);
   try {
     worker_ = start_thread([this] { run(); });
   } catch (const std::system_error&) {
@@ -40,8 +40,7 @@ void StagingEngine::stop() {
 void StagingEngine::drop_drains() {
   std::unique_lock lock(mutex_);
   while (!drains_.empty()) {
-    StagingChunk& chunk = *drains_.front();
-    drains_.pop_front();
+    StagingChunk& chunk = drains_.pop();
     lock.unlock();
     chunk.client->on_drain_dropped(chunk);
     lock.lock();
@@ -51,7 +50,7 @@ void StagingEngine::drop_drains() {
 void StagingEngine::request(StagingClient& client) {
   {
     const std::lock_guard guard(mutex_);
-    requests_.push_back(&client);
+    if (client.wanted++ == 0) requests_.push(client);
   }
   work_.notify_one();
 }
@@ -59,7 +58,7 @@ void StagingEngine::request(StagingClient& client) {
 void StagingEngine::drain(StagingChunk& chunk) {
   {
     const std::lock_guard guard(mutex_);
-    drains_.push_back(&chunk);
+    drains_.push(chunk);
   }
   work_.notify_one();
 }
@@ -68,7 +67,7 @@ void StagingEngine::release(StagingChunk& chunk) {
   {
     const std::lock_guard guard(mutex_);
     chunk.client = nullptr;
-    free_.push_back(&chunk);
+    free_.push(chunk);
   }
   work_.notify_one();
 }
@@ -76,7 +75,13 @@ void StagingEngine::release(StagingChunk& chunk) {
 void StagingEngine::cancel_requests(StagingClient& client) {
   std::unique_lock lock(mutex_);
   left_.wait(lock, [&] { return serving_ != &client; });  // bounded: the worker copies one chunk and tells
-  std::erase(requests_, &client);
+  if (std::exchange(client.wanted, 0) == 0) return;
+  StagingList<StagingClient> others;
+  while (!requests_.empty()) {
+    StagingClient& next = requests_.pop();
+    if (&next != &client) others.push(next);
+  }
+  requests_ = others;
 }
 
 void StagingEngine::run() {
@@ -91,20 +96,18 @@ void StagingEngine::run() {
 }
 
 void StagingEngine::serve_drain(std::unique_lock<std::mutex>& lock) {
-  StagingChunk& chunk = *drains_.front();
-  drains_.pop_front();
+  StagingChunk& chunk = drains_.pop();
   lock.unlock();
   chunk.client->on_drain(chunk);
   lock.lock();
   chunk.client = nullptr;
-  free_.push_back(&chunk);
+  free_.push(chunk);
 }
 
 void StagingEngine::serve_request(std::unique_lock<std::mutex>& lock) {
-  StagingClient* client = requests_.front();
-  requests_.pop_front();
-  StagingChunk& chunk = *free_.back();
-  free_.pop_back();
+  StagingClient* client = &requests_.pop();
+  if (--client->wanted != 0) requests_.push(*client);  // behind the others: they take turns
+  StagingChunk& chunk = free_.pop();
   chunk.client = client;
   serving_ = client;
   lock.unlock();
@@ -114,7 +117,7 @@ void StagingEngine::serve_request(std::unique_lock<std::mutex>& lock) {
   left_.notify_all();
   if (!kept) {
     chunk.client = nullptr;
-    free_.push_back(&chunk);
+    free_.push(chunk);
   }
 }
 

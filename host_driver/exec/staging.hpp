@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,11 +20,35 @@ class StagingClient;
 
 struct StagingChunk {
   PinnedBuffer buffer;
+  StagingChunk* next = nullptr;     // in the engine's lists
   StagingClient* client = nullptr;  // holder, or null
   // The holder's own notes: which transfer, which part of it.
   void* transfer = nullptr;
   std::byte* host = nullptr;
   std::uint64_t bytes = 0;
+};
+
+// First in, first out, through the items' own `next`: nothing is allocated where nothing may fail.
+template <typename T>
+class StagingList {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  T* front() const { return head_; }
+  void push(T& item) {
+    item.next = nullptr;
+    (tail_ == nullptr ? head_ : tail_->next) = &item;
+    tail_ = &item;
+  }
+  T& pop() {
+    T& item = *head_;
+    head_ = item.next;
+    if (head_ == nullptr) tail_ = nullptr;
+    return item;
+  }
+
+ private:
+  T* head_ = nullptr;
+  T* tail_ = nullptr;
 };
 
 // A stream. Called on the worker, with no lock of the engine held.
@@ -37,6 +60,10 @@ class StagingClient {
   virtual void on_drain(StagingChunk& chunk) noexcept = 0;
   // The same, but nothing is copied: the engine has been stopped.
   virtual void on_drain_dropped(StagingChunk& chunk) noexcept = 0;
+
+  // The engine's.
+  StagingClient* next = nullptr;
+  unsigned wanted = 0;  // chunks it has asked for
 
  protected:
   ~StagingClient() = default;
@@ -56,6 +83,7 @@ class StagingEngine {
   StagingEngine& operator=(const StagingEngine&) = delete;
 
   std::size_t chunk_bytes() const { return chunk_bytes_; }
+  std::size_t chunks() const { return chunks_.size(); }
 
   // Any thread, also with the client's own locks held.
   void request(StagingClient& client);
@@ -78,10 +106,10 @@ class StagingEngine {
   std::vector<StagingChunk> chunks_;
   std::mutex mutex_;
   std::condition_variable work_;
-  std::condition_variable left_;  // the worker left a client
-  std::deque<StagingClient*> requests_;
-  std::deque<StagingChunk*> drains_;
-  std::vector<StagingChunk*> free_;
+  std::condition_variable left_;         // the worker left a client
+  StagingList<StagingClient> requests_;  // each once, with what it wants
+  StagingList<StagingChunk> drains_;
+  StagingList<StagingChunk> free_;
   StagingClient* serving_ = nullptr;
   bool stop_ = false;
   std::thread worker_;

@@ -26,7 +26,14 @@ bool means_dead(Outcome outcome) { return outcome == Outcome::Lost || outcome ==
 StreamChannel::StreamChannel(std::shared_ptr<Device> device, HostMemory& memory, StagingEngine& staging,
                              std::uint32_t stream, ChannelRules rules)
     : staging_(&staging), rules_(rules), stream_(stream), device_(std::move(device)), corrections_(memory) {
+  set_chunk_units_aside(staging.chunks());
   device_->set_credit_sink(stream, this);
+}
+
+void StreamChannel::set_chunk_units_aside(std::size_t chunks) {
+  std::size_t have = 0;
+  for (const Unit* unit = chunk_units_.head; unit != nullptr; unit = unit->next) ++have;
+  for (; have < chunks; ++have) chunk_units_.push(units_.take());
 }
 
 StreamChannel::~StreamChannel() = default;
@@ -162,7 +169,13 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
     if (rules_.checksums) seal_transfer(*unit);
     requests[count++] = {&unit->block, this};
   }
-  const auto taken = device_->submit(stream(), std::span(requests.data(), count));
+  Expected<std::size_t> taken = 0;
+  try {
+    taken = device_->submit(stream(), std::span(requests.data(), count));
+  } catch (const std::bad_alloc&) {
+    // Refused, and no memory to say why: the end of a reset comes by on_credits(), the end of the card by completions.
+    return false;
+  }
   if (!taken) {
     note_refused(taken.error());
     return false;
@@ -245,7 +258,7 @@ void StreamChannel::go_on() {
 }
 
 Unit& StreamChannel::chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at) {
-  Unit& unit = *units_.take();
+  Unit& unit = *chunk_units_.pop();
   unit.kind = Unit::Kind::Chunk;
   unit.launch = owner.launch;
   unit.tile = owner.tile;
@@ -264,6 +277,7 @@ Unit& StreamChannel::chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t 
 
 bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
   std::unique_lock lock(mutex_);
+  const DriverCall marked = device_->driver_call();
   Unit* owner = pending_.head;
   if (stopped() || owner == nullptr || owner->kind != Unit::Kind::Staged || !owner->staged.started) return false;
   StagedTransfer& transfer = owner->staged;
@@ -348,7 +362,7 @@ void StreamChannel::chunk_ended(Unit& unit, const wire::Completion& completion) 
     end.fault = completion.fault;
   }
   StagingChunk& chunk = *unit.chunk;
-  units_.give(&unit);
+  chunk_units_.push(&unit);
   if (completion.outcome == Outcome::Ok && !owner.staged.to_device) {
     ++drains_;
     return staging_->drain(chunk);
@@ -377,6 +391,7 @@ wire::Completion StreamChannel::ending(Outcome outcome, Status status) const {
 
 void StreamChannel::on_completion(const wire::Completion& reported) noexcept {
   const std::lock_guard guard(mutex_);
+  const DriverCall marked = device_->driver_call();
   end_in_flight(reported);
   if (!ended_launches_.empty()) device_->after_delivery(*this);
 }
@@ -401,8 +416,21 @@ void StreamChannel::end_in_flight(const wire::Completion& reported) {
 
 // With nothing in flight any more.
 void StreamChannel::tell_failure() {
-  if (rules_.first_failure != nullptr && !recovering_) rules_.first_failure->note(current_error());
+  if (rules_.first_failure != nullptr && !recovering_) note_first_failure();
   if (rules_.retry_aborted && !recovering_ && !closed_) needs_recovery_.store(true, std::memory_order_release);
+}
+
+void StreamChannel::note_first_failure() {
+  try {
+    rules_.first_failure->note(current_error());
+  } catch (const std::bad_alloc&) {
+    StreamFailure bare = {};
+    bare.stream = failure_->stream;
+    bare.launch = failure_->launch;
+    bare.outcome = failure_->outcome;
+    bare.status = failure_->status;
+    rules_.first_failure->note_bare(std::move(bare));
+  }
 }
 
 StreamError StreamChannel::current_error() const {
@@ -413,19 +441,25 @@ void StreamChannel::note_failure(const Unit& unit, const wire::Completion& compl
   if (means_dead(completion.outcome)) card_gone_ = true;
   // The first error wins. What the owner's own reset ends is no error; what a recovery ends is, to who waits for it.
   if (failure_ || (paused_ && !queue_reset_)) return;
-  failure_ = describe_failure(unit.block, unit.windows, completion, unit.launch->kernel);
+  try {
+    failure_ = describe_failure(unit.block, unit.windows, completion, unit.launch->kernel);
+  } catch (const std::bad_alloc&) {
+    failure_ = bare_failure(unit.block, completion);  // told without its texts
+  }
   failure_->stream = stream();
   failure_->launch = unit.launch->number;
   failure_->tile = unit.tile;
   failure_->step = unit.step;
-  record_failure(explain(*failure_));
+  record_failure(nullptr);
 }
 
-void StreamChannel::record_failure(const ErrorInfo& error) const {
+// A record that there is no memory for is not written; the error itself is told.
+void StreamChannel::record_failure(const ErrorInfo* error) const try {
   ras::Where where = device_ != nullptr ? device_->where() : ras::Where{};
   where.stream = stream();
   if (failure_->launch != 0) where.launch = failure_->launch;
-  ras::report(error, where);
+  ras::report(error != nullptr ? *error : explain(*failure_), where);
+} catch (const std::bad_alloc&) {
 }
 
 // What the device does not take now is not lost: of a reset that somebody else has begun on_credits() tells the end.
@@ -446,8 +480,12 @@ void StreamChannel::note_unusable(const ErrorInfo& why) {
     failure_->stream = stream();
     failure_->outcome = card_gone_ ? Outcome::Lost : why.outcome;
     failure_->job = "none";
-    card_error_ = why;
-    record_failure(why);
+    try {
+      card_error_ = why;
+    } catch (const std::bad_alloc&) {
+      card_error_.reset();
+    }
+    record_failure(&why);
   }
   if (!in_flight_.empty()) return;
   drop_waiting();
@@ -500,6 +538,7 @@ void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) 
   if ((recovering_ || queue_reset_) && completion.outcome != Outcome::Ok) note_failure(unit, completion);
   LaunchState& launch = *unit.launch;
   if (launch.observer != nullptr) {
+    const DriverCall not_the_driver(nullptr);
     launch.observer->on_block({.launch = launch.number,
                                .stream = stream(),
                                .tile = unit.tile,
@@ -520,7 +559,10 @@ void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) 
 void StreamChannel::retire_launches() {
   while (!launches_.empty() && launches_.head->left == 0) {
     LaunchState* launch = launches_.pop();
-    if (launch->observer != nullptr) launch->observer->on_launch_ended(launch->number, launch->outcome);
+    if (launch->observer != nullptr) {
+      const DriverCall not_the_driver(nullptr);
+      launch->observer->on_launch_ended(launch->number, launch->outcome);
+    }
     if ((recovering_ || queue_reset_) && launch->outcome != Outcome::Ok) {
       ++(launch->outcome == Outcome::Aborted ? ended_by_recovery_.aborted : ended_by_recovery_.lost);
     }
@@ -548,6 +590,7 @@ void StreamChannel::let_go_of_ended() noexcept {
     ++letting_go_;
   }
   ++letting_go;
+  const DriverCall not_the_driver(nullptr);
   for (LaunchState* launch = ended.head; launch != nullptr; launch = launch->next) launch->let_go();
   --letting_go;
   const std::lock_guard guard(mutex_);

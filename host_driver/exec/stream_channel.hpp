@@ -171,6 +171,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void drop_kept();
   void send_kept_again();
   void tell_failure();
+  void note_first_failure();
   void pump();
   bool submit_from(LinkedList<Unit>& list);
   void start_staged(Unit& unit);
@@ -183,13 +184,14 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void retire_launches();
   void note_failure(const Unit& unit, const wire::Completion& completion);
   // To the log of errors: the first one of the stream.
-  void record_failure(const ErrorInfo& error) const;
+  void record_failure(const ErrorInfo* error) const;  // null: failure_ explained
   void note_refused(const ErrorInfo& why);
   void note_card_gone(const ErrorInfo& why);
   // The stream can not be used any more; whether the card is gone as well, card_gone_ says.
   void note_unusable(const ErrorInfo& why);
   void drop_waiting();
   void drop_unit(Unit& unit);
+  void set_chunk_units_aside(std::size_t chunks);
   Unit& chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at);
   void seal_transfer(Unit& unit) const;
   wire::Completion verified(const Unit& unit, const wire::Completion& completion) const;
@@ -203,6 +205,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::shared_ptr<Device> device_;
   RecordPool<Unit> units_;
   RecordPool<LaunchState> launch_records_;
+  LinkedList<Unit>
+      chunk_units_;  // set aside: one for each chunk of staging, because chunks come where nothing may fail
   std::optional<CorrectionPool> corrections_;
   LinkedList<Unit> pending_;    // blocks and staged transfers, in order
   LinkedList<Unit> ready_;      // chunk DMAs of the transfer at the head of pending_, or of the one that just left it

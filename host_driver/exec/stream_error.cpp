@@ -131,17 +131,22 @@ std::string fault_text(const StreamFailure& f) {
 
 }  // namespace
 
-StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
-                               const wire::Completion& completion, const Kernel* kernel) {
+StreamFailure bare_failure(const wire::ControlBlock& block, const wire::Completion& completion) noexcept {
   StreamFailure failure;
   failure.stream = completion.stream;
-  failure.job = kernel != nullptr ? kernel->name() : "transfer";
   failure.opcode = block.header.opcode;
   failure.outcome = completion.outcome;
   failure.status = completion.status;
   failure.field = completion.field;
   failure.fault = completion.fault;
   failure.slices = completion.slices;
+  return failure;
+}
+
+StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
+                               const wire::Completion& completion, const Kernel* kernel) {
+  StreamFailure failure = bare_failure(block, completion);
+  failure.job = kernel != nullptr ? kernel->name() : "transfer";
   const bool ran = completion.outcome == wire::Outcome::Fault || completion.outcome == wire::Outcome::Timeout;
   if (block.header.opcode == wire::Opcode::Compute && ran && completion.status != wire::Status::Stopped) {
     if (completion.fault.region_ordinal != wire::kNoRegionOrdinal &&

@@ -52,6 +52,8 @@ using SegmentWindows = std::array<std::uint8_t, wire::kSegments>;
 // What a block of a launch was, and how it ended; `kernel` null for transfers.
 StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
                                const wire::Completion& completion, const Kernel* kernel);
+// The same without texts, which need memory.
+StreamFailure bare_failure(const wire::ControlBlock& block, const wire::Completion& completion) noexcept;
 ErrorInfo explain(const StreamFailure& failure);
 
 }  // namespace flex

@@ -103,6 +103,7 @@ Expected<StreamChannel::Ended> StreamChannel::end_everything(TimePoint deadline)
 void StreamChannel::move_memory(HostMemory& memory, StagingEngine& staging) {
   const std::lock_guard guard(mutex_);
   staging_ = &staging;
+  set_chunk_units_aside(staging.chunks());
   corrections_.emplace(memory);
 }
 
@@ -140,7 +141,7 @@ void StreamChannel::fail_recovery(const ErrorInfo& why) {
   }
   card_gone_ = true;
   card_error_ = why;
-  record_failure(why);
+  record_failure(&why);
 }
 
 }  // namespace flex

@@ -2,6 +2,7 @@
 #include "host_driver/memory/block_heap.hpp"
 
 #include <bit>
+#include <new>
 
 namespace flex {
 namespace {
@@ -252,7 +253,12 @@ void BlockHeap::absorb_next(BlockId id) {
 }
 
 BlockId BlockHeap::relocate(BlockId id) {
-  const BlockId fresh = nodes_->take();
+  BlockId fresh = kNoBlock;
+  try {
+    fresh = nodes_->take();
+  } catch (const std::bad_alloc&) {
+    // Releasing never fails: the id is used once more than it should be.
+  }
   if (fresh == kNoBlock) return id;
   BlockNode& to = (*nodes_)[fresh];
   const BlockNode& from = (*nodes_)[id];

@@ -59,6 +59,7 @@ struct EventLoop::Impl {
     std::shared_ptr<Handler> handler;
   };
   using Timers = std::multimap<Clock::time_point, std::pair<std::uint64_t, Closure>>;
+  using Places = std::map<std::uint64_t, Timers::iterator>;
 
   // Any thread
   std::mutex mutex;
@@ -78,7 +79,7 @@ struct EventLoop::Impl {
   bool ring_ready = false;
   std::unordered_map<std::uint64_t, Watch> watches;
   Timers timers;
-  std::unordered_map<std::uint64_t, Timers::iterator> timer_places;
+  Places timer_places;
 
   ~Impl() {
     if (ring_ready) ::io_uring_queue_exit(&ring);
@@ -270,8 +271,18 @@ void EventLoop::unwatch(WatchId id) {
 
 EventLoop::TimerId EventLoop::run_at(Clock::time_point when, Closure closure) {
   const std::uint64_t id = impl_->next_id.fetch_add(1, std::memory_order_relaxed);
-  auto insert = [state = impl_.get(), id, when, closure = std::move(closure)]() mutable {
-    state->timer_places[id] = state->timers.emplace(when, std::pair{id, std::move(closure)});
+  // Everything that needs memory is made here, where the caller hears of it: on the loop's thread nobody would.
+  struct Nodes {
+    Impl::Timers timer;
+    Impl::Places place;
+  };
+  auto nodes = std::make_shared<Nodes>();
+  nodes->timer.emplace(when, std::pair{id, std::move(closure)});
+  nodes->place.emplace(id, nodes->timer.end());
+  auto insert = [state = impl_.get(), nodes] {
+    auto place = nodes->place.extract(nodes->place.begin());
+    place.mapped() = state->timers.insert(nodes->timer.extract(nodes->timer.begin()));
+    state->timer_places.insert(std::move(place));
   };
   if (on_loop_thread()) {
     insert();

@@ -23,6 +23,31 @@ inline ErrorInfo host_exhausted(std::string_view what, std::string_view lacked) 
           .message = std::string(what) + " was given up: " + std::string(lacked)};
 }
 
+// A text about an error, where nothing may fail: without memory it is as short as fits into a std::string.
+template <typename Build>
+std::string text_or_less(Build&& build) noexcept {
+  try {
+    return build();
+  } catch (const std::bad_alloc&) {
+    return "no host memory";
+  }
+}
+
+// An error where nothing may fail: without memory its texts are short, its kind is as given.
+template <typename Build>
+ErrorInfo error_or_less(wire::Outcome outcome, Build&& build) noexcept {
+  try {
+    return build();
+  } catch (const std::bad_alloc&) {
+    return {.layer = Layer::Driver,
+            .culprit = "host memory",
+            .outcome = outcome,
+            .recoverable = false,
+            .next_step = "free memory",
+            .message = "no host memory"};
+  }
+}
+
 // `call` returns an Expected. When even the error finds no memory, std::bad_alloc leaves after all.
 template <typename Call>
 std::invoke_result_t<Call> guarded(std::string_view what, const FaultHooks& hooks, Call&& call) {

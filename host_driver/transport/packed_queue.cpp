@@ -149,10 +149,14 @@ std::string PackedQueue::violation() const {
 
 std::vector<std::uint16_t> PackedQueue::chains_in_flight() const {
   std::vector<std::uint16_t> ids;
-  for (std::uint16_t id = 0; id < max_chains_; ++id) {
-    if (slots_of_[id] != kNotInFlight) ids.push_back(id);
-  }
+  append_chains_in_flight(ids);
   return ids;
+}
+
+void PackedQueue::append_chains_in_flight(std::vector<std::uint16_t>& to) const {
+  for (std::uint16_t id = 0; id < max_chains_; ++id) {
+    if (slots_of_[id] != kNotInFlight) to.push_back(id);
+  }
 }
 
 }  // namespace flex

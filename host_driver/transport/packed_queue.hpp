@@ -90,6 +90,7 @@ class PackedQueue {
   // Ids of chains that the device has not given back: after a death, to end what they carried. No further call but
   // size(), violation() and the like makes sense afterwards.
   std::vector<std::uint16_t> chains_in_flight() const;
+  void append_chains_in_flight(std::vector<std::uint16_t>& to) const;
 
  private:
   static constexpr std::uint16_t kNotInFlight = 0;
