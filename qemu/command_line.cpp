@@ -49,17 +49,24 @@ void add_channels(Arguments& arguments, const InheritedDescriptors& descriptors)
   arguments.add("-serial", "chardev:console");
 }
 
-void add_slots(Arguments& arguments, const InheritedDescriptors& descriptors) {
-  const auto count = static_cast<unsigned>(descriptors.slots.size());
+void add_slots(Arguments& arguments, const InheritedDescriptors& descriptors, unsigned ports) {
+  const auto slots = static_cast<unsigned>(descriptors.slots.size());
+  const unsigned count = slots + ports;
   const std::string_view packing = count > kMaxSingleFunctionSlots ? ",multifunction=on" : "";
-  for (unsigned slot = 0; slot < count; ++slot) {
+  for (unsigned slot = 0; slot < slots; ++slot) {
     arguments.add("-chardev", fmt::format("socket,id=slot{},fd={}", slot, descriptors.slots[slot]));
     arguments.add("-device", fmt::format("ivshmem-doorbell,chardev=slot{},vectors=1,addr={}{}", slot,
                                          slot_address(slot, count), packing));
   }
+  for (unsigned port = 0; port < ports; ++port) {
+    arguments.add("-device", fmt::format("pcie-root-port,id={},chassis={},slot={},addr={}{}", port_name(port), 1 + port,
+                                         1 + port, slot_address(slots + port, count), packing));
+  }
 }
 
 }  // namespace
+
+std::string port_name(unsigned port) { return fmt::format("port{}", port); }
 
 std::string slot_address(unsigned slot, unsigned slot_count) {
   if (slot_count <= kMaxSingleFunctionSlots) return fmt::format("{:02x}.0", 1 + slot);
@@ -75,7 +82,7 @@ std::vector<std::string> command_line(const MachineOptions& options, const Inher
   arguments.flag("-S");  // the harts start only when all slots know their peers
   add_machine(arguments, options);
   add_channels(arguments, descriptors);
-  add_slots(arguments, descriptors);
+  add_slots(arguments, descriptors, options.ports);
   if (!options.gdb_endpoint.empty()) arguments.add("-gdb", options.gdb_endpoint);
   for (const std::string& extra : options.extra_arguments) arguments.flag(extra);
   return arguments.take();

@@ -15,6 +15,9 @@ struct InheritedDescriptors {
   std::vector<int> slots;  ///< stream sockets, ivshmem server at the other end
 };
 
+/// The emulator's name of a root port, to plug windows into.
+[[nodiscard]] std::string port_name(unsigned port);
+
 /// The emulator's argv[1…]. Pure: same input, same output. The machine always starts stopped (-S).
 [[nodiscard]] std::vector<std::string> command_line(const MachineOptions& options,
                                                     const InheritedDescriptors& descriptors);

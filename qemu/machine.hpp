@@ -15,6 +15,7 @@
 
 #include "qemu/machine_error.hpp"
 #include "qemu/machine_options.hpp"
+#include "qemu/renewal.hpp"
 #include "qemu/slot_handle.hpp"
 #include "qemu/unique_fd.hpp"
 
@@ -75,6 +76,18 @@ class Machine {
   [[nodiscard]] unsigned slot_count() const;
   /// Fresh duplicates of slot `index`; any number of handles may exist. Errors: kInvalidOption, kDescriptorLimit.
   [[nodiscard]] Result<SlotHandle> slot(unsigned index) const;
+
+  // Renewal (machine_renewal.cpp); each waits at most Timeouts::request. Errors: kDied, kQmpError, kInvalidOption,
+  // kDescriptorLimit, kStartFailed (a system call) ---------------------------------------------------------------------
+  /// Plugs a fresh window into a port, which is empty; the guest sees it when it has powered the port's slot on.
+  [[nodiscard]] Result<PluggedWindow> plug_window(unsigned port, std::uint64_t bytes);
+  /// Whether the emulator has let go of a window, mapping and descriptor: it does so a few milliseconds after the guest
+  /// has switched off the power of the port's slot. Once true, the port is empty.
+  [[nodiscard]] Result<bool> window_gone(std::uint32_t serial);
+  /// Another owner's peer at a slot's doorbell device, known to the emulator when this returns. Error also: kPeersUsedUp.
+  [[nodiscard]] Result<DoorbellPeer> connect_peer(unsigned slot);
+  /// The emulator has let go of this peer when this returns; its id is used up. Once for each, kHostPeer included.
+  [[nodiscard]] Result<void> disconnect_peer(unsigned slot, std::uint16_t id);
 
   // Control (QMP); each waits at most Timeouts::request. Errors: kDied, kQmpError -------------------------------------
   [[nodiscard]] Result<void> stop();

@@ -30,6 +30,7 @@ std::string_view to_string(MachineError::Kind kind) {
     case kHandshakeTimeout: return "handshake-timeout";
     case kDied: return "died";
     case kQmpError: return "qmp-error";
+    case kPeersUsedUp: return "peers-used-up";
     case kTimeout: return "timeout";
   }
   return "unknown";

@@ -36,6 +36,7 @@ struct MachineError {
     kHandshakeTimeout,  ///< the emulator runs, but did not finish its start within the bound
     kDied,              ///< the emulator has ended; `exit` says how
     kQmpError,          ///< the emulator refused a command or did not answer within the bound
+    kPeersUsedUp,       ///< a doorbell device has no peer id left
     kTimeout,           ///< a bounded wait of the caller passed; the machine is unchanged
   };
 

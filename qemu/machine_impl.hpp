@@ -36,6 +36,12 @@ class Machine::Impl {
   [[nodiscard]] Result<ExitStatus> kill();
   [[nodiscard]] bool owned_by_this_process() const;
 
+  // machine_renewal.cpp
+  [[nodiscard]] Result<PluggedWindow> plug_window(unsigned port, std::uint64_t bytes);
+  [[nodiscard]] Result<bool> window_gone(std::uint32_t serial);
+  [[nodiscard]] Result<DoorbellPeer> connect_peer(unsigned slot);
+  [[nodiscard]] Result<void> disconnect_peer(unsigned slot, std::uint16_t id);
+
   const MachineOptions options;
   StartTimes times;
   Version version;
@@ -53,6 +59,10 @@ class Machine::Impl {
   [[nodiscard]] Result<void> await_slots(std::chrono::steady_clock::time_point deadline);
   [[nodiscard]] MachineError explain_start_failure(MachineError error) const;
   [[nodiscard]] StartTimes::Duration since_begin() const;
+
+  // machine_renewal.cpp
+  [[nodiscard]] Result<void> disconnect_unread(unsigned slot, std::uint16_t id);
+  [[nodiscard]] Result<void> await_read(const Slot& slot);
 
   // machine_watch.cpp
   [[nodiscard]] Result<void> start_thread();
@@ -74,6 +84,10 @@ class Machine::Impl {
   UniqueFd emulator_qmp_end_;
   UniqueFd emulator_console_end_;
   UniqueFd emulator_error_end_;
+
+  std::mutex renewal_mutex_;
+  std::uint32_t last_serial_ = 0;
+  std::vector<unsigned> next_peers_;  ///< by slot; above kLastPeer: used up
 
   std::unique_ptr<IoLoop> loop_;
   std::thread thread_;

@@ -32,10 +32,14 @@ Result<void> validate(const MachineOptions& options) {
   if (options.translation_buffer_mib == 0) {
     return invalid("translation_buffer_mib is 0.", "Use at least 1 (MiB); 64 is the default.");
   }
-  if (options.slots.size() > kMaxSlots) {
-    return invalid(
-        fmt::format("{} slots were asked for, one card has PCI addresses for {}.", options.slots.size(), kMaxSlots),
-        "Use fewer slots or a second card.");
+  if (const std::uint64_t wanted = options.slots.size() + std::uint64_t{options.ports};
+      wanted > kMaxSlots || options.ports > kMaxPorts) {
+    return invalid(fmt::format("{} slots were asked for, one card has PCI addresses for {}.", wanted, kMaxSlots),
+                   "Use fewer slots or a second card.");
+  }
+  if (options.first_renewed_peer <= kCardPeer) {
+    return invalid(fmt::format("first_renewed_peer = {} is the id of a peer that exists.", options.first_renewed_peer),
+                   "Use at least 2.");
   }
   for (std::size_t i = 0; i < options.slots.size(); ++i) {
     const std::uint64_t bytes = options.slots[i].window_bytes;

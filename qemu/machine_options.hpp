@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "qemu/machine_error.hpp"
+#include "qemu/slot_handle.hpp"
 #include "shared/timeouts.hpp"
 
 namespace qemu {
@@ -22,6 +23,8 @@ struct SlotOptions {
   std::uint64_t window_bytes = 256 * kMiB;
 };
 
+/// Root ports begin a bus each, and bus 0 is the slots'.
+inline constexpr unsigned kMaxPorts = 255;
 /// The limits that MachineOptions is checked against.
 inline constexpr unsigned kMaxHarts = 512;  ///< -M virt
 inline constexpr unsigned kMaxSlots = 248;  ///< 31 PCI device numbers (0 is the host bridge) of 8 functions
@@ -50,6 +53,10 @@ struct MachineOptions {
   std::uint64_t memory_bytes = 98 * kGiB;
   /// In the order of their PCI devfn, which is how both sides number them. See slot_address().
   std::vector<SlotOptions> slots = std::vector<SlotOptions>(3);
+  /// Root ports behind the slots, empty at first, for windows that are plugged while the card runs.
+  unsigned ports = 0;
+  /// For tests of the ids' end: the id of the first peer that connect_peer() gives.
+  std::uint16_t first_renewed_peer = kFirstRenewedPeer;
   /// Handed to the firmware as /chosen/bootargs.
   std::string boot_arguments{};
   /// Size of the translation buffer in MiB. QEMU's own default of 1 GiB is too much for many cards on one machine.
@@ -74,7 +81,7 @@ struct MachineOptions {
   Timeouts timeouts{};
 };
 
-/// PCI address of a slot as QEMU spells it, "DD.F". Up to 31 slots stand at devices 1, 2, … function 0. More are packed
+/// PCI address of a slot or port (those come behind the slots) as QEMU spells it, "DD.F". Up to 31 slots stand at devices 1, 2, … function 0. More are packed
 /// as eight functions per device, and all devices are then announced as multifunction. Ascending devfn is ascending
 /// slot number in both layouts, so a scan in devfn order numbers them alike.
 [[nodiscard]] std::string slot_address(unsigned slot, unsigned slot_count);

@@ -32,7 +32,8 @@ Machine::Impl::Impl(MachineOptions given)
       console(kConsoleBytes, options.on_console_line),
       error_output(kErrorBytes),
       owner_(::getpid()),
-      begin_(Clock::now()) {}
+      begin_(Clock::now()),
+      next_peers_(options.slots.size(), options.first_renewed_peer) {}
 
 Machine::Impl::~Impl() {
   if (guarded.emulator >= 0) [[maybe_unused]]

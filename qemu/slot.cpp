@@ -30,20 +30,6 @@ constexpr std::int64_t kMemoryFollows = -1;
 /// per-user limit of pipe pages.
 constexpr int kBellPipeBytes = 4096;
 
-Result<UniqueFd> create_window(unsigned index, std::uint64_t bytes) {
-  const std::string name = fmt::format("spyre-window-{}", index);
-  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  UniqueFd window{::memfd_create(name.c_str(), kFlags | MFD_NOEXEC_SEAL)};
-  if (!window.valid() && errno == EINVAL) window.reset(::memfd_create(name.c_str(), kFlags));
-  if (!window.valid()) return system_failure("memfd_create", errno);
-  if (::ftruncate(window.get(), static_cast<off_t>(bytes)) != 0) return system_failure("ftruncate(window)", errno);
-  // A peer that could shrink it would make the other side's access a SIGBUS.
-  if (::fcntl(window.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return system_failure("F_ADD_SEALS", errno);
-  }
-  return window;
-}
-
 struct Pipe {
   UniqueFd read_end;
   UniqueFd write_end;
@@ -79,7 +65,29 @@ Result<void> send_message(int socket, std::int64_t value, int descriptor = -1) {
   return {};
 }
 
+/// A pipe's end opened anew: a file description of its own, whose flags no other holder can change.
+Result<UniqueFd> open_anew(const UniqueFd& write_end) {
+  const std::string path = fmt::format("/proc/self/fd/{}", write_end.get());
+  UniqueFd opened{::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)};
+  if (!opened.valid()) return system_failure("open(" + path + ")", errno);
+  return opened;
+}
+
 }  // namespace
+
+Result<UniqueFd> create_window(unsigned number, std::uint64_t bytes) {
+  const std::string name = fmt::format("spyre-window-{}", number);
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  UniqueFd window{::memfd_create(name.c_str(), kFlags | MFD_NOEXEC_SEAL)};
+  if (!window.valid() && errno == EINVAL) window.reset(::memfd_create(name.c_str(), kFlags));
+  if (!window.valid()) return system_failure("memfd_create", errno);
+  if (::ftruncate(window.get(), static_cast<off_t>(bytes)) != 0) return system_failure("ftruncate(window)", errno);
+  // A peer that could shrink it would make the other side's access a SIGBUS.
+  if (::fcntl(window.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return system_failure("F_ADD_SEALS", errno);
+  }
+  return window;
+}
 
 Result<Slot> Slot::create(unsigned index, const SlotOptions& options) {
   Slot slot;
@@ -137,5 +145,18 @@ Result<SlotHandle> Slot::handle() const {
   if (!from_card.valid()) return system_failure("F_DUPFD_CLOEXEC", errno);
   return SlotHandle{index_, window_bytes_, std::move(window), std::move(to_card), std::move(from_card)};
 }
+
+Result<DoorbellPeer> Slot::connect_peer(std::uint16_t id) const {
+  auto to_card = open_anew(bell_to_card_);
+  if (!to_card) return std::unexpected(std::move(to_card.error()));
+  auto from_card = create_bell();
+  if (!from_card) return std::unexpected(std::move(from_card.error()));
+  if (auto sent = send_message(server_end_.get(), id, from_card->write_end.get()); !sent) {
+    return std::unexpected(std::move(sent.error()));
+  }
+  return DoorbellPeer{index_, id, *std::move(to_card), std::move(from_card->read_end)};
+}
+
+Result<void> Slot::disconnect_peer(std::uint16_t id) const { return send_message(server_end_.get(), id); }
 
 }  // namespace qemu

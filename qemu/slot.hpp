@@ -3,9 +3,13 @@
 
 #include "qemu/machine_error.hpp"
 #include "qemu/machine_options.hpp"
+#include "qemu/renewal.hpp"
 #include "qemu/slot_handle.hpp"
 
 namespace qemu {
+
+/// An empty memory file of a fixed size.
+[[nodiscard]] Result<UniqueFd> create_window(unsigned number, std::uint64_t bytes);
 
 /// The machine's side of one ivshmem-doorbell device: memory file, bells and the server's end of its socket.
 ///
@@ -25,6 +29,12 @@ class Slot {
   [[nodiscard]] bool handshake_read() const;
 
   [[nodiscard]] Result<SlotHandle> handle() const;
+
+  /// Announces peer `id`, which was never announced before, with a pipe of its own. The emulator knows it when it has read
+  /// the message: see handshake_read(). Not at the same time as another of these two on the same slot.
+  [[nodiscard]] Result<DoorbellPeer> connect_peer(std::uint16_t id) const;
+  /// Once for each id.
+  [[nodiscard]] Result<void> disconnect_peer(std::uint16_t id) const;
 
  private:
   Slot() = default;

@@ -8,10 +8,13 @@
 
 namespace qemu {
 
-/// ivshmem peer ids, fixed for the emulator's whole life: announcing an id twice corrupts QEMU's heap, so there is one
-/// permanent host peer and no other. The firmware rings the host by writing kHostPeer << 16 | kBellVector to Doorbell.
+/// ivshmem peer ids. Announcing an id twice corrupts QEMU's heap: the host is kHostPeer from the start, and each further
+/// owner of the slot gets the next id from kFirstRenewedPeer on, which is never used again. The firmware signals a peer by
+/// writing its id << 16 | kBellVector to Doorbell.
 inline constexpr std::uint16_t kHostPeer = 0;
 inline constexpr std::uint16_t kCardPeer = 1;
+inline constexpr std::uint16_t kFirstRenewedPeer = 2;
+inline constexpr std::uint16_t kLastPeer = 65'535;
 /// One vector per direction.
 inline constexpr std::uint16_t kBellVector = 0;
 /// A bell is this many bytes, value irrelevant; QEMU writes one such unit per ring and drains up to 512 bytes at once.

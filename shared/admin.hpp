@@ -87,6 +87,12 @@ enum class SelfTestKind : std::uint32_t {
   EnterExit = 1,  // enters U-mode and leaves it by the exit call, `rounds` times
 };
 
+// Peer ids of a doorbell device. The card is peer 1; the host is peer 0 until the slot's first owner has gone, and gets an
+// id that was never used before for each owner after it.
+inline constexpr std::uint32_t kBootPeer = 0;
+inline constexpr std::uint32_t kCardPeer = 1;
+inline constexpr std::uint32_t kLastPeer = 65'535;
+
 inline constexpr std::uint32_t kMaxWeight = 8;
 
 inline constexpr std::uint32_t kAdminMagic = 0x44415953;  // "SYAD"
@@ -124,8 +130,16 @@ struct AdminRequest {
     } self_test;
     struct {
       Target target;
-      std::uint32_t slot;  // SLOT_BIND only: one that was never bound before
+      std::uint32_t slot;  // SLOT_BIND only
     } function;            // FUNCTION_RESET, SLOT_BIND, SLOT_RETIRE, FUNCTION_QUERY, STATS
+    struct {
+      Target target;
+      std::uint32_t slot;
+      // Of a renewable slot; a fixed one brings its own doorbell device and is bound once: these are 0.
+      std::uint32_t serial;    // of the window: larger than any that was bound in this slot before
+      std::uint32_t doorbell;  // the fixed slot whose doorbell device serves the function
+      std::uint32_t peer;      // the owner's peer id at that device
+    } bind;                    // SLOT_BIND; begins as `function`
     struct {
       Target target;
       std::uint32_t weight;  // share of hart 0's turns against other busy functions, 1 … kMaxWeight; 0: as it is
@@ -196,7 +210,7 @@ struct AdminReply {
       std::uint64_t stop_ticks;   // of the last reset: from its begin until nothing of the old owner ran
       std::uint64_t scrub_bytes;  // whole card: released memory that is not clean yet
       std::uint32_t weight;
-      std::uint32_t reserved;
+      std::uint32_t serial;            // of the window in `slot`; 0: a fixed slot's
       std::uint64_t corrected_errors;  // whole card: of memory, since boot
       std::uint64_t retired_granules;  // whole card: never granted again until power-on
       // What others were given while the target waited for its turn: the most at a time since its last reset. Quanta and

@@ -184,6 +184,9 @@ enum class Field : std::uint16_t {
   AdminWeight,
   AdminFault,
   DmaChecksum,
+  AdminSerial,
+  AdminDoorbell,
+  AdminPeer,
 };
 
 constexpr std::string_view name(Field field) {
@@ -226,6 +229,9 @@ constexpr std::string_view name(Field field) {
     case Field::AdminWeight: return "admin.weight";
     case Field::AdminFault: return "admin.fault";
     case Field::DmaChecksum: return "dma.checksum";
+    case Field::AdminSerial: return "admin.serial";
+    case Field::AdminDoorbell: return "admin.doorbell";
+    case Field::AdminPeer: return "admin.peer";
   }
   return "unknown field";
 }

@@ -216,6 +216,17 @@ inline constexpr std::chrono::seconds kRasPeriod{1};
 // A broker that could not write card.json tries again: a full disk is not a matter of milliseconds.
 inline constexpr std::chrono::seconds kRewriteAfter{1};
 
+// An unplugged window is let go of by a thread of the emulator that collects about every 10 ms: looked at this often …
+inline constexpr std::chrono::milliseconds kUnplugLook{2};
+// … and after so many looks (4 s) it is taken for one that is still plugged.
+inline constexpr unsigned kUnplugLooks = 2'000;
+// A window that could not be plugged, or a peer that could not be connected, is tried again: most often the system had no
+// descriptor left. After so many times in a row (10 s) the functions that wait for it are given up.
+inline constexpr std::chrono::milliseconds kRenewAgain{100};
+inline constexpr unsigned kRenewalsInVain = 100;
+// From the acknowledged SLOT_BIND to its doorbell: two wake-ups, 0.1 ms.
+inline constexpr std::chrono::seconds kFirstDoorbell{2};
+
 // After the system had no descriptor or memory for a connection; the client waits in the listener's queue.
 inline constexpr std::chrono::milliseconds kAcceptAgain{100};
 
@@ -379,6 +390,9 @@ inline constexpr std::chrono::seconds kStalledRoundTrip{1};
 }  // namespace test_bounds
 
 namespace bench_bounds {
+
+// 50 owners of a function in a second.
+inline constexpr std::chrono::milliseconds kOwnerEvery{20};
 
 // One block, a batch, or the end of a flood's round; the longest is a whole-memory scrub.
 inline constexpr std::chrono::seconds kBlock{20};

@@ -35,14 +35,14 @@ void create_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint
   function.generation = card.boot_epoch << 32;
 }
 
-bool bind_slot(Card& card, Function& function, unsigned slot) {
-  if (!hal::map_slot(slot)) return false;
-  const std::span<std::byte> window = hal::window(slot);
-  if (window.size() < wire::kMinWindowBytes) {
-    hal::unmap_slot(slot);
+bool bind_slot(Card& card, Function& function, const Place& place) {
+  if (!hal::map_slot(place.slot)) return false;
+  const std::span<std::byte> window = hal::window(place.slot);
+  if (window.size() < wire::kMinWindowBytes || !hal::open_doorbell(place.doorbell)) {
+    hal::unmap_slot(place.slot);
     return false;
   }
-  function.slot = slot;
+  function.place = place;
   function.window = window;
   function.violations = function.violations_told = 0;
   reset_function_state(function);
@@ -60,8 +60,19 @@ void retire_slot(Card& card, Function& function) {
   begin_function_reset(card, function);
   function.reset_asked = false;  // nobody is left to hear of it
   function.window = {};
-  hal::unmap_slot(function.slot);
+  // Marked before it is done: a reset of the card in between finds it half done, and finishes it.
   card.slots.retire(function.id);
+  hal::close_doorbell(function.place.doorbell);
+  hal::unmap_slot(function.place.slot);
+  card.slots.finish_leaving(function.place.slot);
+}
+
+void finish_retirements(Card& card) {
+  for (unsigned slot = 0; slot < hal::slot_count(); ++slot) {
+    if (card.slots.use(slot) != SlotTable::Use::Leaving) continue;
+    hal::unmap_slot(slot);
+    card.slots.finish_leaving(slot);
+  }
 }
 
 }  // namespace fw

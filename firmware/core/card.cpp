@@ -53,7 +53,7 @@ constexpr std::uint64_t kBeatsOfAGoodLife = wire::kTicksPerSecond / wire::kHeart
 // as clean; a power cycle makes it so.
 struct Persistent {
   static constexpr std::uint64_t kMagic = 0x3353524550595353;
-  static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kVersion = 4;
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t crc32c;  // over boot_epoch
@@ -61,7 +61,7 @@ struct Persistent {
   std::uint8_t reserved[104];
   SlotTable::Stored slots;
 };
-static_assert(sizeof(Persistent) == 4 * wire::kStickBytes);
+static_assert(sizeof(Persistent) == 16 * wire::kStickBytes);
 
 // The console line is what a person sees of a boot, and `spyre boot` draws its time line from: "post 0x7 at 812 us: …".
 void set_post(Card& card, PostCode code) {
@@ -125,8 +125,8 @@ std::expected<void, std::string_view> init_persistent(Card& card) {
 bool start_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint32_t index) {
   create_function(card, id, kind, index);
   card.function_count = id + 1;
-  const auto slot = card.slots.slot_of(id);
-  return !slot || bind_slot(card, card.functions[id], *slot);
+  const auto place = card.slots.place_of(id);
+  return !place || bind_slot(card, card.functions[id], *place);
 }
 
 // M shows what an earlier life left behind; nobody else sees it (it holds addresses and registers).
@@ -148,7 +148,7 @@ bool wants_self_test(const Card& card) {
 
 bool map_unbound_slots(const Card& card) {
   for (unsigned slot = 0; slot < hal::slot_count(); ++slot) {
-    if (card.slots.use(slot) != SlotTable::Use::Fresh) continue;
+    if (card.slots.use(slot) != SlotTable::Use::Fresh || hal::slot_renewable(slot)) continue;
     if (!hal::map_slot(slot)) return false;
     publish_header(hal::window(slot), {wire::FunctionKind::Unbound, 0, slot, 0}, card.boot_epoch);
   }
@@ -171,6 +171,7 @@ std::expected<void, std::string_view> boot(Card& card) {
   reach(card, PostCode::Memory);
   reach(card, PostCode::RegionPool);
   if (const auto kept = init_persistent(card); !kept) return kept;
+  finish_retirements(card);
   // M first: from here on POST codes can be read from outside.
   set_post(card, PostCode::Slots);
   if (!start_function(card, kManagement, wire::FunctionKind::Management, 0)) {

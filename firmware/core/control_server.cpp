@@ -61,7 +61,7 @@ wire::DeviceConfig config_of(const Card& card, const Function& function) {
   config.abi_version = wire::kAbiVersion;
   config.kind = function.kind;
   config.function_index = function.index;
-  config.slot = function.slot;
+  config.slot = function.place.slot;
   config.generation = function.generation;
   config.boot_epoch = card.boot_epoch;
   config.window_bytes = function.window.size();

@@ -164,7 +164,7 @@ void ring_bell(Function& function) {
   unsigned bells = 1;
   if (function.faults->armed(wire::FaultPoint::Bell)) [[unlikely]]
     bells = bells_after_faults(function);
-  for (; bells != 0; --bells) hal::ring(function.slot);
+  for (; bells != 0; --bells) hal::signal(function.place.doorbell, function.place.peer);
 }
 
 void notify(Function& function) {

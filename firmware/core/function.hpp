@@ -10,6 +10,7 @@
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/packed_queue.hpp"
 #include "firmware/core/region_table.hpp"
+#include "firmware/core/slot_table.hpp"
 #include "firmware/core/stream.hpp"
 #include "shared/admin.hpp"
 #include "shared/message.hpp"
@@ -41,7 +42,7 @@ struct Function {
   wire::FunctionKind kind = wire::FunctionKind::Unbound;
   std::uint32_t index = 0;  // VF number
   std::uint32_t id = 0;     // place in Card::functions
-  unsigned slot = 0;
+  Place place;              // where it is bound, or was last
   std::uint64_t generation = 0;
   std::span<std::byte> window;
 
@@ -118,7 +119,8 @@ struct Identity {
 };
 void publish_header(std::span<std::byte> window, const Identity& identity, std::uint64_t boot_epoch);
 inline void publish_header(Function& function, std::uint64_t boot_epoch) {
-  publish_header(function.window, {function.kind, function.index, function.slot, function.generation}, boot_epoch);
+  publish_header(function.window, {function.kind, function.index, function.place.slot, function.generation},
+                 boot_epoch);
 }
 
 // The words of a window that count or tell the present state, as after a reset.

@@ -2,6 +2,7 @@
 #include "firmware/core/function_commands.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "firmware/core/admin.hpp"
 #include "firmware/core/binding.hpp"
@@ -9,6 +10,7 @@
 #include "firmware/core/detectors.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/board.hpp"
+#include "firmware/hal/hart.hpp"
 
 namespace fw {
 
@@ -43,7 +45,8 @@ FunctionState state_of(const Function& function) {
 void describe(const Card& card, const Function& function, AdminReply& reply) {
   auto& values = reply.values.function;
   values.state = state_of(function);
-  values.slot = function.slot;
+  values.slot = function.place.slot;
+  values.serial = function.place.serial;
   values.generation = function.generation;
   values.quota_bytes = function.quota_bytes;
   values.granted_bytes = function.regions.granted_bytes();
@@ -120,40 +123,79 @@ Progress retire_function(Card& card, Function& caller, PendingAdmin& pending, bo
   return wait_for_end(card, pending, **target, reply);
 }
 
-Progress bind_function(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {
-  const auto target = resolve_target(card, caller, request);
-  if (!target) {
-    reply = target.error();
-    return Progress::Answered;
+namespace {
+
+// Why a function may not be bound to this place; nothing when it may.
+std::optional<AdminReply> refuse_place(const Card& card, const Place& place) {
+  if (place.slot >= hal::slot_count()) return refusal(Status::UnknownSlot, Field::AdminSlot);
+  const bool renewable = hal::slot_renewable(place.slot);
+  if (!card.slots.never_bound(place.slot, place.serial, renewable)) {
+    return refusal(Status::SlotUsed, renewable ? Field::AdminSerial : Field::AdminSlot);
   }
-  Function& function = **target;
-  const std::uint32_t slot = request.arguments.function.slot;
-  if (slot >= hal::slot_count()) {
-    reply = refusal(Status::UnknownSlot, Field::AdminSlot);
-    return Progress::Answered;
+  // M's own is no function's, and whoever is signalled as the card's own id would be the card.
+  const bool fixed = place.doorbell != kManagement && place.doorbell < hal::slot_count();
+  if (!fixed || hal::slot_renewable(place.doorbell)) return refusal(Status::UnknownSlot, Field::AdminDoorbell);
+  if (card.slots.doorbell_in_use(place.doorbell)) return refusal(Status::Busy, Field::AdminDoorbell);
+  if (place.peer == wire::kCardPeer || place.peer > wire::kLastPeer) {
+    return refusal(Status::UnknownSlot, Field::AdminPeer);
   }
+  return std::nullopt;
+}
+
+// A fixed slot brings its own doorbell device; whatever else is said of one is not understood.
+std::expected<Place, AdminReply> place_asked_for(const AdminRequest& request) {
+  const auto& asked = request.arguments.bind;
+  if (asked.slot >= hal::slot_count() || hal::slot_renewable(asked.slot)) {
+    return Place{asked.slot, asked.serial, asked.doorbell, asked.peer};
+  }
+  if (asked.serial != 0) return std::unexpected(refusal(Status::ReservedBits, Field::AdminSerial));
+  if (asked.doorbell != 0) return std::unexpected(refusal(Status::ReservedBits, Field::AdminDoorbell));
+  if (asked.peer != 0) return std::unexpected(refusal(Status::ReservedBits, Field::AdminPeer));
+  return Place{.slot = asked.slot, .doorbell = asked.slot};
+}
+
+Progress bind_to(Card& card, Function& function, const Place& place, AdminReply& reply) {
   if (function.bound()) {
     // The same again is no error: a broker repeats its bindings after a restart of the card.
-    if (function.slot == slot) {
+    if (function.place == place) {
       describe(card, function, reply);
     } else {
       reply = refusal(Status::Busy, Field::AdminTarget);
     }
     return Progress::Answered;
   }
-  if (card.slots.use(slot) != SlotTable::Use::Fresh) {
-    reply = refusal(Status::SlotUsed, Field::AdminSlot);
+  if (const auto refused = refuse_place(card, place)) {
+    reply = *refused;
     return Progress::Answered;
   }
   // The last owner's kernels may still be on their way out.
   if (function.reset_running) return Progress::Waits;
-  if (!bind_slot(card, function, slot)) {
+  if (!bind_slot(card, function, place)) {
     reply = refusal(Status::OutOfSlots, Field::AdminSlot);
     return Progress::Answered;
   }
-  card.slots.bind(function.id, slot);
+  card.slots.bind(function.id, place);
+  // The broker hands the function out when it has heard this: the emulator knows the new peer.
+  // Not through a fault point: nothing that hands functions out may depend on one.
+  hal::signal(place.doorbell, place.peer);
   describe(card, function, reply);
   return Progress::Answered;
+}
+
+}  // namespace
+
+Progress bind_function(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {
+  const auto target = resolve_target(card, caller, request);
+  if (!target) {
+    reply = target.error();
+    return Progress::Answered;
+  }
+  const auto place = place_asked_for(request);
+  if (!place) {
+    reply = place.error();
+    return Progress::Answered;
+  }
+  return bind_to(card, **target, *place, reply);
 }
 
 void set_quota(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware/core/slot_table.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "shared/crc32c.hpp"
@@ -13,32 +14,51 @@ void SlotTable::init(Stored& stored, bool warm, unsigned functions) {
   stored_ = &stored;
   if (warm && stored.crc32c == checksum()) return;
   stored.use.fill(warm ? Use::Retired : Use::Fresh);
-  stored.slot_of.fill(kNone);
+  stored.serial.fill(warm ? ~std::uint32_t{0} : 0);
+  stored.place.fill({.slot = kNone});
   // Nobody but the broker ever held M's slot.
   const unsigned believed = warm ? 1 : functions;
-  for (unsigned f = 0; f < believed; ++f) {
+  for (std::uint32_t f = 0; f < believed; ++f) {
     stored.use[f] = Use::Bound;
-    stored.slot_of[f] = static_cast<std::uint8_t>(f);
+    stored.place[f] = {.slot = f, .doorbell = f};
   }
   stored.crc32c = checksum();
 }
 
-std::optional<unsigned> SlotTable::slot_of(unsigned function) const {
-  if (function >= kMaxFunctions || stored_->slot_of[function] == kNone) return std::nullopt;
-  return stored_->slot_of[function];
+std::optional<Place> SlotTable::place_of(unsigned function) const {
+  if (function >= kMaxFunctions || stored_->place[function].slot == kNone) return std::nullopt;
+  return stored_->place[function];
 }
 
-void SlotTable::bind(unsigned function, unsigned slot) {
-  stored_->use[slot] = Use::Bound;
-  stored_->slot_of[function] = static_cast<std::uint8_t>(slot);
+bool SlotTable::doorbell_in_use(std::uint32_t doorbell) const {
+  return std::ranges::any_of(stored_->place,
+                             [&](const Place& place) { return place.slot != kNone && place.doorbell == doorbell; });
+}
+
+bool SlotTable::never_bound(unsigned slot, std::uint32_t serial, bool renewable) const {
+  if (!renewable) return use(slot) == Use::Fresh;
+  const Use now = use(slot);
+  return (now == Use::Fresh || now == Use::Retired) && serial > stored_->serial[slot];
+}
+
+void SlotTable::bind(unsigned function, const Place& place) {
+  stored_->use[place.slot] = Use::Bound;
+  stored_->serial[place.slot] = place.serial;
+  stored_->place[function] = place;
   stored_->crc32c = checksum();
 }
 
 void SlotTable::retire(unsigned function) {
-  const auto slot = slot_of(function);
-  if (!slot) return;
-  stored_->use[*slot] = Use::Retired;
-  stored_->slot_of[function] = kNone;
+  const auto place = place_of(function);
+  if (!place) return;
+  stored_->use[place->slot] = Use::Leaving;
+  stored_->place[function] = {.slot = kNone};
+  stored_->crc32c = checksum();
+}
+
+void SlotTable::finish_leaving(unsigned slot) {
+  if (use(slot) != Use::Leaving) return;
+  stored_->use[slot] = Use::Retired;
   stored_->crc32c = checksum();
 }
 

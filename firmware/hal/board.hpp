@@ -12,15 +12,26 @@ namespace hal {
 // /chosen/bootargs, as given on the emulator's command line. Words "name=value"; parsed by fw::BootOptions.
 std::string_view boot_arguments();
 
-// ivshmem devices found, numbered by devfn. Only slots bound to a function get their window mapped.
+// Slots, numbered by devfn: *fixed* ones are ivshmem devices with a window and a doorbell device, *renewable* ones behind
+// them are root ports, into which the host plugs a window. Only slots bound to a function get their window mapped.
 unsigned slot_count();
+bool slot_renewable(unsigned slot);
 
-// Gives the slot's device BAR addresses, enables memory and bus master, routes its MSI-X vector to hart 0 and unmasks
-// it. False when no address space is left. Idempotent.
+// Fixed: gives the slot's device BAR addresses, enables memory and bus master, and opens the doorbell device. Renewable:
+// switches the port's power on and maps what is plugged there. False when no address space is left, or nothing is
+// plugged. Idempotent.
 bool map_slot(unsigned slot);
 
-// Masks the vector, clears the command register, frees the address for another slot. The window is gone afterwards.
+// The window is gone afterwards, its address is free for another slot. Fixed: the device does not answer any more.
+// Renewable: the port's power is switched off, by which the emulator unplugs the window for good; also when nothing was
+// mapped there.
 void unmap_slot(unsigned slot);
+
+// The doorbell device of a fixed slot, without its window: routes its MSI-X vector to hart 0 and unmasks it. False when
+// no address space is left. Idempotent.
+bool open_doorbell(unsigned slot);
+// Masks the vector.
+void close_doorbell(unsigned slot);
 
 // Ends the emulator with this exit code (finisher). Does not return on the card.
 [[noreturn]] void exit(unsigned code);

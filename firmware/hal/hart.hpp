@@ -26,9 +26,9 @@ void wake(unsigned hart);
 void hold_bells();
 void accept_bells();
 
-// Rings the bell of a slot's owner. Orders all earlier memory writes before the bell (fence w,o). A bell is a hint:
-// it may be lost, so nobody may depend on it alone (protocol §8).
-void ring(unsigned slot);
+// Signals a peer through the doorbell device of a fixed slot. Orders all earlier memory writes before the doorbell
+// (fence w,o). A doorbell is a hint: it may be lost, so nobody may depend on it alone (protocol §8).
+void signal(unsigned slot, std::uint32_t peer);
 
 // Writes the record, then ends or restarts the card (hal/record.hpp). `reason` must be a literal.
 [[noreturn]] void panic(const char* reason);

@@ -8,6 +8,7 @@
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/probe/probe.hpp"
+#include "shared/admin.hpp"
 #include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
@@ -34,7 +35,7 @@ bool answered(unsigned slot) {
 void say_hello(unsigned slot) {
   word(slot, 2).store(hal::window(slot).size(), std::memory_order_relaxed);
   word(slot, 0).store(kHello + slot, std::memory_order_release);
-  hal::ring(slot);
+  hal::signal(slot, wire::kBootPeer);
 }
 
 unsigned all_slots_are_mapped() {
@@ -62,7 +63,7 @@ void addresses_are_reused(unsigned mapped) {
   const std::uint64_t first = word(0, 0).load();
   hal::unmap_slot(0);
   proof.expect(hal::window(0).empty(), "the window is gone");
-  hal::ring(0);  // no bell, no harm
+  hal::signal(0, wire::kBootPeer);  // no doorbell, no harm
   const unsigned next = mapped < hal::slot_count() ? mapped : 0;
   proof.expect(hal::map_slot(next), "there is room again");
   proof.expect(hal::window(next).data() == before.data(), "the same address");
@@ -80,7 +81,7 @@ void impossible_slots_are_refused() {
   proof.expect(!hal::map_slot(hal::slot_count()) && !hal::map_slot(~0u), "mapping");
   proof.expect(hal::window(~0u).empty(), "window");
   hal::unmap_slot(~0u);
-  hal::ring(~0u);
+  hal::signal(~0u, wire::kBootPeer);
 }
 
 }  // namespace

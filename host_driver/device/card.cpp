@@ -142,6 +142,7 @@ Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {
   machine.harts = options.cores;
   machine.memory_bytes = options.memory_bytes;
   machine.slots.assign(2 + options.virtual_functions + options.spare_slots, {options.window_bytes});
+  machine.ports = options.ports;
   if (options.populated_budget_bytes == 0) options.populated_budget_bytes = default_populated_budget();
   machine.boot_arguments = boot_words(options);
   if (!options.boot_arguments.empty()) machine.boot_arguments += " " + options.boot_arguments;

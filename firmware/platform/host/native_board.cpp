@@ -62,7 +62,8 @@ struct State {
   std::byte* regions = nullptr;
   mutable Pages pages;
   std::atomic<std::uint64_t> overslept{0};
-  std::vector<bool> mapped{};  // by slot; hart 0 only
+  std::vector<bool> mapped{};    // by slot; hart 0 only
+  std::vector<bool> doorbell{};  // by fixed slot: open
   std::vector<std::byte> persistent = std::vector<std::byte>(64 * wire::kKiB);
   std::array<Sleeper, kMaxHarts> sleepers;
   std::array<std::atomic<wire::Waypoint>, kMaxHarts> waypoints{};
@@ -135,7 +136,10 @@ Board::Board(BoardOptions options) {
   if (the_state != nullptr) die("a second board");
   the_state = new State;
   the_state->options = std::move(options);
-  the_state->mapped.resize(the_state->options.windows.size());
+  auto& windows = the_state->options.windows;
+  the_state->doorbell.resize(windows.size());
+  windows.resize(windows.size() + the_state->options.ports);
+  the_state->mapped.resize(windows.size());
   the_state->regions = reserve(the_state->options.region_bytes);
   the_state->pages.memory = reserve(the_state->options.page_bytes);
 }
@@ -148,6 +152,7 @@ Board::~Board() {
 }
 
 void Board::bell() { wake_hart(0); }
+void Board::plug(unsigned slot, std::span<std::byte> window) { the_state->options.windows[slot] = window; }
 void Board::leave_record(const wire::FatalRecord& record) { the_state->record = record; }
 void Board::set_boot_arguments(std::string arguments) { the_state->options.boot_arguments = std::move(arguments); }
 std::span<std::byte> Board::region_memory() { return {the_state->regions, the_state->options.region_bytes}; }
@@ -254,8 +259,8 @@ void sleep_until(std::uint64_t deadline) {
 void hold_bells() { the_state->sleepers[native::this_hart].deaf = true; }
 void accept_bells() { the_state->sleepers[native::this_hart].deaf = false; }
 void wake(unsigned hart) { native::wake_hart(hart); }
-void ring(unsigned slot) {
-  if (slot < slot_count() && the_state->mapped[slot]) the_state->options.on_ring(slot);
+void signal(unsigned slot, std::uint32_t peer) {
+  if (slot < the_state->doorbell.size() && the_state->doorbell[slot]) the_state->options.on_signal(slot, peer);
 }
 void panic(const char* reason) { native::die(reason); }
 void break_by_trap() { native::die("trap"); }
@@ -350,13 +355,30 @@ std::uint64_t arena_bytes() { return the_state->options.page_bytes; }
 
 std::string_view boot_arguments() { return the_state->options.boot_arguments; }
 unsigned slot_count() { return static_cast<unsigned>(the_state->options.windows.size()); }
+bool slot_renewable(unsigned slot) { return slot < slot_count() && slot >= the_state->doorbell.size(); }
 bool map_slot(unsigned slot) {
-  if (slot >= slot_count()) return false;
+  if (slot >= slot_count() || the_state->options.windows[slot].empty()) return false;
   the_state->mapped[slot] = true;
+  if (!slot_renewable(slot)) the_state->doorbell[slot] = true;
   return true;
 }
 void unmap_slot(unsigned slot) {
-  if (slot < slot_count()) the_state->mapped[slot] = false;
+  if (slot >= slot_count()) return;
+  the_state->mapped[slot] = false;
+  if (!slot_renewable(slot)) {
+    the_state->doorbell[slot] = false;
+  } else if (!the_state->options.windows[slot].empty()) {
+    the_state->options.windows[slot] = {};
+    the_state->options.on_unplug(slot);
+  }
+}
+bool open_doorbell(unsigned slot) {
+  if (slot >= the_state->doorbell.size()) return false;
+  the_state->doorbell[slot] = true;
+  return true;
+}
+void close_doorbell(unsigned slot) {
+  if (slot < the_state->doorbell.size()) the_state->doorbell[slot] = false;
 }
 void exit(unsigned) { native::die("exit"); }
 std::byte* persistent() { return the_state->persistent.data(); }

@@ -32,11 +32,14 @@ struct WorkClock {
 
 struct BoardOptions {
   unsigned harts = 1;
-  std::vector<std::span<std::byte>> windows{};  // one per slot; zeroed by the caller
+  std::vector<std::span<std::byte>> windows{};  // one per fixed slot; zeroed by the caller
+  unsigned ports = 0;                           // renewable slots behind them, all empty
   std::uint64_t region_bytes = std::uint64_t{1} << 30;
   std::string boot_arguments{};
-  // The card rings the owner of a slot. Called from the hart's thread.
-  std::function<void(unsigned slot)> on_ring = [](unsigned) {};
+  // The card signals a peer of a fixed slot's doorbell device. Called from the hart's thread.
+  std::function<void(unsigned slot, std::uint32_t peer)> on_signal = [](unsigned, std::uint32_t) {};
+  // The card unplugged what was in this slot.
+  std::function<void(unsigned slot)> on_unplug = [](unsigned) {};
   KernelPlayer kernel{};
   std::optional<WorkClock> clock{};                    // nullopt: the machine's
   std::uint64_t page_bytes = std::uint64_t{64} << 20;  // firmware memory for hal::allocate_pages()
@@ -52,6 +55,8 @@ class Board {
 
   // The owner of a slot rings the card: ends the sleep of hart 0.
   void bell();
+  // Plugs a window, zeroed by the caller, into an empty renewable slot. While no hart runs.
+  void plug(unsigned slot, std::span<std::byte> window);
   // Of the next boot.
   void set_boot_arguments(std::string arguments);
   // What hal::previous_record() returns from now on.

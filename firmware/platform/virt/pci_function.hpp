@@ -31,14 +31,22 @@ class PciFunction {
   [[nodiscard]] std::uint64_t bar_bytes(unsigned bar);
   [[nodiscard]] bool bar_is_64bit(unsigned bar) const;
   void set_bar(unsigned bar, std::uint64_t address);
+  // Takes the BAR's address away; the others stay.
+  void clear_bar(unsigned bar);
 
   [[nodiscard]] std::optional<MsixTable> find_msix() const;
   void set_msix_enabled(const MsixTable& table, bool enabled);
 
- private:
+ protected:
+  [[nodiscard]] std::uint64_t config() const { return config_; }
+  // Offset of a capability in configuration space; 0: the function has none of this kind.
+  [[nodiscard]] std::uint64_t find_capability(std::uint8_t identity) const;
   [[nodiscard]] std::uint32_t read(std::uint64_t offset) const;
   void write(std::uint64_t offset, std::uint32_t value);
+  [[nodiscard]] std::uint16_t read16(std::uint64_t offset) const;
+  void write16(std::uint64_t offset, std::uint16_t value);
 
+ private:
   std::uint64_t config_;
 };
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots: ivshmem-doorbell devices (QEMU docs/specs/ivshmem-spec.rst) on the root bus, numbered by devfn.
+// Slots: ivshmem-doorbell devices (QEMU docs/specs/ivshmem-spec.rst) and root ports on the root bus, numbered by devfn.
+// Only ivshmem-plain is plugged into ports: the emulator does not survive a second ivshmem-doorbell.
 #include "firmware/platform/virt/slots.hpp"
 
+#include <algorithm>
 #include <array>
+#include <optional>
 
 #include "firmware/arch/riscv/imsic.hpp"
 #include "firmware/arch/riscv/mmio.hpp"
@@ -10,6 +13,7 @@
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
 #include "firmware/platform/virt/pci_function.hpp"
+#include "firmware/platform/virt/root_port.hpp"
 #include "firmware/platform/virt/window_allocator.hpp"
 
 namespace virt {
@@ -24,14 +28,14 @@ constexpr std::uint64_t kConfigBytes = 4096;
 constexpr unsigned kRegisterBar = 0;
 constexpr unsigned kWindowBar = 2;
 constexpr std::uint64_t kDoorbell = 12;
-// The host is the one other peer of each device, with one vector (host side: qemu/slot_handle.hpp).
-constexpr std::uint32_t kHostPeer = 0;
-constexpr std::uint32_t kBellVector = 0;
+// Every peer has one vector (host side: qemu/slot_handle.hpp).
+constexpr std::uint32_t kDoorbellVector = 0;
 
 struct Slot {
-  PciFunction function{0};
+  PciFunction function{0};  // renewable: what is plugged into the port
   MsixTable msix{};
-  std::uint64_t registers = 0;  // BAR addresses; 0 while the slot is not mapped
+  std::optional<RootPort> port{};  // of a renewable slot
+  std::uint64_t registers = 0;     // BAR addresses; 0 while they are not mapped
   std::uint64_t msix_page = 0;
   std::uint64_t window = 0;
   std::uint64_t window_bytes = 0;
@@ -39,6 +43,7 @@ struct Slot {
 
 std::array<Slot, kMostSlots> slots;
 unsigned found;
+unsigned ports;
 WindowAllocator<2 * kMostSlots> addresses32;
 WindowAllocator<kMostSlots> addresses64;
 
@@ -51,20 +56,56 @@ void add(PciFunction function) {
   slots[found++] = {.function = function, .msix = *msix};
 }
 
-bool allocate(Slot& slot) {
-  PciFunction& function = slot.function;
-  slot.registers = addresses32.allocate(function.bar_bytes(kRegisterBar));
-  slot.msix_page = addresses32.allocate(function.bar_bytes(slot.msix.bar));
-  slot.window_bytes = function.bar_bytes(kWindowBar);
-  slot.window = addresses64.allocate(slot.window_bytes);
-  return slot.registers != 0 && slot.msix_page != 0 && slot.window != 0;
+// Behind a port that begins its life: nothing is decoded, nothing is powered that is not bound.
+void add_port(PciFunction function) {
+  RootPort port(function, ++ports);
+  if (!port.usable()) return;
+  port.initialize();
+  slots[found++] = {.function = PciFunction(port.below()), .port = port};
 }
 
-void give_back(Slot& slot) {
+bool allocate_doorbell(Slot& slot) {
+  slot.registers = addresses32.allocate(slot.function.bar_bytes(kRegisterBar));
+  slot.msix_page = addresses32.allocate(slot.function.bar_bytes(slot.msix.bar));
+  return slot.registers != 0 && slot.msix_page != 0;
+}
+
+void give_doorbell_back(Slot& slot) {
   addresses32.release(slot.registers);
   addresses32.release(slot.msix_page);
+  slot.registers = slot.msix_page = 0;
+}
+
+// A bridge's window is a multiple of 1 MiB.
+bool allocate_window(Slot& slot) {
+  slot.window_bytes = slot.function.bar_bytes(kWindowBar);
+  slot.window = addresses64.allocate(slot.port ? std::max(slot.window_bytes, kBridgeGranule) : slot.window_bytes);
+  return slot.window != 0;
+}
+
+void give_window_back(Slot& slot) {
   addresses64.release(slot.window);
-  slot.registers = slot.msix_page = slot.window = slot.window_bytes = 0;
+  slot.window = slot.window_bytes = 0;
+}
+
+bool map_renewable(Slot& slot) {
+  slot.port->power_on();
+  if (slot.function.identity() != kIvshmem) return false;
+  slot.function.disable();
+  if (!allocate_window(slot)) {
+    give_window_back(slot);
+    return false;
+  }
+  slot.port->forward(slot.window, std::max(slot.window_bytes, kBridgeGranule));
+  slot.function.set_bar(kWindowBar, slot.window);
+  slot.function.enable();
+  return true;
+}
+
+void unplug(Slot& slot) {
+  slot.port->power_off();
+  slot.port->forward_nothing();
+  give_window_back(slot);
 }
 
 // MSI-X table entry: address, address high, data, control (bit 0: masked).
@@ -77,16 +118,25 @@ void route_interrupt(const Slot& slot, std::uint32_t identity) {
   riscv::mmio_write32(entry + 12, 0);
 }
 
+void begin_doorbell(Slot& slot, std::uint32_t identity) {
+  slot.function.set_bar(kRegisterBar, slot.registers);
+  slot.function.set_bar(slot.msix.bar, slot.msix_page);
+  slot.function.enable();
+  route_interrupt(slot, identity);
+  slot.function.set_msix_enabled(slot.msix, true);
+}
+
 }  // namespace
 
 void find_slots(const BoardDescription& board) {
-  found = 0;
+  found = ports = 0;
   addresses32.initialize(board.pcie_window32.base, board.pcie_window32.bytes);
   addresses64.initialize(board.pcie_window64.base, board.pcie_window64.bytes);
   for (unsigned devfn = 0; devfn < kMostSlots;) {
     const PciFunction function(board.pcie_config.base + devfn * kConfigBytes);
     const std::uint32_t identity = function.identity();
     if (identity == kIvshmem) add(function);
+    if (identity == kRootPort) add_port(function);
     // Other functions of a device exist only when function 0 says so.
     const bool first = devfn % kFunctionsPerDevice == 0;
     devfn += first && (identity == ~0u || !function.multifunction()) ? kFunctionsPerDevice : 1;
@@ -98,31 +148,53 @@ void find_slots(const BoardDescription& board) {
 namespace hal {
 
 unsigned slot_count() { return virt::found; }
+bool slot_renewable(unsigned number) { return number < virt::found && virt::slots[number].port.has_value(); }
 
 bool map_slot(unsigned number) {
   if (number >= virt::found) return false;
   virt::Slot& slot = virt::slots[number];
   if (slot.window != 0) return true;
-  if (!virt::allocate(slot)) {
-    virt::give_back(slot);
+  if (slot.port) return virt::map_renewable(slot);
+  virt::give_doorbell_back(slot);
+  slot.function.disable();
+  if (!virt::allocate_doorbell(slot) || !virt::allocate_window(slot)) {
+    virt::give_doorbell_back(slot);
+    virt::give_window_back(slot);
     return false;
   }
-  slot.function.set_bar(virt::kRegisterBar, slot.registers);
-  slot.function.set_bar(slot.msix.bar, slot.msix_page);
   slot.function.set_bar(virt::kWindowBar, slot.window);
-  slot.function.enable();
-  virt::route_interrupt(slot, riscv::slot_identity(number));
-  slot.function.set_msix_enabled(slot.msix, true);
+  virt::begin_doorbell(slot, riscv::slot_identity(number));
   return true;
 }
 
 void unmap_slot(unsigned number) {
   if (number >= virt::found) return;
   virt::Slot& slot = virt::slots[number];
+  if (slot.port) return virt::unplug(slot);
   if (slot.window == 0) return;
   slot.function.set_msix_enabled(slot.msix, false);
   slot.function.disable();
-  virt::give_back(slot);
+  virt::give_doorbell_back(slot);
+  virt::give_window_back(slot);
+}
+
+bool open_doorbell(unsigned number) {
+  if (number >= virt::found || virt::slots[number].port) return false;
+  virt::Slot& slot = virt::slots[number];
+  if (slot.registers == 0) {
+    if (!virt::allocate_doorbell(slot)) {
+      virt::give_doorbell_back(slot);
+      return false;
+    }
+    slot.function.clear_bar(virt::kWindowBar);
+  }
+  virt::begin_doorbell(slot, riscv::slot_identity(number));
+  return true;
+}
+
+void close_doorbell(unsigned number) {
+  if (number >= virt::found || virt::slots[number].registers == 0) return;
+  virt::slots[number].function.set_msix_enabled(virt::slots[number].msix, false);
 }
 
 std::span<std::byte> window(unsigned number) {
@@ -132,10 +204,10 @@ std::span<std::byte> window(unsigned number) {
   return {reinterpret_cast<std::byte*>(slot.window), slot.window_bytes};
 }
 
-void ring(unsigned number) {
+void signal(unsigned number, std::uint32_t peer) {
   if (number >= virt::found || virt::slots[number].registers == 0) return;
   asm volatile("fence w, o" ::: "memory");
-  riscv::mmio_write32(virt::slots[number].registers + virt::kDoorbell, virt::kHostPeer << 16 | virt::kBellVector);
+  riscv::mmio_write32(virt::slots[number].registers + virt::kDoorbell, peer << 16 | virt::kDoorbellVector);
 }
 
 }  // namespace hal

@@ -56,6 +56,19 @@ TEST(CommandLine, ThirtyTwoSlotsArePackedAndAnnounced) {
   EXPECT_THAT(arguments, Contains("ivshmem-doorbell,chardev=slot31,vectors=1,addr=04.7,multifunction=on"));
 }
 
+TEST(CommandLine, PortsStandBehindTheSlots) {
+  const auto arguments = command_line({.ports = 2}, descriptors(3));
+  EXPECT_THAT(arguments, Contains("ivshmem-doorbell,chardev=slot2,vectors=1,addr=03.0"));
+  EXPECT_THAT(arguments, Contains("pcie-root-port,id=port0,chassis=1,slot=1,addr=04.0"));
+  EXPECT_THAT(arguments, Contains("pcie-root-port,id=port1,chassis=2,slot=2,addr=05.0"));
+}
+
+TEST(CommandLine, PortsArePackedWithTheSlots) {
+  const auto arguments = command_line({.ports = 29}, descriptors(3));
+  EXPECT_THAT(arguments, Contains("ivshmem-doorbell,chardev=slot2,vectors=1,addr=01.2,multifunction=on"));
+  EXPECT_THAT(arguments, Contains("pcie-root-port,id=port28,chassis=29,slot=29,addr=04.7,multifunction=on"));
+}
+
 TEST(CommandLine, MemoryIsNeitherReservedNorDumped) {
   const auto arguments = command_line({}, descriptors(3));
   EXPECT_THAT(value_after(arguments, "-machine"), HasSubstr("dump-guest-core=off"));

@@ -145,6 +145,36 @@ TEST_F(SlotTest, HandlesAreCloseOnExecAndTheTenantsOwn) {
   EXPECT_EQ(moved.index(), 5U);
 }
 
+TEST_F(SlotTest, APeerIsAnnouncedWithAPipeOfItsOwnAndEndsWithOneMessage) {
+  (void)receive_handshake(slot_->emulator_end());
+  const auto peer = slot_->connect_peer(2);
+  ASSERT_TRUE(peer);
+  EXPECT_EQ(peer->slot, 5U);
+  EXPECT_EQ(peer->id, 2);
+  EXPECT_FALSE(slot_->handshake_read());
+  const Message announced = receive(slot_->emulator_end());
+  EXPECT_EQ(announced.value, 2);
+  EXPECT_EQ(inode(announced.descriptor.get()), inode(peer->from_card.get()));
+  EXPECT_NE(inode(peer->from_card.get()), inode(slot_->handle()->bell_from_card()));
+  ASSERT_TRUE(slot_->disconnect_peer(2));
+  const Message ended = receive(slot_->emulator_end());
+  EXPECT_EQ(ended.value, 2);
+  EXPECT_FALSE(ended.descriptor.valid());
+  EXPECT_TRUE(slot_->handshake_read());
+}
+
+TEST_F(SlotTest, APeersEndOfThePipeToTheCardIsAFileDescriptionOfItsOwn) {
+  const auto former = slot_->connect_peer(2);
+  const auto next = slot_->connect_peer(3);
+  ASSERT_TRUE(former && next);
+  EXPECT_EQ(inode(former->to_card.get()), inode(slot_->handle()->bell_to_card()));
+  EXPECT_EQ(inode(next->to_card.get()), inode(former->to_card.get()));
+  ASSERT_EQ(::fcntl(former->to_card.get(), F_SETFL, 0), 0);
+  EXPECT_TRUE(::fcntl(next->to_card.get(), F_GETFL) & O_NONBLOCK);
+  EXPECT_TRUE(::fcntl(slot_->handle()->bell_to_card(), F_GETFL) & O_NONBLOCK);
+  for (const int fd : {next->to_card.get(), next->from_card.get()}) EXPECT_TRUE(::fcntl(fd, F_GETFD) & FD_CLOEXEC);
+}
+
 TEST(Slot, ManySlotsLeaveNothingBehind) {
   const auto before = test::count_left_overs();
   {

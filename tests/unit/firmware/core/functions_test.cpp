@@ -44,6 +44,12 @@ class Functions : public testing::Test {
     request.arguments.function = {target, slot};
     return request;
   }
+  // Of a renewable slot.
+  AdminReply bind(Target target, const fw::Place& place) {
+    auto request = manager_.admin_request(AdminCommand::SlotBind);
+    request.arguments.bind = {target, place.slot, place.serial, place.doorbell, place.peer};
+    return manager_.admin(request);
+  }
   AdminReply ask(AdminCommand command, Target target, std::uint32_t slot = 0) {
     return manager_.admin(about(manager_, command, target, slot));
   }
@@ -192,6 +198,145 @@ TEST_F(Functions, ASlotTableThatCannotBeBelievedLeavesOnlyM) {
   for (const Target target : {kPf, kVf1, kVf2}) {
     EXPECT_EQ(query(target).values.function.state, FunctionState::Unbound);
     expect_refused(ask(AdminCommand::SlotBind, target, kFirstSpare), Status::SlotUsed, Field::AdminSlot);
+  }
+}
+
+// ---- renewable slots ----------------------------------------------------------------------------------------------------
+
+class RenewableSlots : public Functions {
+ protected:
+  static constexpr unsigned kPort = 4;
+  static constexpr unsigned kOtherPort = 5;
+  RenewableSlots() : Functions({.virtual_functions = 2, .ports = 2}) {
+    EXPECT_EQ(ask(AdminCommand::SlotRetire, kVf1).outcome, Outcome::Ok);
+  }
+  static constexpr fw::Place place(std::uint32_t serial, unsigned slot = kPort) {
+    return {.slot = slot, .serial = serial, .doorbell = kVf1, .peer = 1 + serial};
+  }
+};
+
+TEST_F(RenewableSlots, AWindowThatIsPluggedServesTheNextOwnerAndIsUnpluggedBehindIt) {
+  for (std::uint32_t serial = 1; serial <= 5; ++serial) {
+    RawDriver& owner = card_.plug(kPort);
+    const auto bound = bind(kVf1, place(serial));
+    ASSERT_EQ(bound.outcome, Outcome::Ok) << wire::name(bound.status);
+    EXPECT_EQ(bound.values.function.slot, kPort);
+    EXPECT_EQ(bound.values.function.serial, serial);
+    ASSERT_TRUE(owner.bring_up());
+    EXPECT_EQ(owner.config().function_index, 1u);
+    EXPECT_EQ(card_.unplugged(kPort), serial - 1);
+    EXPECT_EQ(ask(AdminCommand::SlotRetire, kVf1).outcome, Outcome::Ok);
+    EXPECT_EQ(card_.unplugged(kPort), serial);
+  }
+}
+
+TEST_F(RenewableSlots, BindSignalsTheNewPeerAndWorkSignalsNobodyElse) {
+  RawDriver& owner = card_.plug(kPort);
+  const auto before = card_.rings(kVf1);
+  ASSERT_EQ(bind(kVf1, place(9)).outcome, Outcome::Ok);
+  EXPECT_EQ(card_.rings(kVf1), before + 1);
+  EXPECT_EQ(card_.last_peer(kVf1), 10u);
+  ASSERT_TRUE(owner.bring_up());
+  StreamHandle stream;
+  EXPECT_EQ(owner.run(owner.nop(stream)).outcome, Outcome::Ok);
+  EXPECT_GT(card_.rings(kVf1), before + 1);
+  EXPECT_EQ(card_.last_peer(kVf1), 10u);
+  EXPECT_EQ(card_.rings(kPort), 0u);
+}
+
+TEST_F(RenewableSlots, ASerialThatIsNotLargerThanAllBeforeIsRefused) {
+  card_.plug(kPort);
+  ASSERT_EQ(bind(kVf1, place(7)).outcome, Outcome::Ok);
+  ASSERT_EQ(ask(AdminCommand::SlotRetire, kVf1).outcome, Outcome::Ok);
+  card_.plug(kPort);
+  for (const std::uint32_t old : {0u, 1u, 6u, 7u}) {
+    expect_refused(bind(kVf1, place(old)), Status::SlotUsed, Field::AdminSerial);
+  }
+  card_.warm_reset();
+  ASSERT_TRUE(manager_.bring_up());
+  expect_refused(bind(kVf1, place(7)), Status::SlotUsed, Field::AdminSerial);
+  EXPECT_EQ(bind(kVf1, place(8)).outcome, Outcome::Ok);
+}
+
+TEST_F(RenewableSlots, AWindowThatIsBoundServesNobodyElse) {
+  card_.plug(kPort);
+  ASSERT_EQ(bind(kVf1, place(7)).outcome, Outcome::Ok);
+  ASSERT_EQ(ask(AdminCommand::SlotRetire, kVf2).outcome, Outcome::Ok);
+  fw::Place taken = place(8);
+  taken.doorbell = kVf2;
+  expect_refused(bind(kVf2, taken), Status::SlotUsed, Field::AdminSerial);
+  EXPECT_EQ(bind(kVf1, place(7)).outcome, Outcome::Ok) << "the same again is no error";
+  expect_refused(bind(kVf1, place(8)), Status::Busy, Field::AdminTarget);
+}
+
+TEST_F(RenewableSlots, AnEmptySlotIsRefusedAndItsSerialIsNotUsedUp) {
+  expect_refused(bind(kVf1, place(3)), Status::OutOfSlots, Field::AdminSlot);
+  card_.plug(kPort);
+  EXPECT_EQ(bind(kVf1, place(3)).outcome, Outcome::Ok);
+}
+
+TEST_F(RenewableSlots, DoorbellsThatAreNotThereOrNotFreeAreRefused) {
+  card_.plug(kPort);
+  card_.plug(kOtherPort);
+  const auto with = [](std::uint32_t doorbell, std::uint32_t peer) {
+    return fw::Place{.slot = kPort, .serial = 1, .doorbell = doorbell, .peer = peer};
+  };
+  for (const std::uint32_t absent : {0u, kPort, kOtherPort, 6u, ~0u}) {
+    expect_refused(bind(kVf1, with(absent, 2)), Status::UnknownSlot, Field::AdminDoorbell);
+  }
+  for (const Target other : {kPf, kVf2}) {
+    expect_refused(bind(kVf1, with(other, 2)), Status::Busy, Field::AdminDoorbell);
+  }
+  for (const std::uint32_t peer : {wire::kCardPeer, wire::kLastPeer + 1, ~0u}) {
+    expect_refused(bind(kVf1, with(kVf1, peer)), Status::UnknownSlot, Field::AdminPeer);
+  }
+  EXPECT_EQ(bind(kVf1, with(kVf1, wire::kLastPeer)).outcome, Outcome::Ok);
+}
+
+TEST_F(RenewableSlots, AFixedSlotBringsItsOwnDoorbellAndNothingElseIsUnderstood) {
+  const auto refused = [&](fw::Place place, Field field) {
+    expect_refused(bind(kVf1, place), Status::ReservedBits, field);
+  };
+  refused({.slot = 2, .serial = 1}, Field::AdminSerial);
+  refused({.slot = 2, .doorbell = 2}, Field::AdminDoorbell);
+  refused({.slot = 2, .peer = 2}, Field::AdminPeer);
+  expect_refused(bind(kVf1, {.slot = 2}), Status::SlotUsed, Field::AdminSlot);
+}
+
+TEST_F(RenewableSlots, AWarmResetKeepsTheWindowAndItsPeer) {
+  RawDriver& owner = card_.plug(kOtherPort);
+  ASSERT_EQ(bind(kVf1, place(3, kOtherPort)).outcome, Outcome::Ok);
+  ASSERT_TRUE(owner.bring_up());
+  card_.warm_reset();
+  ASSERT_TRUE(manager_.bring_up());
+  EXPECT_EQ(card_.unplugged(kOtherPort), 0u);
+  EXPECT_EQ(query(kVf1).values.function.slot, kOtherPort);
+  EXPECT_EQ(query(kVf1).values.function.serial, 3u);
+  EXPECT_EQ(bind(kVf1, place(3, kOtherPort)).outcome, Outcome::Ok) << "as a broker repeats it";
+  owner.forget();
+  EXPECT_TRUE(owner.bring_up());
+  EXPECT_EQ(card_.last_peer(kVf1), 4u);
+}
+
+TEST_F(RenewableSlots, ARetirementThatAResetInterruptedIsFinishedByTheNextBoot) {
+  card_.plug(kPort);
+  ASSERT_EQ(bind(kVf1, place(3)).outcome, Outcome::Ok);
+  card_.card().slots.retire(kVf1);  // and no further
+  card_.warm_reset();
+  ASSERT_TRUE(manager_.bring_up());
+  EXPECT_EQ(card_.unplugged(kPort), 1u);
+  EXPECT_EQ(query(kVf1).values.function.state, FunctionState::Unbound);
+  card_.plug(kPort);
+  EXPECT_EQ(bind(kVf1, place(4)).outcome, Outcome::Ok);
+}
+
+TEST_F(RenewableSlots, ATableThatCannotBeBelievedBindsNothing) {
+  card_.plug(kPort);
+  hal::persistent()[wire::kStickBytes + 5] ^= std::byte{1};
+  card_.warm_reset();
+  ASSERT_TRUE(manager_.bring_up());
+  for (const std::uint32_t serial : {1u, 1000u, ~0u}) {
+    expect_refused(bind(kVf1, place(serial)), Status::SlotUsed, Field::AdminSerial);
   }
 }
 

@@ -28,10 +28,13 @@ TestCard::TestCard(CardOptions options) : options_(std::move(options)) {
   board.harts = options_.harts;
   board.region_bytes = options_.region_bytes;
   board.boot_arguments = "vfs=" + std::to_string(options_.virtual_functions) + " " + options_.boot_arguments;
-  board.on_ring = [this](unsigned slot) {
+  board.ports = options_.ports;
+  board.on_signal = [this](unsigned slot, std::uint32_t peer) {
     rings_[slot].fetch_add(1);
+    last_peer_[slot] = peer;
     on_ring(slot);
   };
+  board.on_unplug = [this](unsigned slot) { ++unplugged_[slot]; };
   board.kernel = options_.kernel;
   board.clock = options_.clock;
   board.page_bytes = options_.page_bytes;
@@ -40,6 +43,16 @@ TestCard::TestCard(CardOptions options) : options_(std::move(options)) {
     drivers_.push_back(std::make_unique<RawDriver>(window(slot), [this] { pump(); }));
   }
   boot();
+}
+
+RawDriver& TestCard::plug(unsigned slot) {
+  auto* memory = static_cast<std::byte*>(::operator new(options_.window_bytes, kPage));
+  std::memset(memory, 0, options_.window_bytes);
+  plugged_.emplace_back(memory);
+  const std::span window(memory, options_.window_bytes);
+  board_->plug(slot, window);
+  drivers_.push_back(std::make_unique<RawDriver>(window, [this] { pump(); }));
+  return *drivers_.back();
 }
 
 TestCard::~TestCard() { stop_loop(); }

@@ -27,6 +27,7 @@ inline constexpr const char* kAllForTheFirst = "sole=2";
 struct CardOptions {
   unsigned virtual_functions = 1;
   unsigned spare_slots = 0;
+  unsigned ports = 0;  // renewable slots behind those, empty at first
   unsigned harts = 1;
   std::uint64_t window_bytes = 4 * wire::kMiB;
   std::uint64_t region_bytes = 64 * wire::kMiB;
@@ -51,6 +52,10 @@ class TestCard {
   // The raw driver of slot 0 (M), 1 (PF), 2 (VF 1), …, then spares.
   RawDriver& driver(unsigned slot) { return *drivers_[slot]; }
   std::uint64_t rings(unsigned slot) const { return rings_[slot].load(); }
+  std::uint32_t last_peer(unsigned slot) const { return last_peer_[slot].load(); }
+  // Renewable slots: plugs a fresh window, and gives the raw driver of whoever holds it.
+  RawDriver& plug(unsigned slot);
+  unsigned unplugged(unsigned slot) const { return unplugged_[slot]; }
   // Also called for every bell of the card, on its hart's thread. Set while no loop runs.
   std::function<void(unsigned slot)> on_ring = [](unsigned) {};
 
@@ -73,7 +78,10 @@ class TestCard {
 
   CardOptions options_;
   std::vector<std::unique_ptr<std::byte, Free>> windows_;
+  std::vector<std::unique_ptr<std::byte, Free>> plugged_;
   std::array<std::atomic<std::uint64_t>, 20> rings_{};
+  std::array<std::atomic<std::uint32_t>, 20> last_peer_{};
+  std::array<unsigned, 20> unplugged_{};
   std::unique_ptr<native::Board> board_;
   std::unique_ptr<fw::Card> card_;
   std::vector<std::unique_ptr<RawDriver>> drivers_;

@@ -45,7 +45,7 @@ NativeCard::NativeCard(NativeCardOptions options) : options_(std::move(options))
   board.windows = windows_;
   board.region_bytes = std::uint64_t{256} << 20;
   board.boot_arguments = "vfs=" + std::to_string(options_.virtual_functions) + " " + options_.boot_arguments;
-  board.on_ring = [this](unsigned slot) {
+  board.on_signal = [this](unsigned slot, std::uint32_t) {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(to_host_[slot].write_end.get(), &one, sizeof one);
   };

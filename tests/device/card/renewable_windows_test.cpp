@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows that are plugged for each owner and unplugged behind it, peers that are never used again: by hand, without a
+// broker, on one function.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "shared/timeouts.hpp"
+#include "tests/device/card/card_support.hpp"
+
+namespace flex {
+namespace {
+
+using test::must;
+using test::Workbench;
+using wire::Outcome;
+
+constexpr wire::Target kVf1 = wire::target_of_virtual(1);
+constexpr std::uint64_t kWindowBytes = 4 * wire::kMiB;
+
+template <typename T>
+T value_of(qemu::Result<T> result) {
+  if (!result) throw std::runtime_error(qemu::to_string(result.error()));
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+std::size_t descriptors_of(pid_t pid) {
+  const std::filesystem::path folder = fmt::format("/proc/{}/fd", pid);
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+struct Lease {
+  qemu::PluggedWindow window;
+  qemu::DoorbellPeer peer;
+};
+
+class RenewableWindows : public testing::Test {
+ protected:
+  static constexpr unsigned kPorts = 2;
+  static constexpr unsigned kFirstPort = 3;  // M, PF, VF 1
+
+  explicit RenewableWindows(std::uint16_t first_peer = qemu::kFirstRenewedPeer) {
+    auto options = test::small_card();
+    options.virtual_functions = 1;
+    options.ports = kPorts;
+    options.window_bytes = kWindowBytes;
+    options.machine.first_renewed_peer = first_peer;
+    card_ = test::boot(options);
+    management_ = must(card_->open_management());
+    retire();
+    value_of(machine().disconnect_peer(kVf1, qemu::kHostPeer));
+  }
+  ~RenewableWindows() override { test::expect_healthy(*card_, *management_); }
+
+  qemu::Machine& machine() const { return card_->machine(); }
+
+  wire::AdminReply ask(const wire::AdminRequest& request) const { return must(management_->admin(request)); }
+  void retire() const {
+    wire::AdminRequest request{};
+    request.command = wire::AdminCommand::SlotRetire;
+    request.arguments.function = {kVf1, 0};
+    EXPECT_EQ(ask(request).outcome, Outcome::Ok);
+  }
+  wire::AdminReply bind(const Lease& lease) const {
+    wire::AdminRequest request{};
+    request.command = wire::AdminCommand::SlotBind;
+    request.arguments.bind = {kVf1, kFirstPort + lease.window.port, lease.window.serial, lease.peer.slot,
+                              lease.peer.id};
+    return ask(request);
+  }
+  Lease make_lease(unsigned port) const {
+    return {value_of(machine().plug_window(port, kWindowBytes)), value_of(machine().connect_peer(kVf1))};
+  }
+  static bool heard(const qemu::DoorbellPeer& peer) {
+    pollfd event{peer.from_card.get(), POLLIN, 0};
+    return ::poll(&event, 1, static_cast<int>(std::chrono::milliseconds(test::kBound).count())) == 1;
+  }
+  std::unique_ptr<Device> attach(const Lease& lease) const {
+    DeviceOptions options;
+    options.exit_fd = value_of(machine().exit_fd());
+    return must(Device::attach({kFirstPort + lease.window.port, kWindowBytes, lease.window.memory.duplicate(),
+                                lease.peer.to_card.duplicate(), lease.peer.from_card.duplicate()},
+                               std::move(options)));
+  }
+  // The owner is gone: nothing of it is left in the emulator.
+  void end(const Lease& lease) const {
+    retire();
+    value_of(machine().disconnect_peer(lease.peer.slot, lease.peer.id));
+    expect_gone(lease);
+  }
+  void expect_gone(const Lease& lease) const {
+    const auto limit = test::soon();
+    while (!value_of(machine().window_gone(lease.window.serial))) {
+      ASSERT_LT(Device::Clock::now(), limit) << "the window is still plugged";
+      std::this_thread::sleep_for(test_bounds::kLook);  // bounded: a pause of the loop above
+    }
+  }
+  static void work(Device& device, std::uint64_t pattern) { work(Workbench(device), pattern); }
+  static void work(const Workbench& bench, std::uint64_t pattern) {
+    ASSERT_EQ(bench.run(Workbench::fill(bench.tensor(0), 4096, pattern)).outcome, Outcome::Ok);
+    ASSERT_EQ(bench.run(Workbench::dma(bench.tensor(0), bench.host(0), 4096)).outcome, Outcome::Ok);
+    ASSERT_EQ(*reinterpret_cast<const std::uint64_t*>(bench.device().host_memory().data()), pattern);
+  }
+
+  std::unique_ptr<Card> card_;
+  std::unique_ptr<Device> management_;
+};
+
+TEST_F(RenewableWindows, EachOwnerFindsAFreshOneAndNothingPilesUp) {
+  constexpr unsigned kOwners = 100;
+  const std::size_t descriptors = descriptors_of(machine().pid());
+  for (unsigned owner = 0; owner < kOwners; ++owner) {
+    const Lease lease = make_lease(owner % kPorts);
+    const auto bound = bind(lease);
+    ASSERT_EQ(bound.outcome, Outcome::Ok) << wire::name(bound.status);
+    ASSERT_TRUE(heard(lease.peer)) << "the first doorbell";
+    {
+      const auto device = attach(lease);
+      ASSERT_TRUE(std::ranges::all_of(device->host_memory(), [](std::byte byte) { return byte == std::byte{0}; }));
+      work(*device, owner + 1);
+      std::ranges::fill(device->host_memory(), std::byte{0x5a});
+    }
+    end(lease);
+  }
+  // A thread of the emulator closes the last window's file a moment after it was deleted.
+  const auto limit = test::soon();
+  while (descriptors_of(machine().pid()) != descriptors && Device::Clock::now() < limit) {
+    std::this_thread::sleep_for(test_bounds::kLook);  // bounded: a pause of the loop above
+  }
+  EXPECT_EQ(descriptors_of(machine().pid()), descriptors);
+}
+
+TEST_F(RenewableWindows, AResetOfTheCardKeepsThePluggedOneAndItsOwner) {
+  const Lease lease = make_lease(1);
+  const Lease spare{.window = value_of(machine().plug_window(0, kWindowBytes)), .peer = {}};
+  ASSERT_EQ(bind(lease).outcome, Outcome::Ok);
+  for (int round = 0; round < 3; ++round) {
+    management_->close();
+    must(card_->reset());
+    management_ = must(card_->open_management());
+    EXPECT_EQ(bind(lease).outcome, Outcome::Ok) << "the same again is no error";
+    const auto device = attach(lease);
+    work(*device, 77);
+  }
+  end(lease);
+  // What was plugged and not bound before the resets serves the next owner.
+  const Lease next{.window = {spare.window.port, spare.window.serial, kWindowBytes, spare.window.memory.duplicate()},
+                   .peer = value_of(machine().connect_peer(kVf1))};
+  ASSERT_EQ(bind(next).outcome, Outcome::Ok);
+  work(*attach(next), 78);
+  end(next);
+}
+
+TEST_F(RenewableWindows, AnEmptyPortIsRefused) {
+  const Lease lease{.window = {.port = 0, .serial = 1, .bytes = kWindowBytes, .memory = {}},
+                    .peer = value_of(machine().connect_peer(kVf1))};
+  EXPECT_EQ(bind(lease).status, wire::Status::OutOfSlots);
+}
+
+// A former owner keeps the pipe to the card, which all owners of the function share: it may fill and drain it.
+TEST_F(RenewableWindows, AFormerOwnersDoorbellsMakeTheNextOwnersLateAtMost) {
+  const Lease former = make_lease(0);
+  ASSERT_EQ(bind(former).outcome, Outcome::Ok);
+  end(former);
+  const Lease next = make_lease(1);
+  // Its own flags stop nobody: the next owner's end is a file description of its own.
+  ASSERT_EQ(::fcntl(former.peer.to_card.get(), F_SETFL, 0), 0);
+  EXPECT_NE(::fcntl(next.peer.to_card.get(), F_GETFL) & O_NONBLOCK, 0);
+  ASSERT_EQ(::fcntl(former.peer.to_card.get(), F_SETFL, O_NONBLOCK), 0);
+  const std::string path = fmt::format("/proc/self/fd/{}", former.peer.to_card.get());
+  const qemu::UniqueFd drain{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  ASSERT_TRUE(drain.valid());
+  std::atomic<std::uint64_t> drained{0};
+  std::jthread hostile([&](const std::stop_token& stop) {
+    std::array<std::byte, 4096> many{};
+    for (bool fill = false; !stop.stop_requested(); fill = !fill) {  // bounded: the request; neither end blocks
+      if (fill) [[maybe_unused]]
+        const auto written = ::write(former.peer.to_card.get(), many.data(), many.size());
+      // bounded: opened with O_NONBLOCK
+      const auto read = ::read(drain.get(), many.data(), many.size());
+      if (read > 0) drained += static_cast<std::uint64_t>(read);
+    }
+  });
+  ASSERT_EQ(bind(next).outcome, Outcome::Ok);
+  EXPECT_TRUE(heard(next.peer));
+  {
+    const auto device = attach(next);
+    const Workbench bench(*device);
+    for (unsigned round = 0; round < 50; ++round) work(bench, round);
+  }
+  hostile.request_stop();
+  hostile.join();  // bounded: it was asked to stop
+  EXPECT_GT(drained.load(), 0u);
+  end(next);
+}
+
+class LastPeers : public RenewableWindows {
+ protected:
+  static constexpr unsigned kLeft = 3;
+  LastPeers() : RenewableWindows(qemu::kLastPeer - kLeft + 1) {}
+};
+
+TEST_F(LastPeers, BehindTheLastIdIsATypedErrorAndTheCardWorksOn) {
+  for (unsigned owner = 0; owner < kLeft; ++owner) {
+    const Lease lease = make_lease(0);
+    ASSERT_EQ(bind(lease).outcome, Outcome::Ok);
+    ASSERT_TRUE(heard(lease.peer));
+    work(*attach(lease), owner + 1);
+    end(lease);
+  }
+  const auto refused = machine().connect_peer(kVf1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, qemu::MachineError::Kind::kPeersUsedUp);
+  EXPECT_EQ(refused.error().next_step, "Power-cycle the card.");
+  // Another function's device has its own ids.
+  EXPECT_TRUE(machine().connect_peer(wire::kTargetPhysical));
+}
+
+}  // namespace
+}  // namespace flex
