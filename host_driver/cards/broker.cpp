@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -123,9 +124,11 @@ CardDescription Broker::Impl::describe() const {
   card.cores = cores;
   card.memory_bytes = options.card.memory_bytes;
   card.window_bytes = options.card.window_bytes;
-  card.slots_total = slot_total;
-  card.slots_left = slot_total - next_spare;
-  card.slots_used = next_spare;
+  // Of the windows that are kept plugged, some may be on their way.
+  const unsigned kept = options.card.spare_slots;
+  card.slots_total = 1 + static_cast<unsigned>(functions.size()) + kept;
+  card.slots_left = std::min(static_cast<unsigned>(renewal.ready.size()), kept);
+  card.slots_used = card.slots_total - card.slots_left;
   card.created = created;
   card.power_cycles = power_cycles;
   card.retirements = retirements;
@@ -135,12 +138,18 @@ CardDescription Broker::Impl::describe() const {
                               .use = function.use,
                               .owner = owner == clients.end() ? 0 : owner->second.peer.pid,
                               .slot = function.binding.slot,
+                              .serial = function.binding.serial,
                               .violations = function.earlier_violations + function.binding.violations});
   }
   return card;
 }
 
 void Broker::Impl::describe_changes(const std::string& line) {
+  publish();
+  if (options.on_change) options.on_change(line);
+}
+
+void Broker::Impl::publish() {
   note_events();
   auto now = describe();
   {
@@ -148,7 +157,6 @@ void Broker::Impl::describe_changes(const std::string& line) {
     published = std::move(now);
   }
   write_file();
-  if (options.on_change) options.on_change(line);
 }
 
 void Broker::Impl::write_file() {

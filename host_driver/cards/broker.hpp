@@ -4,9 +4,10 @@
 //
 // A function has at most one owner. An owner is gone when its socket closes or its process ends, whichever is first (a
 // child that it forked may keep both socket and window). Then M retires the slot, which stops everything that the owner
-// left running; the window's pages are given back; and the next spare slot is bound, so that the next owner finds a
-// fresh window. A mapping cannot be revoked: that is why each change of an owner uses up a slot, and why a card whose
-// spares are used up must be power-cycled.
+// left running; the window is unplugged, its pages are given back; and the function is bound to a fresh window with a peer
+// of its own, so that the next owner shares nothing with the last. A mapping cannot be revoked: a former owner may keep
+// one, of memory that nobody uses any more. Windows are renewed in the background: when owners change faster than that,
+// they wait, and are never refused. A function serves 65 535 owners; then the card must be power-cycled.
 //
 // The emulator ends with the broker, also when the broker is killed. When the emulator ends by itself, owners are told,
 // and the broker stays until it is told to stop or to power-cycle the card.
@@ -37,7 +38,7 @@ inline constexpr unsigned kMaxWaitingClients = 32;
 // client has gone is not begun any more, and counts until it has ended.
 inline constexpr unsigned kMaxCommands = 8;
 
-// A long-lived card as protocol §1 wants it by default: 4 VFs, 8 spare slots.
+// A long-lived card as protocol §1 wants it by default: 4 VFs, 8 windows kept plugged for owners to come.
 inline CardOptions long_lived_card() {
   CardOptions options;
   options.virtual_functions = kDefaultVirtualFunctions;

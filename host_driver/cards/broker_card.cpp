@@ -2,12 +2,27 @@
 // The card behind the broker: its boot, its death, its power cycle, its end.
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "host_driver/cards/broker_impl.hpp"
 #include "host_driver/ras/log.hpp"
 
 namespace flex {
+
+namespace {
+
+// Windows that are on their way out or in, beside those that are bound and those that are kept plugged.
+constexpr unsigned kOnTheirWay = 4;
+
+unsigned ports_of(const CardOptions& card) {
+  const unsigned functions = 1 + card.virtual_functions;
+  const unsigned needed = functions + card.spare_slots;
+  const unsigned room = qemu::kMaxSlots - std::min(qemu::kMaxSlots, 1 + functions + needed);
+  return needed + std::clamp(room, 1u, kOnTheirWay);
+}
+
+}  // namespace
 
 ErrorInfo Broker::Impl::refusal(std::string culprit, std::string message, std::string next, bool recoverable) const {
   return {.layer = Layer::Driver,
@@ -31,7 +46,10 @@ ErrorInfo Broker::Impl::refusal_by_state() const {
 }
 
 Expected<std::shared_ptr<CardSession>> Broker::Impl::boot_session(CardLife next_life) {
-  return CardSession::boot(options.card, [this, next_life](std::string how) {
+  CardOptions card = options.card;
+  card.ports = ports_of(card);
+  card.spare_slots = 0;
+  return CardSession::boot(std::move(card), [this, next_life](std::string how) {
     loop->post([this, next_life, how = std::move(how)] { emulator_ended(next_life, how); });
   });
 }
@@ -43,10 +61,9 @@ void Broker::Impl::adopt(std::shared_ptr<CardSession> booted) {
   state_reason.clear();
   emulator = session->emulator();
   cores = session->options().cores;
-  slot_total = session->slot_count();
   functions.clear();
   for (const Binding& binding : session->initial_bindings()) functions.push_back({.binding = binding});
-  next_spare = 1 + static_cast<unsigned>(functions.size());
+  begin_renewal();
   // Its end may have been reported before this life began here.
   if (const auto how = session->ended()) return emulator_ended(life, *how);
   describe_changes("the card runs: emulator " + std::to_string(emulator));
@@ -185,6 +202,7 @@ void Broker::Impl::stopped() {
   let_owners_go();
   loop->cancel(std::exchange(rewrite_timer, EventLoop::TimerId::None));
   loop->cancel(std::exchange(look_timer, EventLoop::TimerId::None));
+  loop->cancel(std::exchange(renewal.timer, EventLoop::TimerId::None));
   emulator = 0;
   describe_changes("stopped");
   folder.reset();

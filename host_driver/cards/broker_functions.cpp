@@ -71,10 +71,8 @@ Broker::Impl::Verdict Broker::Impl::judge_function(wire::Target target) {
                      name + " is owned by pid " + std::to_string(clients.at(wanted.owner).peer.pid),
                      "wait for that process to end, or ask for another function");
     case FunctionUse::NoSlot:
-      return refusal(function_name(target),
-                     "slots exhausted: earlier owners have used up all " + std::to_string(slot_total) +
-                         " slots of card " + options.name,
-                     "power-cycle the card or boot with more");
+      return refusal(function_name(target), name + " has no slot for another owner: " + wanted.trouble,
+                     "power-cycle the card", false);
     case FunctionUse::Stuck: break;
   }
   return refusal(function_name(target), name + " is stuck: " + wanted.trouble, "power-cycle the card", false);
@@ -114,8 +112,12 @@ void Broker::Impl::notice_gone_owner(Function& owned) {
 
 void Broker::Impl::grant(ClientId id, Function& granted) {
   Client& client = clients.at(id);
-  const auto slot = session->slot(granted.binding.slot);
-  if (!slot) return reply_and_close(id, slot.error());
+  std::optional<qemu::SlotHandle> fixed;
+  if (!granted.lease) {
+    auto slot = session->slot(granted.binding.slot);
+    if (!slot) return reply_and_close(id, slot.error());
+    fixed = *std::move(slot);
+  }
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
     return reply_and_close(id, refusal("broker", "the broker has no descriptor left", "raise its limit (ulimit -n)"));
@@ -125,11 +127,14 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
   const Grant reply{.card = options.name,
                     .target = granted.binding.target,
                     .slot = granted.binding.slot,
-                    .window_bytes = slot->window_bytes(),
+                    .window_bytes = options.card.window_bytes,
                     .generation = granted.binding.generation,
                     .boot_epoch = session->boot_epoch(),
                     .quota_bytes = granted.binding.quota_bytes};
-  const std::array descriptors{slot->window_fd(), slot->bell_to_card(), slot->bell_from_card(), death_read.get()};
+  const Lease* lease = granted.lease.get();
+  const std::array descriptors{fixed ? fixed->window_fd() : lease->window.memory.get(),
+                               fixed ? fixed->bell_to_card() : lease->peer.to_card.get(),
+                               fixed ? fixed->bell_from_card() : lease->peer.from_card.get(), death_read.get()};
   static_assert(descriptors.size() == kGrantDescriptors);
   // Not sent: the client is gone, and has never seen the window.
   if (!send_message(client.socket.get(), encode(BrokerReply(reply)), descriptors)) return end_client(id, "");
@@ -157,64 +162,56 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
     return describe_changes(function_name(target) + ": " + why);
   }
   gone.use = FunctionUse::Retiring;
-  const unsigned old_slot = gone.binding.slot;
-  const unsigned spare = next_spare < slot_total ? next_spare++ : 0;
+  gone.unbound = false;
+  const auto lease = take_lease(gone);
   const bool begun =
       tasks->run([=, this, of = life, epoch = session->boot_epoch(), card = session]() mutable -> EventLoop::Closure {
         RetirementResult result{card->retire(target), Clock::now(), {}};
-        if (result.retired && spare != 0) result.bound = card->bind(target, spare);
+        if (result.retired && lease) result.bound = card->bind(target, *lease);
         card.reset();
-        return [=, this] { retired(of, epoch, target, old_slot, began, result); };
+        return [=, this] { retired(of, epoch, target, lease, began, result); };
       });
   if (!begun) {
+    return_lease(gone, lease);
     gone.use = FunctionUse::Stuck;
     gone.trouble = no_thread().message;
   }
   describe_changes(function_name(target) + ": " + why);
 }
 
-void Broker::Impl::retired(CardLife of, std::uint64_t epoch, wire::Target target, unsigned old_slot,
+void Broker::Impl::retired(CardLife of, std::uint64_t epoch, wire::Target target, const std::shared_ptr<Lease>& lease,
                            Clock::time_point began, const RetirementResult& result) {
   if (of != life) return;  // the card that it was about is gone
   Function& gone = function(target);
   const std::string name = function_name(target);
-  const auto stuck = [&](const ErrorInfo& error) {
-    gone.use = FunctionUse::Stuck;
-    gone.trouble = error.message;
-    describe_changes(name + ": stuck: " + error.message);
-    if (session && session->failure()) card_failed(session->failure()->message);
-  };
-  const bool half = result.retired && result.bound && !*result.bound;
-  if (const ErrorInfo* failed = !result.retired ? &result.retired.error()
-                                : half          ? &result.bound->error()
-                                                : nullptr;
-      failed != nullptr && unanswered(*failed) && retire_later(target, epoch)) {
-    return;
-  }
   if (!result.retired) {
-    stuck(result.retired.error());
+    return_lease(gone, lease);
+    if (unanswered(result.retired.error()) && retire_later(target, epoch)) return;
+    get_stuck(gone, result.retired.error());
     return serve_waiting();
   }
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(result.stopped - began);
-  ++retirements.count;
+  // One that is repeated counts when it is.
+  const bool repeated = result.bound && !*result.bound && unanswered(result.bound->error());
+  retirements.count += repeated ? 0 : 1;
   retirements.last = took;
   retirements.max = std::max(retirements.max, took);
   gone.earlier_violations += result.retired->violations;
   gone.binding.violations = 0;
+  let_go_of_slot(gone);
   const std::string stopped = name + ": stopped after " + std::to_string(took.count()) +
                               " us (card: " + std::to_string(result.retired->stop_time.count()) + " us); ";
-  if (!result.bound) {
-    gone.use = FunctionUse::NoSlot;
-    describe_changes(stopped + "slots exhausted");
-  } else if (!*result.bound) {
-    stuck(result.bound->error());
-  } else {
-    gone.binding = **result.bound;
-    gone.use = FunctionUse::Free;
-    describe_changes(stopped + "free again, with slot " + std::to_string(gone.binding.slot));
-  }
-  empty_window(old_slot);
-  serve_waiting();
+  if (result.bound) return bound(gone, lease, *result.bound, epoch, stopped);
+  gone.unbound = true;
+  describe_changes(stopped + "waits for a window");
+  renew();
+}
+
+void Broker::Impl::let_go_of_slot(Function& gone) {
+  if (gone.lease) return drop_lease(*std::exchange(gone.lease, nullptr));
+  if (!std::exchange(gone.fixed_slot, false)) return;
+  empty_window(gone.binding.slot);
+  renewal.old_peers.push_back({gone.binding.target, qemu::kHostPeer});
 }
 
 void Broker::Impl::empty_window(unsigned slot) {

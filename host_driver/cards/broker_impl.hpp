@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of Broker. Five files: broker.cpp (start, stop, the description), broker_clients.cpp (connections and
-// requests), broker_functions.cpp (hand out, retire, bind), broker_card.cpp (boot, death, power cycle, end of the
-// emulator), broker_recovery.cpp (restarts of the firmware, the ladder).
+// Inside of Broker. Six files: broker.cpp (start, stop, the description), broker_clients.cpp (connections and
+// requests), broker_functions.cpp (hand out, retire), broker_renewal.cpp (windows and peers for owners to come, bind),
+// broker_card.cpp (boot, death, power cycle, end of the emulator), broker_recovery.cpp (restarts of the firmware, the
+// ladder).
 //
 // All state belongs to the loop's thread, except what the last block of members names. Blocking work is a task
 // (tasks.hpp) that captures what it needs and comes back as a closure; it names the card's life that it was started in,
@@ -64,13 +65,52 @@ struct Broker::Impl {
     FunctionUse use = FunctionUse::Free;
     ClientId owner = 0;                    // Owned
     std::uint64_t earlier_violations = 0;  // of the slots that were retired
-    std::string trouble{};                 // Stuck: why
+    std::string trouble{};                 // Stuck, NoSlot: why
+    bool fixed_slot = true;                // it still has the slot of the boot
+    std::shared_ptr<Lease> lease{};        // what it has instead
+    bool unbound = false;                  // Retiring: stopped, and waits for a lease
+    std::optional<qemu::DoorbellPeer> next_peer{};
+    bool peers_used_up = false;
   };
 
   struct RetirementResult {
     Expected<Binding> retired;
     Clock::time_point stopped;
-    std::optional<Expected<Binding>> bound{};  // of the next slot; empty: there was none
+    std::optional<Expected<Binding>> bound{};  // to the lease; empty: there was none
+  };
+
+  // Windows that are plugged and were never bound, and those that are on their way in or out. One task at a time works on
+  // it (RenewalWork), and reports what it has done.
+  struct LeavingWindow {
+    qemu::PluggedWindow window{};
+    unsigned looks = 0;
+  };
+  struct OldPeer {
+    unsigned slot = 0;
+    std::uint16_t id = 0;
+  };
+  struct Renewal {
+    std::vector<unsigned> empty_ports;
+    std::vector<qemu::PluggedWindow> ready;  // the oldest first
+    std::vector<LeavingWindow> leaving;
+    std::vector<OldPeer> old_peers;
+    bool working = false;
+    unsigned in_vain = 0;        // tasks in a row of which something failed
+    Clock::time_point looked{};  // at what is leaving
+    EventLoop::TimerId timer = EventLoop::TimerId::None;
+  };
+  struct RenewalWork {
+    // What is to be done, and, when it is not done, what is left of it.
+    std::vector<OldPeer> disconnect;
+    std::vector<wire::Target> connect;
+    std::vector<LeavingWindow> leaving;
+    std::vector<unsigned> plug;
+    // What was done.
+    std::vector<std::pair<wire::Target, qemu::DoorbellPeer>> connected;
+    std::vector<wire::Target> used_up;
+    std::vector<unsigned> emptied;
+    std::vector<qemu::PluggedWindow> plugged;
+    std::vector<ErrorInfo> errors;
   };
 
   explicit Impl(BrokerOptions given)
@@ -81,6 +121,7 @@ struct Broker::Impl {
   Expected<void> start();
   void stop();
   void describe_changes(const std::string& line);  // to card.json, to description() and to on_change
+  void publish();                                  // to the first two
   void write_file();
   CardDescription describe() const;
   const Timeouts& timeouts() const { return options.card.timeouts; }
@@ -129,11 +170,31 @@ struct Broker::Impl {
   void stop_watching(Client& client);
   void grant(ClientId id, Function& function);
   void retire(Function& function, const std::string& why);
-  void retired(CardLife life, std::uint64_t epoch, wire::Target target, unsigned old_slot, Clock::time_point began,
-               const RetirementResult& result);
+  void retired(CardLife life, std::uint64_t epoch, wire::Target target, const std::shared_ptr<Lease>& lease,
+               Clock::time_point began, const RetirementResult& result);
+  // Its last owner's slot is not its any more.
+  void let_go_of_slot(Function& function);
   void empty_window(unsigned slot);
   Function& function(wire::Target target) { return functions[target - wire::kTargetPhysical]; }
   void note_events();
+
+  // ---- broker_renewal.cpp
+  void begin_renewal();  // of a card that has just booted
+  // Starts what is due: plugs up to the number that is kept, gives each function its next peer, binds who waits.
+  void renew();
+  void renew_later(std::chrono::milliseconds after);
+  RenewalWork due_work();
+  static void do_work(const CardSession& card, RenewalWork& work);
+  void renewed(CardLife life, RenewalWork& done);
+  std::shared_ptr<Lease> take_lease(Function& function);
+  void return_lease(Function& function, const std::shared_ptr<Lease>& lease);
+  void drop_lease(Lease& lease);
+  void bind_waiting();
+  void begin_bind(Function& function, const std::shared_ptr<Lease>& lease);
+  void bound(Function& function, const std::shared_ptr<Lease>& lease, const Expected<Binding>& result,
+             std::uint64_t epoch, const std::string& line);
+  void give_up_waiting();
+  void get_stuck(Function& function, const ErrorInfo& error);
 
   // ---- broker_recovery.cpp
   void look();
@@ -186,8 +247,7 @@ struct Broker::Impl {
   std::map<ClientId, Client> clients;
   ClientId next_client = 1;
   std::vector<Function> functions;
-  unsigned next_spare = 0;  // slots from here on were never bound
-  unsigned slot_total = 0;
+  Renewal renewal;
 
   std::shared_ptr<CardSession> session;  // null while there is none
   CardLife life = 0;

@@ -56,6 +56,7 @@ void Broker::Impl::attached_again(const std::vector<Binding>& now, const std::st
   for (const wire::Target target : std::exchange(retire_again, {})) {
     retire(function(target), "retired again after the restart");
   }
+  renew();
   serve_waiting();
 }
 

@@ -38,11 +38,8 @@ T choice(StrictObject& object, const char* key, const std::array<T, N>& known) {
 }
 
 Json json_of(const FunctionDescription& function) {
-  return {{"target", function.target},
-          {"use", name(function.use)},
-          {"owner", function.owner},
-          {"slot", function.slot},
-          {"violations", function.violations}};
+  return {{"target", function.target}, {"use", name(function.use)}, {"owner", function.owner},
+          {"slot", function.slot},     {"serial", function.serial}, {"violations", function.violations}};
 }
 
 FunctionDescription read_function(const Json& json, const std::string& path, wire::Target expected) {
@@ -54,6 +51,7 @@ FunctionDescription read_function(const Json& json, const std::string& path, wir
   function.owner = static_cast<pid_t>(object.number("owner", kMaxPid));
   if ((function.use == FunctionUse::Owned) != (function.owner != 0)) object.refuse("owner", "contradicts \"use\"");
   function.slot = static_cast<unsigned>(object.number("slot", qemu::kMaxSlots - 1));
+  function.serial = static_cast<std::uint32_t>(object.number("serial", std::numeric_limits<std::uint32_t>::max()));
   function.violations = object.number("violations", kAny);
   object.finish();
   return function;

@@ -30,7 +30,7 @@ enum class FunctionUse : std::uint8_t {
   Free = 0,
   Owned = 1,
   Retiring = 2,  // its last owner is gone; the card stops what it left behind. Who attaches now waits for that
-  NoSlot = 3,    // slots exhausted: nobody can attach before a power cycle
+  NoSlot = 3,    // no further peer, or no window: nobody can attach before a power cycle
   Stuck = 4,     // the card refused or did not answer the retirement: nobody can attach before a power cycle
 };
 std::string_view name(FunctionUse use);
@@ -40,6 +40,7 @@ struct FunctionDescription {
   FunctionUse use = FunctionUse::Free;
   pid_t owner = 0;               // 0: none
   unsigned slot = 0;             // bound to it, or last bound
+  std::uint32_t serial = 0;      // of its window: larger for each owner after the first; 0: the window of the boot
   std::uint64_t violations = 0;  // attempts that the card refused or stopped, as reported to its management function
   friend bool operator==(const FunctionDescription&, const FunctionDescription&) = default;
 };
@@ -63,8 +64,8 @@ struct CardDescription {
   std::uint64_t memory_bytes = 0;  // of the emulated machine
   std::uint64_t window_bytes = 0;
   unsigned slots_total = 0;
-  unsigned slots_used = 0;   // bound now or retired
-  unsigned slots_left = 0;   // spares: one is used up by each change of an owner
+  unsigned slots_used = 0;   // those of M and the functions, and spares that are being renewed
+  unsigned slots_left = 0;   // spares: windows that are plugged for owners to come
   std::int64_t created = 0;  // seconds since the epoch; of the broker
   std::uint64_t power_cycles = 0;
   RetirementTimes retirements{};

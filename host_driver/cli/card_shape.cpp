@@ -49,7 +49,7 @@ void add_card_options(CLI::App& command, CardShape& shape) {
   command.add_option("--cores", shape.cores, "harts of the card (0: by this machine)")->check(CLI::Range(0, 64));
   add_size(command, "--memory", shape.memory_bytes, "of the card, like 98G; only touched memory costs any here",
            wire::kMiB, "whole MiB");
-  command.add_option("--spares,--slots", shape.spare_slots, "spare slots; each change of an owner uses one up")
+  command.add_option("--spares,--slots", shape.spare_slots, "windows kept plugged for owners to come")
       ->check(CLI::Range(0u, kMaxSpareSlots))
       ->capture_default_str();
   add_size(command, "--quota", shape.quota_bytes, "of region memory for each VF (default: none)", wire::kGranuleBytes,

@@ -62,6 +62,16 @@ F4, F15 and F26 wait for a reply that never comes: their time is the bound that 
 {(folder / 'rungs.txt').read_text().rstrip()}
 ```""")
 
+owners = [line.strip() for line in (folder / "owners.txt").read_text().splitlines() if line.startswith("  ")]
+print(f"""
+## Owners without end
+
+Owners of one card without a power cycle, each a process, a third of them killed at a random moment; each finds nothing of the last, and card, broker and emulator hold afterwards what they held before (`cards_owners_without_end_device_test`):
+
+```""")
+print("\n".join(owners))
+print("```")
+
 soak = load("soak")
 print(f"""
 ## Soak

@@ -30,7 +30,7 @@ constexpr Measurement kMeasurements[] = {
     {"P7", measure_matmul},          {"P9", measure_cold_start},      {"P10", measure_stream_reset},
     {"P10", measure_function_reset}, {"P10", measure_scrub},          {"P11", measure_allocator},
     {"P12", measure_many},           {"N1", measure_idle_neighbours}, {"N1", measure_noisy_neighbours},
-    {"N2", measure_attach},
+    {"N2", measure_attach},          {"N3", measure_owners},
 };
 
 std::string known_ids() {

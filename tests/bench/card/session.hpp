@@ -67,5 +67,6 @@ void measure_many(Session& session);              // P12
 void measure_idle_neighbours(Session& session);   // N1
 void measure_noisy_neighbours(Session& session);  // N1
 void measure_attach(Session& session);            // N2
+void measure_owners(Session& session);            // N3
 
 }  // namespace bench

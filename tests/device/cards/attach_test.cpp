@@ -127,6 +127,7 @@ TEST_F(Attaching, ResetByTheBrokerIsToldToTheOwnerAndNobodyElse) {
 
 TEST_F(Attaching, DescriptionIsTheSameFromBrokerSocketAndFile) {
   const auto owner = must(attach_to("VF3"));
+  ASSERT_TRUE(card().wait_until_renewed());
   const auto asked = must(describe_card(card().folder()));
   EXPECT_EQ(asked, card().description());
   const auto runtime = must(RuntimeFolder::open(card().broker().folder().parent_path()));

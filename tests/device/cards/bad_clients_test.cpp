@@ -98,10 +98,10 @@ TEST_F(BadClient, DescriptorsAreRefusedAndNotKept) {
 TEST_F(BadClient, ClientThatClosesAtOnceCostsNothing) {
   for (int i = 0; i < 100; ++i) (void)connect();
   // Also when it has said what it wants, and does not wait for it.
-  const auto slots = must(describe_card(broker_->folder().string())).slots_left;
+  const auto retired = must(describe_card(broker_->folder().string())).retirements.count;
   const auto socket = connect();
   ASSERT_TRUE(send_message(socket.get(), encode(DescribeRequest{})));
-  EXPECT_EQ(must(describe_card(broker_->folder().string())).slots_left, slots);
+  EXPECT_EQ(must(describe_card(broker_->folder().string())).retirements.count, retired);
 }
 
 TEST_F(BadClient, SilentClientIsSentAway) {

@@ -56,26 +56,6 @@ TEST(CardEnd, EmulatorThatDiesIsReportedAndAPowerCycleHelps) {
   next.device.reset();
 }
 
-TEST(CardEnd, UsedUpSlotsAreATypedErrorUntilAPowerCycle) {
-  const test::NothingIsLeft nothing;
-  ServedCard card(1, 2);
-  const auto physical = FunctionChoice::physical();
-  for (int owner = 0; owner < 3; ++owner) EXPECT_TRUE(attach(card.folder(), physical));
-  const auto refused = attach(card.folder(), physical);
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("slots exhausted"));
-  EXPECT_EQ(refused.error().next_step, "power-cycle the card or boot with more");
-  EXPECT_EQ(card.description().slots_left, 0u);
-  // Slots are the card's, not the function's; the VF still has its first.
-  EXPECT_TRUE(attach(card.folder(), FunctionChoice::virtual_function(1)));
-
-  const auto old_emulator = card.description().emulator;
-  ASSERT_TRUE(power_cycle_card(card.folder()));
-  EXPECT_NE(card.description().emulator, old_emulator);
-  EXPECT_EQ(card.description().slots_left, 2u);
-  EXPECT_TRUE(attach(card.folder(), physical));
-}
-
 TEST(CardEnd, OwnersLoseTheirFunctionsInAPowerCycleAndMayComeBack) {
   ServedCard card;
   auto owner = must(attach(card.folder(), FunctionChoice::physical()));

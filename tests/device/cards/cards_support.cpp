@@ -31,6 +31,12 @@ bool ServedCard::wait_until(const std::function<bool(const CardDescription&)>& h
   return true;
 }
 
+bool ServedCard::wait_until_renewed() const {
+  return wait_until([](const CardDescription& now) {
+    return now.slots_left == now.slots_total - 1 - static_cast<unsigned>(now.functions.size());
+  });
+}
+
 LeftOvers quiet_left_overs() {
   constexpr int kQuietRounds = 10;
   LeftOvers last = count_left_overs();

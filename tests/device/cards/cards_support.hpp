@@ -20,7 +20,7 @@
 
 namespace flex::test {
 
-// Small: two cores, `vfs` virtual functions, `spares` slots for owners to come.
+// Small: two cores, `vfs` virtual functions, `spares` windows kept plugged for owners to come.
 BrokerOptions small_broker(const std::filesystem::path& runtime_folder, std::string name, unsigned vfs = 2,
                            unsigned spares = 8, std::uint64_t window_bytes = 256 * wire::kMiB);
 
@@ -33,6 +33,8 @@ class ServedCard {
   std::string folder() const { return broker_->folder().string(); }
   CardDescription description() const { return broker_->description(); }
   FunctionDescription function(wire::Target target) const { return description().functions.at(target - 1); }
+  // Waits until as many windows are plugged as are kept: nothing goes on in the background then.
+  bool wait_until_renewed() const;
   // Waits until the description is as asked; false when it did not become so in time.
   bool wait_until(const std::function<bool(const CardDescription&)>& holds,
                   std::chrono::milliseconds bound = kBound) const;

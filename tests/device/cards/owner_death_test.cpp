@@ -15,27 +15,33 @@ using test::Tenant;
 
 class OwnerDeath : public testing::TestWithParam<const char*> {
  protected:
-  static void SetUpTestSuite() { card_ = std::make_unique<test::ServedCard>(2, 40); }
+  // From its second owner on, a function has a renewed window: the first ones are those of the boot.
+  static void SetUpTestSuite() {
+    card_ = std::make_unique<test::ServedCard>(2);
+    for (const char* function : {"PF", "VF1", "VF2"}) Tenant first(card().folder(), function, "attach");
+    EXPECT_TRUE(card().wait_until([](const auto& now) { return now.retirements.count == 3; }));
+    EXPECT_TRUE(card().wait_until_renewed());
+  }
   static void TearDownTestSuite() { card_.reset(); }
   static test::ServedCard& card() { return *card_; }
 
   // The owner is gone when `end` returns: then the function is stopped in time, and clean for the next owner.
   static void expect_retired(const std::string& function, wire::Target target, const std::function<void()>& end) {
-    const unsigned old_slot = card().function(target).slot;
+    const auto old_serial = card().function(target).serial;
     end();
-    ASSERT_TRUE(wait_for_new_slot(target, old_slot));
-    const unsigned looked_at = card().function(target).slot;
+    ASSERT_TRUE(wait_for_new_window(target, old_serial));
+    const auto looked_at = card().function(target).serial;
     Tenant next(card().folder(), function, "look");
     EXPECT_EQ(next.attached.substr(0, 9 + function.size()), "attached " + function);
     EXPECT_EQ(next.wait_for("clean"), "clean") << next.read_line();
     EXPECT_EQ(next.wait_exit(), 0);
-    ASSERT_TRUE(wait_for_new_slot(target, looked_at));
+    ASSERT_TRUE(wait_for_new_window(target, looked_at));
   }
-  // Spares are bound in order: a free function with a slot beyond `old_slot` has been retired since.
-  static bool wait_for_new_slot(wire::Target target, unsigned old_slot) {
+  // A free function with a larger serial has been retired since.
+  static bool wait_for_new_window(wire::Target target, std::uint32_t old_serial) {
     return card().wait_until([=](const auto& now) {
       const auto& function = now.functions[target - wire::kTargetPhysical];
-      return function.use == FunctionUse::Free && function.slot > old_slot;
+      return function.use == FunctionUse::Free && function.serial > old_serial;
     });
   }
 
@@ -55,6 +61,7 @@ TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
     EXPECT_EQ(bystander.wait_exit(), 0);
     ASSERT_TRUE(card().wait_until([](const auto& now) { return now.functions[2].use == FunctionUse::Free; }));
   }
+  EXPECT_TRUE(card().wait_until_renewed());
   EXPECT_EQ(test::settled_left_overs(before), before);
 }
 
@@ -88,9 +95,9 @@ TEST_F(OwnerFork, StoppedOwnerKeepsItsFunction) {
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, testing::HasSubstr("owned by pid " + std::to_string(owner.pid())));
   const auto target = wire::target_of_virtual(1);
-  const unsigned old_slot = card().function(target).slot;
+  const auto old_serial = card().function(target).serial;
   owner.kill();
-  ASSERT_TRUE(wait_for_new_slot(target, old_slot));
+  ASSERT_TRUE(wait_for_new_window(target, old_serial));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ TEST(CardRecovery, OwnersKeepTheirFunctionsThroughACardResetAndComeBackWithOneCa
   ServedCard card;
   Owner first(card.folder(), FunctionChoice::virtual_function(1));
   Owner second(card.folder(), FunctionChoice::physical());
-  const unsigned slots = card.description().slots_left;
+  ASSERT_TRUE(card.wait_until_renewed());
   for (int round = 0; round < 3; ++round) {
     EXPECT_THAT(must(raise_card(card.folder(), Rung::Card)), HasSubstr("card reset helped"));
     EXPECT_EQ(card.description().state, CardState::Running);
@@ -135,14 +135,14 @@ TEST(CardRecovery, OwnersKeepTheirFunctionsThroughACardResetAndComeBackWithOneCa
       owner->expect_works();
     }
   }
-  EXPECT_EQ(card.description().slots_left, slots) << "a slot was used up";
+  EXPECT_TRUE(card.wait_until_renewed()) << "a plugged window was lost";
+  EXPECT_EQ(card.function(wire::kTargetPhysical).serial, 0u) << "a window was changed";
   EXPECT_EQ(card.function(wire::kTargetPhysical).use, FunctionUse::Owned);
 }
 
 TEST(CardRecovery, ACardThatRestartsByItselfIsAttachedAgainByItsBroker) {
   ServedCard card;
   Owner owner(card.folder(), FunctionChoice::virtual_function(1));
-  const unsigned slots = card.description().slots_left;
   for (int restart = 0; restart < 3; ++restart) {
     {
       Monitor monitor(must(offer_debugger(card.folder())));
@@ -169,7 +169,8 @@ TEST(CardRecovery, ACardThatRestartsByItselfIsAttachedAgainByItsBroker) {
     })) << to_json(card.description());
   }
   EXPECT_EQ(card.description().power_cycles, 0u);
-  EXPECT_EQ(card.description().slots_left, slots - 3) << "one for each owner of the PF that has gone, no more";
+  EXPECT_EQ(card.description().retirements.count, 3u) << "one for each owner of the PF that has gone, no more";
+  EXPECT_TRUE(card.wait_until_renewed()) << "a plugged window was lost";
 }
 
 TEST(CardRecovery, AFirmwareRestartIsAskedForThroughMAndFollowedByTheCardResetWhenItDoesNotHelp) {

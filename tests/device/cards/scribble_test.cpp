@@ -76,9 +76,9 @@ class Bystander {
   Workbench bench_;
 };
 
-bool free_with_another_slot(const CardDescription& now, unsigned old_slot) {
+bool free_with_another_window(const CardDescription& now, std::uint32_t old_serial) {
   const FunctionDescription& function = now.functions[kVirtualFunction - wire::kTargetPhysical];
-  return function.use == FunctionUse::Free && function.slot != old_slot;
+  return function.use == FunctionUse::Free && function.serial != old_serial;
 }
 
 // An owner of VF 1 dies and leaves its window to a child; the next owner computes all the while the child scribbles.
@@ -87,9 +87,9 @@ void let_a_child_scribble(const test::ServedCard& card) {
   const std::string child = scribbler.read_line();
   ASSERT_THAT(child, testing::StartsWith("child"));
   const Orphan orphan(std::stoi(child.substr(6)));
-  const unsigned old_slot = card.function(kVirtualFunction).slot;
+  const auto old_serial = card.function(kVirtualFunction).serial;
   scribbler.kill();
-  ASSERT_TRUE(card.wait_until([&](const auto& now) { return free_with_another_slot(now, old_slot); }));
+  ASSERT_TRUE(card.wait_until([&](const auto& now) { return free_with_another_window(now, old_serial); }));
 
   Tenant next(card.folder(), "VF1", "compute-until-told");
   ASSERT_EQ(next.wait_for("working"), "working") << next.attached;
@@ -116,9 +116,10 @@ TEST(RetiredWindow, ScribbledOnForAMinuteDisturbsNobody) {
   pf.expect_untouched();
   neighbour.expect_untouched();
 
-  // Both owners have ended; each used up one slot. Nothing else has changed.
-  EXPECT_TRUE(card.wait_until([&](const auto& now) { return now.slots_used == before.slots_used + 2; }));
+  // Both owners have ended, and the windows of both are renewed. Nothing else has changed.
+  EXPECT_TRUE(card.wait_until([&](const auto& now) { return now.retirements.count == before.retirements.count + 2; }));
   EXPECT_TRUE(card.wait_until([&](const auto& now) { return now.functions[1].use == FunctionUse::Free; }));
+  EXPECT_TRUE(card.wait_until_renewed());
   const auto after = card.description();
   EXPECT_EQ(after.retirements.count, before.retirements.count + 2);
   EXPECT_EQ(after.state, CardState::Running);

@@ -86,6 +86,7 @@ TEST(BrokerMessages, LargestCardFitsIntoAMessage) {
     function.use = FunctionUse::Owned;
     function.owner = std::numeric_limits<pid_t>::max();
     function.slot = 247;
+    function.serial = ~std::uint32_t{0};
     function.violations = kMost;
   }
   const std::string text = encode(BrokerReply(card));

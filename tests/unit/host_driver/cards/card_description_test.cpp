@@ -33,6 +33,7 @@ CardDescription any_card() {
                                      FunctionUse::Stuck);
     function.owner = function.use == FunctionUse::Owned ? static_cast<pid_t>(1 + below(4'000'000)) : 0;
     function.slot = static_cast<unsigned>(below(248));
+    function.serial = *rc::gen::arbitrary<std::uint32_t>();
     function.violations = *rc::gen::arbitrary<std::uint64_t>();
   }
   return card;

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owners of one card without a power cycle: 1000, or as many as SPYRE_OWNERS says (scripts/reliability: 10 000), a third of
+// them killed at a random moment, while the owner of the PF works on. Each finds nothing of the last; at the end the card,
+// its broker and its emulator hold what they held at the beginning.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <ranges>
+#include <vector>
+
+#include "shared/timeouts.hpp"
+#include "tests/device/cards/cards_support.hpp"
+
+namespace flex {
+namespace {
+
+using test::must;
+using test::Tenant;
+using test::Workbench;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::uint64_t kWindowBytes = 4 * wire::kMiB;
+constexpr unsigned kVirtual = 2;
+constexpr unsigned kSpares = 4;
+// Of the emulator's resident memory: its table of peers grows by 8 MiB for 65 535 ids, its translations and allocator
+// wander by a few MiB.
+constexpr std::uint64_t kMoreResidentBytes = 32 * wire::kMiB;
+
+unsigned owners_wanted() {
+  const char* wanted = std::getenv("SPYRE_OWNERS");
+  return wanted == nullptr ? 1000 : static_cast<unsigned>(std::stoul(wanted));
+}
+
+// What a process that is not ours holds, by kind: "pipe", "socket", "/memfd", …
+std::map<std::string, std::size_t> descriptors_of(pid_t pid) {
+  std::map<std::string, std::size_t> kinds;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid))) {
+    const std::string name = std::filesystem::read_symlink(entry.path(), error).string();
+    ++kinds[name.substr(0, name.find(':'))];
+  }
+  return kinds;
+}
+
+std::size_t threads_of(pid_t pid) {
+  const std::filesystem::path folder = fmt::format("/proc/{}/task", pid);
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+std::uint64_t resident_bytes(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string word; status >> word;) {
+    if (word != "VmRSS:") continue;
+    std::uint64_t kib = 0;
+    status >> kib;
+    return kib * wire::kKiB;
+  }
+  return 0;
+}
+
+struct Counts {
+  test::LeftOvers ours;
+  std::map<std::string, std::size_t> emulator_descriptors;
+  std::size_t emulator_threads = 0;
+  friend bool operator==(const Counts&, const Counts&) = default;
+};
+std::ostream& operator<<(std::ostream& out, const Counts& counts) {
+  out << counts.ours << "; the emulator: " << counts.emulator_threads << " threads";
+  for (const auto& [kind, number] : counts.emulator_descriptors) out << ", " << number << " of " << kind;
+  return out;
+}
+
+Counts count(const test::ServedCard& card) {
+  const pid_t emulator = card.description().emulator;
+  return {test::count_left_overs(), descriptors_of(emulator), threads_of(emulator)};
+}
+
+// All functions but the PF are free, and their windows renewed.
+bool at_rest(const test::ServedCard& card) {
+  return card.wait_until([](const CardDescription& now) {
+    return std::ranges::all_of(now.functions | std::views::drop(1),
+                               [](const auto& function) { return function.use == FunctionUse::Free; });
+  }) && card.wait_until_renewed();
+}
+
+void work(const Workbench& bench, std::uint64_t pattern) {
+  ASSERT_EQ(bench.run(Workbench::fill(bench.tensor(0), 4096, pattern)).outcome, wire::Outcome::Ok);
+  ASSERT_EQ(bench.run(Workbench::dma(bench.tensor(0), bench.host(0), 4096)).outcome, wire::Outcome::Ok);
+  std::uint64_t word = 0;
+  std::memcpy(&word, bench.device().host_memory().data(), sizeof word);
+  ASSERT_EQ(word, pattern);
+}
+
+// One series of owners per virtual function, side by side; the PF works while they go on.
+void let_owners_come_and_go(const test::ServedCard& card, const Workbench& bench, unsigned owners) {
+  std::vector<std::unique_ptr<test::HelperProcess>> series;
+  for (unsigned n = 1; n <= kVirtual; ++n) {
+    series.push_back(std::make_unique<test::HelperProcess>(
+        SPYRE_OWNER_SERIES,
+        std::vector<std::string>{card.folder(), "VF" + std::to_string(n), std::to_string(owners / kVirtual),
+                                 std::to_string(std::random_device{}())}));
+  }
+  std::uint64_t pattern = 0;
+  for (auto& one : series) {
+    std::string line;
+    do {
+      line = one->read_line();
+      ASSERT_TRUE(line.starts_with("owners") || line.starts_with("ended")) << line;
+      ASSERT_NO_FATAL_FAILURE(work(bench, ++pattern));
+    } while (!line.starts_with("ended"));
+    fmt::print("  {}\n", line);
+    EXPECT_EQ(one->wait_exit(), 0);
+  }
+}
+
+TEST(OwnersWithoutEnd, OfOneCardLeaveNothingBehind) {
+  const test::NothingIsLeft nothing;
+  test::ServedCard card(kVirtual, kSpares, kWindowBytes);
+  const auto physical = must(attach(card.folder(), FunctionChoice::physical()));
+  const Workbench bench(*physical.device);
+  // From its second owner on, a function has a renewed window: the first ones are those of the boot.
+  ASSERT_NO_FATAL_FAILURE(let_owners_come_and_go(card, bench, 10 * kVirtual));
+  ASSERT_TRUE(at_rest(card));
+  const pid_t emulator = card.description().emulator;
+  const auto left_overs = test::quiet_left_overs();
+  const Counts before = count(card);
+  EXPECT_EQ(before.ours, left_overs);
+  const std::uint64_t resident = resident_bytes(emulator);
+  const auto retired = card.description().retirements.count;
+
+  const unsigned owners = owners_wanted();
+  ASSERT_NO_FATAL_FAILURE(let_owners_come_and_go(card, bench, owners));
+  ASSERT_TRUE(at_rest(card));
+  const auto after = card.description();
+  EXPECT_GE(after.retirements.count, retired + owners);
+  EXPECT_EQ(after.power_cycles, 0u);
+  EXPECT_EQ(after.emulator, emulator);
+  (void)test::settled_left_overs(before.ours);
+  EXPECT_TRUE(card.wait_until([&](const auto&) { return count(card) == before; })) << count(card) << "\n" << before;
+  const std::uint64_t now = resident_bytes(emulator);
+  EXPECT_LT(now, resident + kMoreResidentBytes);
+  fmt::print("  {} retired; the emulator's resident memory {} -> {} KiB\n", after.retirements.count - retired,
+             resident / wire::kKiB, now / wire::kKiB);
+}
+
+// Without windows in reserve each owner waits until one is plugged: it is delayed, not refused.
+TEST(OwnersWithoutEnd, WithoutSparesAreOnlyDelayed) {
+  test::ServedCard card(1, 0, kWindowBytes);
+  for (int owner = 0; owner < 20; ++owner) {
+    const auto owned = must(attach(card.folder(), FunctionChoice::virtual_function(1)));
+    work(Workbench(*owned.device), 1);
+  }
+  EXPECT_GE(card.description().retirements.count, 19u);
+}
+
+TEST(LastOwners, AreATypedErrorAndAPowerCycleLetsWorkGoOn) {
+  constexpr unsigned kLeft = 4;
+  const test::NothingIsLeft nothing;
+  qemu::test::TemporaryFolder runtime_folder;
+  auto options = test::small_broker(runtime_folder.path(), "card0", 2, kSpares, kWindowBytes);
+  options.card.machine.first_renewed_peer = qemu::kLastPeer - kLeft + 1;
+  const auto broker = must(Broker::start(std::move(options)));
+  const std::string folder = broker->folder().string();
+  for (unsigned owner = 0; owner <= kLeft; ++owner) {
+    const auto owned = must(attach(folder, FunctionChoice::virtual_function(1)));
+    work(Workbench(*owned.device), owner);
+  }
+  const auto refused = attach(folder, FunctionChoice::virtual_function(1));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("has no slot for another owner: it has had 65535 owners"));
+  EXPECT_EQ(refused.error().next_step, "power-cycle the card");
+  EXPECT_FALSE(refused.error().recoverable);
+  EXPECT_EQ(broker->description().functions[1].use, FunctionUse::NoSlot);
+  // Ids are the function's, not the card's.
+  work(Workbench(*must(attach(folder, FunctionChoice::virtual_function(2))).device), 7);
+  work(Workbench(*must(attach(folder, FunctionChoice::physical())).device), 8);
+  must(power_cycle_card(folder));
+  work(Workbench(*must(attach(folder, FunctionChoice::virtual_function(1))).device), 9);
+}
+
+}  // namespace
+}  // namespace flex
