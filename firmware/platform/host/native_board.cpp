@@ -153,6 +153,7 @@ Board::~Board() {
 
 void Board::bell() { wake_hart(0); }
 void Board::plug(unsigned slot, std::span<std::byte> window) { the_state->options.windows[slot] = window; }
+bool Board::plugged(unsigned slot) const { return !the_state->options.windows[slot].empty(); }
 void Board::leave_record(const wire::FatalRecord& record) { the_state->record = record; }
 void Board::set_boot_arguments(std::string arguments) { the_state->options.boot_arguments = std::move(arguments); }
 std::span<std::byte> Board::region_memory() { return {the_state->regions, the_state->options.region_bytes}; }

@@ -57,6 +57,7 @@ class Board {
   void bell();
   // Plugs a window, zeroed by the caller, into an empty renewable slot. While no hart runs.
   void plug(unsigned slot, std::span<std::byte> window);
+  bool plugged(unsigned slot) const;
   // Of the next boot.
   void set_boot_arguments(std::string arguments);
   // What hal::previous_record() returns from now on.
