@@ -87,12 +87,12 @@ void owner_killed(Trial& trial) {
   unsigned killed = 0;
   for (unsigned i = 1; i <= kOwners; ++i) {
     TenantProcess owner(card.path(), "VF1", TenantTask::Occupy, trial.seed() * kOwners + i);
-    const bool working = owner.wait_working(trial.patience());
-    if (i == kOwners) trial.let_loose();
+    if (!owner.wait_working(trial.patience())) break;
+    if (i == 1) trial.let_loose();
     owner.kill();
-    killed += working && owner.wait_end(trial.patience()) == 128 + SIGKILL ? 1 : 0;
+    killed += owner.wait_end(trial.patience()) == 128 + SIGKILL ? 1 : 0;
   }
-  trial.fired(killed == kOwners, std::to_string(killed) + " owners killed with copies and a kernel in flight");
+  trial.fired(killed != 0, std::to_string(killed) + " owners killed with copies and a kernel in flight");
   // The next owner waits until the function has been retired, and finds it empty.
   const auto next = card.attach(1);
   const auto serial = card.broker().description().functions.at(1).serial;
