@@ -219,7 +219,10 @@ void Broker::Impl::reset_ended(ClientId id, wire::Target target, CardLife of, st
                 "ask whoever runs the card: spyre reset " + options.name + " --firmware", false));
   }
   if (!reset) return reply_and_close(id, reset.error());
-  if (of == life && function(target).binding.slot == reset->slot) function(target).binding = *reset;
+  // A slot's number comes again, with another window.
+  if (Binding& now = function(target).binding; of == life && now.slot == reset->slot && now.serial == reset->serial) {
+    now = *reset;
+  }
   describe_changes(function_name(target) + ": reset");
   reply_and_close(id, Done{flex::describe(RecoveryReport{.attempts = {attempt}})});
 }
