@@ -121,7 +121,7 @@ void Device::Impl::leave() {
 }
 
 void Device::Impl::leave_with(AfterDeliveries& left) {
-  // bounded: goes on only when somebody left work while we held the lock; each turn takes what is there
+  // Goes on only when somebody left work while we held the lock; each turn takes what is there.
   for (;;) {
     for (int turn = 0; blocks->leave_reaping() && turn < kLeavingTurns; ++turn) {
       enter();

@@ -178,7 +178,7 @@ TEST(DeviceClose, IsOverForEveryCallerWhenItReturns) {
     for (int i = 0; i < 1000 && returned == 0; ++i) std::this_thread::yield();
     let_go = true;
     let_go.notify_all();
-    for (auto& closer : closers) closer.join();  // bounded: Timeouts::detach
+    for (auto& closer : closers) closer.join();  // bounded: close() is, by Timeouts::detach
     const auto next = card.attach();
     expect_works(*next, 0);
   }

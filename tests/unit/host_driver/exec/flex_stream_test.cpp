@@ -558,7 +558,7 @@ TEST(FlexStream, NoThreadOfTheDriverTakesSignalsOfTheProgram) {
     ++seen;
     std::ifstream status(thread + "/status");
     std::string line;
-    while (std::getline(status, line) && !line.starts_with("SigBlk:")) {
+    while (std::getline(status, line) && !line.starts_with("SigBlk:")) {  // bounded: by the lines of the file
     }
     const std::uint64_t blocked = std::stoull(line.substr(line.find_first_of("0123456789abcdef", 7)), nullptr, 16);
     for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGALRM, SIGCHLD, SIGPROF}) {
