@@ -38,7 +38,7 @@ void Acceptor::watch() {
   watch_ = loop_->watch(listener_.get(), [this](unsigned) { accept_all(); });
 }
 
-void Acceptor::pause() {
+void Acceptor::watch_later() {
   pauses_.fetch_add(1, std::memory_order_relaxed);
   loop_->unwatch(std::exchange(watch_, EventLoop::WatchId::None));
   timer_ = loop_->run_at(EventLoop::Clock::now() + kAcceptAgain, [this] {
@@ -55,7 +55,7 @@ void Acceptor::accept_all() {
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (out_of_resources(errno) && watch_ != EventLoop::WatchId::None) pause();
+    if (out_of_resources(errno) && watch_ != EventLoop::WatchId::None) watch_later();
     return;
   }
 }

@@ -35,7 +35,7 @@ class Acceptor {
  private:
   void watch();
   void accept_all();
-  void pause();
+  void watch_later();
 
   const Admit admit_;
   const Accept accept_;

@@ -98,7 +98,7 @@ ErrorInfo BrokerConnection::failed(std::string message, std::string next, wire::
 Expected<BrokerAnswer> BrokerConnection::transact(const BrokerRequest& request) {
   // A broker that refuses a connection at once has closed it by now, and its refusal is there to be read.
   (void)send_message(socket_.get(), encode(request));
-  for (;;) {  // bounded: by end_, and a broker sends one challenge; each message is taken once
+  for (;;) {
     Received received = receive_message(socket_.get(), kMaxBrokerMessage, kGrantDescriptors);
     switch (received.kind) {
       case Received::Kind::Message: {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "host_driver/cards/broker_message.hpp"
 #include "host_driver/cards/local_socket.hpp"
@@ -191,7 +192,7 @@ TEST_F(Rights, ATenantInUserAndPidNamespacesOfItsOwnIsNoticedWhenItEnds) {
   tenant.kill();
   const auto limit = std::chrono::steady_clock::now() + test_bounds::kWork;
   while (broker_->description().functions.at(1).use != FunctionUse::Free && std::chrono::steady_clock::now() < limit) {
-    ::usleep(1000);
+    std::this_thread::yield();
   }
   EXPECT_EQ(broker_->description().functions.at(1).use, FunctionUse::Free);
 }
