@@ -27,8 +27,8 @@ struct CardOptions {
   // Region memory is divided among the functions: each is guaranteed an equal part (protocol §6), so with fewer functions
   // each has more. Set: this one (0: the PF, n: VF n) is guaranteed everything, the others nothing.
   std::optional<unsigned> sole_function{};
-  unsigned spare_slots = 0;                      // fixed ones; a long-lived card has renewable ones instead
-  unsigned ports = 0;                            // renewable slots behind them: see qemu::Machine::plug_window()
+  unsigned spare_slots = 0;  // fixed ones; a long-lived card has renewable ones instead
+  unsigned ports = 0;        // renewable slots behind them: see qemu::Machine::plug_window()
   std::uint64_t window_bytes = 256 * qemu::kMiB;
   // How much of its memory the card may touch before it refuses more with a typed fault (protocol §6); whole MiB, rounded
   // down. 0: default_populated_budget() as the machine is at boot. `budget_mib` among boot_arguments wins over this.

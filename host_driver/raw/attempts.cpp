@@ -78,10 +78,10 @@ std::uint64_t Attempts::some_offset() {
 }
 
 std::uint64_t Attempts::some_window_offset() {
-  constexpr wire::Block kBlocks[] = {
-      wire::kHeaderBlock, wire::kFifoToCard,       wire::kFifoToHost,    wire::kQueueBlock,   wire::kControlBlocks,
-      wire::kCompletions, wire::kStartedSequences, wire::kAdminRequests, wire::kAdminReplies, wire::kEvents,
-      wire::kFatalRecord, wire::kReservedBlock};
+  constexpr wire::Block kBlocks[] = {wire::kHeaderBlock,      wire::kFifoToCard,    wire::kFifoToHost,
+                                     wire::kQueueBlock,       wire::kControlBlocks, wire::kCompletions,
+                                     wire::kStartedSequences, wire::kAdminRequests, wire::kAdminReplies,
+                                     wire::kEvents,           wire::kFatalRecord,   wire::kReservedBlock};
   switch (below(5)) {
     case 0: return kBlocks[below(std::size(kBlocks))].offset + below(64) * kStick;
     case 1: return targets_.window_bytes - below(4) * 64;

@@ -93,8 +93,7 @@ TEST(Regions, MoreThanTheCardHasIsRefusedWithItsFigures) {
   // Its share, and what nobody is guaranteed: less than a granule of each function on a card without quotas.
   const wire::DeviceConfig& config = device->config();
   EXPECT_GE(reply.values.region.total_bytes, config.share_bytes);
-  EXPECT_LT(reply.values.region.total_bytes,
-            config.share_bytes + (config.virtual_functions + 1) * wire::kGranuleBytes);
+  EXPECT_LT(reply.values.region.total_bytes, config.share_bytes + (config.virtual_functions + 1) * wire::kGranuleBytes);
   EXPECT_GE(config.share_bytes, config.memory_bytes / (config.virtual_functions + 1) - wire::kGranuleBytes);
   // What the figures promise is granted.
   if (reply.values.region.largest_bytes == 0) return;
