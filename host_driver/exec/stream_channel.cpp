@@ -567,6 +567,7 @@ void StreamChannel::retire_launches() {
       ++(launch->outcome == Outcome::Aborted ? ended_by_recovery_.aborted : ended_by_recovery_.lost);
     }
     const std::uint64_t number = launch->number;
+    launch->uses.let_go();  // runs no code of the caller's: the memory can be had at once, whoever ended the launch
     ended_launches_.push(launch);
     any_ended_.store(true, std::memory_order_relaxed);
     ended_.store(number, std::memory_order_release);
