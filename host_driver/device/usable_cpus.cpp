@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/device/usable_cpus.hpp"
 
+#include <dirent.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
 
 namespace flex {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-std::optional<double> first_number(const fs::path& file) {
+// Paths are strings here: std::filesystem::path does not survive an allocation that fails (libstdc++ 12).
+std::optional<double> first_number(const std::string& file) {
   std::ifstream in(file);
   double value = 0;
   if (!(in >> value)) return std::nullopt;
   return value;
 }
 
-std::optional<double> quota_v2(const fs::path& group) {
-  std::ifstream in(group / "cpu.max");
+std::optional<double> quota_v2(const std::string& group) {
+  std::ifstream in(group + "/cpu.max");
   std::string quota;  // or "max"
   double period = 0;
   if (!(in >> quota >> period) || period <= 0) return std::nullopt;
@@ -36,9 +36,9 @@ std::optional<double> quota_v2(const fs::path& group) {
   return microseconds / period;
 }
 
-std::optional<double> quota_v1(const fs::path& group) {
-  const auto quota = first_number(group / "cpu.cfs_quota_us");
-  const auto period = first_number(group / "cpu.cfs_period_us");
+std::optional<double> quota_v1(const std::string& group) {
+  const auto quota = first_number(group + "/cpu.cfs_quota_us");
+  const auto period = first_number(group + "/cpu.cfs_period_us");
   if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;  // -1: none
   return *quota / *period;
 }
@@ -46,13 +46,13 @@ std::optional<double> quota_v1(const fs::path& group) {
 // The smallest limit of the group and of those above it. In a container the group's path may lie above what is mounted:
 // what is not there limits nothing, and the top is asked in any case.
 template <typename Quota>
-std::optional<double> smallest(const fs::path& mount, std::string_view path, Quota&& quota_of) {
+std::optional<double> smallest(const std::string& mount, std::string group, Quota&& quota_of) {
   std::optional<double> least;
-  fs::path group = fs::path(path).relative_path();
   for (;;) {  // bounded: one turn per part of the path
-    if (const auto quota = quota_of(mount / group)) least = std::min(least.value_or(*quota), *quota);
+    if (const auto quota = quota_of(mount + group)) least = std::min(least.value_or(*quota), *quota);
     if (group.empty()) return least;
-    group = group.parent_path();
+    const std::size_t parent = group.rfind('/');
+    group.resize(parent == std::string::npos ? 0 : parent);
   }
 }
 
@@ -68,11 +68,16 @@ bool lists(std::string_view controllers, std::string_view wanted) {
 int cpus_of_all_threads() {
   cpu_set_t all;
   CPU_ZERO(&all);
-  std::error_code error;
-  for (fs::directory_iterator at("/proc/self/task", error), end; !error && at != end; at.increment(error)) {
+  // Not std::filesystem: its iterator ends the process when it finds no memory.
+  struct Close {
+    void operator()(DIR* folder) const { ::closedir(folder); }
+  };
+  const std::unique_ptr<DIR, Close> folder(::opendir("/proc/self/task"));
+  while (const dirent* const entry = folder ? ::readdir(folder.get()) : nullptr) {
     cpu_set_t one;
     CPU_ZERO(&one);
-    const auto thread = static_cast<pid_t>(std::atol(at->path().filename().c_str()));
+    const auto thread = static_cast<pid_t>(std::atol(entry->d_name));
+    if (thread == 0) continue;  // "." and ".."
     if (::sched_getaffinity(thread, sizeof one, &one) == 0) CPU_OR(&all, &all, &one);
   }
   const int count = CPU_COUNT(&all);
@@ -81,7 +86,7 @@ int cpus_of_all_threads() {
 
 }  // namespace
 
-std::optional<double> cpu_quota(const fs::path& proc_cgroup, const fs::path& mounts) {
+std::optional<double> cpu_quota(const std::string& proc_cgroup, const std::string& mounts) {
   std::optional<double> least;
   const auto note = [&](std::optional<double> quota) {
     if (quota) least = std::min(least.value_or(*quota), *quota);
@@ -95,10 +100,10 @@ std::optional<double> cpu_quota(const fs::path& proc_cgroup, const fs::path& mou
     const std::string path = line.substr(second + 1);
     if (controllers.empty()) {
       note(smallest(mounts, path, quota_v2));
-      note(smallest(mounts / "unified", path, quota_v2));
+      note(smallest(mounts + "/unified", path, quota_v2));
     } else if (lists(controllers, "cpu")) {
-      note(smallest(mounts / controllers, path, quota_v1));
-      note(smallest(mounts / "cpu", path, quota_v1));
+      note(smallest(mounts + "/" + controllers, path, quota_v1));
+      note(smallest(mounts + "/cpu", path, quota_v1));
     }
   }
   return least;

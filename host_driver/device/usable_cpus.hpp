@@ -2,8 +2,8 @@
 // How many CPUs this process may use at a time.
 #pragma once
 
-#include <filesystem>
 #include <optional>
+#include <string>
 
 namespace flex {
 
@@ -14,6 +14,6 @@ int usable_cpus();
 
 // The quota alone, in CPUs. `proc_cgroup` is /proc/self/cgroup, `mounts` is /sys/fs/cgroup; other places in tests. Nothing:
 // no limit.
-std::optional<double> cpu_quota(const std::filesystem::path& proc_cgroup, const std::filesystem::path& mounts);
+std::optional<double> cpu_quota(const std::string& proc_cgroup, const std::string& mounts);
 
 }  // namespace flex

@@ -22,7 +22,7 @@ class CpuQuota : public testing::Test {
     fs::create_directories((root_ / file).parent_path());
     std::ofstream(root_ / file) << text;
   }
-  std::optional<double> quota() { return cpu_quota(root_ / "cgroup", root_ / "sys"); }
+  std::optional<double> quota() { return cpu_quota((root_ / "cgroup").string(), (root_ / "sys").string()); }
   void TearDown() override { fs::remove_all(root_); }
 
   const fs::path root_ = fs::path(testing::TempDir()) / ("cpu_quota_" + std::to_string(::getpid()));
