@@ -17,7 +17,7 @@ using wire::Detector;
 constexpr std::array<Scenario, 40> kCatalogue{{
     {"F1",
      Driver,
-     "allocation failure at every driver allocation during open",
+     "allocation failure at every driver allocation, during open and under load",
      {"exhaustion of the host", 0, kDetectHostExhaustion},
      {},
      allocation_fails_during_open},

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // F1 to F4: the driver's own resources, and what it does when they fail.
+#include <array>
+#include <atomic>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -55,6 +58,74 @@ Attempts fail_every_occurrence(Trial& trial, HostPoint point, std::size_t most) 
   return found;
 }
 
+class Count final : public CompletionSink {
+ public:
+  void on_completion(const wire::Completion&) noexcept override { ended_.fetch_add(1); }
+  std::size_t ended() const { return ended_.load(); }
+
+ private:
+  std::atomic<std::size_t> ended_{0};
+};
+
+// Blocks, a wait, commands, resets and the end of a function, with the n-th allocation of the driver failing. Every block that
+// was taken ends once, every error says what to do.
+struct Load {
+  std::string wrong;
+  bool fired = false;
+};
+Load load_with_failure(Trial& trial, std::size_t n) {
+  OpenOptions options = trial.open_options();
+  const auto injector = options.faults.injector = std::make_shared<HostFaults>();
+  auto device = trial.card().open_virtual(kGuilty, std::move(options));
+  if (!device) return {.wrong = "open failed without a fault: " + device.error().message};
+  const auto row = injector->arm({.point = HostPoint::Allocation, .first = n});
+  Load load;
+  const auto typed = [&](const auto& result) {
+    if (!result && result.error().next_step.empty()) load.wrong = "an error without a next step";
+  };
+  constexpr std::size_t kBlocks = 32;
+  Count count;
+  std::size_t taken = 0;
+  {
+    const DriverCall marked(injector.get(), wire::kTargetPhysical + kGuilty);
+    try {
+      for (int round = 0; round < 2; ++round) {
+        std::array<wire::ControlBlock, kBlocks> blocks{};
+        std::array<ControlBlockRequest, kBlocks> requests;
+        for (std::size_t i = 0; i < kBlocks; ++i) requests[i] = {&blocks[i], &count};
+        const auto submitted = (*device)->submit(0, requests);
+        typed(submitted);
+        if (submitted) taken += *submitted;
+        if (round == 0) typed((*device)->card_statistics());
+        typed(round == 0 ? (*device)->reset_stream(0) : (*device)->reset_queues());
+      }
+    } catch (const std::bad_alloc&) {
+      // Of this thread's own call, which did nothing.
+    }
+  }
+  (*device)->close();
+  if (count.ended() != taken) {
+    load.wrong = std::to_string(taken) + " blocks were taken, " + std::to_string(count.ended()) + " ended";
+  }
+  load.fired = row && injector->evidence(*row).fired != 0;
+  return load;
+}
+
+Attempts fail_every_allocation_under_load(Trial& trial, std::size_t most) {
+  Attempts found;
+  for (std::size_t n = 1; n <= most; ++n) {
+    const Load load = load_with_failure(trial, n);
+    if (!load.wrong.empty()) {
+      found.wrong = "allocation " + std::to_string(n) + " under load: " + load.wrong;
+      return found;
+    }
+    if (!load.fired) return found;
+    ++found.fired;
+  }
+  found.wrong = "more allocations under load than expected";
+  return found;
+}
+
 void prove_attempts(Trial& trial, const Attempts& found, const std::string& what) {
   trial.fired(found.fired != 0, std::to_string(found.fired) + " " + what);
   trial.detected(found.wrong.empty(), found.wrong.empty() ? "each a typed error that says what to do" : found.wrong);
@@ -69,7 +140,13 @@ void allocation_fails_during_open(Trial& trial) {
   constexpr std::size_t kMost = 2000;
   trial.innocent();
   trial.let_loose();
-  prove_attempts(trial, fail_every_occurrence(trial, HostPoint::Allocation, kMost), "allocations");
+  Attempts found = fail_every_occurrence(trial, HostPoint::Allocation, kMost);
+  if (found.wrong.empty()) {
+    const Attempts loaded = fail_every_allocation_under_load(trial, kMost);
+    found.fired += loaded.fired;
+    found.wrong = loaded.wrong;
+  }
+  prove_attempts(trial, found, "allocations");
 }
 
 void bring_up_step_fails(Trial& trial) {
