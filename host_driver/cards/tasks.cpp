@@ -4,13 +4,15 @@
 #include <system_error>
 #include <utility>
 
+#include "host_driver/base/start_thread.hpp"
+
 namespace flex {
 
 bool Tasks::run(Work work) {
   const std::lock_guard lock(mutex_);
   const unsigned id = next_++;
   try {
-    threads_[id] = std::thread([this, id, work = std::move(work)]() mutable {
+    threads_[id] = start_thread([this, id, work = std::move(work)]() mutable {
       auto then = work();
       work = nullptr;
       loop_.post([this, id, then = std::move(then)] {
