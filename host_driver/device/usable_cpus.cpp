@@ -9,24 +9,42 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 namespace flex {
 
 namespace {
 
+// The file's text; empty when it cannot be read. A stream takes an allocation that fails for bad input, unless it is told
+// to throw what it caught.
+std::istringstream text_of(const std::string& file) {
+  std::string text;
+  try {
+    std::ifstream in(file);
+    in.exceptions(std::ios::badbit);
+    std::getline(in, text, '\0');
+  } catch (const std::ios::failure&) {
+    text.clear();
+  }
+  std::istringstream words(std::move(text));
+  words.exceptions(std::ios::badbit);
+  return words;
+}
+
 // Paths are strings here: std::filesystem::path does not survive an allocation that fails (libstdc++ 12).
 std::optional<double> first_number(const std::string& file) {
-  std::ifstream in(file);
+  auto in = text_of(file);
   double value = 0;
   if (!(in >> value)) return std::nullopt;
   return value;
 }
 
 std::optional<double> quota_v2(const std::string& group) {
-  std::ifstream in(group + "/cpu.max");
+  auto in = text_of(group + "/cpu.max");
   std::string quota;  // or "max"
   double period = 0;
   if (!(in >> quota >> period) || period <= 0) return std::nullopt;
@@ -91,7 +109,7 @@ std::optional<double> cpu_quota(const std::string& proc_cgroup, const std::strin
   const auto note = [&](std::optional<double> quota) {
     if (quota) least = std::min(least.value_or(*quota), *quota);
   };
-  std::ifstream in(proc_cgroup);
+  auto in = text_of(proc_cgroup);
   for (std::string line; std::getline(in, line);) {  // "0::/path" or "4:cpu,cpuacct:/path"
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
