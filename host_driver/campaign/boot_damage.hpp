@@ -11,7 +11,7 @@ namespace flex::campaign {
 
 inline constexpr std::uint64_t kPersistentAt = 0x8201'0000;
 inline constexpr std::uint64_t kPersistentMagic = 0x3353'5245'5059'5353;
-inline constexpr std::uint64_t kPersistentVersion = 3;
+inline constexpr std::uint64_t kPersistentVersion = 4;
 // Of its fields; the checksum (4 bytes) stands at 12.
 inline constexpr std::uint64_t kMagicOffset = 0, kVersionOffset = 8, kBootEpochOffset = 16;
 
