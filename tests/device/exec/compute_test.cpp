@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels through plans, tiles and tensors, on QEMU, held against the golden model.
-#include <cstdlib>
-
 #include "host_driver/tensor/golden/golden.hpp"
 #include "tests/device/exec/shared_context.hpp"
 
@@ -131,17 +129,6 @@ TEST_F(Compute, APlanOfSeveralJobsRunsThemInOrder) {
   golden::matmul_dl16(a.values, b.values, middle, 64, 64, 64);
   golden::add_dl16(middle, a.values, golden);
   EXPECT_EQ(result, golden);
-}
-
-TEST_F(Compute, TheEnvironmentForbidsTiledLaunch) {
-  const auto plan = load("add", {{"M", 64}, {"N", 64}});
-  SpyreStream stream = context().default_stream();
-  const SpyreTensor tensors[] = {output(128, 64), output(128, 64), output(128, 64)};
-  ::setenv(spyre::kAllowTiledLaunchVariable, "0", 1);
-  EXPECT_THROW(spyre::LaunchKernel(stream, plan, tensors), TiledLaunchNotAllowed);
-  ::setenv(spyre::kAllowTiledLaunchVariable, "maybe", 1);
-  EXPECT_THROW(spyre::LaunchKernel(stream, plan, tensors), InvalidArgument);
-  ::unsetenv(spyre::kAllowTiledLaunchVariable);
 }
 
 TEST_F(Compute, TensorsComeBackAsTheyWent) {
