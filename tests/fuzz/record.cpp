@@ -180,6 +180,8 @@ void record_texts() {
   write("broker_messages", "hello", flex::encode(flex::BrokerRequest{flex::HelloRequest{wire::kAbiVersion, {}}}));
   write("broker_messages", "reset", flex::encode(flex::BrokerRequest{flex::ResetRequest{2}}));
   write("broker_messages", "stop", flex::encode(flex::BrokerRequest{flex::StopRequest{}}));
+  write("broker_messages", "prove", flex::encode(flex::BrokerReply{flex::Prove{1ull << 32 | 1}}));
+  write("broker_messages", "proof", flex::encode(flex::BrokerRequest{flex::ProofRequest{1ull << 32 | 1}}));
   write("boot_options", "all_words",
         std::string("vfs=3 selftest=1 mapall=0 timers=1 budget_mib=4096 quota_mib=1024 watchdog=5000 on_panic=0 "
                     "strikes=3 stop_at=4 blind=16 "
