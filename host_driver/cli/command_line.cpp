@@ -66,7 +66,7 @@ void CommandLine::add_cards() {
 
   reset_ = app_.add_subcommand("reset", "reset a function of a card, or the whole card");
   // Not "card": newer CLI11 refuses a positional with the name of an option, here --card.
-  reset_->add_option("name", reset.card, "its name, or the path of its folder")->required();
+  reset_->add_option("card-name", reset.card, "its name, or the path of its folder")->required();
   auto* what = reset_->add_option_group("what");
   what->add_option("--function", reset.function, "PF, VF1, VF2, ...: what runs on it ends, its memory is given back");
   what->add_flag("--firmware", reset.firmware, "restart the firmware: all functions are reset, owners attach again");
