@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <thread>
 
 #include "host_driver/cards/broker_message.hpp"
@@ -45,6 +47,24 @@ std::string refusal_of(const BrokerReply& reply) {
   return error == nullptr ? std::string("not refused") : error->message;
 }
 
+// Directly in /tmp: another user must be able to come so far, and a test run's own folder is closed to others.
+class OpenFolder {
+ public:
+  OpenFolder() {
+    if (::mkdtemp(name_) == nullptr) throw std::runtime_error("mkdtemp failed");
+  }
+  ~OpenFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(name_, ignored);
+  }
+  OpenFolder(const OpenFolder&) = delete;
+  OpenFolder& operator=(const OpenFolder&) = delete;
+  std::filesystem::path path() const { return name_; }
+
+ private:
+  char name_[32] = "/tmp/spyre-rights-XXXXXX";
+};
+
 class Rights : public testing::Test {
  protected:
   void SetUp() override { start(test::small_broker(runtime_folder_.path(), "card0", 2, 8)); }
@@ -54,7 +74,7 @@ class Rights : public testing::Test {
   }
   std::string folder() const { return broker_->folder().string(); }
 
-  qemu::test::TemporaryFolder runtime_folder_;
+  OpenFolder runtime_folder_;
   std::unique_ptr<Broker> broker_;
 };
 
