@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -105,7 +106,7 @@ TEST_F(Rights, ATenantResetsItsOwnFunctionAndNoOther) {
   }
 }
 
-TEST_F(Rights, CommandsAreBoundedAndThoseOfGoneClientsAreNotBegun) {
+TEST_F(Rights, CommandsAreBoundedAndTheirPlacesComeBack) {
   auto options = test::small_broker(runtime_folder_.path(), "card1", 2, 8);
   options.card.timeouts.admin = test_bounds::kWork;  // the card is stopped for a while
   start(std::move(options));
@@ -147,9 +148,32 @@ TEST_F(Rights, ClientsThatAreKnownByNumberProveThemselves) {
     EXPECT_THAT(tenant.wait_for("computed"), StartsWith("computed"));
   }
   EXPECT_TRUE(describe_card(folder()));
-  // A request alone is not answered: the broker waits for the proof, and sends the client away in the end.
+  // A request alone is not answered: the broker asks for the proof.
   const auto reply = ask(*broker_, kSocketName, DescribeRequest{});
   ASSERT_TRUE(std::holds_alternative<Prove>(reply));
+}
+
+TEST_F(Rights, AChildThatInheritedAConnectionCannotProveThatItIsThePeer) {
+  auto options = test::small_broker(runtime_folder_.path(), "card1", 2, 8);
+  options.peers_by_number = true;
+  start(std::move(options));
+  const qemu::UniqueFd card{::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  auto socket = connect_in(card.get(), kSocketName, test_bounds::kConnection);
+  ASSERT_TRUE(socket);
+  const auto next_reply = [&] {
+    pollfd event{socket->get(), POLLIN, 0};
+    (void)::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kWork));
+    return must(parse_broker_reply(receive_message(socket->get(), kMaxBrokerMessage, 0).text));
+  };
+  const auto challenge = next_reply();
+  ASSERT_TRUE(std::holds_alternative<Prove>(challenge));
+  const std::string request = encode(BrokerRequest(DescribeRequest{}));
+  const std::string proof = encode(BrokerRequest(ProofRequest{std::get<Prove>(challenge).nonce}));
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(send_message(socket->get(), request) && send_message(socket->get(), proof) ? 0 : 1);
+  const auto reply = next_reply();
+  EXPECT_THAT(refusal_of(reply), HasSubstr("is not the process that connected"));
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);  // bounded: it sends two messages, without waiting, and leaves
 }
 
 class SharedCard : public Rights {
