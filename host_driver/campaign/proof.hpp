@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace flex::campaign {
 
@@ -25,6 +26,14 @@ constexpr std::string_view name(Proof proof) {
   constexpr std::array<std::string_view, kProofs.size()> kNames{"fired", "detected", "contained", "recovered", "clean"};
   return kNames[static_cast<std::size_t>(proof)];
 }
+
+// One statement that a scenario has to show. A proof is the claims that are made about it; all have to hold.
+struct Claim {
+  Proof proof{};
+  std::string name;  // within its scenario and proof; empty: the proof's main claim
+  bool holds = false;
+  std::string seen;  // for people; what was counted, or what was wrong
+};
 
 // Not given is as good as false: a scenario that ended early has not proved the rest.
 struct ProofResult {
@@ -59,6 +68,7 @@ struct Result {
   std::string id;  // "F14"
   std::uint64_t seed = 0;
   std::array<ProofResult, kProofs.size()> proofs{};
+  std::vector<Claim> claims{};  // in the order in which they were made
   Times times{};
   std::string trouble;  // what broke the run off; empty: it came to its end
   std::chrono::nanoseconds took{};

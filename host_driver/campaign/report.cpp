@@ -93,6 +93,12 @@ nlohmann::json json_of(const ScenarioReport& report) {
     const auto time = spread(report, which);
     if (time) json["times"][key] = {{"median", time->median}, {"worst", time->worst}, {"runs", time->runs}};
   }
+  json["claims"] = nlohmann::json::array();
+  if (!report.runs.empty()) {
+    for (const Claim& claim : report.runs.back().claims) {
+      json["claims"].push_back({{"proof", name(claim.proof)}, {"name", claim.name}, {"holds", claim.holds}});
+    }
+  }
   for (const Result& run : report.runs) {
     if (run.verdict() != Verdict::Passed) json["not_passed"].push_back(json_of_failure(run));
   }

@@ -190,13 +190,22 @@ void Trial::let_loose() {
   origin_ = Clock::now();
 }
 
-void Trial::prove(Proof proof, bool holds, std::string seen) {
+void Trial::prove(Proof proof, bool holds, std::string seen, std::string_view claim) {
+  result_.claims.push_back({proof, std::string(claim), holds, seen});
   ProofResult& result = result_[proof];
   const bool first = !result.given;
   result.holds = (first || result.holds) && holds;
   result.given = true;
   if (!first && !result.seen.empty() && !seen.empty()) result.seen += "; ";
   result.seen += seen;
+}
+
+void Trial::claim(Proof proof, std::string_view name, bool holds, std::string seen) {
+  const auto since = Clock::now() - origin_;
+  if (proof == Proof::Detected && !result_.times.detect) result_.times.detect = since;
+  if (proof == Proof::Recovered && !result_.times.recover) result_.times.recover = since;
+  std::string text = holds ? std::string(name) : std::string(name) + (seen.empty() ? " does not hold" : ": " + seen);
+  prove(proof, holds, std::move(text), name);
 }
 
 void Trial::fired(Fault fault) {

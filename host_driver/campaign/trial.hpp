@@ -82,6 +82,9 @@ class Trial {
   void let_loose();
 
   // ---- proofs. A second call about the same proof adds to it: all have to hold.
+  // A claim with a name of its own: for each thing that a scenario says it shows (a bad CRC refused, rings cleared, …).
+  // `seen` is worth saying when the claim does not hold; the name says it when it does.
+  void claim(Proof proof, std::string_view name, bool holds, std::string seen = {});
   void fired(Fault fault);
   void fired(bool holds, std::string seen) { prove(Proof::Fired, holds, std::move(seen)); }
   void detected(bool holds, std::string seen);
@@ -115,7 +118,7 @@ class Trial {
   Result& result() { return result_; }
 
  private:
-  void prove(Proof proof, bool holds, std::string seen);
+  void prove(Proof proof, bool holds, std::string seen, std::string_view claim = {});
   void keep_headers();
 
   const Scenario& scenario_;
