@@ -19,7 +19,8 @@ inline constexpr std::string_view kTimers = "timers";            // 0: no idle t
 inline constexpr std::string_view kOnPanic = "on_panic";  // 0: end the emulator (exit code 70); 1: restart (default)
 inline constexpr std::string_view kStrikes = "strikes";   // a stream's time-outs before it is banned; 0 = never
 inline constexpr std::string_view kStopAt = "stop_at";    // fault injection: boot stops for ever behind this POST code
-inline constexpr std::string_view kBlind = "blind";       // fault injection: detectors that are off (shared/fault.hpp)
+inline constexpr std::string_view kMutant = "mutant";     // mutant firmware only: the check that is left out
+inline constexpr std::string_view kMutantStatus = "mutant_status";  // likewise: only where it finds this status
 inline constexpr std::string_view kLoopWatchdogMs =
     "loop_watchdog_ms";  // hart 0 may stand still for so long before another hart restarts the firmware; 0: for ever
 inline constexpr unsigned kMaxVirtualFunctions = 16;

@@ -160,27 +160,4 @@ struct FaultEvidence {
 };
 static_assert(sizeof(FaultEvidence) == 56);
 
-// What finds faults. A scenario must fail when the detector that it relies on is switched off (boot word `blind`, a sum of
-// these bits): else it proves nothing. A blind card is for that only.
-enum Detector : std::uint32_t {
-  kDetectBadBlock = 1u << 0,       // form of control blocks: header, opcode, flags, counts, CRC
-  kDetectBadChain = 1u << 1,       // descriptor chains
-  kDetectBadAddress = 1u << 2,     // the resolver: regions, generations, bounds, types
-  kDetectBadMessage = 1u << 3,     // form of control messages and admin commands
-  kDetectHang = 1u << 4,           // the kernels' watchdog
-  kDetectChecksum = 1u << 5,       // of DMA payloads
-  kDetectMemoryError = 1u << 6,    // corrected and uncorrectable
-  kDetectDamagedEntry = 1u << 7,   // region table entries
-  kDetectStuckLoop = 1u << 8,      // hart 0 stands still
-  kDetectKernelFault = 1u << 9,    // a kernel's trap ends its launch FAULT (blind: OK)
-  kDetectStrikes = 1u << 10,       // time-outs of a stream are counted
-  kDetectStaleStream = 1u << 11,   // incarnations; poisoned streams
-  kDetectQuota = 1u << 12,         // quotas, budgets, weights
-  kDetectResidue = 1u << 13,       // released memory, windows and scratchpads are scrubbed
-  kDetectBadImage = 1u << 14,      // kernel images: magic, version, CRC, layout
-  kDetectSlowTransfer = 1u << 15,  // the budget of a transfer
-  kDetectStuckBoot = 1u << 16,     // the steps of the boot are shown while it lasts (blind: only that it is over)
-};
-inline constexpr std::uint32_t kAllDetectors = 2 * std::uint32_t{kDetectStuckBoot} - 1;
-
 }  // namespace wire

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "firmware/core/card.hpp"
-#include "firmware/core/detectors.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/function_commands.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
 #include "firmware/hal/record.hpp"
@@ -107,7 +107,7 @@ Progress acquire_region(Card& card, Function& function, PendingAdmin& pending, b
   if (!resumed) pending.mark = card.pool.scrubs_begun();
   const std::uint64_t bytes = wire::align_up(arguments.bytes, wire::kGranuleBytes);
   if (function.quota_bytes != 0 && charged_bytes(card, function) + bytes > function.quota_bytes &&
-      detects(wire::kDetectQuota)) {
+      !mutated(Mutant::Quota)) {
     if (card.pool.granted_bytes(function.id) + bytes <= function.quota_bytes) return wait_for_scrub(card);
     reply = refusal(Status::QuotaExceeded, Field::AdminBytes);
     fill_pool_figures(card, function, reply);
@@ -168,7 +168,7 @@ Stream* named_stream(Function& function, const AdminRequest& request, AdminReply
     return nullptr;
   }
   Stream& stream = function.streams[arguments.stream];
-  if (arguments.incarnation != stream.incarnation) {
+  if (arguments.incarnation != stream.incarnation && !mutated(Mutant::StreamOfReset)) {
     reply = refusal(Status::StaleIncarnation, Field::AdminStream);
     return nullptr;
   }
@@ -189,6 +189,10 @@ void open_stream(Function& function, const AdminRequest& request, AdminReply& re
     stream.high_priority = request.arguments.stream_open.priority != 0;
     stream.incarnation = incarnation;
     reply.values.stream = {s, incarnation};
+    return;
+  }
+  if (mutated(Mutant::TableOfStreams)) {
+    reply.values.stream = {0, function.streams[0].incarnation};
     return;
   }
   reply = refusal(Status::OutOfStreams, Field::None);
@@ -225,7 +229,9 @@ Progress cancel(Card& card, Function& function, const AdminRequest& request, Adm
   const auto& arguments = request.arguments.cancel;
   switch (cancel_block(card, function, arguments.stream, arguments.sequence)) {
     case Cancelled::Yes: reply.values.stream = {arguments.stream, arguments.incarnation}; break;
-    case Cancelled::Ended: reply = refusal(Status::AlreadyEnded, Field::Sequence); break;
+    case Cancelled::Ended:
+      if (!mutated(Mutant::CancelEnded)) reply = refusal(Status::AlreadyEnded, Field::Sequence);
+      break;
     case Cancelled::NotFetched: return Progress::Waits;
   }
   return Progress::Answered;
@@ -272,7 +278,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
   const AdminRequest& request = pending.request;
   AdminReply reply{};
   Progress progress = Progress::Answered;
-  if (const Verdict v = check_request(function, request); !v.ok() && detects(wire::kDetectBadMessage)) {
+  if (const Verdict v = check_request(function, request); !v.ok() && !mutated(Mutant::AdminForm, v.status)) {
     reply = refusal(v.status, v.field);
   } else if (function.kind == wire::FunctionKind::Management && !for_management(request.command)) {
     reply = refusal(Status::NotPermitted, Field::AdminCommand);

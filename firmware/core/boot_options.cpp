@@ -56,10 +56,8 @@ bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
     options.strikes = static_cast<std::uint32_t>(value);
     return value <= 1'000'000;
   }
-  if (name == boot::kBlind) {
-    options.blind = static_cast<std::uint32_t>(value);
-    return value <= wire::kAllDetectors;
-  }
+  if (name == boot::kMutant) return options.mutant = value, true;
+  if (name == boot::kMutantStatus) return options.mutant_status = value, true;
   if (name == boot::kWatchdogSlices) {
     options.watchdog_slices = value;
     return value >= 1 && value <= 1'000'000'000;

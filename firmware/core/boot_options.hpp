@@ -26,7 +26,8 @@ struct BootOptions {
   std::uint64_t loop_watchdog_ms = 5'000;
   wire::PostCode stop_at = wire::PostCode::None;  // fault injection: boot goes no further
   std::uint32_t strikes = 0;                      // time-outs of a stream before it is banned; 0: never
-  std::uint32_t blind = 0;                        // wire::Detector bits that are off
+  std::uint64_t mutant = 0;                       // fw::Mutant, in firmware that has them
+  std::uint64_t mutant_status = 0;                // wire::Status that it is limited to; 0: not limited
 };
 
 // On failure: the offending word.

@@ -9,11 +9,11 @@
 #include "firmware/core/admin.hpp"
 #include "firmware/core/binding.hpp"
 #include "firmware/core/control_server.hpp"
-#include "firmware/core/detectors.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/log_line.hpp"
 #include "firmware/core/loop_watch.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
 #include "firmware/hal/board.hpp"
@@ -129,6 +129,13 @@ bool start_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint3
   return !place || bind_slot(card, card.functions[id], *place);
 }
 
+// Of a mutant: whole, but without saying where each hart was.
+void lose_registers(wire::FatalRecord& record) {
+  for (auto& hart : record.harts) hart.pc = 0;
+  record.crc32c = 0;
+  record.crc32c = wire::crc32c(0, &record, sizeof record);
+}
+
 // M shows what an earlier life left behind; nobody else sees it (it holds addresses and registers).
 void publish_record(Function& management) {
   static_assert(sizeof(wire::FatalRecord) <= wire::kFatalRecord.bytes && sizeof(wire::FatalRecord) % 8 == 0);
@@ -136,6 +143,7 @@ void publish_record(Function& management) {
   if (record != nullptr) {
     wire::store_shared_words(management.at<std::uint64_t>(wire::kFatalRecord.offset),
                              reinterpret_cast<const std::uint64_t*>(record), sizeof *record / 8);
+    if (mutated(Mutant::RecordedPc)) lose_registers(*management.at<wire::FatalRecord>(wire::kFatalRecord.offset));
   }
   wire::store_release(management.header().record_bytes, std::uint64_t{record == nullptr ? 0 : sizeof *record});
 }
@@ -163,7 +171,7 @@ std::expected<void, std::string_view> boot(Card& card) {
   const auto options = parse_boot_options(hal::boot_arguments());
   if (!options) return std::unexpected("boot argument not understood");
   card.options = *options;
-  blind_detectors = options->blind;
+  if (!choose_mutant(options->mutant, options->mutant_status)) return std::unexpected("boot argument not understood");
   if (hal::slot_count() < card.options.virtual_functions + 2) return std::unexpected("fewer slots than functions");
   if (card.options.sole_function > card.options.virtual_functions + 1) {
     return std::unexpected("the sole function does not exist");
@@ -393,7 +401,7 @@ void Card::note_work(std::uint64_t steps) {
 }
 
 std::uint32_t shown_post(const Card& card) {
-  const bool shown = card.post == PostCode::Ready || detects(wire::kDetectStuckBoot);
+  const bool shown = card.post == PostCode::Ready || !mutated(Mutant::BootSteps);
   return static_cast<std::uint32_t>(shown ? card.post : PostCode::None);
 }
 
@@ -421,6 +429,7 @@ bool turn(Card& card) {
     const auto f = static_cast<unsigned>(std::countr_zero(left));
     looked_at |= std::uint32_t{1} << f;
     any |= look(card, f, (ended >> f & 1) != 0);
+    for (int more = 0; more < 7 && mutated(Mutant::OneQuantum); ++more) any |= look(card, f, false);
   }
   const std::uint32_t turns = card.turns.load(std::memory_order_relaxed) + 1;
   card.turns.store(turns, std::memory_order_relaxed);

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "firmware/core/card.hpp"
-#include "firmware/core/detectors.hpp"
 #include "firmware/core/function_commands.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
@@ -152,9 +152,11 @@ void set_queue(Function& function, const Message& request, const wire::SetQueue&
   const bool legal = features_latched && wanted.index < wire::kQueueCount && !function.queues[wanted.index].active() &&
                      wanted.reserved == 0 && wanted.reserved1 == 0 &&
                      wanted.size <= wire::kQueueLayouts[wanted.index].size;
-  if (!legal) return refuse(function, request);
+  const bool overlooked = wanted.index < wire::kQueueCount && mutated(Mutant::QueueRules);
+  if (!legal && !overlooked) return refuse(function, request);
   PackedQueue& queue = function.queues[wanted.index];
-  if (!queue.set(function.window, wanted.size, wanted.descriptors, wanted.driver_area, wanted.device_area)) {
+  if (!queue.set(function.window, wanted.size, wanted.descriptors, wanted.driver_area, wanted.device_area) &&
+      !overlooked) {
     return refuse(function, request);
   }
   queue.set_features((function.driver_features & wire::kFeatureEventIdx) != 0,
@@ -223,7 +225,7 @@ void handle(Card& card, Function& function, const Message& request) {
   const auto& header = request.header;
   const bool well_framed = header.size >= sizeof(wire::MessageHeader) && header.size <= wire::kMessageBytes &&
                            header.device == 0 && (header.type & ~wire::kMessageBus) == 0;
-  if (!well_framed && detects(wire::kDetectBadMessage)) {
+  if (!well_framed && !mutated(Mutant::MessageFrame)) {
     return refuse(function, request);
   }
   // While a reset runs, only its own answer leaves: no state may be built on what is being torn down.

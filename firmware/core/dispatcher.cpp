@@ -5,8 +5,8 @@
 
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_block_check.hpp"
-#include "firmware/core/detectors.hpp"
 #include "firmware/core/fault_actions.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
 #include "firmware/hal/record.hpp"
@@ -94,7 +94,9 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
   if (ending.outcome != Outcome::Ok && is_violation(ending.outcome, ending.why.status)) {
     note_violation(function, ending.why.status);
   }
-  if (function.faults->armed(FaultPoint::Completion)) [[unlikely]] {
+  if (ending.outcome == Outcome::Fault && ending.why.status == Status::Stopped && mutated(Mutant::LoseCompletion)) {
+    // Nobody hears of it.
+  } else if (function.faults->armed(FaultPoint::Completion)) [[unlikely]] {
     publish_broken(function, block, completion);
   } else {
     publish(function, block, completion);
@@ -115,7 +117,7 @@ void poison(Function& function, unsigned index, Status status) {
   Stream& stream = function.streams[index];
   ++stream.strikes;
   if (function.strikes == 0 || stream.strikes < function.strikes || stream.banned) return;
-  if (!detects(wire::kDetectStrikes)) return;
+  if (mutated(Mutant::Strikes)) return;
   stream.banned = true;
   post_stream_event(function, wire::EventKind::StreamBanned, index, Status::StreamBanned, stream.strikes);
 }
@@ -203,12 +205,14 @@ void copy_block(Function& function, const Chain& chain, ControlBlock& to) {
 
 // Whether the block names a stream of this function as it is now; only such a block may poison one.
 Verdict check_address(const Function& function, const wire::ControlBlockHeader& header) {
-  if (header.generation != function.generation) return {Status::StaleGeneration, Field::Generation};
+  if (header.generation != function.generation && !mutated(Mutant::BlockAddress, Status::StaleGeneration)) {
+    return {Status::StaleGeneration, Field::Generation};
+  }
   if (header.stream >= wire::kStreamsPerFunction || function.streams[header.stream].state == Stream::State::Closed) {
     return {Status::UnknownStream, Field::Stream};
   }
   const Stream& stream = function.streams[header.stream];
-  if (header.incarnation != stream.incarnation && detects(wire::kDetectStaleStream)) {
+  if (header.incarnation != stream.incarnation && !mutated(Mutant::BlockAddress, Status::StaleIncarnation)) {
     return {Status::StaleIncarnation, Field::Incarnation};
   }
   // The next incarnation begins with the answer to the reset; nothing may come between the old one's end and a close.
@@ -223,11 +227,15 @@ void reject_now(Function& function, std::uint16_t index, const Verdict& why) {
 }
 
 Verdict judge(const Card& card, const Function& function, const Stream& stream, const ControlBlock& cb) {
-  if (stream.count >= wire::kStreamCredits) return {Status::StreamCreditsExceeded, Field::Stream};
-  if (const Verdict v = check_form(cb, function.crc_negotiated(), card.core_mask()); !v.ok()) {
-    if (detects(wire::kDetectBadBlock)) return v;
+  if (stream.count >= wire::kStreamCredits && !mutated(Mutant::BlockCredits)) {
+    return {Status::StreamCreditsExceeded, Field::Stream};
   }
-  if (cb.header.sequence != stream.next_sequence) return {Status::BadSequence, Field::Sequence};
+  if (const Verdict v = check_form(cb, function.crc_negotiated(), card.core_mask()); !v.ok()) {
+    if (!mutated(Mutant::BlockForm, v.status)) return v;
+  }
+  if (cb.header.sequence != stream.next_sequence && !mutated(Mutant::BlockSequence)) {
+    return {Status::BadSequence, Field::Sequence};
+  }
   return {};
 }
 
@@ -258,7 +266,10 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   block.checksum = 0;
   block.retries = 0;
   block.verdict = check_frame(block.cb.header, chain.readable.bytes);
-  if (!block.verdict.ok()) return reject_now(function, index, block.verdict);
+  if (!block.verdict.ok() && !mutated(Mutant::BlockFrame, block.verdict.status)) {
+    return reject_now(function, index, block.verdict);
+  }
+  block.verdict = {};
   if (const Verdict v = check_address(function, block.cb.header); !v.ok()) return reject_now(function, index, v);
   Stream& stream = function.streams[block.cb.header.stream];
   // A malformed block keeps its place in its stream: what was submitted before it still runs.
@@ -285,7 +296,7 @@ struct ResolvedEnd {
 
 std::expected<ResolvedEnd, Status> resolve_end(Function& function, const wire::Endpoint& end, std::uint64_t bytes) {
   if (end.kind == wire::EndpointKind::HostMemory) {
-    if (!wire::host_memory(function.window.size()).contains(end.offset, bytes) && detects(wire::kDetectBadAddress)) {
+    if (!wire::host_memory(function.window.size()).contains(end.offset, bytes) && !mutated(Mutant::HostRange)) {
       return std::unexpected(Status::NotHostMemory);
     }
     return ResolvedEnd{function.window.data() + end.offset, 0, false};
@@ -384,7 +395,7 @@ void stall(Function& function, unsigned index, std::uint64_t until) {
     Stream& stream = function.streams[s];
     if (stream.stalled_until == 0) continue;
     const Block& block = function.blocks[stream.head];
-    const std::uint64_t budget = detects(wire::kDetectSlowTransfer) ? block.cb.header.budget : 0;
+    const std::uint64_t budget = mutated(Mutant::TransferBudget) ? 0 : block.cb.header.budget;
     const std::uint64_t budget_end =
         budget == 0 || budget >= kNever - block.start_time ? kNever : block.start_time + budget;
     if (now > budget_end) {
@@ -455,10 +466,10 @@ void sum_step(Block& block, const Transfer& transfer, std::uint64_t step) {
 void end_transfer(Function& function, unsigned index, const Transfer& transfer, std::uint64_t now) {
   Block& block = function.blocks[function.streams[index].head];
   const bool compared = carries_checksum(block.cb) && !transfer.source.device;
-  if (!compared || block.checksum == block.cb.payload.dma.checksum || !detects(wire::kDetectChecksum)) {
+  if (!compared || block.checksum == block.cb.payload.dma.checksum || mutated(Mutant::DmaChecksum)) {
     return end_head(function, index, {Outcome::Ok, {}, now});
   }
-  if (block.retries == wire::kDmaRetries) {
+  if (block.retries == wire::kDmaRetries || mutated(Mutant::DmaRetry)) {
     return end_head(function, index, {Outcome::Fault, {Status::ChecksumMismatch, Field::DmaChecksum}, now});
   }
   ++block.retries;
@@ -496,10 +507,11 @@ void make_step(Card& card, Function& function, unsigned index, const Transfer& t
   if (block.progress == transfer.bytes) end_transfer(function, index, transfer, now);
   if (stream.phase != Stream::Phase::Moving) return;  // it has ended
   const std::uint64_t budget = block.cb.header.budget;
-  if (budget != 0 && now - block.start_time > budget && detects(wire::kDetectSlowTransfer)) {
+  if (budget != 0 && now - block.start_time > budget && !mutated(Mutant::TransferBudget)) {
     return end_head(function, index, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
   }
-  if (shot && shot->action == FaultAction::Slow) stall(function, index, now + (now - began) * (shot->argument - 1));
+  if (shot && shot->action == FaultAction::Slow)
+    stall(function, index, now + (now - began) * (mutated(Mutant::SlowTransfer) ? 1 : shot->argument - 1));
 }
 
 void step_transfer(Card& card, Function& function, unsigned index) {
@@ -583,7 +595,7 @@ void start_launch(Card& card, Function& function, unsigned index) {
 void step_stream(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   Block& block = function.blocks[stream.head];
-  if (stream.poisoned && detects(wire::kDetectStaleStream)) {
+  if (stream.poisoned && !mutated(Mutant::Poison)) {
     return end_head(function, index, {Outcome::Aborted, {Status::StreamPoisoned}, hal::now()});
   }
   if (!block.verdict.ok()) return end_head(function, index, {Outcome::Rejected, block.verdict, hal::now()});
@@ -612,7 +624,7 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   while (budget-- != 0 && !function.blocks.empty() && queue.pop(chain)) {
     ++fetched;
     hal::mark(wire::Waypoint::Fetch);
-    if ((chain_usable(chain) && completion_usable(chain)) || !detects(wire::kDetectBadChain)) {
+    if ((chain_usable(chain) && completion_usable(chain)) || mutated(Mutant::Chain)) {
       accept_chain(card, function, chain);
     } else {
       reject_chain(card, function, chain);
@@ -722,7 +734,8 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
 
 void settle_stream_reset(Function& function, unsigned index) {
   Stream& stream = function.streams[index];
-  while (stream.head != kNoBlock) finish_head(function, index, Outcome::Aborted, {Status::Stopped});
+  const Outcome left = mutated(Mutant::AbortAtReset) ? Outcome::Ok : Outcome::Aborted;
+  while (stream.head != kNoBlock) finish_head(function, index, left, {Status::Stopped});
   stream.state = stream.state == Stream::State::Closing ? Stream::State::Closed : Stream::State::Open;
   stream.poisoned = false;
   function.runnable.remove(index, stream.high_priority);

@@ -3,7 +3,7 @@
 
 #include "firmware/core/admin.hpp"
 #include "firmware/core/card.hpp"
-#include "firmware/core/detectors.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/hal/hart.hpp"
 
 namespace fw {
@@ -101,16 +101,17 @@ bool memory_fails(Card& card, Function& function, const wire::ControlBlockHeader
                                                            .memory_begin = begin,
                                                            .memory_end = end});
   if (!shot) return false;
-  if (!detects(wire::kDetectMemoryError)) {
-    if (shot->action == FaultAction::Uncorrectable) *hal::pointer(shot->place) ^= std::byte{0xff};
+  if (shot->action == FaultAction::Uncorrectable && mutated(Mutant::MemoryUncorrectable)) {
+    *hal::pointer(shot->place) ^= std::byte{0xff};
     return false;
   }
   if (shot->action == FaultAction::Corrected) {
+    if (mutated(Mutant::MemoryCorrected)) return false;
     tell_memory_error(card, function, header, wire::EventKind::MemoryCorrected, ++card.memory_corrected);
     return false;
   }
   place = shot->place;
-  if (card.pool.retire(place)) {
+  if (!mutated(Mutant::MemoryRetired) && card.pool.retire(place)) {
     tell_memory_error(card, function, header, wire::EventKind::MemoryRetired, card.pool.retired_granules());
   }
   return true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware/core/function.hpp"
+#include "firmware/core/mutants.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -83,6 +84,7 @@ void publish_header(std::span<std::byte> window, const Identity& identity, std::
 }
 
 void clear_window_state(Function& function) {
+  if (mutated(Mutant::ClearWindow)) return;
   wire::store_relaxed(function.header().device_status, std::uint32_t{0});
   wire::store_relaxed(function.header().events_lost, std::uint64_t{0});
   auto* started = function.at<std::uint64_t>(wire::kStartedSequences.offset);
@@ -121,6 +123,7 @@ bool is_violation(wire::Outcome outcome, wire::Status status) {
 }
 
 void note_violation(Function& function, wire::Status status) {
+  if (mutated(Mutant::LogEachViolation)) hal::log("violation");
   ++function.violations;
   function.last_violation = status;
 }

@@ -9,7 +9,7 @@
 
 #include "firmware/core/card.hpp"
 #include "firmware/core/context_layout.hpp"
-#include "firmware/core/detectors.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/hal/address_space.hpp"
 
 namespace fw {
@@ -50,7 +50,7 @@ Verdict CoreManager::judge(const Function& function, const wire::ComputePayload&
   const auto place =
       regions.resolve(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
   if (!place) return {place.error(), Field::ComputeImage};
-  if (regions.at(place->ordinal).type != wire::RegionType::Program && detects(wire::kDetectBadAddress)) {
+  if (regions.at(place->ordinal).type != wire::RegionType::Program && !mutated(Mutant::ProgramType)) {
     return {Status::WrongRegionType, Field::ComputeImage};
   }
   image = place->address;
@@ -80,7 +80,7 @@ CoreManager::Fit CoreManager::judge_image(std::span<const std::byte> image, hal:
   if (check.source != source || check.summed > image.size()) check = {.source = source};
   if (check.summed != image.size()) prepared_bytes_ += sum_image(image, check);
   if (check.summed != image.size()) return Fit::Unfinished;
-  if (check.crc == header.crc32c || !detects(wire::kDetectBadImage)) return Fit::Yes;
+  if (check.crc == header.crc32c || mutated(Mutant::ImageChecksum)) return Fit::Yes;
   why = {Status::ImageCrc, Field::ImageHeaderField};
   return Fit::Refused;
 }
@@ -98,7 +98,7 @@ CoreManager::Fit CoreManager::find_area(FunctionSpace& space, hal::PhysicalAddre
   const std::span<const std::byte> image(hal::pointer(source), bytes);
   wire::ImageHeader header;
   why = check_image_header(image, header);
-  if (!why.ok() && detects(wire::kDetectBadImage)) return Fit::Refused;
+  if (!why.ok() && !mutated(Mutant::ImageForm, why.status)) return Fit::Refused;
   const auto free = std::find_if(areas.begin(), areas.end(), [](const ExecutionArea& a) { return a.source == 0; });
   // An area is emptied only together with its space: launches under way may stand in it.
   if (free == areas.end()) return space.launches != 0 ? Fit::Busy : Fit::NoPages;
@@ -265,7 +265,7 @@ CoreManager::Start CoreManager::start(Card&, Function& function, unsigned stream
   const Tenant& holder = tenants_[function.id];
   const bool maps_regions = holder.current == nullptr || holder.current->regions_version != function.regions.version();
   // The launch would get the memory that a damaged entry tells of, whether its block names it or not.
-  if (maps_regions && !function.regions.intact() && detects(wire::kDetectDamagedEntry)) {
+  if (maps_regions && !function.regions.intact() && !mutated(Mutant::RegionEntry)) {
     why = {Status::RegionEntryDamaged, Field::ComputeSegment};
     return Start::Refused;
   }

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "firmware/core/card.hpp"
-#include "firmware/core/detectors.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/hal/record.hpp"
 
 namespace fw {
@@ -17,7 +17,7 @@ bool may_rest(const Card& card) { return !card.options.timers && hal::waypoint_o
 }  // namespace
 
 bool LoopWatch::stands_still(const Card& card, std::uint64_t now) {
-  if (now < next_tick_ || card.options.loop_watchdog_ms == 0 || !detects(wire::kDetectStuckLoop)) return false;
+  if (now < next_tick_ || card.options.loop_watchdog_ms == 0 || mutated(Mutant::LoopWatch)) return false;
   next_tick_ = now + kTicks;
   const std::uint32_t turns = card.turns.load(std::memory_order_relaxed);
   const bool turned = turns != turns_;

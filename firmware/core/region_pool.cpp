@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "firmware/core/detectors.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/hal/record.hpp"
 #include "shared/units.hpp"
 
@@ -310,7 +310,7 @@ RegionPool::Grant* RegionPool::next_to_scrub() {
 void RegionPool::clean(Grant& grant, std::uint64_t bytes) {
   const std::uint64_t granule = grant.first + grant.cleaned;
   const std::uint64_t step = std::min(bytes, kGranuleBytes - grant.scrubbed);
-  if (detects(wire::kDetectResidue)) {
+  if (!mutated(Mutant::ScrubMemory)) {
     hal::fill(hal::pointer(base_ + granule * kGranuleBytes + grant.scrubbed), 0, step);
   }
   grant.scrubbed += step;
@@ -373,7 +373,7 @@ bool RegionPool::populate(std::uint64_t first, std::uint64_t last) {
   Tenant& tenant = tenants_[zone];
   const std::uint64_t borrowed =
       borrowed_ + beyond_share(zone, tenant.populated + fresh) - beyond_share(zone, tenant.populated);
-  if (borrowed > std::max(borrowed_, shares_.populated[kNobody]) && detects(wire::kDetectQuota)) return false;
+  if (borrowed > std::max(borrowed_, shares_.populated[kNobody])) return false;
   for (std::uint64_t g = first; g <= last; ++g) set(populated_, g);
   borrowed_ = borrowed;
   tenant.populated += fresh;

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstddef>
 
-#include "firmware/core/detectors.hpp"
+#include "firmware/core/mutants.hpp"
 #include "shared/units.hpp"
 
 namespace fw {
@@ -69,13 +69,13 @@ std::expected<unsigned, Status> RegionTable::find(std::uint64_t region_id, std::
   if (region_id == wire::kNoRegion) return std::unexpected(Status::UnknownRegion);
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (names_[i] != region_id) continue;
-    if (!intact(i) && detects(wire::kDetectDamagedEntry)) return std::unexpected(Status::RegionEntryDamaged);
-    if (regions_[i].generation != generation && detects(wire::kDetectBadAddress)) {
+    if (!intact(i) && !mutated(Mutant::RegionEntry)) return std::unexpected(Status::RegionEntryDamaged);
+    if (regions_[i].generation != generation && !mutated(Mutant::RegionGeneration)) {
       return std::unexpected(Status::StaleRegion);
     }
     return i;
   }
-  if (!detects(wire::kDetectBadAddress)) return static_cast<unsigned>(region_id % wire::kRegionsPerFunction);
+  if (mutated(Mutant::RegionName)) return static_cast<unsigned>(region_id % wire::kRegionsPerFunction);
   return std::unexpected(Status::UnknownRegion);
 }
 
@@ -84,7 +84,7 @@ std::expected<RegionTable::Place, Status> RegionTable::resolve(std::uint64_t reg
   const auto ordinal = find(region_id, generation);
   if (!ordinal) return std::unexpected(ordinal.error());
   const Region& region = regions_[*ordinal];
-  if (!wire::range_inside(offset, bytes, region.bytes) && detects(wire::kDetectBadAddress))
+  if (!wire::range_inside(offset, bytes, region.bytes) && !mutated(Mutant::RegionBounds))
     return std::unexpected(Status::OutOfBounds);
   return Place{region.base + offset, *ordinal};
 }

@@ -7,6 +7,7 @@
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"
@@ -45,7 +46,7 @@ void drop_request(Function& function) {
 }
 
 void quiesce(Card& card, Function& function) {
-  ++function.generation;
+  if (!mutated(Mutant::Generation)) ++function.generation;
   // The driver may see at once that its work is over.
   if (function.bound()) wire::store_release(function.header().generation, function.generation);
   function.reset_running = true;
@@ -59,12 +60,19 @@ void quiesce(Card& card, Function& function) {
   for (auto& queue : function.queues) queue.reset();
   card.cores.stop(function);
   card.look_at(function);
+  if (!mutated(Mutant::ResetReaches) || function.id + 1u >= card.function_count) return;
+  Function& next = card.functions[function.id + 1];
+  if (!next.running()) return;
+  for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
+    if (next.streams[s].state == Stream::State::Open) begin_stream_reset(card, next, s, Stream::State::Resetting);
+  }
 }
 
 }  // namespace
 
 void begin_function_reset(Card& card, Function& function) {
-  if (function.reset_running && function.reset_queue == kWholeFunction) return;
+  const bool joins = function.reset_running && function.reset_queue == kWholeFunction;
+  if (joins && !mutated(Mutant::JoinResets)) return;
   drop_request(function);
   quiesce(card, function);
   progress_resets(card, function);
@@ -72,7 +80,8 @@ void begin_function_reset(Card& card, Function& function) {
 
 void begin_driver_reset(Card& card, Function& function, const wire::Message& request) {
   drop_request(function);
-  if (!function.reset_running || function.reset_queue != kWholeFunction) quiesce(card, function);
+  const bool joins = function.reset_running && function.reset_queue == kWholeFunction;
+  if (!joins || mutated(Mutant::JoinResets)) quiesce(card, function);
   function.reset_asked = true;
   function.reset_request = request;
   progress_resets(card, function);
@@ -104,7 +113,7 @@ void release_everything(Card& card, Function& function) {
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (function.regions.granted(i).bytes == 0) continue;
     card.pool.release(function.regions.granted(i).base);
-    function.regions.remove(i);
+    if (!mutated(Mutant::ForgetRegions)) function.regions.remove(i);
   }
 }
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "firmware/core/context_layout.hpp"
-#include "firmware/core/detectors.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/launch.hpp"
+#include "firmware/core/mutants.hpp"
 #include "firmware/core/region_pool.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
@@ -170,6 +170,7 @@ wire::FaultRecord CoreManager::describe(const Launch& launch, const Part& part, 
   }
   const std::uint64_t text = text_address(launch, part);
   const std::uint64_t text_bytes = launch.space->areas[launch.area].header.text_bytes;
+  if (mutated(Mutant::KernelRegion)) record.region_ordinal = 0;
   record.pc = wire::range_inside(stop.pc - text, 1, text_bytes) ? stop.pc - text : ~std::uint64_t{0};
   record.argument = stop.argument;
   return record;
@@ -277,7 +278,7 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
       return false;
     case hal::StopReason::Fault:
       if (first_touch(launch, part, stop) || stale_translation(launch, part, stop)) return true;
-      if (detects(wire::kDetectKernelFault)) fail(launch, Outcome::Fault, {stop.status}, describe(launch, part, stop));
+      if (!mutated(Mutant::KernelTrap)) fail(launch, Outcome::Fault, {stop.status}, describe(launch, part, stop));
       part_done(launch, part.core);
       return false;
     case hal::StopReason::Timer:
@@ -289,9 +290,10 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
 
 // The kernel has used more than half of what it may. True: all of it, and the launch is killed.
 bool CoreManager::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
-  if (!detects(wire::kDetectHang)) return false;
-  if (!launch.warned.exchange(true, std::memory_order_relaxed)) warnings_.store(true, std::memory_order_release);
-  if (part.budget_used <= 2 * launch.budget_slices * kSliceTicks) return false;
+  if (!launch.warned.exchange(true, std::memory_order_relaxed) && !mutated(Mutant::KernelWarning)) {
+    warnings_.store(true, std::memory_order_release);
+  }
+  if (part.budget_used <= 2 * launch.budget_slices * kSliceTicks || mutated(Mutant::KernelBudget)) return false;
   fail(launch, Outcome::Timeout, {Status::WatchdogExpired}, describe(launch, part, stop));
   return true;
 }

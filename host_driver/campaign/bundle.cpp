@@ -84,7 +84,7 @@ std::filesystem::path write_bundle(const std::filesystem::path& folder, const Sc
                {"format_version", kFormatVersion},
                {"scenario", scenario.id},
                {"title", scenario.title},
-               {"detector", scenario.detector.what},
+               {"detector", scenario.detector},
                {"seed", result.seed},
                {"verdict", name(result.verdict())},
                {"proofs", proof_letters(result)},

@@ -32,7 +32,7 @@ class SharedStage {
   const ProcessResources& bare() const { return bare_; }
   Stage& get(const StageOptions& options) {
     const bool fits = stage_ && same_shape(stage_->options().shape, options.shape) &&
-                      stage_->options().blind_card == options.blind_card && stage_->usable();
+                      stage_->options().conditions == options.conditions && stage_->usable();
     if (!fits) {
       drop();
       stage_ = std::make_unique<Stage>(options);
@@ -52,7 +52,6 @@ class Runner {
 
   Result run(const Scenario& scenario, std::uint64_t seed) {
     const auto began = Clock::now();
-    if (options_.mutate) stages_.drop();
     Result result = scenario.shape.own_card ? run_alone(scenario, seed) : run_shared(scenario, seed);
     result.took = Clock::now() - began;
     // What failed may have left a card that nobody should judge another scenario by.
@@ -77,20 +76,18 @@ class Runner {
 
   Result run_alone(const Scenario& scenario, std::uint64_t seed) {
     stages_.drop();
-    Trial trial(scenario, nullptr, seed, options_.mutate);
+    Trial trial(scenario, nullptr, seed, options_.conditions);
     perform(trial);
     judge_process(trial, stages_.bare());
     return trial.take_result();
   }
 
   Result run_shared(const Scenario& scenario, std::uint64_t seed) {
-    const StageOptions wanted{.shape = scenario.shape,
-                              .blind_card = options_.mutate ? scenario.detector.card : 0,
-                              .blind_driver = options_.mutate ? scenario.detector.driver : 0};
+    const StageOptions wanted{.shape = scenario.shape, .conditions = options_.conditions};
     Stage& stage = stages_.get(wanted);
     const CardResources card = count_card(stage);
     const ProcessResources process = count_process_resources();
-    Trial trial(scenario, &stage, seed, options_.mutate);
+    Trial trial(scenario, &stage, seed, options_.conditions);
     perform(trial);
     if (trial.spoilt() || !stage.usable()) {
       stages_.drop();
@@ -163,27 +160,17 @@ std::size_t CampaignReport::passed() const {
       scenarios, [](const ScenarioReport& report) { return report.verdict() == Verdict::Passed; }));
 }
 
-std::size_t CampaignReport::as_many_as_wanted() const {
-  const Verdict wanted = mutate ? Verdict::Failed : Verdict::Passed;
-  return static_cast<std::size_t>(
-      std::ranges::count_if(scenarios, [&](const ScenarioReport& report) { return report.verdict() == wanted; }));
-}
-
 CampaignReport run_campaign(const CampaignOptions& options) {
   const auto chosen = choose(options);
   const auto began = Clock::now();
-  CampaignReport report{.seed = options.seed,
-                        .mutate = options.mutate,
-                        .repeat = options.mutate ? 1 : std::max(options.repeat, 1u),
-                        .scenarios = {},
-                        .took = {}};
+  CampaignReport report{.seed = options.seed, .repeat = std::max(options.repeat, 1u), .scenarios = {}, .took = {}};
   Runner runner(options);
   for (const Scenario* scenario : chosen) {
     ScenarioReport& row = report.scenarios.emplace_back(ScenarioReport{scenario, {}});
     for (unsigned turn = 0; turn < report.repeat; ++turn) {
       row.runs.push_back(runner.run(*scenario, options.seed + turn));
       const Result& result = row.runs.back();
-      if (!options.mutate && !options.bundles.empty() && result.verdict() != Verdict::Passed) {
+      if (!options.bundles.empty() && result.verdict() != Verdict::Passed) {
         write_bundle(options.bundles, *scenario, result);
       }
       if (options.on_result) options.on_result(*scenario, result);

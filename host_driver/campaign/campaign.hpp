@@ -14,6 +14,7 @@
 
 #include "host_driver/campaign/proof.hpp"
 #include "host_driver/campaign/scenario.hpp"
+#include "host_driver/campaign/stage.hpp"
 
 namespace flex::campaign {
 
@@ -21,8 +22,7 @@ struct CampaignOptions {
   std::uint64_t seed = 1;
   std::vector<std::string> only{};  // ids; empty: all
   unsigned repeat = 1;              // runs of each scenario; run r has seed + r
-  // Every scenario with its detector switched off: each has to fail. One run each, on cards of their own.
-  bool mutate = false;
+  Conditions conditions{};
   // A file per run that did not pass is written here (bundle.hpp). Empty: none.
   std::filesystem::path bundles{};
   // Called after each run, on the caller's thread.
@@ -40,15 +40,12 @@ struct ScenarioReport {
 
 struct CampaignReport {
   std::uint64_t seed = 0;
-  bool mutate = false;
   unsigned repeat = 1;
   std::vector<ScenarioReport> scenarios;
   std::chrono::nanoseconds took{};
 
   std::size_t passed() const;
-  // All passed; with `mutate`: all failed.
-  bool as_wanted() const { return as_many_as_wanted() == scenarios.size(); }
-  std::size_t as_many_as_wanted() const;
+  bool all_passed() const { return passed() == scenarios.size(); }
 };
 
 // Throws flex::InvalidArgument for an id that does not exist, flex::Error when no card can be booted.

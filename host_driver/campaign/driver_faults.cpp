@@ -26,7 +26,7 @@ struct Attempts {
 Attempts fail_every_occurrence(Trial& trial, HostPoint point, std::size_t most) {
   Attempts found;
   for (std::size_t n = 1; n <= most; ++n) {
-    OpenOptions options = trial.open_options();
+    OpenOptions options;
     options.faults.injector = std::make_shared<HostFaults>();
     HostFault fault;
     fault.point = point;
@@ -74,7 +74,7 @@ struct Load {
   bool fired = false;
 };
 Load load_with_failure(Trial& trial, std::size_t n) {
-  OpenOptions options = trial.open_options();
+  OpenOptions options;
   const auto injector = options.faults.injector = std::make_shared<HostFaults>();
   auto device = trial.card().open_virtual(kGuilty, std::move(options));
   if (!device) return {.wrong = "open failed without a fault: " + device.error().message};

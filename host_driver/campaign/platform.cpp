@@ -53,8 +53,7 @@ void the_reset_fails(Trial& trial) {
     evidence = value_of(management->admin(request)).values.fault;
   }
   // Up the ladder: the function's reset does not end, the firmware's restart helps.
-  const Rung highest = trial.is(Mutant::NoEscalation) ? Rung::Function : Rung::PowerCycle;
-  const auto report = climb(Rung::Function, highest, [&](Rung rung) -> Expected<void> {
+  const auto report = climb(Rung::Function, Rung::PowerCycle, [&](Rung rung) -> Expected<void> {
     if (rung != Rung::Function) {
       if (auto raised = card->raise(rung, card->lives(), true); !raised) return raised;
     }
@@ -91,12 +90,12 @@ void the_reset_fails(Trial& trial) {
 namespace {
 
 // A window whose header is not what this driver was built for is not touched. Empty: so it is.
-std::string forged_headers(const Trial& trial, Card& card) {
+std::string forged_headers(Card& card) {
   const qemu::SlotHandle slot = value_of(card.slot(wire::target_of_virtual(kGuilty)));
   const auto window = value_of(Window::map(slot.window_fd(), slot.window_bytes()));
   auto& header = window->at<wire::WindowHeader>(0);
   const auto refused = [&](const std::string& named) {
-    const auto device = card.open_virtual(kGuilty, trial.open_options());
+    const auto device = card.open_virtual(kGuilty);
     if (device) return "a header with another " + named + " was accepted";
     return device.error().message.contains(named) ? std::string() : device.error().message;
   };
@@ -143,7 +142,7 @@ void boot_failures(Trial& trial) {
     options.timeouts.post_progress = kPostProgress;
     const auto card = Card::boot(std::move(options));
     ++tried;
-    const auto device = card ? (*card)->open_virtual(kGuilty, trial.open_options()) : std::unexpected(card.error());
+    const auto device = card ? (*card)->open_virtual(kGuilty) : std::unexpected(card.error());
     if (device) {
       wrong = bad.what + ": the function came up";
       break;
@@ -156,7 +155,7 @@ void boot_failures(Trial& trial) {
   }
   trial.fired(tried != 0, std::to_string(tried) + " cards that do not come up");
   trial.detected(wrong.empty() && tried == all.size(), wrong.empty() ? "each error names the step" : wrong);
-  const std::string header = forged_headers(trial, *good);
+  const std::string header = forged_headers(*good);
   trial.detected(header.empty(), header.empty() ? "and a header of another kind or version" : header);
   const std::string disturbed = innocent.end(trial.patience());
   trial.contained(disturbed.empty(),
@@ -171,8 +170,8 @@ void boot_failures(Trial& trial) {
 
 void hot_unplug(Trial& trial) {
   Stage stage(trial.stage_options());
-  auto device = value_of(stage.card()->open_virtual(kGuilty, trial.open_options()));
-  auto idle = value_of(stage.card()->open_virtual(kInnocent, trial.open_options()));
+  auto device = value_of(stage.card()->open_virtual(kGuilty));
+  auto idle = value_of(stage.card()->open_virtual(kInnocent));
   {
     Desk desk(*device);
     Lane lane(*device);

@@ -43,7 +43,6 @@ class LongLivedCard {
     stage.shape.spare_slots = 8;
     options.card = card_options(stage);
     options.runtime_folder = folder_.path();
-    options.blind = stage.blind_driver;
     return value_of(Broker::start(std::move(options)));
   }
 

@@ -29,25 +29,11 @@ struct CardShape {
   unsigned spare_slots = 0;
 };
 
-enum class Mutant : std::uint8_t {
-  None,
-  LostCompletion,  // the card loses a completion of the guilty function: "exactly one outcome" does not hold
-  NoEscalation,    // a rung that fails is not followed by the next
-};
-
 struct Scenario {
   std::string_view id;  // "F14"
   Section section{};
-  std::string_view title;  // a clause
-  // What finds the fault. In a mutation run it is switched off for real, and the scenario must fail: `card` is given to the
-  // firmware as boot word `blind`, `driver` to driver and broker (FaultHooks::blind, BrokerOptions::blind). Where what is
-  // tested is a promise that nobody watches over but the scenario itself, the promise is broken instead (`mutant`).
-  struct Detector {
-    std::string_view what;
-    std::uint32_t card = 0;    // wire::Detector
-    std::uint32_t driver = 0;  // flex::HostDetector
-    Mutant mutant = Mutant::None;
-  } detector;
+  std::string_view title;     // a clause
+  std::string_view detector;  // what finds the fault; tests/mutants leaves it out
   CardShape shape{};
   void (*run)(Trial& trial) = nullptr;
 };

@@ -161,9 +161,7 @@ CardOptions card_options(const StageOptions& options) {
   card.window_bytes = 64 * wire::kMiB;
   card.timeouts.admin = kAdmin;
   card.boot_arguments = options.shape.words;
-  if (options.blind_card != 0) {
-    card.boot_arguments += " " + std::string(wire::boot::kBlind) + "=" + std::to_string(options.blind_card);
-  }
+  if (!options.conditions.words.empty()) card.boot_arguments += " " + options.conditions.words;
   return card;
 }
 

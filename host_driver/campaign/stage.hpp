@@ -62,10 +62,17 @@ class Innocent {
   std::thread worker_;
 };
 
+// Under which a whole run takes place. Anything but the default is for tests/mutants.
+struct Conditions {
+  std::string words{};          // more boot words of every card
+  bool short_patience = false;  // what does not come is waited for with shorter bounds
+
+  bool operator==(const Conditions&) const = default;
+};
+
 struct StageOptions {
   CardShape shape{};
-  std::uint32_t blind_card = 0;    // wire::Detector bits
-  std::uint32_t blind_driver = 0;  // flex::HostDetector bits
+  Conditions conditions{};
 };
 
 class Stage {

@@ -134,7 +134,7 @@ void reset_of_all_in_parallel(Trial& trial) {
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Lane>> lanes;
   for (const unsigned function : kAll) {
-    devices.push_back(trial.open(function, trial.open_options()));
+    devices.push_back(trial.open(function));
     before.push_back(resets_of(function));
     lanes.push_back(std::make_unique<Lane>(*devices.back()));
     const Region region = value_of(devices.back()->acquire_region(RegionType::Tensor, 8 * wire::kMiB));

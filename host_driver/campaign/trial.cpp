@@ -41,8 +41,8 @@ wire::FaultEvidence command(Device& management, const wire::FaultSpec& spec, std
 
 }  // namespace
 
-Trial::Trial(const Scenario& scenario, Stage* stage, std::uint64_t seed, bool mutated)
-    : scenario_(scenario), stage_(stage), seed_(seed), mutated_(mutated), random_(seed) {
+Trial::Trial(const Scenario& scenario, Stage* stage, std::uint64_t seed, const Conditions& conditions)
+    : scenario_(scenario), stage_(stage), seed_(seed), conditions_(conditions), random_(seed) {
   result_.id = scenario.id;
   result_.seed = seed;
   origin_ = Clock::now();
@@ -60,19 +60,11 @@ Stage& Trial::stage() {
                .message = "a scenario with cards of its own asked for the shared one"});
 }
 
-Trial::Duration Trial::patience() const { return mutated_ ? Duration(kShortPatience) : Duration(kPatience); }
-
-StageOptions Trial::stage_options() const {
-  return {.shape = scenario_.shape,
-          .blind_card = mutated_ ? scenario_.detector.card : 0,
-          .blind_driver = mutated_ ? scenario_.detector.driver : 0};
+Trial::Duration Trial::patience() const {
+  return conditions_.short_patience ? Duration(kShortPatience) : Duration(kPatience);
 }
 
-OpenOptions Trial::open_options() const {
-  OpenOptions options;
-  options.faults.blind = mutated_ ? scenario_.detector.driver : 0;
-  return options;
-}
+StageOptions Trial::stage_options() const { return {.shape = scenario_.shape, .conditions = conditions_}; }
 
 Device& Trial::management() {
   if (management_) return *management_;
@@ -90,7 +82,7 @@ std::unique_ptr<Device> Trial::open(unsigned virtual_function, OpenOptions optio
 }
 
 Device& Trial::guilty() {
-  if (!guilty_) guilty_ = open(kGuilty, open_options());
+  if (!guilty_) guilty_ = open(kGuilty);
   return *guilty_;
 }
 Desk& Trial::desk() {
@@ -183,12 +175,7 @@ void Trial::set_quota(std::uint64_t bytes) {
 
 // ---- proofs -------------------------------------------------------------------------------------------------------------
 
-void Trial::let_loose() {
-  if (is(Mutant::LostCompletion)) {
-    (void)arm(fault_at_guilty(wire::FaultPoint::Completion, wire::FaultAction::Suppress));
-  }
-  origin_ = Clock::now();
-}
+void Trial::let_loose() { origin_ = Clock::now(); }
 
 void Trial::prove(Proof proof, bool holds, std::string seen, std::string_view claim) {
   result_.claims.push_back({proof, std::string(claim), holds, seen});
@@ -346,10 +333,7 @@ std::optional<wire::FatalRecord> Trial::record_of_last_life() {
 // ---- witness ------------------------------------------------------------------------------------------------------------
 
 Witness::Witness(Trial& trial)
-    : trial_(trial),
-      device_(trial.open(kThird, trial.open_options())),
-      lane_(*device_),
-      last_good_(Trial::Clock::now()) {}
+    : trial_(trial), device_(trial.open(kThird)), lane_(*device_), last_good_(Trial::Clock::now()) {}
 
 std::optional<ErrorInfo> Witness::wait_for_failure() {
   constexpr auto kOneBlock = campaign_bounds::kLeftAlone;

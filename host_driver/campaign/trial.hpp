@@ -39,7 +39,7 @@ class Trial {
   using Duration = std::chrono::nanoseconds;
 
   // `stage` is null for a scenario that has its own cards.
-  Trial(const Scenario& scenario, Stage* stage, std::uint64_t seed, bool mutated);
+  Trial(const Scenario& scenario, Stage* stage, std::uint64_t seed, const Conditions& conditions);
   ~Trial();
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
@@ -53,13 +53,11 @@ class Trial {
   Lane& lane();  // likewise
   Innocent& innocent();
   std::unique_ptr<Device> open(unsigned virtual_function, OpenOptions options = {});
-  OpenOptions open_options() const;  // blind in a mutation run
   StageOptions stage_options() const;
   // Puts a kernel into the guilty function's Program region; the block that launches it.
   wire::ControlBlock kernel(std::string_view name, std::uint64_t budget_slices = 0);
   std::mt19937_64& random() { return random_; }
   std::uint64_t seed() const { return seed_; }
-  bool is(Mutant mutant) const { return mutated_ && scenario_.detector.mutant == mutant; }
   const Scenario& scenario() const { return scenario_; }
   Duration patience() const;
 
@@ -78,7 +76,7 @@ class Trial {
   // Aimed at the guilty function, once.
   static wire::FaultSpec fault_at_guilty(wire::FaultPoint point, wire::FaultAction action);
 
-  // ---- the clock. Mutant::LostCompletion is armed here.
+  // ---- the clock
   void let_loose();
 
   // ---- proofs. A second call about the same proof adds to it: all have to hold.
@@ -124,7 +122,7 @@ class Trial {
   const Scenario& scenario_;
   Stage* stage_;
   std::uint64_t seed_;
-  bool mutated_;
+  Conditions conditions_;
   bool spoilt_ = false;
   bool kept_ = false;  // headers: when the card is gone there are none to look at
   std::mt19937_64 random_;

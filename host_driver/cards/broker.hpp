@@ -58,7 +58,6 @@ struct BrokerOptions {
   // but this user may manage the card. Empty: this user alone.
   std::optional<gid_t> tenant_group{};
   bool peers_by_number = false;  // identify clients as a kernel before 6.5 does (peer_process.hpp)
-  std::uint32_t blind = 0;       // HostDetectors that are off: kDetectOwnerEnd
 };
 
 // Threading: all members from any thread, except destruction. One thread (io_uring) serves all clients and never

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/cards/broker_impl.hpp"
 #include "host_driver/cards/local_socket.hpp"
 
@@ -102,7 +103,7 @@ Broker::Impl::Verdict Broker::Impl::judge_any_virtual() {
 }
 
 void Broker::Impl::notice_gone_owner(Function& owned) {
-  if (owned.use != FunctionUse::Owned || (options.blind & kDetectOwnerEnd) != 0) return;
+  if (owned.use != FunctionUse::Owned || mutated(HostMutant::OwnerEnd)) return;
   // A successor may be heard before its predecessor's end: the order of events across descriptors is nobody's promise.
   const Client& owner = clients.at(owned.owner);
   pollfd events[] = {{owner.socket.get(), POLLRDHUP, 0}, {owner.peer.pidfd.get(), POLLIN, 0}};
@@ -139,7 +140,7 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
   // Not sent: the client is gone, and has never seen the window.
   if (!send_message(client.socket.get(), encode(BrokerReply(reply)), descriptors)) return end_client(id, "");
   client.stage = Client::Stage::Owner;
-  if ((options.blind & kDetectOwnerEnd) != 0) stop_watching(client);
+  if (mutated(HostMutant::OwnerEnd)) stop_watching(client);
   client.target = granted.binding.target;
   granted.use = FunctionUse::Owned;
   granted.owner = id;

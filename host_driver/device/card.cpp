@@ -165,7 +165,7 @@ Card::~Card() {
 Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string culprit, OpenOptions how) {
   if (auto ours = require_own_process(); !ours) return std::unexpected(std::move(ours.error()));
   const FaultHooks hooks = how.faults;
-  return guarded("opening " + culprit, hooks, [&] {
+  return guarded("opening " + culprit, [&] {
     const DriverCall call(hooks.injector.get(), slot);
     return open_now(slot, culprit, std::move(how));
   });

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "shared/crc32c.hpp"
 
@@ -141,7 +142,7 @@ bool ControlBlockRing::meddle(std::uint16_t id, const Slot& slot, wire::Completi
   if (strike->action == HostAction::Corrupt) {
     reinterpret_cast<unsigned char*>(&completion)[strike->argument % sizeof completion] ^= 0xFF;
   }
-  if (strike->action == HostAction::Duplicate && faults_.sees(kDetectBadCompletion)) queue_.repeat_used(id);
+  if (strike->action == HostAction::Duplicate && !mutated(HostMutant::BadCompletion)) queue_.repeat_used(id);
   if (strike->action != HostAction::Suppress) return false;
   // It was given back, but for all that anybody knows it was not: outstanding until close().
   queue_.quarantine(id);
@@ -175,7 +176,7 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
   const std::lock_guard lock(mutex_);
   if (faults_.armed(HostPoint::Window)) flip_window_bits();
   const bool meddled = faults_.armed(HostPoint::Completion);
-  const bool checked = faults_.sees(kDetectBadCompletion);
+  const bool checked = !mutated(HostMutant::BadCompletion);
   while (count < kHarvest) {
     PackedQueue::Used used;
     const auto found = queue_.poll(used);

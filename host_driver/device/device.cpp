@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/device/device_impl.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "host_driver/transport/system_call.hpp"
@@ -116,7 +117,7 @@ void Device::Impl::listen() {
 Expected<std::unique_ptr<Device>> Device::attach(qemu::SlotHandle slot, DeviceOptions options) {
   const FaultHooks hooks = options.faults;
   const DriverCall call(hooks.injector.get(), hooks.function);
-  return guarded("attaching", hooks, [&]() -> Expected<std::unique_ptr<Device>> {
+  return guarded("attaching", [&]() -> Expected<std::unique_ptr<Device>> {
     auto window = Window::map(slot.window_fd(), slot.window_bytes());
     if (!window) return std::unexpected(std::move(window.error()));
     auto impl = std::make_unique<Impl>(std::move(options), *std::move(window), std::move(slot));
@@ -276,7 +277,7 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
     case State::Gone: return std::unexpected(failure_or("the card is gone"));
     case State::Waiting: break;
   }
-  if (!bells.faults().sees(kDetectNoReply)) return wire::AdminReply{};
+  if (mutated(HostMutant::NoReply)) return wire::AdminReply{};
   return std::unexpected(no_reply(" was not answered in "));
 }
 
@@ -358,7 +359,7 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command,
     return d.ring.outstanding(d.stream) == 0;
   };
   const auto status = wait({empty, &drained}, Clock::now() + options.timeouts.admin);
-  if (buried.load() || (status != WaitStatus::Done && bells.faults().sees(kDetectNoReply))) {
+  if (buried.load() || (status != WaitStatus::Done && !mutated(HostMutant::NoReply))) {
     return std::unexpected(failure_or("the card reset " + stream_name(stream) + " but kept some of its blocks"));
   }
   wait_for_deliveries();

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/device/device_impl.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "shared/virtio.hpp"
@@ -36,7 +37,7 @@ void Device::Impl::fail(ErrorInfo error, Burial how, Health health) {
 }
 
 void Device::Impl::note_death() {
-  if (failing.load(std::memory_order_acquire) || !bells.faults().sees(kDetectDeath)) return;
+  if (failing.load(std::memory_order_acquire) || mutated(HostMutant::Death)) return;
   // A bell that hung up is often the first sign; who watches the process knows a moment later how it ended.
   if (pollfd entry{options.exit_fd.get(), POLLIN, 0}; entry.fd >= 0) {
     (void)::poll(&entry, 1, static_cast<int>(options.timeouts.death_report / std::chrono::milliseconds{1}));
@@ -54,7 +55,7 @@ void Device::Impl::note_death() {
 }
 
 void Device::Impl::note_violation(const std::string& what) {
-  if (!bells.faults().sees(kDetectBrokenRing)) return;
+  if (mutated(HostMutant::BrokenRing)) return;
   note_failure(
       error_or_less(wire::Outcome::Indeterminate,
                     [&]() -> ErrorInfo {
@@ -91,7 +92,7 @@ void Device::Impl::check_health() try {
                   .message = std::move(message)},
                  Burial::Unknown, health);
   };
-  const bool sees_restart = bells.faults().sees(kDetectRestart);
+  const bool sees_restart = !mutated(HostMutant::Restart);
   if (sees_restart && header.boot_epoch != link.config.boot_epoch) {
     return restarted("the card was restarted: its boot epoch is " + std::to_string(header.boot_epoch) + ", it was " +
                          std::to_string(link.config.boot_epoch),
@@ -110,7 +111,7 @@ void Device::Impl::check_health() try {
   const bool idle = blocks->outstanding() == 0 && admins->outstanding() == 0;
   if (std::exchange(last_heartbeat, header.heartbeat) != header.heartbeat || idle) last_beat = now;
   const bool quiet = now - last_beat > options.timeouts.silent;
-  silent.store(quiet && bells.faults().sees(kDetectSilence), std::memory_order_relaxed);
+  silent.store(quiet && !mutated(HostMutant::Silence), std::memory_order_relaxed);
 } catch (const std::bad_alloc&) {
   note_failure(error_or_less(wire::Outcome::Indeterminate, []() -> ErrorInfo { throw std::bad_alloc(); }),
                Burial::Unknown, Health::NeedsReset);

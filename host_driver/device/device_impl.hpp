@@ -48,7 +48,7 @@ struct Device::Impl final : RegionSource {
   template <typename Call>
   auto as_driver(std::string_view what, Call&& call) {
     const DriverCall marked(options.faults.injector.get(), options.faults.function);
-    return guarded(what, options.faults, call);
+    return guarded(what, call);
   }
   Expected<std::size_t> submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
   ErrorInfo refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const;

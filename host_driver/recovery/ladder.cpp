@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/recovery/busy.hpp"
 
 namespace flex {
@@ -60,6 +61,7 @@ Expected<RecoveryReport> climb(Rung from, Rung highest, const std::function<Expe
     RungAttempt& attempt = report.attempts.emplace_back(RungAttempt{rung, Clock::now() - begin, std::nullopt});
     if (done) return report;
     attempt.error = std::move(done.error());
+    if (mutated(HostMutant::NextLevel)) break;
     if (refused_as_busy(*attempt.error)) return std::unexpected(busy_error(report.attempts));
   }
   if (report.attempts.empty()) {

@@ -22,7 +22,7 @@ constexpr unsigned kWorkloads = 2;  // PF, VF1
 constexpr unsigned kVirtual = 4;
 constexpr unsigned kFunctions = kVirtual + 1;
 
-CardOptions soaked_card(std::uint32_t blind) {
+CardOptions soaked_card(const std::string& words) {
   CardOptions card;
   card.name = "soak";
   card.cores = 2;
@@ -31,15 +31,14 @@ CardOptions soaked_card(std::uint32_t blind) {
   card.timeouts.admin = campaign_bounds::kAdmin;
   // It is killed all the time, and that is no sign of anything.
   card.timeouts.wedge_deaths = ~0u;
-  card.boot_arguments =
-      std::string(wire::boot::kWatchdogSlices) + "=20 " + std::string(wire::boot::kBlind) + "=" + std::to_string(blind);
+  card.boot_arguments = std::string(wire::boot::kWatchdogSlices) + "=20" + (words.empty() ? "" : " " + words);
   return card;
 }
 
 class Soak {
  public:
   Soak(const SoakOptions& options, SoakReport& report)
-      : options_(options), report_(report), card_(value_of(Card::boot(soaked_card(options.blind_card)))) {
+      : options_(options), report_(report), card_(value_of(Card::boot(soaked_card(options.words)))) {
     for (unsigned f = kWorkloads; f < kFunctions; ++f) {
       players_.push_back(std::make_unique<Player>(*card_, f, options.seed * 100 + f, weather_));
     }

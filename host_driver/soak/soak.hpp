@@ -24,8 +24,8 @@ struct SoakProgress {
 struct SoakOptions {
   std::chrono::milliseconds length{60'000};
   std::uint64_t seed = 1;
-  bool undisturbed = false;      // the load only, in calm weather
-  std::uint32_t blind_card = 0;  // wire::Detector bits that the card does without: a soak must not be clean then
+  bool undisturbed = false;  // the load only, in calm weather
+  std::string words{};       // more boot words of the card; of tests
   std::function<void(const SoakProgress&)> on_progress = [](const SoakProgress&) {};  // about every ten seconds
 };
 

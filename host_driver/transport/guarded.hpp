@@ -9,6 +9,7 @@
 #include <system_error>
 #include <type_traits>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/error.hpp"
 #include "host_driver/transport/fault_hooks.hpp"
 
@@ -50,16 +51,15 @@ ErrorInfo error_or_less(wire::Outcome outcome, Build&& build) noexcept {
 
 // `call` returns an Expected. When even the error finds no memory, std::bad_alloc leaves after all.
 template <typename Call>
-std::invoke_result_t<Call> guarded(std::string_view what, const FaultHooks& hooks, Call&& call) {
-  const bool sees = (hooks.blind & kDetectHostExhaustion) == 0;
+std::invoke_result_t<Call> guarded(std::string_view what, Call&& call) {
   try {
     return call();
   } catch (const std::bad_alloc&) {
-    if (!sees) throw;
+    if (mutated(HostMutant::HostExhaustion)) throw;
     const DriverCall not_the_driver(nullptr);
     return std::unexpected(host_exhausted(what, "there is no host memory for it"));
   } catch (const std::system_error& error) {
-    if (!sees) throw;
+    if (mutated(HostMutant::HostExhaustion)) throw;
     const DriverCall not_the_driver(nullptr);
     return std::unexpected(host_exhausted(what, error.what()));
   }

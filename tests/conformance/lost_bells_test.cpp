@@ -9,7 +9,6 @@
 namespace flex::conformance {
 namespace {
 
-using namespace std::chrono_literals;
 using test::must;
 using test::Workbench;
 using wire::Outcome;
@@ -96,7 +95,6 @@ TEST(LostBells, EverythingCompletesLaterAndNothingIsLost) {
     EXPECT_EQ(stats.bells_dropped_from_card != 0, loss.way != Way::ToCard);
     if (loss.share == 1 && loss.way != Way::FromCard) EXPECT_EQ(stats.bells_rung, 0u);
     EXPECT_EQ(stats.submitted, stats.completed);
-    EXPECT_LT(worst, 1s);
     expect_healthy(*device);
   }
 }

@@ -184,7 +184,7 @@ void record_texts() {
   write("broker_messages", "proof", flex::encode(flex::BrokerRequest{flex::ProofRequest{1ull << 32 | 1}}));
   write("boot_options", "all_words",
         std::string("vfs=3 selftest=1 mapall=0 timers=1 budget_mib=4096 quota_mib=1024 watchdog=5000 on_panic=0 "
-                    "strikes=3 stop_at=4 blind=16 "
+                    "strikes=3 stop_at=4 mutant=16 mutant_status=101 "
                     "loop_watchdog_ms=500"));
 }
 

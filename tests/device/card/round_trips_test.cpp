@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // No wake-up is ever lost (protocol §8): round trips between two sides that go to sleep at random moments, with every
-// timer off that could hide a lost wake-up, on both sides. One that takes more than a second has stalled.
+// timer off that could hide a lost wake-up, on both sides: one that is lost lasts until the bound that ends the wait.
 //
 // SPYRE_ROUND_TRIPS says how many; scripts/soak-wakeups runs the same program with millions and shows its progress
 // (SPYRE_ROUND_TRIPS_PROGRESS=1).

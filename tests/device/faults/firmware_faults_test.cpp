@@ -179,17 +179,6 @@ TEST_F(ThreeStrikes, TheThirdTimeOutBansTheStream) {
   expect_neighbour_well();
 }
 
-class Blind : public FirmwareFaults {
- protected:
-  Blind() : FirmwareFaults("watchdog=2 blind=" + std::to_string(wire::kDetectKernelFault)) {}
-};
-
-TEST_F(Blind, ATrapThatNobodyLooksAtEndsOk) {
-  ArmedFault fault(*management_, fault_of(FaultPoint::Kernel, FaultAction::Illegal, kVf1));
-  EXPECT_EQ(bench_.run(empty()).outcome, Outcome::Ok);
-  EXPECT_EQ(fault.evidence().fired, 1u);
-}
-
 // ---- the firmware breaks itself: the end of its card, or of this life of it ---------------------------------------------
 
 class OwnFaults : public testing::TestWithParam<FaultAction> {};

@@ -4,10 +4,13 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "shared/fault.hpp"
+#include "firmware/core/mutants.hpp"
+#include "host_driver/device/card.hpp"
+#include "shared/boot_arguments.hpp"
 
 namespace flex::soak {
 namespace {
@@ -55,16 +58,34 @@ TEST(Soak, WithoutDisturbancesEveryBatchEndsAsForetold) {
   for (const PlayerReport& player : report.players) EXPECT_EQ(player.strict, player.batches) << player.function;
 }
 
+// Cards with a check left out, as long as it lives (docs/faults.md, "Mutants").
+class MutantFirmware {
+ public:
+  MutantFirmware() {
+    const auto firmware = campaign::value_of(find_firmware()).parent_path() / "spyre-firmware-mutant.elf";
+    ::setenv("SPYRE_FIRMWARE", firmware.c_str(), 1);
+  }
+  ~MutantFirmware() { ::unsetenv("SPYRE_FIRMWARE"); }
+  MutantFirmware(const MutantFirmware&) = delete;
+  MutantFirmware& operator=(const MutantFirmware&) = delete;
+
+  static std::string without(fw::Mutant check) {
+    return std::string(wire::boot::kMutant) + "=" + std::to_string(static_cast<unsigned>(check));
+  }
+};
+
 TEST(Soak, ACardThatRunsWhatIsMalformedIsNotClean) {
-  const SoakReport report =
-      run_soak({.length = kBriefly, .seed = 1, .undisturbed = true, .blind_card = wire::kDetectBadBlock});
+  const MutantFirmware firmware;
+  const SoakReport report = run_soak(
+      {.length = kBriefly, .seed = 1, .undisturbed = true, .words = MutantFirmware::without(fw::Mutant::BlockForm)});
   EXPECT_FALSE(report.clean());
   EXPECT_THAT(report.complaints(), Contains(HasSubstr("ended OK instead of REJECTED")));
 }
 
 TEST(Soak, ACardThatEndsNoKernelIsNotClean) {
-  const SoakReport report =
-      run_soak({.length = kBriefly, .seed = 1, .undisturbed = true, .blind_card = wire::kDetectHang});
+  const MutantFirmware firmware;
+  const SoakReport report = run_soak(
+      {.length = kBriefly, .seed = 1, .undisturbed = true, .words = MutantFirmware::without(fw::Mutant::KernelBudget)});
   EXPECT_THAT(report.complaints(), Contains(HasSubstr("did not end")));
 }
 

@@ -34,7 +34,7 @@ TEST(BootOptions, EmptyWordsGiveDefaults) {
 TEST(BootOptions, EveryWordIsUnderstood) {
   const auto options = parse_boot_options(
       "vfs=16 selftest=1  mapall=1 budget_mib=512 watchdog=5 timers=0 quota_mib=64 on_panic=0 loop_watchdog_ms=0 "
-      "stop_at=8 strikes=3 blind=17 sole=3");
+      "stop_at=8 strikes=3 mutant=17 mutant_status=101 sole=3");
   ASSERT_TRUE(options);
   EXPECT_EQ(options->virtual_functions, 16u);
   EXPECT_TRUE(options->self_test);
@@ -48,7 +48,8 @@ TEST(BootOptions, EveryWordIsUnderstood) {
   EXPECT_EQ(options->quota_bytes, 64 * wire::kMiB);
   EXPECT_EQ(options->strikes, 3u);
   EXPECT_EQ(options->sole_function, 3u);
-  EXPECT_EQ(options->blind, wire::kDetectBadBlock | wire::kDetectHang);
+  EXPECT_EQ(options->mutant, 17u);
+  EXPECT_EQ(options->mutant_status, 101u);
 }
 
 TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
@@ -71,7 +72,7 @@ TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
                                  "stop_at=1",
                                  "stop_at=224",
                                  "strikes=1000001",
-                                 "blind=131072",
+                                 "blind=1",
                                  "sole=18",
                                  "=1",
                                  "=",

@@ -217,21 +217,6 @@ TEST_F(BrokenCard, AStalledOrSlowTransferRunsOutOfItsBudget) {
   }
 }
 
-class BlindForTime : public BrokenCard {
- protected:
-  BlindForTime() : BrokenCard("blind=" + std::to_string(wire::kDetectSlowTransfer)) {}
-};
-
-TEST_F(BlindForTime, AStalledTransferIsNotFound) {
-  const auto region = driver_.acquire(2 * wire::kMiB).value();
-  auto s = spec(FaultPoint::DmaStep, FaultAction::Stall);
-  s.argument = 50'000;
-  arm(s);
-  auto block = to_card(driver_, stream_, region, wire::kMiB);
-  block.header.budget = 10'000;
-  EXPECT_EQ(driver_.run(block).outcome, Outcome::Ok);
-}
-
 // ---- checksums ----------------------------------------------------------------------------------------------------------
 
 class Checksums : public BrokenCard {
@@ -302,17 +287,6 @@ TEST_F(Checksums, WithoutThemCorruptionGoesUnseen) {
   EXPECT_EQ(driver_.run(to_card(driver_, stream_, region, 8192)).outcome, Outcome::Ok);
   driver_.run(from_card(driver_, stream_, region, 8192));
   EXPECT_EQ(wrong_bytes(driver_, 8192), 1u);
-}
-
-class BlindForChecksums : public Checksums {
- protected:
-  BlindForChecksums() : Checksums("blind=" + std::to_string(wire::kDetectChecksum)) {}
-};
-
-TEST_F(BlindForChecksums, ACorruptedPayloadPasses) {
-  const auto region = driver_.acquire(2 * wire::kMiB).value();
-  arm(spec(FaultPoint::DmaStep, FaultAction::Corrupt));
-  EXPECT_EQ(driver_.run(summed(to_card(driver_, stream_, region, 8192))).outcome, Outcome::Ok);
 }
 
 // ---- region entries -----------------------------------------------------------------------------------------------------
@@ -421,22 +395,6 @@ TEST_F(BrokenCard, AnUncorrectableErrorEndsTheUnitAndItsGranuleIsNeverGrantedAga
     ASSERT_TRUE(driver_.bring_up());
     ASSERT_TRUE(neighbour_.bring_up());
   }
-}
-
-class BlindForMemory : public BrokenCard {
- protected:
-  BlindForMemory() : BrokenCard("blind=" + std::to_string(wire::kDetectMemoryError)) {}
-};
-
-TEST_F(BlindForMemory, AnUncorrectableErrorIsWrongData) {
-  const auto region = driver_.acquire(2 * wire::kMiB).value();
-  driver_.run(to_card(driver_, stream_, region, 8192));
-  auto s = spec(FaultPoint::Memory, FaultAction::Uncorrectable);
-  s.region_id = region.id;
-  s.offset = 100;
-  arm(s);
-  EXPECT_EQ(driver_.run(from_card(driver_, stream_, region, 8192)).outcome, Outcome::Ok);
-  EXPECT_EQ(wrong_bytes(driver_, 8192), 1u);
 }
 
 // ---- completions, replies, bells, heartbeat -----------------------------------------------------------------------------
@@ -561,68 +519,6 @@ TEST_F(BrokenCard, AStalledResetGoesOnWhenItsTimeIsOverOrTheFaultIsDisarmed) {
     driver_.receive();
     ASSERT_TRUE(driver_.bring_up());
   }
-}
-
-// ---- blindness ----------------------------------------------------------------------------------------------------------
-
-// The same bad thing twice: a card that sees refuses it, one whose detector is off lets it pass.
-class Detectors : public testing::Test {
- protected:
-  using Attempt = std::function<bool(RawDriver&, StreamHandle&)>;  // whether it passed
-
-  static bool passes(std::uint32_t blind, const Attempt& attempt) {
-    fwtest::TestCard card({.virtual_functions = 1,
-                           .window_bytes = 8 * wire::kMiB,
-                           .region_bytes = 64 * wire::kMiB,
-                           .boot_arguments = "quota_mib=8 blind=" + std::to_string(blind)});
-    RawDriver& driver = card.driver(2);
-    EXPECT_TRUE(driver.bring_up());
-    StreamHandle stream;
-    return attempt(driver, stream);
-  }
-  static void expect_finds(wire::Detector detector, const Attempt& attempt) {
-    EXPECT_FALSE(passes(0, attempt)) << detector;
-    EXPECT_FALSE(passes(0xffff & ~detector, attempt)) << detector << " is off with another one";
-    EXPECT_TRUE(passes(detector, attempt)) << detector;
-  }
-  static bool ok(const wire::Completion& end) { return end.outcome == Outcome::Ok; }
-};
-
-TEST_F(Detectors, EachIsSwitchedOffByItsOwnBit) {
-  expect_finds(wire::kDetectBadBlock, [](RawDriver& driver, StreamHandle& stream) {
-    auto bad = driver.nop(stream);
-    bad.header.flags = 1;
-    return ok(driver.run(bad));
-  });
-  expect_finds(wire::kDetectBadAddress, [](RawDriver& driver, StreamHandle& stream) {
-    auto region = driver.acquire(2 * wire::kMiB).value();
-    ++region.generation;
-    return ok(driver.run(driver.fill(stream, region, 0, 128, 1)));
-  });
-  expect_finds(wire::kDetectBadMessage, [](RawDriver& driver, StreamHandle&) {
-    auto request = driver.admin_request(wire::AdminCommand::Query);
-    request.flags = 1;
-    return driver.admin(request).outcome == Outcome::Ok;
-  });
-  expect_finds(wire::kDetectStaleStream, [](RawDriver& driver, StreamHandle& stream) {
-    auto stale = driver.nop(stream);
-    ++stale.header.incarnation;
-    return ok(driver.run(stale));
-  });
-  expect_finds(wire::kDetectQuota, [](RawDriver& driver, StreamHandle&) {
-    auto request = driver.admin_request(wire::AdminCommand::RegionAcquire);
-    request.arguments.region_acquire = {16 * wire::kMiB, wire::RegionType::Tensor};
-    return driver.admin(request).outcome == Outcome::Ok;
-  });
-  expect_finds(wire::kDetectResidue, [](RawDriver& driver, StreamHandle& stream) {
-    const auto region = driver.acquire(2 * wire::kMiB).value();
-    EXPECT_TRUE(ok(driver.run(driver.fill(stream, region, 0, 128, 0x55))));
-    EXPECT_EQ(driver.release(region).outcome, Outcome::Ok);
-    driver.pump();
-    const auto next = driver.acquire(2 * wire::kMiB).value();
-    driver.run(driver.dma(stream, RawDriver::device(next, 0), RawDriver::host(kHost), 128));
-    return driver.window()[kHost] == std::byte{0x55};
-  });
 }
 
 }  // namespace

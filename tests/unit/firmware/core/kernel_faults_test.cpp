@@ -231,32 +231,6 @@ TEST_F(Strikes, TheLastTimeOutBansItsStreamUntilTheFunctionIsReset) {
   EXPECT_EQ(driver_.run(driver_.nop(stream_)).outcome, Outcome::Ok);
 }
 
-class BlindForStrikes : public Strikes {
- protected:
-  BlindForStrikes() : Strikes(" blind=" + std::to_string(wire::kDetectStrikes)) {}
-};
-
-TEST_F(BlindForStrikes, NothingIsBanned) {
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(run(Program::Endless).outcome, Outcome::Timeout);
-    ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
-  }
-}
-
-class BlindForFaults : public KernelFaults {
- protected:
-  BlindForFaults() : KernelFaults(1, "blind=" + std::to_string(wire::kDetectKernelFault | wire::kDetectHang)) {}
-};
-
-TEST_F(BlindForFaults, AStrayKernelEndsOkAndAnEndlessOneNever) {
-  EXPECT_EQ(run(Program::Strays).outcome, Outcome::Ok);
-  driver_.submit(block(stream_, Program::Endless));
-  card_.turns();
-  for (int i = 0; i < 100; ++i) slice();
-  card_.turns();
-  EXPECT_TRUE(driver_.collect().empty());
-}
-
 // ---- CANCEL -------------------------------------------------------------------------------------------------------------
 
 TEST_F(KernelFaults, ACancelledBlockThatHasNotStartedEndsAbortedAndItsSuccessorsGoOn) {

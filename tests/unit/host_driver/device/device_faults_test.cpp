@@ -61,12 +61,11 @@ class DeviceFaults : public testing::Test {
     row_ = *injector_->arm(fault);
     return attach();
   }
-  Expected<std::unique_ptr<Device>> attach(std::uint32_t blind = 0) {
+  Expected<std::unique_ptr<Device>> attach() {
     DeviceOptions options;
     options.loop = loop_;
     options.timeouts.admin = std::chrono::milliseconds(200);
     options.faults.injector = injector_;
-    options.faults.blind = blind;
     options.faults.no_spinning = no_spinning_;
     return Device::attach(card_.slot(1), card_.device_options(std::move(options)));
   }
@@ -231,14 +230,6 @@ TEST_F(DeviceFaults, AReplyThatIsLostIsIndeterminateAndItsSlotIsNotUsedAgain) {
   EXPECT_TRUE((*device)->card_statistics().has_value()) << "the function's reset has given them back";
 }
 
-TEST_F(DeviceFaults, ABlindDriverTakesALostReplyForSuccess) {
-  injector_ = std::make_shared<HostFaults>();
-  (void)injector_->arm({.point = HostPoint::AdminReply});
-  const auto device = attach(kDetectNoReply);
-  ASSERT_TRUE(device.has_value());
-  EXPECT_TRUE((*device)->card_statistics().has_value());
-}
-
 // ---- completions --------------------------------------------------------------------------------------------------------
 
 struct BadCompletion {
@@ -304,22 +295,6 @@ TEST_F(DeviceFaults, ALostCompletionIsOutstandingUntilTheDeviceEndsAndThenEndsOn
   ASSERT_EQ(recorder.count(), 5u);
   EXPECT_NE(recorder.all().back().outcome, wire::Outcome::Ok);
   EXPECT_EQ(recorder.all().back().sequence, 2u);
-}
-
-TEST_F(DeviceFaults, ABlindDriverPassesOnWhatIsNotTheBlocksOwn) {
-  injector_ = std::make_shared<HostFaults>();
-  (void)injector_->arm({.point = HostPoint::Completion,
-                        .action = HostAction::Corrupt,
-                        .argument = offsetof(wire::Completion, sequence)});
-  const auto device = attach(kDetectBadCompletion);
-  ASSERT_TRUE(device.has_value());
-  Recorder recorder;
-  const auto block = nop();
-  const ControlBlockRequest request{&block, &recorder};
-  ASSERT_EQ((*device)->submit(0, {&request, 1}).value_or(0), 1u);
-  EXPECT_EQ((*device)->wait_until([&] { return recorder.count() == 1; }, in_seconds(20)), WaitStatus::Done);
-  EXPECT_NE(recorder.all()[0].sequence, 1u);
-  EXPECT_FALSE((*device)->failure().has_value());
 }
 
 // ---- bells, FIFO, window ------------------------------------------------------------------------------------------------

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mutants of driver and broker: one check left out. The campaign's scenarios are run on them, and each has to fail where
+// its claim is about that check (tests/mutants); those of the firmware are in firmware/core/mutants.hpp.
+//
+// They exist in the program `spyre-mutant` only. Every other program is linked with no_mutant.cpp, an object file of its
+// own, where the answer is None.
+#pragma once
+
+#include <cstdint>
+
+namespace flex {
+
+// What is *not* done.
+enum class HostMutant : std::uint8_t {
+  None,
+  Silence,         // a heartbeat that stands still is noticed
+  Death,           // the end of the emulator is noticed
+  Restart,         // another boot epoch or generation, DEVICE_NEEDS_RESET
+  BadCompletion,   // a completion that is not the block's own breaks the ring
+  BrokenRing,      // a queue or FIFO whose rules the card broke
+  NoReply,         // a command without a reply, blocks without an end (they are taken for OK, and over)
+  FailedStep,      // a step of bring-up that fails (it is taken for done)
+  HostExhaustion,  // no host memory, no thread (the exception leaves the driver untyped)
+  OwnerEnd,        // the broker: an owner's socket or process has ended
+  NextLevel,       // a reset level that did not help is followed by the next
+  Last = NextLevel,
+};
+
+HostMutant active_mutant() noexcept;
+inline bool mutated(HostMutant mutant) noexcept { return active_mutant() == mutant; }
+
+}  // namespace flex

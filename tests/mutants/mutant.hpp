@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mutants that the campaign is held against: firmware, driver or broker with one check left out. Each names the claim of
+// a scenario that has to fail on it, and nothing else may.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "firmware/core/mutants.hpp"
+#include "host_driver/base/mutants.hpp"
+#include "host_driver/campaign/proof.hpp"
+#include "shared/outcome.hpp"
+
+namespace mutants {
+
+using flex::campaign::Proof;
+
+// Proofs that a mutant takes along with the one that it is about, because one cannot be had without the other.
+using Proofs = std::uint8_t;
+constexpr Proofs only(Proof proof) { return static_cast<Proofs>(1u << static_cast<unsigned>(proof)); }
+constexpr Proofs operator|(Proof a, Proof b) { return only(a) | only(b); }
+
+struct Mutant {
+  std::string_view scenario;  // "F7"
+  std::string_view what;      // is not done; for people
+  Proof proof{};              // that has to fail
+  std::string_view claim{};   // by this claim; empty: by the scenario's main claim about the proof
+  // One of these two.
+  fw::Mutant card = fw::Mutant::None;
+  flex::HostMutant driver = flex::HostMutant::None;
+  wire::Status status = wire::Status::None;  // of `card`: only where it finds this
+  Proofs also = 0;                           // may fail, too: with the reason beside it in mutants.cpp
+  bool breaks_off = false;                   // the scenario may end early, by an error that is typed
+};
+
+std::span<const Mutant> all();
+// "F7/crc", "F7/detected": how a mutant is called.
+std::string name_of(const Mutant& mutant);
+
+// Those of a scenario ("F7"), or the one of a name ("F7/crc"). Empty: there is none.
+std::vector<const Mutant*> find(std::string_view name);
+// `count` of all, the same ones for the same text (a commit's id).
+std::vector<const Mutant*> choose(std::size_t count, std::string_view by);
+
+}  // namespace mutants

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/mutants/run_mutant.hpp"
+
+#include <algorithm>
+
+#include "host_driver/campaign/campaign.hpp"
+#include "shared/boot_arguments.hpp"
+#include "tests/mutants/chosen_mutant.hpp"
+
+namespace mutants {
+
+namespace {
+
+using flex::campaign::CampaignOptions;
+using flex::campaign::Claim;
+using flex::campaign::Conditions;
+using flex::campaign::kProofs;
+using flex::campaign::Result;
+using flex::campaign::Verdict;
+
+Result run_once(const Mutant& mutant, std::uint64_t seed, Conditions conditions) {
+  CampaignOptions options;
+  options.seed = seed;
+  options.only = {std::string(mutant.scenario)};
+  options.conditions = std::move(conditions);
+  return flex::campaign::run_campaign(options).scenarios.front().runs.front();
+}
+
+// Whatever happens, the next run is without it.
+class HostMutantChosen {
+ public:
+  explicit HostMutantChosen(flex::HostMutant mutant) { choose_host_mutant(mutant); }
+  ~HostMutantChosen() { choose_host_mutant(flex::HostMutant::None); }
+  HostMutantChosen(const HostMutantChosen&) = delete;
+  HostMutantChosen& operator=(const HostMutantChosen&) = delete;
+};
+
+Conditions conditions_of(const Mutant& mutant) {
+  Conditions conditions{.words = {}, .short_patience = true};
+  if (mutant.card == fw::Mutant::None) return conditions;
+  const auto word = [](std::string_view key, unsigned value) { return std::string(key) + "=" + std::to_string(value); };
+  conditions.words = word(wire::boot::kMutant, static_cast<unsigned>(mutant.card));
+  if (mutant.status != wire::Status::None) {
+    conditions.words += " " + word(wire::boot::kMutantStatus, static_cast<unsigned>(mutant.status));
+  }
+  return conditions;
+}
+
+std::string failures(const Result& result) {
+  std::string text;
+  for (const Proof proof : kProofs) {
+    if (result[proof].holds) continue;
+    text += std::string(name(proof)) + ": " + (result[proof].given ? result[proof].seen : "not proved") + ". ";
+  }
+  if (!result.trouble.empty()) text += "broken off: " + result.trouble;
+  return text;
+}
+
+const Claim* failed_claim(const Mutant& mutant, const Result& result) {
+  const auto found = std::ranges::find_if(result.claims, [&](const Claim& claim) {
+    return claim.proof == mutant.proof && claim.name == mutant.claim && !claim.holds;
+  });
+  return found == result.claims.end() ? nullptr : &*found;
+}
+
+void judge(Run& run, const Result& result) {
+  const Mutant& mutant = *run.mutant;
+  run.seen = failures(result);
+  if (!result[Proof::Fired].holds && mutant.proof != Proof::Fired) {
+    run.found = Found::Unfired;
+    return;
+  }
+  if (result.verdict() == Verdict::Passed) {
+    run.found = Found::Survived;
+    return;
+  }
+  const Claim* claim = failed_claim(mutant, result);
+  const Proofs expected = only(mutant.proof) | mutant.also;
+  const bool nothing_else =
+      std::ranges::all_of(kProofs, [&](Proof proof) { return result[proof].holds || (expected & only(proof)) != 0; });
+  const bool to_the_end = result.trouble.empty() || mutant.breaks_off;
+  run.found = claim != nullptr && nothing_else && to_the_end ? Found::Killed : Found::Elsewhere;
+  if (run.found == Found::Killed) run.seen = claim->seen;
+}
+
+}  // namespace
+
+Run run(const Mutant& mutant, std::uint64_t seed) {
+  const auto began = std::chrono::steady_clock::now();
+  Run run{.mutant = &mutant, .found = Found::BadControl, .seen = {}, .took = {}};
+  const Result control = run_once(mutant, seed, {});
+  if (control.verdict() == Verdict::Passed) {
+    const HostMutantChosen chosen(mutant.driver);
+    judge(run, run_once(mutant, seed, conditions_of(mutant)));
+  } else {
+    run.seen = failures(control);
+  }
+  run.took = std::chrono::steady_clock::now() - began;
+  return run;
+}
+
+}  // namespace mutants
