@@ -290,7 +290,7 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
 
 // The kernel has used more than half of what it may. True: all of it, and the launch is killed.
 bool CoreManager::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
-  if (!launch.warned.exchange(true, std::memory_order_relaxed) && !mutated(Mutant::KernelWarning)) {
+  if (!mutated(Mutant::KernelWarning) && !launch.warned.exchange(true, std::memory_order_relaxed)) {
     warnings_.store(true, std::memory_order_release);
   }
   if (part.budget_used <= 2 * launch.budget_slices * kSliceTicks || mutated(Mutant::KernelBudget)) return false;

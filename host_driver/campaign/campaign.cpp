@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kSettle = campaign_bounds::kSettle;
 
 bool same_shape(const CardShape& a, const CardShape& b) {
-  return a.words == b.words && a.virtual_functions == b.virtual_functions && a.spare_slots == b.spare_slots;
+  return a.words == b.words && a.virtual_functions == b.virtual_functions && a.spare_slots == b.spare_slots &&
+         a.reply_missing == b.reply_missing;
 }
 
 // The card that scenarios share, and what was there before and with it.

@@ -93,7 +93,17 @@ void owner_killed(Trial& trial) {
   }
   trial.fired(killed != 0, std::to_string(killed) + " owners killed with copies and a kernel in flight");
   // The next owner waits until the function has been retired, and finds it empty.
-  const auto next = card.attach(1);
+  const auto attached = flex::attach(card.path(), FunctionChoice::virtual_function(1));
+  const auto judge_neighbour = [&] {
+    const std::string wrong = innocent.end(trial.patience());
+    trial.contained(wrong.empty(),
+                    wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of the neighbour" : wrong);
+  };
+  if (!attached) {
+    trial.detected(false, attached.error().message);
+    return judge_neighbour();
+  }
+  const auto& next = attached->device;
   const auto serial = card.broker().description().functions.at(1).serial;
   const auto looked_at = next->host_memory().first(wire::kMiB);
   const bool empty = std::ranges::all_of(looked_at, [](std::byte byte) { return byte == std::byte{0}; });
@@ -103,9 +113,7 @@ void owner_killed(Trial& trial) {
   Lane lane(*next);
   const std::string job = trial.good_job(desk, lane);
   trial.recovered(job.empty(), job.empty() ? "the next owner's job" : job);
-  const std::string wrong = innocent.end(trial.patience());
-  trial.contained(wrong.empty(),
-                  wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of the neighbour" : wrong);
+  judge_neighbour();
   trial.keep_trace(lane);
 }
 

@@ -27,6 +27,7 @@ struct CardShape {
   bool own_card = false;     // boots (or ends) cards by itself, or leaves one that is of no use to others
   unsigned virtual_functions = 3;
   unsigned spare_slots = 0;
+  bool reply_missing = false;  // a reply never comes, and that is what is waited for
 };
 
 struct Scenario {

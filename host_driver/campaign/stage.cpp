@@ -26,7 +26,6 @@ constexpr std::uint64_t kRegionBytes = 2 * wire::kMiB;
 constexpr auto kOneBlock = campaign_bounds::kBlock;
 // Two harts whatever the machine has: kernels run beside the card's own loop.
 constexpr unsigned kCores = 2;
-constexpr auto kAdmin = campaign_bounds::kAdmin;
 
 std::string ending(const char* what, const std::optional<wire::Completion>& end) {
   if (!end) return std::string(what) + " did not end";
@@ -153,13 +152,23 @@ std::string Innocent::end(nanoseconds patience) {
 
 // ---- stage --------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+std::chrono::nanoseconds admin_bound(const StageOptions& options) {
+  if (options.shape.reply_missing) return campaign_bounds::kMissingReply;
+  if (options.conditions.short_patience) return campaign_bounds::kShortPatience;
+  return campaign_bounds::kAdmin;
+}
+
+}  // namespace
+
 CardOptions card_options(const StageOptions& options) {
   CardOptions card;
   card.cores = kCores;
   card.virtual_functions = options.shape.virtual_functions;
   card.spare_slots = options.shape.spare_slots;
   card.window_bytes = 64 * wire::kMiB;
-  card.timeouts.admin = kAdmin;
+  card.timeouts.admin = admin_bound(options);
   card.boot_arguments = options.shape.words;
   if (!options.conditions.words.empty()) card.boot_arguments += " " + options.conditions.words;
   return card;

@@ -185,6 +185,7 @@ class RawDriver {
   void seal(wire::ControlBlock& block) const;  // sets the CRC when it was negotiated
 
   bool block_slot_free() const { return free_slots_ != 0; }
+  unsigned blocks_under_way() const { return wire::kControlBlockSlots - free_slots_; }
   // Writes the block to a free slot and makes it available. Returns the slot.
   std::uint16_t submit(const wire::ControlBlock& block);
   std::uint16_t submit_sticks(const wire::ControlBlock& block, unsigned sticks);

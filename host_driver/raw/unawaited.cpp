@@ -200,7 +200,28 @@ void UnawaitedRequests::drain() {
     note_reply(pending, *reply);
   }
   pending_.clear();
-  reset_queue();  // ends what is endless
+  end_streams();
+  reset_queue();
+}
+
+// What was submitted for the next incarnation may begin behind a reset: until nothing does.
+void UnawaitedRequests::end_streams() {
+  constexpr unsigned kMostRounds = 200;
+  for (unsigned round = 0; round < kMostRounds && driver_.blocks_under_way() != 0; ++round) {
+    for (unsigned s = 0; s < kStreams; ++s) {
+      // Replies that overtook each other may have left an older incarnation behind.
+      for (std::uint32_t ahead = 0; ahead < 4; ++ahead) {
+        StreamHandle stream{s, streams_[s].incarnation + ahead, 1};
+        if (driver_.reset_stream(stream).outcome != Outcome::Ok) continue;
+        streams_[s] = {stream.incarnation, 1, true};
+        break;
+      }
+    }
+    driver_.pump();
+    take_blocks();
+  }
+  if (driver_.blocks_under_way() == 0) return;
+  broken(std::to_string(driver_.blocks_under_way()) + " blocks never ended");
 }
 
 }  // namespace raw

@@ -62,6 +62,7 @@ class UnawaitedRequests {
   void note_reply(const Pending& pending, const wire::AdminReply& reply);
   void take_blocks();
   void reset_queue();
+  void end_streams();
 
   RawDriver& driver_;
   std::vector<Image> images_;
