@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F5, F13 and F40: a function in the hands of a driver that is not ours, which breaks the rules of messages and rings.
+// F13 and F40: a raw client that breaks the rules of rings, and one that sends random requests.
 #include <algorithm>
 #include <atomic>
 #include <string>
@@ -19,89 +19,11 @@ namespace {
 
 using raw::RawBuffer;
 using raw::RawDriver;
-using wire::MessageOp;
 using wire::Outcome;
-using wire::Status;
 
 constexpr std::uint32_t kStick = wire::kStickBytes;
 
-// A response without payload is the card's way to refuse a message; config space that is not there has no bytes.
-bool is_refusal(const std::optional<wire::Message>& answer) {
-  if (!answer) return false;
-  wire::ConfigData data{};
-  const bool config = answer->header.op == static_cast<std::uint8_t>(MessageOp::GetConfig);
-  if (config && wire::read_payload(*answer, data)) return data.bytes == 0;
-  return answer->header.size == sizeof(wire::MessageHeader);
-}
-
-struct BadMessage {
-  const char* what;
-  wire::Message message;
-};
-
-std::vector<BadMessage> bad_messages(RawDriver& driver) {
-  std::vector<BadMessage> all;
-  const auto add = [&](const char* what, wire::Message message, auto spoil) {
-    spoil(message);
-    all.push_back({what, message});
-  };
-  const auto status = driver.request(MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusAcknowledge});
-  const auto keep = [](wire::Message&) {};
-  std::uint16_t token = 0x4000;
-  const auto unique = [&](wire::Message message) {
-    message.header.token = ++token;
-    return message;
-  };
-  add("an unknown operation", unique(status), [](auto& m) { m.header.op = 0x33; });
-  add("a message for another device", unique(status), [](auto& m) { m.header.device = 1; });
-  add("a message without its payload", unique(status), [](auto& m) { m.header.size = sizeof(wire::MessageHeader); });
-  add("a message longer than a slot", unique(status), [](auto& m) { m.header.size = 65; });
-  add("features far behind the last",
-      unique(driver.request(MessageOp::SetDriverFeatures, wire::FeatureBlocks{7, 2, {~0u, ~0u}})), keep);
-  add("config space behind its end", unique(driver.request(MessageOp::GetConfig, wire::ConfigRange{1000, 8})), keep);
-  add("more config space than a message holds",
-      unique(driver.request(MessageOp::GetConfig, wire::ConfigRange{0, 4096})), keep);
-  add("a queue that does not exist", unique(driver.request(MessageOp::GetVirtqueue, wire::QueueIndex{99})), keep);
-  add("reset of a queue that was not set up",
-      unique(driver.request(MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue})), keep);
-  auto queue = wire::SetQueue{wire::kControlBlockQueue, 0, wire::kControlBlockQueueSize, 0, 0x8000'0000, 0, 0};
-  add("a queue in the firmware's memory", unique(driver.request(MessageOp::SetVirtqueue, queue)), keep);
-  queue.size = 3;
-  add("a queue of three", unique(driver.request(MessageOp::SetVirtqueue, queue)), keep);
-  return all;
-}
-
 }  // namespace
-
-void malformed_control_messages(Trial& trial) {
-  trial.innocent();
-  RawClient stranger(trial);
-  RawDriver& driver = stranger.driver();
-  (void)driver.set_status(0);
-  trial.let_loose();
-  std::size_t sent = 0;
-  std::string wrong;
-  for (const BadMessage& bad : bad_messages(driver)) {
-    ++sent;
-    if (is_refusal(driver.call(bad.message))) continue;
-    wrong = std::string(bad.what) + " was not refused";
-    break;
-  }
-  trial.fired(sent != 0, std::to_string(sent) + " malformed messages");
-  trial.detected(wrong.empty(), wrong.empty() ? "each refused" : wrong);
-  // An index that can not be: further ahead than the FIFO is long.
-  auto& fifo = *driver.at<wire::Fifo>(wire::kFifoToCard.offset);
-  const auto written = wire::load_relaxed(fifo.written);
-  for (const std::uint32_t jump : {wire::kFifoSlots + 1, 1u << 31, ~0u}) {
-    wire::store_release(fifo.written, written + jump);
-    stranger.slot().pump();
-    trial.contained(trial.innocent().gets_on(trial.patience()), {});
-  }
-  wire::store_release(fifo.written, wire::load_acquire(fifo.read));
-  trial.contained();
-  const std::string works = stranger.works();
-  trial.recovered(works.empty(), works.empty() ? "brought up, good job" : works);
-}
 
 // ---- chains -------------------------------------------------------------------------------------------------------------
 
