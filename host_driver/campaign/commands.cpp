@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// F6 to F12: control blocks that must be refused before they have any effect, with a status that says why.
+// F6 and F8 to F12: control blocks that must be refused before they have any effect, with a status that says why.
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "host_driver/campaign/refusals.hpp"
 #include "host_driver/campaign/scenarios.hpp"
 
 namespace flex::campaign {
@@ -17,106 +18,6 @@ using wire::Outcome;
 using wire::Status;
 
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
-constexpr std::uint64_t kBytes = 64 * wire::kKiB;
-constexpr std::uint64_t kPattern = 0x0C0F'FEE0'DDBA'11AD;
-constexpr std::uint64_t kReadBack = 8 * wire::kMiB;
-
-struct BadBlock {
-  const char* what;
-  ControlBlock block;
-  Status status;
-};
-
-// Blocks are submitted with every byte as it is, so their headers are filled in here as the driver would.
-class Refusals {
- public:
-  explicit Refusals(Trial& trial) : trial_(trial) {
-    trial_.innocent();
-    fill_tensor();
-  }
-
-  ControlBlock addressed(ControlBlock block) {
-    auto& header = block.header;
-    header.magic = wire::kControlBlockMagic;
-    header.sticks = static_cast<std::uint8_t>(std::max(1u, wire::required_sticks(header.opcode)));
-    header.stream = trial_.lane().stream();
-    header.incarnation = trial_.guilty().stream_incarnation(header.stream);
-    header.generation = trial_.guilty().config().generation;
-    header.sequence = 1;
-    return block;
-  }
-  ControlBlock good_dma() {
-    Desk& desk = trial_.desk();
-    return addressed(Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes));
-  }
-  ControlBlock good_fill() {
-    Desk& desk = trial_.desk();
-    return addressed(Desk::fill(Desk::in(desk.tensor(), 0), kBytes, 0x55));
-  }
-
-  void add(const char* what, const ControlBlock& block, Status status) { cases_.push_back({what, block, status}); }
-  template <typename Spoil>
-  void add_spoilt(const char* what, ControlBlock block, Status status, Spoil spoil) {
-    spoil(block);
-    add(what, block, status);
-  }
-
-  // Sends all, one by one, each on a fresh incarnation of the stream. Gives all proofs but "clean".
-  void run() {
-    Lane& lane = trial_.lane();
-    trial_.let_loose();
-    std::string wrong;
-    for (BadBlock& bad : cases_) {
-      wrong = send(lane, bad);
-      if (!wrong.empty()) break;
-    }
-    trial_.fired(sent_ != 0, std::to_string(sent_) + " of " + std::to_string(cases_.size()) + " sent");
-    trial_.detected(wrong.empty(), wrong.empty() ? std::to_string(sent_) + " refused by their status" : wrong);
-    trial_.contained(memory_unchanged(), "the guilty function's own memory");
-    trial_.contained();
-    trial_.recover_stream();
-  }
-
- private:
-  void fill_tensor() {
-    Desk& desk = trial_.desk();
-    const auto filled =
-        trial_.lane().run(Desk::fill(Desk::in(desk.tensor(), 0), Desk::kRegionBytes, kPattern), trial_.patience());
-    if (!filled || filled->outcome != Outcome::Ok) trial_.contained(false, "the memory could not be prepared");
-    (void)trial_.lane().reset();
-    first_incarnation_ = trial_.guilty().stream_incarnation(trial_.lane().stream());
-  }
-
-  std::string send(Lane& lane, const BadBlock& bad) {
-    ControlBlock block = bad.block;
-    // The stream was reset since the case was made, unless the case is about just that.
-    if (block.header.incarnation == first_incarnation_) {
-      block.header.incarnation = trial_.guilty().stream_incarnation(lane.stream());
-    }
-    if (!lane.submit({&block, 1}, true)) return std::string(bad.what) + ": not taken";
-    ++sent_;
-    if (!lane.wait_all(trial_.patience())) return std::string(bad.what) + ": never ended";
-    const auto end = lane.endings().back();
-    if (auto reset = lane.reset(); !reset) return std::string(bad.what) + ": " + reset.error().message;
-    if (end.outcome == Outcome::Rejected && end.status == bad.status && end.bytes == 0) return {};
-    return std::string(bad.what) + ": " + std::string(wire::name(end.outcome)) + ", " +
-           std::string(wire::name(end.status)) + " instead of " + std::string(wire::name(bad.status));
-  }
-
-  bool memory_unchanged() {
-    Desk& desk = trial_.desk();
-    const auto read = trial_.lane().run(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kReadBack), Desk::kRegionBytes),
-                                        trial_.patience());
-    if (!read || read->outcome != Outcome::Ok) return false;
-    return std::ranges::all_of(desk.host_words(kReadBack, Desk::kRegionBytes),
-                               [](std::uint64_t word) { return word == kPattern; });
-  }
-
-  Trial& trial_;
-  std::vector<BadBlock> cases_;
-  std::size_t sent_ = 0;
-  std::uint32_t first_incarnation_ = 0;
-};
 
 }  // namespace
 
@@ -131,28 +32,6 @@ void bad_opcodes(Trial& trial) {
     nop.header.opcode = static_cast<Opcode>(opcode);
     refusals.add("an unknown opcode", nop, Status::BadOpcode);
   }
-  refusals.run();
-}
-
-void bad_forms(Trial& trial) {
-  Refusals refusals(trial);
-  const ControlBlock nop = refusals.addressed(Desk::nop());
-  refusals.add_spoilt("magic", nop, Status::BadMagic, [](auto& b) { b.header.magic ^= 0x100; });
-  refusals.add_spoilt("no sticks", nop, Status::BadSize, [](auto& b) { b.header.sticks = 0; });
-  refusals.add_spoilt("255 sticks", nop, Status::BadSize, [](auto& b) { b.header.sticks = 255; });
-  refusals.add_spoilt("too many sticks", nop, Status::BadSize, [](auto& b) { b.header.sticks = 4; });
-  refusals.add_spoilt("generation", nop, Status::StaleGeneration, [](auto& b) { ++b.header.generation; });
-  refusals.add_spoilt("stream that is not open", nop, Status::UnknownStream, [](auto& b) { b.header.stream = 99; });
-  refusals.add_spoilt("stream out of range", nop, Status::UnknownStream,
-                      [](auto& b) { b.header.stream = 0x8000'0080; });
-  refusals.add_spoilt("incarnation", nop, Status::StaleIncarnation, [](auto& b) { b.header.incarnation += 77; });
-  refusals.add_spoilt("flags", nop, Status::BadFlags, [](auto& b) { b.header.flags = 1; });
-  refusals.add_spoilt("reserved word", nop, Status::ReservedBits, [](auto& b) { b.header.reserved1 = 1; });
-  refusals.add_spoilt("sequence", nop, Status::BadSequence, [](auto& b) { b.header.sequence += 1; });
-  refusals.add_spoilt("CRC where none was negotiated", nop, Status::BadCrc, [](auto& b) { b.header.crc32c = 16; });
-  refusals.add_spoilt("payload of a NOP", nop, Status::ReservedBits, [](auto& b) { b.payload.words[7] = 1; });
-  refusals.add_spoilt("reserved bytes of FILL", refusals.good_fill(), Status::ReservedBits,
-                      [](auto& b) { b.payload.fill.reserved[0] = 1; });
   refusals.run();
 }
 
