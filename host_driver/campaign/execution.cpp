@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F14 to F19, F21, F23, F24: what runs, what is stopped, and that everything ends exactly once.
+// F14 to F16, F18, F19, F21, F23, F24: what runs, what is stopped, and that everything ends exactly once.
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -102,41 +102,6 @@ void firmware_stuck(Trial& trial) {
                               std::string(wire::name(record->harts[0].waypoint))
                         : "the next life shows no record");
   trial.recover_function();
-}
-
-void reset_with_work_in_flight(Trial& trial) {
-  trial.innocent();
-  const ControlBlock spin = trial.kernel("spin", kManySlices);
-  Lane& lane = trial.lane();
-  const std::size_t preparation = lane.ended();
-  value_of(lane.reset());
-  std::string wrong;
-  std::size_t sent = 0;
-  trial.let_loose();
-  for (const std::size_t in_flight : {0u, 1u, 16u, wire::kStreamCredits}) {
-    const std::size_t before = lane.ended();
-    std::vector<ControlBlock> blocks(in_flight, Desk::nop());
-    if (in_flight != 0) blocks.front() = spin;
-    if (!lane.submit(blocks)) wrong = "no room for " + std::to_string(in_flight) + " blocks";
-    if (in_flight != 0 && !lane.wait_started(1, trial.patience())) wrong = "the kernel never began";
-    sent += in_flight;
-    if (auto reset = lane.reset(); !reset) wrong = reset.error().message;
-    const auto all = lane.endings();
-    if (all.size() != before + in_flight)
-      wrong = std::to_string(all.size() - before) + " endings of " + std::to_string(in_flight);
-    for (std::size_t i = before; i < all.size(); ++i) {
-      const Outcome wanted = i == before ? Outcome::Fault : Outcome::Aborted;
-      if (all[i].outcome != wanted)
-        wrong = "block " + std::to_string(i - before) + " ended " + std::string(wire::name(all[i].outcome));
-    }
-    if (!wrong.empty()) break;
-  }
-  if (wrong.empty()) wrong = ended_once(lane);
-  trial.fired(sent != 0 && lane.submitted() == preparation + sent,
-              "resets with 0, 1, 16 and " + std::to_string(wire::kStreamCredits) + " in flight");
-  trial.detected(wrong.empty(), wrong.empty() ? "the culprit FAULT (stopped), the others ABORTED" : wrong);
-  trial.contained();
-  trial.recover_stream();
 }
 
 void guilty_and_innocent_streams(Trial& trial) {

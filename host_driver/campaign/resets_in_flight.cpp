@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// F17: a stream, the queue or the whole function is reset while blocks are in flight: 0, 1 µs and 10 ms after the doorbell,
+// and when the first kernel has begun; with none, 1 and 16 blocks of a stream, and with every slot of the ring taken. The
+// first block of each stream is a kernel that never ends by itself, so nothing ends before the reset.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host_driver/campaign/scenarios.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using wire::Completion;
+using wire::ControlBlock;
+using wire::Outcome;
+using wire::Status;
+
+constexpr std::uint64_t kManySlices = 1'000'000;
+
+enum class Reset : std::uint8_t { Stream, Queue, Function };
+constexpr std::array kResets{Reset::Stream, Reset::Queue, Reset::Function};
+constexpr std::string_view name_of(Reset reset) {
+  constexpr std::array<std::string_view, kResets.size()> kNames{"stream-reset", "queue-reset", "function-reset"};
+  return kNames[static_cast<std::size_t>(reset)];
+}
+
+// They are what is tested; nothing is judged by them.
+struct Delay {
+  std::string_view name;
+  std::chrono::microseconds time;
+  bool begun = false;  // instead: until the card has begun with the first block
+};
+constexpr Delay kDelays[] = {
+    {"0", {}}, {"1us", std::chrono::microseconds{1}}, {"10ms", std::chrono::milliseconds{10}}, {"begun", {}, true}};
+
+struct Load {
+  std::string_view name;
+  unsigned streams;
+  unsigned blocks;  // of each
+};
+constexpr unsigned kStreamsOfARing = wire::kControlBlockSlots / wire::kStreamCredits;
+static_assert(kStreamsOfARing * wire::kStreamCredits == wire::kControlBlockSlots);
+constexpr Load kLoads[] = {
+    {"none", 1, 0}, {"1", 1, 1}, {"16", 1, 16}, {"full-ring", kStreamsOfARing, wire::kStreamCredits}};
+
+void wait_for(std::chrono::microseconds time) {
+  const auto end = Trial::Clock::now() + time;
+  if (time >= std::chrono::milliseconds{1}) {
+    std::this_thread::sleep_until(end);  // bounded: a delay of kDelays, which the scenario is about
+  }
+  while (Trial::Clock::now() < end) {
+  }
+}
+
+class InFlight {
+ public:
+  explicit InFlight(Trial& trial) : trial_(trial) { kernel_ = trial.kernel("spin", kManySlices); }
+
+  // One claim: each block ended once, as this reset says.
+  void attempt(Reset reset, const Delay& delay, const Load& load) {
+    const std::string name = std::string(name_of(reset)) + "/" + std::string(delay.name) + "/" + std::string(load.name);
+    std::string wrong = fill(load);
+    wait_for(delay.time);
+    const bool begun = delay.begun && load.blocks != 0;
+    if (begun && !lanes_.front()->wait_started(1, trial_.patience())) wrong = "the first kernel never began";
+    in_flight_ = in_flight_ && outstanding() == load.streams * load.blocks;
+    const std::string failed = perform(reset);
+    if (wrong.empty()) wrong = failed;
+    for (const auto& lane : lanes_) {
+      if (wrong.empty()) wrong = judge(*lane, reset, begun && lane == lanes_.front());
+    }
+    trial_.claim(Proof::Detected, name, wrong.empty(), wrong);
+    for (const auto& lane : lanes_) trial_.keep_trace(*lane);
+    lanes_.clear();
+    if (reset != Reset::Function) return;
+    trial_.close_guilty();
+    kernel_ = trial_.kernel("spin", kManySlices);
+  }
+
+  bool in_flight() const { return in_flight_; }
+  bool ring_was_full() const { return full_rings_ == kResets.size() * std::size(kDelays); }
+
+ private:
+  std::string fill(const Load& load) {
+    std::vector<ControlBlock> blocks(load.blocks, Desk::nop());
+    if (!blocks.empty()) blocks.front() = kernel_;
+    for (unsigned i = 0; i < load.streams; ++i) {
+      lanes_.push_back(std::make_unique<Lane>(trial_.guilty()));
+    }
+    if (load.streams == kStreamsOfARing) lanes_.push_back(std::make_unique<Lane>(trial_.guilty()));
+    for (unsigned i = 0; i < load.streams; ++i) {
+      if (!lanes_[i]->submit(blocks)) return "no room for " + std::to_string(load.blocks) + " blocks";
+    }
+    // A stream that has all its credits is refused, because no slot is left.
+    if (load.streams == kStreamsOfARing && !lanes_.back()->submit(Desk::nop())) ++full_rings_;
+    return {};
+  }
+
+  std::size_t outstanding() {
+    std::size_t sum = 0;
+    for (const auto& lane : lanes_) sum += trial_.guilty().outstanding(lane->stream());
+    return sum;
+  }
+
+  std::string perform(Reset reset) {
+    Device& guilty = trial_.guilty();
+    if (reset == Reset::Queue) {
+      const auto done = guilty.reset_queues();
+      return done ? std::string() : done.error().message;
+    }
+    if (reset == Reset::Stream) {
+      for (const auto& lane : lanes_) {
+        if (const auto done = lane->reset(); !done) return done.error().message;
+      }
+      return {};
+    }
+    wire::AdminRequest request{};
+    request.command = wire::AdminCommand::FunctionReset;
+    request.arguments.function = {wire::target_of_virtual(kGuilty), 0};
+    const auto reply = value_of(trial_.management().admin(request));
+    if (reply.outcome != Outcome::Ok) return std::string(wire::name(reply.status));
+    const auto told = [&] { return guilty.failure().has_value(); };
+    (void)guilty.wait_until(told, Trial::Clock::now() + trial_.patience());
+    return told() ? std::string() : "the driver was not told";
+  }
+
+  // The card answers for what a stream or queue reset ended. After M's function reset it answers nothing, and what it had
+  // published is cleared: the driver cannot know.
+  static bool ended_rightly(const Completion& end, Reset reset, bool may_have_begun, bool has_begun) {
+    if (reset == Reset::Function) return end.outcome == Outcome::Indeterminate;
+    const bool stopped = end.outcome == Outcome::Fault && end.status == Status::Stopped;
+    return has_begun ? stopped : end.outcome == Outcome::Aborted || (may_have_begun && stopped);
+  }
+  static std::string judge(const Lane& lane, Reset reset, bool begun) {
+    const auto all = lane.endings();
+    if (all.size() != lane.submitted()) {
+      return std::to_string(all.size()) + " endings of " + std::to_string(lane.submitted()) + " blocks";
+    }
+    std::set<std::uint64_t> sequences;
+    for (const Completion& end : all) {
+      if (!sequences.insert(end.sequence).second) return "a block ended twice";
+      const bool first = sequences.size() == 1;
+      if (ended_rightly(end, reset, first, first && begun)) continue;
+      return "block " + std::to_string(sequences.size()) + " ended " + std::string(wire::name(end.outcome)) + ", " +
+             std::string(wire::name(end.status));
+    }
+    return {};
+  }
+
+  Trial& trial_;
+  ControlBlock kernel_{};
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  bool in_flight_ = true;
+  std::size_t full_rings_ = 0;
+};
+
+}  // namespace
+
+void reset_with_work_in_flight(Trial& trial) {
+  trial.innocent();
+  InFlight work(trial);
+  trial.let_loose();
+  for (const Reset reset : kResets) {
+    for (const Delay& delay : kDelays) {
+      for (const Load& load : kLoads) work.attempt(reset, delay, load);
+    }
+  }
+  trial.claim(Proof::Fired, "in-flight", work.in_flight(), "a block had ended before its reset");
+  trial.claim(Proof::Fired, "full-ring", work.ring_was_full(), "there was room for one more block");
+  trial.contained();
+  trial.recover_stream();
+}
+
+}  // namespace flex::campaign
