@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F14 to F16, F18, F19, F21, F23, F24: what runs, what is stopped, and that everything ends exactly once.
+// F14, F15, F18, F19, F21, F23, F24: what runs, what is stopped, and that everything ends exactly once.
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -81,26 +81,6 @@ void completion_never_posted(Trial& trial) {
   trial.detected(!came && !reset, reset ? "nobody noticed" : reset.error().message);
   trial.contained();
   trial.close_guilty();
-  trial.recover_function();
-}
-
-void firmware_stuck(Trial& trial) {
-  Witness witness(trial);
-  (void)trial.management();
-  trial.let_loose();
-  const auto fault = trial.arm(Trial::any_fault(FaultPoint::Dispatcher, FaultAction::Stall));
-  (void)fault;
-  const auto failure = witness.wait_for_failure();
-  const double stood_ms = std::chrono::duration<double, std::milli>(Trial::Clock::now() - witness.last_good()).count();
-  trial.fired(failure.has_value() || witness.waits(), std::to_string(stood_ms) + " ms without a job");
-  trial.detected(failure.has_value(), failure ? failure->message : "the driver did not notice");
-  trial.contained(witness.typed().empty(), witness.typed());
-  trial.close();
-  const auto record = trial.record_of_last_life();
-  trial.detected(record && record->kind == wire::FatalKind::Watchdog,
-                 record ? "record: " + std::string(wire::name(record->kind)) + ", hart 0 at " +
-                              std::string(wire::name(record->harts[0].waypoint))
-                        : "the next life shows no record");
   trial.recover_function();
 }
 
