@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// F25, F32 and F38: cards whose reset fails, that do not come up, and that go away.
+// F32 and F38: cards that do not come up, and that go away.
 #include <string>
 
 #include "host_driver/campaign/boot_damage.hpp"
 #include "host_driver/campaign/scenarios.hpp"
-#include "host_driver/recovery/ladder.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/memory_order.hpp"
@@ -27,67 +26,6 @@ CardOptions options_of(Trial& trial, std::string words) {
   options.boot_arguments += " " + words;
   return options;
 }
-
-}  // namespace
-
-void the_reset_fails(Trial& trial) {
-  CardOptions options = options_of(trial, {});
-  // A reset that is stuck is given up after half a second here; a working one takes milliseconds.
-  options.timeouts.function_reset = options.timeouts.detach = options.timeouts.post_progress = kPostProgress;
-  const auto card = value_of(Card::boot(std::move(options)));
-  auto device = value_of(card->open_virtual(kGuilty));
-  auto spec = Trial::fault_at_guilty(wire::FaultPoint::FunctionReset, wire::FaultAction::Stall);
-  spec.shots = 0;
-  spec.every = 1;
-  wire::FaultEvidence evidence{};
-  {
-    const auto management = value_of(card->open_management());
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::FaultArm;
-    request.arguments.fault = spec;
-    value_of(management->admin(request));
-    trial.let_loose();
-    device.reset();
-    device = nullptr;
-    request.arguments.fault.operation = wire::FaultOperation::Query;
-    evidence = value_of(management->admin(request)).values.fault;
-  }
-  // Up the ladder: the function's reset does not end, the firmware's restart helps.
-  const auto report = climb(Rung::Function, Rung::PowerCycle, [&](Rung rung) -> Expected<void> {
-    if (rung != Rung::Function) {
-      if (auto raised = card->raise(rung, card->lives(), true); !raised) return raised;
-    }
-    auto opened = card->open_virtual(kGuilty);
-    if (!opened) return std::unexpected(std::move(opened.error()));
-    device = *std::move(opened);
-    return {};
-  });
-  trial.fired(evidence.fired != 0, std::to_string(evidence.fired) + " resets stuck");
-  trial.detected(report && report->attempts.size() > 1 && report->rung() == Rung::Firmware,
-                 report ? describe(*report) : report.error().message);
-  if (!device) return;
-  std::string job;
-  {
-    Desk desk(*device);
-    Lane lane(*device);
-    job = trial.good_job(desk, lane);
-  }
-  trial.recovered(job.empty(), job.empty() ? "after the firmware's restart, good job" : job);
-  device.reset();
-  // A card that dies again and again is wedged: every call fails at once.
-  std::optional<ErrorInfo> wedged;
-  for (unsigned death = 0; death <= card->options().timeouts.wedge_deaths && !wedged; ++death) {
-    (void)card->machine().kill();
-    const auto raised = card->raise(Rung::PowerCycle, card->lives(), false);
-    if (!raised) wedged = raised.error();
-  }
-  const auto before = Trial::Clock::now();
-  const auto refused = card->open_virtual(kGuilty);
-  const bool at_once = Trial::Clock::now() - before < std::chrono::milliseconds{50};
-  trial.contained(wedged.has_value() && !refused && at_once, wedged ? wedged->message : "never wedged");
-}
-
-namespace {
 
 // A window whose header is not what this driver was built for is not touched. Empty: so it is.
 std::string forged_headers(Card& card) {
