@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F26 to F31: the card's own parts fail: memory, DMA, a reply, the firmware.
+// F27 to F31: the card's own parts fail: memory, DMA, the firmware.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -45,26 +45,6 @@ ControlBlock copy_out(Trial& trial) {
 }
 
 }  // namespace
-
-void stuck_admin_command(Trial& trial) {
-  trial.innocent();
-  (void)trial.lane();
-  auto spec = Trial::fault_at_guilty(FaultPoint::AdminReply, FaultAction::Suppress);
-  const auto fault = trial.arm(spec);
-  trial.let_loose();
-  const auto region = trial.guilty().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
-  trial.fired(fault);
-  trial.detected(!region && region.error().outcome == Outcome::Indeterminate,
-                 region ? "nobody noticed" : region.error().message);
-  // The stuck command does not keep a reset from being carried out.
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FunctionReset;
-  request.arguments.function = {wire::target_of_virtual(kGuilty), 0};
-  const auto reset = value_of(trial.management().admin(request));
-  trial.contained(reset.outcome == Outcome::Ok, "reset by M while the command is stuck");
-  trial.contained();
-  trial.recover_function();
-}
 
 void corrected_memory_error(Trial& trial) {
   trial.innocent();
