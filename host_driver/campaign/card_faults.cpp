@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// F27 to F31: the card's own parts fail: memory, DMA, the firmware.
+// F27, F28 and F31: the card's own parts fail: memory, the firmware.
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "host_driver/campaign/scenarios.hpp"
-#include "shared/crc32c.hpp"
 
 namespace flex::campaign {
 
@@ -83,62 +82,6 @@ void uncorrectable_memory_error(Trial& trial) {
   trial.detected(told(trial.management(), EventKind::MemoryRetired, trial.patience()), "M was told of the retirement");
   trial.recover_function();
   trial.spoil_stage();  // it has less memory now
-}
-
-void corrupted_dma_payload(Trial& trial) {
-  trial.innocent();
-  Lane& lane = trial.lane();
-  Desk& desk = trial.desk();
-  const auto words = desk.host_words(0, kBytes);
-  for (auto& word : words) word = trial.random()();
-  ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes);
-  copy.payload.dma.flags = wire::kDmaChecksum;
-  copy.payload.dma.checksum = wire::crc32c(0, words.data(), words.size_bytes());
-  // Once: moved again, and right.
-  auto once = Trial::fault_at_guilty(FaultPoint::DmaStep, FaultAction::Corrupt);
-  once.argument = 77;
-  const auto single = trial.arm(once);
-  trial.let_loose();
-  const auto mended = lane.run(copy, trial.patience());
-  trial.fired(single);
-  trial.contained(mended && mended->outcome == Outcome::Ok, "one corruption was mended by a retry");
-  // Every time: a fault.
-  once.every = 1;
-  once.shots = 0;
-  const auto always = trial.arm(once);
-  const auto end = lane.run(copy, trial.patience());
-  trial.fired(always);
-  trial.disarm(always);
-  trial.detected_as(end, Outcome::Fault, Status::ChecksumMismatch);
-  trial.contained();
-  trial.recover_stream();
-}
-
-void slow_or_stalled_dma(Trial& trial) {
-  constexpr std::uint64_t kBudgetTicks = 20'000 * wire::kTicksPerMicrosecond;
-  trial.innocent();
-  Lane& lane = trial.lane();
-  Desk& desk = trial.desk();
-  ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), Desk::kRegionBytes);
-  copy.header.budget = kBudgetTicks;
-  const auto good = lane.run(copy, trial.patience());
-  auto spec = Trial::fault_at_guilty(FaultPoint::DmaStep, FaultAction::Stall);
-  const auto fault = trial.arm(spec);
-  trial.let_loose();
-  const auto end = lane.run(copy, trial.patience());
-  trial.fired(fault);
-  trial.detected_as(end, Outcome::Timeout, Status::BudgetExpired);
-  trial.contained(good && good->outcome == Outcome::Ok, "the same transfer fits its budget undisturbed");
-  trial.contained();
-  trial.recover_stream();
-  // A hundred times slower, without a budget: late, and right.
-  spec.action = FaultAction::Slow;
-  spec.argument = 100;
-  const auto slow = trial.arm(spec);
-  copy.header.budget = 0;
-  const auto late = lane.run(copy, trial.patience());
-  trial.fired(slow);
-  trial.contained(late && late->outcome == Outcome::Ok, "a slow transfer without a budget ends well");
 }
 
 void firmware_trap(Trial& trial) {
