@@ -504,14 +504,15 @@ void make_step(Card& card, Function& function, unsigned index, const Transfer& t
   if (carries_checksum(block.cb)) sum_step(block, transfer, step);
   const std::uint64_t now = hal::now();
   card.stepped_at = now;
-  if (block.progress == transfer.bytes) end_transfer(function, index, transfer, now);
+  const bool slow = shot && shot->action == FaultAction::Slow;
+  // A slow last step is not over yet: the transfer ends when its stream goes on (step_transfer).
+  if (block.progress == transfer.bytes && !slow) end_transfer(function, index, transfer, now);
   if (stream.phase != Stream::Phase::Moving) return;  // it has ended
   const std::uint64_t budget = block.cb.header.budget;
   if (budget != 0 && now - block.start_time > budget && !mutated(Mutant::TransferBudget)) {
     return end_head(function, index, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
   }
-  if (shot && shot->action == FaultAction::Slow)
-    stall(function, index, now + (now - began) * (mutated(Mutant::SlowTransfer) ? 1 : shot->argument - 1));
+  if (slow) stall(function, index, now + (now - began) * (mutated(Mutant::SlowTransfer) ? 1 : shot->argument - 1));
 }
 
 void step_transfer(Card& card, Function& function, unsigned index) {
@@ -527,6 +528,9 @@ void step_transfer(Card& card, Function& function, unsigned index) {
     block.start_time = hal::now();
     publish_started(function, block);
     stream.phase = Stream::Phase::Moving;
+  }
+  if (block.progress == transfer->bytes) [[unlikely]] {  // its last step was slow
+    return end_transfer(function, index, *transfer, hal::now());
   }
   std::optional<Shot> shot;
   if (card.faults.armed(FaultPoint::DmaStep)) [[unlikely]] {

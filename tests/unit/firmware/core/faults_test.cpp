@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "firmware/core/dispatcher.hpp"
 #include "firmware/hal/hart.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
@@ -214,6 +215,36 @@ TEST_F(BrokenCard, AStalledOrSlowTransferRunsOutOfItsBudget) {
     EXPECT_EQ(end.status, Status::BudgetExpired);
     disarm_all();
     ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  }
+}
+
+// Nothing is left to move behind it, and yet the transfer has not ended before its time is over.
+TEST_F(BrokenCard, ASlowLastStepRunsOutOfTheBudgetAsWell) {
+  const auto region = driver_.acquire(2 * wire::kMiB).value();
+  auto s = spec(FaultPoint::DmaStep, FaultAction::Slow);
+  s.argument = 1'000'000;
+  arm(s);
+  auto block = to_card(driver_, stream_, region, fw::kContendedStepBytes);  // one step
+  block.header.budget = 20'000;
+  const auto end = driver_.run(block);
+  EXPECT_EQ(end.outcome, Outcome::Timeout);
+  EXPECT_EQ(end.status, Status::BudgetExpired);
+}
+
+TEST_F(BrokenCard, ASlowLastStepWithoutABudgetEndsWell) {
+  const auto region = driver_.acquire(2 * wire::kMiB).value();
+  for (const std::uint64_t bytes : {fw::kContendedStepBytes, 3 * fw::kDmaStepBytes + wire::kStickBytes}) {
+    auto s = spec(FaultPoint::DmaStep, FaultAction::Slow);
+    s.argument = 100;
+    s.every = 1;
+    s.shots = 0;
+    arm(s);
+    const auto end = driver_.run(to_card(driver_, stream_, region, bytes));
+    EXPECT_EQ(end.outcome, Outcome::Ok) << bytes;
+    EXPECT_EQ(end.bytes, bytes);
+    disarm_all();
+    EXPECT_EQ(driver_.run(from_card(driver_, stream_, region, bytes)).outcome, Outcome::Ok);
+    EXPECT_EQ(wrong_bytes(driver_, bytes), 0u);
   }
 }
 
