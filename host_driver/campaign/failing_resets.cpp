@@ -3,6 +3,8 @@
 // bystander with work in flight notices nothing of the levels below the firmware's restart. When the card goes, each of its
 // blocks ends once.
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -99,12 +101,10 @@ wire::FaultEvidence stall_resets(Trial& trial, Card& card, std::unique_ptr<Devic
 // From the function's reset upwards. The bystander goes with the firmware's restart.
 void escalate(Trial& trial, Card& card, std::unique_ptr<Device>& device, Bystander& bystander) {
   const Rung highest = trial.is(Mutant::NoEscalation) ? Rung::Function : Rung::PowerCycle;
+  std::optional<std::string> affected;  // before anything above the function's reset
   const auto report = climb(Rung::Function, highest, [&](Rung rung) -> Expected<void> {
-    if (rung == Rung::Firmware) {
-      const std::string affected = bystander.unaffected();
-      trial.claim(Proof::Contained, "bystander/below-the-firmware", affected.empty(), affected);
-    }
     if (rung != Rung::Function) {
+      if (!affected) affected = bystander.unaffected();
       if (auto raised = card.raise(rung, card.lives(), true); !raised) return raised;
     }
     auto opened = card.open_virtual(kGuilty);
@@ -112,6 +112,8 @@ void escalate(Trial& trial, Card& card, std::unique_ptr<Device>& device, Bystand
     device = *std::move(opened);
     return {};
   });
+  if (!affected) affected = bystander.unaffected();
+  trial.claim(Proof::Contained, "bystander/below-the-firmware", affected->empty(), *affected);
   trial.claim(Proof::Detected, "escalated", report && report->attempts.size() > 1 && report->rung() == Rung::Firmware,
               report ? describe(*report) : report.error().message);
 }
