@@ -3,6 +3,7 @@
 // card for something that takes longer: an ACQUIRE for memory that is being scrubbed, a RELEASE for a launch that uses the
 // region. The reset is M's, or the function's own.
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,11 +78,12 @@ class StuckCommand {
     const std::byte* window = device_.host_memory().data() - device_.host_memory_offset();
     return *reinterpret_cast<const T*>(window + offset);
   }
-  // A request of this kind whose reply has not been written.
+  // A request of this kind whose reply has not been written. Its first word is magic, command and no flags.
   std::optional<unsigned> find() const {
+    const std::uint64_t wanted = wire::kAdminMagic | std::uint64_t{static_cast<std::uint16_t>(command_)} << 32;
     for (unsigned slot = 0; slot < wire::kAdminSlots; ++slot) {
-      const auto& request = at<wire::AdminRequest>(wire::kAdminRequests.offset + slot * wire::kStickBytes);
-      if (request.command == command_ && request.magic == wire::kAdminMagic && !answered(slot)) return slot;
+      const auto& first = at<std::uint64_t>(wire::kAdminRequests.offset + slot * wire::kStickBytes);
+      if (wire::load_acquire(first) == wanted && !answered(slot)) return slot;
     }
     return std::nullopt;
   }
@@ -159,8 +161,9 @@ void acquire_behind_scrub(Trial& trial, By by) {
   for (unsigned attempt = 1;; ++attempt) {
     dirty_and_release(trial);
     Region got{};
-    StuckCommand command(trial.guilty(), AdminCommand::RegionAcquire, [&]() -> Expected<void> {
-      auto region = trial.guilty().acquire_region(RegionType::Tensor, kBytes);
+    Device& guilty = trial.guilty();
+    StuckCommand command(guilty, AdminCommand::RegionAcquire, [&]() -> Expected<void> {
+      auto region = guilty.acquire_region(RegionType::Tensor, kBytes);
       if (!region) return std::unexpected(std::move(region.error()));
       got = *region;
       return {};
@@ -170,7 +173,7 @@ void acquire_behind_scrub(Trial& trial, By by) {
       claim_stuck(trial, "acquire-behind-scrub", by, stuck, command);
       break;
     }
-    if (command.outcome()) value_of(trial.guilty().release_region(got));
+    if (command.outcome()) value_of(guilty.release_region(got));
   }
   trial.close_guilty();
   trial.set_quota(0);
