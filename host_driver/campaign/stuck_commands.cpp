@@ -23,7 +23,7 @@ using wire::ControlBlock;
 using wire::Outcome;
 
 constexpr std::uint64_t kManySlices = 1'000'000;
-constexpr unsigned kScrubbed = 64;  // granules: tens of milliseconds of scrubbing
+constexpr unsigned kScrubbed = 24;  // granules: milliseconds of scrubbing
 constexpr unsigned kAttempts = 20;
 // As many address spaces of a function wait for their launches; the next region that a launch uses has to wait itself.
 constexpr unsigned kRetiredSpaces = 3;
