@@ -100,9 +100,8 @@ wire::FaultEvidence stall_resets(Trial& trial, Card& card, std::unique_ptr<Devic
 
 // From the function's reset upwards. The bystander goes with the firmware's restart.
 void escalate(Trial& trial, Card& card, std::unique_ptr<Device>& device, Bystander& bystander) {
-  const Rung highest = trial.is(Mutant::NoEscalation) ? Rung::Function : Rung::PowerCycle;
   std::optional<std::string> affected;  // before anything above the function's reset
-  const auto report = climb(Rung::Function, highest, [&](Rung rung) -> Expected<void> {
+  const auto report = climb(Rung::Function, Rung::PowerCycle, [&](Rung rung) -> Expected<void> {
     if (rung != Rung::Function) {
       if (!affected) affected = bystander.unaffected();
       if (auto raised = card.raise(rung, card.lives(), true); !raised) return raised;
