@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -26,6 +27,11 @@ class Arguments {
   std::vector<std::string> all_;
 };
 
+/// The emulator counts instructions (-icount) only while the harts take turns in one thread, and refuses to start else.
+std::string_view threads_for(const MachineOptions& options) {
+  return std::ranges::find(options.extra_arguments, "-icount") == options.extra_arguments.end() ? "multi" : "single";
+}
+
 void add_machine(Arguments& arguments, const MachineOptions& options) {
   // Private anonymous memory larger than the host's needs reserve=off; 98 GiB must never end up in a core file.
   arguments.add("-machine", "virt,aia=aplic-imsic,memory-backend=card-memory,dump-guest-core=off");
@@ -33,7 +39,8 @@ void add_machine(Arguments& arguments, const MachineOptions& options) {
   arguments.add("-m", fmt::format("{}M", options.memory_bytes / kMiB));
   arguments.add("-smp", fmt::format("{}", options.harts));
   arguments.add("-cpu", "rv64,v=true,vlen=1024,elen=64,vext_spec=v1.0");
-  arguments.add("-accel", fmt::format("tcg,thread=multi,tb-size={}", options.translation_buffer_mib));
+  arguments.add("-accel",
+                fmt::format("tcg,thread={},tb-size={}", threads_for(options), options.translation_buffer_mib));
   arguments.add("-bios", "none");
   arguments.add("-kernel", options.firmware.string());
   if (!options.boot_arguments.empty()) arguments.add("-append", options.boot_arguments);

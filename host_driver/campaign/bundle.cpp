@@ -3,34 +3,17 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
-#include "host_driver/campaign/artifacts.hpp"
+#include "host_driver/bundle/strict_json.hpp"
 
 namespace flex::campaign {
 
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kFormat = "spyre-failure-bundle";
-constexpr int kFormatVersion = 1;
-
-ErrorInfo problem(const std::filesystem::path& file, std::string message, std::string next) {
-  return {.layer = Layer::Driver,
-          .culprit = file.filename().string(),
-          .outcome = wire::Outcome::Rejected,
-          .recoverable = true,
-          .next_step = std::move(next),
-          .message = std::move(message)};
-}
-
-std::string proof_letters(const Result& result) {
-  std::string letters;
-  for (const Proof proof : kProofs) letters += result[proof].holds ? '+' : '-';
-  return letters;
-}
 
 json fault_json(const ArmedFault& armed) {
   const auto& spec = armed.spec;
@@ -78,69 +61,105 @@ std::map<std::string, std::uint64_t> Artifacts::outcomes() const {
   return counts;
 }
 
-std::filesystem::path write_bundle(const std::filesystem::path& folder, const Scenario& scenario,
-                                   const Result& result) {
-  json text = {{"format", kFormat},
-               {"format_version", kFormatVersion},
-               {"scenario", scenario.id},
-               {"title", scenario.title},
-               {"detector", scenario.detector},
-               {"seed", result.seed},
-               {"verdict", name(result.verdict())},
-               {"proofs", proof_letters(result)},
-               {"trouble", result.trouble}};
-  for (const Proof proof : kProofs) text["seen"][std::string(name(proof))] = result[proof].seen;
+namespace {
+
+using bundle::Rule;
+
+std::string hit_by(const wire::FaultSpec& spec) {
+  std::string text = fmt::format("{} {}, first {}, every {}, shots {}", wire::name(spec.point), wire::name(spec.action),
+                                 spec.first, spec.every, spec.shots);
+  if (spec.function != wire::kAnyFunction) text += fmt::format(", function {}", spec.function);
+  if (spec.opcode != wire::kAnyOpcode) text += fmt::format(", opcode {}", spec.opcode);
+  return text;
+}
+
+void add_artifacts(bundle::Figures& figures, const Artifacts& kept) {
+  for (std::size_t i = 0; i < kept.armed.size(); ++i) {
+    const std::string group = "fault " + std::to_string(i);
+    const ArmedFault& armed = kept.armed[i];
+    figures.push_back({group, "armed", hit_by(armed.spec)});
+    if (!armed.asked) continue;
+    figures.push_back({group, "has fired", armed.evidence.fired != 0 ? "yes" : "no"});
+    figures.push_back({group, "fired", armed.evidence.fired});
+    figures.push_back({group, "counted", armed.evidence.counted});
+  }
+  std::string kinds;
+  for (const auto& [outcome, count] : kept.outcomes()) {
+    kinds += (kinds.empty() ? "" : "; ") + outcome;
+    figures.push_back({"blocks", outcome, count});
+  }
+  figures.push_back({"run", "kinds of ends", kinds});
+}
+
+std::string details_of(const Scenario& scenario, const Result& result) {
+  json text = {{"title", scenario.title}, {"trouble", result.trouble}};
+  for (const Proof proof : kProofs) text["proofs"][std::string(name(proof))] = result[proof].seen;
   if (result.artifacts) {
     const Artifacts& kept = *result.artifacts;
-    text["script"] = json::array();
-    for (const ArmedFault& armed : kept.armed) text["script"].push_back(fault_json(armed));
+    text["armed"] = json::array();
+    for (const ArmedFault& armed : kept.armed) text["armed"].push_back(fault_json(armed));
     text["trace"] = json::array();
     for (const TracedBlock& block : kept.trace) text["trace"].push_back(block_json(block));
-    text["outcomes"] = kept.outcomes();
     text["headers"] = kept.headers;
     text["record"] = kept.record;
     text["console"] = kept.console;
-    text["versions"] = kept.versions;
   }
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  const auto path = folder / fmt::format("{}-seed-{}.spyre-bundle.json", scenario.id, result.seed);
-  std::ofstream file(path, std::ios::trunc);
-  // What a firmware wrote to its console need not be UTF-8.
-  file << text.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
-  file.flush();
-  if (file) return path;
-  throw Error(problem(path, "the failure bundle could not be written", "name a folder that can be written to"));
+  return text.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Expected<Bundle> read_bundle(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file) return std::unexpected(problem(path, "the file cannot be read", "name a failure bundle"));
-  const json text = json::parse(file, nullptr, false);
-  const auto bad = [&](const char* what) {
-    return std::unexpected(problem(path, std::string("this is no failure bundle: ") + what,
-                                   "name a file that `spyre fault campaign --bundles` wrote"));
-  };
-  if (!text.is_object()) return bad("not a JSON object");
-  if (text.value("format", std::string()) != kFormat) return bad("no format 'spyre-failure-bundle'");
-  if (!text.contains("format_version") || text["format_version"] != kFormatVersion) return bad("another version");
-  Bundle bundle;
-  const auto text_of = [&](const char* key) {
-    return text.contains(key) && text[key].is_string() ? text[key].get<std::string>() : std::string();
-  };
-  bundle.scenario = text_of("scenario");
-  bundle.verdict = text_of("verdict");
-  bundle.proofs = text_of("proofs");
-  if (find_scenario(bundle.scenario) == nullptr) return bad("its scenario is not known");
-  if (!text.contains("seed") || !text["seed"].is_number_unsigned()) return bad("no seed");
-  bundle.seed = text["seed"].get<std::uint64_t>();
-  if (bundle.proofs.size() != kProofs.size()) return bad("no proofs");
-  if (text.contains("outcomes") && text["outcomes"].is_object()) {
-    for (const auto& [key, count] : text["outcomes"].items()) {
-      if (count.is_number_unsigned()) bundle.outcomes[key] = count.get<std::uint64_t>();
-    }
+}  // namespace
+
+bundle::Figures figures_of(const Result& result) {
+  bundle::Figures figures = {{"run", "verdict", std::string(name(result.verdict()))},
+                             {"run", "came to its end", result.trouble.empty() ? "yes" : "no"}};
+  for (const Proof proof : kProofs) {
+    const ProofResult& shown = result[proof];
+    figures.push_back({"proofs", std::string(name(proof)),
+                       shown.holds   ? "holds"
+                       : shown.given ? "missing"
+                                     : "not given"});
   }
-  return bundle;
+  if (result.artifacts) add_artifacts(figures, *result.artifacts);
+  return figures;
+}
+
+std::optional<Rule> campaign_rule(std::string_view group, std::string_view name) {
+  if (group == "run" && (name == "verdict" || name == "came to its end")) return Rule{true, "what the run has shown"};
+  if (group == "run" && name == "kinds of ends") return Rule{true, "what can end how does not depend on time"};
+  if (group == "proofs" &&
+      std::ranges::any_of(kProofs, [&](Proof proof) { return flex::campaign::name(proof) == name; })) {
+    return Rule{true, "what the run has shown"};
+  }
+  if (group == "blocks") return Rule{false, "as threads were scheduled"};
+  if (!group.starts_with("fault ")) return std::nullopt;
+  if (name == "armed") return Rule{true, "the scenario and its seed decide it"};
+  if (name == "has fired") return Rule{true, "the scenario waits for it"};
+  if (name == "fired" || name == "counted") return Rule{false, "as threads were scheduled"};
+  return std::nullopt;
+}
+
+std::filesystem::path write_bundle(const std::filesystem::path& folder, const Scenario& scenario,
+                                   const Result& result) {
+  const json script = {{"scenario", scenario.id}};
+  return bundle::write(
+      folder, scenario.id,
+      {.kind = bundle::Kind::Campaign,
+       .seed = result.seed,
+       .script = script.dump(),
+       .versions = result.artifacts ? result.artifacts->versions : std::map<std::string, std::string>{},
+       .seen = figures_of(result),
+       .details = details_of(scenario, result)});
+}
+
+Expected<const Scenario*> scenario_of(const bundle::Bundle& bundle) {
+  const auto bad = [](std::string what) { return std::unexpected(bundle::bad_bundle("script", std::move(what))); };
+  const json script = json::parse(bundle.script, nullptr, false);
+  if (auto wrong = bundle::wrong_members(script, "the script", {"scenario"}); !wrong.empty())
+    return bad(std::move(wrong));
+  const Scenario* scenario = nullptr;
+  if (script["scenario"].is_string()) scenario = find_scenario(script["scenario"].get<std::string>());
+  if (scenario == nullptr) return bad("its scenario is not known");
+  return scenario;
 }
 
 }  // namespace flex::campaign

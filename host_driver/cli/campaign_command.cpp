@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <fstream>
 
-#include "host_driver/campaign/bundle.hpp"
 #include "host_driver/campaign/campaign.hpp"
 #include "host_driver/campaign/report.hpp"
 #include "host_driver/campaign/tenant_process.hpp"
@@ -15,7 +14,6 @@ namespace cli {
 namespace {
 
 using flex::campaign::CampaignReport;
-using flex::campaign::Proof;
 using flex::campaign::Result;
 using flex::campaign::Scenario;
 using flex::campaign::Verdict;
@@ -43,18 +41,6 @@ int exit_code(const CampaignReport& report) {
     if (verdict == Verdict::Failed) code = kNotAsWanted;
   }
   return code;
-}
-
-std::string letters_of(const Result& result) {
-  std::string letters;
-  for (const Proof proof : flex::campaign::kProofs) letters += result[proof].holds ? '+' : '-';
-  return letters;
-}
-
-std::string text_of(const std::map<std::string, std::uint64_t>& outcomes) {
-  std::string text;
-  for (const auto& [outcome, count] : outcomes) text += fmt::format("  {:>6} {}\n", count, outcome);
-  return text;
 }
 
 }  // namespace
@@ -86,31 +72,6 @@ int fault_campaign(const FaultCampaignOptions& options) {
     fmt::print("{}", flex::campaign::to_sum(report));
   }
   return exit_code(report);
-}
-
-int replay(const ReplayOptions& options) {
-  auto read = flex::campaign::read_bundle(options.bundle);
-  if (!read) throw flex::Error(std::move(read.error()));
-  const flex::campaign::Bundle bundle = *std::move(read);
-  flex::campaign::CampaignOptions campaign;
-  campaign.seed = bundle.seed;
-  campaign.only = {bundle.scenario};
-  const CampaignReport report = flex::campaign::run_campaign(campaign);
-  const Result& result = report.scenarios.front().runs.front();
-  const auto outcomes = result.artifacts ? result.artifacts->outcomes() : std::map<std::string, std::uint64_t>{};
-  fmt::print("{}{}", flex::campaign::table_head(),
-             flex::campaign::to_table_line(*report.scenarios.front().scenario, result));
-  fmt::print("then: {} {}\n{}now:  {} {}\n{}", bundle.verdict, bundle.proofs, text_of(bundle.outcomes),
-             name(result.verdict()), letters_of(result), text_of(outcomes));
-  // Numbers may differ where threads race; which outcomes there are may not.
-  const auto kinds = [](const auto& counts) {
-    std::string all;
-    for (const auto& [outcome, count] : counts) all += outcome + ";";
-    return all;
-  };
-  const bool same = bundle.proofs == letters_of(result) && kinds(bundle.outcomes) == kinds(outcomes);
-  fmt::print("{}\n", same ? "the same outcome set" : "NOT the same outcome set");
-  return same ? kOk : kNotAsWanted;
 }
 
 int fault_tenant(const FaultTenantOptions& options) {

@@ -19,6 +19,7 @@ namespace {
 
 // Spares cost 1–4 ms of start and 1.4 MB each; the emulator has PCI addresses for this many and some functions.
 constexpr unsigned kMaxSpareSlots = 200;
+constexpr unsigned kMaxCores = 64;
 
 // Turns a size into bytes, and judges them.
 CLI::Validator size_in(std::uint64_t unit, const char* unit_text) {
@@ -46,7 +47,8 @@ void add_card_options(CLI::App& command, CardShape& shape) {
   command.add_option("--vfs", shape.virtual_functions, "virtual functions")
       ->check(CLI::Range(0u, wire::boot::kMaxVirtualFunctions))
       ->capture_default_str();
-  command.add_option("--cores", shape.cores, "harts of the card (0: by this machine)")->check(CLI::Range(0, 64));
+  command.add_option("--cores", shape.cores, "harts of the card (0: by this machine)")
+      ->check(CLI::Range(0u, kMaxCores));
   add_size(command, "--memory", shape.memory_bytes, "of the card, like 98G; only touched memory costs any here",
            wire::kMiB, "whole MiB");
   command.add_option("--spares,--slots", shape.spare_slots, "windows kept plugged for owners to come")
@@ -57,6 +59,16 @@ void add_card_options(CLI::App& command, CardShape& shape) {
   add_size(command, "--budget", shape.budget_bytes,
            "of this machine's memory that the card may touch (default: its share of a third of what is available)",
            wire::kMiB, "whole MiB");
+}
+
+std::string what_is_wrong_with(const CardShape& shape) {
+  if (shape.virtual_functions > wire::boot::kMaxVirtualFunctions) return "too many virtual functions";
+  if (shape.cores > kMaxCores) return "too many cores";
+  if (shape.spare_slots > kMaxSpareSlots) return "too many spare slots";
+  if (shape.memory_bytes % wire::kMiB != 0) return "the memory is not whole MiB";
+  if (shape.quota_bytes % wire::kGranuleBytes != 0) return "the quota is not whole granules of 2 MiB";
+  if (shape.budget_bytes % wire::kMiB != 0) return "the budget is not whole MiB";
+  return {};
 }
 
 flex::CardOptions card_options(const CardShape& shape, unsigned sharing) {

@@ -23,6 +23,9 @@ struct CardShape {
 // Adds --vfs, --cores, --memory, --spares (--slots), --quota and --budget. Sizes: "98G", "512M", "4096MiB", bytes.
 void add_card_options(CLI::App& command, CardShape& shape);
 
+// The same ranges, for a shape that does not come from the command line: what is out of range. Empty: nothing is.
+std::string what_is_wrong_with(const CardShape& shape);
+
 // `sharing`: cards that this machine's memory has to do for, this one included.
 flex::CardOptions card_options(const CardShape& shape, unsigned sharing);
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "host_driver/cards/runtime_folder.hpp"
+#include "host_driver/cli/fault_run.hpp"
 
 namespace cli {
 
@@ -121,9 +122,10 @@ void CommandLine::add_fault() {
   fault_run_->add_option("script", fault_run.script, "JSON file (docs/faults.md)")->required();
   fault_run_->add_option("--seed", fault_run.seed, "instead of the script's own");
   fault_run_->add_option("--seconds", fault_run.seconds, "how long it may wait for a fault to fire")
-      ->check(CLI::Range(1u, 600u))
+      ->check(CLI::Range(1u, kMostFaultRunSeconds))
       ->capture_default_str();
   fault_run_->add_flag("--json", fault_run.json, "one JSON object instead of the report");
+  fault_run_->add_option("--bundles", fault_run.bundles, "folder for a failure bundle when the exit code is not 0");
   add_card_options(*fault_run_, fault_run.shape);
 
   fault_campaign_ = fault->add_subcommand("campaign", "forty scenarios, each with five proofs, on cards of their own");
@@ -140,8 +142,10 @@ void CommandLine::add_fault() {
   fault_campaign_->add_option("--html", fault_campaign.html, "also write the result as one HTML page");
   fault_campaign_->add_option("--bundles", fault_campaign.bundles, "folder for a failure bundle per run that fails");
 
-  replay_ = app_.add_subcommand("replay", "run the scenario of a failure bundle again, and compare");
-  replay_->add_option("bundle", replay.bundle, "file that `spyre fault campaign --bundles` wrote")->required();
+  replay_ =
+      app_.add_subcommand("replay", "run what a failure bundle holds again, with its script and seed, and compare");
+  replay_->footer("Exit code 0: everything comparable is the same; 1: something differs; 2: the file is no bundle.");
+  replay_->add_option("bundle", replay.bundle, "file that a failed run left in its --bundles folder")->required();
 
   soak_ =
       app_.add_subcommand("soak", "mixed load on all functions of a card of its own, faults and resets all the while");
@@ -149,6 +153,7 @@ void CommandLine::add_fault() {
   soak_->add_option("--minutes", soak.minutes, "how long")->check(CLI::Range(0.01, 100'000.0))->capture_default_str();
   soak_->add_option("--seed", soak.seed, "of whatever is random")->capture_default_str();
   soak_->add_flag("--json", soak.json, "one JSON object instead of the report");
+  soak_->add_option("--bundles", soak.bundles, "folder for a failure bundle when it is not clean");
 
   fault_tenant_ = app_.add_subcommand("fault-tenant")->group("");  // hidden
   fault_tenant_->add_option("card", fault_tenant.card)->required();

@@ -111,6 +111,7 @@ struct FaultRunOptions {
   unsigned seconds = 10;
   CardShape shape{};
   bool json = false;
+  std::string bundles{};  // empty: no failure bundle
 };
 
 // Boots a card, lets the script loose on a standard workload on VF 1 while VF 2 works beside it, prints the evidence and
@@ -136,6 +137,7 @@ struct SoakOptions {
   double minutes = 1;
   std::uint64_t seed = 1;
   bool json = false;
+  std::string bundles{};  // empty: no failure bundle
 };
 
 // Works a card hard and disturbs it at every level (docs/reliability.md). 0: clean; 1: not.
@@ -145,7 +147,8 @@ struct ReplayOptions {
   std::string bundle{};
 };
 
-// Runs the scenario of a failure bundle again with its seed. 0: the same proofs and kinds of outcomes; 1: others.
+// Runs the script of a failure bundle again (a scenario, a fault script, a soak) with its seed, and prints both runs side by
+// side. 0: everything comparable is the same; 1: something differs. A file that is no bundle is refused: flex::Error.
 int replay(const ReplayOptions& options);
 
 struct FaultTenantOptions {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <atomic>
+#include <filesystem>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
+#include <utility>
 #include <vector>
 
+#include "host_driver/bundle/bundle.hpp"
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/fault_run.hpp"
+#include "host_driver/cli/fault_run_bundle.hpp"
 #include "host_driver/fault/script_json.hpp"
-#include "host_driver/fault/session.hpp"
-#include "host_driver/fault/standard_workload.hpp"
 
 namespace cli {
 
@@ -22,9 +22,6 @@ using flex::fault::Evidence;
 using flex::fault::WorkloadReport;
 
 constexpr int kOk = 0;
-constexpr int kUntyped = 1;
-constexpr int kRefused = 2;
-constexpr int kInvalid = 4;
 
 // ---- list ---------------------------------------------------------------------------------------------------------------
 
@@ -89,57 +86,6 @@ void print_catalogue() {
 
 // ---- run ----------------------------------------------------------------------------------------------------------------
 
-struct Finding {
-  std::vector<Evidence> evidence;
-  WorkloadReport victim;
-  WorkloadReport neighbour;
-  std::string disarm_error;
-  std::uint64_t seed = 0;
-
-  int exit_code() const {
-    if (!victim.contained() || !neighbour.contained()) return kUntyped;
-    return flex::fault::all_fired(evidence) ? kOk : kInvalid;
-  }
-  const char* verdict() const {
-    switch (exit_code()) {
-      case kOk: return "OK";
-      case kInvalid: return "INVALID";
-      default: return "FAILED";
-    }
-  }
-};
-
-template <typename T>
-T value_or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-
-// The neighbour works as long as the victim does.
-void run_both(const std::shared_ptr<flex::Card>& card, flex::fault::Session& session, const FaultRunOptions& options,
-              Finding& finding) {
-  std::atomic<bool> victim_ended{false};
-  const std::chrono::seconds limit(options.seconds);
-  std::thread neighbour([&] {
-    flex::fault::WorkloadOptions beside;
-    beside.function = 2;
-    beside.seed = finding.seed + 1;
-    beside.limit = 2 * limit;
-    beside.enough = [&] { return victim_ended.load(); };
-    finding.neighbour = flex::fault::run_workload(card, beside);
-  });
-  flex::fault::WorkloadOptions work;
-  work.function = 1;
-  work.seed = finding.seed;
-  work.hooks = session.hooks();
-  work.limit = limit;
-  work.ready = [&] { value_or_throw(session.arm_memory()); };
-  work.enough = [&] { return flex::fault::all_fired(session.evidence()); };
-  finding.victim = flex::fault::run_workload(card, work);
-  victim_ended.store(true);
-  neighbour.join();  // bounded: its workload ends with victim_ended, at the latest with its limit
-}
-
 Json workload_json(const WorkloadReport& report) {
   return {{"function", report.function},
           {"rounds", report.rounds},
@@ -153,7 +99,7 @@ Json workload_json(const WorkloadReport& report) {
           {"healed", report.healed}};
 }
 
-Json finding_json(const Finding& finding) {
+Json finding_json(const FaultRunResult& finding) {
   Json evidence = Json::array();
   for (const Evidence& e : finding.evidence) evidence.push_back(flex::fault::to_json(e));
   Json json = {{"verdict", finding.verdict()},
@@ -173,7 +119,7 @@ void print_workload(const WorkloadReport& report) {
   for (const std::string& untyped : report.untyped) fmt::print("  UNTYPED  {}\n", untyped);
 }
 
-void print_finding(const Finding& finding) {
+void print_finding(const FaultRunResult& finding) {
   fmt::print("seed {}\n\nevidence\n", finding.seed);
   for (const Evidence& e : finding.evidence)
     fmt::print("  {} {}\n", e.fired != 0 ? "fired  " : "INVALID", flex::fault::describe(e));
@@ -181,15 +127,6 @@ void print_finding(const Finding& finding) {
   print_workload(finding.neighbour);
   if (!finding.disarm_error.empty()) fmt::print("\nnot disarmed: {}\n", finding.disarm_error);
   fmt::print("\n{}\n", finding.verdict());
-}
-
-// Two VFs at least, and a watchdog that ends a hung kernel long before a round of the workload is given up. What the
-// caller's shape says of the rest stays.
-flex::CardOptions card_for(const FaultRunOptions& options) {
-  flex::CardOptions card = card_options(options.shape, count_running_cards() + 1);
-  card.virtual_functions = std::max(2u, card.virtual_functions);
-  card.boot_arguments = "watchdog=200 " + card.boot_arguments;
-  return card;
 }
 
 }  // namespace
@@ -204,23 +141,23 @@ int fault_list(const FaultListOptions& options) {
 }
 
 int fault_run(const FaultRunOptions& options) {
-  auto script = value_or_throw(flex::fault::load_script(options.script));
-  if (options.seed_given) script = script.with_seed(options.seed);
-  Finding finding;
-  finding.seed = script.seed();
-  const std::shared_ptr<flex::Card> card = value_or_throw(flex::Card::boot(card_for(options)));
-  const auto session = value_or_throw(flex::fault::Session::begin(script));
-  if (auto armed = session->arm(*card); !armed) {
-    fmt::print(stderr, "spyre: the script was not armed: {}\n", flex::describe(armed.error()));
-    return kRefused;
-  }
-  run_both(card, *session, options, finding);
-  if (auto disarmed = session->disarm(); !disarmed) finding.disarm_error = flex::describe(disarmed.error());
-  finding.evidence = session->evidence();
-  if (options.json) {
+  auto script = flex::fault::load_script(options.script);
+  if (!script) throw flex::Error(std::move(script.error()));
+  const FaultRun run{.script = options.seed_given ? script->with_seed(options.seed) : *std::move(script),
+                     .seconds = options.seconds,
+                     .shape = options.shape};
+  const FaultRunResult finding = run_fault_script(run);
+  if (!finding.refused.empty()) {
+    fmt::print(stderr, "spyre: the script was not armed: {}\n", finding.refused);
+  } else if (options.json) {
     std::cout << finding_json(finding).dump(2) << "\n";
   } else {
     print_finding(finding);
+  }
+  if (finding.exit_code() != kOk && !options.bundles.empty()) {
+    const std::filesystem::path file(options.script);
+    const auto left = flex::bundle::write(options.bundles, file.stem().string(), bundle_of(run, finding));
+    fmt::print(stderr, "spyre: failure bundle {}\n", left.string());
   }
   return finding.exit_code();
 }

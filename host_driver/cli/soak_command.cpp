@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/soak/bundle.hpp"
 #include "host_driver/soak/soak.hpp"
 
 namespace cli {
@@ -21,6 +22,10 @@ int soak(const SoakOptions& options) {
   }
   const flex::soak::SoakReport report = flex::soak::run_soak(wanted);
   fmt::print("{}", options.json ? flex::soak::to_json(report) + "\n" : flex::soak::to_text(report));
+  if (!report.clean() && !options.bundles.empty()) {
+    const auto left = flex::bundle::write(options.bundles, "soak", flex::soak::bundle_of(wanted, report));
+    fmt::print(stderr, "spyre: failure bundle {}\n", left.string());
+  }
   return report.clean() ? 0 : 1;
 }
 

@@ -98,6 +98,12 @@ TEST(CommandLine, OptionsReachTheirArguments) {
   EXPECT_EQ(arguments.back(), "guest_errors");
 }
 
+TEST(CommandLine, HartsTakeTurnsWhenInstructionsAreCounted) {
+  MachineOptions options;
+  options.extra_arguments = {"-icount", "shift=2"};
+  EXPECT_THAT(value_after(command_line(options, descriptors(2)), "-accel"), HasSubstr("thread=single"));
+}
+
 TEST(CommandLine, NothingHasAFileSystemName) {
   for (const std::string& argument : command_line({}, descriptors(64))) {
     EXPECT_THAT(argument, Not(HasSubstr("unix:")));

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/cli/fault_run.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "host_driver/fault/session.hpp"
+
+namespace cli {
+
+namespace {
+
+constexpr int kOk = 0;
+constexpr int kUntyped = 1;
+constexpr int kRefused = 2;
+constexpr int kInvalid = 4;
+
+template <typename T>
+T value_or_throw(flex::Expected<T> result) {
+  if (!result) throw flex::Error(std::move(result.error()));
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+// The neighbour works as long as the victim does.
+void run_both(const std::shared_ptr<flex::Card>& card, flex::fault::Session& session, unsigned seconds,
+              FaultRunResult& result) {
+  std::atomic<bool> victim_ended{false};
+  const std::chrono::seconds limit(seconds);
+  std::thread neighbour([&] {
+    flex::fault::WorkloadOptions beside;
+    beside.function = 2;
+    beside.seed = result.seed + 1;
+    beside.limit = 2 * limit;
+    beside.enough = [&] { return victim_ended.load(); };
+    result.neighbour = flex::fault::run_workload(card, beside);
+  });
+  flex::fault::WorkloadOptions work;
+  work.function = 1;
+  work.seed = result.seed;
+  work.hooks = session.hooks();
+  work.limit = limit;
+  work.ready = [&] { value_or_throw(session.arm_memory()); };
+  work.enough = [&] { return flex::fault::all_fired(session.evidence()); };
+  result.victim = flex::fault::run_workload(card, work);
+  victim_ended.store(true);
+  neighbour.join();  // bounded: its workload ends with victim_ended, at the latest with its limit
+}
+
+// Two VFs at least, and a watchdog that ends a hung kernel long before a round of the workload is given up. What the
+// caller's shape says of the rest stays.
+flex::CardOptions card_for(const CardShape& shape) {
+  flex::CardOptions card = card_options(shape, count_running_cards() + 1);
+  card.virtual_functions = std::max(2u, card.virtual_functions);
+  card.boot_arguments = "watchdog=200 " + card.boot_arguments;
+  return card;
+}
+
+}  // namespace
+
+int FaultRunResult::exit_code() const {
+  if (!refused.empty()) return kRefused;
+  if (!victim.contained() || !neighbour.contained()) return kUntyped;
+  return flex::fault::all_fired(evidence) ? kOk : kInvalid;
+}
+
+const char* FaultRunResult::verdict() const {
+  switch (exit_code()) {
+    case kOk: return "OK";
+    case kRefused: return "REFUSED";
+    case kInvalid: return "INVALID";
+    default: return "FAILED";
+  }
+}
+
+FaultRunResult run_fault_script(const FaultRun& run) {
+  FaultRunResult result;
+  result.seed = run.script.seed();
+  const std::shared_ptr<flex::Card> card = value_or_throw(flex::Card::boot(card_for(run.shape)));
+  result.emulator = qemu::to_string(card->machine().version());
+  const auto session = value_or_throw(flex::fault::Session::begin(run.script));
+  if (auto armed = session->arm(*card); !armed) {
+    result.refused = flex::describe(armed.error());
+  } else {
+    run_both(card, *session, run.seconds, result);
+  }
+  if (auto disarmed = session->disarm(); !disarmed) result.disarm_error = flex::describe(disarmed.error());
+  result.evidence = session->evidence();
+  result.console = card->machine().console();
+  return result;
+}
+
+}  // namespace cli
