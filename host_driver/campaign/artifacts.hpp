@@ -40,7 +40,7 @@ struct Artifacts {
   std::string console;
   std::map<std::string, std::string> versions;
 
-  // "OK none" → 3: what a replay is compared by. Time-dependent in number where a scenario races; never in its keys.
+  // "OK, none" → 3. Which of them a second run shows again: bundle.hpp.
   std::map<std::string, std::uint64_t> outcomes() const;
 };
 

@@ -83,12 +83,7 @@ void add_artifacts(bundle::Figures& figures, const Artifacts& kept) {
     figures.push_back({group, "fired", armed.evidence.fired});
     figures.push_back({group, "counted", armed.evidence.counted});
   }
-  std::string kinds;
-  for (const auto& [outcome, count] : kept.outcomes()) {
-    kinds += (kinds.empty() ? "" : "; ") + outcome;
-    figures.push_back({"blocks", outcome, count});
-  }
-  figures.push_back({"run", "kinds of ends", kinds});
+  for (const auto& [outcome, count] : kept.outcomes()) figures.push_back({"blocks", outcome, count});
 }
 
 std::string details_of(const Scenario& scenario, const Result& result) {
@@ -123,18 +118,35 @@ bundle::Figures figures_of(const Result& result) {
   return figures;
 }
 
+namespace {
+
+constexpr Rule kShown{true, "what the run has shown"};
+constexpr Rule kThreads{false, "as threads were scheduled"};
+
+// What a block is refused or fails for is decided by what was sent and armed. Whether it had begun, or ended, when it was stopped
+// or the card went down is not.
+Rule block_rule(std::string_view end) {
+  const bool of_the_fault = end.starts_with(wire::name(wire::Outcome::Fault)) ||
+                            end.starts_with(wire::name(wire::Outcome::Timeout)) ||
+                            end.starts_with(wire::name(wire::Outcome::Rejected));
+  if (!of_the_fault || end.ends_with(wire::name(wire::Status::Stopped))) return kThreads;
+  return {true, "what was sent and armed decides it"};
+}
+
+bool is_proof(std::string_view name) {
+  return std::ranges::any_of(kProofs, [&](Proof proof) { return flex::campaign::name(proof) == name; });
+}
+
+}  // namespace
+
 std::optional<Rule> campaign_rule(std::string_view group, std::string_view name) {
-  if (group == "run" && (name == "verdict" || name == "came to its end")) return Rule{true, "what the run has shown"};
-  if (group == "run" && name == "kinds of ends") return Rule{true, "what can end how does not depend on time"};
-  if (group == "proofs" &&
-      std::ranges::any_of(kProofs, [&](Proof proof) { return flex::campaign::name(proof) == name; })) {
-    return Rule{true, "what the run has shown"};
-  }
-  if (group == "blocks") return Rule{false, "as threads were scheduled"};
+  if (group == "run" && (name == "verdict" || name == "came to its end")) return kShown;
+  if (group == "proofs" && is_proof(name)) return kShown;
+  if (group == "blocks") return block_rule(name);
   if (!group.starts_with("fault ")) return std::nullopt;
   if (name == "armed") return Rule{true, "the scenario and its seed decide it"};
   if (name == "has fired") return Rule{true, "the scenario waits for it"};
-  if (name == "fired" || name == "counted") return Rule{false, "as threads were scheduled"};
+  if (name == "fired" || name == "counted") return kThreads;
   return std::nullopt;
 }
 

@@ -116,14 +116,20 @@ std::vector<std::uint64_t> different_words(const Bytes& one, const Bytes& other)
   return words;
 }
 
+// The hart that stands still in stop_at sleeps a second at a time. When it is looked at is the host's choice: until when it
+// sleeps and whether it does (HartLocal's armed_deadline and waypoint, three words apart) is all that may differ.
+void expect_no_difference_but_the_sleep(const std::vector<std::uint64_t>& words) {
+  constexpr std::uint64_t kApart = 24;
+  EXPECT_LE(words.size(), 2u) << ::testing::PrintToString(words);
+  if (words.size() == 2) EXPECT_EQ(words[1] - words[0], kApart) << std::hex << words[0] << " " << words[1];
+}
+
 void expect_the_same(const Boot& one, const Boot& other) {
   EXPECT_EQ(one.console, other.console);
   for (unsigned slot = 0; slot < kSlots; ++slot) {
     EXPECT_THAT(different_words(one.windows[slot], other.windows[slot]), IsEmpty()) << "window of slot " << slot;
   }
-  // The hart that stands still notes until when it sleeps, a second further each time.
-  EXPECT_LE(different_words(one.memory, other.memory).size(), 1u)
-      << ::testing::PrintToString(different_words(one.memory, other.memory));
+  expect_no_difference_but_the_sleep(different_words(one.memory, other.memory));
 }
 
 TEST(InstructionClock, ASelfTestIsReplayedBitForBit) {
@@ -138,7 +144,7 @@ TEST(InstructionClock, ABootWithoutTheSelfTestIsAnotherOne) {
   const Boot with = boot(self_test_words(), kCounted);
   const Boot without = boot("vfs=1 " + stop_at_ready(), kCounted);
   EXPECT_NE(with.console, without.console);
-  EXPECT_GT(different_words(with.memory, without.memory).size(), 1u);
+  EXPECT_GT(different_words(with.memory, without.memory).size(), 2u);
 }
 
 TEST(InstructionClock, ABootThatFailsEndsAtTheSameInstructions) {

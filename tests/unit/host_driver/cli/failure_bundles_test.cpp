@@ -175,12 +175,17 @@ TEST(CampaignBundle, NamesAScenarioThatExists) {
   }
 }
 
-TEST(CampaignBundle, ProofsAreExactAndNumbersOfBlocksAreNot) {
+TEST(CampaignBundle, ProofsAndEndsOfTheFaultAreExactAndRacesAreNot) {
   for (const char* proof : {"fired", "detected", "contained", "recovered", "clean"}) {
     EXPECT_TRUE(flex::campaign::campaign_rule("proofs", proof)->exact);
   }
   EXPECT_TRUE(flex::campaign::campaign_rule("fault 0", "has fired")->exact);
-  EXPECT_FALSE(flex::campaign::campaign_rule("blocks", "OK, none")->exact);
+  EXPECT_TRUE(flex::campaign::campaign_rule("blocks", "TIMEOUT, watchdog expired")->exact);
+  EXPECT_TRUE(flex::campaign::campaign_rule("blocks", "REJECTED, bad opcode")->exact);
+  for (const char* end : {"OK, none", "INDETERMINATE, none", "never ended", "ABORTED, stopped by its owner",
+                          "FAULT, stopped by its owner"}) {
+    EXPECT_FALSE(flex::campaign::campaign_rule("blocks", end)->exact) << end;
+  }
   EXPECT_FALSE(flex::campaign::campaign_rule("proofs", "colour").has_value());
 }
 
