@@ -150,6 +150,15 @@ TEST(CommandLine, StopAndResetNeedExactlyOneTarget) {
   expect_refused({"reset", "--power-cycle"}, "card");
 }
 
+TEST(CommandLine, EveryRunThatCanFailLeavesABundleWhenAsked) {
+  EXPECT_EQ(parsed({"fault", "run", "script.json", "--bundles", "b"})->fault_run.bundles, "b");
+  EXPECT_EQ(parsed({"fault", "campaign", "--bundles", "b"})->fault_campaign.bundles, "b");
+  EXPECT_EQ(parsed({"soak", "--bundles", "b"})->soak.bundles, "b");
+  EXPECT_EQ(parsed({"fault", "run", "script.json"})->fault_run.bundles, "");
+  EXPECT_EQ(parsed({"replay", "file"})->replay.bundle, "file");
+  expect_refused({"replay"}, "bundle");
+}
+
 TEST(CommandLine, RunMatmulKnowsWhetherACardOfItsOwnWasAskedFor) {
   EXPECT_FALSE(parsed({"run", "matmul", "--m", "64"})->matmul.own_card);
   EXPECT_TRUE(parsed({"run", "matmul", "--vf", "0"})->matmul.own_card);
