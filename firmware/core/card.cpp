@@ -91,13 +91,13 @@ void reach(Card& card, PostCode code) {
 std::expected<bool, std::string_view> judge_persistent(const Persistent& persistent) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(&persistent, 1));
   if (std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; })) return false;
-  if (persistent.magic != Persistent::kMagic) {
+  if (persistent.magic != Persistent::kMagic && !mutated(Mutant::Persistent, wire::Status::BadMagic)) {
     return std::unexpected("persistent memory has a wrong magic word: power-cycle the card");
   }
-  if (persistent.version != Persistent::kVersion) {
+  if (persistent.version != Persistent::kVersion && !mutated(Mutant::Persistent, wire::Status::Unsupported)) {
     return std::unexpected("persistent memory is of another version: power-cycle the card");
   }
-  if (persistent.crc32c != checksum(persistent)) {
+  if (persistent.crc32c != checksum(persistent) && !mutated(Mutant::Persistent, wire::Status::BadCrc)) {
     return std::unexpected("persistent memory has a wrong checksum: power-cycle the card");
   }
   return true;

@@ -17,6 +17,7 @@ namespace fw {
 
 using wire::Message;
 using wire::MessageOp;
+using wire::Status;
 
 namespace {
 
@@ -27,6 +28,7 @@ wire::Fifo& to_host(Function& function) { return *function.at<wire::Fifo>(wire::
 std::uint32_t waiting(Function& function) {
   wire::Fifo& fifo = to_card(function);
   const std::uint32_t distance = wire::load_acquire(fifo.written) - function.control_read;
+  if (distance > wire::kFifoSlots && mutated(Mutant::FifoIndex)) return wire::kFifoSlots;
   return distance <= wire::kFifoSlots ? distance : 0;
 }
 
@@ -51,7 +53,7 @@ void respond(Function& function, const Message& request, const T& payload) {
                                     request.header.token, payload));
 }
 void refuse(Function& function, const Message& request) {
-  note_violation(function, wire::Status::NotPermitted);
+  if (!mutated(Mutant::CountRefusals)) note_violation(function, wire::Status::NotPermitted);
   send(function,
        wire::make_bare_message(request.header.type | wire::kMessageResponse, request.header.op, request.header.token));
 }
@@ -80,6 +82,7 @@ wire::DeviceConfig config_of(const Card& card, const Function& function) {
 
 void get_config(const Card& card, Function& function, const Message& request, const wire::ConfigRange& range) {
   wire::ConfigData data{function.config_generation, range.offset, 0, {}};
+  if (range.bytes > wire::kConfigChunk && mutated(Mutant::ConfigRange)) data.bytes = wire::kConfigChunk;
   if (range.bytes <= wire::kConfigChunk && wire::range_inside(range.offset, range.bytes, sizeof(wire::DeviceConfig))) {
     const wire::DeviceConfig config = config_of(card, function);
     data.bytes = range.bytes;
@@ -91,9 +94,11 @@ void get_config(const Card& card, Function& function, const Message& request, co
 void set_features(Function& function, const Message& request, const wire::FeatureBlocks& blocks) {
   const bool too_late = (function.device_status & wire::kStatusFeaturesOk) != 0;
   const std::uint64_t bits = blocks.bits[0] | std::uint64_t{blocks.bits[1]} << 32;
-  if (too_late || blocks.first_block != 0 || blocks.blocks != 2 || (bits & ~wire::kOfferedFeatures) != 0) {
-    return refuse(function, request);
-  }
+  const Status wrong = too_late                                        ? Status::NotPermitted
+                       : blocks.first_block != 0 || blocks.blocks != 2 ? Status::BadCount
+                       : (bits & ~wire::kOfferedFeatures) != 0         ? Status::BadFlags
+                                                                       : Status::None;
+  if (wrong != Status::None && !mutated(Mutant::FeatureRules, wrong)) return refuse(function, request);
   function.driver_features = bits;
   respond(function, request, blocks);
 }
@@ -123,7 +128,8 @@ void set_status(Card& card, Function& function, const Message& request, std::uin
   const bool features_step =
       (wanted & wire::kStatusFeaturesOk) != 0 && (function.device_status & wire::kStatusFeaturesOk) == 0;
   const bool features_good = (function.driver_features & wire::kMandatoryFeatures) == wire::kMandatoryFeatures;
-  if (status_step_legal(function, wanted) && (!features_step || features_good)) {
+  const bool step_legal = status_step_legal(function, wanted) || mutated(Mutant::StatusSteps);
+  if (step_legal && (!features_step || features_good || mutated(Mutant::FeatureRules, Status::Unsupported))) {
     // NEEDS_RESET is the device's: a driver can neither set nor clear it here.
     constexpr std::uint32_t kNeedsReset = wire::kStatusNeedsReset;
     function.device_status = (wanted & ~kNeedsReset) | (function.device_status & kNeedsReset);
@@ -149,14 +155,15 @@ wire::QueueState state_of(const Function& function, std::uint32_t index) {
 
 void set_queue(Function& function, const Message& request, const wire::SetQueue& wanted) {
   const bool features_latched = (function.device_status & wire::kStatusFeaturesOk) != 0;
-  const bool legal = features_latched && wanted.index < wire::kQueueCount && !function.queues[wanted.index].active() &&
-                     wanted.reserved == 0 && wanted.reserved1 == 0 &&
-                     wanted.size <= wire::kQueueLayouts[wanted.index].size;
-  const bool overlooked = wanted.index < wire::kQueueCount && mutated(Mutant::QueueRules);
-  if (!legal && !overlooked) return refuse(function, request);
+  if (wanted.index >= wire::kQueueCount) return refuse(function, request);
+  const Status wrong = !features_latched                                      ? Status::NotPermitted
+                       : function.queues[wanted.index].active()               ? Status::Busy
+                       : wanted.reserved != 0 || wanted.reserved1 != 0        ? Status::ReservedBits
+                       : wanted.size > wire::kQueueLayouts[wanted.index].size ? Status::BadSize
+                                                                              : Status::None;
+  if (wrong != Status::None && !mutated(Mutant::QueueRules, wrong)) return refuse(function, request);
   PackedQueue& queue = function.queues[wanted.index];
-  if (!queue.set(function.window, wanted.size, wanted.descriptors, wanted.driver_area, wanted.device_area) &&
-      !overlooked) {
+  if (!queue.set(function.window, wanted.size, wanted.descriptors, wanted.driver_area, wanted.device_area)) {
     return refuse(function, request);
   }
   queue.set_features((function.driver_features & wire::kFeatureEventIdx) != 0,
@@ -221,13 +228,16 @@ bool asks_for_reset(const Message& request) {
          wire::read_payload(request, value) && value.status == wire::kStatusReset;
 }
 
+Status frame_error(const wire::MessageHeader& header) {
+  if (header.size < sizeof(wire::MessageHeader) || header.size > wire::kMessageBytes) return Status::BadSize;
+  if (header.device != 0) return Status::UnknownFunction;
+  return (header.type & ~wire::kMessageBus) != 0 ? Status::BadType : Status::None;
+}
+
 void handle(Card& card, Function& function, const Message& request) {
   const auto& header = request.header;
-  const bool well_framed = header.size >= sizeof(wire::MessageHeader) && header.size <= wire::kMessageBytes &&
-                           header.device == 0 && (header.type & ~wire::kMessageBus) == 0;
-  if (!well_framed && !mutated(Mutant::MessageFrame)) {
-    return refuse(function, request);
-  }
+  const Status wrong = frame_error(header);
+  if (wrong != Status::None && !mutated(Mutant::MessageFrame, wrong)) return refuse(function, request);
   // While a reset runs, only its own answer leaves: no state may be built on what is being torn down.
   if (function.reset_running && !asks_for_reset(request)) return refuse(function, request);
   if ((header.type & wire::kMessageBus) != 0) {

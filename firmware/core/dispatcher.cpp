@@ -175,7 +175,7 @@ bool completion_usable(const Chain& chain) {
 
 // A chain that cannot carry a block. With a usable completion slot the driver is told why; else the used length 0 says it.
 void reject_chain(const Card& card, Function& function, const Chain& chain) {
-  ++function.stats.stats.ring_violations;
+  if (!mutated(Mutant::CountChains)) ++function.stats.stats.ring_violations;
   ++function.stats.stats.rejected;
   note_violation(function, Status::BadChain);
   std::uint32_t written = 0;
@@ -296,7 +296,9 @@ struct ResolvedEnd {
 
 std::expected<ResolvedEnd, Status> resolve_end(Function& function, const wire::Endpoint& end, std::uint64_t bytes) {
   if (end.kind == wire::EndpointKind::HostMemory) {
-    if (!wire::host_memory(function.window.size()).contains(end.offset, bytes) && !mutated(Mutant::HostRange)) {
+    const bool in_window = wire::range_inside(end.offset, bytes, function.window.size());
+    if (!wire::host_memory(function.window.size()).contains(end.offset, bytes) &&
+        !(in_window && mutated(Mutant::HostRange))) {
       return std::unexpected(Status::NotHostMemory);
     }
     return ResolvedEnd{function.window.data() + end.offset, 0, false};

@@ -33,8 +33,14 @@ enum class Mutant : std::uint8_t {
   ImageChecksum,     // of a kernel image
   Poison,            // blocks behind an error of their stream are not executed
   // Messages and commands
-  MessageFrame,    // size, device and type of a control message
-  QueueRules,      // SET_VIRTQUEUE: size, place, features, twice
+  FifoIndex,       // an index further ahead than the FIFO is long is not followed
+  MessageFrame,    // size, device and type of a control message                         (by status)
+  ConfigRange,     // no more config space than a message holds
+  FeatureRules,    // SET_DRIVER_FEATURES: late, blocks, not offered, mandatory           (by status)
+  StatusSteps,     // the order of status bits
+  QueueRules,      // SET_VIRTQUEUE: features, twice, reserved, size, alignment, place    (by status)
+  CountRefusals,   // refused messages are counted
+  CountChains,     // broken chains are counted
   AdminForm,       // magic, generation and flags of a command                 (by status)
   AdminRights,     // who may do what to whom
   StreamOfReset,   // incarnation of a command about a stream
@@ -67,6 +73,7 @@ enum class Mutant : std::uint8_t {
   LoopWatch,   // hart 0's loop is watched
   RecordedPc,  // a fatal record has the registers
   BootSteps,   // POST codes are shown while the boot lasts
+  Persistent,  // magic, version and checksum of what an earlier life left             (by status)
   // Promises
   LoseCompletion,    // each block ends: what was stopped by its owner's reset or cancel does not
   LogEachViolation,  // violations are not written to the console one by one

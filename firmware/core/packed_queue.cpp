@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "firmware/core/mutants.hpp"
+
 namespace fw {
 
 using wire::Descriptor;
@@ -11,17 +13,17 @@ using wire::DescriptorTail;
 bool PackedQueue::set(std::span<std::byte> window, std::uint32_t size, std::uint64_t descriptors,
                       std::uint64_t driver_area, std::uint64_t device_area) {
   reset();
-  if (size == 0 || size > wire::kMaxQueueSize) return false;
+  if (size == 0 || size > wire::kMaxQueueSize) return mutated(Mutant::QueueRules, wire::Status::BadCount);
   const std::uint64_t ring_bytes = std::uint64_t{size} * sizeof(Descriptor);
   if (!wire::is_aligned(descriptors, sizeof(Descriptor)) || !wire::is_aligned(driver_area, 4) ||
       !wire::is_aligned(device_area, 4)) {
-    return false;
+    return mutated(Mutant::QueueRules, wire::Status::BadAlignment);
   }
   // Rings may lie only in the window's queue block: a ring laid over another structure would let the driver make the
   // card overwrite its own header.
   const auto& block = wire::kQueueBlock;
   if (!block.contains(descriptors, ring_bytes) || !block.contains(driver_area, 4) || !block.contains(device_area, 4)) {
-    return false;
+    return mutated(Mutant::QueueRules, wire::Status::OutOfBounds);
   }
   window_ = window;
   descriptors_offset_ = descriptors;

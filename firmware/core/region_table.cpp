@@ -84,7 +84,9 @@ std::expected<RegionTable::Place, Status> RegionTable::resolve(std::uint64_t reg
   const auto ordinal = find(region_id, generation);
   if (!ordinal) return std::unexpected(ordinal.error());
   const Region& region = regions_[*ordinal];
-  if (!wire::range_inside(offset, bytes, region.bytes) && !mutated(Mutant::RegionBounds))
+  // A mutant stays near: what lies beyond the card's memory would end its firmware.
+  const bool near = offset <= region.bytes && bytes <= 2 * region.bytes;
+  if (!wire::range_inside(offset, bytes, region.bytes) && !(near && mutated(Mutant::RegionBounds)))
     return std::unexpected(Status::OutOfBounds);
   return Place{region.base + offset, *ordinal};
 }

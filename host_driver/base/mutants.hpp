@@ -23,7 +23,10 @@ enum class HostMutant : std::uint8_t {
   HostExhaustion,  // no host memory, no thread (the exception leaves the driver untyped)
   OwnerEnd,        // the broker: an owner's socket or process has ended
   NextLevel,       // a reset level that did not help is followed by the next
-  Last = NextLevel,
+  Wedged,          // a card that dies again and again is given up
+  ReadChecksum,    // what was read from the card is compared with the card's checksum
+  AbiVersion,      // a window of another version is not touched
+  Last = AbiVersion,
 };
 
 HostMutant active_mutant() noexcept;

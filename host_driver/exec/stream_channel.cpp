@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/exec/stream_channel.hpp"
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/ras/log.hpp"
 #include "host_driver/recovery/busy.hpp"
 #include "shared/timeouts.hpp"
@@ -217,7 +218,7 @@ wire::Completion StreamChannel::verified(const Unit& unit, const wire::Completio
   const wire::DmaPayload& dma = unit.block.payload.dma;
   const wire::Endpoint* host = host_end(unit.block);
   if (completion.outcome != Outcome::Ok || host != &dma.destination) return end;
-  if (sum_of_host(*device_, *host, dma.bytes) == completion.checksum) return end;
+  if (sum_of_host(*device_, *host, dma.bytes) == completion.checksum || mutated(HostMutant::ReadChecksum)) return end;
   end.outcome = Outcome::Fault;
   end.status = Status::ChecksumMismatch;
   end.field = wire::Field::DmaChecksum;

@@ -85,7 +85,7 @@ Expected<RecoveryReport> climb(Rung from, Rung highest, const std::function<Expe
 bool DeathCount::note(Clock::time_point when) {
   std::erase_if(recent_, [&](Clock::time_point then) { return when - then > within_; });
   recent_.push_back(when);
-  wedged_ |= recent_.size() >= deaths_;
+  wedged_ |= recent_.size() >= deaths_ && !mutated(HostMutant::Wedged);
   return wedged_;
 }
 
