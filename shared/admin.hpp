@@ -174,6 +174,11 @@ struct AdminReply {
       std::uint64_t total_bytes;        // the most that it can hold: its share and what nobody is guaranteed
       std::uint64_t share_bytes;        // of it: guaranteed, whatever others do
       std::uint64_t quarantined_bytes;  // that it released and that are not clean yet: they count against its quota
+      // QUERY of M only, 0 in every other reply: what all functions of the card hold now.
+      std::uint64_t launches;     // begun and not collected
+      std::uint64_t streams;      // not closed; stream 0 of each function is not counted
+      std::uint64_t arena_pages;  // of firmware memory for kernels, 4 KiB each, page tables included …
+      std::uint64_t table_pages;  // … and the page tables alone
     } region;
     struct {
       std::uint32_t stream;

@@ -39,6 +39,8 @@ void CoreManager::charge(FunctionSpace& space, std::uint64_t bytes) {
   space.tenant->bytes += bytes;
 }
 
+std::uint64_t CoreManager::arena_pages() const { return hal::arena_pages_in_use() - (planted_ != 0 ? 1 : 0); }
+
 // `bytes` is whole pages.
 hal::PhysicalAddress CoreManager::take_pages(FunctionSpace& space, std::uint64_t bytes) {
   if (!fits(*space.tenant, bytes)) return 0;

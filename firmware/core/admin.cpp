@@ -10,6 +10,7 @@
 #include "firmware/core/mutants.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
+#include "firmware/hal/address_space.hpp"
 #include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"
 
@@ -121,7 +122,10 @@ Progress acquire_region(Card& card, Function& function, PendingAdmin& pending, b
     return Progress::Answered;
   }
   const Region& region = function.regions.install(*ordinal, *base, bytes, arguments.type);
-  reply.values.region = {function.regions.region_id(*ordinal), bytes, region.generation, *ordinal, 0, 0, 0, 0, 0};
+  reply.values.region.region_id = function.regions.region_id(*ordinal);
+  reply.values.region.bytes = bytes;
+  reply.values.region.generation = region.generation;
+  reply.values.region.ordinal = *ordinal;
   fill_pool_figures(card, function, reply);
   return Progress::Answered;
 }
@@ -253,6 +257,24 @@ void report_stats(Card& card, Function& caller, const AdminRequest& request, Adm
   stats.dirty_granules = card.pool.dirty_granules(function.id);
 }
 
+// Of the whole card: for M only, a function learns nothing about the others. Looks at every stream, which M may ask for.
+void fill_card_figures(const Card& card, AdminReply& reply) {
+  auto& figures = reply.values.region;
+  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
+    const auto& streams = card.functions[f].streams;
+    figures.streams += static_cast<std::uint64_t>(std::count_if(
+        streams.begin() + 1, streams.end(), [](const Stream& s) { return s.state != Stream::State::Closed; }));
+    figures.launches += card.cores.launches(card.functions[f]);
+  }
+  figures.arena_pages = card.cores.arena_pages();
+  figures.table_pages = hal::table_pages();
+}
+
+void query(const Card& card, const Function& function, AdminReply& reply) {
+  fill_pool_figures(card, function, reply);
+  if (function.kind == wire::FunctionKind::Management) fill_card_figures(card, reply);
+}
+
 // M manages; it holds no regions, opens no streams and runs nothing.
 bool for_management(AdminCommand command) {
   switch (command) {
@@ -295,7 +317,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
       case AdminCommand::SlotRetire: progress = retire_function(card, function, pending, resumed, reply); break;
       case AdminCommand::QuotaSet: set_quota(card, function, request, reply); break;
       case AdminCommand::FunctionQuery: query_function(card, function, request, reply); break;
-      case AdminCommand::Query: fill_pool_figures(card, function, reply); break;
+      case AdminCommand::Query: query(card, function, reply); break;
       case AdminCommand::SelfTest: run_self_test(card, function, request, reply); break;
       case AdminCommand::Cancel: progress = cancel(card, function, request, reply); break;
       case AdminCommand::FaultArm:

@@ -82,7 +82,8 @@ class CoreManager {
   // The same with a reason of its own. A launch that is only prepared still has to be released.
   bool fail(LaunchHandle launch, Verdict why, const wire::FaultRecord& fault);
 
-  bool active(const Function& function) const { return tenants_[function.id].launches != 0; }
+  bool active(const Function& function) const { return launches(function) != 0; }
+  std::uint32_t launches(const Function& function) const { return tenants_[function.id].launches; }
   // Calls ended(const LaunchResult&) for every launch that has ended since the last call. True when there was one.
   template <typename Ended>
   bool collect(Ended ended);
@@ -107,6 +108,8 @@ class CoreManager {
   std::uint64_t share_bytes() const { return share_; }
   static std::uint64_t smallest_share(unsigned cores);
   std::uint64_t held_pages_bytes(const Function& function) const { return tenants_[function.id].bytes; }
+  // Pages of the arena that functions hold, as the arena itself counts them. The page of prepare_planted() is the card's.
+  std::uint64_t arena_pages() const;
 
   // Slices that the function gets in its turn on every core, from 1 on.
   void set_weight(const Function& function, std::uint32_t weight) {

@@ -51,5 +51,7 @@ void free_pages(PhysicalAddress address, std::uint64_t bytes);
 
 // Size of that range, used or not. Page tables come out of it as well. Constant.
 std::uint64_t arena_bytes();
+// Pages of 4 KiB of it that are allocated now, page tables included.
+std::uint64_t arena_pages_in_use();
 
 }  // namespace hal

@@ -117,7 +117,12 @@ CardResources count_card_resources(Device& management, std::chrono::milliseconds
       found.bound += values.state == wire::FunctionState::Unbound ? 0 : 1;
       dirty = values.scrub_bytes;
     }
-    found.free_bytes = ask(management, wire::AdminCommand::Query, 0).values.region.free_bytes;
+    const auto card = ask(management, wire::AdminCommand::Query, 0).values.region;
+    found.free_bytes = card.free_bytes;
+    found.launches = card.launches;
+    found.streams = card.streams;
+    found.arena_pages = card.arena_pages;
+    found.table_pages = card.table_pages;
     if (dirty == 0 || Clock::now() > limit) return found;
     std::this_thread::sleep_for(kBetweenLooks);  // bounded: by `bound` of the loop
   }
@@ -128,6 +133,10 @@ std::string difference(const CardResources& before, const CardResources& now) {
   compare(text, before.granted_bytes, now.granted_bytes, "bytes granted");
   compare(text, before.free_bytes, now.free_bytes, "bytes of the card free");
   compare(text, before.bound, now.bound, "functions bound");
+  compare(text, before.launches, now.launches, "launches");
+  compare(text, before.streams, now.streams, "open streams");
+  compare(text, before.arena_pages, now.arena_pages, "arena pages");
+  compare(text, before.table_pages, now.table_pages, "page tables");
   return text;
 }
 

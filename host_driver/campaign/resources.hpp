@@ -28,6 +28,10 @@ struct CardResources {
   std::uint64_t granted_bytes = 0;  // of all functions
   std::uint64_t free_bytes = 0;
   std::uint32_t bound = 0;  // functions that have a slot
+  std::uint64_t launches = 0;
+  std::uint64_t streams = 0;      // but those with number 0
+  std::uint64_t arena_pages = 0;  // of firmware memory, page tables included …
+  std::uint64_t table_pages = 0;  // … and these alone
   friend bool operator==(const CardResources&, const CardResources&) = default;
 };
 // Asks M; waits, at most `bound`, until no released memory is dirty any more. Throws flex::Error.

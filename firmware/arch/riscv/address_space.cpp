@@ -109,5 +109,9 @@ void free_pages(PhysicalAddress address, std::uint64_t bytes) {
 }
 
 std::uint64_t arena_bytes() { return arena.bytes(); }
+std::uint64_t arena_pages_in_use() {
+  const riscv::LockGuard lock(guard);
+  return arena.bytes() / riscv::PageArena::kPageBytes - arena.free_pages();
+}
 
 }  // namespace hal

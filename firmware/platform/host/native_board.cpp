@@ -351,6 +351,11 @@ void free_pages(PhysicalAddress address, std::uint64_t bytes) {
   pages.in_use -= bytes;
 }
 std::uint64_t arena_bytes() { return the_state->options.page_bytes; }
+std::uint64_t arena_pages_in_use() {
+  const std::lock_guard lock(the_state->pages.mutex);
+  constexpr std::uint64_t kBytes = 4096;
+  return the_state->pages.in_use / kBytes + the_state->pages.roots.size();
+}
 
 // ---- board.hpp ----------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ namespace {
 
 using fwtest::Launch;
 using fwtest::Program;
+using fwtest::RawDriver;
 using fwtest::RegionHandle;
 using fwtest::StreamHandle;
 using wire::Outcome;
@@ -33,6 +34,38 @@ TEST_F(Launch, AKernelThatExitsWithZeroIsOk) {
     EXPECT_EQ(end.outcome, Outcome::Ok);
     EXPECT_NE(end.start_time, 0u);
   }
+}
+
+// What a campaign asks before and after each scenario: nothing may be left.
+TEST_F(Launch, ManagementIsToldWhatFunctionsHoldAndNobodyElse) {
+  RawDriver& manager = card_.driver(0);
+  ASSERT_TRUE(manager.bring_up());
+  const auto figures = [](RawDriver& driver) {
+    return driver.admin(driver.admin_request(wire::AdminCommand::Query)).values.region;
+  };
+  const auto none = figures(manager);
+  EXPECT_EQ(none.launches + none.streams + none.arena_pages + none.table_pages, 0u);
+
+  const auto opened = driver_.open_stream();
+  ASSERT_TRUE(opened);
+  driver_.submit(block(stream_, Program::Endless));
+  card_.turns();
+  const auto held = figures(manager);
+  EXPECT_EQ(held.launches, 1u);
+  EXPECT_EQ(held.streams, 1u);
+  EXPECT_EQ(held.arena_pages * fw::kPageBytes, card_.card().cores.held_pages_bytes(card_.function(2)));
+  EXPECT_EQ(held.table_pages, hal::table_pages());
+  EXPECT_GT(held.table_pages, 0u);
+  const auto own = figures(driver_);
+  EXPECT_EQ(own.launches + own.streams + own.arena_pages + own.table_pages, 0u);
+
+  // The page that kernels of a fault point jump to is the card's, and stays.
+  ASSERT_TRUE(card_.card().cores.prepare_planted());
+  EXPECT_EQ(figures(manager).arena_pages, held.arena_pages);
+  while (card_.card().cores.active(card_.function(2))) slice(), card_.turns();
+  driver_.set_status(0);
+  const auto left = figures(manager);
+  EXPECT_EQ(left.launches + left.streams + left.arena_pages + left.table_pages, 0u);
 }
 
 // A driver that sleeps until the launch ends has nothing else to wake it: neither another block nor an admin command.
