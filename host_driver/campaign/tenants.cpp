@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// F33 to F37 and F39: functions that are reset, and functions that want everything.
+// F34 to F37 and F39: functions that are reset, and functions that want everything.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "host_driver/campaign/resources.hpp"
 #include "host_driver/campaign/scenarios.hpp"
 
 namespace flex::campaign {
@@ -33,62 +31,7 @@ std::string ok_or_reason(const wire::AdminReply& reply) {
   return std::string(wire::name(reply.outcome)) + ", " + std::string(wire::name(reply.status));
 }
 
-// How many words of an area of the window are the secret.
-std::size_t secrets_in(std::span<const std::uint64_t> words) {
-  return static_cast<std::size_t>(std::ranges::count(words, kSecret));
-}
-
-std::span<const std::uint64_t> window_words(const Device& device, const wire::Block& block) {
-  const auto* window = device.host_memory().data() - device.host_memory_offset();
-  return {reinterpret_cast<const std::uint64_t*>(window + block.offset), block.bytes / 8};
-}
-
 }  // namespace
-
-void reset_clears_everything(Trial& trial) {
-  trial.innocent();
-  constexpr std::uint64_t kBytes = 32 * wire::kMiB, kBack = 16 * wire::kMiB;
-  {
-    // Somebody who fills everything that it can reach with a secret, and is reset by M while it works.
-    Lane& lane = trial.lane();
-    const Region region = value_of(trial.guilty().acquire_region(RegionType::Tensor, kBytes));
-    const auto filled = lane.run(Desk::fill(Desk::in(region, 0), kBytes, kSecret), trial.patience());
-    trial.fired(filled && filled->outcome == Outcome::Ok, "32 MiB of a secret");
-    const ControlBlock soil = trial.kernel("soil");
-    (void)lane.run(soil, trial.patience());
-    ControlBlock cookies = Desk::nop();
-    cookies.header.cookie = kSecret;
-    (void)lane.run(cookies, trial.patience());
-  }
-  trial.let_loose();
-  const auto reset = manage(trial.management(), wire::AdminCommand::FunctionReset, wire::target_of_virtual(kGuilty));
-  const std::string reason = ok_or_reason(reset);
-  trial.detected(reason.empty(), reason.empty() ? "reset by M" : reason);
-  trial.close_guilty();
-  // The next owner looks everywhere, and gets the very memory: it is granted again when it has been scrubbed.
-  (void)count_card_resources(trial.management(), std::chrono::ceil<std::chrono::milliseconds>(trial.patience()));
-  Lane& lane = trial.lane();
-  Device& next = trial.guilty();
-  const Region region = value_of(next.acquire_region(RegionType::Tensor, kBytes));
-  std::size_t found = 0;
-  for (std::uint64_t at = 0; at < kBytes; at += kBack) {
-    const auto read = lane.run(Desk::dma(Desk::in(region, at), trial.desk().host(0), kBack), trial.patience());
-    if (!read || read->outcome != Outcome::Ok) found = 1;
-    found += static_cast<std::size_t>(
-        std::ranges::count_if(trial.desk().host_words(0, kBack), [](std::uint64_t word) { return word != 0; }));
-  }
-  for (const wire::Block& block :
-       {wire::kControlBlocks, wire::kCompletions, wire::kAdminRequests, wire::kAdminReplies}) {
-    found += secrets_in(window_words(next, block));
-  }
-  value_of(next.release_region(region));
-  trial.detected(found == 0, std::to_string(found) + " words of the old owner found by the next");
-  const auto stats = value_of(next.card_statistics()).values.stats;
-  trial.detected(stats.launches == 0 && stats.rejected == 0, "statistics start again");
-  trial.contained();
-  const std::string wrong = trial.good_job(trial.desk(), trial.lane());
-  trial.recovered(wrong.empty(), wrong.empty() ? "the next owner works" : wrong);
-}
 
 void reset_of_one_leaves_the_others(Trial& trial) {
   trial.innocent();
