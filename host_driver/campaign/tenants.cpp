@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F37 and F39: a function that wants everything, and what its neighbour gets while that lasts, as the card counts it.
+// F37: a function that wants everything, and what its neighbour gets while that lasts, as the card counts it.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -123,41 +123,6 @@ void noisy_neighbour(Trial& trial) {
   trial.set_quota(0);
   const std::string job = trial.good_job(trial.desk(), trial.lane());
   trial.claim(Proof::Recovered, "good job", job.empty(), job);
-}
-
-void thousand_resets(Trial& trial) {
-  constexpr int kResets = 1000;
-  constexpr int kFunctionEvery = 37, kAllocateEvery = 7, kCheckEvery = 101;  // co-prime
-  trial.innocent();
-  std::string wrong;
-  int functions = 0, resets = 0;
-  std::size_t blocks = 0;
-  trial.let_loose();
-  for (int i = 1; i <= kResets && wrong.empty(); ++i) {
-    ++resets;
-    Lane& lane = trial.lane();
-    const std::size_t some = 1 + trial.random()() % 16;
-    if (!lane.submit(std::vector<ControlBlock>(some, Desk::nop()))) wrong = "no room";
-    blocks += some;
-    if (i % kAllocateEvery == 0) {
-      const auto region = trial.guilty().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
-      if (!region || !trial.guilty().release_region(*region)) wrong = "a region could not be had or given back";
-    }
-    if (i % kFunctionEvery == 0) {
-      ++functions;
-      trial.close_guilty();
-      continue;
-    }
-    if (const auto reset = lane.reset(); !reset) wrong = reset.error().message;
-    if (lane.ended() != lane.submitted()) wrong = "a block never ended";
-    if (i % kCheckEvery == 0 && wrong.empty()) wrong = trial.good_job(trial.desk(), lane);
-  }
-  trial.fired(resets != 0 && blocks != 0, std::to_string(resets - functions) + " stream resets, " +
-                                              std::to_string(functions) + " function resets, " +
-                                              std::to_string(blocks) + " blocks");
-  trial.detected(wrong.empty() && resets == kResets, wrong.empty() ? "each block ended exactly once" : wrong);
-  trial.contained();
-  trial.recover_stream();
 }
 
 }  // namespace flex::campaign
