@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// F13 and F40: a raw client that breaks the rules of rings, and one that sends random requests.
+// F13: a raw client that breaks the rules of rings.
 #include <algorithm>
-#include <atomic>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "host_driver/campaign/raw_client.hpp"
 #include "host_driver/campaign/scenarios.hpp"
-#include "host_driver/raw/attempts.hpp"
 #include "host_driver/raw/bare_slot.hpp"
 #include "host_driver/raw/raw_driver.hpp"
 #include "shared/memory_order.hpp"
@@ -133,85 +130,6 @@ void bad_chains(Trial& trial) {
   const std::uint64_t counted = chains.violations() - before;
   trial.detected(all_back && counted == all.size() + 2, std::to_string(counted) + " violations counted");
   trial.contained(chains.untouched(), "nothing was executed");
-  trial.contained();
-  const std::string works = stranger.works();
-  trial.recovered(works.empty(), works.empty() ? "brought up, good job" : works);
-}
-
-// ---- fuzzing ------------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// Overwrites blocks, rings and host memory of a window while the card reads them.
-class Mutator {
- public:
-  Mutator(std::span<std::byte> window, std::uint64_t seed)
-      : thread_([this, window, seed](const std::stop_token& stop) {
-          std::mt19937_64 random(seed);
-          while (!stop.stop_requested()) {
-            const wire::Block& block = kTargets[random() % std::size(kTargets)];
-            const std::uint64_t at = block.offset + random() % (block.bytes / 8) * 8;
-            wire::store_relaxed(*reinterpret_cast<std::uint64_t*>(window.data() + at), random());
-            changes_.fetch_add(1, std::memory_order_relaxed);
-            std::this_thread::yield();
-          }
-        }) {}
-  std::uint64_t changes() const { return changes_.load(); }
-
- private:
-  static constexpr wire::Block kTargets[] = {
-      wire::kControlBlocks, wire::kAdminRequests, {wire::kHostMemoryOffset, 4 * wire::kMiB}};
-  std::atomic<std::uint64_t> changes_{0};
-  std::jthread thread_;  // bounded: it looks at its stop token between two stores
-};
-
-}  // namespace
-
-void fuzzing_under_mutation(Trial& trial) {
-  constexpr unsigned kAttempts = 1500, kAtOnce = 16;
-  trial.innocent();
-  RawClient stranger(trial);
-  RawDriver& driver = stranger.driver();
-  if (!driver.bring_up()) return trial.fired(false, "the function does not come up");
-  raw::Targets targets;
-  targets.window_bytes = stranger.slot().window().size();
-  targets.generation = driver.generation();
-  targets.function_index = kThird;
-  targets.functions = trial.scenario().shape.virtual_functions;
-  targets.tensor = driver.acquire(wire::kGranuleBytes).value();
-  targets.program = driver.acquire(wire::kGranuleBytes, wire::RegionType::Program).value();
-  targets.released = driver.acquire(wire::kGranuleBytes).value();
-  (void)driver.release(targets.released);
-  for (const Region& region : trial.innocent().regions()) {
-    targets.foreign.push_back({region.base.region_id, region.generation, region.bytes});
-  }
-  raw::Attempts attempts(targets, trial.seed());
-  trial.let_loose();
-  std::uint64_t ended = 0, refused = 0, changes = 0;
-  std::string wrong;
-  {
-    Mutator mutator(stranger.slot().window(), trial.seed());
-    raw::StreamHandle stream;
-    for (unsigned done = 0; done < kAttempts && wrong.empty(); done += kAtOnce) {
-      for (unsigned i = 0; i < kAtOnce; ++i) {
-        const wire::ControlBlock block = attempts.control_block(stream);
-        (void)driver.submit_sticks(block, std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks));
-      }
-      try {
-        for (const raw::Ended& end : driver.wait_for(kAtOnce)) {
-          ++ended;
-          refused += end.completion.outcome == Outcome::Ok ? 0 : 1;
-        }
-      } catch (const raw::Broken& broken) {
-        wrong = broken.what();
-      }
-    }
-    changes = mutator.changes();
-  }
-  trial.fired(ended != 0 && changes != 0,
-              std::to_string(ended) + " blocks, " + std::to_string(changes) + " words changed meanwhile");
-  trial.detected(wrong.empty() && refused != 0,
-                 wrong.empty() ? "each ended exactly once, " + std::to_string(refused) + " of them refused" : wrong);
   trial.contained();
   const std::string works = stranger.works();
   trial.recovered(works.empty(), works.empty() ? "brought up, good job" : works);
