@@ -115,7 +115,7 @@ class Worker {
   Worker(Trial& trial, unsigned function)
       : trial_(trial),
         target_(wire::target_of_virtual(function)),
-        device_(trial.open(function, trial.open_options())),
+        device_(trial.open(function)),
         desk_(*device_),
         loads_(*device_),
         lane_(*device_),
