@@ -7,11 +7,11 @@
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/function_commands.hpp"
-#include "firmware/core/mutants.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/record.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "shared/memory_order.hpp"
 
 namespace fw {

@@ -6,10 +6,10 @@
 
 #include "firmware/core/card.hpp"
 #include "firmware/core/function_commands.hpp"
-#include "firmware/core/mutants.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/version.hpp"
 
@@ -53,6 +53,7 @@ void respond(Function& function, const Message& request, const T& payload) {
                                     request.header.token, payload));
 }
 void refuse(Function& function, const Message& request) {
+  if (mutated(Mutant::AnswerRefused)) return;
   if (!mutated(Mutant::CountRefusals)) note_violation(function, wire::Status::NotPermitted);
   send(function,
        wire::make_bare_message(request.header.type | wire::kMessageResponse, request.header.op, request.header.token));

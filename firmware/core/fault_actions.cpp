@@ -3,8 +3,8 @@
 
 #include "firmware/core/admin.hpp"
 #include "firmware/core/card.hpp"
-#include "firmware/core/mutants.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 

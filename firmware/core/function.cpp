@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware/core/function.hpp"
-#include "firmware/core/mutants.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -32,7 +32,7 @@ void reset_function_state(Function& function) {
   function.reset_stall_end = kNever;
   function.ring_violations_told = 0;
   function.ring_violations_told_at = kNever;
-  function.stats = {};
+  if (!mutated(Mutant::ClearStatistics)) function.stats = {};
   function.most_waited = {};
   function.events_lost = 0;
 }

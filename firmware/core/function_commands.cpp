@@ -7,10 +7,10 @@
 #include "firmware/core/admin.hpp"
 #include "firmware/core/binding.hpp"
 #include "firmware/core/card.hpp"
-#include "firmware/core/mutants.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 

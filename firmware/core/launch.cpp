@@ -9,8 +9,8 @@
 
 #include "firmware/core/card.hpp"
 #include "firmware/core/context_layout.hpp"
-#include "firmware/core/mutants.hpp"
 #include "firmware/hal/address_space.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 

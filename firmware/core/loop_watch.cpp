@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "firmware/core/card.hpp"
-#include "firmware/core/mutants.hpp"
 #include "firmware/hal/record.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "firmware/core/mutants.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 

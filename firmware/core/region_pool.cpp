@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "firmware/core/mutants.hpp"
 #include "firmware/hal/record.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "shared/units.hpp"
 
 namespace fw {

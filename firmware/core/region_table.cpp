@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstddef>
 
-#include "firmware/core/mutants.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "shared/units.hpp"
 
 namespace fw {

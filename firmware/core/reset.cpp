@@ -7,9 +7,9 @@
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
-#include "firmware/core/mutants.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/timeouts.hpp"
 
@@ -60,11 +60,14 @@ void quiesce(Card& card, Function& function) {
   for (auto& queue : function.queues) queue.reset();
   card.cores.stop(function);
   card.look_at(function);
-  if (!mutated(Mutant::ResetReaches) || function.id + 1u >= card.function_count) return;
-  Function& next = card.functions[function.id + 1];
-  if (!next.running()) return;
-  for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
-    if (next.streams[s].state == Stream::State::Open) begin_stream_reset(card, next, s, Stream::State::Resetting);
+  if (!mutated(Mutant::ResetReaches)) return;
+  for (Function& other : card.functions) {
+    if (other.id == function.id || !other.running()) continue;
+    for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
+      if (other.streams[s].state == Stream::State::Open) {
+        begin_stream_reset(card, other, s, Stream::State::Resetting);
+      }
+    }
   }
 }
 

@@ -8,11 +8,11 @@
 #include "firmware/core/context_layout.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/launch.hpp"
-#include "firmware/core/mutants.hpp"
 #include "firmware/core/region_pool.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "shared/timeouts.hpp"
 
 namespace fw {
@@ -55,7 +55,8 @@ bool CoreManager::pop(unsigned core, Ticket& ticket) {
     --queue.slices_left;
   } else {
     const std::uint32_t behind = ready & ~std::uint32_t{1} << queue.last;
-    queue.last = static_cast<std::uint32_t>(std::countr_zero(behind != 0 ? behind : ready));
+    queue.last =
+        static_cast<std::uint32_t>(std::countr_zero(behind != 0 && !mutated(Mutant::FairSlices) ? behind : ready));
     queue.slices_left = weights_[queue.last].load(std::memory_order_relaxed) - 1u;
   }
   FunctionQueue& function = queue.functions[queue.last];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of spyre-firmware-mutant.elf: at most one check is left out, by boot words.
-#include "firmware/core/mutants.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 

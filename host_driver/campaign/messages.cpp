@@ -154,6 +154,10 @@ void send_bad_queues(Messages& messages, RawDriver& driver) {
   messages.refused_queue("queue/set-unknown", [](auto& q) { q.index = wire::kQueueCount; });
   messages.refused_queue("queue/size-0", [](auto& q) { q.size = 0; });
   messages.refused_queue("queue/size-over-maximum", [](auto& q) { q.size = wire::kControlBlockQueueSize + 1; });
+  messages.refused_queue("queue/size-over-its-maximum", [](auto& q) {
+    q.index = wire::kAdminQueue;
+    q.size = wire::kAdminQueueSize + 1;
+  });
   messages.refused_queue("queue/reserved", [](auto& q) { q.reserved = 1; });
   messages.refused_queue("queue/misaligned-descriptors", [](auto& q) { q.descriptors += 8; });
   messages.refused_queue("queue/misaligned-driver-area", [](auto& q) { q.driver_area += 2; });

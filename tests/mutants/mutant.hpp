@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "firmware/core/mutants.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "host_driver/base/mutants.hpp"
 #include "host_driver/campaign/proof.hpp"
 #include "shared/outcome.hpp"

@@ -66,7 +66,8 @@ const Claim* failed_claim(const Mutant& mutant, const Result& result) {
 void judge(Run& run, const Result& result) {
   const Mutant& mutant = *run.mutant;
   run.seen = failures(result);
-  if (!result[Proof::Fired].holds && mutant.proof != Proof::Fired) {
+  const Proofs expected = only(mutant.proof) | mutant.also;
+  if (!result[Proof::Fired].holds && (expected & only(Proof::Fired)) == 0) {
     run.found = Found::Unfired;
     return;
   }
@@ -75,7 +76,6 @@ void judge(Run& run, const Result& result) {
     return;
   }
   const Claim* claim = failed_claim(mutant, result);
-  const Proofs expected = only(mutant.proof) | mutant.also;
   const bool nothing_else =
       std::ranges::all_of(kProofs, [&](Proof proof) { return result[proof].holds || (expected & only(proof)) != 0; });
   const bool to_the_end = result.trouble.empty() || mutant.breaks_off;

@@ -12,6 +12,8 @@
 #include "firmware/arch/riscv/sv39.hpp"
 #include "firmware/arch/riscv/timer.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/mutants/mutants.hpp"
+#include "shared/kernel_abi.hpp"
 
 namespace {
 
@@ -98,7 +100,9 @@ PhysicalAddress allocate_pages(std::uint64_t bytes) {
     const riscv::LockGuard lock(guard);
     address = arena.allocate(bytes);
   }
-  if (address != 0)
+  // A mutant leaves scratchpads alone: what a context or a page table finds that is not clear would end its firmware.
+  const bool left_as_it_is = bytes == wire::kScratchpadBytes && fw::mutated(fw::Mutant::ClearPages);
+  if (address != 0 && !left_as_it_is)
     fill(pointer(address), 0, (bytes + riscv::PageArena::kPageBytes - 1) & ~(riscv::PageArena::kPageBytes - 1));
   return address;
 }

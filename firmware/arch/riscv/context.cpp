@@ -18,6 +18,7 @@
 #include "firmware/arch/riscv/timer.hpp"
 #include "firmware/arch/riscv/vector_unit.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "shared/kernel_abi.hpp"
 
 namespace hal {
@@ -51,6 +52,9 @@ void use_root(HartLocal& hart, std::uint64_t root) {
 void load_units(HartLocal& hart, Context& context) {
   const std::uint64_t flags = context.integer[kFlags];
   if (flags & CTX_FRESH) riscv::forget_units(hart, context);
+  if ((flags & CTX_FRESH) != 0 && fw::mutated(fw::Mutant::ClearRegisters)) {
+    hart.float_owner = hart.vector_owner = &context;
+  }
   if (hart.float_owner != &context) riscv::take_float(hart, context);
   if (hart.vector_owner != &context) riscv::take_vector(hart, context);
   const std::uint64_t wanted =

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "firmware/core/mutants.hpp"
+#include "firmware/mutants/mutants.hpp"
 #include "host_driver/device/card.hpp"
 #include "shared/boot_arguments.hpp"
 

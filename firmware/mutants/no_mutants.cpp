@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The firmware as it is shipped: every check is made.
-#include "firmware/core/mutants.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 

@@ -40,6 +40,7 @@ enum class Mutant : std::uint8_t {
   StatusSteps,     // the order of status bits
   QueueRules,      // SET_VIRTQUEUE: features, twice, reserved, size, alignment, place    (by status)
   CountRefusals,   // refused messages are counted
+  AnswerRefused,   // refused messages are answered
   CountChains,     // broken chains are counted
   AdminForm,       // magic, generation and flags of a command                 (by status)
   AdminRights,     // who may do what to whom
@@ -62,13 +63,16 @@ enum class Mutant : std::uint8_t {
   MemoryUncorrectable,  // an uncorrectable error ends its block
   MemoryRetired,        // its granule is never granted again
   // Resets
-  ScrubMemory,    // released memory is cleared
-  ClearWindow,    // what a window says of the function's state is cleared
-  ForgetRegions,  // a reset function holds no regions
-  Generation,     // a reset raises the generation
-  AbortAtReset,   // waiting blocks of a reset end ABORTED (they end OK)
-  ResetReaches,   // the reset of a function leaves the streams of the next one alone
-  JoinResets,     // a reset of a function that is being reset joins
+  ScrubMemory,      // released memory is cleared
+  ClearPages,       // scratchpads are cleared
+  ClearRegisters,   // and its registers
+  ClearStatistics,  // counters of a function that is reset
+  ClearWindow,      // what a window says of the function's state is cleared
+  ForgetRegions,    // a reset function holds no regions
+  Generation,       // a reset raises the generation
+  AbortAtReset,     // waiting blocks of a reset end ABORTED (they end OK)
+  ResetReaches,     // the reset of a function leaves the streams of all others alone
+  JoinResets,       // a reset of a function that is being reset joins
   // The card
   LoopWatch,   // hart 0's loop is watched
   RecordedPc,  // a fatal record has the registers
@@ -78,7 +82,8 @@ enum class Mutant : std::uint8_t {
   LoseCompletion,    // each block ends: what was stopped by its owner's reset or cancel does not
   LogEachViolation,  // violations are not written to the console one by one
   OneQuantum,        // a function has one quantum of a turn (it has eight)
-  Last = OneQuantum,
+  FairSlices,        // kernels of functions run in turn (the first function with one goes first)
+  Last = FairSlices,
 };
 
 // Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status` is
