@@ -142,6 +142,7 @@ TEST_F(StreamsUnderKernels, UnawaitedRequestsAreAnsweredAndReachNobodyElse) {
   tenant.begin();
   for (int i = 0; i < 10'000; ++i) tenant.step();
   tenant.drain();
+  print_counts(tenant);
   EXPECT_GT(tenant.blocks_ok(), 0u);
   EXPECT_GT(tenant.queue_resets(), 0u);
   EXPECT_GT(tenant.requests(), 0u);

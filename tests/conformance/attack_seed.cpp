@@ -21,4 +21,9 @@ std::uint64_t attack_seed() {
   return seed;
 }
 
+void print_counts(const raw::UnawaitedRequests& tenant) {
+  std::printf("  %6llu un-awaited requests\n  %6llu blocks beside them\n",
+              static_cast<unsigned long long>(tenant.requests()), static_cast<unsigned long long>(tenant.blocks()));
+}
+
 }  // namespace flex::conformance

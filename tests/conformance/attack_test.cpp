@@ -82,6 +82,7 @@ TEST_F(Attacks, UnawaitedRequestsAreAnsweredAndReachNobodyElse) {
   tenant.begin();
   for (int i = 0; i < 20'000; ++i) tenant.step();
   tenant.drain();
+  print_counts(tenant);
   EXPECT_GT(tenant.requests(), 0u);
   EXPECT_GT(tenant.blocks_ok(), 0u);
   EXPECT_GT(tenant.queue_resets(), 0u);

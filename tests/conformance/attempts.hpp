@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "host_driver/raw/attempts.hpp"
+#include "host_driver/raw/unawaited.hpp"
 
 namespace flex::conformance {
 
@@ -12,5 +13,7 @@ using raw::Targets;
 
 // SPYRE_SEED, else a new one at each run; printed the first time it is asked for, so that a failure can be repeated.
 std::uint64_t attack_seed();
+// How much it was; scripts/attacks adds it up.
+void print_counts(const raw::UnawaitedRequests& tenant);
 
 }  // namespace flex::conformance

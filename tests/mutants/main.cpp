@@ -107,12 +107,12 @@ int main(int argc, char** argv) {
   app.add_option("--choose", options.choose, "so many of all, chosen by --by");
   app.add_option("--by", options.by, "a text, like a commit's id");
   app.add_option("--seed", options.seed, "of the scenarios");
-  app.add_flag("--list", options.list, "print the mutants and stop");
+  app.add_flag("--list", options.list, "print which ones and what they leave out, and stop");
   app.add_flag("--json", options.json, "one JSON object instead of the table");
   CLI11_PARSE(app, argc, argv);
   try {
     if (options.list) {
-      for (const Mutant& one : mutants::all()) fmt::print("{:<34} {}\n", mutants::name_of(one), one.what);
+      for (const Mutant* one : chosen(options)) fmt::print("{:<34} {}\n", mutants::name_of(*one), one->what);
       return kOk;
     }
     use_mutant_firmware();
