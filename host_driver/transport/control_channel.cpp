@@ -72,6 +72,15 @@ ErrorInfo ControlChannel::card_gone(std::string_view what) const {
               "the card died while " + std::string(what) + " waited for its answer, at " + post_of(window_->header())};
 }
 
+ErrorInfo ControlChannel::restarted(std::string_view what) const {
+  return {.layer = Layer::Firmware,
+          .culprit = std::string(what),
+          .outcome = wire::Outcome::Indeterminate,
+          .recoverable = true,
+          .next_step = "attach again",
+          .message = "the card was restarted while " + std::string(what) + " waited for its answer"};
+}
+
 Expected<void> ControlChannel::send(const Message& message, std::string_view what) {
   wire::Fifo& fifo = window_->fifo_to_card();
   const std::uint32_t taken = wire::load_acquire(fifo.read);
@@ -173,6 +182,7 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
   const auto start = Clock::now();
   auto progress = start;  // of the POST code
   HeaderView last = window_->header();
+  const std::uint64_t life = last.boot_epoch;
   auto beat = start;
   Message answer;
   bool gone = false;
@@ -196,6 +206,8 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
     if (header.post_code != last.post_code) progress = now;
     if (header.heartbeat != last.heartbeat) beat = now;
     last = header;
+    // A card that begins another life skips what lay in its FIFO: its answer will not come, however long it lives.
+    if (header.magic == wire::kWindowMagic && header.boot_epoch != life) return std::unexpected(restarted(what));
     const bool patient = now - start < patience && now - beat < timeouts_.post_progress;
     const bool endless = now - start >= timeouts_.function_reset + timeouts_.post_progress;  // whatever it pretends
     if (endless || (now - progress >= timeouts_.post_progress && !patient)) {

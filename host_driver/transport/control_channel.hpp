@@ -74,6 +74,7 @@ class ControlChannel {
   ErrorInfo no_answer(std::string_view what, Clock::duration waited) const;
   ErrorInfo bad_index(std::string_view fifo, std::uint32_t ours, std::uint32_t theirs) const;
   ErrorInfo card_gone(std::string_view what) const;
+  ErrorInfo restarted(std::string_view what) const;
 
   std::shared_ptr<Window> window_;
   Bells& bells_;

@@ -7,6 +7,7 @@
 
 #include "host_driver/device/device.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
@@ -165,6 +166,28 @@ TEST(DeviceEnd, AnAdminCommandInFlightEndsWithTheCard) {
   for (int i = 0; i < 8; ++i) threads.emplace_back([&] { EXPECT_FALSE(device->card_statistics()); });
   card.die();
   for (auto& thread : threads) thread.join();  // bounded: admin calls are bounded by Timeouts::admin
+}
+
+// The next life skips what lies in the FIFO. It lives on, and the answer never comes.
+TEST(DeviceEnd, ARestartEndsAnAttachThatWaitsForItsAnswer) {
+  NativeCard card;
+  card.pause();
+  DeviceOptions options;
+  options.timeouts.post_progress = options.timeouts.function_reset = test_bounds::kWork;  // ends a hang
+  const auto& asked = reinterpret_cast<wire::Fifo*>(card.window(1) + wire::kFifoToCard.offset)->written;
+  const auto before = wire::load_acquire(asked);
+  std::thread restart([&] {
+    for (const auto end = in_seconds(10); wire::load_acquire(asked) == before && Device::Clock::now() < end;) {
+      std::this_thread::yield();
+    }
+    wire::store_release(header_of(card).boot_epoch, std::uint64_t{99});
+  });
+  const auto device = Device::attach(card.slot(1), card.device_options(std::move(options)));
+  restart.join();  // bounded: its loop is
+  ASSERT_FALSE(device);
+  EXPECT_EQ(device.error().outcome, wire::Outcome::Indeterminate);
+  EXPECT_NE(device.error().message.find("was restarted while"), std::string::npos) << describe(device.error());
+  card.resume();
 }
 
 TEST(DeviceEnd, AnEpochChangeMakesEverythingIndeterminate) {
