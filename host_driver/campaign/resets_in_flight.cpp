@@ -128,7 +128,10 @@ class InFlight {
     if (reply.outcome != Outcome::Ok) return std::string(wire::name(reply.status));
     const auto told = [&] { return guilty.failure().has_value(); };
     (void)guilty.wait_until(told, Trial::Clock::now() + trial_.patience());
-    return told() ? std::string() : "the driver was not told";
+    if (!told()) return "the driver was not told";
+    // It is told first, and then ends what was outstanding.
+    for (const auto& lane : lanes_) (void)lane->wait_all(trial_.patience());
+    return {};
   }
 
   // The card answers for what a stream or queue reset ended. After M's function reset it answers nothing, and what it had

@@ -18,12 +18,12 @@ constexpr auto kMutants = std::to_array<Mutant>({
     // ---- driver and resources
     {.scenario = "F1", .what = "no host memory is a typed error", .proof = Detected, .driver = Host::HostExhaustion},
     {.scenario = "F2", .what = "a failed step of bring-up is noticed", .proof = Detected, .driver = Host::FailedStep},
-    // The driver gives up a card that opens a stream twice.
+    // The driver gives up a card that opens a stream twice, and what it had opened stays open.
     {.scenario = "F3",
      .what = "the table of streams ends",
      .proof = Detected,
      .card = Card::TableOfStreams,
-     .also = only(Recovered),
+     .also = Recovered | Clean,
      .breaks_off = true},
     {.scenario = "F3", .what = "the quota is kept", .proof = Detected, .card = Card::Quota},
     {.scenario = "F4", .what = "a reply that does not come is noticed", .proof = Detected, .driver = Host::NoReply},
