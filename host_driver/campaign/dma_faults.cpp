@@ -212,7 +212,7 @@ void stall(Trial& trial) {
 }
 
 // Device ticks from the first step to the end. The shortest of some: a transfer beside others takes longer, never shorter.
-std::uint64_t ticks_undisturbed(Trial& trial, const ControlBlock& copy) {
+std::uint64_t shortest_of_three(Trial& trial, const ControlBlock& copy) {
   constexpr int kRuns = 3;
   std::uint64_t shortest = ~std::uint64_t{0};
   for (int run = 0; run < kRuns; ++run) {
@@ -231,19 +231,20 @@ void slow_down(Trial& trial) {
   const auto words = desk.host_words(0, kBytes);
   for (auto& word : words) word = trial.random()();
   const ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes);
-  const std::uint64_t undisturbed = ticks_undisturbed(trial, copy);
+  const std::uint64_t undisturbed = shortest_of_three(trial, copy);
   auto spec = Trial::fault_at_guilty(FaultPoint::DmaStep, FaultAction::Slow);
   spec.argument = kTimes;
   spec.every = 1;
   spec.shots = 0;
   const auto fault = trial.arm(spec);
   const auto late = lane.run(copy, trial.patience());
+  // The shortest of some here as well: a busy machine makes one as late as the fault would.
+  const std::uint64_t took = late ? std::min(late->end_time - late->start_time, shortest_of_three(trial, copy)) : 0;
   const auto evidence = trial.evidence(fault);
   trial.disarm(fault);
   trial.claim(Proof::Fired, "slow/each-step", evidence.fired != 0 && evidence.fired == evidence.counted,
               std::to_string(evidence.fired) + " of " + std::to_string(evidence.counted) + " steps");
   trial.claim(Proof::Contained, "slow/ends-well", ended_as(late, Outcome::Ok, Status::None), ending(late));
-  const std::uint64_t took = late ? late->end_time - late->start_time : 0;
   trial.claim(Proof::Fired, "slow/x100", took / kAtLeast >= undisturbed,
               std::to_string(undisturbed) + " ticks undisturbed, " + std::to_string(took) + " slow");
   std::ranges::fill(desk.host_words(kBack, kBytes), 0);

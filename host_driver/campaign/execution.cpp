@@ -237,14 +237,16 @@ std::string race_by_driver(Trial& trial) {
 // Resets against resets, closes, opens, region releases and acquires, all un-awaited, under kernels that never end and
 // beside blocks of the next incarnation; with resets of the queue and of the function. A raw client on VF3.
 std::string race_by_raw_client(Trial& trial) {
-  constexpr unsigned kSteps = 4000;
+  constexpr unsigned kSteps = 4000, kMostSteps = 20 * kSteps;
   RawClient client(trial);
   raw::UnawaitedRequests races(
       client.driver(), {{kernel_image(trial.card(), "spin")}, {kernel_image(trial.card(), "empty")}}, trial.seed());
   const std::uint64_t epoch = client.driver().header().boot_epoch;
   try {
     races.begin();
-    for (unsigned i = 0; i < kSteps; ++i) races.step();
+    // Chance decides what meets what: on until each has happened.
+    const auto all_met = [&] { return races.blocks_ok() > 0 && races.queue_resets() > 0; };
+    for (unsigned i = 0; i < kSteps || (i < kMostSteps && !all_met()); ++i) races.step();
     races.drain();
   } catch (const raw::Broken& broken) {
     return broken.what();
