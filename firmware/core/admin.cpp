@@ -300,7 +300,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
   const AdminRequest& request = pending.request;
   AdminReply reply{};
   Progress progress = Progress::Answered;
-  if (const Verdict v = check_request(function, request); !v.ok() && !mutated(Mutant::AdminForm, v.status)) {
+  if (const Verdict v = check_request(function, request); !v.ok()) {
     reply = refusal(v.status, v.field);
   } else if (function.kind == wire::FunctionKind::Management && !for_management(request.command)) {
     reply = refusal(Status::NotPermitted, Field::AdminCommand);

@@ -227,9 +227,7 @@ void reject_now(Function& function, std::uint16_t index, const Verdict& why) {
 }
 
 Verdict judge(const Card& card, const Function& function, const Stream& stream, const ControlBlock& cb) {
-  if (stream.count >= wire::kStreamCredits && !mutated(Mutant::BlockCredits)) {
-    return {Status::StreamCreditsExceeded, Field::Stream};
-  }
+  if (stream.count >= wire::kStreamCredits) return {Status::StreamCreditsExceeded, Field::Stream};
   if (const Verdict v = check_form(cb, function.crc_negotiated(), card.core_mask()); !v.ok()) {
     if (!mutated(Mutant::BlockForm, v.status)) return v;
   }
@@ -516,7 +514,7 @@ void make_step(Card& card, Function& function, unsigned index, const Transfer& t
   if (budget != 0 && now - block.start_time > budget && !mutated(Mutant::TransferBudget)) {
     return end_head(function, index, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
   }
-  if (slow) stall(function, index, now + (now - began) * (mutated(Mutant::SlowTransfer) ? 1 : shot->argument - 1));
+  if (slow) stall(function, index, now + (now - began) * (shot->argument - 1));
 }
 
 void step_transfer(Card& card, Function& function, unsigned index) {
@@ -632,7 +630,7 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   while (budget-- != 0 && !function.blocks.empty() && queue.pop(chain)) {
     ++fetched;
     hal::mark(wire::Waypoint::Fetch);
-    if ((chain_usable(chain) && completion_usable(chain)) || mutated(Mutant::Chain)) {
+    if (chain_usable(chain) && completion_usable(chain)) {
       accept_chain(card, function, chain);
     } else {
       reject_chain(card, function, chain);

@@ -265,7 +265,7 @@ CoreManager::Start CoreManager::start(Card&, Function& function, unsigned stream
   const Tenant& holder = tenants_[function.id];
   const bool maps_regions = holder.current == nullptr || holder.current->regions_version != function.regions.version();
   // The launch would get the memory that a damaged entry tells of, whether its block names it or not.
-  if (maps_regions && !function.regions.intact() && !mutated(Mutant::RegionEntry)) {
+  if (maps_regions && !function.regions.intact()) {
     why = {Status::RegionEntryDamaged, Field::ComputeSegment};
     return Start::Refused;
   }

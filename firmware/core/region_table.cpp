@@ -69,7 +69,7 @@ std::expected<unsigned, Status> RegionTable::find(std::uint64_t region_id, std::
   if (region_id == wire::kNoRegion) return std::unexpected(Status::UnknownRegion);
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (names_[i] != region_id) continue;
-    if (!intact(i) && !mutated(Mutant::RegionEntry)) return std::unexpected(Status::RegionEntryDamaged);
+    if (!intact(i)) return std::unexpected(Status::RegionEntryDamaged);
     if (regions_[i].generation != generation && !mutated(Mutant::RegionGeneration)) {
       return std::unexpected(Status::StaleRegion);
     }

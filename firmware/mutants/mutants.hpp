@@ -21,13 +21,10 @@ enum class Mutant : std::uint8_t {
   BlockAddress,   // generation, incarnation, banned and resetting streams      (by status; unknown streams are refused)
   BlockForm,      // opcode, flags, reserved bits, CRC, counts, endpoints       (by status)
   BlockSequence,  // order of sequence numbers
-  BlockCredits,   // blocks under way per stream
-  Chain,          // directions, sizes and places of descriptor chains
   HostRange,      // host memory of a transfer lies in its part of the window
   RegionName,     // the region exists; one of the function's is taken instead
   RegionGeneration,  // a region's generation
   RegionBounds,      // offset and length lie in the region
-  RegionEntry,       // check value of a region table entry
   ProgramType,       // an image lies in a Program region
   ImageForm,         // magic, version and layout of a kernel image
   ImageChecksum,     // of a kernel image
@@ -42,7 +39,6 @@ enum class Mutant : std::uint8_t {
   CountRefusals,   // refused messages are counted
   AnswerRefused,   // refused messages are answered
   CountChains,     // broken chains are counted
-  AdminForm,       // magic, generation and flags of a command                 (by status)
   AdminRights,     // who may do what to whom
   StreamOfReset,   // incarnation of a command about a stream
   TableOfStreams,  // there are so many streams and no more
@@ -57,7 +53,6 @@ enum class Mutant : std::uint8_t {
   TransferBudget,  // a transfer is stopped behind its budget
   DmaChecksum,     // the checksum of a transfer is compared
   DmaRetry,        // a transfer with a wrong checksum is tried again
-  SlowTransfer,    // (the fault itself) a transfer is slowed down by the factor asked for
   // Memory errors
   MemoryCorrected,      // function and M are told of a corrected error
   MemoryUncorrectable,  // an uncorrectable error ends its block
@@ -65,11 +60,10 @@ enum class Mutant : std::uint8_t {
   // Resets
   ScrubMemory,      // released memory is cleared
   ClearPages,       // scratchpads are cleared
-  ClearRegisters,   // and its registers
+  ClearRegisters,   // a kernel finds registers that are zero
   ClearStatistics,  // counters of a function that is reset
   ClearWindow,      // what a window says of the function's state is cleared
   ForgetRegions,    // a reset function holds no regions
-  Generation,       // a reset raises the generation
   AbortAtReset,     // waiting blocks of a reset end ABORTED (they end OK)
   ResetReaches,     // the reset of a function leaves the streams of all others alone
   JoinResets,       // a reset of a function that is being reset joins

@@ -16,8 +16,6 @@ enum class HostMutant : std::uint8_t {
   Silence,         // a heartbeat that stands still is noticed
   Death,           // the end of the emulator is noticed
   Restart,         // another boot epoch or generation, DEVICE_NEEDS_RESET
-  BadCompletion,   // a completion that is not the block's own breaks the ring
-  BrokenRing,      // a queue or FIFO whose rules the card broke
   NoReply,         // a command without a reply, blocks without an end (they are taken for OK, and over)
   FailedStep,      // a step of bring-up that fails (it is taken for done)
   HostExhaustion,  // no host memory, no thread (the exception leaves the driver untyped)

@@ -211,42 +211,30 @@ void stall(Trial& trial) {
   trial.disarm(fault);
 }
 
-// Device ticks from the first step to the end. The shortest of some: a transfer beside others takes longer, never shorter.
-std::uint64_t shortest_of_three(Trial& trial, const ControlBlock& copy) {
-  constexpr int kRuns = 3;
-  std::uint64_t shortest = ~std::uint64_t{0};
-  for (int run = 0; run < kRuns; ++run) {
-    const auto end = trial.lane().run(copy, trial.patience());
-    if (end && end->outcome == Outcome::Ok) shortest = std::min(shortest, end->end_time - end->start_time);
-  }
-  return shortest;
-}
+std::uint64_t ticks_of(const std::optional<wire::Completion>& end) { return end ? end->end_time - end->start_time : 0; }
 
-// Without a budget: late, and right. The card itself adds the delay, to each step, by its own clock; so a tenth of what it
-// was told is a bound that no other load can miss.
+// Without a budget: late, and right. How much later is measured here and judged by nobody, because the card's clock is the
+// machine's; that it is a hundred times is exact under a clock of work (faults_test.cpp, SlowTransfer).
 void slow_down(Trial& trial) {
-  constexpr std::uint64_t kTimes = 100, kAtLeast = 10;
+  constexpr std::uint64_t kTimes = 100;
   Lane& lane = trial.lane();
   Desk& desk = trial.desk();
   const auto words = desk.host_words(0, kBytes);
   for (auto& word : words) word = trial.random()();
   const ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes);
-  const std::uint64_t undisturbed = shortest_of_three(trial, copy);
+  const std::uint64_t undisturbed = ticks_of(lane.run(copy, trial.patience()));
   auto spec = Trial::fault_at_guilty(FaultPoint::DmaStep, FaultAction::Slow);
   spec.argument = kTimes;
   spec.every = 1;
   spec.shots = 0;
   const auto fault = trial.arm(spec);
   const auto late = lane.run(copy, trial.patience());
-  // The shortest of some here as well: a busy machine makes one as late as the fault would.
-  const std::uint64_t took = late ? std::min(late->end_time - late->start_time, shortest_of_three(trial, copy)) : 0;
   const auto evidence = trial.evidence(fault);
   trial.disarm(fault);
-  trial.claim(Proof::Fired, "slow/each-step", evidence.fired != 0 && evidence.fired == evidence.counted,
-              std::to_string(evidence.fired) + " of " + std::to_string(evidence.counted) + " steps");
+  trial.fired(evidence.fired != 0 && evidence.fired == evidence.counted,
+              std::to_string(evidence.fired) + " of " + std::to_string(evidence.counted) + " steps slow, " +
+                  std::to_string(ticks_of(late)) + " ticks instead of " + std::to_string(undisturbed));
   trial.claim(Proof::Contained, "slow/ends-well", ended_as(late, Outcome::Ok, Status::None), ending(late));
-  trial.claim(Proof::Fired, "slow/x100", took / kAtLeast >= undisturbed,
-              std::to_string(undisturbed) + " ticks undisturbed, " + std::to_string(took) + " slow");
   std::ranges::fill(desk.host_words(kBack, kBytes), 0);
   (void)lane.run(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kBytes), trial.patience());
   trial.claim(Proof::Contained, "slow/right", std::ranges::equal(words, desk.host_words(kBack, kBytes)), "wrong data");

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/campaign/kernel_jobs.hpp"
 #include "host_driver/campaign/raw_client.hpp"
 #include "host_driver/campaign/scenarios.hpp"
 #include "host_driver/raw/unawaited.hpp"
@@ -23,7 +24,6 @@ using wire::Outcome;
 using wire::Status;
 
 constexpr std::uint64_t kFewSlices = 20;
-constexpr std::uint64_t kManySlices = 1'000'000;
 
 bool has_event(const std::vector<wire::DeviceEvent>& events, wire::EventKind kind) {
   return std::ranges::any_of(events, [&](const wire::DeviceEvent& event) { return event.kind == kind; });

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "host_driver/campaign/kernel_jobs.hpp"
 #include "host_driver/campaign/scenarios.hpp"
 #include "host_driver/recovery/ladder.hpp"
 #include "shared/timeouts.hpp"
@@ -20,7 +21,6 @@ namespace {
 using wire::ControlBlock;
 using wire::Outcome;
 
-constexpr std::uint64_t kManySlices = 1'000'000;
 constexpr std::uint64_t kCanaryBytes = 256 * wire::kKiB;
 constexpr std::uint64_t kReadBack = 1 * wire::kMiB;
 

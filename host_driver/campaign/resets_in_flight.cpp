@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/campaign/kernel_jobs.hpp"
+#include "host_driver/campaign/management.hpp"
 #include "host_driver/campaign/scenarios.hpp"
 
 namespace flex::campaign {
@@ -20,8 +22,6 @@ using wire::Completion;
 using wire::ControlBlock;
 using wire::Outcome;
 using wire::Status;
-
-constexpr std::uint64_t kManySlices = 1'000'000;
 
 enum class Reset : std::uint8_t { Stream, Queue, Function };
 constexpr std::array kResets{Reset::Stream, Reset::Queue, Reset::Function};
@@ -121,16 +121,11 @@ class InFlight {
       }
       return {};
     }
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::FunctionReset;
-    request.arguments.function = {wire::target_of_virtual(kGuilty), 0};
-    const auto reply = value_of(trial_.management().admin(request));
-    if (reply.outcome != Outcome::Ok) return std::string(wire::name(reply.status));
-    const auto told = [&] { return guilty.failure().has_value(); };
-    (void)guilty.wait_until(told, Trial::Clock::now() + trial_.patience());
-    if (!told()) return "the driver was not told";
-    // It is told first, and then ends what was outstanding.
-    for (const auto& lane : lanes_) (void)lane->wait_all(trial_.patience());
+    const auto reply = manage(trial_.management(), wire::AdminCommand::FunctionReset, wire::target_of_virtual(kGuilty));
+    if (reply.outcome != Outcome::Ok) return ok_or_reason(reply);
+    for (const auto& lane : lanes_) {
+      if (!heard_of_reset(trial_, guilty, *lane)) return "the driver was not told, or a block never ended";
+    }
     return {};
   }
 
@@ -161,10 +156,6 @@ class InFlight {
   ControlBlock kernel_{};
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
-
-}  // namespace
-
-namespace {
 
 void attempt_all(InFlight& work) {
   for (const Reset reset : kResets) {

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/campaign/kernel_jobs.hpp"
+#include "host_driver/campaign/management.hpp"
 #include "host_driver/campaign/scenarios.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/timeouts.hpp"
@@ -22,17 +24,13 @@ using wire::AdminCommand;
 using wire::ControlBlock;
 using wire::Outcome;
 
-constexpr std::uint64_t kManySlices = 1'000'000;
 constexpr unsigned kScrubbed = 24;  // granules: milliseconds of scrubbing
 constexpr unsigned kAttempts = 20;
 // As many address spaces of a function wait for their launches; the next region that a launch uses has to wait itself.
 constexpr unsigned kRetiredSpaces = 3;
 
 wire::AdminReply ask(Trial& trial, AdminCommand command) {
-  wire::AdminRequest request{};
-  request.command = command;
-  request.arguments.function = {wire::target_of_virtual(kGuilty), 0};
-  return value_of(trial.management().admin(request));
+  return manage(trial.management(), command, wire::target_of_virtual(kGuilty));
 }
 
 void lost_reply(Trial& trial) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "host_driver/campaign/management.hpp"
 #include "qemu/machine.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/timeouts.hpp"
@@ -159,10 +160,7 @@ void Trial::disarm(Fault fault) {
 }
 
 void Trial::set_quota(std::uint64_t bytes) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::QuotaSet;
-  request.arguments.quota = {.target = wire::target_of_virtual(kGuilty), .weight = 0, .bytes = bytes};
-  const auto reply = value_of(management().admin(request));
+  const auto reply = campaign::set_quota(management(), wire::target_of_virtual(kGuilty), bytes);
   if (reply.outcome == Outcome::Ok) return;
   throw Error({.layer = Layer::Firmware,
                .culprit = "quota",

@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "host_driver/base/mutants.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "shared/crc32c.hpp"
 
@@ -142,7 +141,7 @@ bool ControlBlockRing::meddle(std::uint16_t id, const Slot& slot, wire::Completi
   if (strike->action == HostAction::Corrupt) {
     reinterpret_cast<unsigned char*>(&completion)[strike->argument % sizeof completion] ^= 0xFF;
   }
-  if (strike->action == HostAction::Duplicate && !mutated(HostMutant::BadCompletion)) queue_.repeat_used(id);
+  if (strike->action == HostAction::Duplicate) queue_.repeat_used(id);
   if (strike->action != HostAction::Suppress) return false;
   // It was given back, but for all that anybody knows it was not: outstanding until close().
   queue_.quarantine(id);
@@ -176,7 +175,6 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
   const std::lock_guard lock(mutex_);
   if (faults_.armed(HostPoint::Window)) flip_window_bits();
   const bool meddled = faults_.armed(HostPoint::Completion);
-  const bool checked = !mutated(HostMutant::BadCompletion);
   while (count < kHarvest) {
     PackedQueue::Used used;
     const auto found = queue_.poll(used);
@@ -191,7 +189,7 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
     wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&end.completion),
                             window_.words(completion_offset(used.id)), sizeof end.completion / 8);
     if (meddled && meddle(used.id, slot, end.completion)) continue;
-    if (checked) violation_ = text_or_less([&] { return check(slot, end.completion, used.written); });
+    violation_ = text_or_less([&] { return check(slot, end.completion, used.written); });
     if (!violation_.empty()) {
       offending_.push_back(used.id);  // ended by close(), as everything else that is outstanding
       closed_ = dead_ = true;         // its slot must not be used again before

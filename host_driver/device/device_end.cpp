@@ -55,7 +55,6 @@ void Device::Impl::note_death() {
 }
 
 void Device::Impl::note_violation(const std::string& what) {
-  if (mutated(HostMutant::BrokenRing)) return;
   note_failure(
       error_or_less(wire::Outcome::Indeterminate,
                     [&]() -> ErrorInfo {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <new>
 
-#include "host_driver/base/mutants.hpp"
 #include "host_driver/device/device_impl.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "host_driver/transport/pause.hpp"
@@ -96,7 +95,7 @@ std::size_t Device::Impl::progress_now() {
   if (channel.has_message()) {
     ++found;
     auto polled = channel.poll();
-    if (!polled && !mutated(HostMutant::BrokenRing)) note_failure(polled.error(), Burial::Unknown, Health::Dead);
+    if (!polled) note_failure(polled.error(), Burial::Unknown, Health::Dead);
     if (channel.needs_reset()) check_health();
   }
   for (const std::string* violation : {&blocks->violation(), &admins->violation(), &events->violation()}) {

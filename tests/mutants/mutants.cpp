@@ -432,11 +432,6 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .proof = Detected,
      .claim = "stalled",
      .card = Card::TransferBudget},
-    {.scenario = "F30",
-     .what = "(the fault) a transfer is slow",
-     .proof = Fired,
-     .claim = "slow/x100",
-     .card = Card::SlowTransfer},
     // Nobody ends the witness's blocks.
     {.scenario = "F31",
      .what = "another boot epoch is noticed",

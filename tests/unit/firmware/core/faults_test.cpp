@@ -248,6 +248,34 @@ TEST_F(BrokenCard, ASlowLastStepWithoutABudgetEndsWell) {
   }
 }
 
+// A clock that work alone moves on: what the campaign (F30) can only bound from below on a machine's clock is exact here.
+TEST(SlowTransfer, TakesAHundredTimesTheTicksThatItsStepsTake) {
+  constexpr std::uint64_t kTimes = 100, kSteps = 8, kBytes = kSteps * fw::kDmaStepBytes;
+  fwtest::TestCard card({.virtual_functions = 1, .clock = native::WorkClock{}});
+  RawDriver& driver = card.driver(2);
+  ASSERT_TRUE(driver.bring_up());
+  StreamHandle stream;
+  const auto region = driver.acquire(kBytes).value();
+  const auto ticks = [&] {
+    const auto end = driver.run(driver.fill(stream, region, 0, kBytes, 1));
+    EXPECT_EQ(end.outcome, Outcome::Ok);
+    return end.end_time - end.start_time;
+  };
+  const std::uint64_t undisturbed = ticks();
+  auto slow = wire::FaultSpec{};
+  slow.point = FaultPoint::DmaStep;
+  slow.action = FaultAction::Slow;
+  slow.argument = kTimes;
+  slow.first = slow.every = 1;
+  slow.function = wire::kAnyFunction;
+  slow.stream = wire::kAnyStream;
+  slow.opcode = wire::kAnyOpcode;
+  ASSERT_TRUE(card.card().faults.arm(slow, 0).ok());
+  const std::uint64_t slowed = ticks();
+  EXPECT_GE(slowed, kTimes * undisturbed * 99 / 100);
+  EXPECT_LE(slowed, kTimes * undisturbed * 101 / 100);
+}
+
 // ---- checksums ----------------------------------------------------------------------------------------------------------
 
 class Checksums : public BrokenCard {
