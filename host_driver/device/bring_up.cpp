@@ -14,12 +14,33 @@ namespace flex {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using wire::MessageOp;
 
 // How many chains may be in flight: a control block and its completion, a request and its reply, one event.
 constexpr std::array<std::uint16_t, wire::kQueueCount> kMaxChains{wire::kAdminSlots, wire::kControlBlockSlots,
                                                                   wire::kEventQueueSize};
 // The configuration may change while it is read; a card that changes it without end is broken.
 constexpr int kConfigAttempts = 8;
+
+wire::ConfigRange config_range(std::uint32_t at) {
+  return {at, std::min<std::uint32_t>(wire::kConfigChunk, sizeof(wire::DeviceConfig) - at)};
+}
+
+wire::SetQueue wanted_queue(std::uint32_t index) {
+  const wire::QueueLayout& layout = wire::kQueueLayouts[index];
+  wire::SetQueue wanted{};
+  wanted.index = index;
+  wanted.size = layout.size;
+  wanted.descriptors = layout.descriptors;
+  wanted.driver_area = layout.driver_area;
+  wanted.device_area = layout.device_area;
+  return wanted;
+}
+
+template <typename Payload>
+wire::Message announcement(wire::MessageOp op, const Payload& payload) {
+  return ControlChannel::announcement(op, payload);
+}
 
 // The card numbers its POST codes upwards; from here on it has stopped by itself.
 bool boot_failed(wire::PostCode code) { return code >= wire::PostCode::Failed; }
@@ -60,15 +81,49 @@ Expected<FunctionLink> BringUp::run() {
       const ErrorInfo error = in_step(std::move(done.error()));
       const bool answers = error.outcome == wire::Outcome::Rejected && step_ > BringUpStep::Reset;
       step_ = next_step(step_, false);
-      if (answers) {
-        (void)channel_.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus,
-                                                   wire::StatusValue{status_ | wire::kStatusFailed});
-      }
+      if (answers) tell_failure();
       return std::unexpected(error);
     }
     step_ = next_step(step_, true);
   }
   return std::move(link_);
+}
+
+void BringUp::tell_failure() {
+  // The card may be further than the steps whose answers were looked at.
+  if (channel_.forget_announced()) {
+    const auto now = channel_.transact<wire::StatusValue>(MessageOp::GetDeviceStatus, wire::StatusValue{});
+    if (now) status_ = now->status & ~std::uint32_t{wire::kStatusNeedsReset};
+  }
+  (void)channel_.transact<wire::StatusValue>(MessageOp::SetDeviceStatus,
+                                             wire::StatusValue{status_ | wire::kStatusFailed});
+}
+
+void BringUp::announce_features() {
+  const std::uint32_t acknowledged = status_ | wire::kStatusAcknowledge;
+  const std::array messages{
+      announcement(MessageOp::SetDeviceStatus, wire::StatusValue{acknowledged}),
+      announcement(MessageOp::SetDeviceStatus, wire::StatusValue{acknowledged | wire::kStatusDriver}),
+      announcement(MessageOp::GetDeviceFeatures, wire::FeatureBlocks{0, 2, {}})};
+  channel_.announce(messages);
+}
+
+void BringUp::announce_acceptance(const wire::FeatureBlocks& wanted) {
+  std::vector messages{announcement(MessageOp::SetDriverFeatures, wanted),
+                       announcement(MessageOp::SetDeviceStatus, wire::StatusValue{status_ | wire::kStatusFeaturesOk}),
+                       announcement(MessageOp::GetDeviceStatus, wire::StatusValue{})};
+  for (std::uint32_t at = 0; at < sizeof link_.config; at += wire::kConfigChunk) {
+    messages.push_back(announcement(MessageOp::GetConfig, config_range(at)));
+  }
+  channel_.announce(messages);
+}
+
+void BringUp::announce_queues() {
+  std::vector<wire::Message> messages;
+  for (std::uint32_t q = 0; q < wire::kQueueCount; ++q) {
+    messages.push_back(announcement(MessageOp::SetVirtqueue, wanted_queue(q)));
+  }
+  channel_.announce(messages);
 }
 
 Expected<void> BringUp::perform_unless_told_to_fail(BringUpStep step) {
@@ -84,7 +139,7 @@ Expected<void> BringUp::perform(BringUpStep step) {
     case BringUpStep::CheckAbi: return check_abi();
     case BringUpStep::Identify: return identify();
     case BringUpStep::Reset: return reset();
-    case BringUpStep::Acknowledge: return add_status(wire::kStatusAcknowledge);
+    case BringUpStep::Acknowledge: announce_features(); return add_status(wire::kStatusAcknowledge);
     case BringUpStep::Driver: return add_status(wire::kStatusDriver);
     case BringUpStep::Features: return negotiate_features();
     case BringUpStep::FeaturesOk: return confirm_features();
@@ -189,9 +244,10 @@ Expected<void> BringUp::negotiate_features() {
                                    "build firmware and driver from the same sources"));
   }
   const std::uint64_t wanted = wire::kMandatoryFeatures | (bits & optional_features_);
-  const auto taken = channel_.transact<wire::FeatureBlocks>(
-      wire::MessageOp::SetDriverFeatures,
-      wire::FeatureBlocks{0, 2, {static_cast<std::uint32_t>(wanted), static_cast<std::uint32_t>(wanted >> 32)}});
+  const wire::FeatureBlocks blocks{
+      0, 2, {static_cast<std::uint32_t>(wanted), static_cast<std::uint32_t>(wanted >> 32)}};
+  announce_acceptance(blocks);
+  const auto taken = channel_.transact<wire::FeatureBlocks>(wire::MessageOp::SetDriverFeatures, blocks);
   if (!taken) return std::unexpected(taken.error());
   link_.features = wanted;
   return {};
@@ -214,8 +270,9 @@ Expected<void> BringUp::read_config() {
     std::uint32_t generation = 0;
     bool consistent = true;
     for (std::uint32_t at = 0; at < sizeof link_.config && consistent; at += wire::kConfigChunk) {
-      const std::uint32_t bytes = std::min<std::uint32_t>(wire::kConfigChunk, sizeof link_.config - at);
-      const auto part = channel_.transact<wire::ConfigData>(wire::MessageOp::GetConfig, wire::ConfigRange{at, bytes});
+      const wire::ConfigRange range = config_range(at);
+      const auto [offset, bytes] = range;
+      const auto part = channel_.transact<wire::ConfigData>(wire::MessageOp::GetConfig, range);
       if (!part) return std::unexpected(part.error());
       if (part->offset != at || part->bytes != bytes) {
         return std::unexpected(failure("asked for " + std::to_string(bytes) + " bytes of configuration at " +
@@ -265,16 +322,11 @@ Expected<void> BringUp::check_config() const {
 
 Expected<void> BringUp::set_up_queues() {
   const bool event_idx = (link_.features & wire::kFeatureEventIdx) != 0;
+  announce_queues();
   for (std::uint32_t q = 0; q < wire::kQueueCount; ++q) {
     const wire::QueueLayout& layout = wire::kQueueLayouts[q];
     link_.queues.emplace_back(window_.bytes(), layout, kMaxChains[q], event_idx);
-    wire::SetQueue wanted{};
-    wanted.index = q;
-    wanted.size = layout.size;
-    wanted.descriptors = layout.descriptors;
-    wanted.driver_area = layout.driver_area;
-    wanted.device_area = layout.device_area;
-    const auto set = channel_.transact<wire::QueueState>(wire::MessageOp::SetVirtqueue, wanted);
+    const auto set = channel_.transact<wire::QueueState>(wire::MessageOp::SetVirtqueue, wanted_queue(q));
     if (!set) return std::unexpected(set.error());
     if (set->index != q || set->size != layout.size || set->descriptors != layout.descriptors ||
         set->driver_area != layout.driver_area || set->device_area != layout.device_area) {

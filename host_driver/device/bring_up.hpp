@@ -77,6 +77,11 @@ class BringUp {
   Expected<void> identify();
   Expected<void> reset();
   Expected<void> add_status(std::uint32_t bit);
+  // What several steps ask for and nothing decides in between is sent together: a round trip may be two wake-ups.
+  void announce_features();
+  void announce_acceptance(const wire::FeatureBlocks& wanted);
+  void announce_queues();
+  void tell_failure();
   Expected<void> negotiate_features();
   Expected<void> confirm_features();
   Expected<void> read_config();

@@ -2,6 +2,7 @@
 #include "host_driver/transport/control_channel.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "host_driver/transport/pause.hpp"
@@ -12,8 +13,14 @@ using wire::Message;
 
 namespace {
 
-// A control message is answered in some ten microseconds when the card is awake.
+// A control message is answered in some ten microseconds when the card is awake. When it sleeps, or has no CPU, whoever
+// waits for it spins on a CPU that the emulator could have: then shortly.
 constexpr int kSpins = 2000;
+constexpr int kFewestSpins = 250;
+// A card that has answered goes on looking for so long, with a margin: it needs no bell, which costs the emulator's main loop
+// a turn and the card an interruption. One that does not answer within so many spins gets it all the same.
+constexpr std::chrono::microseconds kStaysAwake{10};  // bounded: not a wait, only whether a bell can wait
+constexpr int kSpinsWithoutBell = 250;
 
 std::string post_of(const HeaderView& header) {
   return "POST " + std::to_string(static_cast<std::uint32_t>(header.post_code)) + " (" +
@@ -29,6 +36,7 @@ ControlChannel::ControlChannel(std::shared_ptr<Window> window, Bells& bells, int
   wire::store_release(window_->fifo_to_host().read, read_);
   // Answers to an earlier owner's last requests may still come: start somewhere else. 0 is for events.
   token_ = static_cast<std::uint16_t>(Clock::now().time_since_epoch().count() >> 10);
+  spins_ = kSpins;
 }
 
 ErrorInfo ControlChannel::refused(std::string_view what) const {
@@ -86,15 +94,58 @@ Expected<void> ControlChannel::send(const Message& message, std::string_view wha
   const std::uint32_t taken = wire::load_acquire(fifo.read);
   const std::uint32_t waiting = written_ - taken;
   if (waiting > wire::kFifoSlots) return std::unexpected(bad_index("control FIFO to the card", written_, taken));
-  // One request at a time: a full FIFO holds sixty that nobody took.
+  // A few requests at a time: a full FIFO holds sixty that nobody took.
   if (waiting == wire::kFifoSlots) return std::unexpected(no_answer(what, {}));
   wire::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[written_ % wire::kFifoSlots]),
                            reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
   ++written_;
   wire::store_release(fifo.written, written_);
-  bells_.ring();
   ++statistics_.requests;
   return {};
+}
+
+void ControlChannel::ring_if_asleep() {
+  bell_due_ = Clock::now() - answered_ < kStaysAwake;
+  if (!bell_due_) ring();
+}
+
+void ControlChannel::ring() {
+  bell_due_ = false;
+  ++statistics_.bells;
+  bells_.ring();
+}
+
+void ControlChannel::take_token(Message& message) {
+  if (++token_ == 0) ++token_;
+  message.header.token = token_;
+}
+
+void ControlChannel::announce(std::span<const Message> messages) {
+  announced_.clear();
+  announced_to_ = window_->header().boot_epoch;
+  for (Message message : messages) {
+    take_token(message);
+    if (!send(message, "an announced request")) break;  // whoever makes it is told why
+    announced_.push_back(message);
+  }
+  if (!announced_.empty()) ring_if_asleep();
+}
+
+bool ControlChannel::forget_announced() {
+  const bool any = !announced_.empty();
+  announced_.clear();
+  return any;
+}
+
+bool ControlChannel::was_announced(Message& message) {
+  if (announced_.empty()) return false;
+  message.header.token = announced_.front().header.token;
+  if (std::memcmp(&message, &announced_.front(), sizeof message) != 0) {
+    announced_.clear();
+    return false;
+  }
+  announced_.erase(announced_.begin());
+  return true;
 }
 
 bool ControlChannel::has_message() const {
@@ -175,30 +226,42 @@ Expected<void> ControlChannel::poll() {
 }
 
 Expected<Message> ControlChannel::request(Message message, std::string_view what, Timeouts::Duration patience) {
-  if (++token_ == 0) ++token_;
-  message.header.token = token_;
-  if (auto sent = send(message, what); !sent) return std::unexpected(std::move(sent.error()));
+  HeaderView last = window_->header();
+  std::uint64_t life = last.boot_epoch;
+  if (was_announced(message)) {
+    life = announced_to_;
+  } else {
+    take_token(message);
+    if (auto sent = send(message, what); !sent) return std::unexpected(std::move(sent.error()));
+    ring_if_asleep();
+  }
 
   const auto start = Clock::now();
   auto progress = start;  // of the POST code
-  HeaderView last = window_->header();
-  const std::uint64_t life = last.boot_epoch;
   auto beat = start;
   Message answer;
   bool gone = false;
+  const int limit = spins_;
   for (int spins = 0;; ++spins) {
-    const auto arrival = receive(token_, message.header.op, answer);
+    const auto arrival = receive(message.header.token, message.header.op, answer);
     if (!arrival) return std::unexpected(arrival.error());
     if (*arrival == Arrival::Answer) {
       const bool empty = answer.header.size <= sizeof(wire::MessageHeader) || answer.header.size > wire::kMessageBytes;
+      if (spins < limit) {
+        spins_ = std::min(limit * 2, kSpins);
+        answered_ = Clock::now();
+      }
+      if (announced_.empty()) bell_due_ = false;
       if (empty) return std::unexpected(refused(what));
       return answer;
     }
     if (gone && *arrival == Arrival::None) return std::unexpected(card_gone(what));
-    if (spins < kSpins) {
+    if (bell_due_ && spins >= kSpinsWithoutBell) ring();
+    if (spins < limit) {
       cpu_pause();
       continue;
     }
+    if (spins == limit) spins_ = std::max(limit / 4, kFewestSpins);
     // What the card had written before its end still counts. No sleep while it keeps talking of something else.
     if (*arrival == Arrival::None) gone = bells_.sleep(exit_fd_, -1, timeouts_.header_check).gone;
     const auto now = Clock::now();

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "host_driver/error.hpp"
 #include "host_driver/transport/bells.hpp"
@@ -23,6 +25,7 @@ class ControlChannel {
  public:
   struct Statistics {  // may be read by any thread
     std::atomic<std::uint64_t> requests{0};
+    std::atomic<std::uint64_t> bells{0};            // rung for them: at most one each
     std::atomic<std::uint64_t> stale_responses{0};  // answers to requests that had been given up, or to nothing
     std::atomic<std::uint64_t> malformed{0};        // neither a response nor an event that we know
   };
@@ -46,6 +49,15 @@ class ControlChannel {
     if (!wire::read_payload(*answer, reply)) return std::unexpected(refused(wire::name(op)));
     return reply;
   }
+  // Sends requests that will be made in this order, behind each other and with one bell: the call that makes one then only
+  // waits for its answer. A call that makes another one forgets those that are left, and their answers are dropped.
+  void announce(std::span<const wire::Message> messages);
+  template <typename Payload>
+  static wire::Message announcement(wire::MessageOp op, const Payload& payload) {
+    return wire::make_message(0, static_cast<std::uint8_t>(op), 0, payload);
+  }
+  // True when some were left: whether the card has carried them out is not known.
+  bool forget_announced();
   Expected<void> ping();
   // From now on no request waits longer than this.
   void hurry(Timeouts::Duration limit) { timeouts_.post_progress = timeouts_.function_reset = limit / 2; }
@@ -63,7 +75,15 @@ class ControlChannel {
   using Clock = std::chrono::steady_clock;
   enum class Arrival : std::uint8_t { None, Other, Answer };
 
+  // Without a bell.
   Expected<void> send(const wire::Message& message, std::string_view what);
+  // At once, unless the card was awake a moment ago: then it is likely to see the request by itself, and the bell is due
+  // when it has not answered shortly.
+  void ring_if_asleep();
+  void ring();
+  void take_token(wire::Message& message);
+  // True when it was announced, and is the next of those: its token is then in `message`.
+  bool was_announced(wire::Message& message);
   // Takes one message; Answer when it is the response to `token`, which is then in `message`.
   Expected<Arrival> receive(std::uint16_t token, std::uint8_t op, wire::Message& message);
   void take_event(const wire::Message& message);
@@ -83,6 +103,11 @@ class ControlChannel {
   std::uint32_t written_;
   std::uint32_t read_;
   std::uint16_t token_;
+  Clock::time_point answered_{};  // while this side was spinning
+  bool bell_due_ = false;
+  int spins_;                             // before a wait sleeps: less where spinning was in vain
+  std::vector<wire::Message> announced_;  // the next one first
+  std::uint64_t announced_to_ = 0;        // life of the card
   bool needs_reset_ = false;
   bool judged_ = false;  // the fault hooks have had their say about the next message
   bool drop_next_ = false;

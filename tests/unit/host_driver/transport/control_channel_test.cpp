@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 #include "tests/unit/host_driver/transport/control_peer.hpp"
@@ -41,6 +43,53 @@ TEST_F(ControlChannelTest, ARequestGetsItsAnswer) {
   peer.serve(good);
   for (int i = 0; i < 300; ++i) ASSERT_EQ(ask().value().status, 3u);  // several laps of the FIFO
   EXPECT_EQ(channel().statistics().requests, 300u);
+}
+
+Message status_request(std::uint32_t status) {
+  return ControlChannel::announcement(MessageOp::SetDeviceStatus, wire::StatusValue{status});
+}
+std::optional<Message> echo_status(const Message& request) {
+  wire::StatusValue value{};
+  EXPECT_TRUE(wire::read_payload(request, value));
+  return ControlPeer::answer(request, value);
+}
+
+TEST_F(ControlChannelTest, AnnouncedRequestsAreSentOnceAndWithOneBell) {
+  const std::array messages{status_request(1), status_request(2), status_request(3)};
+  channel().announce(messages);
+  EXPECT_EQ(channel().statistics().requests, 3u);
+  EXPECT_EQ(channel().statistics().bells, 1u);
+  peer.serve(echo_status);
+  for (std::uint32_t status = 1; status <= 3; ++status) {
+    const auto now = channel().transact<wire::StatusValue>(MessageOp::SetDeviceStatus, wire::StatusValue{status});
+    ASSERT_TRUE(now) << describe(now.error());
+    EXPECT_EQ(now->status, status);
+  }
+  EXPECT_EQ(channel().statistics().requests, 3u);
+  EXPECT_EQ(channel().statistics().bells, 1u);
+  EXPECT_EQ(channel().statistics().stale_responses, 0u);
+  EXPECT_FALSE(channel().forget_announced());
+}
+
+TEST_F(ControlChannelTest, AnotherRequestThanTheAnnouncedOneForgetsThem) {
+  const std::array messages{status_request(1), status_request(2)};
+  channel().announce(messages);
+  peer.serve(echo_status);
+  const auto now = channel().transact<wire::StatusValue>(MessageOp::SetDeviceStatus, wire::StatusValue{7});
+  ASSERT_TRUE(now) << describe(now.error());
+  EXPECT_EQ(now->status, 7u);
+  EXPECT_EQ(channel().statistics().requests, 3u);
+  EXPECT_EQ(channel().statistics().stale_responses, 2u) << "their answers are dropped";
+  EXPECT_FALSE(channel().forget_announced());
+}
+
+TEST_F(ControlChannelTest, AnAnnouncedRequestOfAnEarlierLifeOfTheCardIsNotWaitedFor) {
+  const std::array messages{status_request(1)};
+  channel().announce(messages);
+  peer.header().boot_epoch = 2;
+  const auto now = channel().transact<wire::StatusValue>(MessageOp::SetDeviceStatus, wire::StatusValue{1});
+  ASSERT_FALSE(now);
+  EXPECT_NE(now.error().message.find("restarted"), std::string::npos) << describe(now.error());
 }
 
 TEST_F(ControlChannelTest, APingComesBackUnchanged) {
