@@ -7,6 +7,8 @@
 #include "host_driver/cards/broker_message.hpp"
 #include "host_driver/cards/runtime_folder.hpp"
 #include "host_driver/cards/tenancy.hpp"
+#include "host_driver/device/spin_policy.hpp"
+#include "host_driver/transport/event_loop.hpp"
 #include "shared/version.hpp"
 
 namespace flex {
@@ -40,7 +42,12 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
                                   const Timeouts& timeouts) {
   auto connection = BrokerConnection::open(card, Socket::Tenant, timeouts.attach);
   if (!connection) return std::unexpected(std::move(connection.error()));
-  auto answer = connection->transact(HelloRequest{wire::kAbiVersion, choice});
+  connection->ask(HelloRequest{wire::kAbiVersion, choice});
+  // While the broker answers.
+  SpinPolicy::count_cpus();
+  auto loop = EventLoop::create();
+  if (!loop) return std::unexpected(std::move(loop.error()));
+  auto answer = connection->answer();
   if (!answer) return std::unexpected(std::move(answer.error()));
   const auto* grant = std::get_if<Grant>(&answer->reply);
   if (grant == nullptr) return std::unexpected(bad_reply());
@@ -48,7 +55,7 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
   auto tenancy = Tenancy::take(*grant, std::move(answer->descriptors), std::move(*connection).release(), broker);
   if (!tenancy) return std::unexpected(std::move(tenancy.error()));
   options.faults.function = grant->target;
-  auto device = (*tenancy)->open(options, timeouts);
+  auto device = (*tenancy)->open(options, timeouts, *std::move(loop));
   if (!device) return std::unexpected(std::move(device.error()));
   return AttachedFunction{.device = *std::move(device),
                           .target = grant->target,

@@ -96,8 +96,16 @@ ErrorInfo BrokerConnection::failed(std::string message, std::string next, wire::
 }
 
 Expected<BrokerAnswer> BrokerConnection::transact(const BrokerRequest& request) {
+  ask(request);
+  return answer();
+}
+
+void BrokerConnection::ask(const BrokerRequest& request) {
   // A broker that refuses a connection at once has closed it by now, and its refusal is there to be read.
   (void)send_message(socket_.get(), encode(request));
+}
+
+Expected<BrokerAnswer> BrokerConnection::answer() {
   for (;;) {
     Received received = receive_message(socket_.get(), kMaxBrokerMessage, kGrantDescriptors);
     switch (received.kind) {

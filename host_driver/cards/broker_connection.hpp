@@ -32,6 +32,9 @@ class BrokerConnection {
 
   // Sends the request and waits for the reply, both within the bound that open() was given in all.
   Expected<BrokerAnswer> transact(const BrokerRequest& request);
+  // The two apart, for what can be done meanwhile.
+  void ask(const BrokerRequest& request);
+  Expected<BrokerAnswer> answer();
 
   pid_t broker() const { return broker_; }
   // While it is open, the broker takes this process for alive.

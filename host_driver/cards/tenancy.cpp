@@ -120,8 +120,10 @@ bool Tenancy::alive() const {
   return ::poll(events, 2, 0) == 0;
 }
 
-Expected<std::unique_ptr<Device>> Tenancy::open(const OpenOptions& options, const Timeouts& timeouts) {
+Expected<std::unique_ptr<Device>> Tenancy::open(const OpenOptions& options, const Timeouts& timeouts,
+                                                std::shared_ptr<EventLoop> loop) {
   DeviceOptions device;
+  device.loop = std::move(loop);
   device.exit_fd = death_.duplicate();
   qemu::UniqueFd window = window_.duplicate();
   qemu::UniqueFd to_card = bell_to_card_.duplicate();

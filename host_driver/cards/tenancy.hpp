@@ -24,8 +24,9 @@ class Tenancy : public std::enable_shared_from_this<Tenancy> {
   // False: the card's emulator or its broker has ended, or the broker has taken the function back.
   bool alive() const;
 
-  // The function, brought up. One device at a time. It keeps the tenancy.
-  Expected<std::unique_ptr<Device>> open(const OpenOptions& options, const Timeouts& timeouts);
+  // The function, brought up. One device at a time. It keeps the tenancy. Without `loop` the device gets one of its own.
+  Expected<std::unique_ptr<Device>> open(const OpenOptions& options, const Timeouts& timeouts,
+                                         std::shared_ptr<EventLoop> loop = nullptr);
 
  private:
   Tenancy(const Grant& grant, std::vector<qemu::UniqueFd> descriptors, qemu::UniqueFd connection, pid_t broker);

@@ -9,13 +9,23 @@ namespace {
 
 std::atomic<int> spinning{0};  // in this process, over all devices
 
-std::atomic<int> places{0};  // for them, as of the last device that was attached
+std::atomic<int> places{0};                              // for them
+std::atomic<std::chrono::steady_clock::rep> counted{0};  // when; 0: never
 
 }  // namespace
 
 SpinPolicy::SpinPolicy(const Timeouts& timeouts, bool disabled)
     : min_(timeouts.spin_min), max_(disabled ? Duration{0} : timeouts.spin_max), budget_(max_.count()) {
+  count_cpus();
+}
+
+void SpinPolicy::count_cpus() {
+  using Clock = std::chrono::steady_clock;
+  const auto now = Clock::now().time_since_epoch();
+  const Clock::duration last(counted.load(std::memory_order_relaxed));
+  if (last.count() != 0 && now - last < kCountCpusAgain) return;
   places.store(usable_cpus() - 1, std::memory_order_relaxed);
+  counted.store(now.count(), std::memory_order_relaxed);
 }
 
 SpinPolicy::Turn::Turn(SpinPolicy& policy) {

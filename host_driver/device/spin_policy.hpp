@@ -14,8 +14,12 @@ class SpinPolicy {
  public:
   using Duration = std::chrono::nanoseconds;
 
-  // Counts the CPUs anew, for the whole process: what it may use changes, and threads restrict themselves.
+  // Counts the CPUs, see count_cpus().
   SpinPolicy(const Timeouts& timeouts, bool disabled);
+
+  // Counts them anew, for the whole process, unless that was done a moment ago: what it may use changes, and threads restrict
+  // themselves. That reads files of the system: whoever is about to attach does it while others work.
+  static void count_cpus();
 
   // The permission to spin, for as long as it lives.
   class Turn {
