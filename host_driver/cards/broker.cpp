@@ -146,6 +146,13 @@ CardDescription Broker::Impl::describe() const {
 
 void Broker::Impl::describe_changes(const std::string& line) {
   publish();
+  write_file();
+  if (options.on_change) options.on_change(line);
+}
+
+void Broker::Impl::describe_owners(const std::string& line) {
+  publish();
+  write_file_soon();
   if (options.on_change) options.on_change(line);
 }
 
@@ -156,7 +163,15 @@ void Broker::Impl::publish() {
     const std::lock_guard lock(mutex);
     published = std::move(now);
   }
-  write_file();
+}
+
+// A file that takes another's place may take the disk milliseconds, in which the broker serves nobody.
+void Broker::Impl::write_file_soon() {
+  if (write_timer != EventLoop::TimerId::None) return;
+  write_timer = loop->run_at(Clock::now() + kWriteAfter, [this] {
+    write_timer = EventLoop::TimerId::None;
+    write_file();
+  });
 }
 
 void Broker::Impl::write_file() {

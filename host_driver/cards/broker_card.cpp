@@ -201,6 +201,7 @@ void Broker::Impl::stopped() {
   tell_owners("stopped");
   let_owners_go();
   loop->cancel(std::exchange(rewrite_timer, EventLoop::TimerId::None));
+  loop->cancel(std::exchange(write_timer, EventLoop::TimerId::None));
   loop->cancel(std::exchange(look_timer, EventLoop::TimerId::None));
   loop->cancel(std::exchange(renewal.timer, EventLoop::TimerId::None));
   emulator = 0;

@@ -28,6 +28,7 @@ void Broker::Impl::admit(qemu::UniqueFd socket, bool manages) {
   if (const auto waiting = waiting_clients(); waiting >= kMaxWaitingClients) {
     return refuse(refusal("client", std::to_string(waiting) + " clients are being served already", "try again"));
   }
+  if (!manages) renewal.turn.attaching(Clock::now());
   const ClientId id = next_client++;
   Client& client = clients[id];
   client.manages = manages;

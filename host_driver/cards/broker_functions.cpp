@@ -142,9 +142,10 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
   client.stage = Client::Stage::Owner;
   if (mutated(HostMutant::OwnerEnd)) stop_watching(client);
   client.target = granted.binding.target;
+  renewal.turn.attaching(Clock::now());
   granted.use = FunctionUse::Owned;
   granted.owner = id;
-  describe_changes(function_name(client.target) + ": owned by pid " + std::to_string(client.peer.pid));
+  describe_owners(function_name(client.target) + ": owned by pid " + std::to_string(client.peer.pid));
 }
 
 // ---- retire ---------------------------------------------------------------------------------------------------------
@@ -177,7 +178,7 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
     gone.use = FunctionUse::Stuck;
     gone.trouble = no_thread().message;
   }
-  describe_changes(function_name(target) + ": " + why);
+  describe_owners(function_name(target) + ": " + why);
 }
 
 void Broker::Impl::retired(CardLife of, std::uint64_t epoch, wire::Target target, const std::shared_ptr<Lease>& lease,
@@ -204,7 +205,7 @@ void Broker::Impl::retired(CardLife of, std::uint64_t epoch, wire::Target target
                               " us (card: " + std::to_string(result.retired->stop_time.count()) + " us); ";
   if (result.bound) return bound(gone, lease, *result.bound, epoch, stopped);
   gone.unbound = true;
-  describe_changes(stopped + "waits for a window");
+  describe_owners(stopped + "waits for a window");
   renew();
 }
 

@@ -26,6 +26,7 @@
 #include "host_driver/cards/card_session.hpp"
 #include "host_driver/cards/local_socket.hpp"
 #include "host_driver/cards/peer_process.hpp"
+#include "host_driver/cards/renewal_turn.hpp"
 #include "host_driver/cards/tasks.hpp"
 #include "host_driver/recovery/ladder.hpp"
 #include "host_driver/transport/event_loop.hpp"
@@ -97,6 +98,7 @@ struct Broker::Impl {
     bool working = false;
     unsigned in_vain = 0;        // tasks in a row of which something failed
     Clock::time_point looked{};  // at what is leaving
+    RenewalTurn turn{};
     EventLoop::TimerId timer = EventLoop::TimerId::None;
   };
   struct RenewalWork {
@@ -121,8 +123,11 @@ struct Broker::Impl {
   Expected<void> start();
   void stop();
   void describe_changes(const std::string& line);  // to card.json, to description() and to on_change
-  void publish();                                  // to the first two
+  // Likewise, of what changes with every owner: card.json follows a little later, once for several changes.
+  void describe_owners(const std::string& line);
+  void publish();  // to description()
   void write_file();
+  void write_file_soon();
   CardDescription describe() const;
   const Timeouts& timeouts() const { return options.card.timeouts; }
 
@@ -183,6 +188,8 @@ struct Broker::Impl {
   // Starts what is due: plugs up to the number that is kept, gives each function its next peer, binds who waits.
   void renew();
   void renew_later(std::chrono::milliseconds after);
+  void renew_at(Clock::time_point when);
+  bool somebody_waits_for_renewal() const;
   RenewalWork due_work();
   static void do_work(const CardSession& card, RenewalWork& work);
   void renewed(CardLife life, RenewalWork& done);
@@ -262,6 +269,7 @@ struct Broker::Impl {
   std::uint64_t power_cycles = 0;
   RetirementTimes retirements;
   EventLoop::TimerId rewrite_timer = EventLoop::TimerId::None;
+  EventLoop::TimerId write_timer = EventLoop::TimerId::None;
   EventLoop::TimerId look_timer = EventLoop::TimerId::None;
 
   // ---- any thread

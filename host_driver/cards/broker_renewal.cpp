@@ -24,6 +24,7 @@ void Broker::Impl::renew() {
   bind_waiting();
   if (renewal.working || !session || emulator == 0) return;
   loop->cancel(std::exchange(renewal.timer, EventLoop::TimerId::None));
+  if (const auto when = renewal.turn.put_off(Clock::now(), somebody_waits_for_renewal())) return renew_at(*when);
   const auto work = std::make_shared<RenewalWork>(due_work());
   if (work->disconnect.empty() && work->connect.empty() && work->leaving.empty() && work->plug.empty()) {
     if (!renewal.leaving.empty()) renew_later(kUnplugLook);
@@ -40,17 +41,25 @@ void Broker::Impl::renew() {
   renewed(life, *work);
 }
 
-void Broker::Impl::renew_later(std::chrono::milliseconds after) {
+// A function without a window, or with none for its next owner; one whose peers are used up waits for nothing.
+bool Broker::Impl::somebody_waits_for_renewal() const {
+  if (renewal.ready.empty()) return true;
+  return std::ranges::any_of(functions, [](const Function& each) { return each.unbound && !each.peers_used_up; });
+}
+
+void Broker::Impl::renew_later(std::chrono::milliseconds after) { renew_at(Clock::now() + after); }
+
+void Broker::Impl::renew_at(Clock::time_point when) {
   if (renewal.timer != EventLoop::TimerId::None) return;
-  renewal.timer = loop->run_at(Clock::now() + after, [this] {
+  renewal.timer = loop->run_at(when, [this] {
     renewal.timer = EventLoop::TimerId::None;
     renew();
   });
 }
 
 Broker::Impl::RenewalWork Broker::Impl::due_work() {
-  // A batch is short: who waits for a peer does not wait for all windows of a card.
-  constexpr std::size_t kPlugsAtATime = 4;
+  // A batch is short: who waits for a peer does not wait for all windows of a card, and who attaches for no more than one.
+  const std::size_t plugs_at_a_time = somebody_waits_for_renewal() ? 4 : 1;
   RenewalWork work;
   work.disconnect = std::exchange(renewal.old_peers, {});
   if (const auto now = Clock::now(); now - renewal.looked >= kUnplugLook) {
@@ -62,7 +71,7 @@ Broker::Impl::RenewalWork Broker::Impl::due_work() {
     if (!each.next_peer && !each.peers_used_up) work.connect.push_back(each.binding.target);
     if (each.unbound) ++wanted;
   }
-  while (renewal.ready.size() + work.plug.size() < wanted && work.plug.size() < kPlugsAtATime &&
+  while (renewal.ready.size() + work.plug.size() < wanted && work.plug.size() < plugs_at_a_time &&
          !renewal.empty_ports.empty()) {
     work.plug.push_back(renewal.empty_ports.front());
     renewal.empty_ports.erase(renewal.empty_ports.begin());
@@ -144,7 +153,10 @@ void Broker::Impl::renewed(CardLife of, RenewalWork& done) {
   if (renewal.in_vain % kRenewalsInVain == 1 && done.errors.front().outcome != wire::Outcome::Lost) {
     record(done.errors.front());
   }
-  if (plugged) publish();
+  if (plugged) {
+    publish();
+    write_file_soon();
+  }
   give_up_waiting();
   if (!done.errors.empty()) {
     bind_waiting();
@@ -206,7 +218,7 @@ void Broker::Impl::bound(Function& next, const std::shared_ptr<Lease>& lease, co
   if (result) {
     next.binding = *result;
     next.use = FunctionUse::Free;
-    describe_changes(line + "free again, with slot " + std::to_string(next.binding.slot));
+    describe_owners(line + "free again, with slot " + std::to_string(next.binding.slot));
   } else if (unanswered(result.error()) && retire_later(target, epoch)) {
     return;  // whether it was bound, only the card knows: it is retired again
   } else {
