@@ -165,6 +165,12 @@ void Broker::Impl::publish() {
   }
 }
 
+void Broker::Impl::write_pending_file() {
+  if (write_timer == EventLoop::TimerId::None) return;
+  loop->cancel(std::exchange(write_timer, EventLoop::TimerId::None));
+  write_file();
+}
+
 // A file that takes another's place may take the disk milliseconds, in which the broker serves nobody.
 void Broker::Impl::write_file_soon() {
   if (write_timer != EventLoop::TimerId::None) return;

@@ -176,6 +176,7 @@ void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
     command_debug(id, debug->offer);
   } else {
     note_events();
+    write_pending_file();
     reply_and_close(id, describe());
   }
 }

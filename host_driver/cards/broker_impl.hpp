@@ -128,6 +128,7 @@ struct Broker::Impl {
   void publish();  // to description()
   void write_file();
   void write_file_soon();
+  void write_pending_file();  // whoever was told finds it in the file
   CardDescription describe() const;
   const Timeouts& timeouts() const { return options.card.timeouts; }
 
