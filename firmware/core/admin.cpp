@@ -44,7 +44,12 @@ void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
   reply.cookie = pending.request.cookie;
   if (is_violation(reply.outcome, reply.status)) note_violation(function, reply.status);
   if (function.faults->armed(wire::FaultPoint::AdminReply)) [[unlikely]]
-    if (reply_is_lost(function, pending.request)) return;
+    if (reply_is_lost(function, pending.request)) {
+      if (mutated(Mutant::LostReplyAlone)) {
+        function.pending_admin_count = static_cast<std::uint32_t>(function.pending_admin.size());
+      }
+      return;
+    }
   wire::store_shared_words(function.at<std::uint64_t>(pending.reply), reinterpret_cast<const std::uint64_t*>(&reply),
                            sizeof reply / 8);
   function.queue(wire::kAdminQueue).push_used(pending.chain_id, pending.chain_slots, sizeof reply);
@@ -156,6 +161,7 @@ Progress release_region(Card& card, Function& function, const AdminRequest& requ
     reply = refusal(Status::Busy, Field::AdminRegion);
     return Progress::Answered;
   }
+  if (mutated(Mutant::GiveBack)) return Progress::Answered;
   if (!card.cores.release_region(function, *ordinal)) return Progress::Waits;  // every launch ends: the watchdog
   function.regions.remove(*ordinal);
   fill_pool_figures(card, function, reply);
@@ -168,15 +174,23 @@ Stream* named_stream(Function& function, const AdminRequest& request, AdminReply
   const auto& arguments = request.arguments.stream;
   if (arguments.stream >= wire::kStreamsPerFunction ||
       function.streams[arguments.stream].state == Stream::State::Closed) {
-    reply = refusal(Status::UnknownStream, Field::AdminStream);
+    if (!mutated(Mutant::StreamOfReset, Status::UnknownStream)) {
+      reply = refusal(Status::UnknownStream, Field::AdminStream);
+    }
     return nullptr;
   }
   Stream& stream = function.streams[arguments.stream];
-  if (arguments.incarnation != stream.incarnation && !mutated(Mutant::StreamOfReset)) {
+  if (arguments.incarnation != stream.incarnation && !mutated(Mutant::StreamOfReset, Status::StaleIncarnation)) {
     reply = refusal(Status::StaleIncarnation, Field::AdminStream);
     return nullptr;
   }
   return &stream;
+}
+
+// Of mutants only: a ban ends with its stream, and is of no other one.
+bool ban_stays(const Function& function, const Stream& stream) {
+  if (mutated(Mutant::BanEnds)) return stream.banned;
+  return mutated(Mutant::BanReaches) && std::ranges::any_of(function.streams, &Stream::banned);
 }
 
 void open_stream(Function& function, const AdminRequest& request, AdminReply& reply) {
@@ -188,7 +202,9 @@ void open_stream(Function& function, const AdminRequest& request, AdminReply& re
     Stream& stream = function.streams[s];
     if (stream.state != Stream::State::Closed || !stream.empty()) continue;
     const std::uint32_t incarnation = stream.incarnation + 1;
+    const bool banned = ban_stays(function, stream);
     stream = Stream{};
+    stream.banned = banned;
     stream.state = Stream::State::Open;
     stream.high_priority = request.arguments.stream_open.priority != 0;
     stream.incarnation = incarnation;
@@ -212,6 +228,10 @@ Progress reset_stream(Card& card, Function& function, PendingAdmin& pending, boo
     if (named == nullptr) return Progress::Answered;
     if (named->banned) {
       reply = refusal(Status::StreamBanned, Field::AdminStream);
+      return Progress::Answered;
+    }
+    if (named->empty() && !closes && mutated(Mutant::ResetIdle)) {
+      reply = refusal(Status::Busy, Field::AdminStream);
       return Progress::Answered;
     }
     if (index == 0 && closes) {
@@ -302,7 +322,8 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
   Progress progress = Progress::Answered;
   if (const Verdict v = check_request(function, request); !v.ok()) {
     reply = refusal(v.status, v.field);
-  } else if (function.kind == wire::FunctionKind::Management && !for_management(request.command)) {
+  } else if (function.kind == wire::FunctionKind::Management && !for_management(request.command) &&
+             !mutated(Mutant::ForManagement)) {
     reply = refusal(Status::NotPermitted, Field::AdminCommand);
   } else {
     switch (request.command) {

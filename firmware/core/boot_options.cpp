@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "firmware/mutants/mutants.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/fault.hpp"
 #include "shared/units.hpp"
@@ -86,7 +87,12 @@ std::expected<BootOptions, std::string_view> parse_boot_options(std::string_view
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos) return std::unexpected(word);
     const auto value = parse_number(word.substr(equals + 1));
-    if (!value || !apply(options, word.substr(0, equals), *value)) return std::unexpected(word);
+    const BootOptions before = options;
+    if (value && apply(options, word.substr(0, equals), *value)) continue;
+    if (!choose_mutant(before.mutant, before.mutant_status) || !mutated(Mutant::BootWords)) {
+      return std::unexpected(word);
+    }
+    options = before;
   }
   return options;
 }

@@ -111,7 +111,7 @@ std::expected<void, std::string_view> init_persistent(Card& card) {
   const auto judged = judge_persistent(persistent);
   if (!judged) return std::unexpected(judged.error());
   const bool warm = *judged;
-  card.boot_epoch = warm ? persistent.boot_epoch + 1 : 1;
+  card.boot_epoch = warm ? persistent.boot_epoch + (mutated(Mutant::BootEpoch) ? 0 : 1) : 1;
   persistent.magic = Persistent::kMagic;
   persistent.version = Persistent::kVersion;
   persistent.boot_epoch = card.boot_epoch;
@@ -129,9 +129,16 @@ bool start_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint3
   return !place || bind_slot(card, card.functions[id], *place);
 }
 
-// Of a mutant: whole, but without saying where each hart was.
-void lose_registers(wire::FatalRecord& record) {
-  for (auto& hart : record.harts) hart.pc = 0;
+// Of mutants: whole, but for one thing.
+void lose_a_part(wire::FatalRecord& record) {
+  for (auto& hart : record.harts) {
+    if (mutated(Mutant::RecordedPc)) hart.pc = 0;
+    if (mutated(Mutant::RecordedWaypoint)) hart.waypoint = wire::Waypoint::None;
+  }
+  for (auto& event : record.events) {
+    if (mutated(Mutant::RecordedEvents)) event = {};
+  }
+  if (mutated(Mutant::RecordedWaiting)) record.waiting_for = 0;
   record.crc32c = 0;
   record.crc32c = wire::crc32c(0, &record, sizeof record);
 }
@@ -143,7 +150,9 @@ void publish_record(Function& management) {
   if (record != nullptr) {
     wire::store_shared_words(management.at<std::uint64_t>(wire::kFatalRecord.offset),
                              reinterpret_cast<const std::uint64_t*>(record), sizeof *record / 8);
-    if (mutated(Mutant::RecordedPc)) lose_registers(*management.at<wire::FatalRecord>(wire::kFatalRecord.offset));
+    const bool part = mutated(Mutant::RecordedPc) || mutated(Mutant::RecordedWaypoint) ||
+                      mutated(Mutant::RecordedEvents) || mutated(Mutant::RecordedWaiting);
+    if (part) lose_a_part(*management.at<wire::FatalRecord>(wire::kFatalRecord.offset));
   }
   wire::store_release(management.header().record_bytes, std::uint64_t{record == nullptr ? 0 : sizeof *record});
 }
@@ -268,7 +277,7 @@ void beat(Card& card) {
     if (!function.bound()) continue;
     if (card.faults.armed(FaultPoint::Heartbeat)) [[unlikely]]
       if (card.faults.occur(FaultPoint::Heartbeat, {.function = f})) continue;
-    wire::store_relaxed(function.header().heartbeat, card.heartbeat);
+    if (!mutated(Mutant::Heartbeat)) wire::store_relaxed(function.header().heartbeat, card.heartbeat);
   }
   tell_violations(card);
   tell_of_functions(card);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "firmware/mutants/mutants.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
 
@@ -45,7 +46,7 @@ bool crc_matches(const ControlBlock& block) {
   std::uint32_t crc = wire::crc32c(0, bytes, kAt);
   crc = wire::crc32c(crc, &kZero, sizeof kZero);
   crc = wire::crc32c(crc, bytes + kAt + sizeof kZero, block.header.sticks * wire::kStickBytes - kAt - sizeof kZero);
-  return crc == block.header.crc32c;
+  return crc == block.header.crc32c && !mutated(Mutant::RightCrc);
 }
 
 Verdict check_endpoint(const wire::Endpoint& endpoint, Field field) {

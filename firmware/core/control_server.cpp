@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "firmware/core/card.hpp"
 #include "firmware/core/function_commands.hpp"
@@ -83,7 +84,8 @@ wire::DeviceConfig config_of(const Card& card, const Function& function) {
 
 void get_config(const Card& card, Function& function, const Message& request, const wire::ConfigRange& range) {
   wire::ConfigData data{function.config_generation, range.offset, 0, {}};
-  if (range.bytes > wire::kConfigChunk && mutated(Mutant::ConfigRange)) data.bytes = wire::kConfigChunk;
+  const Status wrong = range.bytes > wire::kConfigChunk ? Status::BadSize : Status::OutOfBounds;
+  if (mutated(Mutant::ConfigRange, wrong)) data.bytes = std::min(range.bytes, std::uint32_t{wire::kConfigChunk});
   if (range.bytes <= wire::kConfigChunk && wire::range_inside(range.offset, range.bytes, sizeof(wire::DeviceConfig))) {
     const wire::DeviceConfig config = config_of(card, function);
     data.bytes = range.bytes;
@@ -129,7 +131,8 @@ void set_status(Card& card, Function& function, const Message& request, std::uin
   const bool features_step =
       (wanted & wire::kStatusFeaturesOk) != 0 && (function.device_status & wire::kStatusFeaturesOk) == 0;
   const bool features_good = (function.driver_features & wire::kMandatoryFeatures) == wire::kMandatoryFeatures;
-  const bool step_legal = status_step_legal(function, wanted) || mutated(Mutant::StatusSteps);
+  const bool banished = function.violations != 0 && mutated(Mutant::OffenderReturns);
+  const bool step_legal = (status_step_legal(function, wanted) && !banished) || mutated(Mutant::StatusSteps);
   if (step_legal && (!features_step || features_good || mutated(Mutant::FeatureRules, Status::Unsupported))) {
     // NEEDS_RESET is the device's: a driver can neither set nor clear it here.
     constexpr std::uint32_t kNeedsReset = wire::kStatusNeedsReset;
@@ -154,28 +157,43 @@ wire::QueueState state_of(const Function& function, std::uint32_t index) {
           queue.device_area()};
 }
 
+// Which queue a message means. Nothing: there is none of this index.
+std::optional<std::uint32_t> queue_of(std::uint32_t index) {
+  if (index < wire::kQueueCount) return index;
+  return mutated(Mutant::QueueIndex) ? std::optional<std::uint32_t>(wire::kControlBlockQueue) : std::nullopt;
+}
+
 void set_queue(Function& function, const Message& request, const wire::SetQueue& wanted) {
   const bool features_latched = (function.device_status & wire::kStatusFeaturesOk) != 0;
-  if (wanted.index >= wire::kQueueCount) return refuse(function, request);
-  const Status wrong = !features_latched                                      ? Status::NotPermitted
-                       : function.queues[wanted.index].active()               ? Status::Busy
-                       : wanted.reserved != 0 || wanted.reserved1 != 0        ? Status::ReservedBits
-                       : wanted.size > wire::kQueueLayouts[wanted.index].size ? Status::BadSize
-                                                                              : Status::None;
+  const auto index = queue_of(wanted.index);
+  if (!index) return refuse(function, request);
+  const Status wrong = !features_latched                                ? Status::NotPermitted
+                       : function.queues[*index].active()               ? Status::Busy
+                       : wanted.reserved != 0 || wanted.reserved1 != 0  ? Status::ReservedBits
+                       : wanted.size > wire::kQueueLayouts[*index].size ? Status::BadSize
+                                                                        : Status::None;
   if (wrong != Status::None && !mutated(Mutant::QueueRules, wrong)) return refuse(function, request);
-  PackedQueue& queue = function.queues[wanted.index];
+  if ((wanted.size & (wanted.size - 1)) != 0 && mutated(Mutant::QueueAnySize)) return refuse(function, request);
+  PackedQueue& queue = function.queues[*index];
   if (!queue.set(function.window, wanted.size, wanted.descriptors, wanted.driver_area, wanted.device_area)) {
     return refuse(function, request);
   }
   queue.set_features((function.driver_features & wire::kFeatureEventIdx) != 0,
                      (function.driver_features & wire::kFeatureIndirectDesc) != 0);
-  respond(function, request, state_of(function, wanted.index));
+  respond(function, request, state_of(function, *index));
+}
+
+void reset_queue(Card& card, Function& function, const Message& request, const wire::QueueIndex& named) {
+  const auto index = queue_of(named.index);
+  const bool set_up = index && (function.queues[*index].active() || mutated(Mutant::QueueNotSet));
+  if (!set_up || mutated(Mutant::ResetQueue)) return refuse(function, request);
+  begin_queue_reset(card, function, *index, request);
 }
 
 template <typename T, typename Handle>
 void with_payload(Function& function, const Message& request, Handle handle) {
-  T payload;
-  if (wire::read_payload(request, payload)) {
+  T payload{};
+  if (wire::read_payload(request, payload) || mutated(Mutant::MessagePayload)) {
     handle(payload);
   } else {
     refuse(function, request);
@@ -200,24 +218,26 @@ void handle_device_message(Card& card, Function& function, const Message& reques
     case MessageOp::GetConfig:
       return with_payload<wire::ConfigRange>(function, request,
                                              [&](const auto& p) { get_config(card, function, request, p); });
-    case MessageOp::GetDeviceStatus: return respond(function, request, wire::StatusValue{function.device_status});
+    case MessageOp::GetDeviceStatus:
+      if (function.violations != 0 && mutated(Mutant::AnswerOffender)) return;
+      return respond(function, request, wire::StatusValue{function.device_status});
     case MessageOp::SetDeviceStatus:
       return with_payload<wire::StatusValue>(function, request,
                                              [&](const auto& p) { set_status(card, function, request, p.status); });
     case MessageOp::GetVirtqueue:
       return with_payload<wire::QueueIndex>(function, request, [&](const auto& p) {
-        if (p.index >= wire::kQueueCount) return refuse(function, request);
-        respond(function, request, state_of(function, p.index));
+        const auto index = queue_of(p.index);
+        if (!index) return refuse(function, request);
+        respond(function, request, state_of(function, *index));
       });
     case MessageOp::SetVirtqueue:
       return with_payload<wire::SetQueue>(function, request, [&](const auto& p) { set_queue(function, request, p); });
     case MessageOp::ResetVirtqueue:
-      return with_payload<wire::QueueIndex>(function, request, [&](const auto& p) {
-        if (p.index >= wire::kQueueCount || !function.queues[p.index].active()) return refuse(function, request);
-        begin_queue_reset(card, function, p.index, request);
-      });
+      return with_payload<wire::QueueIndex>(function, request,
+                                            [&](const auto& p) { reset_queue(card, function, request, p); });
     case MessageOp::EventConfig: break;
   }
+  if (mutated(Mutant::MessageOperation)) return respond(function, request, wire::StatusValue{function.device_status});
   refuse(function, request);
 }
 
@@ -242,8 +262,9 @@ void handle(Card& card, Function& function, const Message& request) {
   // While a reset runs, only its own answer leaves: no state may be built on what is being torn down.
   if (function.reset_running && !asks_for_reset(request)) return refuse(function, request);
   if ((header.type & wire::kMessageBus) != 0) {
-    if (header.op != static_cast<std::uint8_t>(wire::BusOp::Ping)) return refuse(function, request);
-    return with_payload<wire::Ping>(function, request, [&](const auto& ping) { respond(function, request, ping); });
+    const bool ping = header.op == static_cast<std::uint8_t>(wire::BusOp::Ping);
+    if (!ping && !mutated(Mutant::BusOperation)) return refuse(function, request);
+    return with_payload<wire::Ping>(function, request, [&](const auto& p) { respond(function, request, p); });
   }
   handle_device_message(card, function, request);
 }

@@ -89,7 +89,7 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
   completion.fault = ending.fault;
   if (ending.why.argument != 0) completion.fault.argument = ending.why.argument;
   completion.slices = ending.slices;
-  if (ending.outcome == Outcome::Ok) completion.checksum = block.checksum;
+  if (ending.outcome == Outcome::Ok && !mutated(Mutant::DmaTold)) completion.checksum = block.checksum;
   count(function.stats, ending.outcome);
   if (ending.outcome != Outcome::Ok && is_violation(ending.outcome, ending.why.status)) {
     note_violation(function, ending.why.status);
@@ -108,6 +108,9 @@ void poison(Function& function, unsigned index, Status status) {
   Stream& stream = function.streams[index];
   if (stream.poisoned || stream.settling()) return;
   stream.poisoned = true;
+  if (mutated(Mutant::PoisonReaches)) {
+    for (Stream& other : function.streams) other.poisoned = true;
+  }
   hal::note(wire::RecordedEventKind::StreamPoisoned, index, function.id | static_cast<std::uint64_t>(status) << 32);
   post_stream_event(function, wire::EventKind::StreamPoisoned, index, status);
 }
@@ -229,7 +232,8 @@ void reject_now(Function& function, std::uint16_t index, const Verdict& why) {
 Verdict judge(const Card& card, const Function& function, const Stream& stream, const ControlBlock& cb) {
   if (stream.count >= wire::kStreamCredits) return {Status::StreamCreditsExceeded, Field::Stream};
   if (const Verdict v = check_form(cb, function.crc_negotiated(), card.core_mask()); !v.ok()) {
-    if (!mutated(Mutant::BlockForm, v.status)) return v;
+    const bool length = v.status == Status::BadSize && (mutated(Mutant::BlockLength) || mutated(Mutant::ImageLength));
+    if (!mutated(Mutant::BlockForm, v.status) && !length) return v;
   }
   if (cb.header.sequence != stream.next_sequence && !mutated(Mutant::BlockSequence)) {
     return {Status::BadSequence, Field::Sequence};
@@ -264,11 +268,15 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   block.checksum = 0;
   block.retries = 0;
   block.verdict = check_frame(block.cb.header, chain.readable.bytes);
-  if (!block.verdict.ok() && !mutated(Mutant::BlockFrame, block.verdict.status)) {
+  const bool length = block.verdict.status == Status::BadSize && mutated(Mutant::BlockLength);
+  if (!block.verdict.ok() && !mutated(Mutant::BlockFrame, block.verdict.status) && !length) {
     return reject_now(function, index, block.verdict);
   }
   block.verdict = {};
-  if (const Verdict v = check_address(function, block.cb.header); !v.ok()) return reject_now(function, index, v);
+  if (const Verdict v = check_address(function, block.cb.header); !v.ok()) {
+    if (mutated(Mutant::BlockAddress, Status::UnknownStream)) return complete(function, index, {Outcome::Ok, {}, 0});
+    return reject_now(function, index, v);
+  }
   Stream& stream = function.streams[block.cb.header.stream];
   // A malformed block keeps its place in its stream: what was submitted before it still runs.
   if (!stream.poisoned) block.verdict = judge(card, function, stream, block.cb);
@@ -299,6 +307,7 @@ std::expected<ResolvedEnd, Status> resolve_end(Function& function, const wire::E
         end.offset >= wire::kCompletions.offset && wire::range_inside(end.offset, bytes, function.window.size());
     if (!wire::host_memory(function.window.size()).contains(end.offset, bytes) &&
         !(in_window && mutated(Mutant::HostRange))) {
+      if (mutated(Mutant::HostEnd)) return ResolvedEnd{function.window.data() + wire::kHostMemoryOffset, 0, false};
       return std::unexpected(Status::NotHostMemory);
     }
     return ResolvedEnd{function.window.data() + end.offset, 0, false};
@@ -422,7 +431,8 @@ void stall(Function& function, unsigned index, std::uint64_t until) {
     stall(function, index, shot.argument == 0 ? kNever - 1 : hal::now() + shot.argument);
     return true;
   }
-  if (shot.action != FaultAction::Abort) return false;
+  const bool aborted = shot.action == FaultAction::Slow && mutated(Mutant::TransferSlow);
+  if (shot.action != FaultAction::Abort && !aborted) return false;
   end_head(function, index, {Outcome::Fault, {Status::TransferAborted}, hal::now()});
   return true;
 }
@@ -468,7 +478,8 @@ void sum_step(Block& block, const Transfer& transfer, std::uint64_t step) {
 void end_transfer(Function& function, unsigned index, const Transfer& transfer, std::uint64_t now) {
   Block& block = function.blocks[function.streams[index].head];
   const bool compared = carries_checksum(block.cb) && !transfer.source.device;
-  if (!compared || block.checksum == block.cb.payload.dma.checksum || mutated(Mutant::DmaChecksum)) {
+  const bool right = block.checksum == block.cb.payload.dma.checksum && !mutated(Mutant::RightChecksum);
+  if (!compared || right || mutated(Mutant::DmaChecksum)) {
     return end_head(function, index, {Outcome::Ok, {}, now});
   }
   if (block.retries == wire::kDmaRetries || mutated(Mutant::DmaRetry)) {
@@ -511,10 +522,18 @@ void make_step(Card& card, Function& function, unsigned index, const Transfer& t
   if (block.progress == transfer.bytes && !slow) end_transfer(function, index, transfer, now);
   if (stream.phase != Stream::Phase::Moving) return;  // it has ended
   const std::uint64_t budget = block.cb.header.budget;
-  if (budget != 0 && now - block.start_time > budget && !mutated(Mutant::TransferBudget)) {
+  const bool late = now - block.start_time > budget || mutated(Mutant::TransferInTime);
+  if (budget != 0 && late && !mutated(Mutant::TransferBudget)) {
     return end_head(function, index, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
   }
   if (slow) stall(function, index, now + (now - began) * (shot->argument - 1));
+}
+
+// Of a mutant: a FILL over a region's end, as far as it fits.
+void fill_what_fits(Function& function, const ControlBlock& cb) {
+  if (!mutated(Mutant::RefusedWhole) || cb.header.opcode != Opcode::Fill) return;
+  const auto fits = resolve_end(function, cb.payload.fill.destination, wire::kStickBytes);
+  if (fits) hal::fill(fits->bytes, cb.payload.fill.pattern, wire::kStickBytes);
 }
 
 void step_transfer(Card& card, Function& function, unsigned index) {
@@ -523,6 +542,7 @@ void step_transfer(Card& card, Function& function, unsigned index) {
   const auto transfer = resolve_transfer(function, block.cb);
   const bool first = stream.phase == Stream::Phase::Idle;
   if (!transfer) {
+    fill_what_fits(function, block.cb);
     // Before the first byte a bad address is a refusal; afterwards (the region went away) it is a fault.
     return end_head(function, index, {first ? Outcome::Rejected : Outcome::Fault, transfer.error(), hal::now()});
   }
@@ -630,7 +650,8 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   while (budget-- != 0 && !function.blocks.empty() && queue.pop(chain)) {
     ++fetched;
     hal::mark(wire::Waypoint::Fetch);
-    if (chain_usable(chain) && completion_usable(chain)) {
+    const bool broken = chain.readable.bytes == wire::kStickBytes && mutated(Mutant::RefuseChains);
+    if ((chain_usable(chain) || broken) && completion_usable(chain)) {
       accept_chain(card, function, chain);
     } else {
       reject_chain(card, function, chain);
@@ -675,6 +696,7 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
     if (charged == 0) continue;
     if (turn_ends == kNever) turn_ends = card.stepped_at + kUncontendedTurnTicks;
     // Memory that is touched for the first time is a page fault of the machine that emulates us: 0.1 ms, 5 ms were seen.
+    if (mutated(Mutant::QuantumBytes)) continue;
     if (charged >= most || card.stepped_at >= turn_ends || card.pool.populated_granules() != populated_before) {
       card.look_at_all = true;
       break;
@@ -709,7 +731,9 @@ void launch_ended(Function& function, const LaunchResult& result) {
   }
   // A whole-function reset dropped the stream's blocks: nothing completes any more.
   if (stream.launch != result.launch || !function.running()) return;
-  end_head(function, result.stream, {result.outcome, result.why, result.end_time, result.fault, result.slices});
+  const bool aborted = result.why.status == Status::Stopped && mutated(Mutant::KernelStopped);
+  const Outcome outcome = aborted ? Outcome::Aborted : result.outcome;
+  end_head(function, result.stream, {outcome, result.why, result.end_time, result.fault, result.slices});
   if (stream.settling()) settle_stream_reset(function, result.stream);
 }
 
@@ -728,6 +752,7 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
   if (stream.phase != Stream::Phase::Idle && at == stream.head) {
     // What ran may have left half of its work behind: a fault like any other.
     if (stream.phase == Stream::Phase::Computing) {
+      if (mutated(Mutant::CancelRunning)) return Cancelled::Ended;
       return card.cores.stop(stream.launch) ? Cancelled::Yes : Cancelled::Ended;
     }
     end_head(function, index, {Outcome::Fault, {Status::Stopped}, hal::now()});
@@ -743,7 +768,7 @@ void settle_stream_reset(Function& function, unsigned index) {
   const Outcome left = mutated(Mutant::AbortAtReset) ? Outcome::Ok : Outcome::Aborted;
   while (stream.head != kNoBlock) finish_head(function, index, left, {Status::Stopped});
   stream.state = stream.state == Stream::State::Closing ? Stream::State::Closed : Stream::State::Open;
-  stream.poisoned = false;
+  stream.poisoned = stream.poisoned && mutated(Mutant::PoisonEnds);
   function.runnable.remove(index, stream.high_priority);
   function.launches_waiting.remove(index, stream.high_priority);
   // Sequence numbers start again: a word of the old incarnation would make a later death call unstarted blocks started.

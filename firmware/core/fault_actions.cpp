@@ -85,6 +85,7 @@ void tell_memory_error(Card& card, Function& function, const wire::ControlBlockH
   event.argument = count;
   event.target = function.id;
   post_event(function, event);
+  if (mutated(Mutant::MemoryTold)) return;
   Function& management = card.functions[kManagement];
   post_event(management, event);
   notify(management);
@@ -107,6 +108,7 @@ bool memory_fails(Card& card, Function& function, const wire::ControlBlockHeader
   }
   if (shot->action == FaultAction::Corrected) {
     if (mutated(Mutant::MemoryCorrected)) return false;
+    if (mutated(Mutant::MemoryRight)) *hal::pointer(shot->place) ^= std::byte{0xff};
     tell_memory_error(card, function, header, wire::EventKind::MemoryCorrected, ++card.memory_corrected);
     return false;
   }

@@ -19,7 +19,11 @@ void reset_function_state(Function& function) {
   function.driver_features = 0;
   ++function.config_generation;
   for (auto& queue : function.queues) queue.reset();
-  function.streams.fill(Stream{});
+  for (Stream& stream : function.streams) {
+    const bool banned = stream.banned && mutated(Mutant::BanEnds);
+    stream = Stream{};
+    stream.banned = banned;
+  }
   if (function.kind != wire::FunctionKind::Management) function.streams[0].state = Stream::State::Open;
   for (auto& stream : function.streams) stream.incarnation = 1;
   function.runnable = StreamSet{};

@@ -65,10 +65,14 @@ void describe(const Card& card, const Function& function, AdminReply& reply) {
 // A function reset joins one that runs: both are answered by the same end, whatever is begun after it.
 void mark_end(PendingAdmin& pending, const Function& target) {
   const bool runs = target.reset_running && target.reset_queue == kWholeFunction;
-  pending.mark = target.resets + (runs ? 1 : 0);
+  pending.mark = target.resets + (runs && !mutated(Mutant::AnswerLate) ? 1 : 0);
 }
 Progress wait_for_end(const Card& card, const PendingAdmin& pending, const Function& target, AdminReply& reply) {
   if (target.resets < pending.mark) return Progress::Waits;
+  if (mutated(Mutant::AnswerReset)) {
+    reply = refusal(Status::Busy, Field::AdminTarget);
+    return Progress::Answered;
+  }
   describe(card, target, reply);
   return Progress::Answered;
 }
@@ -83,7 +87,10 @@ std::uint64_t share_bytes(const Card& card, const Function& function) {
 
 std::expected<Function*, AdminReply> resolve_target(Card& card, Function& caller, const AdminRequest& request) {
   const wire::Target target = request.arguments.function.target;
-  if (target >= card.function_count) return std::unexpected(refusal(Status::UnknownFunction, Field::AdminTarget));
+  if (target >= card.function_count) {
+    if (mutated(Mutant::AdminTarget)) return std::unexpected(AdminReply{});  // OK, and nothing was done
+    return std::unexpected(refusal(Status::UnknownFunction, Field::AdminTarget));
+  }
   // A target is the function's place in the card's table; 0, M's place, means the caller.
   Function& function = target == wire::kTargetSelf ? caller : card.functions[target];
   if (!permitted(caller, request.command, function) && !mutated(Mutant::AdminRights)) {

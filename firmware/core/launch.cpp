@@ -237,6 +237,7 @@ CoreManager::Fit CoreManager::prepare(const Function& function, Launch& launch, 
   launch.handle = ++started_ << kLaunchIndexBits | static_cast<std::uint64_t>(&launch - launches_.data());
   launch.result = {launch.handle, function.id, stream, Outcome::Ok, {}, {}, 0, 0, 0, false};
   launch.budget_slices = block.cb.header.budget != 0 ? block.cb.header.budget : default_budget_;
+  if (mutated(Mutant::OwnBudget)) launch.budget_slices = std::min<std::uint64_t>(launch.budget_slices, 20);
   launch.kill.store(false, std::memory_order_relaxed);
   launch.kernel_ticks.store(0, std::memory_order_relaxed);
   launch.state.store(State::Prepared, std::memory_order_relaxed);

@@ -66,7 +66,7 @@ bool RegionTable::damage(std::uint64_t region_id, std::uint64_t byte) {
 }
 
 std::expected<unsigned, Status> RegionTable::find(std::uint64_t region_id, std::uint32_t generation) const {
-  if (region_id == wire::kNoRegion) return std::unexpected(Status::UnknownRegion);
+  if (region_id == wire::kNoRegion && !mutated(Mutant::RegionName)) return std::unexpected(Status::UnknownRegion);
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (names_[i] != region_id) continue;
     if (!intact(i)) return std::unexpected(Status::RegionEntryDamaged);
@@ -84,10 +84,13 @@ std::expected<RegionTable::Place, Status> RegionTable::resolve(std::uint64_t reg
   const auto ordinal = find(region_id, generation);
   if (!ordinal) return std::unexpected(ordinal.error());
   const Region& region = regions_[*ordinal];
-  // A mutant stays near: what lies beyond the card's memory would end its firmware.
-  const bool near = offset <= region.bytes && bytes <= 2 * region.bytes;
-  if (!wire::range_inside(offset, bytes, region.bytes) && !(near && mutated(Mutant::RegionBounds)))
-    return std::unexpected(Status::OutOfBounds);
+  if (!wire::range_inside(offset, bytes, region.bytes)) {
+    // A mutant stays near: what lies beyond the card's memory would end its firmware.
+    const bool wraps = offset + bytes < offset && bytes <= region.bytes;
+    const bool near = offset <= region.bytes && bytes <= 2 * region.bytes;
+    if (!mutated(Mutant::RegionBounds) || !(wraps || near)) return std::unexpected(Status::OutOfBounds);
+    if (wraps) return Place{region.base, *ordinal};
+  }
   return Place{region.base + offset, *ordinal};
 }
 

@@ -45,6 +45,11 @@ void drop_request(Function& function) {
   function.reset_asked = false;
 }
 
+void close_rings(Function& function) {
+  function.device_status = 0;
+  for (auto& queue : function.queues) queue.reset();
+}
+
 void quiesce(Card& card, Function& function) {
   ++function.generation;
   // The driver may see at once that its work is over.
@@ -55,9 +60,8 @@ void quiesce(Card& card, Function& function) {
   function.reset_stopped = false;
   function.reset_stall_end = kNever;
   function.reset_charged = function.running();
-  function.device_status = 0;
+  if (!mutated(Mutant::ClearRings)) close_rings(function);
   function.runnable = StreamSet{};
-  for (auto& queue : function.queues) queue.reset();
   card.cores.stop(function);
   card.look_at(function);
   if (!mutated(Mutant::ResetReaches)) return;
@@ -85,6 +89,7 @@ void begin_driver_reset(Card& card, Function& function, const wire::Message& req
   drop_request(function);
   const bool joins = function.reset_running && function.reset_queue == kWholeFunction;
   if (!joins || mutated(Mutant::JoinResets)) quiesce(card, function);
+  close_rings(function);
   function.reset_asked = true;
   function.reset_request = request;
   progress_resets(card, function);
@@ -100,7 +105,7 @@ void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, cons
     for (auto& pending : function.pending_admin) pending.used = false;
     function.pending_admin_count = 0;
   }
-  if (queue == wire::kControlBlockQueue) {
+  if (queue == wire::kControlBlockQueue && !mutated(Mutant::ResetStreams)) {
     for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
       if (function.streams[s].state == Stream::State::Closed) continue;
       begin_stream_reset(card, function, s, Stream::State::Resetting);
@@ -111,7 +116,18 @@ void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, cons
 
 namespace {
 
+// Of a mutant.
+void clear_others(Card& card, const Function& function) {
+  for (const Function& other : card.functions) {
+    for (unsigned i = 0; i < wire::kRegionsPerFunction && &other != &function; ++i) {
+      const auto& grant = other.regions.granted(i);
+      if (grant.bytes != 0) hal::fill(hal::pointer(grant.base), 0, wire::kStickBytes);
+    }
+  }
+}
+
 void release_everything(Card& card, Function& function) {
+  if (mutated(Mutant::ReleaseReaches)) clear_others(card, function);
   card.cores.forget(function);
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (function.regions.granted(i).bytes == 0) continue;
@@ -139,11 +155,19 @@ bool may_end(const Card& card, Function& function, std::uint64_t now) {
 
 void end_function_reset(Card& card, Function& function) {
   ++function.resets;
+  if (mutated(Mutant::CountReset)) {
+    for (Function& other : card.functions) other.resets += &other != &function ? 1 : 0;
+  }
   hal::note(wire::RecordedEventKind::FunctionReset, function.id, function.generation);
   const bool asked = function.reset_asked;
   const wire::Message request = function.reset_request;
   function.reset_running = function.reset_asked = false;
+  const auto [status, queues] = std::pair(function.device_status, function.queues);
   reset_function_state(function);
+  if (mutated(Mutant::ClearRings)) {
+    function.device_status = status;
+    function.queues = queues;
+  }
   if (!function.bound()) return;
   publish_header(function, card.boot_epoch);
   clear_window_state(function);
@@ -178,7 +202,7 @@ bool progress_resets(Card& card, Function& function) {
   }
   // Only the control-block queue has kernels behind it. When they have stopped, their streams are settled by the
   // dispatcher as it collects the launches.
-  if (function.reset_queue == wire::kControlBlockQueue) {
+  if (function.reset_queue == wire::kControlBlockQueue && !mutated(Mutant::ResetStreams)) {
     if (card.cores.active(function)) return false;
     for (const Stream& stream : function.streams) {
       if (stream.settling()) return false;

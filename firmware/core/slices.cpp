@@ -58,6 +58,7 @@ bool CoreManager::pop(unsigned core, Ticket& ticket) {
     queue.last =
         static_cast<std::uint32_t>(std::countr_zero(behind != 0 && !mutated(Mutant::FairSlices) ? behind : ready));
     queue.slices_left = weights_[queue.last].load(std::memory_order_relaxed) - 1u;
+    if (mutated(Mutant::OneSlice)) queue.slices_left += 3;
   }
   FunctionQueue& function = queue.functions[queue.last];
   const bool high = function.turns.take(function.high.count != 0, function.low.count != 0);

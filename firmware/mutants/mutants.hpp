@@ -17,67 +17,115 @@ namespace fw {
 enum class Mutant : std::uint8_t {
   None,
   // Control blocks
-  BlockFrame,     // magic and size of a block                                  (by status)
-  BlockAddress,   // generation, incarnation, banned and resetting streams      (by status; unknown streams are refused)
-  BlockForm,      // opcode, flags, reserved bits, CRC, counts, endpoints       (by status)
-  BlockSequence,  // order of sequence numbers
-  HostRange,      // host memory of a transfer lies in its part of the window
-  RegionName,     // the region exists; one of the function's is taken instead
+  BlockFrame,   // magic and size of a block                                  (by status)
+  BlockLength,  // its length, by its frame and by its form
+  BlockAddress,  // generation, incarnation, streams that are not open         (by status; the last end OK, and do nothing)
+  BlockForm,     // opcode, flags, reserved bits, CRC, counts, endpoints       (by status)
+  BlockSequence,     // order of sequence numbers
+  HostRange,         // host memory of a transfer lies in its part of the window
+  HostEnd,           // and ends in it: what does not is taken from its beginning
+  RegionName,        // the region exists; one of the function's is taken instead
   RegionGeneration,  // a region's generation
-  RegionBounds,      // offset and length lie in the region
+  RegionBounds,      // offset and length lie in the region; what wraps is taken from its beginning
+  RefusedWhole,      // what is refused has had no effect: of a FILL over a region's end, what fits is written
   ProgramType,       // an image lies in a Program region
   ImageForm,         // magic, version and layout of a kernel image
+  ImageLength,       // that it is as long as its header, by block and image
   ImageChecksum,     // of a kernel image
   Poison,            // blocks behind an error of their stream are not executed
+  PoisonReaches,     // an error poisons its own stream only
+  PoisonEnds,        // with the reset of its stream
+  RightCrc,          // a block whose CRC is right is accepted
+  RightChecksum,     // a transfer whose checksum is right ends OK
   // Messages and commands
-  FifoIndex,       // an index further ahead than the FIFO is long is not followed
-  MessageFrame,    // size, device and type of a control message                         (by status)
-  ConfigRange,     // no more config space than a message holds
-  FeatureRules,    // SET_DRIVER_FEATURES: late, blocks, not offered, mandatory           (by status)
-  StatusSteps,     // the order of status bits
-  QueueRules,      // SET_VIRTQUEUE: features, twice, reserved, size, alignment, place    (by status)
-  CountRefusals,   // refused messages are counted
-  AnswerRefused,   // refused messages are answered
-  CountChains,     // broken chains are counted
-  AdminRights,     // who may do what to whom
-  StreamOfReset,   // incarnation of a command about a stream
-  TableOfStreams,  // there are so many streams and no more
-  Quota,           // bytes of regions per function
-  CancelEnded,     // CANCEL of what has ended is refused
+  FifoIndex,         // an index further ahead than the FIFO is long is not followed
+  AnswerOffender,    // who broke a rule is told its status
+  OffenderReturns,   // and comes up again after its reset
+  MessageFrame,      // size, device and type of a control message                         (by status)
+  MessageOperation,  // operations that there are
+  MessagePayload,    // a payload that is long enough
+  BusOperation,      // of the bus there is only the ping
+  ConfigRange,       // no more config space than a message holds, and than there is                (by status)
+  FeatureRules,      // SET_DRIVER_FEATURES: late, blocks, not offered, mandatory           (by status)
+  StatusSteps,       // the order of status bits
+  QueueRules,        // SET_VIRTQUEUE: features, twice, reserved, size, alignment, place    (by status)
+  QueueIndex,        // there are so many queues: of others, the control blocks' is meant
+  QueueNotSet,       // a queue that is not set up is not reset
+  QueueAnySize,      // sizes that are no power of two
+  CountRefusals,     // refused messages are counted
+  AnswerRefused,     // refused messages are answered
+  CountChains,       // broken chains are counted
+  RefuseChains,      // and not executed
+  AdminRights,       // who may do what to whom
+  AdminTarget,       // a function that there is
+  ForManagement,     // what M may not ask for
+  StreamOfReset,     // stream and incarnation of a command about a stream                         (by status)
+  TableOfStreams,    // there are so many streams and no more
+  Quota,             // bytes of regions per function
+  GiveBack,          // a region that was released is the function's no more
+  LostReplyAlone,    // a reply that is lost holds up no other command
+  CancelEnded,       // CANCEL of what has ended is refused
+  CancelRunning,     // CANCEL of what runs stops it
   // Kernels and transfers
   KernelBudget,    // an endless kernel is stopped
+  OwnBudget,       // by the budget of its block (by a short one)
   KernelWarning,   // and warned of before
   KernelTrap,      // a trap ends its launch FAULT
   KernelRegion,    // a trap's access is named
+  KernelStopped,   // a kernel that is stopped ends FAULT (it ends ABORTED)
   Strikes,         // time-outs of a stream are counted
+  BanReaches,      // its last one bans the stream and no other one
+  BanEnds,         // until its function is reset
   TransferBudget,  // a transfer is stopped behind its budget
+  TransferInTime,  // and not before
+  TransferSlow,    // a slow one goes on
   DmaChecksum,     // the checksum of a transfer is compared
   DmaRetry,        // a transfer with a wrong checksum is tried again
+  DmaTold,         // the checksum of what left the card is told
   // Memory errors
   MemoryCorrected,      // function and M are told of a corrected error
+  MemoryTold,           // M is
+  MemoryRight,          // what was corrected is right
   MemoryUncorrectable,  // an uncorrectable error ends its block
   MemoryRetired,        // its granule is never granted again
   // Resets
   ScrubMemory,      // released memory is cleared
   ClearPages,       // scratchpads are cleared
+  ClearContext,     // arguments, correction and stack of a kernel are
   ClearRegisters,   // a kernel finds registers that are zero
   ClearStatistics,  // counters of a function that is reset
   ClearWindow,      // what a window says of the function's state is cleared
+  ClearRings,       // a reset function has no rings
   ForgetRegions,    // a reset function holds no regions
   AbortAtReset,     // waiting blocks of a reset end ABORTED (they end OK)
   ResetReaches,     // the reset of a function leaves the streams of all others alone
+  ReleaseReaches,   // only its own memory is cleared
+  CountReset,       // only its own resets are counted
   JoinResets,       // a reset of a function that is being reset joins
+  AnswerReset,      // a reset that was carried out is answered OK
+  AnswerLate,       // and not before its end
+  ResetQueue,       // a queue can be reset
+  ResetStreams,     // with its streams
+  ResetIdle,        // a stream without work can be reset
   // The card
-  LoopWatch,   // hart 0's loop is watched
-  RecordedPc,  // a fatal record has the registers
-  BootSteps,   // POST codes are shown while the boot lasts
-  Persistent,  // magic, version and checksum of what an earlier life left             (by status)
+  LoopWatch,         // hart 0's loop is watched
+  RecordedPc,        // a fatal record has the registers
+  RecordedEvents,    // the last events
+  RecordedWaiting,   // which harts did not answer
+  RecordedWaypoint,  // where each hart was last
+  Heartbeat,         // it beats
+  BootWords,         // boot words that are not known, values that cannot be
+  BootEpoch,         // each life has its own
+  BootSteps,         // POST codes are shown while the boot lasts
+  Persistent,        // magic, version and checksum of what an earlier life left             (by status)
   // Promises
   LoseCompletion,    // each block ends: what was stopped by its owner's reset or cancel does not
   LogEachViolation,  // violations are not written to the console one by one
   OneQuantum,        // a function has one quantum of a turn (it has eight)
+  QuantumBytes,      // a quantum has so many bytes
   FairSlices,        // kernels of functions run in turn (the first function with one goes first)
-  Last = FairSlices,
+  OneSlice,          // each has one slice of a turn (it has four)
+  Last = OneSlice,
 };
 
 // Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status` is

@@ -24,7 +24,13 @@ enum class HostMutant : std::uint8_t {
   Wedged,          // a card that dies again and again is given up
   ReadChecksum,    // what was read from the card is compared with the card's checksum
   AbiVersion,      // a window of another version is not touched
-  Last = AbiVersion,
+  Burial,          // blocks of a card that is gone end LOST or INDETERMINATE (they end OK)
+  AdminBurial,     // commands of a card that is gone fail (they end OK)
+  Unmap,           // a window is unmapped
+  CardReset,       // a reset of the card that was asked for is carried out (it is refused)
+  Snapshot,        // a snapshot has the harts' registers
+  Report,          // a report of a record says where the harts were
+  Last = Report,
 };
 
 HostMutant active_mutant() noexcept;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/debug/fatal_report.hpp"
 #include "host_driver/debug/register_dump.hpp"
 #include "host_driver/transport/window.hpp"
@@ -101,6 +102,9 @@ Expected<CoreFile> collect_snapshot(Card& card, const ElfImage& image) {
   if (!text) return std::unexpected(from_machine(text.error()));
   CoreFile core;
   core.harts = parse_register_dump(*text);
+  for (auto& hart : core.harts) {
+    if (mutated(HostMutant::Snapshot)) hart.pc = 0;
+  }
   if (core.harts.empty()) {
     return std::unexpected(ErrorInfo{.layer = Layer::Emulator,
                                      .culprit = "info registers",

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "host_driver/base/mutants.hpp"
 #include "shared/admin.hpp"
 #include "shared/fault.hpp"
 #include "shared/post_codes.hpp"
@@ -100,7 +101,7 @@ std::string describe(const RecordedEvent& event) {
 std::string hart_text(const FatalRecord& record, unsigned number, const ElfImage* image) {
   const RecordedHart& hart = record.harts[number];
   std::string text = fmt::format("hart {:2}: {}, last in \"{}\"", number, name(hart.state), wire::name(hart.waypoint));
-  if (!has_registers(hart)) return text + "\n";
+  if (!has_registers(hart) || mutated(HostMutant::Report)) return text + "\n";
   const bool kernel = hart.state == HartState::Kernel;
   text += fmt::format("\n         pc {:#x} {}, ra {}\n", hart.pc, kernel ? "(of the kernel)" : place(hart.pc, image),
                       kernel ? fmt::format("{:#x}", hart.x[1]) : place(hart.x[1], image));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/device/card_impl.hpp"
 #include "host_driver/device/firmware_restart.hpp"
 #include "qemu/machine_error.hpp"
@@ -77,6 +78,7 @@ Expected<void> Card::Impl::reset() {
   const auto window = management_window();
   if (!window) return std::unexpected(window.error());
   const std::uint64_t before = (*window)->boot_epoch();
+  if (mutated(HostMutant::CardReset)) return std::unexpected(wedged_error("a mutant", deaths));
   if (auto done = current()->system_reset(); !done) return std::unexpected(from_machine(done.error()));
   return await_next_life(**window, before);
 }

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "shared/crc32c.hpp"
 
@@ -273,6 +274,7 @@ std::span<const ControlBlockRing::Ended> ControlBlockRing::end_all(std::span<con
       case Burial::Unknown: completion.outcome = wire::Outcome::Indeterminate; break;
       case Burial::Removed: completion.outcome = wire::Outcome::Aborted; break;
     }
+    if (burial != Burial::Removed && mutated(HostMutant::Burial)) completion.outcome = wire::Outcome::Ok;
     ended.push_back({slot.sink, completion});
     release(slot);
   }

@@ -274,7 +274,9 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
   admins->abandon(ticket);  // no-op when it has ended
   switch (ticket.state()) {
     case State::Answered: return ticket.reply();
-    case State::Gone: return std::unexpected(failure_or("the card is gone"));
+    case State::Gone:
+      if (mutated(HostMutant::AdminBurial)) return wire::AdminReply{};
+      return std::unexpected(failure_or("the card is gone"));
     case State::Waiting: break;
   }
   if (mutated(HostMutant::NoReply)) return wire::AdminReply{};

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/transport/system_call.hpp"
 
 namespace flex {
@@ -59,7 +60,7 @@ Expected<std::shared_ptr<Window>> Window::map(int fd, std::uint64_t bytes) {
 
 Window::~Window() {
   // In a forked child something else may stand there.
-  if (!bytes_.empty() && process_.is_this()) ::munmap(bytes_.data(), bytes_.size());
+  if (!bytes_.empty() && process_.is_this() && !mutated(HostMutant::Unmap)) ::munmap(bytes_.data(), bytes_.size());
 }
 
 HeaderView Window::header() const {

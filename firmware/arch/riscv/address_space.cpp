@@ -100,8 +100,10 @@ PhysicalAddress allocate_pages(std::uint64_t bytes) {
     const riscv::LockGuard lock(guard);
     address = arena.allocate(bytes);
   }
-  // A mutant leaves scratchpads alone: what a context or a page table finds that is not clear would end its firmware.
-  const bool left_as_it_is = bytes == wire::kScratchpadBytes && fw::mutated(fw::Mutant::ClearPages);
+  // A mutant leaves alone what kernels see: a page table that is not clear would end its firmware.
+  constexpr std::uint64_t kContextData = 2 * riscv::PageArena::kPageBytes + wire::kKernelStackBytes;
+  const bool left_as_it_is = (bytes == wire::kScratchpadBytes && fw::mutated(fw::Mutant::ClearPages)) ||
+                             (bytes == kContextData && fw::mutated(fw::Mutant::ClearContext));
   if (address != 0 && !left_as_it_is)
     fill(pointer(address), 0, (bytes + riscv::PageArena::kPageBytes - 1) & ~(riscv::PageArena::kPageBytes - 1));
   return address;
