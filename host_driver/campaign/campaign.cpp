@@ -108,15 +108,15 @@ class Runner {
   void judge_process(Trial& trial, const ProcessResources& before) {
     const auto now = settled_process_resources(before, kSettle);
     const std::string left = difference(before, now);
-    trial.clean(left.empty(), left.empty() ? "process as before" : left);
+    trial.clean("process", left.empty(), left.empty() ? "process as before" : left);
   }
 
   void judge_card(Trial& trial, Stage& stage, const CardResources& before) {
     try {
       const std::string left = difference(before, count_card(stage));
-      trial.clean(left.empty(), left.empty() ? "card as before" : left);
+      trial.clean("card", left.empty(), left.empty() ? "card as before" : left);
     } catch (const std::exception& error) {
-      trial.clean(false, std::string("the card could not be asked: ") + error.what());
+      trial.clean("card", false, std::string("the card could not be asked: ") + error.what());
     }
   }
 

@@ -55,15 +55,16 @@ void corrected_memory_error(Trial& trial) {
   trial.let_loose();
   const auto end = lane.run(copy_out(trial), trial.patience());
   trial.fired(fault);
-  trial.detected(told(trial.guilty(), EventKind::MemoryCorrected, trial.patience()), "the function was told");
-  trial.detected(told(trial.management(), EventKind::MemoryCorrected, trial.patience()), "M was told");
+  trial.detected("function told", told(trial.guilty(), EventKind::MemoryCorrected, trial.patience()),
+                 "the function was told");
+  trial.detected("M told", told(trial.management(), EventKind::MemoryCorrected, trial.patience()), "M was told");
   const bool right =
       end && end->outcome == Outcome::Ok &&
       std::ranges::all_of(desk.host_words(0, kBytes), [&](std::uint64_t word) { return word == trial.seed(); });
-  trial.contained(right, "the data is right");
+  trial.contained("data", right, "the data is right");
   trial.contained();
   const std::string wrong = trial.good_job(desk, lane);
-  trial.recovered(wrong.empty(), wrong.empty() ? "nothing to recover from, good job" : wrong);
+  trial.recovered("good job", wrong.empty(), wrong.empty() ? "nothing to recover from, good job" : wrong);
 }
 
 void uncorrectable_memory_error(Trial& trial) {
@@ -79,7 +80,8 @@ void uncorrectable_memory_error(Trial& trial) {
   trial.contained();
   // The granule goes with its region, and is not granted again.
   value_of(trial.guilty().release_region(desk.tensor()));
-  trial.detected(told(trial.management(), EventKind::MemoryRetired, trial.patience()), "M was told of the retirement");
+  trial.detected("retired", told(trial.management(), EventKind::MemoryRetired, trial.patience()),
+                 "M was told of the retirement");
   trial.recover_function();
   trial.spoil_stage();  // it has less memory now
 }
@@ -96,15 +98,17 @@ void firmware_trap(Trial& trial) {
     // The answer may be lost with the life that would have sent it.
   }
   const auto failure = witness.wait_for_failure();
-  trial.detected(failure.has_value(), failure ? failure->message : "the driver did not notice");
-  trial.contained(witness.typed().empty(), witness.typed().empty() ? "each block ended once, typed" : witness.typed());
+  trial.detected("driver", failure.has_value(), failure ? failure->message : "the driver did not notice");
+  trial.contained("each ended once", witness.typed().empty(),
+                  witness.typed().empty() ? "each block ended once, typed" : witness.typed());
   trial.close();
   const auto record = trial.record_of_last_life();
   trial.fired(record.has_value(), record ? "record: " + std::string(record->reason) : "no record");
   trial.detected(
+      "registers",
       record && record->kind == wire::FatalKind::Trap && record->harts[record->culprit % wire::kRecordedHarts].pc != 0,
       "a trap with its registers");
-  trial.detected(trial.management().config().boot_epoch > epoch, "another epoch");
+  trial.detected("epoch", trial.management().config().boot_epoch > epoch, "another epoch");
   trial.recover_function();
 }
 

@@ -140,10 +140,10 @@ void fault_storm(Trial& trial) {
   trial.fired(all_sent && lane.ended() == kBad, std::to_string(lane.ended()) + " bad jobs");
   const auto after = value_of(trial.guilty().card_statistics()).values.stats;
   const std::uint64_t counted = after.rejected - before.rejected;
-  trial.detected(lane.ended_with(Outcome::Rejected) == kBad && counted == kBad,
+  trial.detected("refused and counted", lane.ended_with(Outcome::Rejected) == kBad && counted == kBad,
                  std::to_string(lane.ended_with(Outcome::Rejected)) + " refused, counted " + std::to_string(counted));
   const std::size_t logged = trial.card().machine().console().size() - console_before.size();
-  trial.contained(logged < 4096, std::to_string(logged) + " bytes of console");
+  trial.contained("console", logged < 4096, std::to_string(logged) + " bytes of console");
   trial.contained();
   trial.recover_stream();
 }

@@ -203,6 +203,7 @@ void stall(Trial& trial) {
   copy.header.budget = kBudgetTicks;
   const auto good = lane.run(copy, trial.patience());
   trial.claim(Proof::Contained, "undisturbed", ended_as(good, Outcome::Ok, Status::None), ending(good));
+  (void)lane.reset();
   const auto fault = trial.arm(Trial::fault_at_guilty(FaultPoint::DmaStep, FaultAction::Stall));
   trial.let_loose();
   const auto end = lane.run(copy, trial.patience());

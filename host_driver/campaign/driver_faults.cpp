@@ -128,10 +128,11 @@ Attempts fail_every_allocation_under_load(Trial& trial, std::size_t most) {
 
 void prove_attempts(Trial& trial, const Attempts& found, const std::string& what) {
   trial.fired(found.fired != 0, std::to_string(found.fired) + " " + what);
-  trial.detected(found.wrong.empty(), found.wrong.empty() ? "each a typed error that says what to do" : found.wrong);
+  trial.detected("typed errors", found.wrong.empty(),
+                 found.wrong.empty() ? "each a typed error that says what to do" : found.wrong);
   trial.contained();
-  const std::string job = trial.good_job(trial.desk(), trial.lane());
-  trial.recovered(job.empty(), job.empty() ? "the next open works, good job" : job);
+  const std::string job = trial.good_job();
+  trial.recovered("next open", job.empty(), job.empty() ? "the next open works, good job" : job);
 }
 
 }  // namespace
@@ -153,7 +154,7 @@ void bring_up_step_fails(Trial& trial) {
   trial.innocent();
   trial.let_loose();
   const Attempts found = fail_every_occurrence(trial, HostPoint::BringUpStep, kBringUpSteps + 1);
-  trial.detected(found.fired == kBringUpSteps - 2, {});  // all but the two ends
+  trial.detected("each step", found.fired == kBringUpSteps - 2, {});  // all but the two ends
   prove_attempts(trial, found, "steps");
 }
 
@@ -183,14 +184,14 @@ void creation_fails(Trial& trial) {
   }
   trial.fired(!no_stream.empty() && !no_region.empty(),
               std::to_string(streams.size()) + " streams and " + std::to_string(regions.size()) + " regions, no more");
-  trial.detected(no_stream.contains(wire::name(Status::OutOfStreams)), no_stream);
-  trial.detected(no_region.contains(wire::name(Status::QuotaExceeded)), no_region);
+  trial.detected("streams", no_stream.contains(wire::name(Status::OutOfStreams)), no_stream);
+  trial.detected("regions", no_region.contains(wire::name(Status::QuotaExceeded)), no_region);
   trial.contained();
   for (const Region& region : regions) value_of(trial.guilty().release_region(region));
   for (const std::uint32_t stream : streams) value_of(trial.guilty().close_stream(stream));
+  const std::string job = trial.good_job();  // with the quota: what is still held leaves no room for it
   trial.set_quota(0);
-  const std::string job = trial.good_job(trial.desk(), trial.lane());
-  trial.recovered(job.empty(), job.empty() ? "what was given back can be had again" : job);
+  trial.recovered("given back", job.empty(), job.empty() ? "what was given back can be had again" : job);
 }
 
 void reply_lost_after_success(Trial& trial) {
@@ -200,11 +201,11 @@ void reply_lost_after_success(Trial& trial) {
   trial.let_loose();
   const auto region = trial.guilty().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
   trial.fired(fault);
-  trial.detected(!region && region.error().outcome == Outcome::Indeterminate,
+  trial.detected("lost reply", !region && region.error().outcome == Outcome::Indeterminate,
                  region ? "nobody noticed" : region.error().message);
   // The command's slot stays aside; others work, and what the lost reply granted comes back with the function.
-  const std::string job = trial.good_job(trial.desk(), trial.lane());
-  trial.contained(job.empty(), job.empty() ? "other commands and jobs of the function work" : job);
+  const std::string job = trial.good_job();
+  trial.contained("other commands", job.empty(), job.empty() ? "other commands and jobs of the function work" : job);
   trial.contained();
   trial.recover_function();
 }

@@ -140,6 +140,7 @@ void claim_payload_checksum(Trial& trial) {
   copy.payload.dma.checksum = wire::crc32c(0, words.data(), words.size_bytes());
   const auto right = trial.lane().run(copy, trial.patience());
   trial.claim(Proof::Contained, "checksum/right", right && right->outcome == Outcome::Ok, ending(right));
+  (void)trial.lane().reset();
   copy.payload.dma.checksum ^= 1;
   const auto wrong = trial.lane().run(copy, trial.patience());
   trial.claim(Proof::Detected, "checksum/wrong",
@@ -157,6 +158,7 @@ class SealedBlocks {
   void accepted(const char* name) {
     const auto end = driver_.run(good());
     trial_.claim(Proof::Contained, name, end.outcome == Outcome::Ok, ending(end));
+    (void)driver_.reset_stream(stream_);
   }
   template <typename Spoil>
   void refused(const char* name, Status status, Spoil spoil) {

@@ -281,14 +281,25 @@ void find_back_into_step(Trial& trial, RawDriver& driver) {
   }
 }
 
+bool answers(Trial& trial, RawDriver& driver) {
+  const Message request = driver.bare_request(MessageOp::GetDeviceStatus);
+  driver.send(request);
+  const auto limit = Trial::Clock::now() + trial.patience();
+  for (; Trial::Clock::now() < limit; driver.pump()) {
+    const auto answer = driver.receive();
+    const bool ours = answer && answer->header.token == request.header.token;
+    if (ours && (answer->header.type & wire::kMessageResponse) != 0) return true;
+  }
+  return false;
+}
+
 // It answers, and the card says that it runs, is idle, or needs a reset: nothing is stuck half way.
 std::string stands(Trial& trial, RawClient& client) {
   find_back_into_step(trial, client.driver());
   // A driver that goes on reading where the card writes now; the old one's place is far behind.
   RawDriver& driver = client.driver();
   driver = RawDriver(client.slot().window(), [&] { client.slot().pump(); });
-  const auto status = driver.call(driver.bare_request(MessageOp::GetDeviceStatus));
-  if (!status) return "it does not answer control messages any more";
+  if (!answers(trial, driver)) return "it does not answer control messages any more";
   const auto limit = Trial::Clock::now() + trial.patience();
   FunctionState state = FunctionState::Resetting;
   while (state == FunctionState::Resetting && Trial::Clock::now() < limit) {
@@ -332,7 +343,7 @@ void fuzzing_under_mutation(Trial& trial) {
   const std::uint64_t beat = wire::load_relaxed(header_of(management).heartbeat);
   Counts counts;
   trial.let_loose();
-  for (unsigned round = 0; round < kRounds && counts.not_healed.empty(); ++round) {
+  for (unsigned round = 0; round < kRounds && counts.not_healed.empty() && counts.no_answer.empty(); ++round) {
     try {
       fuzz(trial, trial.seed() * kRounds + round, counts);
       RawClient next(trial);

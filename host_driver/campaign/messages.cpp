@@ -112,7 +112,9 @@ void send_bad_frames(Messages& messages, RawDriver& driver) {
   messages.refused_frame("frame/response", [](auto& m) { m.header.type = wire::kMessageResponse; });
   messages.refused_frame("frame/too-short", [](auto& m) { m.header.size = sizeof(wire::MessageHeader) - 1; });
   messages.refused_frame("frame/too-long", [](auto& m) { m.header.size = wire::kMessageBytes + 1; });
-  messages.refused_frame("frame/bus-operation", [](auto& m) { m.header.type = wire::kMessageBus; });
+  wire::Message bus = driver.request(MessageOp::GetDeviceStatus, wire::Ping{});  // of a ping but for its operation
+  bus.header.type = wire::kMessageBus;
+  messages.refused("frame/bus-operation", bus);
   messages.refused("frame/no-payload", driver.bare_request(MessageOp::SetDeviceStatus));
   messages.refused("config/over-the-end", MessageOp::GetConfig, wire::ConfigRange{sizeof(wire::DeviceConfig) - 4, 8});
   messages.refused("config/more-than-a-message", MessageOp::GetConfig, wire::ConfigRange{0, wire::kConfigChunk + 4});
@@ -148,7 +150,6 @@ void send_bad_queues(Messages& messages, RawDriver& driver) {
   const wire::QueueLayout& layout = wire::kQueueLayouts[kQueue];
   messages.refused("features/late", MessageOp::SetDriverFeatures, features(wire::kMandatoryFeatures));
   messages.refused("queue/reset-not-set-up", MessageOp::ResetVirtqueue, wire::QueueIndex{kQueue});
-  messages.refused("queue/reset-unknown", MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kQueueCount});
   messages.accepted_queue("queue/good", layout.size);
   messages.accepted_queue("queue/size-3-is-legal", 3);  // packed: no power of two (VIRTIO 1.4 §2.8.10.1)
   messages.refused_queue("queue/set-unknown", [](auto& q) { q.index = wire::kQueueCount; });
@@ -170,6 +171,7 @@ void send_bad_queues(Messages& messages, RawDriver& driver) {
   messages.refused_queue("queue/device-area-outside", [](auto& q) { q.device_area = wire::kHeaderBlock.end() - 4; });
   (void)driver.set_queue(kQueue);
   messages.refused("queue/twice", MessageOp::SetVirtqueue, good_queue());
+  messages.refused("queue/reset-unknown", MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kQueueCount});
 }
 
 std::uint64_t violations(Trial& trial) {
@@ -188,7 +190,7 @@ void send_impossible_index(Trial& trial, RawClient& client) {
   for (const std::uint32_t jump : {wire::kFifoSlots + 1, 1u << 31, ~0u}) {
     wire::store_release(fifo.written, written + jump);
     client.slot().pump();
-    trial.contained(trial.innocent().gets_on(trial.patience()), {});
+    trial.contained("neighbour goes on", trial.innocent().gets_on(trial.patience()), {});
     nothing_read = nothing_read && wire::load_acquire(fifo.read) == read;
   }
   trial.claim(Proof::Detected, "fifo/impossible-index", nothing_read, "messages were taken from it");
@@ -215,7 +217,7 @@ void malformed_control_messages(Trial& trial) {
   send_impossible_index(trial, client);
   trial.contained();
   const std::string works = client.works();
-  trial.recovered(works.empty(), works.empty() ? "brought up, good job" : works);
+  trial.recovered("good job", works.empty(), works.empty() ? "brought up, good job" : works);
 }
 
 }  // namespace flex::campaign

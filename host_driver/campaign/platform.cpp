@@ -72,7 +72,6 @@ void boot_failures(Trial& trial) {
   Innocent innocent(value_of(good->open_virtual(kInnocent)));
   innocent.begin();
   trial.let_loose();
-  std::string wrong;
   std::size_t tried = 0;
   for (const Bad& bad : all) {
     CardOptions options = options_of(trial, bad.words);
@@ -81,29 +80,22 @@ void boot_failures(Trial& trial) {
     const auto card = Card::boot(std::move(options));
     ++tried;
     const auto device = card ? (*card)->open_virtual(kGuilty) : std::unexpected(card.error());
-    if (device) {
-      wrong = bad.what + ": the function came up";
-      break;
-    }
-    const ErrorInfo& error = device.error();
-    if (error.next_step.empty() || !(error.message + error.culprit).contains(bad.named)) {
-      wrong = bad.what + ": " + error.message;
-      break;
-    }
+    const bool refused = !device && !device.error().next_step.empty() &&
+                         (device.error().message + device.error().culprit).contains(bad.named);
+    trial.claim(Proof::Detected, bad.what, refused, device ? "the function came up" : device.error().message);
   }
-  trial.fired(tried != 0, std::to_string(tried) + " cards that do not come up");
-  trial.detected(wrong.empty() && tried == all.size(), wrong.empty() ? "each error names the step" : wrong);
+  trial.fired(tried == all.size(), std::to_string(tried) + " cards that do not come up");
   const std::string header = forged_headers(*good);
-  trial.detected(header.empty(), header.empty() ? "and a header of another kind or version" : header);
+  trial.detected("headers", header.empty(), header.empty() ? "and a header of another kind or version" : header);
   const std::string disturbed = innocent.end(trial.patience());
-  trial.contained(disturbed.empty(),
+  trial.contained("neighbour", disturbed.empty(),
                   disturbed.empty() ? std::to_string(innocent.rounds()) + " rounds on a card beside them" : disturbed);
   const auto card = value_of(Card::boot(options_of(trial, {})));
   const auto device = value_of(card->open_virtual(kGuilty));
   Desk desk(*device);
   Lane lane(*device);
   const std::string job = trial.good_job(desk, lane);
-  trial.recovered(job.empty(), job.empty() ? "the next card comes up and works" : job);
+  trial.recovered("next card", job.empty(), job.empty() ? "the next card comes up and works" : job);
 }
 
 void hot_unplug(Trial& trial) {
@@ -124,13 +116,15 @@ void hot_unplug(Trial& trial) {
     const auto status =
         device->wait_until([&] { return lane.ended() == lane.submitted(); }, Trial::Clock::now() + trial.patience());
     const auto failure = device->failure();
-    trial.detected(failure.has_value() && status != WaitStatus::TimedOut, failure ? failure->message : "unnoticed");
+    trial.detected("noticed", failure.has_value() && status != WaitStatus::TimedOut,
+                   failure ? failure->message : "unnoticed");
     const auto all = lane.endings();
     const bool typed = all.size() == before + 3 && all[before].outcome == Outcome::Indeterminate &&
                        all[before + 1].outcome == Outcome::Lost && all[before + 2].outcome == Outcome::Lost;
-    trial.contained(typed, "INDETERMINATE for what had begun, LOST for the rest");
+    trial.contained("each ended once", typed, "INDETERMINATE for what had begun, LOST for the rest");
     const auto refused = idle->acquire_region(RegionType::Tensor, wire::kGranuleBytes);
-    trial.contained(!refused && !refused.error().next_step.empty(), "an idle owner's next call fails at once");
+    trial.contained("idle owner", !refused && refused.error().outcome == Outcome::Lost,
+                    "an idle owner's next call fails by what happened");
     trial.keep_trace(lane);
   }
   device.reset();
@@ -140,7 +134,7 @@ void hot_unplug(Trial& trial) {
   Desk desk(*device);
   Lane lane(*device);
   const std::string job = trial.good_job(desk, lane);
-  trial.recovered(job.empty(), job.empty() ? "a new card works" : job);
+  trial.recovered("next card", job.empty(), job.empty() ? "a new card works" : job);
 }
 
 }  // namespace flex::campaign

@@ -70,11 +70,12 @@ void several_processes(Trial& trial) {
     right += code == 0 ? 1 : 0;
   }
   trial.fired(ended == kProcesses, std::to_string(ended) + " processes with good and bad jobs");
-  trial.detected(right == kProcesses, std::to_string(right) + " found each of their jobs ended as it should");
+  trial.detected("jobs", right == kProcesses, std::to_string(right) + " found each of their jobs ended as it should");
   const std::string wrong = innocent.end(trial.patience());
-  trial.contained(wrong.empty(), wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of a fourth" : wrong);
+  trial.contained("neighbour", wrong.empty(),
+                  wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of a fourth" : wrong);
   TenantProcess next(card.path(), "VF1", TenantTask::Work, trial.seed());
-  trial.recovered(next.wait_end(trial.patience()) == 0, "the next owner's jobs");
+  trial.recovered("next owner", next.wait_end(trial.patience()) == 0, "the next owner's jobs");
 }
 
 void owner_killed(Trial& trial) {
@@ -96,23 +97,24 @@ void owner_killed(Trial& trial) {
   const auto attached = flex::attach(card.path(), FunctionChoice::virtual_function(1));
   const auto judge_neighbour = [&] {
     const std::string wrong = innocent.end(trial.patience());
-    trial.contained(wrong.empty(),
+    trial.contained("neighbour", wrong.empty(),
                     wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of the neighbour" : wrong);
   };
   if (!attached) {
-    trial.detected(false, attached.error().message);
+    trial.detected("handed on", false, attached.error().message);
     return judge_neighbour();
   }
   const auto& next = attached->device;
   const auto serial = card.broker().description().functions.at(1).serial;
   const auto looked_at = next->host_memory().first(wire::kMiB);
   const bool empty = std::ranges::all_of(looked_at, [](std::byte byte) { return byte == std::byte{0}; });
-  trial.detected(serial >= kOwners && empty, "the function was handed on with window " + std::to_string(serial) +
-                                                 (empty ? ", which is empty" : ", which is NOT empty"));
+  trial.detected("handed on", serial >= kOwners && empty,
+                 "the function was handed on with window " + std::to_string(serial) +
+                     (empty ? ", which is empty" : ", which is NOT empty"));
   Desk desk(*next);
   Lane lane(*next);
   const std::string job = trial.good_job(desk, lane);
-  trial.recovered(job.empty(), job.empty() ? "the next owner's job" : job);
+  trial.recovered("next owner", job.empty(), job.empty() ? "the next owner's job" : job);
   judge_neighbour();
   trial.keep_trace(lane);
 }

@@ -30,7 +30,7 @@ constexpr std::string_view name(Proof proof) {
 // One statement that a scenario has to show. A proof is the claims that are made about it; all have to hold.
 struct Claim {
   Proof proof{};
-  std::string name;  // within its scenario and proof; empty: the proof's main claim
+  std::string name;  // within its scenario and proof; empty: evidence that the fault fired
   bool holds = false;
   std::string seen;  // for people; what was counted, or what was wrong
 };

@@ -21,7 +21,8 @@ Refusals::Refusals(Trial& trial) : trial_(trial) {
   Desk& desk = trial_.desk();
   const auto filled =
       trial_.lane().run(Desk::fill(Desk::in(desk.tensor(), 0), Desk::kRegionBytes, kPattern), trial_.patience());
-  if (!filled || filled->outcome != Outcome::Ok) trial_.contained(false, "the memory could not be prepared");
+  if (!filled || filled->outcome != Outcome::Ok)
+    trial_.contained("prepared", false, "the memory could not be prepared");
   (void)trial_.lane().reset();
   first_incarnation_ = trial_.guilty().stream_incarnation(trial_.lane().stream());
 }
@@ -62,7 +63,7 @@ void Refusals::send_all() {
 }
 
 void Refusals::finish() {
-  trial_.contained(memory_unchanged(), "the guilty function's own memory");
+  trial_.contained("own memory", memory_unchanged(), "the guilty function's own memory");
   trial_.contained();
   trial_.recover_stream();
 }

@@ -128,11 +128,11 @@ void bad_chains(Trial& trial) {
   all_back = all_back && chains.comes_back(5);
   trial.fired(chains.back() != 0, std::to_string(chains.back()) + " bad chains");
   const std::uint64_t counted = chains.violations() - before;
-  trial.detected(all_back && counted == all.size() + 2, std::to_string(counted) + " violations counted");
-  trial.contained(chains.untouched(), "nothing was executed");
+  trial.detected("counted", all_back && counted == all.size() + 2, std::to_string(counted) + " violations counted");
+  trial.contained("nothing executed", chains.untouched(), "nothing was executed");
   trial.contained();
   const std::string works = stranger.works();
-  trial.recovered(works.empty(), works.empty() ? "brought up, good job" : works);
+  trial.recovered("good job", works.empty(), works.empty() ? "brought up, good job" : works);
 }
 
 }  // namespace flex::campaign

@@ -119,7 +119,7 @@ void noisy_neighbour(Trial& trial) {
   for (const Region& region : held) value_of(flooding.release_region(region));
   trial.contained();
   trial.set_quota(0);
-  const std::string job = trial.good_job(trial.desk(), trial.lane());
+  const std::string job = trial.good_job();
   trial.claim(Proof::Recovered, "good job", job.empty(), job);
 }
 

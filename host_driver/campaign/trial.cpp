@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "host_driver/campaign/kernel_jobs.hpp"
 #include "host_driver/campaign/management.hpp"
 #include "qemu/machine.hpp"
 #include "shared/crc32c.hpp"
@@ -198,9 +199,9 @@ void Trial::fired(Fault fault) {
   fired(found.fired != 0, std::to_string(found.fired) + " of " + std::to_string(found.counted) + " occurrences");
 }
 
-void Trial::detected(bool holds, std::string seen) {
+void Trial::detected(std::string_view name, bool holds, std::string seen) {
   if (!result_.times.detect) result_.times.detect = Clock::now() - origin_;
-  prove(Proof::Detected, holds, std::move(seen));
+  prove(Proof::Detected, holds, std::move(seen), name);
 }
 
 void Trial::contained() {
@@ -209,18 +210,18 @@ void Trial::contained() {
   const std::uint64_t rounds = worked ? innocent_->rounds() : 0;
   if (!result_.times.contain) result_.times.contain = Clock::now() - origin_;
   const bool holds = wrong.empty();
-  prove(Proof::Contained, holds, holds ? std::to_string(rounds) + " rounds of the neighbour, all right" : wrong);
+  contained("neighbour", holds, holds ? std::to_string(rounds) + " rounds of the neighbour, all right" : wrong);
 }
 
-void Trial::recovered(bool holds, std::string seen) {
+void Trial::recovered(std::string_view name, bool holds, std::string seen) {
   if (!result_.times.recover) result_.times.recover = Clock::now() - origin_;
-  prove(Proof::Recovered, holds, std::move(seen));
+  prove(Proof::Recovered, holds, std::move(seen), name);
 }
 
 void Trial::detected_as(const std::optional<wire::Completion>& end, Outcome outcome, wire::Status status) {
-  if (!end) return detected(false, "the block did not end");
+  if (!end) return detected("outcome", false, "the block did not end");
   const bool right = end->outcome == outcome && (status == wire::Status::None || end->status == status);
-  detected(right, std::string(wire::name(end->outcome)) + ", " + std::string(wire::name(end->status)));
+  detected("outcome", right, std::string(wire::name(end->outcome)) + ", " + std::string(wire::name(end->status)));
 }
 
 std::string Trial::good_job(Desk& desk, Lane& lane) {
@@ -244,16 +245,24 @@ std::string Trial::good_job(Desk& desk, Lane& lane) {
   return std::ranges::equal(out, desk.host_words(kBack, kBytes)) ? std::string() : "a good job's data came back wrong";
 }
 
+std::string Trial::good_job() {
+  try {
+    return good_job(desk(), lane());
+  } catch (const Error& error) {
+    return error.info().message;
+  }
+}
+
 void Trial::recover_stream() {
-  if (auto reset = lane().reset(); !reset) return recovered(false, reset.error().message);
-  const std::string wrong = good_job(desk(), lane());
-  recovered(wrong.empty(), wrong.empty() ? "stream reset, good job" : wrong);
+  if (auto reset = lane().reset(); !reset) return recovered("stream", false, reset.error().message);
+  const std::string wrong = good_job();
+  recovered("stream", wrong.empty(), wrong.empty() ? "stream reset, good job" : wrong);
 }
 
 void Trial::recover_function() {
   close_guilty();
-  const std::string wrong = good_job(desk(), lane());
-  recovered(wrong.empty(), wrong.empty() ? "function reset, good job" : wrong);
+  const std::string wrong = good_job();
+  recovered("function", wrong.empty(), wrong.empty() ? "function reset, good job" : wrong);
 }
 
 // ---- end ----------------------------------------------------------------------------------------------------------------
@@ -331,7 +340,16 @@ std::optional<wire::FatalRecord> Trial::record_of_last_life() {
 // ---- witness ------------------------------------------------------------------------------------------------------------
 
 Witness::Witness(Trial& trial)
-    : trial_(trial), device_(trial.open(kThird)), lane_(*device_), last_good_(Trial::Clock::now()) {}
+    : trial_(trial),
+      device_(trial.open(kThird)),
+      desk_(*device_),
+      lane_(*device_),
+      held_(*device_),
+      last_good_(Trial::Clock::now()) {
+  const wire::ControlBlock blocks[] = {load_kernel(desk_, lane_, trial.card(), "spin", 0), Desk::nop(), Desk::nop()};
+  (void)held_.submit(blocks);
+  (void)held_.wait_started(1, trial.patience());
+}
 
 std::optional<ErrorInfo> Witness::wait_for_failure() {
   constexpr auto kOneBlock = campaign_bounds::kLeftAlone;
@@ -347,19 +365,29 @@ std::optional<ErrorInfo> Witness::wait_for_failure() {
   return device_->failure();
 }
 
-std::string Witness::typed() const {
-  const auto all = lane_.endings();
-  if (all.size() != lane_.submitted()) {
-    return std::to_string(lane_.submitted() - all.size()) + " blocks of " + std::to_string(lane_.submitted()) +
+namespace {
+
+// Empty: each block ended once, OK before and LOST or INDETERMINATE after the end of the card.
+std::string wrong_ending(const Lane& lane, bool may_be_ok) {
+  const auto all = lane.endings();
+  if (all.size() != lane.submitted()) {
+    return std::to_string(lane.submitted() - all.size()) + " blocks of " + std::to_string(lane.submitted()) +
            " never ended";
   }
-  bool over = false;
+  bool over = !may_be_ok;
   for (const auto& end : all) {
     const bool lost = end.outcome == Outcome::Lost || end.outcome == Outcome::Indeterminate;
     if (!lost && (over || end.outcome != Outcome::Ok)) return "a block ended " + std::string(wire::name(end.outcome));
     over |= lost;
   }
   return {};
+}
+
+}  // namespace
+
+std::string Witness::typed() const {
+  std::string wrong = wrong_ending(lane_, true);
+  return wrong.empty() ? wrong_ending(held_, false) : wrong;
 }
 
 }  // namespace flex::campaign

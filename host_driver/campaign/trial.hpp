@@ -79,18 +79,20 @@ class Trial {
   // ---- the clock
   void let_loose();
 
-  // ---- proofs. A second call about the same proof adds to it: all have to hold.
-  // A claim with a name of its own: for each thing that a scenario says it shows (a bad CRC refused, rings cleared, …).
-  // `seen` is worth saying when the claim does not hold; the name says it when it does.
+  // ---- proofs. A second call about the same proof adds to it: all have to hold. Each thing that a scenario says it shows
+  // (a bad CRC refused, rings cleared, …) has a name: tests/mutants says what leaves it out. Only evidence has none.
+  // Here `seen` is worth saying when the claim does not hold; the name says it when it does.
   void claim(Proof proof, std::string_view name, bool holds, std::string seen = {});
   void fired(Fault fault);
   void fired(bool holds, std::string seen) { prove(Proof::Fired, holds, std::move(seen)); }
-  void detected(bool holds, std::string seen);
+  void detected(std::string_view name, bool holds, std::string seen);
   // The innocent function got on and is whole.
   void contained();
-  void contained(bool holds, std::string seen) { prove(Proof::Contained, holds, std::move(seen)); }
-  void recovered(bool holds, std::string seen);
-  void clean(bool holds, std::string seen) { prove(Proof::Clean, holds, std::move(seen)); }
+  void contained(std::string_view name, bool holds, std::string seen) {
+    prove(Proof::Contained, holds, std::move(seen), name);
+  }
+  void recovered(std::string_view name, bool holds, std::string seen);
+  void clean(std::string_view name, bool holds, std::string seen) { prove(Proof::Clean, holds, std::move(seen), name); }
 
   // ---- usual ways to be detected and to recover
   // Of a block: the outcome, and the status unless it is None. `end` empty: it did not end.
@@ -99,7 +101,8 @@ class Trial {
   void recover_stream();
   // The guilty function's device is closed and opened again (function reset), and a good job is right.
   void recover_function();
-  // Data to the card, on it, and back, compared. Empty: right.
+  // Data to the card, on it, and back, compared. Empty: right. Of the guilty function, which is opened if it is not.
+  std::string good_job();
   std::string good_job(Desk& desk, Lane& lane);
 
   // A lane of the scenario's own, for the trace.
@@ -139,7 +142,8 @@ class Trial {
   std::uint32_t next_row_ = 0;
 };
 
-// A function (VF3) with blocks on their way when the whole card goes: all of them have to end, once, typed.
+// A function (VF3) with blocks on their way when the whole card goes: all of them have to end, once, typed. Some are short;
+// behind a kernel that does not end by itself others are held, so that the card certainly goes under them.
 class Witness {
  public:
   explicit Witness(Trial& trial);
@@ -154,7 +158,9 @@ class Witness {
  private:
   Trial& trial_;
   std::unique_ptr<Device> device_;
+  Desk desk_;
   Lane lane_;
+  Lane held_;
   Trial::Clock::time_point last_good_{};
 };
 

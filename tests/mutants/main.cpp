@@ -11,6 +11,7 @@
 
 #include "host_driver/campaign/tenant_process.hpp"
 #include "host_driver/device/card.hpp"
+#include "tests/mutants/claims.hpp"
 #include "tests/mutants/run_mutant.hpp"
 
 namespace {
@@ -27,6 +28,7 @@ struct Options {
   std::string by;
   std::uint64_t seed = 1;
   bool list = false;
+  bool claims = false;
   bool json = false;
 };
 
@@ -67,11 +69,14 @@ double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<dou
 nlohmann::json to_json(const std::vector<Run>& runs) {
   nlohmann::json json = nlohmann::json::array();
   for (const Run& run : runs) {
+    nlohmann::json failed = nlohmann::json::array();
+    for (const auto& claim : run.failed) failed.push_back(fmt::format("{} {}", name(claim.proof), claim.name));
     json.push_back({{"name", mutants::name_of(*run.mutant)},
                     {"scenario", run.mutant->scenario},
                     {"not_done", run.mutant->what},
                     {"found", name(run.found)},
                     {"seen", run.seen},
+                    {"failed", failed},
                     {"seconds", seconds(run.took)}});
   }
   return json;
@@ -108,6 +113,8 @@ int main(int argc, char** argv) {
   app.add_option("--by", options.by, "a text, like a commit's id");
   app.add_option("--seed", options.seed, "of the scenarios");
   app.add_flag("--list", options.list, "print which ones and what they leave out, and stop");
+  app.add_flag("--claims", options.claims,
+               "print every claim of the scenarios (--only F7) and what covers it, and stop; 1: one has nothing");
   app.add_flag("--json", options.json, "one JSON object instead of the table");
   CLI11_PARSE(app, argc, argv);
   try {
@@ -116,6 +123,7 @@ int main(int argc, char** argv) {
       return kOk;
     }
     use_mutant_firmware();
+    if (options.claims) return mutants::list_claims(options.only, options.seed) == 0 ? kOk : kNotKilled;
     return run_all(options);
   } catch (const flex::InvalidArgument& error) {
     fmt::print(stderr, "spyre-mutant: {}\n", error.what());

@@ -2,6 +2,7 @@
 #include "tests/mutants/run_mutant.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "host_driver/campaign/campaign.hpp"
 #include "shared/boot_arguments.hpp"
@@ -63,9 +64,25 @@ const Claim* failed_claim(const Mutant& mutant, const Result& result) {
   return found == result.claims.end() ? nullptr : &*found;
 }
 
+bool failed(const Result& result, const Claim& like) {
+  return std::ranges::any_of(result.claims, [&](const Claim& claim) {
+    return claim.proof == like.proof && claim.name == like.name && !claim.holds;
+  });
+}
+
+// The first claim that is said to be the row's check, and holds. One that is made for several things need fail for one.
+const Claim* other_check(const Mutant& mutant, const Result& result) {
+  const auto found = std::ranges::find_if(result.claims, [&](const Claim& claim) {
+    const SameCheck* same = cover_of(result.id, claim.proof, claim.name).same;
+    return same != nullptr && !same->apart && same->row == name_of(mutant) && !failed(result, claim);
+  });
+  return found == result.claims.end() ? nullptr : &*found;
+}
+
 void judge(Run& run, const Result& result) {
   const Mutant& mutant = *run.mutant;
   run.seen = failures(result);
+  std::ranges::copy_if(result.claims, std::back_inserter(run.failed), [](const Claim& claim) { return !claim.holds; });
   const Proofs expected = only(mutant.proof) | mutant.also;
   if (!result[Proof::Fired].holds && (expected & only(Proof::Fired)) == 0) {
     run.found = Found::Unfired;
@@ -80,14 +97,19 @@ void judge(Run& run, const Result& result) {
       std::ranges::all_of(kProofs, [&](Proof proof) { return result[proof].holds || (expected & only(proof)) != 0; });
   const bool to_the_end = result.trouble.empty() || mutant.breaks_off;
   run.found = claim != nullptr && nothing_else && to_the_end ? Found::Killed : Found::Elsewhere;
-  if (run.found == Found::Killed) run.seen = claim->seen;
+  if (run.found != Found::Killed) return;
+  run.seen = claim->seen;
+  if (const Claim* other = other_check(mutant, result)) {
+    run.found = Found::Apart;
+    run.seen = other->name + " holds";
+  }
 }
 
 }  // namespace
 
 Run run(const Mutant& mutant, std::uint64_t seed) {
   const auto began = std::chrono::steady_clock::now();
-  Run run{.mutant = &mutant, .found = Found::BadControl, .seen = {}, .took = {}};
+  Run run{.mutant = &mutant, .found = Found::BadControl, .seen = {}, .failed = {}, .took = {}};
   const Result control = run_once(mutant, seed, {});
   if (control.verdict() == Verdict::Passed) {
     const HostMutantChosen chosen(mutant.driver);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/mutants/mutant.hpp"
 
@@ -16,19 +17,22 @@ enum class Found : std::uint8_t {
   Killed,      // the claim failed, and nothing else
   Survived,    // everything passed: nothing looks at what the mutant does not do
   Elsewhere,   // it was noticed, but not by the claim, or by more than that
+  Apart,       // the claim failed, but one that is said to be the same check did not
   Unfired,     // the scenario's fault did not happen: nothing was tested
   BadControl,  // the scenario fails without a mutant
 };
 
 constexpr std::string_view name(Found found) {
-  constexpr std::string_view kNames[] = {"killed", "survived", "failed elsewhere", "did not fire", "control failed"};
+  constexpr std::string_view kNames[] = {"killed",       "survived",      "failed elsewhere", "not the same check",
+                                         "did not fire", "control failed"};
   return kNames[static_cast<std::size_t>(found)];
 }
 
 struct Run {
   const Mutant* mutant = nullptr;
   Found found{};
-  std::string seen;  // what the claim said, or what was wrong
+  std::string seen;                           // what the claim said, or what was wrong
+  std::vector<flex::campaign::Claim> failed;  // all claims that did not hold with the mutant, in their order
   std::chrono::nanoseconds took{};
 };
 

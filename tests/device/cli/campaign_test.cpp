@@ -2,9 +2,13 @@
 // `spyre fault campaign`: every scenario proves five things.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "tests/device/cli/cli_fixture.hpp"
+#include "tests/mutants/mutant.hpp"
 
 namespace flex {
 namespace {
@@ -15,6 +19,32 @@ using testing::HasSubstr;
 constexpr const char* kProofs[] = {"fired", "detected", "contained", "recovered", "clean"};
 
 class Campaign : public test::Cli {};
+
+// Each claim has a mutant, or is said to be the same check as one that has; and what the tables name is claimed.
+void expect_all_covered(const nlohmann::json& scenarios) {
+  std::set<std::string> rows;
+  std::set<const mutants::SameCheck*> same;
+  for (const auto& scenario : scenarios) {
+    const std::string id = scenario["id"];
+    for (const auto& claim : scenario["claims"]) {
+      const auto proof = std::ranges::find(campaign::kProofs, claim["proof"].get<std::string>(),
+                                           [](campaign::Proof one) { return campaign::name(one); });
+      ASSERT_NE(proof, campaign::kProofs.end());
+      if (!mutants::needs_cover(*proof)) continue;
+      const mutants::Cover cover = mutants::cover_of(id, *proof, claim["name"].get<std::string>());
+      EXPECT_TRUE(cover.own != nullptr || cover.same != nullptr)
+          << id << " " << claim << ": write a mutant (tests/mutants/mutants.cpp) that this claim alone notices";
+      if (cover.own != nullptr) rows.insert(mutants::name_of(*cover.own));
+      if (cover.same != nullptr) same.insert(cover.same);
+    }
+  }
+  for (const mutants::Mutant& row : mutants::all()) {
+    EXPECT_TRUE(rows.contains(mutants::name_of(row))) << mutants::name_of(row) << " is no claim";
+  }
+  for (const mutants::SameCheck& one : mutants::same_checks()) {
+    EXPECT_TRUE(same.contains(&one)) << one.scenario << " " << one.claim << " is no claim";
+  }
+}
 
 TEST_F(Campaign, FortyScenariosProveFiveThingsEach) {
   const Finished ran = run_spyre({"fault", "campaign", "--json"});
@@ -28,6 +58,7 @@ TEST_F(Campaign, FortyScenariosProveFiveThingsEach) {
     EXPECT_TRUE(scenario["times"].contains("detect") && scenario["times"].contains("recover")) << scenario["id"];
   }
   EXPECT_EQ(ran.code, 0);
+  expect_all_covered(json["scenarios"]);
 }
 
 // What is shipped leaves no check out, whoever asks.
