@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "shared/outcome.hpp"
@@ -111,5 +112,12 @@ class OutOfMemory : public Error {
   }
   MemoryShortage shortage_;
 };
+
+// The value, or flex::Error: where the inside of the driver meets its public API.
+template <typename T>
+T value_or_throw(Expected<T> result) {
+  if (!result) throw Error(std::move(result.error()));
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
 
 }  // namespace flex

@@ -165,7 +165,7 @@ void remove_block(Function& function, unsigned index, std::uint16_t before, std:
 
 // ---- fetching -----------------------------------------------------------------------------------------------------------
 
-bool chain_usable(const Chain& chain) {
+bool block_usable(const Chain& chain) {
   return chain.well_formed && chain.readable.bytes >= wire::kStickBytes &&
          chain.readable.bytes <= wire::kControlBlockSlotBytes && chain.readable.bytes % wire::kStickBytes == 0 &&
          wire::is_aligned(chain.readable.offset, wire::kStickBytes) &&
@@ -651,7 +651,7 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
     ++fetched;
     hal::mark(wire::Waypoint::Fetch);
     const bool broken = chain.readable.bytes == wire::kStickBytes && mutated(Mutant::RefuseChains);
-    if ((chain_usable(chain) || broken) && completion_usable(chain)) {
+    if ((block_usable(chain) || broken) && completion_usable(chain)) {
       accept_chain(card, function, chain);
     } else {
       reject_chain(card, function, chain);
@@ -664,7 +664,7 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
 namespace {
 
 // What a quantum is charged with: bytes of transfers, and of launches that were made ready (only `function` steps now).
-std::uint64_t charged_bytes(const Card& card, const Function& function) {
+std::uint64_t charged_so_far(const Card& card, const Function& function) {
   const auto& stats = function.stats.stats;
   return stats.bytes_to_device + stats.bytes_from_device + stats.bytes_on_device + card.cores.prepared_bytes();
 }
@@ -682,7 +682,7 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
   }
   if (!function.runnable.any()) return any;
   hal::mark(wire::Waypoint::Dispatch);
-  const std::uint64_t charged_before = charged_bytes(card, function);
+  const std::uint64_t charged_before = charged_so_far(card, function);
   // Read only when a step was long: a quantum of empty blocks is over by their number.
   std::uint64_t turn_ends = kNever;
   if (card.contended()) turn_ends = hal::now() + kTurnTicks * function.weight;
@@ -692,7 +692,7 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
   while (budget-- != 0 && function.running() && function.runnable.any()) {
     step_stream(card, function, function.runnable.next());
     any = true;
-    const std::uint64_t charged = charged_bytes(card, function) - charged_before;
+    const std::uint64_t charged = charged_so_far(card, function) - charged_before;
     if (charged == 0) continue;
     if (turn_ends == kNever) turn_ends = card.stepped_at + kUncontendedTurnTicks;
     // Memory that is touched for the first time is a page fault of the machine that emulates us: 0.1 ms, 5 ms were seen.
@@ -703,7 +703,7 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
     }
   }
   if (budget == ~0u) card.look_at_all = true;  // used up
-  const std::uint64_t charged = charged_bytes(card, function) - charged_before;
+  const std::uint64_t charged = charged_so_far(card, function) - charged_before;
   card.served.bytes += charged;
   card.note_work(budget_before - budget + charged / kBytesOfAStep);
   return any;

@@ -14,24 +14,24 @@ using nlohmann::json;
 
 constexpr std::size_t kShownKey = 60;
 
-struct Refused {
+struct Malformed {
   std::string why;
 };
 
-// Throws Refused out of the parser: before a hostile file has cost more than its own bytes.
+// Throws Malformed out of the parser: before a hostile file has cost more than its own bytes.
 json parse_strictly(const std::string& text) {
   std::vector<std::set<std::string>> open;
   const auto look = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > kMostDepth) throw Refused{"nested deeper than " + std::to_string(kMostDepth) + " levels"};
+    if (depth > kMostDepth) throw Malformed{"nested deeper than " + std::to_string(kMostDepth) + " levels"};
     if (event == json::parse_event_t::object_start) open.emplace_back();
     if (event == json::parse_event_t::object_end) open.pop_back();
     if (event == json::parse_event_t::key && !open.back().insert(value.get<std::string>()).second) {
-      throw Refused{"the key '" + value.get<std::string>().substr(0, kShownKey) + "' stands there twice"};
+      throw Malformed{"the key '" + value.get<std::string>().substr(0, kShownKey) + "' stands there twice"};
     }
     return true;
   };
   json parsed = json::parse(text, look, false);
-  if (parsed.is_discarded()) throw Refused{"not JSON"};
+  if (parsed.is_discarded()) throw Malformed{"not JSON"};
   return parsed;
 }
 
@@ -58,7 +58,7 @@ Expected<json> read_strict_json(const std::filesystem::path& file) {
   text.resize(static_cast<std::size_t>(stream.gcount()));
   try {
     return parse_strictly(text);
-  } catch (const Refused& refused) {
+  } catch (const Malformed& refused) {
     return std::unexpected(bad_bundle(file, refused.why));
   }
 }

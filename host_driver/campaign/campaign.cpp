@@ -101,7 +101,7 @@ class Runner {
   }
 
   static CardResources count_card(Stage& stage) {
-    const auto management = value_of(stage.card()->open_management());
+    const auto management = value_or_throw(stage.card()->open_management());
     return count_card_resources(*management, kSettle);
   }
 

@@ -17,7 +17,7 @@ using wire::FaultPoint;
 using wire::Outcome;
 using wire::Status;
 
-constexpr std::uint64_t kBytes = 256 * wire::kKiB;
+constexpr std::uint64_t kCopiedBytes = 256 * wire::kKiB;
 
 bool told(Device& device, EventKind kind, std::chrono::nanoseconds patience) {
   bool found = false;
@@ -40,7 +40,7 @@ Trial::Fault arm_memory(Trial& trial, FaultAction action) {
 
 ControlBlock copy_out(Trial& trial) {
   Desk& desk = trial.desk();
-  return Desk::dma(Desk::in(desk.tensor(), 0), desk.host(0), kBytes);
+  return Desk::dma(Desk::in(desk.tensor(), 0), desk.host(0), kCopiedBytes);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ void corrected_memory_error(Trial& trial) {
   trial.innocent();
   Lane& lane = trial.lane();
   Desk& desk = trial.desk();
-  (void)lane.run(Desk::fill(Desk::in(desk.tensor(), 0), kBytes, trial.seed()), trial.patience());
+  (void)lane.run(Desk::fill(Desk::in(desk.tensor(), 0), kCopiedBytes, trial.seed()), trial.patience());
   (void)trial.guilty().take_events();
   const auto fault = arm_memory(trial, FaultAction::Corrected);
   trial.let_loose();
@@ -60,7 +60,7 @@ void corrected_memory_error(Trial& trial) {
   trial.detected("M told", told(trial.management(), EventKind::MemoryCorrected, trial.patience()), "M was told");
   const bool right =
       end && end->outcome == Outcome::Ok &&
-      std::ranges::all_of(desk.host_words(0, kBytes), [&](std::uint64_t word) { return word == trial.seed(); });
+      std::ranges::all_of(desk.host_words(0, kCopiedBytes), [&](std::uint64_t word) { return word == trial.seed(); });
   trial.contained("data", right, "the data is right");
   trial.contained();
   const std::string wrong = trial.good_job(desk, lane);
@@ -71,7 +71,7 @@ void uncorrectable_memory_error(Trial& trial) {
   trial.innocent();
   Lane& lane = trial.lane();
   Desk& desk = trial.desk();
-  (void)lane.run(Desk::fill(Desk::in(desk.tensor(), 0), kBytes, trial.seed()), trial.patience());
+  (void)lane.run(Desk::fill(Desk::in(desk.tensor(), 0), kCopiedBytes, trial.seed()), trial.patience());
   const auto fault = arm_memory(trial, FaultAction::Uncorrectable);
   trial.let_loose();
   const auto end = lane.run(copy_out(trial), trial.patience());
@@ -79,7 +79,7 @@ void uncorrectable_memory_error(Trial& trial) {
   trial.detected_as(end, Outcome::Fault, Status::UncorrectableMemory);
   trial.contained();
   // The granule goes with its region, and is not granted again.
-  value_of(trial.guilty().release_region(desk.tensor()));
+  value_or_throw(trial.guilty().release_region(desk.tensor()));
   trial.detected("retired", told(trial.management(), EventKind::MemoryRetired, trial.patience()),
                  "M was told of the retirement");
   trial.recover_function();

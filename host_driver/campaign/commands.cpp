@@ -94,8 +94,8 @@ void address_outside_the_table(Trial& trial) {
 
 void freed_and_foreign_regions(Trial& trial) {
   Refusals refusals(trial);
-  const Region freed = value_of(trial.guilty().acquire_region(RegionType::Tensor, Desk::kRegionBytes));
-  value_of(trial.guilty().release_region(freed));
+  const Region freed = value_or_throw(trial.guilty().acquire_region(RegionType::Tensor, Desk::kRegionBytes));
+  value_or_throw(trial.guilty().release_region(freed));
   const ControlBlock dma = refusals.good_dma();
   refusals.add_spoilt("a freed region", dma, Status::UnknownRegion,
                       [&](auto& b) { b.payload.dma.destination = Desk::in(freed, 0); });
@@ -119,7 +119,7 @@ void fault_storm(Trial& trial) {
   constexpr std::size_t kBad = 1000, kAtOnce = 50;
   trial.innocent();
   Lane& lane = trial.lane();
-  const auto before = value_of(trial.guilty().card_statistics()).values.stats;
+  const auto before = value_or_throw(trial.guilty().card_statistics()).values.stats;
   const std::string console_before = trial.card().machine().console();
   ControlBlock bad = Desk::nop();
   bad.header.magic = wire::kControlBlockMagic;
@@ -138,7 +138,7 @@ void fault_storm(Trial& trial) {
     all_ended = lane.wait_all(trial.patience());
   }
   trial.fired(all_sent && lane.ended() == kBad, std::to_string(lane.ended()) + " bad jobs");
-  const auto after = value_of(trial.guilty().card_statistics()).values.stats;
+  const auto after = value_or_throw(trial.guilty().card_statistics()).values.stats;
   const std::uint64_t counted = after.rejected - before.rejected;
   trial.detected("refused and counted", lane.ended_with(Outcome::Rejected) == kBad && counted == kBad,
                  std::to_string(lane.ended_with(Outcome::Rejected)) + " refused, counted " + std::to_string(counted));

@@ -19,13 +19,8 @@ using wire::FaultPoint;
 using wire::Outcome;
 using wire::Status;
 
-constexpr std::uint64_t kBytes = 256 * wire::kKiB;
+constexpr std::uint64_t kMovedBytes = 256 * wire::kKiB;
 constexpr std::uint64_t kBack = 8 * wire::kMiB;  // of host memory: where bytes come back to
-
-std::string ending(const std::optional<wire::Completion>& end) {
-  if (!end) return "did not end";
-  return std::string(wire::name(end->outcome)) + ", " + std::string(wire::name(end->status));
-}
 
 bool ended_as(const std::optional<wire::Completion>& end, Outcome outcome, Status status) {
   return end && end->outcome == outcome && end->status == status;
@@ -72,15 +67,15 @@ ControlBlock with_checksum(ControlBlock copy, std::uint32_t checksum) {
 void corrupt_into_the_card(Trial& trial, std::uint32_t sum) {
   Lane& lane = trial.lane();
   Desk& desk = trial.desk();
-  const ControlBlock in = with_checksum(Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes), sum);
+  const ControlBlock in = with_checksum(Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kMovedBytes), sum);
   {
     const Corruption once(trial, "to-card/once", false);
     const auto end = lane.run(in, trial.patience());
     trial.claim(Proof::Contained, "to-card/once", ended_as(end, Outcome::Ok, Status::None), ending(end));
   }
-  (void)lane.run(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kBytes), trial.patience());
+  (void)lane.run(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kMovedBytes), trial.patience());
   trial.claim(Proof::Contained, "to-card/once-is-right",
-              std::ranges::equal(desk.host_words(0, kBytes), desk.host_words(kBack, kBytes)), "wrong data");
+              std::ranges::equal(desk.host_words(0, kMovedBytes), desk.host_words(kBack, kMovedBytes)), "wrong data");
   {
     const Corruption always(trial, "to-card/always", true);
     const auto end = lane.run(in, trial.patience());
@@ -96,8 +91,8 @@ void corrupt_into_the_card(Trial& trial, std::uint32_t sum) {
 void corrupt_out_of_the_card(Trial& trial, std::uint32_t sum) {
   Lane& lane = trial.lane();
   Desk& desk = trial.desk();
-  const ControlBlock out = with_checksum(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kBytes), 0);
-  const auto arrived = [&] { return wire::crc32c(0, desk.host_words(kBack, kBytes).data(), kBytes); };
+  const ControlBlock out = with_checksum(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kMovedBytes), 0);
+  const auto arrived = [&] { return wire::crc32c(0, desk.host_words(kBack, kMovedBytes).data(), kMovedBytes); };
   {
     const Corruption once(trial, "from-card/once", false);
     const auto end = lane.run(out, trial.patience());
@@ -113,7 +108,7 @@ class Program {
  public:
   explicit Program(Trial& trial)
       : context_(spyre::Context::open(trial.stage().card(), options())),
-        memory_(context_->runtime().allocator().allocate(kBytes)) {}
+        memory_(context_->runtime().allocator().allocate(kMovedBytes)) {}
 
   // How the transfer ended. None: OK.
   Status to_card(std::span<std::byte> host) { return run(Job::to_device(host.data(), memory_, host.size())); }
@@ -144,7 +139,7 @@ class Program {
 
 void corrupt_a_program(Trial& trial) {
   Program program(trial);
-  std::vector<std::byte> host(kBytes), back(kBytes);
+  std::vector<std::byte> host(kMovedBytes), back(kMovedBytes);
   for (auto& byte : host) byte = static_cast<std::byte>(trial.random()());
   const auto claim = [&](const char* name, Status wanted, Status seen) {
     trial.claim(wanted == Status::None ? Proof::Contained : Proof::Detected, name, seen == wanted,
@@ -178,7 +173,7 @@ void corrupt_a_program(Trial& trial) {
 
 void corrupted_dma_payload(Trial& trial) {
   trial.innocent();
-  const auto words = trial.desk().host_words(0, kBytes);
+  const auto words = trial.desk().host_words(0, kMovedBytes);
   for (auto& word : words) word = trial.random()();
   const std::uint32_t sum = wire::crc32c(0, words.data(), words.size_bytes());
   (void)trial.lane();
@@ -199,7 +194,7 @@ void stall(Trial& trial) {
   constexpr std::uint64_t kBudgetTicks = 300'000 * wire::kTicksPerMicrosecond;
   Lane& lane = trial.lane();
   Desk& desk = trial.desk();
-  ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes);
+  ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kMovedBytes);
   copy.header.budget = kBudgetTicks;
   const auto good = lane.run(copy, trial.patience());
   trial.claim(Proof::Contained, "undisturbed", ended_as(good, Outcome::Ok, Status::None), ending(good));
@@ -220,9 +215,9 @@ void slow_down(Trial& trial) {
   constexpr std::uint64_t kTimes = 100;
   Lane& lane = trial.lane();
   Desk& desk = trial.desk();
-  const auto words = desk.host_words(0, kBytes);
+  const auto words = desk.host_words(0, kMovedBytes);
   for (auto& word : words) word = trial.random()();
-  const ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes);
+  const ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kMovedBytes);
   const std::uint64_t undisturbed = ticks_of(lane.run(copy, trial.patience()));
   auto spec = Trial::fault_at_guilty(FaultPoint::DmaStep, FaultAction::Slow);
   spec.argument = kTimes;
@@ -236,9 +231,10 @@ void slow_down(Trial& trial) {
               std::to_string(evidence.fired) + " of " + std::to_string(evidence.counted) + " steps slow, " +
                   std::to_string(ticks_of(late)) + " ticks instead of " + std::to_string(undisturbed));
   trial.claim(Proof::Contained, "slow/ends-well", ended_as(late, Outcome::Ok, Status::None), ending(late));
-  std::ranges::fill(desk.host_words(kBack, kBytes), 0);
-  (void)lane.run(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kBytes), trial.patience());
-  trial.claim(Proof::Contained, "slow/right", std::ranges::equal(words, desk.host_words(kBack, kBytes)), "wrong data");
+  std::ranges::fill(desk.host_words(kBack, kMovedBytes), 0);
+  (void)lane.run(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kMovedBytes), trial.patience());
+  trial.claim(Proof::Contained, "slow/right", std::ranges::equal(words, desk.host_words(kBack, kMovedBytes)),
+              "wrong data");
 }
 
 }  // namespace

@@ -187,8 +187,8 @@ void creation_fails(Trial& trial) {
   trial.detected("streams", no_stream.contains(wire::name(Status::OutOfStreams)), no_stream);
   trial.detected("regions", no_region.contains(wire::name(Status::QuotaExceeded)), no_region);
   trial.contained();
-  for (const Region& region : regions) value_of(trial.guilty().release_region(region));
-  for (const std::uint32_t stream : streams) value_of(trial.guilty().close_stream(stream));
+  for (const Region& region : regions) value_or_throw(trial.guilty().release_region(region));
+  for (const std::uint32_t stream : streams) value_or_throw(trial.guilty().close_stream(stream));
   const std::string job = trial.good_job();  // with the quota: what is still held leaves no room for it
   trial.set_quota(0);
   trial.recovered("given back", job.empty(), job.empty() ? "what was given back can be had again" : job);

@@ -299,7 +299,7 @@ Status cancel(Device& device, std::uint32_t stream, std::uint64_t sequence) {
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::Cancel;
   request.arguments.cancel = {stream, device.stream_incarnation(stream), sequence};
-  const auto reply = value_of(device.admin(request));
+  const auto reply = value_or_throw(device.admin(request));
   return reply.outcome == Outcome::Ok ? Status::None : reply.status;
 }
 
@@ -309,7 +309,7 @@ void cancel_at_every_stage(Trial& trial) {
   trial.innocent();
   const ControlBlock spin = trial.kernel("spin", kManySlices);
   Lane& lane = trial.lane();
-  value_of(lane.reset());
+  value_or_throw(lane.reset());
   const std::size_t before = lane.ended();
   const ControlBlock blocks[] = {spin, Desk::nop(), Desk::nop()};
   trial.let_loose();

@@ -27,7 +27,7 @@ constexpr std::uint64_t kReadBack = 1 * wire::kMiB;
 // A function with canaries in its memory and its window, and blocks in flight behind a kernel that does not end.
 class Bystander {
  public:
-  explicit Bystander(Card& card) : device_(value_of(card.open_virtual(kInnocent))), desk_(*device_) {
+  explicit Bystander(Card& card) : device_(value_or_throw(card.open_virtual(kInnocent))), desk_(*device_) {
     for (auto& word : desk_.host_words(0, kCanaryBytes)) word = kCanary;
     const auto image = kernel_image(card, "spin");
     desk_.load(jobs_, 0, image);
@@ -87,15 +87,15 @@ wire::FaultEvidence stall_resets(Trial& trial, Card& card, std::unique_ptr<Devic
   auto spec = Trial::fault_at_guilty(wire::FaultPoint::FunctionReset, wire::FaultAction::Stall);
   spec.shots = 0;
   spec.every = 1;
-  const auto management = value_of(card.open_management());
+  const auto management = value_or_throw(card.open_management());
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::FaultArm;
   request.arguments.fault = spec;
-  value_of(management->admin(request));
+  value_or_throw(management->admin(request));
   trial.let_loose();
   device.reset();
   request.arguments.fault.operation = wire::FaultOperation::Query;
-  return value_of(management->admin(request)).values.fault;
+  return value_or_throw(management->admin(request)).values.fault;
 }
 
 // From the function's reset upwards. The bystander goes with the firmware's restart.
@@ -140,11 +140,11 @@ void the_reset_fails(Trial& trial) {
   // A reset that is stuck is given up after half a second here; a working one takes milliseconds.
   options.timeouts.function_reset = options.timeouts.detach = options.timeouts.post_progress =
       campaign_bounds::kPostProgress;
-  const auto card = value_of(Card::boot(std::move(options)));
+  const auto card = value_or_throw(Card::boot(std::move(options)));
   {
     Bystander bystander(*card);
     trial.claim(Proof::Fired, "bystander-works", bystander.works(), "its kernel never began");
-    auto device = value_of(card->open_virtual(kGuilty));
+    auto device = value_or_throw(card->open_virtual(kGuilty));
     const auto evidence = stall_resets(trial, *card, device);
     trial.claim(Proof::Fired, "resets-stuck", evidence.fired != 0, "no reset was stuck");
     escalate(trial, *card, device, bystander);

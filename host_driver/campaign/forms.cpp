@@ -22,13 +22,8 @@ using wire::Status;
 constexpr std::uint64_t kImageAt = 2 * wire::kMiB;  // of the Program region; one each kImageStride
 constexpr std::uint64_t kImageStride = 64 * wire::kKiB;
 constexpr std::uint64_t kMovedTo = 3 * wire::kMiB;  // likewise: where transfers with a wrong checksum go
-constexpr std::uint64_t kBytes = 64 * wire::kKiB;
+constexpr std::uint64_t kFormBytes = 64 * wire::kKiB;
 constexpr std::uint64_t kFilled = 4096;  // bytes of the raw client's region
-
-std::string ending(const std::optional<wire::Completion>& end) {
-  if (!end) return "did not end";
-  return std::string(wire::name(end->outcome)) + ", " + std::string(wire::name(end->status));
-}
 
 void add_header_forms(Refusals& refusals) {
   const ControlBlock nop = refusals.addressed(Desk::nop());
@@ -133,9 +128,9 @@ void add_images(Trial& trial, Refusals& refusals) {
 // The bytes of a transfer have a checksum of their own. They are moved before they can be compared: a fault, no refusal.
 void claim_payload_checksum(Trial& trial) {
   Desk& desk = trial.desk();
-  const auto words = desk.host_words(0, kBytes);
+  const auto words = desk.host_words(0, kFormBytes);
   for (auto& word : words) word = trial.random()();
-  ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.program(), kMovedTo), kBytes);
+  ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.program(), kMovedTo), kFormBytes);
   copy.payload.dma.flags = wire::kDmaChecksum;
   copy.payload.dma.checksum = wire::crc32c(0, words.data(), words.size_bytes());
   const auto right = trial.lane().run(copy, trial.patience());

@@ -162,7 +162,7 @@ void reset_of_all_in_parallel(Trial& trial) {
   constexpr unsigned kAll[] = {kGuilty, kInnocent, kThird};
   Device& management = trial.management();
   // The observer is not reset: the PF, and the boot of the card.
-  BusyTenant observer(trial, value_of(trial.card().open_physical()));
+  BusyTenant observer(trial, value_or_throw(trial.card().open_physical()));
   observer.start_jobs();  // once before its memory is counted: they need a context of their own
   (void)observer.finish_jobs();
   const auto bound = std::chrono::ceil<std::chrono::milliseconds>(trial.patience());

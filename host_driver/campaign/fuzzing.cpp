@@ -101,7 +101,7 @@ class Mutator {
 
 // ---- attempts -----------------------------------------------------------------------------------------------------------
 
-struct Counts {
+struct FuzzCounts {
   std::uint64_t blocks = 0, requests = 0, messages = 0, refused = 0, executed = 0, changes = 0, unawaited = 0;
   std::string wrong;       // of what had to end once, typed
   std::string not_healed;  // of the function after status 0
@@ -113,7 +113,7 @@ struct Counts {
 
 class Fuzzer {
  public:
-  Fuzzer(Trial& trial, RawClient& client, Counts& counts, std::uint64_t seed)
+  Fuzzer(Trial& trial, RawClient& client, FuzzCounts& counts, std::uint64_t seed)
       : trial_(trial),
         client_(client),
         driver_(client.driver()),
@@ -260,7 +260,7 @@ class Fuzzer {
   Trial& trial_;
   RawClient& client_;
   RawDriver& driver_;
-  Counts& counts_;
+  FuzzCounts& counts_;
   raw::Targets targets_;
   raw::Attempts attempts_;
   std::uint64_t seed_;
@@ -309,7 +309,7 @@ std::string stands(Trial& trial, RawClient& client) {
   return rests ? std::string() : "it is " + std::string(wire::name(state));
 }
 
-void fuzz(Trial& trial, std::uint64_t seed, Counts& counts) {
+void fuzz(Trial& trial, std::uint64_t seed, FuzzCounts& counts) {
   RawClient client(trial);
   if (!client.driver().bring_up()) return counts.keep(counts.not_healed, "the function does not come up");
   Fuzzer fuzzer(trial, client, counts, seed);
@@ -341,7 +341,7 @@ void fuzzing_under_mutation(Trial& trial) {
   const auto standing = others(management);
   const std::uint64_t epoch = wire::load_relaxed(header_of(management).boot_epoch);
   const std::uint64_t beat = wire::load_relaxed(header_of(management).heartbeat);
-  Counts counts;
+  FuzzCounts counts;
   trial.let_loose();
   for (unsigned round = 0; round < kRounds && counts.not_healed.empty() && counts.no_answer.empty(); ++round) {
     try {

@@ -20,7 +20,7 @@ constexpr std::uint64_t kInputAt = 0, kResultAt = 1 * wire::kMiB, kGateAt = 2 * 
 // … and in its host memory.
 constexpr std::uint64_t kOutAt = 0, kBackAt = 1 * wire::kMiB, kJobOutAt = 2 * wire::kMiB, kJobBackAt = 3 * wire::kMiB,
                         kPatternAt = 4 * wire::kMiB;
-constexpr std::uint64_t kBytes = 64 * wire::kKiB;
+constexpr std::uint64_t kJobBytes = 64 * wire::kKiB;
 constexpr std::uint64_t kMemoryBytes = 2 * wire::kMiB;
 // In its Program region.
 constexpr std::uint64_t kGatedAt = 0, kEmptyAt = 1 * wire::kMiB;
@@ -76,21 +76,21 @@ BusyTenant::BusyTenant(Trial& trial, std::unique_ptr<Device> device)
       desk_(*device_),
       jobs_(*device_),
       gated_(*device_),
-      memory_(value_of(device_->acquire_region(RegionType::Tensor, kMemoryBytes))) {
-  fill_random(desk_.host_words(kOutAt, kBytes), trial.random());
+      memory_(value_or_throw(device_->acquire_region(RegionType::Tensor, kMemoryBytes))) {
+  fill_random(desk_.host_words(kOutAt, kJobBytes), trial.random());
   fill_random(desk_.host_words(kPatternAt, kMemoryBytes), trial.random());
-  std::ranges::fill(desk_.host_words(kBackAt, kBytes), 0);
-  const ControlBlock blocks[] = {Desk::dma(desk_.host(kOutAt), Desk::in(desk_.tensor(), kInputAt), kBytes),
+  std::ranges::fill(desk_.host_words(kBackAt, kJobBytes), 0);
+  const ControlBlock blocks[] = {Desk::dma(desk_.host(kOutAt), Desk::in(desk_.tensor(), kInputAt), kJobBytes),
                                  Desk::dma(desk_.host(kPatternAt), Desk::in(memory_, 0), kMemoryBytes),
                                  Desk::fill(Desk::in(desk_.tensor(), kGateAt), wire::kStickBytes, 0)};
   (void)jobs_.submit(blocks);
   (void)jobs_.wait_all(trial.patience());
   const std::array symbols{address_symbol(0, desk_.tensor(), kInputAt), address_symbol(1, desk_.tensor(), kResultAt),
                            address_symbol(2, desk_.tensor(), kGateAt),
-                           dimension_symbol(0, kBytes / sizeof(std::uint64_t))};
+                           dimension_symbol(0, kJobBytes / sizeof(std::uint64_t))};
   const ControlBlock gated = load_kernel(desk_, jobs_, trial.card(), "gated", kGatedAt, symbols);
   short_kernel_ = load_kernel(desk_, jobs_, trial.card(), "empty", kEmptyAt);
-  const ControlBlock queue[] = {gated, Desk::dma(Desk::in(desk_.tensor(), kResultAt), desk_.host(kBackAt), kBytes)};
+  const ControlBlock queue[] = {gated, Desk::dma(Desk::in(desk_.tensor(), kResultAt), desk_.host(kBackAt), kJobBytes)};
   (void)gated_.submit(queue);
   (void)gated_.wait_started(1, trial.patience());
 }
@@ -105,18 +105,18 @@ std::string BusyTenant::ended_well(const Lane& lane, std::size_t from) const {
 }
 
 void BusyTenant::start_jobs() {
-  fill_random(desk_.host_words(kJobOutAt, kBytes), trial_.random());
+  fill_random(desk_.host_words(kJobOutAt, kJobBytes), trial_.random());
   first_job_ = jobs_.ended();
-  const ControlBlock blocks[] = {Desk::dma(desk_.host(kJobOutAt), Desk::in(desk_.tensor(), kJobAt), kBytes),
+  const ControlBlock blocks[] = {Desk::dma(desk_.host(kJobOutAt), Desk::in(desk_.tensor(), kJobAt), kJobBytes),
                                  short_kernel_,
-                                 Desk::dma(Desk::in(desk_.tensor(), kJobAt), desk_.host(kJobBackAt), kBytes)};
+                                 Desk::dma(Desk::in(desk_.tensor(), kJobAt), desk_.host(kJobBackAt), kJobBytes)};
   (void)jobs_.submit(blocks);
 }
 
 std::string BusyTenant::finish_jobs() {
   (void)jobs_.wait_all(trial_.patience());
   if (std::string wrong = ended_well(jobs_, first_job_); !wrong.empty()) return wrong;
-  const bool same = std::ranges::equal(desk_.host_words(kJobOutAt, kBytes), desk_.host_words(kJobBackAt, kBytes));
+  const bool same = std::ranges::equal(desk_.host_words(kJobOutAt, kJobBytes), desk_.host_words(kJobBackAt, kJobBytes));
   return same ? std::string() : "a job's data came back wrong";
 }
 
@@ -125,7 +125,7 @@ std::string BusyTenant::open_gate() {
   if (!opened || opened->outcome != Outcome::Ok) return "the gate does not open";
   (void)gated_.wait_all(trial_.patience());
   if (std::string wrong = ended_well(gated_, 0); !wrong.empty()) return wrong;
-  const bool same = std::ranges::equal(desk_.host_words(kOutAt, kBytes), desk_.host_words(kBackAt, kBytes));
+  const bool same = std::ranges::equal(desk_.host_words(kOutAt, kJobBytes), desk_.host_words(kBackAt, kJobBytes));
   return same ? std::string() : "the kernel's result is wrong";
 }
 

@@ -16,8 +16,13 @@ namespace {
 constexpr auto kLoadBound = campaign_bounds::kLoad;
 }
 
+std::string ending(const std::optional<wire::Completion>& end) {
+  if (!end) return "did not end";
+  return std::string(wire::name(end->outcome)) + ", " + std::string(wire::name(end->status));
+}
+
 Lane::Lane(Device& device, StreamPriority priority)
-    : device_(device), stream_(value_of(device.open_stream(priority))) {}
+    : device_(device), stream_(value_or_throw(device.open_stream(priority))) {}
 
 // A block that the card keeps would call this when it is gone: then the whole function goes first.
 Lane::~Lane() {
@@ -38,7 +43,7 @@ bool Lane::submit(std::span<const wire::ControlBlock> blocks, bool verbatim) {
   std::vector<ControlBlockRequest> requests;
   for (const auto& block : blocks) requests.push_back({&block, this});
   const std::size_t taken =
-      value_of(verbatim ? device_.submit_verbatim(stream_, requests) : device_.submit(stream_, requests));
+      value_or_throw(verbatim ? device_.submit_verbatim(stream_, requests) : device_.submit(stream_, requests));
   submitted_ += taken;
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < taken && trace_.size() < kTracedBlocks; ++i) {
@@ -100,8 +105,8 @@ std::size_t Lane::ended_with(wire::Outcome outcome) const {
 
 Desk::Desk(Device& device)
     : device_(device),
-      tensor_(value_of(device.acquire_region(RegionType::Tensor, kRegionBytes))),
-      program_(value_of(device.acquire_region(RegionType::Program, kRegionBytes))) {}
+      tensor_(value_or_throw(device.acquire_region(RegionType::Tensor, kRegionBytes))),
+      program_(value_or_throw(device.acquire_region(RegionType::Program, kRegionBytes))) {}
 
 wire::Endpoint Desk::host(std::uint64_t offset) const {
   return {0, device_.host_memory_offset() + offset, 0, wire::EndpointKind::HostMemory, {}};

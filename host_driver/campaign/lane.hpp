@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "host_driver/campaign/artifacts.hpp"
@@ -17,12 +18,8 @@
 
 namespace flex::campaign {
 
-// The value, or the error thrown.
-template <typename T>
-T value_of(Expected<T> result) {
-  if (!result) throw Error(std::move(result.error()));
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
+// "OK, none", or that it did not end: what a claim has seen.
+std::string ending(const std::optional<wire::Completion>& end);
 
 class Lane final : CompletionSink {
  public:

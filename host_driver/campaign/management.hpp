@@ -15,7 +15,7 @@ inline wire::AdminReply manage(Device& management, wire::AdminCommand command, w
   wire::AdminRequest request{};
   request.command = command;
   request.arguments.function = {target, 0};
-  return value_of(management.admin(request));
+  return value_or_throw(management.admin(request));
 }
 
 inline FunctionFigures figures_of(Device& management, wire::Target target) {
@@ -26,7 +26,7 @@ inline FunctionFigures figures_of(Device& management, wire::Target target) {
 inline PoolFigures pool_figures(Device& device) {
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::Query;
-  return value_of(device.admin(request)).values.region;
+  return value_or_throw(device.admin(request)).values.region;
 }
 
 // Of regions that the target may hold; 0: no quota.
@@ -34,7 +34,7 @@ inline wire::AdminReply set_quota(Device& management, wire::Target target, std::
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::QuotaSet;
   request.arguments.quota = {.target = target, .weight = 0, .bytes = bytes};
-  return value_of(management.admin(request));
+  return value_or_throw(management.admin(request));
 }
 
 // Empty: OK.

@@ -24,7 +24,7 @@ constexpr unsigned kResets = 1000;
 // In steps of the load.
 constexpr unsigned kStreamPeriod = 2, kQueuePeriod = 7, kFunctionPeriod = 101, kRegionPeriod = 5, kCheckPeriod = 97;
 constexpr std::size_t kLanes = 3;
-constexpr std::uint64_t kBytes = 1 * wire::kMiB;
+constexpr std::uint64_t kOwnerBytes = 1 * wire::kMiB;
 
 struct Counts {
   unsigned streams = 0, queues = 0, functions = 0;
@@ -99,9 +99,9 @@ class Owner {
     const bool kernel = which == 0 || (which == 2 && trial_.random()() % 2 == 0);
     if (kernel) return trial_.random()() % 2 == 0 ? spin_ : short_;
     switch (trial_.random()() % 4) {
-      case 0: return Desk::dma(desk.host(0), Desk::in(desk.tensor(), 2 * kBytes), kBytes);
-      case 1: return Desk::dma(Desk::in(desk.tensor(), 2 * kBytes), desk.host(2 * kBytes), kBytes);
-      case 2: return Desk::fill(Desk::in(desk.tensor(), 3 * kBytes), kBytes, trial_.seed());
+      case 0: return Desk::dma(desk.host(0), Desk::in(desk.tensor(), 2 * kOwnerBytes), kOwnerBytes);
+      case 1: return Desk::dma(Desk::in(desk.tensor(), 2 * kOwnerBytes), desk.host(2 * kOwnerBytes), kOwnerBytes);
+      case 2: return Desk::fill(Desk::in(desk.tensor(), 3 * kOwnerBytes), kOwnerBytes, trial_.seed());
       default: return Desk::nop();
     }
   }

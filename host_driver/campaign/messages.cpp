@@ -178,7 +178,7 @@ std::uint64_t violations(Trial& trial) {
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::FunctionQuery;
   request.arguments.function = {wire::target_of_virtual(kThird), 0};
-  return value_of(trial.management().admin(request)).values.function.violations;
+  return value_or_throw(trial.management().admin(request)).values.function.violations;
 }
 
 // The card reads nothing of a FIFO whose index cannot be: further ahead than the FIFO is long.

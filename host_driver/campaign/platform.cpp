@@ -29,8 +29,8 @@ CardOptions options_of(Trial& trial, std::string words) {
 
 // A window whose header is not what this driver was built for is not touched. Empty: so it is.
 std::string forged_headers(Card& card) {
-  const qemu::SlotHandle slot = value_of(card.slot(wire::target_of_virtual(kGuilty)));
-  const auto window = value_of(Window::map(slot.window_fd(), slot.window_bytes()));
+  const qemu::SlotHandle slot = value_or_throw(card.slot(wire::target_of_virtual(kGuilty)));
+  const auto window = value_or_throw(Window::map(slot.window_fd(), slot.window_bytes()));
   auto& header = window->at<wire::WindowHeader>(0);
   const auto refused = [&](const std::string& named) {
     const auto device = card.open_virtual(kGuilty);
@@ -68,8 +68,8 @@ void boot_failures(Trial& trial) {
   all.push_back({"memory with a wrong checksum", {}, "wrong checksum", wrong_checksum()});
   CardOptions working = options_of(trial, {});
   working.timeouts.post_progress = kPostProgress;
-  const auto good = value_of(Card::boot(std::move(working)));
-  Innocent innocent(value_of(good->open_virtual(kInnocent)));
+  const auto good = value_or_throw(Card::boot(std::move(working)));
+  Innocent innocent(value_or_throw(good->open_virtual(kInnocent)));
   innocent.begin();
   trial.let_loose();
   std::size_t tried = 0;
@@ -90,8 +90,8 @@ void boot_failures(Trial& trial) {
   const std::string disturbed = innocent.end(trial.patience());
   trial.contained("neighbour", disturbed.empty(),
                   disturbed.empty() ? std::to_string(innocent.rounds()) + " rounds on a card beside them" : disturbed);
-  const auto card = value_of(Card::boot(options_of(trial, {})));
-  const auto device = value_of(card->open_virtual(kGuilty));
+  const auto card = value_or_throw(Card::boot(options_of(trial, {})));
+  const auto device = value_or_throw(card->open_virtual(kGuilty));
   Desk desk(*device);
   Lane lane(*device);
   const std::string job = trial.good_job(desk, lane);
@@ -100,8 +100,8 @@ void boot_failures(Trial& trial) {
 
 void hot_unplug(Trial& trial) {
   Stage stage(trial.stage_options());
-  auto device = value_of(stage.card()->open_virtual(kGuilty));
-  auto idle = value_of(stage.card()->open_virtual(kInnocent));
+  auto device = value_or_throw(stage.card()->open_virtual(kGuilty));
+  auto idle = value_or_throw(stage.card()->open_virtual(kInnocent));
   {
     Desk desk(*device);
     Lane lane(*device);
@@ -130,7 +130,7 @@ void hot_unplug(Trial& trial) {
   device.reset();
   idle.reset();
   Stage next(trial.stage_options());
-  device = value_of(next.card()->open_virtual(kGuilty));
+  device = value_or_throw(next.card()->open_virtual(kGuilty));
   Desk desk(*device);
   Lane lane(*device);
   const std::string job = trial.good_job(desk, lane);

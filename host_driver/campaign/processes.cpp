@@ -25,13 +25,14 @@ using wire::Outcome;
 class LongLivedCard {
  public:
   explicit LongLivedCard(Trial& trial)
-      : folder_(value_of(value_of(RuntimeFolder::open()).create_private("campaign"))), broker_(start(trial)) {}
+      : folder_(value_or_throw(value_or_throw(RuntimeFolder::open()).create_private("campaign"))),
+        broker_(start(trial)) {}
   ~LongLivedCard() { broker_->stop(); }
 
   std::string path() const { return broker_->folder().string(); }
   Broker& broker() { return *broker_; }
   std::unique_ptr<Device> attach(unsigned virtual_function) {
-    return value_of(flex::attach(path(), FunctionChoice::virtual_function(virtual_function))).device;
+    return value_or_throw(flex::attach(path(), FunctionChoice::virtual_function(virtual_function))).device;
   }
 
  private:
@@ -43,7 +44,7 @@ class LongLivedCard {
     stage.shape.spare_slots = 8;
     options.card = card_options(stage);
     options.runtime_folder = folder_.path();
-    return value_of(Broker::start(std::move(options)));
+    return value_or_throw(Broker::start(std::move(options)));
   }
 
   RuntimeFolder folder_;

@@ -18,7 +18,7 @@ constexpr unsigned kFirstFunctionSlot = 1;  // of the PF; the card has just been
 
 RawClient::RawClient(Trial& trial)
     : trial_(trial),
-      slot_(value_of(trial.card().slot(kFirstFunctionSlot + kThird))),
+      slot_(value_or_throw(trial.card().slot(kFirstFunctionSlot + kThird))),
       driver_(slot_.window(), [this] { slot_.pump(); }) {}
 
 RawClient::~RawClient() {

@@ -10,7 +10,7 @@ using wire::Outcome;
 
 namespace {
 
-constexpr std::uint64_t kBytes = 64 * wire::kKiB;
+constexpr std::uint64_t kRefusedBytes = 64 * wire::kKiB;
 constexpr std::uint64_t kPattern = 0x0C0F'FEE0'DDBA'11AD;
 constexpr std::uint64_t kReadBack = 8 * wire::kMiB;
 
@@ -40,12 +40,12 @@ ControlBlock Refusals::addressed(ControlBlock block) {
 
 ControlBlock Refusals::good_dma() {
   Desk& desk = trial_.desk();
-  return addressed(Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes));
+  return addressed(Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kRefusedBytes));
 }
 
 ControlBlock Refusals::good_fill() {
   Desk& desk = trial_.desk();
-  return addressed(Desk::fill(Desk::in(desk.tensor(), 0), kBytes, 0x55));
+  return addressed(Desk::fill(Desk::in(desk.tensor(), 0), kRefusedBytes, 0x55));
 }
 
 void Refusals::run() {

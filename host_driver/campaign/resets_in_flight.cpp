@@ -24,9 +24,9 @@ using wire::Outcome;
 using wire::Status;
 
 enum class Reset : std::uint8_t { Stream, Queue, Function };
-constexpr std::array kResets{Reset::Stream, Reset::Queue, Reset::Function};
+constexpr std::array kKinds{Reset::Stream, Reset::Queue, Reset::Function};
 constexpr std::string_view name_of(Reset reset) {
-  constexpr std::array<std::string_view, kResets.size()> kNames{"stream-reset", "queue-reset", "function-reset"};
+  constexpr std::array<std::string_view, kKinds.size()> kNames{"stream-reset", "queue-reset", "function-reset"};
   return kNames[static_cast<std::size_t>(reset)];
 }
 
@@ -158,7 +158,7 @@ class InFlight {
 };
 
 void attempt_all(InFlight& work) {
-  for (const Reset reset : kResets) {
+  for (const Reset reset : kKinds) {
     for (const Delay& delay : kDelays) {
       for (const Load& load : kLoads) {
         if (!work.attempt(reset, delay, load)) return;

@@ -51,7 +51,7 @@ std::vector<Region> take_everything(Device& device) {
   for (;;) {  // bounded: the function's table of regions
     const std::uint64_t most = pool_figures(device).largest_bytes;
     if (most == 0) return all;
-    all.push_back(value_of(device.acquire_region(RegionType::Tensor, std::min(most, kMostBytes))));
+    all.push_back(value_or_throw(device.acquire_region(RegionType::Tensor, std::min(most, kMostBytes))));
   }
 }
 

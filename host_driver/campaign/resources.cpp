@@ -100,7 +100,7 @@ wire::AdminReply ask(Device& management, wire::AdminCommand command, wire::Targe
   wire::AdminRequest request{};
   request.command = command;
   if (command == wire::AdminCommand::FunctionQuery) request.arguments.function.target = target;
-  return value_of(management.admin(request));
+  return value_or_throw(management.admin(request));
 }
 
 }  // namespace

@@ -42,11 +42,11 @@ Innocent::Innocent(std::unique_ptr<Device> device)
       device_(std::move(device)),
       lane_(std::make_unique<Lane>(*device_)),
       work_lane_(std::make_unique<Lane>(*device_)),
-      work_region_(value_of(device_->acquire_region(RegionType::Tensor, kRegionBytes))) {
+      work_region_(value_or_throw(device_->acquire_region(RegionType::Tensor, kRegionBytes))) {
   auto* words = reinterpret_cast<std::uint64_t*>(device_->host_memory().data());
   for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) words[i] = pattern(i);
   for (const RegionType type : {RegionType::Tensor, RegionType::Program}) {
-    const Region region = value_of(device_->acquire_region(type, kRegionBytes));
+    const Region region = value_or_throw(device_->acquire_region(type, kRegionBytes));
     const wire::Endpoint host{0, device_->host_memory_offset(), 0, wire::EndpointKind::HostMemory, {}};
     for (std::uint64_t at = 0; at < kRegionBytes; at += kCanaryBytes) {
       (void)lane_->run(Desk::dma(host, Desk::in(region, at), kCanaryBytes), kOneBlock);
@@ -174,7 +174,8 @@ CardOptions card_options(const StageOptions& options) {
   return card;
 }
 
-Stage::Stage(const StageOptions& options) : options_(options), card_(value_of(Card::boot(card_options(options)))) {}
+Stage::Stage(const StageOptions& options)
+    : options_(options), card_(value_or_throw(Card::boot(card_options(options)))) {}
 Stage::~Stage() = default;
 
 bool Stage::usable() const { return card_->machine().alive(); }

@@ -141,7 +141,7 @@ void claim_stuck(Trial& trial, const std::string& name, By by, bool stuck, Stuck
 // The whole quota is acquired, dirtied and released: it counts until it is clean again.
 void dirty_and_release(Trial& trial) {
   constexpr std::uint64_t kBytes = kScrubbed * wire::kGranuleBytes;
-  const Region region = value_of(trial.guilty().acquire_region(RegionType::Tensor, kBytes));
+  const Region region = value_or_throw(trial.guilty().acquire_region(RegionType::Tensor, kBytes));
   std::vector<ControlBlock> fills;
   for (std::uint64_t at = 0; at < kBytes; at += wire::kGranuleBytes) {
     fills.push_back(Desk::fill(Desk::in(region, at), wire::kStickBytes, 1));
@@ -149,7 +149,7 @@ void dirty_and_release(Trial& trial) {
   static_assert(kScrubbed <= wire::kStreamCredits);
   (void)trial.lane().submit(fills);
   (void)trial.lane().wait_all(trial.patience());
-  value_of(trial.guilty().release_region(region));
+  value_or_throw(trial.guilty().release_region(region));
 }
 
 void acquire_behind_scrub(Trial& trial, By by) {
@@ -171,7 +171,7 @@ void acquire_behind_scrub(Trial& trial, By by) {
       claim_stuck(trial, "acquire-behind-scrub", by, stuck, command);
       break;
     }
-    if (command.outcome()) value_of(guilty.release_region(got));
+    if (command.outcome()) value_or_throw(guilty.release_region(got));
   }
   trial.close_guilty();
   trial.set_quota(0);
@@ -184,14 +184,14 @@ void release_behind_launch(Trial& trial, By by) {
   Device& guilty = trial.guilty();
   std::vector<Region> regions;
   for (unsigned i = 0; i <= kRetiredSpaces; ++i) {
-    regions.push_back(value_of(guilty.acquire_region(RegionType::Tensor, wire::kGranuleBytes)));
+    regions.push_back(value_or_throw(guilty.acquire_region(RegionType::Tensor, wire::kGranuleBytes)));
   }
   std::vector<std::unique_ptr<Lane>> lanes;
   for (unsigned i = 0; i <= kRetiredSpaces; ++i) {
     lanes.push_back(std::make_unique<Lane>(guilty));
     (void)lanes.back()->submit(spin);
     (void)lanes.back()->wait_started(1, trial.patience());
-    if (i < kRetiredSpaces) value_of(guilty.release_region(regions[i]));
+    if (i < kRetiredSpaces) value_or_throw(guilty.release_region(regions[i]));
   }
   {
     StuckCommand command(guilty, AdminCommand::RegionRelease, [&] { return guilty.release_region(regions.back()); });

@@ -104,7 +104,7 @@ void on_a_card_that_watches(Trial& trial) {
   trial.claim(Proof::Fired, "heartbeat", beats <= kBeatsBehindTheOrder, std::to_string(beats) + " beats");
   trial.claim(Proof::Detected, "driver", failure.has_value(), "the driver did not notice");
   trial.claim(Proof::Contained, "each-ended-once", witness.typed().empty(), witness.typed());
-  const auto image = value_of(ElfImage::open(trial.card().options().firmware));
+  const auto image = value_or_throw(ElfImage::open(trial.card().options().firmware));
   trial.close();
   // A card that did not boot again shows no record.
   claim_record(trial, failure ? trial.record_of_last_life() : std::nullopt, image);
@@ -125,7 +125,7 @@ bool stands_still(const std::string& place) {
 }
 
 void arm_stall(Card& card) {
-  const auto management = value_of(card.open_management());
+  const auto management = value_or_throw(card.open_management());
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::FaultArm;
   request.arguments.fault = Trial::any_fault(FaultPoint::Dispatcher, FaultAction::Stall);
@@ -137,9 +137,9 @@ void on_a_card_that_does_not(Trial& trial) {
   CardOptions options = card_options(trial.stage_options());
   options.boot_arguments += " " + std::string(wire::boot::kLoopWatchdogMs) + "=0";
   options.timeouts.silent = options.timeouts.detach = campaign_bounds::kNothingComes;
-  const auto card = value_of(Card::boot(std::move(options)));
-  const auto image = value_of(ElfImage::open(card->options().firmware));
-  auto device = value_of(card->open_virtual(kGuilty));
+  const auto card = value_or_throw(Card::boot(std::move(options)));
+  const auto image = value_or_throw(ElfImage::open(card->options().firmware));
+  auto device = value_or_throw(card->open_virtual(kGuilty));
   {
     Lane lane(*device);
     arm_stall(*card);
@@ -162,7 +162,7 @@ void on_a_card_that_does_not(Trial& trial) {
     trial.claim(Proof::Recovered, "unwatched/card-reset", card->reset().has_value(), "the card does not come back");
   }
   device.reset();
-  device = value_of(card->open_virtual(kGuilty));
+  device = value_or_throw(card->open_virtual(kGuilty));
   Desk desk(*device);
   Lane lane(*device);
   const std::string job = trial.good_job(desk, lane);

@@ -158,7 +158,7 @@ std::string occupy(Device& device) {
   constexpr std::uint64_t kManySlices = 1'000'000;
   Desk desk(device);
   Lane copies(device), kernels(device);
-  const auto firmware = value_of(find_firmware());
+  const auto firmware = value_or_throw(find_firmware());
   const auto image = kernel_image(firmware, "spin");
   desk.load(kernels, 0, image);
   (void)kernels.submit(desk.compute(0, image.size(), kManySlices));
@@ -178,8 +178,8 @@ std::string occupy(Device& device) {
 int tenant_main(const std::string& card, const std::string& function, TenantTask task, std::uint64_t seed) {
   std::string wrong;
   try {
-    const auto choice = value_of(parse_function_choice(function));
-    const auto attached = value_of(attach(card, choice));
+    const auto choice = value_or_throw(parse_function_choice(function));
+    const auto attached = value_or_throw(attach(card, choice));
     wrong = task == TenantTask::Work ? work(*attached.device, seed) : occupy(*attached.device);
   } catch (const std::exception& error) {
     wrong = error.what();

@@ -116,7 +116,7 @@ void noisy_neighbour(Trial& trial) {
   trial.claim(Proof::Contained, "neighbour goes on", gets_on && trial.innocent().rounds() > neighbour);
   const std::string ended = flood.end(trial);
   trial.claim(Proof::Detected, "flood ends", ended.empty(), ended);
-  for (const Region& region : held) value_of(flooding.release_region(region));
+  for (const Region& region : held) value_or_throw(flooding.release_region(region));
   trial.contained();
   trial.set_quota(0);
   const std::string job = trial.good_job();

@@ -31,7 +31,7 @@ wire::FaultEvidence command(Device& management, const wire::FaultSpec& spec, std
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::FaultArm;
   request.arguments.fault = spec;
-  const auto reply = value_of(management.admin(request));
+  const auto reply = value_or_throw(management.admin(request));
   if (reply.outcome == Outcome::Ok) return reply.values.fault;
   throw Error({.layer = Layer::Firmware,
                .culprit = std::string(wire::name(spec.point)),
@@ -70,7 +70,7 @@ StageOptions Trial::stage_options() const { return {.shape = scenario_.shape, .c
 
 Device& Trial::management() {
   if (management_) return *management_;
-  management_ = value_of(card().open_management());
+  management_ = value_or_throw(card().open_management());
   // What an earlier scenario armed and nobody met.
   wire::FaultSpec spec{};
   spec.operation = wire::FaultOperation::DisarmAll;
@@ -80,7 +80,7 @@ Device& Trial::management() {
 }
 
 std::unique_ptr<Device> Trial::open(unsigned virtual_function, OpenOptions options) {
-  return value_of(card().open_virtual(virtual_function, std::move(options)));
+  return value_or_throw(card().open_virtual(virtual_function, std::move(options)));
 }
 
 Device& Trial::guilty() {
@@ -352,12 +352,12 @@ Witness::Witness(Trial& trial)
 }
 
 std::optional<ErrorInfo> Witness::wait_for_failure() {
-  constexpr auto kOneBlock = campaign_bounds::kLeftAlone;
+  constexpr auto kOneJob = campaign_bounds::kLeftAlone;
   const auto limit = Trial::Clock::now() + trial_.patience();
   try {
     while (!device_->failure() && Trial::Clock::now() < limit) {
       if (lane_.submitted() - lane_.ended() < wire::kStreamCredits) (void)lane_.submit(Desk::nop());
-      if (lane_.wait_all(kOneBlock)) last_good_ = Trial::Clock::now();
+      if (lane_.wait_all(kOneJob)) last_good_ = Trial::Clock::now();
     }
   } catch (const Error&) {
     // submit() is refused when the card is gone: failure() says so below

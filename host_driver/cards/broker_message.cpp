@@ -19,10 +19,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxWord = 32;
+constexpr std::size_t kMaxName = 32;
 constexpr std::size_t kMaxFileName = 1024;
 constexpr std::size_t kMaxErrorText = 1024;  // as sent, before escapes
-constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kLastStatus = std::numeric_limits<std::uint16_t>::max();
 constexpr wire::Target kLastTarget = wire::target_of_virtual(wire::boot::kMaxVirtualFunctions);
 
@@ -54,9 +53,9 @@ ErrorInfo other_version(std::uint64_t theirs) {
 }
 
 BrokerRequest read_hello(StrictObject& object) {
-  const std::uint64_t abi = object.number("abi", kAny);
+  const std::uint64_t abi = object.number("abi", kAnyNumber);
   if (abi != wire::kAbiVersion) throw other_version(abi);
-  auto want = parse_function_choice(object.text("want", kMaxWord));
+  auto want = parse_function_choice(object.text("want", kMaxName));
   if (!want) object.refuse("want", "names no function: " + want.error().next_step);
   object.finish();
   return HelloRequest{wire::kAbiVersion, *want};
@@ -64,7 +63,7 @@ BrokerRequest read_hello(StrictObject& object) {
 
 BrokerRequest read_request(const Json& json) {
   StrictObject object(json, "request");
-  const std::string type = object.text("type", kMaxWord);
+  const std::string type = object.text("type", kMaxName);
   if (type == "hello") return read_hello(object);
   BrokerRequest request;
   if (type == "describe") {
@@ -74,7 +73,7 @@ BrokerRequest read_request(const Json& json) {
     if (target < wire::kTargetPhysical) object.refuse("target", "is not a function that has owners");
     request = ResetRequest{target};
   } else if (type == "raise") {
-    const auto rung = rung_named(object.text("rung", kMaxWord));
+    const auto rung = rung_named(object.text("rung", kMaxName));
     if (rung != Rung::Firmware && rung != Rung::Card) object.refuse("rung", "is not one that a broker is asked for");
     request = RaiseRequest{*rung};
   } else if (type == "power-cycle") {
@@ -88,7 +87,7 @@ BrokerRequest read_request(const Json& json) {
   } else if (type == "debug") {
     request = DebugRequest{object.boolean("offer")};
   } else if (type == "proof") {
-    request = ProofRequest{object.number("nonce", kAny)};
+    request = ProofRequest{object.number("nonce", kAnyNumber)};
   } else {
     object.refuse("type", "is not known");
   }
@@ -105,16 +104,16 @@ Grant read_grant(StrictObject& object) {
   grant.slot = static_cast<unsigned>(object.number("slot", qemu::kMaxSlots - 1));
   if (grant.slot == 0) object.refuse("slot", "is the management function's");
   grant.window_bytes = object.number("window_bytes", wire::kMaxWindowBytes);
-  grant.generation = object.number("generation", kAny);
-  grant.boot_epoch = object.number("boot_epoch", kAny);
-  grant.quota_bytes = object.number("quota_bytes", kAny);
+  grant.generation = object.number("generation", kAnyNumber);
+  grant.boot_epoch = object.number("boot_epoch", kAnyNumber);
+  grant.quota_bytes = object.number("quota_bytes", kAnyNumber);
   return grant;
 }
 
 ErrorInfo read_error(const Json& json) {
   StrictObject object(json, "reply.error");
   ErrorInfo error;
-  const std::string layer = object.text("layer", kMaxWord);
+  const std::string layer = object.text("layer", kMaxName);
   const auto known = std::ranges::find_if(kLayers, [&](Layer l) { return name(l) == layer; });
   if (known == kLayers.end()) object.refuse("layer", "is not known");
   error.layer = *known;
@@ -131,7 +130,7 @@ ErrorInfo read_error(const Json& json) {
 
 BrokerReply read_reply(const Json& json) {
   StrictObject object(json, "reply");
-  const std::string type = object.text("type", kMaxWord);
+  const std::string type = object.text("type", kMaxName);
   BrokerReply reply;
   if (type == "granted") {
     reply = read_grant(object);
@@ -142,7 +141,7 @@ BrokerReply read_reply(const Json& json) {
   } else if (type == "done") {
     reply = Done{object.text("how", kMaxBrokerMessage)};
   } else if (type == "prove") {
-    reply = Prove{object.number("nonce", kAny)};
+    reply = Prove{object.number("nonce", kAnyNumber)};
   } else if (type == "refused") {
     reply = read_error(object.member("error"));
   } else {

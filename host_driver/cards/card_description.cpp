@@ -18,9 +18,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMaxFileBytes = 64 * 1024;
 constexpr std::size_t kMaxReason = 256;
-constexpr std::size_t kMaxWord = 1024;  // what replaces a byte that is no text is longer than that
+constexpr std::size_t kMaxText = 1024;  // what replaces a byte that is no text is longer than that
 constexpr std::uint64_t kMaxPid = std::numeric_limits<pid_t>::max();
-constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kAnySigned = std::numeric_limits<std::int64_t>::max();
 
 constexpr std::array kStates{CardState::Running,  CardState::Dead,       CardState::Cycling,
@@ -30,7 +29,7 @@ constexpr std::array kUses{FunctionUse::Free, FunctionUse::Owned, FunctionUse::R
 
 template <typename T, std::size_t N>
 T choice(StrictObject& object, const char* key, const std::array<T, N>& known) {
-  const std::string word = object.text(key, kMaxWord);
+  const std::string word = object.text(key, kMaxText);
   for (const T value : known) {
     if (word == name(value)) return value;
   }
@@ -52,7 +51,7 @@ FunctionDescription read_function(const Json& json, const std::string& path, wir
   if ((function.use == FunctionUse::Owned) != (function.owner != 0)) object.refuse("owner", "contradicts \"use\"");
   function.slot = static_cast<unsigned>(object.number("slot", qemu::kMaxSlots - 1));
   function.serial = static_cast<std::uint32_t>(object.number("serial", std::numeric_limits<std::uint32_t>::max()));
-  function.violations = object.number("violations", kAny);
+  function.violations = object.number("violations", kAnyNumber);
   object.finish();
   return function;
 }
@@ -60,7 +59,7 @@ FunctionDescription read_function(const Json& json, const std::string& path, wir
 RetirementTimes read_retirements(const Json& json, const std::string& path) {
   StrictObject object(json, path);
   RetirementTimes times;
-  times.count = object.number("count", kAny);
+  times.count = object.number("count", kAnyNumber);
   times.last = std::chrono::microseconds(object.number("last_us", kAnySigned));
   times.max = std::chrono::microseconds(object.number("max_us", kAnySigned));
   object.finish();
@@ -84,13 +83,13 @@ CardDescription read_card(const Json& json) {
   card.emulator = static_cast<pid_t>(object.number("emulator", kMaxPid));
   card.abi = static_cast<std::uint32_t>(object.number("abi", std::numeric_limits<std::uint32_t>::max()));
   card.state = choice(object, "state", kStates);
-  card.state_reason = object.text("state_reason", kMaxWord);
+  card.state_reason = object.text("state_reason", kMaxText);
   card.cores = static_cast<unsigned>(object.number("cores", qemu::kMaxHarts));
-  card.memory_bytes = object.number("memory_bytes", kAny);
-  card.window_bytes = object.number("window_bytes", kAny);
+  card.memory_bytes = object.number("memory_bytes", kAnyNumber);
+  card.window_bytes = object.number("window_bytes", kAnyNumber);
   read_slots(object.member("slots"), object.path_of("slots"), card);
   card.created = static_cast<std::int64_t>(object.number("created", kAnySigned));
-  card.power_cycles = object.number("power_cycles", kAny);
+  card.power_cycles = object.number("power_cycles", kAnyNumber);
   card.retirements = read_retirements(object.member("retirements"), object.path_of("retirements"));
   const Json& functions = object.list("functions", 1 + wire::boot::kMaxVirtualFunctions);
   if (functions.empty()) object.refuse("functions", "is empty");

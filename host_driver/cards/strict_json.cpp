@@ -5,13 +5,11 @@
 
 namespace flex {
 
-using Json = nlohmann::json;
-
-StrictObject::StrictObject(const Json& value, std::string path) : value_(value), path_(std::move(path)) {
+StrictObject::StrictObject(const nlohmann::json& value, std::string path) : value_(value), path_(std::move(path)) {
   if (!value_.is_object()) throw BadMember{path_, "is not an object"};
 }
 
-const Json& StrictObject::member(const char* key) {
+const nlohmann::json& StrictObject::member(const char* key) {
   const auto found = value_.find(key);
   if (found == value_.end()) refuse(key, "is missing");
   ++asked_;
@@ -19,7 +17,7 @@ const Json& StrictObject::member(const char* key) {
 }
 
 std::string StrictObject::text(const char* key, std::size_t max_bytes) {
-  const Json& value = member(key);
+  const nlohmann::json& value = member(key);
   if (!value.is_string()) refuse(key, "is not a text");
   const auto& text = value.get_ref<const std::string&>();
   if (text.size() > max_bytes) refuse(key, "is longer than " + std::to_string(max_bytes) + " bytes");
@@ -27,7 +25,7 @@ std::string StrictObject::text(const char* key, std::size_t max_bytes) {
 }
 
 std::uint64_t StrictObject::number(const char* key, std::uint64_t max) {
-  const Json& value = member(key);
+  const nlohmann::json& value = member(key);
   if (!value.is_number_unsigned()) refuse(key, "is not a non-negative integer");
   const auto number = value.get<std::uint64_t>();
   if (number > max) refuse(key, "is " + std::to_string(number) + ", more than " + std::to_string(max));
@@ -35,13 +33,13 @@ std::uint64_t StrictObject::number(const char* key, std::uint64_t max) {
 }
 
 bool StrictObject::boolean(const char* key) {
-  const Json& value = member(key);
+  const nlohmann::json& value = member(key);
   if (!value.is_boolean()) refuse(key, "is neither true nor false");
   return value.get<bool>();
 }
 
-const Json& StrictObject::list(const char* key, std::size_t max_entries) {
-  const Json& value = member(key);
+const nlohmann::json& StrictObject::list(const char* key, std::size_t max_entries) {
+  const nlohmann::json& value = member(key);
   if (!value.is_array()) refuse(key, "is not a list");
   if (value.size() > max_entries) refuse(key, "has more than " + std::to_string(max_entries) + " entries");
   return value;
@@ -51,15 +49,15 @@ void StrictObject::finish() const {
   if (value_.size() != asked_) throw BadMember{path_, "has members that are not known"};
 }
 
-Json parse_strict(std::string_view text, std::size_t max_bytes, const std::string& path) {
+nlohmann::json parse_strict(std::string_view text, std::size_t max_bytes, const std::string& path) {
   if (text.size() > max_bytes) throw BadMember{path, "is longer than " + std::to_string(max_bytes) + " bytes"};
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) throw BadMember{path, "is not JSON"};
   return json;
 }
 
-std::string dump(const Json& value, int indent) {
-  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+std::string dump(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace flex

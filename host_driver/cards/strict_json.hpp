@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@ struct BadMember {
   std::string path;  // "card.functions[2].owner"
   std::string what;  // "is missing"
 };
+
+inline constexpr std::uint64_t kAnyNumber = std::numeric_limits<std::uint64_t>::max();
 
 class StrictObject {
  public:

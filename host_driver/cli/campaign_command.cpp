@@ -8,6 +8,7 @@
 #include "host_driver/campaign/report.hpp"
 #include "host_driver/campaign/tenant_process.hpp"
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/exit_codes.hpp"
 
 namespace cli {
 
@@ -17,10 +18,6 @@ using flex::campaign::CampaignReport;
 using flex::campaign::Result;
 using flex::campaign::Scenario;
 using flex::campaign::Verdict;
-
-constexpr int kOk = 0;
-constexpr int kNotAsWanted = 1;
-constexpr int kInvalid = 4;
 
 void write_page(const std::string& path, const CampaignReport& report) {
   std::ofstream file(path, std::ios::trunc);

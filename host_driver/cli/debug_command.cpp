@@ -19,16 +19,10 @@ namespace {
 
 constexpr const char* kDebugger = "gdb-multiarch";
 
-template <typename T>
-T or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-
 flex::ElfImage firmware_of(const DebugOptions& options) {
   std::filesystem::path path = options.firmware;
-  if (path.empty()) path = or_throw(flex::find_firmware());
-  return or_throw(flex::ElfImage::open(path));
+  if (path.empty()) path = flex::value_or_throw(flex::find_firmware());
+  return flex::value_or_throw(flex::ElfImage::open(path));
 }
 
 // Runs to its end, on our terminal; an interrupt is the debugger's business.
@@ -40,12 +34,12 @@ int run_debugger(const flex::ElfImage& image, const std::string& target, const D
     if (live) words.insert(words.end(), {"-ex", "detach"});
   }
   const SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP};
-  return or_throw(ChildProcess::start(words, {}, signals.mask_before())).await_end(signals);
+  return flex::value_or_throw(ChildProcess::start(words, {}, signals.mask_before())).await_end(signals);
 }
 
 int attach(const DebugOptions& options) {
   const flex::ElfImage image = firmware_of(options);
-  const std::filesystem::path socket = or_throw(flex::offer_debugger(options.card));
+  const std::filesystem::path socket = flex::value_or_throw(flex::offer_debugger(options.card));
   fmt::print("{}: stands still while the debugger holds it; thread N is hart N - 1\n", options.card);
   std::fflush(stdout);
   int code = kNotStarted;
@@ -55,7 +49,7 @@ int attach(const DebugOptions& options) {
     (void)flex::withdraw_debugger(options.card);
     throw;
   }
-  or_throw(flex::withdraw_debugger(options.card));
+  flex::value_or_throw(flex::withdraw_debugger(options.card));
   return code;
 }
 
@@ -63,7 +57,7 @@ int open_core(const DebugOptions& options) {
   const flex::ElfImage image = firmware_of(options);
   const auto record = flex::read_record(options.core);
   if (options.json) {
-    fmt::print("{}\n", flex::to_json(or_throw(record), &image).dump(2));
+    fmt::print("{}\n", flex::to_json(flex::value_or_throw(record), &image).dump(2));
     return 0;
   }
   // A core of a card that hangs has none: it is worth opening all the same.
@@ -73,7 +67,7 @@ int open_core(const DebugOptions& options) {
 }
 
 int collect(const DebugOptions& options) {
-  or_throw(flex::collect_core(options.collect, options.output, options.now));
+  flex::value_or_throw(flex::collect_core(options.collect, options.output, options.now));
   const auto record = flex::read_record(options.output);
   const std::string what = record && !options.now
                                ? fmt::format("of the life that broke, {}: {}", wire::name(record->kind), record->reason)

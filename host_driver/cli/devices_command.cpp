@@ -23,12 +23,6 @@ struct Row {
   std::optional<flex::FunctionDescription> function;
 };
 
-template <typename T>
-T value_or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  return std::move(*result);
-}
-
 std::vector<Row> rows_of(const flex::Enumeration& list, const std::vector<flex::CardDescription>& cards) {
   std::vector<Row> rows;
   for (const auto& device : list.devices) {
@@ -114,9 +108,9 @@ void print_table(const std::vector<Row>& rows, const flex::Enumeration& list) {
 }  // namespace
 
 int devices(const DevicesOptions& options) {
-  const auto list = value_or_throw(flex::enumerate_afresh());
+  const auto list = flex::value_or_throw(flex::enumerate_afresh());
   std::vector<flex::CardDescription> cards;
-  if (list.mode != flex::DeviceMode::Mock) cards = value_or_throw(flex::running_cards());
+  if (list.mode != flex::DeviceMode::Mock) cards = flex::value_or_throw(flex::running_cards());
   const auto rows = rows_of(list, cards);
   if (options.json) {
     std::cout << make_json(rows, list.mode).dump(2) << "\n";

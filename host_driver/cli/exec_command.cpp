@@ -19,12 +19,6 @@ namespace {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-template <typename T>
-T value_or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  return std::move(*result);
-}
-
 // The user's FLEX_DEVICE, else VF when virtual functions were asked for, else PF. A malformed environment is refused
 // before anything is booted.
 flex::DeviceMode device_mode(const ExecOptions& options) {
@@ -34,7 +28,7 @@ flex::DeviceMode device_mode(const ExecOptions& options) {
   }
   // Not the user's world: it is replaced.
   variables.world_size.reset();
-  return value_or_throw(flex::enumerate(variables, {})).mode;
+  return flex::value_or_throw(flex::enumerate(variables, {})).mode;
 }
 
 Variables variables_for(const ExecOptions& options, flex::DeviceMode mode, const flex::RuntimeFolder& folder) {
@@ -53,7 +47,7 @@ std::unique_ptr<flex::Broker> start_card(const ExecOptions& options, unsigned nu
   if (options.verbose) {
     broker.on_change = [name = broker.name](std::string_view line) { fmt::print(stderr, "{}: {}\n", name, line); };
   }
-  return value_or_throw(flex::Broker::start(std::move(broker)));
+  return flex::value_or_throw(flex::Broker::start(std::move(broker)));
 }
 
 }  // namespace
@@ -63,8 +57,8 @@ int exec(const ExecOptions& options) {
   const flex::DeviceMode mode = device_mode(options);
   const unsigned sharing = count_running_cards() + options.cards;
   // Declared in this order: the cards end first, then their folder goes.
-  const auto runtime = value_or_throw(flex::RuntimeFolder::open());
-  const auto folder = value_or_throw(runtime.create_private("exec"));
+  const auto runtime = flex::value_or_throw(flex::RuntimeFolder::open());
+  const auto folder = flex::value_or_throw(runtime.create_private("exec"));
   std::vector<std::unique_ptr<flex::Broker>> cards;
   for (unsigned i = 0; i < options.cards; ++i) cards.push_back(start_card(options, i, sharing, folder));
   auto child = ChildProcess::start(options.command, variables_for(options, mode, folder), signals.mask_before());

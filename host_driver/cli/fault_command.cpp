@@ -9,6 +9,7 @@
 
 #include "host_driver/bundle/bundle.hpp"
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/fault_run.hpp"
 #include "host_driver/cli/fault_run_bundle.hpp"
 #include "host_driver/fault/script_json.hpp"
@@ -17,11 +18,9 @@ namespace cli {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using flex::fault::Evidence;
 using flex::fault::WorkloadReport;
-
-constexpr int kOk = 0;
 
 // ---- list ---------------------------------------------------------------------------------------------------------------
 
@@ -43,12 +42,12 @@ std::vector<std::string> condition_names(std::uint32_t conditions) {
   return names;
 }
 
-Json catalogue_json() {
-  Json points = Json::array();
+OrderedJson catalogue_json() {
+  OrderedJson points = OrderedJson::array();
   for (const auto& rule : flex::fault::catalogue()) {
-    Json actions = Json::array();
+    OrderedJson actions = OrderedJson::array();
     for (const auto& action : rule.actions) {
-      Json entry = {{"action", flex::fault::name(action.action)}};
+      OrderedJson entry = {{"action", flex::fault::name(action.action)}};
       if (!action.argument.empty()) {
         entry["argument"] = action.argument;
         entry["min"] = action.min;
@@ -86,7 +85,7 @@ void print_catalogue() {
 
 // ---- run ----------------------------------------------------------------------------------------------------------------
 
-Json workload_json(const WorkloadReport& report) {
+OrderedJson workload_json(const WorkloadReport& report) {
   return {{"function", report.function},
           {"rounds", report.rounds},
           {"outcomes", report.outcomes},
@@ -99,13 +98,13 @@ Json workload_json(const WorkloadReport& report) {
           {"healed", report.healed}};
 }
 
-Json finding_json(const FaultRunResult& finding) {
-  Json evidence = Json::array();
+OrderedJson finding_json(const FaultRunResult& finding) {
+  OrderedJson evidence = OrderedJson::array();
   for (const Evidence& e : finding.evidence) evidence.push_back(flex::fault::to_json(e));
-  Json json = {{"verdict", finding.verdict()},
-               {"seed", finding.seed},
-               {"evidence", std::move(evidence)},
-               {"workloads", {workload_json(finding.victim), workload_json(finding.neighbour)}}};
+  OrderedJson json = {{"verdict", finding.verdict()},
+                      {"seed", finding.seed},
+                      {"evidence", std::move(evidence)},
+                      {"workloads", {workload_json(finding.victim), workload_json(finding.neighbour)}}};
   if (!finding.disarm_error.empty()) json["disarm"] = finding.disarm_error;
   return json;
 }

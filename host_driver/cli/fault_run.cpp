@@ -7,22 +7,12 @@
 #include <memory>
 #include <thread>
 
+#include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/fault/session.hpp"
 
 namespace cli {
 
 namespace {
-
-constexpr int kOk = 0;
-constexpr int kUntyped = 1;
-constexpr int kRefused = 2;
-constexpr int kInvalid = 4;
-
-template <typename T>
-T value_or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
 
 // The neighbour works as long as the victim does.
 void run_both(const std::shared_ptr<flex::Card>& card, flex::fault::Session& session, unsigned seconds,
@@ -42,7 +32,7 @@ void run_both(const std::shared_ptr<flex::Card>& card, flex::fault::Session& ses
   work.seed = result.seed;
   work.hooks = session.hooks();
   work.limit = limit;
-  work.ready = [&] { value_or_throw(session.arm_memory()); };
+  work.ready = [&] { flex::value_or_throw(session.arm_memory()); };
   work.enough = [&] { return flex::fault::all_fired(session.evidence()); };
   result.victim = flex::fault::run_workload(card, work);
   victim_ended.store(true);
@@ -62,7 +52,7 @@ flex::CardOptions card_for(const CardShape& shape) {
 
 int FaultRunResult::exit_code() const {
   if (!refused.empty()) return kRefused;
-  if (!victim.contained() || !neighbour.contained()) return kUntyped;
+  if (!victim.contained() || !neighbour.contained()) return kNotAsWanted;
   return flex::fault::all_fired(evidence) ? kOk : kInvalid;
 }
 
@@ -78,9 +68,9 @@ const char* FaultRunResult::verdict() const {
 FaultRunResult run_fault_script(const FaultRun& run) {
   FaultRunResult result;
   result.seed = run.script.seed();
-  const std::shared_ptr<flex::Card> card = value_or_throw(flex::Card::boot(card_for(run.shape)));
+  const std::shared_ptr<flex::Card> card = flex::value_or_throw(flex::Card::boot(card_for(run.shape)));
   result.emulator = qemu::to_string(card->machine().version());
-  const auto session = value_or_throw(flex::fault::Session::begin(run.script));
+  const auto session = flex::value_or_throw(flex::fault::Session::begin(run.script));
   if (auto armed = session->arm(*card); !armed) {
     result.refused = flex::describe(armed.error());
   } else {

@@ -26,7 +26,7 @@ using flex::fault::Home;
 using flex::fault::Point;
 using flex::fault::Script;
 using flex::fault::WorkloadReport;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr wire::Target kVictim = wire::target_of_virtual(1);
 
@@ -186,7 +186,7 @@ std::optional<Rule> rule_of(const Script& script, std::string_view group, std::s
 
 // ---- on disk ------------------------------------------------------------------------------------------------------------
 
-Json shape_json(const CardShape& shape) {
+OrderedJson shape_json(const CardShape& shape) {
   return {{"virtual_functions", shape.virtual_functions},
           {"cores", shape.cores},
           {"memory_bytes", shape.memory_bytes},
@@ -221,8 +221,8 @@ std::string shape_of(const nlohmann::json& json, CardShape& shape) {
   return wrong.empty() ? what_is_wrong_with(shape) : wrong;
 }
 
-Json details_json(const FaultRunResult& result) {
-  Json evidence = Json::array();
+OrderedJson details_json(const FaultRunResult& result) {
+  OrderedJson evidence = OrderedJson::array();
   for (const Evidence& one : result.evidence) evidence.push_back(flex::fault::to_json(one));
   return {{"evidence", std::move(evidence)},
           {"untyped", {{"VF1", result.victim.untyped}, {"VF2", result.neighbour.untyped}}},
@@ -248,15 +248,15 @@ RuleOf fault_run_rules(const Script& script) {
 }
 
 flex::bundle::Bundle bundle_of(const FaultRun& run, const FaultRunResult& result) {
-  const Json script = {{"faults", Json::parse(flex::fault::to_json(run.script))},
-                       {"seconds", run.seconds},
-                       {"card", shape_json(run.shape)}};
+  const OrderedJson script = {{"faults", OrderedJson::parse(flex::fault::to_json(run.script))},
+                              {"seconds", run.seconds},
+                              {"card", shape_json(run.shape)}};
   return {.kind = flex::bundle::Kind::FaultRun,
           .seed = run.script.seed(),
           .script = script.dump(),
           .versions = {{"abi", std::to_string(wire::kAbiVersion)}, {"emulator", result.emulator}},
           .seen = figures_of(result),
-          .details = details_json(result).dump(-1, ' ', false, Json::error_handler_t::replace)};
+          .details = details_json(result).dump(-1, ' ', false, OrderedJson::error_handler_t::replace)};
 }
 
 flex::Expected<FaultRun> fault_run_of(const flex::bundle::Bundle& bundle) {

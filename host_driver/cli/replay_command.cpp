@@ -8,6 +8,7 @@
 #include "host_driver/campaign/bundle.hpp"
 #include "host_driver/campaign/campaign.hpp"
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/fault_run_bundle.hpp"
 #include "host_driver/soak/bundle.hpp"
 
@@ -19,15 +20,6 @@ using flex::bundle::Bundle;
 using flex::bundle::Figures;
 using flex::bundle::Kind;
 using flex::bundle::RuleOf;
-
-constexpr int kSame = 0;
-constexpr int kOther = 1;
-
-template <typename T>
-T value_or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  return *std::move(result);
-}
 
 struct Again {
   Figures seen;
@@ -49,7 +41,7 @@ void require_known_figures(const Bundle& bundle, const RuleOf& rule_of) {
 }
 
 Again scenario_again(const Bundle& bundle) {
-  const auto* scenario = value_or_throw(flex::campaign::scenario_of(bundle));
+  const auto* scenario = flex::value_or_throw(flex::campaign::scenario_of(bundle));
   const RuleOf rule_of = flex::campaign::campaign_rule;
   require_known_figures(bundle, rule_of);
   flex::campaign::CampaignOptions campaign;
@@ -60,14 +52,14 @@ Again scenario_again(const Bundle& bundle) {
 }
 
 Again fault_run_again(const Bundle& bundle) {
-  const FaultRun run = value_or_throw(fault_run_of(bundle));
+  const FaultRun run = flex::value_or_throw(fault_run_of(bundle));
   const RuleOf rule_of = fault_run_rules(run.script);
   require_known_figures(bundle, rule_of);
   return {figures_of(run_fault_script(run)), rule_of};
 }
 
 Again soak_again(const Bundle& bundle) {
-  const auto options = value_or_throw(flex::soak::soak_of(bundle));
+  const auto options = flex::value_or_throw(flex::soak::soak_of(bundle));
   const RuleOf rule_of = flex::soak::soak_rule;
   require_known_figures(bundle, rule_of);
   return {flex::soak::figures_of(flex::soak::run_soak(options)), rule_of};
@@ -85,7 +77,7 @@ Again run_again(const Bundle& bundle) {
 }  // namespace
 
 int replay(const ReplayOptions& options) {
-  const Bundle bundle = value_or_throw(flex::bundle::read(options.bundle));
+  const Bundle bundle = flex::value_or_throw(flex::bundle::read(options.bundle));
   const Again again = run_again(bundle);
   const auto rows = flex::bundle::compare(bundle.seen, again.seen, again.rule_of);
   fmt::print("{} with seed {}\n", name(bundle.kind), bundle.seed);
@@ -93,7 +85,7 @@ int replay(const ReplayOptions& options) {
   fmt::print("\n{}\n", flex::bundle::to_table(rows));
   const bool same = flex::bundle::same(rows);
   fmt::print("{}\n", same ? "the same run: everything comparable is the same" : "NOT the same run");
-  return same ? kSame : kOther;
+  return same ? kOk : kNotAsWanted;
 }
 
 }  // namespace cli

@@ -12,11 +12,6 @@ namespace cli {
 
 namespace {
 
-std::string or_throw(flex::Expected<std::string> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  return *std::move(result);
-}
-
 wire::Target target_of(const std::string& function) {
   auto choice = flex::parse_function_choice(function);
   if (!choice) throw flex::Error(std::move(choice.error()));
@@ -33,7 +28,7 @@ wire::Target target_of(const std::string& function) {
 int reset(const ResetOptions& options) {
   if (!options.function.empty()) {
     const wire::Target target = target_of(options.function);
-    const std::string how = or_throw(flex::reset_function(options.card, target));
+    const std::string how = flex::value_or_throw(flex::reset_function(options.card, target));
     fmt::print("{}: {} reset: {}\n", options.card, flex::function_name(target), how);
     return 0;
   }
@@ -41,7 +36,7 @@ int reset(const ResetOptions& options) {
                           : options.firmware  ? flex::Rung::Firmware
                                               : flex::Rung::Card;
   const auto begin = std::chrono::steady_clock::now();
-  std::string how = or_throw(flex::raise_card(options.card, rung));
+  std::string how = flex::value_or_throw(flex::raise_card(options.card, rung));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   if (how.empty()) how = fmt::format("{} helped after {:.1f} ms", flex::name(rung), took.count());
   fmt::print("{}: {}\n", options.card, how);

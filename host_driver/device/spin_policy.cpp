@@ -7,10 +7,12 @@ namespace flex {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 std::atomic<int> spinning{0};  // in this process, over all devices
 
-std::atomic<int> places{0};                              // for them
-std::atomic<std::chrono::steady_clock::rep> counted{0};  // when; 0: never
+std::atomic<int> places{0};          // for them
+std::atomic<Clock::rep> counted{0};  // when; 0: never
 
 }  // namespace
 
@@ -20,7 +22,6 @@ SpinPolicy::SpinPolicy(const Timeouts& timeouts, bool disabled)
 }
 
 void SpinPolicy::count_cpus() {
-  using Clock = std::chrono::steady_clock;
   const auto now = Clock::now().time_since_epoch();
   const Clock::duration last(counted.load(std::memory_order_relaxed));
   if (last.count() != 0 && now - last < kCountCpusAgain) return;

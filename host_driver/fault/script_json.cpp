@@ -15,7 +15,7 @@ namespace flex::fault {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Kind = LineValue::Kind;
 
 ErrorInfo bad_script(std::string culprit, std::string message) {
@@ -166,13 +166,13 @@ Script read_script(std::string_view text) {
   return script;
 }
 
-Json to_json(const Number& number) {
+OrderedJson to_json(const Number& number) {
   if (number.fixed()) return number.low;
   return {{"random", {number.low, number.high}}};
 }
 
-Json to_json(const Trigger& trigger, const PointRule& rule) {
-  Json json = Json::object();
+OrderedJson to_json(const Trigger& trigger, const PointRule& rule) {
+  OrderedJson json = OrderedJson::object();
   json["first"] = to_json(trigger.first);
   if (trigger.every != 0) json["every"] = trigger.every;
   if (trigger.shots != 1) json["shots"] = trigger.shots;
@@ -184,9 +184,9 @@ Json to_json(const Trigger& trigger, const PointRule& rule) {
   return json;
 }
 
-Json to_json(const Fault& fault) {
+OrderedJson to_json(const Fault& fault) {
   const PointRule& rule = rule_of(fault.point);
-  Json json = Json::object();
+  OrderedJson json = OrderedJson::object();
   json["layer"] = flex::name(rule.layer);
   json["point"] = rule.name;
   json["action"] = name(fault.action);
@@ -224,9 +224,9 @@ Expected<Script> load_script(const std::filesystem::path& file) {
 }
 
 std::string to_json(const Script& script) {
-  Json json = Json::object();
+  OrderedJson json = OrderedJson::object();
   json["seed"] = script.seed();
-  json["faults"] = Json::array();
+  json["faults"] = OrderedJson::array();
   for (const Fault& fault : script.faults()) json["faults"].push_back(to_json(fault));
   return json.dump(2) + "\n";
 }

@@ -12,12 +12,6 @@
 namespace spyre {
 namespace {
 
-template <typename T>
-T value_or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  return std::move(*result);
-}
-
 constexpr const char* kKernelsVariable = "SPYRE_KERNELS";
 
 bool is_set(const char* variable) {
@@ -84,7 +78,7 @@ Context::Context(Place place, flex::RuntimeOptions options)
       allocator_(runtime_) {}
 
 Context::Place Context::attach(const flex::EnumeratedDevice& device, const flex::OpenOptions& options) {
-  auto attached = value_or_throw(flex::attach(device, options));
+  auto attached = flex::value_or_throw(flex::attach(device, options));
   return {.card = nullptr,
           .source = flex::source_of(attached, device.card, options),
           .device = std::move(attached.device),
@@ -99,20 +93,20 @@ std::unique_ptr<Context> Context::open(ContextOptions options) {
                                 "give device_index, or card and function");
   }
   if (!own_card && (options.device_index || is_set(flex::kFlexDeviceVariable))) {
-    const auto list = value_or_throw(flex::devices());
-    const auto device = value_or_throw(flex::select(list, options.device_index));
+    const auto list = flex::value_or_throw(flex::devices());
+    const auto device = flex::value_or_throw(flex::select(list, options.device_index));
     if (list.mode != flex::DeviceMode::Mock) {
       return std::unique_ptr<Context>(new Context(attach(device, options.device), std::move(options.runtime)));
     }
   }
   std::shared_ptr<flex::Card> card =
-      value_or_throw(flex::Card::boot(options.card.value_or(own_card_for(options.function))));
+      flex::value_or_throw(flex::Card::boot(options.card.value_or(own_card_for(options.function))));
   return open(std::move(card), std::move(options));
 }
 
 std::unique_ptr<Context> Context::open(std::shared_ptr<flex::Card> card, ContextOptions options) {
   auto source = std::make_unique<EmbeddedFunction>(card, options.function, std::move(options.device));
-  auto device = value_or_throw(source->open());
+  auto device = flex::value_or_throw(source->open());
   Place place{.card = card,
               .source = std::move(source),
               .device = std::move(device),

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kRegionBytes = 2 * wire::kMiB;
 constexpr std::uint64_t kFillBytes = 64 * wire::kKiB;
 
-[[noreturn]] void broken(const std::string& what) { throw Broken("un-awaited requests: " + what); }
+[[noreturn]] void fail(const std::string& what) { throw Broken("un-awaited requests: " + what); }
 
 }  // namespace
 
@@ -26,7 +26,7 @@ UnawaitedRequests::UnawaitedRequests(RawDriver& driver, std::vector<Image> image
     : driver_(driver), images_(std::move(images)), random_(seed) {}
 
 void UnawaitedRequests::begin() {
-  if (!driver_.bring_up()) broken("the function does not come up");
+  if (!driver_.bring_up()) fail("the function does not come up");
   pending_.clear();
   regions_.clear();
   streams_.assign(kStreams, {});
@@ -34,7 +34,7 @@ void UnawaitedRequests::begin() {
   if (const auto region = driver_.acquire(kRegionBytes)) regions_.push_back(*region);
   if (images_.empty()) return;
   const auto program = driver_.acquire(kRegionBytes, wire::RegionType::Program);
-  if (!program) broken("no Program region");
+  if (!program) fail("no Program region");
   program_ = *program;
   std::uint64_t at = 0;
   for (Image& image : images_) {
@@ -49,7 +49,7 @@ void UnawaitedRequests::load_image(Image& image) {
   StreamHandle stream{0, streams_[0].incarnation, streams_[0].next_sequence++};
   const auto end = driver_.run(driver_.dma(stream, RawDriver::host(wire::kHostMemoryOffset),
                                            RawDriver::device(program_, image.offset), image.bytes.size()));
-  if (end.outcome != Outcome::Ok) broken("an image was not loaded: " + std::string(wire::name(end.status)));
+  if (end.outcome != Outcome::Ok) fail("an image was not loaded: " + std::string(wire::name(end.status)));
 }
 
 // ---- blocks -------------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ void UnawaitedRequests::submit_burst() {
 
 void UnawaitedRequests::take_blocks() {
   for (const Ended& end : driver_.collect()) {
-    if (end.written != wire::kStickBytes) broken("a block was given back without a completion");
+    if (end.written != wire::kStickBytes) fail("a block was given back without a completion");
     if (end.completion.outcome == Outcome::Ok) ++blocks_ok_;
   }
 }
@@ -169,10 +169,10 @@ void UnawaitedRequests::take_replies() {
 
 void UnawaitedRequests::reset_queue() {
   ++queue_resets_;
-  if (!driver_.reset_queue(wire::kControlBlockQueue)) broken("a queue reset was refused");
+  if (!driver_.reset_queue(wire::kControlBlockQueue)) fail("a queue reset was refused");
   take_blocks();
   driver_.forget_blocks();  // those that were not fetched: nobody ends them but the driver
-  if (!driver_.set_queue(wire::kControlBlockQueue)) broken("a queue did not come back");
+  if (!driver_.set_queue(wire::kControlBlockQueue)) fail("a queue did not come back");
 }
 
 void UnawaitedRequests::step() {
@@ -196,7 +196,7 @@ void UnawaitedRequests::step() {
 void UnawaitedRequests::drain() {
   for (const Pending& pending : pending_) {
     const auto reply = driver_.wait_admin(pending.slot);
-    if (!reply) broken("no reply to " + std::string(wire::name(pending.command)));
+    if (!reply) fail("no reply to " + std::string(wire::name(pending.command)));
     note_reply(pending, *reply);
   }
   pending_.clear();
@@ -221,7 +221,7 @@ void UnawaitedRequests::end_streams() {
     take_blocks();
   }
   if (driver_.blocks_under_way() == 0) return;
-  broken(std::to_string(driver_.blocks_under_way()) + " blocks never ended");
+  fail(std::to_string(driver_.blocks_under_way()) + " blocks never ended");
 }
 
 }  // namespace raw

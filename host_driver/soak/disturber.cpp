@@ -9,7 +9,6 @@
 
 namespace flex::soak {
 
-using campaign::value_of;
 using fault::Action;
 using fault::Fault;
 using fault::Point;
@@ -17,7 +16,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr std::size_t kMostComplaints = 8;
 // Faults that somebody finds: what the card cannot see (a kernel's wrong result, a transfer without a checksum) would
 // only show that nobody looks. Arguments as `spyre fault list` says.
 struct Kind {
@@ -76,7 +74,7 @@ void Disturber::complain(const std::string& what) {
   if (report_.complaints.size() < kMostComplaints) report_.complaints.push_back(what);
 }
 
-void Disturber::open_management() { management_ = value_of(card_.open_management()); }
+void Disturber::open_management() { management_ = value_or_throw(card_.open_management()); }
 
 void Disturber::run(Clock::time_point end, const std::function<bool()>& enough) {
   const auto start = Clock::now();
@@ -102,8 +100,8 @@ void Disturber::run(Clock::time_point end, const std::function<bool()>& enough) 
 
 bool Disturber::arm(const Fault& fault) {
   const fault::Script script = fault::Script(random_()).add(fault);
-  session_ = value_of(fault::Session::begin(script));
-  value_of(session_->arm(card_, management_.get()));
+  session_ = value_or_throw(fault::Session::begin(script));
+  value_or_throw(session_->arm(card_, management_.get()));
   return session_->arm_memory().has_value();  // not when its owner has just let go of the region
 }
 
@@ -167,7 +165,7 @@ void Disturber::raise(Rung rung) {
   end_fault();
   const Weather::Storm storm(weather_, kEverybody);
   management_.reset();
-  value_of(card_.raise(rung, card_.lives(), true));
+  value_or_throw(card_.raise(rung, card_.lives(), true));
   open_management();
 }
 
@@ -176,7 +174,7 @@ void Disturber::kill_emulator() {
   const Weather::Storm storm(weather_, kEverybody);
   management_.reset();
   if (auto killed = card_.machine().kill(); !killed) complain("the emulator could not be killed");
-  value_of(card_.raise(Rung::PowerCycle, card_.lives(), false));
+  value_or_throw(card_.raise(Rung::PowerCycle, card_.lives(), false));
   open_management();
 }
 
@@ -207,7 +205,7 @@ std::uint64_t Disturber::retired_bytes() {
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::FunctionQuery;
   request.arguments.function.target = wire::kTargetPhysical;
-  return value_of(management_->admin(request)).values.function.retired_granules * wire::kGranuleBytes;
+  return value_or_throw(management_->admin(request)).values.function.retired_granules * wire::kGranuleBytes;
 }
 
 }  // namespace flex::soak

@@ -12,7 +12,6 @@ namespace flex::soak {
 
 using campaign::Desk;
 using campaign::Lane;
-using campaign::value_of;
 using wire::ControlBlock;
 using wire::Outcome;
 using wire::Status;
@@ -28,7 +27,6 @@ constexpr std::uint64_t kQueueEvery = 29;
 constexpr std::uint64_t kAttachEvery = 53;
 
 constexpr std::uint64_t kManySlices = 1'000'000;
-constexpr std::size_t kMostComplaints = 8;
 
 // Places in host memory and in the tensor region (4 MiB); the lower half is what is sent, the upper what comes back.
 constexpr std::uint64_t kHalf = 2 * wire::kMiB;
@@ -99,7 +97,7 @@ bool Player::attach(const std::atomic<bool>& stop) {
     strict_ = false;
     try {
       auto opened = function_ == 0 ? card_.open_physical() : card_.open_virtual(function_);
-      device_ = value_of(std::move(opened));
+      device_ = value_or_throw(std::move(opened));
       desk_ = std::make_unique<Desk>(*device_);
       lane_ = std::make_unique<Lane>(*device_);
       since_attached_ = {};
@@ -177,15 +175,15 @@ void Player::housekeeping() {
   const std::uint64_t round = rounds_.load();
   if (round % kRegionEvery == 0) {
     const std::uint64_t bytes = (1 + draw(8)) * wire::kGranuleBytes;
-    value_of(device_->release_region(value_of(device_->acquire_region(RegionType::Tensor, bytes))));
+    value_or_throw(device_->release_region(value_or_throw(device_->acquire_region(RegionType::Tensor, bytes))));
     ++report_.regions;
   }
   if (round % kStreamEvery == 0) {
-    value_of(device_->close_stream(value_of(device_->open_stream(StreamPriority::High))));
+    value_or_throw(device_->close_stream(value_or_throw(device_->open_stream(StreamPriority::High))));
     reset_stream();
   }
   if (round % kQueueEvery == 0) {
-    value_of(device_->reset_queues());
+    value_or_throw(device_->reset_queues());
     sequence_ = 0;
     ++report_.queue_resets;
   }
@@ -198,7 +196,7 @@ void Player::housekeeping() {
 }
 
 void Player::reset_stream() {
-  value_of(lane_->reset());
+  value_or_throw(lane_->reset());
   sequence_ = 0;
   ++report_.stream_resets;
 }
@@ -287,7 +285,7 @@ void Player::cancelled() {
   // The lane's blocks are numbered from 1 since its last reset, and every block before has ended.
   const auto incarnation = device_->stream_incarnation(lane_->stream());
   request.arguments.cancel = {lane_->stream(), incarnation, sequence_ + 1};
-  const auto reply = value_of(device_->admin(request));
+  const auto reply = value_or_throw(device_->admin(request));
   sequence_ += 2;
   if (reply.outcome != Outcome::Ok) unexpected("a cancel ended " + std::string(wire::name(reply.status)));
   if (judge(batch, before)) reset_stream();

@@ -13,10 +13,9 @@
 
 namespace flex::soak {
 
-using campaign::value_of;
-using Clock = std::chrono::steady_clock;
-
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kWorkloads = 2;  // PF, VF1
 constexpr unsigned kVirtual = 4;
@@ -38,7 +37,7 @@ CardOptions soaked_card(const std::string& words) {
 class Soak {
  public:
   Soak(const SoakOptions& options, SoakReport& report)
-      : options_(options), report_(report), card_(value_of(Card::boot(soaked_card(options.words)))) {
+      : options_(options), report_(report), card_(value_or_throw(Card::boot(soaked_card(options.words)))) {
     for (unsigned f = kWorkloads; f < kFunctions; ++f) {
       players_.push_back(std::make_unique<Player>(*card_, f, options.seed * 100 + f, weather_));
     }

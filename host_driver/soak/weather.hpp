@@ -6,9 +6,12 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace flex::soak {
+
+inline constexpr std::size_t kMostComplaints = 8;  // that a player or the disturber keeps
 
 inline constexpr unsigned kMostFunctions = 32;
 using FunctionMask = std::uint32_t;  // bit per wire::Target

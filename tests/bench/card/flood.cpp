@@ -11,12 +11,11 @@
 #include "shared/timeouts.hpp"
 #include "tests/bench/card/flood_sources.hpp"
 #include "tests/bench/card/measurement_error.hpp"
+#include "tests/bench/card/statistics.hpp"
 
 namespace bench {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // From a wish to its fulfilment: filling takes a millisecond, draining two slices of a kernel per stream.
 constexpr std::chrono::seconds kBound = bench_bounds::kBlock;

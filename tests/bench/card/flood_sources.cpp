@@ -20,12 +20,12 @@
 #include "shared/timeouts.hpp"
 #include "tests/bench/card/management.hpp"
 #include "tests/bench/card/measurement_error.hpp"
+#include "tests/bench/card/statistics.hpp"
 
 namespace bench {
 
 namespace {
 
-using Clock = flex::Device::Clock;
 using Block = wire::ControlBlock;
 
 // ---- the ring of control blocks -----------------------------------------------------------------------------------------

@@ -18,11 +18,4 @@ inline void require(bool condition, const std::string& what) {
   if (!condition) throw MeasurementError(what);
 }
 
-// For the measurements that start with a card call: the value, or flex::Error.
-template <typename T>
-T value_or_throw(flex::Expected<T> result) {
-  if (!result) throw flex::Error(std::move(result.error()));
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-
 }  // namespace bench

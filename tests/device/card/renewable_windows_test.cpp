@@ -27,7 +27,7 @@ constexpr wire::Target kVf1 = wire::target_of_virtual(1);
 constexpr std::uint64_t kWindowBytes = 4 * wire::kMiB;
 
 template <typename T>
-T value_of(qemu::Result<T> result) {
+T value_or_throw(qemu::Result<T> result) {
   if (!result) throw std::runtime_error(qemu::to_string(result.error()));
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
@@ -56,7 +56,7 @@ class RenewableWindows : public testing::Test {
     card_ = test::boot(options);
     management_ = must(card_->open_management());
     retire();
-    value_of(machine().disconnect_peer(kVf1, qemu::kHostPeer));
+    value_or_throw(machine().disconnect_peer(kVf1, qemu::kHostPeer));
   }
   ~RenewableWindows() override { test::expect_healthy(*card_, *management_); }
 
@@ -77,7 +77,7 @@ class RenewableWindows : public testing::Test {
     return ask(request);
   }
   Lease make_lease(unsigned port) const {
-    return {value_of(machine().plug_window(port, kWindowBytes)), value_of(machine().connect_peer(kVf1))};
+    return {value_or_throw(machine().plug_window(port, kWindowBytes)), value_or_throw(machine().connect_peer(kVf1))};
   }
   static bool heard(const qemu::DoorbellPeer& peer) {
     pollfd event{peer.from_card.get(), POLLIN, 0};
@@ -85,7 +85,7 @@ class RenewableWindows : public testing::Test {
   }
   std::unique_ptr<Device> attach(const Lease& lease) const {
     DeviceOptions options;
-    options.exit_fd = value_of(machine().exit_fd());
+    options.exit_fd = value_or_throw(machine().exit_fd());
     return must(Device::attach({kFirstPort + lease.window.port, kWindowBytes, lease.window.memory.duplicate(),
                                 lease.peer.to_card.duplicate(), lease.peer.from_card.duplicate()},
                                std::move(options)));
@@ -93,12 +93,12 @@ class RenewableWindows : public testing::Test {
   // The owner is gone: nothing of it is left in the emulator.
   void end(const Lease& lease) const {
     retire();
-    value_of(machine().disconnect_peer(lease.peer.slot, lease.peer.id));
+    value_or_throw(machine().disconnect_peer(lease.peer.slot, lease.peer.id));
     expect_gone(lease);
   }
   void expect_gone(const Lease& lease) const {
     const auto limit = test::soon();
-    while (!value_of(machine().window_gone(lease.window.serial))) {
+    while (!value_or_throw(machine().window_gone(lease.window.serial))) {
       ASSERT_LT(Device::Clock::now(), limit) << "the window is still plugged";
       std::this_thread::sleep_for(test_bounds::kLook);  // bounded: a pause of the loop above
     }
@@ -140,7 +140,7 @@ TEST_F(RenewableWindows, EachOwnerFindsAFreshOneAndNothingPilesUp) {
 
 TEST_F(RenewableWindows, AResetOfTheCardKeepsThePluggedOneAndItsOwner) {
   const Lease lease = make_lease(1);
-  const Lease spare{.window = value_of(machine().plug_window(0, kWindowBytes)), .peer = {}};
+  const Lease spare{.window = value_or_throw(machine().plug_window(0, kWindowBytes)), .peer = {}};
   ASSERT_EQ(bind(lease).outcome, Outcome::Ok);
   for (int round = 0; round < 3; ++round) {
     management_->close();
@@ -153,7 +153,7 @@ TEST_F(RenewableWindows, AResetOfTheCardKeepsThePluggedOneAndItsOwner) {
   end(lease);
   // What was plugged and not bound before the resets serves the next owner.
   const Lease next{.window = {spare.window.port, spare.window.serial, kWindowBytes, spare.window.memory.duplicate()},
-                   .peer = value_of(machine().connect_peer(kVf1))};
+                   .peer = value_or_throw(machine().connect_peer(kVf1))};
   ASSERT_EQ(bind(next).outcome, Outcome::Ok);
   work(*attach(next), 78);
   end(next);
@@ -161,7 +161,7 @@ TEST_F(RenewableWindows, AResetOfTheCardKeepsThePluggedOneAndItsOwner) {
 
 TEST_F(RenewableWindows, AnEmptyPortIsRefused) {
   const Lease lease{.window = {.port = 0, .serial = 1, .bytes = kWindowBytes, .memory = {}},
-                    .peer = value_of(machine().connect_peer(kVf1))};
+                    .peer = value_or_throw(machine().connect_peer(kVf1))};
   EXPECT_EQ(bind(lease).status, wire::Status::OutOfSlots);
 }
 

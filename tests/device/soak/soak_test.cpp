@@ -62,7 +62,7 @@ TEST(Soak, WithoutDisturbancesEveryBatchEndsAsForetold) {
 class MutantFirmware {
  public:
   MutantFirmware() {
-    const auto firmware = campaign::value_of(find_firmware()).parent_path() / "spyre-firmware-mutant.elf";
+    const auto firmware = value_or_throw(find_firmware()).parent_path() / "spyre-firmware-mutant.elf";
     ::setenv("SPYRE_FIRMWARE", firmware.c_str(), 1);
   }
   ~MutantFirmware() { ::unsetenv("SPYRE_FIRMWARE"); }
