@@ -11,14 +11,20 @@ set(CMAKE_CXX_STANDARD 23)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_C_STANDARD 17)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # Assertions stay in every build, so no -DNDEBUG here: they are part of what a card-less test is run for.
-set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+if(SPYRE_SANITIZE MATCHES "^(address|thread)$")
+  # Sanitizer reports need line numbers and no more; -O2 over instrumented code compiles twice as long for little.
+  set(optimisation "-O1 -gline-tables-only")
+else()
+  set(optimisation "-O2 -g")
+endif()
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "${optimisation}")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "${optimisation}")
 
 add_library(spyre_options INTERFACE)
 target_include_directories(spyre_options INTERFACE "${CMAKE_SOURCE_DIR}")
-target_compile_options(spyre_options INTERFACE ${SPYRE_WARNINGS} -fno-omit-frame-pointer)
+# One kind of code for libraries and programs (-fPIC also where -fPIE would do), so that they can share precompiled headers.
+target_compile_options(spyre_options INTERFACE ${SPYRE_WARNINGS} -fPIC -fno-omit-frame-pointer)
 target_compile_definitions(spyre_options INTERFACE _GNU_SOURCE)
 target_link_options(spyre_options INTERFACE -fuse-ld=lld)
 

@@ -6,6 +6,7 @@
 #   spyre_test(NAME memory_test SOURCES memory_test.cpp DEPS flex_memory)          GoogleTest, label unit
 #   spyre_device_test(NAME boot_test SOURCES boot_test.cpp DEPS qemu_machine)      GoogleTest, label device
 #   spyre_benchmark(NAME memory_bench SOURCES memory_bench.cpp DEPS flex_memory)   Google Benchmark, not run by tests
+#   … SEQUENTIAL        (a unit test) starts no thread, is therefore not built under TSan, and fails when it does start one
 #   … FUNCTIONS PF VF   (either kind of test)   one program, one ctest entry per function of the card: <name>_pf, <name>_vf;
 #                                           SPYRE_TEST_FUNCTION tells the program which
 #   spyre_script_test(NAME plan COMMAND program arg... LABEL unit [DEPENDS target...])
@@ -28,7 +29,7 @@ function(spyre_add_folder folder)
 endfunction()
 
 macro(spyre_parse_target)
-  cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;DEPS;FUNCTIONS" ${ARGN})
+  cmake_parse_arguments(arg "SEQUENTIAL" "NAME;TIMEOUT" "SOURCES;DEPS;FUNCTIONS" ${ARGN})
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "usage: ${CMAKE_CURRENT_FUNCTION}(NAME name SOURCES a.cpp... [DEPS target...]); "
       "not understood: '${arg_UNPARSED_ARGUMENTS}'")
@@ -39,18 +40,24 @@ function(spyre_library)
   spyre_parse_target(${ARGN})
   add_library(${arg_NAME} STATIC ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PUBLIC spyre_options ${arg_DEPS})
+  set_target_properties(${arg_NAME} PROPERTIES UNITY_BUILD ${SPYRE_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+  spyre_kind(kind)
+  spyre_use_precompiled(${arg_NAME} ${kind})
 endfunction()
 
 function(spyre_executable)
   spyre_parse_target(${ARGN})
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PRIVATE spyre_options ${arg_DEPS})
+  spyre_kind(kind)
+  spyre_use_precompiled(${arg_NAME} ${kind})
 endfunction()
 
 function(spyre_benchmark)
   spyre_parse_target(${ARGN})
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_link_libraries(${arg_NAME} PRIVATE spyre_options ${arg_DEPS} deps_benchmark Threads::Threads)
+  spyre_use_precompiled(${arg_NAME} library)
 endfunction()
 
 # A sanitizer that only printed would let a test pass: every report ends the program.
@@ -70,9 +77,13 @@ function(spyre_gtest_entry entry program label timeout)
   endif()
 endfunction()
 
-function(spyre_gtest_program name sources deps label timeout functions)
-  add_executable(${name} ${sources})
+function(spyre_gtest_program name sources deps)
+  add_executable(${name} EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(${name} PRIVATE spyre_options ${deps} GTest::gmock GTest::gtest GTest::gmock_main Threads::Threads)
+  spyre_use_precompiled(${name} test)
+endfunction()
+
+function(spyre_gtest_entries name label timeout functions)
   add_dependencies(${label}_tests ${name})
   if(label STREQUAL "unit")
     set_property(GLOBAL APPEND PROPERTY SPYRE_TEST_PROGRAMS ${name})
@@ -91,7 +102,14 @@ function(spyre_test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
-  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS}" unit ${arg_TIMEOUT} "${arg_FUNCTIONS}")
+  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS}")
+  if(arg_SEQUENTIAL)
+    if(SPYRE_SANITIZE STREQUAL "thread")
+      return()
+    endif()
+    target_link_libraries(${arg_NAME} PRIVATE spyre_sequential_guard)
+  endif()
+  spyre_gtest_entries(${arg_NAME} unit ${arg_TIMEOUT} "${arg_FUNCTIONS}")
 endfunction()
 
 function(spyre_device_test)
@@ -99,17 +117,21 @@ function(spyre_device_test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS};spyre_firmware_location" device ${arg_TIMEOUT}
-    "${arg_FUNCTIONS}")
+  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS};spyre_firmware_location")
+  spyre_gtest_entries(${arg_NAME} device ${arg_TIMEOUT} "${arg_FUNCTIONS}")
   if(TARGET firmware)
     add_dependencies(${arg_NAME} firmware)
   endif()
 endfunction()
 
+# A unit test of this kind is left out under TSan: what a script runs is not instrumented there.
 function(spyre_script_test)
   cmake_parse_arguments(arg "" "NAME;LABEL;TIMEOUT" "COMMAND;DEPENDS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
+  endif()
+  if(SPYRE_SANITIZE STREQUAL "thread" AND arg_LABEL STREQUAL "unit")
+    return()
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND})
   set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
