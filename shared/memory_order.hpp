@@ -39,14 +39,22 @@ inline void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); 
 inline void store_fence() { std::atomic_thread_fence(std::memory_order_release); }
 
 // Copies `words` 64-bit words that the other side may be changing meanwhile. Each word is read exactly once; the copy
-// is private afterwards and is what gets validated (copy once, validate, use).
+// is private afterwards and is what gets validated (copy once, validate, use). The private side is some structure: it is
+// copied as bytes, or the compiler may read its fields before these stores.
 inline void copy_shared_words(std::uint64_t* to, const std::uint64_t* from, std::size_t words) {
 #pragma clang loop unroll_count(8)
-  for (std::size_t i = 0; i < words; ++i) to[i] = load_relaxed(from[i]);
+  for (std::size_t i = 0; i < words; ++i) {
+    const std::uint64_t word = load_relaxed(from[i]);
+    __builtin_memcpy(to + i, &word, sizeof word);
+  }
 }
 // The other direction: publishes a private structure into shared memory word by word (ordered by a later release).
 inline void store_shared_words(std::uint64_t* to, const std::uint64_t* from, std::size_t words) {
-  for (std::size_t i = 0; i < words; ++i) store_relaxed(to[i], from[i]);
+  for (std::size_t i = 0; i < words; ++i) {
+    std::uint64_t word;
+    __builtin_memcpy(&word, from + i, sizeof word);
+    store_relaxed(to[i], word);
+  }
 }
 
 }  // namespace wire

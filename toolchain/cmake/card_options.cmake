@@ -55,7 +55,8 @@ target_link_options(card_options INTERFACE
 # not name those registers can not spoil them. Not -ffreestanding: it would turn every small memcpy into a call, and
 # newlib is a complete C library.
 add_library(fw_options INTERFACE)
-target_compile_options(fw_options INTERFACE -march=${FW_MARCH} -mabi=lp64 -fno-pic -flto)
+# Shared memory is read and written through several types, as words and as structures: no conclusions from types.
+target_compile_options(fw_options INTERFACE -march=${FW_MARCH} -mabi=lp64 -fno-pic -flto -fno-strict-aliasing)
 # A fatal record names the build that it is of.
 target_link_options(fw_options INTERFACE -march=${FW_MARCH} -mabi=lp64 -static -Wl,--build-id=sha1)
 target_link_libraries(fw_options INTERFACE card_options)
