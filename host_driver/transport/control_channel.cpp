@@ -17,10 +17,10 @@ namespace {
 // waits for it spins on a CPU that the emulator could have: then shortly.
 constexpr int kSpins = 2000;
 constexpr int kFewestSpins = 250;
-// A card that has answered goes on looking for so long, with a margin: it needs no bell, which costs the emulator's main loop
+// A card that has answered goes on looking for so long, with a margin: it needs no doorbell, which costs the emulator's main loop
 // a turn and the card an interruption. One that does not answer within so many spins gets it all the same.
-constexpr std::chrono::microseconds kStaysAwake{10};  // bounded: not a wait, only whether a bell can wait
-constexpr int kSpinsWithoutBell = 250;
+constexpr std::chrono::microseconds kStaysAwake{10};  // bounded: not a wait, only whether a doorbell can wait
+constexpr int kSpinsWithoutDoorbell = 250;
 
 std::string post_of(const HeaderView& header) {
   return "POST " + std::to_string(static_cast<std::uint32_t>(header.post_code)) + " (" +
@@ -105,13 +105,13 @@ Expected<void> ControlChannel::send(const Message& message, std::string_view wha
 }
 
 void ControlChannel::ring_if_asleep() {
-  bell_due_ = Clock::now() - answered_ < kStaysAwake;
-  if (!bell_due_) ring();
+  doorbell_due_ = Clock::now() - answered_ < kStaysAwake;
+  if (!doorbell_due_) ring();
 }
 
 void ControlChannel::ring() {
-  bell_due_ = false;
-  ++statistics_.bells;
+  doorbell_due_ = false;
+  ++statistics_.doorbells;
   bells_.ring();
 }
 
@@ -251,12 +251,12 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
         spins_ = std::min(limit * 2, kSpins);
         answered_ = Clock::now();
       }
-      if (announced_.empty()) bell_due_ = false;
+      if (announced_.empty()) doorbell_due_ = false;
       if (empty) return std::unexpected(refused(what));
       return answer;
     }
     if (gone && *arrival == Arrival::None) return std::unexpected(card_gone(what));
-    if (bell_due_ && spins >= kSpinsWithoutBell) ring();
+    if (doorbell_due_ && spins >= kSpinsWithoutDoorbell) ring();
     if (spins < limit) {
       cpu_pause();
       continue;

@@ -25,7 +25,7 @@ class ControlChannel {
  public:
   struct Statistics {  // may be read by any thread
     std::atomic<std::uint64_t> requests{0};
-    std::atomic<std::uint64_t> bells{0};            // rung for them: at most one each
+    std::atomic<std::uint64_t> doorbells{0};        // signalled for them: at most one each
     std::atomic<std::uint64_t> stale_responses{0};  // answers to requests that had been given up, or to nothing
     std::atomic<std::uint64_t> malformed{0};        // neither a response nor an event that we know
   };
@@ -49,7 +49,7 @@ class ControlChannel {
     if (!wire::read_payload(*answer, reply)) return std::unexpected(refused(wire::name(op)));
     return reply;
   }
-  // Sends requests that will be made in this order, behind each other and with one bell: the call that makes one then only
+  // Sends requests that will be made in this order, behind each other and with one doorbell: the call that makes one then only
   // waits for its answer. A call that makes another one forgets those that are left, and their answers are dropped.
   void announce(std::span<const wire::Message> messages);
   template <typename Payload>
@@ -75,9 +75,9 @@ class ControlChannel {
   using Clock = std::chrono::steady_clock;
   enum class Arrival : std::uint8_t { None, Other, Answer };
 
-  // Without a bell.
+  // Without a doorbell.
   Expected<void> send(const wire::Message& message, std::string_view what);
-  // At once, unless the card was awake a moment ago: then it is likely to see the request by itself, and the bell is due
+  // At once, unless the card was awake a moment ago: then it is likely to see the request by itself, and the doorbell is due
   // when it has not answered shortly.
   void ring_if_asleep();
   void ring();
@@ -104,7 +104,7 @@ class ControlChannel {
   std::uint32_t read_;
   std::uint16_t token_;
   Clock::time_point answered_{};  // while this side was spinning
-  bool bell_due_ = false;
+  bool doorbell_due_ = false;
   int spins_;                             // before a wait sleeps: less where spinning was in vain
   std::vector<wire::Message> announced_;  // the next one first
   std::uint64_t announced_to_ = 0;        // life of the card

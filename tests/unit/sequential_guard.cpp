@@ -7,8 +7,7 @@
 #include <string_view>
 
 extern "C" int pthread_create(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) noexcept {
-  constexpr std::string_view text =
-      "a test that is SEQUENTIAL in its CMakeLists.txt starts a thread: take the word away\n";
+  constexpr std::string_view text = "this test starts a thread: remove SEQUENTIAL from its entry in CMakeLists.txt\n";
   (void)!::write(STDERR_FILENO, text.data(), text.size());
   std::abort();
 }

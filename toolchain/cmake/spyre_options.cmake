@@ -13,7 +13,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_C_STANDARD 17)
 # Assertions stay in every build, so no -DNDEBUG here: they are part of what a card-less test is run for.
 if(SPYRE_SANITIZE MATCHES "^(address|thread)$")
-  # Sanitizer reports need line numbers and no more; -O2 over instrumented code compiles twice as long for little.
+  # Sanitizer reports need line numbers and no more.
   set(optimisation "-O1 -gline-tables-only")
 else()
   set(optimisation "-O2 -g")

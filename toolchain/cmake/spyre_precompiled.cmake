@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Headers that nearly every source reads, compiled once per kind of target instead of once per source: reading them is half
-# of the time of a build from nothing. One kind per set of compiler flags, because clang refuses any other.
+# Headers that nearly every source reads, compiled once per kind of target instead of once per source. One kind per set of
+# compiler flags, because clang refuses any other.
 option(SPYRE_PRECOMPILED_HEADERS "Compile common headers once (off: find sources that miss an include)" ON)
 
-# spyre_precompiled_kind(library [dependency...]) makes the kind from toolchain/precompiled/<kind>.hpp.
+# spyre_precompiled_kind(KIND [dependency...]) makes a kind from toolchain/precompiled/KIND.hpp.
 function(spyre_precompiled_kind kind)
   if(NOT SPYRE_PRECOMPILED_HEADERS)
     return()
@@ -24,12 +24,11 @@ function(spyre_use_precompiled target kind)
   endif()
 endfunction()
 
-# What is delivered or measured is optimised. Code of tests runs once for each time it is compiled: it is not, and carries
-# line numbers only. What a test exercises lies in the libraries that it links, headers of templates apart.
+# What is delivered or measured is optimised. Code of tests is not, and carries line numbers only.
 add_library(spyre_library_flags INTERFACE)
 if(SPYRE_SANITIZE MATCHES "^(address|thread)$")
-  # Optimising instrumented code takes most of the time of such a build. What tests execute millions of times says so with
-  # spyre_optimised(target).
+  # Optimising instrumented code takes more than half of the time of such a build. The native firmware, which tests execute
+  # most, is no such target: it keeps the -O1 of spyre_options.
   target_compile_options(spyre_library_flags INTERFACE -O0)
 endif()
 add_library(spyre_test_flags INTERFACE)

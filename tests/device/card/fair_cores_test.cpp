@@ -57,45 +57,51 @@ TEST_P(FairCores, AFunctionWithFourKernelsGetsNoMoreOfACoreThanOneWithOne) {
   test::expect_healthy(*card, *one);
 }
 
-// Twice the slices of the other one: in turn one by one, the other would be through first. The same function.
-TEST_P(FairCores, AKernelOfHighPriorityGoesFirst) {
-  const auto card = test::boot(test::small_card());
-  const auto device = must(card->open_physical());
-  const Workbench bench(*device);
-  const auto image = test::kernel_image(*card, "spin");
-  bench.load(0, image);
+// Two streams of one function, with kernels that never end by themselves.
+class CorePriority : public testing::TestWithParam<std::uint64_t> {
+ protected:
+  CorePriority() { bench_.load(0, image_); }
+  std::uint32_t run(std::uint64_t budget, Endings& ends, StreamPriority priority) {
+    return launch(*device_, bench_.compute(0, image_.size(), GetParam(), budget), ends, priority);
+  }
+  bool ended(const Endings& ends) {
+    return device_->wait_until([&] { return ends.count() == 1; }, test::soon()) == WaitStatus::Done;
+  }
 
-  Endings high, low;
-  launch(*device, bench.compute(0, image.size(), GetParam(), 2 * kBudget), high, StreamPriority::High);
-  launch(*device, bench.compute(0, image.size(), GetParam(), kBudget), low);
-  ASSERT_EQ(device->wait_until([&] { return high.count() == 1 && low.count() == 1; }, test::soon()), WaitStatus::Done);
-  EXPECT_EQ(high.all().front().outcome, Outcome::Timeout);
-  EXPECT_EQ(low.all().front().outcome, Outcome::Timeout);
-  EXPECT_LT(high.all().front().end_time, low.all().front().end_time);
-  test::expect_healthy(*card, *device);
+  const std::shared_ptr<Card> card_ = test::boot(test::small_card());
+  const std::unique_ptr<Device> device_ = must(card_->open_physical());
+  const Workbench bench_{*device_};
+  const std::vector<std::byte> image_ = test::kernel_image(*card_, "spin");
+  Endings high_, low_;
+};
+
+// Twice the slices of the other one: in turn one by one, the other would be through first. The same function.
+TEST_P(CorePriority, HighGoesFirst) {
+  run(2 * kBudget, high_, StreamPriority::High);
+  run(kBudget, low_, StreamPriority::Low);
+  ASSERT_TRUE(ended(high_) && ended(low_));
+  EXPECT_EQ(high_.all().front().outcome, Outcome::Timeout);
+  EXPECT_EQ(low_.all().front().outcome, Outcome::Timeout);
+  EXPECT_LT(high_.all().front().end_time, low_.all().front().end_time);
+  test::expect_healthy(*card_, *device_);
 }
 
 // A kernel of high priority that would go on for ever leaves the other one enough to come to its end.
-TEST_P(FairCores, AKernelOfLowPriorityEndsBesideOneOfHighThatDoesNot) {
+TEST_P(CorePriority, LowEndsBesideHighThatDoesNot) {
   constexpr std::uint64_t kForEver = 1'000'000;
-  const auto card = test::boot(test::small_card());
-  const auto device = must(card->open_physical());
-  const Workbench bench(*device);
-  const auto image = test::kernel_image(*card, "spin");
-  bench.load(0, image);
-
-  Endings high, low;
-  const auto stream = launch(*device, bench.compute(0, image.size(), GetParam(), kForEver), high, StreamPriority::High);
-  launch(*device, bench.compute(0, image.size(), GetParam(), kBudget), low);
-  ASSERT_EQ(device->wait_until([&] { return low.count() == 1; }, test::soon()), WaitStatus::Done);
-  EXPECT_EQ(low.all().front().outcome, Outcome::Timeout);
-  EXPECT_EQ(high.count(), 0u);
-  must(device->reset_stream(stream));
-  ASSERT_EQ(device->wait_until([&] { return high.count() == 1; }, test::soon()), WaitStatus::Done);
-  test::expect_healthy(*card, *device);
+  const auto stream = run(kForEver, high_, StreamPriority::High);
+  run(kBudget, low_, StreamPriority::Low);
+  ASSERT_TRUE(ended(low_));
+  EXPECT_EQ(low_.all().front().outcome, Outcome::Timeout);
+  EXPECT_EQ(high_.count(), 0u);
+  must(device_->reset_stream(stream));
+  ASSERT_TRUE(ended(high_));
+  test::expect_healthy(*card_, *device_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cores, FairCores, testing::Values(1, 2),
+                         [](const auto& info) { return "OnCore" + std::to_string(info.param - 1); });
+INSTANTIATE_TEST_SUITE_P(Cores, CorePriority, testing::Values(1, 2),
                          [](const auto& info) { return "OnCore" + std::to_string(info.param - 1); });
 
 }  // namespace

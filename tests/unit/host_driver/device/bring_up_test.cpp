@@ -96,7 +96,7 @@ class BringUpTest : public testing::Test {
     BringUp bring_up(*peer.window(), channel, bells, peer.exit_fd(), timeouts, wire::kFeatureEventIdx);
     auto linked = bring_up.run();
     last = bring_up.step();
-    bells_rung = channel.statistics().bells;
+    doorbells = channel.statistics().doorbells;
     peer.stop();
     return linked;
   }
@@ -116,7 +116,7 @@ class BringUpTest : public testing::Test {
   Timeouts timeouts;
   ModelCard card;
   BringUpStep last = BringUpStep::WaitForCard;
-  std::uint64_t bells_rung = 0;
+  std::uint64_t doorbells = 0;
 };
 
 TEST(BringUpSteps, EveryStepHasANameOfItsOwnAndTwoEdges) {
@@ -141,7 +141,7 @@ TEST_F(BringUpTest, AGoodCardIsBroughtUpInTheOrderOfTheStandard) {
   EXPECT_EQ(last, BringUpStep::Ready);
   EXPECT_EQ(card.history, (std::vector<std::uint32_t>{0, 1, 3, 11, 15}));
   EXPECT_EQ(card.accepted, wire::kMandatoryFeatures | wire::kFeatureEventIdx);
-  EXPECT_LE(bells_rung, 6u) << "sixteen requests in six round trips";
+  EXPECT_LE(doorbells, 6u) << "sixteen requests in six round trips";
   ASSERT_EQ(linked->queues.size(), wire::kQueueCount);
   EXPECT_EQ(linked->queues[wire::kEventQueue].in_flight(), wire::kEventQueueSize) << "buffers for events are posted";
 }

@@ -58,7 +58,7 @@ TEST_F(ControlChannelTest, AnnouncedRequestsAreSentOnceAndWithOneBell) {
   const std::array messages{status_request(1), status_request(2), status_request(3)};
   channel().announce(messages);
   EXPECT_EQ(channel().statistics().requests, 3u);
-  EXPECT_EQ(channel().statistics().bells, 1u);
+  EXPECT_EQ(channel().statistics().doorbells, 1u);
   peer.serve(echo_status);
   for (std::uint32_t status = 1; status <= 3; ++status) {
     const auto now = channel().transact<wire::StatusValue>(MessageOp::SetDeviceStatus, wire::StatusValue{status});
@@ -66,7 +66,7 @@ TEST_F(ControlChannelTest, AnnouncedRequestsAreSentOnceAndWithOneBell) {
     EXPECT_EQ(now->status, status);
   }
   EXPECT_EQ(channel().statistics().requests, 3u);
-  EXPECT_EQ(channel().statistics().bells, 1u);
+  EXPECT_EQ(channel().statistics().doorbells, 1u);
   EXPECT_EQ(channel().statistics().stale_responses, 0u);
   EXPECT_FALSE(channel().forget_announced());
 }
