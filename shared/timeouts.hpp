@@ -328,6 +328,9 @@ namespace soak_bounds {
 inline constexpr std::chrono::seconds kPatience{3};
 // Replies are lost on purpose.
 inline constexpr std::chrono::seconds kAdmin{1};
+// A round in which hart 0 was ready to run and had no CPU for so long, half of what is waited for an answer, is not judged
+// by its answer's being late; it is counted.
+inline constexpr std::chrono::milliseconds kStarved{500};
 // A function can be had again when the card is back: a boot takes 0.1 s, an emulator that is stopped or starved more.
 inline constexpr std::chrono::seconds kAttach{30};
 inline constexpr std::chrono::milliseconds kBetweenAttaches{3};

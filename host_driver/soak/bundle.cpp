@@ -40,6 +40,7 @@ void add(Figures& figures, const PlayerReport& player) {
   figures.push_back({group, "strict", player.strict});
   figures.push_back({group, "bytes checked", player.bytes_checked});
   figures.push_back({group, "attachments", player.attachments});
+  figures.push_back({group, "starved", player.starved});
   for (const auto& [outcome, count] : player.outcomes) figures.push_back({group + " blocks", outcome, count});
 }
 

@@ -34,9 +34,15 @@ constexpr std::uint64_t kMostBytes = 256 * wire::kKiB;
 
 std::string function_name(unsigned function) { return function == 0 ? "PF" : "VF" + std::to_string(function); }
 
-std::string text_of(const wire::Completion& end) {
-  std::string text(wire::name(end.outcome));
-  if (end.status != Status::None) text.append(" (").append(wire::name(end.status)).append(")");
+// Of the thread that runs hart 0, which answers everything.
+CpuWait cpu_wait_of(Card& card) {
+  const auto harts = card.machine().hart_threads();
+  return harts && !harts->empty() ? CpuWait(card.machine().pid(), harts->front().host_thread) : CpuWait();
+}
+
+std::string text_of(Outcome outcome, Status status) {
+  std::string text(wire::name(outcome));
+  if (status != Status::None) text.append(" (").append(wire::name(status)).append(")");
   return text;
 }
 
@@ -62,6 +68,14 @@ void Player::complain(const std::string& what) {
 
 void Player::unexpected(const std::string& what) {
   if (strict_ && calm()) complain(what + ", and nobody had disturbed it");
+  start_over_ = true;
+}
+
+// A bound is a time, and a card that the machine does not let run is late and nothing else.
+void Player::too_late(const std::string& what) {
+  const auto without_cpu = cpu_wait_.total() - waited_before_;
+  if (without_cpu < soak_bounds::kStarved) return unexpected(what);
+  ++report_.starved;
   start_over_ = true;
 }
 
@@ -95,6 +109,7 @@ bool Player::attach(const std::atomic<bool>& stop) {
   while (!stop && Clock::now() < limit) {
     mark_ = attached_ = weather_.mark(target_);
     strict_ = false;
+    cpu_wait_ = cpu_wait_of(card_);
     try {
       auto opened = function_ == 0 ? card_.open_physical() : card_.open_virtual(function_);
       device_ = value_or_throw(std::move(opened));
@@ -147,27 +162,44 @@ void Player::play(const std::atomic<bool>& stop) noexcept {
 
 void Player::round() {
   ++rounds_;
-  // After a storm the first batch shows whether the function is whole; only from then on nothing is excused.
+  waited_before_ = cpu_wait_.total();
   if (!calm()) {
     mark_ = weather_.mark(target_);
     strict_ = false;
     device_->check();
   }
   try {
-    switch (draw(16)) {
-      case 0: refused(); break;
-      case 1: endless(); break;
-      case 2: cancelled(); break;
-      case 3: reset_in_flight(); break;
-      case 4:
-      case 5: many_nops(); break;
-      case 6:
-      case 7: fill_and_read(); break;
-      default: move_data(); break;
+    if (calm() && !strict_) {
+      show_whole();
+    } else {
+      any_batch();
     }
     if (!start_over_) housekeeping();
   } catch (const Error& error) {
-    unexpected(error.what());
+    const bool no_answer = error.info().outcome == Outcome::Indeterminate;
+    no_answer ? too_late(error.what()) : unexpected(error.what());
+  }
+}
+
+// A disturbance may leave damage that lasts until the function's reset (an entry of the region table), and a batch that
+// does not use what is damaged ends as foretold. So after one, every region is used; only from then on nothing is excused.
+void Player::show_whole() {
+  move_data();
+  if (!start_over_) endless();
+  strict_ = !start_over_ && calm();
+}
+
+void Player::any_batch() {
+  switch (draw(16)) {
+    case 0: return refused();
+    case 1: return endless();
+    case 2: return cancelled();
+    case 3: return reset_in_flight();
+    case 4:
+    case 5: return many_nops();
+    case 6:
+    case 7: return fill_and_read();
+    default: return move_data();
   }
 }
 
@@ -256,14 +288,15 @@ void Player::many_nops() {
 
 void Player::refused() {
   ControlBlock bad = Desk::dma(desk_->host(0), Desk::in(desk_->tensor(), 0), 4096);
+  Status why = Status::None;
   switch (draw(4)) {
-    case 0: bad.payload.dma.destination.region_id = 1u << 20; break;
-    case 1: bad.payload.dma.bytes = ~std::uint64_t{0}; break;
-    case 2: bad.header.flags = 0x8000; break;
-    default: bad.header.opcode = wire::Opcode::Call; break;
+    case 0: bad.payload.dma.destination.region_id = 1u << 20, why = Status::UnknownRegion; break;
+    case 1: bad.payload.dma.bytes = ~std::uint64_t{0}, why = Status::NotHostMemory; break;
+    case 2: bad.header.flags = 0x8000, why = Status::BadFlags; break;
+    default: bad.header.opcode = wire::Opcode::Call, why = Status::Unsupported; break;
   }
   Batch batch;
-  batch.add(bad, Outcome::Rejected);
+  batch.add(bad, Outcome::Rejected, why);
   batch.add(Desk::nop(), Outcome::Aborted);
   if (perform(batch)) reset_stream();
 }
@@ -298,7 +331,7 @@ void Player::reset_in_flight() {
   for (std::uint64_t n = draw(32); n > 0; --n) batch.add(Desk::nop(), Outcome::Aborted);
   if (!lane_->submit(batch.blocks)) return unexpected("no room for a few blocks");
   const bool started = lane_->wait_started(sequence_ + 1, soak_bounds::kPatience);
-  if (!started) unexpected("a kernel did not begin");
+  if (!started) too_late("a kernel did not begin");
   reset_stream();
   (void)judge(batch, before);
 }
@@ -317,8 +350,8 @@ bool Player::judge(const Batch& batch, std::size_t from) {
   const std::size_t count = batch.blocks.size();
   ++report_.batches;
   if (!lane_->wait_ended(from + count, soak_bounds::kPatience)) {
-    unexpected(std::to_string(from + count - lane_->ended()) + " blocks of " + std::to_string(count) +
-               " did not end in " + std::to_string(soak_bounds::kPatience.count()) + " s");
+    too_late(std::to_string(from + count - lane_->ended()) + " blocks of " + std::to_string(count) +
+             " did not end in " + std::to_string(soak_bounds::kPatience.count()) + " s");
     return false;
   }
   const auto ends = lane_->endings(from);
@@ -329,7 +362,8 @@ bool Player::judge(const Batch& batch, std::size_t from) {
         ends[i].outcome == wanted.outcome && (wanted.status == Status::None || wanted.status == ends[i].status);
     if (right) continue;
     const std::string what = "block " + std::to_string(i) + " of " + std::to_string(count) + " ended " +
-                             text_of(ends[i]) + " instead of " + std::string(wire::name(wanted.outcome));
+                             text_of(ends[i].outcome, ends[i].status) + " instead of " +
+                             text_of(wanted.outcome, wanted.status);
     // What cannot come of any disturbance.
     const bool absurd = (wanted.outcome != Outcome::Ok && ends[i].outcome == Outcome::Ok) ||
                         (ends[i].outcome >= Outcome::Lost && !device_->failure());
@@ -337,10 +371,7 @@ bool Player::judge(const Batch& batch, std::size_t from) {
     unexpected(what);
     return false;
   }
-  if (calm()) {
-    report_.strict += strict_ ? 1 : 0;
-    strict_ = true;
-  }
+  report_.strict += strict_ && calm() ? 1 : 0;
   return true;
 }
 

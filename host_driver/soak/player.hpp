@@ -15,6 +15,7 @@
 
 #include "host_driver/campaign/lane.hpp"
 #include "host_driver/device/card.hpp"
+#include "host_driver/soak/cpu_wait.hpp"
 #include "host_driver/soak/weather.hpp"
 
 namespace flex::soak {
@@ -30,6 +31,7 @@ struct PlayerReport {
   std::uint64_t attachments = 0;
   std::uint64_t stream_resets = 0, queue_resets = 0, function_resets = 0, regions = 0;
   std::uint64_t statistics = 0;           // the card's counters compared with these, equal
+  std::uint64_t starved = 0;              // waits that ran out while hart 0 had no CPU: not judged
   std::vector<std::string> complaints{};  // the first few; empty: clean
   std::uint64_t complained = 0;
 };
@@ -70,6 +72,8 @@ class Player {
   bool attach(const std::atomic<bool>& stop);
   void detach();
   void round();
+  void show_whole();
+  void any_batch();
   // Owner's own disturbances, each every so many rounds.
   void housekeeping();
   void move_data();
@@ -88,6 +92,7 @@ class Player {
   void compare_statistics();
   // Something that has no excuse in calm weather. In a storm the function is let go of and had again.
   void unexpected(const std::string& what);
+  void too_late(const std::string& what);
   void complain(const std::string& what);
   void count_ends();
   void close_accounts();
@@ -101,8 +106,10 @@ class Player {
   std::mt19937_64 random_;
   Weather::Mark mark_{};      // what has happened since is judged by it
   Weather::Mark attached_{};  // likewise, since the attachment
-  bool strict_ = false;       // a batch since mark_ ended as foretold
+  bool strict_ = false;       // since mark_ the function was shown to be whole
   bool start_over_ = false;
+  CpuWait cpu_wait_;
+  std::chrono::nanoseconds waited_before_{};  // this round
   std::unique_ptr<Device> device_;
   std::unique_ptr<campaign::Desk> desk_;
   std::unique_ptr<campaign::Lane> lane_;

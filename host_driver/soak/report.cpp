@@ -30,7 +30,8 @@ nlohmann::ordered_json json_of(const PlayerReport& player) {
           {"queue_resets", player.queue_resets},
           {"function_resets", player.function_resets},
           {"regions", player.regions},
-          {"statistics", player.statistics}};
+          {"statistics", player.statistics},
+          {"starved", player.starved}};
 }
 
 nlohmann::ordered_json json_of(const fault::WorkloadReport& workload) {
@@ -52,13 +53,15 @@ std::string to_text(const SoakReport& report) {
                         workload.results_right, workload.results_wrong, workload.stream_resets, workload.attachments);
   }
   for (const auto& player : report.players) {
+    const std::string starved =
+        player.starved == 0 ? "" : fmt::format("; {} waits ran out because the card had no CPU", player.starved);
     text += fmt::format(
         "  {:<4} {} blocks: {}\n       {} batches, {} in calm weather and as foretold; {:.1f} MiB compared; {} stream, "
         "{} "
-        "queue, {} function resets; {} regions; attached {} times; the card's counters right {} times\n",
+        "queue, {} function resets; {} regions; attached {} times; the card's counters right {} times{}\n",
         player.function, player.blocks, outcomes_text(player.outcomes), player.batches, player.strict,
         static_cast<double>(player.bytes_checked) / (1 << 20), player.stream_resets, player.queue_resets,
-        player.function_resets, player.regions, player.attachments, player.statistics);
+        player.function_resets, player.regions, player.attachments, player.statistics, starved);
   }
   text += "\ndisturbances\n";
   for (const auto& [name, count] : report.disturbances.events) text += fmt::format("  {:>7} x {}\n", count, name);
