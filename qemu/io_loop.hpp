@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "host_driver/base/unique_fd.hpp"
 #include "qemu/machine_error.hpp"
-#include "qemu/unique_fd.hpp"
 
 namespace qemu {
 
@@ -51,7 +51,7 @@ class IoLoop {
 
   io_uring ring_{};
   bool ring_ready_ = false;
-  UniqueFd wake_;
+  flex::UniqueFd wake_;
   std::vector<Source> sources_;
 };
 

@@ -78,12 +78,12 @@ class Machine::Impl {
   const std::chrono::steady_clock::time_point begin_;
   std::string emulator_path_;
 
-  UniqueFd console_end_;
-  UniqueFd error_end_;
-  UniqueFd console_file_;
-  UniqueFd emulator_qmp_end_;
-  UniqueFd emulator_console_end_;
-  UniqueFd emulator_error_end_;
+  flex::UniqueFd console_end_;
+  flex::UniqueFd error_end_;
+  flex::UniqueFd console_file_;
+  flex::UniqueFd emulator_qmp_end_;
+  flex::UniqueFd emulator_console_end_;
+  flex::UniqueFd emulator_error_end_;
 
   std::mutex renewal_mutex_;
   std::uint32_t last_serial_ = 0;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "qemu/machine_error.hpp"
-#include "qemu/slot_handle.hpp"
+#include "qemu/renewal.hpp"
 #include "shared/timeouts.hpp"
 
 namespace qemu {

@@ -3,9 +3,19 @@
 
 #include <cstdint>
 
-#include "qemu/unique_fd.hpp"
+#include "host_driver/base/unique_fd.hpp"
 
 namespace qemu {
+
+/// ivshmem peer ids. Announcing an id twice corrupts QEMU's heap: the host is kHostPeer from the start, and each further
+/// owner of the slot gets the next id from kFirstRenewedPeer on, which is never used again. The firmware signals a peer by
+/// writing its id << 16 | kBellVector to Doorbell.
+inline constexpr std::uint16_t kHostPeer = 0;
+inline constexpr std::uint16_t kCardPeer = 1;
+inline constexpr std::uint16_t kFirstRenewedPeer = 2;
+inline constexpr std::uint16_t kLastPeer = 65'535;
+/// One vector per direction.
+inline constexpr std::uint16_t kBellVector = 0;
 
 /// A window that was plugged into a port while the emulator runs. Its memory file is like a slot's: sealed, zeroed.
 struct PluggedWindow {
@@ -13,15 +23,15 @@ struct PluggedWindow {
   /// Counts the windows that a machine has plugged, from 1; none comes twice.
   std::uint32_t serial = 0;
   std::uint64_t bytes = 0;
-  UniqueFd memory{};
+  flex::UniqueFd memory{};
 };
 
 /// A peer of a slot's doorbell device, for one owner. Both ends are non-blocking and file descriptions of their own.
 struct DoorbellPeer {
   unsigned slot = 0;
   std::uint16_t id = 0;
-  UniqueFd to_card{};    ///< write end; the pipe is the slot's and stays the same for all owners
-  UniqueFd from_card{};  ///< read end of a pipe of its own
+  flex::UniqueFd to_card{};    ///< write end; the pipe is the slot's and stays the same for all owners
+  flex::UniqueFd from_card{};  ///< read end of a pipe of its own
 };
 
 }  // namespace qemu

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "host_driver/base/unique_fd.hpp"
 #include "qemu/machine_error.hpp"
-#include "qemu/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 
 namespace qemu {
@@ -16,10 +16,10 @@ namespace qemu {
 /// A running emulator and the reaper that guards it. Dropping `link` kills the emulator.
 struct Guarded {
   pid_t reaper = -1;  ///< child of this process
-  UniqueFd reaper_pidfd;
-  UniqueFd link;        ///< SOCK_SEQPACKET; delivers one reaper::Report about the end, then ends
+  flex::UniqueFd reaper_pidfd;
+  flex::UniqueFd link;  ///< SOCK_SEQPACKET; delivers one reaper::Report about the end, then ends
   pid_t emulator = -1;  ///< child of the reaper
-  UniqueFd emulator_pidfd;
+  flex::UniqueFd emulator_pidfd;
 };
 
 /// Starts `emulator` with `arguments` (argv[1…]) under a reaper. `inherited[i]` becomes the emulator's descriptor

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Breaking the card on purpose: the points at which the firmware can be told to fail, and how (FAULT_ARM, M only).
 // A point that is not armed costs the card one predictable branch. What the host can break (bells, window, driver,
-// emulator) needs no word of the card and stands in host_driver/fault.
+// emulator) needs no word of the card and stands in host_driver/faults.
 #pragma once
 
 #include <cstdint>

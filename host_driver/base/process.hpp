@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 
 namespace flex {
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <string_view>
 
+#include "host_driver/base/error.hpp"
 #include "host_driver/bundle/figures.hpp"
-#include "host_driver/error.hpp"
 
 namespace flex::bundle {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 
 namespace flex::bundle {
 

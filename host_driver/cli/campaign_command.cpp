@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <fstream>
 
-#include "host_driver/campaign/campaign.hpp"
-#include "host_driver/campaign/report.hpp"
-#include "host_driver/campaign/tenant_process.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/exit_codes.hpp"
+#include "tests/validation/campaign/campaign.hpp"
+#include "tests/validation/campaign/report.hpp"
+#include "tests/validation/campaign/tenant_process.hpp"
 
 namespace cli {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "host_driver/cards/device_list.hpp"
-#include "host_driver/device/memory_budget.hpp"
+#include "host_driver/discovery/device_list.hpp"
+#include "qemu/memory_budget.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/units.hpp"
 

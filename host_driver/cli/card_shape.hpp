@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "host_driver/cards/broker.hpp"
-#include "host_driver/device/card.hpp"
+#include "host_driver/broker/broker.hpp"
+#include "qemu/card.hpp"
 
 namespace cli {
 

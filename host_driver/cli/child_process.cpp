@@ -62,7 +62,7 @@ flex::Expected<ChildProcess> ChildProcess::start(const std::vector<std::string>&
                                    pointers_to(environment).data());
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) return std::unexpected(not_started(words.front(), error));
-  return ChildProcess(pid, qemu::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
+  return ChildProcess(pid, flex::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 
 int ChildProcess::await_end(const SignalDescriptor& signals) {

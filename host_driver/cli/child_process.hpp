@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "host_driver/base/error.hpp"
+#include "host_driver/base/unique_fd.hpp"
 #include "host_driver/cli/signals.hpp"
-#include "host_driver/error.hpp"
-#include "qemu/unique_fd.hpp"
 
 namespace cli {
 
@@ -31,11 +31,11 @@ class ChildProcess {
   int await_end(const SignalDescriptor& signals);
 
  private:
-  ChildProcess(pid_t pid, qemu::UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
+  ChildProcess(pid_t pid, flex::UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
   int collect() const;
 
   pid_t pid_;
-  qemu::UniqueFd pidfd_;
+  flex::UniqueFd pidfd_;
 };
 
 }  // namespace cli

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "host_driver/cards/runtime_folder.hpp"
 #include "host_driver/cli/fault_run.hpp"
+#include "host_driver/discovery/runtime_folder.hpp"
 
 namespace cli {
 

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "host_driver/cards/attach.hpp"
 #include "host_driver/cli/child_process.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/debug/core_file.hpp"
 #include "host_driver/debug/fatal_report.hpp"
-#include "host_driver/device/card.hpp"
+#include "host_driver/discovery/attach.hpp"
+#include "qemu/card.hpp"
 
 namespace cli {
 

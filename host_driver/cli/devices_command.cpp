@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "host_driver/cards/device_list.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/timeline.hpp"
+#include "host_driver/discovery/device_list.hpp"
 
 namespace cli {
 

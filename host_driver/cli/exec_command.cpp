@@ -6,12 +6,12 @@
 #include <memory>
 #include <utility>
 
-#include "host_driver/cards/broker.hpp"
-#include "host_driver/cards/enumeration.hpp"
-#include "host_driver/cards/runtime_folder.hpp"
+#include "host_driver/broker/broker.hpp"
 #include "host_driver/cli/child_process.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/signals.hpp"
+#include "host_driver/discovery/enumeration.hpp"
+#include "host_driver/discovery/runtime_folder.hpp"
 
 namespace cli {
 

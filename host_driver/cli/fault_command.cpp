@@ -12,7 +12,7 @@
 #include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/fault_run.hpp"
 #include "host_driver/cli/fault_run_bundle.hpp"
-#include "host_driver/fault/script_json.hpp"
+#include "host_driver/faults/script_json.hpp"
 
 namespace cli {
 

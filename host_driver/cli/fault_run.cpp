@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "host_driver/cli/exit_codes.hpp"
-#include "host_driver/fault/session.hpp"
+#include "host_driver/faults/session.hpp"
 
 namespace cli {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "host_driver/cli/card_shape.hpp"
-#include "host_driver/fault/evidence.hpp"
-#include "host_driver/fault/script.hpp"
-#include "host_driver/fault/standard_workload.hpp"
+#include "host_driver/faults/evidence.hpp"
+#include "host_driver/faults/script.hpp"
+#include "host_driver/faults/standard_workload.hpp"
 
 namespace cli {
 

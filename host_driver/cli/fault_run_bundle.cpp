@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host_driver/bundle/strict_json.hpp"
-#include "host_driver/fault/script_json.hpp"
+#include "host_driver/faults/script_json.hpp"
 #include "shared/version.hpp"
 
 namespace cli {

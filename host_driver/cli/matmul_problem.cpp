@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/dl16.hpp"
 #include "shared/units.hpp"

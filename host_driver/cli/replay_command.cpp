@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "host_driver/bundle/bundle.hpp"
-#include "host_driver/campaign/bundle.hpp"
-#include "host_driver/campaign/campaign.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/fault_run_bundle.hpp"
-#include "host_driver/soak/bundle.hpp"
+#include "tests/validation/campaign/bundle.hpp"
+#include "tests/validation/campaign/campaign.hpp"
+#include "tests/validation/soak/bundle.hpp"
 
 namespace cli {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "host_driver/cards/attach.hpp"
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/discovery/attach.hpp"
 
 namespace cli {
 

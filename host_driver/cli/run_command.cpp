@@ -11,8 +11,8 @@
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/matmul_problem.hpp"
 #include "host_driver/cli/timeline.hpp"
-#include "host_driver/device/memory_budget.hpp"
 #include "host_driver/frontend/context.hpp"
+#include "qemu/memory_budget.hpp"
 
 namespace cli {
 

@@ -8,11 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "host_driver/cards/broker.hpp"
+#include "host_driver/base/error.hpp"
+#include "host_driver/broker/broker.hpp"
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/signals.hpp"
 #include "host_driver/cli/timeline.hpp"
-#include "host_driver/error.hpp"
 
 namespace cli {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 
 namespace cli {
 

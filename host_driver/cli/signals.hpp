@@ -7,7 +7,7 @@
 #include <csignal>
 #include <initializer_list>
 
-#include "qemu/unique_fd.hpp"
+#include "host_driver/base/unique_fd.hpp"
 
 namespace cli {
 
@@ -28,7 +28,7 @@ class SignalDescriptor {
 
  private:
   sigset_t before_{};
-  qemu::UniqueFd descriptor_;
+  flex::UniqueFd descriptor_;
 };
 
 }  // namespace cli

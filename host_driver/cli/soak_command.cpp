@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "host_driver/cli/commands.hpp"
-#include "host_driver/soak/bundle.hpp"
-#include "host_driver/soak/soak.hpp"
+#include "tests/validation/soak/bundle.hpp"
+#include "tests/validation/soak/soak.hpp"
 
 namespace cli {
 

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "host_driver/cards/device_list.hpp"
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/discovery/device_list.hpp"
 
 namespace cli {
 

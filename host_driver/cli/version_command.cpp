@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include "host_driver/base/error.hpp"
 #include "host_driver/cli/commands.hpp"
-#include "host_driver/device/card.hpp"
-#include "host_driver/error.hpp"
+#include "qemu/card.hpp"
 #include "shared/version.hpp"
 
 namespace cli {

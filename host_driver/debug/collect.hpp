@@ -4,7 +4,7 @@
 #pragma once
 
 #include "host_driver/debug/core_file.hpp"
-#include "host_driver/device/card.hpp"
+#include "qemu/card.hpp"
 
 namespace flex {
 

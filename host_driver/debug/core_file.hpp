@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
+#include "host_driver/base/error.hpp"
 #include "host_driver/debug/elf_image.hpp"
-#include "host_driver/error.hpp"
 #include "shared/fatal_record.hpp"
 
 namespace flex {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 
 namespace flex {
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
+#include "host_driver/base/error.hpp"
 #include "host_driver/debug/elf_image.hpp"
-#include "host_driver/error.hpp"
 #include "shared/fatal_record.hpp"
 
 namespace flex {

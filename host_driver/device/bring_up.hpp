@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/packed_queue.hpp"

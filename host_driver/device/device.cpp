@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "host_driver/base/mutants.hpp"
+#include "host_driver/base/system_call.hpp"
 #include "host_driver/device/device_impl.hpp"
 #include "host_driver/transport/guarded.hpp"
-#include "host_driver/transport/system_call.hpp"
 #include "shared/virtio.hpp"
 
 namespace flex {
@@ -67,7 +67,7 @@ wire::AdminRequest make_request(wire::AdminCommand command) {
 
 // ---- attach ---------------------------------------------------------------------------------------------------------
 
-Device::Impl::Impl(DeviceOptions given, std::shared_ptr<Window> mapped, qemu::SlotHandle slot)
+Device::Impl::Impl(DeviceOptions given, std::shared_ptr<Window> mapped, SlotHandle slot)
     : options(std::move(given)),
       window(std::move(mapped)),
       bells(std::move(slot), options.faults),
@@ -114,7 +114,7 @@ void Device::Impl::listen() {
   });
 }
 
-Expected<std::unique_ptr<Device>> Device::attach(qemu::SlotHandle slot, DeviceOptions options) {
+Expected<std::unique_ptr<Device>> Device::attach(SlotHandle slot, DeviceOptions options) {
   const FaultHooks hooks = options.faults;
   const DriverCall call(hooks.injector.get(), hooks.function);
   return guarded("attaching", [&]() -> Expected<std::unique_ptr<Device>> {

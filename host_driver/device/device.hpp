@@ -26,14 +26,14 @@
 #include <span>
 #include <vector>
 
+#include "host_driver/base/error.hpp"
 #include "host_driver/device/after_delivery.hpp"
 #include "host_driver/device/completion_sink.hpp"
 #include "host_driver/device/device_options.hpp"
-#include "host_driver/error.hpp"
 #include "host_driver/memory/region.hpp"
 #include "host_driver/ras/record.hpp"
+#include "host_driver/transport/slot_handle.hpp"
 #include "host_driver/transport/window_identity.hpp"
-#include "qemu/slot_handle.hpp"
 #include "shared/admin.hpp"
 #include "shared/control_block.hpp"
 #include "shared/message.hpp"
@@ -85,7 +85,7 @@ class Device {
 
   // Maps the window, brings the function up (bring_up.hpp) and starts to listen. At most Timeouts::post_progress
   // without a sign of life. Errors name the bring-up step, the POST code and the next step.
-  static Expected<std::unique_ptr<Device>> attach(qemu::SlotHandle slot, DeviceOptions options);
+  static Expected<std::unique_ptr<Device>> attach(SlotHandle slot, DeviceOptions options);
 
   // close(). No other thread may be inside a member.
   ~Device();

@@ -19,7 +19,9 @@
 #include <string>
 #include <string_view>
 
+#include "host_driver/base/event_loop.hpp"
 #include "host_driver/base/process.hpp"
+#include "host_driver/base/unique_fd.hpp"
 #include "host_driver/device/admin_port.hpp"
 #include "host_driver/device/bring_up.hpp"
 #include "host_driver/device/control_block_ring.hpp"
@@ -29,17 +31,15 @@
 #include "host_driver/ras/log.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
-#include "host_driver/transport/event_loop.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "host_driver/transport/window.hpp"
-#include "qemu/unique_fd.hpp"
 
 namespace flex {
 
 struct Device::Impl final : RegionSource {
   using Duration = std::chrono::nanoseconds;
 
-  Impl(DeviceOptions given, std::shared_ptr<Window> mapped, qemu::SlotHandle slot);
+  Impl(DeviceOptions given, std::shared_ptr<Window> mapped, SlotHandle slot);
 
   // ---- public calls that need more than one line (device.cpp)
   Expected<void> start();  // bring-up, then listen()
@@ -148,7 +148,7 @@ struct Device::Impl final : RegionSource {
   std::optional<AdminPort> admins;
   std::optional<EventPort> events;
   SpinPolicy spin_policy;
-  qemu::UniqueFd wake_fd;  // ends the sleep of the thread that reaps
+  UniqueFd wake_fd;  // ends the sleep of the thread that reaps
   EventLoop::WatchId bell_watch = EventLoop::WatchId::None;
   EventLoop::WatchId exit_watch = EventLoop::WatchId::None;
 

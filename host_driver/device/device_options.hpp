@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "host_driver/base/unique_fd.hpp"
 #include "host_driver/transport/fault_hooks.hpp"
-#include "qemu/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 
@@ -18,8 +18,8 @@ class EventLoop;
 struct DeviceOptions {
   // Of the card, for records of errors (host_driver/ras).
   std::string card_name = "embedded";
-  // Readable when the card has died (qemu::Machine::exit_fd()). Without it a death is noticed by nothing but silence.
-  qemu::UniqueFd exit_fd{};
+  // Readable when the card has died (its emulator ended). Without it a death is noticed by nothing but silence.
+  UniqueFd exit_fd{};
   // "signal 9 (Killed)": asked once, after exit_fd became readable, for the text of errors. May be empty; may wait for
   // Timeouts::death_report until the answer is known.
   std::function<std::string()> how_card_ended{};
@@ -34,6 +34,14 @@ struct DeviceOptions {
   // False: whoever opens it watches the emulator and records its death himself, if it was one and no orderly end.
   bool records_death = true;
   Timeouts timeouts{};
+  FaultHooks faults{};
+};
+
+// What whoever opens a function of a card, embedded or long-lived, decides about its device.
+struct OpenOptions {
+  std::uint64_t optional_features = wire::kFeatureEventIdx;
+  bool polled = false;  // see DeviceOptions
+  bool records_death = true;
   FaultHooks faults{};
 };
 

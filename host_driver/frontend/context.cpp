@@ -6,8 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "host_driver/cards/attached_source.hpp"
-#include "host_driver/cards/device_list.hpp"
+#include "host_driver/discovery/attached_source.hpp"
+#include "host_driver/discovery/device_list.hpp"
+#include "qemu/card.hpp"
 
 namespace spyre {
 namespace {

@@ -18,12 +18,16 @@
 #include <string>
 #include <string_view>
 
-#include "host_driver/cards/enumeration.hpp"
-#include "host_driver/device/card.hpp"
-#include "host_driver/exec/runtime.hpp"
+#include "host_driver/device/card_options.hpp"
+#include "host_driver/discovery/enumeration.hpp"
 #include "host_driver/frontend/spyre_allocator.hpp"
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/frontend/spyre_tensor.hpp"
+#include "host_driver/runtime/runtime.hpp"
+
+namespace flex {
+class Card;
+}
 
 namespace spyre {
 

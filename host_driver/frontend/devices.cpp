@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "host_driver/cards/device_list.hpp"
+#include "host_driver/discovery/device_list.hpp"
 
 namespace spyre {
 namespace {}  // namespace

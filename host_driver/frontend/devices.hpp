@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices as a program of torch-spyre counts them: indices 0 … device_count() − 1, chosen by FLEX_DEVICE, SPYRE_DEVICES
-// and AIU_WORLD_SIZE (rules: host_driver/cards/enumeration.hpp). Enumerated once per process.
+// and AIU_WORLD_SIZE (rules: host_driver/discovery/enumeration.hpp). Enumerated once per process.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "host_driver/exec/runtime.hpp"
+#include "host_driver/runtime/runtime.hpp"
 
 namespace spyre {
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <string_view>
 
-#include "host_driver/exec/execution_plan.hpp"
-#include "host_driver/exec/flex_stream.hpp"
 #include "host_driver/frontend/spyre_tensor.hpp"
+#include "host_driver/runtime/execution_plan.hpp"
+#include "host_driver/runtime/flex_stream.hpp"
 
 namespace spyre {
 

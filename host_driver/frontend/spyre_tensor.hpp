@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "host_driver/exec/argument.hpp"
 #include "host_driver/frontend/spyre_allocator.hpp"
+#include "host_driver/runtime/argument.hpp"
 #include "host_driver/tensor/tensor_layout.hpp"
 
 namespace spyre {

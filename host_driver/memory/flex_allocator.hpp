@@ -18,8 +18,8 @@
 #include <span>
 #include <vector>
 
+#include "host_driver/base/error.hpp"
 #include "host_driver/base/process.hpp"
-#include "host_driver/error.hpp"
 #include "host_driver/memory/block_heap.hpp"
 #include "host_driver/memory/region.hpp"
 #include "host_driver/memory/virtual_address.hpp"

@@ -12,8 +12,8 @@
 #include <span>
 #include <utility>
 
+#include "host_driver/base/error.hpp"
 #include "host_driver/base/process.hpp"
-#include "host_driver/error.hpp"
 
 namespace flex {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "host_driver/memory/virtual_address.hpp"
 #include "shared/admin.hpp"
 #include "shared/kernel_abi.hpp"

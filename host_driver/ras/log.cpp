@@ -12,9 +12,9 @@ namespace flex::ras {
 namespace {
 
 // Without blocking: the name may be a pipe's that nobody reads.
-qemu::UniqueFd open_file(const std::string& path) {
+UniqueFd open_file(const std::string& path) {
   if (path.empty()) return {};
-  return qemu::UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
+  return UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
 }
 
 }  // namespace

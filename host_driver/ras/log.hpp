@@ -12,8 +12,8 @@
 #include <mutex>
 #include <string>
 
+#include "host_driver/base/unique_fd.hpp"
 #include "host_driver/ras/record.hpp"
-#include "qemu/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 
 namespace flex::ras {
@@ -68,7 +68,7 @@ class Log {
   const LogOptions options_;
   const int owner_;  // a child of fork() has the counts of its parent, and does not write them again
   mutable std::mutex mutex_;
-  qemu::UniqueFd file_;
+  UniqueFd file_;
   Sink sink_;
   std::map<Code, Tally> tallies_;
   std::uint64_t lost_ = 0;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "host_driver/ras/codes.hpp"
 
 namespace flex::ras {

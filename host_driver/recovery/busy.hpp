@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 
 namespace flex {
 

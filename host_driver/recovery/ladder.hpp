@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "host_driver/recovery/rung.hpp"
 
 namespace flex {

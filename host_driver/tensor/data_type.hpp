@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "shared/units.hpp"
 
 namespace flex {

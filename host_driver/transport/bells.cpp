@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "host_driver/transport/system_call.hpp"
+#include "host_driver/base/system_call.hpp"
 
 namespace flex {
 
@@ -38,7 +38,7 @@ std::uint64_t Chance::draw() {
   return z ^ z >> 31;
 }
 
-Bells::Bells(qemu::SlotHandle slot, const FaultHooks& faults)
+Bells::Bells(SlotHandle slot, const FaultHooks& faults)
     : slot_(std::move(slot)),
       faults_(faults),
       faulty_(faults.injector != nullptr || faults.drop_bells_to_card > 0 || faults.drop_bells_from_card > 0),
@@ -58,7 +58,7 @@ void Bells::ring() {
 void Bells::write_ring() const {
   if (!reader_.valid()) return write_guarded();
   const std::uint64_t ring = 1;
-  static_assert(sizeof ring == qemu::kBellBytes);
+  static_assert(sizeof ring == kBellBytes);
   [[maybe_unused]] const auto written = ::write(slot_.bell_to_card(), &ring, sizeof ring);
 }
 
@@ -70,7 +70,7 @@ bool Bells::may_ring() {
   if (strike->action == HostAction::Duplicate) write_ring();
   if (strike->action != HostAction::Delay) return strike->action == HostAction::Duplicate;
   // With a descriptor of its own: these bells may be gone when it is time, and the thread there is deaf to SIGPIPE.
-  const auto late = std::make_shared<qemu::UniqueFd>(::fcntl(slot_.bell_to_card(), F_DUPFD_CLOEXEC, 0));
+  const auto late = std::make_shared<UniqueFd>(::fcntl(slot_.bell_to_card(), F_DUPFD_CLOEXEC, 0));
   faults_.injector()->later(std::chrono::microseconds(strike->argument), [late] {
     const std::uint64_t ring = 1;
     [[maybe_unused]] const auto written = ::write(late->get(), &ring, sizeof ring);

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "host_driver/base/unique_fd.hpp"
 #include "host_driver/transport/fault_hooks.hpp"
-#include "qemu/slot_handle.hpp"
-#include "qemu/unique_fd.hpp"
+#include "host_driver/transport/slot_handle.hpp"
 
 namespace flex {
 
@@ -33,7 +33,7 @@ class Chance {
 
 class Bells {
  public:
-  Bells(qemu::SlotHandle slot, const FaultHooks& faults);
+  Bells(SlotHandle slot, const FaultHooks& faults);
 
   // Rings the card. Never blocks, never fails: a full pipe means that enough rings are pending, a dead reader is
   // noticed elsewhere. No SIGPIPE. Thread-safe.
@@ -65,7 +65,7 @@ class Bells {
   // By the fault hooks: bells that were not rung, and bells that were heard and ignored.
   std::uint64_t dropped_to_card() const { return lose_to_card_.fired(); }
   std::uint64_t dropped_from_card() const { return lose_from_card_.fired(); }
-  const qemu::SlotHandle& slot() const { return slot_; }
+  const SlotHandle& slot() const { return slot_; }
 
  private:
   void write_guarded() const;
@@ -73,10 +73,10 @@ class Bells {
   bool may_ring();
   Heard hear_faulty();
 
-  qemu::SlotHandle slot_;
+  SlotHandle slot_;
   // A reading end of our own on the pipe to the card: while it is open, a write after the emulator's death is no
   // SIGPIPE. Not to be had when /proc is absent; then the signal is held back around each write.
-  qemu::UniqueFd reader_;
+  UniqueFd reader_;
   FaultSite faults_;
   const bool faulty_;  // any hook for bells is there
   Chance lose_to_card_;

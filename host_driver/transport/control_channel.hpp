@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "host_driver/transport/host_faults.hpp"
+#include "host_driver/base/host_faults.hpp"
 
 namespace flex {
 
@@ -17,7 +17,7 @@ struct FaultHooks {
   std::uint64_t seed = 1;           // of both
   bool no_spinning = false;         // every wait sleeps at once
   bool no_timers = false;           // sleeps end by a bell, the card's death or the caller's deadline only
-  // Counted, scripted faults (host_driver/fault). Shared by the devices of a scenario.
+  // Counted, scripted faults (host_driver/faults). Shared by the devices of a scenario.
   std::shared_ptr<HostFaults> injector{};
   // Whose occurrences they are: wire::Target. Card and Broker's tenants fill it in when they open a function.
   std::uint32_t function = kAny;

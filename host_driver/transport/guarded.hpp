@@ -9,8 +9,8 @@
 #include <system_error>
 #include <type_traits>
 
+#include "host_driver/base/error.hpp"
 #include "host_driver/base/mutants.hpp"
-#include "host_driver/error.hpp"
 #include "host_driver/transport/fault_hooks.hpp"
 
 namespace flex {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "host_driver/base/mutants.hpp"
-#include "host_driver/transport/system_call.hpp"
+#include "host_driver/base/system_call.hpp"
 
 namespace flex {
 

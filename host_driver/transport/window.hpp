@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
+#include "host_driver/base/error.hpp"
 #include "host_driver/base/process.hpp"
-#include "host_driver/error.hpp"
 #include "host_driver/transport/window_identity.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/message.hpp"

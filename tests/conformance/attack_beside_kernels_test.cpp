@@ -6,12 +6,12 @@
 #include <cstring>
 #include <thread>
 
-#include "host_driver/raw/unawaited.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/dl16.hpp"
 #include "shared/memory_order.hpp"
 #include "tests/conformance/attacker.hpp"
 #include "tests/conformance/kernel_provider.hpp"
+#include "tests/validation/raw/unawaited.hpp"
 
 namespace flex::conformance {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdio>
 
 #include "host_driver/memory/flex_allocator.hpp"
-#include "host_driver/raw/unawaited.hpp"
 #include "tests/conformance/attacker.hpp"
 #include "tests/conformance/bystanders.hpp"
+#include "tests/validation/raw/unawaited.hpp"
 
 namespace flex::conformance {
 namespace {
@@ -75,7 +75,7 @@ TEST_F(Attacks, RandomAdminRequestsAreAnsweredAndReachNobodyElse) {
 }
 
 // Streams are reset, closed and opened, regions released and acquired, without waiting for any reply, beside blocks of the
-// incarnation that comes next (host_driver/raw/unawaited.hpp). With kernels: attack_beside_kernels_test.cpp.
+// incarnation that comes next (tests/validation/raw/unawaited.hpp). With kernels: attack_beside_kernels_test.cpp.
 TEST_F(Attacks, UnawaitedRequestsAreAnsweredAndReachNobodyElse) {
   const std::uint64_t epoch = attacker_->driver().header().boot_epoch;
   raw::UnawaitedRequests tenant(attacker_->driver(), {}, attack_seed() + 7);

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "host_driver/raw/attempts.hpp"
-#include "host_driver/raw/unawaited.hpp"
+#include "tests/validation/raw/attempts.hpp"
+#include "tests/validation/raw/unawaited.hpp"
 
 namespace flex::conformance {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "host_driver/raw/bare_slot.hpp"
+#include "tests/validation/raw/bare_slot.hpp"
 
 namespace flex::conformance {
 using raw::BareSlot;

@@ -22,7 +22,7 @@ class NativeProvider final : public Provider {
     const unsigned others[2][kBystanders] = {{1, 2}, {0, 2}};
     return attach(others[tested_][which], {});
   }
-  qemu::SlotHandle slot() override { return card_.slot(kPhysicalSlot + tested_); }
+  SlotHandle slot() override { return card_.slot(kPhysicalSlot + tested_); }
   // A firmware that panics ends this process.
   void expect_alive() override {}
   std::uint64_t violations() override { return violations_told_by(*management_, tested_); }

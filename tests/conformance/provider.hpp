@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "host_driver/device/card.hpp"
 #include "host_driver/device/device.hpp"
-#include "qemu/slot_handle.hpp"
+#include "host_driver/transport/slot_handle.hpp"
+#include "qemu/card.hpp"
 #include "tests/conformance/workbench.hpp"
 
 namespace flex::conformance {
@@ -26,7 +26,7 @@ class Provider {
   // The function under test, freshly reset. One owner at a time: a Device, or a driver of the test's own on slot().
   virtual std::unique_ptr<Device> open(OpenOptions options = {}) = 0;
   // Window and bells of the function under test, for a driver that is not ours.
-  virtual qemu::SlotHandle slot() = 0;
+  virtual SlotHandle slot() = 0;
   // Another function of the same card; `which` < kBystanders.
   virtual std::unique_ptr<Device> open_bystander(unsigned which = 0) = 0;
   // Fails the test when the card is not as well as it was after boot.

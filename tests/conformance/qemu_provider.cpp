@@ -17,7 +17,7 @@ class QemuProvider final : public KernelProvider {
   }
   std::unique_ptr<Device> open(OpenOptions options) override { return open_function(tested_, std::move(options)); }
   std::unique_ptr<Device> open_bystander(unsigned which) override { return open_function(bystander(which), {}); }
-  qemu::SlotHandle slot() override {
+  SlotHandle slot() override {
     auto handle = card_->machine().slot(kPhysicalSlot + tested_);
     if (!handle) throw std::runtime_error(qemu::to_string(handle.error()));
     return *std::move(handle);

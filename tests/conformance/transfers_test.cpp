@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // DMA and FILL: every byte of every size arrives where it should and none beside it; edges, alignments, both directions,
-// many streams. The same through the runtime above: tests/device/exec/transfer_test.cpp.
+// many streams. The same through the runtime above: tests/device/runtime/transfer_test.cpp.
 #include <algorithm>
 #include <cstring>
 #include <random>

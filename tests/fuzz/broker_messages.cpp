@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a broker and its clients say to each other, from the side that does not trust the other. What is accepted can be
 // said again and means the same; what is refused names a member and the next step; nothing said is too long.
-#include "host_driver/cards/broker_message.hpp"
+#include "host_driver/discovery/broker_message.hpp"
 
 #include "tests/fuzz/fuzz.hpp"
 

@@ -12,7 +12,7 @@ namespace {
 
 using fuzz::require;
 
-std::shared_ptr<flex::Window> make_window(qemu::UniqueFd& file) {
+std::shared_ptr<flex::Window> make_window(flex::UniqueFd& file) {
   file.reset(::memfd_create("window", MFD_CLOEXEC));
   require(::ftruncate(file.get(), wire::kMinWindowBytes) == 0, "a window has a file");
   auto window = flex::Window::map(file.get(), wire::kMinWindowBytes);
@@ -20,14 +20,14 @@ std::shared_ptr<flex::Window> make_window(qemu::UniqueFd& file) {
   return *std::move(window);
 }
 
-qemu::SlotHandle make_slot(const qemu::UniqueFd& file) {
+flex::SlotHandle make_slot(const flex::UniqueFd& file) {
   int to_card[2];
   int to_host[2];
   require(::pipe2(to_card, O_CLOEXEC | O_NONBLOCK) == 0 && ::pipe2(to_host, O_CLOEXEC | O_NONBLOCK) == 0,
           "bells exist");
   ::close(to_card[0]);
   ::close(to_host[1]);
-  return {0, wire::kMinWindowBytes, file.duplicate(), qemu::UniqueFd(to_card[1]), qemu::UniqueFd(to_host[0])};
+  return {0, wire::kMinWindowBytes, file.duplicate(), flex::UniqueFd(to_card[1]), flex::UniqueFd(to_host[0])};
 }
 
 // Nobody answers here (the targets `device` and `control_messages` have a card): a request ends at once.
@@ -40,7 +40,7 @@ flex::Timeouts impatient() {
 }  // namespace
 
 void fuzz::run(Input input) {
-  qemu::UniqueFd file;
+  flex::UniqueFd file;
   const auto window = make_window(file);
   flex::Bells bells(make_slot(file), flex::FaultHooks{});
   wire::store_relaxed(window->fifo_to_host().written, input.take<std::uint32_t>());

@@ -12,10 +12,10 @@
 #include <set>
 #include <vector>
 
+#include "host_driver/base/unique_fd.hpp"
 #include "host_driver/device/admin_port.hpp"
 #include "host_driver/device/control_block_ring.hpp"
 #include "host_driver/device/event_port.hpp"
-#include "qemu/unique_fd.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {
@@ -28,7 +28,7 @@ using fuzz::require;
 constexpr std::uint64_t kGeneration = 7;
 
 std::shared_ptr<flex::Window> make_window() {
-  const qemu::UniqueFd file(::memfd_create("window", MFD_CLOEXEC));
+  const flex::UniqueFd file(::memfd_create("window", MFD_CLOEXEC));
   require(::ftruncate(file.get(), wire::kMinWindowBytes) == 0, "a window has a file");
   auto window = flex::Window::map(file.get(), wire::kMinWindowBytes);
   require(window.has_value(), "a window can be mapped");

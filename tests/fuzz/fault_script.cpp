@@ -3,7 +3,7 @@
 // written, read again, and drawn the same way twice.
 #include <string>
 
-#include "host_driver/fault/script_json.hpp"
+#include "host_driver/faults/script_json.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 void fuzz::run(Input input) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The metadata file beside a kernel image: refused by InvalidArgument that names the field, or consistent in itself.
-#include "host_driver/exec/kernel.hpp"
+#include "host_driver/runtime/kernel.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 namespace {

@@ -12,15 +12,15 @@
 #include <string>
 #include <vector>
 
-#include "host_driver/cards/broker_message.hpp"
-#include "host_driver/cards/card_description.hpp"
-#include "host_driver/fault/script_json.hpp"
-#include "host_driver/raw/attempts.hpp"
+#include "host_driver/discovery/broker_message.hpp"
+#include "host_driver/discovery/card_description.hpp"
+#include "host_driver/faults/script_json.hpp"
 #include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
-#include "tests/unit/host_driver/cards/example_card.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
+#include "tests/unit/host_driver/discovery/example_card.hpp"
+#include "tests/validation/raw/attempts.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
  * at any moment (protocol §1).
  *
  * Mirrors firmware/core/binding.cpp (bind_slot, retire_slot, finish_retirements), slot_table.cpp (what survives a reset) and
- * function_commands.cpp (bind_to); host_driver/cards/broker_renewal.cpp and broker_functions.cpp (retire, bind, what is
+ * function_commands.cpp (bind_to); host_driver/broker/broker_renewal.cpp and broker_functions.cpp (retire, bind, what is
  * repeated behind a restart); qemu/machine_renewal.cpp (plug, gone, connect, disconnect). The emulator reads messages about
  * peers whenever it gets to it. A command that a reset interrupts is not answered: the broker retires and binds anew.
  * Somebody repeats old SLOT_BIND commands at any moment (not with NO_STALE).

@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "host_driver/campaign/campaign.hpp"
 #include "tests/mutants/mutant.hpp"
+#include "tests/validation/campaign/campaign.hpp"
 
 namespace mutants {
 

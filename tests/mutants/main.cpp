@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "host_driver/campaign/tenant_process.hpp"
-#include "host_driver/device/card.hpp"
+#include "qemu/card.hpp"
 #include "tests/mutants/claims.hpp"
 #include "tests/mutants/run_mutant.hpp"
+#include "tests/validation/campaign/tenant_process.hpp"
 
 namespace {
 

@@ -11,8 +11,8 @@
 
 #include "firmware/mutants/mutants.hpp"
 #include "host_driver/base/mutants.hpp"
-#include "host_driver/campaign/proof.hpp"
 #include "shared/outcome.hpp"
+#include "tests/validation/campaign/proof.hpp"
 
 namespace mutants {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "host_driver/campaign/campaign.hpp"
 #include "shared/boot_arguments.hpp"
 #include "tests/mutants/chosen_mutant.hpp"
+#include "tests/validation/campaign/campaign.hpp"
 
 namespace mutants {
 

@@ -28,7 +28,7 @@ constexpr std::uint64_t kConfigBytes = 4096;
 constexpr unsigned kRegisterBar = 0;
 constexpr unsigned kWindowBar = 2;
 constexpr std::uint64_t kDoorbell = 12;
-// Every peer has one vector (host side: qemu/slot_handle.hpp).
+// Every peer has one vector (host side: host_driver/transport/slot_handle.hpp).
 constexpr std::uint32_t kDoorbellVector = 0;
 
 struct Slot {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "host_driver/tensor/golden/chunk_product.hpp"
 #include "host_driver/tensor/golden/wide_sum.hpp"
 #include "shared/dl16.hpp"

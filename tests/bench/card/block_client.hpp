@@ -8,9 +8,9 @@
 #include <span>
 
 #include "host_driver/device/device.hpp"
-#include "host_driver/exec/job.hpp"
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/memory/host_memory.hpp"
+#include "host_driver/runtime/job.hpp"
 #include "shared/timeouts.hpp"
 #include "tests/bench/card/measurement_error.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "host_driver/device/card.hpp"
+#include "qemu/card.hpp"
 
 namespace bench {
 

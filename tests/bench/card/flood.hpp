@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "host_driver/device/card.hpp"
+#include "qemu/card.hpp"
 
 namespace bench {
 

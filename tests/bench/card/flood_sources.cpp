@@ -233,7 +233,7 @@ class RejectedSource final : public RingSource {
 
 // ---- admin and bells: below the driver, which would wait for each reply -------------------------------------------------
 
-qemu::SlotHandle slot_of(flex::Card& card, unsigned vf) {
+flex::SlotHandle slot_of(flex::Card& card, unsigned vf) {
   auto slot = card.machine().slot(1 + vf);
   require(slot.has_value(), "no handle of the slot of VF " + std::to_string(vf));
   return *std::move(slot);
@@ -332,7 +332,7 @@ class BellSource final : public FloodSource {
   std::uint64_t ended() const override { return ended_; }
 
  private:
-  static constexpr std::array<char, qemu::kBellBytes> kRing{};
+  static constexpr std::array<char, flex::kBellBytes> kRing{};
   int bell() { return function_.bells().slot().bell_to_card(); }
 
   BareFunction function_;

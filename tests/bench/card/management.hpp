@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "host_driver/device/card.hpp"
+#include "qemu/card.hpp"
 #include "shared/timeouts.hpp"
 
 namespace bench {

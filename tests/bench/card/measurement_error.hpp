@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 
 namespace bench {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "host_driver/cards/attach.hpp"
-#include "host_driver/cards/broker.hpp"
+#include "host_driver/broker/broker.hpp"
+#include "host_driver/discovery/attach.hpp"
 #include "shared/timeouts.hpp"
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/session.hpp"

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "host_driver/device/card.hpp"
 #include "host_driver/memory/host_memory.hpp"
+#include "qemu/card.hpp"
 #include "tests/bench/card/block_client.hpp"
 
 namespace bench {

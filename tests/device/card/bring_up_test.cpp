@@ -159,7 +159,7 @@ TEST(BringUp, AnUnboundSlotIsRefused) {
 TEST(BringUp, ACardThatStandsStillIsATimeoutNamingItsPostCode) {
   const test::NothingIsLeft nothing;
   CardOptions options = impatient_card();
-  options.machine.start_paused = true;
+  options.emulator.start_paused = true;
   const auto card = boot(options);
   {
     const Refusal refusal = refusal_of(*card);

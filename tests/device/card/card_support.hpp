@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host_driver/device/card.hpp"
+#include "qemu/card.hpp"
 #include "tests/conformance/workbench.hpp"
 #include "tests/device/card/left_overs.hpp"
 

@@ -55,12 +55,12 @@ class HostileBells : public testing::Test {
 
   void TearDown() override { test::expect_healthy(*card_, *physical_); }
 
-  static qemu::SlotHandle slot() {
+  static SlotHandle slot() {
     auto handle = card_->machine().slot(kVirtualSlot);
     if (!handle) throw std::runtime_error(qemu::to_string(handle.error()));
     return *std::move(handle);
   }
-  static void ring(const qemu::SlotHandle& handle) {
+  static void ring(const SlotHandle& handle) {
     const std::uint64_t word = 1;
     [[maybe_unused]] const auto written = ::write(handle.bell_to_card(), &word, sizeof word);
   }

@@ -81,12 +81,12 @@ TEST(ManyCards, FailedBootsLeaveNothing) {
     CardOptions options = test::small_card("nonsense");
     const auto card = Card::boot(options);
     if (card) EXPECT_FALSE((*card)->open_physical());
-    options.machine.emulator = "no-such-emulator";
+    options.emulator.program = "no-such-emulator";
     const auto none = Card::boot(options);
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().culprit, "emulator-not-found");
-    options.machine.emulator = "qemu-system-riscv64";
-    options.machine.extra_arguments = {"-no-such-option"};
+    options.emulator.program = "qemu-system-riscv64";
+    options.emulator.extra_arguments = {"-no-such-option"};
     const auto refused = Card::boot(options);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().culprit, "start-failed");

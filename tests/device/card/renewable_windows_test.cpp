@@ -52,7 +52,7 @@ class RenewableWindows : public testing::Test {
     options.virtual_functions = 1;
     options.ports = kPorts;
     options.window_bytes = kWindowBytes;
-    options.machine.first_renewed_peer = first_peer;
+    options.emulator.first_renewed_peer = first_peer;
     card_ = test::boot(options);
     management_ = must(card_->open_management());
     retire();
@@ -176,7 +176,7 @@ TEST_F(RenewableWindows, AFormerOwnersDoorbellsMakeTheNextOwnersLateAtMost) {
   EXPECT_NE(::fcntl(next.peer.to_card.get(), F_GETFL) & O_NONBLOCK, 0);
   ASSERT_EQ(::fcntl(former.peer.to_card.get(), F_SETFL, O_NONBLOCK), 0);
   const std::string path = fmt::format("/proc/self/fd/{}", former.peer.to_card.get());
-  const qemu::UniqueFd drain{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  const UniqueFd drain{::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
   ASSERT_TRUE(drain.valid());
   std::atomic<std::uint64_t> drained{0};
   std::jthread hostile([&](const std::stop_token& stop) {

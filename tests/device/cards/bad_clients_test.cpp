@@ -4,8 +4,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "host_driver/cards/broker_message.hpp"
-#include "host_driver/cards/local_socket.hpp"
+#include "host_driver/discovery/broker_message.hpp"
+#include "host_driver/discovery/local_socket.hpp"
 #include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "tests/device/cards/cards_support.hpp"
@@ -37,14 +37,14 @@ class BadClient : public testing::Test {
     EXPECT_EQ(must(describe_card(broker_->folder().string())).functions[0].use, FunctionUse::Owned);
   }
 
-  static qemu::UniqueFd connect() {
-    const qemu::UniqueFd folder{::open(broker_->folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  static UniqueFd connect() {
+    const UniqueFd folder{::open(broker_->folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     auto socket = connect_in(folder.get(), kSocketName, test_bounds::kConnection);
     if (!socket) throw std::runtime_error(socket.error().reason);
     return *std::move(socket);
   }
   // The broker's next word; End when it closed. Bounded.
-  static Received answer(const qemu::UniqueFd& socket, std::chrono::milliseconds bound = test_bounds::kConnection) {
+  static Received answer(const UniqueFd& socket, std::chrono::milliseconds bound = test_bounds::kConnection) {
     pollfd event{socket.get(), POLLIN, 0};
     (void)::poll(&event, 1, static_cast<int>(bound.count()));
     return receive_message(socket.get(), kMaxBrokerMessage, kGrantDescriptors);
@@ -112,7 +112,7 @@ TEST_F(BadClient, SilentClientIsSentAway) {
 }
 
 TEST_F(BadClient, ClientsThatNeverReadDoNotBlockTheOthers) {
-  std::vector<qemu::UniqueFd> deaf;
+  std::vector<UniqueFd> deaf;
   for (int i = 0; i < 20; ++i) {
     deaf.push_back(connect());
     ASSERT_TRUE(send_message(deaf.back().get(), encode(DescribeRequest{})));
@@ -121,7 +121,7 @@ TEST_F(BadClient, ClientsThatNeverReadDoNotBlockTheOthers) {
 }
 
 TEST_F(BadClient, TooManySilentClientsAreRefusedAndTheirPlacesComeBack) {
-  std::vector<qemu::UniqueFd> silent;
+  std::vector<UniqueFd> silent;
   for (unsigned i = 0; i < kMaxWaitingClients; ++i) silent.push_back(connect());
   const auto one_more = connect();
   EXPECT_THAT(std::get<ErrorInfo>(must(parse_broker_reply(answer(one_more).text))).message, HasSubstr("already"));

@@ -10,8 +10,8 @@
 #include <csignal>
 #include <cstdio>
 
-#include "host_driver/cards/broker.hpp"
-#include "qemu/unique_fd.hpp"
+#include "host_driver/base/unique_fd.hpp"
+#include "host_driver/broker/broker.hpp"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   sigemptyset(&end);
   sigaddset(&end, SIGTERM);
   sigprocmask(SIG_BLOCK, &end, nullptr);
-  const qemu::UniqueFd signals{signalfd(-1, &end, SFD_CLOEXEC)};
+  const flex::UniqueFd signals{signalfd(-1, &end, SFD_CLOEXEC)};
   flex::BrokerOptions options;
   options.name = argv[2];
   options.runtime_folder = argv[1];

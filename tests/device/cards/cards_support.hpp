@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
-#include "host_driver/cards/attach.hpp"
-#include "host_driver/cards/broker.hpp"
+#include "host_driver/broker/broker.hpp"
+#include "host_driver/discovery/attach.hpp"
 #include "shared/units.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/cards/helper_process.hpp"

@@ -23,8 +23,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Pipe {
-  qemu::UniqueFd read_end;
-  qemu::UniqueFd write_end;
+  UniqueFd read_end;
+  UniqueFd write_end;
   Pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();

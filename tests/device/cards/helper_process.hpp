@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "qemu/unique_fd.hpp"
+#include "host_driver/base/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 
 namespace flex::test {
@@ -37,8 +37,8 @@ class HelperProcess {
 
  private:
   pid_t pid_ = -1;
-  qemu::UniqueFd input_;
-  qemu::UniqueFd output_;
+  UniqueFd input_;
+  UniqueFd output_;
   std::string unread_;
 };
 

@@ -21,8 +21,8 @@
 #include <string>
 #include <thread>
 
-#include "host_driver/cards/attach.hpp"
-#include "qemu/unique_fd.hpp"
+#include "host_driver/base/unique_fd.hpp"
+#include "host_driver/discovery/attach.hpp"
 #include "shared/timeouts.hpp"
 #include "tests/conformance/workbench.hpp"
 
@@ -96,8 +96,8 @@ struct Ended {
 Ended one_owner(const std::string& folder, const std::string& function, std::chrono::microseconds life, bool young) {
   int ends[2];
   require(::pipe2(ends, O_CLOEXEC) == 0, "no descriptor left");
-  const qemu::UniqueFd attached{ends[0]};
-  qemu::UniqueFd report{ends[1]};
+  const flex::UniqueFd attached{ends[0]};
+  flex::UniqueFd report{ends[1]};
   const pid_t child = ::fork();
   require(child >= 0, "no process left");
   if (child == 0) ::_exit(own(folder, function, report.get()));

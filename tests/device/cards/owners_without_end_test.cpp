@@ -165,7 +165,7 @@ TEST(LastOwners, AreATypedErrorAndAPowerCycleLetsWorkGoOn) {
   const test::NothingIsLeft nothing;
   qemu::test::TemporaryFolder runtime_folder;
   auto options = test::small_broker(runtime_folder.path(), "card0", 2, kSpares, kWindowBytes);
-  options.card.machine.first_renewed_peer = qemu::kLastPeer - kLeft + 1;
+  options.card.emulator.first_renewed_peer = qemu::kLastPeer - kLeft + 1;
   const auto broker = must(Broker::start(std::move(options)));
   const std::string folder = broker->folder().string();
   for (unsigned owner = 0; owner <= kLeft; ++owner) {

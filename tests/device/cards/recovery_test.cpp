@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
-#include "host_driver/cards/attached_source.hpp"
-#include "host_driver/exec/runtime.hpp"
+#include "host_driver/discovery/attached_source.hpp"
+#include "host_driver/runtime/runtime.hpp"
 #include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
@@ -108,7 +108,7 @@ class Monitor {
   }
 
  private:
-  qemu::UniqueFd socket_;
+  UniqueFd socket_;
   bool connected_ = false;
 };
 

@@ -14,8 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "host_driver/cards/broker_message.hpp"
-#include "host_driver/cards/local_socket.hpp"
+#include "host_driver/discovery/broker_message.hpp"
+#include "host_driver/discovery/local_socket.hpp"
 #include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "tests/device/cards/cards_support.hpp"
@@ -34,7 +34,7 @@ constexpr const char* kOtherUser = "54322";
 
 // One request on a socket of its own; the reply.
 BrokerReply ask(const Broker& broker, const char* socket_name, const BrokerRequest& request) {
-  const qemu::UniqueFd folder{::open(broker.folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const UniqueFd folder{::open(broker.folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   auto socket = connect_in(folder.get(), socket_name, test_bounds::kConnection);
   if (!socket) throw std::runtime_error(socket.error().reason);
   EXPECT_TRUE(send_message(socket->get(), encode(request)));
@@ -112,8 +112,8 @@ TEST_F(Rights, CommandsAreBoundedAndTheirPlacesComeBack) {
   start(std::move(options));
   const pid_t emulator = broker_->description().emulator;
   ASSERT_TRUE(test::stop_process(emulator));
-  const qemu::UniqueFd card{::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  std::vector<qemu::UniqueFd> clients;
+  const UniqueFd card{::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  std::vector<UniqueFd> clients;
   unsigned refused = 0;
   for (unsigned i = 0; i < kMaxCommands + 4; ++i) {
     auto client = connect_in(card.get(), kManagementSocketName, test_bounds::kConnection);
@@ -157,7 +157,7 @@ TEST_F(Rights, AChildThatInheritedAConnectionCannotProveThatItIsThePeer) {
   auto options = test::small_broker(runtime_folder_.path(), "card1", 2, 8);
   options.peers_by_number = true;
   start(std::move(options));
-  const qemu::UniqueFd card{::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const UniqueFd card{::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   auto socket = connect_in(card.get(), kSocketName, test_bounds::kConnection);
   ASSERT_TRUE(socket);
   const auto next_reply = [&] {

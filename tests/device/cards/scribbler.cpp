@@ -24,8 +24,8 @@
 #include <string>
 #include <thread>
 
-#include "host_driver/cards/broker_message.hpp"
-#include "host_driver/cards/local_socket.hpp"
+#include "host_driver/discovery/broker_message.hpp"
+#include "host_driver/discovery/local_socket.hpp"
 #include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "shared/window.hpp"
@@ -54,12 +54,12 @@ void require(bool condition, const char* what) {
 
 // Window and bells as the broker hands them out, without a driver in between; the connection stays open.
 struct Possession {
-  qemu::UniqueFd connection;
+  flex::UniqueFd connection;
   flex::Grant grant;
-  std::vector<qemu::UniqueFd> descriptors;
+  std::vector<flex::UniqueFd> descriptors;
 
   Possession(const char* folder_path, const char* function) {
-    const qemu::UniqueFd folder{::open(folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    const flex::UniqueFd folder{::open(folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     auto socket = flex::connect_in(folder.get(), flex::kSocketName, test_bounds::kConnection);
     require(socket.has_value(), "no connection to the broker");
     connection = *std::move(socket);
@@ -71,8 +71,8 @@ struct Possession {
     grant = std::get<flex::Grant>(must(flex::parse_broker_reply(received.text)));
     descriptors = std::move(received.descriptors);
   }
-  qemu::UniqueFd duplicate(std::size_t which) const {
-    return qemu::UniqueFd{::fcntl(descriptors[which].get(), F_DUPFD_CLOEXEC, 0)};
+  flex::UniqueFd duplicate(std::size_t which) const {
+    return flex::UniqueFd{::fcntl(descriptors[which].get(), F_DUPFD_CLOEXEC, 0)};
   }
 };
 

@@ -22,9 +22,9 @@
 #include <string>
 #include <vector>
 
-#include "host_driver/cards/attach.hpp"
-#include "host_driver/exec/execution_plan.hpp"
-#include "host_driver/exec/runtime.hpp"
+#include "host_driver/discovery/attach.hpp"
+#include "host_driver/runtime/execution_plan.hpp"
+#include "host_driver/runtime/runtime.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/dl16.hpp"
 #include "tests/device/card/card_support.hpp"

@@ -38,10 +38,10 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-std::array<qemu::UniqueFd, 2> make_pipe() {
+std::array<UniqueFd, 2> make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
-  return {qemu::UniqueFd(ends[0]), qemu::UniqueFd(ends[1])};
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 int milliseconds_until(std::chrono::steady_clock::time_point deadline) {
@@ -110,7 +110,7 @@ std::string Program::wait_for_line(std::string_view text) {
 std::optional<int> Program::wait_exit() {
   if (collected_) return code_;
   const auto deadline = std::chrono::steady_clock::now() + kProgramBound;
-  const qemu::UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  const UniqueFd ended(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   // Both at once: a program that writes much ends only when it is read.
   for (bool open = true; open;) {
     std::array<pollfd, 2> events = {pollfd{ended.get(), POLLIN, 0}, pollfd{output_fd_.get(), POLLIN, 0}};

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "qemu/unique_fd.hpp"
+#include "host_driver/base/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 
 namespace flex::test {
@@ -48,8 +48,8 @@ class Program {
   pid_t pid_ = 0;
   bool collected_ = false;
   std::optional<int> code_;
-  qemu::UniqueFd stdin_;
-  qemu::UniqueFd output_fd_;
+  UniqueFd stdin_;
+  UniqueFd output_fd_;
   std::string output_;
   std::size_t seen_ = 0;  // start of the first line that wait_for_line() has not looked at
 };

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host_driver/campaign/boot_damage.hpp"
 #include "tests/device/card/card_support.hpp"
+#include "tests/validation/campaign/boot_damage.hpp"
 
 namespace flex {
 namespace {
@@ -22,7 +22,7 @@ ErrorInfo error_of(CardOptions options) {
 
 CardOptions damaged(const std::vector<std::string>& loader) {
   CardOptions options = test::small_card();
-  campaign::append(options.machine.extra_arguments, loader);
+  campaign::append(options.emulator.extra_arguments, loader);
   return options;
 }
 

@@ -29,7 +29,7 @@ Finished gdb(const std::filesystem::path& firmware, const std::vector<std::strin
 }
 
 DebuggedCard::DebuggedCard(CardOptions options) {
-  options.machine.gdb_endpoint = endpoint(folder_.path() / "gdb");
+  options.emulator.gdb_endpoint = endpoint(folder_.path() / "gdb");
   card_ = must(Card::boot(std::move(options)));
   EXPECT_NE(wait_for_epoch(1), 0u);
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "host_driver/device/card.hpp"
+#include "qemu/card.hpp"
 #include "tests/device/cli/program.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 

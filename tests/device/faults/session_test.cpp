@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scripts on a real card: what was armed fires, the evidence says so, and afterwards nothing is broken that need not be.
-#include "host_driver/fault/session.hpp"
+#include "host_driver/faults/session.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <thread>
 
-#include "host_driver/fault/standard_workload.hpp"
+#include "host_driver/faults/standard_workload.hpp"
 #include "shared/timeouts.hpp"
 
 namespace flex::fault {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A short soak: clean on a card that is whole, and not on one that is not. Ten minutes of it are in docs/reliability.md.
-#include "host_driver/soak/soak.hpp"
+#include "tests/validation/soak/soak.hpp"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "firmware/mutants/mutants.hpp"
-#include "host_driver/device/card.hpp"
+#include "qemu/card.hpp"
 #include "shared/boot_arguments.hpp"
 
 namespace flex::soak {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <string>
 
-#include "host_driver/fault/script_json.hpp"
+#include "host_driver/faults/script_json.hpp"
 
 namespace flex::fault {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "host_driver/raw/raw_driver.hpp"
+#include "tests/validation/raw/raw_driver.hpp"
 
 namespace fwtest {
 using namespace raw;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tenant that never waits for its replies (host_driver/raw/unawaited.hpp), one step of the card at a time: after each the
+// A tenant that never waits for its replies (tests/validation/raw/unawaited.hpp), one step of the card at a time: after each the
 // card's own state is looked at.
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <random>
 
 #include "firmware/hal/memory.hpp"
-#include "host_driver/raw/unawaited.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
+#include "tests/validation/raw/unawaited.hpp"
 
 namespace {
 

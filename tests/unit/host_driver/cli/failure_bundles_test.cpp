@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "host_driver/campaign/bundle.hpp"
 #include "host_driver/cli/fault_run_bundle.hpp"
-#include "host_driver/soak/bundle.hpp"
+#include "tests/validation/campaign/bundle.hpp"
+#include "tests/validation/soak/bundle.hpp"
 
 namespace cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "shared/units.hpp"
 
 namespace cli {

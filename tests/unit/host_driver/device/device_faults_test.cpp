@@ -11,9 +11,9 @@
 #include <set>
 #include <vector>
 
+#include "host_driver/base/event_loop.hpp"
 #include "host_driver/device/bring_up.hpp"
 #include "host_driver/device/device.hpp"
-#include "host_driver/transport/event_loop.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
@@ -26,7 +26,7 @@ using test::NativeCard;
 using test::nop;
 using test::Recorder;
 
-// Its runtime has an operator new of its own (host_driver/fault/allocation_hook.cpp).
+// Its runtime has an operator new of its own (host_driver/faults/allocation_hook.cpp).
 #if defined(__has_feature) && __has_feature(thread_sanitizer)
 constexpr bool kAllocationsCanFail = false;
 #else

@@ -26,7 +26,7 @@ void require(bool fine, const char* what) {
 NativeCard::Pipe NativeCard::make_pipe() {
   int ends[2];
   require(::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "pipe2");
-  return {qemu::UniqueFd{ends[0]}, qemu::UniqueFd{ends[1]}};
+  return {UniqueFd{ends[0]}, UniqueFd{ends[1]}};
 }
 
 NativeCard::NativeCard(NativeCardOptions options) : options_(std::move(options)), exit_(make_pipe()) {
@@ -120,7 +120,7 @@ void NativeCard::die() {
   require(::write(exit_.write_end.get(), &last, 1) == 1, "write");
 }
 
-qemu::SlotHandle NativeCard::slot(unsigned index) const {
+SlotHandle NativeCard::slot(unsigned index) const {
   return {index, options_.window_bytes, files_[index].duplicate(), to_card_[index].write_end.duplicate(),
           to_host_[index].read_end.duplicate()};
 }

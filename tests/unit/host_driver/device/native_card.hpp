@@ -13,9 +13,9 @@
 
 #include "firmware/core/card.hpp"
 #include "firmware/platform/host/native_board.hpp"
+#include "host_driver/base/unique_fd.hpp"
 #include "host_driver/device/device.hpp"
-#include "qemu/slot_handle.hpp"
-#include "qemu/unique_fd.hpp"
+#include "host_driver/transport/slot_handle.hpp"
 
 namespace flex::test {
 
@@ -34,7 +34,7 @@ class NativeCard {
   NativeCard(const NativeCard&) = delete;
   NativeCard& operator=(const NativeCard&) = delete;
 
-  qemu::SlotHandle slot(unsigned index) const;
+  SlotHandle slot(unsigned index) const;
   // With this card's exit descriptor and a text for it; everything else as given.
   DeviceOptions device_options(DeviceOptions options = {}) const;
   std::unique_ptr<Device> attach(unsigned slot_index = 1, DeviceOptions options = {}) const;
@@ -50,20 +50,20 @@ class NativeCard {
 
  private:
   struct Pipe {
-    qemu::UniqueFd read_end;
-    qemu::UniqueFd write_end;
+    UniqueFd read_end;
+    UniqueFd write_end;
   };
   static Pipe make_pipe();
   void run();
   void listen();
 
   NativeCardOptions options_;
-  std::vector<qemu::UniqueFd> files_;
+  std::vector<UniqueFd> files_;
   std::vector<std::span<std::byte>> windows_;
   std::vector<Pipe> to_card_;
   std::vector<Pipe> to_host_;
   Pipe exit_;
-  qemu::UniqueFd stop_listening_;
+  UniqueFd stop_listening_;
   std::unique_ptr<native::Board> board_;
   std::unique_ptr<fw::Card> card_;
   std::atomic<bool> stopping_{false};

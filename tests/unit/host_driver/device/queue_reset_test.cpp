@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "host_driver/base/event_loop.hpp"
 #include "host_driver/device/device.hpp"
-#include "host_driver/transport/event_loop.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 

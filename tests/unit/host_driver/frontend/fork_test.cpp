@@ -11,12 +11,12 @@
 #include <memory>
 #include <thread>
 
-#include "host_driver/exec/runtime.hpp"
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/frontend/spyre_tensor.hpp"
+#include "host_driver/runtime/runtime.hpp"
 #include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
-#include "tests/unit/host_driver/exec/test_kernel.hpp"
+#include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
 namespace {
 // Set in children: what only another thread of the parent could reach is no leak of theirs.

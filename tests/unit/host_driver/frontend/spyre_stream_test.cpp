@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "host_driver/exec/runtime.hpp"
+#include "host_driver/runtime/runtime.hpp"
 #include "shared/dl16.hpp"
 #include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
-#include "tests/unit/host_driver/exec/test_kernel.hpp"
+#include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
 namespace spyre {
 namespace {

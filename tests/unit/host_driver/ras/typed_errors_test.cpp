@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "host_driver/cards/attach.hpp"
-#include "host_driver/cards/function_choice.hpp"
-#include "host_driver/exec/job.hpp"
-#include "host_driver/exec/runtime.hpp"
+#include "host_driver/discovery/attach.hpp"
+#include "host_driver/discovery/function_choice.hpp"
+#include "host_driver/runtime/job.hpp"
+#include "host_driver/runtime/runtime.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 #include "host_driver/tensor/tensor_layout.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "host_driver/error.hpp"
+#include "host_driver/base/error.hpp"
 #include "host_driver/tensor/golden/wide_sum.hpp"
 #include "shared/dl16.hpp"
 

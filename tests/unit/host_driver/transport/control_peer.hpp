@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "host_driver/transport/bells.hpp"
+#include "host_driver/transport/slot_handle.hpp"
 #include "host_driver/transport/window.hpp"
-#include "qemu/slot_handle.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/message.hpp"
 #include "shared/post_codes.hpp"
@@ -95,11 +95,11 @@ class ControlPeer {
     if (::write(exit_[1].get(), "", 1) != 1) std::abort();
   }
 
-  qemu::SlotHandle slot() const {
+  SlotHandle slot() const {
     return {1, kWindowBytes, file_.duplicate(), to_card_[1].duplicate(), to_host_[0].duplicate()};
   }
   int exit_fd() const { return exit_[0].get(); }
-  const qemu::UniqueFd& exit_end() const { return exit_[0]; }
+  const UniqueFd& exit_end() const { return exit_[0]; }
   std::shared_ptr<Window> window() const { return window_; }
   wire::WindowHeader& header() const { return window_->at<wire::WindowHeader>(0); }
   void show_post(wire::PostCode code) { wire::store_release(header().post_code, static_cast<std::uint32_t>(code)); }
@@ -115,17 +115,17 @@ class ControlPeer {
   }
 
  private:
-  static void make_pipe(qemu::UniqueFd (&ends)[2]) {
+  static void make_pipe(UniqueFd (&ends)[2]) {
     int fds[2];
     if (::pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) std::abort();
     ends[0].reset(fds[0]);
     ends[1].reset(fds[1]);
   }
 
-  qemu::UniqueFd file_;
-  qemu::UniqueFd to_card_[2];
-  qemu::UniqueFd to_host_[2];
-  qemu::UniqueFd exit_[2];
+  UniqueFd file_;
+  UniqueFd to_card_[2];
+  UniqueFd to_host_[2];
+  UniqueFd exit_[2];
   std::shared_ptr<Window> window_;
   std::uint32_t read_ = 0;
   std::uint32_t written_ = 0;

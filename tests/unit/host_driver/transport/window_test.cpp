@@ -43,8 +43,7 @@ TEST(Bells, ADeadReaderIsNeitherASignalNorAnError) {
   ASSERT_EQ(::pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
   int back[2];
   ASSERT_EQ(::pipe2(back, O_CLOEXEC | O_NONBLOCK), 0);
-  Bells bells({1, wire::kMinWindowBytes, qemu::UniqueFd{}, qemu::UniqueFd{fds[1]}, qemu::UniqueFd{back[0]}},
-              FaultHooks{});
+  Bells bells({1, wire::kMinWindowBytes, UniqueFd{}, UniqueFd{fds[1]}, UniqueFd{back[0]}}, FaultHooks{});
   ::close(fds[0]);
   for (int i = 0; i < 20'000; ++i) bells.ring();  // also more than the pipe holds
   EXPECT_EQ(bells.rung(), 20'000u);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/discovery/attach.hpp"
+
+#include <utility>
+
+#include "host_driver/base/event_loop.hpp"
+#include "host_driver/device/spin_policy.hpp"
+#include "host_driver/discovery/broker_connection.hpp"
+#include "host_driver/discovery/broker_message.hpp"
+#include "host_driver/discovery/runtime_folder.hpp"
+#include "host_driver/discovery/tenancy.hpp"
+#include "shared/version.hpp"
+
+namespace flex {
+
+namespace {
+
+ErrorInfo bad_reply() {
+  return {.layer = Layer::Driver,
+          .culprit = "reply",
+          .outcome = wire::Outcome::Rejected,
+          .recoverable = false,
+          .next_step = "use the same version of the program for broker and tenant",
+          .message = "the broker's reply is not usable: it answers another question"};
+}
+
+using Socket = BrokerConnection::Socket;
+
+Expected<std::string> command(std::string_view card, const BrokerRequest& request, const Timeouts& timeouts,
+                              Socket socket = Socket::Management) {
+  auto connection = BrokerConnection::open(card, socket, timeouts.card_command);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  const auto answer = connection->transact(request);
+  if (!answer) return std::unexpected(answer.error());
+  if (const auto* done = std::get_if<Done>(&answer->reply)) return done->how;
+  return std::unexpected(bad_reply());
+}
+
+}  // namespace
+
+Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& choice, OpenOptions options,
+                                  const Timeouts& timeouts) {
+  auto connection = BrokerConnection::open(card, Socket::Tenant, timeouts.attach);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  connection->ask(HelloRequest{wire::kAbiVersion, choice});
+  // While the broker answers.
+  SpinPolicy::count_cpus();
+  auto loop = EventLoop::create();
+  if (!loop) return std::unexpected(std::move(loop.error()));
+  auto answer = connection->answer();
+  if (!answer) return std::unexpected(std::move(answer.error()));
+  const auto* grant = std::get_if<Grant>(&answer->reply);
+  if (grant == nullptr) return std::unexpected(bad_reply());
+  const pid_t broker = connection->broker();
+  auto tenancy = Tenancy::take(*grant, std::move(answer->descriptors), std::move(*connection).release(), broker);
+  if (!tenancy) return std::unexpected(std::move(tenancy.error()));
+  options.faults.function = grant->target;
+  auto device = (*tenancy)->open(options, timeouts, *std::move(loop));
+  if (!device) return std::unexpected(std::move(device.error()));
+  return AttachedFunction{.device = *std::move(device),
+                          .target = grant->target,
+                          .function = function_name(grant->target),
+                          .card = grant->card,
+                          .broker = broker,
+                          .quota_bytes = grant->quota_bytes,
+                          .tenancy = *tenancy};
+}
+
+Expected<CardDescription> describe_card(std::string_view card, const Timeouts& timeouts) {
+  auto connection = BrokerConnection::open(card, Socket::Tenant, timeouts.attach);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  auto answer = connection->transact(DescribeRequest{});
+  if (!answer) return std::unexpected(std::move(answer.error()));
+  if (auto* description = std::get_if<CardDescription>(&answer->reply)) return std::move(*description);
+  return std::unexpected(bad_reply());
+}
+
+Expected<void> stop_card(std::string_view card, const Timeouts& timeouts) {
+  const auto done = command(card, StopRequest{}, timeouts);
+  if (!done) return std::unexpected(done.error());
+  return {};
+}
+Expected<std::string> reset_function(std::string_view card, wire::Target target, const Timeouts& timeouts) {
+  return command(card, ResetRequest{target}, timeouts);
+}
+Expected<std::string> reset_own_function(std::string_view card, wire::Target target, const Timeouts& timeouts) {
+  return command(card, ResetRequest{target}, timeouts, Socket::Tenant);
+}
+Expected<std::string> raise_card(std::string_view card, Rung rung, const Timeouts& timeouts) {
+  if (rung == Rung::PowerCycle) return power_cycle_card(card, timeouts);
+  return command(card, RaiseRequest{rung}, timeouts);
+}
+Expected<std::string> power_cycle_card(std::string_view card, const Timeouts& timeouts) {
+  return command(card, PowerCycleRequest{}, timeouts);
+}
+
+Expected<void> collect_core(std::string_view card, const std::filesystem::path& file, bool now,
+                            const Timeouts& timeouts) {
+  const auto done = command(card, CollectRequest{std::filesystem::absolute(file).string(), now}, timeouts);
+  if (!done) return std::unexpected(done.error());
+  return {};
+}
+Expected<std::filesystem::path> offer_debugger(std::string_view card, const Timeouts& timeouts) {
+  auto folder = card_path(card);
+  if (!folder) return std::unexpected(std::move(folder.error()));
+  if (auto offered = command(card, DebugRequest{true}, timeouts); !offered) return std::unexpected(offered.error());
+  return *folder / kDebuggerName;
+}
+Expected<void> withdraw_debugger(std::string_view card, const Timeouts& timeouts) {
+  const auto done = command(card, DebugRequest{false}, timeouts);
+  if (!done) return std::unexpected(done.error());
+  return {};
+}
+
+}  // namespace flex

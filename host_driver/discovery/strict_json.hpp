@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading a JSON object of unknown origin: every member must be there, of its type and in its range, and none besides.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "host_driver/base/error.hpp"
+
+namespace flex {
+
+// Thrown by StrictObject, and made an ErrorInfo where the text came in.
+struct BadMember {
+  std::string path;  // "card.functions[2].owner"
+  std::string what;  // "is missing"
+};
+
+inline constexpr std::uint64_t kAnyNumber = std::numeric_limits<std::uint64_t>::max();
+
+class StrictObject {
+ public:
+  // The value lives as long as this does. `path` is how errors call it.
+  StrictObject(const nlohmann::json& value, std::string path);
+
+  std::string text(const char* key, std::size_t max_bytes);
+  std::uint64_t number(const char* key, std::uint64_t max);
+  bool boolean(const char* key);
+  const nlohmann::json& list(const char* key, std::size_t max_entries);
+  const nlohmann::json& member(const char* key);
+  // Call last: refuses members that nobody asked for.
+  void finish() const;
+
+  const std::string& path() const { return path_; }
+  std::string path_of(std::string_view key) const { return path_ + "." + std::string(key); }
+  [[noreturn]] void refuse(const char* key, std::string what) const { throw BadMember{path_of(key), std::move(what)}; }
+
+ private:
+  const nlohmann::json& value_;
+  std::string path_;
+  std::size_t asked_ = 0;
+};
+
+// Not JSON, or longer than `max_bytes`: BadMember that names `path`.
+nlohmann::json parse_strict(std::string_view text, std::size_t max_bytes, const std::string& path);
+
+// Never throws: what is not UTF-8 is replaced.
+std::string dump(const nlohmann::json& value, int indent = -1);
+
+}  // namespace flex

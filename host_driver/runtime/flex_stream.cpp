@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/runtime/flex_stream.hpp"
+
+#include <optional>
+#include <string>
+
+#include "host_driver/runtime/launch_plan.hpp"
+#include "host_driver/runtime/runtime.hpp"
+#include "host_driver/runtime/stream_channel.hpp"
+#include "shared/timeouts.hpp"
+
+namespace flex {
+namespace {
+
+void check_loaded(const Job& job, const FlexAllocator& allocator) {
+  if (job.program() == nullptr) {
+    throw InvalidArgument("job", "the binary of kernel " + job.binary()->name() + " is not loaded",
+                          "ExecutionPlan::load() it first");
+  }
+  if (job.program()->allocator().get() != &allocator) {
+    throw InvalidArgument("job", "kernel " + job.binary()->name() + " is loaded on another device",
+                          "load the plan on this device");
+  }
+}
+
+}  // namespace
+
+FlexStream::FlexStream(Runtime& runtime, StreamChannel& channel) : runtime_(runtime), channel_(channel) {}
+
+std::uint32_t FlexStream::stream_index() const { return channel_.stream(); }
+
+std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch) {
+  return Launch(job, arguments, LaunchOptions{.allow_tiled_launch = allow_tiled_launch});
+}
+
+namespace {
+
+// One launch before it is enqueued: bound first, then reserved, then written.
+class PreparedLaunch {
+ public:
+  PreparedLaunch(StreamChannel& channel, FlexAllocator& allocator, const LaunchRequest& request)
+      : request_(request), reservation_(channel) {
+    const Job& job = *request.job;
+    if (job.binary() != nullptr) {
+      check_loaded(job, allocator);
+      operands_.emplace(allocator, job, request.arguments, request.options.allow_tiled_launch, reservation_.uses);
+      walks_ = operands_->tiling().iterations;
+    } else if (!request.arguments.empty()) {
+      throw InvalidArgument("arguments", "a job of transfers takes no operands", "launch it without");
+    }
+  }
+
+  void reserve(StreamChannel& channel, std::uint64_t recoveries) {
+    const Job& job = *request_.job;
+    const JobPlan& plan = job.job_plan();
+    channel.reserve(reservation_,
+                    {plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes}, walks_,
+                    recoveries);
+  }
+
+  void write(const LaunchSite& site) {
+    Unit* unit = reservation_.units.head;
+    for (std::uint32_t tile = 0; tile < walks_; ++tile) {
+      unit = write_walk(site, *request_.job, operands_ ? &*operands_ : nullptr, tile, request_.options,
+                        reservation_.uses, unit);
+    }
+    reservation_.launch->observer = request_.options.observer;
+    reservation_.launch->kernel = request_.job->binary().get();
+    reservation_.launch->program = request_.job->program();
+    reservation_.launch->keep_alive = request_.options.keep_alive;
+  }
+
+  StreamChannel::Reservation* reservation() { return &reservation_; }
+
+ private:
+  const LaunchRequest& request_;
+  StreamChannel::Reservation reservation_;
+  std::optional<BoundOperands> operands_;
+  std::uint32_t walks_ = 1;
+};
+
+}  // namespace
+
+std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options) {
+  runtime_.require_own_process();
+  (void)runtime_.mend(channel_);
+  // What is looked up from here on is not used on another device: reserve() compares.
+  const std::uint64_t recoveries = channel_.recoveries();
+  const LaunchRequest request{&job, arguments, options};
+  PreparedLaunch launch(channel_, runtime_.allocator(), request);
+  launch.reserve(channel_, recoveries);
+  launch.write(runtime_.launch_site(channel_.stream()));
+  StreamChannel::Reservation* const reservation = launch.reservation();
+  return channel_.commit({&reservation, 1});
+}
+
+std::uint64_t FlexStream::Launch(std::span<const LaunchRequest> requests) {
+  runtime_.require_own_process();
+  (void)runtime_.mend(channel_);
+  const std::uint64_t recoveries = channel_.recoveries();
+  std::vector<std::unique_ptr<PreparedLaunch>> launches;
+  std::vector<StreamChannel::Reservation*> reservations;
+  for (const LaunchRequest& request : requests) {
+    launches.push_back(std::make_unique<PreparedLaunch>(channel_, runtime_.allocator(), request));
+    reservations.push_back(launches.back()->reservation());
+  }
+  for (const auto& launch : launches) launch->reserve(channel_, recoveries);
+  const LaunchSite site = runtime_.launch_site(channel_.stream());
+  for (const auto& launch : launches) launch->write(site);
+  return channel_.commit(reservations);
+}
+
+// What recovers by itself (RecoveryPolicy::Recover) does so here, and waits for what it has sent again.
+bool FlexStream::wait(std::uint64_t target, Clock::time_point deadline) {
+  bool ended = false;
+  do {
+    ended = channel_.wait(target, deadline);
+  } while (runtime_.mend(channel_));
+  return ended;
+}
+
+void FlexStream::Synchronize() {
+  runtime_.require_own_process();
+  const std::uint64_t recoveries = channel_.recoveries();
+  const std::uint64_t target = channel_.launched();
+  while (!wait(target, Clock::now() + kLookAround)) {
+  }
+  channel_.finish_letting_go();
+  if (const auto error = channel_.take_error(recoveries)) throw *error;
+}
+
+void FlexStream::Synchronize(Clock::time_point deadline) {
+  runtime_.require_own_process();
+  const std::uint64_t recoveries = channel_.recoveries();
+  const std::uint64_t target = channel_.launched();
+  if (!wait(target, deadline)) {
+    throw TimeoutError({.layer = Layer::Driver,
+                        .culprit = "stream " + std::to_string(stream_index()),
+                        .outcome = wire::Outcome::Timeout,
+                        .next_step = "wait again, or Reset() the stream",
+                        .message = "launch " + std::to_string(channel_.ended() + 1) + " of " + std::to_string(target) +
+                                   " had not ended by the deadline"});
+  }
+  channel_.finish_letting_go();
+  if (const auto error = channel_.take_error(recoveries)) throw *error;
+}
+
+bool FlexStream::Query() {
+  runtime_.require_own_process();
+  const std::uint64_t target = channel_.launched();
+  if (channel_.ended() < target) {
+    channel_.poll();
+    (void)runtime_.mend(channel_);
+  }
+  channel_.let_go_of_ended();
+  return channel_.ended() >= target;
+}
+
+void FlexStream::Reset() {
+  runtime_.require_own_process();
+  if (auto result = channel_.reset(); !result) throw Error(std::move(result.error()));
+}
+
+std::optional<StreamError> FlexStream::error() const {
+  runtime_.require_own_process();
+  return channel_.error();
+}
+
+}  // namespace flex

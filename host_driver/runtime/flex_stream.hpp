@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// FlexStream (RFC "Program Execution Pipeline"): accepts Jobs, walks their plans, and hands the control blocks to the
+// Scheduler. Jobs of one stream run in order; nothing orders two streams. Every member may be called from any thread.
+//
+// What a launch uses stays alive until it ended: host memory of transfers is the caller's to keep (until Synchronize);
+// allocations (operands, ends of transfers), loaded programs and correction tensors are kept by the launch. An allocation
+// that is released meanwhile can be had again when the launch has ended, and no earlier.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "host_driver/runtime/argument.hpp"
+#include "host_driver/runtime/job.hpp"
+#include "host_driver/runtime/launch_observer.hpp"
+#include "host_driver/runtime/stream_error.hpp"
+#include "host_driver/runtime/tiling.hpp"
+
+namespace flex {
+
+class Runtime;
+class StreamChannel;
+
+struct LaunchOptions {
+  bool allow_tiled_launch = true;
+  std::uint64_t core_mask = 0;      // 0: the plan's, else by the amount of work
+  std::uint64_t budget_slices = 0;  // watchdog; 0: the plan's, else the card's default
+  LaunchObserver* observer = nullptr;
+  // Released when the launch has ended, at the latest before Synchronize() returns: memory that only the launch still needs.
+  // Its destructor runs on any thread of the program or of the driver, with no lock of the driver held; it may launch and
+  // wait.
+  std::shared_ptr<const void> keep_alive{};
+};
+
+struct LaunchRequest {
+  const Job* job = nullptr;
+  std::span<const Argument> arguments{};
+  LaunchOptions options{};
+};
+
+class FlexStream {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // More tiles than this in one launch are refused: a host that needs them compiled for the wrong tile.
+  static constexpr std::uint32_t kMaxTiles = 1u << 16;
+
+  FlexStream(Runtime& runtime, StreamChannel& channel);
+  FlexStream(const FlexStream&) = delete;
+  FlexStream& operator=(const FlexStream&) = delete;
+
+  // The card's stream. RFC: stream_index.
+  std::uint32_t stream_index() const;
+
+  // One argument per operand of the job's kernel, in order; a job of transfers takes none. Checks everything first,
+  // runs the HostOperations on this thread, enqueues, and returns the launch's number within the stream. Nothing was
+  // enqueued when it throws:
+  //   InvalidArgument   number of arguments, dtype, rank, extents, offset, allocation too small, released or foreign,
+  //                     an output that overlaps another operand, a job that is not loaded; names operand and dimension
+  //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
+  //   StreamError       the stream is poisoned: its first error, again
+  //   Error             the stream is being reset, or the device recovered (again in a moment), or was while this ran
+  //   OutOfMemory       pinned memory for correction tensors
+  std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch = true);
+  std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options);
+
+  // All of them, in order, or none: every job is bound and validated before the first is enqueued. Throws as Launch() of one;
+  // nothing was enqueued then. Returns the number of the last.
+  std::uint64_t Launch(std::span<const LaunchRequest> requests);
+
+  // Until everything launched before has ended. Each wait ends by itself: kernels by the watchdog, the card's death by
+  // LOST. Throws the stream's first error, as StreamError, again and again until Reset().
+  void Synchronize();
+  // The same with a bound; TimeoutError leaves everything running.
+  void Synchronize(Clock::time_point deadline);
+  // RFC open question 6: true when everything launched has ended, with whatever outcome. Does not block, but for a recovery
+  // that RecoveryPolicy::Recover makes due.
+  bool Query();
+
+  // Ends what the stream still has and makes it usable again (admin STREAM_RESET). Throws Error when the card does not
+  // answer.
+  void Reset();
+
+  // The first error since the last Reset().
+  std::optional<StreamError> error() const;
+
+ private:
+  bool wait(std::uint64_t target, Clock::time_point deadline);
+
+  Runtime& runtime_;
+  StreamChannel& channel_;
+};
+
+}  // namespace flex

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Job and JobPlan (RFC "Program Execution Pipeline"): what FlexStream::Launch walks. Passive and copyable; copies share
+// the loaded binary. Making one checks it, so that a launch does not have to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "host_driver/memory/flex_allocator.hpp"
+#include "host_driver/runtime/correction.hpp"
+#include "host_driver/runtime/kernel.hpp"
+
+namespace flex {
+
+enum class Direction : std::uint8_t { ToDevice, FromDevice, DeviceToDevice };
+
+// Host computation of a walk; its result is what the correction DMA behind it carries.
+struct HostOperation {
+  HostFunction function = build_correction;
+};
+
+// Moves `size` bytes (1 and up) between host memory of any kind and an allocation, or inside the card. Offsets are
+// multiples of 128. Host memory belongs to the launch until the stream is synchronised.
+struct DMA {
+  void* host_address = nullptr;  // DeviceToDevice: unused
+  AllocationIndex allocation_index = AllocationIndex::Null;
+  std::uint64_t size = 0;
+  Direction direction = Direction::ToDevice;
+  std::uint64_t offset = 0;
+  // DeviceToDevice only.
+  AllocationIndex source_allocation_index = AllocationIndex::Null;
+  std::uint64_t source_offset = 0;
+};
+
+// The DMA of the correction tensor to the stream's slot behind "segment 7, address 0". Its size is what the
+// HostOperation before it produced (RFC open question 10: derived at run time, bounded by the metadata).
+struct CorrectionDMA {};
+
+// Writes a 64-bit pattern over `size` bytes.
+struct Fill {
+  AllocationIndex allocation_index = AllocationIndex::Null;
+  std::uint64_t size = 0;
+  std::uint64_t pattern = 0;
+  std::uint64_t offset = 0;
+};
+
+// Runs the job's binary. `expected_input_shapes`: the compiled shape of every operand, inputs and outputs, in order.
+struct DeviceCompute {
+  std::vector<Shape> expected_input_shapes;
+  std::uint64_t core_mask = 0;      // 0: chosen by the amount of work, see kPointsWorthAllCores
+  std::uint64_t budget_slices = 0;  // watchdog slices of 1 ms; 0: the card's default
+};
+
+using Step = std::variant<HostOperation, DMA, CorrectionDMA, Fill, DeviceCompute>;
+
+// A step that is not understood where it stands.
+class InvalidPlan : public InvalidArgument {
+  using InvalidArgument::InvalidArgument;
+};
+
+class JobPlan {
+ public:
+  JobPlan() = default;
+  // Throws InvalidPlan naming the step: a plan is (DMA | Fill)*, and around at most one DeviceCompute, which may have
+  // HostOperation, CorrectionDMA directly in front of it.
+  JobPlan(std::vector<Step> steps);  // NOLINT(google-explicit-constructor): a list of steps is a plan
+
+  // HostOperation, CorrectionDMA, DeviceCompute; only the last for a kernel without symbols.
+  static JobPlan standard(const CompiledKernel& kernel);
+
+  std::span<const Step> steps() const { return steps_; }
+  const DeviceCompute* compute() const;
+  bool corrects() const { return corrects_; }
+  std::size_t blocks_per_walk() const { return blocks_; }       // control blocks; a staged transfer counts as one
+  std::size_t correction_at() const { return correction_at_; }  // index of the correction DMA among them; ~0: none
+
+ private:
+  std::vector<Step> steps_;
+  std::size_t compute_ = ~std::size_t{0};
+  std::size_t blocks_ = 0;
+  std::size_t correction_at_ = ~std::size_t{0};
+  bool corrects_ = false;
+};
+
+// A kernel's place in Program memory; given back when the last job, copy or running launch that uses it is gone.
+class LoadedProgram {
+ public:
+  // Throws OutOfMemory.
+  LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel);
+  ~LoadedProgram();
+  LoadedProgram(const LoadedProgram&) = delete;
+  LoadedProgram& operator=(const LoadedProgram&) = delete;
+
+  AllocationIndex allocation_index() const { return index_; }
+  const Kernel& kernel() const { return *kernel_; }
+  const std::shared_ptr<FlexAllocator>& allocator() const { return allocator_; }
+
+ private:
+  std::shared_ptr<FlexAllocator> allocator_;
+  std::shared_ptr<const Kernel> kernel_;
+  AllocationIndex index_;
+};
+
+class Job {
+ public:
+  // Throw InvalidPlan: a compute without binary or with shapes that are not the binary's; a binary that has symbols
+  // without HostOperation; a correction without binary.
+  Job(std::shared_ptr<const Kernel> binary, ProgramCorrectionMetadata program_correction_metadata, JobPlan job_plan);
+  explicit Job(JobPlan job_plan);
+  // The standard job of a compiled kernel.
+  explicit Job(const CompiledKernel& kernel);
+
+  static Job to_device(const void* host, AllocationIndex destination, std::uint64_t size, std::uint64_t offset = 0);
+  static Job from_device(void* host, AllocationIndex source, std::uint64_t size, std::uint64_t offset = 0);
+  static Job fill(AllocationIndex destination, std::uint64_t size, std::uint64_t pattern, std::uint64_t offset = 0);
+
+  const std::shared_ptr<const Kernel>& binary() const { return binary_; }
+  const ProgramCorrectionMetadata& program_correction_metadata() const { return correction_; }
+  const JobPlan& job_plan() const { return plan_; }
+  std::span<const std::int64_t> compiled_extents() const { return extents_; }  // per dimension of the kernel
+
+  // Null until loaded.
+  AllocationIndex allocation_index() const { return program_ ? program_->allocation_index() : AllocationIndex::Null; }
+  const std::shared_ptr<const LoadedProgram>& program() const { return program_; }
+  void set_program(std::shared_ptr<const LoadedProgram> program) { program_ = std::move(program); }
+
+  // All cores when the work is worth a hand-over, core 0 otherwise.
+  bool worth_all_cores() const { return worth_all_cores_; }
+
+ private:
+  void check_shapes();
+
+  std::shared_ptr<const Kernel> binary_;
+  ProgramCorrectionMetadata correction_;
+  JobPlan plan_;
+  std::vector<std::int64_t> extents_;
+  std::shared_ptr<const LoadedProgram> program_;
+  bool worth_all_cores_ = false;
+};
+
+// Handing work to a sleeping core costs 13–26 µs under the emulator, and the fastest kernel does 2.4 points of its
+// iteration space (product of all dimensions) per nanosecond: below this many points, 55 µs of one core, waking others
+// costs more than it saves.
+inline constexpr std::int64_t kPointsWorthAllCores = std::int64_t{1} << 17;
+
+}  // namespace flex

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// One stream as the Scheduler runs it: what waits for credits or for staging, what the card holds, how all of it ends.
+// Policy: first in, first out. Launching never blocks on the card: what the card can not take now waits here and is
+// moved on by completions, credits and the staging worker.
+//
+//   pending_ ── head is a block ──────────────► submit ─► in_flight_ ─► on_completion ─► ended
+//      └─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
+//
+// A channel outlives its device: begin_recovery() … end_recovery() give it another one (runtime_recovery.cpp is the order).
+// Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's submit lock or the staging engine's.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "host_driver/device/device.hpp"
+#include "host_driver/runtime/recovery_policy.hpp"
+#include "host_driver/runtime/unit.hpp"
+
+namespace flex {
+
+// What one walk of a plan takes.
+struct WalkSize {
+  std::size_t blocks = 0;
+  std::size_t correction_at = ~std::size_t{0};  // index of the block that carries a correction buffer
+  std::uint64_t correction_bytes = 0;
+};
+
+// What a runtime's policy means for one stream.
+struct ChannelRules {
+  bool retry_aborted = false;             // RecoveryPolicy::Recover
+  FirstFailure* first_failure = nullptr;  // RecoveryPolicy::FailFast; outlives the channel
+  bool checksums = false;                 // RuntimeOptions::checksums
+};
+
+class StreamChannel final : private CompletionSink, private CreditSink, private StagingClient, private AfterDelivery {
+ public:
+  using TimePoint = Device::TimePoint;
+
+  // Records taken for one launch; those that are not committed go back.
+  class Reservation {
+   public:
+    explicit Reservation(StreamChannel& channel) : channel_(channel) {}
+    ~Reservation();
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
+
+    LinkedList<Unit> units;
+    LaunchState* launch = nullptr;
+    AllocationUses uses{};  // what the launch works on
+    std::size_t count = 0;
+
+   private:
+    StreamChannel& channel_;
+  };
+
+  // Memory and staging outlive the channel. The stream is open.
+  StreamChannel(std::shared_ptr<Device> device, HostMemory& memory, StagingEngine& staging, std::uint32_t stream,
+                ChannelRules rules);
+  // The device delivers nothing any more, and the staging worker has stopped.
+  ~StreamChannel();
+
+  std::uint32_t stream() const { return stream_.load(std::memory_order_relaxed); }
+
+  // Takes the records of `walks` walks of a plan. `recoveries`: as recoveries() said before anything of the device was
+  // looked up. Until the reservation ends no recovery begins. Throws StreamError when the stream is poisoned, Error while
+  // it is being reset or recovered, or was since, OutOfMemory.
+  void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks, std::uint64_t recoveries);
+  // Enqueues all of them, in order. Throws as reserve(); nothing was enqueued then. Returns the last launch's number.
+  std::uint64_t commit(std::span<Reservation* const> reservations);
+
+  std::uint64_t launched() const;
+  std::uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
+  std::uint64_t recoveries() const { return recoveries_.load(std::memory_order_acquire); }
+  // Waits for the launches up to `number`, or until needs_recovery(). False: the deadline passed. Throws Error when called
+  // from inside a sink.
+  bool wait(std::uint64_t number, TimePoint deadline);
+  void poll();
+  // Lets go of what ended launches kept alive, on this thread, with no lock held: destructors of the caller's run here. The
+  // second also waits for other threads that do the same, unless it is called by such a destructor.
+  void let_go_of_ended() noexcept;
+  void finish_letting_go() noexcept;
+  // The first error since the last reset, if any.
+  std::optional<StreamError> error() const;
+  // For a wait that began when recoveries() was `since`: also what a recovery has cleared meanwhile. Told once by rule
+  // RecoveryPolicy::Recover.
+  std::optional<StreamError> take_error(std::uint64_t since);
+
+  // STREAM_RESET: everything ends, then the stream works again. Errors leave it poisoned.
+  Expected<void> reset() { return reset_and(false, std::nullopt); }
+
+  // ---- recovery
+  // The stream failed, everything of it that the card had has ended, and rules.retry_aborted wants somebody to mend it.
+  bool needs_recovery() const { return needs_recovery_.load(std::memory_order_acquire); }
+  bool poisoned() const;
+  bool device_gone() const;  // a reset of the stream does not help
+  // reset(), then launches of which no block had started are sent again, in order. The error is kept for take_error().
+  // `deadline`: of waiting for a reset that somebody else has begun; likewise below.
+  Expected<void> reset_and_retry(TimePoint deadline) { return reset_and(true, deadline); }
+  Expected<void> reset_for_recovery(TimePoint deadline) { return reset_and(false, deadline); }
+  // Launches that a recovery has ended.
+  struct Ended {
+    std::uint64_t aborted = 0;
+    std::uint64_t lost = 0;
+  };
+  // The card resets all queues: between the two nothing is launched.
+  Expected<void> begin_queue_reset(TimePoint deadline);
+  Ended end_queue_reset(const Expected<void>& result);
+  // Nothing was done to the queues: as before begin_queue_reset().
+  void cancel_queue_reset();
+  // Nothing is launched any more, and no launch is half written when this returns.
+  Expected<void> begin_recovery(TimePoint deadline);
+  // The device has delivered its last: ends what is left.
+  Expected<Ended> end_everything(TimePoint deadline);
+  // Host memory is another block now.
+  void move_memory(HostMemory& memory, StagingEngine& staging);
+  // `stream`: its number on `device`. Launches are accepted again.
+  void end_recovery(std::shared_ptr<Device> device, std::uint32_t stream);
+  // Nothing was done to the device: as before begin_recovery().
+  void cancel_recovery();
+  void fail_recovery(const ErrorInfo& why);
+  // The device is about to go: nothing new is accepted or sent.
+  void close();
+  // It is gone: ends what it never had.
+  void end_at_close();
+
+ private:
+  // Holds mutex_; afterwards what ended meanwhile is let go of.
+  class Locked : public std::unique_lock<std::mutex> {
+   public:
+    explicit Locked(StreamChannel& channel) : std::unique_lock<std::mutex>(channel.mutex_), channel_(channel) {}
+    ~Locked() {
+      if (owns_lock()) unlock();
+      channel_.let_go_of_ended();
+    }
+
+   private:
+    StreamChannel& channel_;
+  };
+
+  void after_delivery() noexcept override { let_go_of_ended(); }
+  void on_completion(const wire::Completion& completion) noexcept override;
+  void on_credits(std::uint32_t stream) noexcept override;
+  bool on_chunk(StagingChunk& chunk) noexcept override;
+  void on_drain(StagingChunk& chunk) noexcept override;
+  void on_drain_dropped(StagingChunk& chunk) noexcept override;
+  void drain_ended(StagingChunk& chunk);
+
+  // All with mutex_ held.
+  void check_usable() const;
+  bool stopped() const { return failure_.has_value() || paused_ || closed_ || recovering_; }
+  void enqueue(Reservation& reservation);
+  void end_in_flight(const wire::Completion& reported);
+  Expected<void> reset_and(bool retry, std::optional<TimePoint> deadline);
+  // Without a deadline it is refused beside another reset.
+  Expected<void> pause(bool retry, std::optional<TimePoint> deadline);
+  void cancel_pause();
+  Ended end_queue_reset_now(std::unique_lock<std::mutex>& lock, const Expected<void>& result);
+  Expected<void> resume(std::unique_lock<std::mutex>& lock, const Expected<void>& result, bool retry);
+  StreamError current_error() const;
+  bool keeps_launches() const;
+  bool keeps(const Unit& unit, const wire::Completion& completion) const;
+  void finish_unit(Unit& unit, const wire::Completion& completion);
+  void drop_kept();
+  void send_kept_again();
+  void tell_failure();
+  void note_first_failure();
+  void pump();
+  bool submit_from(LinkedList<Unit>& list);
+  void start_staged(Unit& unit);
+  void request_chunks(const StagedTransfer& transfer);
+  // After something that stopped the stream and did nothing to the device: as if it had not been.
+  void go_on();
+  void chunk_ended(Unit& unit, const wire::Completion& completion);
+  void finish_staged(Unit& owner);
+  void end_unit(Unit& unit, const wire::Completion& completion);
+  void retire_launches();
+  void note_failure(const Unit& unit, const wire::Completion& completion);
+  // To the log of errors: the first one of the stream.
+  void record_failure(const ErrorInfo* error) const;  // null: failure_ explained
+  void note_refused(const ErrorInfo& why);
+  void note_card_gone(const ErrorInfo& why);
+  // The stream can not be used any more; whether the card is gone as well, card_gone_ says.
+  void note_unusable(const ErrorInfo& why);
+  void drop_waiting();
+  void drop_unit(Unit& unit);
+  void set_chunk_units_aside(std::size_t chunks);
+  Unit& chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t at);
+  void seal_transfer(Unit& unit) const;
+  wire::Completion verified(const Unit& unit, const wire::Completion& completion) const;
+  wire::Completion ending(wire::Outcome outcome, wire::Status status) const;
+
+  StagingEngine* staging_;  // never null; changed by a recovery
+  const ChannelRules rules_;
+  std::atomic<std::uint32_t> stream_;  // changed by a recovery
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<Device> device_;
+  RecordPool<Unit> units_;
+  RecordPool<LaunchState> launch_records_;
+  LinkedList<Unit>
+      chunk_units_;  // set aside: one for each chunk of staging, because chunks come where nothing may fail
+  std::optional<CorrectionPool> corrections_;
+  LinkedList<Unit> pending_;    // blocks and staged transfers, in order
+  LinkedList<Unit> ready_;      // chunk DMAs of the transfer at the head of pending_, or of the one that just left it
+  LinkedList<Unit> in_flight_;  // with the card, in order
+  LinkedList<LaunchState> launches_;
+  LinkedList<LaunchState> ended_launches_;  // that still hold what they kept alive
+  std::uint32_t letting_go_ = 0;            // threads that are at it
+  std::atomic<bool> any_ended_{false};      // ended_launches_ is not empty
+  std::uint64_t launched_ = 0;
+  std::uint32_t drains_ = 0;   // chunks on their way to the caller's memory
+  std::uint32_t chunks_ = 0;   // held by this stream
+  std::uint32_t writing_ = 0;  // reservations
+  bool paused_ = false;        // a reset runs
+  bool retrying_ = false;      // and what it finds ABORTED is sent again
+  bool queue_reset_ = false;   // and it is one that a recovery began
+  bool recovering_ = false;    // the device is being replaced
+  bool closed_ = false;
+  bool card_gone_ = false;
+  std::optional<StreamFailure> failure_;  // set: poisoned
+  std::optional<ErrorInfo> card_error_;
+  std::optional<StreamError> unreported_;  // cleared by RecoveryPolicy::Recover, to be told once
+  std::optional<StreamError> last_error_;  // what the last recovery cleared
+  Ended ended_by_recovery_{};
+  std::condition_variable quiet_;  // for waits that the device can not serve any more
+
+  std::atomic<std::uint64_t> ended_{0};  // launches up to this number have ended
+  std::atomic<std::uint64_t> recoveries_{0};
+  std::atomic<bool> needs_recovery_{false};
+};
+
+}  // namespace flex

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/runtime/stream_error.hpp"
+
+#include <cstdio>
+
+#include "host_driver/runtime/kernel.hpp"
+#include "shared/kernel_abi.hpp"
+
+namespace flex {
+namespace {
+
+std::string hex(std::uint64_t value) {
+  char digits[2 + 16 + 1];
+  std::snprintf(digits, sizeof digits, "0x%llx", static_cast<unsigned long long>(value));
+  return digits;
+}
+
+// From here on an offset is split, so that no text of the driver looks like an address.
+constexpr std::uint64_t kSplitOffset = 256 * wire::kMiB;
+
+std::string offset_text(std::uint64_t offset) {
+  if (offset < kSplitOffset) return hex(offset);
+  return std::to_string(offset / wire::kMiB) + " MiB + " + hex(offset % wire::kMiB);
+}
+
+// In the launch's address space (shared/kernel_abi.hpp), by the name of the part that begins there or before.
+std::string place_outside_regions(std::uint64_t address) {
+  constexpr std::uint64_t kEnd = std::uint64_t{1} << 38;  // of what a kernel can name under Sv39
+  if (address < wire::region_window(0)) return "in the null guard at " + offset_text(address);
+  if (address < wire::kContextWindow) return "between the regions and the launch's own memory";
+  if (address >= kEnd) return "outside of the address space";
+  struct Part {
+    std::uint64_t offset;
+    const char* name;
+  };
+  constexpr Part kData[] = {{wire::kScratchpadOffset, "scratchpad"},
+                            {wire::kStackOffset, "stack"},
+                            {wire::kCorrectionOffset, "correction"},
+                            {wire::kArgumentsOffset, "arguments"}};
+  const std::uint64_t offset = (address - wire::kContextWindow) % wire::kContextStride;
+  const std::string context = " of context " + std::to_string((address - wire::kContextWindow) / wire::kContextStride);
+  for (const Part& part : kData) {
+    if (offset >= part.offset) return "at " + std::string(part.name) + " + " + hex(offset - part.offset) + context;
+  }
+  const std::uint64_t inside = offset % wire::kExecutionAreaStride;
+  const bool pool = inside >= wire::kPoolOffset;
+  return std::string(pool ? "at literal pool + " : "at text + ") + hex(pool ? inside - wire::kPoolOffset : inside) +
+         " of execution area " + std::to_string(offset / wire::kExecutionAreaStride) + context;
+}
+
+std::string operand_name(const Kernel* kernel, unsigned index) {
+  const bool known = kernel != nullptr && index < kernel->metadata().operands.size();
+  return known ? kernel->metadata().operands[index].name : std::to_string(index);
+}
+
+// The operand at the faulting place, or the one that ends closest before it.
+std::string attribute(const wire::ComputePayload& compute, const SegmentWindows& windows,
+                      const wire::FaultRecord& fault, const Kernel* kernel) {
+  std::string nearest;
+  std::uint64_t best = ~std::uint64_t{0};
+  for (unsigned i = 0; i < wire::kSegments; ++i) {
+    const wire::Segment& segment = compute.segments[i];
+    if (segment.access == wire::kSegmentUnused || windows[i] != fault.region_ordinal) continue;
+    if (fault.offset >= segment.offset && fault.offset - segment.offset < segment.bytes) {
+      return operand_name(kernel, i) + "+" + offset_text(fault.offset - segment.offset);
+    }
+    if (fault.offset >= segment.offset + segment.bytes && fault.offset - segment.offset - segment.bytes < best) {
+      best = fault.offset - segment.offset - segment.bytes;
+      nearest = std::to_string(best) + " bytes behind operand " + operand_name(kernel, i);
+    }
+  }
+  return nearest;
+}
+
+Layer layer_of(const StreamFailure& f) {
+  if (f.outcome == wire::Outcome::Lost || f.outcome == wire::Outcome::Indeterminate) return Layer::Emulator;
+  const bool ran = f.outcome == wire::Outcome::Fault || f.outcome == wire::Outcome::Timeout;
+  return f.opcode == wire::Opcode::Compute && ran ? Layer::Core : Layer::Firmware;
+}
+
+std::string next_step(const StreamFailure& f) {
+  switch (f.outcome) {
+    case wire::Outcome::Rejected:
+      if (f.status == wire::Status::RegionEntryDamaged) return "reset the function: its region table is damaged";
+      if (f.status == wire::Status::StreamBanned) return "use another stream, or reset the function";
+      if (f.status == wire::Status::StreamResetting) return "submit after the answer to the reset";
+      return "correct the request, then reset the stream";
+    case wire::Outcome::Timeout: return "give it a larger budget or mend the kernel, then reset the stream";
+    case wire::Outcome::Fault:
+      if (f.status == wire::Status::MemoryBudget) {
+        return "use less of the card's memory or boot it with a larger budget (spyre boot --budget), then reset the "
+               "stream";
+      }
+      if (f.status == wire::Status::ChecksumMismatch || f.status == wire::Status::TransferAborted) {
+        return "reset the stream and move the bytes again; when it comes back, restart the card";
+      }
+      if (f.status == wire::Status::UncorrectableMemory) {
+        return "reset the stream, give the memory back and allocate other: the damaged granule is not granted again";
+      }
+      if (f.status == wire::Status::RegionEntryDamaged) return "reset the function: its region table is damaged";
+      return f.status == wire::Status::Stopped ? "launch again"
+                                               : "mend the kernel or its operands, then reset the stream";
+    case wire::Outcome::Aborted: return "reset the stream and launch again";
+    case wire::Outcome::Lost: return "recover (Context::recover()) and launch again";
+    case wire::Outcome::Indeterminate: return "recover (Context::recover()), restore the operands, then launch again";
+    case wire::Outcome::Ok: break;
+  }
+  return "reset the stream";
+}
+
+std::string fault_text(const StreamFailure& f) {
+  if (f.fault.access == wire::FaultAccess::None && f.symbol.empty()) return {};
+  std::string text;
+  if (f.fault.access != wire::FaultAccess::None) {
+    const char* verb = f.fault.access == wire::FaultAccess::Load    ? "load"
+                       : f.fault.access == wire::FaultAccess::Store ? "store"
+                                                                    : "fetch";
+    text += std::string(", ") + verb;
+    text += f.fault.region_ordinal == wire::kNoRegionOrdinal
+                ? " outside of every region, " + place_outside_regions(f.fault.offset)
+                : " in region " + std::to_string(f.fault.region_ordinal) + " at offset " + offset_text(f.fault.offset);
+    if (!f.operand.empty()) text += " (" + f.operand + ")";
+  }
+  if (!f.symbol.empty()) text += ", pc " + f.symbol + ", core " + std::to_string(f.fault.core);
+  if (f.status == wire::Status::KernelStatus) {
+    // Any 64 bits of the kernel's choice, an address perhaps; statuses are small by convention (kernels/sdk.hpp).
+    text += f.fault.argument < kSplitOffset ? ", status " + hex(f.fault.argument) : ", with a status above 28 bits";
+  }
+  return text;
+}
+
+}  // namespace
+
+StreamFailure bare_failure(const wire::ControlBlock& block, const wire::Completion& completion) noexcept {
+  StreamFailure failure;
+  failure.stream = completion.stream;
+  failure.opcode = block.header.opcode;
+  failure.outcome = completion.outcome;
+  failure.status = completion.status;
+  failure.field = completion.field;
+  failure.fault = completion.fault;
+  failure.slices = completion.slices;
+  return failure;
+}
+
+StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
+                               const wire::Completion& completion, const Kernel* kernel) {
+  StreamFailure failure = bare_failure(block, completion);
+  failure.job = kernel != nullptr ? kernel->name() : "transfer";
+  const bool ran = completion.outcome == wire::Outcome::Fault || completion.outcome == wire::Outcome::Timeout;
+  if (block.header.opcode == wire::Opcode::Compute && ran && completion.status != wire::Status::Stopped) {
+    if (completion.fault.region_ordinal != wire::kNoRegionOrdinal &&
+        completion.fault.access != wire::FaultAccess::None) {
+      failure.operand = attribute(block.payload.compute, windows, completion.fault, kernel);
+    }
+    if (kernel != nullptr) failure.symbol = kernel->symbolise(completion.fault.pc);
+  }
+  return failure;
+}
+
+ErrorInfo explain(const StreamFailure& f) {
+  std::string message(wire::name(f.opcode));
+  message += " of job '" + f.job + "' (launch " + std::to_string(f.launch) + ", tile " + std::to_string(f.tile) +
+             ", step " + std::to_string(f.step) + ") ended " + std::string(wire::name(f.outcome));
+  if (f.status != wire::Status::None) message += ": " + std::string(wire::name(f.status));
+  if (f.field != wire::Field::None) message += " in " + std::string(wire::name(f.field));
+  message += fault_text(f);
+  const bool gone = f.outcome == wire::Outcome::Lost || f.outcome == wire::Outcome::Indeterminate;
+  return {.layer = layer_of(f),
+          .culprit = "stream " + std::to_string(f.stream),
+          .outcome = f.outcome,
+          .recoverable = !gone,
+          .next_step = next_step(f),
+          .message = std::move(message),
+          .status = f.status};
+}
+
+}  // namespace flex

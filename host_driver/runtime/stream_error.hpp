@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a stream tells that it failed: the first error, with everything the card said about it (faults.md: first error
+// wins).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "host_driver/base/error.hpp"
+#include "shared/control_block.hpp"
+
+namespace flex {
+
+class Kernel;
+
+struct StreamFailure {
+  std::uint32_t stream = 0;
+  std::uint64_t launch = 0;  // within the stream, from 1
+  std::string job;           // the kernel's name, or "transfer"
+  std::uint32_t tile = 0;
+  std::uint32_t step = 0;
+  wire::Opcode opcode = wire::Opcode::Nop;
+  wire::Outcome outcome = wire::Outcome::Ok;
+  wire::Status status = wire::Status::None;
+  wire::Field field = wire::Field::None;
+  wire::FaultRecord fault{};
+  std::string operand;       // of a fault: the operand it hit, or how far from the nearest; empty when none is near
+  std::string symbol;        // of a fault: function+offset
+  std::uint64_t slices = 0;  // watchdog slices that a kernel had taken
+};
+
+// Thrown by Synchronize and by Launch on a poisoned stream. `info().recoverable`: FlexStream::Reset() mends it.
+class StreamError : public Error {
+ public:
+  StreamError(ErrorInfo info, StreamFailure failure) : Error(std::move(info)), failure_(std::move(failure)) {}
+  const StreamFailure& failure() const noexcept { return failure_; }
+
+ private:
+  StreamFailure failure_;
+};
+
+// A deadline passed. Nothing was given up: the work goes on and may be waited for again.
+class TimeoutError : public Error {
+ public:
+  using Error::Error;
+};
+
+// The region window of each row of a block's segment table: the rows name regions as the card does, faults by window.
+using SegmentWindows = std::array<std::uint8_t, wire::kSegments>;
+
+// What a block of a launch was, and how it ended; `kernel` null for transfers.
+StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
+                               const wire::Completion& completion, const Kernel* kernel);
+// The same without texts, which need memory.
+StreamFailure bare_failure(const wire::ControlBlock& block, const wire::Completion& completion) noexcept;
+ErrorInfo explain(const StreamFailure& failure);
+
+}  // namespace flex

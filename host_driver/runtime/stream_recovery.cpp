@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream's part in the rungs above its own (Runtime::recover() is the order).
+#include <utility>
+
+#include "host_driver/runtime/stream_channel.hpp"
+
+namespace flex {
+
+bool StreamChannel::poisoned() const {
+  const std::lock_guard guard(mutex_);
+  return failure_.has_value();
+}
+
+bool StreamChannel::device_gone() const {
+  const std::lock_guard guard(mutex_);
+  return card_gone_ || device_->health() == Health::Dead || device_->health() == Health::NeedsReset;
+}
+
+// ---- queue reset: the same device goes on ---------------------------------------------------------------------------
+
+Expected<void> StreamChannel::begin_queue_reset(TimePoint deadline) {
+  if (auto paused = pause(false, deadline); !paused) return paused;
+  {
+    const std::lock_guard guard(mutex_);
+    queue_reset_ = true;
+  }
+  staging_->cancel_requests(*this);
+  return {};
+}
+
+void StreamChannel::cancel_queue_reset() { cancel_pause(); }
+
+StreamChannel::Ended StreamChannel::end_queue_reset(const Expected<void>& result) {
+  std::shared_ptr<Device> device;
+  const Ended ended = [&] {
+    Locked lock(*this);
+    device = device_;
+    return end_queue_reset_now(lock, result);
+  }();
+  device->wake_waiters();  // the host itself ended what the card never had
+  return ended;
+}
+
+StreamChannel::Ended StreamChannel::end_queue_reset_now(std::unique_lock<std::mutex>& lock,
+                                                        const Expected<void>& result) {
+  if (in_flight_.empty()) {
+    drop_waiting();
+    drop_kept();
+  }
+  last_error_.reset();
+  if (failure_) last_error_ = current_error();
+  if (rules_.retry_aborted && !unreported_) unreported_ = last_error_;
+  (void)resume(lock, result, false);
+  queue_reset_ = false;
+  recoveries_.fetch_add(1, std::memory_order_release);
+  return std::exchange(ended_by_recovery_, {});
+}
+
+// ---- another device -------------------------------------------------------------------------------------------------
+
+Expected<void> StreamChannel::begin_recovery(TimePoint deadline) {
+  {
+    std::unique_lock lock(mutex_);
+    const bool already = std::exchange(recovering_, true);
+    if (!quiet_.wait_until(lock, deadline, [&] { return writing_ == 0 && !paused_; })) {
+      lock.unlock();
+      staging_->cancel_requests(*this);  // else some may be left, and go_on() makes them anew
+      lock.lock();
+      recovering_ = already;
+      go_on();
+      return std::unexpected(ErrorInfo{.layer = Layer::Driver,
+                                       .culprit = "stream " + std::to_string(stream()),
+                                       .outcome = wire::Outcome::Rejected,
+                                       .recoverable = true,
+                                       .next_step = "let the other thread return, then recover again",
+                                       .message = "another thread has been launching on stream " +
+                                                  std::to_string(stream()) + " or resetting it all the time",
+                                       .status = wire::Status::Busy});
+    }
+  }
+  staging_->cancel_requests(*this);
+  return {};
+}
+
+Expected<StreamChannel::Ended> StreamChannel::end_everything(TimePoint deadline) {
+  Locked lock(*this);
+  if (in_flight_.empty()) {
+    drop_waiting();
+    drop_kept();
+  }
+  if (!quiet_.wait_until(lock, deadline, [&] { return chunks_ == 0 && launches_.empty(); })) {
+    return std::unexpected(ErrorInfo{.layer = Layer::Driver,
+                                     .culprit = "stream " + std::to_string(stream()),
+                                     .outcome = wire::Outcome::Indeterminate,
+                                     .recoverable = true,
+                                     .next_step = "recover again",
+                                     .message = "copies of stream " + std::to_string(stream()) +
+                                                " between pinned and pageable memory have not ended"});
+  }
+  return std::exchange(ended_by_recovery_, {});
+}
+
+void StreamChannel::move_memory(HostMemory& memory, StagingEngine& staging) {
+  const std::lock_guard guard(mutex_);
+  staging_ = &staging;
+  set_chunk_units_aside(staging.chunks());
+  corrections_.emplace(memory);
+}
+
+void StreamChannel::end_recovery(std::shared_ptr<Device> device, std::uint32_t stream) {
+  // Outside of the lock: it waits for deliveries, and those take the lock. Nothing is in flight yet.
+  device->set_credit_sink(stream, this);
+  const std::lock_guard guard(mutex_);
+  last_error_.reset();
+  if (failure_) last_error_ = current_error();
+  if (rules_.retry_aborted && !unreported_) unreported_ = last_error_;
+  std::swap(device_, device);
+  stream_.store(stream, std::memory_order_relaxed);
+  failure_.reset();
+  card_error_.reset();
+  card_gone_ = recovering_ = false;
+  needs_recovery_.store(false, std::memory_order_release);
+  recoveries_.fetch_add(1, std::memory_order_release);
+}
+
+void StreamChannel::cancel_recovery() {
+  const Locked lock(*this);
+  recovering_ = false;
+  go_on();
+}
+
+void StreamChannel::fail_recovery(const ErrorInfo& why) {
+  const std::lock_guard guard(mutex_);
+  recovering_ = false;
+  needs_recovery_.store(false, std::memory_order_release);
+  if (!failure_) {
+    failure_.emplace();
+    failure_->stream = stream();
+    failure_->outcome = wire::Outcome::Lost;
+    failure_->job = "none";
+  }
+  card_gone_ = true;
+  card_error_ = why;
+  record_failure(&why);
+}
+
+}  // namespace flex

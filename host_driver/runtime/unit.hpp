@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records behind a launch, recycled: no heap in the steady state. A unit is what ends in exactly one outcome: one
+// control block, one staged transfer, or one chunk of a staged transfer (which reports to its transfer).
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "host_driver/memory/flex_allocator.hpp"
+#include "host_driver/memory/host_memory.hpp"
+#include "host_driver/runtime/launch_observer.hpp"
+#include "host_driver/runtime/staging.hpp"
+#include "host_driver/runtime/stream_error.hpp"
+#include "shared/control_block.hpp"
+
+namespace flex {
+
+class Kernel;
+
+struct Unit;
+
+// Singly linked, first in first out.
+template <typename T>
+struct LinkedList {
+  T* head = nullptr;
+  T* tail = nullptr;
+
+  bool empty() const { return head == nullptr; }
+  void push(T* item) {
+    item->next = nullptr;
+    (tail == nullptr ? head : tail->next) = item;
+    tail = item;
+  }
+  T* pop() {
+    T* item = head;
+    head = item->next;
+    if (head == nullptr) tail = nullptr;
+    return item;
+  }
+  void append(LinkedList& other) {
+    if (other.empty()) return;
+    (tail == nullptr ? head : tail->next) = other.head;
+    tail = other.tail;
+    other = {};
+  }
+};
+
+// One FlexStream::Launch under way.
+struct LaunchState {
+  LaunchState* next = nullptr;
+  std::uint64_t number = 0;
+  std::size_t total = 0;  // units
+  std::size_t left = 0;   // of them that have not ended
+  wire::Outcome outcome = wire::Outcome::Ok;
+  LaunchObserver* observer = nullptr;
+  const Kernel* kernel = nullptr;            // of the job; null for transfers
+  LinkedList<Unit> kept{};                   // removed before they started; sent again after a reset of the stream
+  AllocationUses uses{};                     // what the card still reads and writes: operands, transfers
+  std::shared_ptr<const void> program{};     // and the loaded program
+  std::shared_ptr<const void> keep_alive{};  // the caller's
+
+  // Runs destructors of the caller's: with no lock held.
+  void let_go() noexcept {
+    uses.let_go();
+    program.reset();
+    keep_alive.reset();
+  }
+};
+
+// Pinned bytes for one correction tensor.
+struct CorrectionBuffer {
+  std::byte* bytes = nullptr;
+  std::uint64_t window_offset = 0;
+  std::uint8_t size_class = 0;
+};
+
+// Progress of a transfer of pageable memory.
+struct StagedTransfer {
+  std::byte* host = nullptr;
+  std::uint64_t bytes = 0;
+  bool to_device = true;
+  bool started = false;
+  bool detached = false;        // nothing more will be submitted: left the pending list
+  std::uint64_t assigned = 0;   // bytes given to chunks
+  std::uint64_t submitted = 0;  // bytes whose DMA stands in the stream
+  std::uint32_t chunks = 0;     // held
+  wire::Completion end{};       // collected from the chunks; first outcome that is not OK wins
+};
+
+struct Unit {
+  enum class Kind : std::uint8_t { Block, Staged, Chunk };
+
+  Unit* next = nullptr;
+  LaunchState* launch = nullptr;
+  Kind kind = Kind::Block;
+  std::uint32_t tile = 0;
+  std::uint32_t step = 0;
+  SegmentWindows windows{};
+  CorrectionBuffer correction{};
+  StagingChunk* chunk = nullptr;  // Chunk
+  Unit* owner = nullptr;          // Chunk: its Staged unit
+  StagedTransfer staged{};        // Staged
+  wire::ControlBlock block{};     // Staged: the transfer as if it were one DMA
+};
+
+// Records in slabs that are never given back before the pool is.
+template <typename T, std::size_t kSlab = 64>
+class RecordPool {
+ public:
+  T* take() {
+    if (free_ == nullptr) grow();
+    T* record = free_;
+    free_ = record->next;
+    record->next = nullptr;
+    return record;
+  }
+  void give(T* record) {
+    record->next = free_;
+    free_ = record;
+  }
+
+ private:
+  void grow() {
+    slabs_.push_back(std::make_unique<T[]>(kSlab));
+    for (std::size_t i = 0; i < kSlab; ++i) give(&slabs_.back()[i]);
+  }
+  std::vector<std::unique_ptr<T[]>> slabs_;
+  T* free_ = nullptr;
+};
+
+// Pinned memory for correction tensors in four sizes, 512 to 4096 bytes.
+class CorrectionPool {
+ public:
+  explicit CorrectionPool(HostMemory& memory) : memory_(memory) {}
+
+  // Throws OutOfMemory. `bytes` at most wire::kMaxCorrectionBytes.
+  CorrectionBuffer take(std::uint64_t bytes) {
+    const auto size_class = static_cast<std::uint8_t>(bytes <= kSmallest ? 0 : std::bit_width((bytes - 1) / kSmallest));
+    auto& free = free_[size_class];
+    if (free.empty()) grow(size_class);
+    const CorrectionBuffer buffer = free.back();
+    free.pop_back();
+    return buffer;
+  }
+  void give(const CorrectionBuffer& buffer) { free_[buffer.size_class].push_back(buffer); }
+
+ private:
+  static constexpr std::uint64_t kSmallest = 512;
+  static constexpr std::size_t kPerSlab = 64;
+
+  void grow(std::uint8_t size_class) {
+    const std::uint64_t bytes = kSmallest << size_class;
+    PinnedBuffer slab = memory_.allocate(bytes * kPerSlab);
+    free_[size_class].reserve(free_[size_class].capacity() + kPerSlab);
+    for (std::size_t i = 0; i < kPerSlab; ++i) {
+      free_[size_class].push_back({slab.data() + i * bytes, slab.window_offset() + i * bytes, size_class});
+    }
+    slabs_.push_back(std::move(slab));
+  }
+
+  HostMemory& memory_;
+  std::array<std::vector<CorrectionBuffer>, 4> free_;
+  std::vector<PinnedBuffer> slabs_;
+};
+static_assert(wire::kMaxCorrectionBytes == 512u << 3);
+
+}  // namespace flex

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// flex::Card: an embedded card. One object boots an emulator, owns it, and opens the card's functions as devices.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "host_driver/base/error.hpp"
+#include "host_driver/device/card_options.hpp"
+#include "host_driver/device/device.hpp"
+#include "host_driver/recovery/rung.hpp"
+#include "qemu/machine.hpp"
+
+namespace flex {
+
+// Slots: 0 = management (kept by the machine's owner), 1 = PF, 2 … n + 1 = VF 1 … n, then spares.
+//
+// Devices keep the machine alive: it ends when the Card and every Device opened from it are gone, or by shutdown(). A
+// machine that ends never waits for a device: killing the emulator is the fast and clean way, nothing survives it.
+// Thread-safe except for destruction.
+class Card {
+ public:
+  static Expected<std::unique_ptr<Card>> boot(CardOptions options);
+  ~Card();
+  Card(const Card&) = delete;
+  Card& operator=(const Card&) = delete;
+
+  // One owner at a time: a second call for the same function while a device is open is refused.
+  Expected<std::unique_ptr<Device>> open_physical(OpenOptions options = {});
+  // `number` from 1.
+  Expected<std::unique_ptr<Device>> open_virtual(unsigned number, OpenOptions options = {});
+
+  // The management function M, for whoever serves this card to others (cards/broker.hpp); never handed out.
+  Expected<std::unique_ptr<Device>> open_management(OpenOptions options = {});
+  // Window and bells of a slot, to hand to another process. Nobody is kept from opening the slot here as well.
+  Expected<SlotHandle> slot(unsigned index) const;
+
+  // ---- rungs that concern the whole card (recovery/rung.hpp); each returns when the card is ready again. All devices
+  // opened before have to be closed and opened again: they report Health::NeedsReset, after a power cycle Health::Dead.
+  // One at a time; bounded by Timeouts::restart_beats and restart_silence, the power cycle also by qemu::Timeouts.
+  // Through M: `management` when somebody holds it already.
+  Expected<void> restart_firmware(Device* management = nullptr);
+  Expected<void> reset();        // system_reset: memory survives and is scrubbed, slots stay bound
+  Expected<void> power_cycle();  // another emulator with the same options: nothing survives
+  // Counts those three, from 1 for the first boot.
+  std::uint64_t lives() const;
+  // The rung, unless the card has begun another life since lives() was `seen` (somebody else brought it back). `wanted`:
+  // see DeviceSource::raise(). A power cycle that is not wanted is a death; after Timeouts::wedge_deaths of them within
+  // wedge_within the card is wedged: this and every open fails at once.
+  Expected<void> raise(Rung rung, std::uint64_t seen, bool wanted);
+
+  const CardOptions& options() const;
+  // For control that goes beyond the card's own protocol: stop, system_reset, kill, console. Until the next power cycle.
+  qemu::Machine& machine();
+
+  // Kills the emulator and waits for its end; devices report it. No-op when it is dead.
+  Expected<void> shutdown();
+
+ private:
+  struct Impl;
+  explicit Card(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// SPYRE_FIRMWARE; else "firmware/spyre-firmware.elf" in the folders above this executable; else the build's default.
+// The error lists where it looked.
+Expected<std::filesystem::path> find_firmware();
+
+}  // namespace flex

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels through plans, tiles and tensors, on QEMU, held against the golden model.
+#include "host_driver/tensor/golden/golden.hpp"
+#include "tests/device/runtime/shared_context.hpp"
+
+namespace flex {
+namespace {
+
+using spyre::SpyreStream;
+using spyre::SpyreTensor;
+
+std::vector<float> decoded(std::span<const std::uint16_t> values) {
+  std::vector<float> floats(values.size());
+  std::transform(values.begin(), values.end(), floats.begin(), [](std::uint16_t v) { return wire::fp32_from_dl16(v); });
+  return floats;
+}
+
+struct Matrix {
+  std::int64_t rows;
+  std::int64_t columns;
+  std::vector<std::uint16_t> values;  // DL16, row-major
+
+  Matrix(std::int64_t r, std::int64_t c) : rows(r), columns(c), values(static_cast<std::size_t>(r * c)) {}
+  Matrix(std::int64_t r, std::int64_t c, unsigned seed)
+      : rows(r), columns(c), values(test::random_dl16(static_cast<std::size_t>(r * c), seed)) {}
+  HostShape shape() const { return HostShape::contiguous(DataType::Float32, {rows, columns}); }
+};
+
+class Records final : public LaunchObserver {
+ public:
+  void on_block(const BlockRecord& record) noexcept override { blocks.push_back(record); }
+  void on_launch_ended(std::uint64_t, wire::Outcome) noexcept override {}
+  std::vector<BlockRecord> blocks;
+};
+
+class Compute : public test::OneCard {
+ protected:
+  static SpyreTensor on_card(const Matrix& matrix) {
+    const auto floats = decoded(matrix.values);
+    return context().to_device({matrix.shape(), std::as_bytes(std::span(floats))}, DeviceType::Dl16);
+  }
+  static SpyreTensor output(std::int64_t rows, std::int64_t columns) {
+    return context().empty(DataType::Float32, {rows, columns}, DeviceType::Dl16);
+  }
+  static std::vector<std::uint16_t> back(const SpyreTensor& tensor, SpyreStream stream) {
+    const HostShape shape = HostShape::contiguous(DataType::Float32, tensor.shape());
+    std::vector<float> floats(static_cast<std::size_t>(shape.element_count()));
+    context().to_host(tensor, {shape, std::as_writable_bytes(std::span(floats))}, stream);
+    std::vector<std::uint16_t> values(floats.size());
+    std::transform(floats.begin(), floats.end(), values.begin(), [](float v) { return wire::dl16_from_fp32(v); });
+    return values;
+  }
+  static ExecutionPlan load(const char* kernel, const DimensionExtents& extents) {
+    ExecutionPlan plan({Job(CompiledKernel(context().kernel(kernel), extents))});
+    context().load(plan);
+    return plan;
+  }
+  static void expect_product(const Matrix& a, const Matrix& b, const ExecutionPlan& plan,
+                             const LaunchOptions& options = {}) {
+    SpyreStream stream = context().default_stream();
+    const SpyreTensor tensors[] = {on_card(a), on_card(b), output(a.rows, b.columns)};
+    stream.Launch(plan.jobs()[0], tensors, options);
+    const auto result = back(tensors[2], stream);
+    std::vector<std::uint16_t> golden(result.size());
+    golden::matmul_dl16(a.values, b.values, golden, static_cast<std::size_t>(a.rows),
+                        static_cast<std::size_t>(b.columns), static_cast<std::size_t>(a.columns));
+    EXPECT_EQ(result, golden);
+  }
+};
+
+TEST_F(Compute, MatmulOfTheCompiledShapeIsExact) {
+  const auto plan = load("matmul", {{"M", 128}, {"N", 128}, {"K", 192}});
+  expect_product({128, 192, 1}, {192, 128, 2}, plan, {.allow_tiled_launch = false});
+}
+
+TEST_F(Compute, TiledAlongRowsIsTwoBlocksPerTileAndExact) {
+  const auto plan = load("matmul", {{"M", 64}, {"N", 128}, {"K", 128}});
+  Records records;
+  expect_product({256, 128, 3}, {128, 128, 4}, plan, {.observer = &records});
+  ASSERT_EQ(records.blocks.size(), 8u);
+  for (std::size_t i = 0; i < records.blocks.size(); ++i) {
+    EXPECT_EQ(records.blocks[i].opcode, i % 2 == 0 ? wire::Opcode::Dma : wire::Opcode::Compute);
+    EXPECT_EQ(records.blocks[i].tile, i / 2);
+    EXPECT_LE(records.blocks[i].start_time, records.blocks[i].end_time);
+    if (i != 0)
+      EXPECT_GE(records.blocks[i].start_time, records.blocks[i - 1].end_time) << "blocks of a stream do not overlap";
+  }
+}
+
+TEST_F(Compute, TiledAlongSticksIsExact) {
+  const auto plan = load("matmul", {{"M", 96}, {"N", 64}, {"K", 128}});
+  expect_product({96, 128, 5}, {128, 320, 6}, plan);
+}
+
+TEST_F(Compute, OneCoreAndAllCoresGiveTheSameBits) {
+  const auto plan = load("matmul", {{"M", 128}, {"N", 128}, {"K", 128}});
+  expect_product({128, 128, 7}, {128, 128, 8}, plan, {.core_mask = 1});
+  expect_product({128, 128, 7}, {128, 128, 8}, plan, {.core_mask = (1u << context().device().config().cores) - 1});
+}
+
+TEST_F(Compute, AddIsExactAlsoTiled) {
+  const auto plan = load("add", {{"M", 64}, {"N", 128}});
+  const Matrix a(192, 128, 9);
+  const Matrix b(192, 128, 10);
+  SpyreStream stream = context().default_stream();
+  const SpyreTensor tensors[] = {on_card(a), on_card(b), output(192, 128)};
+  LaunchKernel(stream, plan, tensors);
+  const auto result = back(tensors[2], stream);
+  std::vector<std::uint16_t> golden(result.size());
+  golden::add_dl16(a.values, b.values, golden);
+  EXPECT_EQ(result, golden);
+}
+
+TEST_F(Compute, APlanOfSeveralJobsRunsThemInOrder) {
+  ExecutionPlan plan({Job(CompiledKernel(context().kernel("matmul"), {{"M", 64}, {"N", 64}, {"K", 64}})),
+                      Job(CompiledKernel(context().kernel("add"), {{"M", 64}, {"N", 64}}))});
+  context().load(plan);
+  const Matrix a(64, 64, 11);
+  const Matrix b(64, 64, 12);
+  SpyreStream stream = context().stream();
+  const SpyreTensor product[] = {on_card(a), on_card(b), output(64, 64)};
+  const SpyreTensor sum[] = {product[2], product[0], output(64, 64)};
+  context().default_stream().Synchronize(test::soon());  // the operands came on another stream
+  const std::span<const SpyreTensor> lists[] = {product, sum};
+  spyre::LaunchKernel(stream, plan, lists, {});
+  const auto result = back(sum[2], stream);
+  std::vector<std::uint16_t> middle(result.size());
+  std::vector<std::uint16_t> golden(result.size());
+  golden::matmul_dl16(a.values, b.values, middle, 64, 64, 64);
+  golden::add_dl16(middle, a.values, golden);
+  EXPECT_EQ(result, golden);
+}
+
+TEST_F(Compute, TensorsComeBackAsTheyWent) {
+  const std::vector<float> values = decoded(test::random_dl16(300 * 200, 13));
+  const auto shape = HostShape::contiguous(DataType::Float32, {300, 200});
+  for (const DeviceType format : {DeviceType::Fp32, DeviceType::Dl16}) {
+    const SpyreTensor tensor = context().to_device({shape, std::as_bytes(std::span(values))}, format);
+    std::vector<float> result(values.size());
+    context().to_host(tensor, {shape, std::as_writable_bytes(std::span(result))});
+    EXPECT_EQ(result, values) << name(format);
+  }
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that was started with SPYRE_ALLOW_TILED_LAUNCH=0. The variable is read once in a program's life, so this is one.
+#include <cstdlib>
+
+#include "tests/device/runtime/shared_context.hpp"
+
+namespace flex {
+namespace {
+
+// Before main(), like a shell.
+const bool kForbidden = ::setenv(spyre::kAllowTiledLaunchVariable, "0", 1) == 0;
+
+class ForbiddenByTheEnvironment : public test::OneCard {
+ protected:
+  static spyre::SpyreTensor tensor(std::int64_t rows) {
+    return context().empty(DataType::Float32, {rows, 64}, DeviceType::Dl16);
+  }
+};
+
+TEST_F(ForbiddenByTheEnvironment, ATiledLaunchIsRefusedAndTheCompiledShapeIsNot) {
+  ASSERT_TRUE(kForbidden);
+  ExecutionPlan plan({Job(CompiledKernel(context().kernel("add"), {{"M", 64}, {"N", 64}}))});
+  context().load(plan);
+  spyre::SpyreStream stream = context().default_stream();
+  const spyre::SpyreTensor tiled[] = {tensor(128), tensor(128), tensor(128)};
+  EXPECT_THROW(spyre::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed);
+  ASSERT_EQ(::setenv(spyre::kAllowTiledLaunchVariable, "1", 1), 0);
+  EXPECT_THROW(spyre::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed) << "read again";
+  const spyre::SpyreTensor compiled[] = {tensor(64), tensor(64), tensor(64)};
+  EXPECT_NO_THROW(spyre::LaunchKernel(stream, plan, compiled));
+  stream.Synchronize(test::soon());
+}
+
+}  // namespace
+}  // namespace flex

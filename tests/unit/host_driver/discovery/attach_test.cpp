@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tenant's side against brokers that are not to be trusted: whatever they send is a typed error in time, and none
+// of their descriptors stays.
+#include "host_driver/discovery/attach.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <thread>
+
+#include "host_driver/discovery/broker_message.hpp"
+#include "host_driver/discovery/local_socket.hpp"
+#include "host_driver/discovery/runtime_folder.hpp"
+#include "shared/timeouts.hpp"
+#include "tests/unit/host_driver/discovery/example_card.hpp"
+#include "tests/unit/qemu/test_support.hpp"
+
+namespace flex {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kWindow = 2ull << 20;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+struct Pipe {
+  UniqueFd read_end, write_end;
+  explicit Pipe(int flags = O_NONBLOCK) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC | flags) != 0) std::abort();
+    read_end.reset(ends[0]);
+    write_end.reset(ends[1]);
+  }
+};
+
+UniqueFd memory(std::uint64_t bytes, int seals = kSeals) {
+  UniqueFd file{::memfd_create("test-window", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) std::abort();
+  if (seals != 0 && ::fcntl(file.get(), F_ADD_SEALS, seals) != 0) std::abort();
+  return file;
+}
+
+// Everything a good grant comes with; a test spoils one thing.
+struct GoodGrant {
+  Grant grant{"card0", wire::kTargetPhysical, 1, kWindow, 1, 1, 0};
+  UniqueFd window = memory(kWindow);
+  Pipe to_card, from_card, death;
+  std::vector<int> descriptors() const {
+    return {window.get(), to_card.write_end.get(), from_card.read_end.get(), death.read_end.get()};
+  }
+  void send(int socket) const { EXPECT_TRUE(send_message(socket, encode(BrokerReply(grant)), descriptors())); }
+};
+
+// A broker that does with its first client what it is told, and keeps the connection until the end of the test.
+class FakeBroker {
+ public:
+  using Deed = std::function<void(int socket, const std::string& request)>;
+
+  FakeBroker(const std::filesystem::path& folder, Deed deed)
+      : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+        listener_(*listen_in(folder_.get(), kSocketName)) {
+    thread_ = std::thread([this, deed = std::move(deed)] {
+      pollfd event{listener_.get(), POLLIN, 0};
+      if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+      // bounded: poll() said that there is a client
+      client_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      pollfd heard{client_.get(), POLLIN, 0};
+      if (::poll(&heard, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+      deed(client_.get(), receive_message(client_.get(), kMaxBrokerMessage, 0).text);
+    });
+  }
+  ~FakeBroker() { thread_.join(); }  // bounded: it waits for a client and its hello, both bounded
+  FakeBroker(const FakeBroker&) = delete;
+  FakeBroker& operator=(const FakeBroker&) = delete;
+
+ private:
+  UniqueFd folder_, listener_, client_;
+  std::thread thread_;
+};
+
+class Attach : public testing::Test {
+ protected:
+  std::filesystem::path folder() const { return temporary_.path() / "card0"; }
+  void SetUp() override { ASSERT_EQ(::mkdir(folder().c_str(), 0700), 0); }
+
+  // What attaching to a broker ends with that behaves like this.
+  ErrorInfo error_of(FakeBroker::Deed deed) const {
+    const auto before = qemu::test::count_left_overs().descriptors;
+    ErrorInfo error;
+    {
+      const FakeBroker broker(folder(), std::move(deed));
+      const auto attached = attach(folder().string(), FunctionChoice::physical(), {}, timeouts());
+      EXPECT_FALSE(attached);
+      if (!attached) error = attached.error();
+    }
+    std::filesystem::remove(folder() / kSocketName);
+    EXPECT_EQ(qemu::test::count_left_overs().descriptors, before);
+    return error;
+  }
+  ErrorInfo error_of_grant(const std::function<void(GoodGrant&)>& spoil) const {
+    GoodGrant good;
+    spoil(good);
+    return error_of([&](int socket, const std::string&) { good.send(socket); });
+  }
+  static Timeouts timeouts() {
+    Timeouts timeouts;
+    timeouts.attach = 1s;
+    timeouts.post_progress = 100ms;
+    return timeouts;
+  }
+
+  qemu::test::TemporaryFolder temporary_;
+};
+
+TEST_F(Attach, RequestSaysVersionAndFunction) {
+  std::string heard;
+  (void)error_of([&](int socket, const std::string& request) {
+    heard = request;
+    ::shutdown(socket, SHUT_RDWR);
+  });
+  const auto request = parse_broker_request(heard);
+  ASSERT_TRUE(request) << describe(request.error());
+  EXPECT_EQ(std::get<HelloRequest>(*request).want, FunctionChoice::physical());
+}
+
+TEST_F(Attach, BrokerThatClosesEarlyIsLost) {
+  const auto error = error_of([](int socket, const std::string&) { ::shutdown(socket, SHUT_RDWR); });
+  EXPECT_THAT(error.message, HasSubstr("ended before it answered"));
+  EXPECT_THAT(error.message, HasSubstr("pid " + std::to_string(::getpid())));
+  EXPECT_EQ(error.outcome, wire::Outcome::Lost);
+}
+
+TEST_F(Attach, BrokerThatSaysNothingIsIndeterminateInTime) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto error = error_of([](int, const std::string&) {});
+  EXPECT_THAT(error.message, HasSubstr("did not answer in time"));
+  EXPECT_EQ(error.outcome, wire::Outcome::Indeterminate);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 1s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+}
+
+TEST_F(Attach, RefusalArrivesAsTheErrorThatTheBrokerMeant) {
+  const ErrorInfo meant{Layer::Driver, "PF", wire::Outcome::Rejected, true, "wait", "PF is owned by pid 1234"};
+  const auto error =
+      error_of([&](int socket, const std::string&) { EXPECT_TRUE(send_message(socket, encode(BrokerReply(meant)))); });
+  EXPECT_EQ(describe(error), describe(meant));
+}
+
+TEST_F(Attach, GarbageAndHalfMessagesNameWhatIsWrong) {
+  const auto culprit = [&](const std::string& text) {
+    return error_of([&](int socket, const std::string&) { EXPECT_TRUE(send_message(socket, text)); }).culprit;
+  };
+  EXPECT_EQ(culprit("garbage"), "reply");
+  const std::string whole = encode(BrokerReply(GoodGrant().grant));
+  EXPECT_EQ(culprit(whole.substr(0, whole.size() / 2)), "reply");
+  EXPECT_EQ(culprit(R"({"type": "granted", "card": "card0"})"), "reply.target");
+  EXPECT_EQ(culprit(encode(BrokerReply(Done{}))), "reply");
+  EXPECT_EQ(culprit(encode(BrokerReply(test::example_card()))), "reply");
+  EXPECT_EQ(culprit(std::string(kMaxBrokerMessage + 1, ' ')), "card0");
+}
+
+TEST_F(Attach, GrantWithTooFewOrTooManyDescriptorsIsRefused) {
+  const GoodGrant good;
+  const auto error_with = [&](std::vector<int> descriptors) {
+    return error_of([&](int socket, const std::string&) {
+      EXPECT_TRUE(send_message(socket, encode(BrokerReply(good.grant)), descriptors));
+    });
+  };
+  EXPECT_THAT(error_with({}).message, HasSubstr("0 descriptors instead of 4"));
+  EXPECT_THAT(error_with({good.window.get()}).message, HasSubstr("1 descriptors instead of 4"));
+  auto five = good.descriptors();
+  five.push_back(five.back());
+  EXPECT_THAT(error_with(five).message, HasSubstr("too many descriptors"));
+}
+
+TEST_F(Attach, WindowThatIsNotWhatItShouldBeIsRefused) {
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = memory(kWindow / 2); }).culprit, "window");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = memory(kWindow, 0); }).culprit, "window");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = memory(kWindow, F_SEAL_GROW | F_SEAL_SEAL); }).culprit,
+            "window");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = Pipe().read_end.duplicate(); }).culprit, "window");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window.reset(::open("/dev/zero", O_RDWR | O_CLOEXEC)); }).culprit,
+            "window");
+}
+
+TEST_F(Attach, BellsThatAreNotTheRightEndsOfPipesAreRefused) {
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { std::swap(g.to_card.read_end, g.to_card.write_end); }).culprit,
+            "bell to the card");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.to_card.write_end = memory(4096); }).culprit, "bell to the card");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.to_card = Pipe(0); }).culprit, "bell to the card") << "it would block";
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { std::swap(g.from_card.read_end, g.from_card.write_end); }).culprit,
+            "bell from the card");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.death.read_end = memory(4096); }).culprit, "death pipe");
+}
+
+TEST_F(Attach, GoodDescriptorsWithoutACardBehindThemAreABringUpError) {
+  EXPECT_THAT(error_of_grant([](GoodGrant&) {}).message, HasSubstr("bring-up of slot 1 failed"));
+}
+
+TEST_F(Attach, CardThatEndsDuringBringUpIsLostAndTheConnectionClosed) {
+  GoodGrant good;
+  const auto error = error_of([&](int socket, const std::string&) {
+    good.send(socket);
+    EXPECT_EQ(::write(good.death.write_end.get(), "signal 9 (Killed)", 17), 17);
+  });
+  EXPECT_EQ(error.outcome, wire::Outcome::Lost);
+}
+
+TEST_F(Attach, NobodyListeningIsSaid) {
+  {
+    const FakeBroker gone(folder(), [](int, const std::string&) {});
+    (void)describe_card(folder().string(), timeouts());
+  }
+  const auto refused = attach(folder().string(), FunctionChoice::physical(), {}, timeouts());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("nobody serves the card card0 any more"));
+}
+
+TEST_F(Attach, FolderOfOthersIsNotTrusted) {
+  for (const mode_t mode : {0755u, 0770u, 0720u, 0701u}) {
+    ASSERT_EQ(::chmod(folder().c_str(), mode), 0);
+    const auto refused = attach(folder().string(), FunctionChoice::physical(), {}, timeouts());
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message, HasSubstr("others may change it")) << std::oct << mode;
+  }
+}
+
+TEST_F(Attach, ABrokerThatAsksForAProofGetsIt) {
+  std::optional<BrokerRequest> proof;
+  const auto error = error_of([&](int socket, const std::string&) {
+    EXPECT_TRUE(send_message(socket, encode(BrokerReply(Prove{0x123456789abcdef0}))));
+    pollfd event{socket, POLLIN, 0};
+    if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+    if (const auto said = parse_broker_request(receive_message(socket, kMaxBrokerMessage, 0).text)) proof = *said;
+    ErrorInfo enough;
+    enough.culprit = "enough";
+    EXPECT_TRUE(send_message(socket, encode(BrokerReply(enough))));
+  });
+  EXPECT_EQ(error.culprit, "enough");
+  ASSERT_TRUE(proof);
+  EXPECT_EQ(*proof, BrokerRequest(ProofRequest{0x123456789abcdef0}));
+}
+
+TEST_F(Attach, FullQueueOfABrokerThatDoesNotAcceptIsAnErrorInTime) {
+  const UniqueFd opened{::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const auto listener = listen_in(opened.get(), kSocketName);
+  ASSERT_TRUE(listener);
+  std::vector<UniqueFd> queued;
+  for (;;) {  // bounded: ends when the listener's queue is full
+    auto socket = connect_in(opened.get(), kSocketName, test_bounds::kExpires);
+    if (!socket) break;
+    queued.push_back(*std::move(socket));
+    ASSERT_LT(queued.size(), 10'000u);
+  }
+  Timeouts short_ones = timeouts();
+  short_ones.attach = 100ms;
+  const auto refused = attach(folder().string(), FunctionChoice::physical(), {}, short_ones);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("cannot be reached"));
+}
+
+}  // namespace
+}  // namespace flex

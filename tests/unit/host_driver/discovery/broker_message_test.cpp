@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/discovery/broker_message.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <limits>
+
+#include "shared/version.hpp"
+#include "tests/unit/host_driver/discovery/example_card.hpp"
+
+namespace flex {
+namespace {
+
+using testing::HasSubstr;
+constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+
+std::string culprit_of_request(std::string_view text) {
+  const auto request = parse_broker_request(text);
+  return request ? "accepted" : request.error().culprit;
+}
+std::string culprit_of_reply(std::string_view text) {
+  const auto reply = parse_broker_reply(text);
+  return reply ? "accepted" : reply.error().culprit;
+}
+
+TEST(FunctionChoices, AreReadAsTheyAreWritten) {
+  for (const auto& choice : {FunctionChoice::physical(), FunctionChoice::any_virtual(),
+                             FunctionChoice::virtual_function(1), FunctionChoice::virtual_function(16)}) {
+    EXPECT_EQ(parse_function_choice(to_string(choice)), choice);
+  }
+  for (const char* bad : {"", "pf", "PF0", "M", "VF0", "VF01", "VF17", "VF-1", "VF+1", "VF 1", " PF", "VF1 ", "VF1x",
+                          "VF99999999999999999999"}) {
+    const auto refused = parse_function_choice(bad);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_THAT(refused.error().next_step, HasSubstr("VF1 to VF16"));
+  }
+  EXPECT_EQ(function_name(wire::kTargetPhysical), "PF");
+  EXPECT_EQ(function_name(wire::target_of_virtual(7)), "VF7");
+}
+
+TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
+  const BrokerRequest all[] = {HelloRequest{wire::kAbiVersion, FunctionChoice::virtual_function(3)},
+                               DescribeRequest{},
+                               ResetRequest{wire::target_of_virtual(2)},
+                               RaiseRequest{Rung::Card},
+                               PowerCycleRequest{},
+                               StopRequest{},
+                               CollectRequest{"/tmp/core", true},
+                               DebugRequest{false},
+                               ProofRequest{kMost}};
+  for (const auto& request : all) {
+    const auto read = parse_broker_request(encode(request));
+    ASSERT_TRUE(read) << describe(read.error());
+    EXPECT_EQ(*read, request);
+  }
+}
+
+TEST(BrokerMessages, GrantsAndCardsAreReadAsTheyAreWritten) {
+  const Grant grant{"card0", wire::target_of_virtual(16), 247, 4ull << 30, kMost, kMost, kMost};
+  const auto granted = parse_broker_reply(encode(BrokerReply(grant)));
+  ASSERT_TRUE(granted) << describe(granted.error());
+  EXPECT_EQ(std::get<Grant>(*granted), grant);
+  const auto card = parse_broker_reply(encode(BrokerReply(test::example_card())));
+  ASSERT_TRUE(card) << describe(card.error());
+  EXPECT_EQ(std::get<CardDescription>(*card), test::example_card());
+  const Done done{"card reset helped after 17.1 ms"};
+  EXPECT_EQ(std::get<Done>(*parse_broker_reply(encode(BrokerReply(done)))), done);
+  EXPECT_EQ(std::get<Prove>(*parse_broker_reply(encode(BrokerReply(Prove{kMost})))), Prove{kMost});
+  const std::string cut = encode(BrokerReply(Done{std::string(100'000, '\1')}));
+  EXPECT_LE(cut.size(), kMaxBrokerMessage);
+  EXPECT_TRUE(parse_broker_reply(cut));
+}
+
+TEST(BrokerMessages, LargestCardFitsIntoAMessage) {
+  auto card = test::example_card(std::string(32, 'x'), 16);
+  card.broker = card.emulator = std::numeric_limits<pid_t>::max();
+  card.memory_bytes = card.window_bytes = card.power_cycles = kMost;
+  card.state = CardState::Dead;
+  card.state_reason = std::string(256, '"');  // escaped: two bytes each
+  card.slots_total = card.slots_used = card.slots_left = 248;
+  card.retirements = {kMost, std::chrono::microseconds::max(), std::chrono::microseconds::max()};
+  for (auto& function : card.functions) {
+    function.use = FunctionUse::Owned;
+    function.owner = std::numeric_limits<pid_t>::max();
+    function.slot = 247;
+    function.serial = ~std::uint32_t{0};
+    function.violations = kMost;
+  }
+  const std::string text = encode(BrokerReply(card));
+  EXPECT_LE(text.size(), kMaxBrokerMessage);
+  const auto read = parse_broker_reply(text);
+  ASSERT_TRUE(read) << describe(read.error());
+}
+
+RC_GTEST_PROP(BrokerMessages, ErrorsTravelWhateverTheirTexts, ()) {
+  const auto text = [](std::size_t limit) {
+    auto bytes = *rc::gen::container<std::string>(rc::gen::arbitrary<char>());
+    for (auto repeat = *rc::gen::inRange(0, 6); repeat > 0 && bytes.size() < limit; --repeat)
+      bytes += bytes + "\x01\xff";
+    return bytes;
+  };
+  const ErrorInfo error{.layer = *rc::gen::element(Layer::Driver, Layer::Firmware, Layer::Emulator),
+                        .culprit = text(2000),
+                        .outcome = *rc::gen::element(wire::Outcome::Rejected, wire::Outcome::Indeterminate),
+                        .recoverable = *rc::gen::arbitrary<bool>(),
+                        .next_step = text(2000),
+                        .message = text(8000)};
+  const std::string sent = encode(BrokerReply(error));
+  RC_ASSERT(sent.size() <= kMaxBrokerMessage);
+  const auto read = parse_broker_reply(sent);
+  RC_ASSERT(read.has_value());
+  const auto& got = std::get<ErrorInfo>(*read);
+  RC_ASSERT(got.layer == error.layer && got.outcome == error.outcome && got.recoverable == error.recoverable);
+}
+
+TEST(BrokerMessages, PlainErrorTextsAreUnchanged) {
+  const ErrorInfo error{Layer::Memory, "VF1", wire::Outcome::Lost, false, "do that", "this \"happened\""};
+  const auto got = std::get<ErrorInfo>(*parse_broker_reply(encode(BrokerReply(error))));
+  EXPECT_EQ(describe(got), describe(error));
+}
+
+TEST(BrokerMessages, BadRequestsNameTheirMember) {
+  EXPECT_EQ(culprit_of_request(""), "request");
+  EXPECT_EQ(culprit_of_request("null"), "request");
+  EXPECT_EQ(culprit_of_request(R"({"type": 1})"), "request.type");
+  EXPECT_EQ(culprit_of_request(R"({"type": "stop", "x": 1})"), "request");
+  EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 18})"), "request.target");
+  EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 0})"), "request.target");
+  EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": "PF"})"), "request.target");
+  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "core", "now": false})"), "request.file");
+  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "/core"})"), "request.now");
+  EXPECT_EQ(culprit_of_request(R"({"type": "debug", "offer": 1})"), "request.offer");
+  const std::string hello = R"({"type": "hello", "abi": )" + std::to_string(wire::kAbiVersion) + R"(, "want": )";
+  EXPECT_EQ(culprit_of_request(hello + "\"PF\"}"), "accepted");
+  EXPECT_EQ(culprit_of_request(hello + "\"M\"}"), "request.want");
+  EXPECT_EQ(culprit_of_request(hello + "1}"), "request.want");
+  EXPECT_EQ(culprit_of_request(hello + "\"PF\", \"root\": true}"), "request");
+  EXPECT_EQ(culprit_of_request(std::string(kMaxBrokerMessage + 1, ' ')), "request");
+}
+
+TEST(BrokerMessages, OtherVersionIsNamedBeforeAnythingElseOfIt) {
+  const auto refused = parse_broker_request(R"({"type": "hello", "abi": 99, "want": 5, "new": []})");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("tenant has 99, the card " + std::to_string(wire::kAbiVersion)));
+  EXPECT_FALSE(refused.error().recoverable);
+}
+
+TEST(BrokerMessages, BadRepliesNameTheirMember) {
+  EXPECT_EQ(culprit_of_reply("{"), "reply");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "granted"})"), "reply.card");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "card", "card": {}})"), "card.name");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "refused", "error": []})"), "reply.error");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "refused", "error": {"layer": "moon"}})"), "reply.error.layer");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "done"})"), "reply.how");
+  EXPECT_EQ(culprit_of_reply(R"({"type": "done", "how": "", "really": 1})"), "reply");
+  std::string slot_zero = encode(BrokerReply(Grant{"card0", 1, 1, 1 << 20, 0, 0, 0}));
+  slot_zero.replace(slot_zero.find("\"slot\":1"), 8, "\"slot\":0");
+  EXPECT_EQ(culprit_of_reply(slot_zero), "reply.slot") << "the management function is never handed out";
+}
+
+RC_GTEST_PROP(BrokerMessages, DamagedMessagesAreErrorsOrMessagesNeverMore, ()) {
+  std::string text = *rc::gen::element(
+      encode(BrokerRequest(HelloRequest{wire::kAbiVersion, {}})), encode(BrokerRequest(ResetRequest{2})),
+      encode(BrokerReply(Grant{"card0", 1, 1, 1 << 28, 1, 1, 0})), encode(BrokerReply(test::example_card())));
+  for (auto damage = *rc::gen::inRange(1, 6); damage > 0; --damage) {
+    text[*rc::gen::inRange<std::size_t>(0, text.size())] = *rc::gen::arbitrary<char>();
+  }
+  const auto request = parse_broker_request(text);
+  if (!request) RC_ASSERT(!request.error().message.empty());
+  const auto reply = parse_broker_reply(text);
+  if (!reply) RC_ASSERT(!reply.error().message.empty());
+}
+
+}  // namespace
+}  // namespace flex

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// F6 and F8 to F12: control blocks that must be refused before they have any effect, with a status that says why.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/validation/campaign/refusals.hpp"
+#include "tests/validation/campaign/scenarios.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using wire::ControlBlock;
+using wire::Endpoint;
+using wire::Opcode;
+using wire::Outcome;
+using wire::Status;
+
+constexpr std::uint64_t kMax = ~std::uint64_t{0};
+
+}  // namespace
+
+void bad_opcodes(Trial& trial) {
+  Refusals refusals(trial);
+  ControlBlock nop = refusals.addressed(Desk::nop());
+  for (const Opcode opcode : {Opcode::EventSignal, Opcode::EventWait, Opcode::Call}) {
+    nop.header.opcode = opcode;
+    refusals.add("an opcode that is not built", nop, Status::Unsupported);
+  }
+  for (unsigned opcode = 7; opcode < 256; opcode += 31) {
+    nop.header.opcode = static_cast<Opcode>(opcode);
+    refusals.add("an unknown opcode", nop, Status::BadOpcode);
+  }
+  refusals.run();
+}
+
+void bad_counts(Trial& trial) {
+  Refusals refusals(trial);
+  const ControlBlock dma = refusals.good_dma(), fill = refusals.good_fill();
+  refusals.add_spoilt("DMA of nothing", dma, Status::BadSize, [](auto& b) { b.payload.dma.bytes = 0; });
+  refusals.add_spoilt("DMA of 2^64 - 1 bytes", dma, Status::NotHostMemory, [](auto& b) { b.payload.dma.bytes = kMax; });
+  refusals.add_spoilt("strided DMA", dma, Status::Unsupported,
+                      [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; });
+  refusals.add_spoilt("unknown flag of DMA", dma, Status::BadFlags, [](auto& b) { b.payload.dma.flags = 1u << 31; });
+  refusals.add_spoilt("offset between sticks", dma, Status::BadAlignment,
+                      [](auto& b) { b.payload.dma.destination.offset = 1; });
+  refusals.add_spoilt("offset that wraps", dma, Status::OutOfBounds,
+                      [](auto& b) { b.payload.dma.destination.offset = kMax - 127; });
+  refusals.add_spoilt("FILL of nothing", fill, Status::BadSize, [](auto& b) { b.payload.fill.bytes = 0; });
+  refusals.add_spoilt("FILL over the end", fill, Status::OutOfBounds,
+                      [](auto& b) { b.payload.fill.bytes = Desk::kRegionBytes + 128; });
+  refusals.run();
+}
+
+void wrong_direction(Trial& trial) {
+  Refusals refusals(trial);
+  Desk& desk = trial.desk();
+  const ControlBlock dma = refusals.good_dma(), fill = refusals.good_fill();
+  refusals.add_spoilt("to the window's header", dma, Status::NotHostMemory, [&](auto& b) {
+    b.payload.dma.source = Desk::in(desk.tensor(), 0);
+    b.payload.dma.destination = Endpoint{0, 0, 0, wire::EndpointKind::HostMemory, {}};
+  });
+  refusals.add_spoilt("to the completions", dma, Status::NotHostMemory, [&](auto& b) {
+    b.payload.dma.source = Desk::in(desk.tensor(), 0);
+    b.payload.dma.destination = Endpoint{0, wire::kCompletions.offset, 0, wire::EndpointKind::HostMemory, {}};
+  });
+  refusals.add_spoilt("an end of no kind", dma, Status::BadEndpointKind,
+                      [](auto& b) { b.payload.dma.source.kind = static_cast<wire::EndpointKind>(9); });
+  refusals.add_spoilt("FILL of host memory", fill, Status::BadEndpointKind,
+                      [&](auto& b) { b.payload.fill.destination = desk.host(0); });
+  refusals.add_spoilt("a program out of Tensor memory", refusals.addressed(desk.compute(0, 4096)),
+                      Status::WrongRegionType, [&](auto& b) { b.payload.compute.image = Desk::in(desk.tensor(), 0); });
+  refusals.run();
+}
+
+void address_outside_the_table(Trial& trial) {
+  Refusals refusals(trial);
+  const ControlBlock dma = refusals.good_dma(), fill = refusals.good_fill();
+  const auto at = [](std::uint64_t region) {
+    return [region](ControlBlock& b) { b.payload.dma.destination.region_id = region; };
+  };
+  refusals.add_spoilt("region of nobody", dma, Status::UnknownRegion, at(5));
+  refusals.add_spoilt("a physical address", dma, Status::UnknownRegion, at(0x8000'0000));
+  refusals.add_spoilt("an address of M's", dma, Status::UnknownRegion, at(kMax));
+  refusals.add_spoilt("behind the region", dma, Status::OutOfBounds,
+                      [](auto& b) { b.payload.dma.destination.offset = Desk::kRegionBytes; });
+  refusals.add_spoilt("over the region's end", fill, Status::OutOfBounds,
+                      [](auto& b) { b.payload.fill.destination.offset = Desk::kRegionBytes - 128; });
+  refusals.add_spoilt("behind the window", dma, Status::NotHostMemory,
+                      [&](auto& b) { b.payload.dma.source.offset = trial.guilty().config().window_bytes - 128; });
+  refusals.run();
+}
+
+void freed_and_foreign_regions(Trial& trial) {
+  Refusals refusals(trial);
+  const Region freed = value_or_throw(trial.guilty().acquire_region(RegionType::Tensor, Desk::kRegionBytes));
+  value_or_throw(trial.guilty().release_region(freed));
+  const ControlBlock dma = refusals.good_dma();
+  refusals.add_spoilt("a freed region", dma, Status::UnknownRegion,
+                      [&](auto& b) { b.payload.dma.destination = Desk::in(freed, 0); });
+  // As its owner calls it; the guilty function's own of that name has another generation, or there is none.
+  for (const Region& region : trial.innocent().regions()) {
+    Endpoint foreign = Desk::in(region, 0);
+    foreign.generation += 1000;
+    refusals.add_spoilt("another generation of a region", dma,
+                        region.base.region_id == trial.desk().tensor().base.region_id ||
+                                region.base.region_id == trial.desk().program().base.region_id
+                            ? Status::StaleRegion
+                            : Status::UnknownRegion,
+                        [&](auto& b) { b.payload.dma.destination = foreign; });
+  }
+  refusals.add_spoilt("an old generation of its own", dma, Status::StaleRegion,
+                      [](auto& b) { --b.payload.dma.destination.generation; });
+  refusals.run();
+}
+
+void fault_storm(Trial& trial) {
+  constexpr std::size_t kBad = 1000, kAtOnce = 50;
+  trial.innocent();
+  Lane& lane = trial.lane();
+  const auto before = value_or_throw(trial.guilty().card_statistics()).values.stats;
+  const std::string console_before = trial.card().machine().console();
+  ControlBlock bad = Desk::nop();
+  bad.header.magic = wire::kControlBlockMagic;
+  bad.header.sticks = 1;
+  bad.header.stream = lane.stream();
+  bad.header.generation = trial.guilty().config().generation;
+  // Of a life of the stream that never was: every one of them is refused for itself, and poisons nothing.
+  bad.header.incarnation = trial.guilty().stream_incarnation(lane.stream()) + 77;
+  std::vector<ControlBlock> some(kAtOnce, bad);
+  std::uint64_t sequence = 0;
+  trial.let_loose();
+  bool all_sent = true, all_ended = true;
+  for (std::size_t sent = 0; sent < kBad && all_ended; sent += kAtOnce) {
+    for (ControlBlock& block : some) block.header.sequence = ++sequence;
+    all_sent &= lane.submit(some, true);
+    all_ended = lane.wait_all(trial.patience());
+  }
+  trial.fired(all_sent && lane.ended() == kBad, std::to_string(lane.ended()) + " bad jobs");
+  const auto after = value_or_throw(trial.guilty().card_statistics()).values.stats;
+  const std::uint64_t counted = after.rejected - before.rejected;
+  trial.detected("refused and counted", lane.ended_with(Outcome::Rejected) == kBad && counted == kBad,
+                 std::to_string(lane.ended_with(Outcome::Rejected)) + " refused, counted " + std::to_string(counted));
+  const std::size_t logged = trial.card().machine().console().size() - console_before.size();
+  trial.contained("console", logged < 4096, std::to_string(logged) + " bytes of console");
+  trial.contained();
+  trial.recover_stream();
+}
+
+}  // namespace flex::campaign

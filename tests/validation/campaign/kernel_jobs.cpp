@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/validation/campaign/kernel_jobs.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace flex::campaign {
+
+using wire::ControlBlock;
+using wire::Outcome;
+
+namespace {
+
+// In the Tensor region of a busy tenant …
+constexpr std::uint64_t kInputAt = 0, kResultAt = 1 * wire::kMiB, kGateAt = 2 * wire::kMiB, kJobAt = 3 * wire::kMiB;
+// … and in its host memory.
+constexpr std::uint64_t kOutAt = 0, kBackAt = 1 * wire::kMiB, kJobOutAt = 2 * wire::kMiB, kJobBackAt = 3 * wire::kMiB,
+                        kPatternAt = 4 * wire::kMiB;
+constexpr std::uint64_t kJobBytes = 64 * wire::kKiB;
+constexpr std::uint64_t kMemoryBytes = 2 * wire::kMiB;
+// In its Program region.
+constexpr std::uint64_t kGatedAt = 0, kEmptyAt = 1 * wire::kMiB;
+
+void fill_random(std::span<std::uint64_t> words, std::mt19937_64& random) {
+  for (auto& word : words) word = random();
+}
+
+}  // namespace
+
+wire::CorrectionSymbol address_symbol(std::uint32_t operand, const Region& region, std::uint64_t offset) {
+  return {wire::SymbolKind::Address, operand, region.base.region_id, offset, 0};
+}
+wire::CorrectionSymbol dimension_symbol(std::uint32_t operand, std::uint64_t value) {
+  return {wire::SymbolKind::Dimension, operand, 0, value, 0};
+}
+
+ControlBlock load_kernel(const Desk& desk, Lane& lane, const Card& card, std::string_view name, std::uint64_t at,
+                         std::span<const wire::CorrectionSymbol> symbols, std::uint64_t core_mask) {
+  const auto image = kernel_image(card, name);
+  desk.load(lane, at, image);
+  ControlBlock block = desk.compute(at, image.size(), kManySlices, core_mask);
+  if (symbols.empty()) return block;
+  wire::CorrectionHeader header{};
+  header.magic = wire::kCorrectionMagic;
+  header.symbol_count = static_cast<std::uint32_t>(symbols.size());
+  header.region_count = wire::kRegionsPerFunction;
+  std::ranges::fill(header.region, wire::CorrectionHeader::RegionName{wire::kNoRegion});
+  header.region[desk.tensor().ordinal] = {desk.tensor().base.region_id};
+  std::vector<std::byte> correction(wire::correction_bytes(header.symbol_count));
+  std::memcpy(correction.data(), &header, sizeof header);
+  std::memcpy(correction.data() + sizeof header, symbols.data(), symbols.size_bytes());
+  const std::uint64_t behind = at + wire::align_up(image.size(), wire::kStickBytes);
+  desk.load(lane, behind, correction);
+  block.payload.compute.correction = Desk::in(desk.program(), behind);
+  block.payload.compute.correction_bytes = static_cast<std::uint32_t>(correction.size());
+  return block;
+}
+
+// What was outstanding is delivered by whichever thread found the reset, a moment after failure() tells of it.
+bool heard_of_reset(Trial& trial, Device& device, const Lane& lane) {
+  const auto limit = Trial::Clock::now() + trial.patience();
+  (void)device.wait_until([&] { return device.failure().has_value(); }, limit);
+  while (lane.ended() < lane.submitted() && Trial::Clock::now() < limit) std::this_thread::yield();
+  return device.failure().has_value() && lane.ended() == lane.submitted();
+}
+
+// ---- busy tenant --------------------------------------------------------------------------------------------------------
+
+BusyTenant::BusyTenant(Trial& trial, std::unique_ptr<Device> device)
+    : trial_(trial),
+      device_(std::move(device)),
+      desk_(*device_),
+      jobs_(*device_),
+      gated_(*device_),
+      memory_(value_or_throw(device_->acquire_region(RegionType::Tensor, kMemoryBytes))) {
+  fill_random(desk_.host_words(kOutAt, kJobBytes), trial.random());
+  fill_random(desk_.host_words(kPatternAt, kMemoryBytes), trial.random());
+  std::ranges::fill(desk_.host_words(kBackAt, kJobBytes), 0);
+  const ControlBlock blocks[] = {Desk::dma(desk_.host(kOutAt), Desk::in(desk_.tensor(), kInputAt), kJobBytes),
+                                 Desk::dma(desk_.host(kPatternAt), Desk::in(memory_, 0), kMemoryBytes),
+                                 Desk::fill(Desk::in(desk_.tensor(), kGateAt), wire::kStickBytes, 0)};
+  (void)jobs_.submit(blocks);
+  (void)jobs_.wait_all(trial.patience());
+  const std::array symbols{address_symbol(0, desk_.tensor(), kInputAt), address_symbol(1, desk_.tensor(), kResultAt),
+                           address_symbol(2, desk_.tensor(), kGateAt),
+                           dimension_symbol(0, kJobBytes / sizeof(std::uint64_t))};
+  const ControlBlock gated = load_kernel(desk_, jobs_, trial.card(), "gated", kGatedAt, symbols);
+  short_kernel_ = load_kernel(desk_, jobs_, trial.card(), "empty", kEmptyAt);
+  const ControlBlock queue[] = {gated, Desk::dma(Desk::in(desk_.tensor(), kResultAt), desk_.host(kBackAt), kJobBytes)};
+  (void)gated_.submit(queue);
+  (void)gated_.wait_started(1, trial.patience());
+}
+
+std::string BusyTenant::ended_well(const Lane& lane, std::size_t from) const {
+  if (lane.ended() != lane.submitted()) return "a job did not end";
+  for (const wire::Completion& end : lane.endings(from)) {
+    if (end.outcome == Outcome::Ok) continue;
+    return "a job ended " + std::string(wire::name(end.outcome)) + ", " + std::string(wire::name(end.status));
+  }
+  return {};
+}
+
+void BusyTenant::start_jobs() {
+  fill_random(desk_.host_words(kJobOutAt, kJobBytes), trial_.random());
+  first_job_ = jobs_.ended();
+  const ControlBlock blocks[] = {Desk::dma(desk_.host(kJobOutAt), Desk::in(desk_.tensor(), kJobAt), kJobBytes),
+                                 short_kernel_,
+                                 Desk::dma(Desk::in(desk_.tensor(), kJobAt), desk_.host(kJobBackAt), kJobBytes)};
+  (void)jobs_.submit(blocks);
+}
+
+std::string BusyTenant::finish_jobs() {
+  (void)jobs_.wait_all(trial_.patience());
+  if (std::string wrong = ended_well(jobs_, first_job_); !wrong.empty()) return wrong;
+  const bool same = std::ranges::equal(desk_.host_words(kJobOutAt, kJobBytes), desk_.host_words(kJobBackAt, kJobBytes));
+  return same ? std::string() : "a job's data came back wrong";
+}
+
+std::string BusyTenant::open_gate() {
+  const auto opened = jobs_.run(Desk::fill(Desk::in(desk_.tensor(), kGateAt), wire::kStickBytes, 1), trial_.patience());
+  if (!opened || opened->outcome != Outcome::Ok) return "the gate does not open";
+  (void)gated_.wait_all(trial_.patience());
+  if (std::string wrong = ended_well(gated_, 0); !wrong.empty()) return wrong;
+  const bool same = std::ranges::equal(desk_.host_words(kOutAt, kJobBytes), desk_.host_words(kBackAt, kJobBytes));
+  return same ? std::string() : "the kernel's result is wrong";
+}
+
+std::string BusyTenant::check_memory() {
+  const auto back = desk_.host_words(kPatternAt + kMemoryBytes, kMemoryBytes);
+  const auto read = jobs_.run(Desk::dma(Desk::in(memory_, 0), desk_.host(kPatternAt + kMemoryBytes), kMemoryBytes),
+                              trial_.patience());
+  if (!read || read->outcome != Outcome::Ok) return "its memory cannot be read";
+  return std::ranges::equal(desk_.host_words(kPatternAt, kMemoryBytes), back) ? std::string() : "its memory changed";
+}
+
+}  // namespace flex::campaign

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches of kernels that have symbols, a tenant with all kinds of work under way, and the end of work by a reset.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "shared/kernel_abi.hpp"
+#include "tests/validation/campaign/trial.hpp"
+
+namespace flex::campaign {
+
+// Longer than any scenario: a kernel with this budget is never the watchdog's.
+inline constexpr std::uint64_t kManySlices = 1'000'000;
+
+wire::CorrectionSymbol address_symbol(std::uint32_t operand, const Region& region, std::uint64_t offset);
+wire::CorrectionSymbol dimension_symbol(std::uint32_t operand, std::uint64_t value);
+
+// Puts the kernel's image at `at` of the desk's Program region, and behind it the correction with these symbols (none: no
+// correction). The block that launches it. Throws flex::Error.
+wire::ControlBlock load_kernel(const Desk& desk, Lane& lane, const Card& card, std::string_view name, std::uint64_t at,
+                               std::span<const wire::CorrectionSymbol> symbols = {}, std::uint64_t core_mask = 1);
+
+// Somebody else has reset the device's function. True: the driver has heard of it, and each block of the lane has ended.
+bool heard_of_reset(Trial& trial, Device& device, const Lane& lane);
+
+// A tenant of which everything is under way at a time: a kernel that waits for its gate, a transfer of its result queued
+// behind it, memory with a pattern, and short jobs beside (transfers and a kernel) whose data is compared. By one thread.
+class BusyTenant {
+ public:
+  // Returns when the kernel runs. Throws flex::Error.
+  BusyTenant(Trial& trial, std::unique_ptr<Device> device);
+
+  // Short jobs: one submits, the other waits for them. Empty: each ended OK, and the data is right.
+  void start_jobs();
+  std::string finish_jobs();
+  // Whether the kernel and what is queued behind it are as the constructor left them: nothing of it has ended.
+  bool waits_at_gate() const { return gated_.ended() == 0; }
+  // Opens the gate. Empty: the kernel and the transfer behind it ended OK, and the result is right.
+  std::string open_gate();
+  // Empty: the memory with the pattern is whole.
+  std::string check_memory();
+  Device& device() { return *device_; }
+
+ private:
+  std::string ended_well(const Lane& lane, std::size_t from) const;
+
+  Trial& trial_;
+  std::unique_ptr<Device> device_;
+  Desk desk_;
+  Lane jobs_;   // what loads, and the short jobs
+  Lane gated_;  // the kernel at its gate, and what is queued behind it
+  Region memory_;
+  wire::ControlBlock short_kernel_{};
+  std::size_t first_job_ = 0;
+};
+
+}  // namespace flex::campaign

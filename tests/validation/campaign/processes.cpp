@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// F20 and F22: owners in processes of their own, on a long-lived card.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host_driver/broker/broker.hpp"
+#include "host_driver/discovery/attach.hpp"
+#include "tests/validation/campaign/scenarios.hpp"
+#include "tests/validation/campaign/tenant_process.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using wire::Outcome;
+
+// Runtime folder, broker and card of one scenario.
+class LongLivedCard {
+ public:
+  explicit LongLivedCard(Trial& trial)
+      : folder_(value_or_throw(value_or_throw(RuntimeFolder::open()).create_private("campaign"))),
+        broker_(start(trial)) {}
+  ~LongLivedCard() { broker_->stop(); }
+
+  std::string path() const { return broker_->folder().string(); }
+  Broker& broker() { return *broker_; }
+  std::unique_ptr<Device> attach(unsigned virtual_function) {
+    return value_or_throw(flex::attach(path(), FunctionChoice::virtual_function(virtual_function))).device;
+  }
+
+ private:
+  std::unique_ptr<Broker> start(Trial& trial) {
+    BrokerOptions options;
+    options.name = "campaign";
+    StageOptions stage = trial.stage_options();
+    stage.shape.virtual_functions = 4;
+    stage.shape.spare_slots = 8;
+    options.card = card_options(stage);
+    options.runtime_folder = folder_.path();
+    return value_or_throw(Broker::start(std::move(options)));
+  }
+
+  RuntimeFolder folder_;
+  std::unique_ptr<Broker> broker_;
+};
+
+}  // namespace
+
+void several_processes(Trial& trial) {
+  constexpr unsigned kProcesses = 3;
+  LongLivedCard card(trial);
+  Innocent innocent(card.attach(4));
+  innocent.begin();
+  trial.let_loose();
+  std::vector<std::unique_ptr<TenantProcess>> tenants;
+  for (unsigned i = 1; i <= kProcesses; ++i) {
+    tenants.push_back(std::make_unique<TenantProcess>(card.path(), "VF" + std::to_string(i), TenantTask::Work,
+                                                      trial.seed() * 10 + i));
+  }
+  unsigned ended = 0, right = 0;
+  for (auto& tenant : tenants) {
+    const auto code = tenant->wait_end(trial.patience());
+    ended += code ? 1 : 0;
+    right += code == 0 ? 1 : 0;
+  }
+  trial.fired(ended == kProcesses, std::to_string(ended) + " processes with good and bad jobs");
+  trial.detected("jobs", right == kProcesses, std::to_string(right) + " found each of their jobs ended as it should");
+  const std::string wrong = innocent.end(trial.patience());
+  trial.contained("neighbour", wrong.empty(),
+                  wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of a fourth" : wrong);
+  TenantProcess next(card.path(), "VF1", TenantTask::Work, trial.seed());
+  trial.recovered("next owner", next.wait_end(trial.patience()) == 0, "the next owner's jobs");
+}
+
+void owner_killed(Trial& trial) {
+  LongLivedCard card(trial);
+  Innocent innocent(card.attach(2));
+  innocent.begin();
+  // The first one has the window of the boot, the others have renewed ones.
+  constexpr unsigned kOwners = 3;
+  unsigned killed = 0;
+  for (unsigned i = 1; i <= kOwners; ++i) {
+    TenantProcess owner(card.path(), "VF1", TenantTask::Occupy, trial.seed() * kOwners + i);
+    if (!owner.wait_working(trial.patience())) break;
+    if (i == 1) trial.let_loose();
+    owner.kill();
+    killed += owner.wait_end(trial.patience()) == 128 + SIGKILL ? 1 : 0;
+  }
+  trial.fired(killed != 0, std::to_string(killed) + " owners killed with copies and a kernel in flight");
+  // The next owner waits until the function has been retired, and finds it empty.
+  const auto attached = flex::attach(card.path(), FunctionChoice::virtual_function(1));
+  const auto judge_neighbour = [&] {
+    const std::string wrong = innocent.end(trial.patience());
+    trial.contained("neighbour", wrong.empty(),
+                    wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of the neighbour" : wrong);
+  };
+  if (!attached) {
+    trial.detected("handed on", false, attached.error().message);
+    return judge_neighbour();
+  }
+  const auto& next = attached->device;
+  const auto serial = card.broker().description().functions.at(1).serial;
+  const auto looked_at = next->host_memory().first(wire::kMiB);
+  const bool empty = std::ranges::all_of(looked_at, [](std::byte byte) { return byte == std::byte{0}; });
+  trial.detected("handed on", serial >= kOwners && empty,
+                 "the function was handed on with window " + std::to_string(serial) +
+                     (empty ? ", which is empty" : ", which is NOT empty"));
+  Desk desk(*next);
+  Lane lane(*next);
+  const std::string job = trial.good_job(desk, lane);
+  trial.recovered("next owner", job.empty(), job.empty() ? "the next owner's job" : job);
+  judge_neighbour();
+  trial.keep_trace(lane);
+}
+
+}  // namespace flex::campaign

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// VF3 in the hands of a driver that is not ours.
+#pragma once
+
+#include <string>
+
+#include "tests/validation/campaign/trial.hpp"
+#include "tests/validation/raw/bare_slot.hpp"
+#include "tests/validation/raw/raw_driver.hpp"
+
+namespace flex::campaign {
+
+class RawClient {
+ public:
+  // Throws flex::Error when the function's window cannot be mapped.
+  explicit RawClient(Trial& trial);
+  // The function is free again.
+  ~RawClient();
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  raw::RawDriver& driver() { return driver_; }
+  raw::BareSlot& slot() { return slot_; }
+
+  // From status 0 to a good job. Empty: right.
+  std::string works();
+
+ private:
+  Trial& trial_;
+  raw::BareSlot slot_;
+  raw::RawDriver driver_;
+};
+
+}  // namespace flex::campaign

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/validation/campaign/stage.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "shared/boot_arguments.hpp"
+#include "shared/timeouts.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using std::chrono::nanoseconds;
+using wire::Outcome;
+
+constexpr std::uint64_t kCanaryBytes = 1 * wire::kMiB;  // in host memory, from its start
+constexpr std::uint64_t kReadBackAt = 2 * wire::kMiB;
+constexpr std::uint64_t kWorkOutAt = 5 * wire::kMiB;
+constexpr std::uint64_t kWorkBackAt = 6 * wire::kMiB;
+constexpr std::uint64_t kWorkBytes = 64 * wire::kKiB;
+constexpr std::uint64_t kRegionBytes = 2 * wire::kMiB;
+constexpr auto kOneBlock = campaign_bounds::kBlock;
+// Two harts whatever the machine has: kernels run beside the card's own loop.
+constexpr unsigned kCores = 2;
+
+std::string ending(const char* what, const std::optional<wire::Completion>& end) {
+  if (!end) return std::string(what) + " did not end";
+  return std::string(what) + " ended " + std::string(wire::name(end->outcome)) + ", " +
+         std::string(wire::name(end->status));
+}
+
+}  // namespace
+
+// ---- innocent -----------------------------------------------------------------------------------------------------------
+
+Innocent::Innocent(std::unique_ptr<Device> device)
+    : mark_(0x1990'CE47'0000'0000u + device->config().function_index),
+      device_(std::move(device)),
+      lane_(std::make_unique<Lane>(*device_)),
+      work_lane_(std::make_unique<Lane>(*device_)),
+      work_region_(value_or_throw(device_->acquire_region(RegionType::Tensor, kRegionBytes))) {
+  auto* words = reinterpret_cast<std::uint64_t*>(device_->host_memory().data());
+  for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) words[i] = pattern(i);
+  for (const RegionType type : {RegionType::Tensor, RegionType::Program}) {
+    const Region region = value_or_throw(device_->acquire_region(type, kRegionBytes));
+    const wire::Endpoint host{0, device_->host_memory_offset(), 0, wire::EndpointKind::HostMemory, {}};
+    for (std::uint64_t at = 0; at < kRegionBytes; at += kCanaryBytes) {
+      (void)lane_->run(Desk::dma(host, Desk::in(region, at), kCanaryBytes), kOneBlock);
+    }
+    canaries_.push_back(region);
+  }
+}
+
+Innocent::~Innocent() {
+  stop_ = true;
+  if (worker_.joinable()) worker_.join();  // bounded: a round ends by its lane's bound
+  work_lane_.reset();
+  lane_.reset();
+}
+
+void Innocent::begin() {
+  stop_ = false;
+  worker_ = std::thread([this] { work(); });
+}
+
+void Innocent::work() {
+  for (std::uint64_t number = 1; !stop_; ++number) {
+    std::string wrong;
+    try {
+      wrong = round(number);
+    } catch (const std::exception& error) {
+      wrong = error.what();
+    }
+    if (!wrong.empty()) {
+      wrong_ = "round " + std::to_string(number) + ": " + wrong;
+      is_wrong_.store(true, std::memory_order_release);
+      return;
+    }
+    rounds_.fetch_add(1);
+  }
+}
+
+std::string Innocent::round(std::uint64_t number) {
+  auto* memory = device_->host_memory().data();
+  auto* out = reinterpret_cast<std::uint64_t*>(memory + kWorkOutAt);
+  for (std::uint64_t i = 0; i < kWorkBytes / 8; ++i) out[i] = pattern(i + number * 77);
+  const std::uint64_t base = device_->host_memory_offset();
+  const wire::Endpoint from{0, base + kWorkOutAt, 0, wire::EndpointKind::HostMemory, {}};
+  const wire::Endpoint back{0, base + kWorkBackAt, 0, wire::EndpointKind::HostMemory, {}};
+  const wire::ControlBlock blocks[] = {
+      Desk::dma(from, Desk::in(work_region_, 0), kWorkBytes),
+      Desk::dma(Desk::in(work_region_, 0), Desk::in(work_region_, wire::kMiB), kWorkBytes),
+      Desk::dma(Desk::in(work_region_, wire::kMiB), back, kWorkBytes)};
+  const std::size_t before = work_lane_->endings().size();
+  if (!work_lane_->submit(blocks)) return "no room for three blocks";
+  if (!work_lane_->wait_all(kOneBlock)) return "its blocks did not end";
+  const auto all = work_lane_->endings();
+  for (std::size_t i = before; i < all.size(); ++i) {
+    if (all[i].outcome != Outcome::Ok) return ending("a block", all[i]);
+  }
+  return std::memcmp(out, memory + kWorkBackAt, kWorkBytes) == 0 ? std::string() : "its data came back changed";
+}
+
+bool Innocent::gets_on(nanoseconds patience) {
+  const std::uint64_t before = rounds_;
+  const auto limit = Device::Clock::now() + patience;
+  while (rounds_ < before + 2 && !is_wrong_.load(std::memory_order_acquire) && Device::Clock::now() < limit) {
+    std::this_thread::yield();
+  }
+  return rounds_ >= before + 2;
+}
+
+std::string Innocent::check_canaries() {
+  const auto* words = reinterpret_cast<const std::uint64_t*>(device_->host_memory().data());
+  const auto whole = [&](const std::uint64_t* at) {
+    for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) {
+      if (at[i] != pattern(i)) return false;
+    }
+    return true;
+  };
+  if (!whole(words)) return "its window changed";
+  const wire::Endpoint back{0, device_->host_memory_offset() + kReadBackAt, 0, wire::EndpointKind::HostMemory, {}};
+  for (const Region& region : canaries_) {
+    for (std::uint64_t at = 0; at < kRegionBytes; at += kCanaryBytes) {
+      const auto end = lane_->run(Desk::dma(Desk::in(region, at), back, kCanaryBytes), kOneBlock);
+      if (!end || end->outcome != Outcome::Ok) return ending("reading its canaries", end);
+      if (!whole(words + kReadBackAt / 8)) return "a region of it changed";
+    }
+  }
+  return {};
+}
+
+std::string Innocent::end(nanoseconds patience) {
+  const bool on = gets_on(patience);
+  stop_ = true;
+  if (worker_.joinable()) worker_.join();  // bounded: the flag is set, and each of its waits is bounded
+  if (!wrong_.empty()) return "the innocent function: " + wrong_;
+  if (!on) return "the innocent function does not get on";
+  if (auto changed = check_canaries(); !changed.empty()) return "the innocent function: " + changed;
+  const auto stats = device_->card_statistics();
+  if (!stats) return "the innocent function: " + stats.error().message;
+  const auto& counts = stats->values.stats;
+  if (counts.rejected + counts.failed + counts.aborted + counts.ring_violations != 0) {
+    return "the innocent function was charged with errors that it did not make";
+  }
+  return {};
+}
+
+// ---- stage --------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::chrono::nanoseconds admin_bound(const StageOptions& options) {
+  if (options.shape.reply_missing) return campaign_bounds::kMissingReply;
+  if (options.conditions.short_patience) return campaign_bounds::kShortPatience;
+  return campaign_bounds::kAdmin;
+}
+
+}  // namespace
+
+CardOptions card_options(const StageOptions& options) {
+  CardOptions card;
+  card.cores = kCores;
+  card.virtual_functions = options.shape.virtual_functions;
+  card.spare_slots = options.shape.spare_slots;
+  card.window_bytes = 64 * wire::kMiB;
+  card.timeouts.admin = admin_bound(options);
+  card.boot_arguments = options.shape.words;
+  if (!options.conditions.words.empty()) card.boot_arguments += " " + options.conditions.words;
+  return card;
+}
+
+Stage::Stage(const StageOptions& options)
+    : options_(options), card_(value_or_throw(Card::boot(card_options(options)))) {}
+Stage::~Stage() = default;
+
+bool Stage::usable() const { return card_->machine().alive(); }
+
+std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name) {
+  const auto path = firmware.parent_path() / "kernels" / (std::string(name) + ".img");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw Error({.layer = Layer::Driver,
+                 .culprit = path.filename().string(),
+                 .outcome = wire::Outcome::Rejected,
+                 .recoverable = true,
+                 .next_step = "build the firmware and its kernels (scripts/build)",
+                 .message = "no kernel '" + std::string(name) + "' beside the firmware"});
+  }
+  std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::byte> image(bytes.size());
+  std::memcpy(image.data(), bytes.data(), bytes.size());
+  return image;
+}
+
+}  // namespace flex::campaign

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where scenarios take place: a card in the emulator with three tenants. VF1 is guilty: faults are aimed at it. VF2 is
+// innocent: it holds canaries and works all the time, and whatever happens to VF1 must not be seen there. VF3 is free for
+// scenarios that need one more. M arms the faults of the card and is asked what it knows.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host_driver/base/error.hpp"
+#include "qemu/card.hpp"
+#include "tests/validation/campaign/lane.hpp"
+#include "tests/validation/campaign/scenario.hpp"
+
+namespace flex::campaign {
+
+inline constexpr unsigned kGuilty = 1;  // VF numbers
+inline constexpr unsigned kInnocent = 2;
+inline constexpr unsigned kThird = 3;
+
+// A function that works and checks itself, on a thread of its own, from begin() to end().
+class Innocent {
+ public:
+  // Places canaries in regions and in the window. Throws flex::Error.
+  explicit Innocent(std::unique_ptr<Device> device);
+  ~Innocent();
+  Innocent(const Innocent&) = delete;
+  Innocent& operator=(const Innocent&) = delete;
+
+  void begin();
+  // Waits for one more right round behind this call, then stops. Empty: all rounds were right, every canary is whole, nothing
+  // of this function was refused, failed or reset. Else what was wrong.
+  std::string end(std::chrono::nanoseconds patience);
+  // One more round, right, from now on; the work goes on.
+  bool gets_on(std::chrono::nanoseconds patience);
+  std::uint64_t rounds() const { return rounds_.load(); }
+  Device& device() { return *device_; }
+  std::span<const Region> regions() const { return canaries_; }
+
+ private:
+  void work();
+  std::string round(std::uint64_t number);
+  std::string check_canaries();
+  std::uint64_t pattern(std::uint64_t at) const { return mark_ ^ (at * 0x9E3779B97F4A7C15u); }
+
+  std::uint64_t mark_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Lane> work_lane_;
+  std::vector<Region> canaries_;
+  Region work_region_;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint64_t> rounds_{0};
+  std::string wrong_;  // the first; of the thread until it was joined
+  std::atomic<bool> is_wrong_{false};
+  std::thread worker_;
+};
+
+// Under which a whole run takes place. Anything but the default is for tests/mutants.
+struct Conditions {
+  std::string words{};          // more boot words of every card
+  bool short_patience = false;  // what does not come is waited for with shorter bounds
+
+  bool operator==(const Conditions&) const = default;
+};
+
+struct StageOptions {
+  CardShape shape{};
+  Conditions conditions{};
+};
+
+class Stage {
+ public:
+  // Boots. Throws flex::Error.
+  explicit Stage(const StageOptions& options);
+  ~Stage();
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  const std::shared_ptr<Card>& card() { return card_; }
+  const StageOptions& options() const { return options_; }
+  // Alive, heartbeat going, not a life of the firmware that nobody asked for.
+  bool usable() const;
+
+ private:
+  StageOptions options_;
+  std::shared_ptr<Card> card_;
+};
+
+CardOptions card_options(const StageOptions& options);
+// A kernel that was built with the firmware ("spin", "stray", …): its image.
+std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name);
+inline std::vector<std::byte> kernel_image(const Card& card, std::string_view name) {
+  return kernel_image(card.options().firmware, name);
+}
+
+}  // namespace flex::campaign

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// F26: an admin command does not come to its end, and a reset is asked for meanwhile. Its reply is lost; or it waits on the
+// card for something that takes longer: an ACQUIRE for memory that is being scrubbed, a RELEASE for a launch that uses the
+// region. The reset is M's, or the function's own.
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shared/memory_order.hpp"
+#include "shared/timeouts.hpp"
+#include "tests/validation/campaign/kernel_jobs.hpp"
+#include "tests/validation/campaign/management.hpp"
+#include "tests/validation/campaign/scenarios.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using wire::AdminCommand;
+using wire::ControlBlock;
+using wire::Outcome;
+
+constexpr unsigned kScrubbed = 24;  // granules: milliseconds of scrubbing
+constexpr unsigned kAttempts = 20;
+// As many address spaces of a function wait for their launches; the next region that a launch uses has to wait itself.
+constexpr unsigned kRetiredSpaces = 3;
+
+wire::AdminReply ask(Trial& trial, AdminCommand command) {
+  return manage(trial.management(), command, wire::target_of_virtual(kGuilty));
+}
+
+void lost_reply(Trial& trial) {
+  (void)trial.lane();
+  const auto fault = trial.arm(Trial::fault_at_guilty(wire::FaultPoint::AdminReply, wire::FaultAction::Suppress));
+  const auto region = trial.guilty().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
+  trial.fired(fault);
+  trial.claim(Proof::Detected, "lost-reply", !region && region.error().outcome == Outcome::Indeterminate,
+              region ? "nobody noticed" : region.error().message);
+  const auto reset = ask(trial, AdminCommand::FunctionReset);
+  trial.claim(Proof::Contained, "lost-reply/reset-by-M", reset.outcome == Outcome::Ok,
+              std::string(wire::name(reset.status)));
+  trial.close_guilty();
+}
+
+// One admin command of the guilty function, on a thread of its own.
+class StuckCommand {
+ public:
+  StuckCommand(Device& device, AdminCommand command, std::function<Expected<void>()> call)
+      : device_(device), command_(command), worker_([this, call = std::move(call)] {
+          outcome_ = call();
+          done_.store(true, std::memory_order_release);
+        }) {}
+
+  // The card has taken it, and has not answered. What the card answers behind it is the proof: commands are begun in order.
+  bool waits_on_the_card(std::chrono::nanoseconds bound) {
+    const auto limit = Device::Clock::now() + bound;
+    std::optional<unsigned> slot;
+    while (!(slot = find()) && !done_.load(std::memory_order_acquire) && Device::Clock::now() < limit) {
+      std::this_thread::yield();
+    }
+    return slot && device_.card_statistics() && !answered(*slot) && !done_.load(std::memory_order_acquire);
+  }
+  // Ends by itself: an admin command is bounded by Timeouts::admin.
+  const Expected<void>& outcome() {
+    if (worker_.joinable()) worker_.join();  // bounded: its call is, by Timeouts::admin
+    return outcome_;
+  }
+
+ private:
+  template <typename T>
+  const T& at(std::uint64_t offset) const {
+    const std::byte* window = device_.host_memory().data() - device_.host_memory_offset();
+    return *reinterpret_cast<const T*>(window + offset);
+  }
+  // A request of this kind whose reply has not been written. Its first word is magic, command and no flags.
+  std::optional<unsigned> find() const {
+    const std::uint64_t wanted = wire::kAdminMagic | std::uint64_t{static_cast<std::uint16_t>(command_)} << 32;
+    for (unsigned slot = 0; slot < wire::kAdminSlots; ++slot) {
+      const auto& first = at<std::uint64_t>(wire::kAdminRequests.offset + slot * wire::kStickBytes);
+      if (wire::load_acquire(first) == wanted && !answered(slot)) return slot;
+    }
+    return std::nullopt;
+  }
+  bool answered(unsigned slot) const {
+    const auto& request = at<wire::AdminRequest>(wire::kAdminRequests.offset + slot * wire::kStickBytes);
+    const auto& reply = at<wire::AdminReply>(wire::kAdminReplies.offset + slot * wire::kStickBytes);
+    return wire::load_acquire(reply.cookie) == wire::load_acquire(request.cookie);
+  }
+
+  Device& device_;
+  AdminCommand command_;
+  Expected<void> outcome_{};
+  std::atomic<bool> done_{false};
+  std::jthread worker_;  // bounded: one admin command, by Timeouts::admin
+};
+
+enum class By : std::uint8_t { Management, Owner };
+
+std::string perform(Trial& trial, By by) {
+  if (by == By::Owner) {
+    trial.guilty().close();
+    return {};
+  }
+  const auto reset = ask(trial, AdminCommand::FunctionReset);
+  return reset.outcome == Outcome::Ok ? std::string() : std::string(wire::name(reset.status));
+}
+
+// How a command may end by a reset. "Was not answered" would be its time-out.
+std::string judge_outcome(const Expected<void>& outcome, By by, bool may_be_done) {
+  if (outcome) return may_be_done ? std::string() : "it ended OK";
+  const ErrorInfo& error = outcome.error();
+  const Outcome wanted = by == By::Management ? Outcome::Indeterminate : Outcome::Aborted;
+  if (error.outcome == wanted && !error.message.contains("was not answered")) return {};
+  return std::string(wire::name(error.outcome)) + ", " + error.message;
+}
+
+// The reset is carried out, the command ends, and nothing is left of it.
+std::string judge(Trial& trial, StuckCommand& command, By by, bool may_be_done) {
+  const std::string refused = perform(trial, by);
+  if (!refused.empty()) return refused;
+  const std::string wrong = judge_outcome(command.outcome(), by, may_be_done);
+  if (!wrong.empty()) return wrong;
+  const auto function = ask(trial, AdminCommand::FunctionQuery).values.function;
+  return function.granted_bytes == 0 ? std::string() : std::to_string(function.granted_bytes) + " bytes are granted";
+}
+
+void claim_stuck(Trial& trial, const std::string& name, By by, bool stuck, StuckCommand& command,
+                 bool may_be_done = false) {
+  const std::string full = name + (by == By::Management ? "/reset-by-M" : "/own-reset");
+  trial.claim(Proof::Fired, full, stuck, "it did not wait");
+  const std::string wrong = judge(trial, command, by, may_be_done);
+  trial.claim(Proof::Detected, full, wrong.empty(), wrong);
+}
+
+// ---- an ACQUIRE that waits for a scrub ------------------------------------------------------------------------------------
+
+// The whole quota is acquired, dirtied and released: it counts until it is clean again.
+void dirty_and_release(Trial& trial) {
+  constexpr std::uint64_t kBytes = kScrubbed * wire::kGranuleBytes;
+  const Region region = value_or_throw(trial.guilty().acquire_region(RegionType::Tensor, kBytes));
+  std::vector<ControlBlock> fills;
+  for (std::uint64_t at = 0; at < kBytes; at += wire::kGranuleBytes) {
+    fills.push_back(Desk::fill(Desk::in(region, at), wire::kStickBytes, 1));
+  }
+  static_assert(kScrubbed <= wire::kStreamCredits);
+  (void)trial.lane().submit(fills);
+  (void)trial.lane().wait_all(trial.patience());
+  value_or_throw(trial.guilty().release_region(region));
+}
+
+void acquire_behind_scrub(Trial& trial, By by) {
+  constexpr std::uint64_t kBytes = kScrubbed * wire::kGranuleBytes;
+  trial.set_quota(kBytes);
+  // The scrub may be over before the reset: then the command has ended OK, and it is tried again.
+  for (unsigned attempt = 1;; ++attempt) {
+    dirty_and_release(trial);
+    Region got{};
+    Device& guilty = trial.guilty();
+    StuckCommand command(guilty, AdminCommand::RegionAcquire, [&]() -> Expected<void> {
+      auto region = guilty.acquire_region(RegionType::Tensor, kBytes);
+      if (!region) return std::unexpected(std::move(region.error()));
+      got = *region;
+      return {};
+    });
+    const bool stuck = command.waits_on_the_card(trial.patience());
+    if (stuck || attempt == kAttempts) {
+      claim_stuck(trial, "acquire-behind-scrub", by, stuck, command);
+      break;
+    }
+    if (command.outcome()) value_or_throw(guilty.release_region(got));
+  }
+  trial.close_guilty();
+  trial.set_quota(0);
+}
+
+// ---- a RELEASE that waits for a launch ------------------------------------------------------------------------------------
+
+void release_behind_launch(Trial& trial, By by) {
+  const ControlBlock spin = trial.kernel("spin", kManySlices);
+  Device& guilty = trial.guilty();
+  std::vector<Region> regions;
+  for (unsigned i = 0; i <= kRetiredSpaces; ++i) {
+    regions.push_back(value_or_throw(guilty.acquire_region(RegionType::Tensor, wire::kGranuleBytes)));
+  }
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (unsigned i = 0; i <= kRetiredSpaces; ++i) {
+    lanes.push_back(std::make_unique<Lane>(guilty));
+    (void)lanes.back()->submit(spin);
+    (void)lanes.back()->wait_started(1, trial.patience());
+    if (i < kRetiredSpaces) value_or_throw(guilty.release_region(regions[i]));
+  }
+  {
+    StuckCommand command(guilty, AdminCommand::RegionRelease, [&] { return guilty.release_region(regions.back()); });
+    const bool stuck = command.waits_on_the_card(trial.patience());
+    // An owner that leaves resets its queue first: that stops the launches, and the release may end OK.
+    claim_stuck(trial, "release-behind-launch", by, stuck, command, by == By::Owner);
+  }
+  for (const auto& lane : lanes) trial.keep_trace(*lane);
+  lanes.clear();
+  trial.close_guilty();
+}
+
+}  // namespace
+
+void stuck_admin_command(Trial& trial) {
+  trial.innocent();
+  trial.let_loose();
+  lost_reply(trial);
+  for (const By by : {By::Management, By::Owner}) {
+    acquire_behind_scrub(trial, by);
+    release_behind_launch(trial, by);
+  }
+  trial.contained();
+  trial.recover_function();
+}
+
+}  // namespace flex::campaign

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/validation/campaign/tenant_process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "host_driver/discovery/attach.hpp"
+#include "shared/timeouts.hpp"
+#include "tests/validation/campaign/lane.hpp"
+#include "tests/validation/campaign/stage.hpp"
+
+extern char** environ;
+
+namespace flex::campaign {
+
+namespace {
+
+using std::chrono::nanoseconds;
+using wire::ControlBlock;
+using wire::Outcome;
+
+constexpr const char* kCommand = "fault-tenant";
+constexpr auto kBound = campaign_bounds::kBlock;
+constexpr auto kLongestOccupation = campaign_bounds::kOccupation;
+constexpr int kNotAsItShouldBe = 3;
+
+int milliseconds(nanoseconds time) {
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
+}
+
+[[noreturn]] void fail(const char* what) {
+  throw Error({.layer = Layer::Driver,
+               .culprit = "a tenant's process",
+               .outcome = Outcome::Rejected,
+               .recoverable = true,
+               .next_step = "look at this machine's limits on processes and descriptors",
+               .message = std::string(what) + ": " + std::strerror(errno)});
+}
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("no pipe for a tenant's process");
+  return {UniqueFd{ends[0]}, UniqueFd{ends[1]}};
+}
+
+}  // namespace
+
+TenantProcess::TenantProcess(const std::string& card, const std::string& function, TenantTask task,
+                             std::uint64_t seed) {
+  Pipe input = make_pipe();
+  Pipe output = make_pipe();
+  const std::string its_seed = std::to_string(seed);
+  const std::array<const char*, 7> arguments{
+      "spyre",          kCommand, card.c_str(), function.c_str(), task == TenantTask::Work ? "work" : "occupy",
+      its_seed.c_str(), nullptr};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, input.read.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, output.write.get(), STDOUT_FILENO);
+  const int error =
+      ::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, const_cast<char* const*>(arguments.data()), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    errno = error;
+    fail("a tenant's process could not be started");
+  }
+  pidfd_ = UniqueFd{static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))};
+  input_ = std::move(input.write);
+  output_ = std::move(output.read);
+}
+
+TenantProcess::~TenantProcess() {
+  if (pid_ == 0) return;
+  kill();
+  (void)wait_end(kBound);
+}
+
+void TenantProcess::kill() {
+  if (pid_ != 0) ::kill(pid_, SIGKILL);
+}
+
+bool TenantProcess::wait_working(nanoseconds bound) {
+  pollfd event{output_.get(), POLLIN, 0};
+  if (::poll(&event, 1, milliseconds(bound)) != 1 || (event.revents & POLLIN) == 0) return false;
+  std::array<char, 64> text{};
+  const auto got = ::read(output_.get(), text.data(), text.size());  // bounded: poll() said that there is something
+  return got > 0 && std::string_view(text.data(), static_cast<std::size_t>(got)).contains("working");
+}
+
+std::optional<int> TenantProcess::wait_end(nanoseconds bound) {
+  pollfd event{pidfd_.get(), POLLIN, 0};
+  if (::poll(&event, 1, milliseconds(bound)) != 1) return std::nullopt;
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+  pid_ = 0;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// ---- inside the process -------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string job(Desk& desk, Lane& lane, std::mt19937_64& random) {
+  constexpr std::uint64_t kBytes = 64 * wire::kKiB, kBack = 1 * wire::kMiB;
+  const auto out = desk.host_words(0, kBytes);
+  for (auto& word : out) word = random();
+  const ControlBlock blocks[] = {Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes),
+                                 Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kBytes)};
+  if (!lane.submit(blocks) || !lane.wait_all(kBound)) return "a good job did not end";
+  if (lane.endings().back().outcome != Outcome::Ok) return "a good job ended badly";
+  const bool same = std::memcmp(out.data(), desk.host_words(kBack, kBytes).data(), kBytes) == 0;
+  return same ? std::string() : "a good job's data came back wrong";
+}
+
+std::string bad_job(Desk& desk, Lane& lane, std::mt19937_64& random) {
+  ControlBlock bad = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), 4096);
+  switch (random() % 4) {
+    case 0: bad.payload.dma.destination.region_id = random() | 1u << 20; break;
+    case 1: bad.payload.dma.bytes = ~std::uint64_t{0}; break;
+    case 2: bad.header.flags = 0x8000; break;
+    default: bad.header.opcode = wire::Opcode::Call; break;
+  }
+  const auto end = lane.run(bad, kBound);
+  if (!end || end->outcome != Outcome::Rejected) return "a bad job was not refused";
+  if (auto reset = lane.reset(); !reset) return reset.error().message;
+  return {};
+}
+
+std::string work(Device& device, std::uint64_t seed) {
+  constexpr int kJobs = 150;
+  std::mt19937_64 random(seed);
+  Desk desk(device);
+  Lane lane(device);
+  std::string wrong;
+  for (int i = 0; i < kJobs && wrong.empty(); ++i) {
+    wrong = random() % 3 == 0 ? bad_job(desk, lane, random) : job(desk, lane, random);
+  }
+  return wrong;
+}
+
+std::string occupy(Device& device) {
+  constexpr std::uint64_t kManySlices = 1'000'000;
+  Desk desk(device);
+  Lane copies(device), kernels(device);
+  const auto firmware = value_or_throw(find_firmware());
+  const auto image = kernel_image(firmware, "spin");
+  desk.load(kernels, 0, image);
+  (void)kernels.submit(desk.compute(0, image.size(), kManySlices));
+  std::puts("working");
+  std::fflush(stdout);
+  const auto until = Device::Clock::now() + kLongestOccupation;
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  while (Device::Clock::now() < until && ::poll(&input, 1, 0) == 0) {
+    const auto end = copies.run(Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), Desk::kRegionBytes), kBound);
+    if (!end || end->outcome != Outcome::Ok) return "a copy went wrong";
+  }
+  return {};
+}
+
+}  // namespace
+
+int tenant_main(const std::string& card, const std::string& function, TenantTask task, std::uint64_t seed) {
+  std::string wrong;
+  try {
+    const auto choice = value_or_throw(parse_function_choice(function));
+    const auto attached = value_or_throw(attach(card, choice));
+    wrong = task == TenantTask::Work ? work(*attached.device, seed) : occupy(*attached.device);
+  } catch (const std::exception& error) {
+    wrong = error.what();
+  }
+  if (wrong.empty()) return 0;
+  std::fprintf(stderr, "tenant of %s: %s\n", function.c_str(), wrong.c_str());
+  return kNotAsItShouldBe;
+}
+
+}  // namespace flex::campaign

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tenants in processes of their own, for scenarios in which an owner dies or several are at work. The program is this one:
+// `spyre fault-tenant CARD FUNCTION work|occupy SEED`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "host_driver/base/error.hpp"
+#include "host_driver/base/unique_fd.hpp"
+
+namespace flex::campaign {
+
+enum class TenantTask : std::uint8_t {
+  Work,    // good and bad jobs in random order, each judged; ends by itself
+  Occupy,  // copies and an endless kernel until it is killed, or its input ends
+};
+
+class TenantProcess {
+ public:
+  // `card`: its folder. Throws flex::Error when it cannot be started.
+  TenantProcess(const std::string& card, const std::string& function, TenantTask task, std::uint64_t seed);
+  // Killed if it still runs.
+  ~TenantProcess();
+  TenantProcess(const TenantProcess&) = delete;
+  TenantProcess& operator=(const TenantProcess&) = delete;
+
+  // Its line "working" has come.
+  bool wait_working(std::chrono::nanoseconds bound);
+  void kill();
+  // Its exit code, 128 + n for signal n; nothing when it still runs.
+  std::optional<int> wait_end(std::chrono::nanoseconds bound);
+
+ private:
+  pid_t pid_ = 0;
+  UniqueFd pidfd_;
+  UniqueFd input_;
+  UniqueFd output_;
+};
+
+// What the process does. 0: everything was as it should be; 3: not, with a line on stderr.
+int tenant_main(const std::string& card, const std::string& function, TenantTask task, std::uint64_t seed);
+
+}  // namespace flex::campaign

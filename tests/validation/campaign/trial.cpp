@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/validation/campaign/trial.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "qemu/machine.hpp"
+#include "shared/crc32c.hpp"
+#include "shared/timeouts.hpp"
+#include "shared/version.hpp"
+#include "shared/window.hpp"
+#include "tests/validation/campaign/kernel_jobs.hpp"
+#include "tests/validation/campaign/management.hpp"
+
+namespace flex::campaign {
+
+namespace {
+
+using wire::Outcome;
+
+constexpr auto kPatience = campaign_bounds::kPatience;
+constexpr auto kShortPatience = campaign_bounds::kShortPatience;
+constexpr std::uint64_t kImageStride = 64 * wire::kKiB;  // of images in the Program region
+
+}  // namespace
+
+namespace {
+
+wire::FaultEvidence command(Device& management, const wire::FaultSpec& spec, std::string_view what) {
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::FaultArm;
+  request.arguments.fault = spec;
+  const auto reply = value_or_throw(management.admin(request));
+  if (reply.outcome == Outcome::Ok) return reply.values.fault;
+  throw Error({.layer = Layer::Firmware,
+               .culprit = std::string(wire::name(spec.point)),
+               .outcome = reply.outcome,
+               .recoverable = true,
+               .next_step = "correct the scenario",
+               .message = std::string(what) + " was refused: " + std::string(wire::name(reply.status))});
+}
+
+}  // namespace
+
+Trial::Trial(const Scenario& scenario, Stage* stage, std::uint64_t seed, const Conditions& conditions)
+    : scenario_(scenario), stage_(stage), seed_(seed), conditions_(conditions), random_(seed) {
+  result_.id = scenario.id;
+  result_.seed = seed;
+  origin_ = Clock::now();
+}
+
+Trial::~Trial() { close(); }
+
+Stage& Trial::stage() {
+  if (stage_ != nullptr) return *stage_;
+  throw Error({.layer = Layer::Driver,
+               .culprit = std::string(scenario_.id),
+               .outcome = Outcome::Rejected,
+               .recoverable = false,
+               .next_step = "correct the scenario",
+               .message = "a scenario with cards of its own asked for the shared one"});
+}
+
+Trial::Duration Trial::patience() const {
+  return conditions_.short_patience ? Duration(kShortPatience) : Duration(kPatience);
+}
+
+StageOptions Trial::stage_options() const { return {.shape = scenario_.shape, .conditions = conditions_}; }
+
+Device& Trial::management() {
+  if (management_) return *management_;
+  management_ = value_or_throw(card().open_management());
+  // What an earlier scenario armed and nobody met.
+  wire::FaultSpec spec{};
+  spec.operation = wire::FaultOperation::DisarmAll;
+  (void)command(*management_, spec, "disarming all faults");
+  next_row_ = 0;
+  return *management_;
+}
+
+std::unique_ptr<Device> Trial::open(unsigned virtual_function, OpenOptions options) {
+  return value_or_throw(card().open_virtual(virtual_function, std::move(options)));
+}
+
+Device& Trial::guilty() {
+  if (!guilty_) guilty_ = open(kGuilty);
+  return *guilty_;
+}
+Desk& Trial::desk() {
+  if (!desk_) desk_ = std::make_unique<Desk>(guilty());
+  return *desk_;
+}
+Lane& Trial::lane() {
+  if (!lane_) lane_ = std::make_unique<Lane>(guilty());
+  return *lane_;
+}
+Innocent& Trial::innocent() {
+  if (!innocent_) {
+    innocent_ = std::make_unique<Innocent>(open(kInnocent));
+    innocent_->begin();
+  }
+  return *innocent_;
+}
+
+wire::ControlBlock Trial::kernel(std::string_view name, std::uint64_t budget_slices) {
+  const auto image = kernel_image(card(), name);
+  const std::uint64_t at = std::exchange(next_image_, next_image_ + kImageStride);
+  desk().load(lane(), at, image);
+  return desk().compute(at, image.size(), budget_slices);
+}
+
+// ---- faults -------------------------------------------------------------------------------------------------------------
+
+wire::FaultSpec Trial::any_fault(wire::FaultPoint point, wire::FaultAction action) {
+  wire::FaultSpec spec{};
+  spec.point = point;
+  spec.action = action;
+  spec.function = wire::kAnyFunction;
+  spec.stream = wire::kAnyStream;
+  spec.opcode = wire::kAnyOpcode;
+  spec.first = 1;
+  spec.shots = 1;
+  return spec;
+}
+
+wire::FaultSpec Trial::fault_at_guilty(wire::FaultPoint point, wire::FaultAction action) {
+  wire::FaultSpec spec = any_fault(point, action);
+  spec.function = wire::target_of_virtual(kGuilty);
+  return spec;
+}
+
+Trial::Fault Trial::arm(wire::FaultSpec spec) {
+  Device& by = management();  // first: what it finds armed, it disarms
+  const Fault fault{next_row_++};
+  spec.operation = wire::FaultOperation::Arm;
+  spec.fault = fault.row;
+  (void)command(by, spec, "arming a fault");
+  artifacts_->armed.push_back({.spec = spec, .evidence = {}});
+  return fault;
+}
+
+wire::FaultEvidence Trial::evidence(Fault fault) {
+  wire::FaultSpec spec{};
+  spec.operation = wire::FaultOperation::Query;
+  spec.fault = fault.row;
+  const auto found = command(management(), spec, "asking for evidence");
+  for (ArmedFault& armed : artifacts_->armed) {
+    if (armed.spec.fault != fault.row) continue;
+    armed.evidence = found;
+    armed.asked = true;
+  }
+  return found;
+}
+
+void Trial::disarm(Fault fault) {
+  wire::FaultSpec spec{};
+  spec.operation = wire::FaultOperation::Disarm;
+  spec.fault = fault.row;
+  (void)command(management(), spec, "disarming a fault");
+}
+
+void Trial::set_quota(std::uint64_t bytes) {
+  const auto reply = campaign::set_quota(management(), wire::target_of_virtual(kGuilty), bytes);
+  if (reply.outcome == Outcome::Ok) return;
+  throw Error({.layer = Layer::Firmware,
+               .culprit = "quota",
+               .outcome = reply.outcome,
+               .recoverable = true,
+               .next_step = "correct the scenario",
+               .message = "a quota was refused: " + std::string(wire::name(reply.status)),
+               .status = reply.status});
+}
+
+// ---- proofs -------------------------------------------------------------------------------------------------------------
+
+void Trial::let_loose() { origin_ = Clock::now(); }
+
+void Trial::prove(Proof proof, bool holds, std::string seen, std::string_view claim) {
+  result_.claims.push_back({proof, std::string(claim), holds, seen});
+  ProofResult& result = result_[proof];
+  const bool first = !result.given;
+  result.holds = (first || result.holds) && holds;
+  result.given = true;
+  if (!first && !result.seen.empty() && !seen.empty()) result.seen += "; ";
+  result.seen += seen;
+}
+
+void Trial::claim(Proof proof, std::string_view name, bool holds, std::string seen) {
+  const auto since = Clock::now() - origin_;
+  if (proof == Proof::Detected && !result_.times.detect) result_.times.detect = since;
+  if (proof == Proof::Recovered && !result_.times.recover) result_.times.recover = since;
+  std::string text = holds ? std::string(name) : std::string(name) + (seen.empty() ? " does not hold" : ": " + seen);
+  prove(proof, holds, std::move(text), name);
+}
+
+void Trial::fired(Fault fault) {
+  const auto found = evidence(fault);
+  fired(found.fired != 0, std::to_string(found.fired) + " of " + std::to_string(found.counted) + " occurrences");
+}
+
+void Trial::detected(std::string_view name, bool holds, std::string seen) {
+  if (!result_.times.detect) result_.times.detect = Clock::now() - origin_;
+  prove(Proof::Detected, holds, std::move(seen), name);
+}
+
+void Trial::contained() {
+  const bool worked = innocent_ != nullptr;
+  std::string wrong = worked ? innocent_->end(patience()) : "there was no innocent function";
+  const std::uint64_t rounds = worked ? innocent_->rounds() : 0;
+  if (!result_.times.contain) result_.times.contain = Clock::now() - origin_;
+  const bool holds = wrong.empty();
+  contained("neighbour", holds, holds ? std::to_string(rounds) + " rounds of the neighbour, all right" : wrong);
+}
+
+void Trial::recovered(std::string_view name, bool holds, std::string seen) {
+  if (!result_.times.recover) result_.times.recover = Clock::now() - origin_;
+  prove(Proof::Recovered, holds, std::move(seen), name);
+}
+
+void Trial::detected_as(const std::optional<wire::Completion>& end, Outcome outcome, wire::Status status) {
+  if (!end) return detected("outcome", false, "the block did not end");
+  const bool right = end->outcome == outcome && (status == wire::Status::None || end->status == status);
+  detected("outcome", right, std::string(wire::name(end->outcome)) + ", " + std::string(wire::name(end->status)));
+}
+
+std::string Trial::good_job(Desk& desk, Lane& lane) {
+  constexpr std::uint64_t kBytes = 256 * wire::kKiB, kOut = 0, kBack = 1 * wire::kMiB;
+  const auto out = desk.host_words(kOut, kBytes);
+  for (auto& word : out) word = random_();
+  std::ranges::fill(desk.host_words(kBack, kBytes), 0);
+  const wire::ControlBlock blocks[] = {Desk::dma(desk.host(kOut), Desk::in(desk.tensor(), 0), kBytes),
+                                       Desk::dma(Desk::in(desk.tensor(), 0), Desk::in(desk.tensor(), kBytes), kBytes),
+                                       Desk::dma(Desk::in(desk.tensor(), kBytes), desk.host(kBack), kBytes)};
+  const std::size_t before = lane.ended();
+  if (!lane.submit(blocks)) return "no room for a good job";
+  if (!lane.wait_all(patience())) return "a good job did not end";
+  const auto all = lane.endings();
+  for (std::size_t i = before; i < all.size(); ++i) {
+    if (all[i].outcome != Outcome::Ok) {
+      return "a good job ended " + std::string(wire::name(all[i].outcome)) + ", " +
+             std::string(wire::name(all[i].status));
+    }
+  }
+  return std::ranges::equal(out, desk.host_words(kBack, kBytes)) ? std::string() : "a good job's data came back wrong";
+}
+
+std::string Trial::good_job() {
+  try {
+    return good_job(desk(), lane());
+  } catch (const Error& error) {
+    return error.info().message;
+  }
+}
+
+void Trial::recover_stream() {
+  if (auto reset = lane().reset(); !reset) return recovered("stream", false, reset.error().message);
+  const std::string wrong = good_job();
+  recovered("stream", wrong.empty(), wrong.empty() ? "stream reset, good job" : wrong);
+}
+
+void Trial::recover_function() {
+  close_guilty();
+  const std::string wrong = good_job();
+  recovered("function", wrong.empty(), wrong.empty() ? "function reset, good job" : wrong);
+}
+
+// ---- end ----------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string hexadecimal(std::span<const std::byte> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
+    text += kDigits[std::to_integer<unsigned>(byte) & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+void Trial::keep_trace(const Lane& lane) {
+  const auto blocks = lane.trace();
+  artifacts_->trace.insert(artifacts_->trace.end(), blocks.begin(), blocks.end());
+}
+
+void Trial::keep_headers() {
+  const auto keep = [&](const char* which, Device* device) {
+    if (device == nullptr) return;
+    const auto* window = device->host_memory().data() - device->host_memory_offset();
+    artifacts_->headers[which] = hexadecimal({window, sizeof(wire::WindowHeader)});
+    const auto bytes = std::min<std::uint64_t>(reinterpret_cast<const wire::WindowHeader*>(window)->record_bytes,
+                                               wire::kFatalRecord.bytes);
+    if (device == management_.get()) {
+      artifacts_->record = hexadecimal({window + wire::kFatalRecord.offset, static_cast<std::size_t>(bytes)});
+    }
+  };
+  keep("M", management_.get());
+  keep("guilty", guilty_.get());
+  if (innocent_) keep("innocent", &innocent_->device());
+  if (stage_ == nullptr) return;
+  artifacts_->console = card().machine().console();
+  artifacts_->versions["emulator"] = qemu::to_string(card().machine().version());
+}
+
+void Trial::close_guilty() {
+  if (lane_) keep_trace(*lane_);
+  lane_.reset();
+  desk_.reset();
+  guilty_.reset();
+  next_image_ = 0;
+}
+
+void Trial::close() {
+  if (!std::exchange(kept_, true)) keep_headers();
+  close_guilty();
+  innocent_.reset();
+  management_.reset();
+  artifacts_->versions["abi"] = std::to_string(wire::kAbiVersion);
+  result_.artifacts = artifacts_;
+}
+
+std::optional<wire::FatalRecord> Trial::record_of_last_life() {
+  management_.reset();
+  const Device& management = this->management();
+  const auto* window = management.host_memory().data() - management.host_memory_offset();
+  const auto& header = *reinterpret_cast<const wire::WindowHeader*>(window);
+  if (header.record_bytes != sizeof(wire::FatalRecord)) return std::nullopt;
+  wire::FatalRecord record;
+  std::memcpy(&record, window + wire::kFatalRecord.offset, sizeof record);
+  wire::FatalRecord blank = record;
+  blank.crc32c = 0;
+  const bool whole = record.magic == wire::kFatalRecordMagic && record.version == wire::kFatalRecordVersion &&
+                     record.crc32c == wire::crc32c(0, &blank, sizeof blank);
+  return whole ? std::optional(record) : std::nullopt;
+}
+
+// ---- witness ------------------------------------------------------------------------------------------------------------
+
+Witness::Witness(Trial& trial)
+    : trial_(trial),
+      device_(trial.open(kThird)),
+      desk_(*device_),
+      lane_(*device_),
+      held_(*device_),
+      last_good_(Trial::Clock::now()) {
+  const wire::ControlBlock blocks[] = {load_kernel(desk_, lane_, trial.card(), "spin", 0), Desk::nop(), Desk::nop()};
+  (void)held_.submit(blocks);
+  (void)held_.wait_started(1, trial.patience());
+}
+
+std::optional<ErrorInfo> Witness::wait_for_failure() {
+  constexpr auto kOneJob = campaign_bounds::kLeftAlone;
+  const auto limit = Trial::Clock::now() + trial_.patience();
+  try {
+    while (!device_->failure() && Trial::Clock::now() < limit) {
+      if (lane_.submitted() - lane_.ended() < wire::kStreamCredits) (void)lane_.submit(Desk::nop());
+      if (lane_.wait_all(kOneJob)) last_good_ = Trial::Clock::now();
+    }
+  } catch (const Error&) {
+    // submit() is refused when the card is gone: failure() says so below
+  }
+  return device_->failure();
+}
+
+namespace {
+
+// Empty: each block ended once, OK before and LOST or INDETERMINATE after the end of the card.
+std::string wrong_ending(const Lane& lane, bool may_be_ok) {
+  const auto all = lane.endings();
+  if (all.size() != lane.submitted()) {
+    return std::to_string(lane.submitted() - all.size()) + " blocks of " + std::to_string(lane.submitted()) +
+           " never ended";
+  }
+  bool over = !may_be_ok;
+  for (const auto& end : all) {
+    const bool lost = end.outcome == Outcome::Lost || end.outcome == Outcome::Indeterminate;
+    if (!lost && (over || end.outcome != Outcome::Ok)) return "a block ended " + std::string(wire::name(end.outcome));
+    over |= lost;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string Witness::typed() const {
+  std::string wrong = wrong_ending(lane_, true);
+  return wrong.empty() ? wrong_ending(held_, false) : wrong;
+}
+
+}  // namespace flex::campaign

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/validation/raw/bare_slot.hpp"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "host_driver/base/error.hpp"
+
+namespace raw {
+
+namespace {
+
+std::shared_ptr<flex::Window> map(const flex::SlotHandle& handle) {
+  auto window = flex::Window::map(handle.window_fd(), handle.window_bytes());
+  if (!window) throw flex::Error(std::move(window.error()));
+  return *std::move(window);
+}
+
+}  // namespace
+
+BareSlot::BareSlot(flex::SlotHandle handle) : window_(map(handle)), bells_(std::move(handle), flex::FaultHooks{}) {}
+
+void BareSlot::pump() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - rung_ > std::chrono::microseconds{100}) {
+    rung_ = now;
+    bells_.ring();
+  }
+  std::this_thread::yield();
+}
+
+}  // namespace raw

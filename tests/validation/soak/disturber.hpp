@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What disturbs a soak: faults and resets of every level, each with a period of its own (milliseconds, all prime, so that
+// every combination comes up). It owns M and tells the weather before it does anything.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "host_driver/faults/session.hpp"
+#include "qemu/card.hpp"
+#include "tests/validation/campaign/resources.hpp"
+#include "tests/validation/soak/weather.hpp"
+
+namespace flex::soak {
+
+struct DisturberReport {
+  std::map<std::string, std::uint64_t> events{};  // "firmware restart", … : how often
+  struct Count {
+    std::uint64_t armed = 0;
+    std::uint64_t fired = 0;
+  };
+  std::map<std::string, Count> faults{};  // by point and action
+  std::vector<std::string> complaints{};
+  std::uint64_t complained = 0;
+};
+
+class Disturber {
+ public:
+  // Regions that faults of the memory can be aimed at: (target, region id); asked when one is armed.
+  using RegionOf = std::function<std::optional<std::uint64_t>(unsigned target)>;
+
+  // Functions 1 (PF) … `functions`. Card and weather outlive this. Throws flex::Error when M cannot be had.
+  Disturber(Card& card, unsigned functions, std::uint64_t seed, Weather& weather, RegionOf region_of);
+  ~Disturber();
+  Disturber(const Disturber&) = delete;
+  Disturber& operator=(const Disturber&) = delete;
+
+  // From now on run() only waits and watches.
+  void keep_quiet() { calendar_.clear(); }
+  // Until `end`, or until `enough`; then everything is disarmed and the card is up. Throws flex::Error when it could not be
+  // brought back.
+  void run(std::chrono::steady_clock::time_point end, const std::function<bool()>& enough);
+  // Asked of M, when run() has returned.
+  campaign::CardResources card_resources();
+  std::uint64_t retired_bytes();
+
+  const DisturberReport& report() const { return report_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Event {
+    const char* name;
+    std::chrono::milliseconds period;
+    void (Disturber::*act)();
+    Clock::time_point due{};
+  };
+
+  void next_fault();
+  void end_fault();
+  void reset_function();
+  void stop_emulator();
+  void trap_firmware();
+  void restart_firmware() { raise(Rung::Firmware); }
+  void reset_card() { raise(Rung::Card); }
+  void power_cycle() { raise(Rung::PowerCycle); }
+  void kill_emulator();
+  void raise(Rung rung);
+  void open_management();
+  bool arm(const fault::Fault& fault);
+  unsigned any_function() { return 1 + static_cast<unsigned>(random_() % functions_); }
+  void complain(const std::string& what);
+
+  Card& card_;
+  const unsigned functions_;
+  Weather& weather_;
+  RegionOf region_of_;
+  std::mt19937_64 random_;
+  std::vector<Event> calendar_;
+  std::unique_ptr<Device> management_;
+  std::unique_ptr<fault::Session> session_;
+  std::unique_ptr<Weather::Storm> storm_;  // of the fault that is armed
+  DisturberReport report_;
+};
+
+}  // namespace flex::soak

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/validation/soak/player.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "shared/timeouts.hpp"
+#include "tests/validation/campaign/stage.hpp"
+
+namespace flex::soak {
+
+using campaign::Desk;
+using campaign::Lane;
+using wire::ControlBlock;
+using wire::Outcome;
+using wire::Status;
+
+namespace {
+
+using Clock = Device::Clock;
+
+// What an owner does by itself, each every so many rounds: co-prime, so that every combination comes.
+constexpr std::uint64_t kRegionEvery = 5;
+constexpr std::uint64_t kStreamEvery = 7;
+constexpr std::uint64_t kQueueEvery = 29;
+constexpr std::uint64_t kAttachEvery = 53;
+
+constexpr std::uint64_t kManySlices = 1'000'000;
+
+// Places in host memory and in the tensor region (4 MiB); the lower half is what is sent, the upper what comes back.
+constexpr std::uint64_t kHalf = 2 * wire::kMiB;
+constexpr std::uint64_t kMostBytes = 256 * wire::kKiB;
+
+std::string function_name(unsigned function) { return function == 0 ? "PF" : "VF" + std::to_string(function); }
+
+// Of the thread that runs hart 0, which answers everything.
+CpuWait cpu_wait_of(Card& card) {
+  const auto harts = card.machine().hart_threads();
+  return harts && !harts->empty() ? CpuWait(card.machine().pid(), harts->front().host_thread) : CpuWait();
+}
+
+std::string text_of(Outcome outcome, Status status) {
+  std::string text(wire::name(outcome));
+  if (status != Status::None) text.append(" (").append(wire::name(status)).append(")");
+  return text;
+}
+
+}  // namespace
+
+Player::Player(Card& card, unsigned function, std::uint64_t seed, const Weather& weather)
+    : card_(card),
+      function_(function),
+      target_(function == 0 ? wire::kTargetPhysical : wire::target_of_virtual(function)),
+      weather_(weather),
+      random_(seed) {
+  report_.function = function_name(function);
+}
+
+Player::~Player() { detach(); }
+
+void Player::complain(const std::string& what) {
+  ++report_.complained;
+  if (report_.complaints.size() < kMostComplaints) {
+    report_.complaints.push_back(report_.function + ", round " + std::to_string(rounds_.load()) + ": " + what);
+  }
+}
+
+void Player::unexpected(const std::string& what) {
+  if (strict_ && calm()) complain(what + ", and nobody had disturbed it");
+  start_over_ = true;
+}
+
+// A bound is a time, and a card that the machine does not let run is late and nothing else.
+void Player::too_late(const std::string& what) {
+  const auto without_cpu = cpu_wait_.total() - waited_before_;
+  if (without_cpu < soak_bounds::kStarved) return unexpected(what);
+  ++report_.starved;
+  start_over_ = true;
+}
+
+// ---- accounts -----------------------------------------------------------------------------------------------------------
+
+void Player::count_ends() {
+  const auto fresh = lane_->endings(counted_);
+  counted_ += fresh.size();
+  for (const wire::Completion& end : fresh) {
+    ++report_.outcomes[std::string(wire::name(end.outcome))];
+    ++since_attached_[static_cast<std::size_t>(end.outcome)];
+  }
+}
+
+// What the lane still has on its way ends here: with its device.
+void Player::close_accounts() {
+  if (!lane_) return;
+  if (lane_->ended() != lane_->submitted()) device_->close();
+  count_ends();
+  report_.blocks += lane_->submitted();
+  if (lane_->ended() != lane_->submitted()) {
+    complain(std::to_string(lane_->submitted()) + " blocks were submitted, " + std::to_string(lane_->ended()) +
+             " have ended");
+  }
+}
+
+// ---- the function -------------------------------------------------------------------------------------------------------
+
+bool Player::attach(const std::atomic<bool>& stop) {
+  const auto limit = Clock::now() + soak_bounds::kAttach;
+  while (!stop && Clock::now() < limit) {
+    mark_ = attached_ = weather_.mark(target_);
+    strict_ = false;
+    cpu_wait_ = cpu_wait_of(card_);
+    try {
+      auto opened = function_ == 0 ? card_.open_physical() : card_.open_virtual(function_);
+      device_ = value_or_throw(std::move(opened));
+      desk_ = std::make_unique<Desk>(*device_);
+      lane_ = std::make_unique<Lane>(*device_);
+      since_attached_ = {};
+      counted_ = 0;
+      desk_->load(*lane_, 0, campaign::kernel_image(card_, "spin"));
+      count_ends();
+      sequence_ = lane_->ended();
+      spin_bytes_ = campaign::kernel_image(card_, "spin").size();
+      region_ = desk_->tensor().base.region_id;
+      ++report_.attachments;
+      start_over_ = false;
+      strict_ = true;
+      return true;
+    } catch (const Error& error) {
+      if (calm()) complain(std::string("attaching failed, and nobody had disturbed it: ") + error.what());
+    }
+    detach();
+    std::this_thread::sleep_for(soak_bounds::kBetweenAttaches);  // bounded: by the loop's limit
+  }
+  if (!stop) complain("could not attach in " + std::to_string(soak_bounds::kAttach.count()) + " s");
+  return false;
+}
+
+void Player::detach() {
+  region_ = kNoRegion;
+  close_accounts();
+  lane_.reset();
+  desk_.reset();
+  device_.reset();
+}
+
+void Player::play(const std::atomic<bool>& stop) noexcept {
+  try {
+    start_over_ = true;
+    while (!stop) {
+      if (start_over_) {
+        detach();
+        if (!attach(stop)) break;
+      }
+      round();
+    }
+    detach();
+  } catch (const std::exception& error) {
+    complain(std::string("not a typed error: ") + error.what());
+  }
+}
+
+void Player::round() {
+  ++rounds_;
+  waited_before_ = cpu_wait_.total();
+  if (!calm()) {
+    mark_ = weather_.mark(target_);
+    strict_ = false;
+    device_->check();
+  }
+  try {
+    if (calm() && !strict_) {
+      show_whole();
+    } else {
+      any_batch();
+    }
+    if (!start_over_) housekeeping();
+  } catch (const Error& error) {
+    const bool no_answer = error.info().outcome == Outcome::Indeterminate;
+    no_answer ? too_late(error.what()) : unexpected(error.what());
+  }
+}
+
+// A disturbance may leave damage that lasts until the function's reset (an entry of the region table), and a batch that
+// does not use what is damaged ends as foretold. So after one, every region is used; only from then on nothing is excused.
+void Player::show_whole() {
+  move_data();
+  if (!start_over_) endless();
+  strict_ = !start_over_ && calm();
+}
+
+void Player::any_batch() {
+  switch (draw(16)) {
+    case 0: return refused();
+    case 1: return endless();
+    case 2: return cancelled();
+    case 3: return reset_in_flight();
+    case 4:
+    case 5: return many_nops();
+    case 6:
+    case 7: return fill_and_read();
+    default: return move_data();
+  }
+}
+
+void Player::housekeeping() {
+  const std::uint64_t round = rounds_.load();
+  if (round % kRegionEvery == 0) {
+    const std::uint64_t bytes = (1 + draw(8)) * wire::kGranuleBytes;
+    value_or_throw(device_->release_region(value_or_throw(device_->acquire_region(RegionType::Tensor, bytes))));
+    ++report_.regions;
+  }
+  if (round % kStreamEvery == 0) {
+    value_or_throw(device_->close_stream(value_or_throw(device_->open_stream(StreamPriority::High))));
+    reset_stream();
+  }
+  if (round % kQueueEvery == 0) {
+    value_or_throw(device_->reset_queues());
+    sequence_ = 0;
+    ++report_.queue_resets;
+  }
+  if (round % kAttachEvery == 0) {
+    compare_statistics();
+    detach();
+    ++report_.function_resets;
+    start_over_ = true;
+  }
+}
+
+void Player::reset_stream() {
+  value_or_throw(lane_->reset());
+  sequence_ = 0;
+  ++report_.stream_resets;
+}
+
+void Player::compare_statistics() {
+  const auto reply = device_->card_statistics();
+  if (!reply) return unexpected(reply.error().message);
+  const auto& card = reply->values.stats;
+  const auto seen = [&](Outcome outcome) { return since_attached_[static_cast<std::size_t>(outcome)]; };
+  const bool same = card.completed == seen(Outcome::Ok) &&
+                    card.rejected + card.aborted == seen(Outcome::Rejected) + seen(Outcome::Aborted) &&
+                    card.failed == seen(Outcome::Fault) + seen(Outcome::Timeout);
+  if (!weather_.calm_since(target_, attached_)) return;
+  if (same) {
+    ++report_.statistics;
+  } else {
+    complain("the card counted " + std::to_string(card.completed) + " OK, " + std::to_string(card.rejected) +
+             " rejected, " + std::to_string(card.aborted) + " aborted, " + std::to_string(card.failed) +
+             " failed; its owner " + std::to_string(seen(Outcome::Ok)) + ", " +
+             std::to_string(seen(Outcome::Rejected)) + ", " + std::to_string(seen(Outcome::Aborted)) + ", " +
+             std::to_string(seen(Outcome::Fault) + seen(Outcome::Timeout)));
+  }
+}
+
+// ---- batches ------------------------------------------------------------------------------------------------------------
+
+void Player::move_data() {
+  const std::uint64_t bytes = (1 + draw(kMostBytes / wire::kStickBytes)) * wire::kStickBytes;
+  const std::uint64_t from = draw((kHalf - bytes) / wire::kStickBytes) * wire::kStickBytes;
+  const std::uint64_t at = draw((kHalf - bytes) / wire::kStickBytes) * wire::kStickBytes;
+  const auto out = desk_->host_words(from, bytes);
+  for (auto& word : out) word = random_();
+  std::ranges::fill(desk_->host_words(kHalf + from, bytes), 0);
+  Batch batch;
+  batch.add(Desk::dma(desk_->host(from), Desk::in(desk_->tensor(), at), bytes));
+  batch.add(Desk::dma(Desk::in(desk_->tensor(), at), Desk::in(desk_->tensor(), kHalf + at), bytes));
+  batch.add(Desk::dma(Desk::in(desk_->tensor(), kHalf + at), desk_->host(kHalf + from), bytes));
+  if (perform(batch)) compare(out.data(), kHalf + from, bytes);
+}
+
+void Player::fill_and_read() {
+  const std::uint64_t bytes = (1 + draw(kMostBytes / wire::kStickBytes)) * wire::kStickBytes;
+  const std::uint64_t pattern = random_();
+  Batch batch;
+  batch.add(Desk::fill(Desk::in(desk_->tensor(), 0), bytes, pattern));
+  batch.add(Desk::dma(Desk::in(desk_->tensor(), 0), desk_->host(0), bytes));
+  if (!perform(batch)) return;
+  const std::vector<std::uint64_t> expected(bytes / sizeof pattern, pattern);
+  compare(expected.data(), 0, bytes);
+}
+
+void Player::many_nops() {
+  Batch batch;
+  for (std::uint64_t n = 1 + draw(64); n > 0; --n) batch.add(Desk::nop());
+  (void)perform(batch);
+}
+
+void Player::refused() {
+  ControlBlock bad = Desk::dma(desk_->host(0), Desk::in(desk_->tensor(), 0), 4096);
+  Status why = Status::None;
+  switch (draw(4)) {
+    case 0: bad.payload.dma.destination.region_id = 1u << 20, why = Status::UnknownRegion; break;
+    case 1: bad.payload.dma.bytes = ~std::uint64_t{0}, why = Status::NotHostMemory; break;
+    case 2: bad.header.flags = 0x8000, why = Status::BadFlags; break;
+    default: bad.header.opcode = wire::Opcode::Call, why = Status::Unsupported; break;
+  }
+  Batch batch;
+  batch.add(bad, Outcome::Rejected, why);
+  batch.add(Desk::nop(), Outcome::Aborted);
+  if (perform(batch)) reset_stream();
+}
+
+void Player::endless() {
+  Batch batch;
+  batch.add(desk_->compute(0, spin_bytes_, 1), Outcome::Timeout, Status::WatchdogExpired);
+  if (perform(batch)) reset_stream();
+}
+
+void Player::cancelled() {
+  const std::size_t before = lane_->ended();
+  Batch batch;
+  batch.add(desk_->compute(0, spin_bytes_, kManySlices), Outcome::Fault, Status::Stopped);
+  batch.add(Desk::nop(), Outcome::Aborted);
+  if (!lane_->submit(batch.blocks)) return unexpected("no room for two blocks");
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::Cancel;
+  // The lane's blocks are numbered from 1 since its last reset, and every block before has ended.
+  const auto incarnation = device_->stream_incarnation(lane_->stream());
+  request.arguments.cancel = {lane_->stream(), incarnation, sequence_ + 1};
+  const auto reply = value_or_throw(device_->admin(request));
+  sequence_ += 2;
+  if (reply.outcome != Outcome::Ok) unexpected("a cancel ended " + std::string(wire::name(reply.status)));
+  if (judge(batch, before)) reset_stream();
+}
+
+void Player::reset_in_flight() {
+  const std::size_t before = lane_->ended();
+  Batch batch;
+  batch.add(desk_->compute(0, spin_bytes_, kManySlices), Outcome::Fault, Status::Stopped);
+  for (std::uint64_t n = draw(32); n > 0; --n) batch.add(Desk::nop(), Outcome::Aborted);
+  if (!lane_->submit(batch.blocks)) return unexpected("no room for a few blocks");
+  const bool started = lane_->wait_started(sequence_ + 1, soak_bounds::kPatience);
+  if (!started) too_late("a kernel did not begin");
+  reset_stream();
+  (void)judge(batch, before);
+}
+
+bool Player::perform(const Batch& batch) {
+  const std::size_t before = lane_->ended();
+  if (!lane_->submit(batch.blocks)) {
+    unexpected("no room for " + std::to_string(batch.blocks.size()) + " blocks");
+    return false;
+  }
+  sequence_ += batch.blocks.size();
+  return judge(batch, before);
+}
+
+bool Player::judge(const Batch& batch, std::size_t from) {
+  const std::size_t count = batch.blocks.size();
+  ++report_.batches;
+  if (!lane_->wait_ended(from + count, soak_bounds::kPatience)) {
+    too_late(std::to_string(from + count - lane_->ended()) + " blocks of " + std::to_string(count) +
+             " did not end in " + std::to_string(soak_bounds::kPatience.count()) + " s");
+    return false;
+  }
+  const auto ends = lane_->endings(from);
+  count_ends();
+  for (std::size_t i = 0; i < count; ++i) {
+    const End& wanted = batch.ends[i];
+    const bool right =
+        ends[i].outcome == wanted.outcome && (wanted.status == Status::None || wanted.status == ends[i].status);
+    if (right) continue;
+    const std::string what = "block " + std::to_string(i) + " of " + std::to_string(count) + " ended " +
+                             text_of(ends[i].outcome, ends[i].status) + " instead of " +
+                             text_of(wanted.outcome, wanted.status);
+    // What cannot come of any disturbance.
+    const bool absurd = (wanted.outcome != Outcome::Ok && ends[i].outcome == Outcome::Ok) ||
+                        (ends[i].outcome >= Outcome::Lost && !device_->failure());
+    if (absurd) complain(what);
+    unexpected(what);
+    return false;
+  }
+  report_.strict += strict_ && calm() ? 1 : 0;
+  return true;
+}
+
+void Player::compare(const void* expected, std::uint64_t at, std::uint64_t bytes) {
+  const auto found = desk_->host_words(at, bytes);
+  report_.bytes_checked += bytes;
+  if (std::memcmp(expected, found.data(), bytes) == 0) return;
+  complain(std::to_string(bytes) + " bytes came back wrong, of blocks that ended OK");
+  start_over_ = true;
+}
+
+}  // namespace flex::soak

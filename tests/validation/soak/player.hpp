@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tenant of a soak, at the level of control blocks: it knows how each block that it sends has to end. In calm weather
+// nothing else is accepted; in a storm each must end once, typed, and what ended OK must be right all the same.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "qemu/card.hpp"
+#include "tests/validation/campaign/lane.hpp"
+#include "tests/validation/soak/cpu_wait.hpp"
+#include "tests/validation/soak/weather.hpp"
+
+namespace flex::soak {
+
+// What one tenant did and saw. Blocks: submitted = the sum of outcomes, or a complaint says so.
+struct PlayerReport {
+  std::string function;
+  std::uint64_t blocks = 0;
+  std::map<std::string, std::uint64_t> outcomes{};  // by name
+  std::uint64_t batches = 0;
+  std::uint64_t strict = 0;  // of these: in calm weather, every block as foretold
+  std::uint64_t bytes_checked = 0;
+  std::uint64_t attachments = 0;
+  std::uint64_t stream_resets = 0, queue_resets = 0, function_resets = 0, regions = 0;
+  std::uint64_t statistics = 0;           // the card's counters compared with these, equal
+  std::uint64_t starved = 0;              // waits that ran out while hart 0 had no CPU: not judged
+  std::vector<std::string> complaints{};  // the first few; empty: clean
+  std::uint64_t complained = 0;
+};
+
+class Player {
+ public:
+  // `function`: 0 is the PF, n is VF n. `weather` and `card` outlive this.
+  Player(Card& card, unsigned function, std::uint64_t seed, const Weather& weather);
+  ~Player();
+  Player(const Player&) = delete;
+  Player& operator=(const Player&) = delete;
+
+  // Until `stop`; then lets go of the function. Never throws. On a thread of its own.
+  void play(const std::atomic<bool>& stop) noexcept;
+
+  // Another thread may ask: the region that a fault of the memory can be aimed at.
+  static constexpr std::uint64_t kNoRegion = ~std::uint64_t{0};
+  std::uint64_t region() const { return region_.load(); }
+  std::uint64_t rounds() const { return rounds_.load(); }
+  // When play() has returned.
+  const PlayerReport& report() const { return report_; }
+
+ private:
+  struct End {
+    wire::Outcome outcome;
+    wire::Status status;  // None: any
+  };
+  struct Batch {
+    std::vector<wire::ControlBlock> blocks{};
+    std::vector<End> ends{};
+    void add(const wire::ControlBlock& block, wire::Outcome outcome = wire::Outcome::Ok,
+             wire::Status status = wire::Status::None) {
+      blocks.push_back(block);
+      ends.push_back({outcome, status});
+    }
+  };
+
+  bool attach(const std::atomic<bool>& stop);
+  void detach();
+  void round();
+  void show_whole();
+  void any_batch();
+  // Owner's own disturbances, each every so many rounds.
+  void housekeeping();
+  void move_data();
+  void fill_and_read();
+  void many_nops();
+  void refused();
+  void endless();
+  void cancelled();
+  void reset_in_flight();
+  // Sends, waits, judges. True: every block ended as foretold.
+  bool perform(const Batch& batch);
+  bool judge(const Batch& batch, std::size_t from);
+  void compare(const void* expected, std::uint64_t at, std::uint64_t bytes);
+  void reset_stream();
+  // The card's own counters against what this attachment saw.
+  void compare_statistics();
+  // Something that has no excuse in calm weather. In a storm the function is let go of and had again.
+  void unexpected(const std::string& what);
+  void too_late(const std::string& what);
+  void complain(const std::string& what);
+  void count_ends();
+  void close_accounts();
+  bool calm() const { return weather_.calm_since(target_, mark_); }
+  std::uint64_t draw(std::uint64_t below) { return random_() % below; }
+
+  Card& card_;
+  const unsigned function_;
+  const unsigned target_;
+  const Weather& weather_;
+  std::mt19937_64 random_;
+  Weather::Mark mark_{};      // what has happened since is judged by it
+  Weather::Mark attached_{};  // likewise, since the attachment
+  bool strict_ = false;       // since mark_ the function was shown to be whole
+  bool start_over_ = false;
+  CpuWait cpu_wait_;
+  std::chrono::nanoseconds waited_before_{};  // this round
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<campaign::Desk> desk_;
+  std::unique_ptr<campaign::Lane> lane_;
+  std::uint64_t sequence_ = 0;                                       // of the lane's last block in its incarnation
+  std::uint64_t spin_bytes_ = 0;                                     // of the kernel that never ends
+  std::size_t counted_ = 0;                                          // of the lane's ends
+  std::array<std::uint64_t, wire::kOutcomeCount> since_attached_{};  // ends, by wire::Outcome
+  std::atomic<std::uint64_t> region_{kNoRegion};
+  std::atomic<std::uint64_t> rounds_{0};
+  PlayerReport report_;
+};
+
+}  // namespace flex::soak

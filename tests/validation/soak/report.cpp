@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/validation/soak/soak.hpp"
+
+namespace flex::soak {
+
+namespace {
+
+double seconds_of(const SoakReport& report) { return std::chrono::duration<double>(report.took).count(); }
+
+std::string outcomes_text(const std::map<std::string, std::uint64_t>& outcomes) {
+  std::string text;
+  for (const auto& [outcome, count] : outcomes)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, outcome);
+  return text;
+}
+
+nlohmann::ordered_json json_of(const PlayerReport& player) {
+  return {{"function", player.function},
+          {"blocks", player.blocks},
+          {"outcomes", player.outcomes},
+          {"batches", player.batches},
+          {"strict", player.strict},
+          {"bytes_checked", player.bytes_checked},
+          {"attachments", player.attachments},
+          {"stream_resets", player.stream_resets},
+          {"queue_resets", player.queue_resets},
+          {"function_resets", player.function_resets},
+          {"regions", player.regions},
+          {"statistics", player.statistics},
+          {"starved", player.starved}};
+}
+
+nlohmann::ordered_json json_of(const fault::WorkloadReport& workload) {
+  return {{"function", workload.function},
+          {"rounds", workload.rounds},
+          {"results_right", workload.results_right},
+          {"results_wrong", workload.results_wrong},
+          {"stream_resets", workload.stream_resets},
+          {"attachments", workload.attachments},
+          {"outcomes", workload.outcomes}};
+}
+
+}  // namespace
+
+std::string to_text(const SoakReport& report) {
+  std::string text = "\ntenants\n";
+  for (const auto& workload : report.workloads) {
+    text += fmt::format("  {:<4} {} results right, {} wrong; {} stream resets, attached {} times\n", workload.function,
+                        workload.results_right, workload.results_wrong, workload.stream_resets, workload.attachments);
+  }
+  for (const auto& player : report.players) {
+    const std::string starved =
+        player.starved == 0 ? "" : fmt::format("; {} waits ran out because the card had no CPU", player.starved);
+    text += fmt::format(
+        "  {:<4} {} blocks: {}\n       {} batches, {} in calm weather and as foretold; {:.1f} MiB compared; {} stream, "
+        "{} "
+        "queue, {} function resets; {} regions; attached {} times; the card's counters right {} times{}\n",
+        player.function, player.blocks, outcomes_text(player.outcomes), player.batches, player.strict,
+        static_cast<double>(player.bytes_checked) / (1 << 20), player.stream_resets, player.queue_resets,
+        player.function_resets, player.regions, player.attachments, player.statistics, starved);
+  }
+  text += "\ndisturbances\n";
+  for (const auto& [name, count] : report.disturbances.events) text += fmt::format("  {:>7} x {}\n", count, name);
+  text += "\nfaults (fired of armed)\n";
+  for (const auto& [name, count] : report.disturbances.faults) {
+    text += fmt::format("  {:>4} of {:>4}  {}\n", count.fired, count.armed, name);
+  }
+  const auto complaints = report.complaints();
+  if (!complaints.empty()) text += "\n";
+  for (const auto& complaint : complaints) text += "WRONG  " + complaint + "\n";
+  for (const auto& left : report.left) text += "LEFT   " + left + "\n";
+  return text + fmt::format("\n{} (seed {}, {:.1f} s)\n", report.clean() ? "clean" : "NOT clean", report.seed,
+                            seconds_of(report));
+}
+
+std::string to_json(const SoakReport& report) {
+  nlohmann::ordered_json json = {{"seed", report.seed},
+                                 {"seconds", seconds_of(report)},
+                                 {"clean", report.clean()},
+                                 {"complaints", report.complaints()},
+                                 {"left", report.left},
+                                 {"events", report.disturbances.events},
+                                 {"faults", nlohmann::ordered_json::object()},
+                                 {"players", nlohmann::ordered_json::array()},
+                                 {"workloads", nlohmann::ordered_json::array()}};
+  for (const auto& [name, count] : report.disturbances.faults) {
+    json["faults"][name] = {{"armed", count.armed}, {"fired", count.fired}};
+  }
+  for (const auto& player : report.players) json["players"].push_back(json_of(player));
+  for (const auto& workload : report.workloads) json["workloads"].push_back(json_of(workload));
+  return json.dump(2);
+}
+
+}  // namespace flex::soak

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/validation/soak/soak.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "shared/boot_arguments.hpp"
+#include "shared/timeouts.hpp"
+#include "tests/validation/campaign/resources.hpp"
+
+namespace flex::soak {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr unsigned kWorkloads = 2;  // PF, VF1
+constexpr unsigned kVirtual = 4;
+constexpr unsigned kFunctions = kVirtual + 1;
+
+CardOptions soaked_card(const std::string& words) {
+  CardOptions card;
+  card.name = "soak";
+  card.cores = 2;
+  card.virtual_functions = kVirtual;
+  card.window_bytes = 64 * wire::kMiB;
+  card.timeouts.admin = soak_bounds::kAdmin;
+  // It is killed all the time, and that is no sign of anything.
+  card.timeouts.wedge_deaths = ~0u;
+  card.boot_arguments = std::string(wire::boot::kWatchdogSlices) + "=20" + (words.empty() ? "" : " " + words);
+  return card;
+}
+
+class Soak {
+ public:
+  Soak(const SoakOptions& options, SoakReport& report)
+      : options_(options), report_(report), card_(value_or_throw(Card::boot(soaked_card(options.words)))) {
+    for (unsigned f = kWorkloads; f < kFunctions; ++f) {
+      players_.push_back(std::make_unique<Player>(*card_, f, options.seed * 100 + f, weather_));
+    }
+    disturber_ = std::make_unique<Disturber>(*card_, kFunctions, options.seed, weather_,
+                                             [this](unsigned target) { return region_of(target); });
+  }
+
+  void run() {
+    const campaign::CardResources before = disturber_->card_resources();
+    const auto end = Clock::now() + options_.length;
+    if (options_.undisturbed) disturber_->keep_quiet();
+    start(end);
+    try {
+      disturber_->run(end, [this] {
+        show_progress();
+        return false;
+      });
+    } catch (const Error& error) {
+      report_.broken_off = error.what();
+    }
+    stop();
+    report_.disturbances = disturber_->report();
+    for (const auto& player : players_) report_.players.push_back(player->report());
+    if (report_.broken_off.empty()) compare(before);
+  }
+
+ private:
+  // A target is 1 for the PF; players begin behind the workloads.
+  std::optional<std::uint64_t> region_of(unsigned target) const {
+    if (target <= kWorkloads) return std::nullopt;
+    const std::uint64_t region = players_[target - kWorkloads - 1]->region();
+    return region == Player::kNoRegion ? std::nullopt : std::optional(region);
+  }
+
+  void start(Clock::time_point end) {
+    began_ = next_progress_ = Clock::now();
+    report_.workloads.resize(kWorkloads);
+    for (unsigned f = 0; f < kWorkloads; ++f) {
+      threads_.emplace_back([this, f, end] {
+        fault::WorkloadOptions work;
+        work.function = f;
+        work.seed = options_.seed * 100 + f;
+        // Ends when it is told to, and has shown that it is whole.
+        work.limit = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()) + soak_bounds::kAttach;
+        work.enough = [this] { return stop_.load(); };
+        work.attach_limit = soak_bounds::kAttach;
+        work.round_limit = soak_bounds::kPatience;
+        work.small = true;
+        report_.workloads[f] = fault::run_workload(card_, work);
+      });
+    }
+    for (const auto& player : players_) {
+      threads_.emplace_back([this, one = player.get()] { one->play(stop_); });
+    }
+  }
+
+  void stop() {
+    stop_ = true;
+    for (auto& thread : threads_) thread.join();  // bounded: the flag is set, and each step of a tenant is bounded
+    threads_.clear();
+  }
+
+  void show_progress() {
+    const auto now = Clock::now();
+    if (now < next_progress_ + soak_bounds::kProgress) return;
+    next_progress_ = now;
+    SoakProgress progress{.ran = std::chrono::duration_cast<std::chrono::seconds>(now - began_)};
+    for (const auto& player : players_) progress.rounds += player->rounds();
+    for (const auto& [name, count] : disturber_->report().events) progress.events += count;
+    options_.on_progress(progress);
+  }
+
+  void compare(campaign::CardResources before) {
+    try {
+      before.free_bytes -= disturber_->retired_bytes();
+      const std::string left = campaign::difference(before, disturber_->card_resources());
+      if (!left.empty()) report_.left.push_back(left);
+    } catch (const Error& error) {
+      report_.left.push_back(std::string("the card could not be asked: ") + error.what());
+    }
+  }
+
+  const SoakOptions& options_;
+  SoakReport& report_;
+  std::shared_ptr<Card> card_;
+  Weather weather_;
+  std::vector<std::unique_ptr<Player>> players_;
+  std::unique_ptr<Disturber> disturber_;
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+  Clock::time_point began_{}, next_progress_{};
+};
+
+}  // namespace
+
+SoakReport run_soak(const SoakOptions& options) {
+  SoakReport report;
+  report.seed = options.seed;
+  const auto began = Clock::now();
+  const campaign::ProcessResources before = campaign::count_process_resources();
+  {
+    Soak soak(options, report);
+    soak.run();
+  }
+  const std::string left =
+      campaign::difference(before, campaign::settled_process_resources(before, campaign_bounds::kSettle));
+  if (!left.empty()) report.left.push_back(left);
+  report.took = Clock::now() - began;
+  return report;
+}
+
+std::vector<std::string> SoakReport::complaints() const {
+  std::vector<std::string> all = disturbances.complaints;
+  for (const auto& player : players) all.insert(all.end(), player.complaints.begin(), player.complaints.end());
+  for (const auto& workload : workloads) {
+    if (workload.results_wrong != 0) {
+      all.push_back(workload.function + ": " + std::to_string(workload.results_wrong) + " results wrong");
+    }
+    for (const auto& untyped : workload.untyped) all.push_back(workload.function + ": " + untyped);
+    if (!workload.healed) all.push_back(workload.function + ": not whole at the end");
+  }
+  if (!broken_off.empty()) all.push_back("broken off: " + broken_off);
+  return all;
+}
+
+bool SoakReport::clean() const { return complaints().empty() && left.empty(); }
+
+}  // namespace flex::soak
