@@ -21,7 +21,7 @@
 #include "shared/post_codes.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 ErrorInfo from_machine(const qemu::MachineError& error) {
   return {.layer = Layer::Emulator,
@@ -250,4 +250,4 @@ Expected<void> Card::shutdown() {
   return {};
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flex::Card: an embedded card. One object boots an emulator, owns it, and opens the card's functions as devices.
+// svp::Card: an embedded card. One object boots an emulator, owns it, and opens the card's functions as devices.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "host_driver/recovery/rung.hpp"
 #include "qemu/machine.hpp"
 
-namespace flex {
+namespace svp {
 
 // Slots: 0 = management (kept by the machine's owner), 1 = PF, 2 … n + 1 = VF 1 … n, then spares.
 //
@@ -67,4 +67,4 @@ class Card {
 // The error lists where it looked.
 Expected<std::filesystem::path> find_firmware();
 
-}  // namespace flex
+}  // namespace svp

@@ -16,7 +16,7 @@
 #include "qemu/card.hpp"
 #include "shared/boot_arguments.hpp"
 
-namespace flex {
+namespace svp {
 
 inline constexpr unsigned kManagementSlot = 0;
 inline constexpr unsigned kPhysicalSlot = 1;
@@ -61,4 +61,4 @@ struct Card::Impl {
   Expected<void> await_next_life(const Window& management, std::uint64_t before);
 };
 
-}  // namespace flex
+}  // namespace svp

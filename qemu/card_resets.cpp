@@ -10,7 +10,7 @@
 #include "qemu/card_impl.hpp"
 #include "qemu/machine_error.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -145,4 +145,4 @@ Expected<void> Card::raise(Rung rung, std::uint64_t seen, bool wanted) {
   return impl_->run(rung);
 }
 
-}  // namespace flex
+}  // namespace svp

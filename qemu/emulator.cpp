@@ -80,7 +80,7 @@ Result<std::string> find_emulator(std::string_view name) {
 
 Result<void> check_firmware(const std::filesystem::path& firmware) {
   if (firmware.empty()) return bad_firmware(firmware, "is not named");
-  const flex::UniqueFd file{::open(firmware.c_str(), O_RDONLY | O_CLOEXEC)};
+  const svp::UniqueFd file{::open(firmware.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!file.valid()) return bad_firmware(firmware, fmt::format("can not be opened ({})", std::strerror(errno)));
   Elf64_Ehdr header{};
   if (::pread(file.get(), &header, sizeof header, 0) != sizeof header ||
@@ -106,8 +106,8 @@ std::optional<Version> parse_version(std::string_view text) {
 std::optional<Version> probe_version(const std::string& emulator, Timeouts::Duration timeout) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  const flex::UniqueFd read_end{ends[0]};
-  flex::UniqueFd write_end{ends[1]};
+  const svp::UniqueFd read_end{ends[0]};
+  svp::UniqueFd write_end{ends[1]};
 
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);

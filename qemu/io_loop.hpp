@@ -51,7 +51,7 @@ class IoLoop {
 
   io_uring ring_{};
   bool ring_ready_ = false;
-  flex::UniqueFd wake_;
+  svp::UniqueFd wake_;
   std::vector<Source> sources_;
 };
 

@@ -53,7 +53,7 @@ Version Machine::version() const { return impl_->version; }
 const StartTimes& Machine::start_times() const { return impl_->times; }
 unsigned Machine::slot_count() const { return static_cast<unsigned>(impl_->slots.size()); }
 
-Result<flex::SlotHandle> Machine::slot(unsigned index) const {
+Result<svp::SlotHandle> Machine::slot(unsigned index) const {
   if (index < impl_->slots.size()) return impl_->slots[index].handle();
   return failure(MachineError::Kind::kInvalidOption,
                  fmt::format("slot {} was asked for, the card has {}.", index, impl_->slots.size()),
@@ -85,7 +85,7 @@ Result<std::vector<std::byte>> Machine::read_memory(std::uint64_t address, std::
                    "Ask for 1 byte to 1 GiB.");
   }
   // The emulator writes files only: one that has no name, opened by the name of our descriptor.
-  const flex::UniqueFd file{::memfd_create("spyre-guest-memory", MFD_CLOEXEC)};
+  const svp::UniqueFd file{::memfd_create("spyre-guest-memory", MFD_CLOEXEC)};
   if (!file.valid()) return system_failure("memfd_create", errno);
   const nlohmann::json arguments{
       {"val", address}, {"size", bytes}, {"filename", fmt::format("/proc/{}/fd/{}", ::getpid(), file.get())}};
@@ -144,8 +144,8 @@ Result<ExitStatus> Machine::wait_exit(std::chrono::milliseconds timeout) const {
                  "Wait longer, or end it with quit() or kill().");
 }
 
-Result<flex::UniqueFd> Machine::exit_fd() const {
-  flex::UniqueFd duplicate = impl_->guarded.emulator_pidfd.duplicate();
+Result<svp::UniqueFd> Machine::exit_fd() const {
+  svp::UniqueFd duplicate = impl_->guarded.emulator_pidfd.duplicate();
   if (!duplicate.valid()) return system_failure("F_DUPFD_CLOEXEC", errno);
   return duplicate;
 }

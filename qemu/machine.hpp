@@ -75,7 +75,7 @@ class Machine {
   // Slots ------------------------------------------------------------------------------------------------------------
   [[nodiscard]] unsigned slot_count() const;
   /// Fresh duplicates of slot `index`; any number of handles may exist. Errors: kInvalidOption, kDescriptorLimit.
-  [[nodiscard]] Result<flex::SlotHandle> slot(unsigned index) const;
+  [[nodiscard]] Result<svp::SlotHandle> slot(unsigned index) const;
 
   // Renewal (machine_renewal.cpp); each waits at most Timeouts::request. Errors: kDied, kQmpError, kInvalidOption,
   // kDescriptorLimit, kStartFailed (a system call) ---------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Machine {
   [[nodiscard]] Result<ExitStatus> wait_exit(std::chrono::milliseconds timeout) const;
   /// A new descriptor that becomes readable (POLLIN) when the emulator ends and stays so; never read from it. It is a
   /// duplicate: close it at will. Error: kDescriptorLimit.
-  [[nodiscard]] Result<flex::UniqueFd> exit_fd() const;
+  [[nodiscard]] Result<svp::UniqueFd> exit_fd() const;
   /// SIGKILL, then waits (Timeouts::kill). No-op when it is dead. Error: kTimeout.
   Result<ExitStatus> kill();
 

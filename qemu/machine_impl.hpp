@@ -78,12 +78,12 @@ class Machine::Impl {
   const std::chrono::steady_clock::time_point begin_;
   std::string emulator_path_;
 
-  flex::UniqueFd console_end_;
-  flex::UniqueFd error_end_;
-  flex::UniqueFd console_file_;
-  flex::UniqueFd emulator_qmp_end_;
-  flex::UniqueFd emulator_console_end_;
-  flex::UniqueFd emulator_error_end_;
+  svp::UniqueFd console_end_;
+  svp::UniqueFd error_end_;
+  svp::UniqueFd console_file_;
+  svp::UniqueFd emulator_qmp_end_;
+  svp::UniqueFd emulator_console_end_;
+  svp::UniqueFd emulator_error_end_;
 
   std::mutex renewal_mutex_;
   std::uint32_t last_serial_ = 0;

@@ -20,15 +20,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Pipe {
-  flex::UniqueFd read_end;
-  flex::UniqueFd write_end;
+  svp::UniqueFd read_end;
+  svp::UniqueFd write_end;
 };
 
 /// The reading end never blocks, the emulator's end is as usual (the emulator changes the flag itself where it wants).
 Result<Pipe> create_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure("pipe2", errno);
-  Pipe pipe{flex::UniqueFd{ends[0]}, flex::UniqueFd{ends[1]}};
+  Pipe pipe{svp::UniqueFd{ends[0]}, svp::UniqueFd{ends[1]}};
   if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return system_failure("F_SETFL", errno);
   return pipe;
 }
@@ -67,7 +67,7 @@ Result<void> Machine::Impl::prepare() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return system_failure("socketpair", errno);
   emulator_qmp_end_.reset(ends[1]);
-  qmp.emplace(flex::UniqueFd{ends[0]}, options.on_event);
+  qmp.emplace(svp::UniqueFd{ends[0]}, options.on_event);
 
   auto console_pipe = create_pipe();
   if (!console_pipe) return forward(console_pipe);

@@ -10,7 +10,7 @@
 
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -44,4 +44,4 @@ std::uint64_t default_populated_budget(unsigned cards) {
   return std::max(share / wire::kMiB, std::uint64_t{1}) * wire::kMiB;
 }
 
-}  // namespace flex
+}  // namespace svp

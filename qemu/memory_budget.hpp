@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-namespace flex {
+namespace svp {
 
 // A third of what the machine has available now, shared by `cards`; whole MiB, at least one. Looks at the whole machine
 // (MemAvailable), not at a container's limit. 0, no budget, when the machine does not tell.
@@ -19,4 +19,4 @@ std::optional<std::uint64_t> available_memory();
 // Bytes of the line "MemAvailable: N kB" of /proc/meminfo.
 std::optional<std::uint64_t> parse_available_memory(std::string_view meminfo);
 
-}  // namespace flex
+}  // namespace svp

@@ -78,7 +78,7 @@ std::optional<Version> parse_greeting(const json& message) {
   return version;
 }
 
-QmpSession::QmpSession(flex::UniqueFd socket, EventCallback on_event)
+QmpSession::QmpSession(svp::UniqueFd socket, EventCallback on_event)
     : socket_(std::move(socket)), on_event_(std::move(on_event)) {}
 
 bool QmpSession::on_readable() {

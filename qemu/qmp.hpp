@@ -25,7 +25,7 @@ class QmpSession {
  public:
   using EventCallback = std::function<void(const MachineEvent&)>;
 
-  QmpSession(flex::UniqueFd socket, EventCallback on_event);
+  QmpSession(svp::UniqueFd socket, EventCallback on_event);
 
   [[nodiscard]] int fd() const { return socket_.get(); }
 
@@ -47,7 +47,7 @@ class QmpSession {
   [[nodiscard]] Result<void> send(std::string_view text, Timeouts::Duration timeout);
   [[nodiscard]] std::unexpected<MachineError> ended() const;
 
-  flex::UniqueFd socket_;
+  svp::UniqueFd socket_;
   const EventCallback on_event_;
   std::string received_;  ///< only the service thread
   std::atomic<std::thread::id> service_thread_{};

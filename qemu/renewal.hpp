@@ -23,15 +23,15 @@ struct PluggedWindow {
   /// Counts the windows that a machine has plugged, from 1; none comes twice.
   std::uint32_t serial = 0;
   std::uint64_t bytes = 0;
-  flex::UniqueFd memory{};
+  svp::UniqueFd memory{};
 };
 
 /// A peer of a slot's doorbell device, for one owner. Both ends are non-blocking and file descriptions of their own.
 struct DoorbellPeer {
   unsigned slot = 0;
   std::uint16_t id = 0;
-  flex::UniqueFd to_card{};    ///< write end; the pipe is the slot's and stays the same for all owners
-  flex::UniqueFd from_card{};  ///< read end of a pipe of its own
+  svp::UniqueFd to_card{};    ///< write end; the pipe is the slot's and stays the same for all owners
+  svp::UniqueFd from_card{};  ///< read end of a pipe of its own
 };
 
 }  // namespace qemu

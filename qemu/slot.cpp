@@ -31,14 +31,14 @@ constexpr std::int64_t kMemoryFollows = -1;
 constexpr int kBellPipeBytes = 4096;
 
 struct Pipe {
-  flex::UniqueFd read_end;
-  flex::UniqueFd write_end;
+  svp::UniqueFd read_end;
+  svp::UniqueFd write_end;
 };
 
 Result<Pipe> create_bell() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return system_failure("pipe2", errno);
-  Pipe bell{flex::UniqueFd{ends[0]}, flex::UniqueFd{ends[1]}};
+  Pipe bell{svp::UniqueFd{ends[0]}, svp::UniqueFd{ends[1]}};
   if (::fcntl(ends[1], F_SETPIPE_SZ, kBellPipeBytes) < 0) return system_failure("F_SETPIPE_SZ", errno);
   return bell;
 }
@@ -66,19 +66,19 @@ Result<void> send_message(int socket, std::int64_t value, int descriptor = -1) {
 }
 
 /// A pipe's end opened anew: a file description of its own, whose flags no other holder can change.
-Result<flex::UniqueFd> open_anew(const flex::UniqueFd& write_end) {
+Result<svp::UniqueFd> open_anew(const svp::UniqueFd& write_end) {
   const std::string path = fmt::format("/proc/self/fd/{}", write_end.get());
-  flex::UniqueFd opened{::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)};
+  svp::UniqueFd opened{::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)};
   if (!opened.valid()) return system_failure("open(" + path + ")", errno);
   return opened;
 }
 
 }  // namespace
 
-Result<flex::UniqueFd> create_window(unsigned number, std::uint64_t bytes) {
+Result<svp::UniqueFd> create_window(unsigned number, std::uint64_t bytes) {
   const std::string name = fmt::format("spyre-window-{}", number);
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  flex::UniqueFd window{::memfd_create(name.c_str(), kFlags | MFD_NOEXEC_SEAL)};
+  svp::UniqueFd window{::memfd_create(name.c_str(), kFlags | MFD_NOEXEC_SEAL)};
   if (!window.valid() && errno == EINVAL) window.reset(::memfd_create(name.c_str(), kFlags));
   if (!window.valid()) return system_failure("memfd_create", errno);
   if (::ftruncate(window.get(), static_cast<off_t>(bytes)) != 0) return system_failure("ftruncate(window)", errno);
@@ -138,12 +138,12 @@ bool Slot::handshake_read() const {
   return ::ioctl(server_end_.get(), SIOCOUTQ, &unread) == 0 && unread == 0;
 }
 
-Result<flex::SlotHandle> Slot::handle() const {
-  flex::UniqueFd window = window_.duplicate();
-  flex::UniqueFd to_card = window.valid() ? bell_to_card_.duplicate() : flex::UniqueFd{};
-  flex::UniqueFd from_card = to_card.valid() ? bell_from_card_.duplicate() : flex::UniqueFd{};
+Result<svp::SlotHandle> Slot::handle() const {
+  svp::UniqueFd window = window_.duplicate();
+  svp::UniqueFd to_card = window.valid() ? bell_to_card_.duplicate() : svp::UniqueFd{};
+  svp::UniqueFd from_card = to_card.valid() ? bell_from_card_.duplicate() : svp::UniqueFd{};
   if (!from_card.valid()) return system_failure("F_DUPFD_CLOEXEC", errno);
-  return flex::SlotHandle{index_, window_bytes_, std::move(window), std::move(to_card), std::move(from_card)};
+  return svp::SlotHandle{index_, window_bytes_, std::move(window), std::move(to_card), std::move(from_card)};
 }
 
 Result<DoorbellPeer> Slot::connect_peer(std::uint16_t id) const {

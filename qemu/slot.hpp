@@ -9,7 +9,7 @@
 namespace qemu {
 
 /// An empty memory file of a fixed size.
-[[nodiscard]] Result<flex::UniqueFd> create_window(unsigned number, std::uint64_t bytes);
+[[nodiscard]] Result<svp::UniqueFd> create_window(unsigned number, std::uint64_t bytes);
 
 /// The machine's side of one ivshmem-doorbell device: memory file, bells and the server's end of its socket.
 ///
@@ -28,7 +28,7 @@ class Slot {
   /// Whether the emulator has read every handshake message.
   [[nodiscard]] bool handshake_read() const;
 
-  [[nodiscard]] Result<flex::SlotHandle> handle() const;
+  [[nodiscard]] Result<svp::SlotHandle> handle() const;
 
   /// Announces peer `id`, which was never announced before, with a pipe of its own. The emulator knows it when it has read
   /// the message: see handshake_read(). Not at the same time as another of these two on the same slot.
@@ -42,11 +42,11 @@ class Slot {
 
   unsigned index_ = 0;
   std::uint64_t window_bytes_ = 0;
-  flex::UniqueFd window_;
-  flex::UniqueFd bell_to_card_;    ///< write end
-  flex::UniqueFd bell_from_card_;  ///< read end
-  flex::UniqueFd server_end_;
-  flex::UniqueFd emulator_end_;
+  svp::UniqueFd window_;
+  svp::UniqueFd bell_to_card_;    ///< write end
+  svp::UniqueFd bell_from_card_;  ///< read end
+  svp::UniqueFd server_end_;
+  svp::UniqueFd emulator_end_;
 };
 
 }  // namespace qemu

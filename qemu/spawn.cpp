@@ -27,12 +27,12 @@ namespace qemu {
 
 namespace {
 
-flex::UniqueFd open_pidfd(pid_t pid) { return flex::UniqueFd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))}; }
+svp::UniqueFd open_pidfd(pid_t pid) { return svp::UniqueFd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))}; }
 
 /// The reaper's program as an anonymous executable file.
-Result<flex::UniqueFd> create_reaper_file() {
+Result<svp::UniqueFd> create_reaper_file() {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  flex::UniqueFd file{::memfd_create("spyre-reaper", kFlags | MFD_EXEC)};
+  svp::UniqueFd file{::memfd_create("spyre-reaper", kFlags | MFD_EXEC)};
   if (!file.valid() && errno == EINVAL) file.reset(::memfd_create("spyre-reaper", kFlags));
   if (!file.valid() && errno == EACCES) {
     return failure(MachineError::Kind::kStartFailed, "This machine forbids executable memory files.",
@@ -75,7 +75,7 @@ class SpawnPlan {
   /// The child sees `source` as `target`. Sources are first copied above all targets, so that no assignment of a target
   /// overwrites a source that is still needed.
   [[nodiscard]] bool map(int source, int target, int above) {
-    flex::UniqueFd copy{::fcntl(source, F_DUPFD_CLOEXEC, above)};
+    svp::UniqueFd copy{::fcntl(source, F_DUPFD_CLOEXEC, above)};
     if (!copy.valid()) return false;
     const bool added = ::posix_spawn_file_actions_adddup2(&actions_, copy.get(), target) == 0;
     copies_.push_back(std::move(copy));
@@ -94,12 +94,12 @@ class SpawnPlan {
  private:
   posix_spawn_file_actions_t actions_;
   posix_spawnattr_t attributes_;
-  std::vector<flex::UniqueFd> copies_;
+  std::vector<svp::UniqueFd> copies_;
 };
 
 struct Received {
   reaper::Report report;
-  flex::UniqueFd descriptor;
+  svp::UniqueFd descriptor;
 };
 
 /// The reaper's first report, or the reason why there is none.
@@ -133,13 +133,13 @@ Result<Received> receive_report(int link, Timeouts::Duration timeout) {
   return received;
 }
 
-Result<void> start_reaper(Guarded& guarded, flex::UniqueFd reaper_link, const std::string& emulator,
+Result<void> start_reaper(Guarded& guarded, svp::UniqueFd reaper_link, const std::string& emulator,
                           const std::vector<std::string>& arguments, std::span<const int> inherited, int error_output) {
   auto file = create_reaper_file();
   if (!file) return std::unexpected(std::move(file.error()));
-  const flex::UniqueFd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
+  const svp::UniqueFd null{::open("/dev/null", O_RDWR | O_CLOEXEC)};
   if (!null.valid()) return system_failure("open(/dev/null)", errno);
-  const flex::UniqueFd self = open_pidfd(::getpid());
+  const svp::UniqueFd self = open_pidfd(::getpid());
   if (!self.valid()) return system_failure("pidfd_open", errno);
 
   const int above = reaper::kFirstInherited + static_cast<int>(inherited.size());
@@ -172,7 +172,7 @@ Result<Guarded> spawn_guarded(const std::string& emulator, const std::vector<std
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) != 0) return system_failure("socketpair", errno);
   Guarded guarded;
   guarded.link.reset(link[0]);
-  if (auto started = start_reaper(guarded, flex::UniqueFd{link[1]}, emulator, arguments, inherited, error_output);
+  if (auto started = start_reaper(guarded, svp::UniqueFd{link[1]}, emulator, arguments, inherited, error_output);
       !started) {
     return std::unexpected(std::move(started.error()));
   }

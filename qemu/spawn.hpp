@@ -16,10 +16,10 @@ namespace qemu {
 /// A running emulator and the reaper that guards it. Dropping `link` kills the emulator.
 struct Guarded {
   pid_t reaper = -1;  ///< child of this process
-  flex::UniqueFd reaper_pidfd;
-  flex::UniqueFd link;  ///< SOCK_SEQPACKET; delivers one reaper::Report about the end, then ends
+  svp::UniqueFd reaper_pidfd;
+  svp::UniqueFd link;   ///< SOCK_SEQPACKET; delivers one reaper::Report about the end, then ends
   pid_t emulator = -1;  ///< child of the reaper
-  flex::UniqueFd emulator_pidfd;
+  svp::UniqueFd emulator_pidfd;
 };
 
 /// Starts `emulator` with `arguments` (argv[1…]) under a reaper. `inherited[i]` becomes the emulator's descriptor

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every bound on a wait in this tree, in one place, with its reason: firmware, driver, emulator's owner, commands, tests.
 // scripts/check-waits refuses a wait without a bound, and a bound that is not from here. The defaults are for a loaded
-// two-core machine; on something slower (an emulated host, a sanitizer build) scale a whole set (flex::Timeouts,
+// two-core machine; on something slower (an emulated host, a sanitizer build) scale a whole set (svp::Timeouts,
 // qemu::Timeouts) instead of tuning single values.
 #pragma once
 
@@ -87,7 +87,7 @@ inline constexpr std::uint64_t kHelperCheckTicks = 10 * wire::kTicksPerMicroseco
 
 // ---- the driver ----------------------------------------------------------------------------------------------------------
 
-namespace flex {
+namespace svp {
 
 struct Timeouts {
   using Duration = std::chrono::nanoseconds;
@@ -238,7 +238,7 @@ inline constexpr std::chrono::seconds kFirstDoorbell{2};
 // After the system had no descriptor or memory for a connection; the client waits in the listener's queue.
 inline constexpr std::chrono::milliseconds kAcceptAgain{100};
 
-}  // namespace flex
+}  // namespace svp
 
 // ---- the owner of an emulator --------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one error of the driver. Inside the driver a failure travels as std::expected<T, ErrorInfo>; the public API
-// throws flex::Error (or one of the derived types, where a caller can do something with the numbers). Every error
+// throws svp::Error (or one of the derived types, where a caller can do something with the numbers). Every error
 // says which layer failed, who is to blame, how the unit ended, and what the caller should do next.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 #include "shared/outcome.hpp"
 
-namespace flex {
+namespace svp {
 
 enum class Layer : std::uint8_t { Driver, Transport, Firmware, Core, Memory, Emulator };
 
@@ -118,11 +118,11 @@ class OutOfMemory : public Error {
   MemoryShortage shortage_;
 };
 
-// The value, or flex::Error: where the inside of the driver meets its public API.
+// The value, or svp::Error: where the inside of the driver meets its public API.
 template <typename T>
 T value_or_throw(Expected<T> result) {
   if (!result) throw Error(std::move(result.error()));
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -24,7 +24,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -211,7 +211,7 @@ Expected<std::shared_ptr<EventLoop>> EventLoop::create() {
 EventLoop::EventLoop(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {
   thread_ = start_thread([state = impl_] {
     state->thread_id.store(std::this_thread::get_id(), std::memory_order_release);
-    ::pthread_setname_np(::pthread_self(), "flex-events");
+    ::pthread_setname_np(::pthread_self(), "spyre-events");
     state->run();
   });
 }
@@ -319,4 +319,4 @@ bool EventLoop::on_loop_thread() const {
 
 std::uint64_t EventLoop::wakeups() const { return impl_->wakeups.load(std::memory_order_relaxed); }
 
-}  // namespace flex
+}  // namespace svp

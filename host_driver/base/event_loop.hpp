@@ -15,7 +15,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/process.hpp"
 
-namespace flex {
+namespace svp {
 
 class EventLoop {
  public:
@@ -59,4 +59,4 @@ class EventLoop {
   OwnerProcess process_;  // in a forked child there is no thread, and nothing runs
 };
 
-}  // namespace flex
+}  // namespace svp

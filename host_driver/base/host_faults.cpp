@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -162,4 +162,4 @@ int system_call_error() noexcept {
   return strike ? static_cast<int>(strike->argument) : 0;
 }
 
-}  // namespace flex
+}  // namespace svp

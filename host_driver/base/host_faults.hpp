@@ -19,7 +19,7 @@
 
 #include "host_driver/base/process.hpp"
 
-namespace flex {
+namespace svp {
 
 enum class HostPoint : std::uint8_t {
   Allocation,   // an allocation of the driver, in a call that is marked by DriverCall
@@ -165,4 +165,4 @@ bool allocation_fails() noexcept;
 // 0, or the errno that the next system call of this thread shall fail with.
 int system_call_error() noexcept;
 
-}  // namespace flex
+}  // namespace svp

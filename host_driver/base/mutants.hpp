@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace flex {
+namespace svp {
 
 // What is *not* done.
 enum class HostMutant : std::uint8_t {
@@ -36,4 +36,4 @@ enum class HostMutant : std::uint8_t {
 HostMutant active_mutant() noexcept;
 inline bool mutated(HostMutant mutant) noexcept { return active_mutant() == mutant; }
 
-}  // namespace flex
+}  // namespace svp

@@ -3,8 +3,8 @@
 // (tests/mutants) is linked without it.
 #include "host_driver/base/mutants.hpp"
 
-namespace flex {
+namespace svp {
 
 HostMutant active_mutant() noexcept { return HostMutant::None; }
 
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -65,4 +65,4 @@ void keep_for_ever(std::shared_ptr<const void> object) noexcept {
   kept->push_back(std::move(object));
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 
 #include "host_driver/base/error.hpp"
 
-namespace flex {
+namespace svp {
 
 // Kept by an object: whether the calling process is the one that made it. A few loads; no system call.
 class OwnerProcess {
@@ -31,4 +31,4 @@ ErrorInfo made_by_the_parent(std::string what);
 // In a forked child: objects whose destructors would wait for threads or locks of the parent. Never destroyed.
 void keep_for_ever(std::shared_ptr<const void> object) noexcept;
 
-}  // namespace flex
+}  // namespace svp

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 // A thread of the driver. The program's signals are for the program's threads: this one blocks them all, from its first
 // instruction, because a thread begins with the mask of the one that creates it. Throws std::system_error as std::thread.
@@ -28,4 +28,4 @@ std::thread start_thread(Work&& work) {
   return std::thread(std::forward<Work>(work));
 }
 
-}  // namespace flex
+}  // namespace svp

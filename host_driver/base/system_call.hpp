@@ -8,7 +8,7 @@
 
 #include "host_driver/base/host_faults.hpp"
 
-namespace flex {
+namespace svp {
 
 // What `call()` returns, or its failure when a fault says so; `call` is not made then.
 template <typename Call>
@@ -25,4 +25,4 @@ std::invoke_result_t<Call> system_call(Call&& call) {
   return call();
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 /// Owns one file descriptor and closes it. Not thread-safe.
 class UniqueFd {
@@ -36,4 +36,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace flex
+}  // namespace svp

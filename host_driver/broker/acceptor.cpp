@@ -8,7 +8,7 @@
 
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -60,4 +60,4 @@ void Acceptor::accept_all() {
   }
 }
 
-}  // namespace flex
+}  // namespace svp

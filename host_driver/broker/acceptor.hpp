@@ -10,7 +10,7 @@
 #include "host_driver/base/event_loop.hpp"
 #include "host_driver/base/unique_fd.hpp"
 
-namespace flex {
+namespace svp {
 
 // All members on the loop's thread, but pauses(). The loop outlives this.
 class Acceptor {
@@ -46,4 +46,4 @@ class Acceptor {
   std::atomic<std::uint64_t> pauses_{0};
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -15,7 +15,7 @@
 #include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -190,4 +190,4 @@ void Broker::Impl::write_file() {
   });
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -28,7 +28,7 @@
 #include "host_driver/discovery/runtime_folder.hpp"
 #include "qemu/card.hpp"
 
-namespace flex {
+namespace svp {
 
 inline constexpr unsigned kDefaultVirtualFunctions = 4;
 inline constexpr unsigned kDefaultSpareSlots = 8;
@@ -89,4 +89,4 @@ class Broker {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace flex
+}  // namespace svp

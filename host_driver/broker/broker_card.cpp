@@ -8,7 +8,7 @@
 #include "host_driver/broker/broker_impl.hpp"
 #include "host_driver/ras/log.hpp"
 
-namespace flex {
+namespace svp {
 
 static_assert(kMostSlots >= qemu::kMaxSlots && kMostCores >= qemu::kMaxHarts, "a card that nobody could read about");
 
@@ -44,7 +44,7 @@ ErrorInfo Broker::Impl::refusal_by_state() const {
     return refusal(name, "the card " + name + " is wedged: " + state_reason,
                    "read its console, stop it (spyre stop) and boot another one", false);
   }
-  return refusal(name, "the card " + name + " is " + std::string(flex::name(state)), "try again when that has ended");
+  return refusal(name, "the card " + name + " is " + std::string(svp::name(state)), "try again when that has ended");
 }
 
 Expected<std::shared_ptr<CardSession>> Broker::Impl::boot_session(CardLife next_life) {
@@ -222,4 +222,4 @@ void Broker::Impl::stopped() {
   [[maybe_unused]] const auto written = ::write(stopped_event.get(), &one, sizeof one);
 }
 
-}  // namespace flex
+}  // namespace svp

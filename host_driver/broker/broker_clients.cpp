@@ -10,7 +10,7 @@
 #include "host_driver/discovery/local_socket.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 void Broker::Impl::admit(UniqueFd socket, bool manages) {
   const auto refuse = [&](const ErrorInfo& error) {
@@ -226,7 +226,7 @@ void Broker::Impl::reset_ended(ClientId id, wire::Target target, CardLife of, st
     now = *reset;
   }
   describe_changes(function_name(target) + ": reset");
-  reply_and_close(id, Done{flex::describe(RecoveryReport{.attempts = {attempt}})});
+  reply_and_close(id, Done{svp::describe(RecoveryReport{.attempts = {attempt}})});
 }
 
 // A card whose emulator has ended still has M's window, and the record in it.
@@ -300,4 +300,4 @@ void Broker::Impl::end_client(ClientId id, const char* how) {
   retire(owned, "its owner, pid " + std::to_string(client->peer.pid) + ", is gone: " + how);
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -12,7 +12,7 @@
 #include "host_driver/broker/broker_impl.hpp"
 #include "host_driver/discovery/local_socket.hpp"
 
-namespace flex {
+namespace svp {
 
 ErrorInfo Broker::Impl::no_such_function(wire::Target target) const {
   const auto virtual_functions = functions.size() - 1;
@@ -240,4 +240,4 @@ void Broker::Impl::note_events() {
   }
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -31,7 +31,7 @@
 #include "host_driver/discovery/peer_process.hpp"
 #include "host_driver/recovery/ladder.hpp"
 
-namespace flex {
+namespace svp {
 
 struct Broker::Impl {
   using Clock = std::chrono::steady_clock;
@@ -281,4 +281,4 @@ struct Broker::Impl {
   bool is_stopped = false;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -7,7 +7,7 @@
 
 #include "host_driver/broker/broker_impl.hpp"
 
-namespace flex {
+namespace svp {
 
 // ---- a restart that nobody ordered ----------------------------------------------------------------------------------
 
@@ -117,8 +117,8 @@ void Broker::Impl::climbed(CardLife of, ClientId id, const std::string& why, Rec
                            Expected<std::vector<Binding>> attached) {
   if (of != life || state != CardState::Recovering) return reply_and_close(id, refusal_by_state());
   if (!attached) return nothing_but_power(id, why, report);
-  attached_again(*attached, "the card works again: " + flex::describe(report));
-  reply_and_close(id, Done{flex::describe(report)});
+  attached_again(*attached, "the card works again: " + svp::describe(report));
+  reply_and_close(id, Done{svp::describe(report)});
 }
 
 void Broker::Impl::nothing_but_power(ClientId id, const std::string& why, const RecoveryReport& report) {
@@ -132,8 +132,8 @@ void Broker::Impl::nothing_but_power(ClientId id, const std::string& why, const 
     return refuse_waiting(refusal_by_state());
   }
   state = CardState::Recovering;
-  const std::string climbed = flex::describe(report);
+  const std::string climbed = svp::describe(report);
   begin_power_cycle(id, climbed.empty() ? "power cycle" : climbed + "; then the power cycle helped");
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -9,7 +9,7 @@
 #include "host_driver/broker/broker_impl.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 // ---- what is due ----------------------------------------------------------------------------------------------------
 
@@ -259,4 +259,4 @@ void Broker::Impl::get_stuck(Function& function, const ErrorInfo& error) {
   if (session && session->failure()) card_failed(session->failure()->message);
 }
 
-}  // namespace flex
+}  // namespace svp

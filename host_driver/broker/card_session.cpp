@@ -13,7 +13,7 @@
 #include "host_driver/discovery/function_choice.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -211,4 +211,4 @@ Expected<void> CardSession::offer_debugger(const std::filesystem::path& socket) 
                                    .message = offered.error().message});
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -20,7 +20,7 @@
 #include "host_driver/device/device.hpp"
 #include "qemu/card.hpp"
 
-namespace flex {
+namespace svp {
 
 // What a slot is bound to, as M said it.
 struct Binding {
@@ -118,4 +118,4 @@ class CardSession {
   std::vector<Binding> bindings_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -8,7 +8,7 @@
 
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 class RenewalTurn {
  public:
@@ -35,4 +35,4 @@ class RenewalTurn {
   unsigned in_a_row_ = 0;
 };
 
-}  // namespace flex
+}  // namespace svp

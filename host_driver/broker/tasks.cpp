@@ -6,7 +6,7 @@
 
 #include "host_driver/base/start_thread.hpp"
 
-namespace flex {
+namespace svp {
 
 bool Tasks::run(Work work) {
   const std::lock_guard lock(mutex_);
@@ -57,4 +57,4 @@ void Tasks::join() {
   loop_.flush();
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 
 #include "host_driver/base/event_loop.hpp"
 
-namespace flex {
+namespace svp {
 
 class Tasks {
  public:
@@ -37,4 +37,4 @@ class Tasks {
   unsigned next_ = 0;
 };
 
-}  // namespace flex
+}  // namespace svp

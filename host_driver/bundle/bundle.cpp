@@ -9,7 +9,7 @@
 
 #include "host_driver/bundle/strict_json.hpp"
 
-namespace flex::bundle {
+namespace svp::bundle {
 
 namespace {
 
@@ -136,4 +136,4 @@ Expected<Bundle> read(const std::filesystem::path& file) {
   }
 }
 
-}  // namespace flex::bundle
+}  // namespace svp::bundle

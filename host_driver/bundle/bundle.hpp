@@ -19,7 +19,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/bundle/figures.hpp"
 
-namespace flex::bundle {
+namespace svp::bundle {
 
 inline constexpr unsigned kFormatVersion = 2;  // 1: campaign only, proofs and kinds of outcomes
 inline constexpr std::size_t kMostFigures = 4096;
@@ -40,11 +40,11 @@ struct Bundle {
 };
 
 // Writes "<stem>-seed-<seed>.spyre-bundle.json" into the folder, which is made when it is missing; what stood there under this
-// name is replaced. Throws flex::Error.
+// name is replaced. Throws svp::Error.
 std::filesystem::path write(const std::filesystem::path& folder, std::string_view stem, const Bundle& bundle);
 
 // REJECTED with the reason: not readable, not of this format and version, members missing, unknown or of a wrong type, no
 // verdict among the figures. The script's members are the kind's to judge.
 Expected<Bundle> read(const std::filesystem::path& file);
 
-}  // namespace flex::bundle
+}  // namespace svp::bundle

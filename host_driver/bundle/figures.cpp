@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace flex::bundle {
+namespace svp::bundle {
 
 namespace {
 
@@ -78,4 +78,4 @@ std::string to_table(const std::vector<Row>& rows) {
   return text;
 }
 
-}  // namespace flex::bundle
+}  // namespace svp::bundle

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-namespace flex::bundle {
+namespace svp::bundle {
 
 using Value = std::variant<std::uint64_t, std::string>;
 std::string to_string(const Value& value);
@@ -56,4 +56,4 @@ std::vector<Row> compare(const Figures& before, const Figures& now, const RuleOf
 bool same(const std::vector<Row>& rows);
 std::string to_table(const std::vector<Row>& rows);
 
-}  // namespace flex::bundle
+}  // namespace svp::bundle

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace flex::bundle {
+namespace svp::bundle {
 
 namespace {
 
@@ -77,4 +77,4 @@ std::string wrong_members(const json& object, std::string_view what, std::initia
   return {};
 }
 
-}  // namespace flex::bundle
+}  // namespace svp::bundle

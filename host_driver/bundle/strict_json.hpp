@@ -11,7 +11,7 @@
 
 #include "host_driver/base/error.hpp"
 
-namespace flex::bundle {
+namespace svp::bundle {
 
 inline constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 inline constexpr int kMostDepth = 16;
@@ -27,4 +27,4 @@ std::string wrong_members(const nlohmann::json& object, std::string_view what,
                           std::initializer_list<std::string_view> needed,
                           std::initializer_list<std::string_view> optional = {});
 
-}  // namespace flex::bundle
+}  // namespace svp::bundle

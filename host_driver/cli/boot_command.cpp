@@ -26,12 +26,12 @@ struct SelfTestStep {
 };
 
 [[noreturn]] void fail_step(const std::string& what) {
-  throw flex::Error({.layer = flex::Layer::Firmware,
-                     .culprit = "self-test",
-                     .outcome = wire::Outcome::Fault,
-                     .recoverable = false,
-                     .next_step = "report it with the card's console: the card does what it must not",
-                     .message = what});
+  throw svp::Error({.layer = svp::Layer::Firmware,
+                    .culprit = "self-test",
+                    .outcome = wire::Outcome::Fault,
+                    .recoverable = false,
+                    .next_step = "report it with the card's console: the card does what it must not",
+                    .message = what});
 }
 
 void require(bool condition, const std::string& what) {
@@ -46,8 +46,8 @@ std::string transfer_round_trip(Context& context) {
   const auto storage = context.allocator().allocate(kBytes);
   auto& stream = context.default_stream().flex_stream();
   const auto start = Clock::now();
-  stream.Launch(flex::Job::to_device(out.data(), storage->allocation_index(), kBytes), {});
-  stream.Launch(flex::Job::from_device(back.data(), storage->allocation_index(), kBytes), {});
+  stream.Launch(svp::Job::to_device(out.data(), storage->allocation_index(), kBytes), {});
+  stream.Launch(svp::Job::from_device(back.data(), storage->allocation_index(), kBytes), {});
   stream.Synchronize();
   const double us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
   require(out == back, "bytes changed on the way to the card and back");
@@ -60,8 +60,8 @@ std::string add_kernel(Context& context) {
   std::mt19937 random(2);
   std::uniform_real_distribution<float> uniform(-8, 8);
   for (auto* values : {&a, &b}) std::generate(values->begin(), values->end(), [&] { return uniform(random); });
-  const auto shape = flex::HostShape::contiguous(flex::DataType::Float32, {kRows, kColumns});
-  const auto half = flex::HostShape::contiguous(flex::DataType::Float16, {kRows, kColumns});
+  const auto shape = svp::HostShape::contiguous(svp::DataType::Float32, {kRows, kColumns});
+  const auto half = svp::HostShape::contiguous(svp::DataType::Float16, {kRows, kColumns});
   std::vector<std::uint16_t> a16(a.size()), b16(a.size()), golden(a.size());
   std::transform(a.begin(), a.end(), a16.begin(),
                  [](float x) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)); });
@@ -69,39 +69,39 @@ std::string add_kernel(Context& context) {
                  [](float x) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(x)); });
   const auto da = context.to_device({half, std::as_bytes(std::span(a16))});
   const auto db = context.to_device({half, std::as_bytes(std::span(b16))});
-  const auto dc = context.empty(flex::DataType::Float16, {kRows, kColumns});
+  const auto dc = context.empty(svp::DataType::Float16, {kRows, kColumns});
   const auto kernel = context.kernel("add");
-  flex::DimensionExtents extents;
+  svp::DimensionExtents extents;
   const auto& dimensions = kernel->metadata().dimensions;
   for (std::size_t d = 0; d < dimensions.size(); ++d) extents[dimensions[d]] = d == 0 ? kRows : kColumns;
-  flex::ExecutionPlan plan;
-  plan.add(flex::Job(flex::CompiledKernel(kernel, extents)));
+  svp::ExecutionPlan plan;
+  plan.add(svp::Job(svp::CompiledKernel(kernel, extents)));
   context.load(plan);
   auto stream = context.default_stream();
   const spyre::SpyreTensor tensors[] = {da, db, dc};
   spyre::LaunchKernel(stream, plan, tensors);
   context.to_host(dc, {shape, std::as_writable_bytes(std::span(c))});
   std::vector<std::uint16_t> a_dl16(a.size()), b_dl16(a.size());
-  flex::convert_to_device(flex::DataType::Float16, flex::DeviceType::Dl16, a16.data(), a_dl16.data(), a.size());
-  flex::convert_to_device(flex::DataType::Float16, flex::DeviceType::Dl16, b16.data(), b_dl16.data(), b.size());
-  flex::golden::add_dl16(a_dl16, b_dl16, golden);
+  svp::convert_to_device(svp::DataType::Float16, svp::DeviceType::Dl16, a16.data(), a_dl16.data(), a.size());
+  svp::convert_to_device(svp::DataType::Float16, svp::DeviceType::Dl16, b16.data(), b_dl16.data(), b.size());
+  svp::golden::add_dl16(a_dl16, b_dl16, golden);
   std::vector<float> expected(c.size());
-  flex::convert_to_host(flex::DeviceType::Dl16, flex::DataType::Float32, golden.data(), expected.data(), c.size());
+  svp::convert_to_host(svp::DeviceType::Dl16, svp::DataType::Float32, golden.data(), expected.data(), c.size());
   require(c == expected, "the add kernel's result is not the golden model's");
   return fmt::format("{} elements bit-equal to the golden model", c.size());
 }
 
 std::string endless_kernel_is_stopped(Context& context) {
-  flex::ExecutionPlan plan;
-  plan.add(flex::Job(flex::CompiledKernel(context.kernel("spin"), {})));
+  svp::ExecutionPlan plan;
+  plan.add(svp::Job(svp::CompiledKernel(context.kernel("spin"), {})));
   context.load(plan);
   auto stream = context.stream();
-  flex::LaunchOptions options;
+  svp::LaunchOptions options;
   options.budget_slices = 10;
   stream.flex_stream().Launch(plan.jobs().front(), {}, options);
   try {
     stream.Synchronize();
-  } catch (const flex::StreamError& error) {
+  } catch (const svp::StreamError& error) {
     require(error.failure().outcome == wire::Outcome::Timeout, error.what());
     stream.Reset();
     context.default_stream().Synchronize();
@@ -113,7 +113,7 @@ std::string endless_kernel_is_stopped(Context& context) {
 std::string allocator_refuses(Context& context) {
   try {
     context.allocator().allocate(200 * wire::kGiB);
-  } catch (const flex::OutOfMemory& error) {
+  } catch (const svp::OutOfMemory& error) {
     return fmt::format("200 GiB refused: {} free of {}", format_bytes(static_cast<double>(error.free_bytes())),
                        format_bytes(static_cast<double>(error.total_bytes())));
   }
@@ -127,7 +127,7 @@ const SelfTestStep kSteps[] = {
     {"out of memory", allocator_refuses},
 };
 
-bool run_self_test(const std::shared_ptr<flex::Card>& card, unsigned function) {
+bool run_self_test(const std::shared_ptr<svp::Card>& card, unsigned function) {
   bool good = true;
   spyre::ContextOptions options;
   options.function = function;
@@ -151,9 +151,9 @@ int boot(const BootOptions& options) {
   CardShape shape = options.shape;
   shape.spare_slots = 0;
   const auto start = Clock::now();
-  auto booted = flex::Card::boot(card_options(shape, 1));
-  if (!booted) throw flex::Error(std::move(booted.error()));
-  const std::shared_ptr<flex::Card> card = std::move(*booted);
+  auto booted = svp::Card::boot(card_options(shape, 1));
+  if (!booted) throw svp::Error(std::move(booted.error()));
+  const std::shared_ptr<svp::Card> card = std::move(*booted);
   // Attached: the card is ready for work, not just started.
   {
     const auto context = Context::open(card);

@@ -71,14 +71,14 @@ std::string what_is_wrong_with(const CardShape& shape) {
   return {};
 }
 
-flex::CardOptions card_options(const CardShape& shape, unsigned sharing) {
-  flex::CardOptions options;
+svp::CardOptions card_options(const CardShape& shape, unsigned sharing) {
+  svp::CardOptions options;
   options.virtual_functions = shape.virtual_functions;
   options.cores = shape.cores;
   options.memory_bytes = shape.memory_bytes;
   options.spare_slots = shape.spare_slots;
   options.populated_budget_bytes =
-      shape.budget_bytes != 0 ? shape.budget_bytes : flex::default_populated_budget(sharing);
+      shape.budget_bytes != 0 ? shape.budget_bytes : svp::default_populated_budget(sharing);
   if (shape.quota_bytes != 0) {
     options.boot_arguments = std::string(wire::boot::kQuotaMiB) + "=" + std::to_string(shape.quota_bytes / wire::kMiB);
   }
@@ -86,8 +86,8 @@ flex::CardOptions card_options(const CardShape& shape, unsigned sharing) {
 }
 
 unsigned count_running_cards() {
-  auto cards = flex::running_cards();
-  if (!cards) throw flex::Error(std::move(cards.error()));
+  auto cards = svp::running_cards();
+  if (!cards) throw svp::Error(std::move(cards.error()));
   return static_cast<unsigned>(cards->size());
 }
 

@@ -12,10 +12,10 @@
 namespace cli {
 
 struct CardShape {
-  unsigned virtual_functions = flex::kDefaultVirtualFunctions;
+  unsigned virtual_functions = svp::kDefaultVirtualFunctions;
   unsigned cores = 0;  // 0: by this machine
-  std::uint64_t memory_bytes = flex::CardOptions{}.memory_bytes;
-  unsigned spare_slots = flex::kDefaultSpareSlots;
+  std::uint64_t memory_bytes = svp::CardOptions{}.memory_bytes;
+  unsigned spare_slots = svp::kDefaultSpareSlots;
   std::uint64_t quota_bytes = 0;   // of region memory, per VF; 0: none
   std::uint64_t budget_bytes = 0;  // of populated memory; 0: this machine's share
 };
@@ -27,9 +27,9 @@ void add_card_options(CLI::App& command, CardShape& shape);
 std::string what_is_wrong_with(const CardShape& shape);
 
 // `sharing`: cards that this machine's memory has to do for, this one included.
-flex::CardOptions card_options(const CardShape& shape, unsigned sharing);
+svp::CardOptions card_options(const CardShape& shape, unsigned sharing);
 
-// Cards that run now in the user's runtime folder. Throws flex::Error.
+// Cards that run now in the user's runtime folder. Throws svp::Error.
 unsigned count_running_cards();
 
 }  // namespace cli

@@ -37,8 +37,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-flex::ErrorInfo not_started(const std::string& program, int error) {
-  return {.layer = flex::Layer::Driver,
+svp::ErrorInfo not_started(const std::string& program, int error) {
+  return {.layer = svp::Layer::Driver,
           .culprit = program,
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
@@ -48,9 +48,9 @@ flex::ErrorInfo not_started(const std::string& program, int error) {
 
 }  // namespace
 
-flex::Expected<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
-                                                 const std::vector<std::pair<std::string, std::string>>& variables,
-                                                 const sigset_t& mask) {
+svp::Expected<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
+                                                const std::vector<std::pair<std::string, std::string>>& variables,
+                                                const sigset_t& mask) {
   std::vector<std::string> words = command;
   std::vector<std::string> environment = environment_with(variables);
   posix_spawnattr_t attributes;
@@ -62,7 +62,7 @@ flex::Expected<ChildProcess> ChildProcess::start(const std::vector<std::string>&
                                    pointers_to(environment).data());
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0) return std::unexpected(not_started(words.front(), error));
-  return ChildProcess(pid, flex::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
+  return ChildProcess(pid, svp::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 
 int ChildProcess::await_end(const SignalDescriptor& signals) {

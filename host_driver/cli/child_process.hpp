@@ -22,20 +22,20 @@ class ChildProcess {
  public:
   // `command` is looked up in PATH. The child shares our process group and terminal, starts with `mask` and our
   // environment in which `variables` replace what they name. Error: it could not be started.
-  static flex::Expected<ChildProcess> start(const std::vector<std::string>& command,
-                                            const std::vector<std::pair<std::string, std::string>>& variables,
-                                            const sigset_t& mask);
+  static svp::Expected<ChildProcess> start(const std::vector<std::string>& command,
+                                           const std::vector<std::pair<std::string, std::string>>& variables,
+                                           const sigset_t& mask);
 
   // Waits for its end, however long that takes, and passes signals on to it. Returns its exit code, 128 + n when signal n
   // ended it.
   int await_end(const SignalDescriptor& signals);
 
  private:
-  ChildProcess(pid_t pid, flex::UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
+  ChildProcess(pid_t pid, svp::UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
   int collect() const;
 
   pid_t pid_;
-  flex::UniqueFd pidfd_;
+  svp::UniqueFd pidfd_;
 };
 
 }  // namespace cli

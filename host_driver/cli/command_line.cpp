@@ -104,7 +104,7 @@ void CommandLine::add_exec() {
   exec_->footer(
       "The command gets SPYRE_RUNTIME_DIR, AIU_WORLD_SIZE and FLEX_DEVICE (yours, else VF with --vfs, else PF).\n"
       "Its exit code is passed on (128 + n: ended by signal n; 127: not started).");
-  exec_->add_option("--cards", exec.cards, "how many")->check(CLI::Range(1u, flex::kMaxCards))->capture_default_str();
+  exec_->add_option("--cards", exec.cards, "how many")->check(CLI::Range(1u, svp::kMaxCards))->capture_default_str();
   exec_->add_flag("--verbose", exec.verbose, "a line on stderr for each change of an owner");
   add_card_options(*exec_, exec.shape);
 }
@@ -128,47 +128,28 @@ void CommandLine::add_fault() {
   fault_run_->add_option("--bundles", fault_run.bundles, "folder for a failure bundle when the exit code is not 0");
   add_card_options(*fault_run_, fault_run.shape);
 
+  // Their words are the validation program's.
   fault_campaign_ = fault->add_subcommand("campaign", "forty scenarios, each with five proofs, on cards of their own");
-  fault_campaign_->footer(
-      "Exit code 0: all passed; 1: not; 2: bad options; 4: a fault did not fire, and nothing else was wrong.");
-  fault_campaign_->add_option("--seed", fault_campaign.seed, "of whatever is random")->capture_default_str();
-  fault_campaign_->add_option("--only", fault_campaign.only, "scenarios, like F14,F31")->delimiter(',');
-  fault_campaign_->add_option("--repeat", fault_campaign.repeat, "runs of each scenario, with seeds that follow")
-      ->check(CLI::Range(1u, 10'000u))
-      ->capture_default_str();
-  fault_campaign_->add_flag("--mutate", fault_campaign.mutate,
-                            "refused here: the program that can leave checks out is spyre-mutant");
-  fault_campaign_->add_flag("--json", fault_campaign.json, "one JSON object instead of the table");
-  fault_campaign_->add_option("--html", fault_campaign.html, "also write the result as one HTML page");
-  fault_campaign_->add_option("--bundles", fault_campaign.bundles, "folder for a failure bundle per run that fails");
+  soak_ =
+      app_.add_subcommand("soak", "mixed load on all functions of a card of its own, faults and resets all the while");
 
   replay_ =
       app_.add_subcommand("replay", "run what a failure bundle holds again, with its script and seed, and compare");
   replay_->footer("Exit code 0: everything comparable is the same; 1: something differs; 2: the file is no bundle.");
   replay_->add_option("bundle", replay.bundle, "file that a failed run left in its --bundles folder")->required();
-
-  soak_ =
-      app_.add_subcommand("soak", "mixed load on all functions of a card of its own, faults and resets all the while");
-  soak_->footer("Exit code 0: every result right, everything accounted for, nothing left behind; 1: not.");
-  soak_->add_option("--minutes", soak.minutes, "how long")->check(CLI::Range(0.01, 100'000.0))->capture_default_str();
-  soak_->add_option("--seed", soak.seed, "of whatever is random")->capture_default_str();
-  soak_->add_flag("--json", soak.json, "one JSON object instead of the report");
-  soak_->add_option("--bundles", soak.bundles, "folder for a failure bundle when it is not clean");
-
-  fault_tenant_ = app_.add_subcommand("fault-tenant")->group("");  // hidden
-  fault_tenant_->add_option("card", fault_tenant.card)->required();
-  fault_tenant_->add_option("function", fault_tenant.function)->required();
-  fault_tenant_->add_option("task", fault_tenant.task)->required()->check(CLI::IsMember({"work", "occupy"}));
-  fault_tenant_->add_option("seed", fault_tenant.seed)->required();
 }
 
 void CommandLine::parse(int argc, const char* const* argv) {
-  // What stands behind -- is somebody else's command line, down to its own -- and options.
   const char* const* const end = argv + argc;
   const char* const* words_end = end;
-  if (argc > 1 && std::string_view(argv[1]) == "exec") {
-    words_end = std::find_if(argv + 2, end, [](const char* word) { return std::string_view(word) == "--"; });
+  const auto word = [&](int index) { return index < argc ? std::string_view(argv[index]) : std::string_view(); };
+  if (word(1) == "exec") {
+    // What stands behind -- is somebody else's command line, down to its own -- and options.
+    words_end = std::find_if(argv + 2, end, [](const char* at) { return std::string_view(at) == "--"; });
     if (words_end != end) exec.command.assign(words_end + 1, end);
+  } else if (word(1) == "soak" || (word(1) == "fault" && word(2) == "campaign")) {
+    words_end = argv + (word(1) == "soak" ? 2 : 3);
+    validation.assign(argv + 1, end);
   }
   app_.parse(static_cast<int>(words_end - argv), argv);
   if (exec_->parsed() && exec.command.empty()) {
@@ -191,10 +172,8 @@ int CommandLine::execute() {
   if (exec_->parsed()) return cli::exec(exec);
   if (fault_list_->parsed()) return cli::fault_list(fault_list);
   if (fault_run_->parsed()) return cli::fault_run(fault_run);
-  if (fault_campaign_->parsed()) return cli::fault_campaign(fault_campaign);
-  if (soak_->parsed()) return cli::soak(soak);
+  if (fault_campaign_->parsed() || soak_->parsed()) become_validation(validation);
   if (replay_->parsed()) return cli::replay(replay);
-  if (fault_tenant_->parsed()) return cli::fault_tenant(fault_tenant);
   return cli::version();
 }
 

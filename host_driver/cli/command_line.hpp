@@ -31,10 +31,8 @@ class CommandLine {
   ExecOptions exec{};
   FaultListOptions fault_list{};
   FaultRunOptions fault_run{};
-  FaultCampaignOptions fault_campaign{};
-  SoakOptions soak{};
+  std::vector<std::string> validation{};  // fault campaign and soak: all words, for the validation program
   ReplayOptions replay{};
-  FaultTenantOptions fault_tenant{};
 
  private:
   void add_run();
@@ -57,7 +55,6 @@ class CommandLine {
   CLI::App* fault_campaign_ = nullptr;
   CLI::App* soak_ = nullptr;
   CLI::App* replay_ = nullptr;
-  CLI::App* fault_tenant_ = nullptr;
 };
 
 }  // namespace cli

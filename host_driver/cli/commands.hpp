@@ -119,47 +119,19 @@ struct FaultRunOptions {
 // script was refused, or it could not be armed; 4: INVALID, a fault did not fire.
 int fault_run(const FaultRunOptions& options);
 
-struct FaultCampaignOptions {
-  std::uint64_t seed = 1;
-  std::vector<std::string> only{};
-  unsigned repeat = 1;
-  bool mutate = false;
-  bool json = false;
-  std::string html{};     // empty: no page
-  std::string bundles{};  // empty: no failure bundles
-};
-
-// The forty scenarios (docs/faults.md), on cards of its own. 0: all passed; 1: not; 4: a fault did not fire, and nothing
-// else went wrong. `mutate` is refused: this program leaves no check out.
-int fault_campaign(const FaultCampaignOptions& options);
-
-struct SoakOptions {
-  double minutes = 1;
-  std::uint64_t seed = 1;
-  bool json = false;
-  std::string bundles{};  // empty: no failure bundle
-};
-
-// Works a card hard and disturbs it at every level (docs/reliability.md). 0: clean; 1: not.
-int soak(const SoakOptions& options);
-
 struct ReplayOptions {
   std::string bundle{};
 };
 
-// Runs the script of a failure bundle again (a scenario, a fault script, a soak) with its seed, and prints both runs side by
-// side. 0: everything comparable is the same; 1: something differs. A file that is no bundle is refused: flex::Error.
+// Runs the fault script of a failure bundle again with its seed, and prints both runs side by side; those of a campaign and
+// of a soak are the validation program's. 0: everything comparable is the same; 1: something differs. A file that is no
+// bundle is refused: svp::Error.
 int replay(const ReplayOptions& options);
 
-struct FaultTenantOptions {
-  std::string card{};
-  std::string function{};
-  std::string task{};
-  std::uint64_t seed = 0;
-};
-
-// What a campaign starts in processes of their own; not for people.
-int fault_tenant(const FaultTenantOptions& options);
+// The campaign, the soak and their failure bundles are test equipment, in a program of its own: this process becomes it.
+// `words` as of spyre's command line: {"soak", "--minutes", "10"}. Throws svp::Error when it is not installed, or cannot be
+// executed.
+[[noreturn]] void become_validation(const std::vector<std::string>& words);
 
 int version();
 

@@ -19,14 +19,14 @@ namespace {
 
 constexpr const char* kDebugger = "gdb-multiarch";
 
-flex::ElfImage firmware_of(const DebugOptions& options) {
+svp::ElfImage firmware_of(const DebugOptions& options) {
   std::filesystem::path path = options.firmware;
-  if (path.empty()) path = flex::value_or_throw(flex::find_firmware());
-  return flex::value_or_throw(flex::ElfImage::open(path));
+  if (path.empty()) path = svp::value_or_throw(svp::find_firmware());
+  return svp::value_or_throw(svp::ElfImage::open(path));
 }
 
 // Runs to its end, on our terminal; an interrupt is the debugger's business.
-int run_debugger(const flex::ElfImage& image, const std::string& target, const DebugOptions& options, bool live) {
+int run_debugger(const svp::ElfImage& image, const std::string& target, const DebugOptions& options, bool live) {
   std::vector<std::string> words{kDebugger, "-q", image.path().string(), "-ex", target};
   if (options.batch) {
     words.insert(words.begin() + 1, {"-nx", "-batch"});
@@ -34,41 +34,41 @@ int run_debugger(const flex::ElfImage& image, const std::string& target, const D
     if (live) words.insert(words.end(), {"-ex", "detach"});
   }
   const SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP};
-  return flex::value_or_throw(ChildProcess::start(words, {}, signals.mask_before())).await_end(signals);
+  return svp::value_or_throw(ChildProcess::start(words, {}, signals.mask_before())).await_end(signals);
 }
 
 int attach(const DebugOptions& options) {
-  const flex::ElfImage image = firmware_of(options);
-  const std::filesystem::path socket = flex::value_or_throw(flex::offer_debugger(options.card));
+  const svp::ElfImage image = firmware_of(options);
+  const std::filesystem::path socket = svp::value_or_throw(svp::offer_debugger(options.card));
   fmt::print("{}: stands still while the debugger holds it; thread N is hart N - 1\n", options.card);
   std::fflush(stdout);
   int code = kNotStarted;
   try {
     code = run_debugger(image, "target remote " + socket.string(), options, true);
   } catch (...) {
-    (void)flex::withdraw_debugger(options.card);
+    (void)svp::withdraw_debugger(options.card);
     throw;
   }
-  flex::value_or_throw(flex::withdraw_debugger(options.card));
+  svp::value_or_throw(svp::withdraw_debugger(options.card));
   return code;
 }
 
 int open_core(const DebugOptions& options) {
-  const flex::ElfImage image = firmware_of(options);
-  const auto record = flex::read_record(options.core);
+  const svp::ElfImage image = firmware_of(options);
+  const auto record = svp::read_record(options.core);
   if (options.json) {
-    fmt::print("{}\n", flex::to_json(flex::value_or_throw(record), &image).dump(2));
+    fmt::print("{}\n", svp::to_json(svp::value_or_throw(record), &image).dump(2));
     return 0;
   }
   // A core of a card that hangs has none: it is worth opening all the same.
-  fmt::print("{}", record ? flex::to_text(*record, &image) : flex::describe(record.error()) + "\n");
+  fmt::print("{}", record ? svp::to_text(*record, &image) : svp::describe(record.error()) + "\n");
   std::fflush(stdout);
   return run_debugger(image, "core-file " + options.core, options, false);
 }
 
 int collect(const DebugOptions& options) {
-  flex::value_or_throw(flex::collect_core(options.collect, options.output, options.now));
-  const auto record = flex::read_record(options.output);
+  svp::value_or_throw(svp::collect_core(options.collect, options.output, options.now));
+  const auto record = svp::read_record(options.output);
   const std::string what = record && !options.now
                                ? fmt::format("of the life that broke, {}: {}", wire::name(record->kind), record->reason)
                                : "of what its harts do now";

@@ -17,20 +17,20 @@ namespace cli {
 namespace {
 
 struct Row {
-  flex::EnumeratedDevice device;
+  svp::EnumeratedDevice device;
   // Empty: a MOCK device, or a card that ended since it was enumerated.
-  std::optional<flex::CardDescription> card;
-  std::optional<flex::FunctionDescription> function;
+  std::optional<svp::CardDescription> card;
+  std::optional<svp::FunctionDescription> function;
 };
 
-std::vector<Row> rows_of(const flex::Enumeration& list, const std::vector<flex::CardDescription>& cards) {
+std::vector<Row> rows_of(const svp::Enumeration& list, const std::vector<svp::CardDescription>& cards) {
   std::vector<Row> rows;
   for (const auto& device : list.devices) {
     Row row{device, std::nullopt, std::nullopt};
-    const auto card = std::ranges::find(cards, device.card, &flex::CardDescription::name);
+    const auto card = std::ranges::find(cards, device.card, &svp::CardDescription::name);
     if (card != cards.end()) {
       row.card = *card;
-      const auto function = std::ranges::find(card->functions, device.function, &flex::FunctionDescription::target);
+      const auto function = std::ranges::find(card->functions, device.function, &svp::FunctionDescription::target);
       if (function != card->functions.end()) row.function = *function;
     }
     rows.push_back(std::move(row));
@@ -38,18 +38,18 @@ std::vector<Row> rows_of(const flex::Enumeration& list, const std::vector<flex::
   return rows;
 }
 
-std::string_view state_of(const Row& row, flex::DeviceMode mode) {
-  if (row.card) return flex::name(row.card->state);
-  return mode == flex::DeviceMode::Mock ? "embedded" : "gone";
+std::string_view state_of(const Row& row, svp::DeviceMode mode) {
+  if (row.card) return svp::name(row.card->state);
+  return mode == svp::DeviceMode::Mock ? "embedded" : "gone";
 }
 
-nlohmann::ordered_json make_json(const std::vector<Row>& rows, flex::DeviceMode mode) {
+nlohmann::ordered_json make_json(const std::vector<Row>& rows, svp::DeviceMode mode) {
   auto devices = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     nlohmann::ordered_json device = {{"index", i},
                                      {"card", row.device.card},
-                                     {"function", flex::function_name(row.device.function)},
+                                     {"function", svp::function_name(row.device.function)},
                                      {"state", state_of(row, mode)}};
     if (row.card) {
       device["cores"] = row.card->cores;
@@ -58,7 +58,7 @@ nlohmann::ordered_json make_json(const std::vector<Row>& rows, flex::DeviceMode 
       device["state_reason"] = row.card->state_reason;
     }
     if (row.function) {
-      device["use"] = flex::name(row.function->use);
+      device["use"] = svp::name(row.function->use);
       device["owner"] =
           row.function->owner == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(row.function->owner);
     }
@@ -73,12 +73,12 @@ void print_troubles(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     if (!row.card || row.card->state_reason.empty() || row.card->name == last) continue;
     last = row.card->name;
-    fmt::print("{} is {}: {}\n", row.card->name, flex::name(row.card->state), row.card->state_reason);
+    fmt::print("{} is {}: {}\n", row.card->name, svp::name(row.card->state), row.card->state_reason);
   }
 }
 
-void print_table(const std::vector<Row>& rows, const flex::Enumeration& list) {
-  const std::string_view mode = flex::name(list.mode);
+void print_table(const std::vector<Row>& rows, const svp::Enumeration& list) {
+  const std::string_view mode = svp::name(list.mode);
   if (rows.empty() && list.found == 0) {
     fmt::print("no device (FLEX_DEVICE={}); start a card with: spyre boot --name card0\n", mode);
     return;
@@ -92,13 +92,13 @@ void print_table(const std::vector<Row>& rows, const flex::Enumeration& list) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     std::string owner = "-";
-    if (row.function && row.function->use == flex::FunctionUse::Owned) {
+    if (row.function && row.function->use == svp::FunctionUse::Owned) {
       owner = fmt::format("pid {}", row.function->owner);
-    } else if (row.function && row.function->use != flex::FunctionUse::Free) {
-      owner = flex::name(row.function->use);
+    } else if (row.function && row.function->use != svp::FunctionUse::Free) {
+      owner = svp::name(row.function->use);
     }
     fmt::print("{:>5}  {:<32}  {:<8}  {:<9}  {:>5}  {:>9}  {}\n", i, row.device.card,
-               flex::function_name(row.device.function), state_of(row, list.mode),
+               svp::function_name(row.device.function), state_of(row, list.mode),
                row.card ? std::to_string(row.card->cores) : "-",
                row.card ? format_bytes(static_cast<double>(row.card->memory_bytes)) : "-", owner);
   }
@@ -108,9 +108,9 @@ void print_table(const std::vector<Row>& rows, const flex::Enumeration& list) {
 }  // namespace
 
 int devices(const DevicesOptions& options) {
-  const auto list = flex::value_or_throw(flex::enumerate_afresh());
-  std::vector<flex::CardDescription> cards;
-  if (list.mode != flex::DeviceMode::Mock) cards = flex::value_or_throw(flex::running_cards());
+  const auto list = svp::value_or_throw(svp::enumerate_afresh());
+  std::vector<svp::CardDescription> cards;
+  if (list.mode != svp::DeviceMode::Mock) cards = svp::value_or_throw(svp::running_cards());
   const auto rows = rows_of(list, cards);
   if (options.json) {
     std::cout << make_json(rows, list.mode).dump(2) << "\n";

@@ -19,8 +19,8 @@ namespace cli {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-using flex::fault::Evidence;
-using flex::fault::WorkloadReport;
+using svp::fault::Evidence;
+using svp::fault::WorkloadReport;
 
 // ---- list ---------------------------------------------------------------------------------------------------------------
 
@@ -29,10 +29,10 @@ struct ConditionName {
   const char* name;
 };
 constexpr ConditionName kConditions[] = {
-    {flex::fault::kByFunction, "function"}, {flex::fault::kByStream, "stream"},
-    {flex::fault::kByOpcode, "opcode"},     {flex::fault::kByCommand, "opcode (of an admin command)"},
-    {flex::fault::kBySequence, "sequence"}, {flex::fault::kAtRegion, "region"},
-    {flex::fault::kAtOffset, "offset"},     {flex::fault::kAtHart, "hart"}};
+    {svp::fault::kByFunction, "function"}, {svp::fault::kByStream, "stream"},
+    {svp::fault::kByOpcode, "opcode"},     {svp::fault::kByCommand, "opcode (of an admin command)"},
+    {svp::fault::kBySequence, "sequence"}, {svp::fault::kAtRegion, "region"},
+    {svp::fault::kAtOffset, "offset"},     {svp::fault::kAtHart, "hart"}};
 
 std::vector<std::string> condition_names(std::uint32_t conditions) {
   std::vector<std::string> names;
@@ -44,10 +44,10 @@ std::vector<std::string> condition_names(std::uint32_t conditions) {
 
 OrderedJson catalogue_json() {
   OrderedJson points = OrderedJson::array();
-  for (const auto& rule : flex::fault::catalogue()) {
+  for (const auto& rule : svp::fault::catalogue()) {
     OrderedJson actions = OrderedJson::array();
     for (const auto& action : rule.actions) {
-      OrderedJson entry = {{"action", flex::fault::name(action.action)}};
+      OrderedJson entry = {{"action", svp::fault::name(action.action)}};
       if (!action.argument.empty()) {
         entry["argument"] = action.argument;
         entry["min"] = action.min;
@@ -55,7 +55,7 @@ OrderedJson catalogue_json() {
       }
       actions.push_back(std::move(entry));
     }
-    points.push_back({{"layer", flex::name(rule.layer)},
+    points.push_back({{"layer", svp::name(rule.layer)},
                       {"point", rule.name},
                       {"occurrence", rule.occurrence},
                       {"actions", std::move(actions)},
@@ -66,15 +66,15 @@ OrderedJson catalogue_json() {
 }
 
 void print_catalogue() {
-  flex::Layer layer{};
+  svp::Layer layer{};
   bool first = true;
-  for (const auto& rule : flex::fault::catalogue()) {
-    if (first || rule.layer != layer) fmt::print("{}{}\n", first ? "" : "\n", flex::name(rule.layer));
+  for (const auto& rule : svp::fault::catalogue()) {
+    if (first || rule.layer != layer) fmt::print("{}{}\n", first ? "" : "\n", svp::name(rule.layer));
     first = false;
     layer = rule.layer;
     fmt::print("  {:<15} {}\n", rule.name, rule.occurrence);
     for (const auto& action : rule.actions) {
-      fmt::print("    {:<15}{}{}\n", flex::fault::name(action.action),
+      fmt::print("    {:<15}{}{}\n", svp::fault::name(action.action),
                  action.argument.empty() ? "" : "argument: ", action.argument);
     }
     const auto names = condition_names(rule.conditions);
@@ -100,7 +100,7 @@ OrderedJson workload_json(const WorkloadReport& report) {
 
 OrderedJson finding_json(const FaultRunResult& finding) {
   OrderedJson evidence = OrderedJson::array();
-  for (const Evidence& e : finding.evidence) evidence.push_back(flex::fault::to_json(e));
+  for (const Evidence& e : finding.evidence) evidence.push_back(svp::fault::to_json(e));
   OrderedJson json = {{"verdict", finding.verdict()},
                       {"seed", finding.seed},
                       {"evidence", std::move(evidence)},
@@ -121,7 +121,7 @@ void print_workload(const WorkloadReport& report) {
 void print_finding(const FaultRunResult& finding) {
   fmt::print("seed {}\n\nevidence\n", finding.seed);
   for (const Evidence& e : finding.evidence)
-    fmt::print("  {} {}\n", e.fired != 0 ? "fired  " : "INVALID", flex::fault::describe(e));
+    fmt::print("  {} {}\n", e.fired != 0 ? "fired  " : "INVALID", svp::fault::describe(e));
   print_workload(finding.victim);
   print_workload(finding.neighbour);
   if (!finding.disarm_error.empty()) fmt::print("\nnot disarmed: {}\n", finding.disarm_error);
@@ -140,8 +140,8 @@ int fault_list(const FaultListOptions& options) {
 }
 
 int fault_run(const FaultRunOptions& options) {
-  auto script = flex::fault::load_script(options.script);
-  if (!script) throw flex::Error(std::move(script.error()));
+  auto script = svp::fault::load_script(options.script);
+  if (!script) throw svp::Error(std::move(script.error()));
   const FaultRun run{.script = options.seed_given ? script->with_seed(options.seed) : *std::move(script),
                      .seconds = options.seconds,
                      .shape = options.shape};
@@ -155,7 +155,7 @@ int fault_run(const FaultRunOptions& options) {
   }
   if (finding.exit_code() != kOk && !options.bundles.empty()) {
     const std::filesystem::path file(options.script);
-    const auto left = flex::bundle::write(options.bundles, file.stem().string(), bundle_of(run, finding));
+    const auto left = svp::bundle::write(options.bundles, file.stem().string(), bundle_of(run, finding));
     fmt::print(stderr, "spyre: failure bundle {}\n", left.string());
   }
   return finding.exit_code();

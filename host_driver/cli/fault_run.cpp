@@ -15,34 +15,34 @@ namespace cli {
 namespace {
 
 // The neighbour works as long as the victim does.
-void run_both(const std::shared_ptr<flex::Card>& card, flex::fault::Session& session, unsigned seconds,
+void run_both(const std::shared_ptr<svp::Card>& card, svp::fault::Session& session, unsigned seconds,
               FaultRunResult& result) {
   std::atomic<bool> victim_ended{false};
   const std::chrono::seconds limit(seconds);
   std::thread neighbour([&] {
-    flex::fault::WorkloadOptions beside;
+    svp::fault::WorkloadOptions beside;
     beside.function = 2;
     beside.seed = result.seed + 1;
     beside.limit = 2 * limit;
     beside.enough = [&] { return victim_ended.load(); };
-    result.neighbour = flex::fault::run_workload(card, beside);
+    result.neighbour = svp::fault::run_workload(card, beside);
   });
-  flex::fault::WorkloadOptions work;
+  svp::fault::WorkloadOptions work;
   work.function = 1;
   work.seed = result.seed;
   work.hooks = session.hooks();
   work.limit = limit;
-  work.ready = [&] { flex::value_or_throw(session.arm_memory()); };
-  work.enough = [&] { return flex::fault::all_fired(session.evidence()); };
-  result.victim = flex::fault::run_workload(card, work);
+  work.ready = [&] { svp::value_or_throw(session.arm_memory()); };
+  work.enough = [&] { return svp::fault::all_fired(session.evidence()); };
+  result.victim = svp::fault::run_workload(card, work);
   victim_ended.store(true);
   neighbour.join();  // bounded: its workload ends with victim_ended, at the latest with its limit
 }
 
 // Two VFs at least, and a watchdog that ends a hung kernel long before a round of the workload is given up. What the
 // caller's shape says of the rest stays.
-flex::CardOptions card_for(const CardShape& shape) {
-  flex::CardOptions card = card_options(shape, count_running_cards() + 1);
+svp::CardOptions card_for(const CardShape& shape) {
+  svp::CardOptions card = card_options(shape, count_running_cards() + 1);
   card.virtual_functions = std::max(2u, card.virtual_functions);
   card.boot_arguments = "watchdog=200 " + card.boot_arguments;
   return card;
@@ -53,7 +53,7 @@ flex::CardOptions card_for(const CardShape& shape) {
 int FaultRunResult::exit_code() const {
   if (!refused.empty()) return kRefused;
   if (!victim.contained() || !neighbour.contained()) return kNotAsWanted;
-  return flex::fault::all_fired(evidence) ? kOk : kInvalid;
+  return svp::fault::all_fired(evidence) ? kOk : kInvalid;
 }
 
 const char* FaultRunResult::verdict() const {
@@ -68,15 +68,15 @@ const char* FaultRunResult::verdict() const {
 FaultRunResult run_fault_script(const FaultRun& run) {
   FaultRunResult result;
   result.seed = run.script.seed();
-  const std::shared_ptr<flex::Card> card = flex::value_or_throw(flex::Card::boot(card_for(run.shape)));
+  const std::shared_ptr<svp::Card> card = svp::value_or_throw(svp::Card::boot(card_for(run.shape)));
   result.emulator = qemu::to_string(card->machine().version());
-  const auto session = flex::value_or_throw(flex::fault::Session::begin(run.script));
+  const auto session = svp::value_or_throw(svp::fault::Session::begin(run.script));
   if (auto armed = session->arm(*card); !armed) {
-    result.refused = flex::describe(armed.error());
+    result.refused = svp::describe(armed.error());
   } else {
     run_both(card, *session, run.seconds, result);
   }
-  if (auto disarmed = session->disarm(); !disarmed) result.disarm_error = flex::describe(disarmed.error());
+  if (auto disarmed = session->disarm(); !disarmed) result.disarm_error = svp::describe(disarmed.error());
   result.evidence = session->evidence();
   result.console = card->machine().console();
   return result;

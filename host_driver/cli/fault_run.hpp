@@ -17,17 +17,17 @@ inline constexpr unsigned kMostFaultRunSeconds = 600;
 
 // Everything that decides a run.
 struct FaultRun {
-  flex::fault::Script script{};
+  svp::fault::Script script{};
   unsigned seconds = 10;  // how long it may wait for a fault to fire
   CardShape shape{};
 };
 
 struct FaultRunResult {
   std::uint64_t seed = 0;
-  std::vector<flex::fault::Evidence> evidence{};
-  flex::fault::WorkloadReport victim{};     // on VF 1
-  flex::fault::WorkloadReport neighbour{};  // on VF 2
-  std::string refused{};                    // why the card did not take the script; empty: it was armed
+  std::vector<svp::fault::Evidence> evidence{};
+  svp::fault::WorkloadReport victim{};     // on VF 1
+  svp::fault::WorkloadReport neighbour{};  // on VF 2
+  std::string refused{};                   // why the card did not take the script; empty: it was armed
   std::string disarm_error{};
   std::string emulator{};  // its version
   std::string console{};
@@ -38,7 +38,7 @@ struct FaultRunResult {
 };
 
 // Boots a card, arms the script, runs the standard workload on VF 1 until all has fired and it is whole, with another one on
-// VF 2 beside it. Throws flex::Error when no card can be booted.
+// VF 2 beside it. Throws svp::Error when no card can be booted.
 FaultRunResult run_fault_script(const FaultRun& run);
 
 }  // namespace cli

@@ -16,21 +16,21 @@ namespace cli {
 
 namespace {
 
-using flex::bundle::Figures;
-using flex::bundle::Rule;
-using flex::bundle::RuleOf;
-using flex::fault::Action;
-using flex::fault::Evidence;
-using flex::fault::Fault;
-using flex::fault::Home;
-using flex::fault::Point;
-using flex::fault::Script;
-using flex::fault::WorkloadReport;
+using svp::bundle::Figures;
+using svp::bundle::Rule;
+using svp::bundle::RuleOf;
+using svp::fault::Action;
+using svp::fault::Evidence;
+using svp::fault::Fault;
+using svp::fault::Home;
+using svp::fault::Point;
+using svp::fault::Script;
+using svp::fault::WorkloadReport;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr wire::Target kVictim = wire::target_of_virtual(1);
 
-std::uint64_t rounds_of_every_run() { return flex::fault::WorkloadOptions().rounds; }
+std::uint64_t rounds_of_every_run() { return svp::fault::WorkloadOptions().rounds; }
 
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 
@@ -39,7 +39,7 @@ const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 bool fires_exactly(const Fault& fault) {
   const auto& trigger = fault.trigger;
   if (trigger.shots == 1) return true;
-  if (trigger.shots == 0 || home_of(fault.point) == Home::Emulator || !(trigger.not_before_us == flex::fault::Number()))
+  if (trigger.shots == 0 || home_of(fault.point) == Home::Emulator || !(trigger.not_before_us == svp::fault::Number()))
     return false;
   const std::uint64_t most = rounds_of_every_run();
   const std::uint64_t more = trigger.every == 0 ? 0 : trigger.shots - 1;
@@ -85,9 +85,9 @@ std::string kinds_of(const WorkloadReport& report) {
 }
 
 std::string what_it_is(const Fault& fault) {
-  const auto& rule = flex::fault::rule_of(fault.point);
-  std::string text = fmt::format("{} {} {}, first {}", flex::name(rule.layer), rule.name,
-                                 flex::fault::name(fault.action), fault.trigger.first.low);
+  const auto& rule = svp::fault::rule_of(fault.point);
+  std::string text = fmt::format("{} {} {}, first {}", svp::name(rule.layer), rule.name, svp::fault::name(fault.action),
+                                 fault.trigger.first.low);
   if (fault.argument.low != 0) text += fmt::format(", argument {}", fault.argument.low);
   if (fault.trigger.not_before_us.low != 0) text += fmt::format(", not before {} us", fault.trigger.not_before_us.low);
   if (fault.offset) text += fmt::format(", offset {}", fault.offset->low);
@@ -207,7 +207,7 @@ std::string number_of(const nlohmann::json& object, const char* key, auto& numbe
 }
 
 std::string shape_of(const nlohmann::json& json, CardShape& shape) {
-  std::string wrong = flex::bundle::wrong_members(
+  std::string wrong = svp::bundle::wrong_members(
       json, "the card", {"virtual_functions", "cores", "memory_bytes", "spare_slots", "quota_bytes", "budget_bytes"});
   const auto read = [&](const char* key, auto& number) {
     if (wrong.empty()) wrong = number_of(json, key, number);
@@ -223,7 +223,7 @@ std::string shape_of(const nlohmann::json& json, CardShape& shape) {
 
 OrderedJson details_json(const FaultRunResult& result) {
   OrderedJson evidence = OrderedJson::array();
-  for (const Evidence& one : result.evidence) evidence.push_back(flex::fault::to_json(one));
+  for (const Evidence& one : result.evidence) evidence.push_back(svp::fault::to_json(one));
   return {{"evidence", std::move(evidence)},
           {"untyped", {{"VF1", result.victim.untyped}, {"VF2", result.neighbour.untyped}}},
           {"refused", result.refused},
@@ -247,11 +247,11 @@ RuleOf fault_run_rules(const Script& script) {
   return [script](std::string_view group, std::string_view name) { return rule_of(script, group, name); };
 }
 
-flex::bundle::Bundle bundle_of(const FaultRun& run, const FaultRunResult& result) {
-  const OrderedJson script = {{"faults", OrderedJson::parse(flex::fault::to_json(run.script))},
+svp::bundle::Bundle bundle_of(const FaultRun& run, const FaultRunResult& result) {
+  const OrderedJson script = {{"faults", OrderedJson::parse(svp::fault::to_json(run.script))},
                               {"seconds", run.seconds},
                               {"card", shape_json(run.shape)}};
-  return {.kind = flex::bundle::Kind::FaultRun,
+  return {.kind = svp::bundle::Kind::FaultRun,
           .seed = run.script.seed(),
           .script = script.dump(),
           .versions = {{"abi", std::to_string(wire::kAbiVersion)}, {"emulator", result.emulator}},
@@ -259,19 +259,17 @@ flex::bundle::Bundle bundle_of(const FaultRun& run, const FaultRunResult& result
           .details = details_json(result).dump(-1, ' ', false, OrderedJson::error_handler_t::replace)};
 }
 
-flex::Expected<FaultRun> fault_run_of(const flex::bundle::Bundle& bundle) {
-  const auto bad = [](std::string what) {
-    return std::unexpected(flex::bundle::bad_bundle("script", std::move(what)));
-  };
+svp::Expected<FaultRun> fault_run_of(const svp::bundle::Bundle& bundle) {
+  const auto bad = [](std::string what) { return std::unexpected(svp::bundle::bad_bundle("script", std::move(what))); };
   const auto json = nlohmann::json::parse(bundle.script, nullptr, false);
-  if (auto wrong = flex::bundle::wrong_members(json, "the script", {"faults", "seconds", "card"}); !wrong.empty()) {
+  if (auto wrong = svp::bundle::wrong_members(json, "the script", {"faults", "seconds", "card"}); !wrong.empty()) {
     return bad(std::move(wrong));
   }
   FaultRun run;
   if (auto wrong = number_of(json, "seconds", run.seconds); !wrong.empty()) return bad(std::move(wrong));
   if (run.seconds == 0 || run.seconds > kMostFaultRunSeconds) return bad("'seconds' is out of range");
   if (auto wrong = shape_of(json["card"], run.shape); !wrong.empty()) return bad(std::move(wrong));
-  auto script = flex::fault::parse_script(json["faults"].dump(2), "script");
+  auto script = svp::fault::parse_script(json["faults"].dump(2), "script");
   if (!script) return std::unexpected(std::move(script.error()));
   if (script->seed() != bundle.seed) return bad("the seed of the bundle is not the seed of its script");
   run.script = *std::move(script);

@@ -19,12 +19,12 @@
 
 namespace cli {
 
-flex::bundle::Bundle bundle_of(const FaultRun& run, const FaultRunResult& result);
+svp::bundle::Bundle bundle_of(const FaultRun& run, const FaultRunResult& result);
 // What ran, out of a bundle of this kind. REJECTED: members missing, unknown, of a wrong type or out of range; a script that
 // `spyre fault run` would refuse, with its line in the script as it is written alone.
-flex::Expected<FaultRun> fault_run_of(const flex::bundle::Bundle& bundle);
+svp::Expected<FaultRun> fault_run_of(const svp::bundle::Bundle& bundle);
 
-flex::bundle::Figures figures_of(const FaultRunResult& result);
-flex::bundle::RuleOf fault_run_rules(const flex::fault::Script& script);
+svp::bundle::Figures figures_of(const FaultRunResult& result);
+svp::bundle::RuleOf fault_run_rules(const svp::fault::Script& script);
 
 }  // namespace cli

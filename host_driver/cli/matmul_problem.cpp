@@ -64,7 +64,7 @@ MatmulCheck check_rows(const MatmulProblem& problem, std::span<const std::uint16
                        const std::vector<float>& c, std::size_t first, std::size_t last) {
   const auto [m, n, k] = std::tuple{last - first, problem.n, problem.k};
   std::vector<std::uint16_t> golden(m * n);
-  flex::golden::matmul_dl16(a.subspan(first * k, m * k), b, golden, m, n, k);
+  svp::golden::matmul_dl16(a.subspan(first * k, m * k), b, golden, m, n, k);
   MatmulCheck check;
   check.elements = m * n;
   DoubleRows row{std::vector<double>(n), std::vector<double>(n)};
@@ -96,11 +96,11 @@ void require_memory(std::uint64_t m, std::uint64_t n, std::uint64_t k, std::uint
   const std::uint64_t needed = memory_needed(m, n, k);
   if (needed <= available) return;
   const auto mib = [](std::uint64_t bytes) { return std::to_string(bytes / wire::kMiB) + " MiB"; };
-  throw flex::InvalidArgument("--m, --n, --k",
-                              "A[" + std::to_string(m) + "," + std::to_string(k) + "] x B[" + std::to_string(k) + "," +
-                                  std::to_string(n) + "] needs " + mib(needed) + " of this machine's memory, " +
-                                  mib(available) + " are available",
-                              "give smaller extents, or use a machine with more memory");
+  throw svp::InvalidArgument("--m, --n, --k",
+                             "A[" + std::to_string(m) + "," + std::to_string(k) + "] x B[" + std::to_string(k) + "," +
+                                 std::to_string(n) + "] needs " + mib(needed) + " of this machine's memory, " +
+                                 mib(available) + " are available",
+                             "give smaller extents, or use a machine with more memory");
 }
 
 MatmulProblem make_problem(std::size_t m, std::size_t n, std::size_t k, std::uint64_t seed) {

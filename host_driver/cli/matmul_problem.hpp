@@ -16,7 +16,7 @@ struct MatmulProblem {
 
 // What run and check of such a problem need of this machine's memory, host and emulated card together, in bytes.
 std::uint64_t memory_needed(std::uint64_t m, std::uint64_t n, std::uint64_t k);
-// Throws flex::InvalidArgument with both numbers when that is more than `available`.
+// Throws svp::InvalidArgument with both numbers when that is more than `available`.
 void require_memory(std::uint64_t m, std::uint64_t n, std::uint64_t k, std::uint64_t available);
 
 MatmulProblem make_problem(std::size_t m, std::size_t n, std::size_t k, std::uint64_t seed);

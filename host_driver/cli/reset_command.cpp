@@ -13,14 +13,14 @@ namespace cli {
 namespace {
 
 wire::Target target_of(const std::string& function) {
-  auto choice = flex::parse_function_choice(function);
-  if (!choice) throw flex::Error(std::move(choice.error()));
+  auto choice = svp::parse_function_choice(function);
+  if (!choice) throw svp::Error(std::move(choice.error()));
   switch (choice->kind) {
-    case flex::FunctionChoice::Kind::Physical: return wire::kTargetPhysical;
-    case flex::FunctionChoice::Kind::Virtual: return wire::target_of_virtual(choice->number);
-    case flex::FunctionChoice::Kind::AnyVirtual: break;
+    case svp::FunctionChoice::Kind::Physical: return wire::kTargetPhysical;
+    case svp::FunctionChoice::Kind::Virtual: return wire::target_of_virtual(choice->number);
+    case svp::FunctionChoice::Kind::AnyVirtual: break;
   }
-  throw flex::InvalidArgument("function", "'VF' does not say which virtual function", "name one, like VF1");
+  throw svp::InvalidArgument("function", "'VF' does not say which virtual function", "name one, like VF1");
 }
 
 }  // namespace
@@ -28,17 +28,17 @@ wire::Target target_of(const std::string& function) {
 int reset(const ResetOptions& options) {
   if (!options.function.empty()) {
     const wire::Target target = target_of(options.function);
-    const std::string how = flex::value_or_throw(flex::reset_function(options.card, target));
-    fmt::print("{}: {} reset: {}\n", options.card, flex::function_name(target), how);
+    const std::string how = svp::value_or_throw(svp::reset_function(options.card, target));
+    fmt::print("{}: {} reset: {}\n", options.card, svp::function_name(target), how);
     return 0;
   }
-  const flex::Rung rung = options.power_cycle ? flex::Rung::PowerCycle
-                          : options.firmware  ? flex::Rung::Firmware
-                                              : flex::Rung::Card;
+  const svp::Rung rung = options.power_cycle ? svp::Rung::PowerCycle
+                         : options.firmware  ? svp::Rung::Firmware
+                                             : svp::Rung::Card;
   const auto begin = std::chrono::steady_clock::now();
-  std::string how = flex::value_or_throw(flex::raise_card(options.card, rung));
+  std::string how = svp::value_or_throw(svp::raise_card(options.card, rung));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  if (how.empty()) how = fmt::format("{} helped after {:.1f} ms", flex::name(rung), took.count());
+  if (how.empty()) how = fmt::format("{} helped after {:.1f} ms", svp::name(rung), took.count());
   fmt::print("{}: {}\n", options.card, how);
   return 0;
 }

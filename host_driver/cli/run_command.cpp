@@ -23,16 +23,16 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Keeps the records of a launch's blocks; the stream's lock orders them.
-class Recorder final : public flex::LaunchObserver {
+class Recorder final : public svp::LaunchObserver {
  public:
-  void on_block(const flex::BlockRecord& record) noexcept override { records_.push_back(record); }
+  void on_block(const svp::BlockRecord& record) noexcept override { records_.push_back(record); }
   void on_launch_ended(std::uint64_t, wire::Outcome outcome) noexcept override { outcome_ = outcome; }
   void reserve(std::size_t blocks) { records_.reserve(blocks); }
-  const std::vector<flex::BlockRecord>& records() const { return records_; }
+  const std::vector<svp::BlockRecord>& records() const { return records_; }
   wire::Outcome outcome() const { return outcome_; }
 
  private:
-  std::vector<flex::BlockRecord> records_;
+  std::vector<svp::BlockRecord> records_;
   wire::Outcome outcome_ = wire::Outcome::Indeterminate;
 };
 
@@ -48,7 +48,7 @@ struct Run {
   double to_device_s = 0;
   double launch_s = 0;  // from Launch to the end of the last tile
   double to_host_s = 0;
-  std::vector<flex::BlockRecord> blocks;
+  std::vector<svp::BlockRecord> blocks;
   MatmulCheck check;
   double check_s = 0;
 };
@@ -61,7 +61,7 @@ std::unique_ptr<spyre::Context> open_device(const RunMatmulOptions& options, Run
   const auto start = Clock::now();
   spyre::ContextOptions context_options;
   if (options.own_card) {
-    flex::CardOptions& card = context_options.card.emplace();
+    svp::CardOptions& card = context_options.card.emplace();
     card.cores = options.cores;
     card.virtual_functions = options.function;
     card.sole_function = options.function;
@@ -81,8 +81,8 @@ std::unique_ptr<spyre::Context> open_device(const RunMatmulOptions& options, Run
 
 void compute(spyre::Context& context, const RunMatmulOptions& options, const MatmulProblem& problem,
              std::vector<float>& result, Run& run) {
-  using flex::DataType;
-  using flex::HostShape;
+  using svp::DataType;
+  using svp::HostShape;
   auto stream = context.default_stream();
   auto start = Clock::now();
   const auto a =
@@ -90,9 +90,9 @@ void compute(spyre::Context& context, const RunMatmulOptions& options, const Mat
   const auto b =
       context.to_device({HostShape::contiguous(DataType::Float16, {options.k, options.n}), bytes_of(problem.b)});
   const auto c = context.empty(DataType::Float16, {options.m, options.n});
-  flex::ExecutionPlan plan;
+  svp::ExecutionPlan plan;
   plan.add(
-      flex::Job(flex::CompiledKernel(context.kernel("matmul"), {{"M", run.tile}, {"K", options.k}, {"N", options.n}})));
+      svp::Job(svp::CompiledKernel(context.kernel("matmul"), {{"M", run.tile}, {"K", options.k}, {"N", options.n}})));
   context.load(plan);
   stream.Synchronize();
   run.to_device_s = seconds_since(start);
@@ -101,7 +101,7 @@ void compute(spyre::Context& context, const RunMatmulOptions& options, const Mat
   recorder.reserve(static_cast<std::size_t>(2 * (options.m / run.tile)));
   const spyre::SpyreTensor tensors[] = {a, b, c};
   const std::span<const spyre::SpyreTensor> arguments(tensors);
-  flex::LaunchOptions launch;
+  svp::LaunchOptions launch;
   launch.observer = &recorder;
   launch.allow_tiled_launch = spyre::parse_allow_tiled_launch(std::getenv(spyre::kAllowTiledLaunchVariable));
   start = Clock::now();
@@ -125,7 +125,7 @@ double ticks_to_us(std::uint64_t ticks) {
 std::vector<Bar> make_bars(const RunMatmulOptions& options, const Run& run) {
   std::vector<Bar> bars;
   const std::uint64_t origin = run.blocks.empty() ? 0 : run.blocks.front().start_time;
-  for (const flex::BlockRecord& block : run.blocks) {
+  for (const svp::BlockRecord& block : run.blocks) {
     const bool kernel = block.opcode == wire::Opcode::Compute;
     Bar bar;
     bar.name = fmt::format("{} {}", kernel ? "Compute" : "DMA", block.tile);
@@ -171,7 +171,7 @@ void print_report(const RunMatmulOptions& options, const Run& run) {
 nlohmann::ordered_json make_json(const RunMatmulOptions& options, const Run& run) {
   nlohmann::ordered_json tiles = nlohmann::ordered_json::array();
   nlohmann::ordered_json blocks = nlohmann::ordered_json::array();
-  for (const flex::BlockRecord& block : run.blocks) {
+  for (const svp::BlockRecord& block : run.blocks) {
     const double seconds = ticks_to_us(block.end_time - block.start_time) / 1e6;
     if (block.opcode == wire::Opcode::Compute) tiles.push_back({{"tile", block.tile}, {"seconds", seconds}});
     blocks.push_back({{"opcode", wire::name(block.opcode)},
@@ -206,7 +206,7 @@ nlohmann::ordered_json make_json(const RunMatmulOptions& options, const Run& run
 }  // namespace
 
 int run_matmul(const RunMatmulOptions& options) {
-  if (const auto available = flex::available_memory()) {
+  if (const auto available = svp::available_memory()) {
     require_memory(static_cast<std::uint64_t>(options.m), static_cast<std::uint64_t>(options.n),
                    static_cast<std::uint64_t>(options.k), *available);
   }

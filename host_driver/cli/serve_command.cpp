@@ -30,12 +30,12 @@ std::optional<gid_t> group_named(const std::string& name) {
   gid_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error == std::errc{} && end == name.data() + name.size()) return number;
-  throw flex::Error({.layer = flex::Layer::Driver,
-                     .culprit = "--group",
-                     .outcome = wire::Outcome::Rejected,
-                     .recoverable = true,
-                     .next_step = "name a group of this machine, or its number",
-                     .message = "there is no group " + name});
+  throw svp::Error({.layer = svp::Layer::Driver,
+                    .culprit = "--group",
+                    .outcome = wire::Outcome::Rejected,
+                    .recoverable = true,
+                    .next_step = "name a group of this machine, or its number",
+                    .message = "there is no group " + name});
 }
 
 std::string functions_of(unsigned virtual_functions) {
@@ -49,14 +49,14 @@ int serve(const ServeOptions& options) {
   const SignalDescriptor stop({SIGTERM, SIGINT, SIGHUP});
   // Nobody has to read what is said here: a reader that left must not end the card.
   std::signal(SIGPIPE, SIG_IGN);
-  flex::BrokerOptions broker;
+  svp::BrokerOptions broker;
   broker.name = options.name;
   broker.tenant_group = group_named(options.group);
   broker.card = card_options(options.shape, count_running_cards() + 1);
   broker.on_change = [name = options.name](std::string_view line) { say(name, line); };
-  auto started = flex::Broker::start(std::move(broker));
-  if (!started) throw flex::Error(std::move(started.error()));
-  flex::Broker& card = **started;
+  auto started = svp::Broker::start(std::move(broker));
+  if (!started) throw svp::Error(std::move(started.error()));
+  svp::Broker& card = **started;
   const auto about = card.description();
   say(options.name,
       fmt::format("ready: {}; {} core{}, {}, {} spare slots; folder {}", functions_of(options.shape.virtual_functions),

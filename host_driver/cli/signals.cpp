@@ -17,12 +17,12 @@ SignalDescriptor::SignalDescriptor(std::initializer_list<int> signals) {
   for (const int signal : signals) ::sigaddset(&set, signal);
   descriptor_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!descriptor_.valid()) {
-    throw flex::Error({.layer = flex::Layer::Driver,
-                       .culprit = "signalfd",
-                       .outcome = wire::Outcome::Rejected,
-                       .recoverable = true,
-                       .next_step = "close descriptors or raise their limit (ulimit -n)",
-                       .message = "cannot wait for signals: " + std::generic_category().message(errno)});
+    throw svp::Error({.layer = svp::Layer::Driver,
+                      .culprit = "signalfd",
+                      .outcome = wire::Outcome::Rejected,
+                      .recoverable = true,
+                      .next_step = "close descriptors or raise their limit (ulimit -n)",
+                      .message = "cannot wait for signals: " + std::generic_category().message(errno)});
   }
   ::pthread_sigmask(SIG_BLOCK, &set, &before_);
 }

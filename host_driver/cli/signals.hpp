@@ -28,7 +28,7 @@ class SignalDescriptor {
 
  private:
   sigset_t before_{};
-  flex::UniqueFd descriptor_;
+  svp::UniqueFd descriptor_;
 };
 
 }  // namespace cli

@@ -12,14 +12,14 @@ namespace cli {
 namespace {
 
 int stop_all() {
-  auto cards = flex::running_cards();
-  if (!cards) throw flex::Error(std::move(cards.error()));
+  auto cards = svp::running_cards();
+  if (!cards) throw svp::Error(std::move(cards.error()));
   int code = 0;
   for (const auto& card : *cards) {
-    if (auto stopped = flex::stop_card(card.name); stopped) {
+    if (auto stopped = svp::stop_card(card.name); stopped) {
       fmt::print("{}: stopped\n", card.name);
     } else {
-      fmt::print(stderr, "spyre: {}: {}\n", card.name, flex::describe(stopped.error()));
+      fmt::print(stderr, "spyre: {}: {}\n", card.name, svp::describe(stopped.error()));
       code = 1;
     }
   }
@@ -30,7 +30,7 @@ int stop_all() {
 
 int stop(const StopOptions& options) {
   if (options.all) return stop_all();
-  if (auto stopped = flex::stop_card(options.card); !stopped) throw flex::Error(std::move(stopped.error()));
+  if (auto stopped = svp::stop_card(options.card); !stopped) throw svp::Error(std::move(stopped.error()));
   fmt::print("{}: stopped\n", options.card);
   return 0;
 }

@@ -9,9 +9,9 @@
 namespace cli {
 
 int version() {
-  const auto firmware = flex::find_firmware();
+  const auto firmware = svp::find_firmware();
   fmt::print("spyre-vp {} (host/card ABI {})\nfirmware: {}\n", SPYRE_VERSION, wire::kAbiVersion,
-             firmware ? firmware->string() : flex::describe(firmware.error()));
+             firmware ? firmware->string() : svp::describe(firmware.error()));
   return firmware ? 0 : 2;
 }
 

@@ -12,7 +12,7 @@
 #include "host_driver/transport/window.hpp"
 #include "shared/window.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -137,4 +137,4 @@ Expected<CoreWas> collect_core(Card& card, CoreOf what, const std::filesystem::p
   return CoreWas::Now;
 }
 
-}  // namespace flex
+}  // namespace svp

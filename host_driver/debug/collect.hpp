@@ -6,7 +6,7 @@
 #include "host_driver/debug/core_file.hpp"
 #include "qemu/card.hpp"
 
-namespace flex {
+namespace svp {
 
 // The record that an earlier life of the card's firmware left. It stays readable until the next one or a power cycle:
 // in the card's memory while the emulator lives, in M's window behind it when it has ended. Errors: no record, a damaged
@@ -22,4 +22,4 @@ enum class CoreOf { RecordOrNow, Now };
 enum class CoreWas { Record, Now };
 Expected<CoreWas> collect_core(Card& card, CoreOf what, const std::filesystem::path& file);
 
-}  // namespace flex
+}  // namespace svp

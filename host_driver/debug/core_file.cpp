@@ -15,7 +15,7 @@
 #include "host_driver/debug/fatal_report.hpp"
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -199,4 +199,4 @@ Expected<wire::FatalRecord> read_record(const std::filesystem::path& path) {
   return std::unexpected(file_error(path, "is a core without a fatal record", "open it with gdb-multiarch"));
 }
 
-}  // namespace flex
+}  // namespace svp

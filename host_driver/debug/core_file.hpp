@@ -14,7 +14,7 @@
 #include "host_driver/debug/elf_image.hpp"
 #include "shared/fatal_record.hpp"
 
-namespace flex {
+namespace svp {
 
 struct HartRegisters {
   unsigned hart = 0;
@@ -44,4 +44,4 @@ Expected<void> write_core(const CoreFile& core, const std::filesystem::path& pat
 // The record of a core file, or of a file that holds a record alone. Errors: as parse_record(), and a core without one.
 Expected<wire::FatalRecord> read_record(const std::filesystem::path& path);
 
-}  // namespace flex
+}  // namespace svp

@@ -13,7 +13,7 @@
 
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -161,4 +161,4 @@ std::string hex_digits(std::span<const std::byte> bytes) {
   return digits;
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -14,7 +14,7 @@
 
 #include "host_driver/base/error.hpp"
 
-namespace flex {
+namespace svp {
 
 struct Symbol {
   std::string name;  // demangled
@@ -61,4 +61,4 @@ class ElfImage {
 // "533a2495…", all digits.
 std::string hex_digits(std::span<const std::byte> bytes);
 
-}  // namespace flex
+}  // namespace svp

@@ -14,7 +14,7 @@
 #include "shared/post_codes.hpp"
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -219,4 +219,4 @@ nlohmann::json to_json(const FatalRecord& record, const ElfImage* image) {
   return json;
 }
 
-}  // namespace flex
+}  // namespace svp

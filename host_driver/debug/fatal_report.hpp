@@ -12,7 +12,7 @@
 #include "host_driver/debug/elf_image.hpp"
 #include "shared/fatal_record.hpp"
 
-namespace flex {
+namespace svp {
 
 // The record at the beginning of `bytes`. Errors: none there (outcome Rejected, "no record"), another version, damaged.
 Expected<wire::FatalRecord> parse_record(std::span<const std::byte> bytes);
@@ -27,4 +27,4 @@ std::string to_text(const wire::FatalRecord& record, const ElfImage* image);
 //  function, …registers}], events: [{time_us, kind, a, b}]}; numbers as such, addresses as "0x…".
 nlohmann::json to_json(const wire::FatalRecord& record, const ElfImage* image);
 
-}  // namespace flex
+}  // namespace svp

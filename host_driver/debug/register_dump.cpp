@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -60,4 +60,4 @@ std::vector<HartRegisters> parse_register_dump(std::string_view text) {
   return harts;
 }
 
-}  // namespace flex
+}  // namespace svp

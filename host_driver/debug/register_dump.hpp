@@ -7,9 +7,9 @@
 
 #include "host_driver/debug/core_file.hpp"
 
-namespace flex {
+namespace svp {
 
 // One entry per hart, in order. Empty when the text is of another form.
 std::vector<HartRegisters> parse_register_dump(std::string_view text);
 
-}  // namespace flex
+}  // namespace svp

@@ -5,7 +5,7 @@
 
 #include "host_driver/transport/guarded.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -110,4 +110,4 @@ void AdminPort::close() {
   outstanding_.store(0, std::memory_order_release);
 }
 
-}  // namespace flex
+}  // namespace svp

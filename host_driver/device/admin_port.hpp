@@ -13,7 +13,7 @@
 #include "host_driver/transport/window.hpp"
 #include "shared/admin.hpp"
 
-namespace flex {
+namespace svp {
 
 class AdminPort {
  public:
@@ -65,4 +65,4 @@ class AdminPort {
   bool dead_ = false;      // likewise
 };
 
-}  // namespace flex
+}  // namespace svp

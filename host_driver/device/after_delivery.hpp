@@ -9,7 +9,7 @@
 
 #include "shared/window.hpp"
 
-namespace flex {
+namespace svp {
 
 class AfterDelivery {
  public:
@@ -46,4 +46,4 @@ class AfterDeliveries {
       wanted_;  // uninitialised above count_: this lives on hot stacks
 };
 
-}  // namespace flex
+}  // namespace svp

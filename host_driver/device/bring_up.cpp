@@ -9,7 +9,7 @@
 #include "host_driver/base/mutants.hpp"
 #include "shared/version.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -349,4 +349,4 @@ Expected<void> BringUp::post_events() {
   return {};
 }
 
-}  // namespace flex
+}  // namespace svp

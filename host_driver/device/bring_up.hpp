@@ -18,7 +18,7 @@
 #include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 
-namespace flex {
+namespace svp {
 
 enum class BringUpStep : std::uint8_t {
   WaitForCard,  // the window's magic appears and the card reports POST "ready"
@@ -103,4 +103,4 @@ class BringUp {
   FunctionLink link_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -12,7 +12,7 @@
 #include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 // The program that emulates the card; what the card's own options say is not repeated here.
 struct EmulatorOptions {
@@ -57,4 +57,4 @@ struct CardOptions {
   EmulatorOptions emulator{};
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -14,7 +14,7 @@
 
 #include "shared/control_block.hpp"
 
-namespace flex {
+namespace svp {
 
 // Hears how one control block ended: called exactly once per accepted block. Blocks of one stream are reported in the
 // order in which they were submitted.
@@ -38,4 +38,4 @@ class CreditSink {
   ~CreditSink() = default;
 };
 
-}  // namespace flex
+}  // namespace svp

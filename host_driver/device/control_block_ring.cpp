@@ -9,7 +9,7 @@
 #include "host_driver/transport/guarded.hpp"
 #include "shared/crc32c.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -403,4 +403,4 @@ void ControlBlockRing::set_credit_sink(std::uint32_t stream, CreditSink* sink) {
   stream_table_[stream].credit_sink = sink;
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -24,7 +24,7 @@
 #include "shared/control_block.hpp"
 #include "shared/message.hpp"
 
-namespace flex {
+namespace svp {
 
 // How the driver ends blocks that the card has not ended.
 enum class Burial : std::uint8_t {
@@ -172,4 +172,4 @@ class ControlBlockRing {
   std::atomic<std::uint64_t> completed_{0};
 };
 
-}  // namespace flex
+}  // namespace svp

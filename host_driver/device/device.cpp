@@ -12,7 +12,7 @@
 #include "host_driver/transport/guarded.hpp"
 #include "shared/virtio.hpp"
 
-namespace flex {
+namespace svp {
 
 ErrorInfo not_in_sink() {
   return {.layer = Layer::Driver,
@@ -469,4 +469,4 @@ std::optional<ErrorInfo> Device::failure() const {
 }
 ras::Where Device::where() const { return impl_->where(); }
 
-}  // namespace flex
+}  // namespace svp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flex::Device: one function of a card, attached. Submit control blocks, get exactly one typed outcome each.
+// svp::Device: one function of a card, attached. Submit control blocks, get exactly one typed outcome each.
 //
 //   auto device = Device::attach(std::move(slot), std::move(options));        // bring-up to DRIVER_OK
 //   auto stream = (*device)->open_stream(StreamPriority::Low);
@@ -38,7 +38,7 @@
 #include "shared/control_block.hpp"
 #include "shared/message.hpp"
 
-namespace flex {
+namespace svp {
 
 // A control block to submit. The caller sets opcode, flags, budget and cookie of the header, and the payload; the
 // device fills in magic, sticks, stream, incarnation, generation, sequence and checksum in its own copy. Only the
@@ -210,4 +210,4 @@ class Device {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 #include "host_driver/transport/guarded.hpp"
 #include "shared/virtio.hpp"
 
-namespace flex {
+namespace svp {
 
 void Device::Impl::note_failure(ErrorInfo error, Burial how, Health health) {
   if (note_end(std::move(error), how, health)) report_failure();
@@ -198,4 +198,4 @@ void Device::Impl::let_go_of_function() {
   (void)channel.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusReset});
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -34,7 +34,7 @@
 #include "host_driver/transport/guarded.hpp"
 #include "host_driver/transport/window.hpp"
 
-namespace flex {
+namespace svp {
 
 struct Device::Impl final : RegionSource {
   using Duration = std::chrono::nanoseconds;
@@ -203,4 +203,4 @@ bool inside_sink();
 // The error of a blocking call from there.
 ErrorInfo not_in_sink();
 
-}  // namespace flex
+}  // namespace svp

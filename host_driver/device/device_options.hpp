@@ -11,7 +11,7 @@
 #include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 
-namespace flex {
+namespace svp {
 
 class EventLoop;
 
@@ -45,4 +45,4 @@ struct OpenOptions {
   FaultHooks faults{};
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -6,7 +6,7 @@
 #include "host_driver/device/device.hpp"
 #include "host_driver/recovery/rung.hpp"
 
-namespace flex {
+namespace svp {
 
 // Where a runtime's device comes from. One user at a time; calls block within the budgets of their rungs.
 class DeviceSource {
@@ -23,4 +23,4 @@ class DeviceSource {
   virtual Rung highest() const = 0;
 };
 
-}  // namespace flex
+}  // namespace svp

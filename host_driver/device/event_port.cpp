@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 EventPort::EventPort(Window& window, PackedQueue queue) : window_(window), queue_(std::move(queue)) {
   (void)queue_.arm();  // events are rare: always ask for the bell
@@ -52,4 +52,4 @@ std::vector<wire::DeviceEvent> EventPort::take() {
   return events;
 }
 
-}  // namespace flex
+}  // namespace svp

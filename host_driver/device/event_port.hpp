@@ -14,7 +14,7 @@
 #include "host_driver/transport/window.hpp"
 #include "shared/admin.hpp"
 
-namespace flex {
+namespace svp {
 
 class EventPort {
  public:
@@ -41,4 +41,4 @@ class EventPort {
   std::atomic<std::uint64_t> received_{0};
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -5,7 +5,7 @@
 
 #include "shared/fault.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -54,4 +54,4 @@ Expected<void> ask_for_firmware_restart(Device& management) {
   return std::unexpected(refused(last));
 }
 
-}  // namespace flex
+}  // namespace svp

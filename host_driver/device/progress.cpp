@@ -11,7 +11,7 @@
 #include "host_driver/transport/pause.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -403,4 +403,4 @@ void Device::Impl::on_tick() {
   schedule_tick();
 }
 
-}  // namespace flex
+}  // namespace svp

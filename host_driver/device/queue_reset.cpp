@@ -3,7 +3,7 @@
 #include "host_driver/device/device_impl.hpp"
 #include "shared/virtio.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -69,4 +69,4 @@ Expected<void> Device::Impl::renew_block_queue() {
   return {};
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -3,7 +3,7 @@
 
 #include "host_driver/device/usable_cpus.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -45,4 +45,4 @@ void SpinPolicy::Turn::stop() {
   budget_ = Duration{0};
 }
 
-}  // namespace flex
+}  // namespace svp

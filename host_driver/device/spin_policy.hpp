@@ -8,7 +8,7 @@
 
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 class SpinPolicy {
  public:
@@ -54,4 +54,4 @@ class SpinPolicy {
   std::atomic<Duration::rep> budget_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -134,4 +134,4 @@ int usable_cpus() {
   return std::clamp(static_cast<int>(std::min(*quota, 1e6)), 1, cpus);
 }
 
-}  // namespace flex
+}  // namespace svp

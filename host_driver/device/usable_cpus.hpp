@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace flex {
+namespace svp {
 
 // CPUs on which any thread of the process may run, at most as many whole ones as the CPU quota of its control groups
 // gives (v2: cpu.max, v1: cpu.cfs_quota_us, of the group and of all above it). What one thread has restricted itself to
@@ -16,4 +16,4 @@ int usable_cpus();
 // no limit.
 std::optional<double> cpu_quota(const std::string& proc_cgroup, const std::string& mounts);
 
-}  // namespace flex
+}  // namespace svp

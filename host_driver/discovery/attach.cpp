@@ -11,7 +11,7 @@
 #include "host_driver/discovery/tenancy.hpp"
 #include "shared/version.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -112,4 +112,4 @@ Expected<void> withdraw_debugger(std::string_view card, const Timeouts& timeouts
   return {};
 }
 
-}  // namespace flex
+}  // namespace svp

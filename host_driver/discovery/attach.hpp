@@ -19,7 +19,7 @@
 #include "host_driver/discovery/function_choice.hpp"
 #include "host_driver/recovery/rung.hpp"
 
-namespace flex {
+namespace svp {
 
 class Tenancy;
 
@@ -70,4 +70,4 @@ Expected<void> collect_core(std::string_view card, const std::filesystem::path& 
 Expected<std::filesystem::path> offer_debugger(std::string_view card, const Timeouts& timeouts = {});
 Expected<void> withdraw_debugger(std::string_view card, const Timeouts& timeouts = {});
 
-}  // namespace flex
+}  // namespace svp

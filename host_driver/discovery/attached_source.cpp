@@ -5,7 +5,7 @@
 
 #include "host_driver/discovery/tenancy.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -71,4 +71,4 @@ std::unique_ptr<DeviceSource> source_of(const AttachedFunction& attached, std::s
                                           std::move(options), timeouts);
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -6,7 +6,7 @@
 #include "host_driver/device/device_source.hpp"
 #include "host_driver/discovery/attach.hpp"
 
-namespace flex {
+namespace svp {
 
 // Opens a function of a long-lived card again: on the slot that this process has still, or, when the broker has let it go (a
 // power cycle), by asking the broker for the same function. Suggests no rung above the function reset, because others use
@@ -14,4 +14,4 @@ namespace flex {
 std::unique_ptr<DeviceSource> source_of(const AttachedFunction& attached, std::string card_path, OpenOptions options,
                                         Timeouts timeouts = {});
 
-}  // namespace flex
+}  // namespace svp

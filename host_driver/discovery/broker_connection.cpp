@@ -15,7 +15,7 @@
 #include "host_driver/discovery/local_socket.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -131,4 +131,4 @@ Expected<BrokerAnswer> BrokerConnection::answer() {
   }
 }
 
-}  // namespace flex
+}  // namespace svp

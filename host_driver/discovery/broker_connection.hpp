@@ -11,7 +11,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/discovery/broker_message.hpp"
 
-namespace flex {
+namespace svp {
 
 struct BrokerAnswer {
   BrokerReply reply;                  // never an ErrorInfo: a refusal is the error of transact()
@@ -51,4 +51,4 @@ class BrokerConnection {
   Clock::time_point end_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -12,7 +12,7 @@
 #include "shared/version.hpp"
 #include "shared/window.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -243,4 +243,4 @@ Expected<BrokerReply> parse_broker_reply(std::string_view text) {
   return parse<BrokerReply>(text, "reply", read_reply);
 }
 
-}  // namespace flex
+}  // namespace svp

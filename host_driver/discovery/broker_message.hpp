@@ -27,7 +27,7 @@
 #include "host_driver/discovery/function_choice.hpp"
 #include "host_driver/recovery/rung.hpp"
 
-namespace flex {
+namespace svp {
 
 inline constexpr std::size_t kMaxBrokerMessage = 4096;
 
@@ -105,4 +105,4 @@ std::string encode(const BrokerReply& reply);
 Expected<BrokerRequest> parse_broker_request(std::string_view text);
 Expected<BrokerReply> parse_broker_reply(std::string_view text);
 
-}  // namespace flex
+}  // namespace svp

@@ -9,7 +9,7 @@
 #include "host_driver/discovery/strict_json.hpp"
 #include "shared/boot_arguments.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -163,4 +163,4 @@ Expected<CardDescription> parse_card_description(std::string_view text) {
   }
 }
 
-}  // namespace flex
+}  // namespace svp

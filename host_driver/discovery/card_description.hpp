@@ -14,7 +14,7 @@
 #include "host_driver/base/error.hpp"
 #include "shared/admin.hpp"
 
-namespace flex {
+namespace svp {
 
 enum class CardState : std::uint8_t {
   Running = 0,
@@ -83,4 +83,4 @@ std::string to_json(const CardDescription& card, int indent = 2);
 // error's culprit is the member ("card.functions[2].owner"). At most 64 KiB.
 Expected<CardDescription> parse_card_description(std::string_view text);
 
-}  // namespace flex
+}  // namespace svp

@@ -9,7 +9,7 @@
 
 #include "host_driver/discovery/runtime_folder.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -68,4 +68,4 @@ Expected<AttachedFunction> attach(const EnumeratedDevice& device, OpenOptions op
   return attach(device.card, choice, std::move(options), timeouts);
 }
 
-}  // namespace flex
+}  // namespace svp

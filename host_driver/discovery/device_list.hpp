@@ -6,7 +6,7 @@
 #include "host_driver/discovery/attach.hpp"
 #include "host_driver/discovery/enumeration.hpp"
 
-namespace flex {
+namespace svp {
 
 // Enumerated at the first call, then kept for the life of the process: an index means one device throughout, whatever
 // starts or stops. An error is not kept. Thread-safe. Errors: a malformed variable; a runtime folder that is not safe to
@@ -23,8 +23,8 @@ void forget_devices();
 // The running cards of the default runtime folder, by name.
 Expected<std::vector<CardDescription>> running_cards();
 
-// Takes a device of the list, which must not be a MOCK one (those are embedded: flex::Card).
+// Takes a device of the list, which must not be a MOCK one (those are embedded: svp::Card).
 Expected<AttachedFunction> attach(const EnumeratedDevice& device, OpenOptions options = {},
                                   const Timeouts& timeouts = {});
 
-}  // namespace flex
+}  // namespace svp

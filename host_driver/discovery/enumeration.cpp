@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -190,4 +190,4 @@ Expected<EnumeratedDevice> select(const Enumeration& enumeration, std::optional<
                  (count == 1 ? "" : "s") + " visible (" + std::string(name(enumeration.mode)) + ")"});
 }
 
-}  // namespace flex
+}  // namespace svp

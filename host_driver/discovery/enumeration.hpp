@@ -28,7 +28,7 @@
 #include "host_driver/base/error.hpp"
 #include "shared/admin.hpp"
 
-namespace flex {
+namespace svp {
 
 inline constexpr const char* kFlexDeviceVariable = "FLEX_DEVICE";
 inline constexpr const char* kVisibleDevicesVariable = "SPYRE_DEVICES";
@@ -77,4 +77,4 @@ Expected<Enumeration> enumerate(const EnumerationVariables& variables, std::span
 // The device with this index; empty: the default one. Error: out of range, naming index and count.
 Expected<EnumeratedDevice> select(const Enumeration& enumeration, std::optional<std::size_t> index = std::nullopt);
 
-}  // namespace flex
+}  // namespace svp

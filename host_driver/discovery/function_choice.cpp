@@ -5,7 +5,7 @@
 
 #include "shared/boot_arguments.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -52,4 +52,4 @@ std::string function_name(wire::Target target) {
   return std::string(kVirtual) + std::to_string(target - wire::kTargetPhysical);
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -9,7 +9,7 @@
 #include "host_driver/base/error.hpp"
 #include "shared/admin.hpp"
 
-namespace flex {
+namespace svp {
 
 struct FunctionChoice {
   enum class Kind { Physical, AnyVirtual, Virtual };
@@ -30,4 +30,4 @@ Expected<FunctionChoice> parse_function_choice(std::string_view text);
 // "PF", "VF1", …: the name of one function. Targets are wire::kTargetPhysical and up.
 std::string function_name(wire::Target target);
 
-}  // namespace flex
+}  // namespace svp

@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -163,4 +163,4 @@ Received receive_message(int socket, std::size_t max_bytes, std::size_t max_desc
   return received;
 }
 
-}  // namespace flex
+}  // namespace svp

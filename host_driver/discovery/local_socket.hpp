@@ -19,7 +19,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/unique_fd.hpp"
 
-namespace flex {
+namespace svp {
 
 inline constexpr const char* kSocketName = "socket";
 inline constexpr const char* kManagementSocketName = "management";
@@ -57,4 +57,4 @@ bool ask_for_senders(int socket);
 // Never waits. Takes at most `max_descriptors` (up to 8); if more come, all are closed.
 Received receive_message(int socket, std::size_t max_bytes, std::size_t max_descriptors);
 
-}  // namespace flex
+}  // namespace svp

@@ -17,7 +17,7 @@
 #define SO_PEERPIDFD 77  // Linux 6.5; Debian 12's headers are older
 #endif
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -80,4 +80,4 @@ Expected<PeerProcess> identify_peer(int socket) {
   return identify_peer_by_number(socket);
 }
 
-}  // namespace flex
+}  // namespace svp

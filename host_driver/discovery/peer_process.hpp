@@ -7,7 +7,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/unique_fd.hpp"
 
-namespace flex {
+namespace svp {
 
 struct PeerProcess {
   pid_t pid = 0;  // 0: of a pid namespace that this one does not contain; only with a descriptor from the socket
@@ -29,4 +29,4 @@ Expected<PeerProcess> identify_peer(int socket);
 // For kernels without SO_PEERPIDFD (before 6.5): by number, with needs_proof.
 Expected<PeerProcess> identify_peer_by_number(int socket);
 
-}  // namespace flex
+}  // namespace svp

@@ -19,7 +19,7 @@
 #include "host_driver/discovery/local_socket.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -400,4 +400,4 @@ Expected<std::filesystem::path> card_path(std::string_view card) {
   return RuntimeFolder::default_path() / card;
 }
 
-}  // namespace flex
+}  // namespace svp

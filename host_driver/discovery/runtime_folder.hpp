@@ -29,7 +29,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/discovery/card_description.hpp"
 
-namespace flex {
+namespace svp {
 
 inline constexpr unsigned kMaxCards = 8;  // of one runtime folder, at a time
 inline constexpr std::size_t kMaxCardName = 32;
@@ -124,4 +124,4 @@ class RuntimeFolder {
 // default runtime folder. Only makes the path (and checks the name); looks at no file.
 Expected<std::filesystem::path> card_path(std::string_view card);
 
-}  // namespace flex
+}  // namespace svp

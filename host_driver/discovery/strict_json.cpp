@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 StrictObject::StrictObject(const nlohmann::json& value, std::string path) : value_(value), path_(std::move(path)) {
   if (!value_.is_object()) throw BadMember{path_, "is not an object"};
@@ -60,4 +60,4 @@ std::string dump(const nlohmann::json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -11,7 +11,7 @@
 
 #include "host_driver/base/error.hpp"
 
-namespace flex {
+namespace svp {
 
 // Thrown by StrictObject, and made an ErrorInfo where the text came in.
 struct BadMember {
@@ -50,4 +50,4 @@ nlohmann::json parse_strict(std::string_view text, std::size_t max_bytes, const 
 // Never throws: what is not UTF-8 is replaced.
 std::string dump(const nlohmann::json& value, int indent = -1);
 
-}  // namespace flex
+}  // namespace svp

@@ -13,7 +13,7 @@
 
 #include "host_driver/discovery/function_choice.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -148,4 +148,4 @@ Expected<std::unique_ptr<Device>> Tenancy::open(const OpenOptions& options, cons
   return attached;
 }
 
-}  // namespace flex
+}  // namespace svp

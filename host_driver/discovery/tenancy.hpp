@@ -12,7 +12,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/discovery/broker_message.hpp"
 
-namespace flex {
+namespace svp {
 
 class Tenancy : public std::enable_shared_from_this<Tenancy> {
  public:
@@ -41,4 +41,4 @@ class Tenancy : public std::enable_shared_from_this<Tenancy> {
   const pid_t broker_;
 };
 
-}  // namespace flex
+}  // namespace svp

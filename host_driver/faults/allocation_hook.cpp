@@ -14,7 +14,7 @@
 namespace {
 
 void* allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  if (flex::allocation_fails()) return nullptr;
+  if (svp::allocation_fails()) return nullptr;
   if (bytes == 0) bytes = 1;
   if (alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__) return std::malloc(bytes);
   return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);

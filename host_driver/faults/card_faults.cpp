@@ -11,7 +11,7 @@
 #include "shared/units.hpp"
 #include "shared/window.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 namespace {
 
@@ -250,4 +250,4 @@ std::vector<wire::RecordedEvent> fired_in(const wire::FatalRecord& record) {
   return fired;
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

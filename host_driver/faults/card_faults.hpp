@@ -14,7 +14,7 @@
 #include "shared/fatal_record.hpp"
 #include "shared/fault.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 // Device time and the session's, read together.
 struct ClockPair {
@@ -66,4 +66,4 @@ class CardFaults {
 // Faults that fired, as the card's last life noted them before it ended. Empty when the record is not valid.
 std::vector<wire::RecordedEvent> fired_in(const wire::FatalRecord& record);
 
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -11,7 +11,7 @@
 #include "qemu/machine_error.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 namespace {
 
@@ -69,7 +69,7 @@ EmulatorFaults::Clock::time_point EmulatorFaults::due(const Evidence& evidence) 
 }
 
 void EmulatorFaults::run() {
-  ::pthread_setname_np(::pthread_self(), "flex-faults");
+  ::pthread_setname_np(::pthread_self(), "spyre-faults");
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (to_do_.empty()) {
@@ -158,4 +158,4 @@ std::optional<std::string> EmulatorFaults::freeze(const Fault& fault, std::size_
   return std::nullopt;
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -15,7 +15,7 @@
 #include "qemu/frozen_thread.hpp"
 #include "qemu/machine.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 class EmulatorFaults {
  public:
@@ -66,4 +66,4 @@ class EmulatorFaults {
   std::thread thread_;
 };
 
-}  // namespace flex::fault
+}  // namespace svp::fault

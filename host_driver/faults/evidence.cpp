@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace flex::fault {
+namespace svp::fault {
 
 bool all_fired(const std::vector<Evidence>& evidence) {
   return std::ranges::all_of(evidence, [](const Evidence& e) { return e.fired != 0; });
@@ -14,7 +14,7 @@ bool all_fired(const std::vector<Evidence>& evidence) {
 
 nlohmann::ordered_json to_json(const Evidence& evidence) {
   const PointRule& rule = rule_of(evidence.fault.point);
-  nlohmann::ordered_json json = {{"fault", evidence.index},     {"layer", flex::name(rule.layer)},
+  nlohmann::ordered_json json = {{"fault", evidence.index},     {"layer", svp::name(rule.layer)},
                                  {"point", rule.name},          {"action", name(evidence.fault.action)},
                                  {"armed", evidence.was_armed}, {"counted", evidence.counted},
                                  {"fired", evidence.fired}};
@@ -32,7 +32,7 @@ nlohmann::ordered_json to_json(const Evidence& evidence) {
 
 std::string describe(const Evidence& evidence) {
   const PointRule& rule = rule_of(evidence.fault.point);
-  std::string text = fmt::format("{} {} {}: ", flex::name(rule.layer), rule.name, name(evidence.fault.action));
+  std::string text = fmt::format("{} {} {}: ", svp::name(rule.layer), rule.name, name(evidence.fault.action));
   if (!evidence.was_armed) {
     text += "not armed";
   } else if (evidence.fired == 0) {
@@ -50,4 +50,4 @@ std::string describe(const Evidence& evidence) {
   return text;
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

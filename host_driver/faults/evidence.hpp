@@ -11,7 +11,7 @@
 
 #include "host_driver/faults/script.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 struct Evidence {
   std::size_t index = 0;  // in the script
@@ -37,4 +37,4 @@ nlohmann::ordered_json to_json(const Evidence& evidence);
 // "firmware dma-step corrupt: fired 1 of 3 at 12.345 ms, VF1 stream 0 sequence 7".
 std::string describe(const Evidence& evidence);
 
-}  // namespace flex::fault
+}  // namespace svp::fault

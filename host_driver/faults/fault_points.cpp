@@ -9,7 +9,7 @@
 #include "shared/message.hpp"
 #include "shared/units.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 namespace {
 
@@ -222,7 +222,7 @@ std::optional<Action> action_called(std::string_view wanted) {
 std::optional<Layer> layer_called(std::string_view wanted) {
   for (const Layer layer :
        {Layer::Driver, Layer::Transport, Layer::Firmware, Layer::Core, Layer::Memory, Layer::Emulator}) {
-    if (flex::name(layer) == wanted) return layer;
+    if (svp::name(layer) == wanted) return layer;
   }
   return std::nullopt;
 }
@@ -260,4 +260,4 @@ HostAction host_action(Action action) {
   }
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

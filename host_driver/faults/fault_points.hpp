@@ -15,7 +15,7 @@
 #include "host_driver/base/host_faults.hpp"
 #include "shared/fault.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 // The card's points have their numbers of wire::FaultPoint.
 enum class Point : std::uint16_t {
@@ -121,4 +121,4 @@ wire::FaultPoint card_point(Point point);
 HostPoint host_point(Point point);
 HostAction host_action(Action action);
 
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace flex::fault {
+namespace svp::fault {
 
 namespace {
 
@@ -140,4 +140,4 @@ LineValue parse_with_lines(std::string_view text) {
   return builder.take();
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

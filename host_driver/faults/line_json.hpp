@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace flex::fault {
+namespace svp::fault {
 
 struct LineValue {
   enum class Kind : std::uint8_t { Null, Boolean, Number, Other, Text, List, Object };  // Other: negative, fraction
@@ -39,4 +39,4 @@ inline constexpr std::size_t kMaxLineJsonDepth = 16;
 // Throws LineError: not JSON, too long, too deep, a key twice.
 LineValue parse_with_lines(std::string_view text);
 
-}  // namespace flex::fault
+}  // namespace svp::fault

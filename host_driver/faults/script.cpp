@@ -11,7 +11,7 @@
 #include "shared/control_block.hpp"
 #include "shared/window.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 namespace {
 
@@ -202,4 +202,4 @@ std::string opcode_text(const PointRule& rule, std::uint32_t opcode) {
                              : wire::name(static_cast<wire::Opcode>(opcode)));
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

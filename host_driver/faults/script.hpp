@@ -20,7 +20,7 @@
 #include "host_driver/faults/fault_points.hpp"
 #include "shared/admin.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 // A number that is known, or one that the script's seed decides.
 struct Number {
@@ -103,4 +103,4 @@ std::optional<wire::Target> function_called(std::string_view text);
 std::optional<std::uint32_t> opcode_called(const PointRule& rule, std::string_view text);
 std::string opcode_text(const PointRule& rule, std::uint32_t opcode);
 
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -11,7 +11,7 @@
 
 #include "host_driver/faults/line_json.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 namespace {
 
@@ -187,7 +187,7 @@ OrderedJson to_json(const Trigger& trigger, const PointRule& rule) {
 OrderedJson to_json(const Fault& fault) {
   const PointRule& rule = rule_of(fault.point);
   OrderedJson json = OrderedJson::object();
-  json["layer"] = flex::name(rule.layer);
+  json["layer"] = svp::name(rule.layer);
   json["point"] = rule.name;
   json["action"] = name(fault.action);
   if (fault.argument != Number()) json["argument"] = to_json(fault.argument);
@@ -231,4 +231,4 @@ std::string to_json(const Script& script) {
   return json.dump(2) + "\n";
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -27,7 +27,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/faults/script.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 // `name` is how errors call the text. An error's culprit is "name:line"; its message says what is wrong there: not JSON,
 // an unknown or repeated key, a wrong type, an unknown point or action, a pair that makes no sense, a number out of range.
@@ -37,4 +37,4 @@ Expected<Script> load_script(const std::filesystem::path& file);
 // parse_script() of it is the same script.
 std::string to_json(const Script& script);
 
-}  // namespace flex::fault
+}  // namespace svp::fault

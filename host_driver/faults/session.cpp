@@ -7,7 +7,7 @@
 #include "host_driver/faults/card_faults.hpp"
 #include "host_driver/faults/emulator_faults.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 namespace {
 
@@ -150,4 +150,4 @@ Expected<void> Session::disarm() {
   return impl_->card.disarm();
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

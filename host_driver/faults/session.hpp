@@ -23,7 +23,7 @@
 #include "host_driver/faults/script.hpp"
 #include "qemu/card.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 class Session {
  public:
@@ -60,4 +60,4 @@ class Session {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -15,7 +15,7 @@
 #include "shared/dl16.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 namespace {
 
@@ -260,4 +260,4 @@ WorkloadReport run_workload(const std::shared_ptr<Card>& card, const WorkloadOpt
   }
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

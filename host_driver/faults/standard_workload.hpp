@@ -14,7 +14,7 @@
 #include "host_driver/transport/fault_hooks.hpp"
 #include "qemu/card.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 struct WorkloadOptions {
   unsigned function = 1;   // 0: PF; n: VF n
@@ -54,4 +54,4 @@ struct WorkloadReport {
 // Never throws; bounded by `limit`, `round_limit` and the card's own time-outs. Any thread.
 WorkloadReport run_workload(const std::shared_ptr<Card>& card, const WorkloadOptions& options) noexcept;
 
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -5,20 +5,20 @@
 
 #include "host_driver/discovery/device_list.hpp"
 
-namespace spyre {
+namespace spyre::inline v0 {
 namespace {}  // namespace
 
-std::size_t device_count() { return flex::value_or_throw(flex::devices()).devices.size(); }
+std::size_t device_count() { return svp::value_or_throw(svp::devices()).devices.size(); }
 
 std::size_t default_device() {
-  const auto list = flex::value_or_throw(flex::devices());
-  flex::value_or_throw(flex::select(list));
+  const auto list = svp::value_or_throw(svp::devices());
+  svp::value_or_throw(svp::select(list));
   return list.default_index;
 }
 
 std::string device_name(std::size_t index) {
-  const auto device = flex::value_or_throw(flex::select(flex::value_or_throw(flex::devices()), index));
-  return flex::function_name(device.function) + " of " + device.card;
+  const auto device = svp::value_or_throw(svp::select(svp::value_or_throw(svp::devices()), index));
+  return svp::function_name(device.function) + " of " + device.card;
 }
 
-}  // namespace spyre
+}  // namespace spyre::inline v0

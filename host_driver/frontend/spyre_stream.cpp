@@ -8,20 +8,20 @@
 #include <string>
 #include <vector>
 
-namespace spyre {
+namespace spyre::inline v0 {
 
-std::uint64_t SpyreStream::Launch(const flex::Job& job, std::span<const SpyreTensor> tensors, bool allow_tiled_launch) {
-  return Launch(job, tensors, flex::LaunchOptions{.allow_tiled_launch = allow_tiled_launch});
+std::uint64_t SpyreStream::Launch(const svp::Job& job, std::span<const SpyreTensor> tensors, bool allow_tiled_launch) {
+  return Launch(job, tensors, svp::LaunchOptions{.allow_tiled_launch = allow_tiled_launch});
 }
 
 namespace {
 
-using Arguments = std::array<flex::Argument, flex::kMaxOperands>;
+using Arguments = std::array<svp::Argument, svp::kMaxOperands>;
 
 // The arguments of a launch, written into `room`.
-std::span<const flex::Argument> arguments_of(std::span<const SpyreTensor> tensors, Arguments& room) {
+std::span<const svp::Argument> arguments_of(std::span<const SpyreTensor> tensors, Arguments& room) {
   if (tensors.size() > room.size()) {
-    throw flex::InvalidArgument(
+    throw svp::InvalidArgument(
         "tensors",
         std::to_string(tensors.size()) + " tensors, a kernel has at most " + std::to_string(room.size()) + " operands",
         "give one tensor per operand");
@@ -32,8 +32,8 @@ std::span<const flex::Argument> arguments_of(std::span<const SpyreTensor> tensor
 
 }  // namespace
 
-std::uint64_t SpyreStream::Launch(const flex::Job& job, std::span<const SpyreTensor> tensors,
-                                  const flex::LaunchOptions& options) {
+std::uint64_t SpyreStream::Launch(const svp::Job& job, std::span<const SpyreTensor> tensors,
+                                  const svp::LaunchOptions& options) {
   Arguments room;
   return stream_->Launch(job, arguments_of(tensors, room), options);
 }
@@ -43,7 +43,7 @@ bool parse_allow_tiled_launch(const char* value) {
   const std::string_view text(value);
   if (text == "1" || text == "true") return true;
   if (text == "0" || text == "false") return false;
-  throw flex::InvalidArgument(
+  throw svp::InvalidArgument(
       kAllowTiledLaunchVariable,
       "environment variable " + std::string(kAllowTiledLaunchVariable) + " is '" + std::string(text) + "'",
       "set it to 0, 1, false or true, or unset it");
@@ -61,13 +61,13 @@ bool allow_tiled_launch() {
 }
 
 // Every job of the plan, or none.
-void launch_all(SpyreStream& stream, const flex::ExecutionPlan& plan,
+void launch_all(SpyreStream& stream, const svp::ExecutionPlan& plan,
                 const std::function<std::span<const SpyreTensor>(std::size_t)>& tensors_of,
-                const flex::LaunchOptions& options) {
+                const svp::LaunchOptions& options) {
   const auto jobs = plan.jobs();
   if (jobs.empty()) return;
   std::vector<Arguments> rooms(jobs.size());
-  std::vector<flex::LaunchRequest> requests;
+  std::vector<svp::LaunchRequest> requests;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     requests.push_back({&jobs[i], arguments_of(tensors_of(i), rooms[i]), options});
   }
@@ -76,7 +76,7 @@ void launch_all(SpyreStream& stream, const flex::ExecutionPlan& plan,
 
 }  // namespace
 
-void LaunchKernel(SpyreStream& stream, const flex::ExecutionPlan& plan, std::span<const SpyreTensor> tensors) {
+void LaunchKernel(SpyreStream& stream, const svp::ExecutionPlan& plan, std::span<const SpyreTensor> tensors) {
   const auto tensors_of = [&](std::size_t job) {
     // A job of transfers names its own memory.
     return plan.jobs()[job].binary() != nullptr ? tensors : std::span<const SpyreTensor>{};
@@ -84,17 +84,17 @@ void LaunchKernel(SpyreStream& stream, const flex::ExecutionPlan& plan, std::spa
   launch_all(stream, plan, tensors_of, {.allow_tiled_launch = allow_tiled_launch()});
 }
 
-void LaunchKernel(SpyreStream& stream, const flex::ExecutionPlan& plan,
-                  std::span<const std::span<const SpyreTensor>> tensors_of_job, const flex::LaunchOptions& options) {
+void LaunchKernel(SpyreStream& stream, const svp::ExecutionPlan& plan,
+                  std::span<const std::span<const SpyreTensor>> tensors_of_job, const svp::LaunchOptions& options) {
   const auto jobs = plan.jobs();
   if (tensors_of_job.size() != jobs.size()) {
-    throw flex::InvalidArgument(
+    throw svp::InvalidArgument(
         "tensors_of_job", std::to_string(jobs.size()) + " jobs, tensors for " + std::to_string(tensors_of_job.size()),
         "give one list of tensors per job");
   }
-  flex::LaunchOptions effective = options;
+  svp::LaunchOptions effective = options;
   effective.allow_tiled_launch &= allow_tiled_launch();
   launch_all(stream, plan, [&](std::size_t job) { return tensors_of_job[job]; }, effective);
 }
 
-}  // namespace spyre
+}  // namespace spyre::inline v0

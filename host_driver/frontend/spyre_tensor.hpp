@@ -13,17 +13,17 @@
 #include "host_driver/runtime/argument.hpp"
 #include "host_driver/tensor/tensor_layout.hpp"
 
-namespace spyre {
+namespace spyre::inline v0 {
 
 class SpyreStream;
 
 // A dense or strided array in host memory.
 struct HostTensor {
-  flex::HostShape shape;
+  svp::HostShape shape;
   std::span<std::byte> bytes;
 };
 struct ConstHostTensor {
-  flex::HostShape shape;
+  svp::HostShape shape;
   std::span<const std::byte> bytes;
 };
 
@@ -33,39 +33,39 @@ class SpyreTensor {
 
   // Uninitialised memory for a contiguous tensor of the host type in default stick layout; on the card in the type's
   // default format (float16 → DL16, float32 → FP32, …) or the one given (float32 → DL16, which kernels compute with).
-  // Throws flex::InvalidArgument (dtype, negative or too many extents), flex::OutOfMemory.
-  static SpyreTensor empty(SpyreAllocator& allocator, flex::DataType dtype, std::vector<std::int64_t> shape,
-                           std::optional<flex::DeviceType> device_dtype = std::nullopt);
+  // Throws svp::InvalidArgument (dtype, negative or too many extents), svp::OutOfMemory.
+  static SpyreTensor empty(SpyreAllocator& allocator, svp::DataType dtype, std::vector<std::int64_t> shape,
+                           std::optional<svp::DeviceType> device_dtype = std::nullopt);
 
   const std::vector<std::int64_t>& shape() const { return shape_.size; }
   const std::vector<std::int64_t>& stride() const { return shape_.stride; }  // elements, as the host sees it
-  flex::DataType data_type() const { return shape_.dtype; }
-  const flex::SpyreTensorLayout& layout() const { return layout_; }
-  flex::AllocationIndex allocation_index() const {
-    return storage_ ? storage_->allocation_index() : flex::AllocationIndex::Null;
+  svp::DataType data_type() const { return shape_.dtype; }
+  const svp::SpyreTensorLayout& layout() const { return layout_; }
+  svp::AllocationIndex allocation_index() const {
+    return storage_ ? storage_->allocation_index() : svp::AllocationIndex::Null;
   }
   std::uint64_t size_bytes() const { return layout_.device_size.empty() ? 0 : layout_.device_bytes(); }  // on the card
 
   // As FlexStream takes it.
-  flex::Argument argument() const;
+  svp::Argument argument() const;
   const std::shared_ptr<const DeviceStorage>& storage() const { return storage_; }
 
  private:
-  flex::HostShape shape_;
-  flex::SpyreTensorLayout layout_;
+  svp::HostShape shape_;
+  svp::SpyreTensorLayout layout_;
   std::shared_ptr<const DeviceStorage> storage_;
 };
 
 // Copies `source` to the card: lays it out and converts it (fp16, fp32, … → DL16) on this thread, then transfers on
 // `stream`. `source` may be reused when this returns; the tensor is ready when the stream has come so far.
-SpyreTensor to_device(flex::Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream,
-                      const ConstHostTensor& source, std::optional<flex::DeviceType> device_dtype = std::nullopt);
+SpyreTensor to_device(svp::Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream,
+                      const ConstHostTensor& source, std::optional<svp::DeviceType> device_dtype = std::nullopt);
 // The same into an existing tensor of the same shape.
-void copy_to_device(flex::Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source,
+void copy_to_device(svp::Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source,
                     const SpyreTensor& tensor);
 
 // Copies a tensor back, converted to the destination's type. Waits for the stream, because the conversion needs the
 // data; throws what Synchronize throws.
-void to_host(flex::Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination);
+void to_host(svp::Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination);
 
-}  // namespace spyre
+}  // namespace spyre::inline v0

@@ -4,7 +4,7 @@
 #include <bit>
 #include <new>
 
-namespace flex {
+namespace svp {
 namespace {
 
 constexpr unsigned log2_floor(std::uint32_t value) { return 31U - static_cast<unsigned>(std::countl_zero(value)); }
@@ -336,4 +336,4 @@ std::uint64_t BlockHeap::largest_free() const {
   return id == kNoBlock ? 0 : (*nodes_)[id].size * kBlockUnit;
 }
 
-}  // namespace flex
+}  // namespace svp

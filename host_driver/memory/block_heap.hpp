@@ -19,7 +19,7 @@
 
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 inline constexpr std::uint64_t kBlockUnit = wire::kStickBytes;
 
@@ -169,4 +169,4 @@ class BlockHeap {
   FreeIndex index_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <string>
 
-namespace flex {
+namespace svp {
 namespace {
 
 // A handle: [mark 20][generation 20][slot 24], slot counted from 1 so that no live handle is Null. A mark is given out once
@@ -541,4 +541,4 @@ void FlexAllocator::reset_accumulated_statistics() {
   for (Counter* counter : {&bytes_, &count_, &reserved_}) counter->allocated = counter->freed = 0;
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -25,7 +25,7 @@
 #include "host_driver/memory/virtual_address.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 // What the frontend keeps instead of an address: opaque, comparable, hashable. It holds no address (RFC: the handle
 // that a user sees must not tell where the data lie), only a slot, that slot's generation and the allocator's mark, so
@@ -246,4 +246,4 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   std::uint64_t out_of_memory_ = 0;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -7,7 +7,7 @@
 
 #include "host_driver/memory/block_heap.hpp"
 
-namespace flex {
+namespace svp {
 
 struct PinnedBuffer::State {
   State(std::span<std::byte> memory, std::uint64_t offset, std::shared_ptr<void> owner)
@@ -118,4 +118,4 @@ HostMemory::Statistics HostMemory::statistics() const {
           .buffers = heap.used_blocks()};
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -15,7 +15,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/process.hpp"
 
-namespace flex {
+namespace svp {
 
 // A piece of pinned memory; released when destroyed. Movable, not copyable. It may outlive its HostMemory (the
 // bookkeeping, and with it `keep_alive`, stays until the last buffer is gone). Empty when default-constructed, moved
@@ -101,4 +101,4 @@ class HostMemory {
   std::shared_ptr<PinnedBuffer::State> state_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -11,7 +11,7 @@
 #include "shared/kernel_abi.hpp"
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 inline constexpr std::uint64_t kMaxRegionBytes = 16 * wire::kGiB;  // one kernel window (protocol §6, §7)
 
@@ -48,4 +48,4 @@ class RegionSource {
   virtual std::uint64_t guaranteed_bytes() const { return 0; }
 };
 
-}  // namespace flex
+}  // namespace svp

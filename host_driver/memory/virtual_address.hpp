@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace flex {
+namespace svp {
 
 // region_id: VF: index in the function's lookup table. PF: the region's physical base, used as a name only; the card
 // looks it up among the granted regions. One type, one meaning of offset (bytes from the region's start).
@@ -21,4 +21,4 @@ constexpr VirtualAddress advanced(VirtualAddress address, std::uint64_t bytes) {
   return {.region_id = address.region_id, .offset = address.offset + bytes};
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-namespace flex::ras {
+namespace svp::ras {
 
 namespace {
 
@@ -33,4 +33,4 @@ std::string name_of(const ErrorInfo& error) {
   return std::string(phrase_of(error.outcome)).append(name(error.layer));
 }
 
-}  // namespace flex::ras
+}  // namespace svp::ras

@@ -10,7 +10,7 @@
 
 #include "host_driver/base/error.hpp"
 
-namespace flex::ras {
+namespace svp::ras {
 
 struct Code {
   char letter;
@@ -54,4 +54,4 @@ std::string to_string(Code code);
 // "stray load", the status' name; "refused by the driver" where there is none.
 std::string name_of(const ErrorInfo& error);
 
-}  // namespace flex::ras
+}  // namespace svp::ras

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
-namespace flex::ras {
+namespace svp::ras {
 
 namespace {
 
@@ -104,4 +104,4 @@ std::uint64_t Log::lost() const {
   return lost_;
 }
 
-}  // namespace flex::ras
+}  // namespace svp::ras

@@ -16,7 +16,7 @@
 #include "host_driver/ras/record.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex::ras {
+namespace svp::ras {
 
 struct LogOptions {
   std::string file;    // appended to, one write per record, kept open; empty: none
@@ -77,4 +77,4 @@ class Log {
 // To the process's log.
 inline void report(const ErrorInfo& error, const Where& where) noexcept { Log::process().report(error, where); }
 
-}  // namespace flex::ras
+}  // namespace svp::ras

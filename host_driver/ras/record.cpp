@@ -6,7 +6,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-namespace flex::ras {
+namespace svp::ras {
 
 namespace {
 
@@ -54,4 +54,4 @@ std::string to_json(const Record& record) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-}  // namespace flex::ras
+}  // namespace svp::ras

@@ -11,7 +11,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/ras/codes.hpp"
 
-namespace flex::ras {
+namespace svp::ras {
 
 // Where it happened, as far as whoever reports it knows.
 struct Where {
@@ -38,4 +38,4 @@ struct Record {
 // One line without its end. Names of members and their order never change; new ones come last.
 std::string to_json(const Record& record);
 
-}  // namespace flex::ras
+}  // namespace svp::ras

@@ -3,7 +3,7 @@
 
 #include "host_driver/base/error.hpp"
 
-namespace flex {
+namespace svp {
 
 // The driver's own refusal of a command because another one has not ended yet: nothing was sent and nothing has changed.
 // It says nothing about the card, so nobody may take it for a failure of the card.
@@ -11,4 +11,4 @@ inline bool refused_as_busy(const ErrorInfo& error) {
   return error.layer == Layer::Driver && error.status == wire::Status::Busy;
 }
 
-}  // namespace flex
+}  // namespace svp

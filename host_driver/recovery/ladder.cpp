@@ -8,7 +8,7 @@
 #include "host_driver/base/mutants.hpp"
 #include "host_driver/recovery/busy.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -109,4 +109,4 @@ bool ProgressBudget::look(std::uint64_t heartbeat, std::uint64_t progress, Clock
   return counted_ < beats_ && now - moved_ < silence_;
 }
 
-}  // namespace flex
+}  // namespace svp

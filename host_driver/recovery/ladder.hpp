@@ -12,7 +12,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/recovery/rung.hpp"
 
-namespace flex {
+namespace svp {
 
 struct RungAttempt {
   Rung rung = Rung::Stream;
@@ -86,4 +86,4 @@ class ProgressBudget {
   std::uint64_t progress_ = 0;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-namespace flex {
+namespace svp {
 
 // Numbers never change meaning. Each rung resets everything that the rung below it does, and more.
 enum class Rung : std::uint8_t {
@@ -41,4 +41,4 @@ constexpr std::optional<Rung> rung_named(std::string_view text) {
   return std::nullopt;
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -8,7 +8,7 @@
 #include "host_driver/runtime/shape.hpp"
 #include "host_driver/tensor/data_type.hpp"
 
-namespace flex {
+namespace svp {
 
 // A tensor in default stick layout (RFC "tiled tensors") that starts `offset` bytes (a multiple of 128) into the
 // allocation.
@@ -19,4 +19,4 @@ struct Argument {
   std::uint64_t offset = 0;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace flex {
+namespace svp {
 
 ProgramCorrectionMetadata ProgramCorrectionMetadata::of(const Kernel& kernel) {
   return {.symbols = kernel.metadata().symbols, .max_bytes = kernel.max_correction_bytes()};
@@ -45,4 +45,4 @@ std::size_t build_correction(const HostOperationInput& input, std::span<std::byt
   return bytes;
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -15,7 +15,7 @@
 #include "host_driver/runtime/kernel.hpp"
 #include "shared/kernel_abi.hpp"
 
-namespace flex {
+namespace svp {
 
 // What the compiler says about a binary's symbols. Empty for a kernel that has none.
 struct ProgramCorrectionMetadata {
@@ -53,4 +53,4 @@ using HostFunction = std::function<std::size_t(const HostOperationInput&, std::s
 // The standard HostOperation.
 std::size_t build_correction(const HostOperationInput& input, std::span<std::byte> correction);
 
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 #include "host_driver/device/device.hpp"
 #include "host_driver/memory/region.hpp"
 
-namespace flex {
+namespace svp {
 
 class CurrentRegions final : public RegionSource {
  public:
@@ -62,4 +62,4 @@ class CurrentRegions final : public RegionSource {
   std::thread::id only_{};
 };
 
-}  // namespace flex
+}  // namespace svp

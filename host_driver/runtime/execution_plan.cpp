@@ -7,7 +7,7 @@
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/runtime.hpp"
 
-namespace flex {
+namespace svp {
 
 bool ExecutionPlan::loaded() const {
   return std::all_of(jobs_.begin(), jobs_.end(),
@@ -33,4 +33,4 @@ void ExecutionPlan::load(Runtime& runtime, FlexStream& stream) {
   }
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -9,7 +9,7 @@
 
 #include "host_driver/runtime/job.hpp"
 
-namespace flex {
+namespace svp {
 
 class FlexStream;
 class Runtime;
@@ -33,4 +33,4 @@ class ExecutionPlan {
   std::vector<Job> jobs_;
 };
 
-}  // namespace flex
+}  // namespace svp

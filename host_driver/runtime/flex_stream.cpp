@@ -9,7 +9,7 @@
 #include "host_driver/runtime/stream_channel.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 void check_loaded(const Job& job, const FlexAllocator& allocator) {
@@ -166,4 +166,4 @@ std::optional<StreamError> FlexStream::error() const {
   return channel_.error();
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -20,7 +20,7 @@
 #include "host_driver/runtime/stream_error.hpp"
 #include "host_driver/runtime/tiling.hpp"
 
-namespace flex {
+namespace svp {
 
 class Runtime;
 class StreamChannel;
@@ -95,4 +95,4 @@ class FlexStream {
   StreamChannel& channel_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace flex {
+namespace svp {
 namespace {
 
 std::string step_name(std::size_t index) { return "job_plan.step[" + std::to_string(index) + "]"; }
@@ -176,4 +176,4 @@ void Job::check_shapes() {
   worth_all_cores_ = points >= kPointsWorthAllCores;
 }
 
-}  // namespace flex
+}  // namespace svp

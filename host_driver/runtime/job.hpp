@@ -15,7 +15,7 @@
 #include "host_driver/runtime/correction.hpp"
 #include "host_driver/runtime/kernel.hpp"
 
-namespace flex {
+namespace svp {
 
 enum class Direction : std::uint8_t { ToDevice, FromDevice, DeviceToDevice };
 
@@ -148,4 +148,4 @@ class Job {
 // costs more than it saves.
 inline constexpr std::int64_t kPointsWorthAllCores = std::int64_t{1} << 17;
 
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 
 #include "shared/crc32c.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 [[noreturn]] void refuse_image(const char* field, const std::string& what) {
@@ -126,4 +126,4 @@ CompiledKernel::CompiledKernel(std::shared_ptr<const Kernel> kernel, const Dimen
   }
 }
 
-}  // namespace flex
+}  // namespace svp

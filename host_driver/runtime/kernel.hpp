@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flex::Kernel: a device program as the kernel build writes it, image and metadata (protocol §7), and
-// flex::CompiledKernel: the same with a fixed shape for every operand, which is what the RFC calls a kernel "compiled
+// svp::Kernel: a device program as the kernel build writes it, image and metadata (protocol §7), and
+// svp::CompiledKernel: the same with a fixed shape for every operand, which is what the RFC calls a kernel "compiled
 // for [1024, 1024]". Both are immutable once made and may be shared by threads.
 #pragma once
 
@@ -18,7 +18,7 @@
 #include "shared/control_block.hpp"
 #include "shared/kernel_abi.hpp"
 
-namespace flex {
+namespace svp {
 
 // More operands than the segment table of a control block has rows can not be attributed, so they are refused.
 inline constexpr std::size_t kMaxOperands = wire::kSegments;
@@ -104,4 +104,4 @@ class CompiledKernel {
   std::vector<Shape> shapes_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 
 #include "host_driver/runtime/kernel.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 // "kernel::compute(wire::KernelArguments const&)", mangled or not → "kernel::compute"; a plain name stays.
@@ -152,4 +152,4 @@ KernelMetadata parse_kernel_metadata(std::string_view json_text) {
   return metadata;
 }
 
-}  // namespace flex
+}  // namespace svp

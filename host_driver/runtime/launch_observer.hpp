@@ -6,7 +6,7 @@
 
 #include "shared/control_block.hpp"
 
-namespace flex {
+namespace svp {
 
 // How one step of one walk ended. A staged transfer is one record whatever the number of its chunks: times from the
 // first chunk's start to the last one's end, bytes moved by OK chunks.
@@ -36,4 +36,4 @@ class LaunchObserver {
   ~LaunchObserver() = default;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-namespace flex {
+namespace svp {
 namespace {
 
 [[noreturn]] void refuse_operand(const Job& job, std::size_t index, const std::string& what, std::string next_step) {
@@ -288,4 +288,4 @@ Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* op
   return unit;
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -14,7 +14,7 @@
 #include "host_driver/runtime/tiling.hpp"
 #include "host_driver/runtime/unit.hpp"
 
-namespace flex {
+namespace svp {
 
 // A place in a region, ready for the wire.
 struct DevicePlace {
@@ -76,4 +76,4 @@ struct LaunchSite {
 Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* operands, std::uint32_t tile,
                  const LaunchOptions& options, AllocationUses& uses, Unit* unit);
 
-}  // namespace flex
+}  // namespace svp

@@ -14,7 +14,7 @@
 #include "host_driver/recovery/ladder.hpp"
 #include "host_driver/runtime/stream_error.hpp"
 
-namespace flex {
+namespace svp {
 
 enum class RecoveryPolicy : std::uint8_t {
   // Every error is told, again and again, until Reset() or recover() is called.
@@ -80,4 +80,4 @@ class FirstFailure {
   std::atomic<bool> set_{false};
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 Runtime::Runtime(std::unique_ptr<Device> device, RuntimeOptions options, std::unique_ptr<DeviceSource> source)
     : recovery_(options.recovery),
@@ -118,4 +118,4 @@ FlexStream& Runtime::next_stream(StreamPriority priority) {
   return stream(1 + next + (high ? kStreamsPerPool : 0));
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flex::Runtime: a device with everything that executes on it: pinned memory, allocator, scheduler, streams, and the
+// svp::Runtime: a device with everything that executes on it: pinned memory, allocator, scheduler, streams, and the
 // correction slots at the start of segment 7. One per function; thread-safe except for destruction.
 //
 // In a forked child every call that does something throws Error, and the destructor touches nothing (device.hpp).
@@ -24,7 +24,7 @@
 #include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/scheduler.hpp"
 
-namespace flex {
+namespace svp {
 
 struct RuntimeOptions {
   FlexAllocatorOptions allocator{};
@@ -133,4 +133,4 @@ class Runtime {
   std::array<std::atomic<unsigned>, 2> next_{};
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -11,7 +11,7 @@
 #include "host_driver/runtime/runtime.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -208,4 +208,4 @@ Expected<void> Runtime::adopt(std::shared_ptr<Device> device) {
   }
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace flex {
+namespace svp {
 
 Scheduler::Scheduler(HostMemory& memory, const StagingOptions& staging, ChannelRules rules)
     : memory_(memory),
@@ -37,4 +37,4 @@ std::unique_ptr<StagingEngine> Scheduler::renew_staging() {
   return std::exchange(staging_, std::make_unique<StagingEngine>(memory_, staging_options_));
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -11,7 +11,7 @@
 #include "host_driver/runtime/staging.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
 
-namespace flex {
+namespace svp {
 
 class Scheduler {
  public:
@@ -44,4 +44,4 @@ class Scheduler {
   std::vector<std::unique_ptr<StreamChannel>> channels_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/shape.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 constexpr std::uint64_t kSaturated = std::numeric_limits<std::uint64_t>::max();
@@ -57,4 +57,4 @@ std::uint64_t StickGeometry::span_of(const Shape& shape, std::int64_t elements_p
   return last + wire::kStickBytes;
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -14,7 +14,7 @@
 #include "host_driver/tensor/data_type.hpp"
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 class Shape {
  public:
@@ -65,4 +65,4 @@ struct StickGeometry {
   std::uint64_t span_of(const Shape& shape, std::int64_t elements_per_stick) const;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -7,7 +7,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/start_thread.hpp"
 
-namespace flex {
+namespace svp {
 
 StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options) : chunk_bytes_(options.chunk_bytes) {
   for (std::size_t i = 0; i < options.chunks; ++i) {
@@ -121,4 +121,4 @@ void StagingEngine::serve_request(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-}  // namespace flex
+}  // namespace svp

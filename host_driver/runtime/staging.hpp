@@ -14,7 +14,7 @@
 #include "host_driver/memory/host_memory.hpp"
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 class StagingClient;
 
@@ -115,4 +115,4 @@ class StagingEngine {
   std::thread worker_;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 
 #include "shared/crc32c.hpp"
 
-namespace flex {
+namespace svp {
 
 using wire::Outcome;
 using wire::Status;
@@ -747,4 +747,4 @@ Expected<void> StreamChannel::reset_and(bool retry, std::optional<TimePoint> dea
   return resumed;
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -24,7 +24,7 @@
 #include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/unit.hpp"
 
-namespace flex {
+namespace svp {
 
 // What one walk of a plan takes.
 struct WalkSize {
@@ -237,4 +237,4 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::atomic<bool> needs_recovery_{false};
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -6,7 +6,7 @@
 #include "host_driver/runtime/kernel.hpp"
 #include "shared/kernel_abi.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 std::string hex(std::uint64_t value) {
@@ -175,4 +175,4 @@ ErrorInfo explain(const StreamFailure& f) {
           .status = f.status};
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 #include "host_driver/base/error.hpp"
 #include "shared/control_block.hpp"
 
-namespace flex {
+namespace svp {
 
 class Kernel;
 
@@ -56,4 +56,4 @@ StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWin
 StreamFailure bare_failure(const wire::ControlBlock& block, const wire::Completion& completion) noexcept;
 ErrorInfo explain(const StreamFailure& failure);
 
-}  // namespace flex
+}  // namespace svp

@@ -4,7 +4,7 @@
 
 #include "host_driver/runtime/stream_channel.hpp"
 
-namespace flex {
+namespace svp {
 
 bool StreamChannel::poisoned() const {
   const std::lock_guard guard(mutex_);
@@ -144,4 +144,4 @@ void StreamChannel::fail_recovery(const ErrorInfo& why) {
   record_failure(&why);
 }
 
-}  // namespace flex
+}  // namespace svp

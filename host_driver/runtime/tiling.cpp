@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace flex {
+namespace svp {
 namespace {
 
 using Reason = TilingError::Reason;
@@ -128,4 +128,4 @@ Tiling plan_tiling(const KernelMetadata& kernel, std::span<const Shape> tiles, s
   return tiling;
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -11,7 +11,7 @@
 #include "host_driver/runtime/argument.hpp"
 #include "host_driver/runtime/kernel.hpp"
 
-namespace flex {
+namespace svp {
 
 // The shapes of a launch can not be covered by walks of the compiled tile.
 class TilingError : public InvalidArgument {
@@ -51,4 +51,4 @@ struct Tiling {
 Tiling plan_tiling(const KernelMetadata& kernel, std::span<const Shape> tiles, std::span<const Argument> arguments,
                    std::span<const StickGeometry> geometry, bool allow_tiled_launch);
 
-}  // namespace flex
+}  // namespace svp

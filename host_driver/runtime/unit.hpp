@@ -16,7 +16,7 @@
 #include "host_driver/runtime/stream_error.hpp"
 #include "shared/control_block.hpp"
 
-namespace flex {
+namespace svp {
 
 class Kernel;
 
@@ -167,4 +167,4 @@ class CorrectionPool {
 };
 static_assert(wire::kMaxCorrectionBytes == 512u << 3);
 
-}  // namespace flex
+}  // namespace svp

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace flex {
+namespace svp {
 
 std::string_view name(DataType type) {
   switch (type) {
@@ -92,4 +92,4 @@ Expected<DeviceType> default_device_type(DataType type) {
                                    .message = std::string(name(type)) + " has no format on the card"});
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -9,7 +9,7 @@
 #include "host_driver/base/error.hpp"
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 
 // Formats of host memory.
 enum class DataType : std::uint8_t {
@@ -54,4 +54,4 @@ inline std::int64_t elements_per_stick(DeviceType type) {
 // The format in which the card keeps a host type by default. Float64 is refused: no device format can hold it.
 Expected<DeviceType> default_device_type(DataType type);
 
-}  // namespace flex
+}  // namespace svp

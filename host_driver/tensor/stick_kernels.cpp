@@ -12,7 +12,7 @@
 #include "shared/units.hpp"
 
 HWY_BEFORE_NAMESPACE();
-namespace flex::kernels::HWY_NAMESPACE {
+namespace svp::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -263,11 +263,11 @@ void convert_array(Conversion conversion, bool to_device, const void* from, void
   }
 }
 
-}  // namespace flex::kernels::HWY_NAMESPACE
+}  // namespace svp::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace flex::kernels {
+namespace svp::kernels {
 
 HWY_EXPORT(fp16_to_sticks);
 HWY_EXPORT(fp16_from_sticks);
@@ -342,5 +342,5 @@ void convert(Conversion conversion, bool to_device, const void* from, void* to, 
   HWY_DYNAMIC_DISPATCH(convert_array)(conversion, to_device, from, to, count);
 }
 
-}  // namespace flex::kernels
+}  // namespace svp::kernels
 #endif

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace flex::kernels {
+namespace svp::kernels {
 
 enum class Conversion : std::uint8_t {
   Fp16Dl16,
@@ -38,4 +38,4 @@ void from_sticks(Conversion conversion, const StickColumns& columns);
 // Flat arrays, no overlap, each aligned to its element. `to_device`: host format → device format; otherwise back.
 void convert(Conversion conversion, bool to_device, const void* from, void* to, std::size_t count);
 
-}  // namespace flex::kernels
+}  // namespace svp::kernels

@@ -8,7 +8,7 @@
 
 #include "host_driver/tensor/stick_kernels.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using kernels::Conversion;
@@ -255,4 +255,4 @@ void convert_to_host(DeviceType from, DataType to, const void* device, void* hos
   kernels::convert(conversion_between(to, from), false, device, host, count);
 }
 
-}  // namespace flex
+}  // namespace svp

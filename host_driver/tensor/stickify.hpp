@@ -15,7 +15,7 @@
 #include "host_driver/tensor/data_type.hpp"
 #include "host_driver/tensor/tensor_layout.hpp"
 
-namespace flex {
+namespace svp {
 
 // All throw InvalidArgument (dtype: no conversion; layout: not one of this shape; host, device: too few bytes or not
 // aligned to an element) before anything is written. Bytes beyond the tensor are not touched.
@@ -32,4 +32,4 @@ void unstickify(const SpyreTensorLayout& layout, std::span<const std::byte> devi
 void convert_to_device(DataType from, DeviceType to, const void* host, void* device, std::size_t count);
 void convert_to_host(DeviceType from, DataType to, const void* device, void* host, std::size_t count);
 
-}  // namespace flex
+}  // namespace svp

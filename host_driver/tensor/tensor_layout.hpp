@@ -11,7 +11,7 @@
 
 #include "host_driver/tensor/data_type.hpp"
 
-namespace flex {
+namespace svp {
 
 // A tensor in host memory. Sizes and strides are in elements and not negative; stride 0 = expanded.
 struct HostShape {
@@ -52,4 +52,4 @@ struct SpyreTensorLayout {
   friend bool operator==(const SpyreTensorLayout&, const SpyreTensorLayout&) = default;
 };
 
-}  // namespace flex
+}  // namespace svp

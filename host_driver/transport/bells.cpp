@@ -14,7 +14,7 @@
 
 #include "host_driver/base/system_call.hpp"
 
-namespace flex {
+namespace svp {
 
 Chance::Chance(double probability, std::uint64_t seed)
     : threshold_(probability <= 0   ? 0
@@ -138,4 +138,4 @@ Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bo
   }
 }
 
-}  // namespace flex
+}  // namespace svp

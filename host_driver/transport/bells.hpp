@@ -11,7 +11,7 @@
 #include "host_driver/transport/fault_hooks.hpp"
 #include "host_driver/transport/slot_handle.hpp"
 
-namespace flex {
+namespace svp {
 
 // Decides whether a fault hook fires: probability p per question, from a seed, the same on every machine. Thread-safe.
 class Chance {
@@ -85,4 +85,4 @@ class Bells {
   std::atomic<bool> echo_{false};  // the next sleep hears a ring that is not there
 };
 
-}  // namespace flex
+}  // namespace svp

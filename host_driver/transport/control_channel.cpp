@@ -7,7 +7,7 @@
 
 #include "host_driver/transport/pause.hpp"
 
-namespace flex {
+namespace svp {
 
 using wire::Message;
 
@@ -290,4 +290,4 @@ Expected<void> ControlChannel::ping() {
   return {};
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -19,7 +19,7 @@
 #include "shared/message.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 
 class ControlChannel {
  public:
@@ -116,4 +116,4 @@ class ControlChannel {
   Statistics statistics_;
 };
 
-}  // namespace flex
+}  // namespace svp

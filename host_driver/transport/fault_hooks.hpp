@@ -7,7 +7,7 @@
 
 #include "host_driver/base/host_faults.hpp"
 
-namespace flex {
+namespace svp {
 
 // Faults that the driver itself can be told to commit: what a scenario injects, and what tests prove bounds with.
 // Disarmed they cost one predictable branch where a bell is rung or heard.
@@ -48,4 +48,4 @@ class FaultSite {
   std::uint32_t function_ = kAny;
 };
 
-}  // namespace flex
+}  // namespace svp

@@ -13,7 +13,7 @@
 #include "host_driver/base/mutants.hpp"
 #include "host_driver/transport/fault_hooks.hpp"
 
-namespace flex {
+namespace svp {
 
 inline ErrorInfo host_exhausted(std::string_view what, std::string_view lacked) {
   return {.layer = Layer::Driver,
@@ -65,4 +65,4 @@ std::invoke_result_t<Call> guarded(std::string_view what, Call&& call) {
   }
 }
 
-}  // namespace flex
+}  // namespace svp

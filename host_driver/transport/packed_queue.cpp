@@ -4,7 +4,7 @@
 #include <cassert>
 #include <limits>
 
-namespace flex {
+namespace svp {
 
 using wire::DescriptorTail;
 
@@ -159,4 +159,4 @@ void PackedQueue::append_chains_in_flight(std::vector<std::uint16_t>& to) const 
   }
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -20,7 +20,7 @@
 #include "shared/packed_ring.hpp"
 #include "shared/window.hpp"
 
-namespace flex {
+namespace svp {
 
 // One element of a chain: bytes of the window that the device reads, or writes.
 struct RingBuffer {
@@ -135,4 +135,4 @@ class PackedQueue {
   wire::DescriptorTail offender_{};
 };
 
-}  // namespace flex
+}  // namespace svp

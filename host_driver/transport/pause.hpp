@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace flex {
+namespace svp {
 
 // Inside a busy wait: lets the other hardware thread and the memory bus breathe.
 inline void cpu_pause() {
@@ -12,4 +12,4 @@ inline void cpu_pause() {
 #endif
 }
 
-}  // namespace flex
+}  // namespace svp

@@ -6,7 +6,7 @@
 
 #include "host_driver/base/unique_fd.hpp"
 
-namespace flex {
+namespace svp {
 
 /// A bell is this many bytes, value irrelevant; QEMU writes one such unit per ring and drains up to 512 bytes at once.
 inline constexpr std::size_t kBellBytes = 8;
@@ -45,4 +45,4 @@ class SlotHandle {
   UniqueFd bell_from_card_;
 };
 
-}  // namespace flex
+}  // namespace svp

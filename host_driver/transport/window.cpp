@@ -13,7 +13,7 @@
 #include "host_driver/base/mutants.hpp"
 #include "host_driver/base/system_call.hpp"
 
-namespace flex {
+namespace svp {
 
 namespace {
 
@@ -79,4 +79,4 @@ HeaderView Window::header() const {
   return view;
 }
 
-}  // namespace flex
+}  // namespace svp

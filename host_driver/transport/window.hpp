@@ -16,7 +16,7 @@
 #include "shared/post_codes.hpp"
 #include "shared/window.hpp"
 
-namespace flex {
+namespace svp {
 
 // What the card shows about itself. Advisory (protocol §2): good for waiting and for error texts, never for addresses.
 struct HeaderView {
@@ -75,4 +75,4 @@ class Window {
   OwnerProcess process_;
 };
 
-}  // namespace flex
+}  // namespace svp

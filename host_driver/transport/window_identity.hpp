@@ -4,7 +4,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace flex {
+namespace svp {
 
 // Which memory file a window is, wherever it is mapped.
 struct WindowIdentity {
@@ -13,4 +13,4 @@ struct WindowIdentity {
   friend auto operator<=>(const WindowIdentity&, const WindowIdentity&) = default;
 };
 
-}  // namespace flex
+}  // namespace svp

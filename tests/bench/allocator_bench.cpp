@@ -20,7 +20,7 @@
 
 #include "host_driver/memory/flex_allocator.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 // Grants as much as is asked for: what is measured is the driver's own work.
@@ -190,6 +190,6 @@ BENCHMARK(Resolve)->Arg(1)->Arg(100'000);
 BENCHMARK(Fragmentation)->Arg(1000)->Unit(benchmark::kMillisecond)->Iterations(1);
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp
 
 BENCHMARK_MAIN();

@@ -16,8 +16,8 @@
 
 namespace {
 
-using flex::Argument;
-using flex::Job;
+using svp::Argument;
+using svp::Job;
 
 double thread_seconds() {
   timespec now{};
@@ -30,9 +30,9 @@ class Card {
   Card() : context_(spyre::Context::open()) {}
 
   spyre::Context& context() { return *context_; }
-  flex::FlexStream& stream() { return context_->runtime().default_stream(); }
-  Job job(const char* kernel, const flex::DimensionExtents& extents) {
-    flex::ExecutionPlan plan({Job(flex::CompiledKernel(context_->kernel(kernel), extents))});
+  svp::FlexStream& stream() { return context_->runtime().default_stream(); }
+  Job job(const char* kernel, const svp::DimensionExtents& extents) {
+    svp::ExecutionPlan plan({Job(svp::CompiledKernel(context_->kernel(kernel), extents))});
     context_->load(plan);
     return plan.jobs()[0];
   }
@@ -56,7 +56,7 @@ Card& card() {
 
 // `group` launches are timed, then the stream runs empty.
 void time_launches(benchmark::State& state, const Job& job, std::span<const Argument> arguments, int group) {
-  flex::FlexStream& stream = card().stream();
+  svp::FlexStream& stream = card().stream();
   for (auto _ : state) {
     const double before = thread_seconds();
     for (int i = 0; i < group; ++i) stream.Launch(job, arguments);
@@ -79,7 +79,7 @@ void compute_only(benchmark::State& state) {
 }
 void pinned_transfer(benchmark::State& state) {
   const auto memory = card().context().runtime().allocator().allocate(128);
-  const flex::PinnedBuffer buffer = card().context().host_memory().allocate(128);
+  const svp::PinnedBuffer buffer = card().context().host_memory().allocate(128);
   time_launches(state, Job::to_device(buffer.data(), memory, 128), {}, static_cast<int>(state.range(0)));
 }
 // Launch of 16 tiles: 32 control blocks.
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   try {
     benchmark::RunSpecifiedBenchmarks();
-  } catch (const flex::Error& error) {
+  } catch (const svp::Error& error) {
     std::fprintf(stderr, "launch_bench: %s\n", error.what());
     return 1;
   }

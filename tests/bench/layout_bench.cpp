@@ -17,7 +17,7 @@
 
 #include "host_driver/tensor/stickify.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 // As pinned buffers are: aligned to a page, touched before.
@@ -148,10 +148,10 @@ void register_all() {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp
 
 int main(int argc, char** argv) {
-  flex::register_all();
+  svp::register_all();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

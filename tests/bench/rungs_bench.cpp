@@ -21,7 +21,7 @@
 
 namespace {
 
-using flex::Rung;
+using svp::Rung;
 using Clock = std::chrono::steady_clock;
 
 std::size_t entries(const char* folder) {
@@ -48,19 +48,19 @@ class Subject {
   double recover(Rung rung) {
     auto& runtime = context_->runtime();
     const auto memory = runtime.allocator().allocate(data_.size());
-    runtime.default_stream().Launch(flex::Job::to_device(data_.data(), memory, data_.size()), {});
+    runtime.default_stream().Launch(svp::Job::to_device(data_.data(), memory, data_.size()), {});
     const auto begin = Clock::now();
     if (rung == Rung::Stream) {
       runtime.default_stream().Reset();
     } else {
       const auto report = context_->recover(rung);
       if (report.rung() != rung) {
-        throw flex::Error({.culprit = std::string(name(rung)), .next_step = "", .message = describe(report)});
+        throw svp::Error({.culprit = std::string(name(rung)), .next_step = "", .message = describe(report)});
       }
     }
     const bool survives = rung <= Rung::Queue;
     const auto target = survives ? memory : runtime.allocator().allocate(data_.size());
-    runtime.default_stream().Launch(flex::Job::fill(target, 128, 1), {});
+    runtime.default_stream().Launch(svp::Job::fill(target, 128, 1), {});
     runtime.default_stream().Synchronize(Clock::now() + bench_bounds::kRung);
     const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
     runtime.allocator().deallocate(target);
@@ -93,7 +93,7 @@ bool measure(Rung rung, unsigned count, nlohmann::ordered_json& all) {
     for (int i = 0; i < 2; ++i) subject.recover(rung);
     before = subject.left_overs();
     for (unsigned i = 0; i < count; ++i) times.push_back(subject.recover(rung));
-  } catch (const flex::Error& error) {
+  } catch (const svp::Error& error) {
     const bool unknown = times.empty() && rung == Rung::Firmware;
     fmt::print("{:<17} {}: {}\n", name(rung), unknown ? "left out" : "FAILED", error.what());
     return unknown;
@@ -125,14 +125,14 @@ int main(int argc, char** argv) {
   app.add_option("--only", only, "one rung, by its name (\"card reset\")");
   app.add_option("--json", json_file, "also write the figures to this file");
   CLI11_PARSE(app, argc, argv);
-  if (!only.empty() && !flex::rung_named(only)) {
+  if (!only.empty() && !svp::rung_named(only)) {
     fmt::print(stderr, "rungs_bench: there is no rung '{}'\n", only);
     return 2;
   }
   auto all = nlohmann::ordered_json::array();
   bool good = true;
   for (const Rung rung : {Rung::Stream, Rung::Queue, Rung::Function, Rung::Firmware, Rung::Card, Rung::PowerCycle}) {
-    if (only.empty() || flex::rung_named(only) == rung) good &= measure(rung, count, all);
+    if (only.empty() || svp::rung_named(only) == rung) good &= measure(rung, count, all);
   }
   if (!json_file.empty() && !(std::ofstream(json_file) << all.dump(2) << "\n").flush()) good = false;
   return good ? 0 : 1;

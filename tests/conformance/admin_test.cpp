@@ -7,7 +7,7 @@
 #include "tests/conformance/provider.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::must;
@@ -97,4 +97,4 @@ TEST(Admin, StatisticsAreOfTheFunctionAlone) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -13,7 +13,7 @@
 #include "tests/conformance/kernel_provider.hpp"
 #include "tests/validation/raw/unawaited.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using spyre::SpyreTensor;
@@ -185,4 +185,4 @@ TEST_F(StreamsUnderKernels, ACloseLeavesNothingOfTheNextIncarnationBehind) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

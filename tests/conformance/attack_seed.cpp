@@ -5,7 +5,7 @@
 
 #include "tests/conformance/attempts.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 std::uint64_t attack_seed() {
   static const std::uint64_t seed = [] {
@@ -26,4 +26,4 @@ void print_counts(const raw::UnawaitedRequests& tenant) {
               static_cast<unsigned long long>(tenant.requests()), static_cast<unsigned long long>(tenant.blocks()));
 }
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -9,7 +9,7 @@
 #include "tests/conformance/bystanders.hpp"
 #include "tests/validation/raw/unawaited.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 class Attacks : public testing::Test {
@@ -133,4 +133,4 @@ TEST(ForgedHandles, AreRefusedWithTheirReason) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

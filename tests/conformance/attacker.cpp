@@ -8,7 +8,7 @@
 
 #include "shared/memory_order.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 using fwtest::RawDriver;
 using fwtest::StreamHandle;
@@ -287,4 +287,4 @@ void Attacker::expect_works() {
   EXPECT_TRUE(std::all_of(words, words + 512, [](std::uint64_t word) { return word == 0x600D; }));
 }
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -15,7 +15,7 @@
 #include "tests/conformance/provider.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 class Attacker {
  public:
@@ -66,4 +66,4 @@ class Attacker {
   std::map<std::string, std::uint64_t> endings_;
 };
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -6,7 +6,7 @@
 #include "tests/validation/raw/attempts.hpp"
 #include "tests/validation/raw/unawaited.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 using raw::Attempts;
 using raw::Targets;
@@ -16,4 +16,4 @@ std::uint64_t attack_seed();
 // How much it was; scripts/attacks adds it up.
 void print_counts(const raw::UnawaitedRequests& tenant);
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -3,8 +3,8 @@
 
 #include "tests/validation/raw/bare_slot.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 using raw::BareSlot;
 using raw::block_at;
 using raw::completion_at;
-}  // namespace flex::conformance
+}  // namespace svp::conformance

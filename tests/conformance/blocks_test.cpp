@@ -7,7 +7,7 @@
 
 #include "tests/conformance/provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::Counter;
@@ -127,4 +127,4 @@ TEST(Blocks, ManyThreadsOnManyStreamsAllFinish) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

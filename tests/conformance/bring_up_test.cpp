@@ -12,7 +12,7 @@
 #include "tests/conformance/provider.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using fwtest::RawDriver;
@@ -218,4 +218,4 @@ TEST_F(BringUpByHand, NothingIsConsumedBeforeDriverOk) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

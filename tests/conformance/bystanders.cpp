@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 using test::must;
 using test::Workbench;
@@ -126,4 +126,4 @@ void Bystander::expect_untouched() {
   EXPECT_TRUE(device_->take_events().empty());
 }
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -14,7 +14,7 @@
 #include "tests/conformance/provider.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 class Bystander {
  public:
@@ -84,4 +84,4 @@ class Bystanders {
   std::array<std::optional<Bystander>, Provider::kBystanders> all_;
 };
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

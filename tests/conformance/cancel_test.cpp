@@ -6,7 +6,7 @@
 
 #include "tests/conformance/provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::must;
@@ -137,4 +137,4 @@ TEST_F(Cancel, AStreamThatIsNotThereOrNotAnyMoreIsRefused) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

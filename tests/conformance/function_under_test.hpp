@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace flex::test {
+namespace svp::test {
 
 inline constexpr const char* kFunctionVariable = "SPYRE_TEST_FUNCTION";
 
@@ -20,4 +20,4 @@ inline unsigned function_under_test() {
   throw std::runtime_error(std::string(kFunctionVariable) + " is \"" + std::string(text) + "\"; set it to PF or VF");
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -13,7 +13,7 @@
 #include "tests/conformance/workbench.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using fwtest::RawBuffer;
@@ -384,4 +384,4 @@ TEST_F(HostileRings, RandomControlMessagesNeverHarmTheCard) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

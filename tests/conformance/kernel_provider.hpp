@@ -10,7 +10,7 @@
 #include "host_driver/frontend/context.hpp"
 #include "tests/conformance/provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 class KernelProvider : public Provider {
  public:
@@ -24,4 +24,4 @@ class KernelProvider : public Provider {
 // The program's backend, which is the same object as provider().
 KernelProvider& kernel_provider();
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -6,7 +6,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/conformance/provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::must;
@@ -137,4 +137,4 @@ TEST(LostBells, WithoutTimersALostBellStalls) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -10,7 +10,7 @@
 #include "tests/conformance/attacker.hpp"
 #include "tests/conformance/bystanders.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using fwtest::RawDriver;
@@ -137,4 +137,4 @@ TEST(MutatedWindow, HurtsNobodyButItselfAndAResetHeals) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

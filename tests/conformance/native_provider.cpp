@@ -4,7 +4,7 @@
 #include "tests/conformance/provider.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 class NativeProvider final : public Provider {
@@ -55,4 +55,4 @@ const auto* const kRegistered = testing::AddGlobalTestEnvironment(new OneCardPer
 
 Provider& provider() { return *the_provider; }
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

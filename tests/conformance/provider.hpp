@@ -12,7 +12,7 @@
 #include "qemu/card.hpp"
 #include "tests/conformance/workbench.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 class Provider {
  public:
@@ -58,4 +58,4 @@ inline void expect_healthy(Device& device) {
   EXPECT_TRUE(device.card_statistics());
 }
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -4,7 +4,7 @@
 #include "tests/conformance/kernel_provider.hpp"
 #include "tests/device/card/card_support.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 class QemuProvider final : public KernelProvider {
@@ -75,4 +75,4 @@ const auto* const kRegistered = testing::AddGlobalTestEnvironment(new OneCardPer
 Provider& provider() { return *the_provider; }
 KernelProvider& kernel_provider() { return *the_provider; }
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

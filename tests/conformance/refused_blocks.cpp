@@ -9,7 +9,7 @@
 #include "shared/crc32c.hpp"
 #include "shared/virtio.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 using test::must;
 using test::Workbench;
@@ -189,4 +189,4 @@ void add_endpoint_cases(std::vector<BadField>& cases, Base base, Field field, bo
   }
 }
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

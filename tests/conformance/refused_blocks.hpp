@@ -11,7 +11,7 @@
 
 #include "tests/conformance/provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 
 enum class Base { Nop, ToDevice, FromDevice, OnDevice, Fill, Compute };
 
@@ -66,4 +66,4 @@ class RefusedBlocks : public testing::TestWithParam<bool> {
   void expect_stream_poisoned_until_reset();
 };
 
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -6,7 +6,7 @@
 
 #include <set>
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::Workbench;
@@ -91,4 +91,4 @@ INSTANTIATE_TEST_SUITE_P(WithAndWithoutCrc, RefusedBlocks, testing::Bool(),
                          [](const auto& info) { return info.param ? "Crc" : "NoCrc"; });
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -8,7 +8,7 @@
 #include "tests/conformance/kernel_provider.hpp"
 #include "tests/conformance/refused_blocks.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::Workbench;
@@ -245,4 +245,4 @@ INSTANTIATE_TEST_SUITE_P(WithAndWithoutCrc, RefusedLaunches, testing::Bool(),
                          [](const auto& info) { return info.param ? "Crc" : "NoCrc"; });
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

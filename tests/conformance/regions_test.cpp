@@ -5,7 +5,7 @@
 #include "host_driver/memory/flex_allocator.hpp"
 #include "tests/conformance/provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::must;
@@ -161,4 +161,4 @@ TEST(Regions, TheAllocatorTakesItsRegionsFromTheCard) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

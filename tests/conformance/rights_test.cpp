@@ -2,7 +2,7 @@
 // What a function may ask for (docs/protocol.md §6): the PF more than a VF, neither what belongs to the management function.
 #include "tests/conformance/provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::must;
@@ -121,4 +121,4 @@ TEST(Rights, SlotsAndFaultsBelongToTheManagementFunction) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -6,7 +6,7 @@
 
 #include "tests/conformance/kernel_provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using wire::FaultAccess;
@@ -322,4 +322,4 @@ TEST_F(StrayKernels, UnknownEnvironmentCallsFault) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

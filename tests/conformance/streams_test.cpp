@@ -3,7 +3,7 @@
 
 #include "tests/conformance/provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::Counter;
@@ -168,4 +168,4 @@ TEST(Streams, AResetEndsWhatRunsAndWhatWaits) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -7,7 +7,7 @@
 
 #include "tests/conformance/provider.hpp"
 
-namespace flex::conformance {
+namespace svp::conformance {
 namespace {
 
 using test::must;
@@ -188,4 +188,4 @@ TEST_F(Transfers, ATransferBeyondItsBudgetIsATimeoutThatSaysHowFarItCame) {
 }
 
 }  // namespace
-}  // namespace flex::conformance
+}  // namespace svp::conformance

@@ -7,7 +7,7 @@
 
 #include "shared/memory_order.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 std::uint64_t started_sequence(const Device& device, std::uint32_t stream) {
   const auto* started = reinterpret_cast<const std::uint64_t*>(window_of(device) + wire::kStartedSequences.offset);
@@ -64,4 +64,4 @@ void Workbench::load(std::uint64_t offset, std::span<const std::byte> image) con
   if (end.outcome != wire::Outcome::Ok) throw std::runtime_error("the image was not loaded");
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

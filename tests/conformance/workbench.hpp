@@ -16,7 +16,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 // Everything ends within this on a loaded two-core machine; every bound of the card and the driver is shorter.
 inline constexpr std::chrono::seconds kBound = test_bounds::kWork;
@@ -87,4 +87,4 @@ class Workbench {
   Region program_;
 };
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -10,28 +10,28 @@ namespace {
 template <typename Message, typename Parse>
 void hold_to_contract(std::string_view text, Parse parse) {
   using fuzz::require;
-  const flex::Expected<Message> message = parse(text);
+  const svp::Expected<Message> message = parse(text);
   if (!message) {
-    const flex::ErrorInfo& error = message.error();
+    const svp::ErrorInfo& error = message.error();
     require(error.outcome != wire::Outcome::Ok, "a refusal is no success");
     require(!error.culprit.empty() && !error.next_step.empty() && !error.message.empty(), "a refusal says all");
     // An error is itself sent to whoever asked.
-    const std::string sent = flex::encode(flex::BrokerReply{error});
-    require(sent.size() <= flex::kMaxBrokerMessage, "no message is longer than the limit");
-    require(flex::parse_broker_reply(sent).has_value(), "an error can be sent");
+    const std::string sent = svp::encode(svp::BrokerReply{error});
+    require(sent.size() <= svp::kMaxBrokerMessage, "no message is longer than the limit");
+    require(svp::parse_broker_reply(sent).has_value(), "an error can be sent");
     return;
   }
-  const std::string again = flex::encode(*message);
-  require(again.size() <= flex::kMaxBrokerMessage, "no message is longer than the limit");
+  const std::string again = svp::encode(*message);
+  require(again.size() <= svp::kMaxBrokerMessage, "no message is longer than the limit");
   const auto second = parse(again);
   require(second.has_value(), "what was understood can be said again");
-  require(flex::encode(*second) == again, "and means the same");
+  require(svp::encode(*second) == again, "and means the same");
 }
 
 }  // namespace
 
 void fuzz::run(Input input) {
   const std::string_view text = input.rest_as_text();
-  hold_to_contract<flex::BrokerRequest>(text, flex::parse_broker_request);
-  hold_to_contract<flex::BrokerReply>(text, flex::parse_broker_reply);
+  hold_to_contract<svp::BrokerRequest>(text, svp::parse_broker_request);
+  hold_to_contract<svp::BrokerReply>(text, svp::parse_broker_reply);
 }

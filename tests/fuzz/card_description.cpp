@@ -6,12 +6,12 @@
 #include "tests/fuzz/fuzz.hpp"
 
 void fuzz::run(Input input) {
-  const auto card = flex::parse_card_description(input.rest_as_text());
+  const auto card = svp::parse_card_description(input.rest_as_text());
   if (!card) {
     require(!card.error().culprit.empty() && !card.error().next_step.empty(), "a refusal names member and next step");
     return;
   }
-  const auto again = flex::parse_card_description(flex::to_json(*card));
+  const auto again = svp::parse_card_description(svp::to_json(*card));
   require(again.has_value(), "what was read can be written and read again");
   require(*again == *card, "and says the same");
 }

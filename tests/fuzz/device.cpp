@@ -31,8 +31,8 @@ struct Mutation {
 };
 
 // What is outstanding for ever must not hold a fuzzer for long.
-flex::Timeouts impatient() {
-  flex::Timeouts t;
+svp::Timeouts impatient() {
+  svp::Timeouts t;
   t.post_progress = t.function_reset = t.admin = t.detach = 20ms;
   t.death_report = 5ms;
   t.silent = 10ms;
@@ -40,7 +40,7 @@ flex::Timeouts impatient() {
   return t;
 }
 
-struct Sink final : flex::CompletionSink {
+struct Sink final : svp::CompletionSink {
   void on_completion(const wire::Completion& completion) noexcept override {
     require(completion.outcome <= wire::Outcome::Indeterminate, "an outcome is one of seven");
     require(calls.fetch_add(1) == 0, "a block ends once");
@@ -103,7 +103,7 @@ class Mutator {
 
 class Driver {
  public:
-  Driver(Input& input, flex::test::NativeCard& card, flex::Device& device)
+  Driver(Input& input, svp::test::NativeCard& card, svp::Device& device)
       : input_(input), card_(card), device_(device) {}
 
   void step() {
@@ -113,7 +113,7 @@ class Driver {
       case 2: return submit();
       case 3: return wait();
       case 4: return (void)device_.poll();
-      case 5: return typed(device_.open_stream(flex::StreamPriority::Low));
+      case 5: return typed(device_.open_stream(svp::StreamPriority::Low));
       case 6: return typed(device_.reset_stream(input_.below(4)));
       case 7: return typed(device_.close_stream(1 + input_.below(4)));
       case 8: return regions();
@@ -132,34 +132,34 @@ class Driver {
 
  private:
   template <typename T>
-  static void typed(const flex::Expected<T>& result) {
+  static void typed(const svp::Expected<T>& result) {
     require(result || (!result.error().next_step.empty() && !result.error().message.empty()), "an error says all");
   }
 
   void submit() {
     wire::ControlBlock block{};
     block.header.opcode = static_cast<wire::Opcode>(input_.below(8) == 0 ? input_.below(8) : 0);
-    const flex::ControlBlockRequest request{&block, &sinks_.emplace_back()};
+    const svp::ControlBlockRequest request{&block, &sinks_.emplace_back()};
     const auto accepted = device_.submit(input_.below(3), {&request, 1});
     typed(accepted);
     if (!accepted || *accepted == 0) sinks_.pop_back();
   }
   void wait() {
-    const auto until = flex::Device::Clock::now() + test_bounds::kFuzzedWait;
+    const auto until = svp::Device::Clock::now() + test_bounds::kFuzzedWait;
     const Sink* last = sinks_.empty() ? nullptr : &sinks_.back();
     const auto status = device_.wait_until([&] { return last == nullptr || last->calls != 0; }, until);
-    require(status != flex::WaitStatus::Refused, "no sink runs here");
-    require(status != flex::WaitStatus::Failed || device_.failure().has_value(), "a device that failed says why");
+    require(status != svp::WaitStatus::Refused, "no sink runs here");
+    require(status != svp::WaitStatus::Failed || device_.failure().has_value(), "a device that failed says why");
   }
   void regions() {
-    const auto region = device_.acquire_region(flex::RegionType::Tensor, wire::kGranuleBytes);
+    const auto region = device_.acquire_region(svp::RegionType::Tensor, wire::kGranuleBytes);
     typed(region);
     if (region && input_.below(2) != 0) typed(device_.release_region(*region));
   }
 
   Input& input_;
-  flex::test::NativeCard& card_;
-  flex::Device& device_;
+  svp::test::NativeCard& card_;
+  svp::Device& device_;
   std::deque<Sink> sinks_;
 };
 
@@ -168,14 +168,14 @@ class Driver {
 void fuzz::run(Input input) {
   const bool from_the_start = input.below(2) != 0;
   Mutator mutator(input);
-  flex::test::NativeCard card({.virtual_functions = 0,
-                               .window_bytes = wire::kMinWindowBytes,
-                               .before_turn = [&](fw::Card&) { mutator.turn(); }});
+  svp::test::NativeCard card({.virtual_functions = 0,
+                              .window_bytes = wire::kMinWindowBytes,
+                              .before_turn = [&](fw::Card&) { mutator.turn(); }});
   if (from_the_start) mutator.begin(card.window(kSlot));
-  flex::DeviceOptions options;
+  svp::DeviceOptions options;
   options.timeouts = impatient();
-  if (!from_the_start) options.timeouts.post_progress = flex::Timeouts{}.post_progress;
-  auto device = flex::Device::attach(card.slot(kSlot), card.device_options(std::move(options)));
+  if (!from_the_start) options.timeouts.post_progress = svp::Timeouts{}.post_progress;
+  auto device = svp::Device::attach(card.slot(kSlot), card.device_options(std::move(options)));
   if (!device) {
     require(from_the_start, "an honest card can be attached to");
     require(!device.error().next_step.empty() && !device.error().message.empty(), "an error says all");

@@ -12,39 +12,39 @@ namespace {
 
 using fuzz::require;
 
-std::shared_ptr<flex::Window> make_window(flex::UniqueFd& file) {
+std::shared_ptr<svp::Window> make_window(svp::UniqueFd& file) {
   file.reset(::memfd_create("window", MFD_CLOEXEC));
   require(::ftruncate(file.get(), wire::kMinWindowBytes) == 0, "a window has a file");
-  auto window = flex::Window::map(file.get(), wire::kMinWindowBytes);
+  auto window = svp::Window::map(file.get(), wire::kMinWindowBytes);
   require(window.has_value(), "a window can be mapped");
   return *std::move(window);
 }
 
-flex::SlotHandle make_slot(const flex::UniqueFd& file) {
+svp::SlotHandle make_slot(const svp::UniqueFd& file) {
   int to_card[2];
   int to_host[2];
   require(::pipe2(to_card, O_CLOEXEC | O_NONBLOCK) == 0 && ::pipe2(to_host, O_CLOEXEC | O_NONBLOCK) == 0,
           "bells exist");
   ::close(to_card[0]);
   ::close(to_host[1]);
-  return {0, wire::kMinWindowBytes, file.duplicate(), flex::UniqueFd(to_card[1]), flex::UniqueFd(to_host[0])};
+  return {0, wire::kMinWindowBytes, file.duplicate(), svp::UniqueFd(to_card[1]), svp::UniqueFd(to_host[0])};
 }
 
 // Nobody answers here (the targets `device` and `control_messages` have a card): a request ends at once.
-flex::Timeouts impatient() {
-  flex::Timeouts timeouts;
-  timeouts.post_progress = timeouts.function_reset = timeouts.header_check = flex::Timeouts::Duration(0);
+svp::Timeouts impatient() {
+  svp::Timeouts timeouts;
+  timeouts.post_progress = timeouts.function_reset = timeouts.header_check = svp::Timeouts::Duration(0);
   return timeouts;
 }
 
 }  // namespace
 
 void fuzz::run(Input input) {
-  flex::UniqueFd file;
+  svp::UniqueFd file;
   const auto window = make_window(file);
-  flex::Bells bells(make_slot(file), flex::FaultHooks{});
+  svp::Bells bells(make_slot(file), svp::FaultHooks{});
   wire::store_relaxed(window->fifo_to_host().written, input.take<std::uint32_t>());
-  flex::ControlChannel channel(window, bells, -1, impatient());
+  svp::ControlChannel channel(window, bells, -1, impatient());
   std::uint32_t written = wire::load_relaxed(window->fifo_to_host().written);
   while (!input.empty()) {
     switch (input.below(4)) {
@@ -63,7 +63,7 @@ void fuzz::run(Input input) {
         const auto& counted = channel.statistics();
         const auto before = counted.stale_responses + counted.malformed;
         const auto polled = channel.poll();
-        require(polled || polled.error().layer == flex::Layer::Transport, "an index out of range is the transport's");
+        require(polled || polled.error().layer == svp::Layer::Transport, "an index out of range is the transport's");
         require(counted.stale_responses + counted.malformed - before <= wire::kFifoSlots, "one FIFO at a time");
         break;
       }

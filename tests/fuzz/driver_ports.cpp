@@ -20,17 +20,17 @@
 
 namespace {
 
-using flex::AdminPort;
-using flex::ControlBlockRing;
 using fuzz::Input;
 using fuzz::require;
+using svp::AdminPort;
+using svp::ControlBlockRing;
 
 constexpr std::uint64_t kGeneration = 7;
 
-std::shared_ptr<flex::Window> make_window() {
-  const flex::UniqueFd file(::memfd_create("window", MFD_CLOEXEC));
+std::shared_ptr<svp::Window> make_window() {
+  const svp::UniqueFd file(::memfd_create("window", MFD_CLOEXEC));
   require(::ftruncate(file.get(), wire::kMinWindowBytes) == 0, "a window has a file");
-  auto window = flex::Window::map(file.get(), wire::kMinWindowBytes);
+  auto window = svp::Window::map(file.get(), wire::kMinWindowBytes);
   require(window.has_value(), "a window can be mapped");
   return *std::move(window);
 }
@@ -46,7 +46,7 @@ wire::DeviceConfig config() {
 // The card's side of one ring, which knows where the driver looks next as long as it plays by the rules.
 class CardSide {
  public:
-  CardSide(flex::Window& window, wire::Queue queue) : window_(window), layout_(wire::kQueueLayouts[queue]) {}
+  CardSide(svp::Window& window, wire::Queue queue) : window_(window), layout_(wire::kQueueLayouts[queue]) {}
 
   // A used element. `how`: 0 of another lap, 1 somewhere else, else where the driver looks.
   void give(std::uint16_t id, std::uint32_t length, std::uint16_t slots, unsigned how, std::uint16_t elsewhere) {
@@ -67,13 +67,13 @@ class CardSide {
     wrap_ = !wrap_;
   }
 
-  flex::Window& window_;
+  svp::Window& window_;
   const wire::QueueLayout& layout_;
   std::uint16_t next_ = 0;
   bool wrap_ = true;
 };
 
-struct Sink final : flex::CompletionSink {
+struct Sink final : svp::CompletionSink {
   void on_completion(const wire::Completion&) noexcept override {}
 };
 
@@ -96,14 +96,13 @@ class Ports {
   }
 
  private:
-  flex::PackedQueue queue(wire::Queue which, std::uint16_t chains) {
+  svp::PackedQueue queue(wire::Queue which, std::uint16_t chains) {
     return {window_->bytes(), wire::kQueueLayouts[which], chains, input_.below(2) != 0};
   }
 
-  static flex::PackedQueue with_buffers(flex::PackedQueue queue) {
+  static svp::PackedQueue with_buffers(svp::PackedQueue queue) {
     while (queue.can_add(1)) {
-      const flex::RingBuffer buffer{wire::kEvents.offset + queue.peek_id() * wire::kStickBytes, wire::kStickBytes,
-                                    true};
+      const svp::RingBuffer buffer{wire::kEvents.offset + queue.peek_id() * wire::kStickBytes, wire::kStickBytes, true};
       (void)queue.add({&buffer, 1});
     }
     queue.publish();
@@ -135,7 +134,7 @@ class Ports {
     const std::uint32_t stream = input_.below(160);  // some do not exist
     const bool verbatim = input_.below(4) == 0;
     std::array<wire::ControlBlock, 4> blocks;
-    std::vector<flex::ControlBlockRequest> requests;
+    std::vector<svp::ControlBlockRequest> requests;
     for (unsigned i = 0, count = 1 + input_.below(4); i < count; ++i) {
       blocks[i] = wire::ControlBlock{};
       blocks[i].header = input_.take<wire::ControlBlockHeader>();
@@ -280,7 +279,7 @@ class Ports {
 
   void finish() {
     harvest();
-    for (const auto& ended : blocks_.close(static_cast<flex::Burial>(input_.below(3)))) end(ended);
+    for (const auto& ended : blocks_.close(static_cast<svp::Burial>(input_.below(3)))) end(ended);
     require(waiting_.empty() && blocks_.outstanding() == 0, "close() ends everything that was accepted");
     require(blocks_.submitted() == blocks_.completed(), "counters add up");
     for (std::uint32_t s = 0; s < wire::kStreamsPerFunction; ++s) {
@@ -293,15 +292,15 @@ class Ports {
   }
 
   Input input_;
-  std::shared_ptr<flex::Window> window_;
+  std::shared_ptr<svp::Window> window_;
   ControlBlockRing blocks_;
   AdminPort admin_;
-  flex::EventPort events_;
+  svp::EventPort events_;
   CardSide block_card_;
   CardSide admin_card_;
   CardSide event_card_;
   std::deque<Sink> sinks_;
-  std::set<flex::CompletionSink*> waiting_;
+  std::set<svp::CompletionSink*> waiting_;
   std::vector<std::unique_ptr<AdminPort::Ticket>> tickets_;
 };
 

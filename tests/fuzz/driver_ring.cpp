@@ -12,9 +12,9 @@
 
 namespace {
 
-using flex::PackedQueue;
 using fuzz::Input;
 using fuzz::require;
+using svp::PackedQueue;
 
 constexpr std::uint64_t kTables = wire::kHostMemoryOffset;
 
@@ -58,13 +58,13 @@ class DriverRing {
   }
 
   void add() {
-    std::array<flex::RingBuffer, 4> buffers{};
+    std::array<svp::RingBuffer, 4> buffers{};
     const unsigned count = 1 + input_.below(4);
     const unsigned readable = input_.below(count + 1);
     for (unsigned i = 0; i < count; ++i) {
       buffers[i] = {input_.take<std::uint16_t>(), 1 + std::uint32_t{input_.take<std::uint16_t>()}, i >= readable};
     }
-    const std::span<const flex::RingBuffer> chain = std::span(buffers).first(count);
+    const std::span<const svp::RingBuffer> chain = std::span(buffers).first(count);
     const bool indirect = input_.below(4) == 0;
     const bool room = queue_.can_add(indirect ? 1 : count);
     const auto id = indirect ? queue_.add_indirect(kTables, chain) : queue_.add(chain);

@@ -7,10 +7,10 @@
 #include "tests/fuzz/fuzz.hpp"
 
 void fuzz::run(Input input) {
-  using namespace flex::fault;
+  using namespace svp::fault;
   const auto script = parse_script(input.rest_as_text());
   if (!script) {
-    const flex::ErrorInfo& error = script.error();
+    const svp::ErrorInfo& error = script.error();
     require(error.culprit.starts_with("script:") && error.culprit.size() > std::string_view("script:").size(),
             "a refusal names the line");
     require(error.outcome == wire::Outcome::Rejected && !error.message.empty() && !error.next_step.empty(),

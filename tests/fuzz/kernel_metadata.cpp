@@ -5,10 +5,10 @@
 
 namespace {
 
-void expect_consistent(const flex::KernelMetadata& kernel) {
+void expect_consistent(const svp::KernelMetadata& kernel) {
   using fuzz::require;
-  require(kernel.operands.size() <= flex::kMaxOperands, "operands fit the segment table");
-  require(kernel.dimensions.size() <= flex::kMaxDimensions, "dimensions are bounded");
+  require(kernel.operands.size() <= svp::kMaxOperands, "operands fit the segment table");
+  require(kernel.dimensions.size() <= svp::kMaxDimensions, "dimensions are bounded");
   for (const auto& operand : kernel.operands) {
     for (const std::uint32_t dimension : operand.shape) {
       require(dimension < kernel.dimensions.size(), "a shape names dimensions that exist");
@@ -27,8 +27,8 @@ void expect_consistent(const flex::KernelMetadata& kernel) {
 
 void fuzz::run(Input input) {
   try {
-    expect_consistent(flex::parse_kernel_metadata(input.rest_as_text()));
-  } catch (const flex::InvalidArgument& error) {
+    expect_consistent(svp::parse_kernel_metadata(input.rest_as_text()));
+  } catch (const svp::InvalidArgument& error) {
     require(!error.field().empty() && error.what()[0] != 0, "a refusal names the field and says why");
   }
 }

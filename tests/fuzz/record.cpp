@@ -43,7 +43,7 @@ void append(Bytes& bytes, const T& value) {
   bytes.insert(bytes.end(), at, at + sizeof value);
 }
 
-class Sink final : public flex::CompletionSink {
+class Sink final : public svp::CompletionSink {
  public:
   void on_completion(const wire::Completion&) noexcept override { ++calls; }
   std::atomic<unsigned> calls{0};
@@ -51,12 +51,12 @@ class Sink final : public flex::CompletionSink {
 
 // Attaches, works, detaches; then reads the window.
 void record_device_session() {
-  flex::test::NativeCard card({.window_bytes = wire::kMinWindowBytes});
+  svp::test::NativeCard card({.window_bytes = wire::kMinWindowBytes});
   {
     const auto device = card.attach();
     if (device == nullptr) throw std::runtime_error("the native card can not be attached to");
-    const auto region = device->acquire_region(flex::RegionType::Tensor, wire::kGranuleBytes).value();
-    const auto stream = device->open_stream(flex::StreamPriority::High).value();
+    const auto region = device->acquire_region(svp::RegionType::Tensor, wire::kGranuleBytes).value();
+    const auto stream = device->open_stream(svp::StreamPriority::High).value();
     wire::ControlBlock blocks[3]{};
     blocks[0].header.opcode = wire::Opcode::Fill;
     blocks[0].payload.fill = {
@@ -69,10 +69,10 @@ void record_device_session() {
                              0};
     Sink sink;
     for (const auto& block : blocks) {
-      const flex::ControlBlockRequest request{&block, &sink};
+      const svp::ControlBlockRequest request{&block, &sink};
       (void)device->submit(stream, {&request, 1});
     }
-    const auto limit = flex::Device::Clock::now() + test_bounds::kAnswer;
+    const auto limit = svp::Device::Clock::now() + test_bounds::kAnswer;
     (void)device->wait_until([&] { return sink.calls == 3; }, limit);
     (void)device->card_statistics();
     (void)device->reset_stream(stream);
@@ -164,24 +164,24 @@ void record_images() {
 }
 
 void record_texts() {
-  flex::CardDescription card = flex::test::example_card();
+  svp::CardDescription card = svp::test::example_card();
   card.broker = 4710;  // the same at every run
-  write("card_description", "example", flex::to_json(card));
-  write("broker_messages", "card", flex::encode(flex::BrokerReply{card}));
-  write("broker_messages", "done", flex::encode(flex::BrokerReply{flex::Done{}}));
-  write("broker_messages", "grant", flex::encode(flex::BrokerReply{flex::Grant{.card = "card0", .slot = 3}}));
+  write("card_description", "example", svp::to_json(card));
+  write("broker_messages", "card", svp::encode(svp::BrokerReply{card}));
+  write("broker_messages", "done", svp::encode(svp::BrokerReply{svp::Done{}}));
+  write("broker_messages", "grant", svp::encode(svp::BrokerReply{svp::Grant{.card = "card0", .slot = 3}}));
   write("broker_messages", "refusal",
-        flex::encode(flex::BrokerReply{flex::ErrorInfo{.layer = flex::Layer::Driver,
-                                                       .culprit = "request.target",
-                                                       .outcome = wire::Outcome::Rejected,
-                                                       .recoverable = true,
-                                                       .next_step = "ask for another",
-                                                       .message = "it \"is\" \xff taken"}}));
-  write("broker_messages", "hello", flex::encode(flex::BrokerRequest{flex::HelloRequest{wire::kAbiVersion, {}}}));
-  write("broker_messages", "reset", flex::encode(flex::BrokerRequest{flex::ResetRequest{2}}));
-  write("broker_messages", "stop", flex::encode(flex::BrokerRequest{flex::StopRequest{}}));
-  write("broker_messages", "prove", flex::encode(flex::BrokerReply{flex::Prove{1ull << 32 | 1}}));
-  write("broker_messages", "proof", flex::encode(flex::BrokerRequest{flex::ProofRequest{1ull << 32 | 1}}));
+        svp::encode(svp::BrokerReply{svp::ErrorInfo{.layer = svp::Layer::Driver,
+                                                    .culprit = "request.target",
+                                                    .outcome = wire::Outcome::Rejected,
+                                                    .recoverable = true,
+                                                    .next_step = "ask for another",
+                                                    .message = "it \"is\" \xff taken"}}));
+  write("broker_messages", "hello", svp::encode(svp::BrokerRequest{svp::HelloRequest{wire::kAbiVersion, {}}}));
+  write("broker_messages", "reset", svp::encode(svp::BrokerRequest{svp::ResetRequest{2}}));
+  write("broker_messages", "stop", svp::encode(svp::BrokerRequest{svp::StopRequest{}}));
+  write("broker_messages", "prove", svp::encode(svp::BrokerReply{svp::Prove{1ull << 32 | 1}}));
+  write("broker_messages", "proof", svp::encode(svp::BrokerRequest{svp::ProofRequest{1ull << 32 | 1}}));
   write("boot_options", "all_words",
         std::string("vfs=3 selftest=1 mapall=0 timers=1 budget_mib=4096 quota_mib=1024 watchdog=5000 on_panic=0 "
                     "strikes=3 stop_at=4 mutant=16 mutant_status=101 "
@@ -189,7 +189,7 @@ void record_texts() {
 }
 
 void record_fault_scripts() {
-  using namespace flex::fault;
+  using namespace svp::fault;
   Script all(7);
   for (const PointRule& rule : catalogue()) {
     for (const ActionRule& action : rule.actions) {

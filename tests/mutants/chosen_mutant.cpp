@@ -6,18 +6,18 @@
 
 namespace {
 
-std::atomic<flex::HostMutant> chosen{flex::HostMutant::None};
+std::atomic<svp::HostMutant> chosen{svp::HostMutant::None};
 
 }  // namespace
 
-namespace flex {
+namespace svp {
 
 HostMutant active_mutant() noexcept { return chosen.load(std::memory_order_relaxed); }
 
-}  // namespace flex
+}  // namespace svp
 
 namespace mutants {
 
-void choose_host_mutant(flex::HostMutant mutant) { chosen = mutant; }
+void choose_host_mutant(svp::HostMutant mutant) { chosen = mutant; }
 
 }  // namespace mutants

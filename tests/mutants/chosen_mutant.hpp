@@ -6,6 +6,6 @@
 
 namespace mutants {
 
-void choose_host_mutant(flex::HostMutant mutant);
+void choose_host_mutant(svp::HostMutant mutant);
 
 }  // namespace mutants

@@ -13,8 +13,8 @@ namespace mutants {
 
 namespace {
 
-using flex::campaign::Claim;
-using flex::campaign::Result;
+using svp::campaign::Claim;
+using svp::campaign::Result;
 
 // "own mutant", "same check as ROW: WHERE", or that there is nothing.
 std::string text_of(const Cover& cover) {
@@ -45,12 +45,11 @@ void print_claims(const Result& result, Sums& sums) {
 }  // namespace
 
 std::size_t list_claims(const std::vector<std::string>& scenarios, std::uint64_t seed) {
-  flex::campaign::CampaignOptions options;
+  svp::campaign::CampaignOptions options;
   options.seed = seed;
   options.only = scenarios;
   Sums sums;
-  for (const auto& scenario : flex::campaign::run_campaign(options).scenarios)
-    print_claims(scenario.runs.front(), sums);
+  for (const auto& scenario : svp::campaign::run_campaign(options).scenarios) print_claims(scenario.runs.front(), sums);
   fmt::print(
       "{} claims have a mutant of their own, {} are the same check as one that has, {} have none; {} say that "
       "the fault fired\n",

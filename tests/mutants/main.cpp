@@ -35,19 +35,19 @@ struct Options {
 // The campaign's own processes (F20, F22): `spyre-mutant fault-tenant CARD FUNCTION TASK SEED`, as of the spyre command.
 int tenant(int argc, char** argv) {
   if (argc != 6) return kBadOptions;
-  using flex::campaign::TenantTask;
+  using svp::campaign::TenantTask;
   const TenantTask task = std::string_view(argv[4]) == "work" ? TenantTask::Work : TenantTask::Occupy;
-  return flex::campaign::tenant_main(argv[2], argv[3], task, std::strtoull(argv[5], nullptr, 10));
+  return svp::campaign::tenant_main(argv[2], argv[3], task, std::strtoull(argv[5], nullptr, 10));
 }
 
 // The firmware that has mutants lies beside the one that has none.
 void use_mutant_firmware() {
-  auto found = flex::find_firmware();
-  if (!found) throw flex::Error(std::move(found.error()));
+  auto found = svp::find_firmware();
+  if (!found) throw svp::Error(std::move(found.error()));
   const auto mutant = found->parent_path() / "spyre-firmware-mutant.elf";
   if (!std::filesystem::exists(mutant)) {
-    throw flex::InvalidArgument("firmware", "there is no " + mutant.string(),
-                                "build it: scripts/build --target firmware");
+    throw svp::InvalidArgument("firmware", "there is no " + mutant.string(),
+                               "build it: scripts/build --target firmware");
   }
   ::setenv("SPYRE_FIRMWARE", mutant.c_str(), 1);
 }
@@ -57,7 +57,7 @@ std::vector<const Mutant*> chosen(const Options& options) {
   for (const std::string& name : options.only) {
     const auto some = mutants::find(name);
     if (some.empty())
-      throw flex::InvalidArgument("only", "there is no mutant '" + name + "'", "see spyre-mutant --list");
+      throw svp::InvalidArgument("only", "there is no mutant '" + name + "'", "see spyre-mutant --list");
     found.insert(found.end(), some.begin(), some.end());
   }
   if (!options.only.empty()) return found;
@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
     use_mutant_firmware();
     if (options.claims) return mutants::list_claims(options.only, options.seed) == 0 ? kOk : kNotKilled;
     return run_all(options);
-  } catch (const flex::InvalidArgument& error) {
+  } catch (const svp::InvalidArgument& error) {
     fmt::print(stderr, "spyre-mutant: {}\n", error.what());
     return kBadOptions;
   } catch (const std::exception& error) {

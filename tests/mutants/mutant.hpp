@@ -16,7 +16,7 @@
 
 namespace mutants {
 
-using flex::campaign::Proof;
+using svp::campaign::Proof;
 
 // Proofs that a mutant takes along with the one that it is about, because one cannot be had without the other.
 using Proofs = std::uint8_t;
@@ -30,7 +30,7 @@ struct Mutant {
   std::string_view claim{};   // by this claim
   // One of these two.
   fw::Mutant card = fw::Mutant::None;
-  flex::HostMutant driver = flex::HostMutant::None;
+  svp::HostMutant driver = svp::HostMutant::None;
   wire::Status status = wire::Status::None;  // of `card`: only where it finds this
   Proofs also = 0;                           // may fail, too: with the reason beside it in mutants.cpp
   bool breaks_off = false;                   // the scenario may end early, by an error that is typed

@@ -9,9 +9,9 @@ namespace mutants {
 
 namespace {
 
-using enum flex::campaign::Proof;
+using enum svp::campaign::Proof;
 using Card = fw::Mutant;
-using Host = flex::HostMutant;
+using Host = svp::HostMutant;
 using wire::Status;
 
 constexpr auto kMutants = std::to_array<Mutant>({

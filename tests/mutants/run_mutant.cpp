@@ -12,26 +12,26 @@ namespace mutants {
 
 namespace {
 
-using flex::campaign::CampaignOptions;
-using flex::campaign::Claim;
-using flex::campaign::Conditions;
-using flex::campaign::kProofs;
-using flex::campaign::Result;
-using flex::campaign::Verdict;
+using svp::campaign::CampaignOptions;
+using svp::campaign::Claim;
+using svp::campaign::Conditions;
+using svp::campaign::kProofs;
+using svp::campaign::Result;
+using svp::campaign::Verdict;
 
 Result run_once(const Mutant& mutant, std::uint64_t seed, Conditions conditions) {
   CampaignOptions options;
   options.seed = seed;
   options.only = {std::string(mutant.scenario)};
   options.conditions = std::move(conditions);
-  return flex::campaign::run_campaign(options).scenarios.front().runs.front();
+  return svp::campaign::run_campaign(options).scenarios.front().runs.front();
 }
 
 // Whatever happens, the next run is without it.
 class HostMutantChosen {
  public:
-  explicit HostMutantChosen(flex::HostMutant mutant) { choose_host_mutant(mutant); }
-  ~HostMutantChosen() { choose_host_mutant(flex::HostMutant::None); }
+  explicit HostMutantChosen(svp::HostMutant mutant) { choose_host_mutant(mutant); }
+  ~HostMutantChosen() { choose_host_mutant(svp::HostMutant::None); }
   HostMutantChosen(const HostMutantChosen&) = delete;
   HostMutantChosen& operator=(const HostMutantChosen&) = delete;
 };

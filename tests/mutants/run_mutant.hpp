@@ -31,12 +31,12 @@ constexpr std::string_view name(Found found) {
 struct Run {
   const Mutant* mutant = nullptr;
   Found found{};
-  std::string seen;                           // what the claim said, or what was wrong
-  std::vector<flex::campaign::Claim> failed;  // all claims that did not hold with the mutant, in their order
+  std::string seen;                          // what the claim said, or what was wrong
+  std::vector<svp::campaign::Claim> failed;  // all claims that did not hold with the mutant, in their order
   std::chrono::nanoseconds took{};
 };
 
-// Throws flex::Error when no card can be booted. On the firmware that SPYRE_FIRMWARE names.
+// Throws svp::Error when no card can be booted. On the firmware that SPYRE_FIRMWARE names.
 Run run(const Mutant& mutant, std::uint64_t seed);
 
 }  // namespace mutants

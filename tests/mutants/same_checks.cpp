@@ -9,7 +9,7 @@ namespace mutants {
 
 namespace {
 
-using enum flex::campaign::Proof;
+using enum svp::campaign::Proof;
 
 constexpr auto kSameChecks = std::to_array<SameCheck>({
     // ---- of every scenario

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # The few verbs that every folder's CMakeLists.txt is written with:
 #
-#   spyre_library(NAME flex_memory SOURCES a.cpp b.cpp DEPS flex_error deps_hwy)   static library
-#   spyre_executable(NAME spyre SOURCES main.cpp DEPS flex_device deps_cli)
-#   spyre_test(NAME memory_test SOURCES memory_test.cpp DEPS flex_memory)          GoogleTest, label unit
+#   spyre_library(NAME svp_memory SOURCES a.cpp b.cpp DEPS svp_base deps_hwy)   static library
+#   spyre_executable(NAME spyre SOURCES main.cpp DEPS svp_device deps_cli)
+#   spyre_test(NAME memory_test SOURCES memory_test.cpp DEPS svp_memory)          GoogleTest, label unit
 #   spyre_device_test(NAME boot_test SOURCES boot_test.cpp DEPS qemu_machine)      GoogleTest, label device
-#   spyre_benchmark(NAME memory_bench SOURCES memory_bench.cpp DEPS flex_memory)   Google Benchmark, not run by tests
+#   spyre_benchmark(NAME memory_bench SOURCES memory_bench.cpp DEPS svp_memory)   Google Benchmark, not run by tests
 #   … SEQUENTIAL        (a unit test) starts no thread, is therefore not built under TSan, and fails when it does start one
 #   … FUNCTIONS PF VF   (either kind of test)   one program, one ctest entry per function of the card: <name>_pf, <name>_vf;
 #                                           SPYRE_TEST_FUNCTION tells the program which

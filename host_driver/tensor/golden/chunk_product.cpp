@@ -12,7 +12,7 @@
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace flex::golden {
+namespace svp::golden {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -48,11 +48,11 @@ HWY_ATTR void accumulate(const ChunkStrip& strip, const ChunkPanel& panel, float
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace flex::golden
+}  // namespace svp::golden
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace flex::golden {
+namespace svp::golden {
 namespace {
 
 HWY_EXPORT(accumulate);
@@ -119,5 +119,5 @@ void accumulate_chunk(const ChunkStrip& strip, const ChunkPanel& panel, float* s
   HWY_DYNAMIC_DISPATCH(accumulate)(strip, panel, sums);
 }
 
-}  // namespace flex::golden
+}  // namespace svp::golden
 #endif  // HWY_ONCE

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-namespace flex::golden {
+namespace svp::golden {
 
 inline constexpr std::size_t kChunk = 64;
 inline constexpr std::size_t kBlockColumns = 64;
@@ -41,4 +41,4 @@ struct ChunkPanel {
 // beyond the exact bound get an unspecified finite value.
 void accumulate_chunk(const ChunkStrip& strip, const ChunkPanel& panel, float* sums);
 
-}  // namespace flex::golden
+}  // namespace svp::golden

@@ -10,7 +10,7 @@
 #include "host_driver/tensor/golden/wide_sum.hpp"
 #include "shared/dl16.hpp"
 
-namespace flex::golden {
+namespace svp::golden {
 namespace {
 
 using Patterns = std::span<const std::uint16_t>;
@@ -141,4 +141,4 @@ void add_dl16(Patterns a, Patterns b, std::span<std::uint16_t> c) {
   }
 }
 
-}  // namespace flex::golden
+}  // namespace svp::golden

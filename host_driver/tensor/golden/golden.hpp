@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <span>
 
-namespace flex::golden {
+namespace svp::golden {
 
 // Throw InvalidArgument (host_driver/base/error.hpp) when a span does not have exactly the elements that its shape needs.
 // About a second for 4096 x 1024 x 1024 on one x86 core; slower in chunks whose exponents spread over 27 binades.
@@ -34,4 +34,4 @@ void matmul_dl16_wide(std::span<const std::uint16_t> a, std::span<const std::uin
 // (-0) + (-0) is -0, any other exact zero is +0. All three spans have the same size.
 void add_dl16(std::span<const std::uint16_t> a, std::span<const std::uint16_t> b, std::span<std::uint16_t> c);
 
-}  // namespace flex::golden
+}  // namespace svp::golden

@@ -8,7 +8,7 @@
 
 #include "shared/dl16.hpp"
 
-namespace flex::golden {
+namespace svp::golden {
 
 // Fixed point in units of 2^-80 (the product of two significand units at exponent 0). A product is
 // |p| < 2^20 shifted left by 0 … 126, so it is kept in one of two 128-bit integers, value = high * 2^64 + low:
@@ -72,4 +72,4 @@ class WideSum {
   Int128 high_ = 0;
 };
 
-}  // namespace flex::golden
+}  // namespace svp::golden

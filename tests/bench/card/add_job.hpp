@@ -16,8 +16,8 @@ class AddJob {
 
   AddJob(spyre::Context& card, std::int64_t rows);
 
-  const flex::Job& job() const { return plan_.jobs().front(); }
-  std::span<const flex::Argument> arguments() const { return arguments_; }
+  const svp::Job& job() const { return plan_.jobs().front(); }
+  std::span<const svp::Argument> arguments() const { return arguments_; }
 
   // Overwrites the result on the card; returns when that has ended.
   void wipe();
@@ -27,10 +27,10 @@ class AddJob {
  private:
   spyre::Context& card_;
   std::vector<std::uint16_t> expected_;  // as it lies on the card
-  flex::PinnedBuffer result_;
+  svp::PinnedBuffer result_;
   std::array<spyre::SpyreTensor, 3> tensors_;
-  flex::ExecutionPlan plan_;
-  std::array<flex::Argument, 3> arguments_;
+  svp::ExecutionPlan plan_;
+  std::array<svp::Argument, 3> arguments_;
 };
 
 }  // namespace bench

@@ -30,9 +30,9 @@ double resident_bytes(pid_t process) {
   throw MeasurementError(fmt::format("no resident memory of process {} can be read", process));
 }
 
-void run_one(flex::Device& device) { BlockClient(device).run(nop_block()); }
+void run_one(svp::Device& device) { BlockClient(device).run(nop_block()); }
 
-double attach_time(flex::Card& card, unsigned vf) {
+double attach_time(svp::Card& card, unsigned vf) {
   const auto start = Clock::now();
   const auto device = value_or_throw(card.open_virtual(vf));
   const double ns = ns_since(start);
@@ -41,13 +41,13 @@ double attach_time(flex::Card& card, unsigned vf) {
 }
 
 // The functions of a fresh card, one after the other, each with one job run: the mean.
-void measure_memory(const flex::CardOptions& options, Row& emulator, Row& driver) {
-  const auto card = value_or_throw(flex::Card::boot(options));
+void measure_memory(const svp::CardOptions& options, Row& emulator, Row& driver) {
+  const auto card = value_or_throw(svp::Card::boot(options));
   run_one(*value_or_throw(card->open_virtual(1)));  // what only the first one costs
   const pid_t machine = card->machine().pid();
   const double machine_before = resident_bytes(machine);
   const double driver_before = resident_bytes(::getpid());
-  std::vector<std::unique_ptr<flex::Device>> devices;
+  std::vector<std::unique_ptr<svp::Device>> devices;
   for (unsigned vf = 2; vf <= kTenants; ++vf) {
     devices.push_back(value_or_throw(card->open_virtual(vf)));
     run_one(*devices.back());
@@ -61,7 +61,7 @@ void measure_memory(const flex::CardOptions& options, Row& emulator, Row& driver
 
 void measure_attach(Session& session) {
   session.end_card();
-  const flex::CardOptions options = tenant_card_options(session.options().cores);
+  const svp::CardOptions options = tenant_card_options(session.options().cores);
   Row attach{.id = "N2", .what = "attach a VF, to DRIVER_OK", .limit = "cold start", .checked = "a job runs"};
   Row emulator{.id = "N2",
                .what = "resident memory of an attached VF, emulator",
@@ -74,7 +74,7 @@ void measure_attach(Session& session) {
   for (unsigned round = 0; round < session.options().rounds; ++round) {
     const double cold = cold_start(options).first_nop;
     measure_memory(options, emulator, driver);
-    const auto card = value_or_throw(flex::Card::boot(options));
+    const auto card = value_or_throw(svp::Card::boot(options));
     const auto neighbour = value_or_throw(card->open_virtual(1));
     const Apart apart(*card);
     std::vector<double> times(count);

@@ -8,14 +8,14 @@ namespace bench {
 
 namespace {
 
-wire::Endpoint endpoint(const flex::PinnedBuffer& memory) {
+wire::Endpoint endpoint(const svp::PinnedBuffer& memory) {
   return {.region_id = 0,
           .offset = memory.window_offset(),
           .generation = 0,
           .kind = wire::EndpointKind::HostMemory,
           .reserved = {}};
 }
-wire::Endpoint endpoint(const flex::ResolvedAllocation& memory) {
+wire::Endpoint endpoint(const svp::ResolvedAllocation& memory) {
   return {.region_id = memory.address.region_id,
           .offset = memory.address.offset,
           .generation = memory.region_generation,
@@ -38,15 +38,15 @@ wire::ControlBlock nop_block() {
   block.header.opcode = wire::Opcode::Nop;
   return block;
 }
-wire::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to,
+wire::ControlBlock to_device_block(const svp::PinnedBuffer& from, const svp::ResolvedAllocation& to,
                                    std::uint64_t bytes) {
   return transfer(endpoint(from), endpoint(to), bytes);
 }
-wire::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to,
+wire::ControlBlock from_device_block(const svp::ResolvedAllocation& from, const svp::PinnedBuffer& to,
                                      std::uint64_t bytes) {
   return transfer(endpoint(from), endpoint(to), bytes);
 }
-wire::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator) {
+wire::ControlBlock compute_block(const svp::Job& job, const svp::FlexAllocator& allocator) {
   wire::ControlBlock block{};
   block.header.opcode = wire::Opcode::Compute;
   block.payload.compute.image = endpoint(allocator.resolve(job.allocation_index()));
@@ -54,8 +54,8 @@ wire::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator
   return block;
 }
 
-BlockClient::BlockClient(flex::Device& device)
-    : device_(device), stream_(value_or_throw(device.open_stream(flex::StreamPriority::Low))) {}
+BlockClient::BlockClient(svp::Device& device)
+    : device_(device), stream_(value_or_throw(device.open_stream(svp::StreamPriority::Low))) {}
 
 // What is still running after a failed measurement must not call a sink that is gone.
 BlockClient::~BlockClient() {
@@ -70,15 +70,14 @@ void BlockClient::on_completion(const wire::Completion& completion) noexcept {
 }
 
 void BlockClient::wait_ended(std::uint64_t target) {
-  const auto status = device_.wait_until([&] { return ended() >= target; }, flex::Device::Clock::now() + kBound);
-  if (const auto failure = device_.failure(); status == flex::WaitStatus::Failed && failure)
-    throw flex::Error(*failure);
-  require(status == flex::WaitStatus::Done, "control blocks did not end in time");
+  const auto status = device_.wait_until([&] { return ended() >= target; }, svp::Device::Clock::now() + kBound);
+  if (const auto failure = device_.failure(); status == svp::WaitStatus::Failed && failure) throw svp::Error(*failure);
+  require(status == svp::WaitStatus::Done, "control blocks did not end in time");
 }
 
 void BlockClient::submit(std::span<const wire::ControlBlock> blocks) {
   require(blocks.size() <= kMaxSubmit, "more control blocks than one submission of a client takes");
-  std::array<flex::ControlBlockRequest, kMaxSubmit> requests;
+  std::array<svp::ControlBlockRequest, kMaxSubmit> requests;
   for (std::size_t i = 0; i < blocks.size(); ++i) requests[i] = {&blocks[i], this};
   const std::size_t taken = value_or_throw(device_.submit(stream_, std::span(requests).first(blocks.size())));
   submitted_ += taken;
@@ -94,7 +93,7 @@ void BlockClient::run(const wire::ControlBlock& block) {
 }
 
 void BlockClient::run_many(const wire::ControlBlock& block, std::size_t count) {
-  std::array<flex::ControlBlockRequest, wire::kStreamCredits> requests;
+  std::array<svp::ControlBlockRequest, wire::kStreamCredits> requests;
   requests.fill({&block, this});
   // Half of the credits at a time: one half is under way while the next is being written.
   constexpr std::size_t kBatch = wire::kStreamCredits / 2;

@@ -18,20 +18,20 @@ namespace bench {
 
 wire::ControlBlock nop_block();
 // Between pinned memory and an allocation, from its start.
-wire::ControlBlock to_device_block(const flex::PinnedBuffer& from, const flex::ResolvedAllocation& to,
+wire::ControlBlock to_device_block(const svp::PinnedBuffer& from, const svp::ResolvedAllocation& to,
                                    std::uint64_t bytes);
-wire::ControlBlock from_device_block(const flex::ResolvedAllocation& from, const flex::PinnedBuffer& to,
+wire::ControlBlock from_device_block(const svp::ResolvedAllocation& from, const svp::PinnedBuffer& to,
                                      std::uint64_t bytes);
 // A kernel without operands on core 0; the job is loaded.
-wire::ControlBlock compute_block(const flex::Job& job, const flex::FlexAllocator& allocator);
+wire::ControlBlock compute_block(const svp::Job& job, const svp::FlexAllocator& allocator);
 
 // A stream of its own, used by one thread. Every call is bounded by kBound and throws MeasurementError when a block ends
-// with anything but OK, flex::Error when the card is gone.
-class BlockClient final : flex::CompletionSink {
+// with anything but OK, svp::Error when the card is gone.
+class BlockClient final : svp::CompletionSink {
  public:
   static constexpr std::chrono::seconds kBound = bench_bounds::kBlock;
 
-  explicit BlockClient(flex::Device& device);
+  explicit BlockClient(svp::Device& device);
   ~BlockClient();
   BlockClient(const BlockClient&) = delete;
   BlockClient& operator=(const BlockClient&) = delete;
@@ -56,12 +56,12 @@ class BlockClient final : flex::CompletionSink {
   void forgive() { not_ok_ = 0; }
 
   std::uint32_t stream() const { return stream_; }
-  flex::Device& device() { return device_; }
+  svp::Device& device() { return device_; }
 
  private:
   void on_completion(const wire::Completion& completion) noexcept override;
 
-  flex::Device& device_;
+  svp::Device& device_;
   std::uint32_t stream_ = 0;
   std::uint64_t submitted_ = 0;
   std::atomic<std::uint64_t> ended_{0};

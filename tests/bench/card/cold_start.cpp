@@ -30,18 +30,18 @@ double exit_only(qemu::MachineOptions options) {
 
 }  // namespace
 
-ColdStart cold_start(const flex::CardOptions& options) {
+ColdStart cold_start(const svp::CardOptions& options) {
   ColdStart result;
   const auto start = Clock::now();
-  const auto card = value_or_throw(flex::Card::boot(options));
+  const auto card = value_or_throw(svp::Card::boot(options));
   const auto device = value_or_throw(card->open_physical());
   BlockClient client(*device);
   client.run(nop_block());
   result.first_nop = ns_since(start);
 
   // The first transfer needs memory at both ends.
-  flex::HostMemory host(device->host_memory(), device->host_memory_offset(), device->mapping());
-  flex::FlexAllocator allocator(device->region_source());
+  svp::HostMemory host(device->host_memory(), device->host_memory_offset(), device->mapping());
+  svp::FlexAllocator allocator(device->region_source());
   const auto place = allocator.resolve(allocator.allocate(kFirstBytes));
   const auto out = host.allocate(kFirstBytes);
   std::memset(out.data(), 0x5A, kFirstBytes);
@@ -56,7 +56,7 @@ ColdStart cold_start(const flex::CardOptions& options) {
 
 void measure_cold_start(Session& session) {
   session.end_card();
-  flex::CardOptions options;
+  svp::CardOptions options;
   options.cores = session.options().cores;
   Row nop{.id = "P9",
           .what = "cold start to the first completed job (NOP)",

@@ -12,6 +12,6 @@ struct ColdStart {
   double first_transfer = 0;
   qemu::MachineOptions machine;  // as the emulator was started
 };
-ColdStart cold_start(const flex::CardOptions& options);
+ColdStart cold_start(const svp::CardOptions& options);
 
 }  // namespace bench

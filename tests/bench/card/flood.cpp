@@ -105,7 +105,7 @@ void Flood::run() {
   }
 }
 
-Floods::Floods(flex::Card& card, unsigned first_vf, unsigned count, FloodKind kind) {
+Floods::Floods(svp::Card& card, unsigned first_vf, unsigned count, FloodKind kind) {
   const auto kernel = read_file(card.options().firmware.parent_path() / "kernels" / "spin.img");
   for (unsigned i = 0; i < count; ++i) {
     floods_.push_back(std::make_unique<Flood>(make_flood_source(card, first_vf + i, kind, kernel)));

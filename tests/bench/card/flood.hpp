@@ -5,7 +5,7 @@
 // The floods are about the card, so their host threads run with the lowest weight of the scheduler (nice 19): a victim that
 // wakes up takes its CPU back at once, and what it then waits for is the card. On a machine with two CPUs, where the card's
 // hart 0 has one of them, that leaves a flood the time in which the victim sleeps: let the victim sleep instead of spinning
-// (flex::FaultHooks::no_spinning), or the flood starves.
+// (svp::FaultHooks::no_spinning), or the flood starves.
 #pragma once
 
 #include <atomic>
@@ -69,8 +69,8 @@ class Flood {
 // Several tenants of one kind on VF `first_vf` and those behind it.
 class Floods {
  public:
-  // Throws flex::Error, MeasurementError.
-  Floods(flex::Card& card, unsigned first_vf, unsigned count, FloodKind kind);
+  // Throws svp::Error, MeasurementError.
+  Floods(svp::Card& card, unsigned first_vf, unsigned count, FloodKind kind);
   void start();
   void stop();
   // Of all together; throws MeasurementError when one of them has done nothing.

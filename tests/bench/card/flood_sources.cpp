@@ -32,7 +32,7 @@ using Block = wire::ControlBlock;
 
 constexpr unsigned kLanes = wire::kControlBlockSlots / wire::kStreamCredits;  // streams that fill a ring
 
-class Lane final : public flex::CompletionSink {
+class Lane final : public svp::CompletionSink {
  public:
   void on_completion(const wire::Completion& completion) noexcept override {
     if (completion.outcome != wire::Outcome::Ok) not_ok_.store(true, std::memory_order_relaxed);
@@ -54,8 +54,8 @@ class Lane final : public flex::CompletionSink {
 // Keeps a ring full: as many streams as it takes, each with all of its credits in use.
 class RingSource : public FloodSource {
  public:
-  explicit RingSource(std::unique_ptr<flex::Device> device) : device_(std::move(device)) {
-    for (Lane& lane : lanes_) lane.stream = value_or_throw(device_->open_stream(flex::StreamPriority::Low));
+  explicit RingSource(std::unique_ptr<svp::Device> device) : device_(std::move(device)) {
+    for (Lane& lane : lanes_) lane.stream = value_or_throw(device_->open_stream(svp::StreamPriority::Low));
   }
   void fill() override {
     for (unsigned l = 0; l < kLanes; ++l) {
@@ -74,7 +74,7 @@ class RingSource : public FloodSource {
     for (Lane& lane : lanes_) {
       clear(lane);
       const auto ended = device_->wait_until([&] { return lane.all_ended(); }, Clock::now() + bench_bounds::kDrain);
-      require(ended == flex::WaitStatus::Done, "blocks of a reset stream did not end");
+      require(ended == svp::WaitStatus::Done, "blocks of a reset stream did not end");
     }
   }
   std::uint64_t ended() const override {
@@ -88,17 +88,17 @@ class RingSource : public FloodSource {
   virtual const Block& next(unsigned lane) = 0;
   virtual bool verbatim(unsigned) const { return false; }
   virtual bool poisons(unsigned) const { return false; }
-  flex::Device& device() { return *device_; }
+  svp::Device& device() { return *device_; }
   // One block before the flood.
   void run(const Block& block) {
-    const flex::ControlBlockRequest request{&block, &lanes_[0]};
+    const svp::ControlBlockRequest request{&block, &lanes_[0]};
     lanes_[0].submitted += value_or_throw(device_->submit(lanes_[0].stream, {&request, 1}));
     const auto ended = device_->wait_until([&] { return lanes_[0].all_ended(); }, Clock::now() + bench_bounds::kDrain);
-    require(ended == flex::WaitStatus::Done && !lanes_[0].poisoned(), "a flood could not be prepared");
+    require(ended == svp::WaitStatus::Done && !lanes_[0].poisoned(), "a flood could not be prepared");
   }
 
   // An image to the beginning of a Program region, before the flood.
-  void load(const flex::Region& region, std::span<const std::byte> image) {
+  void load(const svp::Region& region, std::span<const std::byte> image) {
     std::memcpy(device().host_memory().data(), image.data(), image.size());
     Block copy{};
     copy.header.opcode = wire::Opcode::Dma;
@@ -107,7 +107,7 @@ class RingSource : public FloodSource {
     run(copy);
   }
 
-  wire::Endpoint endpoint(const flex::Region& region, std::uint64_t offset) const {
+  wire::Endpoint endpoint(const svp::Region& region, std::uint64_t offset) const {
     return {region.base.region_id, offset, region.generation, wire::EndpointKind::Region, {}};
   }
   wire::Endpoint host(std::uint64_t offset) const {
@@ -121,7 +121,7 @@ class RingSource : public FloodSource {
   }
   void put(unsigned index, Lane& lane) {
     constexpr unsigned kAtOnce = 16;
-    for (std::array<flex::ControlBlockRequest, kAtOnce> requests;;) {  // bounded: ends when the ring takes no more
+    for (std::array<svp::ControlBlockRequest, kAtOnce> requests;;) {  // bounded: ends when the ring takes no more
       for (auto& request : requests) request = {&next(index), &lane};
       const std::size_t taken = value_or_throw(verbatim(index) ? device_->submit_verbatim(lane.stream, requests)
                                                                : device_->submit(lane.stream, requests));
@@ -131,13 +131,13 @@ class RingSource : public FloodSource {
   }
 
   std::array<Lane, kLanes> lanes_;
-  std::unique_ptr<flex::Device> device_;  // goes before the lanes that it calls
+  std::unique_ptr<svp::Device> device_;  // goes before the lanes that it calls
 };
 
 class CopySource final : public RingSource {
  public:
   static constexpr std::uint64_t kBytes = 64 * wire::kMiB;
-  explicit CopySource(std::unique_ptr<flex::Device> attached) : RingSource(std::move(attached)) {
+  explicit CopySource(std::unique_ptr<svp::Device> attached) : RingSource(std::move(attached)) {
     const auto region = value_or_throw(device().acquire_region(wire::RegionType::Tensor, kBytes));
     copy_.header.opcode = wire::Opcode::Dma;
     copy_.payload.dma = {
@@ -153,7 +153,7 @@ class KernelSource final : public RingSource {
  public:
   // Slices that a kernel is given before the watchdog's warning; it dies at twice that.
   static constexpr std::uint64_t kBudget = 20;
-  KernelSource(std::unique_ptr<flex::Device> attached, std::span<const std::byte> image)
+  KernelSource(std::unique_ptr<svp::Device> attached, std::span<const std::byte> image)
       : RingSource(std::move(attached)) {
     const auto region = value_or_throw(device().acquire_region(wire::RegionType::Program, 2 * wire::kMiB));
     load(region, image);
@@ -173,7 +173,7 @@ class KernelSource final : public RingSource {
 
 class ImageSource final : public RingSource {
  public:
-  ImageSource(std::unique_ptr<flex::Device> attached, std::span<const std::byte> kernel)
+  ImageSource(std::unique_ptr<svp::Device> attached, std::span<const std::byte> kernel)
       : RingSource(std::move(attached)) {
     const auto region = value_or_throw(device().acquire_region(wire::RegionType::Program, 2 * wire::kMiB));
     load(region, spoilt(kernel));
@@ -203,7 +203,7 @@ class ImageSource final : public RingSource {
 
 class RejectedSource final : public RingSource {
  public:
-  explicit RejectedSource(std::unique_ptr<flex::Device> attached) : RingSource(std::move(attached)) {
+  explicit RejectedSource(std::unique_ptr<svp::Device> attached) : RingSource(std::move(attached)) {
     Block good{};
     good.header.magic = wire::kControlBlockMagic;
     good.header.sticks = 1;
@@ -233,7 +233,7 @@ class RejectedSource final : public RingSource {
 
 // ---- admin and bells: below the driver, which would wait for each reply -------------------------------------------------
 
-flex::SlotHandle slot_of(flex::Card& card, unsigned vf) {
+svp::SlotHandle slot_of(svp::Card& card, unsigned vf) {
   auto slot = card.machine().slot(1 + vf);
   require(slot.has_value(), "no handle of the slot of VF " + std::to_string(vf));
   return *std::move(slot);
@@ -242,30 +242,30 @@ flex::SlotHandle slot_of(flex::Card& card, unsigned vf) {
 // A function brought up by hand: rings without a driver behind them.
 class BareFunction {
  public:
-  BareFunction(flex::Card& card, unsigned vf)
+  BareFunction(svp::Card& card, unsigned vf)
       : bells_(slot_of(card, vf), {}),
-        window_(value_or_throw(flex::Window::map(bells_.slot().window_fd(), bells_.slot().window_bytes()))),
+        window_(value_or_throw(svp::Window::map(bells_.slot().window_fd(), bells_.slot().window_bytes()))),
         channel_(window_, bells_, -1, timeouts_),
-        link_(value_or_throw(flex::BringUp(*window_, channel_, bells_, -1, timeouts_, 0).run())) {}
+        link_(value_or_throw(svp::BringUp(*window_, channel_, bells_, -1, timeouts_, 0).run())) {}
   ~BareFunction() {
     (void)channel_.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0},
                                                timeouts_.detach);
   }
-  flex::Bells& bells() { return bells_; }
-  flex::Window& window() { return *window_; }
-  flex::FunctionLink& link() { return link_; }
+  svp::Bells& bells() { return bells_; }
+  svp::Window& window() { return *window_; }
+  svp::FunctionLink& link() { return link_; }
 
  private:
-  flex::Timeouts timeouts_;
-  flex::Bells bells_;
-  std::shared_ptr<flex::Window> window_;
-  flex::ControlChannel channel_;
-  flex::FunctionLink link_;
+  svp::Timeouts timeouts_;
+  svp::Bells bells_;
+  std::shared_ptr<svp::Window> window_;
+  svp::ControlChannel channel_;
+  svp::FunctionLink link_;
 };
 
 class AdminSource final : public FloodSource {
  public:
-  AdminSource(flex::Card& card, unsigned vf)
+  AdminSource(svp::Card& card, unsigned vf)
       : function_(card, vf),
         port_(function_.window(), std::move(function_.link().queues[wire::kAdminQueue]),
               function_.link().config.generation) {}
@@ -278,7 +278,7 @@ class AdminSource final : public FloodSource {
       request.command = wire::AdminCommand::Query;
       bool kick = false;
       ticket.emplace();
-      require(port_.begin(request, *ticket, kick) == flex::AdminPort::Begin::Sent, "no room for an admin command");
+      require(port_.begin(request, *ticket, kick) == svp::AdminPort::Begin::Sent, "no room for an admin command");
       if (kick) function_.bells().ring();
     }
   }
@@ -297,7 +297,7 @@ class AdminSource final : public FloodSource {
   std::uint64_t ended() const override { return ended_; }
 
  private:
-  using Ticket = flex::AdminPort::Ticket;
+  using Ticket = svp::AdminPort::Ticket;
 
   std::size_t harvest(std::chrono::milliseconds bound) {
     const std::size_t there = port_.harvest();
@@ -308,14 +308,14 @@ class AdminSource final : public FloodSource {
   }
 
   BareFunction function_;
-  flex::AdminPort port_;
+  svp::AdminPort port_;
   std::array<std::optional<Ticket>, wire::kAdminSlots> tickets_;
   std::uint64_t ended_ = 0;
 };
 
 class BellSource final : public FloodSource {
  public:
-  BellSource(flex::Card& card, unsigned vf) : function_(card, vf) {}
+  BellSource(svp::Card& card, unsigned vf) : function_(card, vf) {}
 
   void fill() override {
     constexpr unsigned kAtOnce = 4096;
@@ -332,7 +332,7 @@ class BellSource final : public FloodSource {
   std::uint64_t ended() const override { return ended_; }
 
  private:
-  static constexpr std::array<char, flex::kBellBytes> kRing{};
+  static constexpr std::array<char, svp::kBellBytes> kRing{};
   int bell() { return function_.bells().slot().bell_to_card(); }
 
   BareFunction function_;
@@ -343,7 +343,7 @@ class BellSource final : public FloodSource {
 
 class ResetSource final : public FloodSource {
  public:
-  ResetSource(flex::Card& card, unsigned vf) : card_(card), vf_(vf), management_(card) { populate(); }
+  ResetSource(svp::Card& card, unsigned vf) : card_(card), vf_(vf), management_(card) { populate(); }
 
   // A turn: the owner attaches and touches its memory, M resets the function, the owner finds out.
   void fill() override {
@@ -375,12 +375,12 @@ class ResetSource final : public FloodSource {
 
   // 16 MiB to scrub for the price of eight sticks: what the storm costs others is the reset, not the work before it.
   static constexpr std::uint64_t kGranules = 8;
-  void touch(flex::Device& device) {
+  void touch(svp::Device& device) {
     const auto region =
         value_or_throw(device.acquire_region(wire::RegionType::Tensor, kGranules * wire::kGranuleBytes));
     Lane lane;
     std::array<Block, kGranules> blocks{};
-    std::array<flex::ControlBlockRequest, kGranules> requests;
+    std::array<svp::ControlBlockRequest, kGranules> requests;
     for (std::uint64_t g = 0; g < kGranules; ++g) {
       const wire::Endpoint at{
           region.base.region_id, g * wire::kGranuleBytes, region.generation, wire::EndpointKind::Region, {}};
@@ -391,21 +391,21 @@ class ResetSource final : public FloodSource {
     }
     lane.submitted = value_or_throw(device.submit(0, requests));
     const auto status = device.wait_until([&] { return lane.all_ended(); }, Clock::now() + bench_bounds::kDrain);
-    if (status != flex::WaitStatus::Done) std::abort();  // the card would call a lane that is gone
+    if (status != svp::WaitStatus::Done) std::abort();  // the card would call a lane that is gone
     require(lane.submitted == kGranules && !lane.poisoned(), "the storm's owner could not touch its memory");
   }
 
-  flex::Card& card_;
+  svp::Card& card_;
   const unsigned vf_;
   Management management_;
   std::uint64_t ended_ = 0;
 };
 
-std::unique_ptr<flex::Device> open(flex::Card& card, unsigned vf) { return value_or_throw(card.open_virtual(vf)); }
+std::unique_ptr<svp::Device> open(svp::Card& card, unsigned vf) { return value_or_throw(card.open_virtual(vf)); }
 
 }  // namespace
 
-std::unique_ptr<FloodSource> make_flood_source(flex::Card& card, unsigned vf, FloodKind kind,
+std::unique_ptr<FloodSource> make_flood_source(svp::Card& card, unsigned vf, FloodKind kind,
                                                std::span<const std::byte> kernel) {
   switch (kind) {
     case FloodKind::Copies: return std::make_unique<CopySource>(open(card, vf));
@@ -418,7 +418,7 @@ std::unique_ptr<FloodSource> make_flood_source(flex::Card& card, unsigned vf, Fl
   return nullptr;
 }
 
-std::unique_ptr<FloodSource> make_reset_storm(flex::Card& card, unsigned vf) {
+std::unique_ptr<FloodSource> make_reset_storm(svp::Card& card, unsigned vf) {
   return std::make_unique<ResetSource>(card, vf);
 }
 

@@ -11,7 +11,7 @@
 
 namespace bench {
 
-// Used by one thread at a time. All throw flex::Error when the card is gone.
+// Used by one thread at a time. All throw svp::Error when the card is gone.
 class FloodSource {
  public:
   virtual ~FloodSource() = default;
@@ -24,11 +24,11 @@ class FloodSource {
   virtual std::uint64_t ended() const = 0;  // operations, since the start
 };
 
-// Attaches to the function. Throws flex::Error, MeasurementError. `kernel` is only read during the call.
-std::unique_ptr<FloodSource> make_flood_source(flex::Card& card, unsigned vf, FloodKind kind,
+// Attaches to the function. Throws svp::Error, MeasurementError. `kernel` is only read during the call.
+std::unique_ptr<FloodSource> make_flood_source(svp::Card& card, unsigned vf, FloodKind kind,
                                                std::span<const std::byte> kernel);
 // Not a flood but a storm: M resets the function again and again, and its owner attaches and dirties 16 MiB again. Attaches
 // to M's slot as well.
-std::unique_ptr<FloodSource> make_reset_storm(flex::Card& card, unsigned vf);
+std::unique_ptr<FloodSource> make_reset_storm(svp::Card& card, unsigned vf);
 
 }  // namespace bench

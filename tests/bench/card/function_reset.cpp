@@ -20,7 +20,7 @@ constexpr std::uint64_t kDirtyBytes = 16 * wire::kMiB;
 constexpr unsigned kVictim = 1;  // VF
 
 // The next owner finds nothing of what `dirty` wrote.
-void check_clean(flex::Device& device, Management& management) {
+void check_clean(svp::Device& device, Management& management) {
   management.wait_scrubbed();  // the pool hands out its lowest free memory: the same again
   DirtyRegion region(device, kDirtyBytes);
   region.require_zero(kDirtyBytes);
@@ -28,7 +28,7 @@ void check_clean(flex::Device& device, Management& management) {
 
 class FunctionResets {
  public:
-  FunctionResets(flex::Card& card, Management& management)
+  FunctionResets(svp::Card& card, Management& management)
       : card_(card), management_(management), device_(value_or_throw(card.open_virtual(kVictim))) {}
 
   double by_owner() {
@@ -61,19 +61,19 @@ class FunctionResets {
     return ns;
   }
 
-  flex::Card& card_;
+  svp::Card& card_;
   Management& management_;
-  std::unique_ptr<flex::Device> device_;
+  std::unique_ptr<svp::Device> device_;
 };
 
 }  // namespace
 
 void measure_function_reset(Session& session) {
   session.end_card();
-  const flex::CardOptions options = tenant_card_options(session.options().cores);
+  const svp::CardOptions options = tenant_card_options(session.options().cores);
   std::vector<double> cold;
   for (unsigned round = 0; round < session.options().rounds; ++round) cold.push_back(cold_start(options).first_nop);
-  const auto card = value_or_throw(flex::Card::boot(options));
+  const auto card = value_or_throw(svp::Card::boot(options));
   Management management(*card);
   FunctionResets resets(*card, management);
 

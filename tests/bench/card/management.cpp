@@ -11,20 +11,20 @@ namespace {
 
 constexpr unsigned kManagementSlot = 0;
 
-std::unique_ptr<flex::Device> attach(flex::Card& card) {
+std::unique_ptr<svp::Device> attach(svp::Card& card) {
   auto slot = card.machine().slot(kManagementSlot);
   require(slot.has_value(), "no handle of the management slot");
   auto exit_fd = card.machine().exit_fd();
   require(exit_fd.has_value(), "no descriptor of the card's end");
-  flex::DeviceOptions options;
+  svp::DeviceOptions options;
   options.exit_fd = *std::move(exit_fd);
   options.timeouts = card.options().timeouts;
-  return value_or_throw(flex::Device::attach(*std::move(slot), std::move(options)));
+  return value_or_throw(svp::Device::attach(*std::move(slot), std::move(options)));
 }
 
 }  // namespace
 
-Management::Management(flex::Card& card) : device_(attach(card)) {}
+Management::Management(svp::Card& card) : device_(attach(card)) {}
 
 Management::FunctionReply Management::command(wire::AdminCommand command, wire::Target target) {
   wire::AdminRequest request{};
@@ -38,9 +38,9 @@ Management::FunctionReply Management::command(wire::AdminCommand command, wire::
 }
 
 void Management::wait_scrubbed() {
-  const auto deadline = flex::Device::Clock::now() + kScrubBound;
+  const auto deadline = svp::Device::Clock::now() + kScrubBound;
   for (std::uint64_t left = 1; (left = query(wire::kTargetPhysical).scrub_bytes) != 0;) {
-    require(flex::Device::Clock::now() < deadline,
+    require(svp::Device::Clock::now() < deadline,
             "released memory was not clean in time, " + std::to_string(left) + " bytes are left");
   }
 }

@@ -13,10 +13,10 @@ namespace bench {
 
 class Management {
  public:
-  // Attaches to slot 0. Throws flex::Error. The card outlives this.
-  explicit Management(flex::Card& card);
+  // Attaches to slot 0. Throws svp::Error. The card outlives this.
+  explicit Management(svp::Card& card);
 
-  // All throw flex::Error when M got no answer, MeasurementError when the card refused. May be called by any thread.
+  // All throw svp::Error when M got no answer, MeasurementError when the card refused. May be called by any thread.
   using FunctionReply = decltype(wire::AdminReply::Values::function);
   FunctionReply query(wire::Target target) { return command(wire::AdminCommand::FunctionQuery, target); }
   // Returns when nothing of the function's owner runs any more; its memory may still be scrubbed.
@@ -29,7 +29,7 @@ class Management {
 
  private:
   FunctionReply command(wire::AdminCommand command, wire::Target target);
-  std::unique_ptr<flex::Device> device_;
+  std::unique_ptr<svp::Device> device_;
 };
 
 }  // namespace bench

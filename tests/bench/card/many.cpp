@@ -64,7 +64,7 @@ double cost(std::span<const Lane> lanes, unsigned batches) {
 // The streams of one function.
 class TenantLanes {
  public:
-  TenantLanes(const std::shared_ptr<flex::Card>& card, unsigned vf)
+  TenantLanes(const std::shared_ptr<svp::Card>& card, unsigned vf)
       : tenant_(open_tenant(card, vf, Waits::Polled)), kernel_(load_empty_kernel(*tenant_)) {}
 
   void add(unsigned count, std::vector<Lane>& lanes) {
@@ -77,7 +77,7 @@ class TenantLanes {
 
  private:
   std::unique_ptr<spyre::Context> tenant_;
-  flex::Job kernel_;  // keeps the image where it is
+  svp::Job kernel_;  // keeps the image where it is
   std::vector<std::unique_ptr<BlockClient>> clients_;
 };
 
@@ -103,8 +103,7 @@ void measure(Session& session, const char* of, std::span<const Lane> lanes, std:
 
 void measure_many(Session& session) {
   session.end_card();
-  const std::shared_ptr<flex::Card> card =
-      value_or_throw(flex::Card::boot(tenant_card_options(session.options().cores)));
+  const std::shared_ptr<svp::Card> card = value_or_throw(svp::Card::boot(tenant_card_options(session.options().cores)));
   std::vector<Lane> streams;
   TenantLanes first(card, 1);
   first.add(kMostStreams, streams);

@@ -47,7 +47,7 @@ Problem make_problem() {
   make_operand(kM * kK, random, problem.a16, a, problem.a);
   make_operand(kK * kN, random, problem.b16, b, problem.b);
   std::vector<std::uint16_t> c(kM * kN);
-  flex::golden::matmul_dl16(a, b, c, kM, kN, kK);
+  svp::golden::matmul_dl16(a, b, c, kM, kN, kK);
   problem.golden.resize(c.size());
   std::transform(c.begin(), c.end(), problem.golden.begin(),
                  [](std::uint16_t bits) { return std::bit_cast<float>(wire::fp32_bits_from_dl16(bits)); });
@@ -57,8 +57,8 @@ Problem make_problem() {
 class CardMatmul {
  public:
   CardMatmul(const Problem& problem, unsigned cores) : problem_(problem), result_(kM * kN) {
-    using flex::DataType;
-    using flex::HostShape;
+    using svp::DataType;
+    using svp::HostShape;
     spyre::ContextOptions options;
     options.card.emplace().cores = cores;
     context_ = spyre::Context::open(std::move(options));
@@ -67,7 +67,7 @@ class CardMatmul {
                 context_->to_device(
                     {HostShape::contiguous(DataType::Float16, {kK, kN}), std::as_bytes(std::span(problem.b16))}),
                 context_->empty(DataType::Float16, {kM, kN})};
-    plan_.add(flex::Job(flex::CompiledKernel(context_->kernel("matmul"), {{"M", kTile}, {"K", kK}, {"N", kN}})));
+    plan_.add(svp::Job(svp::CompiledKernel(context_->kernel("matmul"), {{"M", kTile}, {"K", kK}, {"N", kN}})));
     context_->load(plan_);
   }
 
@@ -81,7 +81,7 @@ class CardMatmul {
 
   // Reads the result back, compares every element, and wipes it on the card, so that the next launch has to write it.
   void check() {
-    context_->to_host(tensors_[2], {flex::HostShape::contiguous(flex::DataType::Float32, {kM, kN}),
+    context_->to_host(tensors_[2], {svp::HostShape::contiguous(svp::DataType::Float32, {kM, kN}),
                                     std::as_writable_bytes(std::span(result_))});
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < result_.size(); ++i) {
@@ -89,7 +89,7 @@ class CardMatmul {
     }
     require(wrong == 0, fmt::format("{} of {} elements differ from the golden model", wrong, result_.size()));
     auto& stream = context_->default_stream().flex_stream();
-    stream.Launch(flex::Job::fill(tensors_[2].allocation_index(), tensors_[2].size_bytes(), ~std::uint64_t{0}), {});
+    stream.Launch(svp::Job::fill(tensors_[2].allocation_index(), tensors_[2].size_bytes(), ~std::uint64_t{0}), {});
     stream.Synchronize();
   }
 
@@ -97,7 +97,7 @@ class CardMatmul {
   const Problem& problem_;
   std::unique_ptr<spyre::Context> context_;
   std::array<spyre::SpyreTensor, 3> tensors_;
-  flex::ExecutionPlan plan_;
+  svp::ExecutionPlan plan_;
   std::vector<float> result_;
 };
 

@@ -15,6 +15,6 @@ double enter_exit_pair(spyre::Context& card, unsigned count);
 double opencl_round_trip(OpenClPeer& peer, unsigned count);
 
 // The empty kernel, ready to be launched.
-flex::Job load_empty_kernel(spyre::Context& card);
+svp::Job load_empty_kernel(spyre::Context& card);
 
 }  // namespace bench

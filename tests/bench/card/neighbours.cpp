@@ -87,7 +87,7 @@ struct IdleRound {
 
 class IdleBench {
  public:
-  IdleBench(Session& session, std::shared_ptr<flex::Card> card)
+  IdleBench(Session& session, std::shared_ptr<svp::Card> card)
       : session_(session),
         card_(std::move(card)),
         tenant_(open_tenant(card_, kVictim, Waits::Spinning)),
@@ -96,7 +96,7 @@ class IdleBench {
         client_(tenant_->device()) {}
 
   IdleRound measure(unsigned neighbours) {
-    std::vector<std::unique_ptr<flex::Device>> idle;  // attached, DRIVER_OK, nothing else
+    std::vector<std::unique_ptr<svp::Device>> idle;  // attached, DRIVER_OK, nothing else
     for (unsigned i = 0; i < neighbours; ++i) idle.push_back(value_or_throw(card_->open_virtual(kVictim + 1 + i)));
     const Apart apart(*card_);
     samples_of(nop_, 1000);  // the newly attached are looked at often until they have been quiet for a while
@@ -107,7 +107,7 @@ class IdleBench {
 
  private:
   Session& session_;
-  std::shared_ptr<flex::Card> card_;
+  std::shared_ptr<svp::Card> card_;
   std::unique_ptr<spyre::Context> tenant_;
   NopVictim nop_;
   TransferVictim transfer_;
@@ -120,7 +120,7 @@ class IdleBench {
 // noisy neighbour at most twice that.
 constexpr double kFourTimes = 4;
 
-void measure_flood(Session& session, const std::shared_ptr<flex::Card>& card, FloodKind kind) {
+void measure_flood(Session& session, const std::shared_ptr<svp::Card>& card, FloodKind kind) {
   const auto tenant = open_tenant(card, kVictim, Waits::Sleeping);
   NopVictim nop(*tenant);
   TransferVictim transfer(*tenant);
@@ -162,7 +162,7 @@ void measure_flood(Session& session, const std::shared_ptr<flex::Card>& card, Fl
 // A storm of resets is nobody's job and has no share of the card.
 constexpr double kInAStorm = 1.5;
 
-void measure_reset_storm(Session& session, const std::shared_ptr<flex::Card>& card) {
+void measure_reset_storm(Session& session, const std::shared_ptr<svp::Card>& card) {
   const auto tenant = open_tenant(card, kVictim, Waits::Sleeping);
   TransferVictim transfer(*tenant);
   KernelVictim kernel(*tenant);
@@ -184,9 +184,9 @@ void measure_reset_storm(Session& session, const std::shared_ptr<flex::Card>& ca
   }
 }
 
-std::shared_ptr<flex::Card> boot(Session& session) {
+std::shared_ptr<svp::Card> boot(Session& session) {
   session.end_card();
-  return value_or_throw(flex::Card::boot(tenant_card_options(session.options().cores)));
+  return value_or_throw(svp::Card::boot(tenant_card_options(session.options().cores)));
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ constexpr double kAttachBound = 1e6;  // ns
 class LongLivedCard {
  public:
   explicit LongLivedCard(unsigned cores)
-      : folder_(value_or_throw(value_or_throw(flex::RuntimeFolder::open()).create_private("bench"))) {
-    flex::BrokerOptions options;
+      : folder_(value_or_throw(value_or_throw(svp::RuntimeFolder::open()).create_private("bench"))) {
+    svp::BrokerOptions options;
     options.name = "owners";
     options.card.cores = cores;
     options.runtime_folder = folder_.path();
-    broker_ = value_or_throw(flex::Broker::start(std::move(options)));
+    broker_ = value_or_throw(svp::Broker::start(std::move(options)));
   }
   ~LongLivedCard() { broker_->stop(); }
   LongLivedCard(const LongLivedCard&) = delete;
@@ -36,15 +36,15 @@ class LongLivedCard {
   double one_owner() {
     const auto start = Clock::now();
     const auto owned =
-        value_or_throw(flex::attach(broker_->folder().string(), flex::FunctionChoice::virtual_function(1)));
+        value_or_throw(svp::attach(broker_->folder().string(), svp::FunctionChoice::virtual_function(1)));
     const double ns = ns_since(start);
     BlockClient(*owned.device).run(nop_block());
     return ns;
   }
 
  private:
-  flex::RuntimeFolder folder_;
-  std::unique_ptr<flex::Broker> broker_;
+  svp::RuntimeFolder folder_;
+  std::unique_ptr<svp::Broker> broker_;
 };
 
 }  // namespace

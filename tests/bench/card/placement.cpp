@@ -5,7 +5,7 @@
 
 namespace bench {
 
-Apart::Apart(flex::Card& card) {
+Apart::Apart(svp::Card& card) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   std::vector<int> cpus;

@@ -18,7 +18,7 @@ namespace bench {
 class Apart {
  public:
   explicit Apart(spyre::Context& card) : Apart(card.card()) {}
-  explicit Apart(flex::Card& card);
+  explicit Apart(svp::Card& card);
   ~Apart();
   Apart(const Apart&) = delete;
   Apart& operator=(const Apart&) = delete;

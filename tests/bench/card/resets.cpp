@@ -53,14 +53,14 @@ void measure_stream_reset(Session& session) {
   session.end_card();
   std::vector<double> cold;
   for (unsigned round = 0; round < session.options().rounds; ++round) {
-    flex::CardOptions options;
+    svp::CardOptions options;
     options.cores = session.options().cores;
     cold.push_back(cold_start(options).first_nop);
   }
   auto& card = session.card();
   BlockClient client(card.device());
-  flex::ExecutionPlan plan;
-  plan.add(flex::Job(flex::CompiledKernel(card.kernel("spin"), {})));
+  svp::ExecutionPlan plan;
+  plan.add(svp::Job(svp::CompiledKernel(card.kernel("spin"), {})));
   card.load(plan);
   const auto endless = compute_block(plan.jobs().front(), card.runtime().allocator());
 

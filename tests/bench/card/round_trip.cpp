@@ -20,7 +20,7 @@ constexpr unsigned kRoundTrips = 20'000;
 constexpr unsigned kPeerRoundTrips = 2'000;
 constexpr std::size_t kEnoughSamples = 500;
 
-wire::AdminReply self_test(flex::Device& device, wire::SelfTestKind kind, unsigned rounds, std::uint64_t offset) {
+wire::AdminReply self_test(svp::Device& device, wire::SelfTestKind kind, unsigned rounds, std::uint64_t offset) {
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::SelfTest;
   request.arguments.self_test = {.kind = kind, .rounds = rounds, .offset = offset};
@@ -34,7 +34,7 @@ void await_echo(const std::atomic_ref<std::uint64_t>& answer, std::uint64_t word
   constexpr unsigned kSpinsPerClock = 1024;
   Clock::time_point deadline{};
   for (unsigned spins = 1; answer.load(std::memory_order_acquire) != word; ++spins) {
-    flex::cpu_pause();
+    svp::cpu_pause();
     if (spins % kSpinsPerClock != 0) continue;
     if (deadline == Clock::time_point{}) deadline = Clock::now() + bench_bounds::kRounds;
     require(Clock::now() < deadline, "the card does not echo");
@@ -112,9 +112,9 @@ double opencl_round_trip(OpenClPeer& peer, unsigned count) {
   });
 }
 
-flex::Job load_empty_kernel(spyre::Context& card) {
-  flex::ExecutionPlan plan;
-  plan.add(flex::Job(flex::CompiledKernel(card.kernel("empty"), {})));
+svp::Job load_empty_kernel(spyre::Context& card) {
+  svp::ExecutionPlan plan;
+  plan.add(svp::Job(svp::CompiledKernel(card.kernel("empty"), {})));
   card.load(plan);
   return plan.jobs().front();
 }

@@ -21,7 +21,7 @@ constexpr unsigned kTenant = 1;  // VF
 
 class ScrubBench {
  public:
-  ScrubBench(flex::Card& card, Management& management)
+  ScrubBench(svp::Card& card, Management& management)
       : card_(card), management_(management), device_(value_or_throw(card.open_virtual(kTenant))) {}
 
   // Nanoseconds.
@@ -63,9 +63,9 @@ class ScrubBench {
     management_.wait_scrubbed();
   }
 
-  flex::Card& card_;
+  svp::Card& card_;
   Management& management_;
-  std::unique_ptr<flex::Device> device_;
+  std::unique_ptr<svp::Device> device_;
 };
 
 double rate(std::uint64_t bytes, double ns) { return static_cast<double>(bytes) / ns * 1e9; }
@@ -81,7 +81,7 @@ double median_of(unsigned count, Once once) {
 
 void measure_scrub(Session& session) {
   session.end_card();
-  const auto card = value_or_throw(flex::Card::boot(tenant_card_options(session.options().cores)));
+  const auto card = value_or_throw(svp::Card::boot(tenant_card_options(session.options().cores)));
   Management management(*card);
   ScrubBench bench(*card, management);
   const unsigned count = session.amount(kRepetitions);

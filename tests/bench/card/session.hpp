@@ -30,7 +30,7 @@ class Session {
   // `many` operations, or fewer in a quick run.
   unsigned amount(unsigned many) const { return options_.quick ? std::max(1u, many / 5) : many; }
 
-  // Booted at the first call. Throws flex::Error.
+  // Booted at the first call. Throws svp::Error.
   spyre::Context& card();
   // For measurements that boot their own: two emulators would share the CPUs.
   void end_card() { card_.reset(); }

@@ -15,14 +15,14 @@ constexpr std::uint64_t kReadBytes = 16 * wire::kMiB;  // at a time
 
 }  // namespace
 
-flex::CardOptions tenant_card_options(unsigned cores) {
-  flex::CardOptions options;
+svp::CardOptions tenant_card_options(unsigned cores) {
+  svp::CardOptions options;
   options.cores = cores;
   options.virtual_functions = kTenants;
   return options;
 }
 
-DirtyRegion::DirtyRegion(flex::Device& device, std::uint64_t bytes)
+DirtyRegion::DirtyRegion(svp::Device& device, std::uint64_t bytes)
     : device_(device),
       region_(value_or_throw(device.acquire_region(wire::RegionType::Tensor, bytes))),
       host_(device.host_memory(), device.host_memory_offset(), device.mapping()) {}

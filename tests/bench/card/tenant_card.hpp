@@ -13,13 +13,13 @@ namespace bench {
 inline constexpr unsigned kTenants = 8;  // virtual functions
 
 // `cores` 0: as the driver chooses.
-flex::CardOptions tenant_card_options(unsigned cores);
+svp::CardOptions tenant_card_options(unsigned cores);
 
 // A Tensor region of its own, below the allocator. It is not released by itself: release(), or a reset of the function.
 class DirtyRegion {
  public:
-  // Throws flex::Error.
-  DirtyRegion(flex::Device& device, std::uint64_t bytes);
+  // Throws svp::Error.
+  DirtyRegion(svp::Device& device, std::uint64_t bytes);
 
   // Writes the first `bytes` of it with a pattern that is not zero.
   void dirty(std::uint64_t bytes);
@@ -32,9 +32,9 @@ class DirtyRegion {
  private:
   wire::Endpoint at(std::uint64_t offset) const;
 
-  flex::Device& device_;
-  flex::Region region_;
-  flex::HostMemory host_;
+  svp::Device& device_;
+  svp::Region region_;
+  svp::HostMemory host_;
 };
 
 }  // namespace bench

@@ -87,10 +87,10 @@ class TransferBench {
   Session& session_;
   spyre::Context& card_;
   BlockClient client_;
-  flex::PinnedBuffer out_;
-  flex::PinnedBuffer back_;
+  svp::PinnedBuffer out_;
+  svp::PinnedBuffer back_;
   std::shared_ptr<const spyre::DeviceStorage> storage_;
-  flex::ResolvedAllocation place_;
+  svp::ResolvedAllocation place_;
   HostCopy copy_{kLargest};
   std::mt19937_64 random_{20260305};
 };

@@ -18,7 +18,7 @@ constexpr std::size_t kBlocks = 30;
 
 }  // namespace
 
-std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<flex::Card> card, unsigned vf, Waits waits) {
+std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<svp::Card> card, unsigned vf, Waits waits) {
   spyre::ContextOptions options;
   options.function = vf;
   options.device.faults.no_spinning = waits == Waits::Sleeping;

@@ -17,13 +17,13 @@ namespace bench {
 enum class Waits { Spinning, Sleeping, Polled };
 
 // Virtual function `vf` of a card that several tenants share, with regions that leave room for all of them.
-std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<flex::Card> card, unsigned vf, Waits waits);
+std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<svp::Card> card, unsigned vf, Waits waits);
 
 class Victim {
  public:
   virtual ~Victim() = default;
   // One or two jobs, checked; appends the time of each from submission to completion, in nanoseconds. Throws
-  // MeasurementError when a result is wrong, flex::Error when the card is gone.
+  // MeasurementError when a result is wrong, svp::Error when the card is gone.
   virtual void sample(std::vector<double>& times) = 0;
 
  protected:
@@ -54,10 +54,10 @@ class TransferVictim final : public Victim {
 
  private:
   BlockClient client_;
-  flex::PinnedBuffer out_;
-  flex::PinnedBuffer back_;
+  svp::PinnedBuffer out_;
+  svp::PinnedBuffer back_;
   std::shared_ptr<const spyre::DeviceStorage> storage_;
-  flex::ResolvedAllocation place_;
+  svp::ResolvedAllocation place_;
   std::uint64_t word_ = 0;
 };
 

@@ -11,7 +11,7 @@
 #include "shared/version.hpp"
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -230,4 +230,4 @@ TEST(BringUp, AnOpenFunctionIsRefusedAndFreeAgainAfterwards) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

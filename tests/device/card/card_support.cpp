@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace flex::test {
+namespace svp::test {
 
 CardOptions small_card(std::string boot_arguments) {
   CardOptions options;
@@ -32,4 +32,4 @@ std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::
   return image;
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -14,7 +14,7 @@
 #include "tests/conformance/workbench.hpp"
 #include "tests/device/card/left_overs.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 // Two cores, whatever the machine has: kernels run on hart 0 and on another one.
 CardOptions small_card(std::string boot_arguments = {});
@@ -29,4 +29,4 @@ inline std::vector<std::byte> kernel_image(const Card& card, std::string_view na
   return kernel_image(card.options().firmware, name);
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -3,7 +3,7 @@
 // no clock of the host takes part.
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Endings;
@@ -105,4 +105,4 @@ INSTANTIATE_TEST_SUITE_P(Cores, CorePriority, testing::Values(1, 2),
                          [](const auto& info) { return "OnCore" + std::to_string(info.param - 1); });
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -16,7 +16,7 @@
 #include "tests/device/card/card_support.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using fwtest::RawDriver;
@@ -159,4 +159,4 @@ TEST_F(HostileBells, ClosedEndsDoNotKeepTheEmulatorBusy) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

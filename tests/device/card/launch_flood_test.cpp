@@ -10,7 +10,7 @@
 #include "shared/memory_order.hpp"
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Endings;
@@ -90,4 +90,4 @@ TEST(LaunchFlood, TheHeartbeatGoesOnBesideRefusedImages) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-namespace flex::test {
+namespace svp::test {
 
 namespace {
 
@@ -60,4 +60,4 @@ LeftOvers settled_left_overs(const LeftOvers& before, std::chrono::milliseconds 
   return now;
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

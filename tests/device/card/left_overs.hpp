@@ -13,7 +13,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 struct LeftOvers {
   std::size_t processes = 0;     // descendants, also re-parented ones
@@ -58,4 +58,4 @@ class ProgramLeavesNothing final : public testing::Environment {
 };
 inline testing::Environment* const kProgramLeavesNothing = testing::AddGlobalTestEnvironment(new ProgramLeavesNothing);
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -4,7 +4,7 @@
 
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -132,4 +132,4 @@ TEST(ManyCards, ADeviceThatIsClosedUnderLoadEndsEveryBlock) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

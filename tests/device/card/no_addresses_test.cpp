@@ -19,7 +19,7 @@
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Workbench;
@@ -402,4 +402,4 @@ TEST_F(NoAddressesInCommands, OfAnEmbeddedCard) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

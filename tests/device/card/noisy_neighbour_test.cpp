@@ -17,7 +17,7 @@
 #include "tests/bench/card/victim.hpp"
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using bench::FloodKind;
@@ -165,4 +165,4 @@ TEST_F(ResetStorm, AKernelWaitsForOneSliceOfEach) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

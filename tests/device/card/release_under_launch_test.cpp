@@ -8,7 +8,7 @@
 
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Endings;
@@ -251,4 +251,4 @@ INSTANTIATE_TEST_SUITE_P(Functions, ReleaseUnderLaunch,
                          });
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -16,7 +16,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::must;
@@ -225,4 +225,4 @@ TEST_F(LastPeers, BehindTheLastIdIsATypedErrorAndTheCardWorksOn) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

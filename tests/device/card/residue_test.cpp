@@ -10,7 +10,7 @@
 
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Endings;
@@ -309,4 +309,4 @@ TEST_F(Residue, NextOwnerFindsNothingBehindANewSlot) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

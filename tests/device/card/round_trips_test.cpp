@@ -14,7 +14,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -150,4 +150,4 @@ TEST_F(RoundTrips, AHostThatSpinsAndThenSleepsIsAlwaysWoken) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

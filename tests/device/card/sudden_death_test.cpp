@@ -12,7 +12,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -328,4 +328,4 @@ TEST(SuddenDeath, ASystemResetEndsEveryBlockOnceAndTheCardCanBeAttachedAgain) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

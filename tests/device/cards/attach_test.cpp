@@ -5,7 +5,7 @@
 
 #include "tests/device/cards/cards_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::must;
@@ -157,4 +157,4 @@ TEST_F(Attaching, WhatATenantMayNotDoIsCountedAgainstIt) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

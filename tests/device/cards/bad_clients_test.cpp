@@ -10,7 +10,7 @@
 #include "shared/version.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -141,4 +141,4 @@ TEST_F(BadClient, OwnerThatTalksLosesItsFunction) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -4,7 +4,7 @@
 
 #include "tests/device/cards/cards_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -177,4 +177,4 @@ TEST_F(BrokerProcess, BrokerThatDoesNotAnswerIsATypedErrorInTime) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

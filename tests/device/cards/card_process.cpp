@@ -19,14 +19,14 @@ int main(int argc, char** argv) {
   sigemptyset(&end);
   sigaddset(&end, SIGTERM);
   sigprocmask(SIG_BLOCK, &end, nullptr);
-  const flex::UniqueFd signals{signalfd(-1, &end, SFD_CLOEXEC)};
-  flex::BrokerOptions options;
+  const svp::UniqueFd signals{signalfd(-1, &end, SFD_CLOEXEC)};
+  svp::BrokerOptions options;
   options.name = argv[2];
   options.runtime_folder = argv[1];
   options.card.cores = 2;
-  auto broker = flex::Broker::start(std::move(options));
+  auto broker = svp::Broker::start(std::move(options));
   if (!broker) {
-    fmt::print("error {}\n", flex::describe(broker.error()));
+    fmt::print("error {}\n", svp::describe(broker.error()));
     return 3;
   }
   fmt::print("emulator {}\n", (*broker)->description().emulator);

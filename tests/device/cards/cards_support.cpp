@@ -4,7 +4,7 @@
 
 #include <thread>
 
-namespace flex::test {
+namespace svp::test {
 
 BrokerOptions small_broker(const std::filesystem::path& runtime_folder, std::string name, unsigned vfs, unsigned spares,
                            std::uint64_t window_bytes) {
@@ -52,4 +52,4 @@ LeftOvers quiet_left_overs() {
 Tenant::Tenant(const std::string& folder, const std::string& function, const std::string& command)
     : HelperProcess(SPYRE_TENANT, {folder, function, command}), attached(read_line()) {}
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -18,7 +18,7 @@
 #include "tests/device/cards/helper_process.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 // Small: two cores, `vfs` virtual functions, `spares` windows kept plugged for owners to come.
 BrokerOptions small_broker(const std::filesystem::path& runtime_folder, std::string name, unsigned vfs = 2,
@@ -54,4 +54,4 @@ struct Tenant : HelperProcess {
   std::string attached;
 };
 
-}  // namespace flex::test
+}  // namespace svp::test

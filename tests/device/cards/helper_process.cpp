@@ -16,7 +16,7 @@
 
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 namespace {
 
@@ -127,4 +127,4 @@ std::optional<int> HelperProcess::wait_exit(std::chrono::milliseconds bound) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

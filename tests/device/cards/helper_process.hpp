@@ -12,7 +12,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 class HelperProcess {
  public:
@@ -46,4 +46,4 @@ class HelperProcess {
 // that).
 bool stop_process(pid_t pid, std::chrono::milliseconds bound = test_bounds::kHelperLine);
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -6,7 +6,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -101,4 +101,4 @@ TEST_F(OwnerFork, StoppedOwnerKeepsItsFunction) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

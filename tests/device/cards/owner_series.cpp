@@ -28,8 +28,8 @@
 
 namespace {
 
-using flex::test::must;
-using flex::test::Workbench;
+using svp::test::must;
+using svp::test::Workbench;
 
 constexpr std::uint64_t kLookedAt = 64 * wire::kKiB;  // of each region
 constexpr unsigned kReportEvery = 25;
@@ -44,9 +44,9 @@ bool all_zero(std::span<const std::byte> bytes) {
 
 // ---- an owner -------------------------------------------------------------------------------------------------------
 
-void expect_nothing_of_the_last(flex::Device& device, const Workbench& bench) {
+void expect_nothing_of_the_last(svp::Device& device, const Workbench& bench) {
   require(all_zero(device.host_memory()), "host memory is not zero");
-  const auto* window = flex::test::window_of(device);
+  const auto* window = svp::test::window_of(device);
   for (const auto& block : {wire::kControlBlocks, wire::kCompletions}) {
     // The words of this driver's own bring-up lie elsewhere.
     require(all_zero({window + block.offset, block.bytes}), "a block of the window is not zero");
@@ -62,7 +62,7 @@ void expect_nothing_of_the_last(flex::Device& device, const Workbench& bench) {
   }
 }
 
-void leave_the_pattern(flex::Device& device, const Workbench& bench) {
+void leave_the_pattern(svp::Device& device, const Workbench& bench) {
   std::ranges::fill(device.host_memory(), std::byte{0x5a});
   for (const auto& at : {bench.tensor(0), bench.program(0)}) {
     require(bench.run(Workbench::dma(bench.host(0), at, kLookedAt)).outcome == wire::Outcome::Ok,
@@ -72,7 +72,7 @@ void leave_the_pattern(flex::Device& device, const Workbench& bench) {
 
 int own(const std::string& folder, const std::string& function, int report) {
   try {
-    const auto owned = must(flex::attach(folder, must(flex::parse_function_choice(function))));
+    const auto owned = must(svp::attach(folder, must(svp::parse_function_choice(function))));
     [[maybe_unused]] const auto told = ::write(report, "a", 1);
     const Workbench bench(*owned.device);
     expect_nothing_of_the_last(*owned.device, bench);
@@ -96,8 +96,8 @@ struct Ended {
 Ended one_owner(const std::string& folder, const std::string& function, std::chrono::microseconds life, bool young) {
   int ends[2];
   require(::pipe2(ends, O_CLOEXEC) == 0, "no descriptor left");
-  const flex::UniqueFd attached{ends[0]};
-  flex::UniqueFd report{ends[1]};
+  const svp::UniqueFd attached{ends[0]};
+  svp::UniqueFd report{ends[1]};
   const pid_t child = ::fork();
   require(child >= 0, "no process left");
   if (child == 0) ::_exit(own(folder, function, report.get()));

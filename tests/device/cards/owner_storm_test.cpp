@@ -13,7 +13,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -127,4 +127,4 @@ TEST_F(OwnerStorm, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

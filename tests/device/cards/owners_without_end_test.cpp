@@ -17,7 +17,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::must;
@@ -186,4 +186,4 @@ TEST(LastOwners, AreATypedErrorAndAPowerCycleLetsWorkGoOn) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

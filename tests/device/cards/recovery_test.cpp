@@ -17,7 +17,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -274,4 +274,4 @@ TEST(CardRecovery, ACardThatKeepsDyingIsWedgedSaysSoAndCanOnlyBeStopped) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -20,7 +20,7 @@
 #include "shared/version.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::HelperProcess;
@@ -242,4 +242,4 @@ TEST_F(Rights, ATenantInUserAndPidNamespacesOfItsOwnIsNoticedWhenItEnds) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -8,7 +8,7 @@
 
 #include "tests/device/cards/cards_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::must;
@@ -133,4 +133,4 @@ TEST(RetiredWindow, ScribbledOnForAMinuteDisturbsNobody) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

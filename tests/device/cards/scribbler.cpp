@@ -34,7 +34,7 @@
 namespace {
 
 using namespace std::chrono_literals;
-using flex::test::must;
+using svp::test::must;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kPage = 4096;
@@ -54,25 +54,25 @@ void require(bool condition, const char* what) {
 
 // Window and bells as the broker hands them out, without a driver in between; the connection stays open.
 struct Possession {
-  flex::UniqueFd connection;
-  flex::Grant grant;
-  std::vector<flex::UniqueFd> descriptors;
+  svp::UniqueFd connection;
+  svp::Grant grant;
+  std::vector<svp::UniqueFd> descriptors;
 
   Possession(const char* folder_path, const char* function) {
-    const flex::UniqueFd folder{::open(folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    auto socket = flex::connect_in(folder.get(), flex::kSocketName, test_bounds::kConnection);
+    const svp::UniqueFd folder{::open(folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    auto socket = svp::connect_in(folder.get(), svp::kSocketName, test_bounds::kConnection);
     require(socket.has_value(), "no connection to the broker");
     connection = *std::move(socket);
-    const flex::HelloRequest hello{wire::kAbiVersion, must(flex::parse_function_choice(function))};
-    require(flex::send_message(connection.get(), encode(flex::BrokerRequest(hello))), "the broker does not listen");
+    const svp::HelloRequest hello{wire::kAbiVersion, must(svp::parse_function_choice(function))};
+    require(svp::send_message(connection.get(), encode(svp::BrokerRequest(hello))), "the broker does not listen");
     pollfd event{connection.get(), POLLIN, 0};
     (void)::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread));
-    auto received = flex::receive_message(connection.get(), flex::kMaxBrokerMessage, flex::kGrantDescriptors);
-    grant = std::get<flex::Grant>(must(flex::parse_broker_reply(received.text)));
+    auto received = svp::receive_message(connection.get(), svp::kMaxBrokerMessage, svp::kGrantDescriptors);
+    grant = std::get<svp::Grant>(must(svp::parse_broker_reply(received.text)));
     descriptors = std::move(received.descriptors);
   }
-  flex::UniqueFd duplicate(std::size_t which) const {
-    return flex::UniqueFd{::fcntl(descriptors[which].get(), F_DUPFD_CLOEXEC, 0)};
+  svp::UniqueFd duplicate(std::size_t which) const {
+    return svp::UniqueFd{::fcntl(descriptors[which].get(), F_DUPFD_CLOEXEC, 0)};
   }
 };
 
@@ -200,13 +200,13 @@ int main(int argc, char** argv) {
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, possession.descriptors[0].get(), 0);
     require(mapping != MAP_FAILED, "the window cannot be mapped");
     // In full use until the end: rings set up, blocks done, a kernel's memory held.
-    flex::DeviceOptions options;
+    svp::DeviceOptions options;
     options.exit_fd = possession.duplicate(3);
-    const auto device = must(flex::Device::attach(
+    const auto device = must(svp::Device::attach(
         {possession.grant.slot, bytes, possession.duplicate(0), possession.duplicate(1), possession.duplicate(2)},
         std::move(options)));
-    const flex::test::Workbench bench(*device);
-    const auto block = flex::test::Workbench::dma(bench.host(0), bench.tensor(0), 1 * wire::kMiB);
+    const svp::test::Workbench bench(*device);
+    const auto block = svp::test::Workbench::dma(bench.host(0), bench.tensor(0), 1 * wire::kMiB);
     require(bench.run(block).outcome == wire::Outcome::Ok, "the function does not work");
     const pid_t child = ::fork();
     if (child == 0) {

@@ -31,8 +31,8 @@
 
 namespace {
 
-using flex::test::must;
-using flex::test::Workbench;
+using svp::test::must;
+using svp::test::Workbench;
 
 template <typename... Args>
 void say(fmt::format_string<Args...> format, Args&&... arguments) {
@@ -52,7 +52,7 @@ void require(bool condition, const char* what) {
 }
 
 std::vector<std::byte> kernel_image(const char* name) {
-  return flex::test::kernel_image(must(flex::find_firmware()), name);
+  return svp::test::kernel_image(must(svp::find_firmware()), name);
 }
 
 bool input_has_ended() {
@@ -62,21 +62,21 @@ bool input_has_ended() {
 
 // Adds random numbers on the card, `rounds` times or until the input ends (0), and holds each result against the golden
 // model.
-void compute(std::unique_ptr<flex::Device> device, int rounds) {
+void compute(std::unique_ptr<svp::Device> device, int rounds) {
   constexpr std::int64_t kRows = 256, kColumns = 64;  // one stick per row: the device layout is the plain one
   constexpr std::size_t kCount = kRows * kColumns, kBytes = kCount * sizeof(std::uint16_t);
-  flex::Runtime runtime(std::move(device));
-  const auto folder = must(flex::find_firmware()).parent_path() / "kernels";
-  const auto kernel = flex::Kernel::load(folder / "add.img", folder / "add.json");
-  flex::DimensionExtents extents;
+  svp::Runtime runtime(std::move(device));
+  const auto folder = must(svp::find_firmware()).parent_path() / "kernels";
+  const auto kernel = svp::Kernel::load(folder / "add.img", folder / "add.json");
+  svp::DimensionExtents extents;
   const auto& dimensions = kernel->metadata().dimensions;
   for (std::size_t d = 0; d < dimensions.size(); ++d) extents[dimensions[d]] = d == 0 ? kRows : kColumns;
-  flex::ExecutionPlan plan({flex::Job(flex::CompiledKernel(kernel, extents))});
-  flex::FlexStream& stream = runtime.default_stream();
+  svp::ExecutionPlan plan({svp::Job(svp::CompiledKernel(kernel, extents))});
+  svp::FlexStream& stream = runtime.default_stream();
   plan.load(runtime, stream);
   std::array<std::vector<std::uint16_t>, 4> data;  // a, b, the card's sum, the golden sum
   for (auto& values : data) values.resize(kCount);
-  std::array<flex::Argument, 3> arguments;
+  std::array<svp::Argument, 3> arguments;
   for (auto& argument : arguments)
     argument = {.allocation = runtime.allocator().allocate(kBytes), .shape = {kRows, kColumns}};
   std::mt19937 random(static_cast<unsigned>(::getpid()));
@@ -85,12 +85,12 @@ void compute(std::unique_ptr<flex::Device> device, int rounds) {
   for (; rounds == 0 ? !input_has_ended() : round <= rounds; ++round) {
     for (int i = 0; i < 2; ++i) {
       std::ranges::generate(data[i], [&] { return wire::dl16_from_fp32(normal(random)); });
-      stream.Launch(flex::Job::to_device(data[i].data(), arguments[i].allocation, kBytes), {});
+      stream.Launch(svp::Job::to_device(data[i].data(), arguments[i].allocation, kBytes), {});
     }
     stream.Launch(plan.jobs()[0], arguments);
-    stream.Launch(flex::Job::from_device(data[2].data(), arguments[2].allocation, kBytes), {});
+    stream.Launch(svp::Job::from_device(data[2].data(), arguments[2].allocation, kBytes), {});
     stream.Synchronize();
-    flex::golden::add_dl16(data[0], data[1], data[3]);
+    svp::golden::add_dl16(data[0], data[1], data[3]);
     require(data[2] == data[3], "the card's sum is not the golden model's");
     if (round == 1) say("working");
   }
@@ -100,45 +100,45 @@ void compute(std::unique_ptr<flex::Device> device, int rounds) {
 // Keeps a stream full with blocks of one kind. Never returns.
 [[noreturn]] void flood(const Workbench& bench, const wire::ControlBlock& block) {
   constexpr std::size_t kBatch = 8;
-  static flex::test::Endings endings;
-  const std::vector<flex::ControlBlockRequest> requests(kBatch, {&block, &endings});
+  static svp::test::Endings endings;
+  const std::vector<svp::ControlBlockRequest> requests(kBatch, {&block, &endings});
   bool told = false;
   for (;;) {
     const std::size_t taken = must(bench.device().submit(0, requests));
     if (taken == 0) {
       if (!std::exchange(told, true)) say("working");
-      (void)bench.device().wait_until([&] { return bench.device().outstanding(0) < 64; }, flex::test::soon());
+      (void)bench.device().wait_until([&] { return bench.device().outstanding(0) < 64; }, svp::test::soon());
     }
   }
 }
 
-void dma_loop(flex::Device& device) {
+void dma_loop(svp::Device& device) {
   const Workbench bench(device);
   std::memset(device.host_memory().data(), 0xa5, Workbench::kRegionBytes);
   flood(bench, Workbench::dma(bench.host(0), bench.tensor(0), Workbench::kRegionBytes));
 }
 
 // A kernel that does not end before its watchdog, and then the next one.
-void kernel_loop(flex::Device& device) {
+void kernel_loop(svp::Device& device) {
   const Workbench bench(device);
   const auto spin = kernel_image("spin");
   bench.load(0, spin);
   const auto all_cores = (std::uint64_t{1} << device.config().cores) - 1;
   const auto block = bench.compute(0, spin.size(), all_cores, 1'000'000);
-  flex::test::Endings endings;
-  const flex::ControlBlockRequest request{&block, &endings};
+  svp::test::Endings endings;
+  const svp::ControlBlockRequest request{&block, &endings};
   require(must(device.submit(0, {&request, 1})) == 1, "the stream took no kernel");
   // Started: its sequence number, the second after that of the load, is published before its first instruction.
-  while (flex::test::started_sequence(device, 0) < 2) (void)device.poll();
+  while (svp::test::started_sequence(device, 0) < 2) (void)device.poll();
   say("working");
-  while (device.wait_until([] { return false; }, flex::test::soon()) == flex::WaitStatus::TimedOut) {
+  while (device.wait_until([] { return false; }, svp::test::soon()) == svp::WaitStatus::TimedOut) {
   }
 }
 
-void admin_loop(flex::Device& device) {
+void admin_loop(svp::Device& device) {
   for (bool told = false;; told = true) {  // bounded: its parent test kills it; every call is bounded
-    const auto region = must(device.acquire_region(flex::RegionType::Tensor, Workbench::kRegionBytes));
-    const auto stream = must(device.open_stream(flex::StreamPriority::High));
+    const auto region = must(device.acquire_region(svp::RegionType::Tensor, Workbench::kRegionBytes));
+    const auto stream = must(device.open_stream(svp::StreamPriority::High));
     must(device.close_stream(stream));
     must(device.release_region(region));
     if (!told) say("working");
@@ -161,9 +161,9 @@ bool all_zero(std::span<const std::byte> bytes) {
 }
 
 // What an earlier owner may have left: in the window, and in memory that it had and that this one gets now.
-void look(flex::Device& device) {
+void look(svp::Device& device) {
   require(all_zero(device.host_memory()), "host memory is not zero");
-  const auto* window = flex::test::window_of(device);
+  const auto* window = svp::test::window_of(device);
   for (const auto& block : {wire::kControlBlocks, wire::kCompletions, wire::kReservedBlock}) {
     require(all_zero({window + block.offset, block.bytes}), "a block of the window is not zero");
   }
@@ -180,27 +180,27 @@ void look(flex::Device& device) {
   say("clean");
 }
 
-void until_card_ends(const flex::Device& device) {
+void until_card_ends(const svp::Device& device) {
   say("working");
-  (void)const_cast<flex::Device&>(device).wait_until([] { return false; }, flex::test::soon());
+  (void)const_cast<svp::Device&>(device).wait_until([] { return false; }, svp::test::soon());
   const auto failure = device.failure();
   require(failure.has_value(), "the card did not end");
-  say("failed {}", flex::describe(*failure));
+  say("failed {}", svp::describe(*failure));
 }
 
-void act(const std::string& command, std::unique_ptr<flex::Device> device) {
-  const std::map<std::string, void (*)(flex::Device&)> commands{
+void act(const std::string& command, std::unique_ptr<svp::Device> device) {
+  const std::map<std::string, void (*)(svp::Device&)> commands{
       {"attach",
-       [](flex::Device&) {
+       [](svp::Device&) {
          say("working");
          wait_for_input_end();
        }},
       {"dma-loop", dma_loop},
       {"kernel-loop", kernel_loop},
       {"admin-loop", admin_loop},
-      {"fork-and-die", [](flex::Device&) { fork_and_die(); }},
+      {"fork-and-die", [](svp::Device&) { fork_and_die(); }},
       {"look", look},
-      {"until-card-ends", [](flex::Device& d) { until_card_ends(d); }},
+      {"until-card-ends", [](svp::Device& d) { until_card_ends(d); }},
   };
   if (command == "compute") return compute(std::move(device), 50);
   if (command == "compute-until-told") return compute(std::move(device), 0);
@@ -214,7 +214,7 @@ void act(const std::string& command, std::unique_ptr<flex::Device> device) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   try {
-    auto function = must(flex::attach(argv[1], must(flex::parse_function_choice(argv[2]))));
+    auto function = must(svp::attach(argv[1], must(svp::parse_function_choice(argv[2]))));
     say("attached {} slot {}", function.function, function.device->config().slot);
     act(argv[3], std::move(function.device));
   } catch (const std::exception& error) {

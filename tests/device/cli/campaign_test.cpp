@@ -10,7 +10,7 @@
 #include "tests/device/cli/cli_fixture.hpp"
 #include "tests/mutants/mutant.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Finished;
@@ -75,4 +75,4 @@ TEST_F(Campaign, WhatDoesNotExistIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

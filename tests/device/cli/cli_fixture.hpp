@@ -12,7 +12,7 @@
 #include "tests/device/cli/program.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 class Cli : public testing::Test {
  protected:
@@ -61,4 +61,4 @@ class Cli : public testing::Test {
   std::filesystem::path runtime_;
 };
 
-}  // namespace flex::test
+}  // namespace svp::test

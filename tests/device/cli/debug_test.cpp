@@ -10,7 +10,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Finished;
@@ -126,4 +126,4 @@ TEST_F(Debug, WhatIsNotThereIsRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -7,7 +7,7 @@
 
 #include "tests/device/cli/cli_fixture.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Environment;
@@ -135,4 +135,4 @@ TEST_F(Exec, WithoutACommandItSaysHow) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

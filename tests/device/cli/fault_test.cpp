@@ -7,7 +7,7 @@
 
 #include "tests/device/cli/cli_fixture.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Finished;
@@ -77,4 +77,4 @@ TEST_F(Fault, AResultThatIsWrongAndWasNotNoticedIsOne) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

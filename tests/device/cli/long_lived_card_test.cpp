@@ -10,7 +10,7 @@
 #include "shared/units.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Program;
@@ -182,4 +182,4 @@ TEST_F(LongLivedCard, CommandsToACardThatIsNotThereSayWhatToDo) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -4,7 +4,7 @@
 
 #include "tests/device/cli/cli_fixture.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using nlohmann::json;
@@ -42,4 +42,4 @@ TEST_F(Demo, TenSeedsOfItsFormAreRight) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

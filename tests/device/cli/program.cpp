@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-namespace flex::test {
+namespace svp::test {
 
 namespace {
 
@@ -137,4 +137,4 @@ Finished run(std::vector<std::string> command, const Environment& environment) {
   return {code, program.output()};
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -14,7 +14,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 inline constexpr std::chrono::seconds kProgramBound = test_bounds::kProgram;
 
@@ -61,4 +61,4 @@ struct Finished {
 // Runs it to its end, with nothing on stdin.
 Finished run(std::vector<std::string> command, const Environment& environment);
 
-}  // namespace flex::test
+}  // namespace svp::test

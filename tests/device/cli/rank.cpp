@@ -32,16 +32,16 @@ std::vector<std::uint16_t> random_dl16(std::size_t count, unsigned seed) {
   return values;
 }
 
-flex::HostShape shape_of(std::size_t rows, std::size_t columns) {
-  return flex::HostShape::contiguous(flex::DataType::Float32,
-                                     {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)});
+svp::HostShape shape_of(std::size_t rows, std::size_t columns) {
+  return svp::HostShape::contiguous(svp::DataType::Float32,
+                                    {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)});
 }
 
 spyre::SpyreTensor to_card(spyre::Context& context, const std::vector<std::uint16_t>& values, std::size_t rows) {
   std::vector<float> floats(values.size());
   std::ranges::transform(values, floats.begin(), [](std::uint16_t v) { return wire::fp32_from_dl16(v); });
   return context.to_device({shape_of(rows, values.size() / rows), std::as_bytes(std::span(floats))},
-                           flex::DeviceType::Dl16);
+                           svp::DeviceType::Dl16);
 }
 
 bool bytes_come_back(spyre::Context& context, unsigned seed) {
@@ -50,8 +50,8 @@ bool bytes_come_back(spyre::Context& context, unsigned seed) {
   std::ranges::generate(out, [&] { return static_cast<std::byte>(random()); });
   const auto storage = context.allocator().allocate(out.size());
   auto& stream = context.default_stream().flex_stream();
-  stream.Launch(flex::Job::to_device(out.data(), storage->allocation_index(), out.size()), {});
-  stream.Launch(flex::Job::from_device(back.data(), storage->allocation_index(), back.size()), {});
+  stream.Launch(svp::Job::to_device(out.data(), storage->allocation_index(), out.size()), {});
+  stream.Launch(svp::Job::from_device(back.data(), storage->allocation_index(), back.size()), {});
   stream.Synchronize();
   return out == back;
 }
@@ -59,11 +59,10 @@ bool bytes_come_back(spyre::Context& context, unsigned seed) {
 bool product_is_golden(spyre::Context& context, unsigned seed) {
   const auto a = random_dl16(kM * kK, seed), b = random_dl16(kK * kN, seed + 1);
   std::vector<std::uint16_t> golden(kM * kN);
-  flex::golden::matmul_dl16(a, b, golden, kM, kN, kK);
-  const auto c = context.empty(flex::DataType::Float32, {kM, kN}, flex::DeviceType::Dl16);
+  svp::golden::matmul_dl16(a, b, golden, kM, kN, kK);
+  const auto c = context.empty(svp::DataType::Float32, {kM, kN}, svp::DeviceType::Dl16);
   const spyre::SpyreTensor tensors[] = {to_card(context, a, kM), to_card(context, b, kK), c};
-  flex::ExecutionPlan plan(
-      {flex::Job(flex::CompiledKernel(context.kernel("matmul"), {{"M", kM}, {"K", kK}, {"N", kN}}))});
+  svp::ExecutionPlan plan({svp::Job(svp::CompiledKernel(context.kernel("matmul"), {{"M", kM}, {"K", kK}, {"N", kN}}))});
   context.load(plan);
   auto stream = context.default_stream();
   spyre::LaunchKernel(stream, plan, tensors);

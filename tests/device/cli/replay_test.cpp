@@ -8,7 +8,7 @@
 
 #include "tests/device/cli/cli_fixture.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using nlohmann::json;
@@ -167,4 +167,4 @@ TEST_F(Replay, WhatIsNoBundleIsTwoAndSaysWhy) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

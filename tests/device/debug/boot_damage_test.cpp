@@ -7,7 +7,7 @@
 #include "tests/device/card/card_support.hpp"
 #include "tests/validation/campaign/boot_damage.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using ::testing::HasSubstr;
@@ -71,4 +71,4 @@ TEST(BootDamage, TheSelfTestIsRunWhenItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/debug/debugger.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -87,4 +87,4 @@ TEST(CoreFile, WhatIsNoneIsRefused) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

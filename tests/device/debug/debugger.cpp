@@ -9,7 +9,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/conformance/workbench.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 namespace {
 
@@ -56,4 +56,4 @@ std::uint64_t DebuggedCard::wait_for_epoch(std::uint64_t epoch) const {
   return 0;
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -10,7 +10,7 @@
 #include "tests/device/cli/program.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 // gdb-multiarch in batch mode, on the firmware's ELF file, with these commands.
 Finished gdb(const std::filesystem::path& firmware, const std::vector<std::string>& commands);
@@ -41,4 +41,4 @@ class DebuggedCard {
   std::unique_ptr<Card> card_;
 };
 
-}  // namespace flex::test
+}  // namespace svp::test

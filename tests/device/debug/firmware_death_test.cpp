@@ -16,7 +16,7 @@
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/debug/debugger.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using ::testing::HasSubstr;
@@ -191,4 +191,4 @@ TEST(FirmwareDeath, HowLongItTookIsPrinted) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

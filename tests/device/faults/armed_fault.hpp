@@ -4,7 +4,7 @@
 
 #include "tests/conformance/workbench.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 inline wire::FaultSpec fault_of(wire::FaultPoint point, wire::FaultAction action, std::uint32_t function,
                                 std::uint64_t argument = 0) {
@@ -65,4 +65,4 @@ class ArmedFault {
   const std::uint32_t row_;
 };
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -5,7 +5,7 @@
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/faults/armed_fault.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::ArmedFault;
@@ -206,4 +206,4 @@ INSTANTIATE_TEST_SUITE_P(EachWay, OwnFaults,
                          });
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

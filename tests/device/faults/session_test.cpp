@@ -10,7 +10,7 @@
 #include "host_driver/faults/standard_workload.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 namespace {
 
 constexpr wire::Target kVictim = wire::target_of_virtual(1);
@@ -32,12 +32,12 @@ class Sessions : public testing::Test {
   WorkloadReport run(const Script& script, Until until = Until::AllFired) {
     auto begun = Session::begin(script);
     if (!begun) {
-      ADD_FAILURE() << flex::describe(begun.error());
+      ADD_FAILURE() << svp::describe(begun.error());
       return {};
     }
     session_ = *std::move(begun);
     const auto armed = session_->arm(*card_);
-    EXPECT_TRUE(armed.has_value()) << flex::describe(armed.error());
+    EXPECT_TRUE(armed.has_value()) << svp::describe(armed.error());
     WorkloadOptions work;
     work.hooks = session_->hooks();
     work.limit = std::chrono::seconds(20);
@@ -45,7 +45,7 @@ class Sessions : public testing::Test {
     work.enough = [&] { return until == Until::AllFired && all_fired(session_->evidence()); };
     WorkloadReport report = run_workload(card_, work);
     const auto disarmed = session_->disarm();
-    if (card_->machine().alive()) EXPECT_TRUE(disarmed.has_value()) << flex::describe(disarmed.error());
+    if (card_->machine().alive()) EXPECT_TRUE(disarmed.has_value()) << svp::describe(disarmed.error());
     evidence_ = session_->evidence();
     for (const Evidence& e : evidence_) EXPECT_FALSE(e.still_armed);
     return report;
@@ -186,4 +186,4 @@ TEST_F(Sessions, WhatTheCardRefusesNamesTheFault) {
 }
 
 }  // namespace
-}  // namespace flex::fault
+}  // namespace svp::fault

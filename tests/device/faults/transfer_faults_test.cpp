@@ -9,7 +9,7 @@
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/faults/armed_fault.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::ArmedFault;
@@ -178,4 +178,4 @@ TEST_F(TransferFaults, AnUncorrectableErrorIsATypedFaultOfItsUnitAndTheMemoryLea
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

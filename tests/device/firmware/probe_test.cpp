@@ -161,7 +161,7 @@ constexpr std::uint64_t kHello = 0x600d'0000'0000'0000;  // firmware/probe/slots
 // Answers the probe in one slot: waits for its word and bell, checks, answers by word and bell.
 class Owner {
  public:
-  explicit Owner(flex::SlotHandle handle) : handle_(std::move(handle)) {
+  explicit Owner(svp::SlotHandle handle) : handle_(std::move(handle)) {
     page_ = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, handle_.window_fd(), 0);
   }
   ~Owner() { ::munmap(page_, 4096); }
@@ -176,7 +176,7 @@ class Owner {
     EXPECT_EQ(::poll(&bell, 1, test_bounds::in_milliseconds(test_bounds::kThread)), 1)
         << "the bell of slot " << handle_.index();
     word(1).store(kHello + handle_.index(), std::memory_order_release);
-    const char ring[flex::kBellBytes] = {};
+    const char ring[svp::kBellBytes] = {};
     EXPECT_EQ(::write(handle_.bell_to_card(), ring, sizeof ring), static_cast<ssize_t>(sizeof ring));
     return answered_ = true;
   }
@@ -186,7 +186,7 @@ class Owner {
     return std::atomic_ref(static_cast<std::uint64_t*>(page_)[index]);
   }
 
-  flex::SlotHandle handle_;
+  svp::SlotHandle handle_;
   void* page_;
   bool answered_ = false;
 };

@@ -39,7 +39,7 @@ class Elementwise : public KernelTest {
 
   static void expect_golden(const Codes& a, const Codes& b, std::size_t rows, std::size_t columns, unsigned cores = 1) {
     Codes expected(a.size());
-    flex::golden::add_dl16(a, b, expected);
+    svp::golden::add_dl16(a, b, expected);
     const Codes c = sum(a, b, rows, columns, cores);
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < c.size(); ++i) {

@@ -81,7 +81,7 @@ class Matmul : public KernelTest {
 
   void expect_golden(const Codes& a, const Codes& b, Shape s, unsigned cores = 1) {
     Codes expected(s.m * s.n);
-    flex::golden::matmul_dl16(a, b, expected, s.m, s.n, s.k);
+    svp::golden::matmul_dl16(a, b, expected, s.m, s.n, s.k);
     expect_equal(product(a, b, s, cores), expected, s);
   }
 
@@ -161,7 +161,7 @@ TEST_F(Matmul, ResultDoesNotDependOnTheNumberOfCores) {
   const Codes a = normal(random_, s.m * s.k);
   const Codes b = normal(random_, s.k * s.n);
   Codes expected(s.m * s.n);
-  flex::golden::matmul_dl16(a, b, expected, s.m, s.n, s.k);
+  svp::golden::matmul_dl16(a, b, expected, s.m, s.n, s.k);
   for (const unsigned cores : {2u, 3u, 33u}) {
     SCOPED_TRACE(cores);
     expect_equal(product(a, b, s, cores), expected, s);
@@ -253,7 +253,7 @@ TEST_F(Matmul, TileOfRowsUsesTheStridesOfTheWholeTensor) {
            {tile_rows, whole.n, whole.k}, 1);
   }
   Codes expected(whole.m * whole.n);
-  flex::golden::matmul_dl16(a, b, expected, whole.m, whole.n, whole.k);
+  svp::golden::matmul_dl16(a, b, expected, whole.m, whole.n, whole.k);
   expect_equal(from_sticks(card().tensor<Dl16>(at_c, stick_elements(whole.m, whole.n)), whole.m, whole.n), expected,
                whole);
 }

@@ -30,7 +30,7 @@ constexpr milliseconds kBound = test_bounds::kEmulator;
 /// The tenant's view of one slot.
 class Tenant {
  public:
-  explicit Tenant(flex::SlotHandle handle) : handle_(std::move(handle)) {
+  explicit Tenant(svp::SlotHandle handle) : handle_(std::move(handle)) {
     mapping_ = ::mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_SHARED, handle_.window_fd(), 0);
   }
   ~Tenant() { ::munmap(mapping_, kMapped); }
@@ -40,7 +40,7 @@ class Tenant {
   [[nodiscard]] std::uint64_t read(probe::Word word) const { return at(word).load(std::memory_order_acquire); }
   void write(probe::Word word, std::uint64_t value) { at(word).store(value, std::memory_order_release); }
   void ring() const {
-    const char bell[flex::kBellBytes] = {};
+    const char bell[svp::kBellBytes] = {};
     [[maybe_unused]] const ssize_t ignored = ::write(handle_.bell_to_card(), bell, sizeof bell);
   }
   [[nodiscard]] bool wait_ring(milliseconds timeout = kBound) const {
@@ -61,7 +61,7 @@ class Tenant {
   [[nodiscard]] std::atomic_ref<std::uint64_t> at(probe::Word word) const {
     return std::atomic_ref{static_cast<std::uint64_t*>(mapping_)[word]};
   }
-  flex::SlotHandle handle_;
+  svp::SlotHandle handle_;
   void* mapping_;
 };
 

@@ -5,7 +5,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/recovery/recovery_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -154,4 +154,4 @@ TEST(Escalation, ACardThatKeepsDyingIsWedgedAndEveryCallFailsAtOnce) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

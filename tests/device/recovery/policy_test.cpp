@@ -4,7 +4,7 @@
 
 #include "tests/device/recovery/recovery_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::LaunchEndings;
@@ -111,4 +111,4 @@ TEST(Policy, FailFastStopsEveryStreamAtTheFirstFailureUntilRecover) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -6,7 +6,7 @@
 
 #include "host_driver/device/firmware_restart.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 namespace {
 
@@ -134,4 +134,4 @@ std::vector<wire::Outcome> LaunchEndings::outcomes() const {
   return result;
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -16,7 +16,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 inline FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + test_bounds::kCompute; }
 
@@ -66,4 +66,4 @@ class LaunchEndings final : public LaunchObserver {
   std::vector<std::pair<std::uint64_t, wire::Outcome>> ended_;
 };
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -6,7 +6,7 @@
 
 #include "tests/device/recovery/recovery_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Owner;
@@ -197,4 +197,4 @@ INSTANTIATE_TEST_SUITE_P(Each, TwentyOf,
                          });
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -3,7 +3,7 @@
 #include "host_driver/tensor/golden/golden.hpp"
 #include "tests/device/runtime/shared_context.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using spyre::SpyreStream;
@@ -143,4 +143,4 @@ TEST_F(Compute, TensorsComeBackAsTheyWent) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -4,7 +4,7 @@
 
 #include "tests/device/runtime/shared_context.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 // Before main(), like a shell.
@@ -32,4 +32,4 @@ TEST_F(ForbiddenByTheEnvironment, ATiledLaunchIsRefusedAndTheCompiledShapeIsNot)
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -6,7 +6,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/device/runtime/shared_context.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 class Faults : public test::OneCard {
@@ -134,4 +134,4 @@ TEST_F(Faults, ResetStopsAKernelThatRuns) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -17,7 +17,7 @@
 #include "shared/boot_arguments.hpp"
 #include "tests/conformance/workbench.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using spyre::Context;
@@ -184,4 +184,4 @@ TEST(AHostileTenant, NeverTakesWhatItsNeighbourIsGuaranteed) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -19,7 +19,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/conformance/function_under_test.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 // Everything ends within this on a loaded two-core machine; the watchdog of the card is shorter.
 inline constexpr std::chrono::seconds kBound = test_bounds::kCompute;
@@ -77,4 +77,4 @@ inline std::vector<std::uint16_t> random_dl16(std::size_t count, unsigned seed) 
   return values;
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

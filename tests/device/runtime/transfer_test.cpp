@@ -5,7 +5,7 @@
 
 #include "tests/device/runtime/shared_context.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::fill_pattern;
@@ -175,4 +175,4 @@ TEST_F(Transfers, OutOfMemoryTellsItsNumbers) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -12,7 +12,7 @@
 #include "qemu/card.hpp"
 #include "shared/boot_arguments.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 namespace {
 
 using testing::Contains;
@@ -101,4 +101,4 @@ TEST(Soak, TheReportIsJsonWithAllOfIt) {
 }
 
 }  // namespace
-}  // namespace flex::soak
+}  // namespace svp::soak

@@ -8,7 +8,7 @@
 
 #include "host_driver/faults/script_json.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 namespace {
 
 std::string page() {
@@ -31,7 +31,7 @@ TEST(FaultsPage, EveryHostSidePointHasARow) {
   const std::string text = page();
   for (const PointRule& rule : catalogue()) {
     if (home_of(rule.point) == Home::Card) continue;
-    const std::string layer = "| " + std::string(flex::name(rule.layer)) + " | ";
+    const std::string layer = "| " + std::string(svp::name(rule.layer)) + " | ";
     bool found = false;
     for (std::size_t at = text.find(layer); at != std::string::npos; at = text.find(layer, at + 1)) {
       const std::string row = text.substr(at, text.find('\n', at) - at);
@@ -42,4 +42,4 @@ TEST(FaultsPage, EveryHostSidePointHasARow) {
 }
 
 }  // namespace
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -18,20 +18,20 @@ TEST(MutantTable, ARowIsOfOneClaimAndOneCheck) {
     EXPECT_FALSE(row.claim.empty()) << name_of(row);
     EXPECT_FALSE(row.what.empty()) << name_of(row);
     EXPECT_TRUE(needs_cover(row.proof)) << name_of(row);
-    EXPECT_NE(row.card == fw::Mutant::None, row.driver == flex::HostMutant::None) << name_of(row);
+    EXPECT_NE(row.card == fw::Mutant::None, row.driver == svp::HostMutant::None) << name_of(row);
   }
 }
 
 TEST(MutantTable, EachCheckThatCanBeLeftOutIs) {
   std::set<fw::Mutant> card;
-  std::set<flex::HostMutant> driver;
+  std::set<svp::HostMutant> driver;
   for (const Mutant& row : all()) {
     card.insert(row.card);
     driver.insert(row.driver);
   }
   EXPECT_EQ(card.size(), static_cast<std::size_t>(fw::Mutant::Last) + (card.contains(fw::Mutant::None) ? 1 : 0));
   EXPECT_EQ(driver.size(),
-            static_cast<std::size_t>(flex::HostMutant::Last) + (driver.contains(flex::HostMutant::None) ? 1 : 0));
+            static_cast<std::size_t>(svp::HostMutant::Last) + (driver.contains(svp::HostMutant::None) ? 1 : 0));
 }
 
 TEST(MutantTable, TheSameCheckIsARowsAndHasAReason) {

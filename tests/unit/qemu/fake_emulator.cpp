@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host_driver/transport/slot_handle.hpp"
+#include "qemu/renewal.hpp"
 
 namespace {
 

@@ -60,8 +60,8 @@ class MachineTest : public testing::Test {
   test::LeftOvers before_;
 };
 
-bool ring_and_wait(const flex::SlotHandle& slot) {
-  const char ring[flex::kBellBytes] = {};
+bool ring_and_wait(const svp::SlotHandle& slot) {
+  const char ring[svp::kBellBytes] = {};
   if (::write(slot.bell_to_card(), ring, sizeof ring) != ssize_t(sizeof ring)) return false;
   pollfd event{slot.bell_from_card(), POLLIN, 0};
   if (::poll(&event, 1, test_bounds::in_milliseconds(kBound)) != 1) return false;

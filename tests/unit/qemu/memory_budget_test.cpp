@@ -6,7 +6,7 @@
 
 #include "shared/units.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 TEST(MemoryBudget, AvailableMemoryIsReadFromItsOwnLine) {
@@ -38,4 +38,4 @@ TEST(MemoryBudget, CardsShareAThirdOfTheMachine) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

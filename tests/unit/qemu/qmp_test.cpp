@@ -47,7 +47,7 @@ class QmpSessionTest : public testing::Test {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     peer_.reset(ends[1]);
-    session_.emplace(flex::UniqueFd{ends[0]}, [this](const MachineEvent& event) { events_.push_back(event.name); });
+    session_.emplace(svp::UniqueFd{ends[0]}, [this](const MachineEvent& event) { events_.push_back(event.name); });
   }
   void say(std::string_view text) { ASSERT_EQ(::write(peer_.get(), text.data(), text.size()), ssize_t(text.size())); }
   /// Reads one request and answers it.
@@ -58,7 +58,7 @@ class QmpSessionTest : public testing::Test {
     session_->on_readable();
   }
 
-  flex::UniqueFd peer_;
+  svp::UniqueFd peer_;
   std::optional<QmpSession> session_;
   std::vector<std::string> events_;
 };

@@ -18,7 +18,7 @@ namespace {
 
 struct Message {
   std::int64_t value = 0;
-  flex::UniqueFd descriptor;
+  svp::UniqueFd descriptor;
 };
 
 Message receive(int socket) {
@@ -101,7 +101,7 @@ TEST_F(SlotTest, WindowCanNeitherShrinkNorGrowNorBeSealedFurther) {
 TEST_F(SlotTest, AFloodedBellIsPendingNotBlocking) {
   const auto handle = slot_->handle();
   ASSERT_TRUE(handle);
-  const char ring[flex::kBellBytes] = {};
+  const char ring[svp::kBellBytes] = {};
   int rings = 0;
   while (::write(handle->bell_to_card(), ring, sizeof ring) == ssize_t(sizeof ring)) ++rings;
   EXPECT_EQ(errno, EAGAIN);
@@ -140,7 +140,7 @@ TEST_F(SlotTest, HandlesAreCloseOnExecAndTheTenantsOwn) {
   }
   slot_.reset();
   EXPECT_GE(::fcntl(handle->window_fd(), F_GETFD), 0);
-  const flex::SlotHandle moved{std::move(*handle)};
+  const svp::SlotHandle moved{std::move(*handle)};
   EXPECT_EQ(handle->window_fd(), -1);
   EXPECT_EQ(moved.index(), 5U);
 }

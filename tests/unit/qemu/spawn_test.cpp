@@ -50,7 +50,7 @@ class SpawnTest : public testing::Test {
   }
 
   test::LeftOvers before_;
-  flex::UniqueFd null_;
+  svp::UniqueFd null_;
   Guarded guarded_;
 };
 
@@ -104,11 +104,11 @@ TEST_F(SpawnTest, AnIgnoredChildSignalDoesNotHideTheStatus) {
 
 TEST_F(SpawnTest, OnlyTheNamedDescriptorsAreInherited) {
   // One that every careless library leaves behind: without close-on-exec.
-  const flex::UniqueFd careless{::open("/dev/null", O_RDONLY)};
+  const svp::UniqueFd careless{::open("/dev/null", O_RDONLY)};
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  const flex::UniqueFd read_end{ends[0]};
-  flex::UniqueFd write_end{ends[1]};
+  const svp::UniqueFd read_end{ends[0]};
+  svp::UniqueFd write_end{ends[1]};
   const std::array inherited{write_end.get()};
   ASSERT_TRUE(spawn_shell("cd /proc/self/fd && echo * >&6", inherited));
   write_end.reset();
@@ -124,7 +124,7 @@ TEST_F(SpawnTest, OnlyTheNamedDescriptorsAreInherited) {
 TEST_F(SpawnTest, ManyDescriptorsKeepTheirOrder) {
   constexpr int kCount = 60;
   const test::TemporaryFolder folder;
-  std::vector<flex::UniqueFd> files;
+  std::vector<svp::UniqueFd> files;
   std::vector<int> inherited;
   std::string script = "ok=0;";
   for (int i = 0; i < kCount; ++i) {
@@ -144,8 +144,8 @@ TEST_F(SpawnTest, ManyDescriptorsKeepTheirOrder) {
 TEST_F(SpawnTest, TheReaperHoldsNothingOfTheEmulators) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  const flex::UniqueFd read_end{ends[0]};
-  flex::UniqueFd write_end{ends[1]};
+  const svp::UniqueFd read_end{ends[0]};
+  svp::UniqueFd write_end{ends[1]};
   const std::array inherited{write_end.get()};
   ASSERT_TRUE(spawn_shell("exec 6>&-; exec sleep 60", inherited));
   write_end.reset();

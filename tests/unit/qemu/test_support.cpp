@@ -97,7 +97,7 @@ LeftOvers count_left_overs() {
 }
 
 bool wait_for_end(pid_t pid, std::chrono::milliseconds timeout) {
-  const flex::UniqueFd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+  const svp::UniqueFd pidfd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
   if (!pidfd.valid()) return true;
   pollfd event{pidfd.get(), POLLIN, 0};
   return ::poll(&event, 1, static_cast<int>(timeout.count())) == 1;
@@ -120,8 +120,8 @@ Owner::Owner(const std::string& program, const std::string& emulator, const std:
              const std::string& ending) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
-  const flex::UniqueFd read_end{ends[0]};
-  flex::UniqueFd write_end{ends[1]};
+  const svp::UniqueFd read_end{ends[0]};
+  svp::UniqueFd write_end{ends[1]};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, write_end.get(), STDOUT_FILENO);

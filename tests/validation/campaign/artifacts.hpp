@@ -11,7 +11,7 @@
 #include "shared/control_block.hpp"
 #include "shared/fault.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 // A control block of a lane, and how it ended; as submitted by the driver.
 struct TracedBlock {
@@ -44,4 +44,4 @@ struct Artifacts {
   std::map<std::string, std::uint64_t> outcomes() const;
 };
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

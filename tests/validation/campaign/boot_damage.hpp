@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 inline constexpr std::uint64_t kPersistentAt = 0x8201'0000;
 inline constexpr std::uint64_t kPersistentMagic = 0x3353'5245'5059'5353;
@@ -39,4 +39,4 @@ inline std::vector<std::string> wrong_checksum() {
   return arguments;
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

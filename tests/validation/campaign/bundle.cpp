@@ -9,7 +9,7 @@
 
 #include "host_driver/bundle/strict_json.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -134,7 +134,7 @@ Rule block_rule(std::string_view end) {
 }
 
 bool is_proof(std::string_view name) {
-  return std::ranges::any_of(kProofs, [&](Proof proof) { return flex::campaign::name(proof) == name; });
+  return std::ranges::any_of(kProofs, [&](Proof proof) { return svp::campaign::name(proof) == name; });
 }
 
 }  // namespace
@@ -174,4 +174,4 @@ Expected<const Scenario*> scenario_of(const bundle::Bundle& bundle) {
   return scenario;
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -16,9 +16,9 @@
 #include "tests/validation/campaign/proof.hpp"
 #include "tests/validation/campaign/scenario.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
-// Writes "<id>-seed-<seed>.spyre-bundle.json" into the folder, which is made when it is missing. Throws flex::Error.
+// Writes "<id>-seed-<seed>.spyre-bundle.json" into the folder, which is made when it is missing. Throws svp::Error.
 std::filesystem::path write_bundle(const std::filesystem::path& folder, const Scenario& scenario, const Result& result);
 
 // The scenario of a bundle of this kind. REJECTED: members missing or unknown, a scenario that does not exist.
@@ -27,4 +27,4 @@ Expected<const Scenario*> scenario_of(const bundle::Bundle& bundle);
 bundle::Figures figures_of(const Result& result);
 std::optional<bundle::Rule> campaign_rule(std::string_view group, std::string_view name);
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -12,7 +12,7 @@
 #include "tests/validation/campaign/stage.hpp"
 #include "tests/validation/campaign/trial.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -181,4 +181,4 @@ CampaignReport run_campaign(const CampaignOptions& options) {
   return report;
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

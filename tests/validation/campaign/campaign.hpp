@@ -16,7 +16,7 @@
 #include "tests/validation/campaign/scenario.hpp"
 #include "tests/validation/campaign/stage.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 struct CampaignOptions {
   std::uint64_t seed = 1;
@@ -48,7 +48,7 @@ struct CampaignReport {
   bool all_passed() const { return passed() == scenarios.size(); }
 };
 
-// Throws flex::InvalidArgument for an id that does not exist, flex::Error when no card can be booted.
+// Throws svp::InvalidArgument for an id that does not exist, svp::Error when no card can be booted.
 CampaignReport run_campaign(const CampaignOptions& options);
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

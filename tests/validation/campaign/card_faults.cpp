@@ -6,7 +6,7 @@
 
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -112,4 +112,4 @@ void firmware_trap(Trial& trial) {
   trial.recover_function();
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

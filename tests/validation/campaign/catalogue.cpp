@@ -6,7 +6,7 @@
 #include "tests/validation/campaign/scenario.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -189,4 +189,4 @@ const Scenario* find_scenario(std::string_view id) {
   return found == kCatalogue.end() ? nullptr : found;
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -7,7 +7,7 @@
 #include "tests/validation/campaign/refusals.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -148,4 +148,4 @@ void fault_storm(Trial& trial) {
   trial.recover_stream();
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

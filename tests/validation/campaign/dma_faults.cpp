@@ -9,7 +9,7 @@
 #include "shared/crc32c.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -247,4 +247,4 @@ void slow_or_stalled_dma(Trial& trial) {
   slow_down(trial);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -10,7 +10,7 @@
 #include "host_driver/device/bring_up.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -210,4 +210,4 @@ void reply_lost_after_success(Trial& trial) {
   trial.recover_function();
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -13,7 +13,7 @@
 #include "tests/validation/campaign/scenarios.hpp"
 #include "tests/validation/raw/unawaited.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -339,4 +339,4 @@ void cancel_at_every_stage(Trial& trial) {
   trial.recover_stream();
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

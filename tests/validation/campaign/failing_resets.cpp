@@ -14,7 +14,7 @@
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -163,4 +163,4 @@ void the_reset_fails(Trial& trial) {
   trial.claim(Proof::Contained, "bystander/card-died", ended.empty(), ended);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -10,7 +10,7 @@
 #include "tests/validation/campaign/refusals.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -218,4 +218,4 @@ void bad_forms(Trial& trial) {
   refusals.finish();
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

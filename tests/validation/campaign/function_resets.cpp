@@ -13,7 +13,7 @@
 #include "tests/validation/campaign/resources.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -295,4 +295,4 @@ void two_resets_at_once(Trial& trial) {
   trial.recover_function();
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -21,7 +21,7 @@
 #include "tests/validation/campaign/scenarios.hpp"
 #include "tests/validation/raw/attempts.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -375,4 +375,4 @@ void fuzzing_under_mutation(Trial& trial) {
   trial.claim(Proof::Recovered, "as good as new", counts.not_healed.empty(), counts.not_healed);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 using wire::ControlBlock;
 using wire::Outcome;
@@ -137,4 +137,4 @@ std::string BusyTenant::check_memory() {
   return std::ranges::equal(desk_.host_words(kPatternAt, kMemoryBytes), back) ? std::string() : "its memory changed";
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -11,7 +11,7 @@
 #include "shared/kernel_abi.hpp"
 #include "tests/validation/campaign/trial.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 // Longer than any scenario: a kernel with this budget is never the watchdog's.
 inline constexpr std::uint64_t kManySlices = 1'000'000;
@@ -20,7 +20,7 @@ wire::CorrectionSymbol address_symbol(std::uint32_t operand, const Region& regio
 wire::CorrectionSymbol dimension_symbol(std::uint32_t operand, std::uint64_t value);
 
 // Puts the kernel's image at `at` of the desk's Program region, and behind it the correction with these symbols (none: no
-// correction). The block that launches it. Throws flex::Error.
+// correction). The block that launches it. Throws svp::Error.
 wire::ControlBlock load_kernel(const Desk& desk, Lane& lane, const Card& card, std::string_view name, std::uint64_t at,
                                std::span<const wire::CorrectionSymbol> symbols = {}, std::uint64_t core_mask = 1);
 
@@ -31,7 +31,7 @@ bool heard_of_reset(Trial& trial, Device& device, const Lane& lane);
 // behind it, memory with a pattern, and short jobs beside (transfers and a kernel) whose data is compared. By one thread.
 class BusyTenant {
  public:
-  // Returns when the kernel runs. Throws flex::Error.
+  // Returns when the kernel runs. Throws svp::Error.
   BusyTenant(Trial& trial, std::unique_ptr<Device> device);
 
   // Short jobs: one submits, the other waits for them. Empty: each ended OK, and the data is right.
@@ -58,4 +58,4 @@ class BusyTenant {
   std::size_t first_job_ = 0;
 };
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -8,7 +8,7 @@
 #include "shared/timeouts.hpp"
 #include "shared/window.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 using Clock = Device::Clock;
 
@@ -163,4 +163,4 @@ std::span<std::uint64_t> Desk::host_words(std::uint64_t offset, std::uint64_t by
   return {reinterpret_cast<std::uint64_t*>(device_.host_memory().data() + offset), bytes / 8};
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -16,21 +16,21 @@
 #include "host_driver/device/device.hpp"
 #include "tests/validation/campaign/artifacts.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 // "OK, none", or that it did not end: what a claim has seen.
 std::string ending(const std::optional<wire::Completion>& end);
 
 class Lane final : CompletionSink {
  public:
-  // Opens a stream. The device outlives this. Throws flex::Error.
+  // Opens a stream. The device outlives this. Throws svp::Error.
   explicit Lane(Device& device, StreamPriority priority = StreamPriority::Low);
   // Resets or closes the stream; closes the device when it keeps a block in spite of that.
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Of all of `blocks`: throws flex::Error when the device refuses; false when there was no room for all.
+  // Of all of `blocks`: throws svp::Error when the device refuses; false when there was no room for all.
   bool submit(std::span<const wire::ControlBlock> blocks, bool verbatim = false);
   bool submit(const wire::ControlBlock& block) { return submit({&block, 1}); }
   // Until `count` have ended since the lane was made. False: the bound passed, or the card is gone with some missing.
@@ -68,7 +68,7 @@ class Lane final : CompletionSink {
 class Desk {
  public:
   static constexpr std::uint64_t kRegionBytes = 4 * wire::kMiB;
-  // Acquires the two regions. Throws flex::Error.
+  // Acquires the two regions. Throws svp::Error.
   explicit Desk(Device& device);
 
   Device& device() const { return device_; }
@@ -83,7 +83,7 @@ class Desk {
   // Of an image at `offset` of the Program region.
   wire::ControlBlock compute(std::uint64_t offset, std::uint64_t bytes, std::uint64_t budget_slices = 0,
                              std::uint64_t core_mask = 1) const;
-  // Puts an image there, by way of host memory at kStagingAt. Throws flex::Error.
+  // Puts an image there, by way of host memory at kStagingAt. Throws svp::Error.
   void load(Lane& lane, std::uint64_t offset, std::span<const std::byte> image) const;
   static constexpr std::uint64_t kStagingAt = 24 * wire::kMiB;
 
@@ -95,4 +95,4 @@ class Desk {
   Region program_;
 };
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

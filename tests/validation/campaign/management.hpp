@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scenarios ask of M about other functions. Each throws flex::Error when there is no reply.
+// What scenarios ask of M about other functions. Each throws svp::Error when there is no reply.
 #pragma once
 
 #include <string>
 
 #include "tests/validation/campaign/lane.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 using FunctionFigures = decltype(wire::AdminReply::Values::function);
 using PoolFigures = decltype(wire::AdminReply::Values::region);
@@ -43,4 +43,4 @@ inline std::string ok_or_reason(const wire::AdminReply& reply) {
   return std::string(wire::name(reply.outcome)) + ", " + std::string(wire::name(reply.status));
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -11,7 +11,7 @@
 #include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -180,4 +180,4 @@ void thousand_resets(Trial& trial) {
   trial.claim(Proof::Recovered, "good job", job.empty(), job);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

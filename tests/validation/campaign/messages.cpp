@@ -8,7 +8,7 @@
 #include "tests/validation/campaign/raw_client.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -220,4 +220,4 @@ void malformed_control_messages(Trial& trial) {
   trial.recovered("good job", works.empty(), works.empty() ? "brought up, good job" : works);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

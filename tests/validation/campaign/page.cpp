@@ -7,7 +7,7 @@
 
 #include "tests/validation/campaign/report.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -125,4 +125,4 @@ std::string to_html(const CampaignReport& report) {
   return html + "</html>\n";
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -12,7 +12,7 @@
 #include "tests/validation/campaign/boot_damage.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -137,4 +137,4 @@ void hot_unplug(Trial& trial) {
   trial.recovered("next card", job.empty(), job.empty() ? "a new card works" : job);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -15,7 +15,7 @@
 #include "tests/validation/campaign/scenarios.hpp"
 #include "tests/validation/campaign/tenant_process.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -32,7 +32,7 @@ class LongLivedCard {
   std::string path() const { return broker_->folder().string(); }
   Broker& broker() { return *broker_; }
   std::unique_ptr<Device> attach(unsigned virtual_function) {
-    return value_or_throw(flex::attach(path(), FunctionChoice::virtual_function(virtual_function))).device;
+    return value_or_throw(svp::attach(path(), FunctionChoice::virtual_function(virtual_function))).device;
   }
 
  private:
@@ -95,7 +95,7 @@ void owner_killed(Trial& trial) {
   }
   trial.fired(killed != 0, std::to_string(killed) + " owners killed with copies and a kernel in flight");
   // The next owner waits until the function has been retired, and finds it empty.
-  const auto attached = flex::attach(card.path(), FunctionChoice::virtual_function(1));
+  const auto attached = svp::attach(card.path(), FunctionChoice::virtual_function(1));
   const auto judge_neighbour = [&] {
     const std::string wrong = innocent.end(trial.patience());
     trial.contained("neighbour", wrong.empty(),
@@ -120,4 +120,4 @@ void owner_killed(Trial& trial) {
   trial.keep_trace(lane);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 enum class Proof : std::uint8_t {
   Fired,      // evidence that the fault happened
@@ -86,4 +86,4 @@ struct Result {
   }
 };
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -5,7 +5,7 @@
 
 #include "shared/units.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 using raw::RawDriver;
 using wire::Outcome;
@@ -44,4 +44,4 @@ std::string RawClient::works() {
   return right ? std::string() : "a good job's data came back wrong";
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

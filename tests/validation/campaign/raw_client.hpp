@@ -8,11 +8,11 @@
 #include "tests/validation/raw/bare_slot.hpp"
 #include "tests/validation/raw/raw_driver.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 class RawClient {
  public:
-  // Throws flex::Error when the function's window cannot be mapped.
+  // Throws svp::Error when the function's window cannot be mapped.
   explicit RawClient(Trial& trial);
   // The function is free again.
   ~RawClient();
@@ -31,4 +31,4 @@ class RawClient {
   raw::RawDriver driver_;
 };
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

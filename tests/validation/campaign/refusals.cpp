@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 using wire::ControlBlock;
 using wire::Outcome;
@@ -93,4 +93,4 @@ bool Refusals::memory_unchanged() {
                              [](std::uint64_t word) { return word == kPattern; });
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

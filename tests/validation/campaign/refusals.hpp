@@ -8,7 +8,7 @@
 
 #include "tests/validation/campaign/trial.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 class Refusals {
  public:
@@ -50,4 +50,4 @@ class Refusals {
   std::uint32_t first_incarnation_ = 0;
 };
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -147,4 +147,4 @@ std::string to_json(const CampaignReport& report) {
   return json.dump(2);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -6,7 +6,7 @@
 
 #include "tests/validation/campaign/campaign.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 // One line per scenario and a sum. Times in milliseconds: the median of the runs, and the worst when there are several.
 std::string to_table(const CampaignReport& report);
@@ -20,4 +20,4 @@ std::string to_json(const CampaignReport& report);
 // One HTML file that refers to nothing outside: the matrix of scenarios and proofs, and how long recovery took.
 std::string to_html(const CampaignReport& report);
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

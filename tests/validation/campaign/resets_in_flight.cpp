@@ -14,7 +14,7 @@
 #include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -178,4 +178,4 @@ void reset_with_work_in_flight(Trial& trial) {
   trial.recover_stream();
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

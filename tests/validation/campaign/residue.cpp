@@ -17,7 +17,7 @@
 #include "tests/validation/campaign/resources.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -239,4 +239,4 @@ void reset_clears_everything(Trial& trial) {
   trial.claim(Proof::Recovered, "good job", wrong.empty(), wrong);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -13,7 +13,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/validation/campaign/lane.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -140,4 +140,4 @@ std::string difference(const CardResources& before, const CardResources& now) {
   return text;
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -9,7 +9,7 @@
 
 #include "host_driver/device/device.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 struct ProcessResources {
   std::size_t processes = 0;  // descendants of this process, also re-parented ones
@@ -34,8 +34,8 @@ struct CardResources {
   std::uint64_t table_pages = 0;  // … and these alone
   friend bool operator==(const CardResources&, const CardResources&) = default;
 };
-// Asks M; waits, at most `bound`, until no released memory is dirty any more. Throws flex::Error.
+// Asks M; waits, at most `bound`, until no released memory is dirty any more. Throws svp::Error.
 CardResources count_card_resources(Device& management, std::chrono::milliseconds bound);
 std::string difference(const CardResources& before, const CardResources& now);
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

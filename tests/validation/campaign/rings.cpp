@@ -10,7 +10,7 @@
 #include "tests/validation/raw/bare_slot.hpp"
 #include "tests/validation/raw/raw_driver.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -135,4 +135,4 @@ void bad_chains(Trial& trial) {
   trial.recovered("good job", works.empty(), works.empty() ? "brought up, good job" : works);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -9,7 +9,7 @@
 
 #include "shared/fault.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 class Trial;
 
@@ -43,4 +43,4 @@ std::span<const Scenario> catalogue();
 // Null: no such id. "f14" is F14.
 const Scenario* find_scenario(std::string_view id);
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -4,7 +4,7 @@
 
 #include "tests/validation/campaign/trial.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 // Driver and resources
 void allocation_fails_during_open(Trial& trial);  // F1
@@ -53,4 +53,4 @@ void hot_unplug(Trial& trial);              // F38
 void thousand_resets(Trial& trial);         // F39
 void fuzzing_under_mutation(Trial& trial);  // F40
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

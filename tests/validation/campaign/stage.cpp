@@ -10,7 +10,7 @@
 #include "shared/boot_arguments.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -197,4 +197,4 @@ std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::
   return image;
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

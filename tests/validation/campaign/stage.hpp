@@ -18,7 +18,7 @@
 #include "tests/validation/campaign/lane.hpp"
 #include "tests/validation/campaign/scenario.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 inline constexpr unsigned kGuilty = 1;  // VF numbers
 inline constexpr unsigned kInnocent = 2;
@@ -27,7 +27,7 @@ inline constexpr unsigned kThird = 3;
 // A function that works and checks itself, on a thread of its own, from begin() to end().
 class Innocent {
  public:
-  // Places canaries in regions and in the window. Throws flex::Error.
+  // Places canaries in regions and in the window. Throws svp::Error.
   explicit Innocent(std::unique_ptr<Device> device);
   ~Innocent();
   Innocent(const Innocent&) = delete;
@@ -77,7 +77,7 @@ struct StageOptions {
 
 class Stage {
  public:
-  // Boots. Throws flex::Error.
+  // Boots. Throws svp::Error.
   explicit Stage(const StageOptions& options);
   ~Stage();
   Stage(const Stage&) = delete;
@@ -100,4 +100,4 @@ inline std::vector<std::byte> kernel_image(const Card& card, std::string_view na
   return kernel_image(card.options().firmware, name);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

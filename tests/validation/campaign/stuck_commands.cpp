@@ -16,7 +16,7 @@
 #include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -218,4 +218,4 @@ void stuck_admin_command(Trial& trial) {
   trial.recover_function();
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -13,7 +13,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -176,4 +176,4 @@ void firmware_stuck(Trial& trial) {
   on_a_card_that_watches(trial);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -23,7 +23,7 @@
 
 extern char** environ;
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -189,4 +189,4 @@ int tenant_main(const std::string& card, const std::string& function, TenantTask
   return kNotAsItShouldBe;
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -13,7 +13,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/unique_fd.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 enum class TenantTask : std::uint8_t {
   Work,    // good and bad jobs in random order, each judged; ends by itself
@@ -22,7 +22,7 @@ enum class TenantTask : std::uint8_t {
 
 class TenantProcess {
  public:
-  // `card`: its folder. Throws flex::Error when it cannot be started.
+  // `card`: its folder. Throws svp::Error when it cannot be started.
   TenantProcess(const std::string& card, const std::string& function, TenantTask task, std::uint64_t seed);
   // Killed if it still runs.
   ~TenantProcess();
@@ -45,4 +45,4 @@ class TenantProcess {
 // What the process does. 0: everything was as it should be; 3: not, with a line on stderr.
 int tenant_main(const std::string& card, const std::string& function, TenantTask task, std::uint64_t seed);
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

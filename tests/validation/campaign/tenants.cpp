@@ -8,7 +8,7 @@
 #include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -123,4 +123,4 @@ void noisy_neighbour(Trial& trial) {
   trial.claim(Proof::Recovered, "good job", job.empty(), job);
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

@@ -13,7 +13,7 @@
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/management.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 namespace {
 
@@ -390,4 +390,4 @@ std::string Witness::typed() const {
   return wrong.empty() ? wrong_ending(held_, false) : wrong;
 }
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

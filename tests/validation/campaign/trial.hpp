@@ -31,7 +31,7 @@
 #include "tests/validation/campaign/scenario.hpp"
 #include "tests/validation/campaign/stage.hpp"
 
-namespace flex::campaign {
+namespace svp::campaign {
 
 class Trial {
  public:
@@ -66,11 +66,11 @@ class Trial {
     std::uint32_t row = 0;
   };
   // reserved0, operation and row are filled in; zeros of stream, opcode and function mean what they say (use
-  // any_fault() to start with "any"). Throws flex::Error when M does not take it.
+  // any_fault() to start with "any"). Throws svp::Error when M does not take it.
   Fault arm(wire::FaultSpec spec);
   wire::FaultEvidence evidence(Fault fault);
   void disarm(Fault fault);
-  // Bytes of regions that the guilty function may hold; 0: no quota. Throws flex::Error.
+  // Bytes of regions that the guilty function may hold; 0: no quota. Throws svp::Error.
   void set_quota(std::uint64_t bytes);
   static wire::FaultSpec any_fault(wire::FaultPoint point, wire::FaultAction action);
   // Aimed at the guilty function, once.
@@ -164,4 +164,4 @@ class Witness {
   Trial::Clock::time_point last_good_{};
 };
 
-}  // namespace flex::campaign
+}  // namespace svp::campaign

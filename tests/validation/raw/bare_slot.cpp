@@ -11,15 +11,15 @@ namespace raw {
 
 namespace {
 
-std::shared_ptr<flex::Window> map(const flex::SlotHandle& handle) {
-  auto window = flex::Window::map(handle.window_fd(), handle.window_bytes());
-  if (!window) throw flex::Error(std::move(window.error()));
+std::shared_ptr<svp::Window> map(const svp::SlotHandle& handle) {
+  auto window = svp::Window::map(handle.window_fd(), handle.window_bytes());
+  if (!window) throw svp::Error(std::move(window.error()));
   return *std::move(window);
 }
 
 }  // namespace
 
-BareSlot::BareSlot(flex::SlotHandle handle) : window_(map(handle)), bells_(std::move(handle), flex::FaultHooks{}) {}
+BareSlot::BareSlot(svp::SlotHandle handle) : window_(map(handle)), bells_(std::move(handle), svp::FaultHooks{}) {}
 
 void BareSlot::pump() {
   const auto now = std::chrono::steady_clock::now();

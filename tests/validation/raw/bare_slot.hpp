@@ -15,16 +15,16 @@ namespace raw {
 
 class BareSlot {
  public:
-  // Throws flex::Error when the window cannot be mapped.
-  explicit BareSlot(flex::SlotHandle handle);
+  // Throws svp::Error when the window cannot be mapped.
+  explicit BareSlot(svp::SlotHandle handle);
 
   std::span<std::byte> window() const { return window_->bytes(); }
   // Lets the card look, now and again while an answer is waited for: a bell each 100 µs.
   void pump();
 
  private:
-  std::shared_ptr<flex::Window> window_;
-  flex::Bells bells_;
+  std::shared_ptr<svp::Window> window_;
+  svp::Bells bells_;
   std::chrono::steady_clock::time_point rung_{};
 };
 

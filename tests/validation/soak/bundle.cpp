@@ -9,7 +9,7 @@
 #include "host_driver/bundle/strict_json.hpp"
 #include "shared/version.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 namespace {
 
@@ -111,4 +111,4 @@ Expected<SoakOptions> soak_of(const bundle::Bundle& bundle) {
   return options;
 }
 
-}  // namespace flex::soak
+}  // namespace svp::soak

@@ -13,7 +13,7 @@
 #include "host_driver/bundle/bundle.hpp"
 #include "tests/validation/soak/soak.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 inline constexpr std::chrono::milliseconds kLongestReplay = std::chrono::hours{24 * 70};  // as `spyre soak --minutes`
 
@@ -24,4 +24,4 @@ Expected<SoakOptions> soak_of(const bundle::Bundle& bundle);
 bundle::Figures figures_of(const SoakReport& report);
 std::optional<bundle::Rule> soak_rule(std::string_view group, std::string_view name);
 
-}  // namespace flex::soak
+}  // namespace svp::soak

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace flex::soak {
+namespace svp::soak {
 
 CpuWait::CpuWait(pid_t process, pid_t thread)
     : statistics_(
@@ -28,4 +28,4 @@ std::chrono::nanoseconds CpuWait::total() const {
   return std::chrono::nanoseconds(waited);
 }
 
-}  // namespace flex::soak
+}  // namespace svp::soak

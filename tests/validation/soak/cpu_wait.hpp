@@ -9,7 +9,7 @@
 
 #include "host_driver/base/unique_fd.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 class CpuWait {
  public:
@@ -25,4 +25,4 @@ class CpuWait {
   UniqueFd statistics_;
 };
 
-}  // namespace flex::soak
+}  // namespace svp::soak

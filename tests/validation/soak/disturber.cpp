@@ -7,7 +7,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/validation/campaign/lane.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 using fault::Action;
 using fault::Fault;
@@ -208,4 +208,4 @@ std::uint64_t Disturber::retired_bytes() {
   return value_or_throw(management_->admin(request)).values.function.retired_granules * wire::kGranuleBytes;
 }
 
-}  // namespace flex::soak
+}  // namespace svp::soak

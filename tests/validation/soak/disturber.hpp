@@ -19,7 +19,7 @@
 #include "tests/validation/campaign/resources.hpp"
 #include "tests/validation/soak/weather.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 struct DisturberReport {
   std::map<std::string, std::uint64_t> events{};  // "firmware restart", … : how often
@@ -37,7 +37,7 @@ class Disturber {
   // Regions that faults of the memory can be aimed at: (target, region id); asked when one is armed.
   using RegionOf = std::function<std::optional<std::uint64_t>(unsigned target)>;
 
-  // Functions 1 (PF) … `functions`. Card and weather outlive this. Throws flex::Error when M cannot be had.
+  // Functions 1 (PF) … `functions`. Card and weather outlive this. Throws svp::Error when M cannot be had.
   Disturber(Card& card, unsigned functions, std::uint64_t seed, Weather& weather, RegionOf region_of);
   ~Disturber();
   Disturber(const Disturber&) = delete;
@@ -45,7 +45,7 @@ class Disturber {
 
   // From now on run() only waits and watches.
   void keep_quiet() { calendar_.clear(); }
-  // Until `end`, or until `enough`; then everything is disarmed and the card is up. Throws flex::Error when it could not be
+  // Until `end`, or until `enough`; then everything is disarmed and the card is up. Throws svp::Error when it could not be
   // brought back.
   void run(std::chrono::steady_clock::time_point end, const std::function<bool()>& enough);
   // Asked of M, when run() has returned.
@@ -90,4 +90,4 @@ class Disturber {
   DisturberReport report_;
 };
 
-}  // namespace flex::soak
+}  // namespace svp::soak

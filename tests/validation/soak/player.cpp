@@ -8,7 +8,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/validation/campaign/stage.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 using campaign::Desk;
 using campaign::Lane;
@@ -383,4 +383,4 @@ void Player::compare(const void* expected, std::uint64_t at, std::uint64_t bytes
   start_over_ = true;
 }
 
-}  // namespace flex::soak
+}  // namespace svp::soak

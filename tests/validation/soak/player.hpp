@@ -18,7 +18,7 @@
 #include "tests/validation/soak/cpu_wait.hpp"
 #include "tests/validation/soak/weather.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 // What one tenant did and saw. Blocks: submitted = the sum of outcomes, or a complaint says so.
 struct PlayerReport {
@@ -122,4 +122,4 @@ class Player {
   PlayerReport report_;
 };
 
-}  // namespace flex::soak
+}  // namespace svp::soak

@@ -5,7 +5,7 @@
 
 #include "tests/validation/soak/soak.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 namespace {
 
@@ -95,4 +95,4 @@ std::string to_json(const SoakReport& report) {
   return json.dump(2);
 }
 
-}  // namespace flex::soak
+}  // namespace svp::soak

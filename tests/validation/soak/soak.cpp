@@ -11,7 +11,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/validation/campaign/resources.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 namespace {
 
@@ -165,4 +165,4 @@ std::vector<std::string> SoakReport::complaints() const {
 
 bool SoakReport::clean() const { return complaints().empty() && left.empty(); }
 
-}  // namespace flex::soak
+}  // namespace svp::soak

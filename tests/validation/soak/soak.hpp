@@ -13,7 +13,7 @@
 #include "tests/validation/soak/disturber.hpp"
 #include "tests/validation/soak/player.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 
 struct SoakProgress {
   std::chrono::seconds ran{};
@@ -44,7 +44,7 @@ struct SoakReport {
   std::vector<std::string> complaints() const;  // of everybody
 };
 
-// Boots a card of its own. Throws flex::Error when it does not come up; never for what happens to it afterwards.
+// Boots a card of its own. Throws svp::Error when it does not come up; never for what happens to it afterwards.
 SoakReport run_soak(const SoakOptions& options);
 
 std::string to_text(const SoakReport& report);
@@ -54,4 +54,4 @@ std::string to_text(const SoakReport& report);
 // "results_right", "results_wrong", "stream_resets", "attachments", "outcomes": {name: n}}]}
 std::string to_json(const SoakReport& report);
 
-}  // namespace flex::soak
+}  // namespace svp::soak

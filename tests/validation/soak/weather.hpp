@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace flex::soak {
+namespace svp::soak {
 
 inline constexpr std::size_t kMostComplaints = 8;  // that a player or the disturber keeps
 
@@ -67,4 +67,4 @@ class Weather {
   std::array<Sky, kMostFunctions> skies_{};
 };
 
-}  // namespace flex::soak
+}  // namespace svp::soak

@@ -13,7 +13,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -176,4 +176,4 @@ TEST(EventLoop, AnIdleLoopSleeps) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 #include "host_driver/base/system_call.hpp"
 #include "shared/timeouts.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 std::vector<std::uint64_t> shots_of(const HostFault& fault, std::uint64_t occurrences) {
@@ -123,4 +123,4 @@ TEST(DriverCall, OnlyWhatIsMarkedIsTheDrivers) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

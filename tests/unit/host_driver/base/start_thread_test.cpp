@@ -6,7 +6,7 @@
 #include <array>
 #include <csignal>
 
-namespace flex {
+namespace svp {
 namespace {
 
 constexpr std::array kOfPrograms{SIGINT,  SIGTERM, SIGHUP,  SIGUSR1, SIGUSR2,
@@ -33,4 +33,4 @@ TEST(StartThread, EverySignalIsBlockedInItsFirstLineAndNoneInItsCreator) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -13,7 +13,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 TEST(Acceptor, ConnectionsWaitForDescriptorsAndCostOneTimer) {
@@ -55,4 +55,4 @@ TEST(Acceptor, ConnectionsWaitForDescriptorsAndCostOneTimer) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

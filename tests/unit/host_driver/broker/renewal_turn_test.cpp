@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace flex {
+namespace svp {
 namespace {
 
 using Clock = RenewalTurn::Clock;
@@ -45,4 +45,4 @@ TEST(RenewalTurn, IsPutOffForSoManyOwnersInARowAndNoMore) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

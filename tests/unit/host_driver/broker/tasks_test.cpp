@@ -8,7 +8,7 @@
 #include <future>
 #include <memory>
 
-namespace flex {
+namespace svp {
 namespace {
 
 class TasksTest : public testing::Test {
@@ -81,4 +81,4 @@ TEST_F(TasksTest, JoinWaitsForAllWork) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -11,7 +11,7 @@
 #include "host_driver/bundle/strict_json.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex::bundle {
+namespace svp::bundle {
 namespace {
 
 using nlohmann::json;
@@ -147,4 +147,4 @@ TEST_F(Bundles, WhatIsNoFileIsRefused) {
 }
 
 }  // namespace
-}  // namespace flex::bundle
+}  // namespace svp::bundle

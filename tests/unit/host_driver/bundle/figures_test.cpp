@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace flex::bundle {
+namespace svp::bundle {
 namespace {
 
 using testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(Figures, RunsWithNothingToCompareAreNotTheSame) {
 }
 
 }  // namespace
-}  // namespace flex::bundle
+}  // namespace svp::bundle

@@ -152,11 +152,16 @@ TEST(CommandLine, StopAndResetNeedExactlyOneTarget) {
 
 TEST(CommandLine, EveryRunThatCanFailLeavesABundleWhenAsked) {
   EXPECT_EQ(parsed({"fault", "run", "script.json", "--bundles", "b"})->fault_run.bundles, "b");
-  EXPECT_EQ(parsed({"fault", "campaign", "--bundles", "b"})->fault_campaign.bundles, "b");
-  EXPECT_EQ(parsed({"soak", "--bundles", "b"})->soak.bundles, "b");
   EXPECT_EQ(parsed({"fault", "run", "script.json"})->fault_run.bundles, "");
   EXPECT_EQ(parsed({"replay", "file"})->replay.bundle, "file");
   expect_refused({"replay"}, "bundle");
+}
+
+TEST(CommandLine, CampaignAndSoakHandTheirWordsOn) {
+  const std::vector<std::string> campaign = {"fault", "campaign", "--only", "F14,F31", "--no-such-option"};
+  EXPECT_EQ(parsed({"fault", "campaign", "--only", "F14,F31", "--no-such-option"})->validation, campaign);
+  EXPECT_EQ(parsed({"soak", "--help"})->validation, (std::vector<std::string>{"soak", "--help"}));
+  EXPECT_EQ(parsed({"soak"})->validation, std::vector<std::string>{"soak"});
 }
 
 TEST(CommandLine, RunMatmulKnowsWhetherACardOfItsOwnWasAskedFor) {

@@ -12,13 +12,13 @@
 namespace cli {
 namespace {
 
-using flex::bundle::Bundle;
-using flex::bundle::Kind;
-using flex::fault::Action;
-using flex::fault::Fault;
-using flex::fault::Point;
-using flex::fault::Script;
 using nlohmann::json;
+using svp::bundle::Bundle;
+using svp::bundle::Kind;
+using svp::fault::Action;
+using svp::fault::Fault;
+using svp::fault::Point;
+using svp::fault::Script;
 using testing::HasSubstr;
 
 constexpr auto kVictim = wire::target_of_virtual(1);
@@ -30,7 +30,7 @@ Fault wrong_result() {
 FaultRun example() {
   Script script(11);
   script.add(wrong_result())
-      .add({.point = Point::Kill, .action = Action::Kill, .trigger = {.first = flex::fault::Number::random(5, 9)}});
+      .add({.point = Point::Kill, .action = Action::Kill, .trigger = {.first = svp::fault::Number::random(5, 9)}});
   return {.script = script, .seconds = 3, .shape = {.virtual_functions = 5, .cores = 2}};
 }
 
@@ -111,7 +111,7 @@ TEST(FaultRunRules, NothingButTheVerdictIsExactWhenTheCardIsKilled) {
 }
 
 TEST(FaultRunRules, FiredIsExactWhenTheRunCannotEndBeforeIt) {
-  const auto fired = [](flex::fault::Trigger trigger) {
+  const auto fired = [](svp::fault::Trigger trigger) {
     trigger.function = kVictim;
     const Script script =
         Script(1).add({.point = Point::CardDmaStep, .action = Action::Abort, .trigger = std::move(trigger)});
@@ -142,30 +142,30 @@ TEST(FaultRunRules, WhatNoRunShowsHasNoRule) {
 }
 
 TEST(SoakBundle, HoldsLengthAndSeedAndIsReadStrictly) {
-  flex::soak::SoakOptions options;
+  svp::soak::SoakOptions options;
   options.length = std::chrono::milliseconds(1234);
   options.seed = 9;
-  const Bundle good = flex::soak::bundle_of(options, {});
+  const Bundle good = svp::soak::bundle_of(options, {});
   EXPECT_EQ(good.kind, Kind::Soak);
-  const auto again = flex::soak::soak_of(good);
+  const auto again = svp::soak::soak_of(good);
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->length, options.length);
   EXPECT_EQ(again->seed, 9u);
   for (const json& changes : {json{{"length_ms", 0}}, json{{"length_ms", -5}}, json{{"length_ms", 1e300}},
                               json{{"length_ms", ~0ull}}, json{{"length_ms", "5"}}, json{{"blind", 1}}}) {
-    EXPECT_FALSE(flex::soak::soak_of(with(good, changes)).has_value()) << changes;
+    EXPECT_FALSE(svp::soak::soak_of(with(good, changes)).has_value()) << changes;
   }
 }
 
 TEST(SoakBundle, OnlyWhatIsNotDecidedByThreadsIsExact) {
-  EXPECT_TRUE(flex::soak::soak_rule("run", "verdict")->exact);
-  EXPECT_FALSE(flex::soak::soak_rule("VF2", "blocks")->exact);
-  EXPECT_FALSE(flex::soak::soak_rule("run", "colour").has_value());
+  EXPECT_TRUE(svp::soak::soak_rule("run", "verdict")->exact);
+  EXPECT_FALSE(svp::soak::soak_rule("VF2", "blocks")->exact);
+  EXPECT_FALSE(svp::soak::soak_rule("run", "colour").has_value());
 }
 
 TEST(CampaignBundle, NamesAScenarioThatExists) {
   const auto scenario_of = [](const char* script) {
-    return flex::campaign::scenario_of({.kind = Kind::Campaign, .seed = 1, .script = script});
+    return svp::campaign::scenario_of({.kind = Kind::Campaign, .seed = 1, .script = script});
   };
   ASSERT_TRUE(scenario_of(R"({"scenario": "F14"})").has_value());
   EXPECT_EQ((*scenario_of(R"({"scenario": "F14"})"))->id, "F14");
@@ -177,16 +177,16 @@ TEST(CampaignBundle, NamesAScenarioThatExists) {
 
 TEST(CampaignBundle, ProofsAndEndsOfTheFaultAreExactAndRacesAreNot) {
   for (const char* proof : {"fired", "detected", "contained", "recovered", "clean"}) {
-    EXPECT_TRUE(flex::campaign::campaign_rule("proofs", proof)->exact);
+    EXPECT_TRUE(svp::campaign::campaign_rule("proofs", proof)->exact);
   }
-  EXPECT_TRUE(flex::campaign::campaign_rule("fault 0", "has fired")->exact);
-  EXPECT_TRUE(flex::campaign::campaign_rule("blocks", "TIMEOUT, watchdog expired")->exact);
-  EXPECT_TRUE(flex::campaign::campaign_rule("blocks", "REJECTED, bad opcode")->exact);
+  EXPECT_TRUE(svp::campaign::campaign_rule("fault 0", "has fired")->exact);
+  EXPECT_TRUE(svp::campaign::campaign_rule("blocks", "TIMEOUT, watchdog expired")->exact);
+  EXPECT_TRUE(svp::campaign::campaign_rule("blocks", "REJECTED, bad opcode")->exact);
   for (const char* end : {"OK, none", "INDETERMINATE, none", "never ended", "ABORTED, stopped by its owner",
                           "FAULT, stopped by its owner"}) {
-    EXPECT_FALSE(flex::campaign::campaign_rule("blocks", end)->exact) << end;
+    EXPECT_FALSE(svp::campaign::campaign_rule("blocks", end)->exact) << end;
   }
-  EXPECT_FALSE(flex::campaign::campaign_rule("proofs", "colour").has_value());
+  EXPECT_FALSE(svp::campaign::campaign_rule("proofs", "colour").has_value());
 }
 
 }  // namespace

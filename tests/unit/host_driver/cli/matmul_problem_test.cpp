@@ -20,7 +20,7 @@ TEST(MatmulProblem, SizesThatDoNotFitTheMachineAreRefusedWithTheNumbers) {
   try {
     require_memory(kLargest, kLargest, kLargest, 4 * wire::kGiB);
     FAIL() << "it does not fit";
-  } catch (const flex::InvalidArgument& error) {
+  } catch (const svp::InvalidArgument& error) {
     EXPECT_THAT(error.info().message, HasSubstr("needs 37748736 MiB"));
     EXPECT_THAT(error.info().message, HasSubstr("4096 MiB are available"));
     EXPECT_FALSE(error.info().next_step.empty());

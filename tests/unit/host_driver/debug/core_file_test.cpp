@@ -14,7 +14,7 @@
 #include "tests/unit/host_driver/debug/example_record.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using testing::HasSubstr;
@@ -116,4 +116,4 @@ TEST_F(CoreFileTest, DamageIsRefusedOrReadNeverMore) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

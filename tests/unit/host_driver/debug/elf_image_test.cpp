@@ -12,7 +12,7 @@
 #include "tests/unit/host_driver/debug/example_elf.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 Expected<ElfImage> opened(const std::vector<std::byte>& bytes) {
@@ -68,4 +68,4 @@ RC_GTEST_PROP(ElfImage, DamageIsRefusedOrReadNeverMore, ()) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

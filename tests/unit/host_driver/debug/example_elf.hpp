@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace flex::test {
+namespace svp::test {
 
 inline constexpr std::uint64_t kTextAddress = 0x80000000;
 
@@ -68,4 +68,4 @@ inline std::vector<std::byte> example_elf() {
   return file;
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -6,7 +6,7 @@
 #include "shared/fatal_record.hpp"
 #include "shared/post_codes.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 inline wire::FatalRecord sealed(wire::FatalRecord record) {
   record.magic = wire::kFatalRecordMagic;
@@ -47,4 +47,4 @@ inline wire::FatalRecord example_record() {
   return sealed(record);
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -13,7 +13,7 @@
 
 #include "tests/unit/host_driver/debug/example_record.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using testing::HasSubstr;
@@ -82,4 +82,4 @@ TEST(FatalReport, TellsKindPlaceAndWhoDidNotAnswer) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

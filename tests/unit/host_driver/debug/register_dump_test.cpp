@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace flex {
+namespace svp {
 namespace {
 
 // As QEMU 10.0 prints it, with values that tell their register.
@@ -51,4 +51,4 @@ TEST(RegisterDump, AnotherFormIsRefused) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

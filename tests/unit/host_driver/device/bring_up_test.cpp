@@ -10,7 +10,7 @@
 #include "shared/virtio.hpp"
 #include "tests/unit/host_driver/transport/control_peer.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::ControlPeer;
@@ -317,4 +317,4 @@ TEST_F(BringUpTest, SilenceAtAnyMomentIsATypedFailure) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

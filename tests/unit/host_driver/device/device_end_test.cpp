@@ -12,7 +12,7 @@
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::in_seconds;
@@ -353,4 +353,4 @@ TEST(DeviceEnd, ClosingADeviceWhoseCardDoesNotAnswerIsBounded) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -17,7 +17,7 @@
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Counter;
@@ -392,4 +392,4 @@ TEST_F(DeviceFaults, AFlippedBitOfTheUsedRingIsFoundByWhoReadsIt) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -13,7 +13,7 @@
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::Counter;
@@ -280,4 +280,4 @@ TEST(Device, AnIdleDeviceDoesNotWakeUp) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace flex::test {
+namespace svp::test {
 
 namespace {
 
@@ -138,4 +138,4 @@ std::unique_ptr<Device> NativeCard::attach(unsigned slot_index, DeviceOptions op
   return nullptr;
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -17,7 +17,7 @@
 #include "host_driver/device/device.hpp"
 #include "host_driver/transport/slot_handle.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 struct NativeCardOptions {
   unsigned virtual_functions = 1;
@@ -73,4 +73,4 @@ class NativeCard {
   std::thread listener_;
 };
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -11,7 +11,7 @@
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::in_seconds;
@@ -185,4 +185,4 @@ TEST(DeviceClose, IsOverForEveryCallerWhenItReturns) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 #include "host_driver/device/completion_sink.hpp"
 #include "host_driver/device/device.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 class Counter final : public CompletionSink {
  public:
@@ -56,4 +56,4 @@ inline wire::ControlBlock nop(std::uint64_t cookie = 0) {
 
 inline Device::TimePoint in_seconds(int seconds) { return Device::Clock::now() + std::chrono::seconds(seconds); }
 
-}  // namespace flex::test
+}  // namespace svp::test

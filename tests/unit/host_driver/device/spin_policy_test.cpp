@@ -11,7 +11,7 @@
 
 #include "host_driver/device/usable_cpus.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 namespace fs = std::filesystem;
@@ -83,4 +83,4 @@ TEST(SpinPolicy, AThreadThatRestrictsItselfDoesNotStopTheOthersFromSpinning) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -22,7 +22,7 @@
 #include "tests/unit/host_driver/discovery/example_card.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -268,4 +268,4 @@ TEST_F(Attach, FullQueueOfABrokerThatDoesNotAcceptIsAnErrorInTime) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

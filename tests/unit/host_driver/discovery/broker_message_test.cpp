@@ -11,7 +11,7 @@
 #include "shared/version.hpp"
 #include "tests/unit/host_driver/discovery/example_card.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using testing::HasSubstr;
@@ -175,4 +175,4 @@ RC_GTEST_PROP(BrokerMessages, DamagedMessagesAreErrorsOrMessagesNeverMore, ()) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 
 #include "tests/unit/host_driver/discovery/example_card.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using Json = nlohmann::json;
@@ -136,4 +136,4 @@ TEST(CardDescriptions, ReasonThatIsNoTextIsWrittenAllTheSame) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

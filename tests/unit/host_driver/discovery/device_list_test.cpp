@@ -12,7 +12,7 @@
 #include "host_driver/discovery/runtime_folder.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using testing::HasSubstr;
@@ -97,4 +97,4 @@ TEST_F(DeviceList, ACardThatIsNotThereCannotBeAttached) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-namespace flex {
+namespace svp {
 namespace {
 
 using testing::ElementsAre;
@@ -221,4 +221,4 @@ RC_GTEST_PROP(EnumerationProperty, AnyTextIsAListOrANamedError, ()) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -8,7 +8,7 @@
 #include "host_driver/discovery/card_description.hpp"
 #include "shared/version.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 // A card with a PF and `vfs` virtual functions, the last one owned.
 inline CardDescription example_card(std::string name = "card0", unsigned vfs = 2) {
@@ -30,4 +30,4 @@ inline CardDescription example_card(std::string name = "card0", unsigned vfs = 2
   return card;
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

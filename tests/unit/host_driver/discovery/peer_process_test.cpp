@@ -15,7 +15,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 bool readable(int fd, int ms) {
@@ -123,4 +123,4 @@ TEST_F(Peers, TheSenderOfAProofIsTheProcessThatSentIt) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

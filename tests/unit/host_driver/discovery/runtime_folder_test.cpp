@@ -18,7 +18,7 @@
 #include "tests/unit/host_driver/discovery/example_card.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using testing::ElementsAre;
@@ -383,4 +383,4 @@ TEST_F(RuntimeFolders, CleaningUpNeverTakesAwayWhatIsBeingMade) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

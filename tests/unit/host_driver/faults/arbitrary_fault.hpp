@@ -8,7 +8,7 @@
 #include "shared/control_block.hpp"
 #include "shared/window.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 
 inline rc::Gen<Number> arbitrary_number(std::uint64_t low, std::uint64_t high) {
   return rc::gen::exec([low, high] {
@@ -57,4 +57,4 @@ inline rc::Gen<Script> arbitrary_script() {
   });
 }
 
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-namespace flex::fault {
+namespace svp::fault {
 namespace {
 
 struct BadScript {
@@ -148,4 +148,4 @@ TEST(ScriptJson, RefusesWhatIsTooLongInsteadOfReadingABitOfIt) {
 }
 
 }  // namespace
-}  // namespace flex::fault
+}  // namespace svp::fault

@@ -10,7 +10,7 @@
 #include "host_driver/faults/script_json.hpp"
 #include "tests/unit/host_driver/faults/arbitrary_fault.hpp"
 
-namespace flex::fault {
+namespace svp::fault {
 namespace {
 
 TEST(Catalogue, HasEachPairOfTheCardThatMakesSenseAndNoOther) {
@@ -86,4 +86,4 @@ TEST(Script, RefusesAPairThatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace flex::fault
+}  // namespace svp::fault

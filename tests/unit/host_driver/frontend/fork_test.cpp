@@ -24,31 +24,31 @@ bool leaks_are_the_parents = false;
 }  // namespace
 extern "C" int __lsan_is_turned_off() { return leaks_are_the_parents ? 1 : 0; }
 
-namespace spyre {
+namespace spyre::inline v0 {
 namespace {
 
-using flex::DataType;
-using flex::HostShape;
-using flex::Job;
+using svp::DataType;
+using svp::HostShape;
+using svp::Job;
 
 constexpr std::uint64_t kBytes = 256 * wire::kKiB;
 
 struct Program {
-  flex::test::NativeCard card{{.window_bytes = 32 * wire::kMiB}};
-  std::unique_ptr<flex::Runtime> runtime = std::make_unique<flex::Runtime>(card.attach(), options());
+  svp::test::NativeCard card{{.window_bytes = 32 * wire::kMiB}};
+  std::unique_ptr<svp::Runtime> runtime = std::make_unique<svp::Runtime>(card.attach(), options());
   SpyreAllocator allocator{*runtime};
   SpyreStream stream{runtime->default_stream()};
-  flex::PinnedBuffer pinned = runtime->host_memory().allocate(kBytes);
+  svp::PinnedBuffer pinned = runtime->host_memory().allocate(kBytes);
   SpyreTensor tensor = SpyreTensor::empty(allocator, DataType::Float16, {64, 64});
-  flex::ExecutionPlan plan{
-      {flex::Job(flex::CompiledKernel(flex::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}}))}};
+  svp::ExecutionPlan plan{
+      {svp::Job(svp::CompiledKernel(svp::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}}))}};
 
   Program() {
     plan.load(*runtime, runtime->default_stream());
     stream.Synchronize();
   }
-  static flex::RuntimeOptions options() {
-    flex::RuntimeOptions options;
+  static svp::RuntimeOptions options() {
+    svp::RuntimeOptions options;
     options.allocator.region_bytes = {64 * wire::kMiB};
     options.staging.chunk_bytes = 64 * wire::kKiB;
     return options;
@@ -62,19 +62,19 @@ int refused(const std::function<void()>& call) {
   try {
     call();
     return kAccepted;
-  } catch (const flex::Error& error) {
+  } catch (const svp::Error& error) {
     return error.info().message.find("forked") != std::string::npos && !error.info().recoverable ? kNothing : kUntyped;
   }
 }
 template <typename T>
-int refused(const flex::Expected<T>& result) {
+int refused(const svp::Expected<T>& result) {
   if (result) return kAccepted;
   return result.error().message.find("forked") != std::string::npos ? kNothing : kUntyped;
 }
 
 int use_everything(Program& program) {
-  flex::Runtime& runtime = *program.runtime;
-  flex::Device& device = runtime.device();
+  svp::Runtime& runtime = *program.runtime;
+  svp::Device& device = runtime.device();
   static std::vector<std::byte> data(kBytes);
   const Job job = Job::to_device(data.data(), program.tensor.allocation_index(), 128);
   const int found[] = {
@@ -83,16 +83,16 @@ int use_everything(Program& program) {
       refused([&] { (void)program.stream.Query(); }),
       refused([&] { program.stream.Reset(); }),
       refused([&] { runtime.recover(); }),
-      refused([&] { runtime.next_stream(flex::StreamPriority::Low); }),
+      refused([&] { runtime.next_stream(svp::StreamPriority::Low); }),
       refused([&] { (void)runtime.host_memory().allocate(4096); }),
       refused([&] { (void)program.allocator.allocate(4096); }),
       refused([&] { (void)program.allocator.statistics(); }),
       refused(device.submit(0, {})),
-      refused(device.open_stream(flex::StreamPriority::Low)),
+      refused(device.open_stream(svp::StreamPriority::Low)),
       refused(device.reset_stream(0)),
       refused(device.reset_queues()),
       refused(device.card_statistics()),
-      refused(device.acquire_region(flex::RegionType::Tensor, wire::kGranuleBytes)),
+      refused(device.acquire_region(svp::RegionType::Tensor, wire::kGranuleBytes)),
   };
   for (const int wrong : found) {
     if (wrong != kNothing) return wrong;
@@ -100,9 +100,9 @@ int use_everything(Program& program) {
   device.poll();
   device.wake_waiters();
   device.check();
-  if (device.health() != flex::Health::Dead || !device.failure()) return kAccepted;
-  if (device.wait_until([] { return false; }, flex::Device::Clock::now() + test_bounds::kAnswer) !=
-      flex::WaitStatus::Failed) {
+  if (device.health() != svp::Health::Dead || !device.failure()) return kAccepted;
+  if (device.wait_until([] { return false; }, svp::Device::Clock::now() + test_bounds::kAnswer) !=
+      svp::WaitStatus::Failed) {
     return kAccepted;
   }
   return kNothing;
@@ -124,7 +124,7 @@ int use_everything(Program& program) {
 
 class Busy {
  public:
-  explicit Busy(Program& program, flex::FlexStream& stream)
+  explicit Busy(Program& program, svp::FlexStream& stream)
       : program_(program), stream_(stream), thread_([this] { work(); }) {}
   ~Busy() {
     stop_ = true;
@@ -140,14 +140,14 @@ class Busy {
       const auto memory = program_.allocator.allocate(kBytes);
       stream_.Launch(Job::to_device(data.data(), memory->allocation_index(), kBytes), {});
       stream_.Launch(Job::from_device(back.data(), memory->allocation_index(), kBytes), {});
-      stream_.Synchronize(flex::FlexStream::Clock::now() + test_bounds::kWork);
+      stream_.Synchronize(svp::FlexStream::Clock::now() + test_bounds::kWork);
       ASSERT_TRUE(back == data);
       const auto pinned = program_.runtime->host_memory().allocate(4096);
       ++rounds_;
     }
   }
   Program& program_;
-  flex::FlexStream& stream_;
+  svp::FlexStream& stream_;
   std::atomic<bool> stop_{false};
   std::atomic<unsigned> rounds_{0};
   std::thread thread_;
@@ -155,8 +155,8 @@ class Busy {
 
 TEST(Fork, WorkersOfABusyProgramExitAndTheProgramGoesOn) {
   auto program = std::make_unique<Program>();
-  Busy first(*program, program->runtime->next_stream(flex::StreamPriority::Low));
-  Busy second(*program, program->runtime->next_stream(flex::StreamPriority::High));
+  Busy first(*program, program->runtime->next_stream(svp::StreamPriority::Low));
+  Busy second(*program, program->runtime->next_stream(svp::StreamPriority::High));
   constexpr int kPools = 8, kWorkers = 6;
   for (int pool = 0; pool < kPools; ++pool) {
     std::vector<pid_t> workers;
@@ -173,11 +173,11 @@ TEST(Fork, WorkersOfABusyProgramExitAndTheProgramGoesOn) {
       if (WIFEXITED(status)) EXPECT_EQ(WEXITSTATUS(status), kNothing);
     }
     const unsigned before = first.rounds();
-    const auto end = flex::FlexStream::Clock::now() + test_bounds::kWork;
-    while (first.rounds() == before && flex::FlexStream::Clock::now() < end) std::this_thread::yield();
+    const auto end = svp::FlexStream::Clock::now() + test_bounds::kWork;
+    while (first.rounds() == before && svp::FlexStream::Clock::now() < end) std::this_thread::yield();
     ASSERT_GT(first.rounds(), before) << "the parent's work stands still";
   }
 }
 
 }  // namespace
-}  // namespace spyre
+}  // namespace spyre::inline v0

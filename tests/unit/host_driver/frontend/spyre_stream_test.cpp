@@ -13,21 +13,21 @@
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
-namespace spyre {
+namespace spyre::inline v0 {
 namespace {
 
-using flex::DataType;
-using flex::DeviceType;
-using flex::HostShape;
+using svp::DataType;
+using svp::DeviceType;
+using svp::HostShape;
 
 struct Rig {
-  flex::test::NativeCard card{{.window_bytes = 16 * wire::kMiB}};
-  flex::Runtime runtime{card.attach(), options()};
+  svp::test::NativeCard card{{.window_bytes = 16 * wire::kMiB}};
+  svp::Runtime runtime{card.attach(), options()};
   SpyreAllocator allocator{runtime};
   SpyreStream stream{runtime.default_stream()};
 
-  static flex::RuntimeOptions options() {
-    flex::RuntimeOptions options;
+  static svp::RuntimeOptions options() {
+    svp::RuntimeOptions options;
     options.allocator.region_bytes = {64 * wire::kMiB};
     options.staging.chunk_bytes = wire::kMiB;
     return options;
@@ -44,7 +44,7 @@ TEST(AllowTiledLaunch, OnlyFourWordsAreUnderstood) {
     try {
       parse_allow_tiled_launch(wrong);
       FAIL() << wrong;
-    } catch (const flex::InvalidArgument& error) {
+    } catch (const svp::InvalidArgument& error) {
       EXPECT_EQ(error.field(), kAllowTiledLaunchVariable);
     }
   }
@@ -58,7 +58,7 @@ TEST(SpyreTensor, Fp16GoesToDl16InStickLayoutAndComesBackBitForBit) {
   const SpyreTensor tensor = to_device(rig.runtime, rig.allocator, rig.stream, {shape, std::as_bytes(std::span(host))});
   EXPECT_EQ(tensor.layout().device_dtype, DeviceType::Dl16);
   EXPECT_EQ(tensor.size_bytes(), 3u * 100 * 128);
-  EXPECT_EQ(tensor.argument().shape, (flex::Shape{100, 130}));
+  EXPECT_EQ(tensor.argument().shape, (svp::Shape{100, 130}));
   std::vector<std::uint16_t> back(host.size());
   to_host(rig.runtime, rig.stream, tensor, {shape, std::as_writable_bytes(std::span(back))});
   for (std::size_t i = 0; i < host.size(); ++i) {
@@ -94,13 +94,13 @@ TEST(SpyreTensor, ShapesHaveToAgree) {
   std::vector<std::uint16_t> host(64 * 32);
   const auto shape = HostShape::contiguous(DataType::Float16, {64, 32});
   EXPECT_THROW(to_host(rig.runtime, rig.stream, tensor, {shape, std::as_writable_bytes(std::span(host))}),
-               flex::InvalidArgument);
+               svp::InvalidArgument);
 }
 
 TEST(LaunchKernel, TakesIndexAndMetadataOfEachTensor) {
   Rig rig;
-  const flex::CompiledKernel kernel(flex::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}});
-  flex::ExecutionPlan plan({flex::Job(kernel)});
+  const svp::CompiledKernel kernel(svp::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}});
+  svp::ExecutionPlan plan({svp::Job(kernel)});
   EXPECT_FALSE(plan.loaded());
   plan.load(rig.runtime, rig.runtime.default_stream());
   EXPECT_TRUE(plan.loaded());
@@ -111,12 +111,12 @@ TEST(LaunchKernel, TakesIndexAndMetadataOfEachTensor) {
   try {
     rig.stream.Synchronize(std::chrono::steady_clock::now() + test_bounds::kWork);
     FAIL();
-  } catch (const flex::StreamError& error) {
+  } catch (const svp::StreamError& error) {
     EXPECT_EQ(error.failure().status, wire::Status::Unsupported);
   }
   rig.stream.Reset();
   tensors[1] = SpyreTensor::empty(rig.allocator, DataType::Float32, {64, 64});  // FP32 on the card
-  EXPECT_THROW(LaunchKernel(rig.stream, plan, tensors), flex::InvalidArgument);
+  EXPECT_THROW(LaunchKernel(rig.stream, plan, tensors), svp::InvalidArgument);
 }
 
 TEST(SpyreTensor, ATensorMayBeDroppedAsSoonAsItsWorkIsLaunched) {
@@ -130,10 +130,10 @@ TEST(SpyreTensor, ATensorMayBeDroppedAsSoonAsItsWorkIsLaunched) {
       const SpyreTensor dropped =
           to_device(rig.runtime, rig.allocator, rig.stream, {shape, std::as_bytes(std::span(ones))});
       rig.stream.flex_stream().Launch(
-          flex::Job(flex::JobPlan({flex::DMA{.allocation_index = kept.allocation_index(),
-                                             .size = kept.size_bytes(),
-                                             .direction = flex::Direction::DeviceToDevice,
-                                             .source_allocation_index = dropped.allocation_index()}})),
+          svp::Job(svp::JobPlan({svp::DMA{.allocation_index = kept.allocation_index(),
+                                          .size = kept.size_bytes(),
+                                          .direction = svp::Direction::DeviceToDevice,
+                                          .source_allocation_index = dropped.allocation_index()}})),
           {});
     }
     // On another stream, which nothing orders with the first one.
@@ -149,8 +149,8 @@ TEST(SpyreTensor, ATensorMayBeDroppedAsSoonAsItsWorkIsLaunched) {
 
 TEST(LaunchKernel, TheEnvironmentIsReadOnce) {
   Rig rig;
-  const flex::CompiledKernel kernel(flex::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}});
-  flex::ExecutionPlan plan({flex::Job(kernel)});
+  const svp::CompiledKernel kernel(svp::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}});
+  svp::ExecutionPlan plan({svp::Job(kernel)});
   plan.load(rig.runtime, rig.runtime.default_stream());
   rig.stream.Synchronize();
   std::vector<SpyreTensor> tensors;  // two tiles
@@ -171,17 +171,17 @@ TEST(LaunchKernel, APlanIsLaunchedAsAWholeOrNotAtAll) {
   Rig rig;
   const auto memory = rig.runtime.allocator().allocate(4096);
   std::uint64_t seen = 0;
-  const flex::CompiledKernel kernel(flex::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}});
-  flex::ExecutionPlan plan({flex::Job::fill(memory, 4096, 7), flex::Job(kernel)});
+  const svp::CompiledKernel kernel(svp::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}});
+  svp::ExecutionPlan plan({svp::Job::fill(memory, 4096, 7), svp::Job(kernel)});
   plan.load(rig.runtime, rig.runtime.default_stream());
   rig.stream.Synchronize();
   std::vector<SpyreTensor> tensors(2);  // one operand is missing
-  rig.stream.flex_stream().Launch(flex::Job::fill(memory, 4096, 1), {});
-  EXPECT_THROW(LaunchKernel(rig.stream, plan, tensors), flex::InvalidArgument);
-  rig.stream.flex_stream().Launch(flex::Job::from_device(&seen, memory, sizeof seen), {});
+  rig.stream.flex_stream().Launch(svp::Job::fill(memory, 4096, 1), {});
+  EXPECT_THROW(LaunchKernel(rig.stream, plan, tensors), svp::InvalidArgument);
+  rig.stream.flex_stream().Launch(svp::Job::from_device(&seen, memory, sizeof seen), {});
   rig.stream.Synchronize();
   EXPECT_EQ(seen, 1u) << "the job before the one that was refused ran";
 }
 
 }  // namespace
-}  // namespace spyre
+}  // namespace spyre::inline v0

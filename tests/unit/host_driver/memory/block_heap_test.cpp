@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-namespace flex {
+namespace svp {
 namespace {
 
 constexpr std::uint64_t kUnit = kBlockUnit;
@@ -201,4 +201,4 @@ TEST(BlockHeap, ClearMakesEveryIdStale) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

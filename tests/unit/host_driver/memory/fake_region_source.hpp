@@ -10,7 +10,7 @@
 
 #include "host_driver/memory/region.hpp"
 
-namespace flex::testing {
+namespace svp::testing {
 
 class FakeRegionSource : public RegionSource {
  public:
@@ -103,4 +103,4 @@ class FakeRegionSource : public RegionSource {
   std::array<std::optional<Region>, wire::kRegionsPerFunction> held_;
 };
 
-}  // namespace flex::testing
+}  // namespace svp::testing

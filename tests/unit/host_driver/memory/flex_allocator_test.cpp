@@ -11,7 +11,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/memory/fake_region_source.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using testing::FakeRegionSource;
@@ -588,4 +588,4 @@ TEST(FlexAllocator, ThreadsShareOneAllocatorWithoutLosingABlock) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

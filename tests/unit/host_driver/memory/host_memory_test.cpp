@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace flex {
+namespace svp {
 namespace {
 
 constexpr std::uint64_t kWindowOffset = 0x40000;
@@ -131,4 +131,4 @@ TEST(HostMemory, ThreadsNeverShareAByte) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace flex::ras {
+namespace svp::ras {
 namespace {
 
 constexpr std::array kLayers{Layer::Driver, Layer::Transport, Layer::Firmware,
@@ -126,11 +126,11 @@ void print() {
   for (const auto& row : page_rows()) std::cout << row << "\n";
 }
 
-}  // namespace flex::ras
+}  // namespace svp::ras
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--print") {
-    flex::ras::print();
+    svp::ras::print();
     return 0;
   }
   testing::InitGoogleMock(&argc, argv);

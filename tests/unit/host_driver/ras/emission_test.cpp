@@ -11,7 +11,7 @@
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 class RasEmission : public testing::Test {
@@ -109,4 +109,4 @@ TEST_F(RasEmission, AFailedBringUpIsRecorded) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

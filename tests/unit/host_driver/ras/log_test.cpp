@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-namespace flex::ras {
+namespace svp::ras {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -192,4 +192,4 @@ TEST_F(RasLog, ThreadsLoseNothing) {
 }
 
 }  // namespace
-}  // namespace flex::ras
+}  // namespace svp::ras

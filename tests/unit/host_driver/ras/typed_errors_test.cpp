@@ -17,7 +17,7 @@
 #include "host_driver/tensor/tensor_layout.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 void expect_complete(const ErrorInfo& error) {
@@ -107,4 +107,4 @@ TEST_F(TypedErrors, OfCardsThatDoNotExist) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace flex {
+namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
@@ -126,4 +126,4 @@ TEST(ProgressBudget, IsSpentByHeartbeatsAndBySilenceButNotByTimeAlone) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

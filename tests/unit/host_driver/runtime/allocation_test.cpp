@@ -10,7 +10,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 // Its runtime has an operator new of its own (host_driver/faults/allocation_hook.cpp).
@@ -137,4 +137,4 @@ TEST(Allocation, ADeathIsToldWithoutMemory) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

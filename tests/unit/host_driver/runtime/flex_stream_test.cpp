@@ -22,7 +22,7 @@
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using Clock = FlexStream::Clock;
@@ -602,4 +602,4 @@ TEST(FlexStream, ARuntimeGoesAwayWithWorkInFlight) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -7,7 +7,7 @@
 
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 std::string plan_field(std::vector<Step> steps) {
@@ -100,4 +100,4 @@ TEST(Correction, TheTensorCarriesEverySymbolInOrderAndTheRegionMap) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -5,7 +5,7 @@
 
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::make_image;
@@ -112,4 +112,4 @@ TEST(StickGeometry, StridesAreThoseOfTheDefaultLayout) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -17,7 +17,7 @@
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using Clock = FlexStream::Clock;
@@ -546,4 +546,4 @@ TEST(Recovery, ThePolicyFailFastStopsAllStreamsUntilRecover) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -10,7 +10,7 @@
 #include "host_driver/runtime/kernel.hpp"
 #include "shared/crc32c.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 inline std::vector<std::byte> make_image(std::uint64_t text_bytes = 1024, std::uint64_t correction_bytes = 512) {
   wire::ImageHeader header{};
@@ -59,4 +59,4 @@ inline std::shared_ptr<const Kernel> matmul_kernel() {
 
 inline CompiledKernel matmul_1024() { return {matmul_kernel(), {{"M", 1024}, {"N", 1024}, {"K", 1024}}}; }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -8,7 +8,7 @@
 
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using Reason = TilingError::Reason;
@@ -82,4 +82,4 @@ TEST(Tiling, StrictLaunchNamesOperandAndDimension) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

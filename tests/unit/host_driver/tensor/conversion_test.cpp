@@ -12,7 +12,7 @@
 #include "shared/dl16.hpp"
 #include "tests/unit/host_driver/tensor/every_target.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using testing::on_every_target;
@@ -152,4 +152,4 @@ TEST(Conversion, PairsWithoutARuleAreRefused) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -6,7 +6,7 @@
 
 #include "hwy/targets.h"
 
-namespace flex::testing {
+namespace svp::testing {
 
 template <typename F>
 void on_every_target(F&& test) {
@@ -18,4 +18,4 @@ void on_every_target(F&& test) {
   hwy::GetChosenTarget().DeInit();  // the next call chooses the best one again
 }
 
-}  // namespace flex::testing
+}  // namespace svp::testing

@@ -15,11 +15,11 @@
 
 namespace {
 
-using flex::InvalidArgument;
-using flex::golden::add_dl16;
-using flex::golden::matmul_dl16;
-using flex::golden::matmul_dl16_wide;
-using flex::golden::WideSum;
+using svp::InvalidArgument;
+using svp::golden::add_dl16;
+using svp::golden::matmul_dl16;
+using svp::golden::matmul_dl16_wide;
+using svp::golden::WideSum;
 using wire::Dl16;
 
 Dl16 dl16(double value) { return wire::dl16_from_fp64(value); }

@@ -14,7 +14,7 @@
 #include "shared/dl16.hpp"
 #include "tests/unit/host_driver/tensor/every_target.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
@@ -247,4 +247,4 @@ TEST(Stickify, EveryRefusalNamesItsArgumentAndWritesNothing) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

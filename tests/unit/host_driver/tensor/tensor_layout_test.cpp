@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace flex {
+namespace svp {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
@@ -122,4 +122,4 @@ TEST(SpyreTensorLayout, EveryRefusalNamesItsArgument) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -9,7 +9,7 @@
 #include "shared/virtio.hpp"
 #include "tests/unit/host_driver/transport/control_peer.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::ControlPeer;
@@ -261,4 +261,4 @@ TEST_F(ControlChannelTest, AFullFifoIsAnErrorNotAWait) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

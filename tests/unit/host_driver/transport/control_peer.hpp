@@ -24,7 +24,7 @@
 #include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 class ControlPeer {
  public:
@@ -133,4 +133,4 @@ class ControlPeer {
   std::thread thread_;
 };
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -10,7 +10,7 @@
 #include "host_driver/transport/packed_queue.hpp"
 #include "shared/window.hpp"
 
-namespace flex::test {
+namespace svp::test {
 
 class QueuePair {
  public:
@@ -49,4 +49,4 @@ inline std::vector<RingBuffer> chain(std::size_t buffers) {
   return list;
 }
 
-}  // namespace flex::test
+}  // namespace svp::test

@@ -11,7 +11,7 @@
 
 #include "tests/unit/host_driver/transport/device_peer.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 using test::chain;
@@ -431,4 +431,4 @@ INSTANTIATE_TEST_SUITE_P(EverySize, PackedQueueThreads, testing::ValuesIn(every_
 });
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

@@ -11,7 +11,7 @@
 #include "shared/timeouts.hpp"
 #include "tests/unit/host_driver/transport/control_peer.hpp"
 
-namespace flex {
+namespace svp {
 namespace {
 
 TEST(Window, OnlyAFileOfExactlyTheGivenLegalSizeIsMapped) {
@@ -78,4 +78,4 @@ TEST(Bells, ARingThatAHookTakesAwayDoesNotEndTheSleepEarly) {
 }
 
 }  // namespace
-}  // namespace flex
+}  // namespace svp

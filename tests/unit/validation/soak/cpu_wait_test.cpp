@@ -12,7 +12,7 @@
 
 #include "shared/timeouts.hpp"
 
-namespace flex::soak {
+namespace svp::soak {
 namespace {
 
 void pin_to_one_cpu() {
@@ -55,4 +55,4 @@ TEST(CpuWait, OfNobodyIsZero) {
 }
 
 }  // namespace
-}  // namespace flex::soak
+}  // namespace svp::soak

@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-namespace flex::soak {
+namespace svp::soak {
 namespace {
 
 constexpr FunctionMask only(unsigned function) { return FunctionMask{1} << function; }
@@ -80,4 +80,4 @@ TEST(Weather, NothingThatHappensInAStormIsSeenInCalmWeather) {
 }
 
 }  // namespace
-}  // namespace flex::soak
+}  // namespace svp::soak

@@ -3,30 +3,31 @@
 
 #include <cstdio>
 
-#include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/exit_codes.hpp"
+#include "tests/validation/commands.hpp"
 #include "tests/validation/soak/bundle.hpp"
 #include "tests/validation/soak/soak.hpp"
 
-namespace cli {
+namespace validation {
 
 int soak(const SoakOptions& options) {
-  flex::soak::SoakOptions wanted;
+  svp::soak::SoakOptions wanted;
   wanted.length =
       std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double, std::ratio<60>>(options.minutes));
   wanted.seed = options.seed;
   if (!options.json) {
-    wanted.on_progress = [](const flex::soak::SoakProgress& progress) {
+    wanted.on_progress = [](const svp::soak::SoakProgress& progress) {
       fmt::print("{:>6} s  {:>9} rounds  {:>6} disturbances\n", progress.ran.count(), progress.rounds, progress.events);
       std::fflush(stdout);
     };
   }
-  const flex::soak::SoakReport report = flex::soak::run_soak(wanted);
-  fmt::print("{}", options.json ? flex::soak::to_json(report) + "\n" : flex::soak::to_text(report));
+  const svp::soak::SoakReport report = svp::soak::run_soak(wanted);
+  fmt::print("{}", options.json ? svp::soak::to_json(report) + "\n" : svp::soak::to_text(report));
   if (!report.clean() && !options.bundles.empty()) {
-    const auto left = flex::bundle::write(options.bundles, "soak", flex::soak::bundle_of(wanted, report));
+    const auto left = svp::bundle::write(options.bundles, "soak", svp::soak::bundle_of(wanted, report));
     fmt::print(stderr, "spyre: failure bundle {}\n", left.string());
   }
-  return report.clean() ? 0 : 1;
+  return report.clean() ? cli::kOk : cli::kNotAsWanted;
 }
 
-}  // namespace cli
+}  // namespace validation

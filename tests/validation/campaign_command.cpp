@@ -4,27 +4,30 @@
 #include <cstdio>
 #include <fstream>
 
-#include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/exit_codes.hpp"
 #include "tests/validation/campaign/campaign.hpp"
 #include "tests/validation/campaign/report.hpp"
 #include "tests/validation/campaign/tenant_process.hpp"
+#include "tests/validation/commands.hpp"
 
-namespace cli {
+namespace validation {
 
 namespace {
 
-using flex::campaign::CampaignReport;
-using flex::campaign::Result;
-using flex::campaign::Scenario;
-using flex::campaign::Verdict;
+using cli::kInvalid;
+using cli::kNotAsWanted;
+using cli::kOk;
+using svp::campaign::CampaignReport;
+using svp::campaign::Result;
+using svp::campaign::Scenario;
+using svp::campaign::Verdict;
 
 void write_page(const std::string& path, const CampaignReport& report) {
   std::ofstream file(path, std::ios::trunc);
-  file << flex::campaign::to_html(report);
+  file << svp::campaign::to_html(report);
   file.flush();
   if (!file) {
-    throw flex::InvalidArgument("html", "'" + path + "' could not be written", "name a file in a folder that exists");
+    throw svp::InvalidArgument("html", "'" + path + "' could not be written", "name a file in a folder that exists");
   }
 }
 
@@ -44,37 +47,37 @@ int exit_code(const CampaignReport& report) {
 
 int fault_campaign(const FaultCampaignOptions& options) {
   if (options.mutate) {
-    throw flex::InvalidArgument("mutate", "no check of this program, or of the firmware that it boots, can be left out",
-                                "run tests/mutants/spyre-mutant of the build folder (docs/faults.md, \"Mutants\")");
+    throw svp::InvalidArgument("mutate", "no check of this program, or of the firmware that it boots, can be left out",
+                               "run tests/mutants/spyre-mutant of the build folder (docs/faults.md, \"Mutants\")");
   }
-  flex::campaign::CampaignOptions campaign;
+  svp::campaign::CampaignOptions campaign;
   campaign.seed = options.seed;
   campaign.only = options.only;
   campaign.repeat = options.repeat;
   campaign.bundles = options.bundles;
   if (!options.json) {
-    fmt::print("{}", flex::campaign::table_head());
+    fmt::print("{}", svp::campaign::table_head());
     campaign.on_result = [](const Scenario& scenario, const Result& result) {
-      fmt::print("{}", flex::campaign::to_table_line(scenario, result));
+      fmt::print("{}", svp::campaign::to_table_line(scenario, result));
       std::fflush(stdout);
     };
   }
-  const CampaignReport report = flex::campaign::run_campaign(campaign);
+  const CampaignReport report = svp::campaign::run_campaign(campaign);
   if (!options.html.empty()) write_page(options.html, report);
   if (options.json) {
-    fmt::print("{}\n", flex::campaign::to_json(report));
+    fmt::print("{}\n", svp::campaign::to_json(report));
   } else if (options.repeat > 1) {
-    fmt::print("\n{}", flex::campaign::to_table(report));
+    fmt::print("\n{}", svp::campaign::to_table(report));
   } else {
-    fmt::print("{}", flex::campaign::to_sum(report));
+    fmt::print("{}", svp::campaign::to_sum(report));
   }
   return exit_code(report);
 }
 
 int fault_tenant(const FaultTenantOptions& options) {
-  return flex::campaign::tenant_main(
+  return svp::campaign::tenant_main(
       options.card, options.function,
-      options.task == "work" ? flex::campaign::TenantTask::Work : flex::campaign::TenantTask::Occupy, options.seed);
+      options.task == "work" ? svp::campaign::TenantTask::Work : svp::campaign::TenantTask::Occupy, options.seed);
 }
 
-}  // namespace cli
+}  // namespace validation
