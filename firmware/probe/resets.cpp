@@ -5,7 +5,6 @@
 #include "firmware/arch/riscv/persistent.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
-#include "firmware/platform/virt/board.hpp"
 #include "firmware/probe/probe.hpp"
 #include "shared/units.hpp"
 
@@ -47,7 +46,7 @@ void prove_warm_reset() {
   scramble(first_bytes(), kSeed + life);
   scramble(last_bytes(), kSeed + life + 1);
   for (unsigned i = 1; i < 250; ++i) riscv::imsic_send(0, i);
-  virt::restart();
+  hal::restart_board();
 }
 
 void break_on_purpose(std::string_view how) {

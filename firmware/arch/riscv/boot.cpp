@@ -11,9 +11,9 @@
 #include "firmware/arch/riscv/panic.hpp"
 #include "firmware/arch/riscv/persistent.hpp"
 #include "firmware/arch/riscv/timer.hpp"
+#include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
-#include "firmware/platform/virt/board.hpp"
-#include "firmware/platform/virt/memory_map.h"
+#include "firmware/hal/memory_map.h"
 
 namespace fw {
 [[noreturn]] void boot_main(unsigned hart);
@@ -95,7 +95,7 @@ unsigned hal::hart_count() { return riscv::known_harts; }
 void riscv_boot(std::uint64_t hart, const std::byte* device_tree) {
   riscv::initialize_hart(hart);
   riscv::persistent_initialize();
-  virt::initialize(device_tree);
+  hal::initialize_board(device_tree);
   riscv::release_harts();
   fw::boot_main(static_cast<unsigned>(hart));
 }

@@ -3,7 +3,7 @@
 
 #include "firmware/arch/riscv/csr.hpp"
 #include "firmware/arch/riscv/mmio.hpp"
-#include "firmware/platform/virt/memory_map.h"
+#include "firmware/hal/memory_map.h"
 
 namespace riscv {
 

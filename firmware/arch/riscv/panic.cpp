@@ -16,7 +16,6 @@
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
-#include "firmware/platform/virt/board.hpp"
 #include "shared/units.hpp"
 
 std::uint32_t riscv::record_open;
@@ -159,7 +158,7 @@ void say(const HartLocal& me) {
     hal::log("PANIC: restarted too often in a row, giving up");
     hal::exit(kExitPanic);
   }
-  virt::restart();
+  hal::restart_board();
 }
 
 [[noreturn]] void record_and_end(const HartLocal& me, const TrapFrame& frame) {

@@ -3,7 +3,7 @@
  * them a software interrupt (riscv::release_harts). Nothing may be assumed about memory or about interrupt controllers:
  * after a warm reset both hold what the previous life left. */
 #include "firmware/arch/riscv/layout.h"
-#include "firmware/platform/virt/memory_map.h"
+#include "firmware/hal/memory_map.h"
 
   .section .text.start, "ax", @progbits
   .globl _start

@@ -7,7 +7,7 @@
 
 #include "firmware/arch/riscv/hart_local.hpp"
 #include "firmware/arch/riscv/mmio.hpp"
-#include "firmware/platform/virt/memory_map.h"
+#include "firmware/hal/memory_map.h"
 
 namespace riscv {
 

@@ -4,7 +4,7 @@
  *
  * mscratch always holds the hart's HartLocal while U-mode or firmware code runs. */
 #include "firmware/arch/riscv/layout.h"
-#include "firmware/platform/virt/memory_map.h"
+#include "firmware/hal/memory_map.h"
 
   .text
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "firmware/platform/virt/board.hpp"
-
 #include <algorithm>
 #include <array>
 
@@ -11,8 +9,8 @@
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
+#include "firmware/hal/memory_map.h"
 #include "firmware/platform/virt/device_tree.hpp"
-#include "firmware/platform/virt/memory_map.h"
 #include "firmware/platform/virt/slots.hpp"
 #include "shared/units.hpp"
 
@@ -50,22 +48,22 @@ BoardDescription describe(const std::byte* device_tree) {
 
 }  // namespace
 
-void initialize(const std::byte* device_tree) {
-  const BoardDescription board = describe(device_tree);
-  riscv::set_hart_count(board.harts);
-  keep_boot_arguments(board.boot_arguments);
-  divide_memory(board.memory);
-  find_slots(board);
-}
-
-void restart() {
-  riscv::mmio_write32(FINISHER_BASE, FINISHER_RESET);
-  riscv_park();
-}
-
 }  // namespace virt
 
 namespace hal {
+
+void initialize_board(const std::byte* device_tree) {
+  const virt::BoardDescription board = virt::describe(device_tree);
+  riscv::set_hart_count(board.harts);
+  virt::keep_boot_arguments(board.boot_arguments);
+  virt::divide_memory(board.memory);
+  virt::find_slots(board);
+}
+
+void restart_board() {
+  riscv::mmio_write32(FINISHER_BASE, FINISHER_RESET);
+  riscv_park();
+}
 
 std::string_view boot_arguments() { return {virt::boot_argument_text.data(), virt::boot_argument_bytes}; }
 

@@ -3,7 +3,7 @@
 #include "firmware/arch/riscv/mmio.hpp"
 #include "firmware/arch/riscv/spin_lock.hpp"
 #include "firmware/hal/hart.hpp"
-#include "firmware/platform/virt/memory_map.h"
+#include "firmware/hal/memory_map.h"
 
 namespace {
 
