@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "host_driver/base/event_loop.hpp"
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/ras/log.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "qemu/card_impl.hpp"
@@ -19,7 +20,6 @@
 #include "qemu/memory_budget.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/post_codes.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "qemu/machine_error.hpp"
-#include "shared/timeouts.hpp"
+#include "qemu/timeouts.hpp"
 
 namespace qemu {
 

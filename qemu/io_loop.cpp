@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "qemu/errors.hpp"
-#include "shared/timeouts.hpp"
+#include "qemu/timeouts.hpp"
 
 namespace qemu {
 

@@ -10,7 +10,7 @@
 
 #include "qemu/machine_error.hpp"
 #include "qemu/renewal.hpp"
-#include "shared/timeouts.hpp"
+#include "qemu/timeouts.hpp"
 
 namespace qemu {
 

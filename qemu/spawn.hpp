@@ -9,7 +9,7 @@
 
 #include "host_driver/base/unique_fd.hpp"
 #include "qemu/machine_error.hpp"
-#include "shared/timeouts.hpp"
+#include "qemu/timeouts.hpp"
 
 namespace qemu {
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "shared/timeouts.hpp"
+#include "firmware/core/timeouts.hpp"
 
 namespace fw {
 

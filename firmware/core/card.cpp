@@ -15,6 +15,7 @@
 #include "firmware/core/loop_watch.hpp"
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"

@@ -6,12 +6,12 @@
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_block_check.hpp"
 #include "firmware/core/fault_actions.hpp"
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
 #include "firmware/hal/record.hpp"
 #include "firmware/mutants/mutants.hpp"
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
 
 namespace fw {
 

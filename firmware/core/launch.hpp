@@ -25,11 +25,11 @@
 #include "firmware/core/function.hpp"
 #include "firmware/core/image.hpp"
 #include "firmware/core/spinlock.hpp"
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/context.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/control_block.hpp"
 #include "shared/kernel_abi.hpp"
-#include "shared/timeouts.hpp"
 
 namespace fw {
 

@@ -7,11 +7,11 @@
 #include "firmware/core/control_server.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "firmware/mutants/mutants.hpp"
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
 
 namespace fw {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "firmware/core/function.hpp"
+#include "firmware/core/timeouts.hpp"
 #include "shared/message.hpp"
-#include "shared/timeouts.hpp"
 
 namespace fw {
 

@@ -8,6 +8,7 @@
 #include "firmware/core/admin.hpp"
 #include "firmware/core/card.hpp"
 #include "firmware/core/image.hpp"
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/hart.hpp"

@@ -9,11 +9,11 @@
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/launch.hpp"
 #include "firmware/core/region_pool.hpp"
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "firmware/mutants/mutants.hpp"
-#include "shared/timeouts.hpp"
 
 namespace fw {
 

@@ -5,7 +5,7 @@
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "firmware/probe/probe.hpp"
-#include "shared/timeouts.hpp"
+#include "firmware/probe/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace {

@@ -9,8 +9,8 @@
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "firmware/probe/probe.hpp"
+#include "firmware/probe/timeouts.hpp"
 #include "shared/kernel_abi.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 extern "C" const std::byte probe_planted_load[], probe_planted_push[];

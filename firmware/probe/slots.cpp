@@ -8,8 +8,8 @@
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/probe/probe.hpp"
+#include "firmware/probe/timeouts.hpp"
 #include "shared/admin.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace probe {

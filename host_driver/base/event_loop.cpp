@@ -21,8 +21,8 @@
 
 #include "host_driver/base/start_thread.hpp"
 #include "host_driver/base/system_call.hpp"
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/base/unique_fd.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/base/host_faults.hpp"
 #include "host_driver/base/start_thread.hpp"
-#include "shared/timeouts.hpp"
 
 #include <algorithm>
 #include <csignal>

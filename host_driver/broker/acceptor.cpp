@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "shared/timeouts.hpp"
+#include "host_driver/broker/timeouts.hpp"
 
 namespace svp {
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "host_driver/broker/broker_impl.hpp"
+#include "host_driver/broker/timeouts.hpp"
 #include "host_driver/discovery/local_socket.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 
 namespace svp {

@@ -8,7 +8,6 @@
 
 #include "host_driver/broker/broker_impl.hpp"
 #include "host_driver/discovery/local_socket.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "host_driver/broker/broker_impl.hpp"
-#include "shared/timeouts.hpp"
+#include "host_driver/broker/timeouts.hpp"
 
 namespace svp {
 

@@ -10,8 +10,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "host_driver/base/timeouts.hpp"
+#include "host_driver/broker/timeouts.hpp"
 #include "host_driver/discovery/function_choice.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp {
 

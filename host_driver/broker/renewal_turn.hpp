@@ -6,7 +6,7 @@
 #include <chrono>
 #include <optional>
 
-#include "shared/timeouts.hpp"
+#include "host_driver/broker/timeouts.hpp"
 
 namespace svp {
 

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/packed_queue.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 
 namespace svp {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/timeouts.hpp"
+#include "host_driver/base/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace svp {

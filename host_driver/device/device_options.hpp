@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/transport/fault_hooks.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
 
 namespace svp {

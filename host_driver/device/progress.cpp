@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <new>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/device/device_impl.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "host_driver/transport/pause.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp {
 

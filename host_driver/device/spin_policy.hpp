@@ -6,7 +6,7 @@
 #include <atomic>
 #include <chrono>
 
-#include "shared/timeouts.hpp"
+#include "host_driver/base/timeouts.hpp"
 
 namespace svp {
 

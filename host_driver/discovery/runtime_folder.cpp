@@ -16,8 +16,8 @@
 #include <thread>
 #include <utility>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/discovery/local_socket.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "host_driver/base/start_thread.hpp"
+#include "host_driver/base/timeouts.hpp"
 #include "qemu/machine_error.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp::fault {
 

@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/frontend/context.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/dl16.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp::fault {
 
@@ -123,7 +123,7 @@ bool Workload::attempt(const char* what, Step&& step) {
 bool Workload::attach() {
   const auto limit = Clock::now() + options_.attach_limit;
   for (int i = 0; (i < kAttachments || Clock::now() < limit) && Clock::now() < end_; ++i) {
-    if (i >= kAttachments) std::this_thread::sleep_for(soak_bounds::kBetweenAttaches);  // bounded: by the loop's limit
+    if (i >= kAttachments) std::this_thread::sleep_for(kAttachAgain);  // bounded: by the loop's limit
     const bool open = attempt("open", [&] {
       spyre::ContextOptions context;
       context.function = options_.function;

@@ -20,10 +20,10 @@
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/process.hpp"
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/memory/block_heap.hpp"
 #include "host_driver/memory/region.hpp"
 #include "host_driver/memory/virtual_address.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp {
 

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <string>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/ras/record.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp::ras {
 

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/runtime/launch_plan.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp {
 namespace {

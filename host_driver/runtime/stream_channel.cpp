@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/stream_channel.hpp"
 #include "host_driver/base/mutants.hpp"
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/ras/log.hpp"
 #include "host_driver/recovery/busy.hpp"
-#include "shared/timeouts.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"
-#include "shared/timeouts.hpp"
 
 namespace svp {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "host_driver/frontend/context.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <random>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/conformance/provider.hpp"
 
 namespace svp::conformance {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "host_driver/device/device.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 
 namespace svp::test {

@@ -6,8 +6,9 @@
 #include <atomic>
 #include <deque>
 
+#include "host_driver/base/timeouts.hpp"
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 

@@ -4,8 +4,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/memory.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 namespace fuzz {
 

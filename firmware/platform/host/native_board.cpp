@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/context.hpp"
@@ -22,7 +23,6 @@
 #include "firmware/hal/memory.hpp"
 #include "firmware/hal/record.hpp"
 #include "shared/crc32c.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace native {

@@ -11,8 +11,8 @@
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/memory/host_memory.hpp"
 #include "host_driver/runtime/job.hpp"
-#include "shared/timeouts.hpp"
 #include "tests/bench/card/measurement_error.hpp"
+#include "tests/bounds.hpp"
 
 namespace bench {
 

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "shared/timeouts.hpp"
 #include "tests/bench/card/flood_sources.hpp"
 #include "tests/bench/card/measurement_error.hpp"
 #include "tests/bench/card/statistics.hpp"
+#include "tests/bounds.hpp"
 
 namespace bench {
 

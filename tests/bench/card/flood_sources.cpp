@@ -11,16 +11,17 @@
 #include <optional>
 #include <vector>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/device/admin_port.hpp"
 #include "host_driver/device/bring_up.hpp"
 #include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/kernel_abi.hpp"
-#include "shared/timeouts.hpp"
 #include "tests/bench/card/management.hpp"
 #include "tests/bench/card/measurement_error.hpp"
 #include "tests/bench/card/statistics.hpp"
+#include "tests/bounds.hpp"
 
 namespace bench {
 

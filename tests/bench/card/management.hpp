@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "qemu/card.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 namespace bench {
 

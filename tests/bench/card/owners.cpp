@@ -6,10 +6,10 @@
 
 #include "host_driver/broker/broker.hpp"
 #include "host_driver/discovery/attach.hpp"
-#include "shared/timeouts.hpp"
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/session.hpp"
 #include "tests/bench/card/statistics.hpp"
+#include "tests/bounds.hpp"
 
 namespace bench {
 

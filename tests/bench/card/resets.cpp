@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // P10, first rung: from the call of a stream's reset to the completion of the first good job after it, against a cold start.
-#include "shared/timeouts.hpp"
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/cold_start.hpp"
 #include "tests/bench/card/placement.hpp"
 #include "tests/bench/card/session.hpp"
 #include "tests/bench/card/statistics.hpp"
+#include "tests/bounds.hpp"
 
 namespace bench {
 

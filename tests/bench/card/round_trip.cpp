@@ -11,6 +11,7 @@
 #include "tests/bench/card/placement.hpp"
 #include "tests/bench/card/session.hpp"
 #include "tests/bench/card/statistics.hpp"
+#include "tests/bounds.hpp"
 
 namespace bench {
 

@@ -7,8 +7,8 @@
 #include "host_driver/transport/window.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/post_codes.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/card/card_support.hpp"
 
 namespace svp {

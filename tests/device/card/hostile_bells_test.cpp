@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "host_driver/transport/window.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/device/card/left_overs.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 #include <algorithm>
 #include <filesystem>

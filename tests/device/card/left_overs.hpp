@@ -10,7 +10,7 @@
 #include <iosfwd>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace svp::test {

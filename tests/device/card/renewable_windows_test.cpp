@@ -13,7 +13,7 @@
 #include <fstream>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/card/card_support.hpp"
 
 namespace svp {

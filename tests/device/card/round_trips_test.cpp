@@ -11,7 +11,7 @@
 #include <string>
 
 #include "host_driver/transport/pause.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/card/card_support.hpp"
 
 namespace svp {

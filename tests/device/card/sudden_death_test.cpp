@@ -9,7 +9,8 @@
 #include <random>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "host_driver/base/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/card/card_support.hpp"
 
 namespace svp {

@@ -6,8 +6,8 @@
 
 #include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/local_socket.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
 namespace svp {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/device/cards/cards_support.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 #include <thread>
 

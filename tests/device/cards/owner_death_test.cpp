@@ -3,7 +3,6 @@
 // it.
 #include <csignal>
 
-#include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
 namespace svp {

@@ -23,7 +23,6 @@
 
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/discovery/attach.hpp"
-#include "shared/timeouts.hpp"
 #include "tests/conformance/workbench.hpp"
 
 namespace {

@@ -10,7 +10,6 @@
 #include <optional>
 #include <random>
 
-#include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
 namespace svp {

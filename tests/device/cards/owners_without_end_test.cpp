@@ -14,7 +14,6 @@
 #include <ranges>
 #include <vector>
 
-#include "shared/timeouts.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
 namespace svp {

@@ -12,9 +12,10 @@
 #include <string>
 #include <thread>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/discovery/attached_source.hpp"
 #include "host_driver/runtime/runtime.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
 namespace svp {

@@ -26,9 +26,9 @@
 
 #include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/local_socket.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "shared/window.hpp"
+#include "tests/bounds.hpp"
 #include "tests/conformance/workbench.hpp"
 
 namespace {

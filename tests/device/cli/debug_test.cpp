@@ -7,7 +7,7 @@
 #include <regex>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
 namespace svp {

@@ -6,8 +6,8 @@
 #include <csignal>
 #include <fstream>
 
-#include "shared/timeouts.hpp"
 #include "shared/units.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
 namespace svp {

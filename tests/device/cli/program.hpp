@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "host_driver/base/unique_fd.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 namespace svp::test {
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "host_driver/transport/window.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/conformance/workbench.hpp"
 
 namespace svp::test {

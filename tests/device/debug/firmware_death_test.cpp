@@ -11,7 +11,7 @@
 #include "host_driver/debug/collect.hpp"
 #include "host_driver/debug/fatal_report.hpp"
 #include "host_driver/transport/window.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/conformance/workbench.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/debug/debugger.hpp"

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "host_driver/faults/standard_workload.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 namespace svp::fault {
 namespace {

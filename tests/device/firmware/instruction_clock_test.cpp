@@ -20,8 +20,8 @@
 #include "shared/boot_arguments.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/post_codes.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/window.hpp"
+#include "tests/bounds.hpp"
 
 namespace {
 

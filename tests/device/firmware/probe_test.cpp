@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "qemu/machine.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 namespace {
 

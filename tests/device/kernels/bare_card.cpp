@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/device/kernels/bare_card.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 #include <fcntl.h>
 #include <signal.h>

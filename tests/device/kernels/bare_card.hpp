@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "shared/kernel_abi.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 namespace kernel_test {
 

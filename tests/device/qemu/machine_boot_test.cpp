@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "qemu/machine.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/qemu/probe_firmware.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 

@@ -2,7 +2,8 @@
 // A rung that fails gives way to the next, within its budget; the ladder ends at "wedged", which fails at once.
 #include <signal.h>
 
-#include "shared/timeouts.hpp"
+#include "host_driver/base/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/recovery/recovery_support.hpp"
 
 namespace svp {

@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/frontend/context.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/card/card_support.hpp"
 
 namespace svp::test {

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/device/runtime/shared_context.hpp"
 
 namespace svp {

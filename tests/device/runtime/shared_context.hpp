@@ -16,7 +16,7 @@
 
 #include "host_driver/frontend/context.hpp"
 #include "shared/dl16.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/conformance/function_under_test.hpp"
 
 namespace svp::test {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {

@@ -16,7 +16,7 @@
 #include <sstream>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "qemu/qmp.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -13,7 +13,8 @@
 #include <fstream>
 
 #include "qemu/reaper_protocol.hpp"
-#include "shared/timeouts.hpp"
+#include "qemu/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "qemu/text_tail.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -38,6 +38,7 @@ ALLOWED = {
 
 
 def run(*words: str) -> subprocess.CompletedProcess:
+    # bounded: git lists and ends
     return subprocess.run([str(script), *words], capture_output=True, text=True, check=False)
 
 

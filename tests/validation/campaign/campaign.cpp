@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/bundle.hpp"
 #include "tests/validation/campaign/resources.hpp"
 #include "tests/validation/campaign/stage.hpp"

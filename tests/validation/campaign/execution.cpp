@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/raw_client.hpp"
 #include "tests/validation/campaign/scenarios.hpp"

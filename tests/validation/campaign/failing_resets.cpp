@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host_driver/recovery/ladder.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 

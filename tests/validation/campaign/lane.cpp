@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/window.hpp"
+#include "tests/validation/bounds.hpp"
 
 namespace svp::campaign {
 

@@ -6,9 +6,9 @@
 #include "shared/boot_arguments.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/post_codes.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "shared/window.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/boot_damage.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/lane.hpp"
 
 namespace svp::campaign {

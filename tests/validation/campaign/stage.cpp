@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "shared/boot_arguments.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 
 namespace svp::campaign {
 

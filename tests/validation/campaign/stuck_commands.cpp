@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/base/timeouts.hpp"
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/scenarios.hpp"

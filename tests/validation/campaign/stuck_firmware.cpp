@@ -10,7 +10,7 @@
 #include "host_driver/debug/fatal_report.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
 namespace svp::campaign {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "host_driver/discovery/attach.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/lane.hpp"
 #include "tests/validation/campaign/stage.hpp"
 

@@ -7,9 +7,9 @@
 
 #include "qemu/machine.hpp"
 #include "shared/crc32c.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
 #include "shared/window.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/management.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 
 namespace raw {
 
@@ -19,7 +19,7 @@ namespace {
 [[noreturn]] void broken(const std::string& what) { throw Broken(what); }
 
 bool until(const std::function<bool()>& done, const std::function<void()>& pump) {
-  const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
+  const auto limit = std::chrono::steady_clock::now() + campaign_bounds::kPatience;
   for (;;) {
     if (done()) return true;
     if (std::chrono::steady_clock::now() > limit) return false;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/lane.hpp"
 
 namespace svp::soak {

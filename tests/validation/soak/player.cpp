@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/stage.hpp"
 
 namespace svp::soak {

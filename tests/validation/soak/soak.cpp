@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "shared/boot_arguments.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/resources.hpp"
 
 namespace svp::soak {

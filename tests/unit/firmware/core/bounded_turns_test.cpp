@@ -8,6 +8,7 @@
 
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/image.hpp"
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/hart.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/timeouts.hpp"

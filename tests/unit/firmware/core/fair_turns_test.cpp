@@ -10,7 +10,6 @@
 #include <random>
 
 #include "firmware/core/dispatcher.hpp"
-#include "shared/timeouts.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
 
 namespace {

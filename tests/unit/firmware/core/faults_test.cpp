@@ -10,7 +10,7 @@
 #include "firmware/hal/hart.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {

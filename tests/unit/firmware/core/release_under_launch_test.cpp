@@ -6,7 +6,7 @@
 
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
 
 namespace {

@@ -10,7 +10,7 @@
 
 #include "firmware/platform/host/native_board.hpp"
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host_driver/base/system_call.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 namespace svp {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host_driver/discovery/local_socket.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace svp {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/broker/tasks.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 #include <gtest/gtest.h>
 

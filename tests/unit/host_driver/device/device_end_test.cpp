@@ -5,10 +5,11 @@
 
 #include <thread>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/device/device.hpp"
 #include "shared/memory_order.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/virtio.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 

@@ -14,6 +14,7 @@
 #include "host_driver/base/event_loop.hpp"
 #include "host_driver/device/bring_up.hpp"
 #include "host_driver/device/device.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "host_driver/base/event_loop.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/device/recorder.hpp"
 

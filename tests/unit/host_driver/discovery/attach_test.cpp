@@ -15,10 +15,11 @@
 #include <functional>
 #include <thread>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/local_socket.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/discovery/example_card.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 

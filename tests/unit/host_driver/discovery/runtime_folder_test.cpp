@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "host_driver/discovery/local_socket.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/discovery/example_card.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 

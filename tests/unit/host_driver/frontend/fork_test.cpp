@@ -14,7 +14,7 @@
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/frontend/spyre_tensor.hpp"
 #include "host_driver/runtime/runtime.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "host_driver/runtime/runtime.hpp"
 #include "shared/dl16.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/memory/fake_region_source.hpp"
 
 namespace svp {

@@ -7,7 +7,7 @@
 
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/runtime.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
 namespace svp {

@@ -18,7 +18,7 @@
 #include "host_driver/ras/log.hpp"
 #include "host_driver/runtime/execution_plan.hpp"
 #include "host_driver/runtime/runtime.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 

@@ -10,10 +10,11 @@
 #include <mutex>
 #include <thread>
 
+#include "host_driver/base/timeouts.hpp"
 #include "host_driver/runtime/execution_plan.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/runtime.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 

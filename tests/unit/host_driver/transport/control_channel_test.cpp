@@ -5,8 +5,9 @@
 
 #include <array>
 
-#include "shared/timeouts.hpp"
+#include "host_driver/base/timeouts.hpp"
 #include "shared/virtio.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/transport/control_peer.hpp"
 
 namespace svp {

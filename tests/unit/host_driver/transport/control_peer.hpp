@@ -21,8 +21,8 @@
 #include "shared/memory_order.hpp"
 #include "shared/message.hpp"
 #include "shared/post_codes.hpp"
-#include "shared/timeouts.hpp"
 #include "shared/version.hpp"
+#include "tests/bounds.hpp"
 
 namespace svp::test {
 

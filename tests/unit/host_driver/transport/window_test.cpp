@@ -8,7 +8,7 @@
 #include <csignal>
 
 #include "host_driver/transport/bells.hpp"
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 #include "tests/unit/host_driver/transport/control_peer.hpp"
 
 namespace svp {

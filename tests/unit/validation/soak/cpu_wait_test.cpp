@@ -10,7 +10,7 @@
 #include <chrono>
 #include <thread>
 
-#include "shared/timeouts.hpp"
+#include "tests/bounds.hpp"
 
 namespace svp::soak {
 namespace {
