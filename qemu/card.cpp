@@ -25,7 +25,7 @@ namespace svp {
 
 ErrorInfo from_machine(const qemu::MachineError& error) {
   return {.layer = Layer::Emulator,
-          .culprit = std::string(qemu::to_string(error.kind)),
+          .source = std::string(qemu::to_string(error.kind)),
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = error.next_step,
@@ -68,7 +68,7 @@ std::string last_line_with(std::string_view console, std::string_view mark) {
 
 // A boot that ends before the function's window exists can tell its POST code and its reason by the console only.
 ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
-  // A bell that hung up is the first sign of a death; the console is complete when the exit is known.
+  // A doorbell that hung up is the first sign of a death; the console is complete when the exit is known.
   if (error.outcome == wire::Outcome::Lost) (void)machine.wait_exit(kExitIsKnown);
   const std::string console = machine.console();
   const std::string post = last_line_with(console, "post 0x");
@@ -170,16 +170,16 @@ Card::~Card() {
   if (!impl_->process.is_this()) keep_for_ever(std::shared_ptr<Impl>(std::move(impl_)));
 }
 
-Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string culprit, OpenOptions how) {
+Expected<std::unique_ptr<Device>> Card::Impl::open(unsigned slot, std::string source, OpenOptions how) {
   if (auto ours = require_own_process(); !ours) return std::unexpected(std::move(ours.error()));
   const FaultHooks hooks = how.faults;
-  return guarded("opening " + culprit, [&] {
+  return guarded("opening " + source, [&] {
     const DriverCall call(hooks.injector.get(), slot);
-    return open_now(slot, culprit, std::move(how));
+    return open_now(slot, source, std::move(how));
   });
 }
 
-Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std::string& culprit, OpenOptions how) {
+Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std::string& source, OpenOptions how) {
   const auto token = std::make_shared<int>();
   std::shared_ptr<qemu::Machine> of;
   {
@@ -188,7 +188,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
     of = machine;
     if (!owners[slot].expired()) {
       return std::unexpected(
-          refused_by_driver(culprit, culprit + " is open already", "close the device that holds it first"));
+          refused_by_driver(source, source + " is open already", "close the device that holds it first"));
     }
     owners[slot] = token;
   }
@@ -221,13 +221,13 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
 Expected<std::unique_ptr<Device>> Card::open_physical(OpenOptions how) { return impl_->open(kPhysicalSlot, "PF", how); }
 
 Expected<std::unique_ptr<Device>> Card::open_virtual(unsigned number, OpenOptions how) {
-  const std::string culprit = "VF " + std::to_string(number);
+  const std::string source = "VF " + std::to_string(number);
   if (number == 0 || number > impl_->options.virtual_functions) {
     return std::unexpected(refused_by_driver(
-        culprit, "this card has virtual functions 1 to " + std::to_string(impl_->options.virtual_functions),
+        source, "this card has virtual functions 1 to " + std::to_string(impl_->options.virtual_functions),
         "boot it with more, or open one that exists"));
   }
-  return impl_->open(kPhysicalSlot + number, culprit, how);
+  return impl_->open(kPhysicalSlot + number, source, how);
 }
 
 Expected<std::unique_ptr<Device>> Card::open_management(OpenOptions how) {

@@ -9,7 +9,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/device/card_options.hpp"
 #include "host_driver/device/device.hpp"
-#include "host_driver/recovery/rung.hpp"
+#include "host_driver/recovery/reset_level.hpp"
 #include "qemu/machine.hpp"
 
 namespace svp {
@@ -33,10 +33,10 @@ class Card {
 
   // The management function M, for whoever serves this card to others (cards/broker.hpp); never handed out.
   Expected<std::unique_ptr<Device>> open_management(OpenOptions options = {});
-  // Window and bells of a slot, to hand to another process. Nobody is kept from opening the slot here as well.
+  // Window and doorbells of a slot, to hand to another process. Nobody is kept from opening the slot here as well.
   Expected<SlotHandle> slot(unsigned index) const;
 
-  // ---- rungs that concern the whole card (recovery/rung.hpp); each returns when the card is ready again. All devices
+  // ---- reset levels that concern the whole card (recovery/reset level.hpp); each returns when the card is ready again. All devices
   // opened before have to be closed and opened again: they report Health::NeedsReset, after a power cycle Health::Dead.
   // One at a time; bounded by Timeouts::restart_beats and restart_silence, the power cycle also by qemu::Timeouts.
   // Through M: `management` when somebody holds it already.
@@ -44,11 +44,11 @@ class Card {
   Expected<void> reset();        // system_reset: memory survives and is scrubbed, slots stay bound
   Expected<void> power_cycle();  // another emulator with the same options: nothing survives
   // Counts those three, from 1 for the first boot.
-  std::uint64_t lives() const;
-  // The rung, unless the card has begun another life since lives() was `seen` (somebody else brought it back). `wanted`:
+  std::uint64_t boots() const;
+  // The reset level, unless the card has begun another life since lives() was `seen` (somebody else brought it back). `wanted`:
   // see DeviceSource::raise(). A power cycle that is not wanted is a death; after Timeouts::wedge_deaths of them within
   // wedge_within the card is wedged: this and every open fails at once.
-  Expected<void> raise(Rung rung, std::uint64_t seen, bool wanted);
+  Expected<void> raise(ResetLevel level, std::uint64_t seen, bool wanted);
 
   const CardOptions& options() const;
   // For control that goes beyond the card's own protocol: stop, system_reset, kill, console. Until the next power cycle.

@@ -11,7 +11,7 @@
 
 #include "host_driver/base/event_loop.hpp"
 #include "host_driver/base/process.hpp"
-#include "host_driver/recovery/ladder.hpp"
+#include "host_driver/recovery/escalation.hpp"
 #include "host_driver/transport/window.hpp"
 #include "qemu/card.hpp"
 #include "shared/boot_arguments.hpp"
@@ -41,24 +41,24 @@ struct Card::Impl {
       owners;  // by slot: alive while a device is open
   DeathCount deaths;
 
-  std::mutex rung_mutex;  // one rung at a time; before mutex
-  std::atomic<std::uint64_t> lives{1};
+  std::mutex level_mutex;  // one reset level at a time; before mutex
+  std::atomic<std::uint64_t> boots{1};
 
   std::shared_ptr<qemu::Machine> current() {
     const std::lock_guard lock(mutex);
     return machine;
   }
-  Expected<std::unique_ptr<Device>> open(unsigned slot, std::string culprit, OpenOptions how);
-  Expected<std::unique_ptr<Device>> open_now(unsigned slot, const std::string& culprit, OpenOptions how);
+  Expected<std::unique_ptr<Device>> open(unsigned slot, std::string source, OpenOptions how);
+  Expected<std::unique_ptr<Device>> open_now(unsigned slot, const std::string& source, OpenOptions how);
 
-  // ---- card_resets.cpp; with rung_mutex held
+  // ---- card_resets.cpp; with level_mutex held
   Expected<std::shared_ptr<Window>> management_window();
   Expected<void> restart_firmware(Device* management);
   Expected<void> reset();
   Expected<void> power_cycle();
-  Expected<void> run(Rung rung, Device* management = nullptr);
+  Expected<void> run(ResetLevel level, Device* management = nullptr);
   // Until the card shows POST "ready" under another boot epoch than `before`.
-  Expected<void> await_next_life(const Window& management, std::uint64_t before);
+  Expected<void> await_next_boot(const Window& management, std::uint64_t before);
 };
 
 }  // namespace svp

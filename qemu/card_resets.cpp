@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rungs that concern the whole card: firmware restart, card reset, power cycle.
+// The reset levels that concern the whole card: firmware restart, card reset, power cycle.
 #include <poll.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 ErrorInfo did_not_come_back(std::string message, wire::Outcome outcome) {
   return {.layer = Layer::Firmware,
-          .culprit = "card",
+          .source = "card",
           .outcome = outcome,
           .recoverable = false,
           .next_step = "power-cycle the card, or start a new one",
@@ -33,7 +33,7 @@ Expected<std::shared_ptr<Window>> Card::Impl::management_window() {
   return Window::map(handle->window_fd(), handle->window_bytes());
 }
 
-Expected<void> Card::Impl::await_next_life(const Window& management, std::uint64_t before) {
+Expected<void> Card::Impl::await_next_boot(const Window& management, std::uint64_t before) {
   const auto exit_fd = current()->exit_fd();
   if (!exit_fd) return std::unexpected(from_machine(exit_fd.error()));
   ProgressBudget budget(options.timeouts.restart_beats, options.timeouts.restart_silence, Clock::now());
@@ -71,7 +71,7 @@ Expected<void> Card::Impl::restart_firmware(Device* management) {
     opened = *std::move(attached);
   }
   if (auto asked = ask_for_firmware_restart(management != nullptr ? *management : *opened); !asked) return asked;
-  return await_next_life(**window, before);
+  return await_next_boot(**window, before);
 }
 
 Expected<void> Card::Impl::reset() {
@@ -80,7 +80,7 @@ Expected<void> Card::Impl::reset() {
   const std::uint64_t before = (*window)->boot_epoch();
   if (mutated(HostMutant::CardReset)) return std::unexpected(wedged_error("a mutant", deaths));
   if (auto done = current()->system_reset(); !done) return std::unexpected(from_machine(done.error()));
-  return await_next_life(**window, before);
+  return await_next_boot(**window, before);
 }
 
 Expected<void> Card::Impl::power_cycle() {
@@ -97,52 +97,52 @@ Expected<void> Card::Impl::power_cycle() {
   next.reset();
   const auto window = management_window();
   if (!window) return std::unexpected(window.error());
-  return await_next_life(**window, 0);
+  return await_next_boot(**window, 0);
 }
 
-Expected<void> Card::Impl::run(Rung rung, Device* management) {
+Expected<void> Card::Impl::run(ResetLevel level, Device* management) {
   {
     const std::lock_guard lock(mutex);
     if (deaths.wedged()) return std::unexpected(wedged_error("the card", deaths));
   }
   Expected<void> done;
-  switch (rung) {
-    case Rung::Firmware: done = restart_firmware(management); break;
-    case Rung::Card: done = reset(); break;
-    case Rung::PowerCycle: done = power_cycle(); break;
+  switch (level) {
+    case ResetLevel::Firmware: done = restart_firmware(management); break;
+    case ResetLevel::Card: done = reset(); break;
+    case ResetLevel::PowerCycle: done = power_cycle(); break;
     default: return {};
   }
-  if (done) ++lives;
+  if (done) ++boots;
   return done;
 }
 
 Expected<void> Card::restart_firmware(Device* management) {
   if (auto ours = impl_->require_own_process(); !ours) return ours;
-  const std::lock_guard rung(impl_->rung_mutex);
-  return impl_->run(Rung::Firmware, management);
+  const std::lock_guard level(impl_->level_mutex);
+  return impl_->run(ResetLevel::Firmware, management);
 }
 Expected<void> Card::reset() {
   if (auto ours = impl_->require_own_process(); !ours) return ours;
-  const std::lock_guard rung(impl_->rung_mutex);
-  return impl_->run(Rung::Card);
+  const std::lock_guard level(impl_->level_mutex);
+  return impl_->run(ResetLevel::Card);
 }
 Expected<void> Card::power_cycle() {
   if (auto ours = impl_->require_own_process(); !ours) return ours;
-  const std::lock_guard rung(impl_->rung_mutex);
-  return impl_->run(Rung::PowerCycle);
+  const std::lock_guard level(impl_->level_mutex);
+  return impl_->run(ResetLevel::PowerCycle);
 }
 
-std::uint64_t Card::lives() const { return impl_->lives.load(); }
+std::uint64_t Card::boots() const { return impl_->boots.load(); }
 
-Expected<void> Card::raise(Rung rung, std::uint64_t seen, bool wanted) {
+Expected<void> Card::raise(ResetLevel level, std::uint64_t seen, bool wanted) {
   if (auto ours = impl_->require_own_process(); !ours) return ours;
-  const std::lock_guard one(impl_->rung_mutex);
-  if (impl_->lives.load() != seen) return {};
-  if (rung == Rung::PowerCycle && !wanted) {
+  const std::lock_guard one(impl_->level_mutex);
+  if (impl_->boots.load() != seen) return {};
+  if (level == ResetLevel::PowerCycle && !wanted) {
     const std::lock_guard lock(impl_->mutex);
     if (impl_->deaths.note(Clock::now())) return std::unexpected(wedged_error("the card", impl_->deaths));
   }
-  return impl_->run(rung);
+  return impl_->run(level);
 }
 
 }  // namespace svp

@@ -43,7 +43,7 @@ struct StartTimes {
   using Duration = std::chrono::microseconds;
   Duration spawned{};     ///< the emulator was executed
   Duration greeted{};     ///< its QMP greeting arrived
-  Duration handshaken{};  ///< every slot knows both peers and their bells
+  Duration handshaken{};  ///< every slot knows both peers and their doorbells
   Duration running{};     ///< harts were let go (with start_paused: equal to `handshaken`)
 };
 
@@ -59,7 +59,7 @@ struct StartTimes {
 /// and error output, whatever the number of slots.
 class Machine {
  public:
-  /// Starts the emulator and returns when every slot has been connected: from the first guest instruction on no bell is
+  /// Starts the emulator and returns when every slot has been connected: from the first guest instruction on no doorbell is
   /// lost to a half-known peer. May raise the process's soft limit on descriptors. Errors: every kind but kTimeout.
   [[nodiscard]] static Result<Machine> start(MachineOptions options);
 
@@ -92,7 +92,7 @@ class Machine {
   // Control (QMP); each waits at most Timeouts::request. Errors: kDied, kQmpError -------------------------------------
   [[nodiscard]] Result<void> stop();
   [[nodiscard]] Result<void> cont();
-  /// All harts and devices restart; windows, bells and guest memory survive, PCI configuration does not.
+  /// All harts and devices restart; windows, doorbells and guest memory survive, PCI configuration does not.
   [[nodiscard]] Result<void> system_reset();
   /// Asks the emulator to end by itself; the answer comes before the end, see wait_exit().
   [[nodiscard]] Result<void> quit();

@@ -9,13 +9,13 @@ namespace qemu {
 
 /// ivshmem peer ids. Announcing an id twice corrupts QEMU's heap: the host is kHostPeer from the start, and each further
 /// owner of the slot gets the next id from kFirstRenewedPeer on, which is never used again. The firmware signals a peer by
-/// writing its id << 16 | kBellVector to Doorbell.
+/// writing its id << 16 | kDoorbellVector to Doorbell.
 inline constexpr std::uint16_t kHostPeer = 0;
 inline constexpr std::uint16_t kCardPeer = 1;
 inline constexpr std::uint16_t kFirstRenewedPeer = 2;
 inline constexpr std::uint16_t kLastPeer = 65'535;
 /// One vector per direction.
-inline constexpr std::uint16_t kBellVector = 0;
+inline constexpr std::uint16_t kDoorbellVector = 0;
 
 /// A window that was plugged into a port while the emulator runs. Its memory file is like a slot's: sealed, zeroed.
 struct PluggedWindow {

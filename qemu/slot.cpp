@@ -28,19 +28,19 @@ constexpr std::int64_t kMemoryFollows = -1;
 
 /// One page holds 512 rings: more are only repetitions of the same hint. It also keeps hundreds of slots within the
 /// per-user limit of pipe pages.
-constexpr int kBellPipeBytes = 4096;
+constexpr int kDoorbellPipeBytes = 4096;
 
 struct Pipe {
   svp::UniqueFd read_end;
   svp::UniqueFd write_end;
 };
 
-Result<Pipe> create_bell() {
+Result<Pipe> create_doorbell() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return system_failure("pipe2", errno);
-  Pipe bell{svp::UniqueFd{ends[0]}, svp::UniqueFd{ends[1]}};
-  if (::fcntl(ends[1], F_SETPIPE_SZ, kBellPipeBytes) < 0) return system_failure("F_SETPIPE_SZ", errno);
-  return bell;
+  Pipe doorbell{svp::UniqueFd{ends[0]}, svp::UniqueFd{ends[1]}};
+  if (::fcntl(ends[1], F_SETPIPE_SZ, kDoorbellPipeBytes) < 0) return system_failure("F_SETPIPE_SZ", errno);
+  return doorbell;
 }
 
 Result<void> send_message(int socket, std::int64_t value, int descriptor = -1) {
@@ -98,34 +98,36 @@ Result<Slot> Slot::create(unsigned index, const SlotOptions& options) {
   if (!window) return std::unexpected(std::move(window.error()));
   slot.window_ = std::move(*window);
 
-  auto to_card = create_bell();
+  auto to_card = create_doorbell();
   if (!to_card) return std::unexpected(std::move(to_card.error()));
-  auto from_card = create_bell();
+  auto from_card = create_doorbell();
   if (!from_card) return std::unexpected(std::move(from_card.error()));
-  slot.bell_to_card_ = std::move(to_card->write_end);
-  slot.bell_from_card_ = std::move(from_card->read_end);
+  slot.doorbell_to_card_ = std::move(to_card->write_end);
+  slot.doorbell_from_card_ = std::move(from_card->read_end);
 
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return system_failure("socketpair", errno);
   slot.server_end_.reset(ends[0]);
   slot.emulator_end_.reset(ends[1]);
 
-  // The emulator's ends of the bells live on inside the socket; this process needs them no longer.
+  // The emulator's ends of the doorbells live on inside the socket; this process needs them no longer.
   if (auto sent = slot.send_handshake(to_card->read_end.get(), from_card->write_end.get()); !sent) {
     return std::unexpected(std::move(sent.error()));
   }
   return slot;
 }
 
-Result<void> Slot::send_handshake(int bell_read_by_card, int bell_written_by_card) const {
-  // The order is binding: bells of the own id before the memory crash QEMU, and the first three are read in realize.
+Result<void> Slot::send_handshake(int doorbell_read_by_card, int doorbell_written_by_card) const {
+  // The order is binding: doorbells of the own id before the memory crash QEMU, and the first three are read in realize.
   const struct {
     std::int64_t value;
     int descriptor;
   } messages[] = {
-      {kProtocolVersion, -1},          {kCardPeer, -1},
-      {kMemoryFollows, window_.get()}, {kHostPeer, bell_written_by_card},
-      {kCardPeer, bell_read_by_card},
+      {kProtocolVersion, -1},
+      {kCardPeer, -1},
+      {kMemoryFollows, window_.get()},
+      {kHostPeer, doorbell_written_by_card},
+      {kCardPeer, doorbell_read_by_card},
   };
   for (const auto& message : messages) {
     if (auto sent = send_message(server_end_.get(), message.value, message.descriptor); !sent) return sent;
@@ -140,16 +142,16 @@ bool Slot::handshake_read() const {
 
 Result<svp::SlotHandle> Slot::handle() const {
   svp::UniqueFd window = window_.duplicate();
-  svp::UniqueFd to_card = window.valid() ? bell_to_card_.duplicate() : svp::UniqueFd{};
-  svp::UniqueFd from_card = to_card.valid() ? bell_from_card_.duplicate() : svp::UniqueFd{};
+  svp::UniqueFd to_card = window.valid() ? doorbell_to_card_.duplicate() : svp::UniqueFd{};
+  svp::UniqueFd from_card = to_card.valid() ? doorbell_from_card_.duplicate() : svp::UniqueFd{};
   if (!from_card.valid()) return system_failure("F_DUPFD_CLOEXEC", errno);
   return svp::SlotHandle{index_, window_bytes_, std::move(window), std::move(to_card), std::move(from_card)};
 }
 
 Result<DoorbellPeer> Slot::connect_peer(std::uint16_t id) const {
-  auto to_card = open_anew(bell_to_card_);
+  auto to_card = open_anew(doorbell_to_card_);
   if (!to_card) return std::unexpected(std::move(to_card.error()));
-  auto from_card = create_bell();
+  auto from_card = create_doorbell();
   if (!from_card) return std::unexpected(std::move(from_card.error()));
   if (auto sent = send_message(server_end_.get(), id, from_card->write_end.get()); !sent) {
     return std::unexpected(std::move(sent.error()));

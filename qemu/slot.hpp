@@ -11,9 +11,9 @@ namespace qemu {
 /// An empty memory file of a fixed size.
 [[nodiscard]] Result<svp::UniqueFd> create_window(unsigned number, std::uint64_t bytes);
 
-/// The machine's side of one ivshmem-doorbell device: memory file, bells and the server's end of its socket.
+/// The machine's side of one ivshmem-doorbell device: memory file, doorbells and the server's end of its socket.
 ///
-/// The machine keeps both tenant ends of the bells until the emulator has ended, whatever tenants do with theirs: a
+/// The machine keeps both tenant ends of the doorbells until the emulator has ended, whatever tenants do with theirs: a
 /// pipe whose last writer is gone makes QEMU's main loop spin, one whose last reader is gone makes its writes fail.
 class Slot {
  public:
@@ -38,13 +38,13 @@ class Slot {
 
  private:
   Slot() = default;
-  [[nodiscard]] Result<void> send_handshake(int bell_read_by_card, int bell_written_by_card) const;
+  [[nodiscard]] Result<void> send_handshake(int doorbell_read_by_card, int doorbell_written_by_card) const;
 
   unsigned index_ = 0;
   std::uint64_t window_bytes_ = 0;
   svp::UniqueFd window_;
-  svp::UniqueFd bell_to_card_;    ///< write end
-  svp::UniqueFd bell_from_card_;  ///< read end
+  svp::UniqueFd doorbell_to_card_;    ///< write end
+  svp::UniqueFd doorbell_from_card_;  ///< read end
   svp::UniqueFd server_end_;
   svp::UniqueFd emulator_end_;
 };

@@ -198,7 +198,7 @@ struct AdminReply {
       std::uint64_t bytes_on_device;  // device to device, and FILL
       std::uint64_t launches;
       std::uint64_t kernel_ticks;
-      std::uint64_t bells_rung;
+      std::uint64_t doorbells_signalled;
       std::uint64_t sleeps;              // of hart 0, whole card
       std::uint64_t dirty_granules;      // of the memory that the function holds
       std::uint64_t populated_granules;  // whole card

@@ -42,7 +42,7 @@ constexpr std::string_view name(FatalKind kind) {
 // What a hart was doing, and its registers where it could still be asked.
 enum class HartState : std::uint32_t {
   Unknown = 0,   // did not answer in time: registers are zero
-  Culprit = 1,   // recorded itself
+  Source = 1,    // recorded itself
   Firmware = 2,  // stopped in firmware code
   Kernel = 3,    // was in a kernel: registers are the kernel's
   Asleep = 4,
@@ -139,7 +139,7 @@ struct FatalRecord {
   FatalKind kind;
   std::uint64_t boot_epoch;  // of the life that ended
   std::uint64_t time;        // device ticks
-  std::uint32_t culprit;     // hart
+  std::uint32_t source;      // hart
   std::uint32_t hart_count;
   std::uint64_t waiting_for;  // bit h: hart h did not answer in time
   std::uint32_t next_event;   // index of the oldest
@@ -148,7 +148,7 @@ struct FatalRecord {
   char reason[128];
   RecordedEvent events[kRecordedEvents];
   RecordedHart harts[kRecordedHarts];
-  std::uint64_t culprit_stack[kRecordedStackWords];  // upwards from the culprit's sp; zero behind its stack's end
+  std::uint64_t source_stack[kRecordedStackWords];  // upwards from the source's sp; zero behind its stack's end
 };
 static_assert(offsetof(FatalRecord, reason) == 88 && sizeof(FatalRecord) == 216 + 64 * 24 + 64 * 296 + 256 * 8);
 

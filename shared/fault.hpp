@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Breaking the card on purpose: the points at which the firmware can be told to fail, and how (FAULT_ARM, M only).
-// A point that is not armed costs the card one predictable branch. What the host can break (bells, window, driver,
+// A point that is not armed costs the card one predictable branch. What the host can break (doorbells, window, driver,
 // emulator) needs no word of the card and stands in host_driver/faults.
 #pragma once
 
@@ -19,7 +19,7 @@ enum class FaultPoint : std::uint16_t {
   Firmware = 5,       // a turn of hart 0's loop: it breaks itself
   Completion = 6,     // a completion is published
   AdminReply = 7,     // the reply of an executed admin command is published
-  Bell = 8,           // a bell to the host
+  Doorbell = 8,       // a doorbell to the host
   FunctionReset = 9,  // a function's reset has stopped everything and would go on
   FirmwareHart = 10,  // a slice on a core: the hart itself, in firmware code
   Kernel = 20,        // a slice of a kernel
@@ -56,7 +56,7 @@ constexpr std::string_view name(FaultPoint point) {
     case FaultPoint::Firmware: return "firmware";
     case FaultPoint::Completion: return "completion";
     case FaultPoint::AdminReply: return "admin-reply";
-    case FaultPoint::Bell: return "bell";
+    case FaultPoint::Doorbell: return "bell";
     case FaultPoint::FunctionReset: return "function-reset";
     case FaultPoint::FirmwareHart: return "firmware-hart";
     case FaultPoint::Kernel: return "kernel";
@@ -100,7 +100,7 @@ constexpr bool makes_sense(FaultPoint point, FaultAction action) {
     case FaultPoint::Firmware: return action == A::Trap || action == A::Assert || action == A::StackOverflow;
     case FaultPoint::Completion: return action == A::Suppress || action == A::Duplicate || action == A::Corrupt;
     case FaultPoint::AdminReply: return action == A::Suppress;
-    case FaultPoint::Bell: return action == A::Suppress || action == A::Duplicate;
+    case FaultPoint::Doorbell: return action == A::Suppress || action == A::Duplicate;
     case FaultPoint::FunctionReset: return action == A::Stall;
     case FaultPoint::FirmwareHart: return action == A::Trap || action == A::Stall;
     case FaultPoint::Kernel:

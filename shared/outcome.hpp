@@ -12,7 +12,7 @@ enum class Outcome : std::uint8_t {
   Ok = 0,             // done, data visible
   Rejected = 1,       // refused before any side effect; fix the request
   Fault = 2,          // began and failed, or was stopped by its owner (Status::Stopped)
-  Timeout = 3,        // the culprit exceeded its budget and was stopped
+  Timeout = 3,        // the source exceeded its budget and was stopped
   Aborted = 4,        // removed by a reset or by an earlier error of its stream; never started
   Lost = 5,           // the card died before the unit started (decided by the host)
   Indeterminate = 6,  // the card died after the unit started (decided by the host)

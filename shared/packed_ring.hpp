@@ -68,7 +68,7 @@ constexpr std::uint32_t pack_event(EventSuppression event) {
   return std::uint32_t{event.offset} | std::uint32_t{event.wrap} << 15 |
          std::uint32_t{static_cast<std::uint16_t>(event.flags)} << 16;
 }
-// The reserved flag value 3 reads as Enable: a hostile peer gets more bells, never a lost one.
+// The reserved flag value 3 reads as Enable: a hostile peer gets more doorbells, never a lost one.
 constexpr EventSuppression unpack_event(std::uint32_t word) {
   const auto flags = static_cast<std::uint16_t>(word >> 16 & 3);
   return {static_cast<std::uint16_t>(word & 0x7fff), (word >> 15 & 1) != 0,
@@ -82,7 +82,7 @@ constexpr bool wants_notification(EventSuppression event, bool event_idx, std::u
                                   std::uint16_t advanced, std::uint16_t size) {
   if (event.flags == EventFlags::Disable) return false;
   if (event.flags == EventFlags::Enable || !event_idx) return true;
-  if (event.offset >= size) return true;  // nonsense from the peer: a bell too many is harmless
+  if (event.offset >= size) return true;  // nonsense from the peer: a doorbell too many is harmless
   const int position = event.wrap == wrap ? event.offset : event.offset - size;
   const int behind = int{new_index} - position - 1;  // descriptors passed since the armed one
   return behind >= 0 && behind < int{advanced};

@@ -38,8 +38,8 @@ inline constexpr std::chrono::milliseconds kRest{500};
 inline constexpr std::chrono::milliseconds kPlayedStep{50};
 // A kernel image under the bare card, with every size of its loops.
 inline constexpr std::chrono::seconds kBareKernel{60};
-// A bell of the probe's: one comes at once, so that twelve boots do not wait for a lost one.
-inline constexpr std::chrono::milliseconds kProbeBell{2'000};
+// A doorbell of the probe's: one comes at once, so that twelve boots do not wait for a lost one.
+inline constexpr std::chrono::milliseconds kProbeDoorbell{2'000};
 
 // An input of a fuzzer that waits for nothing may not cost the run: so long a wait takes at most.
 inline constexpr std::chrono::milliseconds kFuzzedWait{2};
@@ -73,8 +73,8 @@ inline constexpr std::chrono::seconds kScrub{20};
 inline constexpr std::chrono::milliseconds kKernelBegins{3};
 // Until a caller that was answered has stopped spinning (Timeouts::spin_max, ten times).
 inline constexpr std::chrono::milliseconds kSpinEnds{1};
-// The end of a loaded device after a rung, and what it leaves behind for a moment.
-inline constexpr std::chrono::seconds kRung{60};
+// The end of a loaded device after a reset level, and what it leaves behind for a moment.
+inline constexpr std::chrono::seconds kLevel{60};
 inline constexpr std::chrono::seconds kSettle{5};
 // A measurement that was given no end.
 inline constexpr std::chrono::seconds kRounds{3};

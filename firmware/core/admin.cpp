@@ -389,7 +389,7 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
     pending.chain_slots = chain.slots;
     hal::note(wire::RecordedEventKind::AdminCommand, static_cast<std::uint32_t>(pending.request.command), function.id);
     // A tenant's command proves nothing: it may be the one that broke the card before and will again.
-    if (function.kind == wire::FunctionKind::Management) hal::life_is_good();
+    if (function.kind == wire::FunctionKind::Management) hal::mark_boot_good();
     if (handle(card, function, pending, false) == Progress::Waits) {
       pending.used = true;
       ++function.pending_admin_count;

@@ -45,7 +45,7 @@ constexpr unsigned kStepsOfATurn = 4;      // that cost as much as an empty turn
 constexpr unsigned kStepsOfCommands = 32;  // commands or messages of one function, at most that many in a turn
 
 // Restarts before a life that was as long as this (1 s) do not count against the next one.
-constexpr std::uint64_t kBeatsOfAGoodLife = wire::kTicksPerSecond / wire::kHeartbeatTicks;
+constexpr std::uint64_t kBeatsOfAGoodBoot = wire::kTicksPerSecond / wire::kHeartbeatTicks;
 
 // ---- boot ---------------------------------------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ void beat(Card& card) {
   if (now < card.next_heartbeat) return;
   hal::mark(wire::Waypoint::Beat);
   card.next_heartbeat = now + wire::kHeartbeatTicks;
-  if (++card.heartbeat == kBeatsOfAGoodLife) hal::life_is_good();
+  if (++card.heartbeat == kBeatsOfAGoodBoot) hal::mark_boot_good();
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
     Function& function = card.functions[f];
     if (!function.bound()) continue;
@@ -343,7 +343,7 @@ void disarm(Card& card) {
   }
 }
 
-// Arms every ring, then looks again: what came between the last look and the arming has rung no bell (protocol §8).
+// Arms every ring, then looks again: what came between the last look and the arming has signalled no doorbell (protocol §8).
 bool armed_and_quiet(Card& card) {
   arm(card);
   wire::full_fence();
@@ -352,7 +352,7 @@ bool armed_and_quiet(Card& card) {
   return false;
 }
 
-// `any`: something of the function has ended already in this turn, and shares its bell.
+// `any`: something of the function has ended already in this turn, and shares its doorbell.
 bool serve(Card& card, Function& function, bool any) {
   const bool contended = card.contended();
   any |= fetch_blocks(card, function, (contended ? kContendedBudget : kFetchBudget) * function.weight);
@@ -482,11 +482,11 @@ namespace {
 
 // Kernels on core 0, which is hart 0 itself. True when one ran.
 bool run_slice(Card& card, std::uint64_t slice_ticks) {
-  const bool deaf = card.bells.deaf();
-  if (deaf) hal::hold_bells();
-  const bool ran = card.cores.run_slice(0, card.bells.slice(slice_ticks));
-  if (deaf) hal::accept_bells();
-  if (card.bells.slice_ended(ran && card.cores.rung(0))) card.look_at_all = true;
+  const bool masked = card.doorbells.masked();
+  if (masked) hal::hold_doorbells();
+  const bool ran = card.cores.run_slice(0, card.doorbells.slice(slice_ticks));
+  if (masked) hal::accept_doorbells();
+  if (card.doorbells.slice_ended(ran && card.cores.signalled(0))) card.look_at_all = true;
   return ran;
 }
 
@@ -496,7 +496,7 @@ void idle(Card& card, unsigned& quiet_turns) {
   beat(card);
   if (card.cores.has_work(0)) {
     quiet_turns = 0;
-    // The first slice is short and runs unarmed: most kernels that tests use end in it, and arming costs the host bells.
+    // The first slice is short and runs unarmed: most kernels that tests use end in it, and arming costs the host doorbells.
     if (card.cores.front_is_fresh(0)) {
       run_slice(card, card.contended() ? kLongestSharedTicks : kFirstSliceTicks);
       return;
@@ -514,7 +514,7 @@ void idle(Card& card, unsigned& quiet_turns) {
   ++card.sleeps;
   card.turns_since_look = kTurnsPerLook;  // whatever ends the sleep, the heartbeat is looked at next
   const std::uint64_t deadline = card.options.timers ? hal::now() + wire::kHeartbeatTicks : kNever;
-  // Without timers (tests, boot word) bells alone must suffice.
+  // Without timers (tests, boot word) doorbells alone must suffice.
   hal::sleep_until(std::min(deadline, stalls_end(card)));
   disarm(card);
 }
@@ -529,12 +529,12 @@ bool breakable_turn(Card& card) {
 }
 
 // Goes on with a conversation before kernels run again.
-void linger(Card& card) {
-  for (unsigned messages = 0; card.served_control && messages < kMostLingers; ++messages) {
+void spin(Card& card) {
+  for (unsigned messages = 0; card.served_control && messages < kMostSpins; ++messages) {
     unsigned quiet = 0;
-    while (quiet < kLingerTurns && !breakable_turn(card)) ++quiet;
+    while (quiet < kSpinTurns && !breakable_turn(card)) ++quiet;
     beat(card);
-    if (quiet == kLingerTurns) return;
+    if (quiet == kSpinTurns) return;
   }
 }
 
@@ -561,10 +561,10 @@ void run_beside_rings(Card& card, std::uint64_t turn_began) {
 void loop_step(Card& card, unsigned& quiet_turns) {
   const std::uint64_t began = card.cores.has_work(0) && card.contended() ? hal::now() : 0;
   const bool any = breakable_turn(card);
-  card.bells.turn_ended(any);
+  card.doorbells.turn_ended(any);
   if (!any) return idle(card, quiet_turns);
   quiet_turns = 0;
-  if (card.served_control && card.cores.has_work(0)) linger(card);
+  if (card.served_control && card.cores.has_work(0)) spin(card);
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
   beat(card);
   scrub_beside_work(card);

@@ -8,10 +8,10 @@
 #include <expected>
 #include <string_view>
 
-#include "firmware/core/bell_moderation.hpp"
 #include "firmware/core/boot_options.hpp"
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/function.hpp"
+#include "firmware/core/interrupt_moderation.hpp"
 #include "firmware/core/launch.hpp"
 #include "firmware/core/region_pool.hpp"
 #include "firmware/core/slot_table.hpp"
@@ -35,10 +35,10 @@ inline constexpr unsigned kTurnsPerQuietLook = 4;
 static_assert(kIdleTurns > kTurnsPerQuietLook * kMaxFunctions, "every function is looked at before hart 0 sleeps");
 static_assert(kMaxFunctions <= 32, "functions are bits of a word");
 // Control messages come in conversations: a driver that is awake sends the next one about 8 µs after an answer. To wait
-// for it is cheaper than to run a kernel meanwhile and be rung out of it (25 µs). Bounded, so that a flood of messages gets
+// for it is cheaper than to run a kernel meanwhile and be signalled out of it (25 µs). Bounded, so that a flood of messages gets
 // its share and no more.
-inline constexpr unsigned kLingerTurns = 40;
-inline constexpr unsigned kMostLingers = 32;
+inline constexpr unsigned kSpinTurns = 40;
+inline constexpr unsigned kMostSpins = 32;
 
 // Scrubbing goes on beside everything else. When nobody wants anything, in steps of about 1 µs at emulated fill speed, as
 // long as a round trip: whoever plays ping-pong with the card hardly notices. While others are busy it gets an eighth of
@@ -61,7 +61,7 @@ struct Card {
   unsigned quiet_cursor = 0;
   std::atomic<std::uint32_t> turns{0};  // of the loop; written by hart 0, read by its watchers
   CoreManager cores;
-  BellModeration bells;
+  InterruptModeration doorbells;
   std::uint32_t core_count = 1;
   std::uint64_t boot_epoch = 0;
   std::uint64_t sleeps = 0;

@@ -273,15 +273,15 @@ void handle(Card& card, Function& function, const Message& request) {
 
 void respond_status(Function& function, const Message& request) {
   respond(function, request, wire::StatusValue{function.device_status});
-  ring_bell(function);
+  signal_doorbell(function);
 }
 void respond_queue(Function& function, const Message& request, std::uint32_t queue) {
   respond(function, request, wire::QueueIndex{queue});
-  ring_bell(function);
+  signal_doorbell(function);
 }
 void respond_refused(Function& function, const Message& request) {
   refuse(function, request);
-  ring_bell(function);
+  signal_doorbell(function);
 }
 
 bool control_pending(Function& function) { return waiting(function) != 0; }
@@ -301,14 +301,14 @@ bool serve_control(Card& card, Function& function, unsigned budget) {
     wire::store_release(fifo.read, function.control_read);
     handle(card, function, request);
   }
-  ring_bell(function);  // bring-up is rare: always ring
+  signal_doorbell(function);  // bring-up is rare: always ring
   return true;
 }
 
 void send_config_event(Function& function, std::uint32_t status) {
   send(function, wire::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
                                     wire::ConfigEvent{status, function.config_generation}));
-  ring_bell(function);
+  signal_doorbell(function);
 }
 
 void raise_needs_reset(Function& function) {

@@ -158,28 +158,28 @@ void tell_ring_violations(Function& function) {
 
 namespace {
 
-// How often the bell is really rung.
-[[gnu::cold, gnu::noinline]] unsigned bells_after_faults(Function& function) {
-  const auto shot = function.faults->occur(wire::FaultPoint::Bell, {.function = function.id});
+// How often the doorbell is really reset level.
+[[gnu::cold, gnu::noinline]] unsigned doorbells_after_faults(Function& function) {
+  const auto shot = function.faults->occur(wire::FaultPoint::Doorbell, {.function = function.id});
   if (!shot) return 1;
   return shot->action == wire::FaultAction::Suppress ? 0 : 2;
 }
 
 }  // namespace
 
-void ring_bell(Function& function) {
-  unsigned bells = 1;
-  if (function.faults->armed(wire::FaultPoint::Bell)) [[unlikely]]
-    bells = bells_after_faults(function);
-  for (; bells != 0; --bells) hal::signal(function.place.doorbell, function.place.peer);
+void signal_doorbell(Function& function) {
+  unsigned doorbells = 1;
+  if (function.faults->armed(wire::FaultPoint::Doorbell)) [[unlikely]]
+    doorbells = doorbells_after_faults(function);
+  for (; doorbells != 0; --doorbells) hal::signal(function.place.doorbell, function.place.peer);
 }
 
 void notify(Function& function) {
   bool wanted = false;
   for (auto& queue : function.queues) wanted |= queue.active() && queue.take_notification();
   if (!wanted) return;
-  ++function.stats.stats.bells_rung;
-  ring_bell(function);
+  ++function.stats.stats.doorbells_signalled;
+  signal_doorbell(function);
 }
 
 }  // namespace fw

@@ -141,9 +141,9 @@ void post_stream_event(Function& function, wire::EventKind kind, unsigned stream
 // The driver broke its rings: one event for all that was found since the last one.
 void tell_ring_violations(Function& function);
 
-// Rings the function's bell when a queue that got something asks for it.
+// Rings the function's doorbell when a queue that got something asks for it.
 void notify(Function& function);
-// Every bell to a host goes through here.
-void ring_bell(Function& function);
+// Every doorbell to a host goes through here.
+void signal_doorbell(Function& function);
 
 }  // namespace fw

@@ -126,8 +126,8 @@ class CoreManager {
   std::uint32_t functions_on(unsigned core) const { return queues_[core].ready.load(std::memory_order_relaxed); }
   bool front_is_fresh(unsigned core) const { return queues_[core].fresh.load(std::memory_order_relaxed); }
   bool run_slice(unsigned core, std::uint64_t slice_ticks);
-  // Whether a bell or a wake ended the core's last slice. By the core's own hart.
-  bool rung(unsigned core) const { return queues_[core].rung; }
+  // Whether a doorbell or a wake ended the core's last slice. By the core's own hart.
+  bool signalled(unsigned core) const { return queues_[core].signalled; }
 
   // FaultPoint::Kernel: launches that begin from now on have mapped what a kernel that is broken runs into. False: no
   // memory for it.
@@ -254,7 +254,7 @@ class CoreManager {
     std::uint32_t last = 0;               // the function served last: it is the last to be served again …
     std::uint32_t slices_left = 0;        // … but for so many slices more
     std::uint64_t slices = 0;             // that have begun here, of all functions
-    bool rung = false;                    // a bell or a wake ended the last slice; the core's own hart only
+    bool signalled = false;               // a doorbell or a wake ended the last slice; the core's own hart only
     std::array<FunctionQueue, kLaunchFunctions> functions{};
   };
   static_assert(kLaunchFunctions < 32);

@@ -11,7 +11,7 @@ namespace fw {
 
 namespace {
 
-// Without timers only a bell ends its sleep: that may take as long as it likes.
+// Without timers only a doorbell ends its sleep: that may take as long as it likes.
 bool may_rest(const Card& card) { return !card.options.timers && hal::waypoint_of(0) == wire::Waypoint::Sleep; }
 
 }  // namespace

@@ -103,15 +103,15 @@ void PackedQueue::push_used(std::uint16_t id, std::uint16_t slots, std::uint32_t
   advance(next_used_, used_wrap_, slots);
   // More than a lap between two looks is possible only with a driver that breaks the rules; the count must not come
   // round to zero for it.
-  used_since_bell_ = static_cast<std::uint16_t>(std::min<unsigned>(used_since_bell_ + slots, size_));
+  used_since_doorbell_ = static_cast<std::uint16_t>(std::min<unsigned>(used_since_doorbell_ + slots, size_));
 }
 
 bool PackedQueue::take_notification() {
-  if (used_since_bell_ == 0) return false;
+  if (used_since_doorbell_ == 0) return false;
   wire::full_fence();
   const auto event = wire::unpack_event(wire::load_relaxed(*event_word(driver_area_offset_)));
-  const bool wanted = wire::wants_notification(event, event_idx_, next_used_, used_wrap_, used_since_bell_, size_);
-  used_since_bell_ = 0;
+  const bool wanted = wire::wants_notification(event, event_idx_, next_used_, used_wrap_, used_since_doorbell_, size_);
+  used_since_doorbell_ = 0;
   return wanted;
 }
 

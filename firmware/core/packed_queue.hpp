@@ -53,16 +53,16 @@ class PackedQueue {
   bool pop(Chain& chain);
 
   // Gives a chain back with `written` bytes in its writable buffer. Completed chains may come in any order. Visible to
-  // the driver at once; the bell waits for take_notification().
+  // the driver at once; the doorbell waits for take_notification().
   void push_used(std::uint16_t id, std::uint16_t slots, std::uint32_t written);
 
-  // After a batch of push_used: whether the driver asked for a bell. Call with the batch's writes done; contains the
+  // After a batch of push_used: whether the driver asked for a doorbell. Call with the batch's writes done; contains the
   // store→load fence of protocol §8.
   bool take_notification();
 
-  // Asks the driver for a bell when it makes anything available. The caller then fences and checks ready() again.
+  // Asks the driver for a doorbell when it makes anything available. The caller then fences and checks ready() again.
   void arm();
-  // Lazily: a bell too many is harmless.
+  // Lazily: a doorbell too many is harmless.
   void disarm();
 
  private:
@@ -89,7 +89,7 @@ class PackedQueue {
   std::uint16_t size_ = 0;
   std::uint16_t next_avail_ = 0;
   std::uint16_t next_used_ = 0;
-  std::uint16_t used_since_bell_ = 0;
+  std::uint16_t used_since_doorbell_ = 0;
   bool avail_wrap_ = true;
   bool used_wrap_ = true;
   bool event_idx_ = false;

@@ -178,7 +178,7 @@ wire::FaultRecord CoreManager::describe(const Launch& launch, const Part& part, 
   return record;
 }
 
-// A flush mends a stale translation at once; what still faults after this many is not a stale translation.
+// A flush repairs a stale translation at once; what still faults after this many is not a stale translation.
 constexpr std::uint16_t kMaxStaleFaults = 8;
 
 // The first access of a kernel to a granule of its regions: the entry is filled and the access tried again. False: the
@@ -383,7 +383,7 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
       return true;
     }
     const hal::Stop stop = hal::run(context, slice_ticks);
-    queues_[core].rung = stop.reason == hal::StopReason::Interrupted;
+    queues_[core].signalled = stop.reason == hal::StopReason::Interrupted;
     if (began == 0) began = stop.began;
     part.fresh = false;
     launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);

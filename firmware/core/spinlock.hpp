@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lock for a few instructions between harts. Never held across a kernel slice, a copy or a bell.
+// A lock for a few instructions between harts. Never held across a kernel slice, a copy or a doorbell.
 #pragma once
 
 #include <atomic>

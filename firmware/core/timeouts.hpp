@@ -19,9 +19,9 @@ inline constexpr std::uint64_t kFirstSliceTicks = 200 * wire::kTicksPerMicroseco
 inline constexpr std::uint64_t kShortestSharedTicks = 20 * wire::kTicksPerMicrosecond;
 inline constexpr std::uint64_t kLongestSharedTicks = 200 * wire::kTicksPerMicrosecond;
 
-// Slices of a hart that has stopped listening to bells (firmware/core/bell_moderation.hpp): as long as the longest that a
+// Slices of a hart that has stopped listening to doorbells (firmware/core/interrupt_moderation.hpp): as long as the longest that a
 // ring may wait for anyway.
-inline constexpr std::uint64_t kDeafSliceTicks = kLongestSharedTicks;
+inline constexpr std::uint64_t kMaskedSliceTicks = kLongestSharedTicks;
 
 // A kernel is left alone for so long: the unit of its budget (protocol §7), and what a reset waits for at most.
 inline constexpr std::uint64_t kSliceTicks = wire::kTicksPerMillisecond;
@@ -35,7 +35,7 @@ inline constexpr std::uint64_t kTurnTicks = 60 * wire::kTicksPerMicrosecond;
 inline constexpr std::uint64_t kUncontendedTurnTicks = wire::kTicksPerMillisecond;
 
 // To reset a function that was at work and to bring it up again costs everybody about half a millisecond of hart 0: twenty
-// messages, each with a bell. So a function may have so many resets in a row, and from then on, while other functions are
+// messages, each with a doorbell. So a function may have so many resets in a row, and from then on, while other functions are
 // at work, each is answered that much later.
 inline constexpr std::uint64_t kResetTicks = 50 * wire::kTicksPerMillisecond;
 inline constexpr std::uint64_t kResetsInARow = 4;
@@ -43,7 +43,7 @@ inline constexpr std::uint64_t kResetsInARow = 4;
 // Bounds the sleep of a core whose wake-up went astray; wake-ups are stores, so this is a second line only.
 inline constexpr std::uint64_t kCoreNapTicks = 50 * wire::kTicksPerMillisecond;
 
-// The native board's "for ever" ends as well: a test whose bell was lost must fail by its own check, not hang.
+// The native board's "for ever" ends as well: a test whose doorbell was lost must fail by its own check, not hang.
 inline constexpr std::uint64_t kLongestNativeSleepTicks = 10 * wire::kTicksPerSecond;
 
 }  // namespace fw

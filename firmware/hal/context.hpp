@@ -30,7 +30,7 @@ enum class StopReason : std::uint8_t {
   BadCall,      // unknown environment call; argument = a7
   Fault,        // see status, address, pc, access
   Timer,        // the slice ended
-  Interrupted,  // a bell or a wake() came
+  Interrupted,  // a doorbell or a wake() came
 };
 
 enum class Access : std::uint8_t { Load, Store, Fetch };
@@ -52,7 +52,7 @@ struct Stop {
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument);
 
 // Runs the context on the calling hart until it stops, at the latest when `slice_ticks` have passed since the call: the
-// timer is armed here, at most one device access, and none while an earlier slice's timer still serves. A bell or a
+// timer is armed here, at most one device access, and none while an earlier slice's timer still serves. A doorbell or a
 // wake that came before the call ends the slice at once. A fault leaves the context as it was before the faulting
 // instruction: run it again when the cause is gone. Changing the root against the last run on this hart costs a
 // translation flush (3 to 5 µs). Call start() before the first run; a context stays on the hart of its first run.

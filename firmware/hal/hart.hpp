@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Harts, time, sleeping and bells. Machine interrupts are never taken in firmware code (MIE stays 0): they only end a
+// Harts, time, sleeping and doorbells. Machine interrupts are never taken in firmware code (MIE stays 0): they only end a
 // sleep or a kernel slice, so firmware code needs no locks against itself.
 #pragma once
 
@@ -13,18 +13,18 @@ unsigned hart_count();
 // Device timer, wire::kTicksPerSecond. Monotonic, the same on all harts.
 std::uint64_t now();
 
-// Sleeps until a bell from any slot, a wake() from another hart, or `deadline`, whichever is first; pending interrupts
+// Sleeps until a doorbell from any slot, a wake() from another hart, or `deadline`, whichever is first; pending interrupts
 // are claimed before return. A wake that came before the call ends it at once (it stays pending). May return early.
 void sleep_until(std::uint64_t deadline);
 
 // Ends the sleep or the kernel slice of another hart. One store to its interrupt file; never blocks.
 void wake(unsigned hart);
 
-// On the calling hart: from hold_bells() on, bells and wakes end no kernel slice and cost the hart nothing; they are
-// remembered. accept_bells() claims what has come meanwhile and listens again: the caller then looks at everything itself.
+// On the calling hart: from hold_doorbells() on, doorbells and wakes end no kernel slice and cost the hart nothing; they are
+// remembered. accept_doorbells() claims what has come meanwhile and listens again: the caller then looks at everything itself.
 // No sleep_until() in between.
-void hold_bells();
-void accept_bells();
+void hold_doorbells();
+void accept_doorbells();
 
 // Signals a peer through the doorbell device of a fixed slot. Orders all earlier memory writes before the doorbell
 // (fence w,o). A doorbell is a hint: it may be lost, so nobody may depend on it alone (protocol §8).

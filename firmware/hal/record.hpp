@@ -37,10 +37,10 @@ enum class AfterRecord : std::uint8_t {
 // Hart 0, once the card serves. `boot_epoch` goes into the record.
 void set_after_record(AfterRecord what, std::uint64_t boot_epoch);
 
-// So many restarts in a row without life_is_good() between them are tried; then the emulator ends as with Exit.
+// So many restarts in a row without mark_boot_good() between them are tried; then the emulator ends as with Exit.
 inline constexpr std::uint32_t kMostRestarts = 8;
 // This life has shown that it works: the restarts before it no longer count.
-void life_is_good();
+void mark_boot_good();
 
 // The record of an earlier life; null: none, or one that is damaged. It stays until the next one or a power cycle.
 const wire::FatalRecord* previous_record();

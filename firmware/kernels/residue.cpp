@@ -102,7 +102,7 @@ std::uint64_t compute_entry(const wire::KernelArguments* arguments);
     add t0, t0, t1
     vs8r.v v24, (t0)
 
-    # The word that soil.cpp leaves reserved: the last of the scratchpad.
+    # The word that dirty.cpp leaves reserved: the last of the scratchpad.
     ld t0, %[scratchpad_address](a0)
     ld t1, %[scratchpad_bytes](a0)
     add t0, t0, t1

@@ -100,12 +100,12 @@ void calls_are_told_apart(const Space& space) {
   proof.expect_equal(stop.argument, 0x1234'5678'9abc'def0, "its status");
 }
 
-void fresh_after_soil(const Space& space) {
+void fresh_after_dirty(const Space& space) {
   Proof proof("a fresh kernel finds every register zero after one that left none so");
   std::uint64_t* block = space.data();
   for (int round = 0; round < 3; ++round) {
-    space.start(context, probe_kernel_soil, 0);
-    proof.expect(run_through(context).reason == StopReason::Exit, "soiled");
+    space.start(context, probe_kernel_dirty, 0);
+    proof.expect(run_through(context).reason == StopReason::Exit, "dirty");
     for (std::uint64_t i = 0; i < 640; ++i) block[i] = 0x5555;
     space.start(context, probe_kernel_dump, space.data_address());
     proof.expect(run_through(context).reason == StopReason::Exit, "dumped");
@@ -218,7 +218,7 @@ void prove_faults() {
   privileged_instructions_fault(space);
   waiting_does_not_escape(space);
   calls_are_told_apart(space);
-  fresh_after_soil(space);
+  fresh_after_dirty(space);
 }
 
 void prove_address_spaces() {

@@ -138,7 +138,7 @@ kernel dump
   call 0
 
 /* Makes every register non-zero, then exits: the next kernel must not see any of it. */
-kernel soil
+kernel dirty
   li t0, -1
   fmv.d.x f0, t0
   .irp n, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
@@ -161,7 +161,7 @@ kernel soil
   call 0
 
 /* Makes some f and v registers non-zero and loads from the address that stands at a0. */
-kernel soil_and_fault
+kernel dirty_and_fault
   ld a1, 0(a0)
   li t0, -1
   fmv.d.x f3, t0

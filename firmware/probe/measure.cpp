@@ -48,10 +48,10 @@ void measure_entries() {
                      }),
          "ns (no clock, no timer: the limit)");
   figure("empty_kernel", nanoseconds(kMany, [&](std::uint64_t) { launch(space, first, probe_kernel_exit, 0); }), "ns");
-  figure("empty_kernel_after_soil",
+  figure("empty_kernel_after_dirty",
          nanoseconds(kMany,
                      [&](std::uint64_t) {
-                       launch(space, first, probe_kernel_soil, 0);
+                       launch(space, first, probe_kernel_dirty, 0);
                        launch(space, first, probe_kernel_exit, 0);
                      }),
          "ns (two kernels)");

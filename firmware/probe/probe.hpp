@@ -113,6 +113,6 @@ extern const std::byte probe_kernels_begin[], probe_kernels_end[];
 extern const std::byte probe_kernel_exit[], probe_kernel_calls[], probe_kernel_load[], probe_kernel_store[],
     probe_kernel_jump[], probe_kernel_vector_store[], probe_kernel_read_time[], probe_kernel_write_status[],
     probe_kernel_misuse_fence[], probe_kernel_break[], probe_kernel_endless[], probe_kernel_wait_for_interrupt[],
-    probe_kernel_touch[], probe_kernel_vector_touch[], probe_kernel_dump[], probe_kernel_soil[],
-    probe_kernel_soil_and_fault[], probe_kernel_labour[];
+    probe_kernel_touch[], probe_kernel_vector_touch[], probe_kernel_dump[], probe_kernel_dirty[],
+    probe_kernel_dirty_and_fault[], probe_kernel_labour[];
 }

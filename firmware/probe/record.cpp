@@ -70,7 +70,7 @@ void keep_helper_in_kernel(const Space& space) {
   hal::sleep_until(hal::now() + 20 * 1000 * wire::kTicksPerMicrosecond);
 }
 
-[[noreturn]] void break_first_life(std::string_view what) {
+[[noreturn]] void break_first_boot(std::string_view what) {
   (void)helper_present();
   hal::set_after_record(hal::AfterRecord::Restart, kEpoch);
   for (unsigned i = 0; i < kNotes; ++i) hal::note(wire::RecordedEventKind::Launch, i, 2 * i);
@@ -137,11 +137,11 @@ void expect_state(Proof& proof, const RecordedHart& row, HartState state, const 
 
 void check_stack_words(Proof& proof, const FatalRecord& record) {
   const std::uint64_t bottom = place(__stacks_begin) + 4096;
-  const RecordedHart& culprit = record.harts[0];
-  proof.expect(culprit.x[2] < bottom && culprit.x[2] + 16 >= bottom, "sp stands at the guard");
-  const std::uint64_t skipped = (bottom - culprit.x[2]) / 8;
+  const RecordedHart& source = record.harts[0];
+  proof.expect(source.x[2] < bottom && source.x[2] + 16 >= bottom, "sp stands at the guard");
+  const std::uint64_t skipped = (bottom - source.x[2]) / 8;
   for (std::uint64_t i = skipped; i < wire::kRecordedStackWords; i += 2) {
-    proof.expect_equal(record.culprit_stack[i], kPlanted, "a word of the stack");
+    proof.expect_equal(record.source_stack[i], kPlanted, "a word of the stack");
   }
 }
 
@@ -175,7 +175,7 @@ void check(std::string_view what, const FatalRecord& record) {
     proof.expect_equal(record.waiting_for, 1, "who did not answer");
     return;
   }
-  expect_state(proof, first, HartState::Culprit, "the state of hart 0");
+  expect_state(proof, first, HartState::Source, "the state of hart 0");
   proof.expect(first.waypoint == wire::Waypoint::Dispatch, "what hart 0 did");
   const bool silent = what == "silent";
   proof.expect_equal(record.waiting_for, silent ? 2 : 0, "who did not answer");
@@ -194,7 +194,7 @@ void damage(const FatalRecord& record) {
 }
 
 // Each life breaks as soon as it lives: nobody would ever get a word in.
-[[noreturn]] void break_every_life() {
+[[noreturn]] void break_every_boot() {
   hal::set_after_record(hal::AfterRecord::Restart, kEpoch);
   hal::panic("again");
 }
@@ -202,9 +202,9 @@ void damage(const FatalRecord& record) {
 }  // namespace
 
 void prove_record(std::string_view what) {
-  if (what == "storm") break_every_life();
+  if (what == "burst") break_every_boot();
   const FatalRecord* record = hal::previous_record();
-  if (record == nullptr) break_first_life(what);
+  if (record == nullptr) break_first_boot(what);
   if (riscv::persistent_memory().boot_count == 2) {
     what == "damaged" ? damage(*record) : check(what, *record);
     if (failures() > 0 || what != "assert") finish();
@@ -218,7 +218,7 @@ void prove_record(std::string_view what) {
     proof.expect_equal(record->boot_epoch, kEpoch + 1, "the epoch");
     check_planted(proof, record->harts[0]);
     proof.expect_equal(riscv::persistent_memory().restarts_in_a_row, 2, "restarts in a row");
-    hal::life_is_good();
+    hal::mark_boot_good();
     proof.expect_equal(riscv::persistent_memory().restarts_in_a_row, 0, "restarts after a good life");
   }
   finish();

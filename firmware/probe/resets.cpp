@@ -24,13 +24,13 @@ std::span<std::byte> last_bytes() { return {hal::persistent() + hal::persistent_
 }  // namespace
 
 void prove_warm_reset() {
-  constexpr std::uint64_t kLives = 4;
+  constexpr std::uint64_t kBoots = 4;
   const std::uint64_t life = riscv::persistent_memory().boot_count;
   {
     Proof proof("persistent memory and only that survives a warm reset, and no interrupt does");
     proof.expect_equal(in_data, 1, "initialised data");
     proof.expect_equal(in_bss, 0, "cleared data");
-    proof.expect(life >= 1 && life <= kLives, "the count of lives");
+    proof.expect(life >= 1 && life <= kBoots, "the count of lives");
     if (life > 1) {
       proof.expect(scrambled(first_bytes(), kSeed + life - 1), "the first bytes");
       proof.expect(scrambled(last_bytes(), kSeed + life), "the last bytes");
@@ -40,7 +40,7 @@ void prove_warm_reset() {
     hal::sleep_until(began + 5 * wire::kTicksPerSecond / 1000);
     proof.expect(hal::now() - began >= 4 * wire::kTicksPerSecond / 1000, "an undisturbed sleep");
   }
-  if (life >= kLives || failures() > 0) finish();
+  if (life >= kBoots || failures() > 0) finish();
   in_data = 2;
   in_bss = 2;
   scramble(first_bytes(), kSeed + life);

@@ -54,7 +54,7 @@ void a_context_on_another_hart() {
   for (int round = 0; round < 20; ++round) {
     // Leaves the fault open, with f and v registers of hart 1 in use by `elsewhere`.
     space.data()[0] = 8 * wire::kGiB;
-    space.start(elsewhere, probe_kernel_soil_and_fault, space.data_address());
+    space.start(elsewhere, probe_kernel_dirty_and_fault, space.data_address());
     hal::Stop stop{};
     if (!proof.expect(helper_run(elsewhere, stop), "hart 1 answers")) return;
     proof.expect(stop.reason == hal::StopReason::Fault, "it faulted");

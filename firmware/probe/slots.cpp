@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With a host at the other side (tests/device/firmware): every slot is mapped, both sides see the same bytes, bells
+// With a host at the other side (tests/device/firmware): every slot is mapped, both sides see the same bytes, doorbells
 // ring both ways, and addresses are used again. Words of the window's first page, 8 bytes each:
 //   0 card: kHello + slot number    1 host: kHello + slot number, then rings    2 card: window size
 #include <algorithm>
@@ -22,7 +22,7 @@ std::atomic_ref<std::uint64_t> word(unsigned slot, std::uint64_t index) {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(hal::window(slot).data() + 8 * index));
 }
 
-// The host answers by memory and bell; sleeps without any nearer deadline, so the bell must end them.
+// The host answers by memory and doorbell; sleeps without any nearer deadline, so the doorbell must end them.
 bool answered(unsigned slot) {
   const std::uint64_t end = hal::now() + kHostAnswerTicks;
   while (word(slot, 1).load(std::memory_order_acquire) != kHello + slot) {
@@ -52,7 +52,7 @@ unsigned all_slots_are_mapped() {
     }
   }
   for (unsigned slot = 0; slot < mapped; ++slot) say_hello(slot);
-  for (unsigned slot = 0; slot < mapped; ++slot) proof.expect(answered(slot), "the host's answer and bell");
+  for (unsigned slot = 0; slot < mapped; ++slot) proof.expect(answered(slot), "the host's answer and doorbell");
   figure("slots_mapped", mapped, "slots");
   return mapped;
 }
@@ -71,7 +71,7 @@ void addresses_are_reused(unsigned mapped) {
     proof.expect_equal(word(0, 0).load(), first, "the content of the window");
   } else {
     say_hello(next);
-    proof.expect(answered(next), "the host's answer and bell");
+    proof.expect(answered(next), "the host's answer and doorbell");
     proof.expect(!hal::map_slot(0), "and no room for a further one");
   }
 }

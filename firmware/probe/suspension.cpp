@@ -5,6 +5,7 @@
 
 #include "firmware/hal/hart.hpp"
 #include "firmware/probe/probe.hpp"
+#include "firmware/probe/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace probe {
@@ -76,8 +77,8 @@ void disturb(Proof& proof, const Space& space, std::uint64_t round) {
     proof.expect(scrambled(std::span(target).first(2000 % from.size()), round), "a vector move in between");
   }
   if (round % 4 != 1) {
-    space.start(other, probe_kernel_soil, 0);
-    proof.expect(run_through(other).reason == hal::StopReason::Exit, "the soiling kernel ended");
+    space.start(other, probe_kernel_dirty, 0);
+    proof.expect(run_through(other).reason == hal::StopReason::Exit, "the dirtying kernel ended");
   }
 }
 
@@ -115,11 +116,16 @@ void suspended_by_message(const Space& space, const Space& others) {
   Proof proof("a kernel suspended by messages goes on bit-right");
   if (!helper_present()) return proof.skip("one hart only");
   helper_ring(100 * wire::kTicksPerMicrosecond);
-  const Stops stops = run_disturbed(proof, space, others);
+  // The helper may be without a CPU for longer than the labour takes: then it is done again.
+  const std::uint64_t limit = hal::now() + probe::kHelperAnswerTicks;
+  std::uint64_t interrupted = 0;
+  while (interrupted < 5 && hal::now() < limit) {
+    interrupted += run_disturbed(proof, space, others).interrupted;
+    check_result(proof, space.data(kResult));
+  }
   helper_stop();
-  proof.expect(stops.interrupted >= 5, "several messages came");
-  check_result(proof, space.data(kResult));
-  figure("labour_messages", stops.interrupted, "messages");
+  proof.expect(interrupted >= 5, "several messages came");
+  figure("labour_messages", interrupted, "messages");
 }
 
 void message_before_entry(const Space& space) {

@@ -32,7 +32,7 @@ constexpr std::string_view name(Layer layer) {
 
 struct ErrorInfo {
   Layer layer = Layer::Driver;
-  std::string culprit;  // the argument, stream, region, job or process at fault; empty when nobody can tell
+  std::string source;  // the argument, stream, region, job or process at fault; empty when nobody can tell
   wire::Outcome outcome = wire::Outcome::Rejected;
   bool recoverable = true;  // true: the same object works again after next_step; false: start over with a new one
   std::string next_step;    // what the caller should do; an imperative without a full stop
@@ -43,21 +43,21 @@ struct ErrorInfo {
 template <typename T>
 using Expected = std::expected<T, ErrorInfo>;
 
-// The driver refuses a request before any effect. `culprit` is the argument, as the caller knows it.
-inline ErrorInfo refused_by_driver(std::string culprit, std::string message, std::string next_step) {
+// The driver refuses a request before any effect. `source` is the argument, as the caller knows it.
+inline ErrorInfo refused_by_driver(std::string source, std::string message, std::string next_step) {
   return {.layer = Layer::Driver,
-          .culprit = std::move(culprit),
+          .source = std::move(source),
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = std::move(next_step),
           .message = std::move(message)};
 }
 
-// One line for people: "<message> (layer memory, culprit region 3, outcome REJECTED; next: free some tensors)".
+// One line for people: "<message> (layer memory, source region 3, outcome REJECTED; next: free some tensors)".
 inline std::string describe(const ErrorInfo& info) {
   std::string text = info.message;
   text.append(" (layer ").append(name(info.layer));
-  if (!info.culprit.empty()) text.append(", culprit ").append(info.culprit);
+  if (!info.source.empty()) text.append(", source ").append(info.source);
   text.append(", outcome ").append(wire::name(info.outcome));
   if (!info.next_step.empty()) text.append("; next: ").append(info.next_step);
   if (!info.recoverable) text.append("; not recoverable");
@@ -79,7 +79,7 @@ class InvalidArgument : public Error {
  public:
   InvalidArgument(std::string field, std::string message, std::string next_step)
       : Error(refused_by_driver(std::move(field), std::move(message), std::move(next_step))) {}
-  const std::string& field() const noexcept { return info().culprit; }
+  const std::string& field() const noexcept { return info().source; }
 };
 
 // Memory is exhausted, or too fragmented for one block of this size (free_bytes >= requested > largest_block).
@@ -96,7 +96,7 @@ class OutOfMemory : public Error {
   // `pool` names what ran out: "tensor memory", "program memory", "pinned host memory".
   OutOfMemory(std::string pool, MemoryShortage shortage, std::string next_step)
       : Error({.layer = Layer::Memory,
-               .culprit = pool,
+               .source = pool,
                .outcome = wire::Outcome::Rejected,
                .recoverable = true,
                .next_step = std::move(next_step),

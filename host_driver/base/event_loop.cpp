@@ -34,7 +34,7 @@ constexpr std::uint64_t kRemovalTag = ~std::uint64_t{0};
 
 ErrorInfo no_io_uring(int error) {
   return {.layer = Layer::Driver,
-          .culprit = "io_uring",
+          .source = "io_uring",
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "allow io_uring: sysctl kernel.io_uring_disabled=0, and a container profile that permits it",
@@ -43,7 +43,7 @@ ErrorInfo no_io_uring(int error) {
 
 ErrorInfo no_thread() {
   return {.layer = Layer::Driver,
-          .culprit = "thread",
+          .source = "thread",
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "end other programs or raise the limit of processes (ulimit -u)",

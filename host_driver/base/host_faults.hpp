@@ -22,15 +22,15 @@
 namespace svp {
 
 enum class HostPoint : std::uint8_t {
-  Allocation,   // an allocation of the driver, in a call that is marked by DriverCall
-  SystemCall,   // likewise a system call that may fail
-  BringUpStep,  // a step of bring-up is about to be done
-  AdminReply,   // the reply of an admin command has come
-  BellToCard,   // the card is about to be rung
-  BellToHost,   // the card's ring was heard
-  Completion,   // a completion was taken from the ring
-  Window,       // completions are about to be taken from the ring
-  ControlFifo,  // a control message of the card is about to be taken
+  Allocation,      // an allocation of the driver, in a call that is marked by DriverCall
+  SystemCall,      // likewise a system call that may fail
+  BringUpStep,     // a step of bring-up is about to be done
+  AdminReply,      // the reply of an admin command has come
+  DoorbellToCard,  // the card is about to be signalled
+  DoorbellToHost,  // the card's ring was heard
+  Completion,      // a completion was taken from the ring
+  Window,          // completions are about to be taken from the ring
+  ControlFifo,     // a control message of the card is about to be taken
 };
 inline constexpr unsigned kHostPoints = static_cast<unsigned>(HostPoint::ControlFifo) + 1;
 

@@ -13,23 +13,23 @@ namespace svp {
 // What is *not* done.
 enum class HostMutant : std::uint8_t {
   None,
-  Silence,         // a heartbeat that stands still is noticed
-  Death,           // the end of the emulator is noticed
-  Restart,         // another boot epoch or generation, DEVICE_NEEDS_RESET
-  NoReply,         // a command without a reply, blocks without an end (they are taken for OK, and over)
-  FailedStep,      // a step of bring-up that fails (it is taken for done)
-  HostExhaustion,  // no host memory, no thread (the exception leaves the driver untyped)
-  OwnerEnd,        // the broker: an owner's socket or process has ended
-  NextLevel,       // a reset level that did not help is followed by the next
-  Wedged,          // a card that dies again and again is given up
-  ReadChecksum,    // what was read from the card is compared with the card's checksum
-  AbiVersion,      // a window of another version is not touched
-  Burial,          // blocks of a card that is gone end LOST or INDETERMINATE (they end OK)
-  AdminBurial,     // commands of a card that is gone fail (they end OK)
-  Unmap,           // a window is unmapped
-  CardReset,       // a reset of the card that was asked for is carried out (it is refused)
-  Snapshot,        // a snapshot has the harts' registers
-  Report,          // a report of a record says where the harts were
+  Silence,            // a heartbeat that stands still is noticed
+  Death,              // the end of the emulator is noticed
+  Restart,            // another boot epoch or generation, DEVICE_NEEDS_RESET
+  NoReply,            // a command without a reply, blocks without an end (they are taken for OK, and over)
+  FailedStep,         // a step of bring-up that fails (it is taken for done)
+  HostExhaustion,     // no host memory, no thread (the exception leaves the driver untyped)
+  OwnerEnd,           // the broker: an owner's socket or process has ended
+  NextLevel,          // a reset level that did not help is followed by the next
+  Wedged,             // a card that dies again and again is given up
+  ReadChecksum,       // what was read from the card is compared with the card's checksum
+  AbiVersion,         // a window of another version is not touched
+  OutstandingEnd,     // blocks of a card that is gone end LOST or INDETERMINATE (they end OK)
+  FailAdminRequests,  // commands of a card that is gone fail (they end OK)
+  Unmap,              // a window is unmapped
+  CardReset,          // a reset of the card that was asked for is carried out (it is refused)
+  Snapshot,           // a snapshot has the harts' registers
+  Report,             // a report of a record says where the harts were
   Last = Report,
 };
 

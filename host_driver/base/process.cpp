@@ -50,7 +50,7 @@ std::uint64_t OwnerProcess::current() noexcept {
 ErrorInfo made_by_the_parent(std::string what) {
   std::string message = what + " belongs to the process that opened it; this process was forked from that one";
   return {.layer = Layer::Driver,
-          .culprit = std::move(what),
+          .source = std::move(what),
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "use it in the parent only, open another one here, or start workers by spawn instead of fork",

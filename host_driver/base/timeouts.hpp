@@ -14,7 +14,7 @@ struct Timeouts {
   // without any progress is a card that hangs, also on a machine that is 50 times too busy.
   Duration post_progress{std::chrono::seconds{5}};
 
-  // While the driver waits for a control message it looks at the header this often (protocol §3): a bell may have been
+  // While the driver waits for a control message it looks at the header this often (protocol §3): a doorbell may have been
   // lost before the emulator knew our peer.
   Duration header_check{std::chrono::milliseconds{1}};
 
@@ -27,7 +27,7 @@ struct Timeouts {
   Duration admin{std::chrono::seconds{10}};
 
   // A sleeping waiter looks at the rings again after at least the first and at most the second of these (protocol §8).
-  // It doubles from one to the other, so that a lost bell costs 1 ms and a long kernel 50 wake-ups per second.
+  // It doubles from one to the other, so that a lost doorbell costs 1 ms and a long kernel 50 wake-ups per second.
   Duration recheck_min{std::chrono::milliseconds{1}};
   Duration recheck_max{std::chrono::milliseconds{20}};
 
@@ -38,7 +38,7 @@ struct Timeouts {
   Duration spin_min{std::chrono::microseconds{10}};
   Duration spin_max{std::chrono::microseconds{100}};
 
-  // The driver's own tick while work is outstanding and nobody waits: finds completions whose bell was lost, an epoch
+  // The driver's own tick while work is outstanding and nobody waits: finds completions whose doorbell was lost, an epoch
   // change, a silent heartbeat. It stops when the device is idle.
   Duration tick{std::chrono::milliseconds{5}};
 
@@ -67,8 +67,8 @@ struct Timeouts {
   // function's reset (`admin`) together.
   Duration card_command{std::chrono::seconds{60}};
 
-  // ---- rungs of the ladder (recovery/rung.hpp). A stream reset is bounded by `admin`, a function reset by
-  // `function_reset`. What a rung may take is counted in heartbeats of the card (one per 5 ms while it is served) and in
+  // ---- reset levels (recovery/reset level.hpp). A stream reset is bounded by `admin`, a function reset by
+  // `function_reset`. What a reset level may take is counted in heartbeats of the card (one per 5 ms while it is served) and in
   // silence, so that a slow machine is no false alarm.
 
   // Queue reset: every kernel of the function has to leave its core (two 1 ms slices), every queued block is told. Applies
@@ -117,7 +117,7 @@ inline constexpr std::chrono::seconds kCopiesAfterDeath{2};
 // A reset has ended everything on the card when it returns; what is left are the same copies.
 inline constexpr std::chrono::seconds kCopiesAfterReset{2};
 
-// From the hang-up of a bell, the first sign of a death during a boot, to the exit that completes the console (1-3 ms;
+// From the hang-up of a doorbell, the first sign of a death during a boot, to the exit that completes the console (1-3 ms;
 // 366 ms were seen on two CPUs with ten busy processes). It only improves an error's text.
 inline constexpr std::chrono::milliseconds kExitIsKnown{500};
 
@@ -128,7 +128,7 @@ inline constexpr std::chrono::seconds kFolderCleanUp{2};
 // A thread of the emulator that is frozen stops at its next return from the kernel.
 inline constexpr std::chrono::milliseconds kFreezeLimit{2000};
 
-// Of one error's records in the RAS log a few are written in this time; of what comes in a storm, people read the first.
+// Of one error's records in the RAS log a few are written in this time; of what comes in a burst, people read the first.
 inline constexpr std::chrono::seconds kRasPeriod{1};
 
 // The CPUs that a process may use are counted again when a device is attached later than this after the last count.

@@ -21,7 +21,7 @@ namespace {
 
 ErrorInfo no_descriptor() {
   return {.layer = Layer::Driver,
-          .culprit = "broker",
+          .source = "broker",
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "close descriptors or raise their limit (ulimit -n)",

@@ -26,9 +26,9 @@ unsigned ports_of(const CardOptions& card) {
 
 }  // namespace
 
-ErrorInfo Broker::Impl::refusal(std::string culprit, std::string message, std::string next, bool recoverable) const {
+ErrorInfo Broker::Impl::refusal(std::string source, std::string message, std::string next, bool recoverable) const {
   return {.layer = Layer::Driver,
-          .culprit = std::move(culprit),
+          .source = std::move(source),
           .outcome = wire::Outcome::Rejected,
           .recoverable = recoverable,
           .next_step = std::move(next),
@@ -47,7 +47,7 @@ ErrorInfo Broker::Impl::refusal_by_state() const {
   return refusal(name, "the card " + name + " is " + std::string(svp::name(state)), "try again when that has ended");
 }
 
-Expected<std::shared_ptr<CardSession>> Broker::Impl::boot_session(CardLife next_life) {
+Expected<std::shared_ptr<CardSession>> Broker::Impl::boot_session(CardLifetime next_life) {
   CardOptions card = options.card;
   card.ports = ports_of(card);
   card.spare_slots = 0;
@@ -71,18 +71,18 @@ void Broker::Impl::adopt(std::shared_ptr<CardSession> booted) {
   describe_changes("the card runs: emulator " + std::to_string(emulator));
 }
 
-void Broker::Impl::emulator_ended(CardLife ended_life, const std::string& how) {
-  if (ended_life != life || emulator == 0) return;
+void Broker::Impl::emulator_ended(CardLifetime ended_boot, const std::string& how) {
+  if (ended_boot != life || emulator == 0) return;
   emulator = 0;
   if (state == CardState::Recovering) {
-    // The climb hears of it too, and goes on to the power cycle.
+    // The escalation hears of it too, and goes on to the power cycle.
     tell_owners(how);
   } else if (state == CardState::Running || state == CardState::Dead || state == CardState::Wedged) {
     const bool wedged = note_death() || state == CardState::Wedged;
     state = wedged ? CardState::Wedged : CardState::Dead;
     state_reason = wedged ? wedged_error(options.name, deaths).message + "; the last time: " + how : how;
     record({.layer = Layer::Emulator,
-            .culprit = "emulator process",
+            .source = "emulator process",
             .outcome = wire::Outcome::Lost,
             .recoverable = false,
             .next_step = "power-cycle the card or stop it",
@@ -101,7 +101,7 @@ void Broker::Impl::record(const ErrorInfo& error) const {
 void Broker::Impl::card_failed(const std::string& why) {
   if (state != CardState::Running) return;
   record({.layer = Layer::Firmware,
-          .culprit = options.name,
+          .source = options.name,
           .outcome = wire::Outcome::Indeterminate,
           .recoverable = false,
           .next_step = "power-cycle the card or stop it",
@@ -131,8 +131,8 @@ void Broker::Impl::let_owners_go() {
 // ---- power cycle ----------------------------------------------------------------------------------------------------
 
 void Broker::Impl::begin_power_cycle(ClientId id, std::string how) {
-  const bool by_the_ladder = state == CardState::Recovering && !how.empty();
-  if (state != CardState::Running && state != CardState::Dead && !by_the_ladder)
+  const bool by_escalation = state == CardState::Recovering && !how.empty();
+  if (state != CardState::Running && state != CardState::Dead && !by_escalation)
     return reply_and_close(id, refusal_by_state());
   state = CardState::Cycling;
   state_reason.clear();

@@ -87,7 +87,7 @@ void Broker::Impl::hear_message(ClientId id, const Received& received) {
   const auto request = parse_broker_request(received.text);
   if (!request) return reply_and_close(id, request.error());
   if (const auto error = forbidden(clients.at(id), *request)) return reply_and_close(id, *error);
-  obey(id, *request);
+  handle_request(id, *request);
 }
 
 // The first message is the request, the second the proof that the process of our descriptor sent it. It was sent after the
@@ -152,7 +152,7 @@ void Broker::Impl::run_command(ClientId id, Tasks::Work work) {
   ++commands;
 }
 
-void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
+void Broker::Impl::handle_request(ClientId id, const BrokerRequest& request) {
   Client& client = clients.at(id);
   loop->cancel(std::exchange(client.hello_timer, EventLoop::TimerId::None));
   client.stage = Client::Stage::Served;
@@ -164,7 +164,7 @@ void Broker::Impl::obey(ClientId id, const BrokerRequest& request) {
     command_reset(id, reset->target);
   } else if (const auto* raise = std::get_if<RaiseRequest>(&request)) {
     if (state != CardState::Running && state != CardState::Dead) return reply_and_close(id, refusal_by_state());
-    begin_climb(id, raise->rung, std::string(name(raise->rung)) + ", as asked for", {});
+    begin_escalation(id, raise->level, std::string(name(raise->level)) + ", as asked for", {});
   } else if (std::holds_alternative<PowerCycleRequest>(request)) {
     begin_power_cycle(id);
   } else if (std::holds_alternative<StopRequest>(request)) {
@@ -187,7 +187,7 @@ void Broker::Impl::command_reset(ClientId id, wire::Target target) {
               [this, id, target, of = life, epoch = session->boot_epoch(), manages = clients.at(id).manages,
                card = session]() mutable -> EventLoop::Closure {
                 const auto begin = Clock::now();
-                ResetResult result{{Rung::Function, {}, std::nullopt}, card->reset(target), false};
+                ResetResult result{{ResetLevel::Function, {}, std::nullopt}, card->reset(target), false};
                 result.attempt.took = Clock::now() - begin;
                 if (!result.reset) result.attempt.error = result.reset.error();
                 if (!result.reset && unanswered(result.reset.error())) {
@@ -201,17 +201,18 @@ void Broker::Impl::command_reset(ClientId id, wire::Target target) {
               });
 }
 
-// A reset that does not end is mended by what concerns every owner: for the card's user to decide, not for a tenant. A
+// A reset that does not end is repaired by what concerns every owner: for the card's user to decide, not for a tenant. A
 // card that does not answer M at all serves nobody: the broker brings it back, whoever noticed.
-void Broker::Impl::reset_ended(ClientId id, wire::Target target, CardLife of, std::uint64_t epoch, bool manages,
+void Broker::Impl::reset_ended(ClientId id, wire::Target target, CardLifetime of, std::uint64_t epoch, bool manages,
                                const ResetResult& result) {
   look();
   const auto& [attempt, reset, card_silent] = result;
   // A restart meanwhile has reset the function as well.
-  const bool same_life = state == CardState::Running && session->boot_epoch() == epoch;
-  if (!reset && of == life && same_life && unanswered(reset.error())) {
+  const bool same_boot = state == CardState::Running && session->boot_epoch() == epoch;
+  if (!reset && of == life && same_boot && unanswered(reset.error())) {
     if (manages || card_silent) {
-      return begin_climb(id, Rung::Firmware, "the reset of " + function_name(target) + " does not end", {attempt});
+      return begin_escalation(id, ResetLevel::Firmware, "the reset of " + function_name(target) + " does not end",
+                              {attempt});
     }
     return reply_and_close(
         id,

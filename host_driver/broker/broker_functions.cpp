@@ -134,8 +134,8 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
                     .quota_bytes = granted.binding.quota_bytes};
   const Lease* lease = granted.lease.get();
   const std::array descriptors{fixed ? fixed->window_fd() : lease->window.memory.get(),
-                               fixed ? fixed->bell_to_card() : lease->peer.to_card.get(),
-                               fixed ? fixed->bell_from_card() : lease->peer.from_card.get(), death_read.get()};
+                               fixed ? fixed->doorbell_to_card() : lease->peer.to_card.get(),
+                               fixed ? fixed->doorbell_from_card() : lease->peer.from_card.get(), death_read.get()};
   static_assert(descriptors.size() == kGrantDescriptors);
   // Not sent: the client is gone, and has never seen the window.
   if (!send_message(client.socket.get(), encode(BrokerReply(reply)), descriptors)) return end_client(id, "");
@@ -181,8 +181,9 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
   describe_owners(function_name(target) + ": " + why);
 }
 
-void Broker::Impl::retired(CardLife of, std::uint64_t epoch, wire::Target target, const std::shared_ptr<Lease>& lease,
-                           Clock::time_point began, const RetirementResult& result) {
+void Broker::Impl::retired(CardLifetime of, std::uint64_t epoch, wire::Target target,
+                           const std::shared_ptr<Lease>& lease, Clock::time_point began,
+                           const RetirementResult& result) {
   if (of != life) return;  // the card that it was about is gone
   Function& gone = function(target);
   const std::string name = function_name(target);

@@ -2,7 +2,7 @@
 // Inside of Broker. Six files: broker.cpp (start, stop, the description), broker_clients.cpp (connections and
 // requests), broker_functions.cpp (hand out, retire), broker_renewal.cpp (windows and peers for owners to come, bind),
 // broker_card.cpp (boot, death, power cycle, end of the emulator), broker_recovery.cpp (restarts of the firmware, the
-// ladder).
+// escalation).
 //
 // All state belongs to the loop's thread, except what the last block of members names. Blocking work is a task
 // (tasks.hpp) that captures what it needs and comes back as a closure; it names the card's life that it was started in,
@@ -29,14 +29,14 @@
 #include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/local_socket.hpp"
 #include "host_driver/discovery/peer_process.hpp"
-#include "host_driver/recovery/ladder.hpp"
+#include "host_driver/recovery/escalation.hpp"
 
 namespace svp {
 
 struct Broker::Impl {
   using Clock = std::chrono::steady_clock;
   using ClientId = std::uint64_t;
-  using CardLife = std::uint64_t;  // counts boots
+  using CardLifetime = std::uint64_t;  // counts boots
 
   struct Client {
     enum class Stage {
@@ -145,7 +145,7 @@ struct Broker::Impl {
   void hear_the_silent();
   void hear(ClientId id);
   void hear_message(ClientId id, const Received& received);
-  void obey(ClientId id, const BrokerRequest& request);
+  void handle_request(ClientId id, const BrokerRequest& request);
   void reply_and_close(ClientId id, const BrokerReply& reply);
   void refuse_waiting(const ErrorInfo& error);
   // The connection is over, in whatever way. An owner's function is retired.
@@ -154,11 +154,11 @@ struct Broker::Impl {
   std::optional<Client> remove_client(ClientId id);
   void command_reset(ClientId id, wire::Target target);
   struct ResetResult {
-    RungAttempt attempt;
+    LevelAttempt attempt;
     Expected<Binding> reset;
     bool card_silent;  // it did not answer a plain question afterwards either
   };
-  void reset_ended(ClientId id, wire::Target target, CardLife of, std::uint64_t epoch, bool manages,
+  void reset_ended(ClientId id, wire::Target target, CardLifetime of, std::uint64_t epoch, bool manages,
                    const ResetResult& result);
   void command_collect(ClientId id, const CollectRequest& request);
   void command_debug(ClientId id, bool offer);
@@ -176,7 +176,7 @@ struct Broker::Impl {
   void stop_watching(Client& client);
   void grant(ClientId id, Function& function);
   void retire(Function& function, const std::string& why);
-  void retired(CardLife life, std::uint64_t epoch, wire::Target target, const std::shared_ptr<Lease>& lease,
+  void retired(CardLifetime life, std::uint64_t epoch, wire::Target target, const std::shared_ptr<Lease>& lease,
                Clock::time_point began, const RetirementResult& result);
   // Its last owner's slot is not its any more.
   void let_go_of_slot(Function& function);
@@ -193,7 +193,7 @@ struct Broker::Impl {
   bool somebody_waits_for_renewal() const;
   RenewalWork due_work();
   static void do_work(const CardSession& card, RenewalWork& work);
-  void renewed(CardLife life, RenewalWork& done);
+  void renewed(CardLifetime life, RenewalWork& done);
   std::shared_ptr<Lease> take_lease(Function& function);
   void return_lease(Function& function, const std::shared_ptr<Lease>& lease);
   void drop_lease(Lease& lease);
@@ -210,22 +210,22 @@ struct Broker::Impl {
   std::vector<Binding> bindings() const;  // of functions that have a slot
   void begin_attach_again();
   // From `from` up to the card reset, then the power cycle. `first`: what was tried before. `id`: who asked; 0: nobody.
-  void begin_climb(ClientId id, Rung from, const std::string& why, std::vector<RungAttempt> first);
-  void climbed(CardLife life, ClientId id, const std::string& why, RecoveryReport report,
-               Expected<std::vector<Binding>> attached);
+  void begin_escalation(ClientId id, ResetLevel from, const std::string& why, std::vector<LevelAttempt> first);
+  void escalated(CardLifetime life, ClientId id, const std::string& why, RecoveryReport report,
+                 Expected<std::vector<Binding>> attached);
   void attached_again(const std::vector<Binding>& now, const std::string& line);
   void nothing_but_power(ClientId id, const std::string& why, const RecoveryReport& report);
   // A retirement that began in boot epoch `epoch` was not answered: it is done again behind a restart of the card, or is
   // the reason for one. False: the card is beyond that.
   bool retire_later(wire::Target target, std::uint64_t epoch);
-  // The card did not answer M, which was cut off or waited in vain: what only a restart mends.
+  // The card did not answer M, which was cut off or waited in vain: what only a restart repairs.
   static bool unanswered(const ErrorInfo& error);
   bool note_death();  // true: wedged now
 
   // ---- broker_card.cpp
-  Expected<std::shared_ptr<CardSession>> boot_session(CardLife life);
+  Expected<std::shared_ptr<CardSession>> boot_session(CardLifetime life);
   void adopt(std::shared_ptr<CardSession> booted);
-  void emulator_ended(CardLife life, const std::string& how);
+  void emulator_ended(CardLifetime life, const std::string& how);
   // To the log of errors: what this broker notices and what it refuses.
   void record(const ErrorInfo& error) const;
   void card_failed(const std::string& why);
@@ -239,7 +239,7 @@ struct Broker::Impl {
   ErrorInfo refusal_by_state() const;
   ErrorInfo no_such_function(wire::Target target) const;
   ErrorInfo no_thread() const;
-  ErrorInfo refusal(std::string culprit, std::string message, std::string next, bool recoverable = true) const;
+  ErrorInfo refusal(std::string source, std::string message, std::string next, bool recoverable = true) const;
 
   BrokerOptions options;  // fixed after start()
   bool serving = false;   // likewise: there is something to stop
@@ -258,7 +258,7 @@ struct Broker::Impl {
   Renewal renewal;
 
   std::shared_ptr<CardSession> session;  // null while there is none
-  CardLife life = 0;
+  CardLifetime life = 0;
   pid_t emulator = 0;  // 0 when it has ended
   unsigned cores = 0;
   CardState state = CardState::Running;

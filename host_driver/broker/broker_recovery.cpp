@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A card that begins another life under its broker: by itself (its firmware restarted), or because M does not get an answer
-// any more and the ladder is climbed. Owners keep their slots through both, see the new boot epoch in their windows and
+// any more and the reset is escalated. Owners keep their slots through both, see the new boot epoch in their windows and
 // attach again; only a power cycle takes their functions away.
 #include <algorithm>
 #include <utility>
@@ -42,10 +42,10 @@ void Broker::Impl::begin_attach_again() {
     return [this, of, now = std::move(now)] {
       if (of != life || state != CardState::Recovering) return;
       if (now) return attached_again(*now, "the card works again after its restart");
-      begin_climb(0, Rung::Card, "the card does not come back from its restart: " + now.error().message, {});
+      begin_escalation(0, ResetLevel::Card, "the card does not come back from its restart: " + now.error().message, {});
     };
   });
-  if (!begun) begin_climb(0, Rung::Card, no_thread().message, {});
+  if (!begun) begin_escalation(0, ResetLevel::Card, no_thread().message, {});
 }
 
 void Broker::Impl::attached_again(const std::vector<Binding>& now, const std::string& line) {
@@ -60,7 +60,7 @@ void Broker::Impl::attached_again(const std::vector<Binding>& now, const std::st
   serve_waiting();
 }
 
-// ---- the ladder -----------------------------------------------------------------------------------------------------
+// ---- the escalation -----------------------------------------------------------------------------------------------------
 
 bool Broker::Impl::unanswered(const ErrorInfo& error) {
   return error.outcome == wire::Outcome::Indeterminate || error.outcome == wire::Outcome::Lost ||
@@ -76,14 +76,15 @@ bool Broker::Impl::retire_later(wire::Target target, std::uint64_t epoch) {
   if (state != CardState::Running && state != CardState::Recovering) return false;
   retire_again.push_back(target);
   if (state == CardState::Running) {
-    begin_climb(0, Rung::Firmware, "the retirement of " + function_name(target) + " does not end", {});
+    begin_escalation(0, ResetLevel::Firmware, "the retirement of " + function_name(target) + " does not end", {});
   }
   return true;
 }
 
 bool Broker::Impl::note_death() { return deaths.note(Clock::now()); }
 
-void Broker::Impl::begin_climb(ClientId id, Rung from, const std::string& why, std::vector<RungAttempt> first) {
+void Broker::Impl::begin_escalation(ClientId id, ResetLevel from, const std::string& why,
+                                    std::vector<LevelAttempt> first) {
   RecoveryReport before{.attempts = std::move(first)};
   if (state == CardState::Stopping || state == CardState::Cycling || state == CardState::Wedged) {
     return reply_and_close(id, refusal_by_state());
@@ -96,25 +97,25 @@ void Broker::Impl::begin_climb(ClientId id, Rung from, const std::string& why, s
       tasks->run([=, this, of = life, card = session, known = bindings()]() mutable -> EventLoop::Closure {
         Expected<std::vector<Binding>> attached = std::unexpected(ErrorInfo{});
         auto report = before;
-        for (Rung rung = from; rung <= Rung::Card && !attached; rung = above(rung)) {
+        for (ResetLevel level = from; level <= ResetLevel::Card && !attached; level = above(level)) {
           const auto begin = Clock::now();
-          auto raised = card->raise(rung);
+          auto raised = card->raise(level);
           if (raised) {
             attached = card->attach_again(known);
           } else {
             attached = std::unexpected(std::move(raised.error()));
           }
-          report.attempts.push_back({rung, Clock::now() - begin, std::nullopt});
+          report.attempts.push_back({level, Clock::now() - begin, std::nullopt});
           if (!attached) report.attempts.back().error = attached.error();
         }
         card.reset();
-        return [=, this] { climbed(of, id, why, report, attached); };
+        return [=, this] { escalated(of, id, why, report, attached); };
       });
   if (!begun) nothing_but_power(id, why, before);
 }
 
-void Broker::Impl::climbed(CardLife of, ClientId id, const std::string& why, RecoveryReport report,
-                           Expected<std::vector<Binding>> attached) {
+void Broker::Impl::escalated(CardLifetime of, ClientId id, const std::string& why, RecoveryReport report,
+                             Expected<std::vector<Binding>> attached) {
   if (of != life || state != CardState::Recovering) return reply_and_close(id, refusal_by_state());
   if (!attached) return nothing_but_power(id, why, report);
   attached_again(*attached, "the card works again: " + svp::describe(report));
@@ -132,8 +133,8 @@ void Broker::Impl::nothing_but_power(ClientId id, const std::string& why, const 
     return refuse_waiting(refusal_by_state());
   }
   state = CardState::Recovering;
-  const std::string climbed = svp::describe(report);
-  begin_power_cycle(id, climbed.empty() ? "power cycle" : climbed + "; then the power cycle helped");
+  const std::string escalated = svp::describe(report);
+  begin_power_cycle(id, escalated.empty() ? "power cycle" : escalated + "; then the power cycle helped");
 }
 
 }  // namespace svp

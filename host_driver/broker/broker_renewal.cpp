@@ -129,7 +129,7 @@ void Broker::Impl::do_work(const CardSession& card, RenewalWork& work) {
   });
 }
 
-void Broker::Impl::renewed(CardLife of, RenewalWork& done) {
+void Broker::Impl::renewed(CardLifetime of, RenewalWork& done) {
   if (of != life || !session || state == CardState::Stopping) return;
   renewal.working = false;
   const bool plugged = !done.plugged.empty();

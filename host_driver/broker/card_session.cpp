@@ -23,7 +23,7 @@ ErrorInfo refused_by_card(wire::AdminCommand command, wire::Target target, const
                         std::string(wire::name(reply.outcome)) + ": " + std::string(wire::name(reply.status));
   if (reply.field != wire::Field::None) message += " in " + std::string(wire::name(reply.field));
   return {.layer = Layer::Firmware,
-          .culprit = function_name(target),
+          .source = function_name(target),
           .outcome = reply.outcome,
           .recoverable = false,
           .next_step = "power-cycle the card",
@@ -32,7 +32,7 @@ ErrorInfo refused_by_card(wire::AdminCommand command, wire::Target target, const
 }
 
 template <typename T>
-Expected<T> from_emulator(const std::string& culprit, qemu::Result<T> result) {
+Expected<T> from_emulator(const std::string& source, qemu::Result<T> result) {
   if (result) {
     if constexpr (std::is_void_v<T>) {
       return {};
@@ -43,7 +43,7 @@ Expected<T> from_emulator(const std::string& culprit, qemu::Result<T> result) {
   const auto& error = result.error();
   return std::unexpected(ErrorInfo{
       .layer = Layer::Emulator,
-      .culprit = culprit,
+      .source = source,
       .outcome = error.kind == qemu::MachineError::Kind::kDied ? wire::Outcome::Lost : wire::Outcome::Rejected,
       .recoverable = error.kind != qemu::MachineError::Kind::kPeersUsedUp,
       .next_step = error.next_step,
@@ -51,14 +51,14 @@ Expected<T> from_emulator(const std::string& culprit, qemu::Result<T> result) {
 }
 
 // The card signals at the end of SLOT_BIND. What was heard is taken away: the owner begins with an empty pipe.
-Expected<void> hear_first_doorbell(wire::Target target, const qemu::DoorbellPeer& peer) {
+Expected<void> check_first_doorbell(wire::Target target, const qemu::DoorbellPeer& peer) {
   pollfd event{peer.from_card.get(), POLLIN, 0};
   const auto bound = std::chrono::milliseconds(kFirstDoorbell).count();
   char bytes[64];
   // bounded: the pipe does not block
   if (::poll(&event, 1, static_cast<int>(bound)) == 1 && ::read(event.fd, bytes, sizeof bytes) > 0) return {};
   return std::unexpected(ErrorInfo{.layer = Layer::Emulator,
-                                   .culprit = function_name(target),
+                                   .source = function_name(target),
                                    .outcome = wire::Outcome::Rejected,
                                    .recoverable = false,
                                    .next_step = "power-cycle the card",
@@ -109,7 +109,7 @@ Expected<Binding> CardSession::bind(wire::Target target, const Lease& lease) {
   const Place place{target, fixed_slots() + lease.window.port, lease.window.serial, lease.peer.slot, lease.peer.id};
   auto bound = command(wire::AdminCommand::SlotBind, target, place);
   if (!bound) return bound;
-  if (auto heard = hear_first_doorbell(target, lease.peer); !heard) return std::unexpected(std::move(heard.error()));
+  if (auto heard = check_first_doorbell(target, lease.peer); !heard) return std::unexpected(std::move(heard.error()));
   const std::lock_guard lock(mutex_);
   places_[target] = place;
   return bound;
@@ -158,8 +158,8 @@ CardSession::Place CardSession::place_of(wire::Target target) const {
   return found != places_.end() ? found->second : Place{target, target, 0, 0, 0};
 }
 
-Expected<void> CardSession::raise(Rung rung) {
-  if (rung == Rung::Firmware) return card_->restart_firmware(management().get());
+Expected<void> CardSession::raise(ResetLevel level) {
+  if (level == ResetLevel::Firmware) return card_->restart_firmware(management().get());
   return card_->reset();
 }
 
@@ -187,7 +187,7 @@ Expected<void> CardSession::empty_window(unsigned slot, int window, std::uint64_
   if (::fallocate(window, kPunch, 0, static_cast<off_t>(bytes)) == 0) return {};
   return std::unexpected(ErrorInfo{
       .layer = Layer::Memory,
-      .culprit = "slot " + std::to_string(slot),
+      .source = "slot " + std::to_string(slot),
       .outcome = wire::Outcome::Rejected,
       .recoverable = true,
       .next_step = "stop the card when memory runs short: its end frees the window",
@@ -205,7 +205,7 @@ Expected<void> CardSession::offer_debugger(const std::filesystem::path& socket) 
   const auto offered = card_->machine().offer_debugger(endpoint);
   if (offered) return {};
   return std::unexpected(ErrorInfo{.layer = Layer::Emulator,
-                                   .culprit = "debugger",
+                                   .source = "debugger",
                                    .outcome = wire::Outcome::Rejected,
                                    .recoverable = true,
                                    .next_step = offered.error().next_step,

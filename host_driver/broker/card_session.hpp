@@ -90,7 +90,7 @@ class CardSession {
   // order of `known`; targets without a slot are left out of `known`.
   Expected<std::vector<Binding>> attach_again(const std::vector<Binding>& known);
   // Firmware or Card. Returns when the card is ready for attach_again().
-  Expected<void> raise(Rung rung);
+  Expected<void> raise(ResetLevel level);
 
   // How the emulator ended; empty while it lives.
   std::optional<std::string> ended() const;

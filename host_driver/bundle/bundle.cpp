@@ -119,7 +119,7 @@ std::filesystem::path write(const std::filesystem::path& folder, std::string_vie
   file.flush();
   if (file) return path;
   throw Error(ErrorInfo{.layer = Layer::Driver,
-                        .culprit = path.filename().string(),
+                        .source = path.filename().string(),
                         .outcome = wire::Outcome::Rejected,
                         .recoverable = true,
                         .next_step = "name a folder that can be written to",

@@ -39,7 +39,7 @@ json parse_strictly(const std::string& text) {
 
 ErrorInfo bad_bundle(const std::filesystem::path& file, std::string message) {
   return {.layer = Layer::Driver,
-          .culprit = file.filename().string(),
+          .source = file.filename().string(),
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "name a file that a failed run left in its --bundles folder",

@@ -27,7 +27,7 @@ struct SelfTestStep {
 
 [[noreturn]] void fail_step(const std::string& what) {
   throw svp::Error({.layer = svp::Layer::Firmware,
-                    .culprit = "self-test",
+                    .source = "self-test",
                     .outcome = wire::Outcome::Fault,
                     .recoverable = false,
                     .next_step = "report it with the card's console: the card does what it must not",

@@ -39,7 +39,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 svp::ErrorInfo not_started(const std::string& program, int error) {
   return {.layer = svp::Layer::Driver,
-          .culprit = program,
+          .source = program,
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "check the name behind -- and PATH",

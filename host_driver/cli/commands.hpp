@@ -68,7 +68,7 @@ struct ResetOptions {
   bool power_cycle = false;
 };
 
-// Runs a rung of the ladder through the card's broker, and those above it when it does not help; prints what it took. 0.
+// Runs a reset level of the escalation through the card's broker, and those above it when it does not help; prints what it took. 0.
 int reset(const ResetOptions& options);
 
 struct DebugOptions {

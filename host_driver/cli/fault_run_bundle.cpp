@@ -55,9 +55,9 @@ bool stays_in_its_block(const Fault& fault) {
     case Point::CardKernel:
       return fault.action == Action::Hang || fault.action == Action::Illegal || fault.action == Action::Stray;
     case Point::CardKernelResult: return fault.trigger.shots == 1;  // two in one launch may undo each other
-    case Point::CardBell:
-    case Point::BellToCard:
-    case Point::BellToHost: return true;
+    case Point::CardDoorbell:
+    case Point::DoorbellToCard:
+    case Point::DoorbellToHost: return true;
     default: return false;
   }
 }

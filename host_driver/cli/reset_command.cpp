@@ -32,13 +32,13 @@ int reset(const ResetOptions& options) {
     fmt::print("{}: {} reset: {}\n", options.card, svp::function_name(target), how);
     return 0;
   }
-  const svp::Rung rung = options.power_cycle ? svp::Rung::PowerCycle
-                         : options.firmware  ? svp::Rung::Firmware
-                                             : svp::Rung::Card;
+  const svp::ResetLevel level = options.power_cycle ? svp::ResetLevel::PowerCycle
+                                : options.firmware  ? svp::ResetLevel::Firmware
+                                                    : svp::ResetLevel::Card;
   const auto begin = std::chrono::steady_clock::now();
-  std::string how = svp::value_or_throw(svp::raise_card(options.card, rung));
+  std::string how = svp::value_or_throw(svp::raise_card(options.card, level));
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  if (how.empty()) how = fmt::format("{} helped after {:.1f} ms", svp::name(rung), took.count());
+  if (how.empty()) how = fmt::format("{} helped after {:.1f} ms", svp::name(level), took.count());
   fmt::print("{}: {}\n", options.card, how);
   return 0;
 }

@@ -31,7 +31,7 @@ std::optional<gid_t> group_named(const std::string& name) {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error == std::errc{} && end == name.data() + name.size()) return number;
   throw svp::Error({.layer = svp::Layer::Driver,
-                    .culprit = "--group",
+                    .source = "--group",
                     .outcome = wire::Outcome::Rejected,
                     .recoverable = true,
                     .next_step = "name a group of this machine, or its number",

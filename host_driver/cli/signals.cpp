@@ -18,7 +18,7 @@ SignalDescriptor::SignalDescriptor(std::initializer_list<int> signals) {
   descriptor_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!descriptor_.valid()) {
     throw svp::Error({.layer = svp::Layer::Driver,
-                      .culprit = "signalfd",
+                      .source = "signalfd",
                       .outcome = wire::Outcome::Rejected,
                       .recoverable = true,
                       .next_step = "close descriptors or raise their limit (ulimit -n)",

@@ -20,7 +20,7 @@ constexpr unsigned kManagementSlot = 0;
 
 ErrorInfo from_machine(const qemu::MachineError& error) {
   return {.layer = Layer::Emulator,
-          .culprit = std::string(qemu::to_string(error.kind)),
+          .source = std::string(qemu::to_string(error.kind)),
           .outcome = wire::Outcome::Rejected,
           .recoverable = error.kind == qemu::MachineError::Kind::kTimeout,
           .next_step = error.next_step,
@@ -107,7 +107,7 @@ Expected<CoreFile> collect_snapshot(Card& card, const ElfImage& image) {
   }
   if (core.harts.empty()) {
     return std::unexpected(ErrorInfo{.layer = Layer::Emulator,
-                                     .culprit = "info registers",
+                                     .source = "info registers",
                                      .outcome = wire::Outcome::Rejected,
                                      .recoverable = false,
                                      .next_step = "check the emulator's version; attach a debugger instead",

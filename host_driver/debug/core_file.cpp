@@ -88,7 +88,7 @@ Elf64_Ehdr file_header(std::size_t programs) {
 
 ErrorInfo file_error(const std::filesystem::path& path, const std::string& what, std::string next) {
   return {.layer = Layer::Driver,
-          .culprit = path.string(),
+          .source = path.string(),
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = std::move(next),
@@ -128,16 +128,16 @@ CoreFile core_of(const wire::FatalRecord& record, const ElfImage& image) {
     const auto state = record.harts[hart].state;
     return state != wire::HartState::Unknown && state != wire::HartState::Absent;
   };
-  if (known(record.culprit)) core.harts.push_back(registers_of(record, record.culprit));
+  if (known(record.source)) core.harts.push_back(registers_of(record, record.source));
   for (unsigned hart = 0; hart < record.hart_count; ++hart) {
-    if (hart != record.culprit && known(hart)) core.harts.push_back(registers_of(record, hart));
+    if (hart != record.source && known(hart)) core.harts.push_back(registers_of(record, hart));
   }
   for (const ElfImage::Segment& segment : image.segments()) {
     core.memory.push_back({segment.address, {segment.bytes.begin(), segment.bytes.end()}, segment.flags});
   }
-  if (const std::uint64_t sp = record.harts[record.culprit].x[2]; sp != 0) {
-    Bytes words(sizeof record.culprit_stack);
-    std::memcpy(words.data(), record.culprit_stack, words.size());
+  if (const std::uint64_t sp = record.harts[record.source].x[2]; sp != 0) {
+    Bytes words(sizeof record.source_stack);
+    std::memcpy(words.data(), record.source_stack, words.size());
     core.memory.push_back({sp, std::move(words), PF_R | PF_W});
   }
   return core;

@@ -34,7 +34,7 @@ struct CoreFile {
   std::optional<wire::FatalRecord> record;
 };
 
-// Of a record: the harts that left registers (the culprit first), the image as it was loaded, and the culprit's stack.
+// Of a record: the harts that left registers (the source first), the image as it was loaded, and the source's stack.
 // Variables are not in it: the life that they belonged to is gone.
 CoreFile core_of(const wire::FatalRecord& record, const ElfImage& image);
 

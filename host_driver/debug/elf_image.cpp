@@ -19,7 +19,7 @@ namespace {
 
 std::unexpected<ErrorInfo> unusable(const std::filesystem::path& path, const std::string& why) {
   return std::unexpected(ErrorInfo{.layer = Layer::Driver,
-                                   .culprit = path.string(),
+                                   .source = path.string(),
                                    .outcome = wire::Outcome::Rejected,
                                    .recoverable = true,
                                    .next_step = "name the firmware's ELF file that the card was booted with",

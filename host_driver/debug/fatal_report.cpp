@@ -31,7 +31,7 @@ static_assert(kRegisterNames.size() == 32);
 
 ErrorInfo no_record(std::string message, std::string next) {
   return {.layer = Layer::Firmware,
-          .culprit = "fatal record",
+          .source = "fatal record",
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = std::move(next),
@@ -41,7 +41,7 @@ ErrorInfo no_record(std::string message, std::string next) {
 std::string_view name(HartState state) {
   switch (state) {
     case HartState::Unknown: return "no answer";
-    case HartState::Culprit: return "culprit";
+    case HartState::Source: return "source";
     case HartState::Firmware: return "firmware";
     case HartState::Kernel: return "kernel";
     case HartState::Asleep: return "asleep";
@@ -108,7 +108,7 @@ std::string hart_text(const FatalRecord& record, unsigned number, const ElfImage
   if (hart.cause != wire::kNoCause && !kernel) {
     text += fmt::format("         {} (mcause {:#x}), value {:#x}\n", cause_name(hart.cause), hart.cause, hart.value);
   }
-  if (number != record.culprit) return text;
+  if (number != record.source) return text;
   for (unsigned n = 1; n < kRegisterNames.size(); ++n) {
     text += fmt::format("{}{:>4} {:016x}", n % 4 == 1 ? "         " : "  ", kRegisterNames[n], hart.x[n]);
     if (n % 4 == 0 || n + 1 == kRegisterNames.size()) text += '\n';
@@ -162,7 +162,7 @@ Expected<FatalRecord> parse_record(std::span<const std::byte> bytes) {
                               record.bytes, wire::kFatalRecordVersion, sizeof record),
                   "read it with the driver that was built with this firmware"));
   }
-  if (!is_whole(record) || record.hart_count > wire::kRecordedHarts || record.culprit >= wire::kRecordedHarts) {
+  if (!is_whole(record) || record.hart_count > wire::kRecordedHarts || record.source >= wire::kRecordedHarts) {
     return std::unexpected(no_record("the fatal record is damaged: its checksum does not match",
                                      "read the PANIC line of the card's console instead"));
   }
@@ -178,7 +178,7 @@ bool same_build(const FatalRecord& record, const ElfImage& image) {
 
 std::string to_text(const FatalRecord& record, const ElfImage* image) {
   std::string text = fmt::format("firmware ended by {}: {}\n", wire::name(record.kind), reason_of(record));
-  text += fmt::format("hart {} of {}, boot epoch {}, {:.0f} us after its start, build {}\n", record.culprit,
+  text += fmt::format("hart {} of {}, boot epoch {}, {:.0f} us after its start, build {}\n", record.source,
                       record.hart_count, record.boot_epoch, microseconds(record.time), hex_digits(build_id_of(record)));
   if (image != nullptr && !same_build(record, *image)) {
     text += fmt::format("ATTENTION: {} is another build ({}): names are wrong\n", image->path().string(),
@@ -198,7 +198,7 @@ nlohmann::json to_json(const FatalRecord& record, const ElfImage* image) {
                       {"reason", reason_of(record)},
                       {"boot_epoch", record.boot_epoch},
                       {"time_us", microseconds(record.time)},
-                      {"culprit", record.culprit},
+                      {"source", record.source},
                       {"hart_count", record.hart_count},
                       {"build_id", hex_digits(build_id_of(record))},
                       {"waiting_for", nlohmann::json::array()},

@@ -23,7 +23,7 @@ bool same_build(const wire::FatalRecord& record, const ElfImage& image);
 // For people: what broke, where every hart was, the last events. Without `image` places are numbers.
 std::string to_text(const wire::FatalRecord& record, const ElfImage* image);
 
-// {kind, reason, boot_epoch, time_us, culprit, build_id, waiting_for: [hart…], harts: [{hart, state, waypoint, pc,
+// {kind, reason, boot_epoch, time_us, source, build_id, waiting_for: [hart…], harts: [{hart, state, waypoint, pc,
 //  function, …registers}], events: [{time_us, kind, a, b}]}; numbers as such, addresses as "0x…".
 nlohmann::json to_json(const wire::FatalRecord& record, const ElfImage* image);
 

@@ -20,7 +20,7 @@ constexpr std::uint64_t reply_offset(std::uint16_t slot) {
 
 AdminPort::AdminPort(Window& window, PackedQueue queue, std::uint64_t generation, FaultSite faults)
     : window_(window), queue_(std::move(queue)), generation_(generation), faults_(std::move(faults)) {
-  (void)queue_.arm();  // replies are rare: always ask for the bell
+  (void)queue_.arm();  // replies are rare: always ask for the doorbell
 }
 
 AdminPort::Begin AdminPort::begin(wire::AdminRequest& request, Ticket& ticket, bool& kick) {

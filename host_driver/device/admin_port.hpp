@@ -34,7 +34,7 @@ class AdminPort {
 
   AdminPort(Window& window, PackedQueue queue, std::uint64_t generation, FaultSite faults = {});
 
-  // Fills in magic, generation and cookie, and sends. `kick`: the card wants a bell.
+  // Fills in magic, generation and cookie, and sends. `kick`: the card wants a doorbell.
   Begin begin(wire::AdminRequest& request, Ticket& ticket, bool& kick);
   // The waiting thread gives up: the ticket is not touched any more; its slot stays taken until the card answers.
   void abandon(Ticket& ticket);
@@ -42,7 +42,7 @@ class AdminPort {
 
   // ---- reaping thread
   bool has_used() const { return !dead_ && queue_.has_used(); }
-  // Takes replies and asks for the next bell. Returns how many.
+  // Takes replies and asks for the next doorbell. Returns how many.
   std::size_t harvest();
   const std::string& violation() const { return violation_; }
   void close();

@@ -47,18 +47,18 @@ bool boot_failed(wire::PostCode code) { return code >= wire::PostCode::Failed; }
 
 }  // namespace
 
-BringUp::BringUp(Window& window, ControlChannel& channel, Bells& bells, int exit_fd, const Timeouts& timeouts,
+BringUp::BringUp(Window& window, ControlChannel& channel, Doorbells& doorbells, int exit_fd, const Timeouts& timeouts,
                  std::uint64_t optional_features)
     : window_(window),
       channel_(channel),
-      bells_(bells),
+      doorbells_(doorbells),
       exit_fd_(exit_fd),
       timeouts_(timeouts),
       optional_features_(optional_features & wire::kOptionalFeatures) {}
 
 ErrorInfo BringUp::failure(std::string message, std::string next, wire::Outcome outcome) const {
   return {.layer = Layer::Firmware,
-          .culprit = "slot " + std::to_string(bells_.slot().index()),
+          .source = "slot " + std::to_string(doorbells_.slot().index()),
           .outcome = outcome,
           .recoverable = false,
           .next_step = std::move(next),
@@ -67,7 +67,7 @@ ErrorInfo BringUp::failure(std::string message, std::string next, wire::Outcome 
 
 ErrorInfo BringUp::in_step(ErrorInfo error) const {
   const auto post = window_.header().post_code;
-  error.message = "bring-up of slot " + std::to_string(bells_.slot().index()) + " failed in step \"" +
+  error.message = "bring-up of slot " + std::to_string(doorbells_.slot().index()) + " failed in step \"" +
                   std::string(name(step_)) + "\" at POST " + std::to_string(static_cast<std::uint32_t>(post)) + " (" +
                   std::string(wire::name(post)) + "): " + error.message;
   error.recoverable = false;
@@ -127,7 +127,7 @@ void BringUp::announce_queues() {
 }
 
 Expected<void> BringUp::perform_unless_told_to_fail(BringUpStep step) {
-  const FaultSite& faults = bells_.faults();
+  const FaultSite& faults = doorbells_.faults();
   if (!faults.armed(HostPoint::BringUpStep) || !faults.strike(HostPoint::BringUpStep)) return perform(step);
   if (mutated(HostMutant::FailedStep)) return {};
   return std::unexpected(failure("the driver was told to fail here", "attach again"));
@@ -174,8 +174,8 @@ Expected<void> BringUp::wait_for_card() {
                                      "read the card's console; check that the card boots with this many functions",
                                      wire::Outcome::Indeterminate));
     }
-    // Only the window's state counts: the first bell of a card may be lost.
-    if (bells_.sleep(exit_fd_, -1, timeouts_.header_check).gone) {
+    // Only the window's state counts: the first doorbell of a card may be lost.
+    if (doorbells_.sleep(exit_fd_, -1, timeouts_.header_check).gone) {
       return std::unexpected(failure("the card died while it booted",
                                      "read the emulator's messages and start a new card", wire::Outcome::Lost));
     }
@@ -345,7 +345,7 @@ Expected<void> BringUp::post_events() {
     (void)queue.add({&buffer, 1});
   }
   queue.publish();
-  if (queue.kick_needed()) bells_.ring();
+  if (queue.kick_needed()) doorbells_.ring();
   return {};
 }
 

@@ -11,8 +11,8 @@
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/timeouts.hpp"
-#include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
+#include "host_driver/transport/doorbells.hpp"
 #include "host_driver/transport/packed_queue.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"
@@ -63,7 +63,7 @@ struct FunctionLink {
 class BringUp {
  public:
   // All outlive this object. `optional_features`: which of wire::kOptionalFeatures to accept.
-  BringUp(Window& window, ControlChannel& channel, Bells& bells, int exit_fd, const Timeouts& timeouts,
+  BringUp(Window& window, ControlChannel& channel, Doorbells& doorbells, int exit_fd, const Timeouts& timeouts,
           std::uint64_t optional_features);
 
   // Runs to Ready or Failed. After a failure the card is told (status FAILED) if it still answers.
@@ -94,7 +94,7 @@ class BringUp {
 
   Window& window_;
   ControlChannel& channel_;
-  Bells& bells_;
+  Doorbells& doorbells_;
   int exit_fd_;
   const Timeouts& timeouts_;
   std::uint64_t optional_features_;

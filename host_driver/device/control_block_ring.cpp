@@ -102,7 +102,7 @@ ControlBlockRing::Submission ControlBlockRing::submit(std::uint32_t stream,
   if (result.accepted == 0) return result;
 
   state.outstanding.store(before + static_cast<std::uint32_t>(result.accepted), std::memory_order_relaxed);
-  // Nobody is there to look: ask for a bell before the card can see the blocks, so that none of them ends unheard.
+  // Nobody is there to look: ask for a doorbell before the card can see the blocks, so that none of them ends unheard.
   const bool first = outstanding_.fetch_add(result.accepted, std::memory_order_acq_rel) == 0;
   if (first && !reaping_ && !polled_) (void)queue_.arm();
   submitted_.fetch_add(result.accepted, std::memory_order_relaxed);
@@ -136,7 +136,7 @@ std::string ControlBlockRing::check(const Slot& slot, const wire::Completion& co
   return {};
 }
 
-bool ControlBlockRing::meddle(std::uint16_t id, const Slot& slot, wire::Completion& completion) {
+bool ControlBlockRing::inject(std::uint16_t id, const Slot& slot, wire::Completion& completion) {
   const auto strike = faults_.strike(HostPoint::Completion, {.stream = slot.stream, .sequence = slot.sequence});
   if (!strike) return false;
   if (strike->action == HostAction::Corrupt) {
@@ -175,7 +175,7 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
   if (!has_used()) return 0;
   const std::lock_guard lock(mutex_);
   if (faults_.armed(HostPoint::Window)) flip_window_bits();
-  const bool meddled = faults_.armed(HostPoint::Completion);
+  const bool injected = faults_.armed(HostPoint::Completion);
   while (count < kHarvest) {
     PackedQueue::Used used;
     const auto found = queue_.poll(used);
@@ -189,7 +189,7 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
     Ended& end = ended[count];
     wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&end.completion),
                             window_.words(completion_offset(used.id)), sizeof end.completion / 8);
-    if (meddled && meddle(used.id, slot, end.completion)) continue;
+    if (injected && inject(used.id, slot, end.completion)) continue;
     violation_ = text_or_less([&] { return check(slot, end.completion, used.written); });
     if (!violation_.empty()) {
       offending_.push_back(used.id);  // ended by close(), as everything else that is outstanding
@@ -250,8 +250,8 @@ void ControlBlockRing::disarm() {
   if (!closed_) queue_.disarm();
 }
 
-std::span<const ControlBlockRing::Ended> ControlBlockRing::end_all(std::span<const std::uint16_t> ids, Burial burial,
-                                                                   wire::Status status) {
+std::span<const ControlBlockRing::Ended> ControlBlockRing::end_all(std::span<const std::uint16_t> ids,
+                                                                   OutstandingEnd how, wire::Status status) {
   std::vector<Ended>& ended = ended_;
   ended.clear();
   for (const std::uint16_t id : ids) {
@@ -263,18 +263,18 @@ std::span<const ControlBlockRing::Ended> ControlBlockRing::end_all(std::span<con
     completion.sequence = slot.sequence;
     completion.cookie = slot.cookie;
     completion.status = status;
-    switch (burial) {
-      case Burial::Died: {
+    switch (how) {
+      case OutstandingEnd::Died: {
         const bool known =
             slot.stream < wire::kStreamsPerFunction && std::ranges::find(offending_, id) == offending_.end();
         const bool started = !known || window_.started_sequence(slot.stream) >= slot.sequence;
         completion.outcome = started ? wire::Outcome::Indeterminate : wire::Outcome::Lost;
         break;
       }
-      case Burial::Unknown: completion.outcome = wire::Outcome::Indeterminate; break;
-      case Burial::Removed: completion.outcome = wire::Outcome::Aborted; break;
+      case OutstandingEnd::Unknown: completion.outcome = wire::Outcome::Indeterminate; break;
+      case OutstandingEnd::Removed: completion.outcome = wire::Outcome::Aborted; break;
     }
-    if (burial != Burial::Removed && mutated(HostMutant::Burial)) completion.outcome = wire::Outcome::Ok;
+    if (how != OutstandingEnd::Removed && mutated(HostMutant::OutstandingEnd)) completion.outcome = wire::Outcome::Ok;
     ended.push_back({slot.sink, completion});
     release(slot);
   }
@@ -284,13 +284,13 @@ std::span<const ControlBlockRing::Ended> ControlBlockRing::end_all(std::span<con
   return ended;
 }
 
-std::span<const ControlBlockRing::Ended> ControlBlockRing::close(Burial burial) {
+std::span<const ControlBlockRing::Ended> ControlBlockRing::close(OutstandingEnd how) {
   const std::lock_guard lock(mutex_);
   closed_ = dead_ = true;
   ids_.clear();
   queue_.append_chains_in_flight(ids_);
   ids_.insert(ids_.end(), offending_.begin(), offending_.end());
-  return end_all(ids_, burial, burial == Burial::Removed ? wire::Status::FunctionResetting : wire::Status::None);
+  return end_all(ids_, how, how == OutstandingEnd::Removed ? wire::Status::FunctionResetting : wire::Status::None);
 }
 
 // ---- the whole queue ------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ std::span<const ControlBlockRing::Ended> ControlBlockRing::renew(PackedQueue que
   const std::lock_guard lock(mutex_);
   ids_.clear();
   queue_.append_chains_in_flight(ids_);
-  const auto ended = end_all(ids_, Burial::Removed, wire::Status::Stopped);
+  const auto ended = end_all(ids_, OutstandingEnd::Removed, wire::Status::Stopped);
   queue_ = std::move(queue);
   for (Stream& stream : stream_table_) {
     if (!stream.open) continue;

@@ -27,7 +27,7 @@
 namespace svp {
 
 // How the driver ends blocks that the card has not ended.
-enum class Burial : std::uint8_t {
+enum class OutstandingEnd : std::uint8_t {
   Died,     // the card can do nothing any more: LOST or INDETERMINATE by the stream's started_seq
   Unknown,  // the card may still run, or was restarted: nothing in the window is proof, all INDETERMINATE
   Removed,  // the card's answer to a queue reset says that what was not completed was never started: ABORTED
@@ -39,7 +39,7 @@ class ControlBlockRing {
   struct Submission {
     Refusal refusal = Refusal::None;
     std::size_t accepted = 0;
-    bool kick = false;  // the card wants a bell
+    bool kick = false;  // the card wants a doorbell
   };
   // A block that has ended: what to tell whom.
   struct Ended {
@@ -49,11 +49,11 @@ class ControlBlockRing {
   // As many as one harvest() takes at most: what one lock section copies.
   static constexpr std::size_t kHarvest = 32;
 
-  // `polled`: no bell is asked for when nobody reaps (DeviceOptions::polled).
+  // `polled`: no doorbell is asked for when nobody reaps (DeviceOptions::polled).
   ControlBlockRing(Window& window, PackedQueue queue, const wire::DeviceConfig& config, bool with_crc, bool polled,
                    FaultSite faults = {});
 
-  // Never blocks but for the lock. Arms the ring for a bell when nobody reaps (see enter_reaping()).
+  // Never blocks but for the lock. Arms the ring for a doorbell when nobody reaps (see enter_reaping()).
   Submission submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
 
   // ---- reaping thread
@@ -74,7 +74,7 @@ class ControlBlockRing {
   bool take_credits_due() { return credits_due() && credits_due_.exchange(false, std::memory_order_acq_rel); }
   const std::string& violation() const { return violation_; }
 
-  // While a thread reaps, no bells are wanted. leave_reaping() asks for one if something is outstanding; true when
+  // While a thread reaps, no doorbells are wanted. leave_reaping() asks for one if something is outstanding; true when
   // something has come meanwhile, which the caller should take before it goes.
   void enter_reaping();
   bool leave_reaping();
@@ -84,7 +84,7 @@ class ControlBlockRing {
 
   // Refuses everything from now on and ends what is outstanding, in order of stream and sequence. Allocates nothing; what it
   // returns is good until the next call, likewise renew().
-  std::span<const Ended> close(Burial burial);
+  std::span<const Ended> close(OutstandingEnd how);
 
   // ---- the whole queue is reset (one thread at a time, which also reaps). Between begin and end submit() is refused.
   // False: closed, or a stream is being reset.
@@ -135,11 +135,11 @@ class ControlBlockRing {
                    bool verbatim);
   std::string check(const Slot& slot, const wire::Completion& completion, std::uint32_t written) const;
   // Fault hooks. True: this completion is not to be seen.
-  bool meddle(std::uint16_t id, const Slot& slot, wire::Completion& completion);
+  bool inject(std::uint16_t id, const Slot& slot, wire::Completion& completion);
   void flip_window_bits();
   static bool overtaken_by_reset(const Stream& stream, const wire::Completion& completion);
   void release(const Slot& slot);
-  std::span<const Ended> end_all(std::span<const std::uint16_t> ids, Burial burial, wire::Status status);
+  std::span<const Ended> end_all(std::span<const std::uint16_t> ids, OutstandingEnd how, wire::Status status);
   void mark_starved(std::uint32_t stream);
   void end_refusals();
 

@@ -16,7 +16,7 @@ namespace svp {
 
 ErrorInfo not_in_sink() {
   return {.layer = Layer::Driver,
-          .culprit = "completion sink",
+          .source = "completion sink",
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "wait on another thread, or post a closure to the event loop",
@@ -26,7 +26,7 @@ ErrorInfo not_in_sink() {
 namespace {
 
 // What the card answered, as an error.
-ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminReply& reply, std::string culprit) {
+ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminReply& reply, std::string source) {
   std::string message = std::string(wire::name(request.command)) + " ended " + std::string(wire::name(reply.outcome)) +
                         ": " + std::string(wire::name(reply.status));
   if (reply.field != wire::Field::None) message += " in " + std::string(wire::name(reply.field));
@@ -47,7 +47,7 @@ ErrorInfo refused_by_card(const wire::AdminRequest& request, const wire::AdminRe
     default: break;
   }
   return {.layer = Layer::Firmware,
-          .culprit = std::move(culprit),
+          .source = std::move(source),
           .outcome = reply.outcome,
           .recoverable = true,
           .next_step = std::move(next),
@@ -70,8 +70,8 @@ wire::AdminRequest make_request(wire::AdminCommand command) {
 Device::Impl::Impl(DeviceOptions given, std::shared_ptr<Window> mapped, SlotHandle slot)
     : options(std::move(given)),
       window(std::move(mapped)),
-      bells(std::move(slot), options.faults),
-      channel(window, bells, options.exit_fd.get(), options.timeouts),
+      doorbells(std::move(slot), options.faults),
+      channel(window, doorbells, options.exit_fd.get(), options.timeouts),
       spin_policy(options.timeouts, options.faults.no_spinning) {}
 
 Expected<void> Device::Impl::start() {
@@ -82,13 +82,13 @@ Expected<void> Device::Impl::start() {
   }
   wake_fd.reset(system_call([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }));
   if (!wake_fd.valid()) return std::unexpected(failure_or("no descriptor is left for an eventfd"));
-  BringUp bring_up(*window, channel, bells, options.exit_fd.get(), options.timeouts, options.optional_features);
+  BringUp bring_up(*window, channel, doorbells, options.exit_fd.get(), options.timeouts, options.optional_features);
   auto linked = bring_up.run();
   if (!linked) return std::unexpected(std::move(linked.error()));
   link = *std::move(linked);
   blocks.emplace(*window, std::move(link.queues[wire::kControlBlockQueue]), link.config,
-                 (link.features & wire::kFeatureControlBlockCrc) != 0, options.polled, bells.faults());
-  admins.emplace(*window, std::move(link.queues[wire::kAdminQueue]), link.config.generation, bells.faults());
+                 (link.features & wire::kFeatureControlBlockCrc) != 0, options.polled, doorbells.faults());
+  admins.emplace(*window, std::move(link.queues[wire::kAdminQueue]), link.config.generation, doorbells.faults());
   events.emplace(*window, std::move(link.queues[wire::kEventQueue]));
   link.queues.clear();
   last_beat = Clock::now();
@@ -97,7 +97,7 @@ Expected<void> Device::Impl::start() {
   } catch (...) {
     const DriverCall not_the_driver(nullptr);
     // The loop may be shared and outlive this: it must not call what never came to be.
-    options.loop->unwatch(bell_watch);
+    options.loop->unwatch(doorbell_watch);
     options.loop->unwatch(exit_watch);
     throw;
   }
@@ -105,7 +105,7 @@ Expected<void> Device::Impl::start() {
 }
 
 void Device::Impl::listen() {
-  bell_watch = options.loop->watch(bells.from_card(), [this](unsigned what) { on_bell(what); });
+  doorbell_watch = options.loop->watch(doorbells.from_card(), [this](unsigned what) { on_doorbell(what); });
   if (!options.exit_fd.valid()) return;
   exit_watch = options.loop->watch(options.exit_fd.get(), [this](unsigned) {
     note_death();
@@ -173,7 +173,7 @@ ErrorInfo Device::Impl::refusal(ControlBlockRing::Refusal why, std::uint32_t str
   const bool resetting = why == Refusal::Resetting;
   // Busy: refused_as_busy().
   return {.layer = Layer::Driver,
-          .culprit = stream_name(stream),
+          .source = stream_name(stream),
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = resetting ? "wait until the reset has returned" : "open the stream first",
@@ -189,9 +189,9 @@ Expected<std::size_t> Device::Impl::submit(std::uint32_t stream, std::span<const
   if (submission.refusal != ControlBlockRing::Refusal::None)
     return std::unexpected(refusal(submission.refusal, stream));
   if (submission.kick) {
-    bells.ring();
+    doorbells.ring();
   } else if (submission.accepted != 0) {
-    bells_suppressed.fetch_add(1, std::memory_order_relaxed);
+    doorbells_suppressed.fetch_add(1, std::memory_order_relaxed);
   }
   if (!ticking.load(std::memory_order_relaxed)) start_ticking();
   return submission.accepted;
@@ -244,7 +244,7 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
   const auto no_reply = [&](const char* what) {
     const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeouts.admin).count();
     ErrorInfo error{.layer = Layer::Firmware,
-                    .culprit = std::string(wire::name(request.command)),
+                    .source = std::string(wire::name(request.command)),
                     .outcome = wire::Outcome::Indeterminate,
                     .recoverable = true,
                     .next_step = "check the card's health; reset the function if it stays silent",
@@ -258,7 +258,7 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
     const auto begun = admins->begin(request, ticket, kick);
     if (begun == AdminPort::Begin::Closed) return std::unexpected(failure_or("the card does not follow the protocol"));
     if (begun == AdminPort::Begin::Sent) {
-      if (kick) bells.ring();
+      if (kick) doorbells.ring();
       break;
     }
     struct Room {
@@ -275,7 +275,7 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
   switch (ticket.state()) {
     case State::Answered: return ticket.reply();
     case State::Gone:
-      if (mutated(HostMutant::AdminBurial)) return wire::AdminReply{};
+      if (mutated(HostMutant::FailAdminRequests)) return wire::AdminReply{};
       return std::unexpected(failure_or("the card is gone"));
     case State::Waiting: break;
   }
@@ -283,10 +283,10 @@ Expected<wire::AdminReply> Device::Impl::admin(wire::AdminRequest request) {
   return std::unexpected(no_reply(" was not answered in "));
 }
 
-Expected<wire::AdminReply> Device::Impl::accepted_admin(const wire::AdminRequest& request, std::string culprit) {
+Expected<wire::AdminReply> Device::Impl::accepted_admin(const wire::AdminRequest& request, std::string source) {
   auto reply = admin(request);
   if (reply && reply->outcome != wire::Outcome::Ok) {
-    ErrorInfo refused = refused_by_card(request, *reply, std::move(culprit));
+    ErrorInfo refused = refused_by_card(request, *reply, std::move(source));
     ras::report(refused, where());
     return std::unexpected(std::move(refused));
   }
@@ -320,7 +320,7 @@ Expected<std::uint32_t> Device::Impl::open_stream(StreamPriority priority) {
   if (!adopt_stream(stream, incarnation)) {
     note_violation("the card opened stream " + std::to_string(stream) + ", which is open already or does not exist");
     auto error = failure_or("the card does not follow the protocol");
-    fail(error, Burial::Unknown, Health::Dead);
+    fail(error, OutstandingEnd::Unknown, Health::Dead);
     return std::unexpected(std::move(error));
   }
   return stream;
@@ -361,7 +361,7 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command,
     return d.ring.outstanding(d.stream) == 0;
   };
   const auto status = wait({empty, &drained}, Clock::now() + options.timeouts.admin);
-  if (buried.load() || (status != WaitStatus::Done && !mutated(HostMutant::NoReply))) {
+  if (outstanding_failed.load() || (status != WaitStatus::Done && !mutated(HostMutant::NoReply))) {
     return std::unexpected(failure_or("the card reset " + stream_name(stream) + " but kept some of its blocks"));
   }
   wait_for_deliveries();
@@ -437,16 +437,16 @@ DeviceStatistics Device::statistics() const {
   const auto read = [](const std::atomic<std::uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
   return {.submitted = impl_->blocks->submitted(),
           .completed = impl_->blocks->completed(),
-          .bells_rung = impl_->bells.rung(),
-          .bells_suppressed = read(impl_->bells_suppressed),
+          .doorbells_signalled = impl_->doorbells.signalled(),
+          .doorbells_suppressed = read(impl_->doorbells_suppressed),
           .spin_waits = read(impl_->spin_waits),
           .sleeps = read(impl_->sleeps),
           .loop_reaps = read(impl_->loop_reaps),
           .late_finds = read(impl_->late_finds),
           .stale_responses = read(impl_->channel.statistics().stale_responses),
           .events = impl_->events->received(),
-          .bells_dropped_to_card = impl_->bells.dropped_to_card(),
-          .bells_dropped_from_card = impl_->bells.dropped_from_card()};
+          .doorbells_dropped_to_card = impl_->doorbells.dropped_to_card(),
+          .doorbells_dropped_from_card = impl_->doorbells.dropped_from_card()};
 }
 
 std::vector<wire::DeviceEvent> Device::take_events() {

@@ -8,7 +8,7 @@
 //
 // Threading: every member may be called from any thread, except inside sinks (see completion_sink.hpp). No lock is held
 // while a sink runs but the reaping lock, which submit() never takes.
-// Progress: a thread that waits reaps for all; when none waits, the event loop does, woken by the card's bell. No call
+// Progress: a thread that waits reaps for all; when none waits, the event loop does, woken by the card's doorbell. No call
 // is needed to make completions arrive.
 // fork(): a child that does not exec has no window, and none of the threads. Every call on its copy is refused with a typed
 // error, and destroying the copy touches nothing; the parent does not notice.
@@ -66,16 +66,16 @@ enum class WaitStatus : std::uint8_t {
 struct DeviceStatistics {
   std::uint64_t submitted = 0;
   std::uint64_t completed = 0;  // with any outcome
-  std::uint64_t bells_rung = 0;
-  std::uint64_t bells_suppressed = 0;
+  std::uint64_t doorbells_signalled = 0;
+  std::uint64_t doorbells_suppressed = 0;
   std::uint64_t spin_waits = 0;  // waits that ended while spinning
   std::uint64_t sleeps = 0;      // of waiting threads
   std::uint64_t loop_reaps = 0;  // completions found by the event loop
-  std::uint64_t late_finds = 0;  // work found by a timer although no bell had come
+  std::uint64_t late_finds = 0;  // work found by a timer although no doorbell had come
   std::uint64_t stale_responses = 0;
-  std::uint64_t events = 0;                   // device events received
-  std::uint64_t bells_dropped_to_card = 0;    // by FaultHooks
-  std::uint64_t bells_dropped_from_card = 0;  // likewise
+  std::uint64_t events = 0;                       // device events received
+  std::uint64_t doorbells_dropped_to_card = 0;    // by FaultHooks
+  std::uint64_t doorbells_dropped_from_card = 0;  // likewise
 };
 
 class Device {
@@ -112,7 +112,7 @@ class Device {
 
   // ---- control blocks -----------------------------------------------------------------------------------------------
   // Takes as many of `requests`, from the front, as the stream has credits (wire::kStreamCredits outstanding at most)
-  // and the ring has room; returns that number. Publishes them with one release and rings at most one bell. Never
+  // and the ring has room; returns that number. Publishes them with one release and rings at most one doorbell. Never
   // blocks, never calls a sink. When it takes fewer than given, the stream's CreditSink is called once there is room
   // again. Errors: stream not open, stream being reset or closed, card gone. Nothing was taken then.
   Expected<std::size_t> submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests);
@@ -157,11 +157,11 @@ class Device {
 
   // Errors as the card reported them (status and field in the message), besides those of admin().
   Expected<std::uint32_t> open_stream(StreamPriority priority);
-  // Everything outstanding on the stream is reported before it returns: the culprit FAULT or TIMEOUT, the others
+  // Everything outstanding on the stream is reported before it returns: the source FAULT or TIMEOUT, the others
   // ABORTED. Meanwhile submit() on it is refused. Afterwards sequence numbers start again.
   Expected<void> reset_stream(std::uint32_t stream);
   Expected<void> close_stream(std::uint32_t stream);
-  // Rung::Queue (RESET_VQUEUE): all streams at once, also those of which nobody knows what holds them up; admin commands
+  // ResetLevel::Queue (RESET_VQUEUE): all streams at once, also those of which nobody knows what holds them up; admin commands
   // need not work. What the card has ended is delivered, what ran ends FAULT "stopped", what never started ABORTED; then
   // every stream is open, with its next incarnation. At most Timeouts::queue_reset while the heartbeat advances. After an
   // error but "is being reset" the device needs a function reset (attach again).

@@ -12,7 +12,7 @@
 
 namespace svp {
 
-void Device::Impl::note_failure(ErrorInfo error, Burial how, Health health) {
+void Device::Impl::note_failure(ErrorInfo error, OutstandingEnd how, Health health) {
   if (note_end(std::move(error), how, health)) report_failure();
 }
 
@@ -20,17 +20,17 @@ void Device::Impl::note_failure(ErrorInfo error, Burial how, Health health) {
 void Device::Impl::report_failure() const try { ras::report(failure_or({}), where()); } catch (const std::bad_alloc&) {
 }
 
-bool Device::Impl::note_end(ErrorInfo error, Burial how, Health health) {
+bool Device::Impl::note_end(ErrorInfo error, OutstandingEnd how, Health health) {
   const std::lock_guard lock(failure_mutex);
   if (failure_info) return false;
   failure_info = std::move(error);
-  burial = how;
+  outstanding_end = how;
   failed_health.store(health, std::memory_order_relaxed);
   failing.store(true);
   return true;
 }
 
-void Device::Impl::fail(ErrorInfo error, Burial how, Health health) {
+void Device::Impl::fail(ErrorInfo error, OutstandingEnd how, Health health) {
   note_failure(std::move(error), how, health);
   wake_all();
   (void)try_reap(false);  // else the holder of the lock has been told by missed
@@ -38,20 +38,20 @@ void Device::Impl::fail(ErrorInfo error, Burial how, Health health) {
 
 void Device::Impl::note_death() {
   if (failing.load(std::memory_order_acquire) || mutated(HostMutant::Death)) return;
-  // A bell that hung up is often the first sign; who watches the process knows a moment later how it ended.
+  // A doorbell that hung up is often the first sign; who watches the process knows a moment later how it ended.
   if (pollfd entry{options.exit_fd.get(), POLLIN, 0}; entry.fd >= 0) {
     (void)::poll(&entry, 1, static_cast<int>(options.timeouts.death_report / std::chrono::milliseconds{1}));
   }
   ErrorInfo death = error_or_less(wire::Outcome::Lost, [&]() -> ErrorInfo {
     const std::string how = options.how_card_ended ? options.how_card_ended() : std::string();
     return {.layer = Layer::Emulator,
-            .culprit = "emulator process",
+            .source = "emulator process",
             .outcome = wire::Outcome::Lost,
             .recoverable = false,
             .next_step = "start a new card",
             .message = how.empty() ? std::string("the card died") : "the card died: " + how};
   });
-  if (note_end(std::move(death), Burial::Died, Health::Dead) && options.records_death) report_failure();
+  if (note_end(std::move(death), OutstandingEnd::Died, Health::Dead) && options.records_death) report_failure();
 }
 
 void Device::Impl::note_violation(const std::string& what) {
@@ -60,13 +60,13 @@ void Device::Impl::note_violation(const std::string& what) {
                     [&]() -> ErrorInfo {
                       return {
                           .layer = Layer::Transport,
-                          .culprit = "slot " + std::to_string(bells.slot().index()),
+                          .source = "slot " + std::to_string(doorbells.slot().index()),
                           .outcome = wire::Outcome::Indeterminate,
                           .recoverable = false,
                           .next_step = "start a new card; keep this one's trace, its firmware broke the ring's rules",
                           .message = what};
                     }),
-      Burial::Unknown, Health::Dead);
+      OutstandingEnd::Unknown, Health::Dead);
 }
 
 namespace {
@@ -84,12 +84,12 @@ void Device::Impl::check_health() try {
   const HeaderView header = window->header();
   const auto restarted = [&](std::string message, std::string next, Health health) {
     note_failure({.layer = Layer::Firmware,
-                  .culprit = "slot " + std::to_string(bells.slot().index()),
+                  .source = "slot " + std::to_string(doorbells.slot().index()),
                   .outcome = wire::Outcome::Indeterminate,
                   .recoverable = false,
                   .next_step = std::move(next),
                   .message = std::move(message)},
-                 Burial::Unknown, health);
+                 OutstandingEnd::Unknown, health);
   };
   const bool sees_restart = !mutated(HostMutant::Restart);
   if (sees_restart && header.boot_epoch != link.config.boot_epoch) {
@@ -113,20 +113,20 @@ void Device::Impl::check_health() try {
   silent.store(quiet && !mutated(HostMutant::Silence), std::memory_order_relaxed);
 } catch (const std::bad_alloc&) {
   note_failure(error_or_less(wire::Outcome::Indeterminate, []() -> ErrorInfo { throw std::bad_alloc(); }),
-               Burial::Unknown, Health::NeedsReset);
+               OutstandingEnd::Unknown, Health::NeedsReset);
 }
 
-void Device::Impl::bury() {
-  if (buried.load(std::memory_order_relaxed)) return;
-  Burial how;
+void Device::Impl::fail_outstanding() {
+  if (outstanding_failed.load(std::memory_order_relaxed)) return;
+  OutstandingEnd how;
   {
     const std::lock_guard lock(failure_mutex);
-    how = burial;
+    how = outstanding_end;
   }
   const auto ended = blocks->close(how);
   admins->close();
   deliver(ended);
-  buried.store(true);
+  outstanding_failed.store(true);
   wake_followers();
 }
 
@@ -138,7 +138,7 @@ std::optional<ErrorInfo> Device::Impl::failure() const {
 ErrorInfo Device::Impl::failure_or(std::string message) const {
   if (auto known = failure()) return *std::move(known);
   return {.layer = Layer::Transport,
-          .culprit = "slot " + std::to_string(bells.slot().index()),
+          .source = "slot " + std::to_string(doorbells.slot().index()),
           .outcome = wire::Outcome::Lost,
           .recoverable = false,
           .next_step = "start a new card",
@@ -153,7 +153,7 @@ void Device::Impl::detach() {
     return;
   }
   // First the loop's thread lets go of us: it has when these return.
-  options.loop->unwatch(bell_watch);
+  options.loop->unwatch(doorbell_watch);
   options.loop->unwatch(exit_watch);
   if (options.loop->on_loop_thread()) {
     tick_life.reset();
@@ -171,30 +171,30 @@ void Device::Impl::detach() {
 
 void Device::Impl::let_go_of_function() {
   progress();
-  if (buried.load()) return;
-  if (bells.sleep(options.exit_fd.get(), -1, Duration{0}).gone) note_death();
+  if (outstanding_failed.load()) return;
+  if (doorbells.sleep(options.exit_fd.get(), -1, Duration{0}).gone) note_death();
   check_health();
-  Burial how = Burial::Died;
+  OutstandingEnd how = OutstandingEnd::Died;
   if (!failing.load()) {
-    how = Burial::Unknown;
+    how = OutstandingEnd::Unknown;
     channel.hurry(options.timeouts.detach);
     // The queue reset makes the card say how each block ended; what it never took was never started.
     const bool quiet = blocks->outstanding() == 0;
     if (quiet || channel.transact<wire::QueueIndex>(wire::MessageOp::ResetVirtqueue,
                                                     wire::QueueIndex{wire::kControlBlockQueue})) {
-      how = Burial::Removed;
+      how = OutstandingEnd::Removed;
       progress();
     }
   }
   (void)note_end({.layer = Layer::Driver,
-                  .culprit = "device",
+                  .source = "device",
                   .outcome = wire::Outcome::Aborted,
                   .recoverable = false,
                   .next_step = "attach again",
                   .message = "the device was closed"},
                  how, Health::Dead);
-  bury();
-  if (how == Burial::Died) return;
+  fail_outstanding();
+  if (how == OutstandingEnd::Died) return;
   (void)channel.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusReset});
 }
 

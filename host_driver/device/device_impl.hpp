@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of Device. Four files: device.cpp (public calls), progress.cpp (reaping, waiting, sleeping), queue_reset.cpp,
-// device_end.cpp (failure, burial, detach).
+// device_end.cpp (failure, end of what is outstanding, detach).
 //
 // Who reaps: whoever holds reap_mutex_. The holder disarms the ring, harvests, delivers, and arms again before it lets
 // go if anything is outstanding (Session). Who does not get the lock says so in missed_ (or is seen in followers_), and
@@ -29,8 +29,8 @@
 #include "host_driver/device/event_port.hpp"
 #include "host_driver/device/spin_policy.hpp"
 #include "host_driver/ras/log.hpp"
-#include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
+#include "host_driver/transport/doorbells.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "host_driver/transport/window.hpp"
 
@@ -53,7 +53,7 @@ struct Device::Impl final : RegionSource {
   Expected<std::size_t> submit(std::uint32_t stream, std::span<const ControlBlockRequest> requests, bool verbatim);
   ErrorInfo refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const;
   Expected<wire::AdminReply> admin(wire::AdminRequest request);
-  Expected<wire::AdminReply> accepted_admin(const wire::AdminRequest& request, std::string culprit);
+  Expected<wire::AdminReply> accepted_admin(const wire::AdminRequest& request, std::string source);
   // Makes a stream ours that the card opened. False: it is one that it must not give us.
   bool adopt_stream(std::uint32_t stream, std::uint32_t incarnation);
   Expected<std::uint32_t> reset_or_close(wire::AdminCommand command, std::uint32_t stream);
@@ -111,7 +111,7 @@ struct Device::Impl final : RegionSource {
   Expected<void> renew_block_queue();
 
   // ---- event loop (progress.cpp)
-  void on_bell(unsigned events);
+  void on_doorbell(unsigned events);
   void on_tick();
   // Reaps and looks at the card, unless somebody who does both holds the lock.
   std::size_t look_at_card();
@@ -120,15 +120,15 @@ struct Device::Impl final : RegionSource {
 
   // ---- end (device_end.cpp)
   // First failure wins. From a thread that does not hold reap_mutex_: also ends everything, now or through the holder.
-  void fail(ErrorInfo error, Burial burial, Health health);
-  void note_failure(ErrorInfo error, Burial burial, Health health);
+  void fail(ErrorInfo error, OutstandingEnd how, Health health);
+  void note_failure(ErrorInfo error, OutstandingEnd how, Health health);
   // The same for an end that is no error. False: it had ended before, and the first reason stays.
-  bool note_end(ErrorInfo error, Burial how, Health health);
+  bool note_end(ErrorInfo error, OutstandingEnd how, Health health);
   void report_failure() const;
   void note_death();
   void note_violation(const std::string& what);
-  void check_health();  // holds reap_mutex_
-  void bury();          // holds reap_mutex_
+  void check_health();      // holds reap_mutex_
+  void fail_outstanding();  // holds reap_mutex_
   void detach();
   void let_go_of_function();  // holds a claim
   std::optional<ErrorInfo> failure() const;
@@ -141,7 +141,7 @@ struct Device::Impl final : RegionSource {
   const OwnerProcess process;
   DeviceOptions options;
   std::shared_ptr<Window> window;
-  Bells bells;
+  Doorbells doorbells;
   ControlChannel channel;  // under reap_mutex_ after start()
   FunctionLink link;       // config and features; the queues have moved to the ports
   std::optional<ControlBlockRing> blocks;
@@ -149,7 +149,7 @@ struct Device::Impl final : RegionSource {
   std::optional<EventPort> events;
   SpinPolicy spin_policy;
   UniqueFd wake_fd;  // ends the sleep of the thread that reaps
-  EventLoop::WatchId bell_watch = EventLoop::WatchId::None;
+  EventLoop::WatchId doorbell_watch = EventLoop::WatchId::None;
   EventLoop::WatchId exit_watch = EventLoop::WatchId::None;
 
   // ---- reaping
@@ -178,10 +178,10 @@ struct Device::Impl final : RegionSource {
   // ---- failure
   mutable std::mutex failure_mutex;
   std::optional<ErrorInfo> failure_info;
-  Burial burial = Burial::Unknown;
+  OutstandingEnd outstanding_end = OutstandingEnd::Unknown;
   std::atomic<Health> failed_health{Health::Alive};
-  std::atomic<bool> failing{false};  // set before it is buried
-  std::atomic<bool> buried{false};
+  std::atomic<bool> failing{false};  // set before it is failed
+  std::atomic<bool> outstanding_failed{false};
   std::atomic<bool> detaching{false};
   std::atomic<bool> detached{false};  // the window may be another device's by now: nothing of it is touched any more
 
@@ -191,7 +191,7 @@ struct Device::Impl final : RegionSource {
   std::shared_ptr<int> tick_life = std::make_shared<int>(0);
 
   // ---- counters
-  std::atomic<std::uint64_t> bells_suppressed{0};
+  std::atomic<std::uint64_t> doorbells_suppressed{0};
   std::atomic<std::uint64_t> spin_waits{0};
   std::atomic<std::uint64_t> sleeps{0};
   std::atomic<std::uint64_t> loop_reaps{0};

@@ -4,11 +4,11 @@
 #include <memory>
 
 #include "host_driver/device/device.hpp"
-#include "host_driver/recovery/rung.hpp"
+#include "host_driver/recovery/reset_level.hpp"
 
 namespace svp {
 
-// Where a runtime's device comes from. One user at a time; calls block within the budgets of their rungs.
+// Where a runtime's device comes from. One user at a time; calls block within the budgets of their reset levels.
 class DeviceSource {
  public:
   virtual ~DeviceSource() = default;
@@ -17,10 +17,10 @@ class DeviceSource {
   virtual Expected<std::unique_ptr<Device>> open() = 0;
   // Firmware and above. Afterwards open() is worth trying; all other functions of the card are reset as well. A card that
   // somebody else has brought back since the last open() is left as it is.
-  // `wanted`: the caller asked for this very rung; else those below it have failed, which counts as a death of the card when
+  // `wanted`: the caller asked for this very reset level; else those below it have failed, which counts as a death of the card when
   // it is the power cycle.
-  virtual Expected<void> raise(Rung rung, bool wanted) = 0;
-  virtual Rung highest() const = 0;
+  virtual Expected<void> raise(ResetLevel level, bool wanted) = 0;
+  virtual ResetLevel highest() const = 0;
 };
 
 }  // namespace svp

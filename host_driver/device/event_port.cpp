@@ -10,7 +10,7 @@
 namespace svp {
 
 EventPort::EventPort(Window& window, PackedQueue queue) : window_(window), queue_(std::move(queue)) {
-  (void)queue_.arm();  // events are rare: always ask for the bell
+  (void)queue_.arm();  // events are rare: always ask for the doorbell
 }
 
 std::size_t EventPort::harvest(bool& kick) {

@@ -23,7 +23,7 @@ class EventPort {
   EventPort(Window& window, PackedQueue queue);
 
   bool has_used() const { return violation_.empty() && queue_.has_used(); }
-  // `kick`: the card wants a bell for the buffers that were posted again.
+  // `kick`: the card wants a doorbell for the buffers that were posted again.
   std::size_t harvest(bool& kick);
   const std::string& violation() const { return violation_; }
 

@@ -27,7 +27,7 @@ wire::AdminRequest order(std::uint32_t row) {
 ErrorInfo refused(const wire::AdminReply& reply) {
   return {
       .layer = Layer::Firmware,
-      .culprit = "M",
+      .source = "M",
       .outcome = reply.outcome,
       .recoverable = true,
       .next_step = "reset the card",

@@ -68,8 +68,8 @@ void Device::Impl::tell_credits() {
 std::size_t Device::Impl::progress() try { return progress_now(); } catch (const std::bad_alloc&) {
   // Only a protocol error has texts: its finder has closed the queue, or the message is taken.
   note_failure(error_or_less(wire::Outcome::Indeterminate, []() -> ErrorInfo { throw std::bad_alloc(); }),
-               Burial::Unknown, Health::Dead);
-  bury();
+               OutstandingEnd::Unknown, Health::Dead);
+  fail_outstanding();
   return 1;
 }
 
@@ -90,18 +90,18 @@ std::size_t Device::Impl::progress_now() {
   if (events->has_used()) {
     bool kick = false;
     found += events->harvest(kick);
-    if (kick) bells.ring();
+    if (kick) doorbells.ring();
   }
   if (channel.has_message()) {
     ++found;
     auto polled = channel.poll();
-    if (!polled) note_failure(polled.error(), Burial::Unknown, Health::Dead);
+    if (!polled) note_failure(polled.error(), OutstandingEnd::Unknown, Health::Dead);
     if (channel.needs_reset()) check_health();
   }
   for (const std::string* violation : {&blocks->violation(), &admins->violation(), &events->violation()}) {
     if (!violation->empty()) note_violation(*violation);
   }
-  if (failing.load(std::memory_order_acquire)) bury();
+  if (failing.load(std::memory_order_acquire)) fail_outstanding();
   if (found != 0) wake_followers();
   return found;
 }
@@ -109,7 +109,7 @@ std::size_t Device::Impl::progress_now() {
 bool Device::Impl::something_to_do() const {
   if (claims.load(std::memory_order_relaxed) != 0 || blocks->credits_due()) return true;
   return blocks->has_used() || admins->has_used() || events->has_used() || channel.has_message() ||
-         (failing.load(std::memory_order_acquire) && !buried.load(std::memory_order_relaxed));
+         (failing.load(std::memory_order_acquire) && !outstanding_failed.load(std::memory_order_relaxed));
 }
 
 void Device::Impl::enter() { blocks->enter_reaping(); }
@@ -128,17 +128,18 @@ void Device::Impl::leave_with(AfterDeliveries& left) {
       progress();
       if (followers.load(std::memory_order_relaxed) != 0) break;  // one of them goes on
     }
-    if (blocks->has_used()) missed.store(true);  // no bell will come for what is there already
+    if (blocks->has_used()) missed.store(true);  // no doorbell will come for what is there already
     if (!after.empty()) left.take(after);
     reap_mutex.unlock();
     // Store→load: our unlock against the missed flag and the count of those who found us here.
     wire::full_fence();
     if (followers.load(std::memory_order_relaxed) != 0) wake_followers();
-    const bool unburied = failing.load(std::memory_order_relaxed) && !buried.load(std::memory_order_relaxed);
-    if (!unburied && !missed.load(std::memory_order_relaxed)) return;
+    const bool outstanding_left =
+        failing.load(std::memory_order_relaxed) && !outstanding_failed.load(std::memory_order_relaxed);
+    if (!outstanding_left && !missed.load(std::memory_order_relaxed)) return;
     if (!reap_mutex.try_lock()) return;  // the next holder looks at the same flags
     missed.store(false);
-    bells.drain();
+    doorbells.drain();
     enter();
     progress();
   }
@@ -152,7 +153,7 @@ std::size_t Device::Impl::try_reap(bool by_loop) {
     missed.store(false);
   }
   enter();
-  if (by_loop) bells.drain();
+  if (by_loop) doorbells.drain();
   const std::size_t found = progress();
   if (by_loop) bump(loop_reaps, found);
   leave();
@@ -184,7 +185,7 @@ WaitStatus Device::Impl::wait(ConditionRef condition, TimePoint deadline) {
   const DriverCall marked = driver_call();
   for (;;) {
     if (condition.holds(condition.context)) return WaitStatus::Done;
-    if (buried.load(std::memory_order_acquire)) {
+    if (outstanding_failed.load(std::memory_order_acquire)) {
       return condition.holds(condition.context) ? WaitStatus::Done : WaitStatus::Failed;
     }
     const auto status = reap_mutex.try_lock() ? lead(condition, deadline) : follow(condition, deadline);
@@ -203,7 +204,7 @@ std::optional<WaitStatus> Device::Impl::lead(ConditionRef condition, TimePoint d
   for (;;) {
     const std::size_t found = progress();
     if (condition.holds(condition.context)) break;
-    if (buried.load(std::memory_order_relaxed)) {
+    if (outstanding_failed.load(std::memory_order_relaxed)) {
       status = WaitStatus::Failed;
       break;
     }
@@ -282,12 +283,12 @@ bool Device::Impl::spin(ConditionRef condition, TimePoint deadline, Duration bud
 bool Device::Impl::sleep(ConditionRef condition, TimePoint deadline, Duration bound) {
   leader_sleeps.store(true);
   bool work = blocks->arm() || something_to_do();  // arm() contains the store→load fence, also for leader_sleeps
-  Bells::Wakeup wakeup;
+  Doorbells::Wakeup wakeup;
   if (!work && !condition.holds(condition.context)) {
     bump(sleeps);
     const Duration limit = options.faults.no_timers ? kWithoutTimers : bound;
     const Duration left = deadline - Clock::now();
-    wakeup = bells.sleep(options.exit_fd.get(), wake_fd.get(), std::clamp(left, Duration{0}, limit));
+    wakeup = doorbells.sleep(options.exit_fd.get(), wake_fd.get(), std::clamp(left, Duration{0}, limit));
     work = something_to_do();
     if (work && !wakeup.rang && !wakeup.gone) bump(late_finds);
   }
@@ -320,7 +321,7 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
   }
   if (condition.holds(condition.context)) {
     status = WaitStatus::Done;
-  } else if (!buried.load(std::memory_order_acquire)) {
+  } else if (!outstanding_failed.load(std::memory_order_acquire)) {
     lock.lock();
     const auto bound = options.faults.no_timers ? Duration{kWithoutTimers} : options.timeouts.recheck_max;
     const TimePoint now = Clock::now();
@@ -339,11 +340,11 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
 
 // ---- event loop -----------------------------------------------------------------------------------------------------
 
-void Device::Impl::on_bell(unsigned poll_events) {
+void Device::Impl::on_doorbell(unsigned poll_events) {
   const DriverCall marked = driver_call();
   if ((poll_events & (POLLHUP | POLLERR)) != 0) note_death();
   if ((poll_events & POLLIN) != 0) {
-    const Bells::Heard heard = bells.hear();
+    const Doorbells::Heard heard = doorbells.hear();
     if (heard.lost) return;
     if (heard.twice) (void)try_reap(true);
     if (heard.delay.count() != 0) {
@@ -374,7 +375,7 @@ void Device::Impl::schedule_tick() {
 }
 
 std::size_t Device::Impl::look_at_card() {
-  if (buried.load() || !reap_mutex.try_lock()) return 0;  // who waits looks after everything himself
+  if (outstanding_failed.load() || !reap_mutex.try_lock()) return 0;  // who waits looks after everything himself
   enter();
   const std::size_t found = progress();
   if (!detached.load(std::memory_order_relaxed)) {
@@ -382,14 +383,14 @@ std::size_t Device::Impl::look_at_card() {
     if (end.fd >= 0 && ::poll(&end, 1, 0) > 0) note_death();
     check_health();
   }
-  if (failing.load(std::memory_order_acquire)) bury();
+  if (failing.load(std::memory_order_acquire)) fail_outstanding();
   leave();
   return found;
 }
 
 void Device::Impl::on_tick() {
   const DriverCall marked = driver_call();
-  if (buried.load()) return;
+  if (outstanding_failed.load()) return;
   const std::size_t found = look_at_card();
   bump(late_finds, found);
   bump(loop_reaps, found);

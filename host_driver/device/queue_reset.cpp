@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rung::Queue of the ladder: the card lets go of the control-block queue and everything behind it, and gets a new one.
+// ResetLevel::Queue of the escalation: the card lets go of the control-block queue and everything behind it, and gets a new one.
 #include "host_driver/device/device_impl.hpp"
 #include "shared/virtio.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 ErrorInfo busy() {
   return {.layer = Layer::Driver,
-          .culprit = "control-block queue",
+          .source = "control-block queue",
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "wait until the other reset has returned",
@@ -22,7 +22,7 @@ ErrorInfo busy() {
 Expected<void> Device::Impl::reset_queues() {
   if (inside_sink()) return std::unexpected(not_in_sink());
   const std::unique_lock structure(stream_commands);
-  if (buried.load()) return std::unexpected(failure_or("the card is gone"));
+  if (outstanding_failed.load()) return std::unexpected(failure_or("the card is gone"));
   if (!blocks->begin_queue_reset()) return std::unexpected(failure() ? *failure() : busy());
   auto renewed = [&] {
     const Claim claim(*this);
@@ -31,7 +31,7 @@ Expected<void> Device::Impl::reset_queues() {
   blocks->end_queue_reset();
   if (!renewed) {
     // The card may hold the old ring, a new one or none: only a function reset tells.
-    fail(renewed.error(), Burial::Unknown, Health::NeedsReset);
+    fail(renewed.error(), OutstandingEnd::Unknown, Health::NeedsReset);
     return renewed;
   }
   tell_credits();
@@ -42,7 +42,7 @@ Expected<void> Device::Impl::reset_queues() {
 // Holds a claim.
 Expected<void> Device::Impl::renew_block_queue() {
   progress();
-  if (buried.load()) return std::unexpected(failure_or("the card is gone"));
+  if (outstanding_failed.load()) return std::unexpected(failure_or("the card is gone"));
   const auto needs_function_reset = [](ErrorInfo error) {
     error.recoverable = false;
     error.next_step = "attach again (Context::recover() does): that resets the function";

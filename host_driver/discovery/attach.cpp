@@ -17,7 +17,7 @@ namespace {
 
 ErrorInfo bad_reply() {
   return {.layer = Layer::Driver,
-          .culprit = "reply",
+          .source = "reply",
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "use the same version of the program for broker and tenant",
@@ -86,9 +86,9 @@ Expected<std::string> reset_function(std::string_view card, wire::Target target,
 Expected<std::string> reset_own_function(std::string_view card, wire::Target target, const Timeouts& timeouts) {
   return command(card, ResetRequest{target}, timeouts, Socket::Tenant);
 }
-Expected<std::string> raise_card(std::string_view card, Rung rung, const Timeouts& timeouts) {
-  if (rung == Rung::PowerCycle) return power_cycle_card(card, timeouts);
-  return command(card, RaiseRequest{rung}, timeouts);
+Expected<std::string> raise_card(std::string_view card, ResetLevel level, const Timeouts& timeouts) {
+  if (level == ResetLevel::PowerCycle) return power_cycle_card(card, timeouts);
+  return command(card, RaiseRequest{level}, timeouts);
 }
 Expected<std::string> power_cycle_card(std::string_view card, const Timeouts& timeouts) {
   return command(card, PowerCycleRequest{}, timeouts);

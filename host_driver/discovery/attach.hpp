@@ -17,7 +17,7 @@
 #include "host_driver/device/device.hpp"
 #include "host_driver/discovery/card_description.hpp"
 #include "host_driver/discovery/function_choice.hpp"
-#include "host_driver/recovery/rung.hpp"
+#include "host_driver/recovery/reset_level.hpp"
 
 namespace svp {
 
@@ -53,11 +53,11 @@ Expected<void> stop_card(std::string_view card, const Timeouts& timeouts = {});
 // The three below return what was done, for people ("function reset helped after 0.4 ms").
 //
 // M resets the function: what runs on it ends. Its owner keeps it and is told (Health::NeedsReset); it must attach
-// again. A reset that the card does not end is followed by the rungs above it, up to the power cycle.
+// again. A reset that the card does not end is followed by the reset levels above it, up to the power cycle.
 Expected<std::string> reset_function(std::string_view card, wire::Target target, const Timeouts& timeouts = {});
-// Rung::Firmware, Card or PowerCycle; a rung that fails is followed by those above it. Owners keep their functions and are
+// ResetLevel::Firmware, Card or PowerCycle; a reset level that fails is followed by those above it. Owners keep their functions and are
 // told, as above, but for the power cycle.
-Expected<std::string> raise_card(std::string_view card, Rung rung, const Timeouts& timeouts = {});
+Expected<std::string> raise_card(std::string_view card, ResetLevel level, const Timeouts& timeouts = {});
 // Ends the emulator and boots another one with the same options. Owners are told and lose their functions; all slots
 // are new.
 Expected<std::string> power_cycle_card(std::string_view card, const Timeouts& timeouts = {});

@@ -32,17 +32,17 @@ class AttachedSource final : public DeviceSource {
     return tenancy_->alive() ? tenancy_->open(options_, timeouts_) : attach_afresh();
   }
 
-  Expected<void> raise(Rung rung, bool) override {
+  Expected<void> raise(ResetLevel level, bool) override {
     return std::unexpected(ErrorInfo{
         .layer = Layer::Driver,
-        .culprit = card_,
+        .source = card_,
         .outcome = wire::Outcome::Rejected,
         .recoverable = false,
         .next_step = "ask whoever runs the card: spyre reset CARD --firmware",
-        .message = "a " + std::string(name(rung)) + " concerns all owners of the card and is not for a tenant"});
+        .message = "a " + std::string(name(level)) + " concerns all owners of the card and is not for a tenant"});
   }
 
-  Rung highest() const override { return Rung::Function; }
+  ResetLevel highest() const override { return ResetLevel::Function; }
 
  private:
   Expected<std::unique_ptr<Device>> attach_afresh() {

@@ -81,7 +81,7 @@ Expected<BrokerConnection> BrokerConnection::open(std::string_view card, Socket 
 
 ErrorInfo BrokerConnection::failed(std::string message, std::string next, wire::Outcome outcome) const {
   return {.layer = Layer::Driver,
-          .culprit = name_,
+          .source = name_,
           .outcome = outcome,
           .recoverable = true,
           .next_step = std::move(next),

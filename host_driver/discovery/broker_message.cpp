@@ -34,7 +34,7 @@ struct Overloaded : Ts... {
 
 ErrorInfo refused_message(const BadMember& bad) {
   return {.layer = Layer::Driver,
-          .culprit = bad.path,
+          .source = bad.path,
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "use the same version of the program for broker and tenant",
@@ -43,7 +43,7 @@ ErrorInfo refused_message(const BadMember& bad) {
 
 ErrorInfo other_version(std::uint64_t theirs) {
   return {.layer = Layer::Driver,
-          .culprit = "request.abi",
+          .source = "request.abi",
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "use the same version of the program for broker and tenant",
@@ -72,9 +72,10 @@ BrokerRequest read_request(const Json& json) {
     if (target < wire::kTargetPhysical) object.refuse("target", "is not a function that has owners");
     request = ResetRequest{target};
   } else if (type == "raise") {
-    const auto rung = rung_named(object.text("rung", kMaxName));
-    if (rung != Rung::Firmware && rung != Rung::Card) object.refuse("rung", "is not one that a broker is asked for");
-    request = RaiseRequest{*rung};
+    const auto level = level_named(object.text("level", kMaxName));
+    if (level != ResetLevel::Firmware && level != ResetLevel::Card)
+      object.refuse("level", "is not one that a broker is asked for");
+    request = RaiseRequest{*level};
   } else if (type == "power-cycle") {
     request = PowerCycleRequest{};
   } else if (type == "stop") {
@@ -116,7 +117,7 @@ ErrorInfo read_error(const Json& json) {
   const auto known = std::ranges::find_if(kLayers, [&](Layer l) { return name(l) == layer; });
   if (known == kLayers.end()) object.refuse("layer", "is not known");
   error.layer = *known;
-  error.culprit = object.text("culprit", kMaxBrokerMessage);
+  error.source = object.text("source", kMaxBrokerMessage);
   error.outcome =
       static_cast<wire::Outcome>(object.number("outcome", static_cast<std::uint64_t>(wire::Outcome::Indeterminate)));
   error.recoverable = object.boolean("recoverable");
@@ -155,7 +156,7 @@ std::string encode_error(const ErrorInfo& error, std::size_t text_bytes) {
   const Json json{{"type", "refused"},
                   {"error",
                    {{"layer", name(error.layer)},
-                    {"culprit", cut(error.culprit)},
+                    {"source", cut(error.source)},
                     {"outcome", static_cast<unsigned>(error.outcome)},
                     {"recoverable", error.recoverable},
                     {"next_step", cut(error.next_step)},
@@ -202,7 +203,7 @@ std::string encode(const BrokerRequest& request) {
                      },
                      [](const DescribeRequest&) { return Json::object({{"type", "describe"}}); },
                      [](const ResetRequest& reset) { return Json{{"type", "reset"}, {"target", reset.target}}; },
-                     [](const RaiseRequest& raise) { return Json{{"type", "raise"}, {"rung", name(raise.rung)}}; },
+                     [](const RaiseRequest& raise) { return Json{{"type", "raise"}, {"level", name(raise.level)}}; },
                      [](const PowerCycleRequest&) { return Json::object({{"type", "power-cycle"}}); },
                      [](const StopRequest&) { return Json::object({{"type", "stop"}}); },
                      [](const CollectRequest& collect) {

@@ -9,7 +9,7 @@
 //   {"type": "reset", "target": 1}                 → done or refused: of the function that the asking process owns
 // On the management socket also:
 //   {"type": "reset", "target": 1}                 → of any function
-//   {"type": "raise", "rung": "card reset"}        → done or refused; or "firmware restart"
+//   {"type": "raise", "level": "card reset"}        → done or refused; or "firmware restart"
 //   {"type": "power-cycle"}, {"type": "stop"}      → done or refused, when it is done
 //   {"type": "collect", "file": "/…", "now": true} → done or refused: a core file of the firmware is written there
 //   {"type": "debug", "offer": true}               → done or refused: a debugger may attach at kDebuggerName of the folder
@@ -25,7 +25,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/discovery/card_description.hpp"
 #include "host_driver/discovery/function_choice.hpp"
-#include "host_driver/recovery/rung.hpp"
+#include "host_driver/recovery/reset_level.hpp"
 
 namespace svp {
 
@@ -46,7 +46,7 @@ struct ResetRequest {
 };
 // Firmware or Card; higher ones follow when it does not help.
 struct RaiseRequest {
-  Rung rung = Rung::Firmware;
+  ResetLevel level = ResetLevel::Firmware;
   friend bool operator==(const RaiseRequest&, const RaiseRequest&) = default;
 };
 struct PowerCycleRequest {
@@ -72,7 +72,7 @@ using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, 
                                    StopRequest, CollectRequest, DebugRequest, ProofRequest>;
 
 // ---- replies
-// Comes with kGrantDescriptors descriptors in this order: window (memfd), bell to the card (pipe, write end), bell from
+// Comes with kGrantDescriptors descriptors in this order: window (memfd), doorbell to the card (pipe, write end), doorbell from
 // the card (pipe, read end), death pipe (read end: readable when the emulator ended, its text says how; hang-up alone:
 // the broker ended).
 struct Grant {
@@ -87,7 +87,7 @@ struct Grant {
 };
 inline constexpr std::size_t kGrantDescriptors = 4;
 struct Done {
-  std::string how{};  // for people: the rungs that were climbed and what they took; may be empty
+  std::string how{};  // for people: the reset levels that were tried and what they took; may be empty
   friend bool operator==(const Done&, const Done&) = default;
 };
 struct Prove {

@@ -155,7 +155,7 @@ Expected<CardDescription> parse_card_description(std::string_view text) {
   } catch (const BadMember& bad) {
     return std::unexpected(
         ErrorInfo{.layer = Layer::Driver,
-                  .culprit = bad.path,
+                  .source = bad.path,
                   .outcome = wire::Outcome::Rejected,
                   .recoverable = true,
                   .next_step = "use the same version of the program for card and tenant",

@@ -80,7 +80,7 @@ struct CardDescription {
 // One JSON object; `indent` < 0: on one line.
 std::string to_json(const CardDescription& card, int indent = 2);
 // The text is data of unknown origin: every member must be there, of its type and in its range, and none besides. The
-// error's culprit is the member ("card.functions[2].owner"). At most 64 KiB.
+// error's source is the member ("card.functions[2].owner"). At most 64 KiB.
 Expected<CardDescription> parse_card_description(std::string_view text);
 
 }  // namespace svp

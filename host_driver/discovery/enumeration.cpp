@@ -17,7 +17,7 @@ constexpr std::size_t kShownToken = 40;
 
 ErrorInfo malformed(const char* variable, std::string_view token, std::string_view form) {
   return {.layer = Layer::Driver,
-          .culprit = variable,
+          .source = variable,
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "set " + std::string(variable) + " to " + std::string(form) + ", or unset it",
@@ -182,7 +182,7 @@ Expected<EnumeratedDevice> select(const Enumeration& enumeration, std::optional<
   }
   return std::unexpected(ErrorInfo{
       .layer = Layer::Driver,
-      .culprit = index ? "device index" : kLocalRankVariable,
+      .source = index ? "device index" : kLocalRankVariable,
       .outcome = wire::Outcome::Rejected,
       .recoverable = true,
       .next_step = std::move(next_step),

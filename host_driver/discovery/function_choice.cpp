@@ -14,7 +14,7 @@ constexpr std::string_view kVirtual = "VF";
 ErrorInfo bad_choice(std::string_view text) {
   constexpr std::size_t kShown = 32;
   return {.layer = Layer::Driver,
-          .culprit = "function",
+          .source = "function",
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "say PF, VF (any free one), or VF1 to VF" + std::to_string(wire::boot::kMaxVirtualFunctions),

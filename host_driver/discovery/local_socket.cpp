@@ -31,7 +31,7 @@ sockaddr_un address_in(int folder, const char* name) {
 
 ErrorInfo no_socket(const char* call) {
   return {.layer = Layer::Driver,
-          .culprit = call,
+          .source = call,
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "check that /proc is mounted and that the runtime folder's file system has sockets",

@@ -23,7 +23,7 @@ namespace {
 
 ErrorInfo no_peer(std::string message) {
   return {.layer = Layer::Driver,
-          .culprit = "client",
+          .source = "client",
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "connect from a living process of the broker's pid namespace",

@@ -19,9 +19,9 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-ErrorInfo bad_grant(std::string culprit, std::string message) {
+ErrorInfo bad_grant(std::string source, std::string message) {
   return {.layer = Layer::Driver,
-          .culprit = std::move(culprit),
+          .source = std::move(source),
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "use the same version of the program for broker and tenant",
@@ -41,7 +41,7 @@ Expected<void> check_window(int fd, std::uint64_t bytes) {
   return {};
 }
 
-// `access`: O_RDONLY or O_WRONLY. A blocking bell could stop this process for ever.
+// `access`: O_RDONLY or O_WRONLY. A blocking doorbell could stop this process for ever.
 Expected<void> check_pipe(int fd, int access, const char* which) {
   struct stat info{};
   const int flags = ::fcntl(fd, F_GETFL);
@@ -58,8 +58,8 @@ Expected<void> check_grant(const Grant& grant, const std::vector<UniqueFd>& desc
                                                         std::to_string(kGrantDescriptors)));
   }
   if (auto good = check_window(descriptors[0].get(), grant.window_bytes); !good) return good;
-  if (auto good = check_pipe(descriptors[1].get(), O_WRONLY, "bell to the card"); !good) return good;
-  if (auto good = check_pipe(descriptors[2].get(), O_RDONLY, "bell from the card"); !good) return good;
+  if (auto good = check_pipe(descriptors[1].get(), O_WRONLY, "doorbell to the card"); !good) return good;
+  if (auto good = check_pipe(descriptors[2].get(), O_RDONLY, "doorbell from the card"); !good) return good;
   return check_pipe(descriptors[3].get(), O_RDONLY, "death pipe");
 }
 
@@ -91,7 +91,7 @@ Expected<void> check_identity(const Device& device, const Grant& grant) {
 
 ErrorInfo no_descriptor() {
   return {.layer = Layer::Driver,
-          .culprit = "descriptors",
+          .source = "descriptors",
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "close descriptors or raise their limit (ulimit -n)",
@@ -109,8 +109,8 @@ Expected<std::shared_ptr<Tenancy>> Tenancy::take(const Grant& grant, std::vector
 Tenancy::Tenancy(const Grant& grant, std::vector<UniqueFd> descriptors, UniqueFd connection, pid_t broker)
     : grant_(grant),
       window_(std::move(descriptors[0])),
-      bell_to_card_(std::move(descriptors[1])),
-      bell_from_card_(std::move(descriptors[2])),
+      doorbell_to_card_(std::move(descriptors[1])),
+      doorbell_from_card_(std::move(descriptors[2])),
       death_(std::move(descriptors[3])),
       connection_(std::move(connection)),
       broker_(broker) {}
@@ -126,8 +126,8 @@ Expected<std::unique_ptr<Device>> Tenancy::open(const OpenOptions& options, cons
   device.loop = std::move(loop);
   device.exit_fd = death_.duplicate();
   UniqueFd window = window_.duplicate();
-  UniqueFd to_card = bell_to_card_.duplicate();
-  UniqueFd from_card = bell_from_card_.duplicate();
+  UniqueFd to_card = doorbell_to_card_.duplicate();
+  UniqueFd from_card = doorbell_from_card_.duplicate();
   if (!device.exit_fd.valid() || !window.valid() || !to_card.valid() || !from_card.valid()) {
     return std::unexpected(no_descriptor());
   }

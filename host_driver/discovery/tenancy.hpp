@@ -34,8 +34,8 @@ class Tenancy : public std::enable_shared_from_this<Tenancy> {
 
   const Grant grant_;
   const UniqueFd window_;
-  const UniqueFd bell_to_card_;
-  const UniqueFd bell_from_card_;
+  const UniqueFd doorbell_to_card_;
+  const UniqueFd doorbell_from_card_;
   const UniqueFd death_;
   const UniqueFd connection_;
   const pid_t broker_;

@@ -22,7 +22,7 @@ constexpr int kClockQueries = 16;
 
 ErrorInfo with_fault(ErrorInfo error, const Evidence& evidence) {
   const PointRule& rule = rule_of(evidence.fault.point);
-  error.culprit = "fault " + std::to_string(evidence.index);
+  error.source = "fault " + std::to_string(evidence.index);
   error.message = std::string(rule.name) + " " + std::string(name(evidence.fault.action)) + ": " + error.message;
   return error;
 }
@@ -32,7 +32,7 @@ ErrorInfo refused(const wire::AdminReply& reply) {
       "FAULT_ARM ended " + std::string(wire::name(reply.outcome)) + ": " + std::string(wire::name(reply.status));
   if (reply.field != wire::Field::None) message += " in " + std::string(wire::name(reply.field));
   return {.layer = Layer::Firmware,
-          .culprit = "FAULT_ARM",
+          .source = "FAULT_ARM",
           .outcome = reply.outcome,
           .recoverable = true,
           .next_step = reply.status == wire::Status::Unsupported ? "build firmware and driver from the same sources"
@@ -140,7 +140,7 @@ Expected<void> CardFaults::read_clock() {
   if (!reply) return std::unexpected(std::move(reply.error()));
   if (clock_.ticks == 0) {
     return std::unexpected(ErrorInfo{.layer = Layer::Firmware,
-                                     .culprit = "dispatcher",
+                                     .source = "dispatcher",
                                      .outcome = wire::Outcome::Fault,
                                      .recoverable = true,
                                      .next_step = "see whether the card is alive, then arm again",

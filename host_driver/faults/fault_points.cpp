@@ -38,7 +38,7 @@ constexpr std::array<CardRow, 13> kCardRows{{
     {Layer::Firmware, wire::FaultPoint::Completion, "a completion is published", kOfBlock, 0},
     {Layer::Firmware, wire::FaultPoint::AdminReply, "the reply of an executed command is published",
      kByFunction | kByCommand, 0},
-    {Layer::Firmware, wire::FaultPoint::Bell, "a bell to the host", kByFunction, 0},
+    {Layer::Firmware, wire::FaultPoint::Doorbell, "a doorbell to the host", kByFunction, 0},
     {Layer::Firmware, wire::FaultPoint::FunctionReset, "a function's reset has stopped everything", kByFunction, 0},
     {Layer::Firmware, wire::FaultPoint::FirmwareHart, "a slice on a core, in firmware code",
      kByFunction | kByStream | kBySequence, 0},
@@ -105,14 +105,14 @@ std::vector<PointRule> host_rules() {
        0,
        {suppress}},
       {Layer::Transport,
-       Point::BellToCard,
+       Point::DoorbellToCard,
        "bell-to-card",
-       "the card is rung",
+       "the card is signalled",
        kByFunction,
        0,
        {suppress, duplicate, delay}},
       {Layer::Transport,
-       Point::BellToHost,
+       Point::DoorbellToHost,
        "bell-to-host",
        "the card's ring is heard",
        kByFunction,
@@ -240,8 +240,8 @@ HostPoint host_point(Point point) {
     case Point::SystemCall: return HostPoint::SystemCall;
     case Point::BringUpStep: return HostPoint::BringUpStep;
     case Point::AdminReply: return HostPoint::AdminReply;
-    case Point::BellToCard: return HostPoint::BellToCard;
-    case Point::BellToHost: return HostPoint::BellToHost;
+    case Point::DoorbellToCard: return HostPoint::DoorbellToCard;
+    case Point::DoorbellToHost: return HostPoint::DoorbellToHost;
     case Point::Completion: return HostPoint::Completion;
     case Point::Window: return HostPoint::Window;
     case Point::ControlFifo: return HostPoint::ControlFifo;

@@ -18,9 +18,9 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 using Kind = LineValue::Kind;
 
-ErrorInfo bad_script(std::string culprit, std::string message) {
+ErrorInfo bad_script(std::string source, std::string message) {
   return {.layer = Layer::Driver,
-          .culprit = std::move(culprit),
+          .source = std::move(source),
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "correct the script; spyre fault list shows every point, action and condition",

@@ -89,7 +89,7 @@ Expected<std::unique_ptr<Session>> Session::begin(const Script& script) {
     const auto row = impl->host->arm(host_fault(fault));
     if (!row) {
       return std::unexpected(ErrorInfo{.layer = Layer::Driver,
-                                       .culprit = "fault " + std::to_string(index),
+                                       .source = "fault " + std::to_string(index),
                                        .outcome = wire::Outcome::Rejected,
                                        .recoverable = true,
                                        .next_step = "use fewer faults of the driver and the transport",

@@ -89,7 +89,7 @@ class Workload {
   void round();
   void launch(Lane& lane);
   bool finish(Lane& lane);
-  void mend(Lane& lane);
+  void recover_if_needed(Lane& lane);
   bool alive() const;
 
   const std::shared_ptr<Card> card_;
@@ -208,7 +208,7 @@ bool Workload::finish(Lane& lane) {
   return right;
 }
 
-void Workload::mend(Lane& lane) {
+void Workload::recover_if_needed(Lane& lane) {
   ++report_.stream_resets;
   if (!attempt("reset stream", [&] { lane.stream->Reset(); })) start_over_ = true;
 }
@@ -219,7 +219,7 @@ void Workload::round() {
   for (Lane& lane : lanes_) {
     if (finish(lane)) continue;
     report_.healed = false;
-    if (alive() && !start_over_) mend(lane);
+    if (alive() && !start_over_) recover_if_needed(lane);
   }
   ++report_.rounds;
   broken_rounds_ = report_.healed ? 0 : broken_rounds_ + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a script is let loose on: a function of a card that transfers, launches kernels on several streams and checks
+// What a script is triggered on: a function of a card that transfers, launches kernels on several streams and checks
 // every byte that comes back, until told that it is enough. Errors are typed, or they are findings.
 #pragma once
 

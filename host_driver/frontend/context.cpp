@@ -37,13 +37,13 @@ class EmbeddedFunction final : public svp::DeviceSource {
       : card_(std::move(card)), function_(function), options_(std::move(options)) {}
 
   svp::Expected<std::unique_ptr<svp::Device>> open() override {
-    seen_ = card_->lives();
+    seen_ = card_->boots();
     return function_ == 0 ? card_->open_physical(options_) : card_->open_virtual(function_, options_);
   }
-  svp::Expected<void> raise(svp::Rung rung, bool wanted) override {
-    return card_->raise(rung, wanted ? card_->lives() : seen_, wanted);
+  svp::Expected<void> raise(svp::ResetLevel level, bool wanted) override {
+    return card_->raise(level, wanted ? card_->boots() : seen_, wanted);
   }
-  svp::Rung highest() const override { return svp::Rung::PowerCycle; }
+  svp::ResetLevel highest() const override { return svp::ResetLevel::PowerCycle; }
 
  private:
   const std::shared_ptr<svp::Card> card_;
@@ -120,7 +120,7 @@ std::unique_ptr<Context> Context::open(std::shared_ptr<svp::Card> card, ContextO
 const std::shared_ptr<svp::Card>& Context::shared_card() {
   if (card_ != nullptr) return card_;
   throw svp::Error({.layer = svp::Layer::Driver,
-                    .culprit = "card",
+                    .source = "card",
                     .outcome = wire::Outcome::Rejected,
                     .recoverable = true,
                     .next_step = "use spyre reset or spyre stop, or open the context with card options of its own",

@@ -73,9 +73,9 @@ class Context {
   // the firmware. Throws svp::Error, svp::InvalidArgument.
   std::shared_ptr<const svp::Kernel> kernel(std::string_view name) const;
 
-  // Brings this context back after a failure, at the lowest rung that helps (svp::Runtime::recover()). Handles of tensors
+  // Brings this context back after a failure, at the lowest reset level that helps (svp::Runtime::recover()). Handles of tensors
   // from before a function reset are refused afterwards; plans have to be loaded again.
-  svp::RecoveryReport recover(std::optional<svp::Rung> from = std::nullopt) { return runtime_.recover(from); }
+  svp::RecoveryReport recover(std::optional<svp::ResetLevel> from = std::nullopt) { return runtime_.recover(from); }
 
   // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them.
   void load(svp::ExecutionPlan& plan);

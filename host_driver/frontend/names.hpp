@@ -29,7 +29,7 @@ using svp::JobPlan;
 using svp::Kernel;
 using svp::OutOfMemory;
 using svp::RecoveryReport;
-using svp::Rung;
+using svp::ResetLevel;
 using svp::RuntimeOptions;
 using svp::SpyreTensorLayout;
 using svp::StreamError;

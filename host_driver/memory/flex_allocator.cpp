@@ -45,7 +45,7 @@ std::uint64_t next_mark() {
 
 Error no_mark_left() {
   return Error({.layer = Layer::Driver,
-                .culprit = "allocation index",
+                .source = "allocation index",
                 .outcome = wire::Outcome::Rejected,
                 .recoverable = false,
                 .next_step = "start the program again",
@@ -76,7 +76,7 @@ constexpr std::uint64_t rounded_to(std::uint64_t bytes, std::uint64_t unit) {
 
 ErrorInfo describe_invalid(InvalidAllocation::Reason reason, AllocationIndex index) {
   ErrorInfo info{.layer = Layer::Driver,
-                 .culprit = "allocation index " + std::to_string(static_cast<std::uint64_t>(index)),
+                 .source = "allocation index " + std::to_string(static_cast<std::uint64_t>(index)),
                  .outcome = wire::Outcome::Rejected,
                  .recoverable = true,
                  .next_step = {},
@@ -254,7 +254,7 @@ std::vector<std::uint64_t> FlexAllocator::region_sizes(RegionType type, std::uin
 
 Expected<Region> FlexAllocator::acquire_region(RegionType type, std::uint64_t bytes) {
   ErrorInfo refused{.layer = Layer::Memory,
-                    .culprit = memory_name(type),
+                    .source = memory_name(type),
                     .outcome = wire::Outcome::Rejected,
                     .recoverable = true,
                     .next_step = "free memory",
@@ -291,7 +291,7 @@ ErrorInfo FlexAllocator::check_grant(const Region& region, RegionType type, std:
   }
   if (wrong.empty()) return {};
   return {.layer = Layer::Firmware,
-          .culprit = "region with ordinal " + std::to_string(region.ordinal),  // its name may be an address
+          .source = "region with ordinal " + std::to_string(region.ordinal),  // its name may be an address
           .outcome = wire::Outcome::Fault,
           .recoverable = false,
           .next_step = "reset the function",
@@ -382,7 +382,7 @@ bool FlexAllocator::await_freed(const MemoryShortage& missing) {
   std::unique_lock lock(mutex_);
   if (doomed_bytes_ == 0 || doomed_bytes_ + missing.free_bytes < missing.requested) return false;
   const std::uint64_t seen = freed_late_;
-  return freed_.wait_for(lock, options_.patience, [&] { return freed_late_ != seen || doomed_bytes_ == 0; });
+  return freed_.wait_for(lock, options_.timeout, [&] { return freed_late_ != seen || doomed_bytes_ == 0; });
 }
 
 void AllocationUses::add(AllocationIndex index) {

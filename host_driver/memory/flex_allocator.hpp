@@ -113,7 +113,7 @@ struct FlexAllocatorOptions {
   std::uint32_t max_generation = BlockNodes::kMaxGeneration;  // how often a handle slot is reused; smaller in tests
   // So long allocate() waits for memory that was released and is still used by work under way, before it says that there is
   // none.
-  std::chrono::nanoseconds patience = Timeouts{}.quiesce;
+  std::chrono::nanoseconds timeout = Timeouts{}.quiesce;
 };
 
 class FlexAllocator;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log of errors: a JSON line for each in the file that SPYRE_RAS_LOG names, and a callback. A storm of one error is
+// The log of errors: a JSON line for each in the file that SPYRE_RAS_LOG names, and a callback. A burst of one error is
 // rate-limited by its code; every record counts what was left out since the one before, so that nothing is lost silently:
 // over all records of a code, 1 + suppressed is the exact number of errors once flush() has returned.
 #pragma once

@@ -37,7 +37,7 @@ std::string to_json(const Record& record) {
       {"code", to_string(record.code)},
       {"name", name_of(error)},
       {"layer", name(error.layer)},
-      {"culprit", error.culprit},
+      {"source", error.source},
       {"outcome", wire::name(error.outcome)},
       {"status", static_cast<unsigned>(error.status)},
       {"recoverable", error.recoverable},

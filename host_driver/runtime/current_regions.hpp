@@ -50,7 +50,7 @@ class CurrentRegions final : public RegionSource {
   }
   static ErrorInfo being_recovered() {
     return {.layer = Layer::Driver,
-            .culprit = "device",
+            .source = "device",
             .outcome = wire::Outcome::Aborted,
             .recoverable = true,
             .next_step = "try again when recover() has returned",

@@ -83,7 +83,7 @@ class PreparedLaunch {
 
 std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options) {
   runtime_.require_own_process();
-  (void)runtime_.mend(channel_);
+  (void)runtime_.recover_if_needed(channel_);
   // What is looked up from here on is not used on another device: reserve() compares.
   const std::uint64_t recoveries = channel_.recoveries();
   const LaunchRequest request{&job, arguments, options};
@@ -96,7 +96,7 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
 
 std::uint64_t FlexStream::Launch(std::span<const LaunchRequest> requests) {
   runtime_.require_own_process();
-  (void)runtime_.mend(channel_);
+  (void)runtime_.recover_if_needed(channel_);
   const std::uint64_t recoveries = channel_.recoveries();
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
   std::vector<StreamChannel::Reservation*> reservations;
@@ -115,7 +115,7 @@ bool FlexStream::wait(std::uint64_t target, Clock::time_point deadline) {
   bool ended = false;
   do {
     ended = channel_.wait(target, deadline);
-  } while (runtime_.mend(channel_));
+  } while (runtime_.recover_if_needed(channel_));
   return ended;
 }
 
@@ -135,7 +135,7 @@ void FlexStream::Synchronize(Clock::time_point deadline) {
   const std::uint64_t target = channel_.launched();
   if (!wait(target, deadline)) {
     throw TimeoutError({.layer = Layer::Driver,
-                        .culprit = "stream " + std::to_string(stream_index()),
+                        .source = "stream " + std::to_string(stream_index()),
                         .outcome = wire::Outcome::Timeout,
                         .next_step = "wait again, or Reset() the stream",
                         .message = "launch " + std::to_string(channel_.ended() + 1) + " of " + std::to_string(target) +
@@ -150,7 +150,7 @@ bool FlexStream::Query() {
   const std::uint64_t target = channel_.launched();
   if (channel_.ended() < target) {
     channel_.poll();
-    (void)runtime_.mend(channel_);
+    (void)runtime_.recover_if_needed(channel_);
   }
   channel_.let_go_of_ended();
   return channel_.ended() >= target;

@@ -22,7 +22,7 @@ std::vector<char> read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     throw Error({.layer = Layer::Driver,
-                 .culprit = path.string(),
+                 .source = path.string(),
                  .next_step = "build the kernels or give another path",
                  .message = "can not open the kernel file " + path.string()});
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runtime does by itself when something fails. What each rung leaves behind: docs/recovery.md.
+// What a runtime does by itself when something fails. What each reset level leaves behind: docs/recovery.md.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "host_driver/device/device_source.hpp"
-#include "host_driver/recovery/ladder.hpp"
+#include "host_driver/recovery/escalation.hpp"
 #include "host_driver/runtime/stream_error.hpp"
 
 namespace svp {
@@ -19,8 +19,8 @@ namespace svp {
 enum class RecoveryPolicy : std::uint8_t {
   // Every error is told, again and again, until Reset() or recover() is called.
   Manual,
-  // The next Launch, Query or Synchronize on a stream that failed recovers first, from the lowest rung on. Launches that
-  // ended ABORTED (no block of them had started) are sent again at the stream rung, in order, what was started never is:
+  // The next Launch, Query or Synchronize on a stream that failed recovers first, from the lowest reset level on. Launches that
+  // ended ABORTED (no block of them had started) are sent again at the stream reset level, in order, what was started never is:
   // who uses this says that a launch does not need the result of one that failed before it. The error that made it
   // necessary is thrown once, by the next Synchronize.
   Recover,
@@ -39,9 +39,9 @@ constexpr std::string_view name(RecoveryPolicy policy) {
 
 struct RecoveryOptions {
   RecoveryPolicy policy = RecoveryPolicy::Manual;
-  // The last rung that may be tried. Empty: what the device's source suggests (an embedded card: the power cycle; a
+  // The last reset level that may be tried. Empty: what the device's source suggests (an embedded card: the power cycle; a
   // function of a card that others use: the function reset).
-  std::optional<Rung> highest{};
+  std::optional<ResetLevel> highest{};
 };
 
 // Of all streams of a runtime: the one failure that stops them (RecoveryPolicy::FailFast). Thread-safe.

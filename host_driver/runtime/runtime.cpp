@@ -69,7 +69,7 @@ void Runtime::reserve_correction_slots() {
   slots_at_ = allocator_->resolve(slots_);
   if (slots_at_.address.offset != 0 || slots_at_.region_ordinal != wire::kProgramRegion) {
     throw Error({.layer = Layer::Driver,
-                 .culprit = "correction slots",
+                 .source = "correction slots",
                  .recoverable = false,
                  .next_step = "give the runtime a device whose program memory is unused",
                  .message = "the correction slots lie at region " + std::to_string(slots_at_.region_ordinal) +

@@ -5,7 +5,7 @@
 // In a forked child every call that does something throws Error, and the destructor touches nothing (device.hpp).
 //
 // It outlives its device: recover() brings it back with another one. Streams, allocator and host memory are the same
-// objects afterwards; docs/recovery.md says what is left in them after each rung.
+// objects afterwards; docs/recovery.md says what is left in them after each reset level.
 #pragma once
 
 #include <array>
@@ -71,16 +71,16 @@ class Runtime {
   LaunchSite launch_site(std::uint32_t stream) const;
 
   // ---- recovery (runtime_recovery.cpp)
-  // Climbs the ladder from `from` (empty: the lowest rung that can help, as the streams and the device say) until
+  // Escalates from `from` (empty: the lowest reset level that can help, as the streams and the device say) until
   // everything works again: the card is up, every stream usable, and, from the function reset on, the allocator empty (old
   // handles: LostInReset), the correction slots reserved and every program to be loaded again. Launches that have not
-  // ended end first, their waiters and observers are told. With nothing to mend it does nothing. Calls of other threads
-  // meanwhile are refused, or wait. Throws Error when no rung helped: everything fails with that error until the next call.
-  RecoveryReport recover(std::optional<Rung> from = std::nullopt);
+  // ended end first, their waiters and observers are told. With nothing to repair it does nothing. Calls of other threads
+  // meanwhile are refused, or wait. Throws Error when no reset level helped: everything fails with that error until the next call.
+  RecoveryReport recover(std::optional<ResetLevel> from = std::nullopt);
   std::uint64_t recoveries() const { return recoveries_.load(std::memory_order_relaxed); }
   const RecoveryOptions& recovery_options() const { return recovery_; }
   // RecoveryPolicy::Recover: recovers when the stream needs it. True: it did. Throws as recover().
-  bool mend(StreamChannel& channel) { return channel.needs_recovery() && mend_now(channel); }
+  bool recover_if_needed(StreamChannel& channel) { return channel.needs_recovery() && recover_now(channel); }
 
   // Throws Error in a process that was forked from the one that made this.
   void require_own_process() const;
@@ -92,14 +92,14 @@ class Runtime {
   void take_facts();
 
   // With recover_mutex_ and streams_mutex_ held.
-  RecoveryReport climb_from(Rung from, bool wanted);
+  RecoveryReport escalate_from(ResetLevel from, bool wanted);
   Device::TimePoint quiesce_deadline() const;  // of waiting for other threads to let go of a stream
-  Rung lowest_rung();
-  bool mend_now(StreamChannel& channel);
-  Expected<void> run_rung(Rung rung, bool wanted, RecoveryReport& report);
+  ResetLevel lowest_level();
+  bool recover_now(StreamChannel& channel);
+  Expected<void> run_level(ResetLevel level, bool wanted, RecoveryReport& report);
   Expected<void> reset_poisoned_streams();
   Expected<void> reset_queues(RecoveryReport& report);
-  Expected<void> replace_device(Rung rung, bool wanted, RecoveryReport& report);
+  Expected<void> replace_device(ResetLevel level, bool wanted, RecoveryReport& report);
   Expected<void> quiesce();
   void move_memory(Device& device);
   Expected<void> end_everything(RecoveryReport& report);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runtime::recover(): which rung, and what has to happen around a device that is replaced. The order below is what makes
+// Runtime::recover(): which reset level, and what has to happen around a device that is replaced. The order below is what makes
 // every outcome come exactly once and keeps what belongs to one life of the device out of the next:
 //   no launch is half written → the old device delivers its last and is closed → what never reached it ends
-//   → [rung above the function] → a new device → regions forgotten, slots reserved, streams opened → launches are accepted
+//   → [reset level above the function] → a new device → regions forgotten, slots reserved, streams opened → launches are accepted
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -17,7 +17,7 @@ namespace {
 
 ErrorInfo no_source() {
   return {.layer = Layer::Driver,
-          .culprit = "runtime",
+          .source = "runtime",
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "make another runtime",
@@ -26,15 +26,15 @@ ErrorInfo no_source() {
 
 }  // namespace
 
-RecoveryReport Runtime::recover(std::optional<Rung> from) {
+RecoveryReport Runtime::recover(std::optional<ResetLevel> from) {
   require_own_process();
   const std::lock_guard recovering(recover_mutex_);
   const std::lock_guard structure(streams_mutex_);
   device_->check();
-  return climb_from(from.value_or(lowest_rung()), from.has_value());
+  return escalate_from(from.value_or(lowest_level()), from.has_value());
 }
 
-bool Runtime::mend_now(StreamChannel& channel) {
+bool Runtime::recover_now(StreamChannel& channel) {
   const std::lock_guard recovering(recover_mutex_);
   const std::lock_guard structure(streams_mutex_);
   if (!channel.needs_recovery()) return true;  // another thread was first
@@ -43,26 +43,26 @@ bool Runtime::mend_now(StreamChannel& channel) {
     if (reset) return true;
     if (refused_as_busy(reset.error())) throw Error(reset.error());
   }
-  (void)climb_from(channel.device_gone() ? Rung::Function : Rung::Queue, false);
+  (void)escalate_from(channel.device_gone() ? ResetLevel::Function : ResetLevel::Queue, false);
   return true;
 }
 
 Device::TimePoint Runtime::quiesce_deadline() const { return Device::Clock::now() + device_->timeouts().quiesce; }
 
-Rung Runtime::lowest_rung() {
+ResetLevel Runtime::lowest_level() {
   const Health health = device_->health();
   const auto poisoned = [](const StreamChannel* channel) { return channel != nullptr && channel->poisoned(); };
   // Work that does not end on a card that does not beat: no stream is to blame.
-  if (health == Health::Silent && std::ranges::none_of(channels_, poisoned)) return Rung::Queue;
-  return health == Health::Alive || health == Health::Silent ? Rung::Stream : Rung::Function;
+  if (health == Health::Silent && std::ranges::none_of(channels_, poisoned)) return ResetLevel::Queue;
+  return health == Health::Alive || health == Health::Silent ? ResetLevel::Stream : ResetLevel::Function;
 }
 
-RecoveryReport Runtime::climb_from(Rung from, bool wanted) {
-  const Rung highest = recovery_.highest.value_or(source_ ? source_->highest() : Rung::Queue);
+RecoveryReport Runtime::escalate_from(ResetLevel from, bool wanted) {
+  const ResetLevel highest = recovery_.highest.value_or(source_ ? source_->highest() : ResetLevel::Queue);
   RecoveryReport ended;
-  auto report = climb(from, highest, [&](Rung rung) {
-    // A rung that nobody asked for was reached because those below it did not help.
-    return run_rung(rung, wanted && rung == from, ended);
+  auto report = escalate(from, highest, [&](ResetLevel level) {
+    // A reset level that nobody asked for was reached because those below it did not help.
+    return run_level(level, wanted && level == from, ended);
   });
   if (!report) {
     if (device_->failure()) {
@@ -79,15 +79,15 @@ RecoveryReport Runtime::climb_from(Rung from, bool wanted) {
   return *std::move(report);
 }
 
-Expected<void> Runtime::run_rung(Rung rung, bool wanted, RecoveryReport& report) {
-  switch (rung) {
-    case Rung::Stream: return reset_poisoned_streams();
-    case Rung::Queue: return reset_queues(report);
-    case Rung::Function:
-    case Rung::Firmware:
-    case Rung::Card:
-    case Rung::PowerCycle: return replace_device(rung, wanted, report);
-    case Rung::Wedged: break;
+Expected<void> Runtime::run_level(ResetLevel level, bool wanted, RecoveryReport& report) {
+  switch (level) {
+    case ResetLevel::Stream: return reset_poisoned_streams();
+    case ResetLevel::Queue: return reset_queues(report);
+    case ResetLevel::Function:
+    case ResetLevel::Firmware:
+    case ResetLevel::Card:
+    case ResetLevel::PowerCycle: return replace_device(level, wanted, report);
+    case ResetLevel::Wedged: break;
   }
   return {};
 }
@@ -163,11 +163,11 @@ Expected<void> Runtime::end_everything(RecoveryReport& report) {
   return {};
 }
 
-Expected<void> Runtime::replace_device(Rung rung, bool wanted, RecoveryReport& report) {
+Expected<void> Runtime::replace_device(ResetLevel level, bool wanted, RecoveryReport& report) {
   if (!source_) return std::unexpected(no_source());
   if (auto ended = end_everything(report); !ended) return ended;
-  if (rung > Rung::Function) {
-    if (auto raised = source_->raise(rung, wanted); !raised) return raised;
+  if (level > ResetLevel::Function) {
+    if (auto raised = source_->raise(level, wanted); !raised) return raised;
   }
   auto opened = source_->open();
   if (!opened) return std::unexpected(std::move(opened.error()));

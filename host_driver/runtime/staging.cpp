@@ -18,7 +18,7 @@ StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options) 
     worker_ = start_thread([this] { run(); });
   } catch (const std::system_error&) {
     throw Error({.layer = Layer::Driver,
-                 .culprit = "thread",
+                 .source = "thread",
                  .outcome = wire::Outcome::Rejected,
                  .recoverable = true,
                  .next_step = "end other programs or raise the limit of processes (ulimit -u)",

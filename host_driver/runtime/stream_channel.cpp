@@ -70,7 +70,7 @@ namespace {
 ErrorInfo not_now(std::uint32_t stream, const char* state, const char* next, bool recoverable = true) {
   const std::string name = "stream " + std::to_string(stream);
   return {.layer = Layer::Driver,
-          .culprit = name,
+          .source = name,
           .outcome = Outcome::Rejected,
           .recoverable = recoverable,
           .next_step = next,
@@ -498,7 +498,7 @@ void StreamChannel::drop_unit(Unit& unit) {
   units_.give(&unit);
 }
 
-// Between a culprit's end and the reset that makes the stream work again, by RecoveryPolicy::Recover.
+// Between a source's end and the reset that makes the stream work again, by RecoveryPolicy::Recover.
 bool StreamChannel::keeps_launches() const {
   return rules_.retry_aborted && !card_gone_ && !recovering_ && !queue_reset_ &&
          (paused_ ? retrying_ : failure_.has_value());
@@ -643,7 +643,7 @@ bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
     case WaitStatus::TimedOut: return false;
     case WaitStatus::Refused:
       throw Error({.layer = Layer::Driver,
-                   .culprit = "stream " + std::to_string(stream()),
+                   .source = "stream " + std::to_string(stream()),
                    .next_step = "wait on another thread",
                    .message = "a completion handler tried to wait for its own stream"});
     case WaitStatus::Failed: break;
@@ -652,7 +652,7 @@ bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
   Locked lock(*this);
   if (ended() < number && in_flight_.empty() && device == device_) {
     ErrorInfo gone{.layer = Layer::Emulator,
-                   .culprit = "card",
+                   .source = "card",
                    .outcome = Outcome::Lost,
                    .recoverable = false,
                    .next_step = "start a new card",

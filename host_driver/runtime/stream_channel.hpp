@@ -97,7 +97,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   Expected<void> reset() { return reset_and(false, std::nullopt); }
 
   // ---- recovery
-  // The stream failed, everything of it that the card had has ended, and rules.retry_aborted wants somebody to mend it.
+  // The stream failed, everything of it that the card had has ended, and rules.retry_aborted wants somebody to repair it.
   bool needs_recovery() const { return needs_recovery_.load(std::memory_order_acquire); }
   bool poisoned() const;
   bool device_gone() const;  // a reset of the stream does not help

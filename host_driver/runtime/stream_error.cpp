@@ -85,7 +85,7 @@ std::string next_step(const StreamFailure& f) {
       if (f.status == wire::Status::StreamBanned) return "use another stream, or reset the function";
       if (f.status == wire::Status::StreamResetting) return "submit after the answer to the reset";
       return "correct the request, then reset the stream";
-    case wire::Outcome::Timeout: return "give it a larger budget or mend the kernel, then reset the stream";
+    case wire::Outcome::Timeout: return "give it a larger budget or repair the kernel, then reset the stream";
     case wire::Outcome::Fault:
       if (f.status == wire::Status::MemoryBudget) {
         return "use less of the card's memory or boot it with a larger budget (spyre boot --budget), then reset the "
@@ -99,7 +99,7 @@ std::string next_step(const StreamFailure& f) {
       }
       if (f.status == wire::Status::RegionEntryDamaged) return "reset the function: its region table is damaged";
       return f.status == wire::Status::Stopped ? "launch again"
-                                               : "mend the kernel or its operands, then reset the stream";
+                                               : "repair the kernel or its operands, then reset the stream";
     case wire::Outcome::Aborted: return "reset the stream and launch again";
     case wire::Outcome::Lost: return "recover (Context::recover()) and launch again";
     case wire::Outcome::Indeterminate: return "recover (Context::recover()), restore the operands, then launch again";
@@ -167,7 +167,7 @@ ErrorInfo explain(const StreamFailure& f) {
   message += fault_text(f);
   const bool gone = f.outcome == wire::Outcome::Lost || f.outcome == wire::Outcome::Indeterminate;
   return {.layer = layer_of(f),
-          .culprit = "stream " + std::to_string(f.stream),
+          .source = "stream " + std::to_string(f.stream),
           .outcome = f.outcome,
           .recoverable = !gone,
           .next_step = next_step(f),

@@ -30,7 +30,7 @@ struct StreamFailure {
   std::uint64_t slices = 0;  // watchdog slices that a kernel had taken
 };
 
-// Thrown by Synchronize and by Launch on a poisoned stream. `info().recoverable`: FlexStream::Reset() mends it.
+// Thrown by Synchronize and by Launch on a poisoned stream. `info().recoverable`: FlexStream::Reset() repairs it.
 class StreamError : public Error {
  public:
   StreamError(ErrorInfo info, StreamFailure failure) : Error(std::move(info)), failure_(std::move(failure)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream's part in the rungs above its own (Runtime::recover() is the order).
+// A stream's part in the reset levels above its own (Runtime::recover() is the order).
 #include <utility>
 
 #include "host_driver/runtime/stream_channel.hpp"
@@ -69,7 +69,7 @@ Expected<void> StreamChannel::begin_recovery(TimePoint deadline) {
       recovering_ = already;
       go_on();
       return std::unexpected(ErrorInfo{.layer = Layer::Driver,
-                                       .culprit = "stream " + std::to_string(stream()),
+                                       .source = "stream " + std::to_string(stream()),
                                        .outcome = wire::Outcome::Rejected,
                                        .recoverable = true,
                                        .next_step = "let the other thread return, then recover again",
@@ -90,7 +90,7 @@ Expected<StreamChannel::Ended> StreamChannel::end_everything(TimePoint deadline)
   }
   if (!quiet_.wait_until(lock, deadline, [&] { return chunks_ == 0 && launches_.empty(); })) {
     return std::unexpected(ErrorInfo{.layer = Layer::Driver,
-                                     .culprit = "stream " + std::to_string(stream()),
+                                     .source = "stream " + std::to_string(stream()),
                                      .outcome = wire::Outcome::Indeterminate,
                                      .recoverable = true,
                                      .next_step = "recover again",

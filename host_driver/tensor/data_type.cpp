@@ -85,7 +85,7 @@ Expected<DeviceType> default_device_type(DataType type) {
     case DataType::Float64: break;
   }
   return std::unexpected(ErrorInfo{.layer = Layer::Driver,
-                                   .culprit = "dtype",
+                                   .source = "dtype",
                                    .outcome = wire::Outcome::Rejected,
                                    .recoverable = true,
                                    .next_step = "convert the tensor to float32 or float16 first",

@@ -29,8 +29,9 @@ std::string post_of(const HeaderView& header) {
 
 }  // namespace
 
-ControlChannel::ControlChannel(std::shared_ptr<Window> window, Bells& bells, int exit_fd, const Timeouts& timeouts)
-    : window_(std::move(window)), bells_(bells), exit_fd_(exit_fd), timeouts_(timeouts) {
+ControlChannel::ControlChannel(std::shared_ptr<Window> window, Doorbells& doorbells, int exit_fd,
+                               const Timeouts& timeouts)
+    : window_(std::move(window)), doorbells_(doorbells), exit_fd_(exit_fd), timeouts_(timeouts) {
   written_ = wire::load_relaxed(window_->fifo_to_card().written);
   read_ = wire::load_acquire(window_->fifo_to_host().written);
   wire::store_release(window_->fifo_to_host().read, read_);
@@ -41,7 +42,7 @@ ControlChannel::ControlChannel(std::shared_ptr<Window> window, Bells& bells, int
 
 ErrorInfo ControlChannel::refused(std::string_view what) const {
   return {.layer = Layer::Firmware,
-          .culprit = std::string(what),
+          .source = std::string(what),
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "read the card's console; a status out of order or a queue set twice is refused",
@@ -51,7 +52,7 @@ ErrorInfo ControlChannel::refused(std::string_view what) const {
 ErrorInfo ControlChannel::no_answer(std::string_view what, Clock::duration waited) const {
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
   return {.layer = Layer::Firmware,
-          .culprit = std::string(what),
+          .source = std::string(what),
           .outcome = wire::Outcome::Indeterminate,
           .recoverable = false,
           .next_step = "read the card's console, then start a new card",
@@ -61,7 +62,7 @@ ErrorInfo ControlChannel::no_answer(std::string_view what, Clock::duration waite
 
 ErrorInfo ControlChannel::bad_index(std::string_view fifo, std::uint32_t ours, std::uint32_t theirs) const {
   return {.layer = Layer::Transport,
-          .culprit = std::string(fifo),
+          .source = std::string(fifo),
           .outcome = wire::Outcome::Indeterminate,
           .recoverable = false,
           .next_step = "start a new card",
@@ -72,7 +73,7 @@ ErrorInfo ControlChannel::bad_index(std::string_view fifo, std::uint32_t ours, s
 
 ErrorInfo ControlChannel::card_gone(std::string_view what) const {
   return {.layer = Layer::Emulator,
-          .culprit = "emulator process",
+          .source = "emulator process",
           .outcome = wire::Outcome::Lost,
           .recoverable = false,
           .next_step = "start a new card",
@@ -82,7 +83,7 @@ ErrorInfo ControlChannel::card_gone(std::string_view what) const {
 
 ErrorInfo ControlChannel::restarted(std::string_view what) const {
   return {.layer = Layer::Firmware,
-          .culprit = std::string(what),
+          .source = std::string(what),
           .outcome = wire::Outcome::Indeterminate,
           .recoverable = true,
           .next_step = "attach again",
@@ -112,7 +113,7 @@ void ControlChannel::ring_if_asleep() {
 void ControlChannel::ring() {
   doorbell_due_ = false;
   ++statistics_.doorbells;
-  bells_.ring();
+  doorbells_.ring();
 }
 
 void ControlChannel::take_token(Message& message) {
@@ -154,13 +155,13 @@ bool ControlChannel::has_message() const {
 
 bool ControlChannel::stalled() const {
   if (!stalled_until_) return false;
-  return Clock::now() < *stalled_until_ && bells_.faults().armed(HostPoint::ControlFifo);
+  return Clock::now() < *stalled_until_ && doorbells_.faults().armed(HostPoint::ControlFifo);
 }
 
 bool ControlChannel::may_take() {
   if (!judged_) {
     judged_ = true;
-    if (const auto strike = bells_.faults().strike(HostPoint::ControlFifo)) {
+    if (const auto strike = doorbells_.faults().strike(HostPoint::ControlFifo)) {
       drop_next_ = strike->action == HostAction::Suppress;
       if (strike->action == HostAction::Corrupt) corrupt_next_ = strike->argument % wire::kMessageBytes;
       if (strike->action == HostAction::Stall) {
@@ -189,14 +190,14 @@ Expected<ControlChannel::Arrival> ControlChannel::receive(std::uint16_t token, s
   const std::uint32_t theirs = wire::load_acquire(fifo.written);
   if (theirs == read_) return Arrival::None;
   if (theirs - read_ > wire::kFifoSlots) return std::unexpected(bad_index("control FIFO to the host", read_, theirs));
-  const bool meddled = judged_ || bells_.faults().armed(HostPoint::ControlFifo);
-  if (meddled && !may_take()) return Arrival::None;
+  const bool injected = judged_ || doorbells_.faults().armed(HostPoint::ControlFifo);
+  if (injected && !may_take()) return Arrival::None;
   wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
                           reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % wire::kFifoSlots]),
                           sizeof message / 8);
   ++read_;
   wire::store_release(fifo.read, read_);
-  if (meddled) {
+  if (injected) {
     judged_ = false;
     if (const auto byte = std::exchange(corrupt_next_, std::nullopt)) {
       reinterpret_cast<unsigned char*>(&message)[*byte] ^= 0xFF;
@@ -225,7 +226,7 @@ Expected<void> ControlChannel::poll() {
   return {};
 }
 
-Expected<Message> ControlChannel::request(Message message, std::string_view what, Timeouts::Duration patience) {
+Expected<Message> ControlChannel::request(Message message, std::string_view what, Timeouts::Duration timeout) {
   HeaderView last = window_->header();
   std::uint64_t life = last.boot_epoch;
   if (was_announced(message)) {
@@ -263,7 +264,7 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
     }
     if (spins == limit) spins_ = std::max(limit / 4, kFewestSpins);
     // What the card had written before its end still counts. No sleep while it keeps talking of something else.
-    if (*arrival == Arrival::None) gone = bells_.sleep(exit_fd_, -1, timeouts_.header_check).gone;
+    if (*arrival == Arrival::None) gone = doorbells_.sleep(exit_fd_, -1, timeouts_.header_check).gone;
     const auto now = Clock::now();
     const HeaderView header = window_->header();
     if (header.post_code != last.post_code) progress = now;
@@ -271,7 +272,7 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
     last = header;
     // A card that begins another life skips what lay in its FIFO: its answer will not come, however long it lives.
     if (header.magic == wire::kWindowMagic && header.boot_epoch != life) return std::unexpected(restarted(what));
-    const bool patient = now - start < patience && now - beat < timeouts_.post_progress;
+    const bool patient = now - start < timeout && now - beat < timeouts_.post_progress;
     const bool endless = now - start >= timeouts_.function_reset + timeouts_.post_progress;  // whatever it pretends
     if (endless || (now - progress >= timeouts_.post_progress && !patient)) {
       return std::unexpected(no_answer(what, now - start));

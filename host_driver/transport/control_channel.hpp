@@ -15,7 +15,7 @@
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/timeouts.hpp"
-#include "host_driver/transport/bells.hpp"
+#include "host_driver/transport/doorbells.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/message.hpp"
 
@@ -31,19 +31,19 @@ class ControlChannel {
   };
 
   // Takes over the FIFOs where they are: what an earlier owner left in them is dropped. `exit_fd` may be -1; it and the
-  // bells outlive this.
-  ControlChannel(std::shared_ptr<Window> window, Bells& bells, int exit_fd, const Timeouts& timeouts);
+  // doorbells outlive this.
+  ControlChannel(std::shared_ptr<Window> window, Doorbells& doorbells, int exit_fd, const Timeouts& timeouts);
 
-  // Sends one request and waits for its response: spins shortly, then sleeps on bell and exit descriptor, looking at
+  // Sends one request and waits for its response: spins shortly, then sleeps on doorbell and exit descriptor, looking at
   // the header every Timeouts::header_check. Gives up after Timeouts::post_progress without a new POST code; as long as
-  // the heartbeat advances, after `patience` if that is longer. Errors: refused by the card (Rejected), no answer
+  // the heartbeat advances, after `timeout` if that is longer. Errors: refused by the card (Rejected), no answer
   // (Indeterminate), card gone (Lost), indices out of range.
-  Expected<wire::Message> request(wire::Message message, std::string_view what, Timeouts::Duration patience = {});
+  Expected<wire::Message> request(wire::Message message, std::string_view what, Timeouts::Duration timeout = {});
 
   template <typename Reply, typename Payload>
-  Expected<Reply> transact(wire::MessageOp op, const Payload& payload, Timeouts::Duration patience = {}) {
+  Expected<Reply> transact(wire::MessageOp op, const Payload& payload, Timeouts::Duration timeout = {}) {
     const auto answer =
-        request(wire::make_message(0, static_cast<std::uint8_t>(op), 0, payload), wire::name(op), patience);
+        request(wire::make_message(0, static_cast<std::uint8_t>(op), 0, payload), wire::name(op), timeout);
     if (!answer) return std::unexpected(answer.error());
     Reply reply;
     if (!wire::read_payload(*answer, reply)) return std::unexpected(refused(wire::name(op)));
@@ -97,7 +97,7 @@ class ControlChannel {
   ErrorInfo restarted(std::string_view what) const;
 
   std::shared_ptr<Window> window_;
-  Bells& bells_;
+  Doorbells& doorbells_;
   int exit_fd_;
   Timeouts timeouts_;
   std::uint32_t written_;

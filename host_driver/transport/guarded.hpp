@@ -17,7 +17,7 @@ namespace svp {
 
 inline ErrorInfo host_exhausted(std::string_view what, std::string_view lacked) {
   return {.layer = Layer::Driver,
-          .culprit = "host memory",
+          .source = "host memory",
           .outcome = wire::Outcome::Rejected,
           .recoverable = true,
           .next_step = "free memory of this process or raise its limits, then try again",
@@ -41,7 +41,7 @@ ErrorInfo error_or_less(wire::Outcome outcome, Build&& build) noexcept {
     return build();
   } catch (const std::bad_alloc&) {
     return {.layer = Layer::Driver,
-            .culprit = "host memory",
+            .source = "host memory",
             .outcome = outcome,
             .recoverable = false,
             .next_step = "free memory",

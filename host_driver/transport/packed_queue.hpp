@@ -62,7 +62,7 @@ class PackedQueue {
   // the device reads in ring order. No-op when nothing was added.
   void publish();
 
-  // Whether the device wants a bell for what was published since the last call. Contains the store→load fence.
+  // Whether the device wants a doorbell for what was published since the last call. Contains the store→load fence.
   bool kick_needed();
 
   // Whether poll() would find something. Cheap: one load.
@@ -76,10 +76,10 @@ class PackedQueue {
   // Fault hook: puts the used element of `id` into the ring again, as a card that gives a chain back twice.
   void repeat_used(std::uint16_t id);
 
-  // Asks for a bell at the next used element; true when there is one already, which the caller must then take: with
-  // event index the bell comes once per arm(). Contains the store→load fence.
+  // Asks for a doorbell at the next used element; true when there is one already, which the caller must then take: with
+  // event index the doorbell comes once per arm(). Contains the store→load fence.
   bool arm();
-  // Asks for no bells. Lazily: one too many is harmless.
+  // Asks for no doorbells. Lazily: one too many is harmless.
   void disarm();
   bool armed() const { return armed_; }
 

@@ -19,7 +19,7 @@ namespace {
 
 ErrorInfo bad_window(std::string message) {
   return {.layer = Layer::Transport,
-          .culprit = "window descriptor",
+          .source = "window descriptor",
           .outcome = wire::Outcome::Rejected,
           .recoverable = false,
           .next_step = "attach with the slot handle that the machine's owner gave out",

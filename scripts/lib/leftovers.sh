@@ -35,7 +35,9 @@ leftovers_describe() {
   for pid in $(leftovers_processes); do
     printf 'process %s: %s\n' "$pid" "$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | cut -c 1-160)"
   done
-  find "$leftovers_dir/tmp" "$leftovers_dir/runtime" -mindepth 1 -printf 'file (%y): %p\n'
+  # The runtime folder itself stays where it was made, for the cards to come; what is in it does not.
+  find "$leftovers_dir/tmp" "$leftovers_dir/runtime" -mindepth 1 \
+    ! \( -path "$leftovers_dir/runtime/spyre" -type d -empty \) -printf 'file (%y): %p\n'
   comm -13 <(printf '%s\n' "$leftovers_shm_before") <(leftovers_shm) | sed '/^$/d; s/^/shared memory: /'
 }
 

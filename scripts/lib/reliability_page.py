@@ -4,7 +4,7 @@ import json
 import pathlib
 import sys
 
-folder, rungs, minutes, cpus = pathlib.Path(sys.argv[1]), *sys.argv[2:5]
+folder, resets, minutes, cpus = pathlib.Path(sys.argv[1]), *sys.argv[2:5]
 
 
 def load(name):
@@ -43,7 +43,7 @@ for one in mutants:
 print(f"""
 ## Times
 
-From the moment at which the fault is let loose, in milliseconds of wall time: median / worst of {repeat['repeat']} runs. *Detect*: the typed outcome is in the caller's hands. *Contain*: the neighbours have been found whole and go on. *Recover*: the first good job has ended.
+From the moment at which the fault is triggered, in milliseconds of wall time: median / worst of {repeat['repeat']} runs. *Detect*: the typed outcome is in the caller's hands. *Contain*: the neighbours have been found whole and go on. *Recover*: the first good job has ended.
 
 | id | scenario | detector | detect | contain | recover | mutants killed |
 |---|---|---|---|---|---|---|""")
@@ -54,12 +54,12 @@ for one in repeat["scenarios"]:
 print(f"""
 F4, F15 and F26 wait for a reply that never comes: their time is the bound that the campaign gives such a wait (1 s). F16's is the watchdog over hart 0's loop, set to 250 ms there (default 5 s).
 
-## Rungs
+## Reset levels
 
-`rungs_bench --count {rungs}`, a loaded card, nothing left behind:
+`reset_levels_bench --count {resets}`, a loaded card, nothing left behind:
 
 ```
-{(folder / 'rungs.txt').read_text().rstrip()}
+{(folder / 'resets.txt').read_text().rstrip()}
 ```""")
 
 owners = [line.strip() for line in (folder / "owners.txt").read_text().splitlines() if line.startswith("  ")]
@@ -76,11 +76,11 @@ soak = load("soak")
 print(f"""
 ## Soak
 
-`spyre soak --minutes {minutes} --seed {soak['seed']}`: **{'clean' if soak['clean'] else 'NOT clean'}** after {soak['seconds']:.0f} s. PF and VF1 run kernels and transfers by way of streams and launch plans; VF2 to VF4 send control blocks of which they know how each has to end. *Calm*: batches with no disturbance since the last that was right, where nothing but what was foretold is accepted. *Counters*: how often the card's counters were compared with the owner's, and equal.
+`spyre soak --minutes {minutes} --seed {soak['seed']}`: **{'clean' if soak['clean'] else 'NOT clean'}** after {soak['seconds']:.0f} s. PF and VF1 run kernels and transfers by way of streams and launch plans; VF2 to VF4 send control blocks of which they know how each has to end. *Undisturbed*: batches with no disturbance since the last that was right, where nothing but what was expected is accepted. *Counters*: how often the card's counters were compared with the owner's, and equal.
 
-| function | blocks | batches | calm | MiB compared | stream, queue, function resets | attached | counters |
+| function | blocks | batches | undisturbed | MiB compared | stream, queue, function resets | attached | counters |
 |---|---|---|---|---|---|---|---|""")
-for one in soak["players"]:
+for one in soak["clients"]:
     print(f"| {one['function']} | {one['blocks']} | {one['batches']} | {one['strict']} | {one['bytes_checked'] >> 20} | {one['stream_resets']}, {one['queue_resets']}, {one['function_resets']} | {one['attachments']} | {one['statistics']} |")
 print("""
 | function | results right | wrong | stream resets | attached |

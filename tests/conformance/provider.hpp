@@ -25,7 +25,7 @@ class Provider {
   virtual wire::FunctionKind kind() const = 0;
   // The function under test, freshly reset. One owner at a time: a Device, or a driver of the test's own on slot().
   virtual std::unique_ptr<Device> open(OpenOptions options = {}) = 0;
-  // Window and bells of the function under test, for a driver that is not ours.
+  // Window and doorbells of the function under test, for a driver that is not ours.
   virtual SlotHandle slot() = 0;
   // Another function of the same card; `which` < kBystanders.
   virtual std::unique_ptr<Device> open_bystander(unsigned which = 0) = 0;

@@ -119,7 +119,7 @@ void RefusedBlocks::expect_stream_poisoned_until_reset() {
   heal();
   after = addressed(Workbench::nop());
   seal(after);
-  EXPECT_EQ(send(after).outcome, Outcome::Ok) << "the reset did not mend the stream";
+  EXPECT_EQ(send(after).outcome, Outcome::Ok) << "the reset did not repair the stream";
   ++sequence_;
 }
 

@@ -121,18 +121,18 @@ TEST(Streams, StreamZeroCannotBeClosed) {
 TEST(Streams, AResetClearsThePoisonOfItsStreamOnly) {
   const auto device = provider().open();
   test::Workbench bench(*device);
-  const auto guilty = must(device->open_stream(StreamPriority::Low));
+  const auto faulting = must(device->open_stream(StreamPriority::Low));
   const auto too = must(device->open_stream(StreamPriority::High));
-  const auto innocent = must(device->open_stream(StreamPriority::Low));
+  const auto bystander = must(device->open_stream(StreamPriority::Low));
   auto bad = nop();
   bad.header.flags = 1;
-  EXPECT_EQ(bench.run(bad, guilty).outcome, wire::Outcome::Rejected);
+  EXPECT_EQ(bench.run(bad, faulting).outcome, wire::Outcome::Rejected);
   EXPECT_EQ(bench.run(bad, too).outcome, wire::Outcome::Rejected);
-  EXPECT_EQ(bench.run(nop(), innocent).outcome, wire::Outcome::Ok);
-  must(device->reset_stream(guilty));
-  EXPECT_EQ(bench.run(nop(), guilty).outcome, wire::Outcome::Ok);
+  EXPECT_EQ(bench.run(nop(), bystander).outcome, wire::Outcome::Ok);
+  must(device->reset_stream(faulting));
+  EXPECT_EQ(bench.run(nop(), faulting).outcome, wire::Outcome::Ok);
   EXPECT_EQ(bench.run(nop(), too).outcome, wire::Outcome::Aborted);
-  EXPECT_EQ(bench.run(nop(), innocent).outcome, wire::Outcome::Ok);
+  EXPECT_EQ(bench.run(nop(), bystander).outcome, wire::Outcome::Ok);
 }
 
 // A transfer of many steps: its stream is reset in its middle, or, on a busy machine, just before or behind it.

@@ -14,7 +14,7 @@ void hold_to_contract(std::string_view text, Parse parse) {
   if (!message) {
     const svp::ErrorInfo& error = message.error();
     require(error.outcome != wire::Outcome::Ok, "a refusal is no success");
-    require(!error.culprit.empty() && !error.next_step.empty() && !error.message.empty(), "a refusal says all");
+    require(!error.source.empty() && !error.next_step.empty() && !error.message.empty(), "a refusal says all");
     // An error is itself sent to whoever asked.
     const std::string sent = svp::encode(svp::BrokerReply{error});
     require(sent.size() <= svp::kMaxBrokerMessage, "no message is longer than the limit");

@@ -8,7 +8,7 @@
 void fuzz::run(Input input) {
   const auto card = svp::parse_card_description(input.rest_as_text());
   if (!card) {
-    require(!card.error().culprit.empty() && !card.error().next_step.empty(), "a refusal names member and next step");
+    require(!card.error().source.empty() && !card.error().next_step.empty(), "a refusal names member and next step");
     return;
   }
   const auto again = svp::parse_card_description(svp::to_json(*card));

@@ -323,8 +323,8 @@ class Attack {
     StreamHandle s = *opened;
     drain();
     for (unsigned i = 0; i <= static_cast<unsigned>(fwtest::Program::FindsBytes); ++i) {
-      // A played storm of marks uses no slice time at all, so no watchdog would ever end it.
-      if (static_cast<fwtest::Program>(i) == fwtest::Program::TraceStorm) continue;
+      // A played burst of marks uses no slice time at all, so no watchdog would ever end it.
+      if (static_cast<fwtest::Program>(i) == fwtest::Program::TraceBurst) continue;
       const auto image = fwtest::image_of(static_cast<fwtest::Program>(i));
       std::memcpy(driver().at<std::byte>(wire::kHostMemoryOffset), image.data(), image.size());
       const auto end =

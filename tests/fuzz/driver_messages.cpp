@@ -24,7 +24,7 @@ svp::SlotHandle make_slot(const svp::UniqueFd& file) {
   int to_card[2];
   int to_host[2];
   require(::pipe2(to_card, O_CLOEXEC | O_NONBLOCK) == 0 && ::pipe2(to_host, O_CLOEXEC | O_NONBLOCK) == 0,
-          "bells exist");
+          "doorbells exist");
   ::close(to_card[0]);
   ::close(to_host[1]);
   return {0, wire::kMinWindowBytes, file.duplicate(), svp::UniqueFd(to_card[1]), svp::UniqueFd(to_host[0])};
@@ -42,9 +42,9 @@ svp::Timeouts impatient() {
 void fuzz::run(Input input) {
   svp::UniqueFd file;
   const auto window = make_window(file);
-  svp::Bells bells(make_slot(file), svp::FaultHooks{});
+  svp::Doorbells doorbells(make_slot(file), svp::FaultHooks{});
   wire::store_relaxed(window->fifo_to_host().written, input.take<std::uint32_t>());
-  svp::ControlChannel channel(window, bells, -1, impatient());
+  svp::ControlChannel channel(window, doorbells, -1, impatient());
   std::uint32_t written = wire::load_relaxed(window->fifo_to_host().written);
   while (!input.empty()) {
     switch (input.below(4)) {

@@ -279,7 +279,7 @@ class Ports {
 
   void finish() {
     harvest();
-    for (const auto& ended : blocks_.close(static_cast<svp::Burial>(input_.below(3)))) end(ended);
+    for (const auto& ended : blocks_.close(static_cast<svp::OutstandingEnd>(input_.below(3)))) end(ended);
     require(waiting_.empty() && blocks_.outstanding() == 0, "close() ends everything that was accepted");
     require(blocks_.submitted() == blocks_.completed(), "counters add up");
     for (std::uint32_t s = 0; s < wire::kStreamsPerFunction; ++s) {

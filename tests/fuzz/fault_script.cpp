@@ -11,7 +11,7 @@ void fuzz::run(Input input) {
   const auto script = parse_script(input.rest_as_text());
   if (!script) {
     const svp::ErrorInfo& error = script.error();
-    require(error.culprit.starts_with("script:") && error.culprit.size() > std::string_view("script:").size(),
+    require(error.source.starts_with("script:") && error.source.size() > std::string_view("script:").size(),
             "a refusal names the line");
     require(error.outcome == wire::Outcome::Rejected && !error.message.empty() && !error.next_step.empty(),
             "a refusal says all");

@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kPhysicalSlot = 1;
 constexpr unsigned kVirtualSlot = 2;
-constexpr unsigned kInnocentSlot = 3;
+constexpr unsigned kBystanderSlot = 3;
 constexpr int kCanary = 0xc5;
 // From here on the window of a function that does nothing never changes (the header has a heartbeat).
 constexpr std::uint64_t kQuiet = wire::kHeaderBlock.end();
@@ -46,26 +46,26 @@ NativeAttacker::NativeAttacker()
     : card_(options(kernels_)),
       physical_(card_.window(kPhysicalSlot), [this] { settle(); }),
       virtual_(card_.window(kVirtualSlot), [this] { settle(); }),
-      innocent_(card_.window(kInnocentSlot), [this] { settle(); }) {
+      bystander_(card_.window(kBystanderSlot), [this] { settle(); }) {
   kernels_.board = &card_.board();
-  require(innocent_.bring_up(), "the innocent function comes up");
-  require(innocent_.acquire(wire::kGranuleBytes).has_value(), "the innocent function gets a region");
-  const fw::Region& granted = card_.function(kInnocentSlot).regions.at(0);
-  innocent_region_ = {hal::pointer(granted.base), granted.bytes};
-  std::memset(innocent_region_.data(), kCanary, innocent_region_.size());
-  std::memset(host_memory(innocent_).data(), kCanary, host_memory(innocent_).size());
+  require(bystander_.bring_up(), "the bystander function comes up");
+  require(bystander_.acquire(wire::kGranuleBytes).has_value(), "the bystander function gets a region");
+  const fw::Region& granted = card_.function(kBystanderSlot).regions.at(0);
+  bystander_region_ = {hal::pointer(granted.base), granted.bytes};
+  std::memset(bystander_region_.data(), kCanary, bystander_region_.size());
+  std::memset(host_memory(bystander_).data(), kCanary, host_memory(bystander_).size());
   settle();
-  remember_innocent();
+  remember_bystander();
   free_bytes_ = card_.card().pool.free_bytes();
   pages_ = card_.board().pages_in_use();
 }
 
-void NativeAttacker::remember_innocent() {
+void NativeAttacker::remember_bystander() {
   // Until it counts as quiet: resets are made to wait for functions that are at work (firmware/core/reset.hpp).
   constexpr unsigned kUntilQuiet = 2 * fw::kQuietLooks;
   turns(kUntilQuiet);
-  const auto window = innocent_.window();
-  innocent_blocks_.assign(window.begin() + kQuiet, window.begin() + wire::kHostMemoryOffset);
+  const auto window = bystander_.window();
+  bystander_blocks_.assign(window.begin() + kQuiet, window.begin() + wire::kHostMemoryOffset);
 }
 
 void NativeAttacker::begin(bool physical) {
@@ -109,14 +109,15 @@ void NativeAttacker::settle() {
 
 void NativeAttacker::expect_contained() {
   settle();
-  require(untouched(innocent_region_), "the region of another function is untouched");
-  require(untouched(host_memory(innocent_)), "the host memory of another function is untouched");
-  require(std::memcmp(innocent_.window().data() + kQuiet, innocent_blocks_.data(), innocent_blocks_.size()) == 0,
+  require(untouched(bystander_region_), "the region of another function is untouched");
+  require(untouched(host_memory(bystander_)), "the host memory of another function is untouched");
+  require(std::memcmp(bystander_.window().data() + kQuiet, bystander_blocks_.data(), bystander_blocks_.size()) == 0,
           "rings, messages and completions of another function are untouched");
-  require(innocent_.header().magic == wire::kWindowMagic && hostile_->header().magic == wire::kWindowMagic,
+  require(bystander_.header().magic == wire::kWindowMagic && hostile_->header().magic == wire::kWindowMagic,
           "headers stand");
-  require(innocent_.run(innocent_.nop(innocent_stream_)).outcome == wire::Outcome::Ok, "the innocent function works");
-  remember_innocent();
+  require(bystander_.run(bystander_.nop(bystander_stream_)).outcome == wire::Outcome::Ok,
+          "the bystander function works");
+  remember_bystander();
 
   auto& to_card = *hostile_->at<wire::Fifo>(wire::kFifoToCard.offset);
   wire::store_release(to_card.written, wire::load_acquire(to_card.read));

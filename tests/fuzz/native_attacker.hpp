@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A booted native card with a hostile and an innocent function, for targets that attack the card as a whole. The innocent
+// A booted native card with a hostile and a bystander function, for targets that attack the card as a whole. The bystander
 // one is up, owns a region, and both its memories hold canaries.
 //
 // There is one card for all inputs: to boot one takes thirty times as long as most attacks. Every input begins with the
@@ -28,7 +28,7 @@ class NativeAttacker {
   // Until nothing is left to do, kernels and resets included. Bounded: a card that never comes to rest breaks a law.
   void settle();
 
-  // The laws that hold whatever was done: canaries stand, the innocent one works, and the hostile function is as good as
+  // The laws that hold whatever was done: canaries stand, the bystander one works, and the hostile function is as good as
   // new after status 0, with everything it held given back.
   void expect_contained();
 
@@ -37,17 +37,17 @@ class NativeAttacker {
 
   bool slices();
   bool resets_run();
-  void remember_innocent();
+  void remember_bystander();
 
   fwtest::PlayedKernels kernels_;
   fwtest::TestCard card_;
   fwtest::RawDriver physical_;
   fwtest::RawDriver virtual_;
   fwtest::RawDriver* hostile_ = &virtual_;
-  fwtest::RawDriver innocent_;
-  fwtest::StreamHandle innocent_stream_;
-  std::span<std::byte> innocent_region_;
-  std::vector<std::byte> innocent_blocks_;  // its window from the FIFOs up to host memory
+  fwtest::RawDriver bystander_;
+  fwtest::StreamHandle bystander_stream_;
+  std::span<std::byte> bystander_region_;
+  std::vector<std::byte> bystander_blocks_;  // its window from the FIFOs up to host memory
   std::uint64_t free_bytes_ = 0;
   std::uint64_t pages_ = 0;
 };

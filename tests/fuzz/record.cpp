@@ -172,7 +172,7 @@ void record_texts() {
   write("broker_messages", "grant", svp::encode(svp::BrokerReply{svp::Grant{.card = "card0", .slot = 3}}));
   write("broker_messages", "refusal",
         svp::encode(svp::BrokerReply{svp::ErrorInfo{.layer = svp::Layer::Driver,
-                                                    .culprit = "request.target",
+                                                    .source = "request.target",
                                                     .outcome = wire::Outcome::Rejected,
                                                     .recoverable = true,
                                                     .next_step = "ask for another",

@@ -247,7 +247,7 @@ inline take_completions() {
 }
 
 /* Behind the answer to status 0: what the card has not completed it never will. */
-inline bury() {
+inline fail_outstanding() {
   for (j : 0 .. BLOCKS - 1) {
     if
     :: j < next && state[j] != OVER ->
@@ -261,7 +261,7 @@ inline bury() {
 }
 
 proctype driver() {
-  byte j = 0, next = 0, lives = 0, seen = 1, mine = 1;
+  byte j = 0, next = 0, boots = 0, seen = 1, mine = 1;
   do
   :: next < BLOCKS ->                  /* made for the life that the driver read … */
     atomic {                           /* … and published whenever it gets to it */
@@ -269,26 +269,26 @@ proctype driver() {
     }
   :: state[0] == USED -> over(0)
   :: state[1] == USED -> over(1)
-  :: lives < LIVES ->
-    atomic { lives++; status0++ }
-    answers + refusals == lives;       /* a bounded wait in the code; here for ever would be a deadlock */
+  :: boots < LIVES ->
+    atomic { boots++; status0++ }
+    answers + refusals == boots;       /* a bounded wait in the code; here for ever would be a deadlock */
     assert(refusals == 0);
     atomic {
 #ifndef FORGETFUL
       take_completions();
 #endif
-      bury()
+      fail_outstanding()
     }
     atomic {                           /* bring-up reads the configuration again */
       seen = generation; mine = age; ring_on = !resetting
     }
-  :: lives == LIVES && next == BLOCKS ->
+  :: boots == LIVES && next == BLOCKS ->
     /* All submitted, and no reset of its own to come: a last status 0, as at detach. */
     status0++;
     answers + refusals == LIVES + 1;
     assert(refusals == 0);
     atomic { take_completions() }
-    atomic { bury() }
+    atomic { fail_outstanding() }
     break
   od;
   for (j : 0 .. BLOCKS - 1) { assert(ended[j] == 1) }

@@ -9,7 +9,7 @@
  * Memory is sequentially consistent here. What a missing store→load fence allows is modelled as what the machine then
  * does: the later load is made before the earlier store is seen.
  *
- * Variants. LOSSY: any bell may be lost. TIMERS: every sleep may also end by its timer.
+ * Variants. LOSSY: any doorbell may be lost. TIMERS: every sleep may also end by its timer.
  * Mutants: NO_RECHECK, NO_ARM_FENCE (card), NO_SUBMIT_FENCE (host), NO_SIGNAL_FENCE (card), NO_WAIT_FENCE (host),
  * EQUAL_EVENT (rings only when the new position is just behind the armed one).
  */
@@ -22,20 +22,20 @@ byte avail = 0;          /* published by the host */
 byte used = 0;           /* published by the card */
 byte card_event = OFF;   /* device area: the position whose publication the card wants to hear of */
 byte host_event = OFF;   /* driver area */
-bool card_bell = false;  /* pending, as an interrupt or a readable pipe is */
-bool host_bell = false;
+bool card_doorbell = false;  /* pending, as an interrupt or a readable pipe is */
+bool host_doorbell = false;
 bool done = false;
 
 #ifdef LOSSY
-#define RING(bell) if :: bell = true :: skip fi
+#define RING(doorbell) if :: doorbell = true :: skip fi
 #else
-#define RING(bell) bell = true
+#define RING(doorbell) doorbell = true
 #endif
 
 #ifdef TIMERS
-#define SLEEP(bell) if :: bell -> bell = false :: true fi
+#define SLEEP(doorbell) if :: doorbell -> doorbell = false :: true fi
 #else
-#define SLEEP(bell) bell -> bell = false
+#define SLEEP(doorbell) doorbell -> doorbell = false
 #endif
 
 #ifdef EQUAL_EVENT
@@ -65,7 +65,7 @@ active proctype host() {
     event = card_event;
 #endif
     if
-    :: PASSES(event, old, avail) -> RING(card_bell)
+    :: PASSES(event, old, avail) -> RING(card_doorbell)
     :: else
     fi;
     do  /* until everything submitted has come back */
@@ -75,13 +75,13 @@ active proctype host() {
 #ifdef NO_WAIT_FENCE
       if
       :: used != last -> skip
-      :: used == last -> host_event = last; SLEEP(host_bell)
+      :: used == last -> host_event = last; SLEEP(host_doorbell)
       fi;
 #else
       host_event = last;
       if
       :: used != last -> skip
-      :: used == last -> SLEEP(host_bell)
+      :: used == last -> SLEEP(host_doorbell)
       fi;
 #endif
       host_event = OFF
@@ -107,7 +107,7 @@ endserve:
     event = host_event;
 #endif
     if
-    :: PASSES(event, old, used) -> RING(host_bell)
+    :: PASSES(event, old, used) -> RING(host_doorbell)
     :: else
     fi
   :: next == avail ->
@@ -117,23 +117,23 @@ endserve:
     :: next == avail ->
       card_event = next;
 endasleep0:
-      SLEEP(card_bell)
+      SLEEP(card_doorbell)
     fi;
 #else
     card_event = next;
 #ifdef NO_RECHECK
 endasleep1:
-    SLEEP(card_bell);
+    SLEEP(card_doorbell);
 #else
     if
     :: next != avail -> skip
     :: next == avail ->
 endasleep2:
-      SLEEP(card_bell)
+      SLEEP(card_doorbell)
     fi;
 #endif
 #endif
-    card_event = OFF  /* lazily: a bell too many is harmless */
+    card_event = OFF  /* lazily: a doorbell too many is harmless */
   od
 }
 

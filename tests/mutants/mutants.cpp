@@ -207,7 +207,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .claim = "good job",
      .card = Card::OffenderReturns,
      .also = only(Fired)},
-    // ---- command validation. What is not refused is executed: the guilty function's memory may change (Contained).
+    // ---- command validation. What is not refused is executed: the faulting function's memory may change (Contained).
     {.scenario = "F6",
      .what = "opcodes that are not built",
      .proof = Detected,
@@ -574,7 +574,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .what = "blocks of a function that was reset end INDETERMINATE",
      .proof = Detected,
      .claim = "function-reset/0/1",
-     .driver = Host::Burial},
+     .driver = Host::OutstandingEnd},
     {.scenario = "F17",
      .what = "a reset reaches its function only",
      .proof = Contained,
@@ -714,7 +714,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .what = "blocks of a card that is gone do not end OK",
      .proof = Contained,
      .claim = "bystander/firmware-restart",
-     .driver = Host::Burial},
+     .driver = Host::OutstandingEnd},
     {.scenario = "F26",
      .what = "a reply that does not come is noticed",
      .proof = Detected,
@@ -731,7 +731,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .what = "a command of a card that is gone fails",
      .proof = Detected,
      .claim = "acquire-behind-scrub/reset-by-M",
-     .driver = Host::AdminBurial},
+     .driver = Host::FailAdminRequests},
     // What stays in a table cannot be granted, and is counted, for ever.
     {.scenario = "F26",
      .what = "a reset function holds no regions",
@@ -761,7 +761,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .proof = Detected,
      .claim = "retired",
      .card = Card::MemoryRetired},
-    // What is not found is not mended, and the stream is not poisoned.
+    // What is not found is not repaired, and the stream is not poisoned.
     {.scenario = "F29",
      .what = "the checksum is compared",
      .proof = Detected,
@@ -802,7 +802,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .proof = Contained,
      .claim = "slow/ends-well",
      .card = Card::TransferSlow},
-    // Nobody ends the witness's blocks.
+    // Nobody ends the observer's blocks.
     {.scenario = "F31",
      .what = "another boot epoch is noticed",
      .proof = Detected,
@@ -814,7 +814,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .proof = Detected,
      .claim = "registers",
      .card = Card::RecordedPc},
-    // Nobody ends the witness's blocks.
+    // Nobody ends the observer's blocks.
     {.scenario = "F31",
      .what = "each life has its own epoch",
      .proof = Detected,
@@ -825,7 +825,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .what = "blocks of a card that was restarted do not end OK",
      .proof = Contained,
      .claim = "each ended once",
-     .driver = Host::Burial},
+     .driver = Host::OutstandingEnd},
     {.scenario = "F32",
      .what = "the steps of the boot are shown",
      .proof = Detected,
@@ -1076,7 +1076,7 @@ constexpr auto kMutants = std::to_array<Mutant>({
      .what = "blocks of a card that died do not end OK",
      .proof = Contained,
      .claim = "each ended once",
-     .driver = Host::Burial},
+     .driver = Host::OutstandingEnd},
 });
 
 }  // namespace

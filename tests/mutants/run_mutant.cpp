@@ -37,7 +37,7 @@ class HostMutantChosen {
 };
 
 Conditions conditions_of(const Mutant& mutant) {
-  Conditions conditions{.words = {}, .short_patience = true};
+  Conditions conditions{.words = {}, .short_timeout = true};
   if (mutant.card == fw::Mutant::None) return conditions;
   const auto word = [](std::string_view key, unsigned value) { return std::string(key) + "=" + std::to_string(value); };
   conditions.words = word(wire::boot::kMutant, static_cast<unsigned>(mutant.card));

@@ -7,7 +7,7 @@
 namespace campaign_bounds {
 
 // What one step of a scenario takes at most: a block, a tenant's answer, the end of what was stopped.
-inline constexpr std::chrono::seconds kPatience{20};
+inline constexpr std::chrono::seconds kTimeout{20};
 inline constexpr std::chrono::seconds kBlock{20};
 inline constexpr std::chrono::seconds kLoad{10};
 // A command that is answered takes microseconds: on a busy machine it may take a while until somebody looks.
@@ -15,7 +15,7 @@ inline constexpr std::chrono::seconds kAdmin{20};
 // Scenarios in which a reply never comes wait for just that.
 inline constexpr std::chrono::seconds kMissingReply{1};
 // A scenario whose detector is off has to be told that it failed, and no more.
-inline constexpr std::chrono::seconds kShortPatience{5};
+inline constexpr std::chrono::seconds kShortTimeout{5};
 // An emulator's end, its reaper's and a thread's are seen a moment later; scrubbing what a scenario released takes longer.
 inline constexpr std::chrono::seconds kSettle{5};
 // A boot that was stopped says so after this silence: the steps are told apart by their POST codes.
@@ -34,7 +34,7 @@ namespace soak_bounds {
 
 // A batch takes milliseconds, and the watchdog ends what hangs in tens of them. A completion that a fault keeps back costs
 // this once.
-inline constexpr std::chrono::seconds kPatience{3};
+inline constexpr std::chrono::seconds kTimeout{3};
 // Replies are lost on purpose.
 inline constexpr std::chrono::seconds kAdmin{1};
 // A round in which hart 0 was ready to run and had no CPU for so long, half of what is waited for an answer, is not judged

@@ -24,6 +24,8 @@ endfunction()
 spyre_find_library(deps_uring liburing.h uring)
 spyre_find_library(deps_hwy hwy/highway.h hwy)
 spyre_find_library(deps_rapidcheck rapidcheck.h rapidcheck)
+# Its headers use std::aligned_storage, which C++23 deprecates and libstdc++ 14 warns of, in our instantiations.
+target_compile_options(deps_rapidcheck INTERFACE -Wno-deprecated-declarations)
 
 function(spyre_wrap_library name)
   add_library(${name} INTERFACE)

@@ -32,8 +32,8 @@ void sleep_until(std::uint64_t deadline) {
   riscv::imsic_claim_all();
 }
 
-void hold_bells() { riscv::imsic_deliver(false); }
-void accept_bells() {
+void hold_doorbells() { riscv::imsic_deliver(false); }
+void accept_doorbells() {
   riscv::imsic_deliver(true);
   riscv::imsic_claim_all();
 }

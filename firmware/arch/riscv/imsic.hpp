@@ -8,7 +8,7 @@
 namespace riscv {
 
 // Identities 1 … 255 exist. Slots take the lower ones; with more slots than identities some share one, which costs
-// nothing because a bell never says who rang.
+// nothing because a doorbell never says who rang.
 inline constexpr std::uint32_t kSlotIdentities = 240;
 inline constexpr std::uint32_t kWakeIdentity = 250;
 

@@ -32,13 +32,13 @@ using wire::RecordedHart;
 static_assert(wire::kRecordedHarts == MAX_HARTS);
 
 // A hart that is awake answers within microseconds, one that sleeps when the emulating machine gives it time.
-constexpr std::uint64_t kPatience = 100 * 1000 * wire::kTicksPerMicrosecond;
+constexpr std::uint64_t kTimeout = 100 * 1000 * wire::kTicksPerMicrosecond;
 constexpr std::uint64_t kGuardBytes = 4096;
 
 std::atomic<std::uint32_t> winner{0};    // 1 + the hart that records
 std::atomic<std::uint64_t> answered{0};  // bit h: row h is written
 std::atomic<bool> restart_after{false};
-std::atomic<std::uint64_t> life_epoch{0};  // 0: the card does not serve yet
+std::atomic<std::uint64_t> boot_epoch_of_life{0};  // 0: the card does not serve yet
 
 FatalRecord& record() { return persistent_memory().record; }
 std::uint64_t bit(std::uint64_t hart) { return std::uint64_t{1} << hart; }
@@ -84,9 +84,9 @@ void open_record(const HartLocal& hart) {
   std::memset(&fatal, 0, sizeof fatal);
   fatal.kind = kind_of(hart);
   fatal.time = hal::now();
-  fatal.culprit = fatal.kind == FatalKind::Watchdog ? hart.stuck_hart : static_cast<std::uint32_t>(hart.hart);
+  fatal.source = fatal.kind == FatalKind::Watchdog ? hart.stuck_hart : static_cast<std::uint32_t>(hart.hart);
   fatal.hart_count = hal::hart_count();
-  const std::uint64_t epoch = life_epoch.load(std::memory_order_relaxed);
+  const std::uint64_t epoch = boot_epoch_of_life.load(std::memory_order_relaxed);
   fatal.boot_epoch = epoch != 0 ? epoch : persistent_memory().boot_count;
   const char* reason = fatal.kind == FatalKind::StackOverflow ? "stack overflow" : "trap in firmware code";
   std::strncpy(fatal.reason, hart.end_reason != nullptr ? hart.end_reason : reason, sizeof fatal.reason - 1);
@@ -103,7 +103,7 @@ void gather(const HartLocal& me) {
     wanted |= bit(h);
     imsic_send(h, kWakeIdentity);
   }
-  const std::uint64_t end = hal::now() + kPatience;
+  const std::uint64_t end = hal::now() + kTimeout;
   while ((answered.load(std::memory_order_acquire) & wanted) != wanted && hal::now() < end) asm volatile("pause");
   fatal.waiting_for = wanted & ~answered.load(std::memory_order_acquire);
   for (unsigned h = 0; h < fatal.hart_count; ++h) {
@@ -111,16 +111,16 @@ void gather(const HartLocal& me) {
   }
 }
 
-// Upwards from the culprit's sp. What lies in the guard can not be read: it stays zero.
+// Upwards from the source's sp. What lies in the guard can not be read: it stays zero.
 void copy_stack() {
   FatalRecord& fatal = record();
-  const std::uint64_t begin = stack_begin(fatal.culprit);
-  const std::uint64_t sp = fatal.harts[fatal.culprit].x[2];
+  const std::uint64_t begin = stack_begin(fatal.source);
+  const std::uint64_t sp = fatal.harts[fatal.source].x[2];
   if (sp % sizeof(std::uint64_t) != 0 || sp < begin || sp >= begin + STACK_BYTES) return;
   const std::uint64_t words = std::min<std::uint64_t>((begin + STACK_BYTES - sp) / 8, wire::kRecordedStackWords);
   for (std::uint64_t i = 0; i < words; ++i) {
     const std::uint64_t at = sp + 8 * i;
-    if (at >= begin + kGuardBytes) fatal.culprit_stack[i] = *reinterpret_cast<const std::uint64_t*>(at);
+    if (at >= begin + kGuardBytes) fatal.source_stack[i] = *reinterpret_cast<const std::uint64_t*>(at);
   }
 }
 
@@ -145,14 +145,14 @@ void say(const HartLocal& me) {
   const FatalRecord& fatal = record();
   const RecordedHart& row = fatal.harts[me.hart];
   TextLine line;
-  line.text("PANIC hart ").decimal(fatal.culprit).text(": ").text(fatal.reason);
+  line.text("PANIC hart ").decimal(fatal.source).text(": ").text(fatal.reason);
   if (row.cause != wire::kNoCause) line.text(", cause ").hex(row.cause).text(", value ").hex(row.value);
   line.text(", pc ").hex(row.pc).text(", ra ").hex(row.x[1]).text(", sp ").hex(row.x[2]);
   if (fatal.waiting_for != 0) line.text(", no answer from harts ").hex(fatal.waiting_for);
   hal::log(line.c_str());
 }
 
-[[noreturn]] void end_life() {
+[[noreturn]] void end_boot() {
   if (!restart_after.load(std::memory_order_relaxed)) hal::exit(kExitPanic);
   if (!count_restart()) {
     hal::log("PANIC: restarted too often in a row, giving up");
@@ -163,19 +163,19 @@ void say(const HartLocal& me) {
 
 [[noreturn]] void record_and_end(const HartLocal& me, const TrapFrame& frame) {
   open_record(me);
-  write_row(me, me.end == End::Stuck ? HartState::Firmware : HartState::Culprit, frame);
+  write_row(me, me.end == End::Stuck ? HartState::Firmware : HartState::Source, frame);
   gather(me);
   copy_events(record());
   copy_stack();
   copy_build_id();
   seal();
   say(me);
-  end_life();
+  end_boot();
 }
 
 // Lost the race for the record: it is opened within microseconds, unless the winner broke while opening it.
 void wait_for_open_record() {
-  const std::uint64_t end = hal::now() + kPatience;
+  const std::uint64_t end = hal::now() + kTimeout;
   while (!panicking()) {
     if (hal::now() > end) riscv_park();
   }
@@ -229,7 +229,7 @@ void stuck(unsigned hart, const char* reason) {
 void stop_if_recording() { riscv::park_if_panicking(); }
 
 void set_after_record(AfterRecord what, std::uint64_t boot_epoch) {
-  riscv::life_epoch.store(boot_epoch, std::memory_order_relaxed);
+  riscv::boot_epoch_of_life.store(boot_epoch, std::memory_order_relaxed);
   riscv::restart_after.store(what == AfterRecord::Restart, std::memory_order_relaxed);
 }
 

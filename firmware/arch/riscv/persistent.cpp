@@ -45,7 +45,7 @@ std::uint64_t persistent_bytes() {
   return static_cast<std::uint64_t>(__persistent_end - __persistent_begin) - riscv::PersistentMemory::kReservedBytes;
 }
 
-void life_is_good() {
+void mark_boot_good() {
   riscv::PersistentMemory& memory = riscv::persistent_memory();
   if (memory.restarts_in_a_row != 0) riscv::count(memory, memory.boot_count, 0);
 }

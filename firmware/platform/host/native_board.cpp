@@ -38,7 +38,7 @@ struct Sleeper {
   std::mutex mutex;
   std::condition_variable condition;
   bool pending = false;
-  bool deaf = false;  // the hart's own
+  bool masked = false;  // the hart's own
 };
 
 // Firmware memory below the regions, and the address spaces made of it. Any hart may fault pages in, so it is locked.
@@ -151,7 +151,7 @@ Board::~Board() {
   the_state = nullptr;
 }
 
-void Board::bell() { wake_hart(0); }
+void Board::doorbell() { wake_hart(0); }
 void Board::plug(unsigned slot, std::span<std::byte> window) { the_state->options.windows[slot] = window; }
 bool Board::plugged(unsigned slot) const { return !the_state->options.windows[slot].empty(); }
 void Board::leave_record(const wire::FatalRecord& record) { the_state->record = record; }
@@ -240,7 +240,7 @@ std::uint64_t now() {
 }
 void sleep_until(std::uint64_t deadline) {
   auto& sleeper = the_state->sleepers[native::this_hart];
-  if (sleeper.deaf) native::die("a hart that hears no bells goes to sleep");
+  if (sleeper.masked) native::die("a hart that hears no doorbells goes to sleep");
   std::unique_lock lock(sleeper.mutex);
   const std::uint64_t at = now();
   if (the_state->options.clock) {
@@ -261,8 +261,8 @@ void sleep_until(std::uint64_t deadline) {
   sleeper.pending = false;
   mark(before);
 }
-void hold_bells() { the_state->sleepers[native::this_hart].deaf = true; }
-void accept_bells() { the_state->sleepers[native::this_hart].deaf = false; }
+void hold_doorbells() { the_state->sleepers[native::this_hart].masked = true; }
+void accept_doorbells() { the_state->sleepers[native::this_hart].masked = false; }
 void wake(unsigned hart) { native::wake_hart(hart); }
 void signal(unsigned slot, std::uint32_t peer) {
   if (slot < the_state->doorbell.size() && the_state->doorbell[slot]) the_state->options.on_signal(slot, peer);
@@ -290,7 +290,7 @@ Stop run(Context& context, std::uint64_t slice_ticks) {
   if (the_state->options.clock) native::work(stop.ran_ticks);
   stop.began = began;
   stop.ended = now();
-  return stop;  // ran_ticks is the player's own: it may pretend to have used a whole slice
+  return stop;  // ran_ticks is the kernel player's own: it may pretend to have used a whole slice
 }
 void drop(Context&) {}
 
@@ -404,7 +404,7 @@ void note(std::uint64_t, wire::RecordedEventKind, std::uint32_t, std::uint64_t) 
 void stop_if_recording() {}
 void stuck(unsigned, const char* reason) { native::die(reason); }
 void set_after_record(AfterRecord, std::uint64_t) {}
-void life_is_good() {}
+void mark_boot_good() {}
 const wire::FatalRecord* previous_record() { return the_state->record ? &*the_state->record : nullptr; }
 
 }  // namespace hal

@@ -54,7 +54,7 @@ class Board {
   Board& operator=(const Board&) = delete;
 
   // The owner of a slot rings the card: ends the sleep of hart 0.
-  void bell();
+  void doorbell();
   // Plugs a window, zeroed by the caller, into an empty renewable slot. While no hart runs.
   void plug(unsigned slot, std::span<std::byte> window);
   bool plugged(unsigned slot) const;
@@ -65,7 +65,7 @@ class Board {
   // Card memory, for tests that look behind the firmware's back.
   std::span<std::byte> region_memory();
 
-  // Sleeps of hart 0 that no bell and no wake() ended: they ran into their deadline, or, when that is further away, into
+  // Sleeps of hart 0 that no doorbell and no wake() ended: they ran into their deadline, or, when that is further away, into
   // the bound that every sleep has here. The latter means a lost wake-up.
   std::uint64_t overslept() const;
   // What hal::map() and hal::fill() made of a virtual address; nullptr when nothing is mapped there.

@@ -19,7 +19,7 @@ namespace {
 
 // From a wish to its fulfilment: filling takes a millisecond, draining two slices of a kernel per stream.
 constexpr std::chrono::seconds kBound = bench_bounds::kBlock;
-constexpr unsigned kPatience = 2;  // milliseconds between two looks at what the owner wants
+constexpr unsigned kTimeout = 2;  // milliseconds between two looks at what the owner wants
 
 // The least a thread can ask for without leaving the ordinary scheduler.
 void yield_to_everybody() { (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19); }
@@ -40,7 +40,7 @@ std::string_view name(FloodKind kind) {
     case FloodKind::Copies: return "64 MiB copies";
     case FloodKind::Kernels: return "endless kernels";
     case FloodKind::Admin: return "admin commands";
-    case FloodKind::Bells: return "bells";
+    case FloodKind::Doorbells: return "doorbells";
     case FloodKind::Rejected: return "rejected blocks";
     case FloodKind::Images: return "spoilt images";
   }
@@ -67,7 +67,7 @@ void Flood::go_to(State wanted, State reached) {
   changed_.notify_all();
   const bool done = changed_.wait_for(lock, kBound, [&] { return state_ == reached || !failure_.empty(); });
   require(failure_.empty(), "a flooding neighbour has failed: " + failure_);
-  require(done, "a flooding neighbour did not obey in time");
+  require(done, "a flooding neighbour did not handle in time");
 }
 
 void Flood::start() { go_to(State::Starting, State::Flooding); }
@@ -93,7 +93,7 @@ void Flood::run() {
       } else {
         source_->fill();
         if (state_ == State::Starting) tell(State::Starting, State::Flooding);
-        source_->wait_for_room(kPatience);
+        source_->wait_for_room(kTimeout);
       }
     }
     source_->drain();

@@ -23,15 +23,15 @@
 namespace bench {
 
 enum class FloodKind : std::uint8_t {
-  Copies,    // the ring full of DMA, 64 MiB each, host to card
-  Kernels,   // the ring full of kernels that never end by themselves, all for core 0
-  Admin,     // QUERY in every admin slot, sent again as soon as it is answered
-  Bells,     // nothing but bells, as fast as the pipe takes them
-  Rejected,  // the ring full of blocks that the card refuses, for every reason; some poison their stream
-  Images,    // the ring full of launches whose images, as long as they may be, do not match their checksums
+  Copies,     // the ring full of DMA, 64 MiB each, host to card
+  Kernels,    // the ring full of kernels that never end by themselves, all for core 0
+  Admin,      // QUERY in every admin slot, sent again as soon as it is answered
+  Doorbells,  // nothing but doorbells, as fast as the pipe takes them
+  Rejected,   // the ring full of blocks that the card refuses, for every reason; some poison their stream
+  Images,     // the ring full of launches whose images, as long as they may be, do not match their checksums
 };
-inline constexpr FloodKind kFloodKinds[] = {FloodKind::Copies, FloodKind::Kernels,  FloodKind::Admin,
-                                            FloodKind::Bells,  FloodKind::Rejected, FloodKind::Images};
+inline constexpr FloodKind kFloodKinds[] = {FloodKind::Copies,    FloodKind::Kernels,  FloodKind::Admin,
+                                            FloodKind::Doorbells, FloodKind::Rejected, FloodKind::Images};
 std::string_view name(FloodKind kind);
 class FloodSource;
 
@@ -48,7 +48,7 @@ class Flood {
   void start();
   // Returns when the card has nothing of it any more. Throws likewise.
   void stop();
-  // Operations (blocks, commands, bells) that the card has ended: the evidence that there was a flood. Call between stop()
+  // Operations (blocks, commands, doorbells) that the card has ended: the evidence that there was a flood. Call between stop()
   // and start().
   std::uint64_t ended() const { return ended_.load(std::memory_order_relaxed); }
 

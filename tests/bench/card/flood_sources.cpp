@@ -14,8 +14,8 @@
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/device/admin_port.hpp"
 #include "host_driver/device/bring_up.hpp"
-#include "host_driver/transport/bells.hpp"
 #include "host_driver/transport/control_channel.hpp"
+#include "host_driver/transport/doorbells.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/kernel_abi.hpp"
 #include "tests/bench/card/management.hpp"
@@ -232,7 +232,7 @@ class RejectedSource final : public RingSource {
   std::size_t turn_ = 0;
 };
 
-// ---- admin and bells: below the driver, which would wait for each reply -------------------------------------------------
+// ---- admin and doorbells: below the driver, which would wait for each reply -------------------------------------------------
 
 svp::SlotHandle slot_of(svp::Card& card, unsigned vf) {
   auto slot = card.machine().slot(1 + vf);
@@ -244,21 +244,21 @@ svp::SlotHandle slot_of(svp::Card& card, unsigned vf) {
 class BareFunction {
  public:
   BareFunction(svp::Card& card, unsigned vf)
-      : bells_(slot_of(card, vf), {}),
-        window_(value_or_throw(svp::Window::map(bells_.slot().window_fd(), bells_.slot().window_bytes()))),
-        channel_(window_, bells_, -1, timeouts_),
-        link_(value_or_throw(svp::BringUp(*window_, channel_, bells_, -1, timeouts_, 0).run())) {}
+      : doorbells_(slot_of(card, vf), {}),
+        window_(value_or_throw(svp::Window::map(doorbells_.slot().window_fd(), doorbells_.slot().window_bytes()))),
+        channel_(window_, doorbells_, -1, timeouts_),
+        link_(value_or_throw(svp::BringUp(*window_, channel_, doorbells_, -1, timeouts_, 0).run())) {}
   ~BareFunction() {
     (void)channel_.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0},
                                                timeouts_.detach);
   }
-  svp::Bells& bells() { return bells_; }
+  svp::Doorbells& doorbells() { return doorbells_; }
   svp::Window& window() { return *window_; }
   svp::FunctionLink& link() { return link_; }
 
  private:
   svp::Timeouts timeouts_;
-  svp::Bells bells_;
+  svp::Doorbells doorbells_;
   std::shared_ptr<svp::Window> window_;
   svp::ControlChannel channel_;
   svp::FunctionLink link_;
@@ -280,7 +280,7 @@ class AdminSource final : public FloodSource {
       bool kick = false;
       ticket.emplace();
       require(port_.begin(request, *ticket, kick) == svp::AdminPort::Begin::Sent, "no room for an admin command");
-      if (kick) function_.bells().ring();
+      if (kick) function_.doorbells().ring();
     }
   }
   void wait_for_room(unsigned milliseconds) override { (void)harvest(std::chrono::milliseconds(milliseconds)); }
@@ -304,7 +304,7 @@ class AdminSource final : public FloodSource {
     const std::size_t there = port_.harvest();
     require(port_.violation().empty(), port_.violation());
     if (there != 0) return there;
-    (void)function_.bells().sleep(-1, -1, bound);
+    (void)function_.doorbells().sleep(-1, -1, bound);
     return port_.harvest();
   }
 
@@ -314,27 +314,27 @@ class AdminSource final : public FloodSource {
   std::uint64_t ended_ = 0;
 };
 
-class BellSource final : public FloodSource {
+class DoorbellSource final : public FloodSource {
  public:
-  BellSource(svp::Card& card, unsigned vf) : function_(card, vf) {}
+  DoorbellSource(svp::Card& card, unsigned vf) : function_(card, vf) {}
 
   void fill() override {
     constexpr unsigned kAtOnce = 4096;
     for (unsigned i = 0; i < kAtOnce; ++i) {
-      if (::write(bell(), kRing.data(), kRing.size()) < 0) return;  // as many as the pipe takes are pending
+      if (::write(doorbell(), kRing.data(), kRing.size()) < 0) return;  // as many as the pipe takes are pending
       ++ended_;
     }
   }
   void wait_for_room(unsigned milliseconds) override {
-    pollfd entry{bell(), POLLOUT, 0};
+    pollfd entry{doorbell(), POLLOUT, 0};
     (void)::poll(&entry, 1, static_cast<int>(milliseconds));
   }
   void drain() override {}
   std::uint64_t ended() const override { return ended_; }
 
  private:
-  static constexpr std::array<char, svp::kBellBytes> kRing{};
-  int bell() { return function_.bells().slot().bell_to_card(); }
+  static constexpr std::array<char, svp::kDoorbellBytes> kRing{};
+  int doorbell() { return function_.doorbells().slot().doorbell_to_card(); }
 
   BareFunction function_;
   std::uint64_t ended_ = 0;
@@ -358,7 +358,7 @@ class ResetSource final : public FloodSource {
   std::uint64_t ended() const override { return ended_; }
 
  private:
-  // What the storm touches, and more, has been touched before: to find memory for the first time costs the machine that
+  // What the burst touches, and more, has been touched before: to find memory for the first time costs the machine that
   // emulates the card up to 5 ms for 2 MiB, and that is no cost of a reset.
   void populate() {
     constexpr std::uint64_t kBytes = 256 * wire::kMiB;
@@ -374,7 +374,7 @@ class ResetSource final : public FloodSource {
     management_.wait_scrubbed();
   }
 
-  // 16 MiB to scrub for the price of eight sticks: what the storm costs others is the reset, not the work before it.
+  // 16 MiB to scrub for the price of eight sticks: what the burst costs others is the reset, not the work before it.
   static constexpr std::uint64_t kGranules = 8;
   void touch(svp::Device& device) {
     const auto region =
@@ -393,7 +393,7 @@ class ResetSource final : public FloodSource {
     lane.submitted = value_or_throw(device.submit(0, requests));
     const auto status = device.wait_until([&] { return lane.all_ended(); }, Clock::now() + bench_bounds::kDrain);
     if (status != svp::WaitStatus::Done) std::abort();  // the card would call a lane that is gone
-    require(lane.submitted == kGranules && !lane.poisoned(), "the storm's owner could not touch its memory");
+    require(lane.submitted == kGranules && !lane.poisoned(), "the burst's owner could not touch its memory");
   }
 
   svp::Card& card_;
@@ -412,14 +412,14 @@ std::unique_ptr<FloodSource> make_flood_source(svp::Card& card, unsigned vf, Flo
     case FloodKind::Copies: return std::make_unique<CopySource>(open(card, vf));
     case FloodKind::Kernels: return std::make_unique<KernelSource>(open(card, vf), kernel);
     case FloodKind::Admin: return std::make_unique<AdminSource>(card, vf);
-    case FloodKind::Bells: return std::make_unique<BellSource>(card, vf);
+    case FloodKind::Doorbells: return std::make_unique<DoorbellSource>(card, vf);
     case FloodKind::Rejected: return std::make_unique<RejectedSource>(open(card, vf));
     case FloodKind::Images: return std::make_unique<ImageSource>(open(card, vf), kernel);
   }
   return nullptr;
 }
 
-std::unique_ptr<FloodSource> make_reset_storm(svp::Card& card, unsigned vf) {
+std::unique_ptr<FloodSource> make_reset_burst(svp::Card& card, unsigned vf) {
   return std::make_unique<ResetSource>(card, vf);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// P10, second rung: a function that has 16 MiB dirty is reset, by its owner (detach and attach: status 0 and bring-up) or by
+// P10, second reset level: a function that has 16 MiB dirty is reset, by its owner (detach and attach: status 0 and bring-up) or by
 // M (FUNCTION_RESET, then the owner attaches again), until its first good job. Against a cold start of the same card.
 #include <algorithm>
 

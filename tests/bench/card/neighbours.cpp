@@ -159,25 +159,25 @@ void measure_flood(Session& session, const std::shared_ptr<svp::Card>& card, Flo
   session.add(std::move(rate));
 }
 
-// A storm of resets is nobody's job and has no share of the card.
-constexpr double kInAStorm = 1.5;
+// A burst of resets is nobody's job and has no share of the card.
+constexpr double kInABurst = 1.5;
 
-void measure_reset_storm(Session& session, const std::shared_ptr<svp::Card>& card) {
+void measure_reset_burst(Session& session, const std::shared_ptr<svp::Card>& card) {
   const auto tenant = open_tenant(card, kVictim, Waits::Sleeping);
   TransferVictim transfer(*tenant);
   KernelVictim kernel(*tenant);
-  Flood storm(make_reset_storm(*card, kVictim + 1));
-  LatencyRows transfers("DMA, 1 MiB", "beside a storm of resets", "every byte");
-  LatencyRows kernels("kernel of 2 ms", "beside a storm of resets", "every element");
-  transfers.tail.goal = kernels.tail.goal = at_most(kInAStorm);
+  Flood burst(make_reset_burst(*card, kVictim + 1));
+  LatencyRows transfers("DMA, 1 MiB", "beside a burst of resets", "every byte");
+  LatencyRows kernels("kernel of 2 ms", "beside a burst of resets", "every element");
+  transfers.tail.goal = kernels.tail.goal = at_most(kInABurst);
   const std::size_t count = std::max<std::size_t>(kEnough, session.amount(kUnderFlood));
   for (unsigned round = 0; round < session.options().rounds; ++round) {
     for (const auto& [rows, victim] : {std::pair<LatencyRows*, Victim*>{&transfers, &transfer}, {&kernels, &kernel}}) {
-      const Compared times = compare(*victim, count, [&] { storm.start(); }, [&] { storm.stop(); });
+      const Compared times = compare(*victim, count, [&] { burst.start(); }, [&] { burst.stop(); });
       rows->add(times.disturbed, times.alone);
     }
   }
-  require(storm.ended() != 0, "there was no storm of resets");
+  require(burst.ended() != 0, "there was no burst of resets");
   for (LatencyRows* rows : {&transfers, &kernels}) {
     session.add(std::move(rows->middle));
     session.add(std::move(rows->tail));
@@ -216,7 +216,7 @@ void measure_noisy_neighbours(Session& session) {
   const auto card = boot(session);
   const Apart apart(*card);  // the floods' threads stay with the victim's
   for (const FloodKind kind : kFloodKinds) measure_flood(session, card, kind);
-  measure_reset_storm(session, card);
+  measure_reset_burst(session, card);
 }
 
 }  // namespace bench

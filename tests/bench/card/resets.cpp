@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// P10, first rung: from the call of a stream's reset to the completion of the first good job after it, against a cold start.
+// P10, first reset level: from the call of a stream's reset to the completion of the first good job after it, against a cold start.
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/cold_start.hpp"
 #include "tests/bench/card/placement.hpp"
@@ -12,7 +12,7 @@ namespace bench {
 namespace {
 
 constexpr unsigned kResets = 50;
-constexpr unsigned kQueued = 8;  // blocks that wait behind the culprit
+constexpr unsigned kQueued = 8;  // blocks that wait behind the source
 
 double reset_and_run(BlockClient& client, std::uint64_t spoiled) {
   const auto start = Clock::now();

@@ -210,7 +210,7 @@ TEST(BringUp, FirmwareThatIsMissingOrNoProgramIsRefusedByName) {
     options.firmware = path;
     const auto card = Card::boot(options);
     ASSERT_FALSE(card) << path;
-    EXPECT_EQ(card.error().culprit, "firmware-missing");
+    EXPECT_EQ(card.error().source, "firmware-missing");
     EXPECT_NE(card.error().message.find(path), std::string::npos) << describe(card.error());
     EXPECT_FALSE(card.error().next_step.empty());
   }

@@ -84,12 +84,12 @@ TEST(ManyCards, FailedBootsLeaveNothing) {
     options.emulator.program = "no-such-emulator";
     const auto none = Card::boot(options);
     ASSERT_FALSE(none);
-    EXPECT_EQ(none.error().culprit, "emulator-not-found");
+    EXPECT_EQ(none.error().source, "emulator-not-found");
     options.emulator.program = "qemu-system-riscv64";
     options.emulator.extra_arguments = {"-no-such-option"};
     const auto refused = Card::boot(options);
     ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().culprit, "start-failed");
+    EXPECT_EQ(refused.error().source, "start-failed");
     EXPECT_NE(refused.error().message.find("no-such-option"), std::string::npos) << describe(refused.error());
   }
 }

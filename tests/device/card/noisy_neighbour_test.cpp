@@ -111,7 +111,7 @@ TEST_P(NoisyNeighbour, ATransferWaitsForOneQuantumOfEach) {
   bench::TransferVictim victim(tenant());
   // Of kernels and doorbells nothing is served by the loop that serves rings.
   const FloodKind kind = GetParam().kind;
-  const bool fills_rings = kind != FloodKind::Kernels && kind != FloodKind::Bells;
+  const bool fills_rings = kind != FloodKind::Kernels && kind != FloodKind::Doorbells;
   beside_the_flood(victim, &Waited::waited_quanta, fills_rings ? 1 : 0);
 }
 
@@ -136,32 +136,32 @@ INSTANTIATE_TEST_SUITE_P(Floods, NoisyNeighbour, testing::ValuesIn(crowds()), cr
 
 // ---- resets -------------------------------------------------------------------------------------------------------------
 
-class ResetStorm : public testing::Test, protected OnASharedCard {
+class ResetBurst : public testing::Test, protected OnASharedCard {
  protected:
   static void SetUpTestSuite() { boot(); }
   static void TearDownTestSuite() { end(); }
 
-  void beside_the_storm(bench::Victim& victim) {
-    bench::Flood storm(bench::make_reset_storm(card(), kVictim + 1));
-    for (unsigned round = 0; round < kMostRounds && storm.ended() < kFewestResets; ++round) {
-      storm.start();
+  void beside_the_burst(bench::Victim& victim) {
+    bench::Flood burst(bench::make_reset_burst(card(), kVictim + 1));
+    for (unsigned round = 0; round < kMostRounds && burst.ended() < kFewestResets; ++round) {
+      burst.start();
       sample(victim);
-      storm.stop();
+      burst.stop();
     }
-    std::printf("  %llu function resets\n", static_cast<unsigned long long>(storm.ended()));
-    EXPECT_GE(storm.ended(), kFewestResets) << "that was no storm";
+    std::printf("  %llu function resets\n", static_cast<unsigned long long>(burst.ended()));
+    EXPECT_GE(burst.ended(), kFewestResets) << "that was no burst";
     expect_fair(2);  // the function that is reset, and M
   }
 };
 
-TEST_F(ResetStorm, ATransferWaitsForOneQuantumOfEach) {
+TEST_F(ResetBurst, ATransferWaitsForOneQuantumOfEach) {
   bench::TransferVictim victim(tenant());
-  beside_the_storm(victim);
+  beside_the_burst(victim);
 }
 
-TEST_F(ResetStorm, AKernelWaitsForOneSliceOfEach) {
+TEST_F(ResetBurst, AKernelWaitsForOneSliceOfEach) {
   bench::KernelVictim victim(tenant());
-  beside_the_storm(victim);
+  beside_the_burst(victim);
 }
 
 }  // namespace

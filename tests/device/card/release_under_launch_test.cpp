@@ -23,7 +23,7 @@ constexpr std::uint64_t kNew = 0xFEDCBA9876543210;
 constexpr std::uint64_t kSpinAt = 0, kGatedAt = 256 * wire::kKiB, kCorrectionAt = 1 * wire::kMiB;  // Program region
 constexpr std::uint64_t kReadBack = 16 * wire::kMiB;                                               // host memory
 // No kernel of this file is to be ended by it.
-constexpr const char* kPatience = "watchdog=10000000";
+constexpr const char* kTimeout = "watchdog=10000000";
 
 // A block on its way, on a stream of its own.
 class Flight {
@@ -133,7 +133,7 @@ struct Place {
 class ReleaseUnderLaunch : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
-    card_ = test::boot(test::small_card(kPatience));
+    card_ = test::boot(test::small_card(kTimeout));
     device_ = must(GetParam().physical ? card_->open_physical() : card_->open_virtual(1));
     bench_.emplace(*card_, *device_);
   }

@@ -4,7 +4,7 @@
 //   other functions, and later owners of the same function: registers, stack, scratchpad and the rest of the kernel's own
 //   pages are zero
 //   later launches of the same owner: registers are zero; memory of the context may still hold what it left there itself
-// The kernels soil and residue (firmware/kernels) leave and look.
+// The kernels dirty and residue (firmware/kernels) leave and look.
 #include <algorithm>
 #include <cstring>
 
@@ -21,9 +21,9 @@ using wire::Status;
 
 constexpr unsigned kContexts = 4;  // of a function on a core: one launch each
 constexpr std::uint64_t kBothCores = 3;
-constexpr std::uint64_t kResidueAt = 0, kSoilAt = 256 * wire::kKiB, kCorrectionsAt = 1 * wire::kMiB;  // Program region
-constexpr std::uint64_t kFlagStride = 4096, kGateAt = 1024;                                           // Tensor region
-constexpr std::uint64_t kReadBack = 0;                                                                // host memory
+constexpr std::uint64_t kResidueAt = 0, kDirtyAt = 256 * wire::kKiB, kCorrectionsAt = 1 * wire::kMiB;  // Program region
+constexpr std::uint64_t kFlagStride = 4096, kGateAt = 1024;                                            // Tensor region
+constexpr std::uint64_t kReadBack = 0;                                                                 // host memory
 
 // What residue.cpp finds, as it says it.
 enum Found : std::uint64_t {
@@ -52,8 +52,8 @@ std::string text_of(std::uint64_t status) {
   return text + ", the first at " + std::to_string(status >> kPlaceShift);
 }
 
-// As soil.cpp numbers them.
-enum class Soil : std::uint64_t { WaitAtGate, Illegal, VectorFloatFlags, PartialLoad };
+// As dirty.cpp numbers them.
+enum class Dirt : std::uint64_t { WaitAtGate, Illegal, VectorFloatFlags, PartialLoad };
 
 // The owner of a function, with both kernels and a stream for each context.
 class Owner {
@@ -62,9 +62,9 @@ class Owner {
       : device_(std::move(device)),
         bench_(*device_),
         residue_(test::kernel_image(card, "residue")),
-        soil_(test::kernel_image(card, "soil")) {
+        dirty_(test::kernel_image(card, "dirty")) {
     bench_.load(kResidueAt, residue_);
-    bench_.load(kSoilAt, soil_);
+    bench_.load(kDirtyAt, dirty_);
     for (auto& stream : streams_) stream = must(device_->open_stream(StreamPriority::Low));
   }
 
@@ -101,26 +101,26 @@ class Owner {
   }
 
   // In all contexts of both cores; returns when each has filled everything and spins with all registers in use.
-  void soil_everything() {
+  void dirty_everything() {
     must_end_ok(Workbench::fill(bench_.tensor(0), kContexts * kFlagStride, 0));
-    for (unsigned i = 0; i < kContexts; ++i) submit(i, soil(i, Soil::WaitAtGate, kBothCores), soil_ends_[i]);
+    for (unsigned i = 0; i < kContexts; ++i) submit(i, dirty(i, Dirt::WaitAtGate, kBothCores), dirty_ends_[i]);
     const auto limit = test::soon();
     while (!all_flags_are_set()) {
-      if (Device::Clock::now() > limit) throw std::runtime_error("the soiling kernels do not come to their gates");
+      if (Device::Clock::now() > limit) throw std::runtime_error("the dirtying kernels do not come to their gates");
     }
   }
   // Lets the first `count` of them exit.
   void let_end(unsigned count) {
     for (unsigned i = 0; i < count; ++i) {
       must_end_ok(Workbench::fill(bench_.tensor(i * kFlagStride + kGateAt), 128, 1));
-      EXPECT_EQ(wait(soil_ends_[i]).outcome, Outcome::Ok);
+      EXPECT_EQ(wait(dirty_ends_[i]).outcome, Outcome::Ok);
     }
   }
   // One launch, with its gate open: it fills everything and exits.
-  void soil_and_exit(std::uint64_t core_mask) const {
+  void dirty_and_exit(std::uint64_t core_mask) const {
     must_end_ok(Workbench::fill(bench_.tensor(kGateAt), 128, 1));
     Endings ends;
-    submit(0, soil(0, Soil::WaitAtGate, core_mask), ends);
+    submit(0, dirty(0, Dirt::WaitAtGate, core_mask), ends);
     EXPECT_EQ(wait(ends).outcome, Outcome::Ok);
   }
   // Data there and back; what the firmware moves with vector instructions is moved whole.
@@ -136,19 +136,19 @@ class Owner {
     EXPECT_TRUE(wrong.in1 == sent.end()) << "the first wrong byte is number " << wrong.in1 - sent.begin();
   }
   // One launch that ends by itself, in the given way.
-  void soil_and_end(Soil how, std::uint64_t core_mask) const {
+  void dirty_and_end(Dirt how, std::uint64_t core_mask) const {
     Endings ends;
-    submit(0, soil(0, how, core_mask), ends);
+    submit(0, dirty(0, how, core_mask), ends);
     const auto end = wait(ends);
-    const Status expected = how == Soil::Illegal       ? Status::IllegalInstruction
-                            : how == Soil::PartialLoad ? Status::LoadFault
+    const Status expected = how == Dirt::Illegal       ? Status::IllegalInstruction
+                            : how == Dirt::PartialLoad ? Status::LoadFault
                                                        : Status::None;
     EXPECT_EQ(end.status, expected) << wire::name(end.status);
     if (end.outcome != Outcome::Ok) must(device_->reset_stream(streams_[0]));
   }
 
  private:
-  wire::ControlBlock soil(unsigned stream, Soil how, std::uint64_t core_mask) const {
+  wire::ControlBlock dirty(unsigned stream, Dirt how, std::uint64_t core_mask) const {
     struct {
       wire::CorrectionHeader header{};
       wire::CorrectionSymbol symbol[2]{};
@@ -165,7 +165,7 @@ class Owner {
     correction.symbol[1] = {wire::SymbolKind::Dimension, 0, 0, static_cast<std::uint64_t>(how), 0};
     const std::uint64_t at = kCorrectionsAt + stream * kFlagStride;
     bench_.load(at, std::as_bytes(std::span(&correction, 1)));
-    auto block = bench_.compute(kSoilAt, soil_.size(), core_mask);
+    auto block = bench_.compute(kDirtyAt, dirty_.size(), core_mask);
     block.payload.compute.correction = bench_.program(at);
     block.payload.compute.correction_bytes = sizeof correction;
     return block;
@@ -190,12 +190,12 @@ class Owner {
     return true;
   }
 
-  std::array<Endings, kContexts> soil_ends_;  // outlives the device, which may still end them
+  std::array<Endings, kContexts> dirty_ends_;  // outlives the device, which may still end them
   std::unique_ptr<Device> device_;
   Workbench bench_;
   std::array<std::uint32_t, kContexts> streams_{};
   std::vector<std::byte> residue_;
-  std::vector<std::byte> soil_;
+  std::vector<std::byte> dirty_;
 };
 
 class Residue : public testing::Test {
@@ -239,7 +239,7 @@ class Residue : public testing::Test {
 TEST_F(Residue, KernelFindsWhatItsOwnFunctionLeftInMemoryAndNothingElse) {
   const auto owner = virtual_function(1);
   owner->expect_nothing_found();
-  owner->soil_everything();
+  owner->dirty_everything();
   owner->let_end(kContexts);
   // Found in memory, which is allowed: so the search finds.
   EXPECT_EQ(owner->look(kBothCores), kMemory);
@@ -248,12 +248,12 @@ TEST_F(Residue, KernelFindsWhatItsOwnFunctionLeftInMemoryAndNothingElse) {
 TEST_F(Residue, RegistersAreCleanHoweverTheLastKernelEnded) {
   const auto owner = virtual_function(1);
   const auto other = physical();
-  for (const Soil how : {Soil::Illegal, Soil::VectorFloatFlags, Soil::PartialLoad}) {
+  for (const Dirt how : {Dirt::Illegal, Dirt::VectorFloatFlags, Dirt::PartialLoad}) {
     for (const std::uint64_t core_mask : {1u, 2u, 3u}) {
-      SCOPED_TRACE("soil " + std::to_string(static_cast<int>(how)) + ", core mask " + std::to_string(core_mask));
-      owner->soil_and_end(how, core_mask);
+      SCOPED_TRACE("dirty " + std::to_string(static_cast<int>(how)) + ", core mask " + std::to_string(core_mask));
+      owner->dirty_and_end(how, core_mask);
       other->expect_nothing_found();
-      owner->soil_and_end(how, core_mask);
+      owner->dirty_and_end(how, core_mask);
       owner->expect_clean_registers();
     }
   }
@@ -265,21 +265,21 @@ TEST_F(Residue, MovesBehindAKernelAreRightWhateverItLeftInTheVectorUnit) {
   const auto owner = virtual_function(1);
   const auto other = physical();
   for (int round = 0; round < 10; ++round) {
-    owner->soil_and_exit(1);  // on the core that moves data
+    owner->dirty_and_exit(1);  // on the core that moves data
     (round % 2 == 0 ? other : owner)->expect_right_moves();
   }
 }
 
 TEST_F(Residue, OtherFunctionsFindNothingBesideAKernelNorBehindIt) {
-  const auto soiler = virtual_function(1);
+  const auto dirtier = virtual_function(1);
   const auto neighbour = virtual_function(2);
   const auto pf = physical();
-  soiler->soil_everything();
+  dirtier->dirty_everything();
   neighbour->expect_nothing_found();
   pf->expect_nothing_found();
-  soiler->let_end(kContexts / 2);
+  dirtier->let_end(kContexts / 2);
   neighbour->expect_nothing_found();
-  soiler->expect_clean_registers(kContexts / 2);
+  dirtier->expect_clean_registers(kContexts / 2);
   manage(wire::AdminCommand::FunctionReset);  // in the middle of the others
   neighbour->expect_nothing_found();
   pf->expect_nothing_found();
@@ -289,7 +289,7 @@ TEST_F(Residue, NextOwnerFindsNothingAfterAReset) {
   for (int round = 0; round < 3; ++round) {
     const auto owner = virtual_function(1);
     owner->expect_nothing_found();
-    owner->soil_everything();
+    owner->dirty_everything();
     owner->let_end(kContexts / 2);
     manage(wire::AdminCommand::FunctionReset);
   }
@@ -299,7 +299,7 @@ TEST_F(Residue, NextOwnerFindsNothingAfterAReset) {
 
 TEST_F(Residue, NextOwnerFindsNothingBehindANewSlot) {
   const auto owner = virtual_function(1);
-  owner->soil_everything();
+  owner->dirty_everything();
   owner->let_end(kContexts / 2);
   manage(wire::AdminCommand::SlotRetire);
   manage(wire::AdminCommand::SlotBind, kSpareSlot);

@@ -109,8 +109,8 @@ void go_round(Card& card, const char* name, bool spinning, std::uint64_t count, 
   result.total = Device::Clock::now() - start;
   result.host_sleeps = device->statistics().sleeps - slept;
   result.card_sleeps = card_sleeps(*device) - card_slept;
-  EXPECT_EQ(device->statistics().late_finds, 0u) << "something else than a bell ended a sleep";
-  EXPECT_EQ(device->statistics().bells_dropped_to_card + device->statistics().bells_dropped_from_card, 0u);
+  EXPECT_EQ(device->statistics().late_finds, 0u) << "something else than a doorbell ended a sleep";
+  EXPECT_EQ(device->statistics().doorbells_dropped_to_card + device->statistics().doorbells_dropped_from_card, 0u);
 }
 
 void report(const char* name, const Result& result) {

@@ -50,7 +50,7 @@ TEST_F(Attaching, SecondOwnerIsToldThePidOfTheFirst) {
   const auto refused = attach_to("VF2");
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("owned by pid " + std::to_string(owner.pid())));
-  EXPECT_EQ(refused.error().culprit, "VF2");
+  EXPECT_EQ(refused.error().source, "VF2");
   EXPECT_TRUE(refused.error().recoverable);
   EXPECT_EQ(card().function(wire::target_of_virtual(2)).owner, owner.pid());
   owner.close_input();
@@ -73,14 +73,14 @@ TEST_F(Attaching, AnyVirtualFunctionIsAFreeOneUntilNoneIsLeft) {
 TEST_F(Attaching, FunctionThatTheCardDoesNotHaveIsRefusedByName) {
   const auto refused = attach_to("VF4");
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().culprit, "VF4");
+  EXPECT_EQ(refused.error().source, "VF4");
   EXPECT_THAT(refused.error().message, HasSubstr("3 virtual functions"));
 }
 
 TEST_F(Attaching, CardThatDoesNotRunIsRefusedByName) {
   const auto refused = attach(card().folder() + "-other", FunctionChoice::physical());
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().culprit, "card0-other");
+  EXPECT_EQ(refused.error().source, "card0-other");
   EXPECT_THAT(refused.error().message, HasSubstr("there is no card card0-other"));
 }
 
@@ -122,7 +122,7 @@ TEST_F(Attaching, ResetByTheBrokerIsToldToTheOwnerAndNobodyElse) {
   EXPECT_TRUE(neighbour.device->card_statistics());
   const auto refused = reset_function(card().folder(), wire::target_of_virtual(9));
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().culprit, "VF9");
+  EXPECT_EQ(refused.error().source, "VF9");
 }
 
 TEST_F(Attaching, DescriptionIsTheSameFromBrokerSocketAndFile) {

@@ -63,15 +63,15 @@ class BadClient : public testing::Test {
 
 TEST_F(BadClient, GarbageIsRefusedByNamingIt) {
   EXPECT_THAT(refusal_of("garbage").message, HasSubstr("is not JSON"));
-  EXPECT_EQ(refusal_of("[]").culprit, "request");
-  EXPECT_EQ(refusal_of("{}").culprit, "request.type");
-  EXPECT_EQ(refusal_of(R"({"type": "dance"})").culprit, "request.type");
-  EXPECT_EQ(refusal_of(R"({"type": "hello"})").culprit, "request.abi");
-  EXPECT_EQ(refusal_of(R"({"type": "hello", "abi": )" + std::to_string(wire::kAbiVersion) + "}").culprit,
+  EXPECT_EQ(refusal_of("[]").source, "request");
+  EXPECT_EQ(refusal_of("{}").source, "request.type");
+  EXPECT_EQ(refusal_of(R"({"type": "dance"})").source, "request.type");
+  EXPECT_EQ(refusal_of(R"({"type": "hello"})").source, "request.abi");
+  EXPECT_EQ(refusal_of(R"({"type": "hello", "abi": )" + std::to_string(wire::kAbiVersion) + "}").source,
             "request.want");
-  EXPECT_EQ(refusal_of(R"({"type": "stop", "now": true})").culprit, "request");
-  EXPECT_EQ(refusal_of(R"({"type": "reset", "target": 0})").culprit, "request.target");
-  EXPECT_EQ(refusal_of(R"({"type": "reset", "target": -1})").culprit, "request.target");
+  EXPECT_EQ(refusal_of(R"({"type": "stop", "now": true})").source, "request");
+  EXPECT_EQ(refusal_of(R"({"type": "reset", "target": 0})").source, "request.target");
+  EXPECT_EQ(refusal_of(R"({"type": "reset", "target": -1})").source, "request.target");
 }
 
 TEST_F(BadClient, OtherAbiVersionIsRefusedWithBothNumbers) {
@@ -112,10 +112,10 @@ TEST_F(BadClient, SilentClientIsSentAway) {
 }
 
 TEST_F(BadClient, ClientsThatNeverReadDoNotBlockTheOthers) {
-  std::vector<UniqueFd> deaf;
+  std::vector<UniqueFd> masked;
   for (int i = 0; i < 20; ++i) {
-    deaf.push_back(connect());
-    ASSERT_TRUE(send_message(deaf.back().get(), encode(DescribeRequest{})));
+    masked.push_back(connect());
+    ASSERT_TRUE(send_message(masked.back().get(), encode(DescribeRequest{})));
   }
   EXPECT_TRUE(describe_card(broker_->folder().string()));
 }

@@ -31,7 +31,7 @@ TEST(CardEnd, StoppedByAClientLeavesNothing) {
   EXPECT_THAT(failure_of(owner), HasSubstr("as it was stopped"));
   const auto refused = attach(folder, FunctionChoice::physical());
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().culprit, "card0");
+  EXPECT_EQ(refused.error().source, "card0");
   owner.device.reset();
 }
 

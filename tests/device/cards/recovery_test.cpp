@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder on a long-lived card: its broker finds out that the card began another life, climbs when M gets no answer
+// Reset escalation on a long-lived card: its broker finds out that the card began another life, escalates when M gets no answer
 // (F25, F26), and ends at "wedged"; owners in the meantime keep their functions and come back with one call.
 #include <poll.h>
 #include <signal.h>
@@ -69,7 +69,7 @@ class Owner {
 
 // The emulator's own monitor behind the broker's back: what it does to the card nobody has ordered.
 class Monitor {
-  static constexpr int kPatience = std::chrono::milliseconds(test_bounds::kConnection).count();
+  static constexpr int kTimeout = std::chrono::milliseconds(test_bounds::kConnection).count();
 
  public:
   explicit Monitor(const std::filesystem::path& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -90,7 +90,7 @@ class Monitor {
     if (::write(socket_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
     std::string heard;
     pollfd ready{socket_.get(), POLLIN, 0};
-    while (heard.find("$OK#") == std::string::npos && ::poll(&ready, 1, kPatience) > 0) {
+    while (heard.find("$OK#") == std::string::npos && ::poll(&ready, 1, kTimeout) > 0) {
       char bytes[256];
       const ssize_t count = ::read(socket_.get(), bytes, sizeof bytes);  // bounded: poll() said that there is something
       if (count <= 0) return false;
@@ -129,10 +129,10 @@ TEST(CardRecovery, OwnersKeepTheirFunctionsThroughACardResetAndComeBackWithOneCa
   Owner second(card.folder(), FunctionChoice::physical());
   ASSERT_TRUE(card.wait_until_renewed());
   for (int round = 0; round < 3; ++round) {
-    EXPECT_THAT(must(raise_card(card.folder(), Rung::Card)), HasSubstr("card reset helped"));
+    EXPECT_THAT(must(raise_card(card.folder(), ResetLevel::Card)), HasSubstr("card reset helped"));
     EXPECT_EQ(card.description().state, CardState::Running);
     for (Owner* owner : {&first, &second}) {
-      EXPECT_EQ(owner->runtime().recover().rung(), Rung::Function);
+      EXPECT_EQ(owner->runtime().recover().level(), ResetLevel::Function);
       owner->expect_works();
     }
   }
@@ -158,7 +158,7 @@ TEST(CardRecovery, ACardThatRestartsByItselfIsAttachedAgainByItsBroker) {
       owner.runtime().device().check();
       std::this_thread::yield();
     } while (owner.runtime().device().health() != Health::NeedsReset && std::chrono::steady_clock::now() < end);
-    EXPECT_EQ(owner.runtime().recover().rung(), Rung::Function);
+    EXPECT_EQ(owner.runtime().recover().level(), ResetLevel::Function);
     owner.expect_works();
     // M works again: a function is handed out, and taken back when its owner goes.
     {
@@ -177,9 +177,9 @@ TEST(CardRecovery, ACardThatRestartsByItselfIsAttachedAgainByItsBroker) {
 TEST(CardRecovery, AFirmwareRestartIsAskedForThroughMAndFollowedByTheCardResetWhenItDoesNotHelp) {
   ServedCard card;
   Owner owner(card.folder(), FunctionChoice::virtual_function(1));
-  const std::string how = must(raise_card(card.folder(), Rung::Firmware));
+  const std::string how = must(raise_card(card.folder(), ResetLevel::Firmware));
   EXPECT_THAT(how, testing::AnyOf(HasSubstr("firmware restart helped"), HasSubstr("card reset helped")));
-  EXPECT_EQ(owner.runtime().recover().rung(), Rung::Function);
+  EXPECT_EQ(owner.runtime().recover().level(), ResetLevel::Function);
   owner.expect_works();
 }
 
@@ -190,7 +190,7 @@ TEST(CardRecovery, AfterAPowerCycleARuntimeAsksTheBrokerForItsFunctionAgain) {
   Owner second(card.folder(), FunctionChoice::physical());
   must(power_cycle_card(card.folder()));
   for (Owner* owner : {&first, &second}) {
-    EXPECT_EQ(owner->runtime().recover().rung(), Rung::Function);
+    EXPECT_EQ(owner->runtime().recover().level(), ResetLevel::Function);
     owner->expect_works();
   }
   EXPECT_EQ(card.function(wire::target_of_virtual(2)).use, FunctionUse::Owned);
@@ -198,19 +198,19 @@ TEST(CardRecovery, AfterAPowerCycleARuntimeAsksTheBrokerForItsFunctionAgain) {
 
 TEST(CardRecovery, AResetOfOneFunctionLeavesTheOthersAlone) {
   ServedCard card;
-  Owner culprit(card.folder(), FunctionChoice::virtual_function(1));
-  Owner innocent(card.folder(), FunctionChoice::virtual_function(2));
-  innocent.leave_pattern();
+  Owner source(card.folder(), FunctionChoice::virtual_function(1));
+  Owner bystander(card.folder(), FunctionChoice::virtual_function(2));
+  bystander.leave_pattern();
   for (int round = 0; round < 5; ++round) {
     EXPECT_THAT(must(reset_function(card.folder(), wire::target_of_virtual(1))), HasSubstr("function reset helped"));
-    EXPECT_EQ(culprit.runtime().recover().rung(), Rung::Function);
-    culprit.expect_works();
-    innocent.expect_pattern();
+    EXPECT_EQ(source.runtime().recover().level(), ResetLevel::Function);
+    source.expect_works();
+    bystander.expect_pattern();
   }
 }
 
-// F25, F26: a command to M that is not answered, on a card that nothing but a new emulator mends.
-TEST(CardRecovery, ACommandThatIsNotAnsweredIsFollowedByTheRungsAboveIt) {
+// F25, F26: a command to M that is not answered, on a card that nothing but a new emulator repairs.
+TEST(CardRecovery, ACommandThatIsNotAnsweredIsFollowedByTheLevelsAboveIt) {
   const qemu::test::TemporaryFolder folder;
   const auto broker = impatient_broker(folder.path());
   const std::string card = broker->folder().string();
@@ -224,7 +224,7 @@ TEST(CardRecovery, ACommandThatIsNotAnsweredIsFollowedByTheRungsAboveIt) {
   EXPECT_THAT(how, HasSubstr("power cycle helped"));
   EXPECT_NE(broker->description().emulator, before);
   EXPECT_EQ(broker->description().state, CardState::Running);
-  EXPECT_EQ(owner.runtime().recover().rung(), Rung::Function);
+  EXPECT_EQ(owner.runtime().recover().level(), ResetLevel::Function);
   owner.expect_works();
 }
 
@@ -233,7 +233,7 @@ TEST(CardRecovery, AnOwnerThatEndsWhileItsCardIsResetLeavesAFunctionThatCanBeTak
   for (int round = 0; round < 10; ++round) {
     auto first = std::make_unique<Owner>(card.folder(), FunctionChoice::virtual_function(1));
     auto second = std::make_unique<Owner>(card.folder(), FunctionChoice::physical());
-    std::thread resets([&] { EXPECT_TRUE(raise_card(card.folder(), Rung::Card)); });
+    std::thread resets([&] { EXPECT_TRUE(raise_card(card.folder(), ResetLevel::Card)); });
     std::thread ends([&] { first.reset(); });
     second.reset();
     resets.join();  // bounded: a command to the broker, bounded by Timeouts::card_command
@@ -269,7 +269,7 @@ TEST(CardRecovery, ACardThatKeepsDyingIsWedgedSaysSoAndCanOnlyBeStopped) {
   EXPECT_THAT(refused.error().message, HasSubstr("is wedged"));
   EXPECT_FALSE(refused.error().recoverable);
   EXPECT_FALSE(power_cycle_card(card));
-  EXPECT_FALSE(raise_card(card, Rung::Card));
+  EXPECT_FALSE(raise_card(card, ResetLevel::Card));
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
   EXPECT_TRUE(stop_card(card));
 }

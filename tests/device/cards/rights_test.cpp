@@ -80,9 +80,12 @@ class Rights : public testing::Test {
 };
 
 TEST_F(Rights, ATenantMayNotManage) {
-  const BrokerRequest requests[] = {
-      RaiseRequest{Rung::Firmware},        RaiseRequest{Rung::Card}, PowerCycleRequest{}, StopRequest{},
-      CollectRequest{"/tmp/never", false}, DebugRequest{true}};
+  const BrokerRequest requests[] = {RaiseRequest{ResetLevel::Firmware},
+                                    RaiseRequest{ResetLevel::Card},
+                                    PowerCycleRequest{},
+                                    StopRequest{},
+                                    CollectRequest{"/tmp/never", false},
+                                    DebugRequest{true}};
   const auto before = broker_->description();
   for (const auto& request : requests) {
     EXPECT_THAT(refusal_of(ask(*broker_, kSocketName, request)), HasSubstr("a tenant may not manage"))
@@ -147,7 +150,8 @@ TEST_F(Rights, ClientsThatAreKnownByNumberProveThemselves) {
     EXPECT_THAT(tenant.attached, StartsWith("attached VF1"));
     EXPECT_THAT(tenant.wait_for("computed"), StartsWith("computed"));
   }
-  EXPECT_TRUE(describe_card(folder()));
+  const auto described = describe_card(folder());
+  EXPECT_TRUE(described) << described.error().message;
   // A request alone is not answered: the broker asks for the proof.
   const auto reply = ask(*broker_, kSocketName, DescribeRequest{});
   ASSERT_TRUE(std::holds_alternative<Prove>(reply));
@@ -204,9 +208,8 @@ TEST_F(SharedCard, AnotherUserInTheGroupTakesAFunctionAndUsesIt) {
 }
 
 TEST_F(SharedCard, AnotherUserOutsideOfTheGroupGetsNothing) {
-  auto stranger = as(kOtherUser, kGroup + 5, "attach");
-  EXPECT_THAT(stranger.wait_exit(),
-              testing::AnyOf(testing::Optional(3), testing::Optional(126), testing::Optional(127)));
+  auto other = as(kOtherUser, kGroup + 5, "attach");
+  EXPECT_THAT(other.wait_exit(), testing::AnyOf(testing::Optional(3), testing::Optional(126), testing::Optional(127)));
   EXPECT_EQ(broker_->description().functions.at(1).use, FunctionUse::Free);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that owns a function of a long-lived card, and a child that keeps its window and bells for longer than the
+// A process that owns a function of a long-lived card, and a child that keeps its window and doorbells for longer than the
 // function is theirs. It prints "child <pid>" when both are at work, and waits to be killed. The child writes random words
 // all over the window all the time; when its standard input ends, its window is expected to be emptied (retired), and it
 // then marks some pages, writes everywhere else for the given time, and prints "kept" when the marks are as it wrote them,
@@ -52,7 +52,7 @@ void require(bool condition, const char* what) {
   if (!condition) throw std::runtime_error(what);
 }
 
-// Window and bells as the broker hands them out, without a driver in between; the connection stays open.
+// Window and doorbells as the broker hands them out, without a driver in between; the connection stays open.
 struct Possession {
   svp::UniqueFd connection;
   svp::Grant grant;
@@ -78,7 +78,7 @@ struct Possession {
 
 class Scribbler {
  public:
-  Scribbler(std::span<std::byte> window, int bell) : window_(window), bell_(bell) {}
+  Scribbler(std::span<std::byte> window, int doorbell) : window_(window), doorbell_(doorbell) {}
 
   // Where only the card would write, were the window still its: nothing of that is written by us.
   bool left_alone(std::uint64_t page) const {
@@ -91,7 +91,7 @@ class Scribbler {
     return at + kPage == window_.size();
   }
 
-  // A few pages in turn, so that all have their turn, and a ring of the bell.
+  // A few pages in turn, so that all have their turn, and a ring of the doorbell.
   void burst() {
     const std::uint64_t pages = window_.size() / kPage;
     for (unsigned i = 0; i < kPagesPerBurst; ++i) {
@@ -100,7 +100,7 @@ class Scribbler {
       scribble(i % 2 == 0 ? next_ : random_() % (wire::kHostMemoryOffset / kPage));
     }
     const std::uint64_t anything = random_();
-    (void)!::write(bell_, &anything, sizeof anything);  // full: rung enough
+    (void)!::write(doorbell_, &anything, sizeof anything);  // full: reset level enough
   }
 
   bool emptied() const {
@@ -135,7 +135,7 @@ class Scribbler {
   }
 
   std::span<std::byte> window_;
-  int bell_;
+  int doorbell_;
   std::mt19937_64 random_{static_cast<std::uint64_t>(::getpid())};
   std::uint64_t next_ = 0;
 };

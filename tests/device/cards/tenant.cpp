@@ -145,7 +145,7 @@ void admin_loop(svp::Device& device) {
   }
 }
 
-// The child keeps socket, window and bells; the owner is gone all the same.
+// The child keeps socket, window and doorbells; the owner is gone all the same.
 void fork_and_die() {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -34,7 +34,7 @@ DebuggedCard::DebuggedCard(CardOptions options) {
   EXPECT_NE(wait_for_epoch(1), 0u);
 }
 
-void DebuggedCard::meddle(const std::vector<std::string>& commands) {
+void DebuggedCard::inject(const std::vector<std::string>& commands) {
   std::vector<std::string> all{"target remote " + file("gdb").string()};
   all.insert(all.end(), commands.begin(), commands.end());
   all.emplace_back("detach");

@@ -24,14 +24,14 @@ class DebuggedCard {
   const std::filesystem::path& firmware() const { return card_->options().firmware; }
   // A place for files of the test.
   std::filesystem::path file(const std::string& name) const { return folder_.path() / name; }
-  // Stops the harts, obeys, lets them go.
-  void meddle(const std::vector<std::string>& commands);
+  // Stops the harts, handles, lets them go.
+  void inject(const std::vector<std::string>& commands);
 
   // Instructions that cannot be are put at the beginning of the function; whoever calls it next breaks there.
-  void break_function(const std::string& name) { meddle({"set {int}(&'" + name + "') = 0"}); }
+  void break_function(const std::string& name) { inject({"set {int}(&'" + name + "') = 0"}); }
   // A hart goes on at the place, with its registers as they are.
   void send_hart(unsigned hart, const std::string& place) {
-    meddle({"thread " + std::to_string(hart + 1), "set $pc = " + place});
+    inject({"thread " + std::to_string(hart + 1), "set $pc = " + place});
   }
   // Until the card serves again in this life or a later one. 0: it did not within the bound.
   std::uint64_t wait_for_epoch(std::uint64_t epoch) const;

@@ -57,10 +57,10 @@ TEST(FirmwareDeath, ATrapIsRecordedAndTheCardComesBack) {
   const FatalRecord record = record_of(card);
   EXPECT_EQ(record.kind, FatalKind::Trap);
   EXPECT_EQ(record.boot_epoch, 1u);
-  EXPECT_EQ(record.culprit, 0u);
+  EXPECT_EQ(record.source, 0u);
   EXPECT_EQ(record.hart_count, 2u);
   EXPECT_EQ(record.waiting_for, 0u);
-  EXPECT_EQ(record.harts[0].state, HartState::Culprit);
+  EXPECT_EQ(record.harts[0].state, HartState::Source);
   EXPECT_EQ(record.harts[0].cause, 2u) << "an illegal instruction";
   EXPECT_EQ(record.harts[1].state, HartState::Asleep);
   EXPECT_EQ(record.harts[2].state, HartState::Absent);
@@ -89,7 +89,7 @@ TEST(FirmwareDeath, ATrapIsRecordedAndTheCardComesBack) {
 
 TEST(FirmwareDeath, RegistersAreTheRealOnes) {
   test::DebuggedCard card(test::small_card());
-  card.meddle({"thread 1", "set $s5 = 0x5151515151515151", "set $t6 = 0x6161616161616161", "set $pc = 8"});
+  card.inject({"thread 1", "set $s5 = 0x5151515151515151", "set $t6 = 0x6161616161616161", "set $pc = 8"});
   ASSERT_EQ(card.wait_for_epoch(2), 2u) << card.card().machine().console();
   const FatalRecord record = record_of(card);
   EXPECT_EQ(record.harts[0].pc, 8u);
@@ -113,7 +113,7 @@ TEST(FirmwareDeath, TheRecordSurvivesAWarmResetAndTheEmulator) {
   card.send_hart(1, "8");
   ASSERT_EQ(card.wait_for_epoch(2), 2u) << card.card().machine().console();
   const FatalRecord before = record_of(card);
-  EXPECT_EQ(before.culprit, 1u);
+  EXPECT_EQ(before.source, 1u);
   ASSERT_TRUE(card.card().machine().system_reset());
   ASSERT_EQ(card.wait_for_epoch(3), 3u);
   const FatalRecord after = record_of(card);
@@ -127,7 +127,7 @@ TEST(FirmwareDeath, ARecordThatIsDamagedIsNotBelieved) {
   test::DebuggedCard card(test::small_card());
   card.send_hart(0, "8");
   ASSERT_EQ(card.wait_for_epoch(2), 2u) << card.card().machine().console();
-  card.meddle({"set {char}0x82000100 = {char}0x82000100 ^ 1"});
+  card.inject({"set {char}0x82000100 = {char}0x82000100 ^ 1"});
   const auto record = collect_record(card.card());
   ASSERT_FALSE(record);
   EXPECT_THAT(record.error().message, HasSubstr("damaged"));
@@ -149,7 +149,7 @@ TEST(FirmwareDeath, AHartZeroThatStandsStillIsNoticedByAnotherOne) {
   ASSERT_EQ(card.wait_for_epoch(2), 2u) << card.card().machine().console();
   const FatalRecord record = record_of(card);
   EXPECT_EQ(record.kind, FatalKind::Watchdog);
-  EXPECT_EQ(record.culprit, 0u);
+  EXPECT_EQ(record.source, 0u);
   EXPECT_EQ(record.waiting_for, 1u);
   EXPECT_EQ(record.harts[0].state, HartState::Unknown);
   EXPECT_EQ(record.harts[1].state, HartState::Firmware);

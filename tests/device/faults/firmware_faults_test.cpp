@@ -2,6 +2,7 @@
 // Kernels, harts and the firmware itself, broken on purpose: what finds it, and that nobody else notices.
 #include <cstring>
 
+#include "shared/timeouts.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/faults/armed_fault.hpp"
 

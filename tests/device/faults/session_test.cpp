@@ -75,7 +75,8 @@ TEST_F(Sessions, FaultsOfEveryPlaceFireTogetherAndTheWorkHeals) {
             .trigger = {.first = 9, .function = kVictim},
             .region = 0,
             .offset = 100})
-      .add({.point = Point::BellToHost, .action = Action::Suppress, .trigger = {.first = 1, .every = 3, .shots = 0}})
+      .add(
+          {.point = Point::DoorbellToHost, .action = Action::Suppress, .trigger = {.first = 1, .every = 3, .shots = 0}})
       .add({.point = Point::FreezeHart, .action = Action::Stall, .trigger = {.first = 20}, .argument = 20, .hart = 0});
   const WorkloadReport report = run(script);
   EXPECT_TRUE(all_fired(evidence_)) << told(report);
@@ -175,12 +176,12 @@ TEST_F(Sessions, AHartThatDoesNotExistIsSaidInTheEvidence) {
 TEST_F(Sessions, WhatTheCardRefusesNamesTheFault) {
   Script script;
   script.add(
-      {.point = Point::CardBell, .action = Action::Suppress, .trigger = {.function = wire::target_of_virtual(9)}});
+      {.point = Point::CardDoorbell, .action = Action::Suppress, .trigger = {.function = wire::target_of_virtual(9)}});
   auto session = Session::begin(script);
   ASSERT_TRUE(session.has_value());
   const auto armed = (*session)->arm(*card_);
   ASSERT_FALSE(armed.has_value());
-  EXPECT_EQ(armed.error().culprit, "fault 0");
+  EXPECT_EQ(armed.error().source, "fault 0");
   EXPECT_EQ(armed.error().outcome, wire::Outcome::Rejected);
   EXPECT_TRUE(card_->open_management().has_value()) << "M was given back";
 }

@@ -147,10 +147,10 @@ TEST_F(TransferFaults, AStalledTransferEndsByTheResetOfItsStream) {
   ArmedFault fault(*management_, fault_of(FaultPoint::DmaStep, FaultAction::Stall, kVf1));
   stream().Launch(Job::to_device(pinned.data(), memory, kBytes), {});
   EXPECT_TRUE(fault.fires());
-  FlexStream& innocent = context_->runtime().next_stream(StreamPriority::Low);
+  FlexStream& bystander = context_->runtime().next_stream(StreamPriority::Low);
   PinnedBuffer other = context_->host_memory().allocate(4096);
-  innocent.Launch(Job::to_device(other.data(), memory, 4096), {});
-  EXPECT_NO_THROW(innocent.Synchronize(test::soon()));
+  bystander.Launch(Job::to_device(other.data(), memory, 4096), {});
+  EXPECT_NO_THROW(bystander.Synchronize(test::soon()));
   stream().Reset();
   EXPECT_NO_THROW(to_card(pinned.bytes().first(kBytes), memory));
 }

@@ -120,16 +120,16 @@ INSTANTIATE_TEST_SUITE_P(Ways, ProbeRecord,
 TEST(ProbeRecords, AreOfEveryHartWhereThereAreMany) { expect_all_proven(run(card(16, "record-trap"))); }
 
 TEST(ProbeRecords, ACardThatBreaksInEveryLifeGivesUp) {
-  const Outcome outcome = run(card(2, "record-storm"));
+  const Outcome outcome = run(card(2, "record-burst"));
   EXPECT_EQ(outcome.code, kExitPanic);
   EXPECT_THAT(outcome.console, HasSubstr("giving up"));
-  constexpr unsigned kLives = 9;  // hal::kMostRestarts and the first
-  unsigned lives = 0;
+  constexpr unsigned kBoots = 9;  // hal::kMostRestarts and the first
+  unsigned boots = 0;
   for (auto at = outcome.console.find("PANIC hart"); at != std::string::npos;
        at = outcome.console.find("PANIC hart", at + 1)) {
-    ++lives;
+    ++boots;
   }
-  EXPECT_EQ(lives, kLives);
+  EXPECT_EQ(boots, kBoots);
 }
 
 struct Break {
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, ProbeBreaks,
 
 constexpr std::uint64_t kHello = 0x600d'0000'0000'0000;  // firmware/probe/slots.cpp
 
-// Answers the probe in one slot: waits for its word and bell, checks, answers by word and bell.
+// Answers the probe in one slot: waits for its word and doorbell, checks, answers by word and doorbell.
 class Owner {
  public:
   explicit Owner(svp::SlotHandle handle) : handle_(std::move(handle)) {
@@ -172,12 +172,12 @@ class Owner {
   bool answer() {
     if (answered_ || word(0).load(std::memory_order_acquire) != kHello + handle_.index()) return answered_;
     EXPECT_EQ(word(2).load(), handle_.window_bytes());
-    pollfd bell{handle_.bell_from_card(), POLLIN, 0};
-    EXPECT_EQ(::poll(&bell, 1, test_bounds::in_milliseconds(test_bounds::kThread)), 1)
-        << "the bell of slot " << handle_.index();
+    pollfd doorbell{handle_.doorbell_from_card(), POLLIN, 0};
+    EXPECT_EQ(::poll(&doorbell, 1, test_bounds::in_milliseconds(test_bounds::kThread)), 1)
+        << "the doorbell of slot " << handle_.index();
     word(1).store(kHello + handle_.index(), std::memory_order_release);
-    const char ring[svp::kBellBytes] = {};
-    EXPECT_EQ(::write(handle_.bell_to_card(), ring, sizeof ring), static_cast<ssize_t>(sizeof ring));
+    const char ring[svp::kDoorbellBytes] = {};
+    EXPECT_EQ(::write(handle_.doorbell_to_card(), ring, sizeof ring), static_cast<ssize_t>(sizeof ring));
     return answered_ = true;
   }
 

@@ -40,15 +40,15 @@ class Tenant {
   [[nodiscard]] std::uint64_t read(probe::Word word) const { return at(word).load(std::memory_order_acquire); }
   void write(probe::Word word, std::uint64_t value) { at(word).store(value, std::memory_order_release); }
   void ring() const {
-    const char bell[svp::kBellBytes] = {};
-    [[maybe_unused]] const ssize_t ignored = ::write(handle_.bell_to_card(), bell, sizeof bell);
+    const char doorbell[svp::kDoorbellBytes] = {};
+    [[maybe_unused]] const ssize_t ignored = ::write(handle_.doorbell_to_card(), doorbell, sizeof doorbell);
   }
   [[nodiscard]] bool wait_ring(milliseconds timeout = kBound) const {
-    pollfd event{handle_.bell_from_card(), POLLIN, 0};
+    pollfd event{handle_.doorbell_from_card(), POLLIN, 0};
     if (::poll(&event, 1, static_cast<int>(timeout.count())) != 1) return false;
     char drained[4096];
     // bounded: poll() said that there is something
-    return ::read(handle_.bell_from_card(), drained, sizeof drained) > 0;
+    return ::read(handle_.doorbell_from_card(), drained, sizeof drained) > 0;
   }
   void command(probe::Command command, std::uint64_t argument) {
     write(probe::kArgument, argument);
@@ -113,11 +113,11 @@ TEST_P(SlotCountTest, EverySlotIsFoundInDevfnOrderAndRingsBothWays) {
 INSTANTIATE_TEST_SUITE_P(Slots, SlotCountTest, testing::Values(1, 3, 26, 31, 32, 64));
 
 TEST_F(MachineBootTest, TheFirstRingOfTheCardIsNeverLost) {
-  // No look at the window here: the bell alone must come, at once, every time.
+  // No look at the window here: the doorbell alone must come, at once, every time.
   for (int boot = 0; boot < 12; ++boot) {
     Machine machine = start(3);
     for (unsigned i = 0; i < 3; ++i)
-      ASSERT_TRUE(tenant(machine, i)->wait_ring(test_bounds::kProbeBell)) << "boot " << boot;
+      ASSERT_TRUE(tenant(machine, i)->wait_ring(test_bounds::kProbeDoorbell)) << "boot " << boot;
   }
 }
 
@@ -157,7 +157,7 @@ TEST_F(MachineBootTest, AKilledEmulatorIsKnownWithinMilliseconds) {
   EXPECT_LT(known - begin, milliseconds{1'000});
 }
 
-TEST_F(MachineBootTest, AResetKeepsWindowsAndBells) {
+TEST_F(MachineBootTest, AResetKeepsWindowsAndDoorbells) {
   std::atomic<int> resets{0};
   options_.on_event = [&](const MachineEvent& event) { resets += event.kind == MachineEvent::Kind::kReset; };
   Machine machine = start(3);

@@ -103,7 +103,7 @@ void prepare_imsic() {
   asm volatile("csrs mie, %0" ::"r"(1 << 11));
 }
 
-void obey() {
+void handle_request() {
   const uint64_t command = window(0, kCommand);
   const uint64_t argument = window(0, kArgument);
   window(0, kCommand) = kNone;
@@ -130,7 +130,7 @@ extern "C" [[noreturn]] void probe_main() {
     asm volatile("wfi");  // bounded: the life of the probe; its test ends the emulator
     for (uint64_t id; (id = claim()) != 0;) {
       const auto slot = static_cast<unsigned>(id - 1);
-      if (slot == 0) obey();
+      if (slot == 0) handle_request();
       window(slot, kEchoes) = window(slot, kEchoes) + 1;
       ring(slot);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rung that fails gives way to the next, within its budget; the ladder ends at "wedged", which fails at once.
+// A reset level that fails gives way to the next, within its budget; the escalation ends at "wedged", which fails at once.
 #include <signal.h>
 
 #include "host_driver/base/timeouts.hpp"
@@ -39,14 +39,14 @@ std::string refusal_of(Call call) {
   return {};
 }
 
-std::vector<Rung> rungs_of(const RecoveryReport& report) {
-  std::vector<Rung> rungs;
-  for (const auto& attempt : report.attempts) rungs.push_back(attempt.rung);
-  return rungs;
+std::vector<ResetLevel> levels_of(const RecoveryReport& report) {
+  std::vector<ResetLevel> levels;
+  for (const auto& attempt : report.attempts) levels.push_back(attempt.level);
+  return levels;
 }
 
 // Everything stands still, and only a new emulator helps (F25, and F16 as seen from outside).
-TEST(Escalation, ACardThatStandsStillIsClimbedToThePowerCycle) {
+TEST(Escalation, ACardThatStandsStillIsEscalatedToThePowerCycle) {
   const auto card = boot_impatient();
   Owner owner(card, 1);
   const Job empty = owner.kernel("empty");
@@ -55,13 +55,13 @@ TEST(Escalation, ACardThatStandsStillIsClimbedToThePowerCycle) {
   EXPECT_THROW(owner.stream().Synchronize(test::in_time()), StreamError);
   ASSERT_TRUE(card->machine().stop());
   const RecoveryReport report = owner.context().recover();
-  EXPECT_THAT(rungs_of(report), testing::ElementsAre(Rung::Stream, Rung::Queue, Rung::Function, Rung::Firmware,
-                                                     Rung::Card, Rung::PowerCycle));
+  EXPECT_THAT(levels_of(report), testing::ElementsAre(ResetLevel::Stream, ResetLevel::Queue, ResetLevel::Function,
+                                                      ResetLevel::Firmware, ResetLevel::Card, ResetLevel::PowerCycle));
   for (std::size_t i = 0; i + 1 < report.attempts.size(); ++i) {
     ASSERT_TRUE(report.attempts[i].error);
     EXPECT_FALSE(report.attempts[i].error->next_step.empty());
   }
-  EXPECT_EQ(card->lives(), 2u);
+  EXPECT_EQ(card->boots(), 2u);
   owner.expect_works();
 }
 
@@ -75,8 +75,8 @@ TEST(Escalation, ASilentCardIsBroughtBackThoughNoStreamHasFailed) {
   const auto silent = [&] { return device.health() == Health::Silent; };
   ASSERT_EQ(device.wait_until(silent, test::in_time()), WaitStatus::Done);
   const RecoveryReport report = owner.context().recover();
-  EXPECT_EQ(report.attempts.front().rung, Rung::Queue) << "no stream is to blame";
-  EXPECT_EQ(report.rung(), Rung::PowerCycle);
+  EXPECT_EQ(report.attempts.front().level, ResetLevel::Queue) << "no stream is to blame";
+  EXPECT_EQ(report.level(), ResetLevel::PowerCycle);
   EXPECT_GE(report.aborted + report.lost, 1u);
   owner.expect_works();
 }
@@ -93,22 +93,22 @@ TEST(Escalation, AKilledEmulatorIsReplacedWithoutWaitingForBudgets) {
     EXPECT_THAT(error.info().outcome, testing::AnyOf(wire::Outcome::Lost, wire::Outcome::Indeterminate));
   }
   const RecoveryReport report = owner.context().recover();
-  EXPECT_EQ(report.attempts.front().rung, Rung::Function);
-  EXPECT_EQ(report.rung(), Rung::PowerCycle);
-  EXPECT_EQ(other.context().recover().rung(), Rung::Function) << "the card was brought back already";
-  EXPECT_EQ(card->lives(), 2u);
+  EXPECT_EQ(report.attempts.front().level, ResetLevel::Function);
+  EXPECT_EQ(report.level(), ResetLevel::PowerCycle);
+  EXPECT_EQ(other.context().recover().level(), ResetLevel::Function) << "the card was brought back already";
+  EXPECT_EQ(card->boots(), 2u);
   owner.expect_works();
   other.expect_works();
 }
 
 TEST(Escalation, ALimitIsKeptAndTheErrorSaysWhatIsLeft) {
   const auto card = boot_impatient();
-  Owner owner(card, 1, {.highest = Rung::Function});
+  Owner owner(card, 1, {.highest = ResetLevel::Function});
   const Job empty = owner.kernel("empty");
   ASSERT_TRUE(card->machine().stop());
   std::optional<ErrorInfo> told;
   try {
-    owner.context().recover(Rung::Queue);
+    owner.context().recover(ResetLevel::Queue);
   } catch (const Error& error) {
     told = error.info();
   }
@@ -122,7 +122,7 @@ TEST(Escalation, ALimitIsKeptAndTheErrorSaysWhatIsLeft) {
   EXPECT_THAT(refusal_of([&] { owner.stream().Launch(empty, {}); }), HasSubstr(told->message));
   EXPECT_THAT(refusal_of([&] { owner.runtime().allocator().allocate(1); }), HasSubstr("its recovery failed"));
   ASSERT_TRUE(card->machine().cont());
-  EXPECT_EQ(owner.context().recover().rung(), Rung::Function);
+  EXPECT_EQ(owner.context().recover().level(), ResetLevel::Function);
   owner.expect_works();
 }
 
@@ -132,7 +132,7 @@ TEST(Escalation, ACardThatKeepsDyingIsWedgedAndEveryCallFailsAtOnce) {
   for (int death = 0; death < 2; ++death) {
     ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
     ASSERT_TRUE(card->machine().wait_exit(test_bounds::kPlayedEmulator));
-    EXPECT_EQ(owner.context().recover().rung(), Rung::PowerCycle);
+    EXPECT_EQ(owner.context().recover().level(), ResetLevel::PowerCycle);
     owner.expect_works();
   }
   ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);

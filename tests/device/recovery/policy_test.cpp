@@ -40,26 +40,26 @@ TEST(Policy, RecoverRetriesWhatWasAbortedAndNeverWhatWasStarted) {
   Owner owner(card, 1, {.policy = RecoveryPolicy::Recover});
   const Job spin = owner.kernel("spin");
   const Job empty = owner.kernel("empty");
-  LaunchEndings culprit, behind;
+  LaunchEndings source, behind;
   std::vector<std::byte> pageable(20 * wire::kMiB, std::byte{0x5a}), back(pageable.size());
   const auto memory = owner.runtime().allocator().allocate(pageable.size());
-  owner.stream().Launch(spin, {}, {.budget_slices = 5, .observer = &culprit});
+  owner.stream().Launch(spin, {}, {.budget_slices = 5, .observer = &source});
   owner.stream().Launch(empty, {}, {.observer = &behind});
   owner.stream().Launch(Job::to_device(pageable.data(), memory, pageable.size()), {}, {.observer = &behind});
   owner.stream().Launch(Job::from_device(back.data(), memory, back.size()), {}, {.observer = &behind});
   try {
     owner.stream().Synchronize(test::in_time());
-    ADD_FAILURE() << "the culprit's error was swallowed";
+    ADD_FAILURE() << "the source's error was swallowed";
   } catch (const StreamError& error) {
     EXPECT_EQ(error.info().outcome, Outcome::Timeout);
   }
-  EXPECT_THAT(culprit.outcomes(), ElementsAre(Outcome::Timeout));
+  EXPECT_THAT(source.outcomes(), ElementsAre(Outcome::Timeout));
   EXPECT_THAT(behind.outcomes(), ElementsAre(Outcome::Ok, Outcome::Ok, Outcome::Ok));
   EXPECT_TRUE(back == pageable);
   EXPECT_NO_THROW(owner.stream().Synchronize(test::in_time())) << "told twice";
 }
 
-TEST(Policy, RecoverGoesOnThroughSeveralCulpritsInOrder) {
+TEST(Policy, RecoverGoesOnThroughSeveralSourcesInOrder) {
   const auto card = boot_shared();
   Owner owner(card, 1, {.policy = RecoveryPolicy::Recover});
   const Job spin = owner.kernel("spin");
@@ -81,7 +81,7 @@ TEST(Policy, RecoverBringsTheContextBackAtTheNextCallAfterTheCardDied) {
   owner.start_endless_work();
   ASSERT_EQ(::kill(card->machine().pid(), SIGKILL), 0);
   EXPECT_THROW(owner.stream().Synchronize(test::in_time()), StreamError);
-  EXPECT_EQ(card->lives(), 2u);
+  EXPECT_EQ(card->boots(), 2u);
   owner.expect_handles_refused();
   owner.expect_works();
 }
@@ -91,23 +91,23 @@ TEST(Policy, FailFastStopsEveryStreamAtTheFirstFailureUntilRecover) {
   Owner owner(card, 1, {.policy = RecoveryPolicy::FailFast});
   const Job spin = owner.kernel("spin");
   const Job empty = owner.kernel("empty");
-  FlexStream& innocent = owner.runtime().next_stream(StreamPriority::Low);
-  innocent.Launch(empty, {});
-  innocent.Synchronize(test::in_time());
+  FlexStream& bystander = owner.runtime().next_stream(StreamPriority::Low);
+  bystander.Launch(empty, {});
+  bystander.Synchronize(test::in_time());
   owner.stream().Launch(spin, {}, {.budget_slices = 5});
   EXPECT_THROW(owner.stream().Synchronize(test::in_time()), StreamError);
   try {
-    innocent.Launch(empty, {});
+    bystander.Launch(empty, {});
     ADD_FAILURE() << "a stream went on";
   } catch (const StreamError& error) {
     EXPECT_THAT(error.info().message, HasSubstr("fail fast"));
     EXPECT_EQ(error.info().outcome, Outcome::Timeout);
   }
   owner.stream().Reset();
-  EXPECT_THROW(innocent.Launch(empty, {}), StreamError) << "one stream's reset is not a recovery";
+  EXPECT_THROW(bystander.Launch(empty, {}), StreamError) << "one stream's reset is not a recovery";
   owner.context().recover();
-  innocent.Launch(empty, {});
-  EXPECT_NO_THROW(innocent.Synchronize(test::in_time()));
+  bystander.Launch(empty, {});
+  EXPECT_NO_THROW(bystander.Synchronize(test::in_time()));
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ namespace svp::test {
 
 inline FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + test_bounds::kCompute; }
 
-// Shorter where a test has to wait for a rung to fail; still many times what a loaded machine needs.
+// Shorter where a test has to wait for a reset level to fail; still many times what a loaded machine needs.
 Timeouts impatient();
 
-// Whether this card's firmware knows how to restart itself: the rung may not be built in.
+// Whether this card's firmware knows how to restart itself: the reset level may not be built in.
 bool restarts_firmware(Card& card);
 
 // One function of a shared card with everything that a recovery could damage.

@@ -95,12 +95,12 @@ TEST_F(Faults, LoadsJumpsAndIllegalInstructionsAreToldApart) {
 TEST_F(Faults, AFaultPoisonsItsStreamOnlyAndResetHeals) {
   const auto target = allocate(128);
   const auto empty = plain("empty");
-  FlexStream& innocent = context().runtime().next_stream(StreamPriority::Low);
+  FlexStream& bystander = context().runtime().next_stream(StreamPriority::Low);
   const auto job = stray(1, to_region_end(target) + 8);
   failure_of(stream(), job, target);
   EXPECT_THROW(stream().Launch(empty, {}), StreamError);
-  innocent.Launch(empty, {});
-  EXPECT_NO_THROW(innocent.Synchronize(test::soon()));
+  bystander.Launch(empty, {});
+  EXPECT_NO_THROW(bystander.Synchronize(test::soon()));
   stream().Reset();
   stream().Launch(empty, {});
   EXPECT_NO_THROW(stream().Synchronize(test::soon()));
@@ -110,10 +110,10 @@ TEST_F(Faults, AFaultPoisonsItsStreamOnlyAndResetHeals) {
 TEST_F(Faults, AnEndlessKernelIsStoppedByTheWatchdog) {
   const auto spin = plain("spin");
   const auto empty = plain("empty");  // loading waits for the default stream
-  FlexStream& innocent = context().runtime().next_stream(StreamPriority::Low);
+  FlexStream& bystander = context().runtime().next_stream(StreamPriority::Low);
   stream().Launch(spin, {}, {.budget_slices = 20});
-  innocent.Launch(empty, {});
-  EXPECT_NO_THROW(innocent.Synchronize(test::soon())) << "a core is shared";
+  bystander.Launch(empty, {});
+  EXPECT_NO_THROW(bystander.Synchronize(test::soon())) << "a core is shared";
   try {
     stream().Synchronize(test::soon());
     FAIL() << "an endless kernel ended";

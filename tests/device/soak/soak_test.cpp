@@ -11,6 +11,7 @@
 #include "firmware/mutants/mutants.hpp"
 #include "qemu/card.hpp"
 #include "shared/boot_arguments.hpp"
+#include "tests/bounds.hpp"
 
 namespace svp::soak {
 namespace {
@@ -24,10 +25,10 @@ std::string joined(const std::vector<std::string>& lines) {
                          [](std::string all, const std::string& line) { return std::move(all) + line + "\n"; });
 }
 
-// In calm weather, where every batch is judged.
+// In undisturbed time, where every batch is judged.
 constexpr std::chrono::seconds kBriefly{2};  // bounded: a soak of this length
 
-// Long enough for every rung and an emulator that is killed.
+// Long enough for every reset level and an emulator that is killed.
 TEST(Soak, EverythingIsRightAndAccountedForAndNothingIsLeftBehind) {
   const SoakReport report = run_soak({.length = std::chrono::seconds{7}, .seed = 1});
   EXPECT_TRUE(report.clean()) << joined(report.complaints()) << joined(report.left);
@@ -39,23 +40,23 @@ TEST(Soak, EverythingIsRightAndAccountedForAndNothingIsLeftBehind) {
   for (const auto& [name, count] : report.disturbances.faults) fired += count.fired;
   EXPECT_GE(fired, 10u);
   std::uint64_t statistics = 0;
-  for (const PlayerReport& player : report.players) {
+  for (const StressClientReport& client : report.clients) {
     std::uint64_t ended = 0;
-    for (const auto& [outcome, count] : player.outcomes) ended += count;
-    EXPECT_EQ(ended, player.blocks) << player.function;
-    EXPECT_GE(player.strict, 50u) << player.function << " was hardly ever judged";
-    statistics += player.statistics;
-    EXPECT_GE(player.attachments, 5u) << player.function;
+    for (const auto& [outcome, count] : client.outcomes) ended += count;
+    EXPECT_EQ(ended, client.blocks) << client.function;
+    EXPECT_GE(client.strict, 50u) << client.function << " was hardly ever judged";
+    statistics += client.statistics;
+    EXPECT_GE(client.attachments, 5u) << client.function;
   }
   EXPECT_GE(statistics, 1u) << "the card's counters were never compared";
   for (const auto& workload : report.workloads) EXPECT_GE(workload.results_right, 100u) << workload.function;
 }
 
-TEST(Soak, WithoutDisturbancesEveryBatchEndsAsForetold) {
+TEST(Soak, WithoutDisturbancesEveryBatchEndsAsExpected) {
   const SoakReport report = run_soak({.length = kBriefly, .seed = 2, .undisturbed = true});
   EXPECT_TRUE(report.clean()) << joined(report.complaints()) << joined(report.left);
   EXPECT_TRUE(report.disturbances.events.empty());
-  for (const PlayerReport& player : report.players) EXPECT_EQ(player.strict, player.batches) << player.function;
+  for (const StressClientReport& client : report.clients) EXPECT_EQ(client.strict, client.batches) << client.function;
 }
 
 // Cards with a check left out, as long as it lives (docs/faults.md, "Mutants").
@@ -76,16 +77,22 @@ class MutantFirmware {
 
 TEST(Soak, ACardThatRunsWhatIsMalformedIsNotClean) {
   const MutantFirmware firmware;
-  const SoakReport report = run_soak(
-      {.length = kBriefly, .seed = 1, .undisturbed = true, .words = MutantFirmware::without(fw::Mutant::BlockForm)});
+  const SoakReport report = run_soak({.length = test_bounds::kWork,
+                                      .seed = 1,
+                                      .until_complaint = true,
+                                      .undisturbed = true,
+                                      .words = MutantFirmware::without(fw::Mutant::BlockForm)});
   EXPECT_FALSE(report.clean());
   EXPECT_THAT(report.complaints(), Contains(HasSubstr("ended OK instead of REJECTED")));
 }
 
 TEST(Soak, ACardThatEndsNoKernelIsNotClean) {
   const MutantFirmware firmware;
-  const SoakReport report = run_soak(
-      {.length = kBriefly, .seed = 1, .undisturbed = true, .words = MutantFirmware::without(fw::Mutant::KernelBudget)});
+  const SoakReport report = run_soak({.length = test_bounds::kWork,
+                                      .seed = 1,
+                                      .until_complaint = true,
+                                      .undisturbed = true,
+                                      .words = MutantFirmware::without(fw::Mutant::KernelBudget)});
   EXPECT_THAT(report.complaints(), Contains(HasSubstr("did not end")));
 }
 
@@ -95,7 +102,7 @@ TEST(Soak, TheReportIsJsonWithAllOfIt) {
   ASSERT_TRUE(json.is_object());
   EXPECT_EQ(json["clean"], true) << joined(report.complaints());
   EXPECT_EQ(json["seed"], 3);
-  EXPECT_EQ(json["players"].size(), 3u);
+  EXPECT_EQ(json["clients"].size(), 3u);
   EXPECT_EQ(json["workloads"].size(), 2u);
   EXPECT_THAT(to_text(report), HasSubstr("clean (seed 3"));
 }

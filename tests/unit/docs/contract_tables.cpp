@@ -237,7 +237,7 @@ void add_faults(Builder& builder) {
   FIELD(FatalRecord, kind);
   FIELD(FatalRecord, boot_epoch);
   FIELD(FatalRecord, time);
-  FIELD(FatalRecord, culprit);
+  FIELD(FatalRecord, source);
   FIELD(FatalRecord, hart_count);
   FIELD(FatalRecord, waiting_for);
   FIELD(FatalRecord, next_event);
@@ -245,7 +245,7 @@ void add_faults(Builder& builder) {
   FIELD(FatalRecord, reason);
   FIELD(FatalRecord, events);
   FIELD(FatalRecord, harts);
-  FIELD(FatalRecord, culprit_stack);
+  FIELD(FatalRecord, source_stack);
   STRUCT(RecordedEvent);
   FIELD(RecordedEvent, time);
   FIELD(RecordedEvent, kind);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stands in for the emulator in unit tests: takes the same command line, is a strict ivshmem client (it aborts on any
-// message that would crash the real one), a QMP server, and a card that echoes bells. What it shall do wrong comes in
+// message that would crash the real one), a QMP server, and a card that echoes doorbells. What it shall do wrong comes in
 // `-fake <behaviour>`:
-//   silent        never greets on QMP              deaf        greets, but never reads its slots
+//   silent        never greets on QMP              masked        greets, but never reads its slots
 //   old           says it is QEMU 8.1.0            garbage     writes broken JSON between good messages
 //   mute          does not answer "stop"           refuse      answers "stop" with an error
 //   fail          writes to stderr, exits with 3   exit:N      exits with N after "cont"
@@ -84,7 +84,7 @@ Message receive(int socket) {
   return message;
 }
 
-struct Bells {
+struct Doorbells {
   int from_host = -1;
   int to_host = -1;
 };
@@ -93,14 +93,14 @@ void expect(const Message& message, std::int64_t value, bool with_descriptor, st
   if (message.value != value || (message.descriptor >= 0) != with_descriptor) protocol_violation(what);
 }
 
-Bells shake_hands(int socket) {
+Doorbells shake_hands(int socket) {
   expect(receive(socket), 0, false, "the first message must be the protocol version");
   expect(receive(socket), qemu::kCardPeer, false, "the second message must be the own id");
   expect(receive(socket), -1, true, "the third message must be the memory");
   const Message host = receive(socket);
-  expect(host, qemu::kHostPeer, true, "the host peer's bell must follow");
+  expect(host, qemu::kHostPeer, true, "the host peer's doorbell must follow");
   const Message own = receive(socket);
-  expect(own, qemu::kCardPeer, true, "the own bell must come last");
+  expect(own, qemu::kCardPeer, true, "the own doorbell must come last");
   return {own.descriptor, host.descriptor};
 }
 
@@ -115,8 +115,8 @@ class Card {
     }
     if (is("silent")) return wait_forever();
     greet();
-    if (!is("deaf")) {
-      for (const int socket : arguments_.slots) bells_.push_back(shake_hands(socket));
+    if (!is("silent")) {
+      for (const int socket : arguments_.slots) doorbells_.push_back(shake_hands(socket));
     }
     for (;;) serve();  // bounded: the life of the emulator that it plays; its owner kills it
   }
@@ -147,19 +147,19 @@ class Card {
 
   void serve() {
     std::vector<pollfd> events{{arguments_.qmp, POLLIN, 0}};
-    for (const Bells& bells : bells_) events.push_back({bells.from_host, POLLIN, 0});
+    for (const Doorbells& doorbells : doorbells_) events.push_back({doorbells.from_host, POLLIN, 0});
     poll(events.data(), events.size(), -1);  // bounded: the life of the emulator that it plays; its owner kills it
     if (events[0].revents != 0) read_requests();
-    for (std::size_t i = 0; i < bells_.size(); ++i) {
-      if (events[i + 1].revents != 0) echo(bells_[i]);
+    for (std::size_t i = 0; i < doorbells_.size(); ++i) {
+      if (events[i + 1].revents != 0) echo(doorbells_[i]);
     }
   }
 
-  static void echo(const Bells& bells) {
+  static void echo(const Doorbells& doorbells) {
     char drained[512];
-    if (read(bells.from_host, drained, sizeof drained) > 0) {
+    if (read(doorbells.from_host, drained, sizeof drained) > 0) {
       const std::uint64_t one = 1;
-      [[maybe_unused]] const ssize_t ignored = write(bells.to_host, &one, sizeof one);
+      [[maybe_unused]] const ssize_t ignored = write(doorbells.to_host, &one, sizeof one);
     }
   }
 
@@ -210,7 +210,7 @@ class Card {
   }
 
   const Arguments arguments_;
-  std::vector<Bells> bells_;
+  std::vector<Doorbells> doorbells_;
   std::string received_;
 };
 

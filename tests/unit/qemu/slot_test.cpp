@@ -78,11 +78,11 @@ TEST_F(SlotTest, HandshakeFollowsTheSpecification) {
   EXPECT_EQ(inode(memory.descriptor.get()), inode(handle->window_fd()));
   const Message host = receive(socket);
   EXPECT_EQ(host.value, kHostPeer);
-  EXPECT_EQ(inode(host.descriptor.get()), inode(handle->bell_from_card()));
+  EXPECT_EQ(inode(host.descriptor.get()), inode(handle->doorbell_from_card()));
   EXPECT_FALSE(slot_->handshake_read());
   const Message card = receive(socket);
   EXPECT_EQ(card.value, kCardPeer);
-  EXPECT_EQ(inode(card.descriptor.get()), inode(handle->bell_to_card()));
+  EXPECT_EQ(inode(card.descriptor.get()), inode(handle->doorbell_to_card()));
   EXPECT_TRUE(slot_->handshake_read());
 }
 
@@ -98,12 +98,12 @@ TEST_F(SlotTest, WindowCanNeitherShrinkNorGrowNorBeSealedFurther) {
   ::munmap(mapping, kMiB);
 }
 
-TEST_F(SlotTest, AFloodedBellIsPendingNotBlocking) {
+TEST_F(SlotTest, AFloodedDoorbellIsPendingNotBlocking) {
   const auto handle = slot_->handle();
   ASSERT_TRUE(handle);
-  const char ring[svp::kBellBytes] = {};
+  const char ring[svp::kDoorbellBytes] = {};
   int rings = 0;
-  while (::write(handle->bell_to_card(), ring, sizeof ring) == ssize_t(sizeof ring)) ++rings;
+  while (::write(handle->doorbell_to_card(), ring, sizeof ring) == ssize_t(sizeof ring)) ++rings;
   EXPECT_EQ(errno, EAGAIN);
   EXPECT_GT(rings, 0);
 }
@@ -114,13 +114,13 @@ TEST_F(SlotTest, ATenantCanNotMakeTheCardsEndBlocking) {
   const std::vector<Message> messages = receive_handshake(slot_->emulator_end());
   const int written_by_card = messages[3].descriptor.get();
   const int read_by_card = messages[4].descriptor.get();
-  ASSERT_EQ(::fcntl(handle->bell_to_card(), F_SETFL, 0), 0);
-  ASSERT_EQ(::fcntl(handle->bell_from_card(), F_SETFL, 0), 0);
+  ASSERT_EQ(::fcntl(handle->doorbell_to_card(), F_SETFL, 0), 0);
+  ASSERT_EQ(::fcntl(handle->doorbell_from_card(), F_SETFL, 0), 0);
   EXPECT_TRUE(::fcntl(written_by_card, F_GETFL) & O_NONBLOCK);
   EXPECT_TRUE(::fcntl(read_by_card, F_GETFL) & O_NONBLOCK);
 }
 
-TEST_F(SlotTest, BellsOutliveTheTenant) {
+TEST_F(SlotTest, DoorbellsOutliveTheTenant) {
   const std::vector<Message> messages = receive_handshake(slot_->emulator_end());
   {
     const auto handle = slot_->handle();
@@ -135,7 +135,7 @@ TEST_F(SlotTest, BellsOutliveTheTenant) {
 TEST_F(SlotTest, HandlesAreCloseOnExecAndTheTenantsOwn) {
   auto handle = slot_->handle();
   ASSERT_TRUE(handle);
-  for (const int fd : {handle->window_fd(), handle->bell_to_card(), handle->bell_from_card()}) {
+  for (const int fd : {handle->window_fd(), handle->doorbell_to_card(), handle->doorbell_from_card()}) {
     EXPECT_TRUE(::fcntl(fd, F_GETFD) & FD_CLOEXEC);
   }
   slot_.reset();
@@ -155,7 +155,7 @@ TEST_F(SlotTest, APeerIsAnnouncedWithAPipeOfItsOwnAndEndsWithOneMessage) {
   const Message announced = receive(slot_->emulator_end());
   EXPECT_EQ(announced.value, 2);
   EXPECT_EQ(inode(announced.descriptor.get()), inode(peer->from_card.get()));
-  EXPECT_NE(inode(peer->from_card.get()), inode(slot_->handle()->bell_from_card()));
+  EXPECT_NE(inode(peer->from_card.get()), inode(slot_->handle()->doorbell_from_card()));
   ASSERT_TRUE(slot_->disconnect_peer(2));
   const Message ended = receive(slot_->emulator_end());
   EXPECT_EQ(ended.value, 2);
@@ -167,11 +167,11 @@ TEST_F(SlotTest, APeersEndOfThePipeToTheCardIsAFileDescriptionOfItsOwn) {
   const auto former = slot_->connect_peer(2);
   const auto next = slot_->connect_peer(3);
   ASSERT_TRUE(former && next);
-  EXPECT_EQ(inode(former->to_card.get()), inode(slot_->handle()->bell_to_card()));
+  EXPECT_EQ(inode(former->to_card.get()), inode(slot_->handle()->doorbell_to_card()));
   EXPECT_EQ(inode(next->to_card.get()), inode(former->to_card.get()));
   ASSERT_EQ(::fcntl(former->to_card.get(), F_SETFL, 0), 0);
   EXPECT_TRUE(::fcntl(next->to_card.get(), F_GETFL) & O_NONBLOCK);
-  EXPECT_TRUE(::fcntl(slot_->handle()->bell_to_card(), F_GETFL) & O_NONBLOCK);
+  EXPECT_TRUE(::fcntl(slot_->handle()->doorbell_to_card(), F_GETFL) & O_NONBLOCK);
   for (const int fd : {next->to_card.get(), next->from_card.get()}) EXPECT_TRUE(::fcntl(fd, F_GETFD) & FD_CLOEXEC);
 }
 

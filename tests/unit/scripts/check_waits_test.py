@@ -95,7 +95,7 @@ ACCEPTED = [
     (".cpp", "void f() { for (const auto end = soon(); !ready.load() && Clock::now() < end;) yield(); }"),
     (".cpp", "void f() { timer_arm(hart, at);\n  asm volatile(\"wfi\" ::: \"memory\");\n}"),
     (".cpp", "TEST(A, B) { EXPECT_LT(took, 5s); timeouts.attach = 200ms; EXPECT_GE(took, std::chrono::seconds{1}); }"),
-    (".cpp", "int Bells::sleep(int fd) { return 1; }\nssize_t File::read(int x) { return 0; }"),
+    (".cpp", "int Doorbells::sleep(int fd) { return 1; }\nssize_t File::read(int x) { return 0; }"),
     (".sh", "deadline=$((SECONDS + 2))\nwhile look; ((SECONDS < deadline)); do pause_a_little; done\nsleep 60 &\n# wait\n"),
     (".sh", "while read -r line; do echo \"$line\"; done <file\nwhile (($#)); do shift; done\nflock -w 5 9"),
     (".py", "import subprocess\nsubprocess.run(['make'], timeout=60)\nprint(', '.join(words))"),

@@ -18,9 +18,9 @@ await_process() {
 start_orphan() { setsid --fork sh -c 'echo $$; exec sleep 60 >/dev/null 2>&1' </dev/null; }
 
 sleep 60 >/dev/null 2>&1 &  # started before the run: somebody else's
-stranger=$!
+other=$!
 leftovers_begin
-trap 'leftovers_end; kill "$stranger" 2>/dev/null || true' EXIT
+trap 'leftovers_end; kill "$other" 2>/dev/null || true' EXIT
 
 leftovers_check >/dev/null || fail "NothingLeftIsNothingFound"
 
@@ -43,4 +43,4 @@ leftovers_check >/dev/null || fail "WhatEndsWithinTheGraceIsNoComplaint"
 await_process "$(start_orphan)"
 leftovers_end
 [[ ! $(leftovers_processes) && ! -e $leftovers_dir ]] || fail "TheEndOfTheRunEndsItsProcessesAndRemovesItsFolders"
-kill -0 "$stranger" || fail "ProcessesOfOthersAreLeftAlone"
+kill -0 "$other" || fail "ProcessesOfOthersAreLeftAlone"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trial keeps for the case that it fails: what was armed, what was asked of the card and how it ended, and what card
+// What a scenario context keeps for the case that it fails: what was armed, what was asked of the card and how it ended, and what card
 // and firmware said.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace svp::campaign {
 
-// A control block of a lane, and how it ended; as submitted by the driver.
+// A control block of a test stream, and how it ended; as submitted by the driver.
 struct TracedBlock {
   std::uint32_t stream = 0;
   wire::Opcode opcode{};
@@ -24,7 +24,7 @@ struct TracedBlock {
   std::uint64_t start_time = 0;  // device ticks
   std::uint64_t end_time = 0;
 };
-inline constexpr std::size_t kTracedBlocks = 512;  // of a lane, the first ones
+inline constexpr std::size_t kTracedBlocks = 512;  // of a test stream, the first ones
 
 struct ArmedFault {
   wire::FaultSpec spec{};

@@ -8,9 +8,9 @@
 
 #include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/bundle.hpp"
+#include "tests/validation/campaign/card_fixture.hpp"
 #include "tests/validation/campaign/resources.hpp"
-#include "tests/validation/campaign/stage.hpp"
-#include "tests/validation/campaign/trial.hpp"
+#include "tests/validation/campaign/scenario_context.hpp"
 
 namespace svp::campaign {
 
@@ -26,25 +26,25 @@ bool same_shape(const CardShape& a, const CardShape& b) {
 }
 
 // The card that scenarios share, and what was there before and with it.
-class SharedStage {
+class SharedFixture {
  public:
-  SharedStage() : bare_(count_process_resources()) {}
+  SharedFixture() : bare_(count_process_resources()) {}
 
   const ProcessResources& bare() const { return bare_; }
-  Stage& get(const StageOptions& options) {
-    const bool fits = stage_ && same_shape(stage_->options().shape, options.shape) &&
-                      stage_->options().conditions == options.conditions && stage_->usable();
+  CardFixture& get(const FixtureOptions& options) {
+    const bool fits = fixture_ && same_shape(fixture_->options().shape, options.shape) &&
+                      fixture_->options().conditions == options.conditions && fixture_->usable();
     if (!fits) {
       drop();
-      stage_ = std::make_unique<Stage>(options);
+      fixture_ = std::make_unique<CardFixture>(options);
     }
-    return *stage_;
+    return *fixture_;
   }
-  void drop() { stage_.reset(); }
+  void drop() { fixture_.reset(); }
 
  private:
   ProcessResources bare_;
-  std::unique_ptr<Stage> stage_;
+  std::unique_ptr<CardFixture> fixture_;
 };
 
 class Runner {
@@ -56,72 +56,72 @@ class Runner {
     Result result = scenario.shape.own_card ? run_alone(scenario, seed) : run_shared(scenario, seed);
     result.took = Clock::now() - began;
     // What failed may have left a card that nobody should judge another scenario by.
-    if (result.verdict() != Verdict::Passed) stages_.drop();
+    if (result.verdict() != Verdict::Passed) fixtures_.drop();
     return result;
   }
 
  private:
   // Runs the scenario's function; what it throws is its trouble.
-  void perform(Trial& trial) {
+  void perform(ScenarioContext& context) {
     try {
-      trial.scenario().run(trial);
+      context.scenario().run(context);
     } catch (const std::exception& error) {
-      trial.result().trouble = error.what();
+      context.result().trouble = error.what();
     }
     try {
-      trial.close();
+      context.close();
     } catch (const std::exception& error) {
-      trial.result().trouble += std::string(trial.result().trouble.empty() ? "" : "; ") + error.what();
+      context.result().trouble += std::string(context.result().trouble.empty() ? "" : "; ") + error.what();
     }
   }
 
   Result run_alone(const Scenario& scenario, std::uint64_t seed) {
-    stages_.drop();
-    Trial trial(scenario, nullptr, seed, options_.conditions);
-    perform(trial);
-    judge_process(trial, stages_.bare());
-    return trial.take_result();
+    fixtures_.drop();
+    ScenarioContext context(scenario, nullptr, seed, options_.conditions);
+    perform(context);
+    judge_process(context, fixtures_.bare());
+    return context.take_result();
   }
 
   Result run_shared(const Scenario& scenario, std::uint64_t seed) {
-    const StageOptions wanted{.shape = scenario.shape, .conditions = options_.conditions};
-    Stage& stage = stages_.get(wanted);
-    const CardResources card = count_card(stage);
+    const FixtureOptions wanted{.shape = scenario.shape, .conditions = options_.conditions};
+    CardFixture& fixture = fixtures_.get(wanted);
+    const CardResources card = count_card(fixture);
     const ProcessResources process = count_process_resources();
-    Trial trial(scenario, &stage, seed, options_.conditions);
-    perform(trial);
-    if (trial.spoilt() || !stage.usable()) {
-      stages_.drop();
-      judge_process(trial, stages_.bare());
-      return trial.take_result();
+    ScenarioContext context(scenario, &fixture, seed, options_.conditions);
+    perform(context);
+    if (context.spoilt() || !fixture.usable()) {
+      fixtures_.drop();
+      judge_process(context, fixtures_.bare());
+      return context.take_result();
     }
-    judge_process(trial, process);
-    judge_card(trial, stage, card);
-    return trial.take_result();
+    judge_process(context, process);
+    judge_card(context, fixture, card);
+    return context.take_result();
   }
 
-  static CardResources count_card(Stage& stage) {
-    const auto management = value_or_throw(stage.card()->open_management());
+  static CardResources count_card(CardFixture& fixture) {
+    const auto management = value_or_throw(fixture.card()->open_management());
     return count_card_resources(*management, kSettle);
   }
 
-  void judge_process(Trial& trial, const ProcessResources& before) {
+  void judge_process(ScenarioContext& context, const ProcessResources& before) {
     const auto now = settled_process_resources(before, kSettle);
     const std::string left = difference(before, now);
-    trial.clean("process", left.empty(), left.empty() ? "process as before" : left);
+    context.clean("process", left.empty(), left.empty() ? "process as before" : left);
   }
 
-  void judge_card(Trial& trial, Stage& stage, const CardResources& before) {
+  void judge_card(ScenarioContext& context, CardFixture& fixture, const CardResources& before) {
     try {
-      const std::string left = difference(before, count_card(stage));
-      trial.clean("card", left.empty(), left.empty() ? "card as before" : left);
+      const std::string left = difference(before, count_card(fixture));
+      context.clean("card", left.empty(), left.empty() ? "card as before" : left);
     } catch (const std::exception& error) {
-      trial.clean("card", false, std::string("the card could not be asked: ") + error.what());
+      context.clean("card", false, std::string("the card could not be asked: ") + error.what());
     }
   }
 
   const CampaignOptions& options_;
-  SharedStage stages_;
+  SharedFixture fixtures_;
 };
 
 std::vector<const Scenario*> choose(const CampaignOptions& options) {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/validation/campaign/card_fixture.hpp"
 #include "tests/validation/campaign/proof.hpp"
 #include "tests/validation/campaign/scenario.hpp"
-#include "tests/validation/campaign/stage.hpp"
 
 namespace svp::campaign {
 

@@ -19,97 +19,99 @@ using wire::Status;
 
 constexpr std::uint64_t kCopiedBytes = 256 * wire::kKiB;
 
-bool told(Device& device, EventKind kind, std::chrono::nanoseconds patience) {
+bool told(Device& device, EventKind kind, std::chrono::nanoseconds timeout) {
   bool found = false;
   (void)device.wait_until(
       [&] {
         for (const auto& event : device.take_events()) found |= event.kind == kind;
         return found;
       },
-      Trial::Clock::now() + patience);
+      ScenarioContext::Clock::now() + timeout);
   return found;
 }
 
-// An error of the memory at the start of the guilty function's Tensor region.
-Trial::Fault arm_memory(Trial& trial, FaultAction action) {
-  auto spec = Trial::fault_at_guilty(FaultPoint::Memory, action);
-  spec.region_id = trial.desk().tensor().base.region_id;
+// An error of the memory at the start of the faulting function's Tensor region.
+ScenarioContext::Fault arm_memory(ScenarioContext& context, FaultAction action) {
+  auto spec = ScenarioContext::fault_at_faulting(FaultPoint::Memory, action);
+  spec.region_id = context.builder().tensor().base.region_id;
   spec.offset = 4096;
-  return trial.arm(spec);
+  return context.arm(spec);
 }
 
-ControlBlock copy_out(Trial& trial) {
-  Desk& desk = trial.desk();
-  return Desk::dma(Desk::in(desk.tensor(), 0), desk.host(0), kCopiedBytes);
+ControlBlock copy_out(ScenarioContext& context) {
+  BlockBuilder& builder = context.builder();
+  return BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(0), kCopiedBytes);
 }
 
 }  // namespace
 
-void corrected_memory_error(Trial& trial) {
-  trial.innocent();
-  Lane& lane = trial.lane();
-  Desk& desk = trial.desk();
-  (void)lane.run(Desk::fill(Desk::in(desk.tensor(), 0), kCopiedBytes, trial.seed()), trial.patience());
-  (void)trial.guilty().take_events();
-  const auto fault = arm_memory(trial, FaultAction::Corrected);
-  trial.let_loose();
-  const auto end = lane.run(copy_out(trial), trial.patience());
-  trial.fired(fault);
-  trial.detected("function told", told(trial.guilty(), EventKind::MemoryCorrected, trial.patience()),
-                 "the function was told");
-  trial.detected("M told", told(trial.management(), EventKind::MemoryCorrected, trial.patience()), "M was told");
-  const bool right =
-      end && end->outcome == Outcome::Ok &&
-      std::ranges::all_of(desk.host_words(0, kCopiedBytes), [&](std::uint64_t word) { return word == trial.seed(); });
-  trial.contained("data", right, "the data is right");
-  trial.contained();
-  const std::string wrong = trial.good_job(desk, lane);
-  trial.recovered("good job", wrong.empty(), wrong.empty() ? "nothing to recover from, good job" : wrong);
+void corrected_memory_error(ScenarioContext& context) {
+  context.bystander();
+  TestStream& stream = context.stream();
+  BlockBuilder& builder = context.builder();
+  (void)stream.run(BlockBuilder::fill(BlockBuilder::in(builder.tensor(), 0), kCopiedBytes, context.seed()),
+                   context.timeout());
+  (void)context.faulting().take_events();
+  const auto fault = arm_memory(context, FaultAction::Corrected);
+  context.trigger();
+  const auto end = stream.run(copy_out(context), context.timeout());
+  context.fired(fault);
+  context.detected("function told", told(context.faulting(), EventKind::MemoryCorrected, context.timeout()),
+                   "the function was told");
+  context.detected("M told", told(context.management(), EventKind::MemoryCorrected, context.timeout()), "M was told");
+  const bool right = end && end->outcome == Outcome::Ok &&
+                     std::ranges::all_of(builder.host_words(0, kCopiedBytes),
+                                         [&](std::uint64_t word) { return word == context.seed(); });
+  context.contained("data", right, "the data is right");
+  context.contained();
+  const std::string wrong = context.good_job(builder, stream);
+  context.recovered("good job", wrong.empty(), wrong.empty() ? "nothing to recover from, good job" : wrong);
 }
 
-void uncorrectable_memory_error(Trial& trial) {
-  trial.innocent();
-  Lane& lane = trial.lane();
-  Desk& desk = trial.desk();
-  (void)lane.run(Desk::fill(Desk::in(desk.tensor(), 0), kCopiedBytes, trial.seed()), trial.patience());
-  const auto fault = arm_memory(trial, FaultAction::Uncorrectable);
-  trial.let_loose();
-  const auto end = lane.run(copy_out(trial), trial.patience());
-  trial.fired(fault);
-  trial.detected_as(end, Outcome::Fault, Status::UncorrectableMemory);
-  trial.contained();
+void uncorrectable_memory_error(ScenarioContext& context) {
+  context.bystander();
+  TestStream& stream = context.stream();
+  BlockBuilder& builder = context.builder();
+  (void)stream.run(BlockBuilder::fill(BlockBuilder::in(builder.tensor(), 0), kCopiedBytes, context.seed()),
+                   context.timeout());
+  const auto fault = arm_memory(context, FaultAction::Uncorrectable);
+  context.trigger();
+  const auto end = stream.run(copy_out(context), context.timeout());
+  context.fired(fault);
+  context.detected_as(end, Outcome::Fault, Status::UncorrectableMemory);
+  context.contained();
   // The granule goes with its region, and is not granted again.
-  value_or_throw(trial.guilty().release_region(desk.tensor()));
-  trial.detected("retired", told(trial.management(), EventKind::MemoryRetired, trial.patience()),
-                 "M was told of the retirement");
-  trial.recover_function();
-  trial.spoil_stage();  // it has less memory now
+  value_or_throw(context.faulting().release_region(builder.tensor()));
+  context.detected("retired", told(context.management(), EventKind::MemoryRetired, context.timeout()),
+                   "M was told of the retirement");
+  context.recover_function();
+  context.spoil_fixture();  // it has less memory now
 }
 
-void firmware_trap(Trial& trial) {
-  Witness witness(trial);
-  const std::uint64_t epoch = witness.device().config().boot_epoch;
-  auto spec = Trial::any_fault(FaultPoint::Firmware, FaultAction::Trap);
-  (void)trial.management();
-  trial.let_loose();
+void firmware_trap(ScenarioContext& context) {
+  Observer observer(context);
+  const std::uint64_t epoch = observer.device().config().boot_epoch;
+  auto spec = ScenarioContext::any_fault(FaultPoint::Firmware, FaultAction::Trap);
+  (void)context.management();
+  context.trigger();
   try {
-    (void)trial.arm(spec);
+    (void)context.arm(spec);
   } catch (const Error&) {
     // The answer may be lost with the life that would have sent it.
   }
-  const auto failure = witness.wait_for_failure();
-  trial.detected("driver", failure.has_value(), failure ? failure->message : "the driver did not notice");
-  trial.contained("each ended once", witness.typed().empty(),
-                  witness.typed().empty() ? "each block ended once, typed" : witness.typed());
-  trial.close();
-  const auto record = trial.record_of_last_life();
-  trial.fired(record.has_value(), record ? "record: " + std::string(record->reason) : "no record");
-  trial.detected(
+  const auto failure = observer.wait_for_failure();
+  context.detected("driver", failure.has_value(), failure ? failure->message : "the driver did not notice");
+  context.contained("each ended once", observer.typed().empty(),
+                    observer.typed().empty() ? "each block ended once, typed" : observer.typed());
+  context.close();
+  const auto record = context.record_of_last_boot();
+  context.fired(record.has_value(), record ? "record: " + std::string(record->reason) : "no record");
+  context.detected(
       "registers",
-      record && record->kind == wire::FatalKind::Trap && record->harts[record->culprit % wire::kRecordedHarts].pc != 0,
+      record && record->kind == wire::FatalKind::Trap && record->harts[record->source % wire::kRecordedHarts].pc != 0,
       "a trap with its registers");
-  trial.detected("epoch", trial.management().config().boot_epoch > epoch, "another epoch");
-  trial.recover_function();
+  context.detected("epoch", context.management().config().boot_epoch > epoch, "another epoch");
+  context.recover_function();
 }
 
 }  // namespace svp::campaign

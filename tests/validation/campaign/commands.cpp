@@ -21,9 +21,9 @@ constexpr std::uint64_t kMax = ~std::uint64_t{0};
 
 }  // namespace
 
-void bad_opcodes(Trial& trial) {
-  Refusals refusals(trial);
-  ControlBlock nop = refusals.addressed(Desk::nop());
+void bad_opcodes(ScenarioContext& context) {
+  Refusals refusals(context);
+  ControlBlock nop = refusals.addressed(BlockBuilder::nop());
   for (const Opcode opcode : {Opcode::EventSignal, Opcode::EventWait, Opcode::Call}) {
     nop.header.opcode = opcode;
     refusals.add("an opcode that is not built", nop, Status::Unsupported);
@@ -35,8 +35,8 @@ void bad_opcodes(Trial& trial) {
   refusals.run();
 }
 
-void bad_counts(Trial& trial) {
-  Refusals refusals(trial);
+void bad_counts(ScenarioContext& context) {
+  Refusals refusals(context);
   const ControlBlock dma = refusals.good_dma(), fill = refusals.good_fill();
   refusals.add_spoilt("DMA of nothing", dma, Status::BadSize, [](auto& b) { b.payload.dma.bytes = 0; });
   refusals.add_spoilt("DMA of 2^64 - 1 bytes", dma, Status::NotHostMemory, [](auto& b) { b.payload.dma.bytes = kMax; });
@@ -49,33 +49,34 @@ void bad_counts(Trial& trial) {
                       [](auto& b) { b.payload.dma.destination.offset = kMax - 127; });
   refusals.add_spoilt("FILL of nothing", fill, Status::BadSize, [](auto& b) { b.payload.fill.bytes = 0; });
   refusals.add_spoilt("FILL over the end", fill, Status::OutOfBounds,
-                      [](auto& b) { b.payload.fill.bytes = Desk::kRegionBytes + 128; });
+                      [](auto& b) { b.payload.fill.bytes = BlockBuilder::kRegionBytes + 128; });
   refusals.run();
 }
 
-void wrong_direction(Trial& trial) {
-  Refusals refusals(trial);
-  Desk& desk = trial.desk();
+void wrong_direction(ScenarioContext& context) {
+  Refusals refusals(context);
+  BlockBuilder& builder = context.builder();
   const ControlBlock dma = refusals.good_dma(), fill = refusals.good_fill();
   refusals.add_spoilt("to the window's header", dma, Status::NotHostMemory, [&](auto& b) {
-    b.payload.dma.source = Desk::in(desk.tensor(), 0);
+    b.payload.dma.source = BlockBuilder::in(builder.tensor(), 0);
     b.payload.dma.destination = Endpoint{0, 0, 0, wire::EndpointKind::HostMemory, {}};
   });
   refusals.add_spoilt("to the completions", dma, Status::NotHostMemory, [&](auto& b) {
-    b.payload.dma.source = Desk::in(desk.tensor(), 0);
+    b.payload.dma.source = BlockBuilder::in(builder.tensor(), 0);
     b.payload.dma.destination = Endpoint{0, wire::kCompletions.offset, 0, wire::EndpointKind::HostMemory, {}};
   });
   refusals.add_spoilt("an end of no kind", dma, Status::BadEndpointKind,
                       [](auto& b) { b.payload.dma.source.kind = static_cast<wire::EndpointKind>(9); });
   refusals.add_spoilt("FILL of host memory", fill, Status::BadEndpointKind,
-                      [&](auto& b) { b.payload.fill.destination = desk.host(0); });
-  refusals.add_spoilt("a program out of Tensor memory", refusals.addressed(desk.compute(0, 4096)),
-                      Status::WrongRegionType, [&](auto& b) { b.payload.compute.image = Desk::in(desk.tensor(), 0); });
+                      [&](auto& b) { b.payload.fill.destination = builder.host(0); });
+  refusals.add_spoilt("a program out of Tensor memory", refusals.addressed(builder.compute(0, 4096)),
+                      Status::WrongRegionType,
+                      [&](auto& b) { b.payload.compute.image = BlockBuilder::in(builder.tensor(), 0); });
   refusals.run();
 }
 
-void address_outside_the_table(Trial& trial) {
-  Refusals refusals(trial);
+void address_outside_the_table(ScenarioContext& context) {
+  Refusals refusals(context);
   const ControlBlock dma = refusals.good_dma(), fill = refusals.good_fill();
   const auto at = [](std::uint64_t region) {
     return [region](ControlBlock& b) { b.payload.dma.destination.region_id = region; };
@@ -84,28 +85,29 @@ void address_outside_the_table(Trial& trial) {
   refusals.add_spoilt("a physical address", dma, Status::UnknownRegion, at(0x8000'0000));
   refusals.add_spoilt("an address of M's", dma, Status::UnknownRegion, at(kMax));
   refusals.add_spoilt("behind the region", dma, Status::OutOfBounds,
-                      [](auto& b) { b.payload.dma.destination.offset = Desk::kRegionBytes; });
+                      [](auto& b) { b.payload.dma.destination.offset = BlockBuilder::kRegionBytes; });
   refusals.add_spoilt("over the region's end", fill, Status::OutOfBounds,
-                      [](auto& b) { b.payload.fill.destination.offset = Desk::kRegionBytes - 128; });
+                      [](auto& b) { b.payload.fill.destination.offset = BlockBuilder::kRegionBytes - 128; });
   refusals.add_spoilt("behind the window", dma, Status::NotHostMemory,
-                      [&](auto& b) { b.payload.dma.source.offset = trial.guilty().config().window_bytes - 128; });
+                      [&](auto& b) { b.payload.dma.source.offset = context.faulting().config().window_bytes - 128; });
   refusals.run();
 }
 
-void freed_and_foreign_regions(Trial& trial) {
-  Refusals refusals(trial);
-  const Region freed = value_or_throw(trial.guilty().acquire_region(RegionType::Tensor, Desk::kRegionBytes));
-  value_or_throw(trial.guilty().release_region(freed));
+void freed_and_foreign_regions(ScenarioContext& context) {
+  Refusals refusals(context);
+  const Region freed =
+      value_or_throw(context.faulting().acquire_region(RegionType::Tensor, BlockBuilder::kRegionBytes));
+  value_or_throw(context.faulting().release_region(freed));
   const ControlBlock dma = refusals.good_dma();
   refusals.add_spoilt("a freed region", dma, Status::UnknownRegion,
-                      [&](auto& b) { b.payload.dma.destination = Desk::in(freed, 0); });
-  // As its owner calls it; the guilty function's own of that name has another generation, or there is none.
-  for (const Region& region : trial.innocent().regions()) {
-    Endpoint foreign = Desk::in(region, 0);
+                      [&](auto& b) { b.payload.dma.destination = BlockBuilder::in(freed, 0); });
+  // As its owner calls it; the faulting function's own of that name has another generation, or there is none.
+  for (const Region& region : context.bystander().regions()) {
+    Endpoint foreign = BlockBuilder::in(region, 0);
     foreign.generation += 1000;
     refusals.add_spoilt("another generation of a region", dma,
-                        region.base.region_id == trial.desk().tensor().base.region_id ||
-                                region.base.region_id == trial.desk().program().base.region_id
+                        region.base.region_id == context.builder().tensor().base.region_id ||
+                                region.base.region_id == context.builder().program().base.region_id
                             ? Status::StaleRegion
                             : Status::UnknownRegion,
                         [&](auto& b) { b.payload.dma.destination = foreign; });
@@ -115,37 +117,38 @@ void freed_and_foreign_regions(Trial& trial) {
   refusals.run();
 }
 
-void fault_storm(Trial& trial) {
+void fault_burst(ScenarioContext& context) {
   constexpr std::size_t kBad = 1000, kAtOnce = 50;
-  trial.innocent();
-  Lane& lane = trial.lane();
-  const auto before = value_or_throw(trial.guilty().card_statistics()).values.stats;
-  const std::string console_before = trial.card().machine().console();
-  ControlBlock bad = Desk::nop();
+  context.bystander();
+  TestStream& stream = context.stream();
+  const auto before = value_or_throw(context.faulting().card_statistics()).values.stats;
+  const std::string console_before = context.card().machine().console();
+  ControlBlock bad = BlockBuilder::nop();
   bad.header.magic = wire::kControlBlockMagic;
   bad.header.sticks = 1;
-  bad.header.stream = lane.stream();
-  bad.header.generation = trial.guilty().config().generation;
+  bad.header.stream = stream.stream();
+  bad.header.generation = context.faulting().config().generation;
   // Of a life of the stream that never was: every one of them is refused for itself, and poisons nothing.
-  bad.header.incarnation = trial.guilty().stream_incarnation(lane.stream()) + 77;
+  bad.header.incarnation = context.faulting().stream_incarnation(stream.stream()) + 77;
   std::vector<ControlBlock> some(kAtOnce, bad);
   std::uint64_t sequence = 0;
-  trial.let_loose();
+  context.trigger();
   bool all_sent = true, all_ended = true;
   for (std::size_t sent = 0; sent < kBad && all_ended; sent += kAtOnce) {
     for (ControlBlock& block : some) block.header.sequence = ++sequence;
-    all_sent &= lane.submit(some, true);
-    all_ended = lane.wait_all(trial.patience());
+    all_sent &= stream.submit(some, true);
+    all_ended = stream.wait_all(context.timeout());
   }
-  trial.fired(all_sent && lane.ended() == kBad, std::to_string(lane.ended()) + " bad jobs");
-  const auto after = value_or_throw(trial.guilty().card_statistics()).values.stats;
+  context.fired(all_sent && stream.ended() == kBad, std::to_string(stream.ended()) + " bad jobs");
+  const auto after = value_or_throw(context.faulting().card_statistics()).values.stats;
   const std::uint64_t counted = after.rejected - before.rejected;
-  trial.detected("refused and counted", lane.ended_with(Outcome::Rejected) == kBad && counted == kBad,
-                 std::to_string(lane.ended_with(Outcome::Rejected)) + " refused, counted " + std::to_string(counted));
-  const std::size_t logged = trial.card().machine().console().size() - console_before.size();
-  trial.contained("console", logged < 4096, std::to_string(logged) + " bytes of console");
-  trial.contained();
-  trial.recover_stream();
+  context.detected(
+      "refused and counted", stream.ended_with(Outcome::Rejected) == kBad && counted == kBad,
+      std::to_string(stream.ended_with(Outcome::Rejected)) + " refused, counted " + std::to_string(counted));
+  const std::size_t logged = context.card().machine().console().size() - console_before.size();
+  context.contained("console", logged < 4096, std::to_string(logged) + " bytes of console");
+  context.contained();
+  context.recover_stream();
 }
 
 }  // namespace svp::campaign

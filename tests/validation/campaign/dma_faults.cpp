@@ -29,7 +29,7 @@ bool ended_as(const std::optional<wire::Completion>& end, Outcome outcome, Statu
 // ---- corrupted ----------------------------------------------------------------------------------------------------------
 
 wire::FaultSpec corruption(std::uint64_t byte, bool always) {
-  auto spec = Trial::fault_at_guilty(FaultPoint::DmaStep, FaultAction::Corrupt);
+  auto spec = ScenarioContext::fault_at_faulting(FaultPoint::DmaStep, FaultAction::Corrupt);
   spec.argument = byte;
   if (always) spec.every = 1, spec.shots = 0;
   return spec;
@@ -38,23 +38,23 @@ wire::FaultSpec corruption(std::uint64_t byte, bool always) {
 // Armed while it lives; then its evidence is a claim.
 class Corruption {
  public:
-  Corruption(Trial& trial, std::string name, bool always)
-      : trial_(trial), name_(std::move(name)), fault_(trial.arm(corruption(trial.random()(), always))) {}
+  Corruption(ScenarioContext& context, std::string name, bool always)
+      : context_(context), name_(std::move(name)), fault_(context.arm(corruption(context.random()(), always))) {}
   ~Corruption() {
     try {
-      trial_.claim(Proof::Fired, name_, trial_.evidence(fault_).fired != 0, "no step was corrupted");
-      trial_.disarm(fault_);
+      context_.claim(Proof::Fired, name_, context_.evidence(fault_).fired != 0, "no step was corrupted");
+      context_.disarm(fault_);
     } catch (const std::exception& error) {
-      trial_.claim(Proof::Fired, name_, false, error.what());
+      context_.claim(Proof::Fired, name_, false, error.what());
     }
   }
   Corruption(const Corruption&) = delete;
   Corruption& operator=(const Corruption&) = delete;
 
  private:
-  Trial& trial_;
+  ScenarioContext& context_;
   std::string name_;
-  Trial::Fault fault_;
+  ScenarioContext::Fault fault_;
 };
 
 ControlBlock with_checksum(ControlBlock copy, std::uint32_t checksum) {
@@ -63,51 +63,55 @@ ControlBlock with_checksum(ControlBlock copy, std::uint32_t checksum) {
   return copy;
 }
 
-// Into the card the card compares, and moves again: once is mended, always is a fault.
-void corrupt_into_the_card(Trial& trial, std::uint32_t sum) {
-  Lane& lane = trial.lane();
-  Desk& desk = trial.desk();
-  const ControlBlock in = with_checksum(Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kMovedBytes), sum);
+// Into the card the card compares, and moves again: once is repaired, always is a fault.
+void corrupt_into_the_card(ScenarioContext& context, std::uint32_t sum) {
+  TestStream& stream = context.stream();
+  BlockBuilder& builder = context.builder();
+  const ControlBlock in =
+      with_checksum(BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), kMovedBytes), sum);
   {
-    const Corruption once(trial, "to-card/once", false);
-    const auto end = lane.run(in, trial.patience());
-    trial.claim(Proof::Contained, "to-card/once", ended_as(end, Outcome::Ok, Status::None), ending(end));
+    const Corruption once(context, "to-card/once", false);
+    const auto end = stream.run(in, context.timeout());
+    context.claim(Proof::Contained, "to-card/once", ended_as(end, Outcome::Ok, Status::None), ending(end));
   }
-  (void)lane.run(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kMovedBytes), trial.patience());
-  trial.claim(Proof::Contained, "to-card/once-is-right",
-              std::ranges::equal(desk.host_words(0, kMovedBytes), desk.host_words(kBack, kMovedBytes)), "wrong data");
+  (void)stream.run(BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(kBack), kMovedBytes),
+                   context.timeout());
+  context.claim(Proof::Contained, "to-card/once-is-right",
+                std::ranges::equal(builder.host_words(0, kMovedBytes), builder.host_words(kBack, kMovedBytes)),
+                "wrong data");
   {
-    const Corruption always(trial, "to-card/always", true);
-    const auto end = lane.run(in, trial.patience());
-    trial.claim(Proof::Detected, "to-card/always", ended_as(end, Outcome::Fault, Status::ChecksumMismatch),
-                ending(end));
+    const Corruption always(context, "to-card/always", true);
+    const auto end = stream.run(in, context.timeout());
+    context.claim(Proof::Detected, "to-card/always", ended_as(end, Outcome::Fault, Status::ChecksumMismatch),
+                  ending(end));
   }
-  (void)lane.reset();
-  const auto again = lane.run(in, trial.patience());
-  trial.claim(Proof::Recovered, "to-card", ended_as(again, Outcome::Ok, Status::None), ending(again));
+  (void)stream.reset();
+  const auto again = stream.run(in, context.timeout());
+  context.claim(Proof::Recovered, "to-card", ended_as(again, Outcome::Ok, Status::None), ending(again));
 }
 
 // Out of the card the completion tells what was sent, and who asked for it compares.
-void corrupt_out_of_the_card(Trial& trial, std::uint32_t sum) {
-  Lane& lane = trial.lane();
-  Desk& desk = trial.desk();
-  const ControlBlock out = with_checksum(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kMovedBytes), 0);
-  const auto arrived = [&] { return wire::crc32c(0, desk.host_words(kBack, kMovedBytes).data(), kMovedBytes); };
+void corrupt_out_of_the_card(ScenarioContext& context, std::uint32_t sum) {
+  TestStream& stream = context.stream();
+  BlockBuilder& builder = context.builder();
+  const ControlBlock out =
+      with_checksum(BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(kBack), kMovedBytes), 0);
+  const auto arrived = [&] { return wire::crc32c(0, builder.host_words(kBack, kMovedBytes).data(), kMovedBytes); };
   {
-    const Corruption once(trial, "from-card/once", false);
-    const auto end = lane.run(out, trial.patience());
-    trial.claim(Proof::Detected, "from-card/sum-of-what-was-sent", end && end->checksum == sum, ending(end));
-    trial.claim(Proof::Fired, "from-card/arrived-changed", arrived() != sum, "what arrived is right");
+    const Corruption once(context, "from-card/once", false);
+    const auto end = stream.run(out, context.timeout());
+    context.claim(Proof::Detected, "from-card/sum-of-what-was-sent", end && end->checksum == sum, ending(end));
+    context.claim(Proof::Fired, "from-card/arrived-changed", arrived() != sum, "what arrived is right");
   }
-  const auto again = lane.run(out, trial.patience());
-  trial.claim(Proof::Recovered, "from-card", again && again->checksum == sum && arrived() == sum, ending(again));
+  const auto again = stream.run(out, context.timeout());
+  context.claim(Proof::Recovered, "from-card", again && again->checksum == sum && arrived() == sum, ending(again));
 }
 
 // The same as a program sees it: transfers of a stream of our runtime, with checksums.
 class Program {
  public:
-  explicit Program(Trial& trial)
-      : context_(spyre::Context::open(trial.stage().card(), options())),
+  explicit Program(ScenarioContext& context)
+      : context_(spyre::Context::open(context.fixture().card(), options())),
         memory_(context_->runtime().allocator().allocate(kMovedBytes)) {}
 
   // How the transfer ended. None: OK.
@@ -118,7 +122,7 @@ class Program {
  private:
   static spyre::ContextOptions options() {
     spyre::ContextOptions options;
-    options.function = kGuilty;
+    options.function = kFaulting;
     options.runtime.checksums = true;
     return options;
   }
@@ -126,7 +130,7 @@ class Program {
     FlexStream& stream = context_->runtime().default_stream();
     try {
       stream.Launch(std::move(job), {});
-      stream.Synchronize(Trial::Clock::now() + campaign_bounds::kBlock);
+      stream.Synchronize(ScenarioContext::Clock::now() + campaign_bounds::kBlock);
     } catch (const StreamError& error) {
       return error.failure().status;
     }
@@ -137,33 +141,33 @@ class Program {
   AllocationIndex memory_;
 };
 
-void corrupt_a_program(Trial& trial) {
-  Program program(trial);
+void corrupt_a_program(ScenarioContext& context) {
+  Program program(context);
   std::vector<std::byte> host(kMovedBytes), back(kMovedBytes);
-  for (auto& byte : host) byte = static_cast<std::byte>(trial.random()());
+  for (auto& byte : host) byte = static_cast<std::byte>(context.random()());
   const auto claim = [&](const char* name, Status wanted, Status seen) {
-    trial.claim(wanted == Status::None ? Proof::Contained : Proof::Detected, name, seen == wanted,
-                std::string(wire::name(seen)));
+    context.claim(wanted == Status::None ? Proof::Contained : Proof::Detected, name, seen == wanted,
+                  std::string(wire::name(seen)));
   };
   {
-    const Corruption once(trial, "program/to-card/once", false);
+    const Corruption once(context, "program/to-card/once", false);
     claim("program/to-card/once", Status::None, program.to_card(host));
   }
   {
-    const Corruption once(trial, "program/from-card/once", false);
+    const Corruption once(context, "program/from-card/once", false);
     claim("program/from-card/once", Status::ChecksumMismatch, program.from_card(back));
   }
   program.reset();
   const Status again = program.from_card(back);
-  trial.claim(Proof::Recovered, "program/from-card", again == Status::None && host == back,
-              std::string(wire::name(again)));
+  context.claim(Proof::Recovered, "program/from-card", again == Status::None && host == back,
+                std::string(wire::name(again)));
   {
-    const Corruption always(trial, "program/from-card/always", true);
+    const Corruption always(context, "program/from-card/always", true);
     claim("program/from-card/always", Status::ChecksumMismatch, program.from_card(back));
   }
   program.reset();
   {
-    const Corruption always(trial, "program/to-card/always", true);
+    const Corruption always(context, "program/to-card/always", true);
     claim("program/to-card/always", Status::ChecksumMismatch, program.to_card(host));
   }
   program.reset();
@@ -171,80 +175,81 @@ void corrupt_a_program(Trial& trial) {
 
 }  // namespace
 
-void corrupted_dma_payload(Trial& trial) {
-  trial.innocent();
-  const auto words = trial.desk().host_words(0, kMovedBytes);
-  for (auto& word : words) word = trial.random()();
+void corrupted_dma_payload(ScenarioContext& context) {
+  context.bystander();
+  const auto words = context.builder().host_words(0, kMovedBytes);
+  for (auto& word : words) word = context.random()();
   const std::uint32_t sum = wire::crc32c(0, words.data(), words.size_bytes());
-  (void)trial.lane();
-  trial.let_loose();
-  corrupt_into_the_card(trial, sum);
-  corrupt_out_of_the_card(trial, sum);
-  trial.close_guilty();
-  corrupt_a_program(trial);
-  trial.contained();
-  trial.recover_stream();
+  (void)context.stream();
+  context.trigger();
+  corrupt_into_the_card(context, sum);
+  corrupt_out_of_the_card(context, sum);
+  context.close_faulting();
+  corrupt_a_program(context);
+  context.contained();
+  context.recover_stream();
 }
 
 // ---- stalled and slow ---------------------------------------------------------------------------------------------------
 
 namespace {
 
-void stall(Trial& trial) {
+void stall(ScenarioContext& context) {
   constexpr std::uint64_t kBudgetTicks = 300'000 * wire::kTicksPerMicrosecond;
-  Lane& lane = trial.lane();
-  Desk& desk = trial.desk();
-  ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kMovedBytes);
+  TestStream& stream = context.stream();
+  BlockBuilder& builder = context.builder();
+  ControlBlock copy = BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), kMovedBytes);
   copy.header.budget = kBudgetTicks;
-  const auto good = lane.run(copy, trial.patience());
-  trial.claim(Proof::Contained, "undisturbed", ended_as(good, Outcome::Ok, Status::None), ending(good));
-  (void)lane.reset();
-  const auto fault = trial.arm(Trial::fault_at_guilty(FaultPoint::DmaStep, FaultAction::Stall));
-  trial.let_loose();
-  const auto end = lane.run(copy, trial.patience());
-  trial.claim(Proof::Fired, "stalled", trial.evidence(fault).fired == 1, "no step stood still");
-  trial.claim(Proof::Detected, "stalled", ended_as(end, Outcome::Timeout, Status::BudgetExpired), ending(end));
-  trial.disarm(fault);
+  const auto good = stream.run(copy, context.timeout());
+  context.claim(Proof::Contained, "undisturbed", ended_as(good, Outcome::Ok, Status::None), ending(good));
+  (void)stream.reset();
+  const auto fault = context.arm(ScenarioContext::fault_at_faulting(FaultPoint::DmaStep, FaultAction::Stall));
+  context.trigger();
+  const auto end = stream.run(copy, context.timeout());
+  context.claim(Proof::Fired, "stalled", context.evidence(fault).fired == 1, "no step stood still");
+  context.claim(Proof::Detected, "stalled", ended_as(end, Outcome::Timeout, Status::BudgetExpired), ending(end));
+  context.disarm(fault);
 }
 
 std::uint64_t ticks_of(const std::optional<wire::Completion>& end) { return end ? end->end_time - end->start_time : 0; }
 
 // Without a budget: late, and right. How much later is measured here and judged by nobody, because the card's clock is the
 // machine's; that it is a hundred times is exact under a clock of work (faults_test.cpp, SlowTransfer).
-void slow_down(Trial& trial) {
+void slow_down(ScenarioContext& context) {
   constexpr std::uint64_t kTimes = 100;
-  Lane& lane = trial.lane();
-  Desk& desk = trial.desk();
-  const auto words = desk.host_words(0, kMovedBytes);
-  for (auto& word : words) word = trial.random()();
-  const ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kMovedBytes);
-  const std::uint64_t undisturbed = ticks_of(lane.run(copy, trial.patience()));
-  auto spec = Trial::fault_at_guilty(FaultPoint::DmaStep, FaultAction::Slow);
+  TestStream& stream = context.stream();
+  BlockBuilder& builder = context.builder();
+  const auto words = builder.host_words(0, kMovedBytes);
+  for (auto& word : words) word = context.random()();
+  const ControlBlock copy = BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), kMovedBytes);
+  const std::uint64_t undisturbed = ticks_of(stream.run(copy, context.timeout()));
+  auto spec = ScenarioContext::fault_at_faulting(FaultPoint::DmaStep, FaultAction::Slow);
   spec.argument = kTimes;
   spec.every = 1;
   spec.shots = 0;
-  const auto fault = trial.arm(spec);
-  const auto late = lane.run(copy, trial.patience());
-  const auto evidence = trial.evidence(fault);
-  trial.disarm(fault);
-  trial.fired(evidence.fired != 0 && evidence.fired == evidence.counted,
-              std::to_string(evidence.fired) + " of " + std::to_string(evidence.counted) + " steps slow, " +
-                  std::to_string(ticks_of(late)) + " ticks instead of " + std::to_string(undisturbed));
-  trial.claim(Proof::Contained, "slow/ends-well", ended_as(late, Outcome::Ok, Status::None), ending(late));
-  std::ranges::fill(desk.host_words(kBack, kMovedBytes), 0);
-  (void)lane.run(Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kMovedBytes), trial.patience());
-  trial.claim(Proof::Contained, "slow/right", std::ranges::equal(words, desk.host_words(kBack, kMovedBytes)),
-              "wrong data");
+  const auto fault = context.arm(spec);
+  const auto late = stream.run(copy, context.timeout());
+  const auto evidence = context.evidence(fault);
+  context.disarm(fault);
+  context.fired(evidence.fired != 0 && evidence.fired == evidence.counted,
+                std::to_string(evidence.fired) + " of " + std::to_string(evidence.counted) + " steps slow, " +
+                    std::to_string(ticks_of(late)) + " ticks instead of " + std::to_string(undisturbed));
+  context.claim(Proof::Contained, "slow/ends-well", ended_as(late, Outcome::Ok, Status::None), ending(late));
+  std::ranges::fill(builder.host_words(kBack, kMovedBytes), 0);
+  (void)stream.run(BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(kBack), kMovedBytes),
+                   context.timeout());
+  context.claim(Proof::Contained, "slow/right", std::ranges::equal(words, builder.host_words(kBack, kMovedBytes)),
+                "wrong data");
 }
 
 }  // namespace
 
-void slow_or_stalled_dma(Trial& trial) {
-  trial.innocent();
-  stall(trial);
-  trial.contained();
-  trial.recover_stream();
-  slow_down(trial);
+void slow_or_stalled_dma(ScenarioContext& context) {
+  context.bystander();
+  stall(context);
+  context.contained();
+  context.recover_stream();
+  slow_down(context);
 }
 
 }  // namespace svp::campaign

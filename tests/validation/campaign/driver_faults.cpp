@@ -23,7 +23,7 @@ struct Attempts {
   std::size_t fired = 0;
   std::string wrong;
 };
-Attempts fail_every_occurrence(Trial& trial, HostPoint point, std::size_t most) {
+Attempts fail_every_occurrence(ScenarioContext& context, HostPoint point, std::size_t most) {
   Attempts found;
   for (std::size_t n = 1; n <= most; ++n) {
     OpenOptions options;
@@ -37,7 +37,7 @@ Attempts fail_every_occurrence(Trial& trial, HostPoint point, std::size_t most) 
     const auto injector = options.faults.injector;
     Expected<std::unique_ptr<Device>> device;
     try {
-      device = trial.card().open_virtual(kGuilty, std::move(options));
+      device = context.card().open_virtual(kFaulting, std::move(options));
     } catch (const std::exception& untyped) {
       ++found.fired;
       found.wrong = "occurrence " + std::to_string(n) + ": an untyped exception left the driver: " + untyped.what();
@@ -73,10 +73,10 @@ struct Load {
   std::string wrong;
   bool fired = false;
 };
-Load load_with_failure(Trial& trial, std::size_t n) {
+Load load_with_failure(ScenarioContext& context, std::size_t n) {
   OpenOptions options;
   const auto injector = options.faults.injector = std::make_shared<HostFaults>();
-  auto device = trial.card().open_virtual(kGuilty, std::move(options));
+  auto device = context.card().open_virtual(kFaulting, std::move(options));
   if (!device) return {.wrong = "open failed without a fault: " + device.error().message};
   const auto row = injector->arm({.point = HostPoint::Allocation, .first = n});
   Load load;
@@ -87,7 +87,7 @@ Load load_with_failure(Trial& trial, std::size_t n) {
   Count count;
   std::size_t taken = 0;
   {
-    const DriverCall marked(injector.get(), wire::kTargetPhysical + kGuilty);
+    const DriverCall marked(injector.get(), wire::kTargetPhysical + kFaulting);
     try {
       for (int round = 0; round < 2; ++round) {
         std::array<wire::ControlBlock, kBlocks> blocks{};
@@ -111,10 +111,10 @@ Load load_with_failure(Trial& trial, std::size_t n) {
   return load;
 }
 
-Attempts fail_every_allocation_under_load(Trial& trial, std::size_t most) {
+Attempts fail_every_allocation_under_load(ScenarioContext& context, std::size_t most) {
   Attempts found;
   for (std::size_t n = 1; n <= most; ++n) {
-    const Load load = load_with_failure(trial, n);
+    const Load load = load_with_failure(context, n);
     if (!load.wrong.empty()) {
       found.wrong = "allocation " + std::to_string(n) + " under load: " + load.wrong;
       return found;
@@ -126,47 +126,47 @@ Attempts fail_every_allocation_under_load(Trial& trial, std::size_t most) {
   return found;
 }
 
-void prove_attempts(Trial& trial, const Attempts& found, const std::string& what) {
-  trial.fired(found.fired != 0, std::to_string(found.fired) + " " + what);
-  trial.detected("typed errors", found.wrong.empty(),
-                 found.wrong.empty() ? "each a typed error that says what to do" : found.wrong);
-  trial.contained();
-  const std::string job = trial.good_job();
-  trial.recovered("next open", job.empty(), job.empty() ? "the next open works, good job" : job);
+void prove_attempts(ScenarioContext& context, const Attempts& found, const std::string& what) {
+  context.fired(found.fired != 0, std::to_string(found.fired) + " " + what);
+  context.detected("typed errors", found.wrong.empty(),
+                   found.wrong.empty() ? "each a typed error that says what to do" : found.wrong);
+  context.contained();
+  const std::string job = context.good_job();
+  context.recovered("next open", job.empty(), job.empty() ? "the next open works, good job" : job);
 }
 
 }  // namespace
 
-void allocation_fails_during_open(Trial& trial) {
+void allocation_fails_during_open(ScenarioContext& context) {
   constexpr std::size_t kMost = 2000;
-  trial.innocent();
-  trial.let_loose();
-  Attempts found = fail_every_occurrence(trial, HostPoint::Allocation, kMost);
+  context.bystander();
+  context.trigger();
+  Attempts found = fail_every_occurrence(context, HostPoint::Allocation, kMost);
   if (found.wrong.empty()) {
-    const Attempts loaded = fail_every_allocation_under_load(trial, kMost);
+    const Attempts loaded = fail_every_allocation_under_load(context, kMost);
     found.fired += loaded.fired;
     found.wrong = loaded.wrong;
   }
-  prove_attempts(trial, found, "allocations");
+  prove_attempts(context, found, "allocations");
 }
 
-void bring_up_step_fails(Trial& trial) {
-  trial.innocent();
-  trial.let_loose();
-  const Attempts found = fail_every_occurrence(trial, HostPoint::BringUpStep, kBringUpSteps + 1);
-  trial.detected("each step", found.fired == kBringUpSteps - 2, {});  // all but the two ends
-  prove_attempts(trial, found, "steps");
+void bring_up_step_fails(ScenarioContext& context) {
+  context.bystander();
+  context.trigger();
+  const Attempts found = fail_every_occurrence(context, HostPoint::BringUpStep, kBringUpSteps + 1);
+  context.detected("each step", found.fired == kBringUpSteps - 2, {});  // all but the two ends
+  prove_attempts(context, found, "steps");
 }
 
-void creation_fails(Trial& trial) {
+void creation_fails(ScenarioContext& context) {
   constexpr std::uint64_t kQuota = 16 * wire::kMiB;
-  trial.innocent();
-  trial.set_quota(kQuota);
-  trial.let_loose();
+  context.bystander();
+  context.set_quota(kQuota);
+  context.trigger();
   std::vector<std::uint32_t> streams;
   std::string no_stream, no_region;
   while (no_stream.empty() && streams.size() <= wire::kStreamsPerFunction) {
-    const auto stream = trial.guilty().open_stream(StreamPriority::Low);
+    const auto stream = context.faulting().open_stream(StreamPriority::Low);
     if (stream) {
       streams.push_back(*stream);
     } else {
@@ -175,39 +175,40 @@ void creation_fails(Trial& trial) {
   }
   std::vector<Region> regions;
   while (no_region.empty() && regions.size() <= wire::kRegionsPerFunction) {
-    const auto region = trial.guilty().acquire_region(RegionType::Tensor, 4 * wire::kMiB);
+    const auto region = context.faulting().acquire_region(RegionType::Tensor, 4 * wire::kMiB);
     if (region) {
       regions.push_back(*region);
     } else {
       no_region = region.error().message;
     }
   }
-  trial.fired(!no_stream.empty() && !no_region.empty(),
-              std::to_string(streams.size()) + " streams and " + std::to_string(regions.size()) + " regions, no more");
-  trial.detected("streams", no_stream.contains(wire::name(Status::OutOfStreams)), no_stream);
-  trial.detected("regions", no_region.contains(wire::name(Status::QuotaExceeded)), no_region);
-  trial.contained();
-  for (const Region& region : regions) value_or_throw(trial.guilty().release_region(region));
-  for (const std::uint32_t stream : streams) value_or_throw(trial.guilty().close_stream(stream));
-  const std::string job = trial.good_job();  // with the quota: what is still held leaves no room for it
-  trial.set_quota(0);
-  trial.recovered("given back", job.empty(), job.empty() ? "what was given back can be had again" : job);
+  context.fired(!no_stream.empty() && !no_region.empty(), std::to_string(streams.size()) + " streams and " +
+                                                              std::to_string(regions.size()) + " regions, no more");
+  context.detected("streams", no_stream.contains(wire::name(Status::OutOfStreams)), no_stream);
+  context.detected("regions", no_region.contains(wire::name(Status::QuotaExceeded)), no_region);
+  context.contained();
+  for (const Region& region : regions) value_or_throw(context.faulting().release_region(region));
+  for (const std::uint32_t stream : streams) value_or_throw(context.faulting().close_stream(stream));
+  const std::string job = context.good_job();  // with the quota: what is still held leaves no room for it
+  context.set_quota(0);
+  context.recovered("given back", job.empty(), job.empty() ? "what was given back can be had again" : job);
 }
 
-void reply_lost_after_success(Trial& trial) {
-  trial.innocent();
-  (void)trial.desk();
-  const auto fault = trial.arm(Trial::fault_at_guilty(wire::FaultPoint::AdminReply, wire::FaultAction::Suppress));
-  trial.let_loose();
-  const auto region = trial.guilty().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
-  trial.fired(fault);
-  trial.detected("lost reply", !region && region.error().outcome == Outcome::Indeterminate,
-                 region ? "nobody noticed" : region.error().message);
+void reply_lost_after_success(ScenarioContext& context) {
+  context.bystander();
+  (void)context.builder();
+  const auto fault =
+      context.arm(ScenarioContext::fault_at_faulting(wire::FaultPoint::AdminReply, wire::FaultAction::Suppress));
+  context.trigger();
+  const auto region = context.faulting().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
+  context.fired(fault);
+  context.detected("lost reply", !region && region.error().outcome == Outcome::Indeterminate,
+                   region ? "nobody noticed" : region.error().message);
   // The command's slot stays aside; others work, and what the lost reply granted comes back with the function.
-  const std::string job = trial.good_job();
-  trial.contained("other commands", job.empty(), job.empty() ? "other commands and jobs of the function work" : job);
-  trial.contained();
-  trial.recover_function();
+  const std::string job = context.good_job();
+  context.contained("other commands", job.empty(), job.empty() ? "other commands and jobs of the function work" : job);
+  context.contained();
+  context.recover_function();
 }
 
 }  // namespace svp::campaign

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "host_driver/recovery/ladder.hpp"
+#include "host_driver/recovery/escalation.hpp"
 #include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
@@ -25,15 +25,16 @@ constexpr std::uint64_t kCanaryBytes = 256 * wire::kKiB;
 constexpr std::uint64_t kReadBack = 1 * wire::kMiB;
 
 // A function with canaries in its memory and its window, and blocks in flight behind a kernel that does not end.
-class Bystander {
+class BusyBystander {
  public:
-  explicit Bystander(Card& card) : device_(value_or_throw(card.open_virtual(kInnocent))), desk_(*device_) {
-    for (auto& word : desk_.host_words(0, kCanaryBytes)) word = kCanary;
+  explicit BusyBystander(Card& card) : device_(value_or_throw(card.open_virtual(kBystander))), builder_(*device_) {
+    for (auto& word : builder_.host_words(0, kCanaryBytes)) word = kCanary;
     const auto image = kernel_image(card, "spin");
-    desk_.load(jobs_, 0, image);
-    (void)jobs_.run(Desk::fill(Desk::in(desk_.tensor(), 0), kCanaryBytes, kCanary), campaign_bounds::kBlock);
-    std::vector<ControlBlock> blocks(kBlocks, Desk::nop());
-    blocks.front() = desk_.compute(0, image.size(), kManySlices);
+    builder_.load(jobs_, 0, image);
+    (void)jobs_.run(BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), 0), kCanaryBytes, kCanary),
+                    campaign_bounds::kBlock);
+    std::vector<ControlBlock> blocks(kBlocks, BlockBuilder::nop());
+    blocks.front() = builder_.compute(0, image.size(), kManySlices);
     works_ = in_flight_.submit(blocks) && in_flight_.wait_started(1, campaign_bounds::kBlock);
   }
 
@@ -43,10 +44,11 @@ class Bystander {
     if (const auto failure = device_->failure()) return failure->message;
     if (in_flight_.ended() != 0) return "a block in flight has ended";
     const auto read =
-        jobs_.run(Desk::dma(Desk::in(desk_.tensor(), 0), desk_.host(kReadBack), kCanaryBytes), campaign_bounds::kBlock);
+        jobs_.run(BlockBuilder::dma(BlockBuilder::in(builder_.tensor(), 0), builder_.host(kReadBack), kCanaryBytes),
+                  campaign_bounds::kBlock);
     if (!read || read->outcome != Outcome::Ok) return "its other stream does not work";
     const auto whole = [&](std::uint64_t at) {
-      return std::ranges::all_of(desk_.host_words(at, kCanaryBytes),
+      return std::ranges::all_of(builder_.host_words(at, kCanaryBytes),
                                  [](std::uint64_t word) { return word == kCanary; });
     };
     if (!whole(kReadBack)) return "its memory changed";
@@ -55,9 +57,9 @@ class Bystander {
   // When the card has gone: each block once, and by what the driver can know.
   std::string ended_once() {
     (void)device_->wait_until([&] { return device_->failure().has_value(); },
-                              Trial::Clock::now() + campaign_bounds::kPatience);
+                              ScenarioContext::Clock::now() + campaign_bounds::kTimeout);
     if (!device_->failure()) return "the driver did not notice";
-    (void)in_flight_.wait_all(campaign_bounds::kPatience);
+    (void)in_flight_.wait_all(campaign_bounds::kTimeout);
     const auto all = in_flight_.endings();
     if (all.size() != kBlocks) return std::to_string(all.size()) + " of " + std::to_string(kBlocks) + " blocks ended";
     std::set<std::uint64_t> sequences;
@@ -76,15 +78,15 @@ class Bystander {
   static constexpr std::size_t kBlocks = 16;
 
   std::unique_ptr<Device> device_;
-  Desk desk_;
-  Lane jobs_{*device_};
-  Lane in_flight_{*device_};
+  BlockBuilder builder_;
+  TestStream jobs_{*device_};
+  TestStream in_flight_{*device_};
   bool works_ = false;
 };
 
-// The guilty function's reset stalls for ever, from now on. What it saw so far.
-wire::FaultEvidence stall_resets(Trial& trial, Card& card, std::unique_ptr<Device>& device) {
-  auto spec = Trial::fault_at_guilty(wire::FaultPoint::FunctionReset, wire::FaultAction::Stall);
+// The faulting function's reset stalls for ever, from now on. What it saw so far.
+wire::FaultEvidence stall_resets(ScenarioContext& context, Card& card, std::unique_ptr<Device>& device) {
+  auto spec = ScenarioContext::fault_at_faulting(wire::FaultPoint::FunctionReset, wire::FaultAction::Stall);
   spec.shots = 0;
   spec.every = 1;
   const auto management = value_or_throw(card.open_management());
@@ -92,75 +94,76 @@ wire::FaultEvidence stall_resets(Trial& trial, Card& card, std::unique_ptr<Devic
   request.command = wire::AdminCommand::FaultArm;
   request.arguments.fault = spec;
   value_or_throw(management->admin(request));
-  trial.let_loose();
+  context.trigger();
   device.reset();
   request.arguments.fault.operation = wire::FaultOperation::Query;
   return value_or_throw(management->admin(request)).values.fault;
 }
 
 // From the function's reset upwards. The bystander goes with the firmware's restart.
-void escalate(Trial& trial, Card& card, std::unique_ptr<Device>& device, Bystander& bystander) {
+void escalate(ScenarioContext& context, Card& card, std::unique_ptr<Device>& device, BusyBystander& bystander) {
   std::optional<std::string> affected;  // before anything above the function's reset
-  const auto report = climb(Rung::Function, Rung::PowerCycle, [&](Rung rung) -> Expected<void> {
-    if (rung != Rung::Function) {
+  const auto report = escalate(ResetLevel::Function, ResetLevel::PowerCycle, [&](ResetLevel level) -> Expected<void> {
+    if (level != ResetLevel::Function) {
       if (!affected) affected = bystander.unaffected();
-      if (auto raised = card.raise(rung, card.lives(), true); !raised) return raised;
+      if (auto raised = card.raise(level, card.boots(), true); !raised) return raised;
     }
-    auto opened = card.open_virtual(kGuilty);
+    auto opened = card.open_virtual(kFaulting);
     if (!opened) return std::unexpected(std::move(opened.error()));
     device = *std::move(opened);
     return {};
   });
   if (!affected) affected = bystander.unaffected();
-  trial.claim(Proof::Contained, "bystander/below-the-firmware", affected->empty(), *affected);
-  trial.claim(Proof::Detected, "escalated", report && report->attempts.size() > 1 && report->rung() == Rung::Firmware,
-              report ? describe(*report) : report.error().message);
+  context.claim(Proof::Contained, "bystander/below-the-firmware", affected->empty(), *affected);
+  context.claim(Proof::Detected, "escalated",
+                report && report->attempts.size() > 1 && report->level() == ResetLevel::Firmware,
+                report ? describe(*report) : report.error().message);
 }
 
 // A card that dies again and again is wedged: every call fails with that error, and no emulator is started for it.
-void wedge(Trial& trial, Card& card) {
+void wedge(ScenarioContext& context, Card& card) {
   std::optional<ErrorInfo> wedged;
   for (unsigned death = 0; death <= card.options().timeouts.wedge_deaths && !wedged; ++death) {
     (void)card.machine().kill();
-    const auto raised = card.raise(Rung::PowerCycle, card.lives(), false);
+    const auto raised = card.raise(ResetLevel::PowerCycle, card.boots(), false);
     if (!raised) wedged = raised.error();
   }
-  trial.claim(Proof::Detected, "wedged", wedged.has_value(), "never wedged");
-  const std::uint64_t lives = card.lives();
-  const auto refused = card.open_virtual(kGuilty);
+  context.claim(Proof::Detected, "wedged", wedged.has_value(), "never wedged");
+  const std::uint64_t boots = card.boots();
+  const auto refused = card.open_virtual(kFaulting);
   const bool same = wedged && !refused && refused.error().message == wedged->message;
-  trial.claim(Proof::Contained, "wedged/fails-at-once", same && card.lives() == lives && !card.machine().alive(),
-              refused ? "a function came up" : refused.error().message);
+  context.claim(Proof::Contained, "wedged/fails-at-once", same && card.boots() == boots && !card.machine().alive(),
+                refused ? "a function came up" : refused.error().message);
 }
 
 }  // namespace
 
-void the_reset_fails(Trial& trial) {
-  CardOptions options = card_options(trial.stage_options());
+void the_reset_fails(ScenarioContext& context) {
+  CardOptions options = card_options(context.fixture_options());
   // A reset that is stuck is given up after half a second here; a working one takes milliseconds.
   options.timeouts.function_reset = options.timeouts.detach = options.timeouts.post_progress =
       campaign_bounds::kPostProgress;
   const auto card = value_or_throw(Card::boot(std::move(options)));
   {
-    Bystander bystander(*card);
-    trial.claim(Proof::Fired, "bystander-works", bystander.works(), "its kernel never began");
-    auto device = value_or_throw(card->open_virtual(kGuilty));
-    const auto evidence = stall_resets(trial, *card, device);
-    trial.claim(Proof::Fired, "resets-stuck", evidence.fired != 0, "no reset was stuck");
-    escalate(trial, *card, device, bystander);
+    BusyBystander bystander(*card);
+    context.claim(Proof::Fired, "bystander-works", bystander.works(), "its kernel never began");
+    auto device = value_or_throw(card->open_virtual(kFaulting));
+    const auto evidence = stall_resets(context, *card, device);
+    context.claim(Proof::Fired, "resets-stuck", evidence.fired != 0, "no reset was stuck");
+    escalate(context, *card, device, bystander);
     if (!device) return;
     const std::string ended = bystander.ended_once();
-    trial.claim(Proof::Contained, "bystander/firmware-restart", ended.empty(), ended);
-    Desk desk(*device);
-    Lane lane(*device);
-    const std::string job = trial.good_job(desk, lane);
-    trial.claim(Proof::Recovered, "after-the-restart", job.empty(), job);
+    context.claim(Proof::Contained, "bystander/firmware-restart", ended.empty(), ended);
+    BlockBuilder builder(*device);
+    TestStream stream(*device);
+    const std::string job = context.good_job(builder, stream);
+    context.claim(Proof::Recovered, "after-the-restart", job.empty(), job);
   }
-  Bystander bystander(*card);
-  trial.claim(Proof::Recovered, "bystander", bystander.works() && bystander.unaffected().empty(), "it does not work");
-  wedge(trial, *card);
+  BusyBystander bystander(*card);
+  context.claim(Proof::Recovered, "bystander", bystander.works() && bystander.unaffected().empty(), "it does not work");
+  wedge(context, *card);
   const std::string ended = bystander.ended_once();
-  trial.claim(Proof::Contained, "bystander/card-died", ended.empty(), ended);
+  context.claim(Proof::Contained, "bystander/card-died", ended.empty(), ended);
 }
 
 }  // namespace svp::campaign

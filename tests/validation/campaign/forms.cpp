@@ -26,7 +26,7 @@ constexpr std::uint64_t kFormBytes = 64 * wire::kKiB;
 constexpr std::uint64_t kFilled = 4096;  // bytes of the raw client's region
 
 void add_header_forms(Refusals& refusals) {
-  const ControlBlock nop = refusals.addressed(Desk::nop());
+  const ControlBlock nop = refusals.addressed(BlockBuilder::nop());
   refusals.add_spoilt("magic", nop, Status::BadMagic, [](auto& b) { b.header.magic ^= 0x100; });
   refusals.add_spoilt("length/none", nop, Status::BadSize, [](auto& b) { b.header.sticks = 0; });
   refusals.add_spoilt("length/255", nop, Status::BadSize, [](auto& b) { b.header.sticks = 255; });
@@ -43,10 +43,10 @@ void add_header_forms(Refusals& refusals) {
   refusals.add_spoilt("crc/not-negotiated", nop, Status::BadCrc, [](auto& b) { b.header.crc32c = 16; });
 }
 
-void add_payload_forms(Refusals& refusals, const Desk& desk) {
-  const ControlBlock nop = refusals.addressed(Desk::nop());
+void add_payload_forms(Refusals& refusals, const BlockBuilder& builder) {
+  const ControlBlock nop = refusals.addressed(BlockBuilder::nop());
   const ControlBlock dma = refusals.good_dma();
-  const ControlBlock compute = refusals.addressed(desk.compute(0, 4096));
+  const ControlBlock compute = refusals.addressed(builder.compute(0, 4096));
   refusals.add_spoilt("reserved/nop", nop, Status::ReservedBits, [](auto& b) { b.payload.words[7] = 1; });
   refusals.add_spoilt("reserved/fill", refusals.good_fill(), Status::ReservedBits,
                       [](auto& b) { b.payload.fill.reserved[0] = 1; });
@@ -74,8 +74,8 @@ void add_payload_forms(Refusals& refusals, const Desk& desk) {
 // Images in Program memory, each with one thing wrong. All but the last have the checksum of their bytes.
 class Images {
  public:
-  Images(Trial& trial, Refusals& refusals)
-      : trial_(trial), refusals_(refusals), good_(kernel_image(trial.card(), "empty")) {}
+  Images(ScenarioContext& context, Refusals& refusals)
+      : context_(context), refusals_(refusals), good_(kernel_image(context.card(), "empty")) {}
 
   template <typename Spoil>
   void add(const char* name, Status status, Spoil spoil, bool sealed = true) {
@@ -104,18 +104,18 @@ class Images {
   }
   void load(const char* name, std::span<const std::byte> image, Status status) {
     const std::uint64_t at = kImageAt + count_++ * kImageStride;
-    trial_.desk().load(trial_.lane(), at, image);
-    refusals_.add(name, refusals_.addressed(trial_.desk().compute(at, image.size())), status);
+    context_.builder().load(context_.stream(), at, image);
+    refusals_.add(name, refusals_.addressed(context_.builder().compute(at, image.size())), status);
   }
 
-  Trial& trial_;
+  ScenarioContext& context_;
   Refusals& refusals_;
   std::vector<std::byte> good_;
   std::uint64_t count_ = 0;
 };
 
-void add_images(Trial& trial, Refusals& refusals) {
-  Images images(trial, refusals);
+void add_images(ScenarioContext& context, Refusals& refusals) {
+  Images images(context, refusals);
   images.add("image/magic", Status::ImageMagic, [](auto& h) { h.magic ^= 1; });
   images.add("image/version", Status::ImageVersion, [](auto& h) { ++h.abi_version; });
   images.add("image/length", Status::ImageLayout, [](auto& h) { h.image_bytes -= 128; });
@@ -126,33 +126,33 @@ void add_images(Trial& trial, Refusals& refusals) {
 }
 
 // The bytes of a transfer have a checksum of their own. They are moved before they can be compared: a fault, no refusal.
-void claim_payload_checksum(Trial& trial) {
-  Desk& desk = trial.desk();
-  const auto words = desk.host_words(0, kFormBytes);
-  for (auto& word : words) word = trial.random()();
-  ControlBlock copy = Desk::dma(desk.host(0), Desk::in(desk.program(), kMovedTo), kFormBytes);
+void claim_payload_checksum(ScenarioContext& context) {
+  BlockBuilder& builder = context.builder();
+  const auto words = builder.host_words(0, kFormBytes);
+  for (auto& word : words) word = context.random()();
+  ControlBlock copy = BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.program(), kMovedTo), kFormBytes);
   copy.payload.dma.flags = wire::kDmaChecksum;
   copy.payload.dma.checksum = wire::crc32c(0, words.data(), words.size_bytes());
-  const auto right = trial.lane().run(copy, trial.patience());
-  trial.claim(Proof::Contained, "checksum/right", right && right->outcome == Outcome::Ok, ending(right));
-  (void)trial.lane().reset();
+  const auto right = context.stream().run(copy, context.timeout());
+  context.claim(Proof::Contained, "checksum/right", right && right->outcome == Outcome::Ok, ending(right));
+  (void)context.stream().reset();
   copy.payload.dma.checksum ^= 1;
-  const auto wrong = trial.lane().run(copy, trial.patience());
-  trial.claim(Proof::Detected, "checksum/wrong",
-              wrong && wrong->outcome == Outcome::Fault && wrong->status == Status::ChecksumMismatch, ending(wrong));
-  (void)trial.lane().reset();
+  const auto wrong = context.stream().run(copy, context.timeout());
+  context.claim(Proof::Detected, "checksum/wrong",
+                wrong && wrong->outcome == Outcome::Fault && wrong->status == Status::ChecksumMismatch, ending(wrong));
+  (void)context.stream().reset();
 }
 
 // A function that negotiated a CRC on each control block: a raw client, because our driver does not.
 class SealedBlocks {
  public:
-  SealedBlocks(Trial& trial, RawClient& client)
-      : trial_(trial), driver_(client.driver()), region_(driver_.acquire(wire::kGranuleBytes).value()) {}
+  SealedBlocks(ScenarioContext& context, RawClient& client)
+      : context_(context), driver_(client.driver()), region_(driver_.acquire(wire::kGranuleBytes).value()) {}
 
   ControlBlock good() { return driver_.fill(stream_, region_, 0, kFilled, pattern_); }
   void accepted(const char* name) {
     const auto end = driver_.run(good());
-    trial_.claim(Proof::Contained, name, end.outcome == Outcome::Ok, ending(end));
+    context_.claim(Proof::Contained, name, end.outcome == Outcome::Ok, ending(end));
     (void)driver_.reset_stream(stream_);
   }
   template <typename Spoil>
@@ -165,7 +165,7 @@ class SealedBlocks {
   void refused_sticks(const char* name, Status status, const ControlBlock& block, unsigned sticks) {
     (void)driver_.submit_sticks(block, sticks);
     const auto end = driver_.wait_for(1).front().completion;
-    trial_.claim(Proof::Detected, name, end.outcome == Outcome::Rejected && end.status == status, ending(end));
+    context_.claim(Proof::Detected, name, end.outcome == Outcome::Rejected && end.status == status, ending(end));
     (void)driver_.reset_stream(stream_);
   }
   // What the first good block wrote is still there.
@@ -178,18 +178,18 @@ class SealedBlocks {
   }
 
  private:
-  Trial& trial_;
+  ScenarioContext& context_;
   RawDriver& driver_;
   raw::RegionHandle region_;
   raw::StreamHandle stream_;
-  std::uint64_t pattern_ = trial_.seed() | 1;
+  std::uint64_t pattern_ = context_.seed() | 1;
 };
 
-void claim_block_checksum(Trial& trial, RawClient& client) {
+void claim_block_checksum(ScenarioContext& context, RawClient& client) {
   if (!client.driver().bring_up(wire::kMandatoryFeatures | wire::kFeatureControlBlockCrc)) {
-    return trial.fired(false, "a function with CRCs does not come up");
+    return context.fired(false, "a function with CRCs does not come up");
   }
-  SealedBlocks blocks(trial, client);
+  SealedBlocks blocks(context, client);
   blocks.accepted("crc/right");
   blocks.refused("crc/one-bit", Status::BadCrc, [](auto& b) { b.header.crc32c ^= 1u << 31; });
   blocks.refused("crc/none", Status::BadCrc, [](auto& b) { b.header.crc32c = 0; });
@@ -199,22 +199,22 @@ void claim_block_checksum(Trial& trial, RawClient& client) {
   longer.header.sticks = 4;
   blocks.refused_sticks("truncated/chain", Status::BadSize, longer, 1);
   blocks.refused_sticks("length/chain-too-long", Status::BadSize, blocks.good(), 2);
-  trial.claim(Proof::Contained, "crc/no-effect", blocks.unchanged(), "memory was written");
+  context.claim(Proof::Contained, "crc/no-effect", blocks.unchanged(), "memory was written");
 }
 
 }  // namespace
 
-void bad_forms(Trial& trial) {
-  Refusals refusals(trial);
-  RawClient client(trial);
+void bad_forms(ScenarioContext& context) {
+  Refusals refusals(context);
+  RawClient client(context);
   add_header_forms(refusals);
-  add_payload_forms(refusals, trial.desk());
-  add_images(trial, refusals);
-  (void)trial.lane().reset();  // the blocks are the first of their incarnation
-  trial.let_loose();
+  add_payload_forms(refusals, context.builder());
+  add_images(context, refusals);
+  (void)context.stream().reset();  // the blocks are the first of their incarnation
+  context.trigger();
   refusals.send_all();
-  claim_payload_checksum(trial);
-  claim_block_checksum(trial, client);
+  claim_payload_checksum(context);
+  claim_block_checksum(context, client);
   refusals.finish();
 }
 

@@ -25,8 +25,8 @@ using wire::Outcome;
 // One when a reset begins, so that the driver sees at once that its work is over, and one when it ends.
 constexpr std::uint64_t kGenerationsPerReset = 2;
 
-constexpr wire::Target kFaulting = wire::target_of_virtual(kGuilty), kNeighbour = wire::target_of_virtual(kInnocent),
-                       kBusy = wire::target_of_virtual(kThird);
+constexpr wire::Target kFaultingTarget = wire::target_of_virtual(kFaulting),
+                       kNeighbour = wire::target_of_virtual(kBystander), kBusy = wire::target_of_virtual(kThird);
 
 // What the card says of a function and no reset of another one may change.
 struct Standing {
@@ -63,46 +63,47 @@ void keep_first(std::string& wrong, std::string now) {
 
 // ---- F34 ----------------------------------------------------------------------------------------------------------------
 
-void reset_of_one_leaves_the_others(Trial& trial) {
+void reset_of_one_leaves_the_others(ScenarioContext& context) {
   constexpr unsigned kResets = 6;
   unsigned asked = 0;
-  trial.innocent();
-  BusyTenant busy(trial, trial.open(kThird));
-  Device& management = trial.management();
+  context.bystander();
+  BusyTenant busy(context, context.open(kThird));
+  Device& management = context.management();
   const auto others = {wire::kTargetPhysical, kNeighbour, kBusy};
   const auto before = standings(management, others);
-  const std::uint64_t resets = figures_of(management, kFaulting).resets;
+  const std::uint64_t resets = figures_of(management, kFaultingTarget).resets;
   std::string refused, jobs;
   bool running = true, typed = true;
-  trial.let_loose();
+  context.trigger();
   for (; asked < kResets && typed; ++asked) {
-    const ControlBlock spin = trial.kernel("spin", kManySlices);
-    const std::uint64_t first = trial.lane().submitted() + 1;
-    const ControlBlock work[] = {spin, Desk::fill(Desk::in(trial.desk().tensor(), 0), wire::kMiB, asked)};
-    running = trial.lane().submit(work) && trial.lane().wait_started(first, trial.patience()) && running;
+    const ControlBlock spin = context.kernel("spin", kManySlices);
+    const std::uint64_t first = context.stream().submitted() + 1;
+    const ControlBlock work[] = {
+        spin, BlockBuilder::fill(BlockBuilder::in(context.builder().tensor(), 0), wire::kMiB, asked)};
+    running = context.stream().submit(work) && context.stream().wait_started(first, context.timeout()) && running;
     busy.start_jobs();
-    const auto reply = manage(management, AdminCommand::FunctionReset, kFaulting);
+    const auto reply = manage(management, AdminCommand::FunctionReset, kFaultingTarget);
     keep_first(refused, ok_or_reason(reply));
     keep_first(jobs, busy.finish_jobs());
-    typed = heard_of_reset(trial, trial.guilty(), trial.lane()) && typed;
-    trial.close_guilty();
+    typed = heard_of_reset(context, context.faulting(), context.stream()) && typed;
+    context.close_faulting();
   }
-  const std::uint64_t done = figures_of(management, kFaulting).resets - resets;
-  trial.claim(Proof::Fired, "resets", running && done >= asked, std::to_string(done) + " resets under a kernel");
-  trial.claim(Proof::Detected, "answered", refused.empty(), refused);
-  trial.claim(Proof::Detected, "typed", typed, "a block of the function that was reset never ended");
-  trial.claim(Proof::Contained, "jobs", jobs.empty(), jobs);
-  trial.claim(Proof::Contained, "standing", standings(management, others) == before,
-              "a generation or a counter of another function changed");
-  trial.claim(Proof::Contained, "queued jobs", busy.waits_at_gate(), "a kernel of another function ended");
+  const std::uint64_t done = figures_of(management, kFaultingTarget).resets - resets;
+  context.claim(Proof::Fired, "resets", running && done >= asked, std::to_string(done) + " resets under a kernel");
+  context.claim(Proof::Detected, "answered", refused.empty(), refused);
+  context.claim(Proof::Detected, "typed", typed, "a block of the function that was reset never ended");
+  context.claim(Proof::Contained, "jobs", jobs.empty(), jobs);
+  context.claim(Proof::Contained, "standing", standings(management, others) == before,
+                "a generation or a counter of another function changed");
+  context.claim(Proof::Contained, "queued jobs", busy.waits_at_gate(), "a kernel of another function ended");
   const auto stats = manage(management, AdminCommand::Stats, kBusy).values.stats;
-  trial.claim(Proof::Contained, "outcomes", stats.failed + stats.rejected + stats.aborted == 0);
+  context.claim(Proof::Contained, "outcomes", stats.failed + stats.rejected + stats.aborted == 0);
   const std::string kernel = busy.open_gate();
-  trial.claim(Proof::Contained, "kernel in flight", kernel.empty(), kernel);
+  context.claim(Proof::Contained, "kernel in flight", kernel.empty(), kernel);
   const std::string memory = busy.check_memory();
-  trial.claim(Proof::Contained, "memory", memory.empty(), memory);
-  trial.contained();
-  trial.recover_function();
+  context.claim(Proof::Contained, "memory", memory.empty(), memory);
+  context.contained();
+  context.recover_function();
 }
 
 // ---- F35 ----------------------------------------------------------------------------------------------------------------
@@ -112,69 +113,70 @@ namespace {
 // A function with a kernel in flight and a transfer behind it.
 class Worker {
  public:
-  Worker(Trial& trial, unsigned function)
-      : trial_(trial),
+  Worker(ScenarioContext& context, unsigned function)
+      : context_(context),
         target_(wire::target_of_virtual(function)),
-        device_(trial.open(function)),
-        desk_(*device_),
+        device_(context.open(function)),
+        builder_(*device_),
         loads_(*device_),
-        lane_(*device_),
-        before_(standing_of(trial.management(), target_)) {
-    const ControlBlock work[] = {load_kernel(desk_, loads_, trial.card(), "spin", 0),
-                                 Desk::fill(Desk::in(desk_.tensor(), 0), Desk::kRegionBytes, target_)};
-    running_ = lane_.submit(work) && lane_.wait_started(1, trial.patience());
+        stream_(*device_),
+        before_(standing_of(context.management(), target_)) {
+    const ControlBlock work[] = {
+        load_kernel(builder_, loads_, context.card(), "spin", 0),
+        BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), 0), BlockBuilder::kRegionBytes, target_)};
+    running_ = stream_.submit(work) && stream_.wait_started(1, context.timeout());
   }
-  ~Worker() { trial_.keep_trace(lane_); }
+  ~Worker() { context_.keep_trace(stream_); }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   bool running() const { return running_; }
   wire::Target target() const { return target_; }
-  bool heard_of_reset() { return campaign::heard_of_reset(trial_, *device_, lane_); }
+  bool heard_of_reset() { return campaign::heard_of_reset(context_, *device_, stream_); }
   // As the card has it: reset exactly once, and nothing left.
   bool empty() const {
-    const Standing now = standing_of(trial_.management(), target_);
+    const Standing now = standing_of(context_.management(), target_);
     return now.resets == before_.resets + 1 && now.generation == before_.generation + kGenerationsPerReset &&
            now.state == FunctionState::Idle && now.granted_bytes == 0;
   }
 
  private:
-  Trial& trial_;
+  ScenarioContext& context_;
   wire::Target target_;
   std::unique_ptr<Device> device_;
-  Desk desk_;
-  Lane loads_;
-  Lane lane_;
+  BlockBuilder builder_;
+  TestStream loads_;
+  TestStream stream_;
   Standing before_;
   bool running_ = false;
 };
 
-std::string works(Trial& trial, unsigned function) {
-  const auto device = trial.open(function);
-  Desk desk(*device);
-  Lane lane(*device);
-  return trial.good_job(desk, lane);
+std::string works(ScenarioContext& context, unsigned function) {
+  const auto device = context.open(function);
+  BlockBuilder builder(*device);
+  TestStream stream(*device);
+  return context.good_job(builder, stream);
 }
 
 }  // namespace
 
-void reset_of_all_in_parallel(Trial& trial) {
-  constexpr unsigned kAll[] = {kGuilty, kInnocent, kThird};
-  Device& management = trial.management();
+void reset_of_all_in_parallel(ScenarioContext& context) {
+  constexpr unsigned kAll[] = {kFaulting, kBystander, kThird};
+  Device& management = context.management();
   // The observer is not reset: the PF, and the boot of the card.
-  BusyTenant observer(trial, value_or_throw(trial.card().open_physical()));
+  BusyTenant observer(context, value_or_throw(context.card().open_physical()));
   observer.start_jobs();  // once before its memory is counted: they need a context of their own
   (void)observer.finish_jobs();
-  const auto bound = std::chrono::ceil<std::chrono::milliseconds>(trial.patience());
+  const auto bound = std::chrono::ceil<std::chrono::milliseconds>(context.timeout());
   const CardResources held = count_card_resources(management, bound);
   const Standing standing = standing_of(management, wire::kTargetPhysical);
   std::vector<std::unique_ptr<Worker>> workers;
-  for (const unsigned function : kAll) workers.push_back(std::make_unique<Worker>(trial, function));
+  for (const unsigned function : kAll) workers.push_back(std::make_unique<Worker>(context, function));
   bool running = true;
   for (const auto& worker : workers) running = worker->running() && running;
   observer.start_jobs();
   std::atomic<unsigned> answered{0};
-  trial.let_loose();
+  context.trigger();
   {
     std::barrier together(std::ssize(kAll));
     std::vector<std::jthread> threads;
@@ -191,23 +193,23 @@ void reset_of_all_in_parallel(Trial& trial) {
   for (const auto& worker : workers) empty = worker->empty() && empty;
   const CardResources left = count_card_resources(management, bound);
   for (const auto& worker : workers) typed = worker->heard_of_reset() && typed;
-  trial.claim(Proof::Fired, "kernels in flight", running);
-  trial.claim(Proof::Detected, "answered", answered == std::size(kAll), std::to_string(answered) + " of 3 were");
-  trial.claim(Proof::Detected, "typed", typed, "a driver was not told, or a block never ended");
-  trial.claim(Proof::Contained, "empty", empty, "a function was not reset exactly once, or holds something");
+  context.claim(Proof::Fired, "kernels in flight", running);
+  context.claim(Proof::Detected, "answered", answered == std::size(kAll), std::to_string(answered) + " of 3 were");
+  context.claim(Proof::Detected, "typed", typed, "a driver was not told, or a block never ended");
+  context.claim(Proof::Contained, "empty", empty, "a function was not reset exactly once, or holds something");
   const std::string more = difference(held, left);
-  trial.claim(Proof::Contained, "nothing left", more.empty(), more);
-  trial.claim(Proof::Contained, "jobs of the observer", jobs.empty(), jobs);
-  trial.claim(Proof::Contained, "standing of the observer",
-              standing_of(management, wire::kTargetPhysical) == standing && observer.waits_at_gate());
+  context.claim(Proof::Contained, "nothing left", more.empty(), more);
+  context.claim(Proof::Contained, "jobs of the observer", jobs.empty(), jobs);
+  context.claim(Proof::Contained, "standing of the observer",
+                standing_of(management, wire::kTargetPhysical) == standing && observer.waits_at_gate());
   const std::string kernel = observer.open_gate();
-  trial.claim(Proof::Contained, "kernel of the observer", kernel.empty(), kernel);
+  context.claim(Proof::Contained, "kernel of the observer", kernel.empty(), kernel);
   const std::string memory = observer.check_memory();
-  trial.claim(Proof::Contained, "memory of the observer", memory.empty(), memory);
+  context.claim(Proof::Contained, "memory of the observer", memory.empty(), memory);
   workers.clear();
   std::string wrong;
-  for (const unsigned function : kAll) keep_first(wrong, works(trial, function));
-  trial.claim(Proof::Recovered, "good jobs", wrong.empty(), wrong);
+  for (const unsigned function : kAll) keep_first(wrong, works(context, function));
+  context.claim(Proof::Recovered, "good jobs", wrong.empty(), wrong);
 }
 
 // ---- F36 ----------------------------------------------------------------------------------------------------------------
@@ -222,9 +224,9 @@ struct Pair {
   std::uint64_t generations = 0;
 };
 
-Pair reset_twice_at_once(Trial& trial) {
-  Device& management = trial.management();
-  const auto before = figures_of(management, kFaulting);
+Pair reset_twice_at_once(ScenarioContext& context) {
+  Device& management = context.management();
+  const auto before = figures_of(management, kFaultingTarget);
   Pair pair;
   std::atomic<unsigned> answered{0}, early{0};
   {
@@ -233,7 +235,7 @@ Pair reset_twice_at_once(Trial& trial) {
     for (int i = 0; i < 2; ++i) {
       threads.emplace_back([&] {
         together.arrive_and_wait();  // bounded: two threads, each only comes here
-        const auto reply = management.admin(reset_request(kFaulting));
+        const auto reply = management.admin(reset_request(kFaultingTarget));
         if (!reply || reply->outcome != Outcome::Ok) return;
         ++answered;
         // The reset that it was answered by is over; the other one's own may have begun since.
@@ -242,7 +244,7 @@ Pair reset_twice_at_once(Trial& trial) {
       });
     }
   }
-  const auto after = figures_of(management, kFaulting);
+  const auto after = figures_of(management, kFaultingTarget);
   pair.answered = answered;
   pair.after_its_end = early == 0 && after.state == FunctionState::Idle;
   pair.resets = after.resets - before.resets;
@@ -252,47 +254,49 @@ Pair reset_twice_at_once(Trial& trial) {
 
 }  // namespace
 
-void two_resets_at_once(Trial& trial) {
+void two_resets_at_once(ScenarioContext& context) {
   constexpr unsigned kFewest = 4, kMost = 32;  // attempts
-  trial.innocent();
-  BusyTenant busy(trial, trial.open(kThird));
-  Device& management = trial.management();
+  context.bystander();
+  BusyTenant busy(context, context.open(kThird));
+  Device& management = context.management();
   const auto others = {wire::kTargetPhysical, kNeighbour, kBusy};
   const auto before = standings(management, others);
   unsigned attempts = 0, joined = 0, answered = 0;
   bool counted = true, after_its_end = true, typed = true;
-  trial.let_loose();
+  context.trigger();
   const auto whole = [&] { return counted && after_its_end && typed; };
   while (whole() && (attempts < kFewest || (joined == 0 && attempts < kMost))) {
     ++attempts;
-    const ControlBlock spin = trial.kernel("spin", kManySlices);
-    const std::uint64_t first = trial.lane().submitted() + 1;
-    (void)trial.lane().submit(spin);
-    (void)trial.lane().wait_started(first, trial.patience());
-    const Pair pair = reset_twice_at_once(trial);
+    const ControlBlock spin = context.kernel("spin", kManySlices);
+    const std::uint64_t first = context.stream().submitted() + 1;
+    (void)context.stream().submit(spin);
+    (void)context.stream().wait_started(first, context.timeout());
+    const Pair pair = reset_twice_at_once(context);
     answered += pair.answered;
     after_its_end = pair.after_its_end && after_its_end;
     counted = pair.generations == kGenerationsPerReset * pair.resets && pair.resets >= 1 && pair.resets <= 2 && counted;
     joined += pair.resets == 1 ? 1 : 0;
-    typed = heard_of_reset(trial, trial.guilty(), trial.lane()) && typed;
-    trial.close_guilty();
+    typed = heard_of_reset(context, context.faulting(), context.stream()) && typed;
+    context.close_faulting();
   }
   // What went wrong early is found all the same.
-  trial.claim(Proof::Fired, "joined", joined != 0 || !whole(), "in none of " + std::to_string(attempts) + " attempts");
-  trial.claim(Proof::Detected, "answered", answered == 2 * attempts,
-              std::to_string(answered) + " of " + std::to_string(2 * attempts));
-  trial.claim(Proof::Detected, "after its end", after_its_end, "a request was answered before a reset had ended");
-  trial.claim(Proof::Detected, "counted", counted, "generation and resets do not agree, or are not one or two more");
-  trial.claim(Proof::Detected, "typed", typed, "a block never ended");
-  trial.claim(Proof::Contained, "standing", standings(management, others) == before);
+  context.claim(Proof::Fired, "joined", joined != 0 || !whole(),
+                "in none of " + std::to_string(attempts) + " attempts");
+  context.claim(Proof::Detected, "answered", answered == 2 * attempts,
+                std::to_string(answered) + " of " + std::to_string(2 * attempts));
+  context.claim(Proof::Detected, "after its end", after_its_end, "a request was answered before a reset had ended");
+  context.claim(Proof::Detected, "counted", counted, "generation and resets do not agree, or are not one or two more");
+  context.claim(Proof::Detected, "typed", typed, "a block never ended");
+  context.claim(Proof::Contained, "standing", standings(management, others) == before);
   const std::string kernel = busy.open_gate();
-  trial.claim(Proof::Contained, "kernel in flight", kernel.empty(), kernel);
-  trial.contained();
-  const auto limit = Trial::Clock::now() + trial.patience();
-  while (figures_of(management, kFaulting).state == FunctionState::Resetting && Trial::Clock::now() < limit) {
+  context.claim(Proof::Contained, "kernel in flight", kernel.empty(), kernel);
+  context.contained();
+  const auto limit = ScenarioContext::Clock::now() + context.timeout();
+  while (figures_of(management, kFaultingTarget).state == FunctionState::Resetting &&
+         ScenarioContext::Clock::now() < limit) {
     std::this_thread::yield();
   }
-  trial.recover_function();
+  context.recover_function();
 }
 
 }  // namespace svp::campaign

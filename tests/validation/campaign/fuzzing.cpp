@@ -113,8 +113,8 @@ struct FuzzCounts {
 
 class Fuzzer {
  public:
-  Fuzzer(Trial& trial, RawClient& client, FuzzCounts& counts, std::uint64_t seed)
-      : trial_(trial),
+  Fuzzer(ScenarioContext& context, RawClient& client, FuzzCounts& counts, std::uint64_t seed)
+      : context_(context),
         client_(client),
         driver_(client.driver()),
         counts_(counts),
@@ -140,9 +140,9 @@ class Fuzzer {
 
   void unawaited() {
     const Mutator mutator(driver_.window(), kEverything, seed_ + 1);
-    const auto limit = Trial::Clock::now() + trial_.patience();
-    for (unsigned done = 0; done < kUnawaited || (mutator.changes() < kFewestChanges && Trial::Clock::now() < limit);
-         ++done) {
+    const auto limit = ScenarioContext::Clock::now() + context_.timeout();
+    for (unsigned done = 0;
+         done < kUnawaited || (mutator.changes() < kFewestChanges && ScenarioContext::Clock::now() < limit); ++done) {
       publish(wire::kControlBlockQueue, wire::kControlBlocks.offset, wire::kControlBlockSlotBytes,
               attempts_.control_block(streams_[attempts_.below(kBlocksAtOnce)]), wire::kCompletions.offset);
       publish(wire::kAdminQueue, wire::kAdminRequests.offset, wire::kStickBytes, attempts_.admin_request(),
@@ -160,12 +160,12 @@ class Fuzzer {
     targets.window_bytes = driver_.window().size();
     targets.generation = driver_.generation();
     targets.function_index = kThird;
-    targets.functions = trial_.scenario().shape.virtual_functions;
+    targets.functions = context_.scenario().shape.virtual_functions;
     targets.tensor = driver_.acquire(wire::kGranuleBytes).value();
     targets.program = driver_.acquire(wire::kGranuleBytes, wire::RegionType::Program).value();
     targets.released = driver_.acquire(wire::kGranuleBytes).value();
     (void)driver_.release(targets.released);
-    for (const Region& region : trial_.innocent().regions()) {
+    for (const Region& region : context_.bystander().regions()) {
       targets.foreign.push_back({region.base.region_id, region.generation, region.bytes});
     }
     return targets;
@@ -209,8 +209,8 @@ class Fuzzer {
       driver_.send(sent);
     }
     unsigned missing = kMessagesAtOnce;
-    const auto limit = Trial::Clock::now() + trial_.patience();
-    for (; missing != 0 && Trial::Clock::now() < limit; driver_.pump()) {
+    const auto limit = ScenarioContext::Clock::now() + context_.timeout();
+    for (; missing != 0 && ScenarioContext::Clock::now() < limit; driver_.pump()) {
       const auto answer = driver_.receive();
       if (!answer || (answer->header.type & wire::kMessageResponse) == 0) continue;
       const unsigned token = answer->header.token;
@@ -257,7 +257,7 @@ class Fuzzer {
     driver_.ring(queue).add(static_cast<std::uint16_t>(slot), chain);
   }
 
-  Trial& trial_;
+  ScenarioContext& context_;
   RawClient& client_;
   RawDriver& driver_;
   FuzzCounts& counts_;
@@ -268,12 +268,12 @@ class Fuzzer {
 };
 
 // Its FIFOs may be full of what the card still answers.
-void find_back_into_step(Trial& trial, RawDriver& driver) {
+void find_back_into_step(ScenarioContext& context, RawDriver& driver) {
   constexpr int kQuietLooks = 200;
   auto& to_card = *driver.at<wire::Fifo>(wire::kFifoToCard.offset);
   auto& to_host = *driver.at<wire::Fifo>(wire::kFifoToHost.offset);
-  const auto limit = Trial::Clock::now() + trial.patience();
-  for (int quiet = 0; quiet < kQuietLooks && Trial::Clock::now() < limit; driver.pump()) {
+  const auto limit = ScenarioContext::Clock::now() + context.timeout();
+  for (int quiet = 0; quiet < kQuietLooks && ScenarioContext::Clock::now() < limit; driver.pump()) {
     const auto read = wire::load_acquire(to_card.read);
     quiet = wire::load_relaxed(to_card.written) == read ? quiet + 1 : 0;
     wire::store_release(to_card.written, read);
@@ -281,11 +281,11 @@ void find_back_into_step(Trial& trial, RawDriver& driver) {
   }
 }
 
-bool answers(Trial& trial, RawDriver& driver) {
+bool answers(ScenarioContext& context, RawDriver& driver) {
   const Message request = driver.bare_request(MessageOp::GetDeviceStatus);
   driver.send(request);
-  const auto limit = Trial::Clock::now() + trial.patience();
-  for (; Trial::Clock::now() < limit; driver.pump()) {
+  const auto limit = ScenarioContext::Clock::now() + context.timeout();
+  for (; ScenarioContext::Clock::now() < limit; driver.pump()) {
     const auto answer = driver.receive();
     const bool ours = answer && answer->header.token == request.header.token;
     if (ours && (answer->header.type & wire::kMessageResponse) != 0) return true;
@@ -294,34 +294,34 @@ bool answers(Trial& trial, RawDriver& driver) {
 }
 
 // It answers, and the card says that it runs, is idle, or needs a reset: nothing is stuck half way.
-std::string stands(Trial& trial, RawClient& client) {
-  find_back_into_step(trial, client.driver());
+std::string stands(ScenarioContext& context, RawClient& client) {
+  find_back_into_step(context, client.driver());
   // A driver that goes on reading where the card writes now; the old one's place is far behind.
   RawDriver& driver = client.driver();
   driver = RawDriver(client.slot().window(), [&] { client.slot().pump(); });
-  if (!answers(trial, driver)) return "it does not answer control messages any more";
-  const auto limit = Trial::Clock::now() + trial.patience();
+  if (!answers(context, driver)) return "it does not answer control messages any more";
+  const auto limit = ScenarioContext::Clock::now() + context.timeout();
   FunctionState state = FunctionState::Resetting;
-  while (state == FunctionState::Resetting && Trial::Clock::now() < limit) {
-    state = figures_of(trial.management(), kFuzzed).state;
+  while (state == FunctionState::Resetting && ScenarioContext::Clock::now() < limit) {
+    state = figures_of(context.management(), kFuzzed).state;
   }
   const bool rests = state == FunctionState::Running || state == FunctionState::Idle;
   return rests ? std::string() : "it is " + std::string(wire::name(state));
 }
 
-void fuzz(Trial& trial, std::uint64_t seed, FuzzCounts& counts) {
-  RawClient client(trial);
+void fuzz(ScenarioContext& context, std::uint64_t seed, FuzzCounts& counts) {
+  RawClient client(context);
   if (!client.driver().bring_up()) return counts.keep(counts.not_healed, "the function does not come up");
-  Fuzzer fuzzer(trial, client, counts, seed);
+  Fuzzer fuzzer(context, client, counts, seed);
   fuzzer.awaited();
   fuzzer.unawaited();
-  counts.keep(counts.no_answer, stands(trial, client));
+  counts.keep(counts.no_answer, stands(context, client));
 }
 
 // What the card says of the others.
 std::vector<std::uint64_t> others(Device& management) {
   std::vector<std::uint64_t> words;
-  for (const wire::Target target : {wire::kTargetPhysical, wire::target_of_virtual(kInnocent)}) {
+  for (const wire::Target target : {wire::kTargetPhysical, wire::target_of_virtual(kBystander)}) {
     const auto figures = figures_of(management, target);
     words.insert(words.end(), {figures.generation, figures.resets, figures.violations, figures.granted_bytes,
                                static_cast<std::uint64_t>(figures.state)});
@@ -335,44 +335,44 @@ const wire::WindowHeader& header_of(const Device& device) {
 
 }  // namespace
 
-void fuzzing_under_mutation(Trial& trial) {
-  trial.innocent();
-  Device& management = trial.management();
+void fuzzing_under_mutation(ScenarioContext& context) {
+  context.bystander();
+  Device& management = context.management();
   const auto standing = others(management);
   const std::uint64_t epoch = wire::load_relaxed(header_of(management).boot_epoch);
   const std::uint64_t beat = wire::load_relaxed(header_of(management).heartbeat);
   FuzzCounts counts;
-  trial.let_loose();
+  context.trigger();
   for (unsigned round = 0; round < kRounds && counts.not_healed.empty() && counts.no_answer.empty(); ++round) {
     try {
-      fuzz(trial, trial.seed() * kRounds + round, counts);
-      RawClient next(trial);
+      fuzz(context, context.seed() * kRounds + round, counts);
+      RawClient next(context);
       counts.keep(counts.not_healed, next.works());
     } catch (const std::exception& error) {
       counts.not_healed = error.what();  // M does not answer, or the card has been restarted
     }
   }
   const auto number = [](std::uint64_t count) { return std::to_string(count); };
-  trial.claim(Proof::Fired, "blocks", counts.executed != 0 && counts.refused != 0,
-              number(counts.executed) + " executed, " + number(counts.refused) + " refused");
-  trial.claim(Proof::Fired, "admin requests", counts.requests != 0);
-  trial.claim(Proof::Fired, "control messages", counts.messages != 0);
-  trial.claim(Proof::Fired, "rings and FIFOs", counts.unawaited >= kUnawaited && counts.changes >= kFewestChanges,
-              number(counts.changes) + " words changed");
-  trial.claim(Proof::Detected, "exactly once", counts.wrong.empty(), counts.wrong);
-  trial.claim(Proof::Detected, "still answers", counts.no_answer.empty(), counts.no_answer);
+  context.claim(Proof::Fired, "blocks", counts.executed != 0 && counts.refused != 0,
+                number(counts.executed) + " executed, " + number(counts.refused) + " refused");
+  context.claim(Proof::Fired, "admin requests", counts.requests != 0);
+  context.claim(Proof::Fired, "control messages", counts.messages != 0);
+  context.claim(Proof::Fired, "rings and FIFOs", counts.unawaited >= kUnawaited && counts.changes >= kFewestChanges,
+                number(counts.changes) + " words changed");
+  context.claim(Proof::Detected, "exactly once", counts.wrong.empty(), counts.wrong);
+  context.claim(Proof::Detected, "still answers", counts.no_answer.empty(), counts.no_answer);
   // A boot that nobody asked for has another epoch; a heartbeat that stands still ends the wait for the next beat.
-  const auto limit = Trial::Clock::now() + trial.patience();
-  while (wire::load_relaxed(header_of(management).heartbeat) == beat && Trial::Clock::now() < limit) {
+  const auto limit = ScenarioContext::Clock::now() + context.timeout();
+  while (wire::load_relaxed(header_of(management).heartbeat) == beat && ScenarioContext::Clock::now() < limit) {
     std::this_thread::yield();
   }
-  trial.claim(Proof::Contained, "heartbeat",
-              wire::load_relaxed(header_of(management).boot_epoch) == epoch &&
-                  wire::load_relaxed(header_of(management).heartbeat) != beat);
-  trial.claim(Proof::Contained, "standing", others(management) == standing,
-              "a generation or a counter of another function changed");
-  trial.contained();
-  trial.claim(Proof::Recovered, "as good as new", counts.not_healed.empty(), counts.not_healed);
+  context.claim(Proof::Contained, "heartbeat",
+                wire::load_relaxed(header_of(management).boot_epoch) == epoch &&
+                    wire::load_relaxed(header_of(management).heartbeat) != beat);
+  context.claim(Proof::Contained, "standing", others(management) == standing,
+                "a generation or a counter of another function changed");
+  context.contained();
+  context.claim(Proof::Recovered, "as good as new", counts.not_healed.empty(), counts.not_healed);
 }
 
 }  // namespace svp::campaign

@@ -38,66 +38,68 @@ wire::CorrectionSymbol dimension_symbol(std::uint32_t operand, std::uint64_t val
   return {wire::SymbolKind::Dimension, operand, 0, value, 0};
 }
 
-ControlBlock load_kernel(const Desk& desk, Lane& lane, const Card& card, std::string_view name, std::uint64_t at,
-                         std::span<const wire::CorrectionSymbol> symbols, std::uint64_t core_mask) {
+ControlBlock load_kernel(const BlockBuilder& builder, TestStream& stream, const Card& card, std::string_view name,
+                         std::uint64_t at, std::span<const wire::CorrectionSymbol> symbols, std::uint64_t core_mask) {
   const auto image = kernel_image(card, name);
-  desk.load(lane, at, image);
-  ControlBlock block = desk.compute(at, image.size(), kManySlices, core_mask);
+  builder.load(stream, at, image);
+  ControlBlock block = builder.compute(at, image.size(), kManySlices, core_mask);
   if (symbols.empty()) return block;
   wire::CorrectionHeader header{};
   header.magic = wire::kCorrectionMagic;
   header.symbol_count = static_cast<std::uint32_t>(symbols.size());
   header.region_count = wire::kRegionsPerFunction;
   std::ranges::fill(header.region, wire::CorrectionHeader::RegionName{wire::kNoRegion});
-  header.region[desk.tensor().ordinal] = {desk.tensor().base.region_id};
+  header.region[builder.tensor().ordinal] = {builder.tensor().base.region_id};
   std::vector<std::byte> correction(wire::correction_bytes(header.symbol_count));
   std::memcpy(correction.data(), &header, sizeof header);
   std::memcpy(correction.data() + sizeof header, symbols.data(), symbols.size_bytes());
   const std::uint64_t behind = at + wire::align_up(image.size(), wire::kStickBytes);
-  desk.load(lane, behind, correction);
-  block.payload.compute.correction = Desk::in(desk.program(), behind);
+  builder.load(stream, behind, correction);
+  block.payload.compute.correction = BlockBuilder::in(builder.program(), behind);
   block.payload.compute.correction_bytes = static_cast<std::uint32_t>(correction.size());
   return block;
 }
 
 // What was outstanding is delivered by whichever thread found the reset, a moment after failure() tells of it.
-bool heard_of_reset(Trial& trial, Device& device, const Lane& lane) {
-  const auto limit = Trial::Clock::now() + trial.patience();
+bool heard_of_reset(ScenarioContext& context, Device& device, const TestStream& stream) {
+  const auto limit = ScenarioContext::Clock::now() + context.timeout();
   (void)device.wait_until([&] { return device.failure().has_value(); }, limit);
-  while (lane.ended() < lane.submitted() && Trial::Clock::now() < limit) std::this_thread::yield();
-  return device.failure().has_value() && lane.ended() == lane.submitted();
+  while (stream.ended() < stream.submitted() && ScenarioContext::Clock::now() < limit) std::this_thread::yield();
+  return device.failure().has_value() && stream.ended() == stream.submitted();
 }
 
 // ---- busy tenant --------------------------------------------------------------------------------------------------------
 
-BusyTenant::BusyTenant(Trial& trial, std::unique_ptr<Device> device)
-    : trial_(trial),
+BusyTenant::BusyTenant(ScenarioContext& context, std::unique_ptr<Device> device)
+    : context_(context),
       device_(std::move(device)),
-      desk_(*device_),
+      builder_(*device_),
       jobs_(*device_),
       gated_(*device_),
       memory_(value_or_throw(device_->acquire_region(RegionType::Tensor, kMemoryBytes))) {
-  fill_random(desk_.host_words(kOutAt, kJobBytes), trial.random());
-  fill_random(desk_.host_words(kPatternAt, kMemoryBytes), trial.random());
-  std::ranges::fill(desk_.host_words(kBackAt, kJobBytes), 0);
-  const ControlBlock blocks[] = {Desk::dma(desk_.host(kOutAt), Desk::in(desk_.tensor(), kInputAt), kJobBytes),
-                                 Desk::dma(desk_.host(kPatternAt), Desk::in(memory_, 0), kMemoryBytes),
-                                 Desk::fill(Desk::in(desk_.tensor(), kGateAt), wire::kStickBytes, 0)};
+  fill_random(builder_.host_words(kOutAt, kJobBytes), context.random());
+  fill_random(builder_.host_words(kPatternAt, kMemoryBytes), context.random());
+  std::ranges::fill(builder_.host_words(kBackAt, kJobBytes), 0);
+  const ControlBlock blocks[] = {
+      BlockBuilder::dma(builder_.host(kOutAt), BlockBuilder::in(builder_.tensor(), kInputAt), kJobBytes),
+      BlockBuilder::dma(builder_.host(kPatternAt), BlockBuilder::in(memory_, 0), kMemoryBytes),
+      BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), kGateAt), wire::kStickBytes, 0)};
   (void)jobs_.submit(blocks);
-  (void)jobs_.wait_all(trial.patience());
-  const std::array symbols{address_symbol(0, desk_.tensor(), kInputAt), address_symbol(1, desk_.tensor(), kResultAt),
-                           address_symbol(2, desk_.tensor(), kGateAt),
-                           dimension_symbol(0, kJobBytes / sizeof(std::uint64_t))};
-  const ControlBlock gated = load_kernel(desk_, jobs_, trial.card(), "gated", kGatedAt, symbols);
-  short_kernel_ = load_kernel(desk_, jobs_, trial.card(), "empty", kEmptyAt);
-  const ControlBlock queue[] = {gated, Desk::dma(Desk::in(desk_.tensor(), kResultAt), desk_.host(kBackAt), kJobBytes)};
+  (void)jobs_.wait_all(context.timeout());
+  const std::array symbols{
+      address_symbol(0, builder_.tensor(), kInputAt), address_symbol(1, builder_.tensor(), kResultAt),
+      address_symbol(2, builder_.tensor(), kGateAt), dimension_symbol(0, kJobBytes / sizeof(std::uint64_t))};
+  const ControlBlock gated = load_kernel(builder_, jobs_, context.card(), "gated", kGatedAt, symbols);
+  short_kernel_ = load_kernel(builder_, jobs_, context.card(), "empty", kEmptyAt);
+  const ControlBlock queue[] = {
+      gated, BlockBuilder::dma(BlockBuilder::in(builder_.tensor(), kResultAt), builder_.host(kBackAt), kJobBytes)};
   (void)gated_.submit(queue);
-  (void)gated_.wait_started(1, trial.patience());
+  (void)gated_.wait_started(1, context.timeout());
 }
 
-std::string BusyTenant::ended_well(const Lane& lane, std::size_t from) const {
-  if (lane.ended() != lane.submitted()) return "a job did not end";
-  for (const wire::Completion& end : lane.endings(from)) {
+std::string BusyTenant::ended_well(const TestStream& stream, std::size_t from) const {
+  if (stream.ended() != stream.submitted()) return "a job did not end";
+  for (const wire::Completion& end : stream.endings(from)) {
     if (end.outcome == Outcome::Ok) continue;
     return "a job ended " + std::string(wire::name(end.outcome)) + ", " + std::string(wire::name(end.status));
   }
@@ -105,36 +107,40 @@ std::string BusyTenant::ended_well(const Lane& lane, std::size_t from) const {
 }
 
 void BusyTenant::start_jobs() {
-  fill_random(desk_.host_words(kJobOutAt, kJobBytes), trial_.random());
+  fill_random(builder_.host_words(kJobOutAt, kJobBytes), context_.random());
   first_job_ = jobs_.ended();
-  const ControlBlock blocks[] = {Desk::dma(desk_.host(kJobOutAt), Desk::in(desk_.tensor(), kJobAt), kJobBytes),
-                                 short_kernel_,
-                                 Desk::dma(Desk::in(desk_.tensor(), kJobAt), desk_.host(kJobBackAt), kJobBytes)};
+  const ControlBlock blocks[] = {
+      BlockBuilder::dma(builder_.host(kJobOutAt), BlockBuilder::in(builder_.tensor(), kJobAt), kJobBytes),
+      short_kernel_,
+      BlockBuilder::dma(BlockBuilder::in(builder_.tensor(), kJobAt), builder_.host(kJobBackAt), kJobBytes)};
   (void)jobs_.submit(blocks);
 }
 
 std::string BusyTenant::finish_jobs() {
-  (void)jobs_.wait_all(trial_.patience());
+  (void)jobs_.wait_all(context_.timeout());
   if (std::string wrong = ended_well(jobs_, first_job_); !wrong.empty()) return wrong;
-  const bool same = std::ranges::equal(desk_.host_words(kJobOutAt, kJobBytes), desk_.host_words(kJobBackAt, kJobBytes));
+  const bool same =
+      std::ranges::equal(builder_.host_words(kJobOutAt, kJobBytes), builder_.host_words(kJobBackAt, kJobBytes));
   return same ? std::string() : "a job's data came back wrong";
 }
 
 std::string BusyTenant::open_gate() {
-  const auto opened = jobs_.run(Desk::fill(Desk::in(desk_.tensor(), kGateAt), wire::kStickBytes, 1), trial_.patience());
+  const auto opened = jobs_.run(BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), kGateAt), wire::kStickBytes, 1),
+                                context_.timeout());
   if (!opened || opened->outcome != Outcome::Ok) return "the gate does not open";
-  (void)gated_.wait_all(trial_.patience());
+  (void)gated_.wait_all(context_.timeout());
   if (std::string wrong = ended_well(gated_, 0); !wrong.empty()) return wrong;
-  const bool same = std::ranges::equal(desk_.host_words(kOutAt, kJobBytes), desk_.host_words(kBackAt, kJobBytes));
+  const bool same = std::ranges::equal(builder_.host_words(kOutAt, kJobBytes), builder_.host_words(kBackAt, kJobBytes));
   return same ? std::string() : "the kernel's result is wrong";
 }
 
 std::string BusyTenant::check_memory() {
-  const auto back = desk_.host_words(kPatternAt + kMemoryBytes, kMemoryBytes);
-  const auto read = jobs_.run(Desk::dma(Desk::in(memory_, 0), desk_.host(kPatternAt + kMemoryBytes), kMemoryBytes),
-                              trial_.patience());
+  const auto back = builder_.host_words(kPatternAt + kMemoryBytes, kMemoryBytes);
+  const auto read =
+      jobs_.run(BlockBuilder::dma(BlockBuilder::in(memory_, 0), builder_.host(kPatternAt + kMemoryBytes), kMemoryBytes),
+                context_.timeout());
   if (!read || read->outcome != Outcome::Ok) return "its memory cannot be read";
-  return std::ranges::equal(desk_.host_words(kPatternAt, kMemoryBytes), back) ? std::string() : "its memory changed";
+  return std::ranges::equal(builder_.host_words(kPatternAt, kMemoryBytes), back) ? std::string() : "its memory changed";
 }
 
 }  // namespace svp::campaign

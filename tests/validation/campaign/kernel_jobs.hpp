@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "shared/kernel_abi.hpp"
-#include "tests/validation/campaign/trial.hpp"
+#include "tests/validation/campaign/scenario_context.hpp"
 
 namespace svp::campaign {
 
@@ -19,20 +19,21 @@ inline constexpr std::uint64_t kManySlices = 1'000'000;
 wire::CorrectionSymbol address_symbol(std::uint32_t operand, const Region& region, std::uint64_t offset);
 wire::CorrectionSymbol dimension_symbol(std::uint32_t operand, std::uint64_t value);
 
-// Puts the kernel's image at `at` of the desk's Program region, and behind it the correction with these symbols (none: no
+// Puts the kernel's image at `at` of the block builder's Program region, and behind it the correction with these symbols (none: no
 // correction). The block that launches it. Throws svp::Error.
-wire::ControlBlock load_kernel(const Desk& desk, Lane& lane, const Card& card, std::string_view name, std::uint64_t at,
-                               std::span<const wire::CorrectionSymbol> symbols = {}, std::uint64_t core_mask = 1);
+wire::ControlBlock load_kernel(const BlockBuilder& builder, TestStream& stream, const Card& card, std::string_view name,
+                               std::uint64_t at, std::span<const wire::CorrectionSymbol> symbols = {},
+                               std::uint64_t core_mask = 1);
 
-// Somebody else has reset the device's function. True: the driver has heard of it, and each block of the lane has ended.
-bool heard_of_reset(Trial& trial, Device& device, const Lane& lane);
+// Somebody else has reset the device's function. True: the driver has heard of it, and each block of the test stream has ended.
+bool heard_of_reset(ScenarioContext& context, Device& device, const TestStream& stream);
 
 // A tenant of which everything is under way at a time: a kernel that waits for its gate, a transfer of its result queued
 // behind it, memory with a pattern, and short jobs beside (transfers and a kernel) whose data is compared. By one thread.
 class BusyTenant {
  public:
   // Returns when the kernel runs. Throws svp::Error.
-  BusyTenant(Trial& trial, std::unique_ptr<Device> device);
+  BusyTenant(ScenarioContext& context, std::unique_ptr<Device> device);
 
   // Short jobs: one submits, the other waits for them. Empty: each ended OK, and the data is right.
   void start_jobs();
@@ -46,13 +47,13 @@ class BusyTenant {
   Device& device() { return *device_; }
 
  private:
-  std::string ended_well(const Lane& lane, std::size_t from) const;
+  std::string ended_well(const TestStream& stream, std::size_t from) const;
 
-  Trial& trial_;
+  ScenarioContext& context_;
   std::unique_ptr<Device> device_;
-  Desk desk_;
-  Lane jobs_;   // what loads, and the short jobs
-  Lane gated_;  // the kernel at its gate, and what is queued behind it
+  BlockBuilder builder_;
+  TestStream jobs_;   // what loads, and the short jobs
+  TestStream gated_;  // the kernel at its gate, and what is queued behind it
   Region memory_;
   wire::ControlBlock short_kernel_{};
   std::size_t first_job_ = 0;

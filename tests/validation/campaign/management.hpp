@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tests/validation/campaign/lane.hpp"
+#include "tests/validation/campaign/test_stream.hpp"
 
 namespace svp::campaign {
 

@@ -36,14 +36,14 @@ struct Counts {
 // The faulting function between two of its resets: kernels on one stream, transfers on another, both on the third.
 class Owner {
  public:
-  Owner(Trial& trial, Counts& counts)
-      : trial_(trial), counts_(counts), device_(trial.guilty()), spin_(trial.kernel("spin", kManySlices)) {
-    short_ = trial.kernel("empty", kManySlices);
-    for (auto& lane : lanes_) lane = std::make_unique<Lane>(device_);
-    for (std::size_t i = 0; i < kLanes; ++i) incarnations_[i] = device_.stream_incarnation(lanes_[i]->stream());
+  Owner(ScenarioContext& context, Counts& counts)
+      : context_(context), counts_(counts), device_(context.faulting()), spin_(context.kernel("spin", kManySlices)) {
+    short_ = context.kernel("empty", kManySlices);
+    for (auto& stream : streams_) stream = std::make_unique<TestStream>(device_);
+    for (std::size_t i = 0; i < kLanes; ++i) incarnations_[i] = device_.stream_incarnation(streams_[i]->stream());
   }
   ~Owner() {
-    for (const auto& lane : lanes_) trial_.keep_trace(*lane);
+    for (const auto& stream : streams_) context_.keep_trace(*stream);
   }
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
@@ -52,8 +52,8 @@ class Owner {
   void load(unsigned step) {
     const std::size_t which = step % kLanes;
     std::vector<ControlBlock> blocks;
-    for (std::size_t i = 1 + trial_.random()() % 6; i > 0; --i) blocks.push_back(block(which));
-    if (!lanes_[which]->submit(blocks)) wrong("no room for blocks");
+    for (std::size_t i = 1 + context_.random()() % 6; i > 0; --i) blocks.push_back(block(which));
+    if (!streams_[which]->submit(blocks)) wrong("no room for blocks");
     kinds_[which].insert(kinds_[which].end(), blocks.begin(), blocks.end());
     counts_.blocks += blocks.size();
   }
@@ -61,7 +61,7 @@ class Owner {
     const std::size_t which = step / kStreamPeriod % kLanes;
     ++counts_.streams;
     ++incarnations_[which];
-    if (const auto reset = lanes_[which]->reset(); !reset) return wrong(reset.error().message);
+    if (const auto reset = streams_[which]->reset(); !reset) return wrong(reset.error().message);
     expect_ended(which);
   }
   void reset_queues() {
@@ -73,14 +73,14 @@ class Owner {
   // By M, under the load. The object is of no use afterwards.
   void reset_function() {
     ++counts_.functions;
-    auto& management = trial_.management();
-    const auto target = wire::target_of_virtual(kGuilty);
+    auto& management = context_.management();
+    const auto target = wire::target_of_virtual(kFaulting);
     const std::uint64_t before = figures_of(management, target).resets;
     const auto reply = manage(management, wire::AdminCommand::FunctionReset, target);
     if (std::string reason = ok_or_reason(reply); !reason.empty()) return wrong(reason);
     if (reply.values.function.resets != before + 1) wrong("a function reset was not counted once");
     for (std::size_t i = 0; i < kLanes; ++i) {
-      (void)heard_of_reset(trial_, device_, *lanes_[i]);
+      (void)heard_of_reset(context_, device_, *streams_[i]);
       expect_ended(i);
     }
   }
@@ -89,27 +89,31 @@ class Owner {
     if (!region || !device_.release_region(*region)) wrong("a region could not be had or given back");
   }
   void check() {
-    if (std::string bad = trial_.good_job(trial_.desk(), trial_.lane()); !bad.empty()) wrong(std::move(bad));
+    if (std::string bad = context_.good_job(context_.builder(), context_.stream()); !bad.empty()) wrong(std::move(bad));
   }
   const std::string& wrong() const { return wrong_; }
 
  private:
   ControlBlock block(std::size_t which) {
-    const Desk& desk = trial_.desk();
-    const bool kernel = which == 0 || (which == 2 && trial_.random()() % 2 == 0);
-    if (kernel) return trial_.random()() % 2 == 0 ? spin_ : short_;
-    switch (trial_.random()() % 4) {
-      case 0: return Desk::dma(desk.host(0), Desk::in(desk.tensor(), 2 * kOwnerBytes), kOwnerBytes);
-      case 1: return Desk::dma(Desk::in(desk.tensor(), 2 * kOwnerBytes), desk.host(2 * kOwnerBytes), kOwnerBytes);
-      case 2: return Desk::fill(Desk::in(desk.tensor(), 3 * kOwnerBytes), kOwnerBytes, trial_.seed());
-      default: return Desk::nop();
+    const BlockBuilder& builder = context_.builder();
+    const bool kernel = which == 0 || (which == 2 && context_.random()() % 2 == 0);
+    if (kernel) return context_.random()() % 2 == 0 ? spin_ : short_;
+    switch (context_.random()() % 4) {
+      case 0:
+        return BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 2 * kOwnerBytes), kOwnerBytes);
+      case 1:
+        return BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 2 * kOwnerBytes), builder.host(2 * kOwnerBytes),
+                                 kOwnerBytes);
+      case 2:
+        return BlockBuilder::fill(BlockBuilder::in(builder.tensor(), 3 * kOwnerBytes), kOwnerBytes, context_.seed());
+      default: return BlockBuilder::nop();
     }
   }
   // Every block has ended, once, and in one of the ways that a reset leaves.
   void expect_ended(std::size_t which) {
-    const Lane& lane = *lanes_[which];
-    if (lane.ended() != lane.submitted()) return wrong("a block ended twice or never");
-    const auto ends = lane.endings(judged_[which]);
+    const TestStream& stream = *streams_[which];
+    if (stream.ended() != stream.submitted()) return wrong("a block ended twice or never");
+    const auto ends = stream.endings(judged_[which]);
     for (std::size_t i = 0; i < ends.size(); ++i) {
       const Opcode opcode = kinds_[which][i].header.opcode;
       const bool stopped = ends[i].outcome == Outcome::Fault && ends[i].status == Status::Stopped;
@@ -119,21 +123,21 @@ class Owner {
                          ends[i].outcome == Outcome::Lost || ends[i].outcome == Outcome::Indeterminate;
       if (!known) wrong("a block ended " + std::string(wire::name(ends[i].outcome)));
     }
-    judged_[which] = lane.ended();
+    judged_[which] = stream.ended();
     kinds_[which].clear();
     if (device_.failure()) return;
-    if (device_.stream_incarnation(lane.stream()) != incarnations_[which]) wrong("a reset was not counted once");
+    if (device_.stream_incarnation(stream.stream()) != incarnations_[which]) wrong("a reset was not counted once");
   }
   void wrong(std::string what) {
     if (wrong_.empty()) wrong_ = std::move(what);
   }
 
-  Trial& trial_;
+  ScenarioContext& context_;
   Counts& counts_;
   Device& device_;
   ControlBlock spin_;
   ControlBlock short_{};
-  std::array<std::unique_ptr<Lane>, kLanes> lanes_;
+  std::array<std::unique_ptr<TestStream>, kLanes> streams_;
   std::array<std::uint32_t, kLanes> incarnations_{};
   std::array<std::size_t, kLanes> judged_{};
   std::array<std::vector<ControlBlock>, kLanes> kinds_;
@@ -141,7 +145,7 @@ class Owner {
 };
 
 // Until a thousand are done; empty: all was right.
-std::string run(Trial& trial, std::unique_ptr<Owner> owner, Counts& counts) {
+std::string run(ScenarioContext& context, std::unique_ptr<Owner> owner, Counts& counts) {
   for (unsigned step = 1; counts.resets() < kResets && owner->wrong().empty(); ++step) {
     owner->load(step);
     if (step % kRegionPeriod == 0) owner->take_and_give_a_region();
@@ -152,8 +156,8 @@ std::string run(Trial& trial, std::unique_ptr<Owner> owner, Counts& counts) {
     owner->reset_function();
     if (!owner->wrong().empty()) break;
     owner.reset();
-    trial.close_guilty();
-    owner = std::make_unique<Owner>(trial, counts);
+    context.close_faulting();
+    owner = std::make_unique<Owner>(context, counts);
   }
   if (owner->wrong().empty()) owner->reset_queues();  // what is left
   return owner->wrong();
@@ -161,23 +165,23 @@ std::string run(Trial& trial, std::unique_ptr<Owner> owner, Counts& counts) {
 
 }  // namespace
 
-void thousand_resets(Trial& trial) {
-  trial.innocent();
+void thousand_resets(ScenarioContext& context) {
+  context.bystander();
   Counts counts;
-  auto owner = std::make_unique<Owner>(trial, counts);
-  trial.let_loose();
-  const std::string wrong = run(trial, std::move(owner), counts);
+  auto owner = std::make_unique<Owner>(context, counts);
+  context.trigger();
+  const std::string wrong = run(context, std::move(owner), counts);
   // What went wrong early is found all the same.
   const bool early = !wrong.empty();
-  trial.claim(Proof::Fired, "resets", early || counts.resets() >= kResets,
-              std::to_string(counts.resets()) + " of them");
-  trial.claim(Proof::Fired, "kernels in flight", early || counts.kernels_stopped != 0);
-  trial.claim(Proof::Fired, "transfers in flight", early || counts.transfers_stopped != 0);
-  trial.claim(Proof::Detected, "exactly once", wrong.empty(), wrong);
-  trial.contained();
-  trial.close_guilty();
-  const std::string job = trial.good_job();
-  trial.claim(Proof::Recovered, "good job", job.empty(), job);
+  context.claim(Proof::Fired, "resets", early || counts.resets() >= kResets,
+                std::to_string(counts.resets()) + " of them");
+  context.claim(Proof::Fired, "kernels in flight", early || counts.kernels_stopped != 0);
+  context.claim(Proof::Fired, "transfers in flight", early || counts.transfers_stopped != 0);
+  context.claim(Proof::Detected, "exactly once", wrong.empty(), wrong);
+  context.contained();
+  context.close_faulting();
+  const std::string job = context.good_job();
+  context.claim(Proof::Recovered, "good job", job.empty(), job);
 }
 
 }  // namespace svp::campaign

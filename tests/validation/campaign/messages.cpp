@@ -35,7 +35,7 @@ wire::SetQueue good_queue() {
 
 class Messages {
  public:
-  Messages(Trial& trial, RawDriver& driver) : trial_(trial), driver_(driver) {}
+  Messages(ScenarioContext& context, RawDriver& driver) : context_(context), driver_(driver) {}
 
   // One claim per message: it was refused.
   void refused(std::string_view name, const wire::Message& message) {
@@ -43,7 +43,7 @@ class Messages {
     ++sent_;
     const bool config = message.header.op == static_cast<std::uint8_t>(MessageOp::GetConfig);
     refused_ += is_refusal(answer) && !config ? 1 : 0;  // no config space there: an answer, and no violation
-    trial_.claim(Proof::Detected, name, is_refusal(answer), answer ? "accepted" : "no answer");
+    context_.claim(Proof::Detected, name, is_refusal(answer), answer ? "accepted" : "no answer");
   }
   template <typename T>
   void refused(std::string_view name, MessageOp op, const T& payload) {
@@ -67,7 +67,7 @@ class Messages {
     ++sent_;
     refused_ += is_refusal(answer) ? 1 : 0;
     const std::uint32_t size = size_of_queue();
-    trial_.claim(Proof::Detected, name, is_refusal(answer) && size == 0, answer ? "accepted" : "no answer");
+    context_.claim(Proof::Detected, name, is_refusal(answer) && size == 0, answer ? "accepted" : "no answer");
     if (size != 0) (void)driver_.reset_queue(kQueue);
   }
   // A good one of this size is accepted, and can be taken down again.
@@ -77,14 +77,14 @@ class Messages {
     const auto answer = driver_.call(driver_.request(MessageOp::SetVirtqueue, queue));
     wire::QueueState state{};
     const bool set = answer && wire::read_payload(*answer, state) && state.size == size && size_of_queue() == size;
-    trial_.claim(Proof::Detected, name, set && driver_.reset_queue(kQueue) && size_of_queue() == 0, "refused");
+    context_.claim(Proof::Detected, name, set && driver_.reset_queue(kQueue) && size_of_queue() == 0, "refused");
   }
 
   // A step of the status that is not allowed changes nothing; the answer shows the old one.
   void refused_status(std::string_view name, std::uint32_t wanted, std::uint32_t unchanged) {
     const std::uint32_t now = driver_.set_status(wanted);
     ++sent_;
-    trial_.claim(Proof::Detected, name, now == unchanged, "the status is " + std::to_string(now));
+    context_.claim(Proof::Detected, name, now == unchanged, "the status is " + std::to_string(now));
   }
 
   std::size_t sent() const { return sent_; }
@@ -97,7 +97,7 @@ class Messages {
     return answer && wire::read_payload(*answer, state) ? state.size : ~0u;
   }
 
-  Trial& trial_;
+  ScenarioContext& context_;
   RawDriver& driver_;
   std::size_t sent_ = 0;
   std::uint64_t refused_ = 0;
@@ -174,15 +174,15 @@ void send_bad_queues(Messages& messages, RawDriver& driver) {
   messages.refused("queue/reset-unknown", MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kQueueCount});
 }
 
-std::uint64_t violations(Trial& trial) {
+std::uint64_t violations(ScenarioContext& context) {
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::FunctionQuery;
   request.arguments.function = {wire::target_of_virtual(kThird), 0};
-  return value_or_throw(trial.management().admin(request)).values.function.violations;
+  return value_or_throw(context.management().admin(request)).values.function.violations;
 }
 
 // The card reads nothing of a FIFO whose index cannot be: further ahead than the FIFO is long.
-void send_impossible_index(Trial& trial, RawClient& client) {
+void send_impossible_index(ScenarioContext& context, RawClient& client) {
   auto& fifo = *client.driver().at<wire::Fifo>(wire::kFifoToCard.offset);
   const auto written = wire::load_relaxed(fifo.written);
   const auto read = wire::load_acquire(fifo.read);
@@ -190,34 +190,34 @@ void send_impossible_index(Trial& trial, RawClient& client) {
   for (const std::uint32_t jump : {wire::kFifoSlots + 1, 1u << 31, ~0u}) {
     wire::store_release(fifo.written, written + jump);
     client.slot().pump();
-    trial.contained("neighbour goes on", trial.innocent().gets_on(trial.patience()), {});
+    context.contained("neighbour goes on", context.bystander().gets_on(context.timeout()), {});
     nothing_read = nothing_read && wire::load_acquire(fifo.read) == read;
   }
-  trial.claim(Proof::Detected, "fifo/impossible-index", nothing_read, "messages were taken from it");
+  context.claim(Proof::Detected, "fifo/impossible-index", nothing_read, "messages were taken from it");
   wire::store_release(fifo.written, wire::load_acquire(fifo.read));
 }
 
 }  // namespace
 
-void malformed_control_messages(Trial& trial) {
-  trial.innocent();
-  RawClient client(trial);
+void malformed_control_messages(ScenarioContext& context) {
+  context.bystander();
+  RawClient client(context);
   RawDriver& driver = client.driver();
-  if (driver.set_status(0) != 0) return trial.fired(false, "the function cannot be reset");
-  const std::uint64_t before = violations(trial);
-  Messages messages(trial, driver);
-  trial.let_loose();
+  if (driver.set_status(0) != 0) return context.fired(false, "the function cannot be reset");
+  const std::uint64_t before = violations(context);
+  Messages messages(context, driver);
+  context.trigger();
   send_bad_frames(messages, driver);
   const bool latched = latch_features(messages, driver);
   if (latched) send_bad_queues(messages, driver);
-  trial.fired(latched && messages.sent() != 0, std::to_string(messages.sent()) + " malformed messages");
-  const std::uint64_t counted = violations(trial) - before;
-  trial.claim(Proof::Detected, "each-counted", counted == messages.refusals(),
-              std::to_string(counted) + " violations of " + std::to_string(messages.refusals()));
-  send_impossible_index(trial, client);
-  trial.contained();
+  context.fired(latched && messages.sent() != 0, std::to_string(messages.sent()) + " malformed messages");
+  const std::uint64_t counted = violations(context) - before;
+  context.claim(Proof::Detected, "each-counted", counted == messages.refusals(),
+                std::to_string(counted) + " violations of " + std::to_string(messages.refusals()));
+  send_impossible_index(context, client);
+  context.contained();
   const std::string works = client.works();
-  trial.recovered("good job", works.empty(), works.empty() ? "brought up, good job" : works);
+  context.recovered("good job", works.empty(), works.empty() ? "brought up, good job" : works);
 }
 
 }  // namespace svp::campaign

@@ -21,19 +21,19 @@ using wire::PostCode;
 
 constexpr auto kPostProgress = campaign_bounds::kPostProgress;
 
-CardOptions options_of(Trial& trial, std::string words) {
-  CardOptions options = card_options(trial.stage_options());
+CardOptions options_of(ScenarioContext& context, std::string words) {
+  CardOptions options = card_options(context.fixture_options());
   options.boot_arguments += " " + words;
   return options;
 }
 
 // A window whose header is not what this driver was built for is not touched. Empty: so it is.
 std::string forged_headers(Card& card) {
-  const SlotHandle slot = value_or_throw(card.slot(wire::target_of_virtual(kGuilty)));
+  const SlotHandle slot = value_or_throw(card.slot(wire::target_of_virtual(kFaulting)));
   const auto window = value_or_throw(Window::map(slot.window_fd(), slot.window_bytes()));
   auto& header = window->at<wire::WindowHeader>(0);
   const auto refused = [&](const std::string& named) {
-    const auto device = card.open_virtual(kGuilty);
+    const auto device = card.open_virtual(kFaulting);
     if (device) return "a header with another " + named + " was accepted";
     return device.error().message.contains(named) ? std::string() : device.error().message;
   };
@@ -48,7 +48,7 @@ std::string forged_headers(Card& card) {
 
 }  // namespace
 
-void boot_failures(Trial& trial) {
+void boot_failures(ScenarioContext& context) {
   struct Bad {
     std::string what;
     std::string words;
@@ -66,75 +66,77 @@ void boot_failures(Trial& trial) {
   all.push_back({"memory with a wrong magic word", {}, "wrong magic", wrong_magic()});
   all.push_back({"memory of another version", {}, "another version", wrong_version()});
   all.push_back({"memory with a wrong checksum", {}, "wrong checksum", wrong_checksum()});
-  CardOptions working = options_of(trial, {});
+  CardOptions working = options_of(context, {});
   working.timeouts.post_progress = kPostProgress;
   const auto good = value_or_throw(Card::boot(std::move(working)));
-  Innocent innocent(value_or_throw(good->open_virtual(kInnocent)));
-  innocent.begin();
-  trial.let_loose();
+  Bystander bystander(value_or_throw(good->open_virtual(kBystander)));
+  bystander.begin();
+  context.trigger();
   std::size_t tried = 0;
   for (const Bad& bad : all) {
-    CardOptions options = options_of(trial, bad.words);
+    CardOptions options = options_of(context, bad.words);
     append(options.emulator.extra_arguments, bad.loader);
     options.timeouts.post_progress = kPostProgress;
     const auto card = Card::boot(std::move(options));
     ++tried;
-    const auto device = card ? (*card)->open_virtual(kGuilty) : std::unexpected(card.error());
+    const auto device = card ? (*card)->open_virtual(kFaulting) : std::unexpected(card.error());
     const bool refused = !device && !device.error().next_step.empty() &&
-                         (device.error().message + device.error().culprit).contains(bad.named);
-    trial.claim(Proof::Detected, bad.what, refused, device ? "the function came up" : device.error().message);
+                         (device.error().message + device.error().source).contains(bad.named);
+    context.claim(Proof::Detected, bad.what, refused, device ? "the function came up" : device.error().message);
   }
-  trial.fired(tried == all.size(), std::to_string(tried) + " cards that do not come up");
+  context.fired(tried == all.size(), std::to_string(tried) + " cards that do not come up");
   const std::string header = forged_headers(*good);
-  trial.detected("headers", header.empty(), header.empty() ? "and a header of another kind or version" : header);
-  const std::string disturbed = innocent.end(trial.patience());
-  trial.contained("neighbour", disturbed.empty(),
-                  disturbed.empty() ? std::to_string(innocent.rounds()) + " rounds on a card beside them" : disturbed);
-  const auto card = value_or_throw(Card::boot(options_of(trial, {})));
-  const auto device = value_or_throw(card->open_virtual(kGuilty));
-  Desk desk(*device);
-  Lane lane(*device);
-  const std::string job = trial.good_job(desk, lane);
-  trial.recovered("next card", job.empty(), job.empty() ? "the next card comes up and works" : job);
+  context.detected("headers", header.empty(), header.empty() ? "and a header of another kind or version" : header);
+  const std::string disturbed = bystander.end(context.timeout());
+  context.contained(
+      "neighbour", disturbed.empty(),
+      disturbed.empty() ? std::to_string(bystander.rounds()) + " rounds on a card beside them" : disturbed);
+  const auto card = value_or_throw(Card::boot(options_of(context, {})));
+  const auto device = value_or_throw(card->open_virtual(kFaulting));
+  BlockBuilder builder(*device);
+  TestStream stream(*device);
+  const std::string job = context.good_job(builder, stream);
+  context.recovered("next card", job.empty(), job.empty() ? "the next card comes up and works" : job);
 }
 
-void hot_unplug(Trial& trial) {
-  Stage stage(trial.stage_options());
-  auto device = value_or_throw(stage.card()->open_virtual(kGuilty));
-  auto idle = value_or_throw(stage.card()->open_virtual(kInnocent));
+void hot_unplug(ScenarioContext& context) {
+  CardFixture fixture(context.fixture_options());
+  auto device = value_or_throw(fixture.card()->open_virtual(kFaulting));
+  auto idle = value_or_throw(fixture.card()->open_virtual(kBystander));
   {
-    Desk desk(*device);
-    Lane lane(*device);
-    const auto image = kernel_image(*stage.card(), "spin");
-    desk.load(lane, 0, image);
-    const std::size_t before = lane.ended();
-    const wire::ControlBlock blocks[] = {desk.compute(0, image.size(), 1'000'000), Desk::nop(), Desk::nop()};
-    const bool running = lane.submit(blocks) && lane.wait_started(before + 1, trial.patience());
-    trial.let_loose();
-    const auto killed = stage.card()->machine().kill();
-    trial.fired(running && killed.has_value(), "the emulator was killed under a kernel and two blocks");
-    const auto status =
-        device->wait_until([&] { return lane.ended() == lane.submitted(); }, Trial::Clock::now() + trial.patience());
+    BlockBuilder builder(*device);
+    TestStream stream(*device);
+    const auto image = kernel_image(*fixture.card(), "spin");
+    builder.load(stream, 0, image);
+    const std::size_t before = stream.ended();
+    const wire::ControlBlock blocks[] = {builder.compute(0, image.size(), 1'000'000), BlockBuilder::nop(),
+                                         BlockBuilder::nop()};
+    const bool running = stream.submit(blocks) && stream.wait_started(before + 1, context.timeout());
+    context.trigger();
+    const auto killed = fixture.card()->machine().kill();
+    context.fired(running && killed.has_value(), "the emulator was killed under a kernel and two blocks");
+    const auto status = device->wait_until([&] { return stream.ended() == stream.submitted(); },
+                                           ScenarioContext::Clock::now() + context.timeout());
     const auto failure = device->failure();
-    trial.detected("noticed", failure.has_value() && status != WaitStatus::TimedOut,
-                   failure ? failure->message : "unnoticed");
-    const auto all = lane.endings();
+    context.detected("noticed", failure.has_value() && status != WaitStatus::TimedOut,
+                     failure ? failure->message : "unnoticed");
+    const auto all = stream.endings();
     const bool typed = all.size() == before + 3 && all[before].outcome == Outcome::Indeterminate &&
                        all[before + 1].outcome == Outcome::Lost && all[before + 2].outcome == Outcome::Lost;
-    trial.contained("each ended once", typed, "INDETERMINATE for what had begun, LOST for the rest");
+    context.contained("each ended once", typed, "INDETERMINATE for what had begun, LOST for the rest");
     const auto refused = idle->acquire_region(RegionType::Tensor, wire::kGranuleBytes);
-    trial.contained("idle owner", !refused && refused.error().outcome == Outcome::Lost,
-                    "an idle owner's next call fails by what happened");
-    trial.keep_trace(lane);
+    context.contained("idle owner", !refused && refused.error().outcome == Outcome::Lost,
+                      "an idle owner's next call fails by what happened");
+    context.keep_trace(stream);
   }
   device.reset();
   idle.reset();
-  Stage next(trial.stage_options());
-  device = value_or_throw(next.card()->open_virtual(kGuilty));
-  Desk desk(*device);
-  Lane lane(*device);
-  const std::string job = trial.good_job(desk, lane);
-  trial.recovered("next card", job.empty(), job.empty() ? "a new card works" : job);
+  CardFixture next(context.fixture_options());
+  device = value_or_throw(next.card()->open_virtual(kFaulting));
+  BlockBuilder builder(*device);
+  TestStream stream(*device);
+  const std::string job = context.good_job(builder, stream);
+  context.recovered("next card", job.empty(), job.empty() ? "a new card works" : job);
 }
 
 }  // namespace svp::campaign

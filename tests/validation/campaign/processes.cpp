@@ -24,9 +24,9 @@ using wire::Outcome;
 // Runtime folder, broker and card of one scenario.
 class LongLivedCard {
  public:
-  explicit LongLivedCard(Trial& trial)
+  explicit LongLivedCard(ScenarioContext& context)
       : folder_(value_or_throw(value_or_throw(RuntimeFolder::open()).create_private("campaign"))),
-        broker_(start(trial)) {}
+        broker_(start(context)) {}
   ~LongLivedCard() { broker_->stop(); }
 
   std::string path() const { return broker_->folder().string(); }
@@ -36,13 +36,13 @@ class LongLivedCard {
   }
 
  private:
-  std::unique_ptr<Broker> start(Trial& trial) {
+  std::unique_ptr<Broker> start(ScenarioContext& context) {
     BrokerOptions options;
     options.name = "campaign";
-    StageOptions stage = trial.stage_options();
-    stage.shape.virtual_functions = 4;
-    stage.shape.spare_slots = 8;
-    options.card = card_options(stage);
+    FixtureOptions fixture = context.fixture_options();
+    fixture.shape.virtual_functions = 4;
+    fixture.shape.spare_slots = 8;
+    options.card = card_options(fixture);
     options.runtime_folder = folder_.path();
     return value_or_throw(Broker::start(std::move(options)));
   }
@@ -53,71 +53,71 @@ class LongLivedCard {
 
 }  // namespace
 
-void several_processes(Trial& trial) {
+void several_processes(ScenarioContext& context) {
   constexpr unsigned kProcesses = 3;
-  LongLivedCard card(trial);
-  Innocent innocent(card.attach(4));
-  innocent.begin();
-  trial.let_loose();
+  LongLivedCard card(context);
+  Bystander bystander(card.attach(4));
+  bystander.begin();
+  context.trigger();
   std::vector<std::unique_ptr<TenantProcess>> tenants;
   for (unsigned i = 1; i <= kProcesses; ++i) {
     tenants.push_back(std::make_unique<TenantProcess>(card.path(), "VF" + std::to_string(i), TenantTask::Work,
-                                                      trial.seed() * 10 + i));
+                                                      context.seed() * 10 + i));
   }
   unsigned ended = 0, right = 0;
   for (auto& tenant : tenants) {
-    const auto code = tenant->wait_end(trial.patience());
+    const auto code = tenant->wait_end(context.timeout());
     ended += code ? 1 : 0;
     right += code == 0 ? 1 : 0;
   }
-  trial.fired(ended == kProcesses, std::to_string(ended) + " processes with good and bad jobs");
-  trial.detected("jobs", right == kProcesses, std::to_string(right) + " found each of their jobs ended as it should");
-  const std::string wrong = innocent.end(trial.patience());
-  trial.contained("neighbour", wrong.empty(),
-                  wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of a fourth" : wrong);
-  TenantProcess next(card.path(), "VF1", TenantTask::Work, trial.seed());
-  trial.recovered("next owner", next.wait_end(trial.patience()) == 0, "the next owner's jobs");
+  context.fired(ended == kProcesses, std::to_string(ended) + " processes with good and bad jobs");
+  context.detected("jobs", right == kProcesses, std::to_string(right) + " found each of their jobs ended as it should");
+  const std::string wrong = bystander.end(context.timeout());
+  context.contained("neighbour", wrong.empty(),
+                    wrong.empty() ? std::to_string(bystander.rounds()) + " rounds of a fourth" : wrong);
+  TenantProcess next(card.path(), "VF1", TenantTask::Work, context.seed());
+  context.recovered("next owner", next.wait_end(context.timeout()) == 0, "the next owner's jobs");
 }
 
-void owner_killed(Trial& trial) {
-  LongLivedCard card(trial);
-  Innocent innocent(card.attach(2));
-  innocent.begin();
+void owner_killed(ScenarioContext& context) {
+  LongLivedCard card(context);
+  Bystander bystander(card.attach(2));
+  bystander.begin();
   // The first one has the window of the boot, the others have renewed ones.
   constexpr unsigned kOwners = 3;
   unsigned killed = 0;
   for (unsigned i = 1; i <= kOwners; ++i) {
-    TenantProcess owner(card.path(), "VF1", TenantTask::Occupy, trial.seed() * kOwners + i);
-    if (!owner.wait_working(trial.patience())) break;
-    if (i == 1) trial.let_loose();
+    TenantProcess owner(card.path(), "VF1", TenantTask::Occupy, context.seed() * kOwners + i);
+    if (!owner.wait_working(context.timeout())) break;
+    if (i == 1) context.trigger();
     owner.kill();
-    killed += owner.wait_end(trial.patience()) == 128 + SIGKILL ? 1 : 0;
+    killed += owner.wait_end(context.timeout()) == 128 + SIGKILL ? 1 : 0;
   }
-  trial.fired(killed != 0, std::to_string(killed) + " owners killed with copies and a kernel in flight");
+  context.fired(killed != 0, std::to_string(killed) + " owners killed with copies and a kernel in flight");
   // The next owner waits until the function has been retired, and finds it empty.
   const auto attached = svp::attach(card.path(), FunctionChoice::virtual_function(1));
   const auto judge_neighbour = [&] {
-    const std::string wrong = innocent.end(trial.patience());
-    trial.contained("neighbour", wrong.empty(),
-                    wrong.empty() ? std::to_string(innocent.rounds()) + " rounds of the neighbour" : wrong);
+    const std::string wrong = bystander.end(context.timeout());
+    context.contained("neighbour", wrong.empty(),
+                      wrong.empty() ? std::to_string(bystander.rounds()) + " rounds of the neighbour" : wrong);
   };
   if (!attached) {
-    trial.detected("handed on", false, attached.error().message);
+    context.detected("handed on", false, attached.error().message);
     return judge_neighbour();
   }
   const auto& next = attached->device;
   const auto serial = card.broker().description().functions.at(1).serial;
   const auto looked_at = next->host_memory().first(wire::kMiB);
   const bool empty = std::ranges::all_of(looked_at, [](std::byte byte) { return byte == std::byte{0}; });
-  trial.detected("handed on", serial >= kOwners && empty,
-                 "the function was handed on with window " + std::to_string(serial) +
-                     (empty ? ", which is empty" : ", which is NOT empty"));
-  Desk desk(*next);
-  Lane lane(*next);
-  const std::string job = trial.good_job(desk, lane);
-  trial.recovered("next owner", job.empty(), job.empty() ? "the next owner's job" : job);
+  context.detected("handed on", serial >= kOwners && empty,
+                   "the function was handed on with window " + std::to_string(serial) +
+                       (empty ? ", which is empty" : ", which is NOT empty"));
+  BlockBuilder builder(*next);
+  TestStream stream(*next);
+  const std::string job = context.good_job(builder, stream);
+  context.recovered("next owner", job.empty(), job.empty() ? "the next owner's job" : job);
   judge_neighbour();
-  trial.keep_trace(lane);
+  context.keep_trace(stream);
 }
 
 }  // namespace svp::campaign

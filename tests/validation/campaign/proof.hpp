@@ -53,7 +53,7 @@ constexpr std::string_view name(Verdict verdict) {
   return kNames[static_cast<std::size_t>(verdict)];
 }
 
-// From the moment at which the fault was let loose. Wall time of the host.
+// From the moment at which the fault was triggered. Wall time of the host.
 struct Times {
   using Duration = std::chrono::nanoseconds;
   std::optional<Duration> detect;   // until the typed outcome was in the caller's hands

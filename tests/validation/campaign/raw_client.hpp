@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tests/validation/campaign/trial.hpp"
+#include "tests/validation/campaign/scenario_context.hpp"
 #include "tests/validation/raw/bare_slot.hpp"
 #include "tests/validation/raw/raw_driver.hpp"
 
@@ -13,7 +13,7 @@ namespace svp::campaign {
 class RawClient {
  public:
   // Throws svp::Error when the function's window cannot be mapped.
-  explicit RawClient(Trial& trial);
+  explicit RawClient(ScenarioContext& context);
   // The function is free again.
   ~RawClient();
   RawClient(const RawClient&) = delete;
@@ -26,7 +26,7 @@ class RawClient {
   std::string works();
 
  private:
-  Trial& trial_;
+  ScenarioContext& context_;
   raw::BareSlot slot_;
   raw::RawDriver driver_;
 };

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "tests/validation/campaign/trial.hpp"
+#include "tests/validation/campaign/scenario_context.hpp"
 
 namespace svp::campaign {
 
 class Refusals {
  public:
   // Starts the bystander, and fills the Tensor region with a pattern that has to be there at the end.
-  explicit Refusals(Trial& trial);
+  explicit Refusals(ScenarioContext& context);
 
   // Blocks are submitted with every byte as it is, so their headers are filled in here as the driver would.
   wire::ControlBlock addressed(wire::ControlBlock block);
@@ -41,10 +41,10 @@ class Refusals {
     wire::ControlBlock block;
     wire::Status status;
   };
-  std::string send(Lane& lane, const BadBlock& bad);
+  std::string send(TestStream& stream, const BadBlock& bad);
   bool memory_unchanged();
 
-  Trial& trial_;
+  ScenarioContext& context_;
   std::vector<BadBlock> cases_;
   std::size_t sent_ = 0;
   std::uint32_t first_incarnation_ = 0;

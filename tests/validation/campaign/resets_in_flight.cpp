@@ -50,17 +50,17 @@ constexpr Load kLoads[] = {
     {"none", 1, 0}, {"1", 1, 1}, {"16", 1, 16}, {"full-ring", kStreamsOfARing, wire::kStreamCredits}};
 
 void wait_for(std::chrono::microseconds time) {
-  const auto end = Trial::Clock::now() + time;
+  const auto end = ScenarioContext::Clock::now() + time;
   if (time >= std::chrono::milliseconds{1}) {
     std::this_thread::sleep_until(end);  // bounded: a delay of kDelays, which the scenario is about
   }
-  while (Trial::Clock::now() < end) {
+  while (ScenarioContext::Clock::now() < end) {
   }
 }
 
 class InFlight {
  public:
-  explicit InFlight(Trial& trial) : trial_(trial) { kernel_ = trial.kernel("spin", kManySlices); }
+  explicit InFlight(ScenarioContext& context) : context_(context) { kernel_ = context.kernel("spin", kManySlices); }
 
   // One claim: each block ended once, as this reset says.
   // False: a claim does not hold, and what comes behind it would be judged by what this left.
@@ -69,62 +69,65 @@ class InFlight {
     std::string wrong = fill(load);
     wait_for(delay.time);
     const bool begun = delay.begun && load.blocks != 0;
-    if (begun && !lanes_.front()->wait_started(1, trial_.patience())) wrong = "the first kernel never began";
-    trial_.claim(Proof::Fired, name, outstanding() == load.streams * load.blocks, "a block had ended before its reset");
+    if (begun && !streams_.front()->wait_started(1, context_.timeout())) wrong = "the first kernel never began";
+    context_.claim(Proof::Fired, name, outstanding() == load.streams * load.blocks,
+                   "a block had ended before its reset");
     const std::string failed = perform(reset);
     if (wrong.empty()) wrong = failed;
-    for (const auto& lane : lanes_) {
-      if (wrong.empty()) wrong = judge(*lane, reset, begun && lane == lanes_.front());
+    for (const auto& stream : streams_) {
+      if (wrong.empty()) wrong = judge(*stream, reset, begun && stream == streams_.front());
     }
-    trial_.claim(Proof::Detected, name, wrong.empty(), wrong);
-    for (const auto& lane : lanes_) trial_.keep_trace(*lane);
-    lanes_.clear();
+    context_.claim(Proof::Detected, name, wrong.empty(), wrong);
+    for (const auto& stream : streams_) context_.keep_trace(*stream);
+    streams_.clear();
     if (reset != Reset::Function && wrong.empty()) return true;
-    trial_.close_guilty();
-    kernel_ = trial_.kernel("spin", kManySlices);
+    context_.close_faulting();
+    kernel_ = context_.kernel("spin", kManySlices);
     return wrong.empty();
   }
 
  private:
   std::string fill(const Load& load) {
-    std::vector<ControlBlock> blocks(load.blocks, Desk::nop());
+    std::vector<ControlBlock> blocks(load.blocks, BlockBuilder::nop());
     if (!blocks.empty()) blocks.front() = kernel_;
     for (unsigned i = 0; i < load.streams; ++i) {
-      lanes_.push_back(std::make_unique<Lane>(trial_.guilty()));
+      streams_.push_back(std::make_unique<TestStream>(context_.faulting()));
     }
-    if (load.streams == kStreamsOfARing) lanes_.push_back(std::make_unique<Lane>(trial_.guilty()));
+    if (load.streams == kStreamsOfARing) streams_.push_back(std::make_unique<TestStream>(context_.faulting()));
     for (unsigned i = 0; i < load.streams; ++i) {
-      if (!lanes_[i]->submit(blocks)) return "no room for " + std::to_string(load.blocks) + " blocks";
+      if (!streams_[i]->submit(blocks)) return "no room for " + std::to_string(load.blocks) + " blocks";
     }
     // A stream that has all its credits is refused, because no slot is left.
     if (load.streams == kStreamsOfARing) {
-      trial_.claim(Proof::Fired, "full-ring", !lanes_.back()->submit(Desk::nop()), "there was room for one more block");
+      context_.claim(Proof::Fired, "full-ring", !streams_.back()->submit(BlockBuilder::nop()),
+                     "there was room for one more block");
     }
     return {};
   }
 
   std::size_t outstanding() {
     std::size_t sum = 0;
-    for (const auto& lane : lanes_) sum += trial_.guilty().outstanding(lane->stream());
+    for (const auto& stream : streams_) sum += context_.faulting().outstanding(stream->stream());
     return sum;
   }
 
   std::string perform(Reset reset) {
-    Device& guilty = trial_.guilty();
+    Device& faulting = context_.faulting();
     if (reset == Reset::Queue) {
-      const auto done = guilty.reset_queues();
+      const auto done = faulting.reset_queues();
       return done ? std::string() : done.error().message;
     }
     if (reset == Reset::Stream) {
-      for (const auto& lane : lanes_) {
-        if (const auto done = lane->reset(); !done) return done.error().message;
+      for (const auto& stream : streams_) {
+        if (const auto done = stream->reset(); !done) return done.error().message;
       }
       return {};
     }
-    const auto reply = manage(trial_.management(), wire::AdminCommand::FunctionReset, wire::target_of_virtual(kGuilty));
+    const auto reply =
+        manage(context_.management(), wire::AdminCommand::FunctionReset, wire::target_of_virtual(kFaulting));
     if (reply.outcome != Outcome::Ok) return ok_or_reason(reply);
-    for (const auto& lane : lanes_) {
-      if (!heard_of_reset(trial_, guilty, *lane)) return "the driver was not told, or a block never ended";
+    for (const auto& stream : streams_) {
+      if (!heard_of_reset(context_, faulting, *stream)) return "the driver was not told, or a block never ended";
     }
     return {};
   }
@@ -136,10 +139,10 @@ class InFlight {
     const bool stopped = end.outcome == Outcome::Fault && end.status == Status::Stopped;
     return has_begun ? stopped : end.outcome == Outcome::Aborted || (may_have_begun && stopped);
   }
-  static std::string judge(const Lane& lane, Reset reset, bool begun) {
-    const auto all = lane.endings();
-    if (all.size() != lane.submitted()) {
-      return std::to_string(all.size()) + " endings of " + std::to_string(lane.submitted()) + " blocks";
+  static std::string judge(const TestStream& stream, Reset reset, bool begun) {
+    const auto all = stream.endings();
+    if (all.size() != stream.submitted()) {
+      return std::to_string(all.size()) + " endings of " + std::to_string(stream.submitted()) + " blocks";
     }
     std::set<std::uint64_t> sequences;
     for (const Completion& end : all) {
@@ -152,9 +155,9 @@ class InFlight {
     return {};
   }
 
-  Trial& trial_;
+  ScenarioContext& context_;
   ControlBlock kernel_{};
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<TestStream>> streams_;
 };
 
 void attempt_all(InFlight& work) {
@@ -169,13 +172,13 @@ void attempt_all(InFlight& work) {
 
 }  // namespace
 
-void reset_with_work_in_flight(Trial& trial) {
-  trial.innocent();
-  InFlight work(trial);
-  trial.let_loose();
+void reset_with_work_in_flight(ScenarioContext& context) {
+  context.bystander();
+  InFlight work(context);
+  context.trigger();
   attempt_all(work);
-  trial.contained();
-  trial.recover_stream();
+  context.contained();
+  context.recover_stream();
 }
 
 }  // namespace svp::campaign

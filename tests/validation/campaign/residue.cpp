@@ -30,11 +30,11 @@ constexpr std::uint64_t kSecret = 0x5EC2'E7D0'5EC2'E7D0;
 constexpr std::uint64_t kHeadBytes = 4 * wire::kMiB;  // of each region: made dirty, and looked at
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << wire::kRegionShift;
 constexpr std::uint64_t kBothCores = 3;
-// In the Tensor region of the kernel that leaves things behind: its flags, and its gate (soil.cpp).
+// In the Tensor region of the kernel that leaves things behind: its flags, and its gate (dirty.cpp).
 constexpr std::uint64_t kFlagsAt = 3 * wire::kMiB, kFlagBytes = 2 * wire::kKiB;
 constexpr std::uint64_t kKernelAt = 1 * wire::kMiB;  // in Program regions
 
-constexpr wire::Target kFaulting = wire::target_of_virtual(kGuilty), kForeign = wire::target_of_virtual(kThird);
+constexpr wire::Target kFaultingTarget = wire::target_of_virtual(kFaulting), kForeign = wire::target_of_virtual(kThird);
 
 // What the kernel "residue" looks at (residue.cpp), by claim.
 struct Trace {
@@ -64,46 +64,52 @@ bool holds_everything(Device& device, std::uint64_t granted_bytes) {
 
 class Leaver {
  public:
-  explicit Leaver(Trial& trial) : trial_(trial), device_(trial.guilty()), lane_(trial.lane()), desk_(trial.desk()) {}
+  explicit Leaver(ScenarioContext& context)
+      : context_(context), device_(context.faulting()), stream_(context.stream()), builder_(context.builder()) {}
 
   // Memory, window, kernels' own memory and registers. True: all of it is in place, and a kernel runs with it.
   bool leave_traces() {
     regions_ = take_everything(device_);
-    for (const Region* region : {&desk_.tensor(), &desk_.program()}) fill(*region);
+    for (const Region* region : {&builder_.tensor(), &builder_.program()}) fill(*region);
     for (const Region& region : regions_) fill(region);
-    std::ranges::fill(desk_.host_words(0, kHeadBytes), kSecret);
-    (void)lane_.run(Desk::fill(Desk::in(desk_.tensor(), kFlagsAt), kFlagBytes, 0), trial_.patience());
-    const std::array symbols{address_symbol(0, desk_.tensor(), kFlagsAt), dimension_symbol(0, 0)};
-    const ControlBlock kernel = load_kernel(desk_, lane_, trial_.card(), "soil", kKernelAt, symbols, kBothCores);
-    Lane beside(device_);
-    (void)lane_.submit(kernel);
-    (void)lane_.submit(std::vector<ControlBlock>(8, Desk::nop()));  // queued behind it
+    std::ranges::fill(builder_.host_words(0, kHeadBytes), kSecret);
+    (void)stream_.run(BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), kFlagsAt), kFlagBytes, 0),
+                      context_.timeout());
+    const std::array symbols{address_symbol(0, builder_.tensor(), kFlagsAt), dimension_symbol(0, 0)};
+    const ControlBlock kernel =
+        load_kernel(builder_, stream_, context_.card(), "dirty", kKernelAt, symbols, kBothCores);
+    TestStream beside(device_);
+    (void)stream_.submit(kernel);
+    (void)stream_.submit(std::vector<ControlBlock>(8, BlockBuilder::nop()));  // queued behind it
     return whole_ && waits_at_gate(beside);
   }
-  const Region& tensor() const { return desk_.tensor(); }
+  const Region& tensor() const { return builder_.tensor(); }
 
  private:
   void fill(const Region& region) {
     const auto end =
-        lane_.run(Desk::fill(Desk::in(region, 0), std::min(region.bytes, kHeadBytes), kSecret), trial_.patience());
+        stream_.run(BlockBuilder::fill(BlockBuilder::in(region, 0), std::min(region.bytes, kHeadBytes), kSecret),
+                    context_.timeout());
     whole_ = whole_ && end && end->outcome == Outcome::Ok;
   }
   // Behind its flag the kernel has every register in use, on each core.
-  bool waits_at_gate(Lane& beside) {
-    const auto limit = Trial::Clock::now() + trial_.patience();
-    constexpr std::uint64_t kBack = Desk::kStagingAt + wire::kMiB;
-    while (Trial::Clock::now() < limit) {
-      (void)beside.run(Desk::dma(Desk::in(desk_.tensor(), kFlagsAt), desk_.host(kBack), kFlagBytes), trial_.patience());
-      const auto flags = desk_.host_words(kBack, kFlagBytes);
+  bool waits_at_gate(TestStream& beside) {
+    const auto limit = ScenarioContext::Clock::now() + context_.timeout();
+    constexpr std::uint64_t kBack = BlockBuilder::kStagingAt + wire::kMiB;
+    while (ScenarioContext::Clock::now() < limit) {
+      (void)beside.run(
+          BlockBuilder::dma(BlockBuilder::in(builder_.tensor(), kFlagsAt), builder_.host(kBack), kFlagBytes),
+          context_.timeout());
+      const auto flags = builder_.host_words(kBack, kFlagBytes);
       if (flags[0] != 0 && flags[1] != 0) return true;
     }
     return false;
   }
 
-  Trial& trial_;
+  ScenarioContext& context_;
   Device& device_;
-  Lane& lane_;
-  Desk& desk_;
+  TestStream& stream_;
+  BlockBuilder& builder_;
   std::vector<Region> regions_;
   bool whole_ = true;
 };
@@ -117,126 +123,131 @@ struct Found {
 };
 
 // Words that are not 0 at the beginning of the region.
-std::uint64_t look_at(Trial& trial, const Desk& desk, Lane& lane, const Region& region) {
+std::uint64_t look_at(ScenarioContext& context, const BlockBuilder& builder, TestStream& stream, const Region& region) {
   const std::uint64_t bytes = std::min(region.bytes, kHeadBytes);
-  const auto back = desk.host_words(kHeadBytes, bytes);
+  const auto back = builder.host_words(kHeadBytes, bytes);
   std::ranges::fill(back, kSecret);
-  const auto read = lane.run(Desk::dma(Desk::in(region, 0), desk.host(kHeadBytes), bytes), trial.patience());
+  const auto read =
+      stream.run(BlockBuilder::dma(BlockBuilder::in(region, 0), builder.host(kHeadBytes), bytes), context.timeout());
   if (!read || read->outcome != Outcome::Ok) return bytes / 8;
   return static_cast<std::uint64_t>(std::ranges::count_if(back, [](std::uint64_t word) { return word != 0; }));
 }
 
-std::uint64_t look_with_a_kernel(Trial& trial, const Desk& desk, Lane& lane) {
+std::uint64_t look_with_a_kernel(ScenarioContext& context, const BlockBuilder& builder, TestStream& stream) {
   const auto end =
-      lane.run(load_kernel(desk, lane, trial.card(), "residue", kKernelAt, {}, kBothCores), trial.patience());
+      stream.run(load_kernel(builder, stream, context.card(), "residue", kKernelAt, {}, kBothCores), context.timeout());
   if (!end) return kNotEnded;
   if (end->outcome == Outcome::Ok) return 0;
   return end->status == Status::KernelStatus ? end->fault.argument : kNotEnded;
 }
 
-Found look(Trial& trial, Device& device, const Desk& desk, Lane& lane, wire::Target self) {
+Found look(ScenarioContext& context, Device& device, const BlockBuilder& builder, TestStream& stream,
+           wire::Target self) {
   Found found;
-  found.words = look_at(trial, desk, lane, desk.tensor()) + look_at(trial, desk, lane, desk.program());
+  found.words =
+      look_at(context, builder, stream, builder.tensor()) + look_at(context, builder, stream, builder.program());
   const auto regions = take_everything(device);
-  for (const Region& region : regions) found.words += look_at(trial, desk, lane, region);
-  found.everything = holds_everything(device, figures_of(trial.management(), self).granted_bytes);
-  found.kernel = look_with_a_kernel(trial, desk, lane);
+  for (const Region& region : regions) found.words += look_at(context, builder, stream, region);
+  found.everything = holds_everything(device, figures_of(context.management(), self).granted_bytes);
+  found.kernel = look_with_a_kernel(context, builder, stream);
   return found;
 }
 
-void wait_until_clean(Trial& trial) {
-  (void)count_card_resources(trial.management(), std::chrono::ceil<std::chrono::milliseconds>(trial.patience()));
+void wait_until_clean(ScenarioContext& context) {
+  (void)count_card_resources(context.management(), std::chrono::ceil<std::chrono::milliseconds>(context.timeout()));
 }
 
 // ---- rings --------------------------------------------------------------------------------------------------------------
 
 // What a former owner publishes in the rings that it had is not taken: the card looks at none of them.
-std::string look_at_old_rings(Trial& trial) {
+std::string look_at_old_rings(ScenarioContext& context) {
   constexpr int kRoundTrips = 64;  // of M: in each of them hart 0 had a turn for everybody
-  RawClient former(trial);
+  RawClient former(context);
   raw::RawDriver& driver = former.driver();
   if (!driver.bring_up()) return "the function does not come up";
   raw::StreamHandle stream;
   if (driver.run(driver.nop(stream)).outcome != Outcome::Ok) return "its rings do not work before the reset";
-  const std::string reason = ok_or_reason(manage(trial.management(), AdminCommand::FunctionReset, kForeign));
+  const std::string reason = ok_or_reason(manage(context.management(), AdminCommand::FunctionReset, kForeign));
   if (!reason.empty()) return reason;
   driver.submit(driver.nop(stream));
   const std::uint16_t asked = driver.send_admin(driver.admin_request(AdminCommand::Query));
   for (int i = 0; i < kRoundTrips; ++i) {
     former.slot().pump();
-    (void)figures_of(trial.management(), kForeign);
+    (void)figures_of(context.management(), kForeign);
   }
-  const auto stats = manage(trial.management(), AdminCommand::Stats, kForeign).values.stats;
+  const auto stats = manage(context.management(), AdminCommand::Stats, kForeign).values.stats;
   if (!driver.collect().empty() || stats.completed + stats.rejected != 0) return "a block of the old ring was taken";
   return driver.take_admin(asked) ? "a command of the old ring was answered" : std::string();
 }
 
 // ---- the reset ----------------------------------------------------------------------------------------------------------
 
-void reset_the_leaver(Trial& trial) {
-  Device& guilty = trial.guilty();
-  const std::string reason = ok_or_reason(manage(trial.management(), AdminCommand::FunctionReset, kFaulting));
-  trial.claim(Proof::Detected, "reset", reason.empty(), reason);
-  const bool typed = heard_of_reset(trial, guilty, trial.lane());
-  trial.claim(Proof::Detected, "typed", typed, "the driver was not told, or a block never ended");
+void reset_the_leaver(ScenarioContext& context) {
+  Device& faulting = context.faulting();
+  const std::string reason = ok_or_reason(manage(context.management(), AdminCommand::FunctionReset, kFaultingTarget));
+  context.claim(Proof::Detected, "reset", reason.empty(), reason);
+  const bool typed = heard_of_reset(context, faulting, context.stream());
+  context.claim(Proof::Detected, "typed", typed, "the driver was not told, or a block never ended");
   // Nobody has attached since: what is found now is what the reset itself left.
-  const auto figures = figures_of(trial.management(), kFaulting);
-  trial.claim(Proof::Contained, "region table", figures.granted_bytes == 0,
-              std::to_string(figures.granted_bytes) + " bytes still granted");
-  const auto stats = manage(trial.management(), AdminCommand::Stats, kFaulting).values.stats;
-  trial.claim(Proof::Contained, "statistics",
-              stats.completed + stats.launches + stats.aborted + stats.failed + stats.bytes_on_device == 0);
-  const auto* window = guilty.host_memory().data() - guilty.host_memory_offset();
+  const auto figures = figures_of(context.management(), kFaultingTarget);
+  context.claim(Proof::Contained, "region table", figures.granted_bytes == 0,
+                std::to_string(figures.granted_bytes) + " bytes still granted");
+  const auto stats = manage(context.management(), AdminCommand::Stats, kFaultingTarget).values.stats;
+  context.claim(Proof::Contained, "statistics",
+                stats.completed + stats.launches + stats.aborted + stats.failed + stats.bytes_on_device == 0);
+  const auto* window = faulting.host_memory().data() - faulting.host_memory_offset();
   const std::span started(reinterpret_cast<const std::uint64_t*>(window + wire::kStartedSequences.offset),
                           wire::kStreamsPerFunction);
-  trial.claim(Proof::Contained, "started sequences", std::ranges::all_of(started, [](auto word) { return word == 0; }));
+  context.claim(Proof::Contained, "started sequences",
+                std::ranges::all_of(started, [](auto word) { return word == 0; }));
 }
 
 }  // namespace
 
-void reset_clears_everything(Trial& trial) {
-  trial.innocent();
-  const std::uint64_t quota = figures_of(trial.management(), kFaulting).quota_bytes;
-  for (const wire::Target target : {kFaulting, kForeign}) (void)set_quota(trial.management(), target, 0);
-  const std::string rings = look_at_old_rings(trial);
-  Leaver leaver(trial);
-  trial.claim(Proof::Fired, "traces left", leaver.leave_traces());
-  trial.claim(Proof::Fired, "all memory held",
-              holds_everything(trial.guilty(), figures_of(trial.management(), kFaulting).granted_bytes));
+void reset_clears_everything(ScenarioContext& context) {
+  context.bystander();
+  const std::uint64_t quota = figures_of(context.management(), kFaultingTarget).quota_bytes;
+  for (const wire::Target target : {kFaultingTarget, kForeign}) (void)set_quota(context.management(), target, 0);
+  const std::string rings = look_at_old_rings(context);
+  Leaver leaver(context);
+  context.claim(Proof::Fired, "traces left", leaver.leave_traces());
+  context.claim(Proof::Fired, "all memory held",
+                holds_everything(context.faulting(), figures_of(context.management(), kFaultingTarget).granted_bytes));
   const Region old = leaver.tensor();
-  trial.let_loose();
-  reset_the_leaver(trial);
-  trial.close_guilty();
-  trial.claim(Proof::Contained, "rings", rings.empty(), rings);
-  wait_until_clean(trial);
+  context.trigger();
+  reset_the_leaver(context);
+  context.close_faulting();
+  context.claim(Proof::Contained, "rings", rings.empty(), rings);
+  wait_until_clean(context);
   Found foreign, next;
   {
-    const auto device = trial.open(kThird);
-    const Desk desk(*device);
-    Lane lane(*device);
-    foreign = look(trial, *device, desk, lane, kForeign);
+    const auto device = context.open(kThird);
+    const BlockBuilder builder(*device);
+    TestStream stream(*device);
+    foreign = look(context, *device, builder, stream, kForeign);
   }
-  wait_until_clean(trial);
-  next = look(trial, trial.guilty(), trial.desk(), trial.lane(), kFaulting);
-  trial.claim(Proof::Fired, "same memory granted again", foreign.everything && next.everything);
-  trial.claim(Proof::Contained, "memory", foreign.words == 0,
-              std::to_string(foreign.words) + " words found by another function");
-  trial.claim(Proof::Contained, "memory of the next owner", next.words == 0,
-              std::to_string(next.words) + " words found");
+  wait_until_clean(context);
+  next = look(context, context.faulting(), context.builder(), context.stream(), kFaultingTarget);
+  context.claim(Proof::Fired, "same memory granted again", foreign.everything && next.everything);
+  context.claim(Proof::Contained, "memory", foreign.words == 0,
+                std::to_string(foreign.words) + " words found by another function");
+  context.claim(Proof::Contained, "memory of the next owner", next.words == 0,
+                std::to_string(next.words) + " words found");
   for (const Trace& trace : kTraces) {
-    trial.claim(Proof::Contained, trace.name, ((foreign.kernel | next.kernel) & trace.found) == 0,
-                "found by a kernel of " +
-                    std::string((foreign.kernel & trace.found) != 0 ? "another function" : "the next owner"));
+    context.claim(Proof::Contained, trace.name, ((foreign.kernel | next.kernel) & trace.found) == 0,
+                  "found by a kernel of " +
+                      std::string((foreign.kernel & trace.found) != 0 ? "another function" : "the next owner"));
   }
-  if (next.kernel != 0) (void)trial.lane().reset();
-  const auto forged = trial.lane().run(Desk::fill(Desk::in(old, 0), wire::kStickBytes, kSecret), trial.patience());
-  trial.claim(Proof::Contained, "old handles", forged && forged->outcome == Outcome::Rejected,
-              "a region of the last owner was written");
-  (void)trial.lane().reset();
-  trial.contained();
-  for (const wire::Target target : {kFaulting, kForeign}) (void)set_quota(trial.management(), target, quota);
-  const std::string wrong = trial.good_job();
-  trial.claim(Proof::Recovered, "good job", wrong.empty(), wrong);
+  if (next.kernel != 0) (void)context.stream().reset();
+  const auto forged =
+      context.stream().run(BlockBuilder::fill(BlockBuilder::in(old, 0), wire::kStickBytes, kSecret), context.timeout());
+  context.claim(Proof::Contained, "old handles", forged && forged->outcome == Outcome::Rejected,
+                "a region of the last owner was written");
+  (void)context.stream().reset();
+  context.contained();
+  for (const wire::Target target : {kFaultingTarget, kForeign}) (void)set_quota(context.management(), target, quota);
+  const std::string wrong = context.good_job();
+  context.claim(Proof::Recovered, "good job", wrong.empty(), wrong);
 }
 
 }  // namespace svp::campaign

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "tests/validation/bounds.hpp"
-#include "tests/validation/campaign/lane.hpp"
+#include "tests/validation/campaign/test_stream.hpp"
 
 namespace svp::campaign {
 

@@ -28,7 +28,7 @@ namespace {
 
 class Chains {
  public:
-  Chains(Trial& trial, RawClient& stranger) : trial_(trial), stranger_(stranger), driver_(stranger.driver()) {
+  Chains(ScenarioContext& context, RawClient& client) : context_(context), client_(client), driver_(client.driver()) {
     region_ = driver_.acquire(wire::kGranuleBytes).value();
     (void)driver_.run(driver_.fill(stream_, region_, 0, 4096, kPattern));
   }
@@ -36,16 +36,16 @@ class Chains {
   void place_block() {
     auto block = driver_.fill(stream_, region_, 0, 4096, ~kPattern);
     --stream_.next_sequence;  // it is not to be executed
-    std::memcpy(stranger_.slot().window().data() + raw::block_at(0), &block, sizeof block);
+    std::memcpy(client_.slot().window().data() + raw::block_at(0), &block, sizeof block);
   }
   raw::RawRing& ring() { return driver_.ring(wire::kControlBlockQueue); }
 
   // The head comes back, and nothing was executed.
   bool comes_back(std::uint16_t id) {
-    const auto limit = Trial::Clock::now() + trial_.patience();
-    while (Trial::Clock::now() < limit) {
+    const auto limit = ScenarioContext::Clock::now() + context_.timeout();
+    while (ScenarioContext::Clock::now() < limit) {
       if (const auto used = ring().poll()) return ++back_, used->id == id;
-      stranger_.slot().pump();
+      client_.slot().pump();
     }
     return false;
   }
@@ -63,8 +63,8 @@ class Chains {
 
  private:
   static constexpr std::uint64_t kPattern = 0x1122'3344'5566'7788;
-  Trial& trial_;
-  RawClient& stranger_;
+  ScenarioContext& context_;
+  RawClient& client_;
   RawDriver& driver_;
   raw::RegionHandle region_{};
   raw::StreamHandle stream_;
@@ -91,11 +91,11 @@ void publish_circle(raw::RawRing& ring) {
 
 }  // namespace
 
-void bad_chains(Trial& trial) {
-  trial.innocent();
-  RawClient stranger(trial);
-  if (!stranger.driver().bring_up()) return trial.fired(false, "the function does not come up");
-  Chains chains(trial, stranger);
+void bad_chains(ScenarioContext& context) {
+  context.bystander();
+  RawClient client(context);
+  if (!client.driver().bring_up()) return context.fired(false, "the function does not come up");
+  Chains chains(context, client);
   const RawBuffer block{raw::block_at(0), kStick, false}, end{raw::completion_at(0), kStick, true};
   const std::vector<std::vector<RawBuffer>> all{{block, block, end},
                                                 {block, end, end},
@@ -112,7 +112,7 @@ void bad_chains(Trial& trial) {
                                                 {block, {wire::kQueueBlock.offset, kStick, true}},
                                                 {block, {0, kStick, true}}};
   const std::uint64_t before = chains.violations();
-  trial.let_loose();
+  context.trigger();
   bool all_back = true;
   for (const auto& chain : all) {
     chains.place_block();
@@ -126,13 +126,13 @@ void bad_chains(Trial& trial) {
   chains.ring().add_raw(5, raw::block_at(0), kStick, wire::kDescNext);
   chains.ring().expect_chain(5, 1);
   all_back = all_back && chains.comes_back(5);
-  trial.fired(chains.back() != 0, std::to_string(chains.back()) + " bad chains");
+  context.fired(chains.back() != 0, std::to_string(chains.back()) + " bad chains");
   const std::uint64_t counted = chains.violations() - before;
-  trial.detected("counted", all_back && counted == all.size() + 2, std::to_string(counted) + " violations counted");
-  trial.contained("nothing executed", chains.untouched(), "nothing was executed");
-  trial.contained();
-  const std::string works = stranger.works();
-  trial.recovered("good job", works.empty(), works.empty() ? "brought up, good job" : works);
+  context.detected("counted", all_back && counted == all.size() + 2, std::to_string(counted) + " violations counted");
+  context.contained("nothing executed", chains.untouched(), "nothing was executed");
+  context.contained();
+  const std::string works = client.works();
+  context.recovered("good job", works.empty(), works.empty() ? "brought up, good job" : works);
 }
 
 }  // namespace svp::campaign

@@ -11,7 +11,7 @@
 
 namespace svp::campaign {
 
-class Trial;
+class ScenarioContext;
 
 enum class Section : std::uint8_t { Driver, Commands, Execution, Card, Tenants, Platform };
 
@@ -36,7 +36,7 @@ struct Scenario {
   std::string_view title;     // a clause
   std::string_view detector;  // what finds the fault; tests/mutants leaves it out
   CardShape shape{};
-  void (*run)(Trial& trial) = nullptr;
+  void (*run)(ScenarioContext& context) = nullptr;
 };
 
 std::span<const Scenario> catalogue();

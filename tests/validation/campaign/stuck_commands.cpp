@@ -29,24 +29,25 @@ constexpr unsigned kAttempts = 20;
 // As many address spaces of a function wait for their launches; the next region that a launch uses has to wait itself.
 constexpr unsigned kRetiredSpaces = 3;
 
-wire::AdminReply ask(Trial& trial, AdminCommand command) {
-  return manage(trial.management(), command, wire::target_of_virtual(kGuilty));
+wire::AdminReply ask(ScenarioContext& context, AdminCommand command) {
+  return manage(context.management(), command, wire::target_of_virtual(kFaulting));
 }
 
-void lost_reply(Trial& trial) {
-  (void)trial.lane();
-  const auto fault = trial.arm(Trial::fault_at_guilty(wire::FaultPoint::AdminReply, wire::FaultAction::Suppress));
-  const auto region = trial.guilty().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
-  trial.fired(fault);
-  trial.claim(Proof::Detected, "lost-reply", !region && region.error().outcome == Outcome::Indeterminate,
-              region ? "nobody noticed" : region.error().message);
-  const auto reset = ask(trial, AdminCommand::FunctionReset);
-  trial.claim(Proof::Contained, "lost-reply/reset-by-M", reset.outcome == Outcome::Ok,
-              std::string(wire::name(reset.status)));
-  trial.close_guilty();
+void lost_reply(ScenarioContext& context) {
+  (void)context.stream();
+  const auto fault =
+      context.arm(ScenarioContext::fault_at_faulting(wire::FaultPoint::AdminReply, wire::FaultAction::Suppress));
+  const auto region = context.faulting().acquire_region(RegionType::Tensor, wire::kGranuleBytes);
+  context.fired(fault);
+  context.claim(Proof::Detected, "lost-reply", !region && region.error().outcome == Outcome::Indeterminate,
+                region ? "nobody noticed" : region.error().message);
+  const auto reset = ask(context, AdminCommand::FunctionReset);
+  context.claim(Proof::Contained, "lost-reply/reset-by-M", reset.outcome == Outcome::Ok,
+                std::string(wire::name(reset.status)));
+  context.close_faulting();
 }
 
-// One admin command of the guilty function, on a thread of its own.
+// One admin command of the faulting function, on a thread of its own.
 class StuckCommand {
  public:
   StuckCommand(Device& device, AdminCommand command, std::function<Expected<void>()> call)
@@ -100,12 +101,12 @@ class StuckCommand {
 
 enum class By : std::uint8_t { Management, Owner };
 
-std::string perform(Trial& trial, By by) {
+std::string perform(ScenarioContext& context, By by) {
   if (by == By::Owner) {
-    trial.guilty().close();
+    context.faulting().close();
     return {};
   }
-  const auto reset = ask(trial, AdminCommand::FunctionReset);
+  const auto reset = ask(context, AdminCommand::FunctionReset);
   return reset.outcome == Outcome::Ok ? std::string() : std::string(wire::name(reset.status));
 }
 
@@ -119,103 +120,104 @@ std::string judge_outcome(const Expected<void>& outcome, By by, bool may_be_done
 }
 
 // The reset is carried out, the command ends, and nothing is left of it.
-std::string judge(Trial& trial, StuckCommand& command, By by, bool may_be_done) {
-  const std::string refused = perform(trial, by);
+std::string judge(ScenarioContext& context, StuckCommand& command, By by, bool may_be_done) {
+  const std::string refused = perform(context, by);
   if (!refused.empty()) return refused;
   const std::string wrong = judge_outcome(command.outcome(), by, may_be_done);
   if (!wrong.empty()) return wrong;
-  const auto function = ask(trial, AdminCommand::FunctionQuery).values.function;
+  const auto function = ask(context, AdminCommand::FunctionQuery).values.function;
   return function.granted_bytes == 0 ? std::string() : std::to_string(function.granted_bytes) + " bytes are granted";
 }
 
-void claim_stuck(Trial& trial, const std::string& name, By by, bool stuck, StuckCommand& command,
+void claim_stuck(ScenarioContext& context, const std::string& name, By by, bool stuck, StuckCommand& command,
                  bool may_be_done = false) {
   const std::string full = name + (by == By::Management ? "/reset-by-M" : "/own-reset");
-  trial.claim(Proof::Fired, full, stuck, "it did not wait");
-  const std::string wrong = judge(trial, command, by, may_be_done);
-  trial.claim(Proof::Detected, full, wrong.empty(), wrong);
+  context.claim(Proof::Fired, full, stuck, "it did not wait");
+  const std::string wrong = judge(context, command, by, may_be_done);
+  context.claim(Proof::Detected, full, wrong.empty(), wrong);
 }
 
 // ---- an ACQUIRE that waits for a scrub ------------------------------------------------------------------------------------
 
 // The whole quota is acquired, dirtied and released: it counts until it is clean again.
-void dirty_and_release(Trial& trial) {
+void dirty_and_release(ScenarioContext& context) {
   constexpr std::uint64_t kBytes = kScrubbed * wire::kGranuleBytes;
-  const Region region = value_or_throw(trial.guilty().acquire_region(RegionType::Tensor, kBytes));
+  const Region region = value_or_throw(context.faulting().acquire_region(RegionType::Tensor, kBytes));
   std::vector<ControlBlock> fills;
   for (std::uint64_t at = 0; at < kBytes; at += wire::kGranuleBytes) {
-    fills.push_back(Desk::fill(Desk::in(region, at), wire::kStickBytes, 1));
+    fills.push_back(BlockBuilder::fill(BlockBuilder::in(region, at), wire::kStickBytes, 1));
   }
   static_assert(kScrubbed <= wire::kStreamCredits);
-  (void)trial.lane().submit(fills);
-  (void)trial.lane().wait_all(trial.patience());
-  value_or_throw(trial.guilty().release_region(region));
+  (void)context.stream().submit(fills);
+  (void)context.stream().wait_all(context.timeout());
+  value_or_throw(context.faulting().release_region(region));
 }
 
-void acquire_behind_scrub(Trial& trial, By by) {
+void acquire_behind_scrub(ScenarioContext& context, By by) {
   constexpr std::uint64_t kBytes = kScrubbed * wire::kGranuleBytes;
-  trial.set_quota(kBytes);
+  context.set_quota(kBytes);
   // The scrub may be over before the reset: then the command has ended OK, and it is tried again.
   for (unsigned attempt = 1;; ++attempt) {
-    dirty_and_release(trial);
+    dirty_and_release(context);
     Region got{};
-    Device& guilty = trial.guilty();
-    StuckCommand command(guilty, AdminCommand::RegionAcquire, [&]() -> Expected<void> {
-      auto region = guilty.acquire_region(RegionType::Tensor, kBytes);
+    Device& faulting = context.faulting();
+    StuckCommand command(faulting, AdminCommand::RegionAcquire, [&]() -> Expected<void> {
+      auto region = faulting.acquire_region(RegionType::Tensor, kBytes);
       if (!region) return std::unexpected(std::move(region.error()));
       got = *region;
       return {};
     });
-    const bool stuck = command.waits_on_the_card(trial.patience());
+    const bool stuck = command.waits_on_the_card(context.timeout());
     if (stuck || attempt == kAttempts) {
-      claim_stuck(trial, "acquire-behind-scrub", by, stuck, command);
+      claim_stuck(context, "acquire-behind-scrub", by, stuck, command);
       break;
     }
-    if (command.outcome()) value_or_throw(guilty.release_region(got));
+    if (command.outcome()) value_or_throw(faulting.release_region(got));
   }
-  trial.close_guilty();
-  trial.set_quota(0);
+  context.close_faulting();
+  context.set_quota(0);
 }
 
 // ---- a RELEASE that waits for a launch ------------------------------------------------------------------------------------
 
-void release_behind_launch(Trial& trial, By by) {
-  const ControlBlock spin = trial.kernel("spin", kManySlices);
-  Device& guilty = trial.guilty();
+void release_behind_launch(ScenarioContext& context, By by) {
+  const ControlBlock spin = context.kernel("spin", kManySlices);
+  Device& faulting = context.faulting();
   std::vector<Region> regions;
   for (unsigned i = 0; i <= kRetiredSpaces; ++i) {
-    regions.push_back(value_or_throw(guilty.acquire_region(RegionType::Tensor, wire::kGranuleBytes)));
+    regions.push_back(value_or_throw(faulting.acquire_region(RegionType::Tensor, wire::kGranuleBytes)));
   }
-  std::vector<std::unique_ptr<Lane>> lanes;
+  std::vector<std::unique_ptr<TestStream>> streams;
   for (unsigned i = 0; i <= kRetiredSpaces; ++i) {
-    lanes.push_back(std::make_unique<Lane>(guilty));
-    (void)lanes.back()->submit(spin);
-    (void)lanes.back()->wait_started(1, trial.patience());
-    if (i < kRetiredSpaces) value_or_throw(guilty.release_region(regions[i]));
+    streams.push_back(std::make_unique<TestStream>(faulting));
+    (void)streams.back()->submit(spin);
+    (void)streams.back()->wait_started(1, context.timeout());
+    if (i < kRetiredSpaces) value_or_throw(faulting.release_region(regions[i]));
   }
   {
-    StuckCommand command(guilty, AdminCommand::RegionRelease, [&] { return guilty.release_region(regions.back()); });
-    const bool stuck = command.waits_on_the_card(trial.patience());
+    StuckCommand command(faulting, AdminCommand::RegionRelease,
+                         [&] { return faulting.release_region(regions.back()); });
+    const bool stuck = command.waits_on_the_card(context.timeout());
     // An owner that leaves resets its queue first: that stops the launches, and the release may end OK.
-    claim_stuck(trial, "release-behind-launch", by, stuck, command, by == By::Owner);
+    claim_stuck(context, "release-behind-launch", by, stuck, command, by == By::Owner);
   }
-  for (const auto& lane : lanes) trial.keep_trace(*lane);
-  lanes.clear();
-  trial.close_guilty();
+  for (const auto& stream : streams) context.keep_trace(*stream);
+  streams.clear();
+  context.close_faulting();
 }
 
 }  // namespace
 
-void stuck_admin_command(Trial& trial) {
-  trial.innocent();
-  trial.let_loose();
-  lost_reply(trial);
+void stuck_admin_command(ScenarioContext& context) {
+  context.bystander();
+  context.trigger();
+  lost_reply(context);
   for (const By by : {By::Management, By::Owner}) {
-    acquire_behind_scrub(trial, by);
-    release_behind_launch(trial, by);
+    acquire_behind_scrub(context, by);
+    release_behind_launch(context, by);
   }
-  trial.contained();
-  trial.recover_function();
+  context.contained();
+  context.recover_function();
 }
 
 }  // namespace svp::campaign

@@ -30,25 +30,25 @@ bool fault_is_recorded(const wire::FatalRecord& record) {
 }
 
 // What the boot that stood still left behind: none of it from the driver that noticed.
-void claim_record(Trial& trial, const std::optional<wire::FatalRecord>& record, const ElfImage& image) {
-  trial.claim(Proof::Detected, "record/fault", record && fault_is_recorded(*record), "no such fault in the record");
-  trial.claim(Proof::Detected, "record/watchdog",
-              record && record->kind == wire::FatalKind::Watchdog && record->culprit == 0,
-              record ? std::string(wire::name(record->kind)) : "no record");
-  trial.claim(Proof::Detected, "record/no-answer", record && (record->waiting_for & 1) != 0, "hart 0 is not named");
+void claim_record(ScenarioContext& context, const std::optional<wire::FatalRecord>& record, const ElfImage& image) {
+  context.claim(Proof::Detected, "record/fault", record && fault_is_recorded(*record), "no such fault in the record");
+  context.claim(Proof::Detected, "record/watchdog",
+                record && record->kind == wire::FatalKind::Watchdog && record->source == 0,
+                record ? std::string(wire::name(record->kind)) : "no record");
+  context.claim(Proof::Detected, "record/no-answer", record && (record->waiting_for & 1) != 0, "hart 0 is not named");
   const auto waypoint = record ? record->harts[0].waypoint : wire::Waypoint::None;
-  trial.claim(Proof::Detected, "record/waypoint", waypoint >= wire::Waypoint::Control,
-              std::string(wire::name(waypoint)));
+  context.claim(Proof::Detected, "record/waypoint", waypoint >= wire::Waypoint::Control,
+                std::string(wire::name(waypoint)));
   // Of the hart that noticed, which has registers.
   const wire::RecordedHart watcher = record ? record->harts[1] : wire::RecordedHart{};
-  trial.claim(Proof::Detected, "record/pc-of-the-watcher",
-              watcher.state == wire::HartState::Firmware && image.function_at(watcher.pc) != nullptr,
-              "not in the firmware's text");
+  context.claim(Proof::Detected, "record/pc-of-the-watcher",
+                watcher.state == wire::HartState::Firmware && image.function_at(watcher.pc) != nullptr,
+                "not in the firmware's text");
   const std::string report = record ? to_text(*record, &image) : std::string();
-  trial.claim(Proof::Detected, "record/report",
-              report.contains("hart  0: no answer, last in \"" + std::string(wire::name(waypoint))) &&
-                  report.contains(image.describe(watcher.pc)),
-              report);
+  context.claim(Proof::Detected, "record/report",
+                report.contains("hart  0: no answer, last in \"" + std::string(wire::name(waypoint))) &&
+                    report.contains(image.describe(watcher.pc)),
+                report);
 }
 
 const wire::WindowHeader& header_of(const Device& device) {
@@ -93,22 +93,22 @@ class HeartbeatWatch {
 // if the answer overtook a beat.
 constexpr std::uint64_t kBeatsBehindTheOrder = 2;
 
-void on_a_card_that_watches(Trial& trial) {
-  Witness witness(trial);
-  (void)trial.management();
-  trial.let_loose();
-  (void)trial.arm(Trial::any_fault(FaultPoint::Dispatcher, FaultAction::Stall));
-  HeartbeatWatch heartbeat(witness.device());
-  const auto failure = witness.wait_for_failure();
+void on_a_card_that_watches(ScenarioContext& context) {
+  Observer observer(context);
+  (void)context.management();
+  context.trigger();
+  (void)context.arm(ScenarioContext::any_fault(FaultPoint::Dispatcher, FaultAction::Stall));
+  HeartbeatWatch heartbeat(observer.device());
+  const auto failure = observer.wait_for_failure();
   const std::uint64_t beats = heartbeat.beats();
-  trial.claim(Proof::Fired, "heartbeat", beats <= kBeatsBehindTheOrder, std::to_string(beats) + " beats");
-  trial.claim(Proof::Detected, "driver", failure.has_value(), "the driver did not notice");
-  trial.claim(Proof::Contained, "each-ended-once", witness.typed().empty(), witness.typed());
-  const auto image = value_or_throw(ElfImage::open(trial.card().options().firmware));
-  trial.close();
+  context.claim(Proof::Fired, "heartbeat", beats <= kBeatsBehindTheOrder, std::to_string(beats) + " beats");
+  context.claim(Proof::Detected, "driver", failure.has_value(), "the driver did not notice");
+  context.claim(Proof::Contained, "each-ended-once", observer.typed().empty(), observer.typed());
+  const auto image = value_or_throw(ElfImage::open(context.card().options().firmware));
+  context.close();
   // A card that did not boot again shows no record.
-  claim_record(trial, failure ? trial.record_of_last_life() : std::nullopt, image);
-  if (failure) trial.recover_function();
+  claim_record(context, failure ? context.record_of_last_boot() : std::nullopt, image);
+  if (failure) context.recover_function();
 }
 
 // What the emulator says of hart 0. Empty: it does not say.
@@ -128,52 +128,52 @@ void arm_stall(Card& card) {
   const auto management = value_or_throw(card.open_management());
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::FaultArm;
-  request.arguments.fault = Trial::any_fault(FaultPoint::Dispatcher, FaultAction::Stall);
+  request.arguments.fault = ScenarioContext::any_fault(FaultPoint::Dispatcher, FaultAction::Stall);
   // The answer may stand still with the card.
   (void)management->admin(request);
 }
 
-void on_a_card_that_does_not(Trial& trial) {
-  CardOptions options = card_options(trial.stage_options());
+void on_a_card_that_does_not(ScenarioContext& context) {
+  CardOptions options = card_options(context.fixture_options());
   options.boot_arguments += " " + std::string(wire::boot::kLoopWatchdogMs) + "=0";
   options.timeouts.silent = options.timeouts.detach = campaign_bounds::kNothingComes;
   const auto card = value_or_throw(Card::boot(std::move(options)));
   const auto image = value_or_throw(ElfImage::open(card->options().firmware));
-  auto device = value_or_throw(card->open_virtual(kGuilty));
+  auto device = value_or_throw(card->open_virtual(kFaulting));
   {
-    Lane lane(*device);
+    TestStream stream(*device);
     arm_stall(*card);
-    (void)lane.submit(Desk::nop());  // somebody has to wait: else silence is no fault
-    const auto limit = Trial::Clock::now() + trial.patience();
+    (void)stream.submit(BlockBuilder::nop());  // somebody has to wait: else silence is no fault
+    const auto limit = ScenarioContext::Clock::now() + context.timeout();
     std::string place;
     do {
       place = place_of_hart_0(*card, image);
-    } while (!stands_still(place) && Trial::Clock::now() < limit);
+    } while (!stands_still(place) && ScenarioContext::Clock::now() < limit);
     const std::uint64_t before = heartbeat_of(*device);
-    while (device->health() != Health::Silent && Trial::Clock::now() < limit) {
-      (void)device->wait_until([] { return false; }, Trial::Clock::now() + campaign_bounds::kLook);
+    while (device->health() != Health::Silent && ScenarioContext::Clock::now() < limit) {
+      (void)device->wait_until([] { return false; }, ScenarioContext::Clock::now() + campaign_bounds::kLook);
       device->check();
     }
-    trial.claim(Proof::Fired, "unwatched/heartbeat", stands_still(place) && heartbeat_of(*device) == before,
-                "it goes on");
-    trial.claim(Proof::Detected, "unwatched/silent", device->health() == Health::Silent, "the driver did not notice");
+    context.claim(Proof::Fired, "unwatched/heartbeat", stands_still(place) && heartbeat_of(*device) == before,
+                  "it goes on");
+    context.claim(Proof::Detected, "unwatched/silent", device->health() == Health::Silent, "the driver did not notice");
     place = place_of_hart_0(*card, image);
-    trial.claim(Proof::Detected, "unwatched/pc", stands_still(place), "hart 0 is in " + place);
-    trial.claim(Proof::Recovered, "unwatched/card-reset", card->reset().has_value(), "the card does not come back");
+    context.claim(Proof::Detected, "unwatched/pc", stands_still(place), "hart 0 is in " + place);
+    context.claim(Proof::Recovered, "unwatched/card-reset", card->reset().has_value(), "the card does not come back");
   }
   device.reset();
-  device = value_or_throw(card->open_virtual(kGuilty));
-  Desk desk(*device);
-  Lane lane(*device);
-  const std::string job = trial.good_job(desk, lane);
-  trial.claim(Proof::Recovered, "unwatched/good-job", job.empty(), job);
+  device = value_or_throw(card->open_virtual(kFaulting));
+  BlockBuilder builder(*device);
+  TestStream stream(*device);
+  const std::string job = context.good_job(builder, stream);
+  context.claim(Proof::Recovered, "unwatched/good-job", job.empty(), job);
 }
 
 }  // namespace
 
-void firmware_stuck(Trial& trial) {
-  on_a_card_that_does_not(trial);
-  on_a_card_that_watches(trial);
+void firmware_stuck(ScenarioContext& context) {
+  on_a_card_that_does_not(context);
+  on_a_card_that_watches(context);
 }
 
 }  // namespace svp::campaign

@@ -18,8 +18,8 @@
 
 #include "host_driver/discovery/attach.hpp"
 #include "tests/validation/bounds.hpp"
-#include "tests/validation/campaign/lane.hpp"
-#include "tests/validation/campaign/stage.hpp"
+#include "tests/validation/campaign/card_fixture.hpp"
+#include "tests/validation/campaign/test_stream.hpp"
 
 extern char** environ;
 
@@ -42,7 +42,7 @@ int milliseconds(nanoseconds time) {
 
 [[noreturn]] void fail(const char* what) {
   throw Error({.layer = Layer::Driver,
-               .culprit = "a tenant's process",
+               .source = "a tenant's process",
                .outcome = Outcome::Rejected,
                .recoverable = true,
                .next_step = "look at this machine's limits on processes and descriptors",
@@ -116,58 +116,59 @@ std::optional<int> TenantProcess::wait_end(nanoseconds bound) {
 
 namespace {
 
-std::string job(Desk& desk, Lane& lane, std::mt19937_64& random) {
+std::string job(BlockBuilder& builder, TestStream& stream, std::mt19937_64& random) {
   constexpr std::uint64_t kBytes = 64 * wire::kKiB, kBack = 1 * wire::kMiB;
-  const auto out = desk.host_words(0, kBytes);
+  const auto out = builder.host_words(0, kBytes);
   for (auto& word : out) word = random();
-  const ControlBlock blocks[] = {Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), kBytes),
-                                 Desk::dma(Desk::in(desk.tensor(), 0), desk.host(kBack), kBytes)};
-  if (!lane.submit(blocks) || !lane.wait_all(kBound)) return "a good job did not end";
-  if (lane.endings().back().outcome != Outcome::Ok) return "a good job ended badly";
-  const bool same = std::memcmp(out.data(), desk.host_words(kBack, kBytes).data(), kBytes) == 0;
+  const ControlBlock blocks[] = {BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), kBytes),
+                                 BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(kBack), kBytes)};
+  if (!stream.submit(blocks) || !stream.wait_all(kBound)) return "a good job did not end";
+  if (stream.endings().back().outcome != Outcome::Ok) return "a good job ended badly";
+  const bool same = std::memcmp(out.data(), builder.host_words(kBack, kBytes).data(), kBytes) == 0;
   return same ? std::string() : "a good job's data came back wrong";
 }
 
-std::string bad_job(Desk& desk, Lane& lane, std::mt19937_64& random) {
-  ControlBlock bad = Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), 4096);
+std::string bad_job(BlockBuilder& builder, TestStream& stream, std::mt19937_64& random) {
+  ControlBlock bad = BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), 4096);
   switch (random() % 4) {
     case 0: bad.payload.dma.destination.region_id = random() | 1u << 20; break;
     case 1: bad.payload.dma.bytes = ~std::uint64_t{0}; break;
     case 2: bad.header.flags = 0x8000; break;
     default: bad.header.opcode = wire::Opcode::Call; break;
   }
-  const auto end = lane.run(bad, kBound);
+  const auto end = stream.run(bad, kBound);
   if (!end || end->outcome != Outcome::Rejected) return "a bad job was not refused";
-  if (auto reset = lane.reset(); !reset) return reset.error().message;
+  if (auto reset = stream.reset(); !reset) return reset.error().message;
   return {};
 }
 
 std::string work(Device& device, std::uint64_t seed) {
   constexpr int kJobs = 150;
   std::mt19937_64 random(seed);
-  Desk desk(device);
-  Lane lane(device);
+  BlockBuilder builder(device);
+  TestStream stream(device);
   std::string wrong;
   for (int i = 0; i < kJobs && wrong.empty(); ++i) {
-    wrong = random() % 3 == 0 ? bad_job(desk, lane, random) : job(desk, lane, random);
+    wrong = random() % 3 == 0 ? bad_job(builder, stream, random) : job(builder, stream, random);
   }
   return wrong;
 }
 
 std::string occupy(Device& device) {
   constexpr std::uint64_t kManySlices = 1'000'000;
-  Desk desk(device);
-  Lane copies(device), kernels(device);
+  BlockBuilder builder(device);
+  TestStream copies(device), kernels(device);
   const auto firmware = value_or_throw(find_firmware());
   const auto image = kernel_image(firmware, "spin");
-  desk.load(kernels, 0, image);
-  (void)kernels.submit(desk.compute(0, image.size(), kManySlices));
+  builder.load(kernels, 0, image);
+  (void)kernels.submit(builder.compute(0, image.size(), kManySlices));
   std::puts("working");
   std::fflush(stdout);
   const auto until = Device::Clock::now() + kLongestOccupation;
   pollfd input{STDIN_FILENO, POLLIN, 0};
   while (Device::Clock::now() < until && ::poll(&input, 1, 0) == 0) {
-    const auto end = copies.run(Desk::dma(desk.host(0), Desk::in(desk.tensor(), 0), Desk::kRegionBytes), kBound);
+    const auto end = copies.run(
+        BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), BlockBuilder::kRegionBytes), kBound);
     if (!end || end->outcome != Outcome::Ok) return "a copy went wrong";
   }
   return {};

@@ -16,7 +16,7 @@ using wire::ControlBlock;
 using wire::Outcome;
 using wire::Status;
 
-constexpr wire::Target kFlooding = wire::target_of_virtual(kGuilty), kWaiting = wire::target_of_virtual(kThird);
+constexpr wire::Target kFlooding = wire::target_of_virtual(kFaulting), kWaiting = wire::target_of_virtual(kThird);
 
 // docs/protocol.md, "Fairness": a quantum's bytes and the step in which they are used up.
 constexpr std::uint64_t kQuantumBytes = 512 * wire::kKiB + 256 * wire::kKiB;
@@ -26,44 +26,46 @@ constexpr std::uint64_t kOthers = 3, kOthersWithKernels = 1;
 // A stream full of copies of megabytes and another full of endless kernels, kept full.
 class Flood {
  public:
-  Flood(Trial& trial, Device& device) : lane_(trial.lane()), kernels_(device) {
-    const Desk& desk = trial.desk();
-    copy_ = Desk::dma(Desk::in(desk.tensor(), 0), Desk::in(desk.tensor(), 2 * wire::kMiB), 2 * wire::kMiB);
-    (void)kernels_.submit(trial.kernel("spin", kManySlices));
+  Flood(ScenarioContext& context, Device& device) : stream_(context.stream()), kernels_(device) {
+    const BlockBuilder& builder = context.builder();
+    copy_ = BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), BlockBuilder::in(builder.tensor(), 2 * wire::kMiB),
+                              2 * wire::kMiB);
+    (void)kernels_.submit(context.kernel("spin", kManySlices));
     keep_up();
   }
   void keep_up() {
-    const std::size_t missing = wire::kStreamCredits - (lane_.submitted() - lane_.ended());
-    if (missing >= wire::kStreamCredits / 4) (void)lane_.submit(std::vector<ControlBlock>(missing, copy_));
+    const std::size_t missing = wire::kStreamCredits - (stream_.submitted() - stream_.ended());
+    if (missing >= wire::kStreamCredits / 4) (void)stream_.submit(std::vector<ControlBlock>(missing, copy_));
   }
   // Work of both kinds is queued or under way, and none of it has failed.
   bool lasts() const {
-    return lane_.ended() < lane_.submitted() && kernels_.ended() == 0 && lane_.ended_with(Outcome::Ok) == lane_.ended();
+    return stream_.ended() < stream_.submitted() && kernels_.ended() == 0 &&
+           stream_.ended_with(Outcome::Ok) == stream_.ended();
   }
   // Empty: every copy ended OK, and the kernel when its stream was reset.
-  std::string end(Trial& trial) {
-    if (!lane_.wait_all(trial.patience())) return "the flood does not end";
-    if (lane_.ended_with(Outcome::Ok) != lane_.ended()) return "a copy of the flood failed";
+  std::string end(ScenarioContext& context) {
+    if (!stream_.wait_all(context.timeout())) return "the flood does not end";
+    if (stream_.ended_with(Outcome::Ok) != stream_.ended()) return "a copy of the flood failed";
     if (const auto reset = kernels_.reset(); !reset) return reset.error().message;
     return kernels_.ended_with(Outcome::Fault) == 1 ? std::string() : "the endless kernel was not stopped";
   }
 
  private:
-  Lane& lane_;
-  Lane kernels_;
+  TestStream& stream_;
+  TestStream kernels_;
   ControlBlock copy_{};
 };
 
 // Regions until the card says no. Empty: it said that the quota is used up, and the function holds no more than that.
-std::string take_all(Trial& trial, std::uint64_t quota, std::vector<Region>& held) {
+std::string take_all(ScenarioContext& context, std::uint64_t quota, std::vector<Region>& held) {
   for (;;) {  // bounded: by the number of regions that a function can hold
-    const auto region = trial.guilty().acquire_region(RegionType::Tensor, 4 * wire::kMiB);
+    const auto region = context.faulting().acquire_region(RegionType::Tensor, 4 * wire::kMiB);
     if (region) {
       held.push_back(*region);
       if (held.size() > wire::kRegionsPerFunction) return "nothing stopped it";
       continue;
     }
-    const std::uint64_t granted = figures_of(trial.management(), kFlooding).granted_bytes;
+    const std::uint64_t granted = figures_of(context.management(), kFlooding).granted_bytes;
     if (granted > quota) return std::to_string(granted) + " bytes granted";
     const bool by_quota = region.error().message.contains(wire::name(Status::QuotaExceeded));
     return by_quota ? std::string() : region.error().message;
@@ -72,19 +74,19 @@ std::string take_all(Trial& trial, std::uint64_t quota, std::vector<Region>& hel
 
 }  // namespace
 
-void noisy_neighbour(Trial& trial) {
-  constexpr std::uint64_t kQuota = 16 * wire::kMiB;  // half of it is the desk's
+void noisy_neighbour(ScenarioContext& context) {
+  constexpr std::uint64_t kQuota = 16 * wire::kMiB;  // half of it is the block builder's
   constexpr unsigned kFewestRounds = 20, kMostRounds = 2000;
-  trial.innocent();
-  trial.set_quota(kQuota);
-  Device& flooding = trial.guilty();
-  trial.let_loose();
-  Flood flood(trial, flooding);  // first: its launch is made ready before anybody waits
-  BusyTenant waiting(trial, trial.open(kThird));
+  context.bystander();
+  context.set_quota(kQuota);
+  Device& flooding = context.faulting();
+  context.trigger();
+  Flood flood(context, flooding);  // first: its launch is made ready before anybody waits
+  BusyTenant waiting(context, context.open(kThird));
   const std::string kernel = waiting.open_gate();  // of this one short jobs are enough
   std::vector<Region> held;
-  const std::string over = take_all(trial, kQuota, held);
-  const std::uint64_t neighbour = trial.innocent().rounds();
+  const std::string over = take_all(context, kQuota, held);
+  const std::uint64_t neighbour = context.bystander().rounds();
   // Until it has waited for the flood: on a busy machine many rounds may pass beside an emulator that has no CPU.
   std::string wrong = kernel;
   unsigned rounds = 0;
@@ -97,30 +99,30 @@ void noisy_neighbour(Trial& trial) {
     ++rounds;
     lasted = lasted && flood.lasts();
     if (rounds % 4 != 0) continue;
-    waited = figures_of(trial.management(), kWaiting);
+    waited = figures_of(context.management(), kWaiting);
     if (rounds >= kFewestRounds && waited.waited_quanta != 0 && waited.waited_slices != 0) break;
   }
-  const bool gets_on = trial.innocent().gets_on(trial.patience());
+  const bool gets_on = context.bystander().gets_on(context.timeout());
   lasted = lasted && flood.lasts();
-  trial.claim(Proof::Fired, "flood lasts", lasted, "the flood had ended before it was measured");
-  trial.claim(Proof::Fired, "waited for the flood", waited.waited_quanta != 0 && waited.waited_slices != 0,
-              "not in " + std::to_string(rounds) + " rounds");
-  trial.claim(Proof::Detected, "quota", over.empty(), over);
-  trial.claim(Proof::Contained, "jobs", wrong.empty(), wrong);
-  trial.claim(Proof::Contained, "quanta", waited.waited_quanta <= kOthers,
-              std::to_string(waited.waited_quanta) + " quanta of others at a time");
-  trial.claim(Proof::Contained, "bytes", waited.waited_bytes <= (kOthers + 1) * kQuantumBytes,
-              std::to_string(waited.waited_bytes) + " bytes of others at a time");
-  trial.claim(Proof::Contained, "slices", waited.waited_slices <= kOthersWithKernels,
-              std::to_string(waited.waited_slices) + " slices of others at a time");
-  trial.claim(Proof::Contained, "neighbour goes on", gets_on && trial.innocent().rounds() > neighbour);
-  const std::string ended = flood.end(trial);
-  trial.claim(Proof::Detected, "flood ends", ended.empty(), ended);
+  context.claim(Proof::Fired, "flood lasts", lasted, "the flood had ended before it was measured");
+  context.claim(Proof::Fired, "waited for the flood", waited.waited_quanta != 0 && waited.waited_slices != 0,
+                "not in " + std::to_string(rounds) + " rounds");
+  context.claim(Proof::Detected, "quota", over.empty(), over);
+  context.claim(Proof::Contained, "jobs", wrong.empty(), wrong);
+  context.claim(Proof::Contained, "quanta", waited.waited_quanta <= kOthers,
+                std::to_string(waited.waited_quanta) + " quanta of others at a time");
+  context.claim(Proof::Contained, "bytes", waited.waited_bytes <= (kOthers + 1) * kQuantumBytes,
+                std::to_string(waited.waited_bytes) + " bytes of others at a time");
+  context.claim(Proof::Contained, "slices", waited.waited_slices <= kOthersWithKernels,
+                std::to_string(waited.waited_slices) + " slices of others at a time");
+  context.claim(Proof::Contained, "neighbour goes on", gets_on && context.bystander().rounds() > neighbour);
+  const std::string ended = flood.end(context);
+  context.claim(Proof::Detected, "flood ends", ended.empty(), ended);
   for (const Region& region : held) value_or_throw(flooding.release_region(region));
-  trial.contained();
-  trial.set_quota(0);
-  const std::string job = trial.good_job();
-  trial.claim(Proof::Recovered, "good job", job.empty(), job);
+  context.contained();
+  context.set_quota(0);
+  const std::string job = context.good_job();
+  context.claim(Proof::Recovered, "good job", job.empty(), job);
 }
 
 }  // namespace svp::campaign

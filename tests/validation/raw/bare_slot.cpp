@@ -19,13 +19,13 @@ std::shared_ptr<svp::Window> map(const svp::SlotHandle& handle) {
 
 }  // namespace
 
-BareSlot::BareSlot(svp::SlotHandle handle) : window_(map(handle)), bells_(std::move(handle), svp::FaultHooks{}) {}
+BareSlot::BareSlot(svp::SlotHandle handle) : window_(map(handle)), doorbells_(std::move(handle), svp::FaultHooks{}) {}
 
 void BareSlot::pump() {
   const auto now = std::chrono::steady_clock::now();
-  if (now - rung_ > std::chrono::microseconds{100}) {
-    rung_ = now;
-    bells_.ring();
+  if (now - level_ > std::chrono::microseconds{100}) {
+    level_ = now;
+    doorbells_.ring();
   }
   std::this_thread::yield();
 }

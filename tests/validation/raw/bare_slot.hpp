@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function in the hands of a stranger: its window and its bell, without our driver.
+// A function in the hands of a raw client: its window and its doorbell, without our driver.
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <span>
 
-#include "host_driver/transport/bells.hpp"
+#include "host_driver/transport/doorbells.hpp"
 #include "host_driver/transport/slot_handle.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/window.hpp"
@@ -19,13 +19,13 @@ class BareSlot {
   explicit BareSlot(svp::SlotHandle handle);
 
   std::span<std::byte> window() const { return window_->bytes(); }
-  // Lets the card look, now and again while an answer is waited for: a bell each 100 µs.
+  // Lets the card look, now and again while an answer is waited for: a doorbell each 100 µs.
   void pump();
 
  private:
   std::shared_ptr<svp::Window> window_;
-  svp::Bells bells_;
-  std::chrono::steady_clock::time_point rung_{};
+  svp::Doorbells doorbells_;
+  std::chrono::steady_clock::time_point level_{};
 };
 
 constexpr std::uint64_t block_at(unsigned slot) {

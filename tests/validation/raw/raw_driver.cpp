@@ -19,7 +19,7 @@ namespace {
 [[noreturn]] void broken(const std::string& what) { throw Broken(what); }
 
 bool until(const std::function<bool()>& done, const std::function<void()>& pump) {
-  const auto limit = std::chrono::steady_clock::now() + campaign_bounds::kPatience;
+  const auto limit = std::chrono::steady_clock::now() + campaign_bounds::kTimeout;
   for (;;) {
     if (done()) return true;
     if (std::chrono::steady_clock::now() > limit) return false;
@@ -115,7 +115,7 @@ std::uint32_t RawRing::card_event_word() const {
   return wire::load_relaxed(*reinterpret_cast<std::uint32_t*>(window_.data() + device_area_));
 }
 
-bool RawRing::bell_wanted(bool event_idx) {
+bool RawRing::doorbell_wanted(bool event_idx) {
   wire::full_fence();
   const auto event = wire::unpack_event(card_event_word());
   const std::uint16_t added = added_;

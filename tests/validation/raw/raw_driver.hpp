@@ -60,8 +60,8 @@ class RawRing {
   // For descriptors that the caller wrote itself, through words().
   void skip(unsigned slots);
 
-  // Whether the card asked for a bell for what was added since the last call.
-  bool bell_wanted(bool event_idx);
+  // Whether the card asked for a doorbell for what was added since the last call.
+  bool doorbell_wanted(bool event_idx);
 
   bool has_used() const;
   // `slots_of` of a chain is what add() remembered; for raw descriptors tell it by expect_chain().

@@ -32,16 +32,16 @@ std::string kinds_of(const std::vector<std::string>& complaints) {
   return text;
 }
 
-void add(Figures& figures, const PlayerReport& player) {
-  const std::string& group = player.function;
-  figures.push_back({group, "complaints", player.complained});
-  figures.push_back({group, "blocks", player.blocks});
-  figures.push_back({group, "batches", player.batches});
-  figures.push_back({group, "strict", player.strict});
-  figures.push_back({group, "bytes checked", player.bytes_checked});
-  figures.push_back({group, "attachments", player.attachments});
-  figures.push_back({group, "starved", player.starved});
-  for (const auto& [outcome, count] : player.outcomes) figures.push_back({group + " blocks", outcome, count});
+void add(Figures& figures, const StressClientReport& client) {
+  const std::string& group = client.function;
+  figures.push_back({group, "complaints", client.complained});
+  figures.push_back({group, "blocks", client.blocks});
+  figures.push_back({group, "batches", client.batches});
+  figures.push_back({group, "strict", client.strict});
+  figures.push_back({group, "bytes checked", client.bytes_checked});
+  figures.push_back({group, "attachments", client.attachments});
+  figures.push_back({group, "starved", client.starved});
+  for (const auto& [outcome, count] : client.outcomes) figures.push_back({group + " blocks", outcome, count});
 }
 
 void add(Figures& figures, const fault::WorkloadReport& workload) {
@@ -63,7 +63,7 @@ Figures figures_of(const SoakReport& report) {
                      {"run", "something was left", yes_or_no(!report.left.empty())},
                      {"run", "kinds of complaints", kinds_of(report.complaints())}};
   for (const auto& workload : report.workloads) add(figures, workload);
-  for (const auto& player : report.players) add(figures, player);
+  for (const auto& client : report.clients) add(figures, client);
   for (const auto& [event, count] : report.disturbances.events) figures.push_back({"events", event, count});
   for (const auto& [fault, count] : report.disturbances.faults) {
     figures.push_back({"faults armed", fault, count.armed});

@@ -18,20 +18,20 @@ std::string outcomes_text(const std::map<std::string, std::uint64_t>& outcomes) 
   return text;
 }
 
-nlohmann::ordered_json json_of(const PlayerReport& player) {
-  return {{"function", player.function},
-          {"blocks", player.blocks},
-          {"outcomes", player.outcomes},
-          {"batches", player.batches},
-          {"strict", player.strict},
-          {"bytes_checked", player.bytes_checked},
-          {"attachments", player.attachments},
-          {"stream_resets", player.stream_resets},
-          {"queue_resets", player.queue_resets},
-          {"function_resets", player.function_resets},
-          {"regions", player.regions},
-          {"statistics", player.statistics},
-          {"starved", player.starved}};
+nlohmann::ordered_json json_of(const StressClientReport& client) {
+  return {{"function", client.function},
+          {"blocks", client.blocks},
+          {"outcomes", client.outcomes},
+          {"batches", client.batches},
+          {"strict", client.strict},
+          {"bytes_checked", client.bytes_checked},
+          {"attachments", client.attachments},
+          {"stream_resets", client.stream_resets},
+          {"queue_resets", client.queue_resets},
+          {"function_resets", client.function_resets},
+          {"regions", client.regions},
+          {"statistics", client.statistics},
+          {"starved", client.starved}};
 }
 
 nlohmann::ordered_json json_of(const fault::WorkloadReport& workload) {
@@ -52,16 +52,17 @@ std::string to_text(const SoakReport& report) {
     text += fmt::format("  {:<4} {} results right, {} wrong; {} stream resets, attached {} times\n", workload.function,
                         workload.results_right, workload.results_wrong, workload.stream_resets, workload.attachments);
   }
-  for (const auto& player : report.players) {
+  for (const auto& client : report.clients) {
     const std::string starved =
-        player.starved == 0 ? "" : fmt::format("; {} waits ran out because the card had no CPU", player.starved);
+        client.starved == 0 ? "" : fmt::format("; {} waits ran out because the card had no CPU", client.starved);
     text += fmt::format(
-        "  {:<4} {} blocks: {}\n       {} batches, {} in calm weather and as foretold; {:.1f} MiB compared; {} stream, "
+        "  {:<4} {} blocks: {}\n       {} batches, {} in undisturbed time and as expected; {:.1f} MiB compared; {} "
+        "stream, "
         "{} "
         "queue, {} function resets; {} regions; attached {} times; the card's counters right {} times{}\n",
-        player.function, player.blocks, outcomes_text(player.outcomes), player.batches, player.strict,
-        static_cast<double>(player.bytes_checked) / (1 << 20), player.stream_resets, player.queue_resets,
-        player.function_resets, player.regions, player.attachments, player.statistics, starved);
+        client.function, client.blocks, outcomes_text(client.outcomes), client.batches, client.strict,
+        static_cast<double>(client.bytes_checked) / (1 << 20), client.stream_resets, client.queue_resets,
+        client.function_resets, client.regions, client.attachments, client.statistics, starved);
   }
   text += "\ndisturbances\n";
   for (const auto& [name, count] : report.disturbances.events) text += fmt::format("  {:>7} x {}\n", count, name);
@@ -85,12 +86,12 @@ std::string to_json(const SoakReport& report) {
                                  {"left", report.left},
                                  {"events", report.disturbances.events},
                                  {"faults", nlohmann::ordered_json::object()},
-                                 {"players", nlohmann::ordered_json::array()},
+                                 {"clients", nlohmann::ordered_json::array()},
                                  {"workloads", nlohmann::ordered_json::array()}};
   for (const auto& [name, count] : report.disturbances.faults) {
     json["faults"][name] = {{"armed", count.armed}, {"fired", count.fired}};
   }
-  for (const auto& player : report.players) json["players"].push_back(json_of(player));
+  for (const auto& client : report.clients) json["clients"].push_back(json_of(client));
   for (const auto& workload : report.workloads) json["workloads"].push_back(json_of(workload));
   return json.dump(2);
 }

@@ -39,37 +39,38 @@ class Soak {
   Soak(const SoakOptions& options, SoakReport& report)
       : options_(options), report_(report), card_(value_or_throw(Card::boot(soaked_card(options.words)))) {
     for (unsigned f = kWorkloads; f < kFunctions; ++f) {
-      players_.push_back(std::make_unique<Player>(*card_, f, options.seed * 100 + f, weather_));
+      clients_.push_back(std::make_unique<StressClient>(*card_, f, options.seed * 100 + f, tracker_));
     }
-    disturber_ = std::make_unique<Disturber>(*card_, kFunctions, options.seed, weather_,
-                                             [this](unsigned target) { return region_of(target); });
+    scheduler_ = std::make_unique<FaultScheduler>(*card_, kFunctions, options.seed, tracker_,
+                                                  [this](unsigned target) { return region_of(target); });
   }
 
   void run() {
-    const campaign::CardResources before = disturber_->card_resources();
+    const campaign::CardResources before = scheduler_->card_resources();
     const auto end = Clock::now() + options_.length;
-    if (options_.undisturbed) disturber_->keep_quiet();
+    if (options_.undisturbed) scheduler_->keep_quiet();
     start(end);
     try {
-      disturber_->run(end, [this] {
+      scheduler_->run(end, [this] {
         show_progress();
-        return false;
+        return options_.until_complaint &&
+               std::ranges::any_of(clients_, [](const auto& one) { return one->complained(); });
       });
     } catch (const Error& error) {
       report_.broken_off = error.what();
     }
     stop();
-    report_.disturbances = disturber_->report();
-    for (const auto& player : players_) report_.players.push_back(player->report());
+    report_.disturbances = scheduler_->report();
+    for (const auto& client : clients_) report_.clients.push_back(client->report());
     if (report_.broken_off.empty()) compare(before);
   }
 
  private:
-  // A target is 1 for the PF; players begin behind the workloads.
+  // A target is 1 for the PF; stress clients begin behind the workloads.
   std::optional<std::uint64_t> region_of(unsigned target) const {
     if (target <= kWorkloads) return std::nullopt;
-    const std::uint64_t region = players_[target - kWorkloads - 1]->region();
-    return region == Player::kNoRegion ? std::nullopt : std::optional(region);
+    const std::uint64_t region = clients_[target - kWorkloads - 1]->region();
+    return region == StressClient::kNoRegion ? std::nullopt : std::optional(region);
   }
 
   void start(Clock::time_point end) {
@@ -84,13 +85,13 @@ class Soak {
         work.limit = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()) + soak_bounds::kAttach;
         work.enough = [this] { return stop_.load(); };
         work.attach_limit = soak_bounds::kAttach;
-        work.round_limit = soak_bounds::kPatience;
+        work.round_limit = soak_bounds::kTimeout;
         work.small = true;
         report_.workloads[f] = fault::run_workload(card_, work);
       });
     }
-    for (const auto& player : players_) {
-      threads_.emplace_back([this, one = player.get()] { one->play(stop_); });
+    for (const auto& client : clients_) {
+      threads_.emplace_back([this, one = client.get()] { one->play(stop_); });
     }
   }
 
@@ -105,15 +106,15 @@ class Soak {
     if (now < next_progress_ + soak_bounds::kProgress) return;
     next_progress_ = now;
     SoakProgress progress{.ran = std::chrono::duration_cast<std::chrono::seconds>(now - began_)};
-    for (const auto& player : players_) progress.rounds += player->rounds();
-    for (const auto& [name, count] : disturber_->report().events) progress.events += count;
+    for (const auto& client : clients_) progress.rounds += client->rounds();
+    for (const auto& [name, count] : scheduler_->report().events) progress.events += count;
     options_.on_progress(progress);
   }
 
   void compare(campaign::CardResources before) {
     try {
-      before.free_bytes -= disturber_->retired_bytes();
-      const std::string left = campaign::difference(before, disturber_->card_resources());
+      before.free_bytes -= scheduler_->retired_bytes();
+      const std::string left = campaign::difference(before, scheduler_->card_resources());
       if (!left.empty()) report_.left.push_back(left);
     } catch (const Error& error) {
       report_.left.push_back(std::string("the card could not be asked: ") + error.what());
@@ -123,9 +124,9 @@ class Soak {
   const SoakOptions& options_;
   SoakReport& report_;
   std::shared_ptr<Card> card_;
-  Weather weather_;
-  std::vector<std::unique_ptr<Player>> players_;
-  std::unique_ptr<Disturber> disturber_;
+  DisturbanceTracker tracker_;
+  std::vector<std::unique_ptr<StressClient>> clients_;
+  std::unique_ptr<FaultScheduler> scheduler_;
   std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;
   Clock::time_point began_{}, next_progress_{};
@@ -151,7 +152,7 @@ SoakReport run_soak(const SoakOptions& options) {
 
 std::vector<std::string> SoakReport::complaints() const {
   std::vector<std::string> all = disturbances.complaints;
-  for (const auto& player : players) all.insert(all.end(), player.complaints.begin(), player.complaints.end());
+  for (const auto& client : clients) all.insert(all.end(), client.complaints.begin(), client.complaints.end());
   for (const auto& workload : workloads) {
     if (workload.results_wrong != 0) {
       all.push_back(workload.function + ": " + std::to_string(workload.results_wrong) + " results wrong");

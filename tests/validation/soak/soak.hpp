@@ -10,33 +10,34 @@
 #include <vector>
 
 #include "host_driver/faults/standard_workload.hpp"
-#include "tests/validation/soak/disturber.hpp"
-#include "tests/validation/soak/player.hpp"
+#include "tests/validation/soak/fault_scheduler.hpp"
+#include "tests/validation/soak/stress_client.hpp"
 
 namespace svp::soak {
 
 struct SoakProgress {
   std::chrono::seconds ran{};
-  std::uint64_t rounds = 0;  // of all players
+  std::uint64_t rounds = 0;  // of all stress clients
   std::uint64_t events = 0;  // of all disturbances
 };
 
 struct SoakOptions {
   std::chrono::milliseconds length{60'000};
   std::uint64_t seed = 1;
-  bool undisturbed = false;  // the load only, in calm weather
-  std::string words{};       // more boot words of the card; of tests
+  bool until_complaint = false;  // ends with the first one; of tests
+  bool undisturbed = false;      // the load only, in undisturbed time
+  std::string words{};           // more boot words of the card; of tests
   std::function<void(const SoakProgress&)> on_progress = [](const SoakProgress&) {};  // about every ten seconds
 };
 
 // PF and VF1 run the standard workload (kernels and transfers by way of streams and launch plans, results compared with the
-// golden model); VF2 … VF4 are players.
+// golden model); VF2 … VF4 are stress clients.
 struct SoakReport {
   std::uint64_t seed = 0;
   std::chrono::nanoseconds took{};
   std::vector<fault::WorkloadReport> workloads{};
-  std::vector<PlayerReport> players{};
-  DisturberReport disturbances{};
+  std::vector<StressClientReport> clients{};
+  FaultSchedulerReport disturbances{};
   std::vector<std::string> left{};  // what is there and was not before, or the other way round
   std::string broken_off{};         // why; empty: it came to its end
 
@@ -49,7 +50,7 @@ SoakReport run_soak(const SoakOptions& options);
 
 std::string to_text(const SoakReport& report);
 // {"seed", "seconds", "clean", "complaints": [text], "left": [text], "events": {name: n}, "faults": {name: {"armed", "fired"}},
-// "players": [{"function", "blocks", "outcomes": {name: n}, "batches", "strict", "bytes_checked", "attachments",
+// "clients": [{"function", "blocks", "outcomes": {name: n}, "batches", "strict", "bytes_checked", "attachments",
 // "stream_resets", "queue_resets", "function_resets", "regions", "statistics", "starved"}], "workloads": [{"function", "rounds",
 // "results_right", "results_wrong", "stream_resets", "attachments", "outcomes": {name: n}}]}
 std::string to_json(const SoakReport& report);

@@ -305,7 +305,7 @@ TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
     EXPECT_EQ(d.run(d.nop(stream_)).outcome, Outcome::Ok);
   }
   const auto events = d.events();
-  ASSERT_EQ(events.size(), 1u) << "a storm of them costs one event a heartbeat";
+  ASSERT_EQ(events.size(), 1u) << "a burst of them costs one event a heartbeat";
   EXPECT_EQ(events[0].kind, wire::EventKind::RingViolation);
   EXPECT_EQ(d.header().events_lost, 0u);
   EXPECT_EQ(d.admin(d.admin_request(wire::AdminCommand::Stats)).values.stats.ring_violations, kCases.size());
@@ -316,8 +316,8 @@ TEST_F(Dispatcher, AThousandBadJobsAreCountedOneByOneAndToldOnce) {
   RawDriver& d = driver_;
   auto& ring = d.ring(wire::kControlBlockQueue);
   d.post_event_buffers(32);
-  constexpr unsigned kStorm = 1000;
-  for (unsigned i = 0; i < kStorm; ++i) {
+  constexpr unsigned kBurst = 1000;
+  for (unsigned i = 0; i < kBurst; ++i) {
     auto bad = d.nop(stream_);
     bad.header.flags = 0x8000;
     d.submit(bad);
@@ -331,9 +331,9 @@ TEST_F(Dispatcher, AThousandBadJobsAreCountedOneByOneAndToldOnce) {
   const auto events = d.events();
   EXPECT_LE(events.size(), 2u) << "one of the poisoned stream, one of the ring";
   const auto stats = d.admin(d.admin_request(wire::AdminCommand::Stats)).values.stats;
-  EXPECT_EQ(stats.ring_violations, kStorm);
-  EXPECT_EQ(stats.rejected, kStorm + 1) << "the chains, and the block that poisoned the stream";
-  EXPECT_EQ(stats.aborted, kStorm - 1);
+  EXPECT_EQ(stats.ring_violations, kBurst);
+  EXPECT_EQ(stats.rejected, kBurst + 1) << "the chains, and the block that poisoned the stream";
+  EXPECT_EQ(stats.aborted, kBurst - 1);
   EXPECT_EQ(stats.completed, 0u);
   EXPECT_EQ(d.header().events_lost, 0u);
 }
@@ -356,7 +356,7 @@ TEST_F(Dispatcher, AnEventBufferInTheWrongPlaceIsGivenBackEmpty) {
   EXPECT_EQ(driver_.header().events_lost, 2u);
 }
 
-TEST_F(Dispatcher, AFaultStormIsCountedExactly) {
+TEST_F(Dispatcher, AFaultBurstIsCountedExactly) {
   std::uint64_t rejected = 0, aborted = 0;
   for (int i = 0; i < 1000; ++i) {
     auto bad = driver_.nop(stream_);

@@ -148,7 +148,7 @@ TEST_F(FairCores, TheKernelsOfOneFunctionTakeTurns) {
 }
 
 // A kernel that ends and is launched again at once does not push a slice of another function back.
-TEST_F(FairCores, AStormOfShortKernelsGetsNoMoreThanItsTurn) {
+TEST_F(FairCores, ABurstOfShortKernelsGetsNoMoreThanItsTurn) {
   Neighbour other(card_, 3);
   other.launch(Program::Slices);
   card_.turns();

@@ -207,7 +207,7 @@ TEST_F(FairTurnsOfAll, MixedNeighboursWithWeights) {
 }
 
 // A reset of another function is a quantum of that function, and the command for it one of M's.
-TEST_F(FairTurnsOfAll, AStormOfResetsCostsOneTurnEach) {
+TEST_F(FairTurnsOfAll, ABurstOfResetsCostsOneTurnEach) {
   add(3, Kind::Fills);
   RawDriver& management = card_.driver(0);
   ASSERT_TRUE(management.bring_up());

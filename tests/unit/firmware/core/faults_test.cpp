@@ -456,7 +456,7 @@ TEST_F(BrokenCard, AnUncorrectableErrorEndsTheUnitAndItsGranuleIsNeverGrantedAga
   }
 }
 
-// ---- completions, replies, bells, heartbeat -----------------------------------------------------------------------------
+// ---- completions, replies, doorbells, heartbeat -----------------------------------------------------------------------------
 
 TEST_F(BrokenCard, ASuppressedCompletionNeverComesAndTheStreamGoesOn) {
   auto s = spec(FaultPoint::Completion, FaultAction::Suppress);
@@ -505,9 +505,9 @@ TEST_F(BrokenCard, ALostReplyIsLostAfterTheCommandWasExecuted) {
   EXPECT_EQ(evidence().fired, 1u);
 }
 
-TEST_F(BrokenCard, ASuppressedBellIsNotRungAndADuplicateTwice) {
+TEST_F(BrokenCard, ASuppressedDoorbellIsNotLevelAndADuplicateTwice) {
   auto& ring = driver_.ring(wire::kControlBlockQueue);
-  const auto bells_of = [&] {
+  const auto doorbells_of = [&] {
     ring.ask_for_next(false);
     const auto before = card_.rings(2);
     driver_.submit(driver_.nop(stream_));
@@ -515,12 +515,12 @@ TEST_F(BrokenCard, ASuppressedBellIsNotRungAndADuplicateTwice) {
     EXPECT_EQ(driver_.collect().size(), 1u);
     return card_.rings(2) - before;
   };
-  EXPECT_EQ(bells_of(), 1u);
-  arm(spec(FaultPoint::Bell, FaultAction::Suppress));
-  EXPECT_EQ(bells_of(), 0u);
+  EXPECT_EQ(doorbells_of(), 1u);
+  arm(spec(FaultPoint::Doorbell, FaultAction::Suppress));
+  EXPECT_EQ(doorbells_of(), 0u);
   disarm_all();
-  arm(spec(FaultPoint::Bell, FaultAction::Duplicate));
-  EXPECT_EQ(bells_of(), 2u);
+  arm(spec(FaultPoint::Doorbell, FaultAction::Duplicate));
+  EXPECT_EQ(doorbells_of(), 2u);
 }
 
 TEST_F(BrokenCard, ASuppressedHeartbeatStopsForItsFunctionOnly) {

@@ -419,8 +419,8 @@ TEST_F(FunctionsWithKernels, AResetWaitsForTheKernelAndWhoeverAskedMeanwhileJoin
   EXPECT_EQ(card_.function(kVf1).resets, before + 1);
 }
 
-TEST_F(FunctionsWithKernels, AStormOfResetsIsSlowedWhileOthersWorkAndEveryOneIsAnswered) {
-  const auto storm = [&](bool used, std::uint64_t resets) {
+TEST_F(FunctionsWithKernels, ABurstOfResetsIsSlowedWhileOthersWorkAndEveryOneIsAnswered) {
+  const auto burst = [&](bool used, std::uint64_t resets) {
     const auto began = hal::now();
     for (std::uint64_t i = 0; i < resets; ++i) {
       vf1_.forget();
@@ -432,10 +432,10 @@ TEST_F(FunctionsWithKernels, AStormOfResetsIsSlowedWhileOthersWorkAndEveryOneIsA
     return hal::now() - began;
   };
   constexpr std::uint64_t kLater = 3;
-  EXPECT_LT(storm(true, fw::kResetsInARow + kLater), kLater * fw::kResetTicks) << "nobody else was at work";
+  EXPECT_LT(burst(true, fw::kResetsInARow + kLater), kLater * fw::kResetTicks) << "nobody else was at work";
   launch_until_released(vf2_);
-  EXPECT_GE(storm(true, fw::kResetsInARow + kLater), kLater * fw::kResetTicks);
-  EXPECT_LT(storm(false, 2 * fw::kResetsInARow), fw::kResetTicks) << "nobody was disturbed by these";
+  EXPECT_GE(burst(true, fw::kResetsInARow + kLater), kLater * fw::kResetTicks);
+  EXPECT_LT(burst(false, 2 * fw::kResetsInARow), fw::kResetTicks) << "nobody was disturbed by these";
   // Others are not made to wait, and a slot is taken away at once.
   ASSERT_TRUE(vf1_.bring_up());
   const auto began = hal::now();

@@ -72,11 +72,11 @@ class HostileMemory : public testing::TestWithParam<bool> {};
 TEST_P(HostileMemory, HurtsNobodyButItself) {
   fwtest::TestCard card;
   auto& hostile = card.driver(2);
-  auto& innocent = card.driver(1);
-  ASSERT_TRUE(innocent.bring_up());
-  const auto region = innocent.acquire(8 * wire::kMiB).value();
+  auto& bystander = card.driver(1);
+  ASSERT_TRUE(bystander.bring_up());
+  const auto region = bystander.acquire(8 * wire::kMiB).value();
   StreamHandle stream;
-  ASSERT_EQ(innocent.run(innocent.fill(stream, region, 0, region.bytes, 0x0123456789abcdef)).outcome, Outcome::Ok);
+  ASSERT_EQ(bystander.run(bystander.fill(stream, region, 0, region.bytes, 0x0123456789abcdef)).outcome, Outcome::Ok);
   card.start_loop();
   for (std::uint64_t round = 0; round < 6; ++round) {
     ASSERT_TRUE(hostile.bring_up(wire::kOfferedFeatures & ~wire::kFeatureControlBlockCrc));
@@ -97,17 +97,18 @@ TEST_P(HostileMemory, HurtsNobodyButItself) {
         const fwtest::RawBuffer chain[] = {{cb, 128, false},
                                            {wire::kCompletions.offset + slot * wire::kStickBytes, 128, true}};
         hostile.ring(wire::kControlBlockQueue).add(static_cast<std::uint16_t>(slot), chain);
-        card.board().bell();
-        if (i % 8 == 0) ASSERT_EQ(innocent.run(innocent.nop(stream)).outcome, Outcome::Ok);
+        card.board().doorbell();
+        if (i % 8 == 0) ASSERT_EQ(bystander.run(bystander.nop(stream)).outcome, Outcome::Ok);
       }
     }
     find_back_into_step(card, hostile);
   }
   const auto host = fwtest::RawDriver::host(wire::kHostMemoryOffset);
-  ASSERT_EQ(innocent.run(innocent.dma(stream, fwtest::RawDriver::device(region, 0), host, 65536)).outcome, Outcome::Ok);
+  ASSERT_EQ(bystander.run(bystander.dma(stream, fwtest::RawDriver::device(region, 0), host, 65536)).outcome,
+            Outcome::Ok);
   card.stop_loop();
   for (int i = 0; i < 8192; ++i) {
-    ASSERT_EQ(innocent.at<std::uint64_t>(wire::kHostMemoryOffset)[i], 0x0123456789abcdefu);
+    ASSERT_EQ(bystander.at<std::uint64_t>(wire::kHostMemoryOffset)[i], 0x0123456789abcdefu);
   }
   EXPECT_EQ(hostile.header().magic, wire::kWindowMagic);
 }

@@ -69,7 +69,7 @@ TEST_F(Launch, ManagementIsToldWhatFunctionsHoldAndNobodyElse) {
 }
 
 // A driver that sleeps until the launch ends has nothing else to wake it: neither another block nor an admin command.
-TEST_F(Launch, TheLastLaunchToEndRingsTheBellThatTheDriverAskedFor) {
+TEST_F(Launch, TheLastLaunchToEndRingsTheDoorbellThatTheDriverAskedFor) {
   auto& ring = driver_.ring(wire::kControlBlockQueue);
   for (int i = 0; i < 3; ++i) {
     driver_.submit(block(stream_, Program::Exit));
@@ -348,10 +348,10 @@ TEST_F(LaunchWithoutPages, NoPagesIsATypedRefusalEachTime) {
 
 // ---- hart 0 -------------------------------------------------------------------------------------------------------------
 
-TEST_F(Launch, AStormOfTraceMarksLeavesHartZeroItsOtherWork) {
+TEST_F(Launch, ABurstOfTraceMarksLeavesHartZeroItsOtherWork) {
   auto& second = card_.driver(3);
   ASSERT_TRUE(second.bring_up());
-  driver_.submit(block(stream_, Program::TraceStorm));
+  driver_.submit(block(stream_, Program::TraceBurst));
   card_.start_loop();
   StreamHandle s;
   for (int i = 0; i < 20; ++i) EXPECT_EQ(second.run(second.nop(s)).outcome, Outcome::Ok);
@@ -438,12 +438,12 @@ TEST_F(LaunchOnFour, RandomLaunchesAndKillsLoseNoPart) {
       driver_.submit(block(s, kPrograms[random() % std::size(kPrograms)], random() % 16));
       ++submitted;
     }
-    if (random() % 4 == 0) card_.board().bell();
+    if (random() % 4 == 0) card_.board().doorbell();
     collect();
   }
   const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
   while (ended < submitted && std::chrono::steady_clock::now() < limit) {
-    card_.board().bell();
+    card_.board().doorbell();
     collect();
   }
   EXPECT_EQ(ended, submitted);

@@ -458,7 +458,7 @@ TEST(Notification, AgreesWithAWalkOverTheRingInEveryCase) {
             EXPECT_TRUE(wire::wants_notification({0, true, wire::EventFlags::Enable}, event_idx, now, now_wrap,
                                                  advanced, size));
           }
-          // DESC without EVENT_IDX, and an offset outside of the ring: a bell too many, never one too few.
+          // DESC without EVENT_IDX, and an offset outside of the ring: a doorbell too many, never one too few.
           EXPECT_TRUE(
               wire::wants_notification({0, true, wire::EventFlags::Descriptor}, false, now, now_wrap, advanced, size));
           EXPECT_TRUE(wire::wants_notification({size, true, wire::EventFlags::Descriptor}, true, now, now_wrap,
@@ -475,7 +475,7 @@ TEST(Notification, TheReservedEventFlagMeansEnable) {
   EXPECT_EQ(wire::unpack_event(0xfffd0000u).flags, static_cast<wire::EventFlags>(1)) << "reserved bits are ignored";
 }
 
-TEST(Notification, NoUsedElementNoBell) {
+TEST(Notification, NoUsedElementNoDoorbell) {
   Ring ring(4);
   ring.driver.ask({0, true, wire::EventFlags::Enable});
   EXPECT_FALSE(ring.card.take_notification());
@@ -484,7 +484,7 @@ TEST(Notification, NoUsedElementNoBell) {
   EXPECT_FALSE(ring.card.take_notification());
   ring.give_back(chain);
   EXPECT_TRUE(ring.card.take_notification());
-  EXPECT_FALSE(ring.card.take_notification()) << "one bell per batch";
+  EXPECT_FALSE(ring.card.take_notification()) << "one doorbell per batch";
 }
 
 // crosvm computes the decision and then drops it: every flag must decide.
@@ -494,10 +494,10 @@ TEST(Notification, TheDriversFlagsDecide) {
     const auto batch = [&](unsigned n) {
       for (unsigned i = 0; i < n; ++i) ring.driver.add(1, kPair);
       for (unsigned i = 0; i < n; ++i) ring.give_back(ring.take());
-      const bool bell = ring.card.take_notification();
+      const bool doorbell = ring.card.take_notification();
       while (ring.driver.poll()) {  // bounded: there are no more descriptors than the ring holds
       }
-      return bell;
+      return doorbell;
     };
     ring.driver.ask({0, false, wire::EventFlags::Disable});
     EXPECT_FALSE(batch(2));
@@ -526,7 +526,7 @@ TEST(Notification, ArmAsksForTheNextAvailableSlot) {
     const std::vector<RawBuffer> one{kReadable};
     for (int i = 0; i < 20; ++i) {
       EXPECT_EQ(wire::unpack_event(ring.driver.card_event_word()).flags, wire::EventFlags::Disable);
-      EXPECT_FALSE(i != 0 && ring.driver.bell_wanted(event_idx));
+      EXPECT_FALSE(i != 0 && ring.driver.doorbell_wanted(event_idx));
       ring.card.arm();
       const auto event = wire::unpack_event(ring.driver.card_event_word());
       if (event_idx) {
@@ -537,12 +537,12 @@ TEST(Notification, ArmAsksForTheNextAvailableSlot) {
         EXPECT_EQ(event.flags, wire::EventFlags::Enable);
       }
       ring.driver.add(1, one);
-      EXPECT_TRUE(ring.driver.bell_wanted(event_idx));
+      EXPECT_TRUE(ring.driver.doorbell_wanted(event_idx));
       ring.card.disarm();
       ring.give_back(ring.take());
       ASSERT_TRUE(ring.driver.poll());
       ring.driver.add(1, one);
-      EXPECT_FALSE(ring.driver.bell_wanted(event_idx)) << "disarmed";
+      EXPECT_FALSE(ring.driver.doorbell_wanted(event_idx)) << "disarmed";
       ring.give_back(ring.take());
       ASSERT_TRUE(ring.driver.poll());
     }

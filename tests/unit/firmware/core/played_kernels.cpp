@@ -81,7 +81,7 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
     case Program::ExitWithFive: return stop(hal::StopReason::Exit, 5);
     case Program::Endless: return stop(hal::StopReason::Timer, 0, slice_ticks);
     case Program::Barriers: return stop(step++ < kBarriers ? hal::StopReason::Barrier : hal::StopReason::Exit);
-    case Program::TraceStorm: return stop(hal::StopReason::TraceMark, step++, 0);
+    case Program::TraceBurst: return stop(hal::StopReason::TraceMark, step++, 0);
     case Program::OneLeaves: {
       wire::KernelArguments arguments;
       std::memcpy(&arguments, board->translate(root, argument), sizeof arguments);

@@ -17,7 +17,7 @@ enum class Program : std::uint64_t {
   ExitWithFive,
   Endless,        // uses every slice to its end
   Barriers,       // kBarriers of them, then exits
-  TraceStorm,     // trace marks for ever
+  TraceBurst,     // trace marks for ever
   OneLeaves,      // core 0 of the launch exits, the others wait at a barrier
   Touches,        // one store to region 0, then exits
   Strays,         // a load from address 8

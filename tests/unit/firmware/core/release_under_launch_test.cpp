@@ -345,13 +345,13 @@ TEST_F(ReleaseUnderLaunchOnFour, RandomReleasesLoseNoPartAndNoMemory) {
       driver_.submit(block(s, kPrograms[random() % std::size(kPrograms)], random() % 16));
       ++submitted;
     }
-    if (random() % 4 == 0) card_.board().bell();
+    if (random() % 4 == 0) card_.board().doorbell();
     collect();
   }
   kernels_.released = true;
   const auto limit = std::chrono::steady_clock::now() + test_bounds::kAnswer;
   while (ended < submitted && std::chrono::steady_clock::now() < limit) {
-    card_.board().bell();
+    card_.board().doorbell();
     collect();
   }
   EXPECT_EQ(ended, submitted);

@@ -82,7 +82,7 @@ void TestCard::turns() {
 
 void TestCard::pump() {
   if (!harts_.empty()) {
-    board_->bell();
+    board_->doorbell();
     std::this_thread::yield();
     return;
   }

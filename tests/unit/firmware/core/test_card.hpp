@@ -56,7 +56,7 @@ class TestCard {
   // Renewable slots: plugs a fresh window, and gives the raw driver of whoever holds it.
   RawDriver& plug(unsigned slot);
   unsigned unplugged(unsigned slot) const { return unplugged_[slot]; }
-  // Also called for every bell of the card, on its hart's thread. Set while no loop runs.
+  // Also called for every doorbell of the card, on its hart's thread. Set while no loop runs.
   std::function<void(unsigned slot)> on_ring = [](unsigned) {};
 
   // Lets the card work until it finds nothing more to do (scrubbing included), or for a turn when a loop runs.

@@ -17,8 +17,8 @@ namespace {
 
 using fwtest::StreamHandle;
 
-// The host's end of a bell: a flag that stays set until it is looked at, as a pipe stays readable.
-class Bell {
+// The host's end of a doorbell: a flag that stays set until it is looked at, as a pipe stays readable.
+class Doorbell {
  public:
   void ring() {
     {
@@ -42,36 +42,36 @@ class Bell {
 };
 
 void think(std::mt19937_64& random) {
-  // From nothing to well beyond the card's patience, so that every interleaving with its way to sleep comes up.
+  // From nothing to well beyond the card's spin time, so that every interleaving with its way to sleep comes up.
   volatile unsigned spin = 0;
   for (std::uint64_t n = std::uint64_t{1} << random() % 14; n > 0; --n) spin = spin + 1;
 }
 
 class WakeUp : public testing::TestWithParam<bool> {};
 
-TEST_P(WakeUp, RoundTripsWithBothSidesAsleepLoseNoBell) {
+TEST_P(WakeUp, RoundTripsWithBothSidesAsleepLoseNoDoorbell) {
   constexpr unsigned kRounds = 100'000;
   const bool event_idx = GetParam();
-  Bell bell;
+  Doorbell doorbell;
   fwtest::TestCard card({.boot_arguments = "timers=0"});
   auto& driver = card.driver(2);
   ASSERT_TRUE(
       driver.bring_up(event_idx ? wire::kOfferedFeatures & ~wire::kFeatureControlBlockCrc : wire::kMandatoryFeatures));
   card.on_ring = [&](unsigned slot) {
-    if (slot == 2) bell.ring();
+    if (slot == 2) doorbell.ring();
   };
   card.start_loop();
   auto& ring = driver.ring(wire::kControlBlockQueue);
   StreamHandle stream;
   std::mt19937_64 random(1);
-  std::uint64_t host_sleeps = 0, bells = 0, ended = 0;
+  std::uint64_t host_sleeps = 0, doorbells = 0, ended = 0;
   for (unsigned round = 0; round < kRounds;) {
     const unsigned batch = 1 + static_cast<unsigned>(random() % 3);
     for (unsigned i = 0; i < batch; ++i) driver.submit(driver.nop(stream));
     round += batch;
-    if (ring.bell_wanted(event_idx)) {
-      ++bells;
-      card.board().bell();
+    if (ring.doorbell_wanted(event_idx)) {
+      ++doorbells;
+      card.board().doorbell();
     }
     if (random() % 2 == 0) think(random);
     for (unsigned waiting = batch; waiting > 0;) {
@@ -84,19 +84,19 @@ TEST_P(WakeUp, RoundTripsWithBothSidesAsleepLoseNoBell) {
       wire::full_fence();
       if (!ring.has_used()) {
         ++host_sleeps;
-        ASSERT_TRUE(bell.await_ring()) << "the card's bell was lost after " << ended << " blocks";
+        ASSERT_TRUE(doorbell.await_ring()) << "the card's doorbell was lost after " << ended << " blocks";
       }
       ring.ask({0, false, wire::EventFlags::Disable});
     }
     if (random() % 4 == 0) think(random);
   }
   card.stop_loop();
-  EXPECT_EQ(card.board().overslept(), 0u) << "the host's bell was lost";
+  EXPECT_EQ(card.board().overslept(), 0u) << "the host's doorbell was lost";
   EXPECT_GT(card.card().sleeps, 100u) << "the card never slept: nothing was tested";
   EXPECT_GT(host_sleeps, 100u);
   RecordProperty("card_sleeps", std::to_string(card.card().sleeps));
   RecordProperty("host_sleeps", std::to_string(host_sleeps));
-  RecordProperty("bells_to_card", std::to_string(bells));
+  RecordProperty("doorbells_to_card", std::to_string(doorbells));
 }
 
 INSTANTIATE_TEST_SUITE_P(With, WakeUp, testing::Bool(),

@@ -66,11 +66,11 @@ TEST(HostFaults, NothingCountsBeforeItsTime) {
 
 TEST(HostFaults, DisarmedItKeepsItsEvidenceAndFiresNoMore) {
   HostFaults faults;
-  const auto row = faults.arm({.point = HostPoint::BellToCard, .every = 1, .shots = 0});
-  EXPECT_TRUE(faults.strike(HostPoint::BellToCard, {}));
+  const auto row = faults.arm({.point = HostPoint::DoorbellToCard, .every = 1, .shots = 0});
+  EXPECT_TRUE(faults.strike(HostPoint::DoorbellToCard, {}));
   faults.disarm(*row);
-  EXPECT_FALSE(faults.armed(HostPoint::BellToCard));
-  EXPECT_FALSE(faults.strike(HostPoint::BellToCard, {}));
+  EXPECT_FALSE(faults.armed(HostPoint::DoorbellToCard));
+  EXPECT_FALSE(faults.strike(HostPoint::DoorbellToCard, {}));
   EXPECT_EQ(faults.evidence(*row).fired, 1u);
 }
 

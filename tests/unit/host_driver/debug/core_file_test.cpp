@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A core file holds what it was made of, the culprit first, and gives its record back.
+// A core file holds what it was made of, the source first, and gives its record back.
 #include "host_driver/debug/core_file.hpp"
 
 #include <gmock/gmock.h>
@@ -40,9 +40,9 @@ class CoreFileTest : public testing::Test {
   qemu::test::TemporaryFolder folder_;
 };
 
-TEST_F(CoreFileTest, OfARecordHasTheHartsThatAnsweredTheCulpritFirst) {
+TEST_F(CoreFileTest, OfARecordHasTheHartsThatAnsweredTheSourceFirst) {
   auto record = test::example_record();
-  record.culprit = 1;
+  record.source = 1;
   const CoreFile core = core_of(test::sealed(record), image());
   ASSERT_EQ(core.harts.size(), 2u);
   EXPECT_EQ(core.harts[0].hart, 1u);
@@ -51,7 +51,7 @@ TEST_F(CoreFileTest, OfARecordHasTheHartsThatAnsweredTheCulpritFirst) {
   EXPECT_EQ(core.harts[1].x[10], record.harts[0].x[10]);
   ASSERT_EQ(core.memory.size(), 2u) << "the image and the stack";
   EXPECT_EQ(core.memory[1].address, record.harts[1].x[2]);
-  EXPECT_EQ(core.memory[1].bytes.size(), sizeof record.culprit_stack);
+  EXPECT_EQ(core.memory[1].bytes.size(), sizeof record.source_stack);
 }
 
 TEST_F(CoreFileTest, GivesItsRecordBack) {

@@ -16,7 +16,7 @@ inline wire::FatalRecord sealed(wire::FatalRecord record) {
   return record;
 }
 
-// Three harts: the culprit, one asleep, one that did not answer. The event ring has gone round.
+// Three harts: the source, one asleep, one that did not answer. The event ring has gone round.
 inline wire::FatalRecord example_record() {
   wire::FatalRecord record{};
   record.kind = wire::FatalKind::Trap;
@@ -37,13 +37,13 @@ inline wire::FatalRecord example_record() {
     for (unsigned n = 1; n < 32; ++n) row.x[n] = 0x80000a00 + 0x1000 * hart + n;
     row.pc = 0x80000000 + 0x1000 * hart;
   };
-  fill(0, wire::HartState::Culprit, wire::Waypoint::Dispatch);
+  fill(0, wire::HartState::Source, wire::Waypoint::Dispatch);
   record.harts[0].cause = 5;
   record.harts[0].value = 0x18;
   fill(1, wire::HartState::Asleep, wire::Waypoint::Sleep);
   record.harts[2].waypoint = wire::Waypoint::Dma;
   for (unsigned h = 3; h < wire::kRecordedHarts; ++h) record.harts[h].state = wire::HartState::Absent;
-  for (unsigned i = 0; i < wire::kRecordedStackWords; ++i) record.culprit_stack[i] = 0x5000 + i;
+  for (unsigned i = 0; i < wire::kRecordedStackWords; ++i) record.source_stack[i] = 0x5000 + i;
   return sealed(record);
 }
 

@@ -85,18 +85,18 @@ class BringUpTest : public testing::Test {
   // Of a card that says nothing.
   BringUpTest() { timeouts.post_progress = std::chrono::milliseconds(60); }
 
-  // A peer that answers is given the driver's own patience: a busy machine must not look like a silent card.
+  // A peer that answers is given the driver's own timeout: a busy machine must not look like a silent card.
   Expected<FunctionLink> run(ControlPeer::Handler handler) {
     timeouts = Timeouts{};
     peer.serve(std::move(handler));
     return run_alone();
   }
   Expected<FunctionLink> run_alone() {
-    ControlChannel channel(peer.window(), bells, peer.exit_fd(), timeouts);
-    BringUp bring_up(*peer.window(), channel, bells, peer.exit_fd(), timeouts, wire::kFeatureEventIdx);
+    ControlChannel channel(peer.window(), doorbells, peer.exit_fd(), timeouts);
+    BringUp bring_up(*peer.window(), channel, doorbells, peer.exit_fd(), timeouts, wire::kFeatureEventIdx);
     auto linked = bring_up.run();
     last = bring_up.step();
-    doorbells = channel.statistics().doorbells;
+    signalled = channel.statistics().doorbells;
     peer.stop();
     return linked;
   }
@@ -112,11 +112,11 @@ class BringUpTest : public testing::Test {
   }
 
   ControlPeer peer;
-  Bells bells{peer.slot(), FaultHooks{}};
+  Doorbells doorbells{peer.slot(), FaultHooks{}};
   Timeouts timeouts;
   ModelCard card;
   BringUpStep last = BringUpStep::WaitForCard;
-  std::uint64_t doorbells = 0;
+  std::uint64_t signalled = 0;
 };
 
 TEST(BringUpSteps, EveryStepHasANameOfItsOwnAndTwoEdges) {
@@ -141,7 +141,7 @@ TEST_F(BringUpTest, AGoodCardIsBroughtUpInTheOrderOfTheStandard) {
   EXPECT_EQ(last, BringUpStep::Ready);
   EXPECT_EQ(card.history, (std::vector<std::uint32_t>{0, 1, 3, 11, 15}));
   EXPECT_EQ(card.accepted, wire::kMandatoryFeatures | wire::kFeatureEventIdx);
-  EXPECT_LE(doorbells, 6u) << "sixteen requests in six round trips";
+  EXPECT_LE(signalled, 6u) << "sixteen requests in six round trips";
   ASSERT_EQ(linked->queues.size(), wire::kQueueCount);
   EXPECT_EQ(linked->queues[wire::kEventQueue].in_flight(), wire::kEventQueueSize) << "buffers for events are posted";
 }
@@ -295,7 +295,7 @@ TEST_F(BringUpTest, SilenceAtAnyMomentIsATypedFailure) {
   for (int talkative = 0; talkative < 18; ++talkative) {
     for (const bool dies : {false, true}) {
       ControlPeer silent;
-      Bells its_bells(silent.slot(), FaultHooks{});
+      Doorbells its_doorbells(silent.slot(), FaultHooks{});
       ModelCard model;
       timeouts.post_progress = std::chrono::milliseconds(5);
       timeouts.function_reset = std::chrono::milliseconds(5);
@@ -305,8 +305,8 @@ TEST_F(BringUpTest, SilenceAtAnyMomentIsATypedFailure) {
         if (dies && left == -1) silent.die();
         return std::nullopt;
       });
-      ControlChannel channel(silent.window(), its_bells, silent.exit_fd(), timeouts);
-      BringUp bring_up(*silent.window(), channel, its_bells, silent.exit_fd(), timeouts, 0);
+      ControlChannel channel(silent.window(), its_doorbells, silent.exit_fd(), timeouts);
+      BringUp bring_up(*silent.window(), channel, its_doorbells, silent.exit_fd(), timeouts, 0);
       const auto linked = bring_up.run();
       if (linked) continue;  // had said everything before
       EXPECT_EQ(bring_up.step(), BringUpStep::Failed);

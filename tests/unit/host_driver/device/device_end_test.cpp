@@ -129,7 +129,7 @@ TEST(DeviceEnd, WhatNeverStartedIsLost) {
 TEST(DeviceEnd, WhatWasPublishedBeforeTheDeathCounts) {
   NativeCard card;
   DeviceOptions options;
-  options.faults.drop_bells_from_card = 1;
+  options.faults.drop_doorbells_from_card = 1;
   options.timeouts.tick = std::chrono::seconds(100);
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);

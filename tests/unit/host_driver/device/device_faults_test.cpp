@@ -50,7 +50,7 @@ struct Resources {
 void expect_typed(const ErrorInfo& error) {
   EXPECT_FALSE(error.message.empty());
   EXPECT_FALSE(error.next_step.empty());
-  EXPECT_FALSE(error.culprit.empty());
+  EXPECT_FALSE(error.source.empty());
   EXPECT_NE(error.outcome, wire::Outcome::Ok);
 }
 
@@ -189,7 +189,7 @@ TEST_F(DeviceFaults, EveryAllocationOfAnAdminCallMayFail) {
       const auto done = call();
       if (!done) {
         expect_typed(done.error());
-        EXPECT_EQ(done.error().culprit, "host memory");
+        EXPECT_EQ(done.error().source, "host memory");
       }
       const bool reached = injector_->evidence(row).fired != 0;
       injector_->disarm(row);
@@ -238,10 +238,10 @@ struct BadCompletion {
   HostFault fault;
 };
 
-class MeddledCompletion : public DeviceFaults, public testing::WithParamInterface<BadCompletion> {};
+class FaultyCompletion : public DeviceFaults, public testing::WithParamInterface<BadCompletion> {};
 
 // Every block ends exactly once, the device says why, and a new one works.
-TEST_P(MeddledCompletion, EndsEverythingOnceAndTyped) {
+TEST_P(FaultyCompletion, EndsEverythingOnceAndTyped) {
   auto device = attach_with(GetParam().fault);
   ASSERT_TRUE(device.has_value());
   Recorder recorder;
@@ -266,7 +266,7 @@ TEST_P(MeddledCompletion, EndsEverythingOnceAndTyped) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Table, MeddledCompletion,
+    Table, FaultyCompletion,
     testing::Values(
         BadCompletion{"Outcome",
                       {.point = HostPoint::Completion, .action = HostAction::Corrupt, .first = 4, .argument = 0}},
@@ -298,12 +298,12 @@ TEST_F(DeviceFaults, ALostCompletionIsOutstandingUntilTheDeviceEndsAndThenEndsOn
   EXPECT_EQ(recorder.all().back().sequence, 2u);
 }
 
-// ---- bells, FIFO, window ------------------------------------------------------------------------------------------------
+// ---- doorbells, FIFO, window ------------------------------------------------------------------------------------------------
 
-class MeddledTransport : public DeviceFaults, public testing::WithParamInterface<BadCompletion> {};
+class FaultyTransport : public DeviceFaults, public testing::WithParamInterface<BadCompletion> {};
 
-TEST_P(MeddledTransport, LosesNothing) {
-  no_spinning_ = true;  // who spins hears no bell
+TEST_P(FaultyTransport, LosesNothing) {
+  no_spinning_ = true;  // who spins hears no doorbell
   auto device = attach_with(GetParam().fault);
   ASSERT_TRUE(device.has_value());
   for (int i = 0; i < 50; ++i) {
@@ -323,13 +323,13 @@ HostFault always(HostPoint point, HostAction action, std::uint64_t argument = 0)
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Table, MeddledTransport,
-    testing::Values(BadCompletion{"ToCardDuplicated", always(HostPoint::BellToCard, HostAction::Duplicate)},
-                    BadCompletion{"ToCardDelayed", always(HostPoint::BellToCard, HostAction::Delay, 500)},
-                    BadCompletion{"ToCardLost", always(HostPoint::BellToCard, HostAction::Suppress)},
-                    BadCompletion{"ToHostDuplicated", always(HostPoint::BellToHost, HostAction::Duplicate)},
-                    BadCompletion{"ToHostDelayed", always(HostPoint::BellToHost, HostAction::Delay, 500)},
-                    BadCompletion{"ToHostLost", always(HostPoint::BellToHost, HostAction::Suppress)},
+    Table, FaultyTransport,
+    testing::Values(BadCompletion{"ToCardDuplicated", always(HostPoint::DoorbellToCard, HostAction::Duplicate)},
+                    BadCompletion{"ToCardDelayed", always(HostPoint::DoorbellToCard, HostAction::Delay, 500)},
+                    BadCompletion{"ToCardLost", always(HostPoint::DoorbellToCard, HostAction::Suppress)},
+                    BadCompletion{"ToHostDuplicated", always(HostPoint::DoorbellToHost, HostAction::Duplicate)},
+                    BadCompletion{"ToHostDelayed", always(HostPoint::DoorbellToHost, HostAction::Delay, 500)},
+                    BadCompletion{"ToHostLost", always(HostPoint::DoorbellToHost, HostAction::Suppress)},
                     BadCompletion{"MessagesStalled", always(HostPoint::ControlFifo, HostAction::Stall, 500)}),
     [](const auto& info) { return std::string(info.param.name); });
 

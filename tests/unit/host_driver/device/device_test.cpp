@@ -147,19 +147,19 @@ TEST(Device, ALostReplyIsIndeterminateAndItsSlotComesBackWithTheReply) {
   EXPECT_EQ(device->health(), Health::Alive);
 }
 
-// ---- bells ----------------------------------------------------------------------------------------------------------
+// ---- doorbells ----------------------------------------------------------------------------------------------------------
 
 struct DropCase {
   double to_card;
   double from_card;
 };
-class LostBells : public testing::TestWithParam<DropCase> {};
+class LostDoorbells : public testing::TestWithParam<DropCase> {};
 
-TEST_P(LostBells, MakeItSlowerAndLoseNothing) {
+TEST_P(LostDoorbells, MakeItSlowerAndLoseNothing) {
   NativeCard card;
   DeviceOptions options;
-  options.faults.drop_bells_to_card = GetParam().to_card;
-  options.faults.drop_bells_from_card = GetParam().from_card;
+  options.faults.drop_doorbells_to_card = GetParam().to_card;
+  options.faults.drop_doorbells_from_card = GetParam().from_card;
   options.faults.no_spinning = true;
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
@@ -173,7 +173,7 @@ TEST_P(LostBells, MakeItSlowerAndLoseNothing) {
   EXPECT_EQ(counter.failed(), 0u);
   EXPECT_EQ(device->health(), Health::Alive);
 }
-INSTANTIATE_TEST_SUITE_P(EachWay, LostBells,
+INSTANTIATE_TEST_SUITE_P(EachWay, LostDoorbells,
                          testing::Values(DropCase{1, 0}, DropCase{0, 1}, DropCase{1, 1}, DropCase{0.5, 0.5},
                                          DropCase{0.01, 0.01}),
                          [](const auto& info) { return "Case" + std::to_string(info.index); });
@@ -243,9 +243,9 @@ TEST(Device, APolledDeviceFindsEverythingAndNothingWithoutBeingAsked) {
   options.faults.no_timers = true;  // no tick either: nobody but this thread looks
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  // By the card's own count. What the loop reaps would say less: a bell of bring-up that is heard late finds blocks, too.
-  const auto bells = [&] { return device->card_statistics().value().values.stats.bells_rung; };
-  const std::uint64_t before = bells();
+  // By the card's own count. What the loop reaps would say less: a doorbell of bring-up that is heard late finds blocks, too.
+  const auto doorbells = [&] { return device->card_statistics().value().values.stats.doorbells_signalled; };
+  const std::uint64_t before = doorbells();
   Counter counter;
   constexpr std::size_t kBlocks = 100;
   for (std::size_t i = 1; i <= kBlocks; ++i) {
@@ -254,7 +254,7 @@ TEST(Device, APolledDeviceFindsEverythingAndNothingWithoutBeingAsked) {
     while (counter.ended() < i && Device::Clock::now() < limit) (void)device->poll();
     ASSERT_EQ(counter.ended(), i);
   }
-  EXPECT_LE(bells() - before, 2u) << "more than for the answers to these questions";
+  EXPECT_LE(doorbells() - before, 2u) << "more than for the answers to these questions";
   // Who sleeps in a wait is woken all the same.
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(submit_nops(*device, 0, counter, 1), 1u);

@@ -81,7 +81,7 @@ void NativeCard::run() {
   }
 }
 
-// The emulator's main loop: a bell that was rung on the pipe wakes hart 0.
+// The emulator's main loop: a doorbell that was signalled on the pipe wakes hart 0.
 void NativeCard::listen() {
   std::vector<pollfd> fds{{stop_listening_.get(), POLLIN, 0}};
   for (const auto& pipe : to_card_) fds.push_back({pipe.read_end.get(), POLLIN, 0});
@@ -94,14 +94,14 @@ void NativeCard::listen() {
       // bounded: poll() said that there is something
       [[maybe_unused]] const auto got = ::read(fds[i].fd, rings, sizeof rings);
     }
-    board_->bell();
+    board_->doorbell();
   }
 }
 
 void NativeCard::pause() {
   paused_.store(true, std::memory_order_release);
-  board_->bell();
-  // bounded: the bell wakes the hart; its sleeps are bounded by the native board
+  board_->doorbell();
+  // bounded: the doorbell wakes the hart; its sleeps are bounded by the native board
   at_rest_.wait(false, std::memory_order_acquire);
 }
 
@@ -114,7 +114,7 @@ void NativeCard::die() {
   if (!hart_.joinable()) return;
   stopping_.store(true, std::memory_order_release);
   resume();
-  board_->bell();
+  board_->doorbell();
   hart_.join();  // bounded: it is told to stop and woken; its sleeps are bounded by the native board
   const char last = 0;
   require(::write(exit_.write_end.get(), &last, 1) == 1, "write");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rung::Queue and the orderly end of a device that stays: every accepted block ends exactly once, in the order of its
+// ResetLevel::Queue and the orderly end of a device that stays: every accepted block ends exactly once, in the order of its
 // stream, nothing ends after the reset has been reported, and whoever waits meanwhile comes home.
 #include <gtest/gtest.h>
 

@@ -156,16 +156,16 @@ TEST_F(Attach, RefusalArrivesAsTheErrorThatTheBrokerMeant) {
 }
 
 TEST_F(Attach, GarbageAndHalfMessagesNameWhatIsWrong) {
-  const auto culprit = [&](const std::string& text) {
-    return error_of([&](int socket, const std::string&) { EXPECT_TRUE(send_message(socket, text)); }).culprit;
+  const auto source = [&](const std::string& text) {
+    return error_of([&](int socket, const std::string&) { EXPECT_TRUE(send_message(socket, text)); }).source;
   };
-  EXPECT_EQ(culprit("garbage"), "reply");
+  EXPECT_EQ(source("garbage"), "reply");
   const std::string whole = encode(BrokerReply(GoodGrant().grant));
-  EXPECT_EQ(culprit(whole.substr(0, whole.size() / 2)), "reply");
-  EXPECT_EQ(culprit(R"({"type": "granted", "card": "card0"})"), "reply.target");
-  EXPECT_EQ(culprit(encode(BrokerReply(Done{}))), "reply");
-  EXPECT_EQ(culprit(encode(BrokerReply(test::example_card()))), "reply");
-  EXPECT_EQ(culprit(std::string(kMaxBrokerMessage + 1, ' ')), "card0");
+  EXPECT_EQ(source(whole.substr(0, whole.size() / 2)), "reply");
+  EXPECT_EQ(source(R"({"type": "granted", "card": "card0"})"), "reply.target");
+  EXPECT_EQ(source(encode(BrokerReply(Done{}))), "reply");
+  EXPECT_EQ(source(encode(BrokerReply(test::example_card()))), "reply");
+  EXPECT_EQ(source(std::string(kMaxBrokerMessage + 1, ' ')), "card0");
 }
 
 TEST_F(Attach, GrantWithTooFewOrTooManyDescriptorsIsRefused) {
@@ -183,23 +183,24 @@ TEST_F(Attach, GrantWithTooFewOrTooManyDescriptorsIsRefused) {
 }
 
 TEST_F(Attach, WindowThatIsNotWhatItShouldBeIsRefused) {
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = memory(kWindow / 2); }).culprit, "window");
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = memory(kWindow, 0); }).culprit, "window");
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = memory(kWindow, F_SEAL_GROW | F_SEAL_SEAL); }).culprit,
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = memory(kWindow / 2); }).source, "window");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = memory(kWindow, 0); }).source, "window");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = memory(kWindow, F_SEAL_GROW | F_SEAL_SEAL); }).source,
             "window");
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = Pipe().read_end.duplicate(); }).culprit, "window");
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window.reset(::open("/dev/zero", O_RDWR | O_CLOEXEC)); }).culprit,
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window = Pipe().read_end.duplicate(); }).source, "window");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.window.reset(::open("/dev/zero", O_RDWR | O_CLOEXEC)); }).source,
             "window");
 }
 
-TEST_F(Attach, BellsThatAreNotTheRightEndsOfPipesAreRefused) {
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { std::swap(g.to_card.read_end, g.to_card.write_end); }).culprit,
-            "bell to the card");
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.to_card.write_end = memory(4096); }).culprit, "bell to the card");
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.to_card = Pipe(0); }).culprit, "bell to the card") << "it would block";
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { std::swap(g.from_card.read_end, g.from_card.write_end); }).culprit,
-            "bell from the card");
-  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.death.read_end = memory(4096); }).culprit, "death pipe");
+TEST_F(Attach, DoorbellsThatAreNotTheRightEndsOfPipesAreRefused) {
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { std::swap(g.to_card.read_end, g.to_card.write_end); }).source,
+            "doorbell to the card");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.to_card.write_end = memory(4096); }).source, "doorbell to the card");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.to_card = Pipe(0); }).source, "doorbell to the card")
+      << "it would block";
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { std::swap(g.from_card.read_end, g.from_card.write_end); }).source,
+            "doorbell from the card");
+  EXPECT_EQ(error_of_grant([](GoodGrant& g) { g.death.read_end = memory(4096); }).source, "death pipe");
 }
 
 TEST_F(Attach, GoodDescriptorsWithoutACardBehindThemAreABringUpError) {
@@ -242,10 +243,10 @@ TEST_F(Attach, ABrokerThatAsksForAProofGetsIt) {
     if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
     if (const auto said = parse_broker_request(receive_message(socket, kMaxBrokerMessage, 0).text)) proof = *said;
     ErrorInfo enough;
-    enough.culprit = "enough";
+    enough.source = "enough";
     EXPECT_TRUE(send_message(socket, encode(BrokerReply(enough))));
   });
-  EXPECT_EQ(error.culprit, "enough");
+  EXPECT_EQ(error.source, "enough");
   ASSERT_TRUE(proof);
   EXPECT_EQ(*proof, BrokerRequest(ProofRequest{0x123456789abcdef0}));
 }

@@ -17,13 +17,13 @@ namespace {
 using testing::HasSubstr;
 constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
 
-std::string culprit_of_request(std::string_view text) {
+std::string source_of_request(std::string_view text) {
   const auto request = parse_broker_request(text);
-  return request ? "accepted" : request.error().culprit;
+  return request ? "accepted" : request.error().source;
 }
-std::string culprit_of_reply(std::string_view text) {
+std::string source_of_reply(std::string_view text) {
   const auto reply = parse_broker_reply(text);
-  return reply ? "accepted" : reply.error().culprit;
+  return reply ? "accepted" : reply.error().source;
 }
 
 TEST(FunctionChoices, AreReadAsTheyAreWritten) {
@@ -45,7 +45,7 @@ TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
   const BrokerRequest all[] = {HelloRequest{wire::kAbiVersion, FunctionChoice::virtual_function(3)},
                                DescribeRequest{},
                                ResetRequest{wire::target_of_virtual(2)},
-                               RaiseRequest{Rung::Card},
+                               RaiseRequest{ResetLevel::Card},
                                PowerCycleRequest{},
                                StopRequest{},
                                CollectRequest{"/tmp/core", true},
@@ -103,7 +103,7 @@ RC_GTEST_PROP(BrokerMessages, ErrorsTravelWhateverTheirTexts, ()) {
     return bytes;
   };
   const ErrorInfo error{.layer = *rc::gen::element(Layer::Driver, Layer::Firmware, Layer::Emulator),
-                        .culprit = text(2000),
+                        .source = text(2000),
                         .outcome = *rc::gen::element(wire::Outcome::Rejected, wire::Outcome::Indeterminate),
                         .recoverable = *rc::gen::arbitrary<bool>(),
                         .next_step = text(2000),
@@ -123,22 +123,22 @@ TEST(BrokerMessages, PlainErrorTextsAreUnchanged) {
 }
 
 TEST(BrokerMessages, BadRequestsNameTheirMember) {
-  EXPECT_EQ(culprit_of_request(""), "request");
-  EXPECT_EQ(culprit_of_request("null"), "request");
-  EXPECT_EQ(culprit_of_request(R"({"type": 1})"), "request.type");
-  EXPECT_EQ(culprit_of_request(R"({"type": "stop", "x": 1})"), "request");
-  EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 18})"), "request.target");
-  EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": 0})"), "request.target");
-  EXPECT_EQ(culprit_of_request(R"({"type": "reset", "target": "PF"})"), "request.target");
-  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "core", "now": false})"), "request.file");
-  EXPECT_EQ(culprit_of_request(R"({"type": "collect", "file": "/core"})"), "request.now");
-  EXPECT_EQ(culprit_of_request(R"({"type": "debug", "offer": 1})"), "request.offer");
+  EXPECT_EQ(source_of_request(""), "request");
+  EXPECT_EQ(source_of_request("null"), "request");
+  EXPECT_EQ(source_of_request(R"({"type": 1})"), "request.type");
+  EXPECT_EQ(source_of_request(R"({"type": "stop", "x": 1})"), "request");
+  EXPECT_EQ(source_of_request(R"({"type": "reset", "target": 18})"), "request.target");
+  EXPECT_EQ(source_of_request(R"({"type": "reset", "target": 0})"), "request.target");
+  EXPECT_EQ(source_of_request(R"({"type": "reset", "target": "PF"})"), "request.target");
+  EXPECT_EQ(source_of_request(R"({"type": "collect", "file": "core", "now": false})"), "request.file");
+  EXPECT_EQ(source_of_request(R"({"type": "collect", "file": "/core"})"), "request.now");
+  EXPECT_EQ(source_of_request(R"({"type": "debug", "offer": 1})"), "request.offer");
   const std::string hello = R"({"type": "hello", "abi": )" + std::to_string(wire::kAbiVersion) + R"(, "want": )";
-  EXPECT_EQ(culprit_of_request(hello + "\"PF\"}"), "accepted");
-  EXPECT_EQ(culprit_of_request(hello + "\"M\"}"), "request.want");
-  EXPECT_EQ(culprit_of_request(hello + "1}"), "request.want");
-  EXPECT_EQ(culprit_of_request(hello + "\"PF\", \"root\": true}"), "request");
-  EXPECT_EQ(culprit_of_request(std::string(kMaxBrokerMessage + 1, ' ')), "request");
+  EXPECT_EQ(source_of_request(hello + "\"PF\"}"), "accepted");
+  EXPECT_EQ(source_of_request(hello + "\"M\"}"), "request.want");
+  EXPECT_EQ(source_of_request(hello + "1}"), "request.want");
+  EXPECT_EQ(source_of_request(hello + "\"PF\", \"root\": true}"), "request");
+  EXPECT_EQ(source_of_request(std::string(kMaxBrokerMessage + 1, ' ')), "request");
 }
 
 TEST(BrokerMessages, OtherVersionIsNamedBeforeAnythingElseOfIt) {
@@ -149,16 +149,16 @@ TEST(BrokerMessages, OtherVersionIsNamedBeforeAnythingElseOfIt) {
 }
 
 TEST(BrokerMessages, BadRepliesNameTheirMember) {
-  EXPECT_EQ(culprit_of_reply("{"), "reply");
-  EXPECT_EQ(culprit_of_reply(R"({"type": "granted"})"), "reply.card");
-  EXPECT_EQ(culprit_of_reply(R"({"type": "card", "card": {}})"), "card.name");
-  EXPECT_EQ(culprit_of_reply(R"({"type": "refused", "error": []})"), "reply.error");
-  EXPECT_EQ(culprit_of_reply(R"({"type": "refused", "error": {"layer": "moon"}})"), "reply.error.layer");
-  EXPECT_EQ(culprit_of_reply(R"({"type": "done"})"), "reply.how");
-  EXPECT_EQ(culprit_of_reply(R"({"type": "done", "how": "", "really": 1})"), "reply");
+  EXPECT_EQ(source_of_reply("{"), "reply");
+  EXPECT_EQ(source_of_reply(R"({"type": "granted"})"), "reply.card");
+  EXPECT_EQ(source_of_reply(R"({"type": "card", "card": {}})"), "card.name");
+  EXPECT_EQ(source_of_reply(R"({"type": "refused", "error": []})"), "reply.error");
+  EXPECT_EQ(source_of_reply(R"({"type": "refused", "error": {"layer": "moon"}})"), "reply.error.layer");
+  EXPECT_EQ(source_of_reply(R"({"type": "done"})"), "reply.how");
+  EXPECT_EQ(source_of_reply(R"({"type": "done", "how": "", "really": 1})"), "reply");
   std::string slot_zero = encode(BrokerReply(Grant{"card0", 1, 1, 1 << 20, 0, 0, 0}));
   slot_zero.replace(slot_zero.find("\"slot\":1"), 8, "\"slot\":0");
-  EXPECT_EQ(culprit_of_reply(slot_zero), "reply.slot") << "the management function is never handed out";
+  EXPECT_EQ(source_of_reply(slot_zero), "reply.slot") << "the management function is never handed out";
 }
 
 RC_GTEST_PROP(BrokerMessages, DamagedMessagesAreErrorsOrMessagesNeverMore, ()) {

@@ -60,7 +60,7 @@ RC_GTEST_PROP(CardDescriptions, DamagedTextIsAnErrorOrACardNeverMore, ()) {
     }
   }
   const auto read = parse_card_description(text);
-  if (!read) RC_ASSERT(read.error().culprit.starts_with("card"));
+  if (!read) RC_ASSERT(read.error().source.starts_with("card"));
 }
 
 // Every member, wherever it stands: its path as errors say it, and a pointer to it.
@@ -86,7 +86,7 @@ TEST(CardDescriptions, EveryMemberIsNeededAndHasAType) {
     without[at.parent_pointer()].erase(at.back());
     const auto missing = parse_card_description(without.dump());
     ASSERT_FALSE(missing) << path;
-    EXPECT_EQ(missing.error().culprit, path);
+    EXPECT_EQ(missing.error().source, path);
     for (const Json& wrong :
          {Json(nullptr), Json(-1), Json(1.5), Json(true), Json(Json::array({1})), Json("nonsense")}) {
       Json other = good;
@@ -95,31 +95,31 @@ TEST(CardDescriptions, EveryMemberIsNeededAndHasAType) {
       if (path == "card.state_reason" && wrong.is_string()) continue;  // any text is right
       if (path == "card.name" && wrong.is_string()) continue;
       ASSERT_FALSE(read) << path << " = " << wrong;
-      EXPECT_TRUE(read.error().culprit.starts_with(path)) << path << " = " << wrong << ": " << read.error().culprit;
+      EXPECT_TRUE(read.error().source.starts_with(path)) << path << " = " << wrong << ": " << read.error().source;
     }
   }
 }
 
 TEST(CardDescriptions, RangesAreChecked) {
-  const auto culprit_of = [](const char* pointer, const Json& value) {
+  const auto source_of = [](const char* pointer, const Json& value) {
     Json json = Json::parse(to_json(test::example_card()));
     json[Json::json_pointer(pointer)] = value;
     const auto read = parse_card_description(json.dump());
-    return read ? std::string("accepted") : read.error().culprit;
+    return read ? std::string("accepted") : read.error().source;
   };
-  EXPECT_EQ(culprit_of("/name", "../up"), "card.name");
-  EXPECT_EQ(culprit_of("/name", std::string(33, 'x')), "card.name");
-  EXPECT_EQ(culprit_of("/broker", 1ull << 31), "card.broker");
-  EXPECT_EQ(culprit_of("/abi", 1ull << 32), "card.abi");
-  EXPECT_EQ(culprit_of("/cores", 513), "card.cores");
-  EXPECT_EQ(culprit_of("/slots/total", 249), "card.slots.total");
-  EXPECT_EQ(culprit_of("/slots/left", 200), "card.slots.left");
-  EXPECT_EQ(culprit_of("/functions", Json::array()), "card.functions");
-  EXPECT_EQ(culprit_of("/functions/1/target", 3), "card.functions[1].target");
-  EXPECT_EQ(culprit_of("/functions/2/owner", 0), "card.functions[2].owner");
-  EXPECT_EQ(culprit_of("/functions/0/owner", 7), "card.functions[0].owner");
-  EXPECT_EQ(culprit_of("/functions/0/extra", 7), "card.functions[0]");
-  EXPECT_EQ(culprit_of("/extra", 7), "card");
+  EXPECT_EQ(source_of("/name", "../up"), "card.name");
+  EXPECT_EQ(source_of("/name", std::string(33, 'x')), "card.name");
+  EXPECT_EQ(source_of("/broker", 1ull << 31), "card.broker");
+  EXPECT_EQ(source_of("/abi", 1ull << 32), "card.abi");
+  EXPECT_EQ(source_of("/cores", 513), "card.cores");
+  EXPECT_EQ(source_of("/slots/total", 249), "card.slots.total");
+  EXPECT_EQ(source_of("/slots/left", 200), "card.slots.left");
+  EXPECT_EQ(source_of("/functions", Json::array()), "card.functions");
+  EXPECT_EQ(source_of("/functions/1/target", 3), "card.functions[1].target");
+  EXPECT_EQ(source_of("/functions/2/owner", 0), "card.functions[2].owner");
+  EXPECT_EQ(source_of("/functions/0/owner", 7), "card.functions[0].owner");
+  EXPECT_EQ(source_of("/functions/0/extra", 7), "card.functions[0]");
+  EXPECT_EQ(source_of("/extra", 7), "card");
 }
 
 TEST(CardDescriptions, HugeAndDeepTextsAreRefused) {

@@ -63,7 +63,7 @@ TEST_F(DeviceList, IsKeptForTheLifeOfTheProcess) {
 TEST_F(DeviceList, AnErrorIsNotKept) {
   mock_world("none");
   ASSERT_FALSE(devices());
-  EXPECT_EQ(devices().error().culprit, kWorldSizeVariable);
+  EXPECT_EQ(devices().error().source, kWorldSizeVariable);
   mock_world("2");
   ASSERT_TRUE(devices());
   EXPECT_EQ(devices()->devices.size(), 2u);

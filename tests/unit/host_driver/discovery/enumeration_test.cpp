@@ -35,7 +35,7 @@ std::string refusal(const EnumerationVariables& variables) {
   }
   EXPECT_EQ(result.error().outcome, wire::Outcome::Rejected);
   EXPECT_FALSE(result.error().next_step.empty());
-  return result.error().culprit + ": " + result.error().message;
+  return result.error().source + ": " + result.error().message;
 }
 
 TEST(Enumeration, PhysicalModeIsOneDevicePerCardByName) {
@@ -130,11 +130,11 @@ TEST(Enumeration, AnIndexOutOfRangeNamesIndexAndCount) {
   ASSERT_TRUE(list) << "no error until the device is wanted";
   const auto by_rank = select(*list);
   ASSERT_FALSE(by_rank);
-  EXPECT_EQ(by_rank.error().culprit, "LOCAL_RANK");
+  EXPECT_EQ(by_rank.error().source, "LOCAL_RANK");
   EXPECT_THAT(by_rank.error().message, HasSubstr("index 2 is out of range: 2 devices"));
   const auto by_code = select(*list, 17);
   ASSERT_FALSE(by_code);
-  EXPECT_EQ(by_code.error().culprit, "device index");
+  EXPECT_EQ(by_code.error().source, "device index");
   EXPECT_THAT(by_code.error().message, HasSubstr("index 17 is out of range: 2 devices"));
 }
 
@@ -215,8 +215,8 @@ RC_GTEST_PROP(EnumerationProperty, AnyTextIsAListOrANamedError, ()) {
   } else {
     const std::set<std::string> names = {kFlexDeviceVariable, kVisibleDevicesVariable, kWorldSizeVariable,
                                          kLocalRankVariable};
-    RC_ASSERT(names.contains(result.error().culprit));
-    RC_ASSERT(result.error().message.find(result.error().culprit) != std::string::npos);
+    RC_ASSERT(names.contains(result.error().source));
+    RC_ASSERT(result.error().message.find(result.error().source) != std::string::npos);
   }
 }
 

@@ -182,7 +182,7 @@ TEST_F(RuntimeFolders, NameInUseIsRefusedWithThePidThatHoldsIt) {
   const auto card = must(folder.create_card("card0"));
   const auto again = folder.create_card("card0");
   ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().culprit, "card0");
+  EXPECT_EQ(again.error().source, "card0");
   EXPECT_THAT(again.error().message, HasSubstr("in use by process " + std::to_string(::getpid())));
 }
 
@@ -260,7 +260,7 @@ TEST_F(RuntimeFolders, DescriptionThatCannotBeReadIsAnErrorThatNamesTheCard) {
   const auto cards = folder.cards();
   ASSERT_FALSE(cards);
   EXPECT_THAT(cards.error().message, HasSubstr("card0: "));
-  EXPECT_EQ(cards.error().culprit, "card.name");
+  EXPECT_EQ(cards.error().source, "card.name");
   ASSERT_TRUE(card.write_description(test::example_card("other")));
   EXPECT_FALSE(folder.cards()) << "a card that claims another's name";
 }

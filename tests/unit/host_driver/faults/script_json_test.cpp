@@ -117,7 +117,7 @@ TEST_P(RefusedScript, NamesTheLineAndTheReason) {
   const auto script = parse_script(bad.text, "bad.json");
   ASSERT_FALSE(script.has_value());
   const ErrorInfo& error = script.error();
-  EXPECT_EQ(error.culprit, "bad.json:" + std::to_string(bad.line)) << describe(error);
+  EXPECT_EQ(error.source, "bad.json:" + std::to_string(bad.line)) << describe(error);
   EXPECT_NE(error.message.find(bad.reason), std::string::npos) << describe(error);
   EXPECT_EQ(error.outcome, wire::Outcome::Rejected);
   EXPECT_FALSE(error.next_step.empty());

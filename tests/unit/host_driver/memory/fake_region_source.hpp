@@ -24,7 +24,7 @@ class FakeRegionSource : public RegionSource {
     const std::uint32_t ordinal = free_ordinal(type);
     if (bytes > free_ || ordinal == wire::kRegionsPerFunction) {
       return std::unexpected(ErrorInfo{.layer = Layer::Firmware,
-                                       .culprit = "region pool",
+                                       .source = "region pool",
                                        .outcome = wire::Outcome::Rejected,
                                        .recoverable = true,
                                        .next_step = "ask for less",
@@ -56,7 +56,7 @@ class FakeRegionSource : public RegionSource {
   // An error that is not about size: the card is broken or gone.
   static ErrorInfo failed(std::string message, wire::Outcome outcome = wire::Outcome::Fault) {
     return {.layer = Layer::Transport,
-            .culprit = "card",
+            .source = "card",
             .outcome = outcome,
             .recoverable = false,
             .next_step = "start again",

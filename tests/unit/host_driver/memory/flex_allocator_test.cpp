@@ -191,7 +191,7 @@ TEST(FlexAllocator, NoHandleOfALifeBeforeNamesABlockOfThisOne) {
 TEST(FlexAllocator, MemoryOfWorkUnderWayIsNobodyElsesUntilItsUseEnds) {
   FakeRegionSource source(2 * kMiB2);
   FlexAllocatorOptions options = small_regions({kMiB2});
-  options.patience = std::chrono::nanoseconds(1);
+  options.timeout = std::chrono::nanoseconds(1);
   const auto allocator = std::make_shared<FlexAllocator>(source, options);
   const auto first = allocator->allocate(kMiB2);
   const auto second = allocator->allocate(kMiB2);
@@ -224,7 +224,7 @@ TEST(FlexAllocator, MemoryOfWorkUnderWayIsNobodyElsesUntilItsUseEnds) {
 TEST(FlexAllocator, AnAllocationWaitsForMemoryThatWorkUnderWayIsAboutToFree) {
   FakeRegionSource source(kMiB2);
   FlexAllocatorOptions options = small_regions({kMiB2});
-  options.patience = test_bounds::kThread;
+  options.timeout = test_bounds::kThread;
   const auto allocator = std::make_shared<FlexAllocator>(source, options);
   for (int i = 0; i < 50; ++i) {
     const auto index = allocator->allocate(kMiB2);
@@ -292,7 +292,7 @@ TEST(FlexAllocator, OutOfMemoryNamesRequestedFreeLargestAndTotal) {
   EXPECT_EQ(allocator.statistics().out_of_memory, 1U);
 }
 
-TEST(FlexAllocator, AbsurdSizesAreOutOfMemoryAndNeverWrap) {
+TEST(FlexAllocator, ImpossibleSizesAreOutOfMemoryAndNeverWrap) {
   FakeRegionSource source(wire::kGiB);
   FlexAllocator allocator(source, small_regions());
   for (const std::uint64_t bytes :
@@ -481,7 +481,7 @@ RC_GTEST_PROP(FlexAllocator, LiveAllocationsNeverOverlapAndOutOfMemoryIsExact, (
   FakeRegionSource source(capacity);
   FlexAllocatorOptions options = small_regions();
   options.max_generation = *rc::gen::element<std::uint32_t>(2, BlockNodes::kMaxGeneration);
-  options.patience = std::chrono::nanoseconds(1);
+  options.timeout = std::chrono::nanoseconds(1);
   const auto shared = std::make_shared<FlexAllocator>(source, options);
   FlexAllocator& allocator = *shared;
   struct Use {

@@ -36,7 +36,7 @@ std::vector<wire::Status> statuses() {
 
 ErrorInfo error_of(Layer layer, wire::Outcome outcome, wire::Status status) {
   return {.layer = layer,
-          .culprit = {},
+          .source = {},
           .outcome = outcome,
           .recoverable = true,
           .next_step = {},

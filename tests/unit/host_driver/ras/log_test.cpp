@@ -21,10 +21,10 @@ using Json = nlohmann::ordered_json;
 
 ErrorInfo stray_load() {
   return {.layer = Layer::Core,
-          .culprit = "stream 3",
+          .source = "stream 3",
           .outcome = wire::Outcome::Fault,
           .recoverable = true,
-          .next_step = "mend the kernel or its operands, then reset the stream",
+          .next_step = "repair the kernel or its operands, then reset the stream",
           .message = "COMPUTE of job 'add' ended FAULT: stray load",
           .status = wire::Status::LoadFault};
 }
@@ -72,12 +72,12 @@ TEST_F(RasLog, ARecordIsOneLineWithStableMembers) {
   std::vector<std::string> members;
   for (const auto& [key, value] : all[0].items()) members.push_back(key);
   EXPECT_THAT(members,
-              testing::ElementsAre("time", "code", "name", "layer", "culprit", "outcome", "status", "recoverable",
+              testing::ElementsAre("time", "code", "name", "layer", "source", "outcome", "status", "recoverable",
                                    "next_step", "message", "device", "function", "stream", "launch", "counts", "pid"));
   EXPECT_EQ(all[0].at("code"), "SPYRE-F403");
   EXPECT_EQ(all[0].at("name"), "stray load");
   EXPECT_EQ(all[0].at("layer"), "core");
-  EXPECT_EQ(all[0].at("culprit"), "stream 3");
+  EXPECT_EQ(all[0].at("source"), "stream 3");
   EXPECT_EQ(all[0].at("outcome"), "FAULT");
   EXPECT_EQ(all[0].at("status"), 403);
   EXPECT_EQ(all[0].at("recoverable"), true);
@@ -99,7 +99,7 @@ TEST_F(RasLog, WhatIsNotKnownIsNull) {
   EXPECT_TRUE(records().at(0).at("launch").is_null());
 }
 
-TEST_F(RasLog, AStormIsCountedAndNotWritten) {
+TEST_F(RasLog, ABurstIsCountedAndNotWritten) {
   Log log(options_);
   for (int i = 0; i < 1000; ++i) log.report(stray_load(), {});
   EXPECT_EQ(records().size(), options_.burst);
@@ -124,7 +124,7 @@ TEST_F(RasLog, NothingIsLostSilentlyAtTheEnd) {
   EXPECT_EQ(errors_in(records()), 78u) << "the destructor writes what was suppressed; the file is appended to";
 }
 
-TEST_F(RasLog, AStormOfOneErrorHidesNoOther) {
+TEST_F(RasLog, ABurstOfOneErrorHidesNoOther) {
   Log log(options_);
   for (int i = 0; i < 100; ++i) log.report(stray_load(), {});
   log.report(out_of_memory(), {});
@@ -171,10 +171,10 @@ TEST_F(RasLog, WithoutAFileItCounts) {
 TEST_F(RasLog, TextThatIsNoUtf8IsWrittenAllTheSame) {
   Log log(options_);
   ErrorInfo error = stray_load();
-  error.culprit = "name \xff\xfe\n\"quoted\"";
+  error.source = "name \xff\xfe\n\"quoted\"";
   log.report(error, {});
   ASSERT_EQ(records().size(), 1u);
-  EXPECT_THAT(records()[0].at("culprit").get<std::string>(), testing::HasSubstr("\"quoted\""));
+  EXPECT_THAT(records()[0].at("source").get<std::string>(), testing::HasSubstr("\"quoted\""));
 }
 
 TEST_F(RasLog, ThreadsLoseNothing) {

@@ -21,7 +21,7 @@ namespace svp {
 namespace {
 
 void expect_complete(const ErrorInfo& error) {
-  EXPECT_FALSE(error.culprit.empty()) << describe(error);
+  EXPECT_FALSE(error.source.empty()) << describe(error);
   EXPECT_FALSE(error.message.empty()) << describe(error);
   EXPECT_FALSE(error.next_step.empty()) << describe(error);
   EXPECT_NE(error.message.back(), '.') << describe(error);

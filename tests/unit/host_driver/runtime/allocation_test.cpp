@@ -80,7 +80,7 @@ struct Load {
     typed([&] { stream.Synchronize(FlexStream::Clock::now() + test_bounds::kWork); });
     for (int i = 0; i < 100; ++i) launch(other, fill);
     typed([&] { other.Reset(); });
-    typed([&] { runtime.recover(Rung::Queue); });
+    typed([&] { runtime.recover(ResetLevel::Queue); });
     launch(stream, in);
     for (int i = 0; i < 3; ++i) launch(other, out);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runtime::recover() against the real firmware core on a thread, with everybody else at work: outcomes exactly once, old
-// handles refused, waiters told. (COMPUTE is refused there: that is the culprit here.)
+// handles refused, waiters told. (COMPUTE is refused there: that is the source here.)
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -27,23 +27,23 @@ constexpr std::uint64_t kMiB = wire::kMiB;
 
 Clock::time_point in_time() { return Clock::now() + test_bounds::kCompute; }
 
-// Opens the function of a native card; rungs above fail as told.
+// Opens the function of a native card; reset levels above fail as told.
 class NativeSource final : public DeviceSource {
  public:
-  NativeSource(test::NativeCard& card, std::function<Expected<void>(Rung)> raise)
+  NativeSource(test::NativeCard& card, std::function<Expected<void>(ResetLevel)> raise)
       : card_(card), raise_(std::move(raise)) {}
   Expected<std::unique_ptr<Device>> open() override { return Device::attach(card_.slot(1), card_.device_options()); }
-  Expected<void> raise(Rung rung, bool) override { return raise_(rung); }
-  Rung highest() const override { return Rung::PowerCycle; }
+  Expected<void> raise(ResetLevel level, bool) override { return raise_(level); }
+  ResetLevel highest() const override { return ResetLevel::PowerCycle; }
 
  private:
   test::NativeCard& card_;
-  const std::function<Expected<void>(Rung)> raise_;
+  const std::function<Expected<void>(ResetLevel)> raise_;
 };
 
 struct Rig {
   test::NativeCard card{{.window_bytes = 32 * kMiB}};
-  std::vector<Rung> raised{};
+  std::vector<ResetLevel> raised{};
   Runtime runtime;
   FlexStream& stream = runtime.default_stream();
   CompiledKernel compiled{test::matmul_kernel(), {{"M", 64}, {"K", 64}, {"N", 64}}};
@@ -51,8 +51,8 @@ struct Rig {
 
   explicit Rig(RecoveryOptions recovery = {}, Timeouts timeouts = {})
       : runtime(card.attach(1, with(timeouts)), options(recovery),
-                std::make_unique<NativeSource>(card, [this](Rung rung) {
-                  raised.push_back(rung);
+                std::make_unique<NativeSource>(card, [this](ResetLevel level) {
+                  raised.push_back(level);
                   return Expected<void>();
                 })) {}
   static DeviceOptions with(const Timeouts& timeouts) {
@@ -69,7 +69,7 @@ struct Rig {
   }
   AllocationIndex allocate(std::uint64_t bytes) { return runtime.allocator().allocate(bytes); }
   // Poisons its stream: this card runs no kernels.
-  void launch_culprit(FlexStream& on) {
+  void launch_source(FlexStream& on) {
     plan.load(runtime, on);
     const std::uint64_t bytes = 64 * 64 * 2;
     const AllocationIndex a = allocate(bytes), b = allocate(bytes), c = allocate(bytes);
@@ -122,22 +122,23 @@ TEST(Recovery, OldHandlesAreRefusedNewOnesWorkAndPinnedMemoryStays) {
   Rig rig;
   PinnedBuffer pinned = rig.runtime.host_memory().allocate(4096);
   std::memset(pinned.data(), 0x5a, pinned.size());
-  for (const Rung rung : {Rung::Function, Rung::Firmware, Rung::Card, Rung::PowerCycle}) {
+  for (const ResetLevel level :
+       {ResetLevel::Function, ResetLevel::Firmware, ResetLevel::Card, ResetLevel::PowerCycle}) {
     const auto old = rig.allocate(1 * kMiB);
     FlexStream& second = rig.runtime.next_stream(StreamPriority::High);
-    const RecoveryReport report = rig.runtime.recover(rung);
-    EXPECT_EQ(report.rung(), rung);
+    const RecoveryReport report = rig.runtime.recover(level);
+    EXPECT_EQ(report.level(), level);
     EXPECT_THROW(rig.runtime.allocator().resolve(old), InvalidAllocation);
     EXPECT_NO_THROW(rig.runtime.allocator().deallocate(old));
     const auto fresh = rig.allocate(4096);
     for (FlexStream* stream : {&rig.stream, &second}) {
       stream->Launch(Job::to_device(pinned.data(), fresh, pinned.size()), {});
-      EXPECT_NO_THROW(stream->Synchronize(in_time())) << name(rung);
+      EXPECT_NO_THROW(stream->Synchronize(in_time())) << name(level);
     }
     EXPECT_EQ(pinned.data()[0], std::byte{0x5a});
     rig.runtime.allocator().deallocate(fresh);
   }
-  EXPECT_EQ(rig.raised, (std::vector{Rung::Firmware, Rung::Card, Rung::PowerCycle}));
+  EXPECT_EQ(rig.raised, (std::vector{ResetLevel::Firmware, ResetLevel::Card, ResetLevel::PowerCycle}));
   EXPECT_EQ(rig.runtime.recoveries(), 4u);
 }
 
@@ -155,7 +156,7 @@ TEST(Recovery, EveryLaunchEndsOnceWhateverTheCardWasDoing) {
     }
     if (round % 3 == 2) rig.card.pause();
     std::thread resumes([&] { rig.card.resume(); });
-    const RecoveryReport report = rig.runtime.recover(round % 2 == 0 ? Rung::Function : Rung::Queue);
+    const RecoveryReport report = rig.runtime.recover(round % 2 == 0 ? ResetLevel::Function : ResetLevel::Queue);
     resumes.join();  // bounded: it resumes the card once
     told += report.aborted + report.lost;
     EXPECT_EQ(ends.launches(), launched) << "a launch has not ended";
@@ -166,8 +167,8 @@ TEST(Recovery, EveryLaunchEndsOnceWhateverTheCardWasDoing) {
 }
 
 TEST(Recovery, AWaiterOfWorkThatARecoveryEndsIsTold) {
-  for (const Rung rung : {Rung::Queue, Rung::Function, Rung::Card}) {
-    SCOPED_TRACE(name(rung));
+  for (const ResetLevel level : {ResetLevel::Queue, ResetLevel::Function, ResetLevel::Card}) {
+    SCOPED_TRACE(name(level));
     Rig rig;
     const auto memory = rig.allocate(1 * kMiB);
     std::vector<std::byte> pageable(1 * kMiB);
@@ -192,7 +193,7 @@ TEST(Recovery, AWaiterOfWorkThatARecoveryEndsIsTold) {
       while (launchable(rig.stream) && Clock::now() < end) std::this_thread::yield();
       rig.card.resume();
     });
-    const RecoveryReport report = rig.runtime.recover(rung);
+    const RecoveryReport report = rig.runtime.recover(level);
     resumes.join();  // bounded: it resumes the card once
     waiter.join();   // bounded: it waits until in_time() at most
     EXPECT_EQ(told.load(), 1);
@@ -244,7 +245,7 @@ TEST(Recovery, LaunchesAllocationsAndWaitsOfOtherThreadsSurviveRecoveries) {
   for (int round = 0; round < 30; ++round) {
     const unsigned before = good.load();
     try {
-      rig.runtime.recover(round % 3 == 0 ? Rung::Queue : Rung::Function);
+      rig.runtime.recover(round % 3 == 0 ? ResetLevel::Queue : ResetLevel::Function);
     } catch (const Error& error) {
       // Only because the others were in the way all the time.
       EXPECT_TRUE(error.info().recoverable) << error.what();
@@ -259,7 +260,7 @@ TEST(Recovery, LaunchesAllocationsAndWaitsOfOtherThreadsSurviveRecoveries) {
   third.join();   // bounded: the flag is set
 }
 
-TEST(Recovery, AnErrorIsThrownAgainAndAgainUntilARungHelps) {
+TEST(Recovery, AnErrorIsThrownAgainAndAgainUntilALevelHelps) {
   Rig rig;
   rig.card.die();
   EXPECT_THROW(rig.stream.Launch(Job::fill(rig.allocate(128), 128, 1), {}); rig.stream.Synchronize(in_time()), Error);
@@ -327,7 +328,7 @@ Timeouts impatient() {
 TEST(Recovery, AChunkedTransferGoesOnAfterARefusedRecovery) {
   for (const bool own_stream : {false, true}) {
     SCOPED_TRACE(own_stream ? "the transfer's stream is being launched on" : "another stream is being launched on");
-    Rig rig({.highest = Rung::Function}, impatient());
+    Rig rig({.highest = ResetLevel::Function}, impatient());
     FlexStream& busy = rig.runtime.next_stream(StreamPriority::Low);
     std::vector<std::byte> data(1 * kMiB), back(data.size());
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7 + i / 251);
@@ -341,7 +342,7 @@ TEST(Recovery, AChunkedTransferGoesOnAfterARefusedRecovery) {
     {
       HeldLaunch held(rig, busy);
       try {
-        rig.runtime.recover(Rung::Function);
+        rig.runtime.recover(ResetLevel::Function);
         ADD_FAILURE() << "recovered beside a launch that is half written";
       } catch (const Error& error) {
         EXPECT_TRUE(error.info().recoverable) << error.what();
@@ -374,7 +375,7 @@ class HeldReset {
 };
 
 TEST(Recovery, AResetOfOneStreamBesideItCostsTheOthersNothing) {
-  for (const Rung from : {Rung::Stream, Rung::Queue}) {
+  for (const ResetLevel from : {ResetLevel::Stream, ResetLevel::Queue}) {
     SCOPED_TRACE(name(from));
     Rig rig({}, impatient());
     FlexStream& reset = rig.runtime.next_stream(StreamPriority::Low);
@@ -386,7 +387,7 @@ TEST(Recovery, AResetOfOneStreamBesideItCostsTheOthersNothing) {
       for (int i = 0; i < 100; ++i) rig.stream.Launch(Job::fill(memory, 128, 1), {}, {.observer = &ends});
       rig.stream.Launch(Job::to_device(data.data(), memory, data.size()), {}, {.observer = &ends});
       rig.stream.Launch(Job::from_device(back.data(), memory, back.size()), {}, {.observer = &ends});
-      if (from == Rung::Queue) {
+      if (from == ResetLevel::Queue) {
         try {
           rig.runtime.recover(from);
           ADD_FAILURE() << "the queues were reset beside the reset of a stream";
@@ -395,7 +396,7 @@ TEST(Recovery, AResetOfOneStreamBesideItCostsTheOthersNothing) {
           EXPECT_NE(error.info().message.find("is being reset already"), std::string::npos) << error.what();
         }
       } else {
-        EXPECT_EQ(rig.runtime.recover(from).rung(), from) << "nothing to mend";
+        EXPECT_EQ(rig.runtime.recover(from).level(), from) << "nothing to repair";
       }
     }
     EXPECT_NO_THROW(rig.stream.Synchronize(in_time()));
@@ -413,7 +414,7 @@ TEST(Recovery, AQueueResetWaitsForTheResetOfAStream) {
   std::optional<HeldReset> held(std::in_place, rig, reset);
   std::atomic<bool> over{false};
   std::thread recovers([&] {
-    EXPECT_EQ(rig.runtime.recover(Rung::Queue).rung(), Rung::Queue);
+    EXPECT_EQ(rig.runtime.recover(ResetLevel::Queue).level(), ResetLevel::Queue);
     over = true;
   });
   // The stream before it is paused by the queue reset, which then waits.
@@ -451,7 +452,7 @@ TEST(Recovery, AWaiterIsToldOfWhatAResetEndsOnTheHostWithoutATimer) {
       });
       // bounded: the waiter finds nothing, and sleeps
       while (runtime.device().statistics().sleeps == sleeps) std::this_thread::yield();
-      std::thread resets([&] { queues ? (void)runtime.recover(Rung::Queue) : stream.Reset(); });
+      std::thread resets([&] { queues ? (void)runtime.recover(ResetLevel::Queue) : stream.Reset(); });
       // bounded: the reset pauses the stream before it asks the card
       while (launchable(stream)) std::this_thread::yield();
       card.resume();
@@ -467,7 +468,7 @@ TEST(Recovery, StreamsMayBeOpenedDuringRecoveries) {
   std::thread opens([&] {
     for (unsigned id = 1; id <= 2 * Runtime::kStreamsPerPool; ++id) rig.runtime.stream(id);
   });
-  for (int round = 0; round < 100; ++round) EXPECT_EQ(rig.runtime.recover().rung(), Rung::Stream);
+  for (int round = 0; round < 100; ++round) EXPECT_EQ(rig.runtime.recover().level(), ResetLevel::Stream);
   opens.join();  // bounded: admin calls have Timeouts::admin
 }
 
@@ -501,14 +502,14 @@ TEST(Recovery, ThePolicyRecoverSendsWhatNeverStartedAgainInOrder) {
   const auto memory = rig.allocate(1 * kMiB);
   Ends ends;
   std::vector<std::byte> back(128), pageable(300 * wire::kKiB, std::byte{9}), there(pageable.size());
-  rig.launch_culprit(rig.stream);
+  rig.launch_source(rig.stream);
   for (std::uint64_t i = 1; i <= 5; ++i) rig.stream.Launch(Job::fill(memory, 128, i), {}, {.observer = &ends});
   rig.stream.Launch(Job::from_device(back.data(), memory, back.size()), {}, {.observer = &ends});
   rig.stream.Launch(Job::to_device(pageable.data(), memory, pageable.size()), {}, {.observer = &ends});
   rig.stream.Launch(Job::from_device(there.data(), memory, there.size()), {}, {.observer = &ends});
   try {
     rig.stream.Synchronize(in_time());
-    ADD_FAILURE() << "the culprit's error was swallowed";
+    ADD_FAILURE() << "the source's error was swallowed";
   } catch (const StreamError& error) {
     EXPECT_EQ(error.failure().outcome, Outcome::Rejected) << error.what();
   }
@@ -526,7 +527,7 @@ TEST(Recovery, WhatIsKeptForARetryEndsAbortedWhenItsOwnerResetsTheStream) {
   Rig rig({.policy = RecoveryPolicy::Recover});
   const auto memory = rig.allocate(1 * kMiB);
   Ends ends;
-  rig.launch_culprit(rig.stream);
+  rig.launch_source(rig.stream);
   for (int i = 0; i < 5; ++i) rig.stream.Launch(Job::fill(memory, 128, 1), {}, {.observer = &ends});
   rig.stream.Reset();
   EXPECT_EQ(ends.launches(), 5u);
@@ -537,13 +538,13 @@ TEST(Recovery, WhatIsKeptForARetryEndsAbortedWhenItsOwnerResetsTheStream) {
 TEST(Recovery, ThePolicyFailFastStopsAllStreamsUntilRecover) {
   Rig rig({.policy = RecoveryPolicy::FailFast});
   const auto memory = rig.allocate(1 * kMiB);
-  FlexStream& innocent = rig.runtime.next_stream(StreamPriority::Low);
-  rig.launch_culprit(rig.stream);
+  FlexStream& bystander = rig.runtime.next_stream(StreamPriority::Low);
+  rig.launch_source(rig.stream);
   EXPECT_THROW(rig.stream.Synchronize(in_time()), StreamError);
-  EXPECT_THROW(innocent.Launch(Job::fill(memory, 128, 1), {}), StreamError);
-  EXPECT_EQ(rig.runtime.recover().rung(), Rung::Stream);
-  innocent.Launch(Job::fill(memory, 128, 1), {});
-  EXPECT_NO_THROW(innocent.Synchronize(in_time()));
+  EXPECT_THROW(bystander.Launch(Job::fill(memory, 128, 1), {}), StreamError);
+  EXPECT_EQ(rig.runtime.recover().level(), ResetLevel::Stream);
+  bystander.Launch(Job::fill(memory, 128, 1), {});
+  EXPECT_NO_THROW(bystander.Synchronize(in_time()));
 }
 
 }  // namespace

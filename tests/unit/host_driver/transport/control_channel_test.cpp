@@ -24,7 +24,7 @@ class ControlChannelTest : public testing::Test {
     timeouts.function_reset = std::chrono::milliseconds(400);
   }
   ControlChannel& channel() {
-    if (!channel_) channel_.emplace(peer.window(), bells, peer.exit_fd(), timeouts);
+    if (!channel_) channel_.emplace(peer.window(), doorbells, peer.exit_fd(), timeouts);
     return *channel_;
   }
   Expected<wire::StatusValue> ask() {
@@ -35,7 +35,7 @@ class ControlChannelTest : public testing::Test {
   }
 
   ControlPeer peer;
-  Bells bells{peer.slot(), FaultHooks{}};
+  Doorbells doorbells{peer.slot(), FaultHooks{}};
   Timeouts timeouts;
   std::optional<ControlChannel> channel_;
 };
@@ -55,7 +55,7 @@ std::optional<Message> echo_status(const Message& request) {
   return ControlPeer::answer(request, value);
 }
 
-TEST_F(ControlChannelTest, AnnouncedRequestsAreSentOnceAndWithOneBell) {
+TEST_F(ControlChannelTest, AnnouncedRequestsAreSentOnceAndWithOneDoorbell) {
   const std::array messages{status_request(1), status_request(2), status_request(3)};
   channel().announce(messages);
   EXPECT_EQ(channel().statistics().requests, 3u);
@@ -155,13 +155,13 @@ TEST_F(ControlChannelTest, AConfigurationEventSaysThatTheDeviceNeedsReset) {
   EXPECT_EQ(channel().statistics().malformed, 1u);
 }
 
-TEST_F(ControlChannelTest, ALostBellCostsOnlyTheNextLook) {
+TEST_F(ControlChannelTest, ALostDoorbellCostsOnlyTheNextLook) {
   FaultHooks faults;
-  faults.drop_bells_from_card = 1;
-  faults.drop_bells_to_card = 1;
-  Bells deaf{peer.slot(), faults};
+  faults.drop_doorbells_from_card = 1;
+  faults.drop_doorbells_to_card = 1;
+  Doorbells masked{peer.slot(), faults};
   peer.serve(good);
-  ControlChannel channel(peer.window(), deaf, peer.exit_fd(), timeouts);
+  ControlChannel channel(peer.window(), masked, peer.exit_fd(), timeouts);
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(channel.transact<wire::StatusValue>(MessageOp::GetDeviceStatus, wire::StatusValue{}));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The card's end of a slot for tests of the control plane: a window, the bells, and a thread that answers messages as a
+// The card's end of a slot for tests of the control plane: a window, the doorbells, and a thread that answers messages as a
 // test tells it. Tests write to the window directly when they want to lie.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include <optional>
 #include <thread>
 
-#include "host_driver/transport/bells.hpp"
+#include "host_driver/transport/doorbells.hpp"
 #include "host_driver/transport/slot_handle.hpp"
 #include "host_driver/transport/window.hpp"
 #include "shared/memory_order.hpp"
@@ -56,8 +56,8 @@ class ControlPeer {
         if (const auto request = take()) {
           if (const auto answer = handler(*request)) send(*answer);
         } else {
-          pollfd bell{to_card_[0].get(), POLLIN, 0};
-          ::poll(&bell, 1, test_bounds::in_milliseconds(test_bounds::kLook));
+          pollfd doorbell{to_card_[0].get(), POLLIN, 0};
+          ::poll(&doorbell, 1, test_bounds::in_milliseconds(test_bounds::kLook));
           char rings[512];
           // bounded: the pipe does not block
           [[maybe_unused]] const auto got = ::read(to_card_[0].get(), rings, sizeof rings);

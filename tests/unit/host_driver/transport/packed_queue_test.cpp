@@ -139,7 +139,7 @@ TEST(PackedQueue, AnArmedSlotOfTheLastLapRingsOnlyAfterTheWrap) {
 }
 
 // crosvm: the suppression was computed and then ignored.
-TEST(PackedQueue, ADeviceThatWantsNoBellGetsNone) {
+TEST(PackedQueue, ADeviceThatWantsNoDoorbellGetsNone) {
   for (const bool event_idx : {false, true}) {
     QueuePair pair(8, event_idx);
     pair.device_area() = wire::pack_event({0, true, wire::EventFlags::Disable});
@@ -154,7 +154,7 @@ TEST(PackedQueue, ADeviceThatWantsNoBellGetsNone) {
   }
 }
 
-TEST(PackedQueue, NonsenseInTheEventAreaMeansABellTooManyAtWorst) {
+TEST(PackedQueue, NonsenseInTheEventAreaMeansADoorbellTooManyAtWorst) {
   QueuePair pair(4);
   for (const std::uint32_t word : {0xffffffffu, 0x0003'0000u, 0x0002'7fffu, 0x0002'0004u}) {
     pair.device_area() = word;
@@ -184,22 +184,22 @@ TEST(PackedQueue, ArmingFindsWorkAtTheNextUsedSlot) {
   }
 }
 
-TEST(PackedQueue, WithEventIndexOneArmingGivesOneBell) {
+TEST(PackedQueue, WithEventIndexOneArmingGivesOneDoorbell) {
   QueuePair pair(8);
   fw::Chain got;
   for (int i = 0; i < 3; ++i) add(pair, 1);
   pair.driver.publish();
   ASSERT_FALSE(pair.driver.arm());
-  std::vector<bool> bells;
+  std::vector<bool> doorbells;
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(pair.device.pop(got));
     pair.device.push_used(got.id, got.slots, 0);
-    bells.push_back(pair.device.take_notification());
+    doorbells.push_back(pair.device.take_notification());
   }
-  EXPECT_EQ(bells, (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(doorbells, (std::vector<bool>{true, false, false}));
 }
 
-TEST(PackedQueue, DisarmedMeansNoBell) {
+TEST(PackedQueue, DisarmedMeansNoDoorbell) {
   QueuePair pair(8);
   fw::Chain got;
   add(pair, 1);
@@ -346,9 +346,9 @@ struct ThreadedCase {
 };
 class PackedQueueThreads : public testing::TestWithParam<ThreadedCase> {};
 
-// Each side sleeps only after arm, fence, re-check, and is woken only by a bell that the other side decided to ring: a
-// lost bell hangs here (and trips the bound).
-TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoBellIsLost) {
+// Each side sleeps only after arm, fence, re-check, and is woken only by a doorbell that the other side decided to ring: a
+// lost doorbell hangs here (and trips the bound).
+TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoDoorbellIsLost) {
   const auto [size, event_idx] = GetParam();
 #if defined(__has_feature) && (__has_feature(thread_sanitizer) || __has_feature(address_sanitizer))
   constexpr std::uint64_t kTotal = 3'000;
@@ -356,19 +356,19 @@ TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoBellIsLost) {
   constexpr std::uint64_t kTotal = 60'000;  // × 36 cases: more than 10⁶ in all
 #endif
   QueuePair pair(size, event_idx);
-  std::atomic<std::uint32_t> bell_to_device{0};
-  std::atomic<std::uint32_t> bell_to_driver{0};
+  std::atomic<std::uint32_t> doorbell_to_device{0};
+  std::atomic<std::uint32_t> doorbell_to_driver{0};
   std::atomic<bool> stop{false};
-  const auto ring = [](std::atomic<std::uint32_t>& bell) {
-    bell.fetch_add(1);
-    bell.notify_one();
+  const auto ring = [](std::atomic<std::uint32_t>& doorbell) {
+    doorbell.fetch_add(1);
+    doorbell.notify_one();
   };
 
   std::thread device([&] {
     std::mt19937 random(size);
     std::deque<fw::Chain> held;
     while (!stop.load()) {  // bounded: the test sets the flag and rings
-      const std::uint32_t heard = bell_to_device.load();
+      const std::uint32_t heard = doorbell_to_device.load();
       bool any = false;
       for (fw::Chain got; pair.device.pop(got);) {
         ASSERT_TRUE(got.well_formed);
@@ -381,12 +381,12 @@ TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoBellIsLost) {
         held.erase(held.begin() + static_cast<std::ptrdiff_t>(pick));
         any = true;
       }
-      if (pair.device.take_notification()) ring(bell_to_driver);
+      if (pair.device.take_notification()) ring(doorbell_to_driver);
       if (any) continue;
       pair.device.arm();
       wire::full_fence();
-      // bounded: a lost bell is what the test finds; ctest bounds it
-      if (!pair.device.ready() && !stop.load()) bell_to_device.wait(heard);
+      // bounded: a lost doorbell is what the test finds; ctest bounds it
+      if (!pair.device.ready() && !stop.load()) doorbell_to_device.wait(heard);
       pair.device.disarm();
     }
   });
@@ -395,26 +395,27 @@ TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoBellIsLost) {
   std::uint64_t submitted = 0;
   std::uint64_t ended = 0;
   while (ended < kTotal) {
-    const std::uint32_t heard = bell_to_driver.load();
+    const std::uint32_t heard = doorbell_to_driver.load();
     const unsigned batch = random() % 8;
     for (unsigned i = 0; i < batch && submitted < kTotal; ++i) {
       if (!pair.driver.add(chain(1 + random() % std::min<unsigned>(2, size)))) break;
       ++submitted;
     }
     pair.driver.publish();
-    if (pair.driver.kick_needed()) ring(bell_to_device);
+    if (pair.driver.kick_needed()) ring(doorbell_to_device);
     PackedQueue::Used used;
     bool any = batch != 0 && submitted < kTotal && pair.driver.can_add(1);
     for (PollResult found; (found = pair.driver.poll(used)) != PollResult::Empty; ++ended, any = true) {
       ASSERT_EQ(found, PollResult::Used) << pair.driver.violation();
     }
     if (any || pair.driver.in_flight() == 0) continue;
-    if (!pair.driver.arm()) bell_to_driver.wait(heard);  // bounded: a lost bell is what the test finds; ctest bounds it
+    if (!pair.driver.arm())
+      doorbell_to_driver.wait(heard);  // bounded: a lost doorbell is what the test finds; ctest bounds it
     pair.driver.disarm();
   }
   stop.store(true);
-  ring(bell_to_device);
-  device.join();  // bounded: the flag is set and the bell rung
+  ring(doorbell_to_device);
+  device.join();  // bounded: the flag is set and the doorbell signalled
   EXPECT_EQ(ended, submitted);
 }
 

@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-#include "host_driver/transport/bells.hpp"
+#include "host_driver/transport/doorbells.hpp"
 #include "tests/bounds.hpp"
 #include "tests/unit/host_driver/transport/control_peer.hpp"
 
@@ -38,21 +38,21 @@ TEST(Window, TheMappingOutlivesTheDescriptorAndIsShared) {
   EXPECT_EQ(window->host_memory().size(), slot.window_bytes() - wire::kHostMemoryOffset);
 }
 
-TEST(Bells, ADeadReaderIsNeitherASignalNorAnError) {
+TEST(Doorbells, ADeadReaderIsNeitherASignalNorAnError) {
   int fds[2];
   ASSERT_EQ(::pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
   int back[2];
   ASSERT_EQ(::pipe2(back, O_CLOEXEC | O_NONBLOCK), 0);
-  Bells bells({1, wire::kMinWindowBytes, UniqueFd{}, UniqueFd{fds[1]}, UniqueFd{back[0]}}, FaultHooks{});
+  Doorbells doorbells({1, wire::kMinWindowBytes, UniqueFd{}, UniqueFd{fds[1]}, UniqueFd{back[0]}}, FaultHooks{});
   ::close(fds[0]);
-  for (int i = 0; i < 20'000; ++i) bells.ring();  // also more than the pipe holds
-  EXPECT_EQ(bells.rung(), 20'000u);
+  for (int i = 0; i < 20'000; ++i) doorbells.ring();  // also more than the pipe holds
+  EXPECT_EQ(doorbells.signalled(), 20'000u);
   ::close(back[1]);
-  EXPECT_TRUE(bells.sleep(-1, -1, test_bounds::kThread).gone)
-      << "a bell that hung up means that the emulator has ended";
+  EXPECT_TRUE(doorbells.sleep(-1, -1, test_bounds::kThread).gone)
+      << "a doorbell that hung up means that the emulator has ended";
 }
 
-TEST(Bells, LostRingsAreAsOftenAsAskedForAndTheSameForTheSameSeed) {
+TEST(Doorbells, LostRingsAreAsOftenAsAskedForAndTheSameForTheSameSeed) {
   for (const double p : {0.0, 0.25, 1.0}) {
     Chance one(p, 42), two(p, 42);
     int fired = 0;
@@ -65,14 +65,14 @@ TEST(Bells, LostRingsAreAsOftenAsAskedForAndTheSameForTheSameSeed) {
   }
 }
 
-TEST(Bells, ARingThatAHookTakesAwayDoesNotEndTheSleepEarly) {
+TEST(Doorbells, ARingThatAHookTakesAwayDoesNotEndTheSleepEarly) {
   test::ControlPeer peer;
   FaultHooks faults;
-  faults.drop_bells_from_card = 1;
-  Bells bells(peer.slot(), faults);
+  faults.drop_doorbells_from_card = 1;
+  Doorbells doorbells(peer.slot(), faults);
   peer.ring();
   const auto start = std::chrono::steady_clock::now();
-  const auto wakeup = bells.sleep(-1, -1, test_bounds::kExpires);
+  const auto wakeup = doorbells.sleep(-1, -1, test_bounds::kExpires);
   EXPECT_FALSE(wakeup.rang || wakeup.gone);
   EXPECT_GE(std::chrono::steady_clock::now() - start, test_bounds::kExpires);
 }

@@ -69,13 +69,13 @@ TEST(PageArena, WhatWasNotAllocatedIsNotReleased) {
   EXPECT_FALSE(arena->release(kBegin - kPage, kPage)) << "below";
   EXPECT_FALSE(arena->release(kBegin + 4 * kLarge, kPage)) << "behind";
   EXPECT_FALSE(arena->release(address, 0));
-  EXPECT_FALSE(arena->release(address, ~std::uint64_t{0})) << "absurd size";
+  EXPECT_FALSE(arena->release(address, ~std::uint64_t{0})) << "impossible size";
   EXPECT_TRUE(arena->release(address, 3 * kPage));
   EXPECT_FALSE(arena->release(address, 3 * kPage)) << "twice";
   EXPECT_EQ(arena->free_pages(), 4 * kLarge / kPage);
 }
 
-TEST(PageArena, AbsurdSizesGetNothing) {
+TEST(PageArena, ImpossibleSizesGetNothing) {
   auto arena = make(kBegin, kBegin + 4 * kLarge);
   for (const std::uint64_t bytes : {std::uint64_t{0}, 4 * kLarge + 1, ~std::uint64_t{0}, ~std::uint64_t{0} - kPage}) {
     EXPECT_EQ(arena->allocate(bytes), 0u);

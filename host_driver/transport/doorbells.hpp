@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two bells of a slot. Hints only: they coalesce, get lost and may come for nothing; the rings are the state.
+// The two doorbells of a slot. Hints only: they coalesce, get lost and may come for nothing; the rings are the state.
 #pragma once
 
 #include <atomic>
@@ -31,16 +31,16 @@ class Chance {
   std::atomic<std::uint64_t> fired_{0};
 };
 
-class Bells {
+class Doorbells {
  public:
-  Bells(SlotHandle slot, const FaultHooks& faults);
+  Doorbells(SlotHandle slot, const FaultHooks& faults);
 
   // Rings the card. Never blocks, never fails: a full pipe means that enough rings are pending, a dead reader is
   // noticed elsewhere. No SIGPIPE. Thread-safe.
   void ring();
 
   // Readable when the card rang; also when the emulator is gone (hang-up).
-  int from_card() const { return slot_.bell_from_card(); }
+  int from_card() const { return slot_.doorbell_from_card(); }
   // Takes all pending rings. Thread-safe.
   void drain() const;
   // What the fault hooks make of the ring that was just heard.
@@ -53,16 +53,16 @@ class Bells {
   const FaultSite& faults() const { return faults_; }
 
   struct Wakeup {
-    bool rang = false;  // the bell was heard (and taken)
-    bool gone = false;  // the bell hung up or the exit descriptor is readable: the emulator has ended
+    bool rang = false;  // the doorbell was heard (and taken)
+    bool gone = false;  // the doorbell hung up or the exit descriptor is readable: the emulator has ended
   };
-  // Sleeps until the bell rings, the emulator ends, `wake_fd` becomes readable or the time is over. Descriptors below 0
+  // Sleeps until the doorbell rings, the emulator ends, `wake_fd` becomes readable or the time is over. Descriptors below 0
   // are left out. A ring that a fault hook takes away ends the sleep at its bound
   // only.
   Wakeup sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bound);
 
-  std::uint64_t rung() const { return rung_.load(std::memory_order_relaxed); }
-  // By the fault hooks: bells that were not rung, and bells that were heard and ignored.
+  std::uint64_t signalled() const { return signalled_.load(std::memory_order_relaxed); }
+  // By the fault hooks: doorbells that were not signalled, and doorbells that were heard and ignored.
   std::uint64_t dropped_to_card() const { return lose_to_card_.fired(); }
   std::uint64_t dropped_from_card() const { return lose_from_card_.fired(); }
   const SlotHandle& slot() const { return slot_; }
@@ -78,10 +78,10 @@ class Bells {
   // SIGPIPE. Not to be had when /proc is absent; then the signal is held back around each write.
   UniqueFd reader_;
   FaultSite faults_;
-  const bool faulty_;  // any hook for bells is there
+  const bool faulty_;  // any hook for doorbells is there
   Chance lose_to_card_;
   Chance lose_from_card_;
-  std::atomic<std::uint64_t> rung_{0};
+  std::atomic<std::uint64_t> signalled_{0};
   std::atomic<bool> echo_{false};  // the next sleep hears a ring that is not there
 };
 

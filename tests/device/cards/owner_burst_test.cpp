@@ -58,7 +58,7 @@ bool all_free(const CardDescription& now, unsigned virtual_functions = kVirtual)
   return true;
 }
 
-class OwnerStorm : public testing::Test {
+class OwnerBurst : public testing::Test {
  protected:
   std::mt19937 random_{std::random_device{}()};
 
@@ -68,7 +68,7 @@ class OwnerStorm : public testing::Test {
   }
 };
 
-TEST_F(OwnerStorm, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
+TEST_F(OwnerBurst, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
   test::ServedCard card(kVirtual);
   const auto physical = must(attach(card.folder(), FunctionChoice::physical()));
   const test::Workbench bench(*physical.device);

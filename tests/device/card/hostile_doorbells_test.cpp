@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tenant can do to its bells: flood the one it rings, never listen to the other, change flags, close both. A bell is a
+// What a tenant can do to its doorbells: flood the one it rings, never listen to the other, change flags, close both. A doorbell is a
 // hint; none of it may reach the emulator's loop or another function.
 #include <fcntl.h>
 #include <unistd.h>
@@ -24,8 +24,8 @@ using test::must;
 using wire::Outcome;
 
 constexpr unsigned kVirtualSlot = 2;
-// More bells than a pipe holds.
-constexpr unsigned kUnheardBells = 20'000;
+// More doorbells than a pipe holds.
+constexpr unsigned kUnheardDoorbells = 20'000;
 
 // User and system time of a process so far, in clock ticks.
 std::uint64_t cpu_ticks(pid_t pid) {
@@ -40,7 +40,7 @@ std::uint64_t cpu_ticks(pid_t pid) {
   return user + system;
 }
 
-class HostileBells : public testing::Test {
+class HostileDoorbells : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     card_ = test::boot();
@@ -62,7 +62,7 @@ class HostileBells : public testing::Test {
   }
   static void ring(const SlotHandle& handle) {
     const std::uint64_t word = 1;
-    [[maybe_unused]] const auto written = ::write(handle.bell_to_card(), &word, sizeof word);
+    [[maybe_unused]] const auto written = ::write(handle.doorbell_to_card(), &word, sizeof word);
   }
 
   // The neighbour's work, with its data checked.
@@ -86,26 +86,26 @@ class HostileBells : public testing::Test {
   static inline std::optional<test::Workbench> neighbour_;
 };
 
-TEST_F(HostileBells, AFloodIsOnlySlow) {
+TEST_F(HostileDoorbells, AFloodIsOnlySlow) {
   const auto handle = slot();
   std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> rung{0};
+  std::atomic<std::uint64_t> signalled{0};
   std::thread flood([&] {
     std::array<std::byte, 4096> many{};
-    while (!stop) rung += ::write(handle.bell_to_card(), many.data(), many.size()) > 0 ? many.size() / 8 : 0;
+    while (!stop) signalled += ::write(handle.doorbell_to_card(), many.data(), many.size()) > 0 ? many.size() / 8 : 0;
   });
   // A flood that has just begun is none.
   const auto limit = std::chrono::steady_clock::now() + test_bounds::kWork;
   do {
     neighbour_works(200);
-  } while (rung.load() <= kUnheardBells && std::chrono::steady_clock::now() < limit);
+  } while (signalled.load() <= kUnheardDoorbells && std::chrono::steady_clock::now() < limit);
   stop = true;
   flood.join();  // bounded: the flag is set; its pipe does not block
-  EXPECT_GT(rung.load(), kUnheardBells);
+  EXPECT_GT(signalled.load(), kUnheardDoorbells);
   virtual_function_works();
 }
 
-TEST_F(HostileBells, ATenantThatNeverListensStopsNobody) {
+TEST_F(HostileDoorbells, ATenantThatNeverListensStopsNobody) {
   const auto handle = slot();
   const auto window = must(Window::map(handle.window_fd(), handle.window_bytes()));
   RawDriver driver(window->bytes(), [&] {
@@ -114,8 +114,8 @@ TEST_F(HostileBells, ATenantThatNeverListensStopsNobody) {
   });
   ASSERT_TRUE(driver.bring_up());
   fwtest::StreamHandle stream;
-  // One bell is asked for each block, and not one is read.
-  for (unsigned i = 0; i < kUnheardBells; ++i) {
+  // One doorbell is asked for each block, and not one is read.
+  for (unsigned i = 0; i < kUnheardDoorbells; ++i) {
     driver.ring(wire::kControlBlockQueue).ask_for_next(false);
     ASSERT_EQ(driver.run(driver.nop(stream)).outcome, Outcome::Ok) << i;
   }
@@ -124,9 +124,9 @@ TEST_F(HostileBells, ATenantThatNeverListensStopsNobody) {
   virtual_function_works();
 }
 
-TEST_F(HostileBells, FlagsOfATenantsEndsAreItsOwn) {
+TEST_F(HostileDoorbells, FlagsOfATenantsEndsAreItsOwn) {
   const auto handle = slot();
-  for (const int fd : {handle.bell_to_card(), handle.bell_from_card()}) {
+  for (const int fd : {handle.doorbell_to_card(), handle.doorbell_from_card()}) {
     const int flags = ::fcntl(fd, F_GETFL);
     ASSERT_EQ(::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK), 0);
   }
@@ -136,15 +136,15 @@ TEST_F(HostileBells, FlagsOfATenantsEndsAreItsOwn) {
   });
   neighbour_works(200);
   blocked.join();  // bounded: the card drains the pipe that it writes to
-  for (const int fd : {handle.bell_to_card(), handle.bell_from_card()}) {
+  for (const int fd : {handle.doorbell_to_card(), handle.doorbell_from_card()}) {
     ASSERT_EQ(::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
   }
-  while (::read(handle.bell_from_card(), byte.data(), byte.size()) > 0) {  // bounded: O_NONBLOCK was set above
+  while (::read(handle.doorbell_from_card(), byte.data(), byte.size()) > 0) {  // bounded: O_NONBLOCK was set above
   }
   virtual_function_works();
 }
 
-TEST_F(HostileBells, ClosedEndsDoNotKeepTheEmulatorBusy) {
+TEST_F(HostileDoorbells, ClosedEndsDoNotKeepTheEmulatorBusy) {
   {
     const auto closed = slot();
   }

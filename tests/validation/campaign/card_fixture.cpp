@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/validation/campaign/stage.hpp"
+#include "tests/validation/campaign/card_fixture.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -35,13 +35,13 @@ std::string ending(const char* what, const std::optional<wire::Completion>& end)
 
 }  // namespace
 
-// ---- innocent -----------------------------------------------------------------------------------------------------------
+// ---- bystander -----------------------------------------------------------------------------------------------------------
 
-Innocent::Innocent(std::unique_ptr<Device> device)
+Bystander::Bystander(std::unique_ptr<Device> device)
     : mark_(0x1990'CE47'0000'0000u + device->config().function_index),
       device_(std::move(device)),
-      lane_(std::make_unique<Lane>(*device_)),
-      work_lane_(std::make_unique<Lane>(*device_)),
+      stream_(std::make_unique<TestStream>(*device_)),
+      work_stream_(std::make_unique<TestStream>(*device_)),
       work_region_(value_or_throw(device_->acquire_region(RegionType::Tensor, kRegionBytes))) {
   auto* words = reinterpret_cast<std::uint64_t*>(device_->host_memory().data());
   for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) words[i] = pattern(i);
@@ -49,25 +49,25 @@ Innocent::Innocent(std::unique_ptr<Device> device)
     const Region region = value_or_throw(device_->acquire_region(type, kRegionBytes));
     const wire::Endpoint host{0, device_->host_memory_offset(), 0, wire::EndpointKind::HostMemory, {}};
     for (std::uint64_t at = 0; at < kRegionBytes; at += kCanaryBytes) {
-      (void)lane_->run(Desk::dma(host, Desk::in(region, at), kCanaryBytes), kOneBlock);
+      (void)stream_->run(BlockBuilder::dma(host, BlockBuilder::in(region, at), kCanaryBytes), kOneBlock);
     }
     canaries_.push_back(region);
   }
 }
 
-Innocent::~Innocent() {
+Bystander::~Bystander() {
   stop_ = true;
-  if (worker_.joinable()) worker_.join();  // bounded: a round ends by its lane's bound
-  work_lane_.reset();
-  lane_.reset();
+  if (worker_.joinable()) worker_.join();  // bounded: a round ends by its test stream's bound
+  work_stream_.reset();
+  stream_.reset();
 }
 
-void Innocent::begin() {
+void Bystander::begin() {
   stop_ = false;
   worker_ = std::thread([this] { work(); });
 }
 
-void Innocent::work() {
+void Bystander::work() {
   for (std::uint64_t number = 1; !stop_; ++number) {
     std::string wrong;
     try {
@@ -84,7 +84,7 @@ void Innocent::work() {
   }
 }
 
-std::string Innocent::round(std::uint64_t number) {
+std::string Bystander::round(std::uint64_t number) {
   auto* memory = device_->host_memory().data();
   auto* out = reinterpret_cast<std::uint64_t*>(memory + kWorkOutAt);
   for (std::uint64_t i = 0; i < kWorkBytes / 8; ++i) out[i] = pattern(i + number * 77);
@@ -92,29 +92,29 @@ std::string Innocent::round(std::uint64_t number) {
   const wire::Endpoint from{0, base + kWorkOutAt, 0, wire::EndpointKind::HostMemory, {}};
   const wire::Endpoint back{0, base + kWorkBackAt, 0, wire::EndpointKind::HostMemory, {}};
   const wire::ControlBlock blocks[] = {
-      Desk::dma(from, Desk::in(work_region_, 0), kWorkBytes),
-      Desk::dma(Desk::in(work_region_, 0), Desk::in(work_region_, wire::kMiB), kWorkBytes),
-      Desk::dma(Desk::in(work_region_, wire::kMiB), back, kWorkBytes)};
-  const std::size_t before = work_lane_->endings().size();
-  if (!work_lane_->submit(blocks)) return "no room for three blocks";
-  if (!work_lane_->wait_all(kOneBlock)) return "its blocks did not end";
-  const auto all = work_lane_->endings();
+      BlockBuilder::dma(from, BlockBuilder::in(work_region_, 0), kWorkBytes),
+      BlockBuilder::dma(BlockBuilder::in(work_region_, 0), BlockBuilder::in(work_region_, wire::kMiB), kWorkBytes),
+      BlockBuilder::dma(BlockBuilder::in(work_region_, wire::kMiB), back, kWorkBytes)};
+  const std::size_t before = work_stream_->endings().size();
+  if (!work_stream_->submit(blocks)) return "no room for three blocks";
+  if (!work_stream_->wait_all(kOneBlock)) return "its blocks did not end";
+  const auto all = work_stream_->endings();
   for (std::size_t i = before; i < all.size(); ++i) {
     if (all[i].outcome != Outcome::Ok) return ending("a block", all[i]);
   }
   return std::memcmp(out, memory + kWorkBackAt, kWorkBytes) == 0 ? std::string() : "its data came back changed";
 }
 
-bool Innocent::gets_on(nanoseconds patience) {
+bool Bystander::gets_on(nanoseconds timeout) {
   const std::uint64_t before = rounds_;
-  const auto limit = Device::Clock::now() + patience;
+  const auto limit = Device::Clock::now() + timeout;
   while (rounds_ < before + 2 && !is_wrong_.load(std::memory_order_acquire) && Device::Clock::now() < limit) {
     std::this_thread::yield();
   }
   return rounds_ >= before + 2;
 }
 
-std::string Innocent::check_canaries() {
+std::string Bystander::check_canaries() {
   const auto* words = reinterpret_cast<const std::uint64_t*>(device_->host_memory().data());
   const auto whole = [&](const std::uint64_t* at) {
     for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) {
@@ -126,7 +126,7 @@ std::string Innocent::check_canaries() {
   const wire::Endpoint back{0, device_->host_memory_offset() + kReadBackAt, 0, wire::EndpointKind::HostMemory, {}};
   for (const Region& region : canaries_) {
     for (std::uint64_t at = 0; at < kRegionBytes; at += kCanaryBytes) {
-      const auto end = lane_->run(Desk::dma(Desk::in(region, at), back, kCanaryBytes), kOneBlock);
+      const auto end = stream_->run(BlockBuilder::dma(BlockBuilder::in(region, at), back, kCanaryBytes), kOneBlock);
       if (!end || end->outcome != Outcome::Ok) return ending("reading its canaries", end);
       if (!whole(words + kReadBackAt / 8)) return "a region of it changed";
     }
@@ -134,35 +134,35 @@ std::string Innocent::check_canaries() {
   return {};
 }
 
-std::string Innocent::end(nanoseconds patience) {
-  const bool on = gets_on(patience);
+std::string Bystander::end(nanoseconds timeout) {
+  const bool on = gets_on(timeout);
   stop_ = true;
   if (worker_.joinable()) worker_.join();  // bounded: the flag is set, and each of its waits is bounded
-  if (!wrong_.empty()) return "the innocent function: " + wrong_;
-  if (!on) return "the innocent function does not get on";
-  if (auto changed = check_canaries(); !changed.empty()) return "the innocent function: " + changed;
+  if (!wrong_.empty()) return "the bystander function: " + wrong_;
+  if (!on) return "the bystander function does not get on";
+  if (auto changed = check_canaries(); !changed.empty()) return "the bystander function: " + changed;
   const auto stats = device_->card_statistics();
-  if (!stats) return "the innocent function: " + stats.error().message;
+  if (!stats) return "the bystander function: " + stats.error().message;
   const auto& counts = stats->values.stats;
   if (counts.rejected + counts.failed + counts.aborted + counts.ring_violations != 0) {
-    return "the innocent function was charged with errors that it did not make";
+    return "the bystander function was charged with errors that it did not make";
   }
   return {};
 }
 
-// ---- stage --------------------------------------------------------------------------------------------------------------
+// ---- card fixture --------------------------------------------------------------------------------------------------------------
 
 namespace {
 
-std::chrono::nanoseconds admin_bound(const StageOptions& options) {
+std::chrono::nanoseconds admin_bound(const FixtureOptions& options) {
   if (options.shape.reply_missing) return campaign_bounds::kMissingReply;
-  if (options.conditions.short_patience) return campaign_bounds::kShortPatience;
+  if (options.conditions.short_timeout) return campaign_bounds::kShortTimeout;
   return campaign_bounds::kAdmin;
 }
 
 }  // namespace
 
-CardOptions card_options(const StageOptions& options) {
+CardOptions card_options(const FixtureOptions& options) {
   CardOptions card;
   card.cores = kCores;
   card.virtual_functions = options.shape.virtual_functions;
@@ -174,18 +174,18 @@ CardOptions card_options(const StageOptions& options) {
   return card;
 }
 
-Stage::Stage(const StageOptions& options)
+CardFixture::CardFixture(const FixtureOptions& options)
     : options_(options), card_(value_or_throw(Card::boot(card_options(options)))) {}
-Stage::~Stage() = default;
+CardFixture::~CardFixture() = default;
 
-bool Stage::usable() const { return card_->machine().alive(); }
+bool CardFixture::usable() const { return card_->machine().alive(); }
 
 std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name) {
   const auto path = firmware.parent_path() / "kernels" / (std::string(name) + ".img");
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     throw Error({.layer = Layer::Driver,
-                 .culprit = path.filename().string(),
+                 .source = path.filename().string(),
                  .outcome = wire::Outcome::Rejected,
                  .recoverable = true,
                  .next_step = "build the firmware and its kernels (scripts/build)",

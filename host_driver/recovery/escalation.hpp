@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Climbing the ladder: one rung after the other until one helps. What a rung does is the caller's.
+// Escalation: one reset level after the other until one helps. What a reset level does is the caller's.
 #pragma once
 
 #include <chrono>
@@ -10,36 +10,37 @@
 #include <vector>
 
 #include "host_driver/base/error.hpp"
-#include "host_driver/recovery/rung.hpp"
+#include "host_driver/recovery/reset_level.hpp"
 
 namespace svp {
 
-struct RungAttempt {
-  Rung rung = Rung::Stream;
+struct LevelAttempt {
+  ResetLevel level = ResetLevel::Stream;
   std::chrono::nanoseconds took{};
   std::optional<ErrorInfo> error{};  // empty: it helped
 };
 
 // What was tried, in order; only the last attempt helped.
 struct RecoveryReport {
-  std::vector<RungAttempt> attempts{};
+  std::vector<LevelAttempt> attempts{};
   // Launches that the recovery ended: those that never started, and those of which that is not known or not true. Their
   // waiters and observers were told as well.
   std::uint64_t aborted = 0;
   std::uint64_t lost = 0;
 
-  Rung rung() const { return attempts.empty() ? Rung::Stream : attempts.back().rung; }
+  ResetLevel level() const { return attempts.empty() ? ResetLevel::Stream : attempts.back().level; }
   std::chrono::nanoseconds took() const;
 };
 
 // One line for people: "stream reset failed after 10000.0 ms (…); function reset helped after 0.4 ms".
 std::string describe(const RecoveryReport& report);
 
-// Runs `operation` for `from`, then for each rung above up to `highest`, until it succeeds, or is refused as busy
-// (busy.hpp): then nothing was done, and a higher rung would destroy what works. `operation` bounds itself by
-// the rung's budget (Timeouts). The error of a climb that failed lists every rung with its error; its outcome is that of
+// Runs `operation` for `from`, then for each reset level above up to `highest`, until it succeeds, or is refused as busy
+// (busy.hpp): then nothing was done, and a higher reset level would destroy what works. `operation` bounds itself by
+// the reset level's budget (Timeouts). The error of an escalation that failed lists every reset level with its error; its outcome is that of
 // the last one.
-Expected<RecoveryReport> climb(Rung from, Rung highest, const std::function<Expected<void>(Rung)>& operation);
+Expected<RecoveryReport> escalate(ResetLevel from, ResetLevel highest,
+                                  const std::function<Expected<void>(ResetLevel)>& operation);
 
 // N deaths in T mean that power cycles do not help: wedged, for good. Not thread-safe.
 class DeathCount {
@@ -64,7 +65,7 @@ class DeathCount {
 // The error of every call on a wedged card.
 ErrorInfo wedged_error(const std::string& card, const DeathCount& deaths);
 
-// Measures whether a card that should be coming up moves: the budget of a rung is spent by heartbeats that the card
+// Measures whether a card that should be coming up moves: the budget of a reset level is spent by heartbeats that the card
 // delivers while it does not get there, and by silence, never by wall time alone: a slow machine delivers both late.
 class ProgressBudget {
  public:

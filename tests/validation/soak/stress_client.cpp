@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/validation/soak/player.hpp"
+#include "tests/validation/soak/stress_client.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <thread>
 
 #include "tests/validation/bounds.hpp"
-#include "tests/validation/campaign/stage.hpp"
+#include "tests/validation/campaign/card_fixture.hpp"
 
 namespace svp::soak {
 
-using campaign::Desk;
-using campaign::Lane;
+using campaign::BlockBuilder;
+using campaign::TestStream;
 using wire::ControlBlock;
 using wire::Outcome;
 using wire::Status;
@@ -48,31 +48,32 @@ std::string text_of(Outcome outcome, Status status) {
 
 }  // namespace
 
-Player::Player(Card& card, unsigned function, std::uint64_t seed, const Weather& weather)
+StressClient::StressClient(Card& card, unsigned function, std::uint64_t seed, const DisturbanceTracker& tracker)
     : card_(card),
       function_(function),
       target_(function == 0 ? wire::kTargetPhysical : wire::target_of_virtual(function)),
-      weather_(weather),
+      tracker_(tracker),
       random_(seed) {
   report_.function = function_name(function);
 }
 
-Player::~Player() { detach(); }
+StressClient::~StressClient() { detach(); }
 
-void Player::complain(const std::string& what) {
+void StressClient::complain(const std::string& what) {
   ++report_.complained;
+  complained_ = true;
   if (report_.complaints.size() < kMostComplaints) {
     report_.complaints.push_back(report_.function + ", round " + std::to_string(rounds_.load()) + ": " + what);
   }
 }
 
-void Player::unexpected(const std::string& what) {
-  if (strict_ && calm()) complain(what + ", and nobody had disturbed it");
+void StressClient::unexpected(const std::string& what) {
+  if (strict_ && undisturbed()) complain(what + ", and nobody had disturbed it");
   start_over_ = true;
 }
 
 // A bound is a time, and a card that the machine does not let run is late and nothing else.
-void Player::too_late(const std::string& what) {
+void StressClient::too_late(const std::string& what) {
   const auto without_cpu = cpu_wait_.total() - waited_before_;
   if (without_cpu < soak_bounds::kStarved) return unexpected(what);
   ++report_.starved;
@@ -81,8 +82,8 @@ void Player::too_late(const std::string& what) {
 
 // ---- accounts -----------------------------------------------------------------------------------------------------------
 
-void Player::count_ends() {
-  const auto fresh = lane_->endings(counted_);
+void StressClient::count_ends() {
+  const auto fresh = stream_->endings(counted_);
   counted_ += fresh.size();
   for (const wire::Completion& end : fresh) {
     ++report_.outcomes[std::string(wire::name(end.outcome))];
@@ -90,44 +91,44 @@ void Player::count_ends() {
   }
 }
 
-// What the lane still has on its way ends here: with its device.
-void Player::close_accounts() {
-  if (!lane_) return;
-  if (lane_->ended() != lane_->submitted()) device_->close();
+// What the test stream still has on its way ends here: with its device.
+void StressClient::close_accounts() {
+  if (!stream_) return;
+  if (stream_->ended() != stream_->submitted()) device_->close();
   count_ends();
-  report_.blocks += lane_->submitted();
-  if (lane_->ended() != lane_->submitted()) {
-    complain(std::to_string(lane_->submitted()) + " blocks were submitted, " + std::to_string(lane_->ended()) +
+  report_.blocks += stream_->submitted();
+  if (stream_->ended() != stream_->submitted()) {
+    complain(std::to_string(stream_->submitted()) + " blocks were submitted, " + std::to_string(stream_->ended()) +
              " have ended");
   }
 }
 
 // ---- the function -------------------------------------------------------------------------------------------------------
 
-bool Player::attach(const std::atomic<bool>& stop) {
+bool StressClient::attach(const std::atomic<bool>& stop) {
   const auto limit = Clock::now() + soak_bounds::kAttach;
   while (!stop && Clock::now() < limit) {
-    mark_ = attached_ = weather_.mark(target_);
+    mark_ = attached_ = tracker_.mark(target_);
     strict_ = false;
     cpu_wait_ = cpu_wait_of(card_);
     try {
       auto opened = function_ == 0 ? card_.open_physical() : card_.open_virtual(function_);
       device_ = value_or_throw(std::move(opened));
-      desk_ = std::make_unique<Desk>(*device_);
-      lane_ = std::make_unique<Lane>(*device_);
+      builder_ = std::make_unique<BlockBuilder>(*device_);
+      stream_ = std::make_unique<TestStream>(*device_);
       since_attached_ = {};
       counted_ = 0;
-      desk_->load(*lane_, 0, campaign::kernel_image(card_, "spin"));
+      builder_->load(*stream_, 0, campaign::kernel_image(card_, "spin"));
       count_ends();
-      sequence_ = lane_->ended();
+      sequence_ = stream_->ended();
       spin_bytes_ = campaign::kernel_image(card_, "spin").size();
-      region_ = desk_->tensor().base.region_id;
+      region_ = builder_->tensor().base.region_id;
       ++report_.attachments;
       start_over_ = false;
       strict_ = true;
       return true;
     } catch (const Error& error) {
-      if (calm()) complain(std::string("attaching failed, and nobody had disturbed it: ") + error.what());
+      if (undisturbed()) complain(std::string("attaching failed, and nobody had disturbed it: ") + error.what());
     }
     detach();
     std::this_thread::sleep_for(soak_bounds::kBetweenAttaches);  // bounded: by the loop's limit
@@ -136,15 +137,15 @@ bool Player::attach(const std::atomic<bool>& stop) {
   return false;
 }
 
-void Player::detach() {
+void StressClient::detach() {
   region_ = kNoRegion;
   close_accounts();
-  lane_.reset();
-  desk_.reset();
+  stream_.reset();
+  builder_.reset();
   device_.reset();
 }
 
-void Player::play(const std::atomic<bool>& stop) noexcept {
+void StressClient::play(const std::atomic<bool>& stop) noexcept {
   try {
     start_over_ = true;
     while (!stop) {
@@ -160,16 +161,16 @@ void Player::play(const std::atomic<bool>& stop) noexcept {
   }
 }
 
-void Player::round() {
+void StressClient::round() {
   ++rounds_;
   waited_before_ = cpu_wait_.total();
-  if (!calm()) {
-    mark_ = weather_.mark(target_);
+  if (!undisturbed()) {
+    mark_ = tracker_.mark(target_);
     strict_ = false;
     device_->check();
   }
   try {
-    if (calm() && !strict_) {
+    if (undisturbed() && !strict_) {
       show_whole();
     } else {
       any_batch();
@@ -182,14 +183,14 @@ void Player::round() {
 }
 
 // A disturbance may leave damage that lasts until the function's reset (an entry of the region table), and a batch that
-// does not use what is damaged ends as foretold. So after one, every region is used; only from then on nothing is excused.
-void Player::show_whole() {
+// does not use what is damaged ends as expected. So after one, every region is used; only from then on nothing is excused.
+void StressClient::show_whole() {
   move_data();
   if (!start_over_) endless();
-  strict_ = !start_over_ && calm();
+  strict_ = !start_over_ && undisturbed();
 }
 
-void Player::any_batch() {
+void StressClient::any_batch() {
   switch (draw(16)) {
     case 0: return refused();
     case 1: return endless();
@@ -203,7 +204,7 @@ void Player::any_batch() {
   }
 }
 
-void Player::housekeeping() {
+void StressClient::housekeeping() {
   const std::uint64_t round = rounds_.load();
   if (round % kRegionEvery == 0) {
     const std::uint64_t bytes = (1 + draw(8)) * wire::kGranuleBytes;
@@ -227,13 +228,13 @@ void Player::housekeeping() {
   }
 }
 
-void Player::reset_stream() {
-  value_or_throw(lane_->reset());
+void StressClient::reset_stream() {
+  value_or_throw(stream_->reset());
   sequence_ = 0;
   ++report_.stream_resets;
 }
 
-void Player::compare_statistics() {
+void StressClient::compare_statistics() {
   const auto reply = device_->card_statistics();
   if (!reply) return unexpected(reply.error().message);
   const auto& card = reply->values.stats;
@@ -241,7 +242,7 @@ void Player::compare_statistics() {
   const bool same = card.completed == seen(Outcome::Ok) &&
                     card.rejected + card.aborted == seen(Outcome::Rejected) + seen(Outcome::Aborted) &&
                     card.failed == seen(Outcome::Fault) + seen(Outcome::Timeout);
-  if (!weather_.calm_since(target_, attached_)) return;
+  if (!tracker_.undisturbed_since(target_, attached_)) return;
   if (same) {
     ++report_.statistics;
   } else {
@@ -255,39 +256,40 @@ void Player::compare_statistics() {
 
 // ---- batches ------------------------------------------------------------------------------------------------------------
 
-void Player::move_data() {
+void StressClient::move_data() {
   const std::uint64_t bytes = (1 + draw(kMostBytes / wire::kStickBytes)) * wire::kStickBytes;
   const std::uint64_t from = draw((kHalf - bytes) / wire::kStickBytes) * wire::kStickBytes;
   const std::uint64_t at = draw((kHalf - bytes) / wire::kStickBytes) * wire::kStickBytes;
-  const auto out = desk_->host_words(from, bytes);
+  const auto out = builder_->host_words(from, bytes);
   for (auto& word : out) word = random_();
-  std::ranges::fill(desk_->host_words(kHalf + from, bytes), 0);
+  std::ranges::fill(builder_->host_words(kHalf + from, bytes), 0);
   Batch batch;
-  batch.add(Desk::dma(desk_->host(from), Desk::in(desk_->tensor(), at), bytes));
-  batch.add(Desk::dma(Desk::in(desk_->tensor(), at), Desk::in(desk_->tensor(), kHalf + at), bytes));
-  batch.add(Desk::dma(Desk::in(desk_->tensor(), kHalf + at), desk_->host(kHalf + from), bytes));
+  batch.add(BlockBuilder::dma(builder_->host(from), BlockBuilder::in(builder_->tensor(), at), bytes));
+  batch.add(BlockBuilder::dma(BlockBuilder::in(builder_->tensor(), at),
+                              BlockBuilder::in(builder_->tensor(), kHalf + at), bytes));
+  batch.add(BlockBuilder::dma(BlockBuilder::in(builder_->tensor(), kHalf + at), builder_->host(kHalf + from), bytes));
   if (perform(batch)) compare(out.data(), kHalf + from, bytes);
 }
 
-void Player::fill_and_read() {
+void StressClient::fill_and_read() {
   const std::uint64_t bytes = (1 + draw(kMostBytes / wire::kStickBytes)) * wire::kStickBytes;
   const std::uint64_t pattern = random_();
   Batch batch;
-  batch.add(Desk::fill(Desk::in(desk_->tensor(), 0), bytes, pattern));
-  batch.add(Desk::dma(Desk::in(desk_->tensor(), 0), desk_->host(0), bytes));
+  batch.add(BlockBuilder::fill(BlockBuilder::in(builder_->tensor(), 0), bytes, pattern));
+  batch.add(BlockBuilder::dma(BlockBuilder::in(builder_->tensor(), 0), builder_->host(0), bytes));
   if (!perform(batch)) return;
   const std::vector<std::uint64_t> expected(bytes / sizeof pattern, pattern);
   compare(expected.data(), 0, bytes);
 }
 
-void Player::many_nops() {
+void StressClient::many_nops() {
   Batch batch;
-  for (std::uint64_t n = 1 + draw(64); n > 0; --n) batch.add(Desk::nop());
+  for (std::uint64_t n = 1 + draw(64); n > 0; --n) batch.add(BlockBuilder::nop());
   (void)perform(batch);
 }
 
-void Player::refused() {
-  ControlBlock bad = Desk::dma(desk_->host(0), Desk::in(desk_->tensor(), 0), 4096);
+void StressClient::refused() {
+  ControlBlock bad = BlockBuilder::dma(builder_->host(0), BlockBuilder::in(builder_->tensor(), 0), 4096);
   Status why = Status::None;
   switch (draw(4)) {
     case 0: bad.payload.dma.destination.region_id = 1u << 20, why = Status::UnknownRegion; break;
@@ -297,48 +299,48 @@ void Player::refused() {
   }
   Batch batch;
   batch.add(bad, Outcome::Rejected, why);
-  batch.add(Desk::nop(), Outcome::Aborted);
+  batch.add(BlockBuilder::nop(), Outcome::Aborted);
   if (perform(batch)) reset_stream();
 }
 
-void Player::endless() {
+void StressClient::endless() {
   Batch batch;
-  batch.add(desk_->compute(0, spin_bytes_, 1), Outcome::Timeout, Status::WatchdogExpired);
+  batch.add(builder_->compute(0, spin_bytes_, 1), Outcome::Timeout, Status::WatchdogExpired);
   if (perform(batch)) reset_stream();
 }
 
-void Player::cancelled() {
-  const std::size_t before = lane_->ended();
+void StressClient::cancelled() {
+  const std::size_t before = stream_->ended();
   Batch batch;
-  batch.add(desk_->compute(0, spin_bytes_, kManySlices), Outcome::Fault, Status::Stopped);
-  batch.add(Desk::nop(), Outcome::Aborted);
-  if (!lane_->submit(batch.blocks)) return unexpected("no room for two blocks");
+  batch.add(builder_->compute(0, spin_bytes_, kManySlices), Outcome::Fault, Status::Stopped);
+  batch.add(BlockBuilder::nop(), Outcome::Aborted);
+  if (!stream_->submit(batch.blocks)) return unexpected("no room for two blocks");
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::Cancel;
-  // The lane's blocks are numbered from 1 since its last reset, and every block before has ended.
-  const auto incarnation = device_->stream_incarnation(lane_->stream());
-  request.arguments.cancel = {lane_->stream(), incarnation, sequence_ + 1};
+  // The test stream's blocks are numbered from 1 since its last reset, and every block before has ended.
+  const auto incarnation = device_->stream_incarnation(stream_->stream());
+  request.arguments.cancel = {stream_->stream(), incarnation, sequence_ + 1};
   const auto reply = value_or_throw(device_->admin(request));
   sequence_ += 2;
   if (reply.outcome != Outcome::Ok) unexpected("a cancel ended " + std::string(wire::name(reply.status)));
   if (judge(batch, before)) reset_stream();
 }
 
-void Player::reset_in_flight() {
-  const std::size_t before = lane_->ended();
+void StressClient::reset_in_flight() {
+  const std::size_t before = stream_->ended();
   Batch batch;
-  batch.add(desk_->compute(0, spin_bytes_, kManySlices), Outcome::Fault, Status::Stopped);
-  for (std::uint64_t n = draw(32); n > 0; --n) batch.add(Desk::nop(), Outcome::Aborted);
-  if (!lane_->submit(batch.blocks)) return unexpected("no room for a few blocks");
-  const bool started = lane_->wait_started(sequence_ + 1, soak_bounds::kPatience);
+  batch.add(builder_->compute(0, spin_bytes_, kManySlices), Outcome::Fault, Status::Stopped);
+  for (std::uint64_t n = draw(32); n > 0; --n) batch.add(BlockBuilder::nop(), Outcome::Aborted);
+  if (!stream_->submit(batch.blocks)) return unexpected("no room for a few blocks");
+  const bool started = stream_->wait_started(sequence_ + 1, soak_bounds::kTimeout);
   if (!started) too_late("a kernel did not begin");
   reset_stream();
   (void)judge(batch, before);
 }
 
-bool Player::perform(const Batch& batch) {
-  const std::size_t before = lane_->ended();
-  if (!lane_->submit(batch.blocks)) {
+bool StressClient::perform(const Batch& batch) {
+  const std::size_t before = stream_->ended();
+  if (!stream_->submit(batch.blocks)) {
     unexpected("no room for " + std::to_string(batch.blocks.size()) + " blocks");
     return false;
   }
@@ -346,15 +348,15 @@ bool Player::perform(const Batch& batch) {
   return judge(batch, before);
 }
 
-bool Player::judge(const Batch& batch, std::size_t from) {
+bool StressClient::judge(const Batch& batch, std::size_t from) {
   const std::size_t count = batch.blocks.size();
   ++report_.batches;
-  if (!lane_->wait_ended(from + count, soak_bounds::kPatience)) {
-    too_late(std::to_string(from + count - lane_->ended()) + " blocks of " + std::to_string(count) +
-             " did not end in " + std::to_string(soak_bounds::kPatience.count()) + " s");
+  if (!stream_->wait_ended(from + count, soak_bounds::kTimeout)) {
+    too_late(std::to_string(from + count - stream_->ended()) + " blocks of " + std::to_string(count) +
+             " did not end in " + std::to_string(soak_bounds::kTimeout.count()) + " s");
     return false;
   }
-  const auto ends = lane_->endings(from);
+  const auto ends = stream_->endings(from);
   count_ends();
   for (std::size_t i = 0; i < count; ++i) {
     const End& wanted = batch.ends[i];
@@ -365,18 +367,18 @@ bool Player::judge(const Batch& batch, std::size_t from) {
                              text_of(ends[i].outcome, ends[i].status) + " instead of " +
                              text_of(wanted.outcome, wanted.status);
     // What cannot come of any disturbance.
-    const bool absurd = (wanted.outcome != Outcome::Ok && ends[i].outcome == Outcome::Ok) ||
-                        (ends[i].outcome >= Outcome::Lost && !device_->failure());
-    if (absurd) complain(what);
+    const bool impossible = (wanted.outcome != Outcome::Ok && ends[i].outcome == Outcome::Ok) ||
+                            (ends[i].outcome >= Outcome::Lost && !device_->failure());
+    if (impossible) complain(what);
     unexpected(what);
     return false;
   }
-  report_.strict += strict_ && calm() ? 1 : 0;
+  report_.strict += strict_ && undisturbed() ? 1 : 0;
   return true;
 }
 
-void Player::compare(const void* expected, std::uint64_t at, std::uint64_t bytes) {
-  const auto found = desk_->host_words(at, bytes);
+void StressClient::compare(const void* expected, std::uint64_t at, std::uint64_t bytes) {
+  const auto found = builder_->host_words(at, bytes);
   report_.bytes_checked += bytes;
   if (std::memcmp(expected, found.data(), bytes) == 0) return;
   complain(std::to_string(bytes) + " bytes came back wrong, of blocks that ended OK");

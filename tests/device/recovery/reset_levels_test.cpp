@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rung on a working card, with work in flight and with innocents beside it: what it ends, what it leaves (the table of
+// Each reset level on a working card, with work in flight and with bystanders beside it: what it ends, what it leaves (the table of
 // docs/recovery.md), and that twenty of them leave nothing behind.
 #include <optional>
 #include <thread>
@@ -14,8 +14,8 @@ using testing::HasSubstr;
 
 std::shared_ptr<Card> boot_shared() { return test::boot(); }
 
-// Recovers `owner` from `rung` on with endless work in flight, of which somebody waits for the end.
-RecoveryReport recover_from(Owner& owner, Rung rung) {
+// Recovers `owner` from `reset level` on with endless work in flight, of which somebody waits for the end.
+RecoveryReport recover_from(Owner& owner, ResetLevel level) {
   const unsigned launches = owner.start_endless_work();
   std::optional<wire::Outcome> told;
   std::thread waiter([&] {
@@ -27,43 +27,43 @@ RecoveryReport recover_from(Owner& owner, Rung rung) {
       ADD_FAILURE() << error.what();
     }
   });
-  const RecoveryReport report = owner.context().recover(rung);
+  const RecoveryReport report = owner.context().recover(level);
   waiter.join();  // bounded: it waits until in_time() at most
   EXPECT_TRUE(told) << "a waiter was not told that its work is lost";
   EXPECT_EQ(report.aborted + report.lost, launches);
-  EXPECT_EQ(report.rung(), rung) << describe(report);
+  EXPECT_EQ(report.level(), level) << describe(report);
   return report;
 }
 
-TEST(Rungs, AStreamResetLeavesEverythingButTheStreamsThatFailed) {
+TEST(Levels, AStreamResetLeavesEverythingButTheStreamsThatFailed) {
   const auto card = boot_shared();
   Owner owner(card, 0);
   owner.leave_patterns();
-  FlexStream& innocent = owner.runtime().next_stream(StreamPriority::Low);
+  FlexStream& bystander = owner.runtime().next_stream(StreamPriority::Low);
   const Job spin = owner.kernel("spin");
   const Job empty = owner.kernel("empty");
   owner.stream().Launch(spin, {}, {.budget_slices = 5});
   EXPECT_THROW(owner.stream().Synchronize(test::in_time()), StreamError);
-  innocent.Launch(spin, {}, {.budget_slices = 1'000'000});
+  bystander.Launch(spin, {}, {.budget_slices = 1'000'000});
   const RecoveryReport report = owner.context().recover();
-  EXPECT_EQ(report.rung(), Rung::Stream);
-  EXPECT_FALSE(innocent.Query()) << "an innocent stream was reset";
-  innocent.Reset();
+  EXPECT_EQ(report.level(), ResetLevel::Stream);
+  EXPECT_FALSE(bystander.Query()) << "a bystander stream was reset";
+  bystander.Reset();
   owner.stream().Launch(empty, {});
   owner.stream().Synchronize(test::in_time());
   owner.expect_patterns();
 }
 
-TEST(Rungs, AQueueResetEndsAllStreamsAndLeavesMemoryAndPrograms) {
+TEST(Levels, AQueueResetEndsAllStreamsAndLeavesMemoryAndPrograms) {
   const auto card = boot_shared();
-  Owner owner(card, 1), innocent(card, 2);
+  Owner owner(card, 1), bystander(card, 2);
   owner.leave_patterns();
-  innocent.leave_patterns();
+  bystander.leave_patterns();
   const Job empty = owner.kernel("empty");
   FlexStream& third = owner.runtime().next_stream(StreamPriority::High);
   third.Launch(empty, {});
   third.Synchronize(test::in_time());
-  recover_from(owner, Rung::Queue);
+  recover_from(owner, ResetLevel::Queue);
   for (FlexStream* stream : {&owner.stream(), &third}) {
     EXPECT_TRUE(stream->Query());
     stream->Launch(empty, {});
@@ -71,77 +71,77 @@ TEST(Rungs, AQueueResetEndsAllStreamsAndLeavesMemoryAndPrograms) {
   }
   owner.expect_patterns();
   owner.expect_works();
-  innocent.expect_patterns();
+  bystander.expect_patterns();
 }
 
-TEST(Rungs, AFunctionResetClearsItsFunctionAndNoOther) {
+TEST(Levels, AFunctionResetClearsItsFunctionAndNoOther) {
   const auto card = boot_shared();
-  Owner physical(card, 0), owner(card, 1), innocent(card, 2);
-  for (Owner* each : {&physical, &owner, &innocent}) each->leave_patterns();
+  Owner physical(card, 0), owner(card, 1), bystander(card, 2);
+  for (Owner* each : {&physical, &owner, &bystander}) each->leave_patterns();
   test::LaunchEndings endings;
-  const Job empty = innocent.kernel("empty");
-  recover_from(owner, Rung::Function);
-  innocent.stream().Launch(empty, {}, {.observer = &endings});
+  const Job empty = bystander.kernel("empty");
+  recover_from(owner, ResetLevel::Function);
+  bystander.stream().Launch(empty, {}, {.observer = &endings});
   owner.expect_handles_refused();
   owner.expect_pinned_pattern();
   EXPECT_EQ(owner.runtime().allocator().statistics().bytes.current,
             wire::kStreamsPerFunction * wire::kMaxCorrectionBytes)
       << "the correction slots, and nothing else";
   owner.expect_works();
-  innocent.stream().Synchronize(test::in_time());
+  bystander.stream().Synchronize(test::in_time());
   EXPECT_THAT(endings.outcomes(), testing::ElementsAre(wire::Outcome::Ok));
-  innocent.expect_patterns();
+  bystander.expect_patterns();
   physical.expect_patterns();
 }
 
-void expect_all_come_back(Rung rung) {
+void expect_all_come_back(ResetLevel level) {
   const auto card = boot_shared();
   Owner first(card, 0), second(card, 1), third(card, 2);
   for (Owner* each : {&first, &second, &third}) each->leave_patterns();
-  recover_from(second, rung);
-  EXPECT_EQ(card->lives(), 2u);
+  recover_from(second, level);
+  EXPECT_EQ(card->boots(), 2u);
   second.expect_works();
   // The others find out, and come back at the function reset: the card is brought back once.
   for (Owner* each : {&first, &third}) {
     const RecoveryReport report = each->context().recover();
-    EXPECT_EQ(report.rung(), Rung::Function) << describe(report);
+    EXPECT_EQ(report.level(), ResetLevel::Function) << describe(report);
     each->expect_handles_refused();
     each->expect_pinned_pattern();
     each->expect_works();
   }
-  EXPECT_EQ(card->lives(), 2u);
+  EXPECT_EQ(card->boots(), 2u);
   second.expect_works();
 }
 
-TEST(Rungs, AfterAFirmwareRestartAllContextsRecover) {
+TEST(Levels, AfterAFirmwareRestartAllContextsRecover) {
   const auto card = boot_shared();
   if (!test::restarts_firmware(*card)) GTEST_SKIP() << "this firmware cannot restart itself";
-  expect_all_come_back(Rung::Firmware);
+  expect_all_come_back(ResetLevel::Firmware);
 }
 
-TEST(Rungs, AfterACardResetAllContextsRecover) { expect_all_come_back(Rung::Card); }
+TEST(Levels, AfterACardResetAllContextsRecover) { expect_all_come_back(ResetLevel::Card); }
 
-TEST(Rungs, AfterAPowerCycleAllContextsRecover) { expect_all_come_back(Rung::PowerCycle); }
+TEST(Levels, AfterAPowerCycleAllContextsRecover) { expect_all_come_back(ResetLevel::PowerCycle); }
 
-TEST(Rungs, ProgramsReloadOnRequestAndOldOnesAreRefused) {
+TEST(Levels, ProgramsReloadOnRequestAndOldOnesAreRefused) {
   const auto card = boot_shared();
   Owner owner(card, 1);
   ExecutionPlan plan({Job(CompiledKernel(owner.context().kernel("empty"), {}))});
   owner.context().load(plan);
-  for (const Rung rung : {Rung::Function, Rung::Card, Rung::PowerCycle}) {
-    owner.context().recover(rung);
-    EXPECT_THROW(owner.stream().Launch(plan.jobs()[0], {}), Error) << name(rung);
+  for (const ResetLevel level : {ResetLevel::Function, ResetLevel::Card, ResetLevel::PowerCycle}) {
+    owner.context().recover(level);
+    EXPECT_THROW(owner.stream().Launch(plan.jobs()[0], {}), Error) << name(level);
     owner.context().load(plan);
     owner.stream().Launch(plan.jobs()[0], {});
-    EXPECT_NO_THROW(owner.stream().Synchronize(test::in_time())) << name(rung);
+    EXPECT_NO_THROW(owner.stream().Synchronize(test::in_time())) << name(level);
   }
 }
 
 // What another function's manager did is an end like any other.
-TEST(Rungs, AFunctionThatMHasResetComesBackWithOneCall) {
+TEST(Levels, AFunctionThatMHasResetComesBackWithOneCall) {
   const auto card = boot_shared();
-  Owner owner(card, 1), innocent(card, 2);
-  innocent.leave_patterns();
+  Owner owner(card, 1), bystander(card, 2);
+  bystander.leave_patterns();
   owner.start_endless_work();
   {
     const auto management = test::must(card->open_management());
@@ -158,30 +158,31 @@ TEST(Rungs, AFunctionThatMHasResetComesBackWithOneCall) {
     EXPECT_EQ(error.info().outcome, wire::Outcome::Indeterminate);
     EXPECT_THAT(error.info().next_step, HasSubstr("recover"));
   }
-  EXPECT_EQ(owner.context().recover().rung(), Rung::Function);
+  EXPECT_EQ(owner.context().recover().level(), ResetLevel::Function);
   owner.expect_works();
-  innocent.expect_patterns();
+  bystander.expect_patterns();
 }
 
 // ---- twenty of each -------------------------------------------------------------------------------------------------
 
-class TwentyOf : public testing::TestWithParam<Rung> {};
+class TwentyOf : public testing::TestWithParam<ResetLevel> {};
 
 TEST_P(TwentyOf, NothingIsLeftBehind) {
-  const Rung rung = GetParam();
+  const ResetLevel level = GetParam();
   const auto card = boot_shared();
-  if (rung == Rung::Firmware && !test::restarts_firmware(*card)) GTEST_SKIP() << "this firmware cannot restart itself";
+  if (level == ResetLevel::Firmware && !test::restarts_firmware(*card))
+    GTEST_SKIP() << "this firmware cannot restart itself";
   Owner owner(card, 1);
   // What a second round takes, every further one takes.
   for (int i = 0; i < 2; ++i) {
-    owner.context().recover(rung);
+    owner.context().recover(level);
     owner.expect_works();
   }
   const auto before = test::count_left_overs();
   const auto memory = owner.runtime().host_memory().statistics();
   for (int i = 0; i < 20; ++i) {
-    const RecoveryReport report = owner.context().recover(rung);
-    EXPECT_EQ(report.rung(), rung) << describe(report);
+    const RecoveryReport report = owner.context().recover(level);
+    EXPECT_EQ(report.level(), level) << describe(report);
     owner.expect_works();
   }
   EXPECT_EQ(test::settled_left_overs(before), before);
@@ -189,7 +190,8 @@ TEST_P(TwentyOf, NothingIsLeftBehind) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, TwentyOf,
-                         testing::Values(Rung::Queue, Rung::Function, Rung::Firmware, Rung::Card, Rung::PowerCycle),
+                         testing::Values(ResetLevel::Queue, ResetLevel::Function, ResetLevel::Firmware,
+                                         ResetLevel::Card, ResetLevel::PowerCycle),
                          [](const auto& info) {
                            std::string text(name(info.param));
                            std::erase(text, ' ');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host_driver/recovery/ladder.hpp"
+#include "host_driver/recovery/escalation.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,65 +12,66 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Clock = DeathCount::Clock;
 
-ErrorInfo failure_of(Rung rung) {
+ErrorInfo failure_of(ResetLevel level) {
   return {.layer = Layer::Firmware,
-          .culprit = "rung",
+          .source = "reset level",
           .outcome = wire::Outcome::Indeterminate,
           .recoverable = false,
           .next_step = "start a new card",
-          .message = "no luck with the " + std::string(name(rung))};
+          .message = "no luck with the " + std::string(name(level))};
 }
 
-// Which rungs are tried when the first that helps is `helps`.
-std::vector<Rung> tried(Rung from, Rung highest, Rung helps) {
-  std::vector<Rung> order;
-  const auto report = climb(from, highest, [&](Rung rung) -> Expected<void> {
-    order.push_back(rung);
-    if (rung == helps) return {};
-    return std::unexpected(failure_of(rung));
+// Which reset levels are tried when the first that helps is `helps`.
+std::vector<ResetLevel> tried(ResetLevel from, ResetLevel highest, ResetLevel helps) {
+  std::vector<ResetLevel> order;
+  const auto report = escalate(from, highest, [&](ResetLevel level) -> Expected<void> {
+    order.push_back(level);
+    if (level == helps) return {};
+    return std::unexpected(failure_of(level));
   });
-  EXPECT_EQ(report.has_value(), helps >= from && helps <= highest && helps != Rung::Wedged);
+  EXPECT_EQ(report.has_value(), helps >= from && helps <= highest && helps != ResetLevel::Wedged);
   if (report) {
-    EXPECT_EQ(report->rung(), helps);
+    EXPECT_EQ(report->level(), helps);
     EXPECT_EQ(report->attempts.size(), order.size());
     EXPECT_FALSE(report->attempts.back().error);
   }
   return order;
 }
 
-TEST(Ladder, ARungThatFailsGivesWayToTheNextAndTheFirstThatHelpsIsTheLast) {
-  EXPECT_THAT(tried(Rung::Stream, Rung::PowerCycle, Rung::Stream), ElementsAre(Rung::Stream));
-  EXPECT_THAT(tried(Rung::Stream, Rung::PowerCycle, Rung::Firmware),
-              ElementsAre(Rung::Stream, Rung::Queue, Rung::Function, Rung::Firmware));
-  EXPECT_THAT(tried(Rung::Function, Rung::Card, Rung::PowerCycle),
-              ElementsAre(Rung::Function, Rung::Firmware, Rung::Card));
-  EXPECT_THAT(tried(Rung::PowerCycle, Rung::Wedged, Rung::Wedged), ElementsAre(Rung::PowerCycle));
+TEST(Escalation, ALevelThatFailsGivesWayToTheNextAndTheFirstThatHelpsIsTheLast) {
+  EXPECT_THAT(tried(ResetLevel::Stream, ResetLevel::PowerCycle, ResetLevel::Stream), ElementsAre(ResetLevel::Stream));
+  EXPECT_THAT(tried(ResetLevel::Stream, ResetLevel::PowerCycle, ResetLevel::Firmware),
+              ElementsAre(ResetLevel::Stream, ResetLevel::Queue, ResetLevel::Function, ResetLevel::Firmware));
+  EXPECT_THAT(tried(ResetLevel::Function, ResetLevel::Card, ResetLevel::PowerCycle),
+              ElementsAre(ResetLevel::Function, ResetLevel::Firmware, ResetLevel::Card));
+  EXPECT_THAT(tried(ResetLevel::PowerCycle, ResetLevel::Wedged, ResetLevel::Wedged),
+              ElementsAre(ResetLevel::PowerCycle));
 }
 
-TEST(Ladder, AClimbThatFailsNamesEveryRungAndWhatIsLeftToDo) {
-  const auto fails = [](Rung rung) -> Expected<void> { return std::unexpected(failure_of(rung)); };
-  const auto low = climb(Rung::Queue, Rung::Function, fails);
+TEST(Escalation, AEscalateThatFailsNamesEveryLevelAndWhatIsLeftToDo) {
+  const auto fails = [](ResetLevel level) -> Expected<void> { return std::unexpected(failure_of(level)); };
+  const auto low = escalate(ResetLevel::Queue, ResetLevel::Function, fails);
   ASSERT_FALSE(low);
   EXPECT_THAT(low.error().message, HasSubstr("no luck with the queue reset"));
   EXPECT_THAT(low.error().message, HasSubstr("no luck with the function reset"));
   EXPECT_THAT(low.error().next_step, HasSubstr("firmware restart"));
   EXPECT_TRUE(low.error().recoverable);
   EXPECT_EQ(low.error().outcome, wire::Outcome::Indeterminate);
-  const auto high = climb(Rung::PowerCycle, Rung::PowerCycle, fails);
+  const auto high = escalate(ResetLevel::PowerCycle, ResetLevel::PowerCycle, fails);
   ASSERT_FALSE(high);
   EXPECT_FALSE(high.error().recoverable);
   EXPECT_EQ(high.error().next_step, "start a new card");
-  const auto none = climb(Rung::Card, Rung::Function, fails);
+  const auto none = escalate(ResetLevel::Card, ResetLevel::Function, fails);
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().culprit, "recovery");
+  EXPECT_EQ(none.error().source, "recovery");
 }
 
-TEST(Ladder, ARefusalBesideAnotherCommandEndsTheClimb) {
-  std::vector<Rung> order;
-  const auto report = climb(Rung::Stream, Rung::PowerCycle, [&](Rung rung) -> Expected<void> {
-    order.push_back(rung);
-    ErrorInfo error = failure_of(rung);
-    if (rung == Rung::Queue) {
+TEST(Escalation, ARefusalBesideAnotherCommandEndsTheEscalate) {
+  std::vector<ResetLevel> order;
+  const auto report = escalate(ResetLevel::Stream, ResetLevel::PowerCycle, [&](ResetLevel level) -> Expected<void> {
+    order.push_back(level);
+    ErrorInfo error = failure_of(level);
+    if (level == ResetLevel::Queue) {
       error.layer = Layer::Driver;
       error.status = wire::Status::Busy;
       error.recoverable = true;
@@ -79,20 +80,20 @@ TEST(Ladder, ARefusalBesideAnotherCommandEndsTheClimb) {
     return std::unexpected(std::move(error));
   });
   ASSERT_FALSE(report);
-  EXPECT_THAT(order, ElementsAre(Rung::Stream, Rung::Queue));
+  EXPECT_THAT(order, ElementsAre(ResetLevel::Stream, ResetLevel::Queue));
   EXPECT_TRUE(report.error().recoverable);
   EXPECT_EQ(report.error().next_step, "wait for the other one");
   EXPECT_THAT(report.error().message, HasSubstr("no luck with the stream reset"));
 }
 
-TEST(Ladder, EveryRungHasANameThatLeadsBackToIt) {
-  for (unsigned i = 0; i < kRungs; ++i) {
-    const auto rung = static_cast<Rung>(i);
-    EXPECT_EQ(rung_named(name(rung)), rung);
-    EXPECT_GE(above(rung), rung);
+TEST(Escalation, EveryLevelHasANameThatLeadsBackToIt) {
+  for (unsigned i = 0; i < kLevels; ++i) {
+    const auto level = static_cast<ResetLevel>(i);
+    EXPECT_EQ(level_named(name(level)), level);
+    EXPECT_GE(above(level), level);
   }
-  EXPECT_EQ(above(Rung::Wedged), Rung::Wedged);
-  EXPECT_FALSE(rung_named("hammer"));
+  EXPECT_EQ(above(ResetLevel::Wedged), ResetLevel::Wedged);
+  EXPECT_FALSE(level_named("hammer"));
 }
 
 TEST(DeathCount, OnlyDeathsCloseTogetherWedgeACardAndThenForGood) {

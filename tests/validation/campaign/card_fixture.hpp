@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where scenarios take place: a card in the emulator with three tenants. VF1 is guilty: faults are aimed at it. VF2 is
-// innocent: it holds canaries and works all the time, and whatever happens to VF1 must not be seen there. VF3 is free for
+// Where scenarios take place: a card in the emulator with three tenants. VF1 is faulting: faults are aimed at it. VF2 is
+// bystander: it holds canaries and works all the time, and whatever happens to VF1 must not be seen there. VF3 is free for
 // scenarios that need one more. M arms the faults of the card and is asked what it knows.
 #pragma once
 
@@ -15,30 +15,30 @@
 
 #include "host_driver/base/error.hpp"
 #include "qemu/card.hpp"
-#include "tests/validation/campaign/lane.hpp"
 #include "tests/validation/campaign/scenario.hpp"
+#include "tests/validation/campaign/test_stream.hpp"
 
 namespace svp::campaign {
 
-inline constexpr unsigned kGuilty = 1;  // VF numbers
-inline constexpr unsigned kInnocent = 2;
+inline constexpr unsigned kFaulting = 1;  // VF numbers
+inline constexpr unsigned kBystander = 2;
 inline constexpr unsigned kThird = 3;
 
 // A function that works and checks itself, on a thread of its own, from begin() to end().
-class Innocent {
+class Bystander {
  public:
   // Places canaries in regions and in the window. Throws svp::Error.
-  explicit Innocent(std::unique_ptr<Device> device);
-  ~Innocent();
-  Innocent(const Innocent&) = delete;
-  Innocent& operator=(const Innocent&) = delete;
+  explicit Bystander(std::unique_ptr<Device> device);
+  ~Bystander();
+  Bystander(const Bystander&) = delete;
+  Bystander& operator=(const Bystander&) = delete;
 
   void begin();
   // Waits for one more right round behind this call, then stops. Empty: all rounds were right, every canary is whole, nothing
   // of this function was refused, failed or reset. Else what was wrong.
-  std::string end(std::chrono::nanoseconds patience);
+  std::string end(std::chrono::nanoseconds timeout);
   // One more round, right, from now on; the work goes on.
-  bool gets_on(std::chrono::nanoseconds patience);
+  bool gets_on(std::chrono::nanoseconds timeout);
   std::uint64_t rounds() const { return rounds_.load(); }
   Device& device() { return *device_; }
   std::span<const Region> regions() const { return canaries_; }
@@ -51,8 +51,8 @@ class Innocent {
 
   std::uint64_t mark_;
   std::unique_ptr<Device> device_;
-  std::unique_ptr<Lane> lane_;
-  std::unique_ptr<Lane> work_lane_;
+  std::unique_ptr<TestStream> stream_;
+  std::unique_ptr<TestStream> work_stream_;
   std::vector<Region> canaries_;
   Region work_region_;
   std::atomic<bool> stop_{false};
@@ -64,36 +64,36 @@ class Innocent {
 
 // Under which a whole run takes place. Anything but the default is for tests/mutants.
 struct Conditions {
-  std::string words{};          // more boot words of every card
-  bool short_patience = false;  // what does not come is waited for with shorter bounds
+  std::string words{};         // more boot words of every card
+  bool short_timeout = false;  // what does not come is waited for with shorter bounds
 
   bool operator==(const Conditions&) const = default;
 };
 
-struct StageOptions {
+struct FixtureOptions {
   CardShape shape{};
   Conditions conditions{};
 };
 
-class Stage {
+class CardFixture {
  public:
   // Boots. Throws svp::Error.
-  explicit Stage(const StageOptions& options);
-  ~Stage();
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
+  explicit CardFixture(const FixtureOptions& options);
+  ~CardFixture();
+  CardFixture(const CardFixture&) = delete;
+  CardFixture& operator=(const CardFixture&) = delete;
 
   const std::shared_ptr<Card>& card() { return card_; }
-  const StageOptions& options() const { return options_; }
+  const FixtureOptions& options() const { return options_; }
   // Alive, heartbeat going, not a life of the firmware that nobody asked for.
   bool usable() const;
 
  private:
-  StageOptions options_;
+  FixtureOptions options_;
   std::shared_ptr<Card> card_;
 };
 
-CardOptions card_options(const StageOptions& options);
+CardOptions card_options(const FixtureOptions& options);
 // A kernel that was built with the firmware ("spin", "stray", …): its image.
 std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name);
 inline std::vector<std::byte> kernel_image(const Card& card, std::string_view name) {

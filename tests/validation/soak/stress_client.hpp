@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tenant of a soak, at the level of control blocks: it knows how each block that it sends has to end. In calm weather
-// nothing else is accepted; in a storm each must end once, typed, and what ended OK must be right all the same.
+// A tenant of a soak, at the level of control blocks: it knows how each block that it sends has to end. In undisturbed time
+// nothing else is accepted; in a disturbance each must end once, typed, and what ended OK must be right all the same.
 #pragma once
 
 #include <array>
@@ -14,19 +14,19 @@
 #include <vector>
 
 #include "qemu/card.hpp"
-#include "tests/validation/campaign/lane.hpp"
+#include "tests/validation/campaign/test_stream.hpp"
 #include "tests/validation/soak/cpu_wait.hpp"
-#include "tests/validation/soak/weather.hpp"
+#include "tests/validation/soak/disturbance_tracker.hpp"
 
 namespace svp::soak {
 
 // What one tenant did and saw. Blocks: submitted = the sum of outcomes, or a complaint says so.
-struct PlayerReport {
+struct StressClientReport {
   std::string function;
   std::uint64_t blocks = 0;
   std::map<std::string, std::uint64_t> outcomes{};  // by name
   std::uint64_t batches = 0;
-  std::uint64_t strict = 0;  // of these: in calm weather, every block as foretold
+  std::uint64_t strict = 0;  // of these: in undisturbed time, every block as expected
   std::uint64_t bytes_checked = 0;
   std::uint64_t attachments = 0;
   std::uint64_t stream_resets = 0, queue_resets = 0, function_resets = 0, regions = 0;
@@ -36,13 +36,13 @@ struct PlayerReport {
   std::uint64_t complained = 0;
 };
 
-class Player {
+class StressClient {
  public:
-  // `function`: 0 is the PF, n is VF n. `weather` and `card` outlive this.
-  Player(Card& card, unsigned function, std::uint64_t seed, const Weather& weather);
-  ~Player();
-  Player(const Player&) = delete;
-  Player& operator=(const Player&) = delete;
+  // `function`: 0 is the PF, n is VF n. `disturbances` and `card` outlive this.
+  StressClient(Card& card, unsigned function, std::uint64_t seed, const DisturbanceTracker& tracker);
+  ~StressClient();
+  StressClient(const StressClient&) = delete;
+  StressClient& operator=(const StressClient&) = delete;
 
   // Until `stop`; then lets go of the function. Never throws. On a thread of its own.
   void play(const std::atomic<bool>& stop) noexcept;
@@ -51,8 +51,9 @@ class Player {
   static constexpr std::uint64_t kNoRegion = ~std::uint64_t{0};
   std::uint64_t region() const { return region_.load(); }
   std::uint64_t rounds() const { return rounds_.load(); }
+  bool complained() const { return complained_.load(); }
   // When play() has returned.
-  const PlayerReport& report() const { return report_; }
+  const StressClientReport& report() const { return report_; }
 
  private:
   struct End {
@@ -83,43 +84,44 @@ class Player {
   void endless();
   void cancelled();
   void reset_in_flight();
-  // Sends, waits, judges. True: every block ended as foretold.
+  // Sends, waits, judges. True: every block ended as expected.
   bool perform(const Batch& batch);
   bool judge(const Batch& batch, std::size_t from);
   void compare(const void* expected, std::uint64_t at, std::uint64_t bytes);
   void reset_stream();
   // The card's own counters against what this attachment saw.
   void compare_statistics();
-  // Something that has no excuse in calm weather. In a storm the function is let go of and had again.
+  // Something that has no excuse in undisturbed time. In a disturbance the function is let go of and had again.
   void unexpected(const std::string& what);
   void too_late(const std::string& what);
   void complain(const std::string& what);
   void count_ends();
   void close_accounts();
-  bool calm() const { return weather_.calm_since(target_, mark_); }
+  bool undisturbed() const { return tracker_.undisturbed_since(target_, mark_); }
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
 
   Card& card_;
   const unsigned function_;
   const unsigned target_;
-  const Weather& weather_;
+  const DisturbanceTracker& tracker_;
   std::mt19937_64 random_;
-  Weather::Mark mark_{};      // what has happened since is judged by it
-  Weather::Mark attached_{};  // likewise, since the attachment
-  bool strict_ = false;       // since mark_ the function was shown to be whole
+  DisturbanceTracker::Mark mark_{};      // what has happened since is judged by it
+  DisturbanceTracker::Mark attached_{};  // likewise, since the attachment
+  bool strict_ = false;                  // since mark_ the function was shown to be whole
   bool start_over_ = false;
   CpuWait cpu_wait_;
   std::chrono::nanoseconds waited_before_{};  // this round
   std::unique_ptr<Device> device_;
-  std::unique_ptr<campaign::Desk> desk_;
-  std::unique_ptr<campaign::Lane> lane_;
-  std::uint64_t sequence_ = 0;                                       // of the lane's last block in its incarnation
-  std::uint64_t spin_bytes_ = 0;                                     // of the kernel that never ends
-  std::size_t counted_ = 0;                                          // of the lane's ends
+  std::unique_ptr<campaign::BlockBuilder> builder_;
+  std::unique_ptr<campaign::TestStream> stream_;
+  std::uint64_t sequence_ = 0;    // of the test stream's last block in its incarnation
+  std::uint64_t spin_bytes_ = 0;  // of the kernel that never ends
+  std::size_t counted_ = 0;       // of the test stream's ends
   std::array<std::uint64_t, wire::kOutcomeCount> since_attached_{};  // ends, by wire::Outcome
   std::atomic<std::uint64_t> region_{kNoRegion};
   std::atomic<std::uint64_t> rounds_{0};
-  PlayerReport report_;
+  std::atomic<bool> complained_{false};
+  StressClientReport report_;
 };
 
 }  // namespace svp::soak

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What disturbs a soak: faults and resets of every level, each with a period of its own (milliseconds, all prime, so that
-// every combination comes up). It owns M and tells the weather before it does anything.
+// every combination comes up). It owns M and tells the disturbances before it does anything.
 #pragma once
 
 #include <atomic>
@@ -17,11 +17,11 @@
 #include "host_driver/faults/session.hpp"
 #include "qemu/card.hpp"
 #include "tests/validation/campaign/resources.hpp"
-#include "tests/validation/soak/weather.hpp"
+#include "tests/validation/soak/disturbance_tracker.hpp"
 
 namespace svp::soak {
 
-struct DisturberReport {
+struct FaultSchedulerReport {
   std::map<std::string, std::uint64_t> events{};  // "firmware restart", … : how often
   struct Count {
     std::uint64_t armed = 0;
@@ -32,16 +32,16 @@ struct DisturberReport {
   std::uint64_t complained = 0;
 };
 
-class Disturber {
+class FaultScheduler {
  public:
   // Regions that faults of the memory can be aimed at: (target, region id); asked when one is armed.
   using RegionOf = std::function<std::optional<std::uint64_t>(unsigned target)>;
 
-  // Functions 1 (PF) … `functions`. Card and weather outlive this. Throws svp::Error when M cannot be had.
-  Disturber(Card& card, unsigned functions, std::uint64_t seed, Weather& weather, RegionOf region_of);
-  ~Disturber();
-  Disturber(const Disturber&) = delete;
-  Disturber& operator=(const Disturber&) = delete;
+  // Functions 1 (PF) … `functions`. Card and disturbances outlive this. Throws svp::Error when M cannot be had.
+  FaultScheduler(Card& card, unsigned functions, std::uint64_t seed, DisturbanceTracker& tracker, RegionOf region_of);
+  ~FaultScheduler();
+  FaultScheduler(const FaultScheduler&) = delete;
+  FaultScheduler& operator=(const FaultScheduler&) = delete;
 
   // From now on run() only waits and watches.
   void keep_quiet() { calendar_.clear(); }
@@ -52,14 +52,14 @@ class Disturber {
   campaign::CardResources card_resources();
   std::uint64_t retired_bytes();
 
-  const DisturberReport& report() const { return report_; }
+  const FaultSchedulerReport& report() const { return report_; }
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Event {
     const char* name;
     std::chrono::milliseconds period;
-    void (Disturber::*act)();
+    void (FaultScheduler::*act)();
     Clock::time_point due{};
   };
 
@@ -68,11 +68,11 @@ class Disturber {
   void reset_function();
   void stop_emulator();
   void trap_firmware();
-  void restart_firmware() { raise(Rung::Firmware); }
-  void reset_card() { raise(Rung::Card); }
-  void power_cycle() { raise(Rung::PowerCycle); }
+  void restart_firmware() { raise(ResetLevel::Firmware); }
+  void reset_card() { raise(ResetLevel::Card); }
+  void power_cycle() { raise(ResetLevel::PowerCycle); }
   void kill_emulator();
-  void raise(Rung rung);
+  void raise(ResetLevel level);
   void open_management();
   bool arm(const fault::Fault& fault);
   unsigned any_function() { return 1 + static_cast<unsigned>(random_() % functions_); }
@@ -80,14 +80,14 @@ class Disturber {
 
   Card& card_;
   const unsigned functions_;
-  Weather& weather_;
+  DisturbanceTracker& tracker_;
   RegionOf region_of_;
   std::mt19937_64 random_;
   std::vector<Event> calendar_;
   std::unique_ptr<Device> management_;
   std::unique_ptr<fault::Session> session_;
-  std::unique_ptr<Weather::Storm> storm_;  // of the fault that is armed
-  DisturberReport report_;
+  std::unique_ptr<DisturbanceTracker::Scope> scope_;  // of the fault that is armed
+  FaultSchedulerReport report_;
 };
 
 }  // namespace svp::soak

@@ -32,17 +32,17 @@ void fill_memory(const wire::KernelArguments& arguments) {
 }  // namespace
 
 SPYRE_KERNEL({
-    .name = "soil",
+    .name = "dirty",
     .operands = {{.name = "flag", .access = kernel::Access::ReadWrite, .shape = {"row", "how"}}},
     .symbols = {kernel::address_of(0), kernel::extent_of(0, "how")},
 });
 
 extern "C" {
 // Becomes the rest of the literal pool.
-std::uint64_t kernel_soiled_pool[kPoolWords];
+std::uint64_t kernel_dirty_pool[kPoolWords];
 
 // a0: the flag; a1: how; a2: the word to reserve; a3: the pattern. Never returns.
-[[gnu::naked, gnu::noinline]] void soil_registers(std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t) {
+[[gnu::naked, gnu::noinline]] void dirty_registers(std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t) {
   asm volatile(R"(
     lr.d t0, (a2)
     .irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
@@ -118,10 +118,10 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
     case kWait:
     case kIllegal:
       fill_memory(arguments);
-      fill(reinterpret_cast<std::uint64_t>(kernel_soiled_pool),
-           reinterpret_cast<std::uint64_t>(kernel_soiled_pool + kPoolWords));
+      fill(reinterpret_cast<std::uint64_t>(kernel_dirty_pool),
+           reinterpret_cast<std::uint64_t>(kernel_dirty_pool + kPoolWords));
       *reinterpret_cast<volatile std::uint64_t*>(flag);
-      soil_registers(flag, how, scratchpad_end - sizeof(std::uint64_t), kPattern);
+      dirty_registers(flag, how, scratchpad_end - sizeof(std::uint64_t), kPattern);
       return 1;
     case kVectorFlags: raise_float_flags(); return 1;
     case kPartialLoad:

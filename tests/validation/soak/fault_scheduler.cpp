@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/validation/soak/disturber.hpp"
+#include "tests/validation/soak/fault_scheduler.hpp"
 
 #include <algorithm>
 #include <thread>
 
 #include "tests/validation/bounds.hpp"
-#include "tests/validation/campaign/lane.hpp"
+#include "tests/validation/campaign/test_stream.hpp"
 
 namespace svp::soak {
 
@@ -31,8 +31,8 @@ constexpr Kind kKinds[] = {
     {Point::CardCompletion, Action::Suppress, 0},
     {Point::CardCompletion, Action::Duplicate, 0},
     {Point::CardAdminReply, Action::Suppress, 0},
-    {Point::CardBell, Action::Suppress, 0},
-    {Point::CardBell, Action::Duplicate, 0},
+    {Point::CardDoorbell, Action::Suppress, 0},
+    {Point::CardDoorbell, Action::Duplicate, 0},
     {Point::CardHeartbeat, Action::Suppress, 0},
     {Point::CardFunctionReset, Action::Stall, 50'000},  // 5 ms
     {Point::CardKernel, Action::Hang, 0},
@@ -50,33 +50,34 @@ FunctionMask only(unsigned function) { return FunctionMask{1} << function; }
 
 }  // namespace
 
-Disturber::Disturber(Card& card, unsigned functions, std::uint64_t seed, Weather& weather, RegionOf region_of)
+FaultScheduler::FaultScheduler(Card& card, unsigned functions, std::uint64_t seed, DisturbanceTracker& tracker,
+                               RegionOf region_of)
     : card_(card),
       functions_(functions),
-      weather_(weather),
+      tracker_(tracker),
       region_of_(std::move(region_of)),
       random_(seed),
-      calendar_{{"fault", milliseconds{61}, &Disturber::next_fault},
-                {"function reset by M", milliseconds{131}, &Disturber::reset_function},
-                {"emulator stopped", milliseconds{499}, &Disturber::stop_emulator},
-                {"firmware trap", milliseconds{1103}, &Disturber::trap_firmware},
-                {"firmware restart", milliseconds{1303}, &Disturber::restart_firmware},
-                {"card reset", milliseconds{1709}, &Disturber::reset_card},
-                {"power cycle", milliseconds{2309}, &Disturber::power_cycle},
-                {"emulator killed", milliseconds{3001}, &Disturber::kill_emulator}} {
+      calendar_{{"fault", milliseconds{61}, &FaultScheduler::next_fault},
+                {"function reset by M", milliseconds{131}, &FaultScheduler::reset_function},
+                {"emulator stopped", milliseconds{499}, &FaultScheduler::stop_emulator},
+                {"firmware trap", milliseconds{1103}, &FaultScheduler::trap_firmware},
+                {"firmware restart", milliseconds{1303}, &FaultScheduler::restart_firmware},
+                {"card reset", milliseconds{1709}, &FaultScheduler::reset_card},
+                {"power cycle", milliseconds{2309}, &FaultScheduler::power_cycle},
+                {"emulator killed", milliseconds{3001}, &FaultScheduler::kill_emulator}} {
   open_management();
 }
 
-Disturber::~Disturber() = default;
+FaultScheduler::~FaultScheduler() = default;
 
-void Disturber::complain(const std::string& what) {
+void FaultScheduler::complain(const std::string& what) {
   ++report_.complained;
   if (report_.complaints.size() < kMostComplaints) report_.complaints.push_back(what);
 }
 
-void Disturber::open_management() { management_ = value_or_throw(card_.open_management()); }
+void FaultScheduler::open_management() { management_ = value_or_throw(card_.open_management()); }
 
-void Disturber::run(Clock::time_point end, const std::function<bool()>& enough) {
+void FaultScheduler::run(Clock::time_point end, const std::function<bool()>& enough) {
   const auto start = Clock::now();
   for (Event& event : calendar_) event.due = start + event.period;
   while (Clock::now() < end && !enough()) {
@@ -89,7 +90,7 @@ void Disturber::run(Clock::time_point end, const std::function<bool()>& enough) 
     }
     if (!card_.machine().alive()) {
       complain("the emulator has ended, and nobody had asked it to");
-      raise(Rung::PowerCycle);
+      raise(ResetLevel::PowerCycle);
     }
     std::this_thread::sleep_for(soak_bounds::kCalendar);  // bounded: by `end` of the loop
   }
@@ -98,14 +99,14 @@ void Disturber::run(Clock::time_point end, const std::function<bool()>& enough) 
 
 // ---- faults -------------------------------------------------------------------------------------------------------------
 
-bool Disturber::arm(const Fault& fault) {
+bool FaultScheduler::arm(const Fault& fault) {
   const fault::Script script = fault::Script(random_()).add(fault);
   session_ = value_or_throw(fault::Session::begin(script));
   value_or_throw(session_->arm(card_, management_.get()));
   return session_->arm_memory().has_value();  // not when its owner has just let go of the region
 }
 
-void Disturber::next_fault() {
+void FaultScheduler::next_fault() {
   end_fault();
   const Kind& kind = kKinds[random_() % std::size(kKinds)];
   const unsigned function = any_function();
@@ -120,7 +121,7 @@ void Disturber::next_fault() {
     fault.offset = random_() % (4 * wire::kMiB);
     fault.trigger.first = 1;
   }
-  storm_ = std::make_unique<Weather::Storm>(weather_, only(function));
+  scope_ = std::make_unique<DisturbanceTracker::Scope>(tracker_, only(function));
   try {
     if (arm(fault)) ++report_.faults[name_of(fault)].armed;
   } catch (const Error& error) {
@@ -128,7 +129,7 @@ void Disturber::next_fault() {
   }
 }
 
-void Disturber::end_fault() {
+void FaultScheduler::end_fault() {
   if (session_) {
     // Disarmed first: what has not fired by now never will.
     if (auto done = session_->disarm(); !done) complain("disarming: " + done.error().message);
@@ -137,14 +138,14 @@ void Disturber::end_fault() {
     }
   }
   session_.reset();
-  storm_.reset();
+  scope_.reset();
 }
 
 // ---- resets -------------------------------------------------------------------------------------------------------------
 
-void Disturber::reset_function() {
+void FaultScheduler::reset_function() {
   const unsigned function = any_function();
-  const Weather::Storm storm(weather_, only(function));
+  const DisturbanceTracker::Scope scope(tracker_, only(function));
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::FunctionReset;
   request.arguments.function = {function, 0};
@@ -153,34 +154,34 @@ void Disturber::reset_function() {
   if (reply->outcome != wire::Outcome::Ok) complain("a function reset: " + std::string(wire::name(reply->status)));
 }
 
-void Disturber::stop_emulator() {
-  // No storm: a card that stands still for so long is late, and nothing else.
+void FaultScheduler::stop_emulator() {
+  // No disturbance: a card that stands still for so long is late, and nothing else.
   if (auto stopped = card_.machine().stop(); !stopped) return complain("the emulator could not be stopped");
   const milliseconds stopped_for(1 + random_() % static_cast<unsigned>(soak_bounds::kLongestStop.count()));
   std::this_thread::sleep_for(stopped_for);  // bounded: by kLongestStop at most
   if (auto on = card_.machine().cont(); !on) complain("the emulator could not go on");
 }
 
-void Disturber::raise(Rung rung) {
+void FaultScheduler::raise(ResetLevel level) {
   end_fault();
-  const Weather::Storm storm(weather_, kEverybody);
+  const DisturbanceTracker::Scope scope(tracker_, kEverybody);
   management_.reset();
-  value_or_throw(card_.raise(rung, card_.lives(), true));
+  value_or_throw(card_.raise(level, card_.boots(), true));
   open_management();
 }
 
-void Disturber::kill_emulator() {
+void FaultScheduler::kill_emulator() {
   end_fault();
-  const Weather::Storm storm(weather_, kEverybody);
+  const DisturbanceTracker::Scope scope(tracker_, kEverybody);
   management_.reset();
   if (auto killed = card_.machine().kill(); !killed) complain("the emulator could not be killed");
-  value_or_throw(card_.raise(Rung::PowerCycle, card_.lives(), false));
+  value_or_throw(card_.raise(ResetLevel::PowerCycle, card_.boots(), false));
   open_management();
 }
 
-void Disturber::trap_firmware() {
+void FaultScheduler::trap_firmware() {
   end_fault();
-  const Weather::Storm storm(weather_, kEverybody);
+  const DisturbanceTracker::Scope scope(tracker_, kEverybody);
   const std::uint64_t epoch = management_->config().generation >> 32;
   constexpr Action kWays[] = {Action::Trap, Action::Assert, Action::StackOverflow};
   if (!arm({.point = Point::CardFirmware, .action = kWays[random_() % std::size(kWays)]})) return;
@@ -197,11 +198,11 @@ void Disturber::trap_firmware() {
 
 // ---- accounts -----------------------------------------------------------------------------------------------------------
 
-campaign::CardResources Disturber::card_resources() {
+campaign::CardResources FaultScheduler::card_resources() {
   return campaign::count_card_resources(*management_, campaign_bounds::kSettle);
 }
 
-std::uint64_t Disturber::retired_bytes() {
+std::uint64_t FaultScheduler::retired_bytes() {
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::FunctionQuery;
   request.arguments.function.target = wire::kTargetPhysical;

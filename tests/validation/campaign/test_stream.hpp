@@ -21,19 +21,19 @@ namespace svp::campaign {
 // "OK, none", or that it did not end: what a claim has seen.
 std::string ending(const std::optional<wire::Completion>& end);
 
-class Lane final : CompletionSink {
+class TestStream final : CompletionSink {
  public:
   // Opens a stream. The device outlives this. Throws svp::Error.
-  explicit Lane(Device& device, StreamPriority priority = StreamPriority::Low);
+  explicit TestStream(Device& device, StreamPriority priority = StreamPriority::Low);
   // Resets or closes the stream; closes the device when it keeps a block in spite of that.
-  ~Lane();
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  ~TestStream();
+  TestStream(const TestStream&) = delete;
+  TestStream& operator=(const TestStream&) = delete;
 
   // Of all of `blocks`: throws svp::Error when the device refuses; false when there was no room for all.
   bool submit(std::span<const wire::ControlBlock> blocks, bool verbatim = false);
   bool submit(const wire::ControlBlock& block) { return submit({&block, 1}); }
-  // Until `count` have ended since the lane was made. False: the bound passed, or the card is gone with some missing.
+  // Until `count` have ended since the test stream was made. False: the bound passed, or the card is gone with some missing.
   bool wait_ended(std::size_t count, std::chrono::nanoseconds bound);
   bool wait_all(std::chrono::nanoseconds bound) { return wait_ended(submitted_, bound); }
   // One block, waited for. Nothing when it did not end in time.
@@ -65,11 +65,11 @@ class Lane final : CompletionSink {
 };
 
 // A block on its way needs nothing of this; it holds handles only.
-class Desk {
+class BlockBuilder {
  public:
   static constexpr std::uint64_t kRegionBytes = 4 * wire::kMiB;
   // Acquires the two regions. Throws svp::Error.
-  explicit Desk(Device& device);
+  explicit BlockBuilder(Device& device);
 
   Device& device() const { return device_; }
   const Region& tensor() const { return tensor_; }
@@ -84,7 +84,7 @@ class Desk {
   wire::ControlBlock compute(std::uint64_t offset, std::uint64_t bytes, std::uint64_t budget_slices = 0,
                              std::uint64_t core_mask = 1) const;
   // Puts an image there, by way of host memory at kStagingAt. Throws svp::Error.
-  void load(Lane& lane, std::uint64_t offset, std::span<const std::byte> image) const;
+  void load(TestStream& stream, std::uint64_t offset, std::span<const std::byte> image) const;
   static constexpr std::uint64_t kStagingAt = 24 * wire::kMiB;
 
   std::span<std::uint64_t> host_words(std::uint64_t offset, std::uint64_t bytes) const;

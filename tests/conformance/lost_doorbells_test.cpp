@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bells are hints: with any part of them lost, in any direction, everything completes, only later.
+// Doorbells are hints: with any part of them lost, in any direction, everything completes, only later.
 #include <random>
 #include <thread>
 
@@ -18,7 +18,7 @@ struct Loss {
   const char* name;
   double share;
   Way way;
-  unsigned round_trips;  // a lost bell costs up to 5 ms (card's timer) or 1 ms (host's re-check)
+  unsigned round_trips;  // a lost doorbell costs up to 5 ms (card's timer) or 1 ms (host's re-check)
 };
 constexpr Loss kLosses[] = {{"all to the card", 1, Way::ToCard, 100},
                             {"all from the card", 1, Way::FromCard, 200},
@@ -32,10 +32,10 @@ constexpr Loss kLosses[] = {{"all to the card", 1, Way::ToCard, 100},
 
 FaultHooks hooks_of(const Loss& loss) {
   FaultHooks hooks;
-  if (loss.way != Way::FromCard) hooks.drop_bells_to_card = loss.share;
-  if (loss.way != Way::ToCard) hooks.drop_bells_from_card = loss.share;
-  hooks.seed = 43;           // at 1 % it fires at the 5th and 43rd bell to the card, at the 16th and 43rd from it
-  hooks.no_spinning = true;  // a host that sleeps is one that needs the bell
+  if (loss.way != Way::FromCard) hooks.drop_doorbells_to_card = loss.share;
+  if (loss.way != Way::ToCard) hooks.drop_doorbells_from_card = loss.share;
+  hooks.seed = 43;           // at 1 % it fires at the 5th and 43rd doorbell to the card, at the 16th and 43rd from it
+  hooks.no_spinning = true;  // a host that sleeps is one that needs the doorbell
   return hooks;
 }
 
@@ -74,7 +74,7 @@ void flood_without_waiter(Workbench& bench) {
   must(device.close_stream(stream));
 }
 
-TEST(LostBells, EverythingCompletesLaterAndNothingIsLost) {
+TEST(LostDoorbells, EverythingCompletesLaterAndNothingIsLost) {
   for (const Loss& loss : kLosses) {
     SCOPED_TRACE(loss.name);
     OpenOptions options;
@@ -86,45 +86,46 @@ TEST(LostBells, EverythingCompletesLaterAndNothingIsLost) {
     const std::chrono::duration<double, std::micro> mean = (Device::Clock::now() - start) / loss.round_trips;
     flood_without_waiter(bench);
     const auto stats = device->statistics();
-    std::printf("  %-20s %4llu bells dropped to the card, %4llu from it; round trip %6.0f us mean, %6.0f us worst\n",
-                loss.name, static_cast<unsigned long long>(stats.bells_dropped_to_card),
-                static_cast<unsigned long long>(stats.bells_dropped_from_card), mean.count(),
-                std::chrono::duration<double, std::micro>(worst).count());
+    std::printf(
+        "  %-20s %4llu doorbells dropped to the card, %4llu from it; round trip %6.0f us mean, %6.0f us worst\n",
+        loss.name, static_cast<unsigned long long>(stats.doorbells_dropped_to_card),
+        static_cast<unsigned long long>(stats.doorbells_dropped_from_card), mean.count(),
+        std::chrono::duration<double, std::micro>(worst).count());
     // The fault fired, and only the fault that was ordered.
-    EXPECT_EQ(stats.bells_dropped_to_card != 0, loss.way != Way::FromCard);
-    EXPECT_EQ(stats.bells_dropped_from_card != 0, loss.way != Way::ToCard);
-    if (loss.share == 1 && loss.way != Way::FromCard) EXPECT_EQ(stats.bells_rung, 0u);
+    EXPECT_EQ(stats.doorbells_dropped_to_card != 0, loss.way != Way::FromCard);
+    EXPECT_EQ(stats.doorbells_dropped_from_card != 0, loss.way != Way::ToCard);
+    if (loss.share == 1 && loss.way != Way::FromCard) EXPECT_EQ(stats.doorbells_signalled, 0u);
     EXPECT_EQ(stats.submitted, stats.completed);
     expect_healthy(*device);
   }
 }
 
-TEST(LostBells, WithoutTheFaultNothingIsDropped) {
+TEST(LostDoorbells, WithoutTheFaultNothingIsDropped) {
   const auto device = provider().open();
   Workbench bench(*device);
   work_with_pauses(bench, 200);
-  EXPECT_EQ(device->statistics().bells_dropped_to_card, 0u);
-  EXPECT_EQ(device->statistics().bells_dropped_from_card, 0u);
+  EXPECT_EQ(device->statistics().doorbells_dropped_to_card, 0u);
+  EXPECT_EQ(device->statistics().doorbells_dropped_from_card, 0u);
 }
 
-// The test's own test: without the timers that replace a lost bell a sleep does not end by itself, so what completes above is
+// The test's own test: without the timers that replace a lost doorbell a sleep does not end by itself, so what completes above is
 // their merit.
-TEST(LostBells, WithoutTimersALostBellStalls) {
+TEST(LostDoorbells, WithoutTimersALostDoorbellStalls) {
   OpenOptions options;
-  options.faults.drop_bells_from_card = 0.2;
+  options.faults.drop_doorbells_from_card = 0.2;
   options.faults.no_spinning = true;
   options.faults.no_timers = true;
   const auto device = provider().open(options);
   constexpr auto kStalled = test_bounds::kExpires;
   unsigned stalls = 0;
-  // A bell that is dropped while the host does not sleep stalls nobody: on a busy machine it takes some until one does.
+  // A doorbell that is dropped while the host does not sleep stalls nobody: on a busy machine it takes some until one does.
   const auto limit = test::soon();
   for (int i = 0; i < 100 || (stalls == 0 && Device::Clock::now() < limit); ++i) {
     test::Endings recorder;
     const auto block = test::nop();
     const ControlBlockRequest request{&block, &recorder};
     ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);
-    // A sleep that no bell ended lasts until the deadline; the last look finds what was there all the time.
+    // A sleep that no doorbell ended lasts until the deadline; the last look finds what was there all the time.
     const auto begun = Device::Clock::now();
     const auto status = device->wait_until([&] { return recorder.count() == 1; }, begun + kStalled);
     if (Device::Clock::now() - begun >= kStalled) ++stalls;
@@ -133,7 +134,7 @@ TEST(LostBells, WithoutTimersALostBellStalls) {
     }
   }
   EXPECT_GT(stalls, 0u);
-  EXPECT_LE(stalls, device->statistics().bells_dropped_from_card);
+  EXPECT_LE(stalls, device->statistics().doorbells_dropped_from_card);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host_driver/transport/bells.hpp"
+#include "host_driver/transport/doorbells.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -38,39 +38,39 @@ std::uint64_t Chance::draw() {
   return z ^ z >> 31;
 }
 
-Bells::Bells(SlotHandle slot, const FaultHooks& faults)
+Doorbells::Doorbells(SlotHandle slot, const FaultHooks& faults)
     : slot_(std::move(slot)),
       faults_(faults),
-      faulty_(faults.injector != nullptr || faults.drop_bells_to_card > 0 || faults.drop_bells_from_card > 0),
-      lose_to_card_(faults.drop_bells_to_card, faults.seed),
-      lose_from_card_(faults.drop_bells_from_card, ~faults.seed) {
+      faulty_(faults.injector != nullptr || faults.drop_doorbells_to_card > 0 || faults.drop_doorbells_from_card > 0),
+      lose_to_card_(faults.drop_doorbells_to_card, faults.seed),
+      lose_from_card_(faults.drop_doorbells_from_card, ~faults.seed) {
   char path[40];
-  std::snprintf(path, sizeof path, "/proc/self/fd/%d", slot_.bell_to_card());
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", slot_.doorbell_to_card());
   reader_.reset(system_call([&] { return ::open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); }));
 }
 
-void Bells::ring() {
+void Doorbells::ring() {
   if (faulty_ && !may_ring()) return;
-  rung_.fetch_add(1, std::memory_order_relaxed);
+  signalled_.fetch_add(1, std::memory_order_relaxed);
   write_ring();
 }
 
-void Bells::write_ring() const {
+void Doorbells::write_ring() const {
   if (!reader_.valid()) return write_guarded();
   const std::uint64_t ring = 1;
-  static_assert(sizeof ring == kBellBytes);
-  [[maybe_unused]] const auto written = ::write(slot_.bell_to_card(), &ring, sizeof ring);
+  static_assert(sizeof ring == kDoorbellBytes);
+  [[maybe_unused]] const auto written = ::write(slot_.doorbell_to_card(), &ring, sizeof ring);
 }
 
-bool Bells::may_ring() {
+bool Doorbells::may_ring() {
   if (lose_to_card_.fires()) return false;
-  if (!faults_.armed(HostPoint::BellToCard)) return true;
-  const auto strike = faults_.strike(HostPoint::BellToCard);
+  if (!faults_.armed(HostPoint::DoorbellToCard)) return true;
+  const auto strike = faults_.strike(HostPoint::DoorbellToCard);
   if (!strike) return true;
   if (strike->action == HostAction::Duplicate) write_ring();
   if (strike->action != HostAction::Delay) return strike->action == HostAction::Duplicate;
-  // With a descriptor of its own: these bells may be gone when it is time, and the thread there is deaf to SIGPIPE.
-  const auto late = std::make_shared<UniqueFd>(::fcntl(slot_.bell_to_card(), F_DUPFD_CLOEXEC, 0));
+  // With a descriptor of its own: these doorbells may be gone when it is time, and the thread there is masked to SIGPIPE.
+  const auto late = std::make_shared<UniqueFd>(::fcntl(slot_.doorbell_to_card(), F_DUPFD_CLOEXEC, 0));
   faults_.injector()->later(std::chrono::microseconds(strike->argument), [late] {
     const std::uint64_t ring = 1;
     [[maybe_unused]] const auto written = ::write(late->get(), &ring, sizeof ring);
@@ -78,10 +78,10 @@ bool Bells::may_ring() {
   return false;
 }
 
-Bells::Heard Bells::hear_faulty() {
+Doorbells::Heard Doorbells::hear_faulty() {
   if (lose_from_card_.fires()) return {.lost = true};
-  if (!faults_.armed(HostPoint::BellToHost)) return {};
-  const auto strike = faults_.strike(HostPoint::BellToHost);
+  if (!faults_.armed(HostPoint::DoorbellToHost)) return {};
+  const auto strike = faults_.strike(HostPoint::DoorbellToHost);
   if (!strike) return {};
   switch (strike->action) {
     case HostAction::Suppress: return {.lost = true};
@@ -91,27 +91,27 @@ Bells::Heard Bells::hear_faulty() {
   }
 }
 
-void Bells::write_guarded() const {
+void Doorbells::write_guarded() const {
   sigset_t pipe_signal, before;
   sigemptyset(&pipe_signal);
   sigaddset(&pipe_signal, SIGPIPE);
   ::pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
   const std::uint64_t ring = 1;
-  if (::write(slot_.bell_to_card(), &ring, sizeof ring) < 0 && errno == EPIPE) {
+  if (::write(slot_.doorbell_to_card(), &ring, sizeof ring) < 0 && errno == EPIPE) {
     const timespec now{};
     ::sigtimedwait(&pipe_signal, nullptr, &now);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void Bells::drain() const {
+void Doorbells::drain() const {
   char rings[512];
   // bounded: the pipe does not block, and holds 64 KiB
-  while (::read(slot_.bell_from_card(), rings, sizeof rings) == static_cast<ssize_t>(sizeof rings)) {
+  while (::read(slot_.doorbell_from_card(), rings, sizeof rings) == static_cast<ssize_t>(sizeof rings)) {
   }
 }
 
-Bells::Wakeup Bells::sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bound) {
+Doorbells::Wakeup Doorbells::sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bound) {
   using Clock = std::chrono::steady_clock;
   if (faulty_ && echo_.exchange(false)) return {.rang = true};
   auto end = Clock::now() + bound;

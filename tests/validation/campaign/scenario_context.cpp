@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/validation/campaign/trial.hpp"
+#include "tests/validation/campaign/scenario_context.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -19,8 +19,8 @@ namespace {
 
 using wire::Outcome;
 
-constexpr auto kPatience = campaign_bounds::kPatience;
-constexpr auto kShortPatience = campaign_bounds::kShortPatience;
+constexpr auto kTimeout = campaign_bounds::kTimeout;
+constexpr auto kShortTimeout = campaign_bounds::kShortTimeout;
 constexpr std::uint64_t kImageStride = 64 * wire::kKiB;  // of images in the Program region
 
 }  // namespace
@@ -34,7 +34,7 @@ wire::FaultEvidence command(Device& management, const wire::FaultSpec& spec, std
   const auto reply = value_or_throw(management.admin(request));
   if (reply.outcome == Outcome::Ok) return reply.values.fault;
   throw Error({.layer = Layer::Firmware,
-               .culprit = std::string(wire::name(spec.point)),
+               .source = std::string(wire::name(spec.point)),
                .outcome = reply.outcome,
                .recoverable = true,
                .next_step = "correct the scenario",
@@ -43,32 +43,35 @@ wire::FaultEvidence command(Device& management, const wire::FaultSpec& spec, std
 
 }  // namespace
 
-Trial::Trial(const Scenario& scenario, Stage* stage, std::uint64_t seed, const Conditions& conditions)
-    : scenario_(scenario), stage_(stage), seed_(seed), conditions_(conditions), random_(seed) {
+ScenarioContext::ScenarioContext(const Scenario& scenario, CardFixture* fixture, std::uint64_t seed,
+                                 const Conditions& conditions)
+    : scenario_(scenario), fixture_(fixture), seed_(seed), conditions_(conditions), random_(seed) {
   result_.id = scenario.id;
   result_.seed = seed;
   origin_ = Clock::now();
 }
 
-Trial::~Trial() { close(); }
+ScenarioContext::~ScenarioContext() { close(); }
 
-Stage& Trial::stage() {
-  if (stage_ != nullptr) return *stage_;
+CardFixture& ScenarioContext::fixture() {
+  if (fixture_ != nullptr) return *fixture_;
   throw Error({.layer = Layer::Driver,
-               .culprit = std::string(scenario_.id),
+               .source = std::string(scenario_.id),
                .outcome = Outcome::Rejected,
                .recoverable = false,
                .next_step = "correct the scenario",
                .message = "a scenario with cards of its own asked for the shared one"});
 }
 
-Trial::Duration Trial::patience() const {
-  return conditions_.short_patience ? Duration(kShortPatience) : Duration(kPatience);
+ScenarioContext::Duration ScenarioContext::timeout() const {
+  return conditions_.short_timeout ? Duration(kShortTimeout) : Duration(kTimeout);
 }
 
-StageOptions Trial::stage_options() const { return {.shape = scenario_.shape, .conditions = conditions_}; }
+FixtureOptions ScenarioContext::fixture_options() const {
+  return {.shape = scenario_.shape, .conditions = conditions_};
+}
 
-Device& Trial::management() {
+Device& ScenarioContext::management() {
   if (management_) return *management_;
   management_ = value_or_throw(card().open_management());
   // What an earlier scenario armed and nobody met.
@@ -79,40 +82,40 @@ Device& Trial::management() {
   return *management_;
 }
 
-std::unique_ptr<Device> Trial::open(unsigned virtual_function, OpenOptions options) {
+std::unique_ptr<Device> ScenarioContext::open(unsigned virtual_function, OpenOptions options) {
   return value_or_throw(card().open_virtual(virtual_function, std::move(options)));
 }
 
-Device& Trial::guilty() {
-  if (!guilty_) guilty_ = open(kGuilty);
-  return *guilty_;
+Device& ScenarioContext::faulting() {
+  if (!faulting_) faulting_ = open(kFaulting);
+  return *faulting_;
 }
-Desk& Trial::desk() {
-  if (!desk_) desk_ = std::make_unique<Desk>(guilty());
-  return *desk_;
+BlockBuilder& ScenarioContext::builder() {
+  if (!builder_) builder_ = std::make_unique<BlockBuilder>(faulting());
+  return *builder_;
 }
-Lane& Trial::lane() {
-  if (!lane_) lane_ = std::make_unique<Lane>(guilty());
-  return *lane_;
+TestStream& ScenarioContext::stream() {
+  if (!stream_) stream_ = std::make_unique<TestStream>(faulting());
+  return *stream_;
 }
-Innocent& Trial::innocent() {
-  if (!innocent_) {
-    innocent_ = std::make_unique<Innocent>(open(kInnocent));
-    innocent_->begin();
+Bystander& ScenarioContext::bystander() {
+  if (!bystander_) {
+    bystander_ = std::make_unique<Bystander>(open(kBystander));
+    bystander_->begin();
   }
-  return *innocent_;
+  return *bystander_;
 }
 
-wire::ControlBlock Trial::kernel(std::string_view name, std::uint64_t budget_slices) {
+wire::ControlBlock ScenarioContext::kernel(std::string_view name, std::uint64_t budget_slices) {
   const auto image = kernel_image(card(), name);
   const std::uint64_t at = std::exchange(next_image_, next_image_ + kImageStride);
-  desk().load(lane(), at, image);
-  return desk().compute(at, image.size(), budget_slices);
+  builder().load(stream(), at, image);
+  return builder().compute(at, image.size(), budget_slices);
 }
 
 // ---- faults -------------------------------------------------------------------------------------------------------------
 
-wire::FaultSpec Trial::any_fault(wire::FaultPoint point, wire::FaultAction action) {
+wire::FaultSpec ScenarioContext::any_fault(wire::FaultPoint point, wire::FaultAction action) {
   wire::FaultSpec spec{};
   spec.point = point;
   spec.action = action;
@@ -124,13 +127,13 @@ wire::FaultSpec Trial::any_fault(wire::FaultPoint point, wire::FaultAction actio
   return spec;
 }
 
-wire::FaultSpec Trial::fault_at_guilty(wire::FaultPoint point, wire::FaultAction action) {
+wire::FaultSpec ScenarioContext::fault_at_faulting(wire::FaultPoint point, wire::FaultAction action) {
   wire::FaultSpec spec = any_fault(point, action);
-  spec.function = wire::target_of_virtual(kGuilty);
+  spec.function = wire::target_of_virtual(kFaulting);
   return spec;
 }
 
-Trial::Fault Trial::arm(wire::FaultSpec spec) {
+ScenarioContext::Fault ScenarioContext::arm(wire::FaultSpec spec) {
   Device& by = management();  // first: what it finds armed, it disarms
   const Fault fault{next_row_++};
   spec.operation = wire::FaultOperation::Arm;
@@ -140,7 +143,7 @@ Trial::Fault Trial::arm(wire::FaultSpec spec) {
   return fault;
 }
 
-wire::FaultEvidence Trial::evidence(Fault fault) {
+wire::FaultEvidence ScenarioContext::evidence(Fault fault) {
   wire::FaultSpec spec{};
   spec.operation = wire::FaultOperation::Query;
   spec.fault = fault.row;
@@ -153,18 +156,18 @@ wire::FaultEvidence Trial::evidence(Fault fault) {
   return found;
 }
 
-void Trial::disarm(Fault fault) {
+void ScenarioContext::disarm(Fault fault) {
   wire::FaultSpec spec{};
   spec.operation = wire::FaultOperation::Disarm;
   spec.fault = fault.row;
   (void)command(management(), spec, "disarming a fault");
 }
 
-void Trial::set_quota(std::uint64_t bytes) {
-  const auto reply = campaign::set_quota(management(), wire::target_of_virtual(kGuilty), bytes);
+void ScenarioContext::set_quota(std::uint64_t bytes) {
+  const auto reply = campaign::set_quota(management(), wire::target_of_virtual(kFaulting), bytes);
   if (reply.outcome == Outcome::Ok) return;
   throw Error({.layer = Layer::Firmware,
-               .culprit = "quota",
+               .source = "quota",
                .outcome = reply.outcome,
                .recoverable = true,
                .next_step = "correct the scenario",
@@ -174,9 +177,9 @@ void Trial::set_quota(std::uint64_t bytes) {
 
 // ---- proofs -------------------------------------------------------------------------------------------------------------
 
-void Trial::let_loose() { origin_ = Clock::now(); }
+void ScenarioContext::trigger() { origin_ = Clock::now(); }
 
-void Trial::prove(Proof proof, bool holds, std::string seen, std::string_view claim) {
+void ScenarioContext::prove(Proof proof, bool holds, std::string seen, std::string_view claim) {
   result_.claims.push_back({proof, std::string(claim), holds, seen});
   ProofResult& result = result_[proof];
   const bool first = !result.given;
@@ -186,7 +189,7 @@ void Trial::prove(Proof proof, bool holds, std::string seen, std::string_view cl
   result.seen += seen;
 }
 
-void Trial::claim(Proof proof, std::string_view name, bool holds, std::string seen) {
+void ScenarioContext::claim(Proof proof, std::string_view name, bool holds, std::string seen) {
   const auto since = Clock::now() - origin_;
   if (proof == Proof::Detected && !result_.times.detect) result_.times.detect = since;
   if (proof == Proof::Recovered && !result_.times.recover) result_.times.recover = since;
@@ -194,73 +197,75 @@ void Trial::claim(Proof proof, std::string_view name, bool holds, std::string se
   prove(proof, holds, std::move(text), name);
 }
 
-void Trial::fired(Fault fault) {
+void ScenarioContext::fired(Fault fault) {
   const auto found = evidence(fault);
   fired(found.fired != 0, std::to_string(found.fired) + " of " + std::to_string(found.counted) + " occurrences");
 }
 
-void Trial::detected(std::string_view name, bool holds, std::string seen) {
+void ScenarioContext::detected(std::string_view name, bool holds, std::string seen) {
   if (!result_.times.detect) result_.times.detect = Clock::now() - origin_;
   prove(Proof::Detected, holds, std::move(seen), name);
 }
 
-void Trial::contained() {
-  const bool worked = innocent_ != nullptr;
-  std::string wrong = worked ? innocent_->end(patience()) : "there was no innocent function";
-  const std::uint64_t rounds = worked ? innocent_->rounds() : 0;
+void ScenarioContext::contained() {
+  const bool worked = bystander_ != nullptr;
+  std::string wrong = worked ? bystander_->end(timeout()) : "there was no bystander function";
+  const std::uint64_t rounds = worked ? bystander_->rounds() : 0;
   if (!result_.times.contain) result_.times.contain = Clock::now() - origin_;
   const bool holds = wrong.empty();
   contained("neighbour", holds, holds ? std::to_string(rounds) + " rounds of the neighbour, all right" : wrong);
 }
 
-void Trial::recovered(std::string_view name, bool holds, std::string seen) {
+void ScenarioContext::recovered(std::string_view name, bool holds, std::string seen) {
   if (!result_.times.recover) result_.times.recover = Clock::now() - origin_;
   prove(Proof::Recovered, holds, std::move(seen), name);
 }
 
-void Trial::detected_as(const std::optional<wire::Completion>& end, Outcome outcome, wire::Status status) {
+void ScenarioContext::detected_as(const std::optional<wire::Completion>& end, Outcome outcome, wire::Status status) {
   if (!end) return detected("outcome", false, "the block did not end");
   const bool right = end->outcome == outcome && (status == wire::Status::None || end->status == status);
   detected("outcome", right, std::string(wire::name(end->outcome)) + ", " + std::string(wire::name(end->status)));
 }
 
-std::string Trial::good_job(Desk& desk, Lane& lane) {
+std::string ScenarioContext::good_job(BlockBuilder& builder, TestStream& stream) {
   constexpr std::uint64_t kBytes = 256 * wire::kKiB, kOut = 0, kBack = 1 * wire::kMiB;
-  const auto out = desk.host_words(kOut, kBytes);
+  const auto out = builder.host_words(kOut, kBytes);
   for (auto& word : out) word = random_();
-  std::ranges::fill(desk.host_words(kBack, kBytes), 0);
-  const wire::ControlBlock blocks[] = {Desk::dma(desk.host(kOut), Desk::in(desk.tensor(), 0), kBytes),
-                                       Desk::dma(Desk::in(desk.tensor(), 0), Desk::in(desk.tensor(), kBytes), kBytes),
-                                       Desk::dma(Desk::in(desk.tensor(), kBytes), desk.host(kBack), kBytes)};
-  const std::size_t before = lane.ended();
-  if (!lane.submit(blocks)) return "no room for a good job";
-  if (!lane.wait_all(patience())) return "a good job did not end";
-  const auto all = lane.endings();
+  std::ranges::fill(builder.host_words(kBack, kBytes), 0);
+  const wire::ControlBlock blocks[] = {
+      BlockBuilder::dma(builder.host(kOut), BlockBuilder::in(builder.tensor(), 0), kBytes),
+      BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), BlockBuilder::in(builder.tensor(), kBytes), kBytes),
+      BlockBuilder::dma(BlockBuilder::in(builder.tensor(), kBytes), builder.host(kBack), kBytes)};
+  const std::size_t before = stream.ended();
+  if (!stream.submit(blocks)) return "no room for a good job";
+  if (!stream.wait_all(timeout())) return "a good job did not end";
+  const auto all = stream.endings();
   for (std::size_t i = before; i < all.size(); ++i) {
     if (all[i].outcome != Outcome::Ok) {
       return "a good job ended " + std::string(wire::name(all[i].outcome)) + ", " +
              std::string(wire::name(all[i].status));
     }
   }
-  return std::ranges::equal(out, desk.host_words(kBack, kBytes)) ? std::string() : "a good job's data came back wrong";
+  return std::ranges::equal(out, builder.host_words(kBack, kBytes)) ? std::string()
+                                                                    : "a good job's data came back wrong";
 }
 
-std::string Trial::good_job() {
+std::string ScenarioContext::good_job() {
   try {
-    return good_job(desk(), lane());
+    return good_job(builder(), stream());
   } catch (const Error& error) {
     return error.info().message;
   }
 }
 
-void Trial::recover_stream() {
-  if (auto reset = lane().reset(); !reset) return recovered("stream", false, reset.error().message);
+void ScenarioContext::recover_stream() {
+  if (auto reset = stream().reset(); !reset) return recovered("stream", false, reset.error().message);
   const std::string wrong = good_job();
   recovered("stream", wrong.empty(), wrong.empty() ? "stream reset, good job" : wrong);
 }
 
-void Trial::recover_function() {
-  close_guilty();
+void ScenarioContext::recover_function() {
+  close_faulting();
   const std::string wrong = good_job();
   recovered("function", wrong.empty(), wrong.empty() ? "function reset, good job" : wrong);
 }
@@ -281,12 +286,12 @@ std::string hexadecimal(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void Trial::keep_trace(const Lane& lane) {
-  const auto blocks = lane.trace();
+void ScenarioContext::keep_trace(const TestStream& stream) {
+  const auto blocks = stream.trace();
   artifacts_->trace.insert(artifacts_->trace.end(), blocks.begin(), blocks.end());
 }
 
-void Trial::keep_headers() {
+void ScenarioContext::keep_headers() {
   const auto keep = [&](const char* which, Device* device) {
     if (device == nullptr) return;
     const auto* window = device->host_memory().data() - device->host_memory_offset();
@@ -298,31 +303,31 @@ void Trial::keep_headers() {
     }
   };
   keep("M", management_.get());
-  keep("guilty", guilty_.get());
-  if (innocent_) keep("innocent", &innocent_->device());
-  if (stage_ == nullptr) return;
+  keep("faulting", faulting_.get());
+  if (bystander_) keep("bystander", &bystander_->device());
+  if (fixture_ == nullptr) return;
   artifacts_->console = card().machine().console();
   artifacts_->versions["emulator"] = qemu::to_string(card().machine().version());
 }
 
-void Trial::close_guilty() {
-  if (lane_) keep_trace(*lane_);
-  lane_.reset();
-  desk_.reset();
-  guilty_.reset();
+void ScenarioContext::close_faulting() {
+  if (stream_) keep_trace(*stream_);
+  stream_.reset();
+  builder_.reset();
+  faulting_.reset();
   next_image_ = 0;
 }
 
-void Trial::close() {
+void ScenarioContext::close() {
   if (!std::exchange(kept_, true)) keep_headers();
-  close_guilty();
-  innocent_.reset();
+  close_faulting();
+  bystander_.reset();
   management_.reset();
   artifacts_->versions["abi"] = std::to_string(wire::kAbiVersion);
   result_.artifacts = artifacts_;
 }
 
-std::optional<wire::FatalRecord> Trial::record_of_last_life() {
+std::optional<wire::FatalRecord> ScenarioContext::record_of_last_boot() {
   management_.reset();
   const Device& management = this->management();
   const auto* window = management.host_memory().data() - management.host_memory_offset();
@@ -337,27 +342,28 @@ std::optional<wire::FatalRecord> Trial::record_of_last_life() {
   return whole ? std::optional(record) : std::nullopt;
 }
 
-// ---- witness ------------------------------------------------------------------------------------------------------------
+// ---- observer ------------------------------------------------------------------------------------------------------------
 
-Witness::Witness(Trial& trial)
-    : trial_(trial),
-      device_(trial.open(kThird)),
-      desk_(*device_),
-      lane_(*device_),
+Observer::Observer(ScenarioContext& context)
+    : context_(context),
+      device_(context.open(kThird)),
+      builder_(*device_),
+      stream_(*device_),
       held_(*device_),
-      last_good_(Trial::Clock::now()) {
-  const wire::ControlBlock blocks[] = {load_kernel(desk_, lane_, trial.card(), "spin", 0), Desk::nop(), Desk::nop()};
+      last_good_(ScenarioContext::Clock::now()) {
+  const wire::ControlBlock blocks[] = {load_kernel(builder_, stream_, context.card(), "spin", 0), BlockBuilder::nop(),
+                                       BlockBuilder::nop()};
   (void)held_.submit(blocks);
-  (void)held_.wait_started(1, trial.patience());
+  (void)held_.wait_started(1, context.timeout());
 }
 
-std::optional<ErrorInfo> Witness::wait_for_failure() {
+std::optional<ErrorInfo> Observer::wait_for_failure() {
   constexpr auto kOneJob = campaign_bounds::kLeftAlone;
-  const auto limit = Trial::Clock::now() + trial_.patience();
+  const auto limit = ScenarioContext::Clock::now() + context_.timeout();
   try {
-    while (!device_->failure() && Trial::Clock::now() < limit) {
-      if (lane_.submitted() - lane_.ended() < wire::kStreamCredits) (void)lane_.submit(Desk::nop());
-      if (lane_.wait_all(kOneJob)) last_good_ = Trial::Clock::now();
+    while (!device_->failure() && ScenarioContext::Clock::now() < limit) {
+      if (stream_.submitted() - stream_.ended() < wire::kStreamCredits) (void)stream_.submit(BlockBuilder::nop());
+      if (stream_.wait_all(kOneJob)) last_good_ = ScenarioContext::Clock::now();
     }
   } catch (const Error&) {
     // submit() is refused when the card is gone: failure() says so below
@@ -368,10 +374,10 @@ std::optional<ErrorInfo> Witness::wait_for_failure() {
 namespace {
 
 // Empty: each block ended once, OK before and LOST or INDETERMINATE after the end of the card.
-std::string wrong_ending(const Lane& lane, bool may_be_ok) {
-  const auto all = lane.endings();
-  if (all.size() != lane.submitted()) {
-    return std::to_string(lane.submitted() - all.size()) + " blocks of " + std::to_string(lane.submitted()) +
+std::string wrong_ending(const TestStream& stream, bool may_be_ok) {
+  const auto all = stream.endings();
+  if (all.size() != stream.submitted()) {
+    return std::to_string(stream.submitted() - all.size()) + " blocks of " + std::to_string(stream.submitted()) +
            " never ended";
   }
   bool over = !may_be_ok;
@@ -385,8 +391,8 @@ std::string wrong_ending(const Lane& lane, bool may_be_ok) {
 
 }  // namespace
 
-std::string Witness::typed() const {
-  std::string wrong = wrong_ending(lane_, true);
+std::string Observer::typed() const {
+  std::string wrong = wrong_ending(stream_, true);
   return wrong.empty() ? wrong_ending(held_, false) : wrong;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host_driver/recovery/ladder.hpp"
+#include "host_driver/recovery/escalation.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -18,25 +18,25 @@ std::string milliseconds(std::chrono::nanoseconds time) {
   return text;
 }
 
-std::string text_of(const std::vector<RungAttempt>& attempts) {
+std::string text_of(const std::vector<LevelAttempt>& attempts) {
   std::string text;
-  for (const RungAttempt& attempt : attempts) {
+  for (const LevelAttempt& attempt : attempts) {
     if (!text.empty()) text += "; ";
-    text += std::string(name(attempt.rung)) + (attempt.error ? " failed after " : " helped after ") +
+    text += std::string(name(attempt.level)) + (attempt.error ? " failed after " : " helped after ") +
             milliseconds(attempt.took);
     if (attempt.error) text += " (" + attempt.error->message + ")";
   }
   return text;
 }
 
-// What is left to do by hand after the last rung that may be tried.
-std::string next_after(Rung highest, const ErrorInfo& last) {
-  if (highest >= Rung::PowerCycle) return last.next_step.empty() ? "start a new card" : last.next_step;
-  return "allow a higher rung (" + std::string(name(above(highest))) + "), or reset the card (spyre reset)";
+// What is left to do by hand after the last reset level that may be tried.
+std::string next_after(ResetLevel highest, const ErrorInfo& last) {
+  if (highest >= ResetLevel::PowerCycle) return last.next_step.empty() ? "start a new card" : last.next_step;
+  return "allow a higher reset level (" + std::string(name(above(highest))) + "), or reset the card (spyre reset)";
 }
 
 // Another command is in the way, and it ends by itself.
-ErrorInfo busy_error(const std::vector<RungAttempt>& attempts) {
+ErrorInfo busy_error(const std::vector<LevelAttempt>& attempts) {
   ErrorInfo error = *attempts.back().error;
   error.message = text_of(attempts);
   return error;
@@ -46,19 +46,20 @@ ErrorInfo busy_error(const std::vector<RungAttempt>& attempts) {
 
 std::chrono::nanoseconds RecoveryReport::took() const {
   std::chrono::nanoseconds sum{};
-  for (const RungAttempt& attempt : attempts) sum += attempt.took;
+  for (const LevelAttempt& attempt : attempts) sum += attempt.took;
   return sum;
 }
 
 std::string describe(const RecoveryReport& report) { return text_of(report.attempts); }
 
-Expected<RecoveryReport> climb(Rung from, Rung highest, const std::function<Expected<void>(Rung)>& operation) {
+Expected<RecoveryReport> escalate(ResetLevel from, ResetLevel highest,
+                                  const std::function<Expected<void>(ResetLevel)>& operation) {
   using Clock = std::chrono::steady_clock;
   RecoveryReport report;
-  for (Rung rung = from; rung <= highest && rung != Rung::Wedged; rung = above(rung)) {
+  for (ResetLevel level = from; level <= highest && level != ResetLevel::Wedged; level = above(level)) {
     const auto begin = Clock::now();
-    auto done = operation(rung);
-    RungAttempt& attempt = report.attempts.emplace_back(RungAttempt{rung, Clock::now() - begin, std::nullopt});
+    auto done = operation(level);
+    LevelAttempt& attempt = report.attempts.emplace_back(LevelAttempt{level, Clock::now() - begin, std::nullopt});
     if (done) return report;
     attempt.error = std::move(done.error());
     if (mutated(HostMutant::NextLevel)) break;
@@ -66,20 +67,20 @@ Expected<RecoveryReport> climb(Rung from, Rung highest, const std::function<Expe
   }
   if (report.attempts.empty()) {
     return std::unexpected(ErrorInfo{.layer = Layer::Driver,
-                                     .culprit = "recovery",
+                                     .source = "recovery",
                                      .outcome = wire::Outcome::Rejected,
                                      .recoverable = true,
-                                     .next_step = "allow a higher rung",
+                                     .next_step = "allow a higher reset level",
                                      .message = "a recovery that begins with " + std::string(name(from)) +
                                                 " may go no higher than " + std::string(name(highest))});
   }
   const ErrorInfo& last = *report.attempts.back().error;
   return std::unexpected(ErrorInfo{.layer = last.layer,
-                                   .culprit = last.culprit,
+                                   .source = last.source,
                                    .outcome = last.outcome,
-                                   .recoverable = highest < Rung::PowerCycle,
+                                   .recoverable = highest < ResetLevel::PowerCycle,
                                    .next_step = next_after(highest, last),
-                                   .message = "no rung helped: " + text_of(report.attempts)});
+                                   .message = "no reset level helped: " + text_of(report.attempts)});
 }
 
 bool DeathCount::note(Clock::time_point when) {
@@ -92,7 +93,7 @@ bool DeathCount::note(Clock::time_point when) {
 ErrorInfo wedged_error(const std::string& card, const DeathCount& deaths) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deaths.within()).count();
   return {.layer = Layer::Emulator,
-          .culprit = card,
+          .source = card,
           .outcome = wire::Outcome::Lost,
           .recoverable = false,
           .next_step = "read the card's console and record, then start a new card",

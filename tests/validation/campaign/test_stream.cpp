@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/validation/campaign/lane.hpp"
+#include "tests/validation/campaign/test_stream.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -21,11 +21,11 @@ std::string ending(const std::optional<wire::Completion>& end) {
   return std::string(wire::name(end->outcome)) + ", " + std::string(wire::name(end->status));
 }
 
-Lane::Lane(Device& device, StreamPriority priority)
+TestStream::TestStream(Device& device, StreamPriority priority)
     : device_(device), stream_(value_or_throw(device.open_stream(priority))) {}
 
 // A block that the card keeps would call this when it is gone: then the whole function goes first.
-Lane::~Lane() {
+TestStream::~TestStream() {
   if (ended() == submitted_) {
     if (!device_.failure()) (void)device_.close_stream(stream_);
   } else if (device_.failure() || !device_.reset_stream(stream_) || ended() != submitted_) {
@@ -33,13 +33,13 @@ Lane::~Lane() {
   }
 }
 
-void Lane::on_completion(const wire::Completion& completion) noexcept {
+void TestStream::on_completion(const wire::Completion& completion) noexcept {
   const std::lock_guard lock(mutex_);
   all_.push_back(completion);
   count_.store(all_.size(), std::memory_order_release);
 }
 
-bool Lane::submit(std::span<const wire::ControlBlock> blocks, bool verbatim) {
+bool TestStream::submit(std::span<const wire::ControlBlock> blocks, bool verbatim) {
   std::vector<ControlBlockRequest> requests;
   for (const auto& block : blocks) requests.push_back({&block, this});
   const std::size_t taken =
@@ -59,32 +59,32 @@ bool Lane::submit(std::span<const wire::ControlBlock> blocks, bool verbatim) {
   return taken == blocks.size();
 }
 
-bool Lane::wait_ended(std::size_t count, std::chrono::nanoseconds bound) {
+bool TestStream::wait_ended(std::size_t count, std::chrono::nanoseconds bound) {
   return device_.wait_until([&] { return ended() >= count; }, Clock::now() + bound) == WaitStatus::Done;
 }
 
-std::optional<wire::Completion> Lane::run(const wire::ControlBlock& block, std::chrono::nanoseconds bound) {
+std::optional<wire::Completion> TestStream::run(const wire::ControlBlock& block, std::chrono::nanoseconds bound) {
   if (!submit(block) || !wait_all(bound)) return std::nullopt;
   const std::lock_guard lock(mutex_);
   return all_.back();
 }
 
-bool Lane::wait_started(std::uint64_t sequence, std::chrono::nanoseconds bound) {
+bool TestStream::wait_started(std::uint64_t sequence, std::chrono::nanoseconds bound) {
   const std::byte* window = device_.host_memory().data() - device_.host_memory_offset();
   const auto* words = reinterpret_cast<const std::uint64_t*>(window + wire::kStartedSequences.offset);
   return device_.wait_until([&] { return wire::load_acquire(words[stream_]) >= sequence; }, Clock::now() + bound) ==
          WaitStatus::Done;
 }
 
-Expected<void> Lane::reset() { return device_.reset_stream(stream_); }
+Expected<void> TestStream::reset() { return device_.reset_stream(stream_); }
 
-std::vector<wire::Completion> Lane::endings(std::size_t from) const {
+std::vector<wire::Completion> TestStream::endings(std::size_t from) const {
   const std::lock_guard lock(mutex_);
   return {all_.begin() + static_cast<std::ptrdiff_t>(std::min(from, all_.size())), all_.end()};
 }
 
 // In order within a stream: the n-th completion is the n-th block's.
-std::vector<TracedBlock> Lane::trace() const {
+std::vector<TracedBlock> TestStream::trace() const {
   const std::lock_guard lock(mutex_);
   std::vector<TracedBlock> blocks = trace_;
   for (std::size_t i = 0; i < std::min(blocks.size(), all_.size()); ++i) {
@@ -97,47 +97,47 @@ std::vector<TracedBlock> Lane::trace() const {
   return blocks;
 }
 
-std::size_t Lane::ended_with(wire::Outcome outcome) const {
+std::size_t TestStream::ended_with(wire::Outcome outcome) const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(
       std::ranges::count_if(all_, [&](const wire::Completion& one) { return one.outcome == outcome; }));
 }
 
-Desk::Desk(Device& device)
+BlockBuilder::BlockBuilder(Device& device)
     : device_(device),
       tensor_(value_or_throw(device.acquire_region(RegionType::Tensor, kRegionBytes))),
       program_(value_or_throw(device.acquire_region(RegionType::Program, kRegionBytes))) {}
 
-wire::Endpoint Desk::host(std::uint64_t offset) const {
+wire::Endpoint BlockBuilder::host(std::uint64_t offset) const {
   return {0, device_.host_memory_offset() + offset, 0, wire::EndpointKind::HostMemory, {}};
 }
 
-wire::Endpoint Desk::in(const Region& region, std::uint64_t offset) {
+wire::Endpoint BlockBuilder::in(const Region& region, std::uint64_t offset) {
   return {region.base.region_id, offset, region.generation, wire::EndpointKind::Region, {}};
 }
 
-wire::ControlBlock Desk::nop() {
+wire::ControlBlock BlockBuilder::nop() {
   wire::ControlBlock block{};
   block.header.opcode = wire::Opcode::Nop;
   return block;
 }
 
-wire::ControlBlock Desk::dma(const wire::Endpoint& from, const wire::Endpoint& to, std::uint64_t bytes) {
+wire::ControlBlock BlockBuilder::dma(const wire::Endpoint& from, const wire::Endpoint& to, std::uint64_t bytes) {
   wire::ControlBlock block{};
   block.header.opcode = wire::Opcode::Dma;
   block.payload.dma = {.source = from, .destination = to, .bytes = bytes, .checksum = 0, .flags = 0};
   return block;
 }
 
-wire::ControlBlock Desk::fill(const wire::Endpoint& at, std::uint64_t bytes, std::uint64_t pattern) {
+wire::ControlBlock BlockBuilder::fill(const wire::Endpoint& at, std::uint64_t bytes, std::uint64_t pattern) {
   wire::ControlBlock block{};
   block.header.opcode = wire::Opcode::Fill;
   block.payload.fill = {.destination = at, .bytes = bytes, .pattern = pattern, .reserved = {}};
   return block;
 }
 
-wire::ControlBlock Desk::compute(std::uint64_t offset, std::uint64_t bytes, std::uint64_t budget_slices,
-                                 std::uint64_t core_mask) const {
+wire::ControlBlock BlockBuilder::compute(std::uint64_t offset, std::uint64_t bytes, std::uint64_t budget_slices,
+                                         std::uint64_t core_mask) const {
   wire::ControlBlock block{};
   block.header.opcode = wire::Opcode::Compute;
   block.header.budget = budget_slices;
@@ -147,19 +147,19 @@ wire::ControlBlock Desk::compute(std::uint64_t offset, std::uint64_t bytes, std:
   return block;
 }
 
-void Desk::load(Lane& lane, std::uint64_t offset, std::span<const std::byte> image) const {
+void BlockBuilder::load(TestStream& stream, std::uint64_t offset, std::span<const std::byte> image) const {
   std::memcpy(device_.host_memory().data() + kStagingAt, image.data(), image.size());
-  const auto ended = lane.run(dma(host(kStagingAt), in(program_, offset), image.size()), kLoadBound);
+  const auto ended = stream.run(dma(host(kStagingAt), in(program_, offset), image.size()), kLoadBound);
   if (ended && ended->outcome == wire::Outcome::Ok) return;
   throw Error({.layer = Layer::Driver,
-               .culprit = "a kernel's image",
+               .source = "a kernel's image",
                .outcome = ended ? ended->outcome : wire::Outcome::Timeout,
                .recoverable = false,
                .next_step = "start the scenario on a new card",
                .message = "a kernel's image could not be loaded"});
 }
 
-std::span<std::uint64_t> Desk::host_words(std::uint64_t offset, std::uint64_t bytes) const {
+std::span<std::uint64_t> BlockBuilder::host_words(std::uint64_t offset, std::uint64_t bytes) const {
   return {reinterpret_cast<std::uint64_t*>(device_.host_memory().data() + offset), bytes / 8};
 }
 

@@ -2,17 +2,17 @@
 // One run of one scenario: the tenants, the faults, the clock, and the proofs that it writes down.
 //
 // A scenario is a function that says what happens, in this order:
-//   trial.innocent();                              // a neighbour works from here on
-//   const Fault fault = trial.arm({...});          // on the card, by M
-//   trial.let_loose();                             // the clock starts
-//   … the guilty function does what meets the fault …
-//   trial.fired(fault);                            // evidence
-//   trial.detected(condition, "what was seen");
-//   trial.contained();                             // the neighbour, and what else the scenario wants to add
-//   trial.recovered(condition, "what was seen");   // for most: trial.recover_stream() or trial.recover_function()
-// "Clean" is judged by the campaign when everything of the trial has been closed.
+//   context.bystander();                              // a neighbour works from here on
+//   const Fault fault = context.arm({...});          // on the card, by M
+//   context.trigger();                             // the clock starts
+//   … the faulting function does what meets the fault …
+//   context.fired(fault);                            // evidence
+//   context.detected(condition, "what was seen");
+//   context.contained();                             // the neighbour, and what else the scenario wants to add
+//   context.recovered(condition, "what was seen");   // for most: context.recover_stream() or context.recover_function()
+// "Clean" is judged by the campaign when everything of the scenario context has been closed.
 //
-// Every wait is bounded by patience(). A scenario that throws is broken off; what it had proved stands.
+// Every wait is bounded by timeout(). A scenario that throws is broken off; what it had proved stands.
 #pragma once
 
 #include <chrono>
@@ -26,40 +26,40 @@
 
 #include "shared/fatal_record.hpp"
 #include "tests/validation/campaign/artifacts.hpp"
-#include "tests/validation/campaign/lane.hpp"
+#include "tests/validation/campaign/card_fixture.hpp"
 #include "tests/validation/campaign/proof.hpp"
 #include "tests/validation/campaign/scenario.hpp"
-#include "tests/validation/campaign/stage.hpp"
+#include "tests/validation/campaign/test_stream.hpp"
 
 namespace svp::campaign {
 
-class Trial {
+class ScenarioContext {
  public:
   using Clock = Device::Clock;
   using Duration = std::chrono::nanoseconds;
 
-  // `stage` is null for a scenario that has its own cards.
-  Trial(const Scenario& scenario, Stage* stage, std::uint64_t seed, const Conditions& conditions);
-  ~Trial();
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
+  // `card fixture` is null for a scenario that has its own cards.
+  ScenarioContext(const Scenario& scenario, CardFixture* fixture, std::uint64_t seed, const Conditions& conditions);
+  ~ScenarioContext();
+  ScenarioContext(const ScenarioContext&) = delete;
+  ScenarioContext& operator=(const ScenarioContext&) = delete;
 
   // ---- what there is to work with; opened when first asked for
-  Stage& stage();
-  Card& card() { return *stage().card(); }
+  CardFixture& fixture();
+  Card& card() { return *fixture().card(); }
   Device& management();
-  Device& guilty();
-  Desk& desk();  // of the guilty function
-  Lane& lane();  // likewise
-  Innocent& innocent();
+  Device& faulting();
+  BlockBuilder& builder();  // of the faulting function
+  TestStream& stream();     // likewise
+  Bystander& bystander();
   std::unique_ptr<Device> open(unsigned virtual_function, OpenOptions options = {});
-  StageOptions stage_options() const;
-  // Puts a kernel into the guilty function's Program region; the block that launches it.
+  FixtureOptions fixture_options() const;
+  // Puts a kernel into the faulting function's Program region; the block that launches it.
   wire::ControlBlock kernel(std::string_view name, std::uint64_t budget_slices = 0);
   std::mt19937_64& random() { return random_; }
   std::uint64_t seed() const { return seed_; }
   const Scenario& scenario() const { return scenario_; }
-  Duration patience() const;
+  Duration timeout() const;
 
   // ---- faults of the card
   struct Fault {
@@ -70,14 +70,14 @@ class Trial {
   Fault arm(wire::FaultSpec spec);
   wire::FaultEvidence evidence(Fault fault);
   void disarm(Fault fault);
-  // Bytes of regions that the guilty function may hold; 0: no quota. Throws svp::Error.
+  // Bytes of regions that the faulting function may hold; 0: no quota. Throws svp::Error.
   void set_quota(std::uint64_t bytes);
   static wire::FaultSpec any_fault(wire::FaultPoint point, wire::FaultAction action);
-  // Aimed at the guilty function, once.
-  static wire::FaultSpec fault_at_guilty(wire::FaultPoint point, wire::FaultAction action);
+  // Aimed at the faulting function, once.
+  static wire::FaultSpec fault_at_faulting(wire::FaultPoint point, wire::FaultAction action);
 
   // ---- the clock
-  void let_loose();
+  void trigger();
 
   // ---- proofs. A second call about the same proof adds to it: all have to hold. Each thing that a scenario says it shows
   // (a bad CRC refused, rings cleared, …) has a name: tests/mutants says what leaves it out. Only evidence has none.
@@ -86,7 +86,7 @@ class Trial {
   void fired(Fault fault);
   void fired(bool holds, std::string seen) { prove(Proof::Fired, holds, std::move(seen)); }
   void detected(std::string_view name, bool holds, std::string seen);
-  // The innocent function got on and is whole.
+  // The bystander function got on and is whole.
   void contained();
   void contained(std::string_view name, bool holds, std::string seen) {
     prove(Proof::Contained, holds, std::move(seen), name);
@@ -97,23 +97,23 @@ class Trial {
   // ---- usual ways to be detected and to recover
   // Of a block: the outcome, and the status unless it is None. `end` empty: it did not end.
   void detected_as(const std::optional<wire::Completion>& end, wire::Outcome outcome, wire::Status status);
-  // The guilty function's lane() is reset, and a good job on it is right.
+  // The faulting function's stream() is reset, and a good job on it is right.
   void recover_stream();
-  // The guilty function's device is closed and opened again (function reset), and a good job is right.
+  // The faulting function's device is closed and opened again (function reset), and a good job is right.
   void recover_function();
-  // Data to the card, on it, and back, compared. Empty: right. Of the guilty function, which is opened if it is not.
+  // Data to the card, on it, and back, compared. Empty: right. Of the faulting function, which is opened if it is not.
   std::string good_job();
-  std::string good_job(Desk& desk, Lane& lane);
+  std::string good_job(BlockBuilder& builder, TestStream& stream);
 
-  // A lane of the scenario's own, for the trace.
-  void keep_trace(const Lane& lane);
+  // A test stream of the scenario's own, for the trace.
+  void keep_trace(const TestStream& stream);
   // What the life of the firmware before this one left, asked of a new M; waits for that life. Nothing: no whole record.
-  std::optional<wire::FatalRecord> record_of_last_life();
+  std::optional<wire::FatalRecord> record_of_last_boot();
   // Closes what is open, in the order in which that may be done. `why` of a death is swallowed here: the campaign counts.
   void close();
-  void close_guilty();
-  // For scenarios that used up the stage (the card is dead, or was replaced).
-  void spoil_stage() { spoilt_ = true; }
+  void close_faulting();
+  // For scenarios that used up the card fixture (the card is dead, or was replaced).
+  void spoil_fixture() { spoilt_ = true; }
   bool spoilt() const { return spoilt_; }
   Result take_result() { return std::move(result_); }
   Result& result() { return result_; }
@@ -123,7 +123,7 @@ class Trial {
   void keep_headers();
 
   const Scenario& scenario_;
-  Stage* stage_;
+  CardFixture* fixture_;
   std::uint64_t seed_;
   Conditions conditions_;
   bool spoilt_ = false;
@@ -134,34 +134,34 @@ class Trial {
   std::shared_ptr<Artifacts> artifacts_ = std::make_shared<Artifacts>();
 
   std::unique_ptr<Device> management_;
-  std::unique_ptr<Innocent> innocent_;
-  std::unique_ptr<Device> guilty_;
-  std::unique_ptr<Desk> desk_;
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Bystander> bystander_;
+  std::unique_ptr<Device> faulting_;
+  std::unique_ptr<BlockBuilder> builder_;
+  std::unique_ptr<TestStream> stream_;
   std::uint64_t next_image_ = 0;
   std::uint32_t next_row_ = 0;
 };
 
 // A function (VF3) with blocks on their way when the whole card goes: all of them have to end, once, typed. Some are short;
 // behind a kernel that does not end by itself others are held, so that the card certainly goes under them.
-class Witness {
+class Observer {
  public:
-  explicit Witness(Trial& trial);
-  // Keeps blocks on their way until the device has failed; nothing when it did not, within the trial's patience.
+  explicit Observer(ScenarioContext& context);
+  // Keeps blocks on their way until the device has failed; nothing when it did not, within the scenario context's timeout.
   std::optional<ErrorInfo> wait_for_failure();
-  Trial::Clock::time_point last_good() const { return last_good_; }
-  bool waits() const { return lane_.ended() < lane_.submitted(); }
+  ScenarioContext::Clock::time_point last_good() const { return last_good_; }
+  bool waits() const { return stream_.ended() < stream_.submitted(); }
   // What is wrong with the endings; empty: each block ended once, OK before and LOST or INDETERMINATE after.
   std::string typed() const;
   Device& device() { return *device_; }
 
  private:
-  Trial& trial_;
+  ScenarioContext& context_;
   std::unique_ptr<Device> device_;
-  Desk desk_;
-  Lane lane_;
-  Lane held_;
-  Trial::Clock::time_point last_good_{};
+  BlockBuilder builder_;
+  TestStream stream_;
+  TestStream held_;
+  ScenarioContext::Clock::time_point last_good_{};
 };
 
 }  // namespace svp::campaign
