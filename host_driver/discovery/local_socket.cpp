@@ -77,6 +77,8 @@ Expected<UniqueFd> listen_in(int folder, const char* name, std::optional<gid_t> 
     return std::unexpected(no_socket("fchownat"));
   }
   if (::fchmodat(folder, name, group ? 0660 : 0600, 0) != 0) return std::unexpected(no_socket("fchmodat"));
+  // Connections inherit it: a request that comes right behind the accept has a sender as well.
+  if (!ask_for_senders(listener.get())) return std::unexpected(no_socket("SO_PASSCRED"));
   if (::listen(listener.get(), kBacklog) != 0) return std::unexpected(no_socket("listen"));
   return listener;
 }

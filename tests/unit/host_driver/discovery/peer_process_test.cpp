@@ -106,6 +106,20 @@ TEST_F(Peers, ByNumberAPeerIsNotTrustedWithoutAProof) {
   EXPECT_FALSE(peer->alive());
 }
 
+// A client does not wait for the broker: its request may come between the accept and whatever the broker does then.
+TEST_F(Peers, TheSenderOfARequestBehindTheAcceptIsKnown) {
+  const auto client = connect_in(folder_.get(), kSocketName, test_bounds::kConnection);
+  ASSERT_TRUE(client) << client.error().reason;
+  const UniqueFd accepted(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));  // bounded: it has connected
+  ASSERT_TRUE(accepted.valid());
+  ASSERT_TRUE(send_message(client->get(), "request"));
+  const auto peer = identify_peer_by_number(accepted.get());
+  ASSERT_TRUE(peer) << describe(peer.error());
+  const Received received = receive_message(accepted.get(), 16, 0);
+  EXPECT_EQ(received.text, "request");
+  EXPECT_EQ(received.sender, peer->pid);
+}
+
 // The kernel says who sent a message, whoever holds the socket: a child that inherited it is not the peer.
 TEST_F(Peers, TheSenderOfAProofIsTheProcessThatSentIt) {
   int ends[2];
