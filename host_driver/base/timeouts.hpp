@@ -133,7 +133,7 @@ inline constexpr std::chrono::seconds kRasPeriod{1};
 
 // The CPUs that a process may use are counted again when a device is attached later than this after the last count.
 inline constexpr std::chrono::milliseconds kCountCpusAgain{10};
-// A workload that lost its function tries to have it again after this time.
+// A workload, of a fault script or a soak, that lost its function tries to have it again after this time.
 inline constexpr std::chrono::milliseconds kAttachAgain{3};
 
 }  // namespace svp

@@ -42,7 +42,6 @@ inline constexpr std::chrono::seconds kAdmin{1};
 inline constexpr std::chrono::milliseconds kStarved{500};
 // A function can be had again when the card is back: a boot takes 0.1 s, an emulator that is stopped or starved more.
 inline constexpr std::chrono::seconds kAttach{30};
-inline constexpr std::chrono::milliseconds kBetweenAttaches{3};
 // Between two looks of who disturbs at its calendar.
 inline constexpr std::chrono::milliseconds kCalendar{1};
 // An emulator that stands still for so long is less than anybody's idea of a dead card.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "host_driver/base/timeouts.hpp"
 #include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/card_fixture.hpp"
 
@@ -131,7 +132,7 @@ bool StressClient::attach(const std::atomic<bool>& stop) {
       if (undisturbed()) complain(std::string("attaching failed, and nobody had disturbed it: ") + error.what());
     }
     detach();
-    std::this_thread::sleep_for(soak_bounds::kBetweenAttaches);  // bounded: by the loop's limit
+    std::this_thread::sleep_for(kAttachAgain);  // bounded: by the loop's limit
   }
   if (!stop) complain("could not attach in " + std::to_string(soak_bounds::kAttach.count()) + " s");
   return false;
