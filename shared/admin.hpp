@@ -31,7 +31,10 @@ enum class AdminCommand : std::uint16_t {
   SlotRetire = 14,
   QuotaSet = 15,
   FunctionQuery = 16,
+  FirmwareRestart = 17,
 };
+
+inline constexpr AdminCommand kLastAdminCommand = AdminCommand::FirmwareRestart;
 
 constexpr std::string_view name(AdminCommand command) {
   switch (command) {
@@ -51,6 +54,7 @@ constexpr std::string_view name(AdminCommand command) {
     case AdminCommand::SlotRetire: return "SLOT_RETIRE";
     case AdminCommand::QuotaSet: return "QUOTA_SET";
     case AdminCommand::FunctionQuery: return "FUNCTION_QUERY";
+    case AdminCommand::FirmwareRestart: return "FIRMWARE_RESTART";
   }
   return "unknown admin command";
 }
@@ -179,6 +183,8 @@ struct AdminReply {
       std::uint64_t streams;      // not closed; stream 0 of each function is not counted
       std::uint64_t arena_pages;  // of firmware memory for kernels, 4 KiB each, page tables included …
       std::uint64_t table_pages;  // … and the page tables alone
+      // QUERY of anybody: device time at which the card answered.
+      std::uint64_t time;
     } region;
     struct {
       std::uint32_t stream;

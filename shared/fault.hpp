@@ -125,27 +125,56 @@ inline constexpr std::uint32_t kAnyStream = ~std::uint32_t{0};
 inline constexpr std::uint32_t kAnyFunction = ~std::uint32_t{0};
 inline constexpr std::uint32_t kAnyOpcode = ~std::uint32_t{0};
 
-// Which occurrences of the point count is decided by function, stream, opcode, sequence and not_before: those that do
-// not match are not counted. Of those that count, number `first` fires, and then every `every`-th, `shots` times in all.
-struct FaultSpec {
-  FaultOperation operation;
-  FaultPoint point;
-  FaultAction action;
-  std::uint16_t reserved0;
-  std::uint32_t fault;       // row, below kFaultRows
+// When a fault fires. Of the occurrences of its point, those count that match function, stream, opcode and sequence and do
+// not come before `not_before`. Of those that count, number `first` fires, and then every `every`-th, `shots` times in all.
+// The card, the driver and the emulator carry out faults by this rule: next_firing().
+struct FaultTrigger {
   std::uint32_t function;    // Target (shared/admin.hpp: 0 M, 1 PF, 1 + n VF n), or kAnyFunction
   std::uint32_t stream;      // or kAnyStream; where the point has one
   std::uint32_t opcode;      // or kAnyOpcode; where the point has one
+  std::uint32_t reserved0;   // 0
   std::uint64_t sequence;    // of the block; 0: any
   std::uint64_t first;       // from 1
   std::uint64_t every;       // 0: never again after the first
   std::uint64_t shots;       // 0: no limit
-  std::uint64_t not_before;  // device ticks
-  std::uint64_t argument;    // what the action says
-  std::uint64_t region_id;   // Memory, RegionEntry (0 there: any)
-  std::uint64_t offset;      // Memory: bytes in the region
+  std::uint64_t not_before;  // device ticks; of the card's clock, or since the driver's faults began
 };
-static_assert(sizeof(FaultSpec) == 88);
+static_assert(sizeof(FaultTrigger) == 56);
+
+// Any occurrence: number `first`, and so on.
+constexpr FaultTrigger occurrences(std::uint64_t first = 1, std::uint64_t every = 0, std::uint64_t shots = 1) {
+  return {kAnyFunction, kAnyStream, kAnyOpcode, 0, 0, first, every, shots, 0};
+}
+
+// Number of the occurrence that fires next, when `fired` have; 0: none will.
+constexpr std::uint64_t next_firing(const FaultTrigger& trigger, std::uint64_t fired) {
+  if (trigger.shots != 0 && fired >= trigger.shots) return 0;
+  if (fired != 0 && trigger.every == 0) return 0;
+  return trigger.first + fired * trigger.every;
+}
+
+// Whether an occurrence of these is one that counts; of time nothing is said.
+constexpr bool matches(const FaultTrigger& trigger, std::uint32_t function, std::uint32_t stream, std::uint32_t opcode,
+                       std::uint64_t sequence) {
+  return (trigger.function == kAnyFunction || trigger.function == function) &&
+         (trigger.stream == kAnyStream || trigger.stream == stream) &&
+         (trigger.opcode == kAnyOpcode || trigger.opcode == opcode) &&
+         (trigger.sequence == 0 || trigger.sequence == sequence);
+}
+
+struct FaultSpec {
+  FaultOperation operation;
+  FaultPoint point;
+  FaultAction action;
+  std::uint16_t reserved0;  // 0
+  std::uint32_t fault;      // row, below kFaultRows
+  std::uint32_t reserved1;  // 0
+  FaultTrigger trigger;
+  std::uint64_t argument;   // what the action says
+  std::uint64_t region_id;  // Memory, RegionEntry (0 there: any)
+  std::uint64_t offset;     // Memory: bytes in the region
+};
+static_assert(sizeof(FaultSpec) == 96);
 
 struct FaultEvidence {
   std::uint64_t counted;  // occurrences that matched

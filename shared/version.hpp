@@ -7,6 +7,6 @@
 
 namespace wire {
 
-inline constexpr std::uint32_t kAbiVersion = 4;
+inline constexpr std::uint32_t kAbiVersion = 5;
 
 }  // namespace wire

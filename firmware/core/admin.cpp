@@ -10,6 +10,7 @@
 #include "firmware/core/reset.hpp"
 #include "firmware/core/self_test.hpp"
 #include "firmware/hal/address_space.hpp"
+#include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "firmware/mutants/mutants.hpp"
 #include "shared/memory_order.hpp"
@@ -292,7 +293,15 @@ void fill_card_figures(const Card& card, AdminReply& reply) {
 
 void query(const Card& card, const Function& function, AdminReply& reply) {
   fill_pool_figures(card, function, reply);
+  reply.values.region.time = hal::now();
   if (function.kind == wire::FunctionKind::Management) fill_card_figures(card, reply);
+}
+
+// Commands about the whole card: M only.
+bool allowed_to_manage(const Function& function, AdminReply& reply) {
+  if (function.kind == wire::FunctionKind::Management) return true;
+  reply = refusal(Status::NotPermitted, Field::AdminCommand);
+  return false;
 }
 
 // M manages; it holds no regions, opens no streams and runs nothing.
@@ -342,11 +351,11 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
       case AdminCommand::SelfTest: run_self_test(card, function, request, reply); break;
       case AdminCommand::Cancel: progress = cancel(card, function, request, reply); break;
       case AdminCommand::FaultArm:
-        if (function.kind == wire::FunctionKind::Management) {
-          fault_command(card, request, reply);
-        } else {
-          reply = refusal(Status::NotPermitted, Field::AdminCommand);
-        }
+        if (allowed_to_manage(function, reply)) fault_command(card, request, reply);
+        break;
+      case AdminCommand::FirmwareRestart:
+        // The reply is published first: the loop restarts the firmware when this iteration is over.
+        if (allowed_to_manage(function, reply)) card.restart_requested = true;
         break;
       case AdminCommand::TimelineCreate: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
       default: reply = refusal(Status::BadOpcode, Field::AdminCommand); break;

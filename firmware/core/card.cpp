@@ -558,10 +558,22 @@ void run_beside_rings(Card& card, std::uint64_t turn_began) {
 
 }  // namespace
 
+namespace {
+
+// The next boot tells everybody by its epoch. No record is written: nothing has failed.
+[[noreturn, gnu::cold, gnu::noinline]] void restart_firmware() {
+  hal::log("restart: ordered by M");
+  hal::restart_board();
+}
+
+}  // namespace
+
 void loop_step(Card& card, unsigned& quiet_turns) {
   const std::uint64_t began = card.cores.has_work(0) && card.contended() ? hal::now() : 0;
   const bool any = breakable_turn(card);
   card.doorbells.turn_ended(any);
+  if (card.restart_requested) [[unlikely]]
+    restart_firmware();
   if (!any) return idle(card, quiet_turns);
   quiet_turns = 0;
   if (card.served_control && card.cores.has_work(0)) spin(card);

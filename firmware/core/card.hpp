@@ -57,6 +57,7 @@ struct Card {
   std::uint32_t busy_functions = 0;  // bit per function: looked at in every turn
   unsigned served_functions = 0;     // by the last turn
   bool served_control = false;       // likewise: control messages
+  bool restart_requested = false;    // FIRMWARE_RESTART: at the end of this iteration
   bool look_at_all = false;          // the last turn was long: somebody quiet may have asked for something since
   unsigned quiet_cursor = 0;
   std::atomic<std::uint32_t> turns{0};  // of the loop; written by hart 0, read by its watchers
@@ -115,7 +116,7 @@ void beat(Card& card);
 bool turn(Card& card);
 // What hart 0 does with a turn that found nothing: run a kernel slice, or sleep until something can have changed.
 void idle(Card& card, unsigned& quiet_turns);
-// A turn and what follows from it: the body of hart 0's loop.
+// A turn and what follows from it: the body of hart 0's loop. Restarts the firmware when M has asked for it.
 void loop_step(Card& card, unsigned& quiet_turns);
 
 // Boots and serves for ever.

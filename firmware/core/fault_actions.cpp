@@ -126,7 +126,7 @@ namespace {
 // A Memory fault is one of a place in the card's memory, whatever region that becomes part of later.
 Verdict find_place(Card& card, const wire::FaultSpec& spec, hal::PhysicalAddress& place) {
   if (spec.point != FaultPoint::Memory) return {};
-  const RegionTable& regions = card.functions[spec.function].regions;
+  const RegionTable& regions = card.functions[spec.trigger.function].regions;
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     const RegionTable::Grant& grant = regions.granted(i);
     if (grant.bytes == 0 || regions.region_id(i) != spec.region_id) continue;

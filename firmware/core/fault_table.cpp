@@ -23,30 +23,16 @@ Verdict refused(Status status) { return {status, Field::AdminFault}; }
 
 bool FaultTable::matches(const Row& row, const Occurrence& occurrence) {
   const wire::FaultSpec& spec = row.spec;
-  if (spec.function != wire::kAnyFunction && spec.function != occurrence.function) return false;
-  if (spec.stream != wire::kAnyStream && spec.stream != occurrence.stream) return false;
-  if (spec.opcode != wire::kAnyOpcode && spec.opcode != occurrence.opcode) return false;
-  if (spec.sequence != 0 && spec.sequence != occurrence.sequence) return false;
-  if (spec.not_before != 0 && hal::now() < spec.not_before) return false;
+  const wire::FaultTrigger& trigger = spec.trigger;
+  if (!wire::matches(trigger, occurrence.function, occurrence.stream, occurrence.opcode, occurrence.sequence)) {
+    return false;
+  }
+  if (trigger.not_before != 0 && hal::now() < trigger.not_before) return false;
   if (spec.point == FaultPoint::RegionEntry && spec.region_id != 0 && spec.region_id != occurrence.region_id) {
     return false;
   }
   return spec.point != FaultPoint::Memory ||
          (row.place >= occurrence.memory_begin && row.place < occurrence.memory_end);
-}
-
-bool FaultTable::may_fire(const Row& row) {
-  const wire::FaultSpec& spec = row.spec;
-  if (spec.shots != 0 && row.evidence.fired >= spec.shots) return false;
-  return spec.every != 0 || row.evidence.counted < spec.first;
-}
-
-// Of the occurrence that was counted last.
-bool FaultTable::due(const Row& row) {
-  const wire::FaultSpec& spec = row.spec;
-  const std::uint64_t counted = row.evidence.counted;
-  if (counted < spec.first || (spec.shots != 0 && row.evidence.fired >= spec.shots)) return false;
-  return counted == spec.first || (spec.every != 0 && (counted - spec.first) % spec.every == 0);
 }
 
 std::optional<Shot> FaultTable::occur(FaultPoint point, const Occurrence& occurrence) {
@@ -55,7 +41,7 @@ std::optional<Shot> FaultTable::occur(FaultPoint point, const Occurrence& occurr
     if (!row.used || row.spec.point != point || !matches(row, occurrence)) continue;
     wire::FaultEvidence& evidence = row.evidence;
     ++evidence.counted;
-    if (!due(row)) continue;
+    if (evidence.counted != wire::next_firing(row.spec.trigger, evidence.fired)) continue;
     ++evidence.fired;
     evidence.last_time = hal::now();
     if (evidence.first_time == 0) evidence.first_time = evidence.last_time;
@@ -74,13 +60,14 @@ std::optional<Shot> FaultTable::occur(FaultPoint point, const Occurrence& occurr
 
 Verdict FaultTable::judge(const wire::FaultSpec& spec, std::uint32_t functions) {
   if (spec.fault >= wire::kFaultRows) return refused(Status::OutOfBounds);
-  if (spec.reserved0 != 0) return refused(Status::ReservedBits);
+  if (spec.reserved0 != 0 || spec.reserved1 != 0 || spec.trigger.reserved0 != 0) return refused(Status::ReservedBits);
   if (!wire::makes_sense(spec.point, spec.action)) return refused(Status::Unsupported);
-  if (spec.function != wire::kAnyFunction && spec.function >= functions) return refused(Status::UnknownFunction);
-  if (spec.stream != wire::kAnyStream && spec.stream >= wire::kStreamsPerFunction) {
+  if (spec.trigger.function != wire::kAnyFunction && spec.trigger.function >= functions)
+    return refused(Status::UnknownFunction);
+  if (spec.trigger.stream != wire::kAnyStream && spec.trigger.stream >= wire::kStreamsPerFunction) {
     return refused(Status::UnknownStream);
   }
-  if (spec.first == 0) return refused(Status::BadCount);
+  if (spec.trigger.first == 0) return refused(Status::BadCount);
   // To be so many times as long is at least to be twice as long, and the product of it and a slice counts ticks.
   constexpr std::uint64_t kMostTimes = 1'000'000;
   if (spec.action == FaultAction::Slow && (spec.argument < 2 || spec.argument > kMostTimes)) {
@@ -90,7 +77,7 @@ Verdict FaultTable::judge(const wire::FaultSpec& spec, std::uint32_t functions) 
   if (!of_a_place && spec.region_id != 0) return refused(Status::UnknownRegion);
   if (spec.point != FaultPoint::Memory && spec.offset != 0) return refused(Status::OutOfBounds);
   // A place is a place of somebody.
-  if (spec.point == FaultPoint::Memory && (spec.function == wire::kAnyFunction || spec.function == 0)) {
+  if (spec.point == FaultPoint::Memory && (spec.trigger.function == wire::kAnyFunction || spec.trigger.function == 0)) {
     return refused(Status::UnknownFunction);
   }
   return {};
@@ -98,7 +85,7 @@ Verdict FaultTable::judge(const wire::FaultSpec& spec, std::uint32_t functions) 
 
 wire::FaultEvidence FaultTable::evidence_of(const Row& row) {
   wire::FaultEvidence evidence = row.evidence;
-  evidence.armed = may_fire(row) ? 1 : 0;
+  evidence.armed = wire::next_firing(row.spec.trigger, evidence.fired) != 0 ? 1 : 0;
   return evidence;
 }
 

@@ -75,8 +75,6 @@ class FaultTable {
   static_assert(static_cast<unsigned>(wire::FaultPoint::Memory) < 64, "points are bits of a word");
 
   static bool matches(const Row& row, const Occurrence& occurrence);
-  static bool may_fire(const Row& row);
-  static bool due(const Row& row);
   static wire::FaultEvidence evidence_of(const Row& row);
   void publish_points();
 

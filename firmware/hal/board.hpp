@@ -12,7 +12,7 @@ namespace hal {
 // For arch/: reads the device tree and finds the card's memory, harts and slots. Once per boot, by hart 0. A board that the
 // firmware cannot run on ends the emulator with a line that says why.
 void initialize_board(const std::byte* device_tree);
-// For arch/: warm reset of the whole card. All harts start again, memory outside the loaded image stays.
+// Warm reset of the whole card. All harts start again, memory outside the loaded image stays.
 [[noreturn]] void restart_board();
 
 // /chosen/bootargs, as given on the emulator's command line. Words "name=value"; parsed by fw::BootOptions.

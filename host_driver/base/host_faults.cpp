@@ -8,6 +8,8 @@
 #include <memory>
 #include <utility>
 
+#include "shared/units.hpp"
+
 namespace svp {
 
 namespace {
@@ -16,15 +18,11 @@ namespace {
 constinit thread_local HostFaults* calling = nullptr;
 constinit thread_local std::uint32_t calling_function = kAny;
 
-bool matches(const HostFault& fault, const HostOccurrence& at) {
-  const auto fits = [](std::uint32_t wanted, std::uint32_t is) { return wanted == kAny || wanted == is; };
-  return fits(fault.function, at.function) && fits(fault.stream, at.stream) && fits(fault.opcode, at.opcode) &&
-         (fault.sequence == 0 || fault.sequence == at.sequence);
-}
-
-bool may_fire(const HostFault& fault, const HostEvidence& evidence) {
-  if (fault.shots != 0 && evidence.fired >= fault.shots) return false;
-  return fault.every != 0 || evidence.counted < fault.first;
+bool counts(const HostFault& fault, const HostOccurrence& at, std::chrono::nanoseconds now) {
+  constexpr std::int64_t kTickNanoseconds = 1'000'000'000 / wire::kTicksPerSecond;
+  const std::int64_t ticks = std::max<std::int64_t>(0, now.count() / kTickNanoseconds);
+  return static_cast<std::uint64_t>(ticks) >= fault.trigger.not_before &&
+         wire::matches(fault.trigger, at.function, at.stream, at.opcode, at.sequence);
 }
 
 }  // namespace
@@ -46,7 +44,7 @@ HostFaults::~HostFaults() {
 void HostFaults::update_mask() {
   std::uint32_t mask = 0;
   for (const Row& row : rows_) {
-    if (row.evidence.armed) mask |= 1u << static_cast<unsigned>(row.fault.point);
+    if (row.evidence.armed) mask |= bit_of(row.fault.point);
   }
   armed_.store(mask, std::memory_order_relaxed);
 }
@@ -80,32 +78,31 @@ HostEvidence HostFaults::evidence(unsigned row) const {
   return rows_.at(row).evidence;
 }
 
-std::optional<HostStrike> HostFaults::strike(HostPoint point, const HostOccurrence& occurrence) noexcept {
+std::optional<HostShot> HostFaults::occur(fault::Point point, const HostOccurrence& occurrence) noexcept {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now() - begin_;
-  std::optional<HostStrike> strike;
+  std::optional<HostShot> shot;
   bool changed = false;
   for (Row& row : rows_) {
     HostEvidence& evidence = row.evidence;
-    if (!evidence.armed || row.fault.point != point || now < row.fault.not_before) continue;
-    if (!matches(row.fault, occurrence)) continue;
+    if (!evidence.armed || row.fault.point != point || !counts(row.fault, occurrence, now)) continue;
     ++evidence.counted;
-    if (is_due(evidence.counted, row.fault.first, row.fault.every, evidence.fired, row.fault.shots)) {
-      strike = HostStrike{row.fault.action, row.fault.argument, row.fault.offset};
+    if (evidence.counted == wire::next_firing(row.fault.trigger, evidence.fired)) {
+      shot = HostShot{row.fault.action, row.fault.argument, row.fault.offset};
       if (evidence.fired++ == 0) evidence.first_time = now;
       evidence.last_time = now;
       evidence.last = occurrence;
     }
     // A stall without an end lasts as long as its row is armed.
-    const bool endless = row.fault.action == HostAction::Stall && row.fault.argument == 0;
-    if (!endless && !may_fire(row.fault, evidence)) {
+    const bool endless = row.fault.action == fault::Action::Stall && row.fault.argument == 0;
+    if (!endless && wire::next_firing(row.fault.trigger, evidence.fired) == 0) {
       evidence.armed = false;
       changed = true;
     }
-    if (strike) break;  // what is broken already is no occurrence for the rows behind, as on the card
+    if (shot) break;  // what is broken already is no occurrence for the rows behind, as on the card
   }
   if (changed) update_mask();
-  return strike;
+  return shot;
 }
 
 void HostFaults::later(std::chrono::microseconds delay, std::function<void()> closure) {
@@ -150,15 +147,15 @@ bool DriverCall::active() noexcept { return calling != nullptr; }
 
 bool allocation_fails() noexcept {
   HostFaults* const faults = calling;
-  if (faults == nullptr || !faults->armed(HostPoint::Allocation)) return false;
-  return faults->strike(HostPoint::Allocation, {.function = calling_function}).has_value();
+  if (faults == nullptr || !faults->armed(fault::Point::Allocation)) return false;
+  return faults->occur(fault::Point::Allocation, {.function = calling_function}).has_value();
 }
 
 int system_call_error() noexcept {
   HostFaults* const faults = calling;
-  if (faults == nullptr || !faults->armed(HostPoint::SystemCall)) return 0;
-  const auto strike = faults->strike(HostPoint::SystemCall, {.function = calling_function});
-  return strike ? static_cast<int>(strike->argument) : 0;
+  if (faults == nullptr || !faults->armed(fault::Point::SystemCall)) return 0;
+  const auto shot = faults->occur(fault::Point::SystemCall, {.function = calling_function});
+  return shot ? static_cast<int>(shot->argument) : 0;
 }
 
 }  // namespace svp

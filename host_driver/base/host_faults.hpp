@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the driver breaks in itself when it is told to: allocations, system calls, steps of bring-up, and what it hears
-// from the card. The card's own points are in shared/fault.hpp; scripts over both in host_driver/faults.
+// from the card. Scripts over all points: host_driver/faults.
 //
 // One HostFaults serves all devices of a scenario. Every place asks armed() first: one relaxed load of a mask that no
-// thread writes while nothing is being armed. Thread-safe; strike() neither allocates nor blocks but for a short lock.
+// thread writes while nothing is being armed. Thread-safe; occur() neither allocates nor blocks but for a short lock.
 #pragma once
 
 #include <array>
@@ -17,55 +17,21 @@
 #include <optional>
 #include <thread>
 
+#include "host_driver/base/fault_point.hpp"
 #include "host_driver/base/process.hpp"
 
 namespace svp {
 
-enum class HostPoint : std::uint8_t {
-  Allocation,      // an allocation of the driver, in a call that is marked by DriverCall
-  SystemCall,      // likewise a system call that may fail
-  BringUpStep,     // a step of bring-up is about to be done
-  AdminReply,      // the reply of an admin command has come
-  DoorbellToCard,  // the card is about to be signalled
-  DoorbellToHost,  // the card's ring was heard
-  Completion,      // a completion was taken from the ring
-  Window,          // completions are about to be taken from the ring
-  ControlFifo,     // a control message of the card is about to be taken
-};
-inline constexpr unsigned kHostPoints = static_cast<unsigned>(HostPoint::ControlFifo) + 1;
-
-enum class HostAction : std::uint8_t {
-  Fail,       // SystemCall: with the errno `argument`
-  Suppress,   // does not happen
-  Duplicate,  // happens twice
-  Delay,      // happens `argument` microseconds later
-  Corrupt,    // Completion, ControlFifo: the byte `argument` is inverted; Window: the bits `argument` of a byte
-  Stall,      // nothing is taken for `argument` microseconds; 0: until it is disarmed
-};
-
-// Of those that count, number `first` fires, and then every `every`-th, `shots` times in all: the card decides likewise
-// (shared/fault.hpp).
-constexpr bool is_due(std::uint64_t counted, std::uint64_t first, std::uint64_t every, std::uint64_t fired,
-                      std::uint64_t shots) {
-  if ((shots != 0 && fired >= shots) || counted < first) return false;
-  return counted == first || (every != 0 && (counted - first) % every == 0);
-}
-
 inline constexpr std::uint32_t kAny = ~std::uint32_t{0};
 
+// One fault of the driver or the transport (fault::Point 0x100 … 0x2ff). Its trigger's `not_before` counts device ticks since
+// begin().
 struct HostFault {
-  HostPoint point = HostPoint::Allocation;
-  HostAction action = HostAction::Fail;
-  std::uint32_t function = kAny;            // wire::Target
-  std::uint32_t stream = kAny;              // Completion
-  std::uint32_t opcode = kAny;              // AdminReply: wire::AdminCommand
-  std::uint64_t sequence = 0;               // Completion; 0: any
-  std::uint64_t first = 1;                  // from 1
-  std::uint64_t every = 0;                  // 0: never again after the first
-  std::uint64_t shots = 1;                  // 0: no limit
-  std::chrono::microseconds not_before{0};  // since begin()
-  std::uint64_t argument = 0;
-  std::uint64_t offset = 0;  // Window: bytes
+  fault::Point point = fault::Point::Allocation;
+  fault::Action action = fault::Action::Fail;
+  wire::FaultTrigger trigger = wire::occurrences();
+  std::uint64_t argument = 0;  // SystemCall: errno; Delay, Stall: microseconds; Corrupt: as the catalogue says
+  std::uint64_t offset = 0;    // Window: bytes
 };
 
 // What happens at a point just now.
@@ -76,8 +42,9 @@ struct HostOccurrence {
   std::uint64_t sequence = 0;
 };
 
-struct HostStrike {
-  HostAction action;
+// What a fault that fires does.
+struct HostShot {
+  fault::Action action;
   std::uint64_t argument;
   std::uint64_t offset;
 };
@@ -111,11 +78,11 @@ class HostFaults {
   HostEvidence evidence(unsigned row) const;
 
   // Whether anything may fire at the point.
-  bool armed(HostPoint point) const noexcept {
-    return (armed_.load(std::memory_order_relaxed) >> static_cast<unsigned>(point) & 1) != 0;
+  bool armed(fault::Point point) const noexcept {
+    return (armed_.load(std::memory_order_relaxed) & bit_of(point)) != 0;
   }
   // Counts the occurrence; what is to be done when it is due. Call when armed() only.
-  std::optional<HostStrike> strike(HostPoint point, const HostOccurrence& occurrence) noexcept;
+  std::optional<HostShot> occur(fault::Point point, const HostOccurrence& occurrence) noexcept;
 
   // Runs a closure later, on a thread of its own; what is still to come when this ends is dropped.
   void later(std::chrono::microseconds delay, std::function<void()> closure);
@@ -126,6 +93,11 @@ class HostFaults {
     HostEvidence evidence;
     bool used = false;
   };
+  // 0x100 … 0x107 and 0x200 … 0x207 are bits 0 … 15.
+  static constexpr std::uint32_t bit_of(fault::Point point) {
+    const auto number = static_cast<std::uint32_t>(point);
+    return std::uint32_t{1} << ((number >> 8) * 8 - 8 + (number & 7));
+  }
   void update_mask();  // holds mutex_
   void run_later();
 

@@ -101,7 +101,7 @@ OrderedJson workload_json(const WorkloadReport& report) {
 OrderedJson finding_json(const FaultRunResult& finding) {
   OrderedJson evidence = OrderedJson::array();
   for (const Evidence& e : finding.evidence) evidence.push_back(svp::fault::to_json(e));
-  OrderedJson json = {{"verdict", finding.verdict()},
+  OrderedJson json = {{"verdict", name(finding.verdict())},
                       {"seed", finding.seed},
                       {"evidence", std::move(evidence)},
                       {"workloads", {workload_json(finding.victim), workload_json(finding.neighbour)}}};
@@ -125,7 +125,7 @@ void print_finding(const FaultRunResult& finding) {
   print_workload(finding.victim);
   print_workload(finding.neighbour);
   if (!finding.disarm_error.empty()) fmt::print("\nnot disarmed: {}\n", finding.disarm_error);
-  fmt::print("\n{}\n", finding.verdict());
+  fmt::print("\n{}\n", name(finding.verdict()));
 }
 
 }  // namespace
@@ -153,12 +153,12 @@ int fault_run(const FaultRunOptions& options) {
   } else {
     print_finding(finding);
   }
-  if (finding.exit_code() != kOk && !options.bundles.empty()) {
+  if (exit_code_of(finding.verdict()) != kOk && !options.bundles.empty()) {
     const std::filesystem::path file(options.script);
     const auto left = svp::bundle::write(options.bundles, file.stem().string(), bundle_of(run, finding));
     fmt::print(stderr, "spyre: failure bundle {}\n", left.string());
   }
-  return finding.exit_code();
+  return exit_code_of(finding.verdict());
 }
 
 }  // namespace cli

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a fault script against a card of its own: what `spyre fault run` does and `spyre replay` does again.
+// What `spyre fault run` was asked for, and what `spyre replay` takes out of its bundle.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "host_driver/cli/card_shape.hpp"
-#include "host_driver/faults/evidence.hpp"
-#include "host_driver/faults/script.hpp"
-#include "host_driver/faults/standard_workload.hpp"
+#include "host_driver/faults/script_run.hpp"
 
 namespace cli {
+
+using FaultRunResult = svp::fault::ScriptRunResult;
 
 inline constexpr unsigned kMostFaultRunSeconds = 600;
 
@@ -22,23 +18,9 @@ struct FaultRun {
   CardShape shape{};
 };
 
-struct FaultRunResult {
-  std::uint64_t seed = 0;
-  std::vector<svp::fault::Evidence> evidence{};
-  svp::fault::WorkloadReport victim{};     // on VF 1
-  svp::fault::WorkloadReport neighbour{};  // on VF 2
-  std::string refused{};                   // why the card did not take the script; empty: it was armed
-  std::string disarm_error{};
-  std::string emulator{};  // its version
-  std::string console{};
-
-  // 0 OK; 1 FAILED: something ended untyped, not at all or wrong; 2 REFUSED: not armed; 4 INVALID: a fault did not fire.
-  int exit_code() const;
-  const char* verdict() const;
-};
-
-// Boots a card, arms the script, runs the standard workload on VF 1 until all has fired and it is whole, with another one on
-// VF 2 beside it. Throws svp::Error when no card can be booted.
+// Throws svp::Error when no card can be booted.
 FaultRunResult run_fault_script(const FaultRun& run);
+
+int exit_code_of(svp::fault::Verdict verdict);
 
 }  // namespace cli

@@ -234,7 +234,7 @@ OrderedJson details_json(const FaultRunResult& result) {
 }  // namespace
 
 Figures figures_of(const FaultRunResult& result) {
-  Figures figures = {{"run", "verdict", result.verdict()},
+  Figures figures = {{"run", "verdict", std::string(name(result.verdict()))},
                      {"run", "script taken by the card", yes_or_no(result.refused.empty())},
                      {"run", "disarmed", yes_or_no(result.disarm_error.empty())}};
   for (const Evidence& evidence : result.evidence) add_fault(figures, evidence);

@@ -83,8 +83,8 @@ std::size_t AdminPort::harvest() {
         closed_ = dead_ = true;  // tickets end in close()
         return count;
       }
-      if (faults_.armed(HostPoint::AdminReply) &&
-          faults_.strike(HostPoint::AdminReply, {.opcode = static_cast<std::uint32_t>(commands_[used.id])})) {
+      if (faults_.armed(fault::Point::AdminReply) &&
+          faults_.occur(fault::Point::AdminReply, {.opcode = static_cast<std::uint32_t>(commands_[used.id])})) {
         // As if it had never come: the slot stays taken, and who waits gives up at his time-out.
         queue_.quarantine(used.id);
         continue;

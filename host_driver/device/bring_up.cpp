@@ -128,7 +128,7 @@ void BringUp::announce_queues() {
 
 Expected<void> BringUp::perform_unless_told_to_fail(BringUpStep step) {
   const FaultSite& faults = doorbells_.faults();
-  if (!faults.armed(HostPoint::BringUpStep) || !faults.strike(HostPoint::BringUpStep)) return perform(step);
+  if (!faults.armed(fault::Point::BringUpStep) || !faults.occur(fault::Point::BringUpStep)) return perform(step);
   if (mutated(HostMutant::FailedStep)) return {};
   return std::unexpected(failure("the driver was told to fail here", "attach again"));
 }

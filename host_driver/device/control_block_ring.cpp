@@ -137,13 +137,13 @@ std::string ControlBlockRing::check(const Slot& slot, const wire::Completion& co
 }
 
 bool ControlBlockRing::inject(std::uint16_t id, const Slot& slot, wire::Completion& completion) {
-  const auto strike = faults_.strike(HostPoint::Completion, {.stream = slot.stream, .sequence = slot.sequence});
-  if (!strike) return false;
-  if (strike->action == HostAction::Corrupt) {
-    reinterpret_cast<unsigned char*>(&completion)[strike->argument % sizeof completion] ^= 0xFF;
+  const auto shot = faults_.occur(fault::Point::Completion, {.stream = slot.stream, .sequence = slot.sequence});
+  if (!shot) return false;
+  if (shot->action == fault::Action::Corrupt) {
+    reinterpret_cast<unsigned char*>(&completion)[shot->argument % sizeof completion] ^= 0xFF;
   }
-  if (strike->action == HostAction::Duplicate) queue_.repeat_used(id);
-  if (strike->action != HostAction::Suppress) return false;
+  if (shot->action == fault::Action::Duplicate) queue_.repeat_used(id);
+  if (shot->action != fault::Action::Suppress) return false;
   // It was given back, but for all that anybody knows it was not: outstanding until close().
   queue_.quarantine(id);
   offending_.push_back(id);
@@ -151,11 +151,11 @@ bool ControlBlockRing::inject(std::uint16_t id, const Slot& slot, wire::Completi
 }
 
 void ControlBlockRing::flip_window_bits() {
-  const auto strike = faults_.strike(HostPoint::Window, {});
-  if (!strike) return;
+  const auto shot = faults_.occur(fault::Point::Window, {});
+  if (!shot) return;
   const auto bytes = window_.bytes();
-  auto& byte = reinterpret_cast<unsigned char&>(bytes[strike->offset % bytes.size()]);
-  std::atomic_ref(byte).fetch_xor(static_cast<unsigned char>(strike->argument));
+  auto& byte = reinterpret_cast<unsigned char&>(bytes[shot->offset % bytes.size()]);
+  std::atomic_ref(byte).fetch_xor(static_cast<unsigned char>(shot->argument));
 }
 
 void ControlBlockRing::release(const Slot& slot) {
@@ -174,8 +174,8 @@ std::size_t ControlBlockRing::harvest(std::array<Ended, kHarvest>& ended) {
   std::size_t count = 0;
   if (!has_used()) return 0;
   const std::lock_guard lock(mutex_);
-  if (faults_.armed(HostPoint::Window)) flip_window_bits();
-  const bool injected = faults_.armed(HostPoint::Completion);
+  if (faults_.armed(fault::Point::Window)) flip_window_bits();
+  const bool injected = faults_.armed(fault::Point::Completion);
   while (count < kHarvest) {
     PackedQueue::Used used;
     const auto found = queue_.poll(used);

@@ -5,9 +5,9 @@
 
 namespace svp {
 
-// Asks the firmware, through M, to restart itself: a failed assertion that M orders (FAULT_ARM), so that the restart is the
-// one that a real fault causes, record and all. Returns when the card has taken the order, or is gone already; the restart
-// is there when the boot epoch has changed. Errors: M does not answer; a card that cannot (refused).
+// FIRMWARE_RESTART (docs/protocol.md, "Admin commands"). `management` is M. Returns when the card has accepted the command,
+// or has restarted already; the restart is complete when the boot epoch has changed and the POST code is Ready. Errors: the
+// card did not answer (Timeouts::admin), or refused the command.
 Expected<void> ask_for_firmware_restart(Device& management);
 
 }  // namespace svp

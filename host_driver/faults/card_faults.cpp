@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "host_driver/faults/fault_client.hpp"
 #include "host_driver/transport/window.hpp"
-#include "shared/admin.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/units.hpp"
 #include "shared/window.hpp"
@@ -16,35 +16,12 @@ namespace svp::fault {
 namespace {
 
 constexpr unsigned kManagementSlot = 0;
-// A row that fires at the next turn of hart 0's loop has fired when the command after it is answered; a few more in case
-// the turn was cut short.
-constexpr int kClockQueries = 16;
 
 ErrorInfo with_fault(ErrorInfo error, const Evidence& evidence) {
   const PointRule& rule = rule_of(evidence.fault.point);
   error.source = "fault " + std::to_string(evidence.index);
   error.message = std::string(rule.name) + " " + std::string(name(evidence.fault.action)) + ": " + error.message;
   return error;
-}
-
-ErrorInfo refused(const wire::AdminReply& reply) {
-  std::string message =
-      "FAULT_ARM ended " + std::string(wire::name(reply.outcome)) + ": " + std::string(wire::name(reply.status));
-  if (reply.field != wire::Field::None) message += " in " + std::string(wire::name(reply.field));
-  return {.layer = Layer::Firmware,
-          .source = "FAULT_ARM",
-          .outcome = reply.outcome,
-          .recoverable = true,
-          .next_step = reply.status == wire::Status::Unsupported ? "build firmware and driver from the same sources"
-                                                                 : "correct the fault",
-          .message = std::move(message)};
-}
-
-wire::FaultSpec operation(wire::FaultOperation what, std::uint32_t row) {
-  wire::FaultSpec spec{};
-  spec.operation = what;
-  spec.fault = row;
-  return spec;
 }
 
 }  // namespace
@@ -61,17 +38,11 @@ std::uint64_t ClockPair::microseconds_at(std::uint64_t at) const {
 }
 
 wire::FaultSpec make_spec(const Fault& fault, std::uint32_t row, const ClockPair& clock) {
-  wire::FaultSpec spec = operation(wire::FaultOperation::Arm, row);
+  wire::FaultSpec spec{};
+  spec.fault = row;
   spec.point = card_point(fault.point);
-  spec.action = static_cast<wire::FaultAction>(fault.action);
-  spec.function = fault.trigger.function.value_or(wire::kAnyFunction);
-  spec.stream = fault.trigger.stream.value_or(wire::kAnyStream);
-  spec.opcode = fault.trigger.opcode.value_or(wire::kAnyOpcode);
-  spec.sequence = fault.trigger.sequence.value_or(0);
-  spec.first = fault.trigger.first.low;
-  spec.every = fault.trigger.every;
-  spec.shots = fault.trigger.shots;
-  spec.not_before = clock.ticks_at(fault.trigger.not_before_us.low);
+  spec.action = card_action(fault.action);
+  spec.trigger = carried_out(fault.trigger, clock.ticks_at(fault.trigger.not_before_us.low));
   spec.argument = fault.argument.low;
   spec.region_id = fault.region.value_or(0);
   spec.offset = fault.offset.value_or(Number()).low;
@@ -114,38 +85,13 @@ Expected<void> CardFaults::open(Device* management) {
   return {};
 }
 
-Expected<wire::AdminReply> CardFaults::send(const wire::FaultSpec& spec) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FaultArm;
-  request.arguments.fault = spec;
-  return management_->admin(request);
-}
-
-// The card tells its time in evidence only: a fault that does as good as nothing is made to fire.
+// The card read its clock between the two times of ours: half way is off by half the round trip at most.
 Expected<void> CardFaults::read_clock() {
-  wire::FaultSpec spec =
-      make_spec({.point = Point::CardDispatcher, .action = Action::Stall, .argument = 1}, wire::kFaultRows - 1, {});
-  auto reply = send(spec);
-  for (int i = 0; i < kClockQueries && reply && reply->outcome == wire::Outcome::Ok; ++i) {
-    reply = send(operation(wire::FaultOperation::Query, spec.fault));
-    const auto now = Clock::now();
-    if (!reply || reply->outcome != wire::Outcome::Ok || reply->values.fault.fired == 0) continue;
-    clock_ = {reply->values.fault.last_time,
-              static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - begin_).count())};
-    break;
-  }
-  if (!reply) return std::unexpected(std::move(reply.error()));
-  if (reply->outcome != wire::Outcome::Ok) return std::unexpected(refused(*reply));
-  reply = send(operation(wire::FaultOperation::Disarm, spec.fault));
-  if (!reply) return std::unexpected(std::move(reply.error()));
-  if (clock_.ticks == 0) {
-    return std::unexpected(ErrorInfo{.layer = Layer::Firmware,
-                                     .source = "dispatcher",
-                                     .outcome = wire::Outcome::Fault,
-                                     .recoverable = true,
-                                     .next_step = "see whether the card is alive, then arm again",
-                                     .message = "the card's loop did not turn while its clock was to be read"});
-  }
+  const auto before = Clock::now();
+  const auto ticks = FaultClient(*management_).time();
+  if (!ticks) return std::unexpected(ticks.error());
+  const auto between = before + (Clock::now() - before) / 2 - begin_;
+  clock_ = {*ticks, static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(between).count())};
   return {};
 }
 
@@ -165,9 +111,8 @@ Expected<void> CardFaults::arm_rows(bool in_memory) {
   for (Evidence* evidence : mine()) {
     const std::uint32_t row = next_row++;
     if ((evidence->fault.point == Point::CardMemory) != in_memory || evidence->was_armed) continue;
-    const auto reply = send(make_spec(evidence->fault, row, clock_));
-    if (!reply) return std::unexpected(with_fault(reply.error(), *evidence));
-    if (reply->outcome != wire::Outcome::Ok) return std::unexpected(with_fault(refused(*reply), *evidence));
+    const auto armed = FaultClient(*management_).arm(make_spec(evidence->fault, row, clock_));
+    if (!armed) return std::unexpected(with_fault(armed.error(), *evidence));
     evidence->was_armed = evidence->still_armed = true;
   }
   return {};
@@ -180,10 +125,13 @@ void CardFaults::refresh() {
   for (Evidence* evidence : mine()) {
     const std::uint32_t row = next_row++;
     if (!evidence->was_armed) continue;
-    const auto reply = send(operation(wire::FaultOperation::Query, row));
-    if (!reply) return read_record();
+    const auto found = FaultClient(*management_).query(row);
     // A card that was booted anew meanwhile has empty rows: what was known stays.
-    if (reply->outcome == wire::Outcome::Ok) take(*evidence, reply->values.fault, clock_);
+    if (found) {
+      take(*evidence, *found, clock_);
+    } else if (found.error().status != wire::Status::NotArmed) {
+      return read_record();
+    }
   }
 }
 
@@ -194,9 +142,7 @@ Expected<void> CardFaults::disarm() {
   armed_ = false;
   Expected<void> result;
   if (management_->health() == Health::Alive || management_->health() == Health::Silent) {
-    const auto reply = send(operation(wire::FaultOperation::DisarmAll, 0));
-    if (!reply) result = std::unexpected(reply.error());
-    if (reply && reply->outcome != wire::Outcome::Ok) result = std::unexpected(refused(*reply));
+    result = FaultClient(*management_).disarm_all();
   }
   for (Evidence* evidence : mine()) evidence->still_armed = false;
   management_ = nullptr;

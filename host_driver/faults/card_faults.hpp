@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a session that is on the card: rows of its fault table, armed and asked by FAULT_ARM.
+// The part of a session that is on the card: rows of its fault table, armed and asked through a FaultClient.
 #pragma once
 
 #include <chrono>
@@ -46,7 +46,6 @@ class CardFaults {
 
  private:
   Expected<void> open(Device* management);
-  Expected<wire::AdminReply> send(const wire::FaultSpec& spec);
   Expected<void> read_clock();
   void read_record();
   Expected<void> arm_rows(bool in_memory);

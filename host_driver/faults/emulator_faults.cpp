@@ -23,6 +23,11 @@ std::optional<std::string> problem(const qemu::Result<void>& done) {
   return done ? std::nullopt : std::optional(done.error().message);
 }
 
+// Number of the millisecond at which it fires next; 0: never again.
+std::uint64_t next_occurrence(const Evidence& evidence) {
+  return wire::next_firing(carried_out(evidence.fault.trigger, 0), evidence.fired);
+}
+
 }  // namespace
 
 EmulatorFaults::EmulatorFaults(qemu::Machine& machine, std::vector<Evidence> faults, Clock::time_point begin,
@@ -30,7 +35,7 @@ EmulatorFaults::EmulatorFaults(qemu::Machine& machine, std::vector<Evidence> fau
     : machine_(machine), begin_(begin), before_end_(std::move(before_end)), faults_(std::move(faults)) {
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     faults_[i].was_armed = faults_[i].still_armed = true;
-    to_do_.emplace(due(faults_[i]), Deed{i, false});
+    to_do_.emplace(due(faults_[i]), Due{i, false});
   }
   thread_ = start_thread([this] { run(); });
 }
@@ -43,7 +48,7 @@ void EmulatorFaults::disarm() {
     stopping_ = true;
   }
   changed_.notify_all();
-  // bounded: stopping_ is set and it was woken; a deed is a signal or a QMP command
+  // bounded: stopping_ is set and it was woken; a task is a signal or a QMP command
   if (thread_.joinable()) thread_.join();
 }
 
@@ -61,11 +66,10 @@ std::vector<Evidence> EmulatorFaults::evidence() const {
   return result;
 }
 
-// When it fires next: the first time, or `every` after the times that it was due.
+// When it fires next.
 EmulatorFaults::Clock::time_point EmulatorFaults::due(const Evidence& evidence) const {
   const Trigger& trigger = evidence.fault.trigger;
-  const std::uint64_t occurrence = trigger.first.low + evidence.fired * trigger.every;
-  return armed_at_ + microseconds(trigger.not_before_us.low) + milliseconds(occurrence);
+  return armed_at_ + microseconds(trigger.not_before_us.low) + milliseconds(next_occurrence(evidence));
 }
 
 void EmulatorFaults::run() {
@@ -80,19 +84,19 @@ void EmulatorFaults::run() {
       changed_.wait_until(lock, when);
       continue;
     }
-    const Deed deed = to_do_.begin()->second;
+    const Due task = to_do_.begin()->second;
     to_do_.erase(to_do_.begin());
-    if (deed.undo) {
-      undo(deed.fault, lock);
+    if (task.undo) {
+      undo(task.fault, lock);
     } else {
-      strike(deed.fault, lock);
+      fire(task.fault, lock);
     }
   }
   for (std::size_t i = 0; i < faults_.size(); ++i) undo(i, lock);
   for (Evidence& evidence : faults_) evidence.still_armed = false;
 }
 
-void EmulatorFaults::strike(std::size_t index, std::unique_lock<std::mutex>& lock) {
+void EmulatorFaults::fire(std::size_t index, std::unique_lock<std::mutex>& lock) {
   const Fault fault = faults_[index].fault;
   lock.unlock();
   const auto problem = act(fault, index);
@@ -104,16 +108,16 @@ void EmulatorFaults::strike(std::size_t index, std::unique_lock<std::mutex>& loc
     evidence.still_armed = false;
     return;
   }
+  const std::uint64_t number = next_occurrence(evidence);
   evidence.last_us = static_cast<std::uint64_t>(duration_cast<microseconds>(now - begin_).count());
   if (evidence.fired++ == 0) evidence.first_us = evidence.last_us;
-  evidence.counted = fault.trigger.first.low + (evidence.fired - 1) * fault.trigger.every;
+  evidence.counted = number;
   evidence.hart = fault.hart;
   if (fault.action == Action::Stall && fault.argument.low != 0) {
-    to_do_.emplace(now + milliseconds(fault.argument.low), Deed{index, true});
+    to_do_.emplace(now + milliseconds(fault.argument.low), Due{index, true});
   }
-  const bool again = fault.trigger.every != 0 && (fault.trigger.shots == 0 || evidence.fired < fault.trigger.shots);
-  evidence.still_armed = again;
-  if (again) to_do_.emplace(std::max(due(evidence), now), Deed{index, false});
+  evidence.still_armed = next_occurrence(evidence) != 0;
+  if (evidence.still_armed) to_do_.emplace(std::max(due(evidence), now), Due{index, false});
 }
 
 void EmulatorFaults::undo(std::size_t index, std::unique_lock<std::mutex>& lock) {

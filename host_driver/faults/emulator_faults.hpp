@@ -35,13 +35,13 @@ class EmulatorFaults {
   std::vector<Evidence> evidence() const;
 
  private:
-  struct Deed {
+  struct Due {
     std::size_t fault;
     bool undo;
   };
 
   void run();
-  void strike(std::size_t index, std::unique_lock<std::mutex>& lock);
+  void fire(std::size_t index, std::unique_lock<std::mutex>& lock);
   void undo(std::size_t index, std::unique_lock<std::mutex>& lock);
   // Carries it out; what went wrong, or nothing.
   std::optional<std::string> act(const Fault& fault, std::size_t index);
@@ -57,7 +57,7 @@ class EmulatorFaults {
   std::condition_variable changed_;
   bool stopping_ = false;
   std::vector<Evidence> faults_;
-  std::multimap<Clock::time_point, Deed> to_do_;
+  std::multimap<Clock::time_point, Due> to_do_;
 
   // Of the thread alone.
   std::map<std::size_t, qemu::FrozenThread> frozen_;

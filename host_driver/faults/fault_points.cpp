@@ -49,7 +49,7 @@ constexpr std::array<CardRow, 13> kCardRows{{
      kByFunction | kAtRegion | kAtOffset, kByFunction | kAtRegion | kAtOffset},
 }};
 
-ActionRule card_action(wire::FaultAction action) {
+ActionRule card_action_rule(wire::FaultAction action) {
   const auto same = static_cast<Action>(action);
   switch (action) {
     case wire::FaultAction::Stall:
@@ -65,7 +65,7 @@ std::vector<ActionRule> card_actions(wire::FaultPoint point) {
   std::vector<ActionRule> actions;
   for (std::uint16_t number = 1; number <= static_cast<std::uint16_t>(wire::FaultAction::Uncorrectable); ++number) {
     const auto action = static_cast<wire::FaultAction>(number);
-    if (wire::makes_sense(point, action)) actions.push_back(card_action(action));
+    if (wire::makes_sense(point, action)) actions.push_back(card_action_rule(action));
   }
   return actions;
 }
@@ -235,29 +235,6 @@ Home home_of(Point point) {
 
 wire::FaultPoint card_point(Point point) { return static_cast<wire::FaultPoint>(point); }
 
-HostPoint host_point(Point point) {
-  switch (point) {
-    case Point::SystemCall: return HostPoint::SystemCall;
-    case Point::BringUpStep: return HostPoint::BringUpStep;
-    case Point::AdminReply: return HostPoint::AdminReply;
-    case Point::DoorbellToCard: return HostPoint::DoorbellToCard;
-    case Point::DoorbellToHost: return HostPoint::DoorbellToHost;
-    case Point::Completion: return HostPoint::Completion;
-    case Point::Window: return HostPoint::Window;
-    case Point::ControlFifo: return HostPoint::ControlFifo;
-    default: return HostPoint::Allocation;
-  }
-}
-
-HostAction host_action(Action action) {
-  switch (action) {
-    case Action::Suppress: return HostAction::Suppress;
-    case Action::Duplicate: return HostAction::Duplicate;
-    case Action::Delay: return HostAction::Delay;
-    case Action::Corrupt: return HostAction::Corrupt;
-    case Action::Stall: return HostAction::Stall;
-    default: return HostAction::Fail;
-  }
-}
+wire::FaultAction card_action(Action action) { return static_cast<wire::FaultAction>(action); }
 
 }  // namespace svp::fault

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of fault points: in which layer, what an occurrence is, which actions make sense there, what their
+// The catalogue of fault points (base/fault_point.hpp): in which layer, what an occurrence is, which actions make sense there, what their
 // argument means and which conditions a trigger may have. The card's points are those of shared/fault.hpp and nothing
 // is said twice: which pairs make sense is asked there.
 #pragma once
@@ -12,68 +12,10 @@
 #include <vector>
 
 #include "host_driver/base/error.hpp"
-#include "host_driver/base/host_faults.hpp"
+#include "host_driver/base/fault_point.hpp"
 #include "shared/fault.hpp"
 
 namespace svp::fault {
-
-// The card's points have their numbers of wire::FaultPoint.
-enum class Point : std::uint16_t {
-  CardDispatcher = static_cast<std::uint16_t>(wire::FaultPoint::Dispatcher),
-  CardDmaStep = static_cast<std::uint16_t>(wire::FaultPoint::DmaStep),
-  CardRegionEntry = static_cast<std::uint16_t>(wire::FaultPoint::RegionEntry),
-  CardHeartbeat = static_cast<std::uint16_t>(wire::FaultPoint::Heartbeat),
-  CardFirmware = static_cast<std::uint16_t>(wire::FaultPoint::Firmware),
-  CardCompletion = static_cast<std::uint16_t>(wire::FaultPoint::Completion),
-  CardAdminReply = static_cast<std::uint16_t>(wire::FaultPoint::AdminReply),
-  CardDoorbell = static_cast<std::uint16_t>(wire::FaultPoint::Doorbell),
-  CardFunctionReset = static_cast<std::uint16_t>(wire::FaultPoint::FunctionReset),
-  CardFirmwareHart = static_cast<std::uint16_t>(wire::FaultPoint::FirmwareHart),
-  CardKernel = static_cast<std::uint16_t>(wire::FaultPoint::Kernel),
-  CardKernelResult = static_cast<std::uint16_t>(wire::FaultPoint::KernelResult),
-  CardMemory = static_cast<std::uint16_t>(wire::FaultPoint::Memory),
-  // driver
-  Allocation = 0x100,
-  SystemCall,
-  BringUpStep,
-  AdminReply,
-  // transport
-  DoorbellToCard = 0x200,
-  DoorbellToHost,
-  Completion,
-  Window,
-  ControlFifo,
-  // emulator; an occurrence is a millisecond since the script was armed
-  Stop = 0x300,
-  FreezeHart,
-  SystemReset,
-  Kill,
-  SocketCut,
-};
-
-// Those that the card knows have their numbers of wire::FaultAction.
-enum class Action : std::uint16_t {
-  Stall = static_cast<std::uint16_t>(wire::FaultAction::Stall),
-  Abort = static_cast<std::uint16_t>(wire::FaultAction::Abort),
-  Corrupt = static_cast<std::uint16_t>(wire::FaultAction::Corrupt),
-  Slow = static_cast<std::uint16_t>(wire::FaultAction::Slow),
-  Suppress = static_cast<std::uint16_t>(wire::FaultAction::Suppress),
-  Duplicate = static_cast<std::uint16_t>(wire::FaultAction::Duplicate),
-  Trap = static_cast<std::uint16_t>(wire::FaultAction::Trap),
-  Assert = static_cast<std::uint16_t>(wire::FaultAction::Assert),
-  StackOverflow = static_cast<std::uint16_t>(wire::FaultAction::StackOverflow),
-  Hang = static_cast<std::uint16_t>(wire::FaultAction::Hang),
-  Illegal = static_cast<std::uint16_t>(wire::FaultAction::Illegal),
-  Stray = static_cast<std::uint16_t>(wire::FaultAction::Stray),
-  FlipScratchpad = static_cast<std::uint16_t>(wire::FaultAction::FlipScratchpad),
-  Corrected = static_cast<std::uint16_t>(wire::FaultAction::Corrected),
-  Uncorrectable = static_cast<std::uint16_t>(wire::FaultAction::Uncorrectable),
-  Fail = 0x100,
-  Delay,
-  Reset,
-  Kill,
-  Cut,
-};
 
 // Conditions of a trigger, and places, that a point knows besides first, every, shots and not_before.
 enum Condition : std::uint32_t {
@@ -116,9 +58,8 @@ std::optional<Layer> layer_called(std::string_view name);
 
 enum class Home : std::uint8_t { Card, Host, Emulator };  // who carries it out
 Home home_of(Point point);
-// Of those at home on the card and in the driver.
+// Of those at home on the card.
 wire::FaultPoint card_point(Point point);
-HostPoint host_point(Point point);
-HostAction host_action(Action action);
+wire::FaultAction card_action(Action action);
 
 }  // namespace svp::fault

@@ -136,6 +136,18 @@ std::optional<Refusal> refuse(const Fault& fault) {
   return refuse_places(fault);
 }
 
+wire::FaultTrigger carried_out(const Trigger& trigger, std::uint64_t not_before) {
+  return {.function = trigger.function.value_or(wire::kAnyFunction),
+          .stream = trigger.stream.value_or(wire::kAnyStream),
+          .opcode = trigger.opcode.value_or(wire::kAnyOpcode),
+          .reserved0 = 0,
+          .sequence = trigger.sequence.value_or(0),
+          .first = trigger.first.low,
+          .every = trigger.every,
+          .shots = trigger.shots,
+          .not_before = not_before};
+}
+
 bool Script::has_room(Home home) const {
   const auto same = std::ranges::count_if(faults_, [&](const Fault& f) { return home_of(f.point) == home; });
   return static_cast<std::size_t>(same) < kMaxFaultsPerHome;
@@ -187,7 +199,7 @@ std::optional<wire::Target> function_called(std::string_view text) {
 
 std::optional<std::uint32_t> opcode_called(const PointRule& rule, std::string_view text) {
   constexpr std::uint32_t kLastOpcode = static_cast<std::uint32_t>(wire::Opcode::Call);
-  constexpr std::uint32_t kLastCommand = static_cast<std::uint32_t>(wire::AdminCommand::FunctionQuery);
+  constexpr std::uint32_t kLastCommand = static_cast<std::uint32_t>(wire::kLastAdminCommand);
   const bool command = (rule.conditions & kByCommand) != 0;
   for (std::uint32_t n = command ? 1 : 0; n <= (command ? kLastCommand : kLastOpcode); ++n) {
     if (opcode_text(rule, n) == text) return n;

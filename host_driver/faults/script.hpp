@@ -39,8 +39,7 @@ struct Number {
   friend constexpr bool operator==(const Number&, const Number&) = default;
 };
 
-// Occurrences that do not match the conditions, or come before `not_before_us`, are not counted. Of those that count,
-// number `first` fires, and then every `every`-th, `shots` times in all.
+// As a script says it: wire::FaultTrigger has the rule; here a condition may be left out and a number left to the seed.
 struct Trigger {
   Number first = 1;          // from 1
   std::uint64_t every = 0;   // 0: never again after the first
@@ -64,6 +63,10 @@ struct Fault {
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
+// The trigger of a drawn fault, as card, driver and emulator carry it out. `not_before`: its not_before_us in the clock of
+// who does.
+wire::FaultTrigger carried_out(const Trigger& trigger, std::uint64_t not_before);
+
 // Why a fault makes no sense: the member at fault as JSON calls it, and what is wrong.
 struct Refusal {
   std::string member;
@@ -71,8 +74,8 @@ struct Refusal {
 };
 std::optional<Refusal> refuse(const Fault& fault);
 
-// Each kind of place carries so many at most; the card has one row less than it has, for reading its clock.
-inline constexpr std::size_t kMaxFaultsPerHome = wire::kFaultRows - 1;
+// Card, driver and emulator carry so many each.
+inline constexpr std::size_t kMaxFaultsPerHome = wire::kFaultRows;
 
 class Script {
  public:

@@ -6,6 +6,7 @@
 
 #include "host_driver/faults/card_faults.hpp"
 #include "host_driver/faults/emulator_faults.hpp"
+#include "shared/units.hpp"
 
 namespace svp::fault {
 
@@ -18,16 +19,9 @@ std::uint64_t to_us(std::chrono::nanoseconds time) {
 }
 
 HostFault host_fault(const Fault& fault) {
-  return {.point = host_point(fault.point),
-          .action = host_action(fault.action),
-          .function = fault.trigger.function.value_or(kAny),
-          .stream = fault.trigger.stream.value_or(kAny),
-          .opcode = fault.trigger.opcode.value_or(kAny),
-          .sequence = fault.trigger.sequence.value_or(0),
-          .first = fault.trigger.first.low,
-          .every = fault.trigger.every,
-          .shots = fault.trigger.shots,
-          .not_before = std::chrono::microseconds(fault.trigger.not_before_us.low),
+  return {.point = fault.point,
+          .action = fault.action,
+          .trigger = carried_out(fault.trigger, fault.trigger.not_before_us.low * wire::kTicksPerMicrosecond),
           .argument = fault.argument.low,
           .offset = fault.offset.value_or(Number()).low};
 }

@@ -155,18 +155,18 @@ bool ControlChannel::has_message() const {
 
 bool ControlChannel::stalled() const {
   if (!stalled_until_) return false;
-  return Clock::now() < *stalled_until_ && doorbells_.faults().armed(HostPoint::ControlFifo);
+  return Clock::now() < *stalled_until_ && doorbells_.faults().armed(fault::Point::ControlFifo);
 }
 
 bool ControlChannel::may_take() {
   if (!judged_) {
     judged_ = true;
-    if (const auto strike = doorbells_.faults().strike(HostPoint::ControlFifo)) {
-      drop_next_ = strike->action == HostAction::Suppress;
-      if (strike->action == HostAction::Corrupt) corrupt_next_ = strike->argument % wire::kMessageBytes;
-      if (strike->action == HostAction::Stall) {
-        stalled_until_ = strike->argument == 0 ? Clock::time_point::max()
-                                               : Clock::now() + std::chrono::microseconds(strike->argument);
+    if (const auto shot = doorbells_.faults().occur(fault::Point::ControlFifo)) {
+      drop_next_ = shot->action == fault::Action::Suppress;
+      if (shot->action == fault::Action::Corrupt) corrupt_next_ = shot->argument % wire::kMessageBytes;
+      if (shot->action == fault::Action::Stall) {
+        stalled_until_ =
+            shot->argument == 0 ? Clock::time_point::max() : Clock::now() + std::chrono::microseconds(shot->argument);
       }
     }
   }
@@ -190,7 +190,7 @@ Expected<ControlChannel::Arrival> ControlChannel::receive(std::uint16_t token, s
   const std::uint32_t theirs = wire::load_acquire(fifo.written);
   if (theirs == read_) return Arrival::None;
   if (theirs - read_ > wire::kFifoSlots) return std::unexpected(bad_index("control FIFO to the host", read_, theirs));
-  const bool injected = judged_ || doorbells_.faults().armed(HostPoint::ControlFifo);
+  const bool injected = judged_ || doorbells_.faults().armed(fault::Point::ControlFifo);
   if (injected && !may_take()) return Arrival::None;
   wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&message),
                           reinterpret_cast<const std::uint64_t*>(&fifo.slots[read_ % wire::kFifoSlots]),

@@ -64,14 +64,14 @@ void Doorbells::write_ring() const {
 
 bool Doorbells::may_ring() {
   if (lose_to_card_.fires()) return false;
-  if (!faults_.armed(HostPoint::DoorbellToCard)) return true;
-  const auto strike = faults_.strike(HostPoint::DoorbellToCard);
-  if (!strike) return true;
-  if (strike->action == HostAction::Duplicate) write_ring();
-  if (strike->action != HostAction::Delay) return strike->action == HostAction::Duplicate;
+  if (!faults_.armed(fault::Point::DoorbellToCard)) return true;
+  const auto shot = faults_.occur(fault::Point::DoorbellToCard);
+  if (!shot) return true;
+  if (shot->action == fault::Action::Duplicate) write_ring();
+  if (shot->action != fault::Action::Delay) return shot->action == fault::Action::Duplicate;
   // With a descriptor of its own: these doorbells may be gone when it is time, and the thread there is masked to SIGPIPE.
   const auto late = std::make_shared<UniqueFd>(::fcntl(slot_.doorbell_to_card(), F_DUPFD_CLOEXEC, 0));
-  faults_.injector()->later(std::chrono::microseconds(strike->argument), [late] {
+  faults_.injector()->later(std::chrono::microseconds(shot->argument), [late] {
     const std::uint64_t ring = 1;
     [[maybe_unused]] const auto written = ::write(late->get(), &ring, sizeof ring);
   });
@@ -80,13 +80,13 @@ bool Doorbells::may_ring() {
 
 Doorbells::Heard Doorbells::hear_faulty() {
   if (lose_from_card_.fires()) return {.lost = true};
-  if (!faults_.armed(HostPoint::DoorbellToHost)) return {};
-  const auto strike = faults_.strike(HostPoint::DoorbellToHost);
-  if (!strike) return {};
-  switch (strike->action) {
-    case HostAction::Suppress: return {.lost = true};
-    case HostAction::Duplicate: return {.twice = true};
-    case HostAction::Delay: return {.delay = std::chrono::microseconds(strike->argument)};
+  if (!faults_.armed(fault::Point::DoorbellToHost)) return {};
+  const auto shot = faults_.occur(fault::Point::DoorbellToHost);
+  if (!shot) return {};
+  switch (shot->action) {
+    case fault::Action::Suppress: return {.lost = true};
+    case fault::Action::Duplicate: return {.twice = true};
+    case fault::Action::Delay: return {.delay = std::chrono::microseconds(shot->argument)};
     default: return {};
   }
 }

@@ -29,16 +29,16 @@ class FaultSite {
   FaultSite() = default;
   explicit FaultSite(const FaultHooks& hooks) : injector_(hooks.injector), function_(hooks.function) {}
 
-  bool armed([[maybe_unused]] HostPoint point) const noexcept {
+  bool armed([[maybe_unused]] fault::Point point) const noexcept {
 #ifdef SPYRE_WITHOUT_FAULT_POINTS  // scripts/bench-disarmed: what the question costs
     return false;
 #else
     return injector_ != nullptr && injector_->armed(point);
 #endif
   }
-  std::optional<HostStrike> strike(HostPoint point, HostOccurrence at = {}) const noexcept {
+  std::optional<HostShot> occur(fault::Point point, HostOccurrence at = {}) const noexcept {
     at.function = function_;
-    return injector_->strike(point, at);
+    return injector_->occur(point, at);
   }
   HostFaults* injector() const noexcept { return injector_.get(); }
   std::uint32_t function() const noexcept { return function_; }

@@ -391,6 +391,7 @@ void close_doorbell(unsigned slot) {
   if (slot < the_state->doorbell.size()) the_state->doorbell[slot] = false;
 }
 void exit(unsigned) { native::die("exit"); }
+void restart_board() { native::die("restart"); }
 std::byte* persistent() { return the_state->persistent.data(); }
 std::uint64_t persistent_bytes() { return the_state->persistent.size(); }
 

@@ -1,41 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// FAULT_ARM by hand: one row of the card's table for the life of this object, and what it counted.
+// One row of the card's fault table, armed for the life of this object.
 #pragma once
 
+#include "host_driver/faults/fault_client.hpp"
 #include "tests/conformance/workbench.hpp"
 
 namespace svp::test {
 
 inline wire::FaultSpec fault_of(wire::FaultPoint point, wire::FaultAction action, std::uint32_t function,
                                 std::uint64_t argument = 0) {
-  wire::FaultSpec spec{};
-  spec.point = point;
-  spec.action = action;
-  spec.function = function;
-  spec.stream = wire::kAnyStream;
-  spec.opcode = wire::kAnyOpcode;
-  spec.first = 1;
+  wire::FaultSpec spec = fault::spec_of(point, action, function, wire::occurrences(1, 0, 0));
   spec.argument = argument;
   return spec;
 }
 
 class ArmedFault {
  public:
-  ArmedFault(Device& management, wire::FaultSpec spec) : management_(management), row_(spec.fault) {
-    spec.operation = wire::FaultOperation::Arm;
-    const auto reply = send(spec);
-    if (reply.outcome != wire::Outcome::Ok) throw std::runtime_error(std::string(wire::name(reply.status)));
+  ArmedFault(Device& management, const wire::FaultSpec& spec) : client_(management), row_(spec.fault) {
+    value_or_throw(client_.arm(spec));
   }
   // A card that died of it has forgotten it.
-  ~ArmedFault() {
-    wire::FaultSpec spec{};
-    spec.operation = wire::FaultOperation::Disarm;
-    spec.fault = row_;
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::FaultArm;
-    request.arguments.fault = spec;
-    (void)management_.admin(request);
-  }
+  ~ArmedFault() { (void)client_.disarm(row_); }
   ArmedFault(const ArmedFault&) = delete;
   ArmedFault& operator=(const ArmedFault&) = delete;
 
@@ -46,22 +31,10 @@ class ArmedFault {
     }
     return false;
   }
-  wire::FaultEvidence evidence() {
-    wire::FaultSpec spec{};
-    spec.operation = wire::FaultOperation::Query;
-    spec.fault = row_;
-    return send(spec).values.fault;
-  }
+  wire::FaultEvidence evidence() { return must(client_.query(row_)); }
 
  private:
-  wire::AdminReply send(const wire::FaultSpec& spec) {
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::FaultArm;
-    request.arguments.fault = spec;
-    return must(management_.admin(request));
-  }
-
-  Device& management_;
+  fault::FaultClient client_;
   const std::uint32_t row_;
 };
 

@@ -113,7 +113,7 @@ TEST_F(FirmwareFaults, AHangingKernelIsWarnedOfBeforeItIsKilled) {
 TEST_F(FirmwareFaults, ASlowCoreIsNoHang) {
   ArmedFault fault(*management_, [&] {
     auto spec = fault_of(FaultPoint::Kernel, FaultAction::Slow, kVf1, 1000);
-    spec.every = 1;
+    spec.trigger.every = 1;
     return spec;
   }());
   EXPECT_EQ(bench_.run(empty(2)).outcome, Outcome::Ok);
@@ -146,7 +146,7 @@ TEST_F(FirmwareFaults, AStalledDispatcherIsSilentForItsTimeAndComesBack) {
 
 TEST_F(FirmwareFaults, AHeartbeatThatStopsStopsForItsFunctionOnly) {
   auto spec = fault_of(FaultPoint::Heartbeat, FaultAction::Suppress, kVf1);
-  spec.every = 1;
+  spec.trigger.every = 1;
   ArmedFault fault(*management_, spec);
   const auto beat = [](const Device& device) {
     const auto* header = reinterpret_cast<const wire::WindowHeader*>(test::window_of(device));
@@ -187,11 +187,8 @@ class OwnFaults : public testing::TestWithParam<FaultAction> {};
 TEST_P(OwnFaults, ABrokenFirmwareSaysSoOnItsWayOut) {
   const auto card = test::boot();
   auto management = must(card->open_management());
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FaultArm;
-  request.arguments.fault = fault_of(FaultPoint::Firmware, GetParam(), wire::kAnyFunction);
   // The reply may come, or the card may be faster.
-  (void)management->admin(request);
+  (void)fault::FaultClient(*management).arm(fault_of(FaultPoint::Firmware, GetParam(), wire::kAnyFunction));
   (void)management->wait_until([&] { return card->machine().console().find("PANIC hart 0") != std::string::npos; },
                                test::soon());
   const std::string console = card->machine().console();

@@ -89,7 +89,7 @@ TEST_F(TransferFaults, CorruptionThatStaysIsATypedFault) {
   const auto memory = context_->runtime().allocator().allocate(4 * wire::kMiB);
   std::vector<std::byte> host(kBytes);
   auto spec = fault_of(FaultPoint::DmaStep, FaultAction::Corrupt, kVf1);
-  spec.every = 1;
+  spec.trigger.every = 1;
   {
     ArmedFault fault(*management_, spec);
     const auto failure = failure_of([&] { to_card(host, memory); });

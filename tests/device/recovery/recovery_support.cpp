@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "host_driver/device/firmware_restart.hpp"
-
 namespace svp::test {
 
 namespace {
@@ -38,16 +36,6 @@ Timeouts impatient() {
   timeouts.detach = std::chrono::milliseconds{500};
   timeouts.restart_silence = std::chrono::seconds{2};
   return timeouts;
-}
-
-bool restarts_firmware(Card& card) {
-  const auto management = card.open_management();
-  if (!management) return false;
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FaultArm;
-  request.arguments.fault.operation = wire::FaultOperation::DisarmAll;
-  const auto reply = (*management)->admin(request);
-  return reply && reply->outcome == wire::Outcome::Ok;
 }
 
 Owner::Owner(std::shared_ptr<Card> card, unsigned function, RecoveryOptions recovery)

@@ -24,9 +24,6 @@ inline FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now()
 // Shorter where a test has to wait for a reset level to fail; still many times what a loaded machine needs.
 Timeouts impatient();
 
-// Whether this card's firmware knows how to restart itself: the reset level may not be built in.
-bool restarts_firmware(Card& card);
-
 // One function of a shared card with everything that a recovery could damage.
 class Owner {
  public:

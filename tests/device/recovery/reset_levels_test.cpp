@@ -4,6 +4,8 @@
 #include <optional>
 #include <thread>
 
+#include "host_driver/transport/window.hpp"
+#include "shared/memory_order.hpp"
 #include "tests/device/recovery/recovery_support.hpp"
 
 namespace svp {
@@ -113,10 +115,24 @@ void expect_all_come_back(ResetLevel level) {
   second.expect_works();
 }
 
-TEST(Levels, AfterAFirmwareRestartAllContextsRecover) {
+TEST(Levels, AfterAFirmwareRestartAllContextsRecover) { expect_all_come_back(ResetLevel::Firmware); }
+
+// Nothing has failed: there is no record, and however often it is asked for, the card does not give up.
+TEST(Levels, ARequestedFirmwareRestartLeavesNoRecordAndCountsAsNoDeath) {
+  constexpr unsigned kMoreThanInARow = 10;  // hal::kMostRestarts is 8
   const auto card = boot_shared();
-  if (!test::restarts_firmware(*card)) GTEST_SKIP() << "this firmware cannot restart itself";
-  expect_all_come_back(ResetLevel::Firmware);
+  std::uint64_t before = test::must(card->open_management())->config().boot_epoch;
+  for (unsigned i = 0; i < kMoreThanInARow; ++i) {
+    ASSERT_TRUE(card->restart_firmware().has_value());
+    const std::uint64_t epoch = test::must(card->open_management())->config().boot_epoch;
+    EXPECT_EQ(epoch, before + 1);
+    before = epoch;
+  }
+  const auto slot = card->slot(0);
+  ASSERT_TRUE(slot.has_value());
+  const auto window = test::must(Window::map(slot->window_fd(), slot->window_bytes()));
+  EXPECT_EQ(wire::load_acquire(window->at<wire::WindowHeader>(0).record_bytes), 0u);
+  Owner(card, 1).expect_works();
 }
 
 TEST(Levels, AfterACardResetAllContextsRecover) { expect_all_come_back(ResetLevel::Card); }
@@ -170,8 +186,6 @@ class TwentyOf : public testing::TestWithParam<ResetLevel> {};
 TEST_P(TwentyOf, NothingIsLeftBehind) {
   const ResetLevel level = GetParam();
   const auto card = boot_shared();
-  if (level == ResetLevel::Firmware && !test::restarts_firmware(*card))
-    GTEST_SKIP() << "this firmware cannot restart itself";
   Owner owner(card, 1);
   // What a second round takes, every further one takes.
   for (int i = 0; i < 2; ++i) {

@@ -203,19 +203,21 @@ void add_completion(Builder& builder) {
 }
 
 void add_faults(Builder& builder) {
+  STRUCT(FaultTrigger);
+  FIELD(FaultTrigger, function);
+  FIELD(FaultTrigger, stream);
+  FIELD(FaultTrigger, opcode);
+  FIELD(FaultTrigger, sequence);
+  FIELD(FaultTrigger, first);
+  FIELD(FaultTrigger, every);
+  FIELD(FaultTrigger, shots);
+  FIELD(FaultTrigger, not_before);
   STRUCT(FaultSpec);
   FIELD(FaultSpec, operation);
   FIELD(FaultSpec, point);
   FIELD(FaultSpec, action);
   FIELD(FaultSpec, fault);
-  FIELD(FaultSpec, function);
-  FIELD(FaultSpec, stream);
-  FIELD(FaultSpec, opcode);
-  FIELD(FaultSpec, sequence);
-  FIELD(FaultSpec, first);
-  FIELD(FaultSpec, every);
-  FIELD(FaultSpec, shots);
-  FIELD(FaultSpec, not_before);
+  FIELD(FaultSpec, trigger);
   FIELD(FaultSpec, argument);
   FIELD(FaultSpec, region_id);
   FIELD(FaultSpec, offset);

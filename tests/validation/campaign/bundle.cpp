@@ -17,18 +17,13 @@ using nlohmann::json;
 
 json fault_json(const ArmedFault& armed) {
   const auto& spec = armed.spec;
-  json text = {{"point", wire::name(spec.point)},
-               {"action", wire::name(spec.action)},
-               {"first", spec.first},
-               {"every", spec.every},
-               {"shots", spec.shots},
-               {"not_before", spec.not_before},
-               {"argument", spec.argument},
-               {"sequence", spec.sequence},
-               {"offset", spec.offset}};
-  if (spec.function != wire::kAnyFunction) text["function"] = spec.function;
-  if (spec.stream != wire::kAnyStream) text["stream"] = spec.stream;
-  if (spec.opcode != wire::kAnyOpcode) text["opcode"] = spec.opcode;
+  json text = {
+      {"point", wire::name(spec.point)}, {"action", wire::name(spec.action)}, {"first", spec.trigger.first},
+      {"every", spec.trigger.every},     {"shots", spec.trigger.shots},       {"not_before", spec.trigger.not_before},
+      {"argument", spec.argument},       {"sequence", spec.trigger.sequence}, {"offset", spec.offset}};
+  if (spec.trigger.function != wire::kAnyFunction) text["function"] = spec.trigger.function;
+  if (spec.trigger.stream != wire::kAnyStream) text["stream"] = spec.trigger.stream;
+  if (spec.trigger.opcode != wire::kAnyOpcode) text["opcode"] = spec.trigger.opcode;
   if (armed.asked) {
     text["evidence"] = {{"counted", armed.evidence.counted},
                         {"fired", armed.evidence.fired},
@@ -67,9 +62,9 @@ using bundle::Rule;
 
 std::string hit_by(const wire::FaultSpec& spec) {
   std::string text = fmt::format("{} {}, first {}, every {}, shots {}", wire::name(spec.point), wire::name(spec.action),
-                                 spec.first, spec.every, spec.shots);
-  if (spec.function != wire::kAnyFunction) text += fmt::format(", function {}", spec.function);
-  if (spec.opcode != wire::kAnyOpcode) text += fmt::format(", opcode {}", spec.opcode);
+                                 spec.trigger.first, spec.trigger.every, spec.trigger.shots);
+  if (spec.trigger.function != wire::kAnyFunction) text += fmt::format(", function {}", spec.trigger.function);
+  if (spec.trigger.opcode != wire::kAnyOpcode) text += fmt::format(", opcode {}", spec.trigger.opcode);
   return text;
 }
 

@@ -31,7 +31,7 @@ bool ended_as(const std::optional<wire::Completion>& end, Outcome outcome, Statu
 wire::FaultSpec corruption(std::uint64_t byte, bool always) {
   auto spec = ScenarioContext::fault_at_faulting(FaultPoint::DmaStep, FaultAction::Corrupt);
   spec.argument = byte;
-  if (always) spec.every = 1, spec.shots = 0;
+  if (always) spec.trigger.every = 1, spec.trigger.shots = 0;
   return spec;
 }
 
@@ -225,8 +225,8 @@ void slow_down(ScenarioContext& context) {
   const std::uint64_t undisturbed = ticks_of(stream.run(copy, context.timeout()));
   auto spec = ScenarioContext::fault_at_faulting(FaultPoint::DmaStep, FaultAction::Slow);
   spec.argument = kTimes;
-  spec.every = 1;
-  spec.shots = 0;
+  spec.trigger.every = 1;
+  spec.trigger.shots = 0;
   const auto fault = context.arm(spec);
   const auto late = stream.run(copy, context.timeout());
   const auto evidence = context.evidence(fault);

@@ -23,15 +23,15 @@ struct Attempts {
   std::size_t fired = 0;
   std::string wrong;
 };
-Attempts fail_every_occurrence(ScenarioContext& context, HostPoint point, std::size_t most) {
+Attempts fail_every_occurrence(ScenarioContext& context, fault::Point point, std::size_t most) {
   Attempts found;
   for (std::size_t n = 1; n <= most; ++n) {
     OpenOptions options;
     options.faults.injector = std::make_shared<HostFaults>();
     HostFault fault;
     fault.point = point;
-    fault.action = HostAction::Fail;
-    fault.first = n;
+    fault.action = fault::Action::Fail;
+    fault.trigger.first = n;
     fault.argument = ENOMEM;
     const auto row = options.faults.injector->arm(fault);
     const auto injector = options.faults.injector;
@@ -78,7 +78,7 @@ Load load_with_failure(ScenarioContext& context, std::size_t n) {
   const auto injector = options.faults.injector = std::make_shared<HostFaults>();
   auto device = context.card().open_virtual(kFaulting, std::move(options));
   if (!device) return {.wrong = "open failed without a fault: " + device.error().message};
-  const auto row = injector->arm({.point = HostPoint::Allocation, .first = n});
+  const auto row = injector->arm({.point = fault::Point::Allocation, .trigger = wire::occurrences(n)});
   Load load;
   const auto typed = [&](const auto& result) {
     if (!result && result.error().next_step.empty()) load.wrong = "an error without a next step";
@@ -141,7 +141,7 @@ void allocation_fails_during_open(ScenarioContext& context) {
   constexpr std::size_t kMost = 2000;
   context.bystander();
   context.trigger();
-  Attempts found = fail_every_occurrence(context, HostPoint::Allocation, kMost);
+  Attempts found = fail_every_occurrence(context, fault::Point::Allocation, kMost);
   if (found.wrong.empty()) {
     const Attempts loaded = fail_every_allocation_under_load(context, kMost);
     found.fired += loaded.fired;
@@ -153,7 +153,7 @@ void allocation_fails_during_open(ScenarioContext& context) {
 void bring_up_step_fails(ScenarioContext& context) {
   context.bystander();
   context.trigger();
-  const Attempts found = fail_every_occurrence(context, HostPoint::BringUpStep, kBringUpSteps + 1);
+  const Attempts found = fail_every_occurrence(context, fault::Point::BringUpStep, kBringUpSteps + 1);
   context.detected("each step", found.fired == kBringUpSteps - 2, {});  // all but the two ends
   prove_attempts(context, found, "steps");
 }

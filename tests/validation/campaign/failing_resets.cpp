@@ -87,17 +87,14 @@ class BusyBystander {
 // The faulting function's reset stalls for ever, from now on. What it saw so far.
 wire::FaultEvidence stall_resets(ScenarioContext& context, Card& card, std::unique_ptr<Device>& device) {
   auto spec = ScenarioContext::fault_at_faulting(wire::FaultPoint::FunctionReset, wire::FaultAction::Stall);
-  spec.shots = 0;
-  spec.every = 1;
+  spec.trigger.shots = 0;
+  spec.trigger.every = 1;
   const auto management = value_or_throw(card.open_management());
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FaultArm;
-  request.arguments.fault = spec;
-  value_or_throw(management->admin(request));
+  fault::FaultClient faults(*management);
+  value_or_throw(faults.arm(spec));
   context.trigger();
   device.reset();
-  request.arguments.fault.operation = wire::FaultOperation::Query;
-  return value_or_throw(management->admin(request)).values.fault;
+  return value_or_throw(faults.query(spec.fault));
 }
 
 // From the function's reset upwards. The bystander goes with the firmware's restart.

@@ -25,24 +25,6 @@ constexpr std::uint64_t kImageStride = 64 * wire::kKiB;  // of images in the Pro
 
 }  // namespace
 
-namespace {
-
-wire::FaultEvidence command(Device& management, const wire::FaultSpec& spec, std::string_view what) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FaultArm;
-  request.arguments.fault = spec;
-  const auto reply = value_or_throw(management.admin(request));
-  if (reply.outcome == Outcome::Ok) return reply.values.fault;
-  throw Error({.layer = Layer::Firmware,
-               .source = std::string(wire::name(spec.point)),
-               .outcome = reply.outcome,
-               .recoverable = true,
-               .next_step = "correct the scenario",
-               .message = std::string(what) + " was refused: " + std::string(wire::name(reply.status))});
-}
-
-}  // namespace
-
 ScenarioContext::ScenarioContext(const Scenario& scenario, CardFixture* fixture, std::uint64_t seed,
                                  const Conditions& conditions)
     : scenario_(scenario), fixture_(fixture), seed_(seed), conditions_(conditions), random_(seed) {
@@ -75,9 +57,7 @@ Device& ScenarioContext::management() {
   if (management_) return *management_;
   management_ = value_or_throw(card().open_management());
   // What an earlier scenario armed and nobody met.
-  wire::FaultSpec spec{};
-  spec.operation = wire::FaultOperation::DisarmAll;
-  (void)command(*management_, spec, "disarming all faults");
+  value_or_throw(fault::FaultClient(*management_).disarm_all());
   next_row_ = 0;
   return *management_;
 }
@@ -116,52 +96,35 @@ wire::ControlBlock ScenarioContext::kernel(std::string_view name, std::uint64_t 
 // ---- faults -------------------------------------------------------------------------------------------------------------
 
 wire::FaultSpec ScenarioContext::any_fault(wire::FaultPoint point, wire::FaultAction action) {
-  wire::FaultSpec spec{};
-  spec.point = point;
-  spec.action = action;
-  spec.function = wire::kAnyFunction;
-  spec.stream = wire::kAnyStream;
-  spec.opcode = wire::kAnyOpcode;
-  spec.first = 1;
-  spec.shots = 1;
-  return spec;
+  return fault::spec_of(point, action);
 }
 
 wire::FaultSpec ScenarioContext::fault_at_faulting(wire::FaultPoint point, wire::FaultAction action) {
   wire::FaultSpec spec = any_fault(point, action);
-  spec.function = wire::target_of_virtual(kFaulting);
+  spec.trigger.function = wire::target_of_virtual(kFaulting);
   return spec;
 }
 
 ScenarioContext::Fault ScenarioContext::arm(wire::FaultSpec spec) {
   Device& by = management();  // first: what it finds armed, it disarms
-  const Fault fault{next_row_++};
-  spec.operation = wire::FaultOperation::Arm;
-  spec.fault = fault.row;
-  (void)command(by, spec, "arming a fault");
+  const Fault armed_row{next_row_++};
+  spec.fault = armed_row.row;
+  value_or_throw(fault::FaultClient(by).arm(spec));
   artifacts_->armed.push_back({.spec = spec, .evidence = {}});
-  return fault;
+  return armed_row;
 }
 
-wire::FaultEvidence ScenarioContext::evidence(Fault fault) {
-  wire::FaultSpec spec{};
-  spec.operation = wire::FaultOperation::Query;
-  spec.fault = fault.row;
-  const auto found = command(management(), spec, "asking for evidence");
+wire::FaultEvidence ScenarioContext::evidence(Fault row) {
+  const auto found = value_or_throw(fault::FaultClient(management()).query(row.row));
   for (ArmedFault& armed : artifacts_->armed) {
-    if (armed.spec.fault != fault.row) continue;
+    if (armed.spec.fault != row.row) continue;
     armed.evidence = found;
     armed.asked = true;
   }
   return found;
 }
 
-void ScenarioContext::disarm(Fault fault) {
-  wire::FaultSpec spec{};
-  spec.operation = wire::FaultOperation::Disarm;
-  spec.fault = fault.row;
-  (void)command(management(), spec, "disarming a fault");
-}
+void ScenarioContext::disarm(Fault row) { value_or_throw(fault::FaultClient(management()).disarm(row.row)); }
 
 void ScenarioContext::set_quota(std::uint64_t bytes) {
   const auto reply = campaign::set_quota(management(), wire::target_of_virtual(kFaulting), bytes);

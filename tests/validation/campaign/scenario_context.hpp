@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "host_driver/faults/fault_client.hpp"
 #include "shared/fatal_record.hpp"
 #include "tests/validation/campaign/artifacts.hpp"
 #include "tests/validation/campaign/card_fixture.hpp"
@@ -68,8 +69,8 @@ class ScenarioContext {
   // reserved0, operation and row are filled in; zeros of stream, opcode and function mean what they say (use
   // any_fault() to start with "any"). Throws svp::Error when M does not take it.
   Fault arm(wire::FaultSpec spec);
-  wire::FaultEvidence evidence(Fault fault);
-  void disarm(Fault fault);
+  wire::FaultEvidence evidence(Fault row);
+  void disarm(Fault row);
   // Bytes of regions that the faulting function may hold; 0: no quota. Throws svp::Error.
   void set_quota(std::uint64_t bytes);
   static wire::FaultSpec any_fault(wire::FaultPoint point, wire::FaultAction action);

@@ -126,11 +126,8 @@ bool stands_still(const std::string& place) {
 
 void arm_stall(Card& card) {
   const auto management = value_or_throw(card.open_management());
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FaultArm;
-  request.arguments.fault = ScenarioContext::any_fault(FaultPoint::Dispatcher, FaultAction::Stall);
   // The answer may stand still with the card.
-  (void)management->admin(request);
+  (void)fault::FaultClient(*management).arm(ScenarioContext::any_fault(FaultPoint::Dispatcher, FaultAction::Stall));
 }
 
 void on_a_card_that_does_not(ScenarioContext& context) {

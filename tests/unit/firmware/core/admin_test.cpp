@@ -57,7 +57,8 @@ TEST_F(Admin, CommandsThatAreNotBuiltSayUnsupportedAndUnknownOnesBadOpcode) {
     expect_refused(driver_.admin_request(command), Status::Unsupported, Field::AdminCommand);
   }
   expect_refused(driver_.admin_request(AdminCommand::SelfTest), Status::NotPermitted, Field::AdminCommand);
-  for (const unsigned command : {0u, 17u, 255u, 65535u}) {
+  constexpr unsigned kNext = static_cast<unsigned>(wire::kLastAdminCommand) + 1;
+  for (const unsigned command : {0u, kNext, 255u, 65535u}) {
     expect_refused(driver_.admin_request(static_cast<AdminCommand>(command)), Status::BadOpcode, Field::AdminCommand);
   }
 }

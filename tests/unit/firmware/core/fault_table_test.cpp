@@ -26,10 +26,10 @@ FaultSpec spec(FaultPoint point, FaultAction action) {
   FaultSpec s{};
   s.point = point;
   s.action = action;
-  s.function = wire::kAnyFunction;
-  s.stream = wire::kAnyStream;
-  s.opcode = wire::kAnyOpcode;
-  s.first = 1;
+  s.trigger.function = wire::kAnyFunction;
+  s.trigger.stream = wire::kAnyStream;
+  s.trigger.opcode = wire::kAnyOpcode;
+  s.trigger.first = 1;
   return s;
 }
 FaultSpec abort_spec() { return spec(FaultPoint::DmaStep, FaultAction::Abort); }
@@ -73,9 +73,9 @@ TEST_F(Faults, FirstEveryAndShotsSayWhichOccurrencesFire) {
                 {11, 1, 0, {}},       {4, 100, 0, {4}},  {1, 1, 3, {1, 2, 3}}};
   for (const auto& c : kCases) {
     auto s = abort_spec();
-    s.first = c.first;
-    s.every = c.every;
-    s.shots = c.shots;
+    s.trigger.first = c.first;
+    s.trigger.every = c.every;
+    s.trigger.shots = c.shots;
     ASSERT_TRUE(table_.arm(s, 0).ok());
     EXPECT_EQ(fired(10), c.fires) << c.first << " " << c.every << " " << c.shots;
     const auto e = evidence();
@@ -95,7 +95,7 @@ TEST_F(Faults, WhatDoesNotMatchIsNotCounted) {
       [](Occurrence& o) { o.function = 1; }, [](Occurrence& o) { o.stream = 4; }, [](Occurrence& o) { o.opcode = 2; },
       [](Occurrence& o) { o.sequence = 8; }};
   auto s = abort_spec();
-  s.function = 2, s.stream = 5, s.opcode = 1, s.sequence = 9, s.every = 1;
+  s.trigger.function = 2, s.trigger.stream = 5, s.trigger.opcode = 1, s.trigger.sequence = 9, s.trigger.every = 1;
   ASSERT_TRUE(table_.arm(s, 0).ok());
   for (const auto& change : others) {
     Occurrence other = good;
@@ -114,13 +114,13 @@ TEST_F(Faults, WhatDoesNotMatchIsNotCounted) {
 
 TEST_F(Faults, NothingFiresBeforeItsTime) {
   auto s = abort_spec();
-  s.every = 1;
-  s.not_before = hal::now() + 1'000'000'000;
+  s.trigger.every = 1;
+  s.trigger.not_before = hal::now() + 1'000'000'000;
   ASSERT_TRUE(table_.arm(s, 0).ok());
   EXPECT_TRUE(fired(5).empty());
   EXPECT_EQ(evidence().counted, 0u);
   table_.disarm_all();
-  s.not_before = hal::now();
+  s.trigger.not_before = hal::now();
   ASSERT_TRUE(table_.arm(s, 0).ok());
   EXPECT_EQ(fired(1).size(), 1u);
 }
@@ -138,8 +138,8 @@ TEST_F(Faults, WhatOneRowBreaksIsNoOccurrenceForTheNext) {
 
 TEST_F(Faults, AMemoryFaultFiresWhereItsPlaceIsTouched) {
   auto s = spec(FaultPoint::Memory, FaultAction::Uncorrectable);
-  s.function = 1;
-  s.every = 1;
+  s.trigger.function = 1;
+  s.trigger.every = 1;
   ASSERT_TRUE(table_.arm(s, 4096).ok());
   const auto touch = [&](std::uint64_t begin, std::uint64_t end) {
     return table_.occur(FaultPoint::Memory, {.function = 1, .memory_begin = begin, .memory_end = end});
@@ -173,7 +173,7 @@ TEST_F(Faults, ExactlyThePairsThatMakeSenseCanBeArmed) {
   for (std::uint16_t point = 0; point < 64; ++point) {
     for (std::uint16_t action = 0; action < 32; ++action) {
       auto s = spec(static_cast<FaultPoint>(point), static_cast<FaultAction>(action));
-      s.function = 1;
+      s.trigger.function = 1;
       s.argument = 2;
       const auto verdict = FaultTable::judge(s, kFunctions);
       EXPECT_EQ(verdict.ok(), wire::makes_sense(s.point, s.action)) << point << " " << action;
@@ -188,9 +188,9 @@ TEST_F(Faults, ASpecThatMakesNoSenseIsRefused) {
   const std::vector<std::pair<Status, std::function<void(FaultSpec&)>>> kCases = {
       {Status::OutOfBounds, [](FaultSpec& s) { s.fault = wire::kFaultRows; }},
       {Status::ReservedBits, [](FaultSpec& s) { s.reserved0 = 1; }},
-      {Status::UnknownFunction, [](FaultSpec& s) { s.function = kFunctions; }},
-      {Status::UnknownStream, [](FaultSpec& s) { s.stream = wire::kStreamsPerFunction; }},
-      {Status::BadCount, [](FaultSpec& s) { s.first = 0; }},
+      {Status::UnknownFunction, [](FaultSpec& s) { s.trigger.function = kFunctions; }},
+      {Status::UnknownStream, [](FaultSpec& s) { s.trigger.stream = wire::kStreamsPerFunction; }},
+      {Status::BadCount, [](FaultSpec& s) { s.trigger.first = 0; }},
       {Status::BadCount,
        [](FaultSpec& s) {
          s.action = FaultAction::Slow;

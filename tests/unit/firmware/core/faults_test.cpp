@@ -43,10 +43,10 @@ class BrokenCard : public testing::Test {
     wire::FaultSpec s{};
     s.point = point;
     s.action = action;
-    s.function = kVf1;
-    s.stream = wire::kAnyStream;
-    s.opcode = wire::kAnyOpcode;
-    s.first = 1;
+    s.trigger.function = kVf1;
+    s.trigger.stream = wire::kAnyStream;
+    s.trigger.opcode = wire::kAnyOpcode;
+    s.trigger.first = 1;
     return s;
   }
   wire::AdminReply fault(const wire::FaultSpec& s) {
@@ -152,8 +152,8 @@ TEST_F(BrokenCard, AnAbortedTransferEndsFaultAndPoisonsItsStreamOnly) {
   const auto region = driver_.acquire(2 * wire::kMiB).value();
   StreamHandle other = driver_.open_stream().value();
   auto s = spec(FaultPoint::DmaStep, FaultAction::Abort);
-  s.stream = 0;
-  s.first = 2;
+  s.trigger.stream = 0;
+  s.trigger.first = 2;
   arm(s);
   const auto end = driver_.run(to_card(driver_, stream_, region, wire::kMiB));
   EXPECT_EQ(end.outcome, Outcome::Fault);
@@ -174,7 +174,7 @@ TEST_F(BrokenCard, AStalledTransferStallsItsOwnStreamUntilItIsReset) {
   const auto region = driver_.acquire(2 * wire::kMiB).value();
   StreamHandle other = driver_.open_stream().value();
   auto s = spec(FaultPoint::DmaStep, FaultAction::Stall);
-  s.stream = 0;
+  s.trigger.stream = 0;
   arm(s);
   driver_.submit(to_card(driver_, stream_, region, wire::kMiB));
   card_.pump();
@@ -236,8 +236,8 @@ TEST_F(BrokenCard, ASlowLastStepWithoutABudgetEndsWell) {
   for (const std::uint64_t bytes : {fw::kContendedStepBytes, 3 * fw::kDmaStepBytes + wire::kStickBytes}) {
     auto s = spec(FaultPoint::DmaStep, FaultAction::Slow);
     s.argument = 100;
-    s.every = 1;
-    s.shots = 0;
+    s.trigger.every = 1;
+    s.trigger.shots = 0;
     arm(s);
     const auto end = driver_.run(to_card(driver_, stream_, region, bytes));
     EXPECT_EQ(end.outcome, Outcome::Ok) << bytes;
@@ -266,10 +266,10 @@ TEST(SlowTransfer, TakesAHundredTimesTheTicksThatItsStepsTake) {
   slow.point = FaultPoint::DmaStep;
   slow.action = FaultAction::Slow;
   slow.argument = kTimes;
-  slow.first = slow.every = 1;
-  slow.function = wire::kAnyFunction;
-  slow.stream = wire::kAnyStream;
-  slow.opcode = wire::kAnyOpcode;
+  slow.trigger.first = slow.trigger.every = 1;
+  slow.trigger.function = wire::kAnyFunction;
+  slow.trigger.stream = wire::kAnyStream;
+  slow.trigger.opcode = wire::kAnyOpcode;
   ASSERT_TRUE(card.card().faults.arm(slow, 0).ok());
   const std::uint64_t slowed = ticks();
   EXPECT_GE(slowed, kTimes * undisturbed * 99 / 100);
@@ -321,7 +321,7 @@ TEST_F(Checksums, ACorruptedPayloadIsMovedAgainAndArrives) {
 TEST_F(Checksums, WhatIsCorruptedEveryTimeEndsFaultAfterTheRetries) {
   const auto region = driver_.acquire(2 * wire::kMiB).value();
   auto s = spec(FaultPoint::DmaStep, FaultAction::Corrupt);
-  s.every = 1;
+  s.trigger.every = 1;
   arm(s);
   const auto end = driver_.run(summed(to_card(driver_, stream_, region, 8192)));
   EXPECT_EQ(end.outcome, Outcome::Fault);
@@ -460,7 +460,7 @@ TEST_F(BrokenCard, AnUncorrectableErrorEndsTheUnitAndItsGranuleIsNeverGrantedAga
 
 TEST_F(BrokenCard, ASuppressedCompletionNeverComesAndTheStreamGoesOn) {
   auto s = spec(FaultPoint::Completion, FaultAction::Suppress);
-  s.sequence = 2;
+  s.trigger.sequence = 2;
   arm(s);
   for (int i = 0; i < 3; ++i) driver_.submit(driver_.nop(stream_));
   card_.pump();
@@ -494,7 +494,7 @@ TEST_F(BrokenCard, ADuplicateCompletionIsGivenBackTwice) {
 
 TEST_F(BrokenCard, ALostReplyIsLostAfterTheCommandWasExecuted) {
   auto s = spec(FaultPoint::AdminReply, FaultAction::Suppress);
-  s.opcode = static_cast<std::uint32_t>(wire::AdminCommand::RegionAcquire);
+  s.trigger.opcode = static_cast<std::uint32_t>(wire::AdminCommand::RegionAcquire);
   arm(s);
   auto request = driver_.admin_request(wire::AdminCommand::RegionAcquire);
   request.arguments.region_acquire = {2 * wire::kMiB, wire::RegionType::Tensor};
@@ -525,7 +525,7 @@ TEST_F(BrokenCard, ASuppressedDoorbellIsNotLevelAndADuplicateTwice) {
 
 TEST_F(BrokenCard, ASuppressedHeartbeatStopsForItsFunctionOnly) {
   auto s = spec(FaultPoint::Heartbeat, FaultAction::Suppress);
-  s.every = 1;
+  s.trigger.every = 1;
   arm(s);
   const auto before = wire::load_relaxed(driver_.header().heartbeat);
   const auto other = wire::load_relaxed(neighbour_.header().heartbeat);
@@ -544,7 +544,7 @@ TEST_F(BrokenCard, ASuppressedHeartbeatStopsForItsFunctionOnly) {
 
 TEST_F(BrokenCard, AStalledDispatcherStallsEverybodyForItsTime) {
   auto s = spec(FaultPoint::Dispatcher, FaultAction::Stall);
-  s.function = 0;
+  s.trigger.function = 0;
   s.argument = 30'000;
   arm(s);
   driver_.submit(driver_.nop(stream_));

@@ -105,6 +105,27 @@ TEST_F(Functions, RightsAreAsInTheTable) {
   }
 }
 
+TEST_F(Functions, OnlyMRestartsTheFirmwareAndOnlyAfterTheReply) {
+  for (RawDriver* tenant : {&pf_, &vf1_}) {
+    expect_refused(tenant->admin(tenant->admin_request(AdminCommand::FirmwareRestart)), Status::NotPermitted,
+                   Field::AdminCommand);
+  }
+  EXPECT_FALSE(card_.card().restart_requested);
+  auto stale = manager_.admin_request(AdminCommand::FirmwareRestart);
+  ++stale.generation;
+  expect_refused(manager_.admin(stale), Status::StaleGeneration, Field::Generation);
+  EXPECT_FALSE(card_.card().restart_requested);
+  EXPECT_EQ(manager_.admin(manager_.admin_request(AdminCommand::FirmwareRestart)).outcome, Outcome::Ok);
+  EXPECT_TRUE(card_.card().restart_requested) << "the reply is there, the restart follows";
+}
+
+TEST_F(Functions, QueryTellsTheDeviceTime) {
+  const auto first = vf1_.admin(vf1_.admin_request(AdminCommand::Query)).values.region.time;
+  const auto second = manager_.admin(manager_.admin_request(AdminCommand::Query)).values.region.time;
+  EXPECT_NE(first, 0u);
+  EXPECT_GE(second, first);
+}
+
 TEST_F(Functions, AnUnknownTargetIsNamed) {
   for (const Target target : {4u, 17u, ~0u}) {
     expect_refused(ask(AdminCommand::FunctionReset, target), Status::UnknownFunction, Field::AdminTarget);

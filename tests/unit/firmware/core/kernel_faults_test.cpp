@@ -30,10 +30,10 @@ class KernelFaults : public fwtest::Launch {
     s.operation = operation;
     s.point = point;
     s.action = action;
-    s.function = 2;
-    s.stream = wire::kAnyStream;
-    s.opcode = wire::kAnyOpcode;
-    s.first = 1;
+    s.trigger.function = 2;
+    s.trigger.stream = wire::kAnyStream;
+    s.trigger.opcode = wire::kAnyOpcode;
+    s.trigger.first = 1;
     s.argument = argument;
     return management_.admin(request);
   }
@@ -139,22 +139,13 @@ TEST_F(KernelFaults, AWrongResultIsOneByteOfTheFirstWritableSegment) {
 TEST_F(KernelFaults, AnUncorrectableErrorUnderALaunchEndsItBeforeItsFirstSlice) {
   const auto region = driver_.acquire(8 * wire::kMiB).value();
   auto request = management_.admin_request(wire::AdminCommand::FaultArm);
-  request.arguments.fault = {.operation = wire::FaultOperation::Arm,
-                             .point = FaultPoint::Memory,
-                             .action = FaultAction::Uncorrectable,
-                             .reserved0 = 0,
-                             .fault = 0,
-                             .function = 2,
-                             .stream = wire::kAnyStream,
-                             .opcode = wire::kAnyOpcode,
-                             .sequence = 0,
-                             .first = 1,
-                             .every = 0,
-                             .shots = 0,
-                             .not_before = 0,
-                             .argument = 0,
-                             .region_id = region.id,
-                             .offset = 4100};
+  auto& fault = request.arguments.fault;
+  fault.point = FaultPoint::Memory;
+  fault.action = FaultAction::Uncorrectable;
+  fault.trigger = wire::occurrences(1, 0, 0);
+  fault.trigger.function = 2;
+  fault.region_id = region.id;
+  fault.offset = 4100;
   ASSERT_EQ(management_.admin(request).outcome, Outcome::Ok);
   auto launch = block(stream_, Program::Exit);
   launch.payload.compute.segments[0] = {region.id, 4096, 256, region.generation, wire::kSegmentRead, {}};

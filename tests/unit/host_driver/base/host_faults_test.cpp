@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host_driver/base/system_call.hpp"
+#include "shared/units.hpp"
 #include "tests/bounds.hpp"
 
 namespace svp {
@@ -18,7 +19,7 @@ std::vector<std::uint64_t> shots_of(const HostFault& fault, std::uint64_t occurr
   EXPECT_TRUE(faults.arm(fault));
   std::vector<std::uint64_t> fired;
   for (std::uint64_t n = 1; n <= occurrences; ++n) {
-    if (faults.armed(fault.point) && faults.strike(fault.point, {})) fired.push_back(n);
+    if (faults.armed(fault.point) && faults.occur(fault.point, {})) fired.push_back(n);
   }
   return fired;
 }
@@ -26,51 +27,55 @@ std::vector<std::uint64_t> shots_of(const HostFault& fault, std::uint64_t occurr
 using Numbers = std::vector<std::uint64_t>;
 
 TEST(HostFaults, FiresAtFirstAndThenEveryAsOftenAsItHasShots) {
-  EXPECT_EQ(shots_of({.first = 3}, 20), (Numbers{3}));
-  EXPECT_EQ(shots_of({.first = 3, .every = 4, .shots = 0}, 20), (Numbers{3, 7, 11, 15, 19}));
-  EXPECT_EQ(shots_of({.first = 3, .every = 4, .shots = 2}, 20), (Numbers{3, 7}));
-  EXPECT_EQ(shots_of({.first = 1, .every = 1, .shots = 0}, 4), (Numbers{1, 2, 3, 4}));
-  EXPECT_EQ(shots_of({.first = 21}, 20), Numbers{});
+  EXPECT_EQ(shots_of({.trigger = wire::occurrences(3)}, 20), (Numbers{3}));
+  EXPECT_EQ(shots_of({.trigger = wire::occurrences(3, 4, 0)}, 20), (Numbers{3, 7, 11, 15, 19}));
+  EXPECT_EQ(shots_of({.trigger = wire::occurrences(3, 4, 2)}, 20), (Numbers{3, 7}));
+  EXPECT_EQ(shots_of({.trigger = wire::occurrences(1, 1, 0)}, 4), (Numbers{1, 2, 3, 4}));
+  EXPECT_EQ(shots_of({.trigger = wire::occurrences(21)}, 20), Numbers{});
 }
 
 TEST(HostFaults, CountsOnlyWhatMatches) {
   HostFaults faults;
-  const auto row = faults.arm({.point = HostPoint::Completion, .function = 2, .stream = 5, .sequence = 9, .first = 2});
+  HostFault fault{.point = fault::Point::Completion, .trigger = wire::occurrences(2)};
+  fault.trigger.function = 2, fault.trigger.stream = 5, fault.trigger.sequence = 9;
+  const auto row = faults.arm(fault);
   ASSERT_TRUE(row);
   const HostOccurrence right{.function = 2, .stream = 5, .sequence = 9};
   for (const HostOccurrence& other : {HostOccurrence{.function = 3, .stream = 5, .sequence = 9},
                                       HostOccurrence{.function = 2, .stream = 6, .sequence = 9},
                                       HostOccurrence{.function = 2, .stream = 5, .sequence = 8}}) {
-    EXPECT_FALSE(faults.strike(HostPoint::Completion, other));
+    EXPECT_FALSE(faults.occur(fault::Point::Completion, other));
   }
-  EXPECT_FALSE(faults.strike(HostPoint::Window, right)) << "another point";
+  EXPECT_FALSE(faults.occur(fault::Point::Window, right)) << "another point";
   EXPECT_EQ(faults.evidence(*row).counted, 0u);
-  EXPECT_FALSE(faults.strike(HostPoint::Completion, right));
-  EXPECT_TRUE(faults.strike(HostPoint::Completion, right));
+  EXPECT_FALSE(faults.occur(fault::Point::Completion, right));
+  EXPECT_TRUE(faults.occur(fault::Point::Completion, right));
   const HostEvidence evidence = faults.evidence(*row);
   EXPECT_EQ(evidence.counted, 2u);
   EXPECT_EQ(evidence.fired, 1u);
   EXPECT_EQ(evidence.last.stream, 5u);
   EXPECT_FALSE(evidence.armed) << "it has no shot left";
-  EXPECT_FALSE(faults.armed(HostPoint::Completion)) << "what is spent costs what is disarmed costs";
+  EXPECT_FALSE(faults.armed(fault::Point::Completion)) << "what is spent costs what is disarmed costs";
 }
 
 TEST(HostFaults, NothingCountsBeforeItsTime) {
   HostFaults faults;
-  const auto row = faults.arm({.point = HostPoint::Window, .not_before = std::chrono::hours(1)});
-  EXPECT_FALSE(faults.strike(HostPoint::Window, {}));
+  HostFault fault{.point = fault::Point::Window};
+  fault.trigger.not_before = 3600 * wire::kTicksPerSecond;
+  const auto row = faults.arm(fault);
+  EXPECT_FALSE(faults.occur(fault::Point::Window, {}));
   EXPECT_EQ(faults.evidence(*row).counted, 0u);
   faults.begin(HostFaults::Clock::now() - std::chrono::hours(2));
-  EXPECT_TRUE(faults.strike(HostPoint::Window, {}));
+  EXPECT_TRUE(faults.occur(fault::Point::Window, {}));
 }
 
 TEST(HostFaults, DisarmedItKeepsItsEvidenceAndFiresNoMore) {
   HostFaults faults;
-  const auto row = faults.arm({.point = HostPoint::DoorbellToCard, .every = 1, .shots = 0});
-  EXPECT_TRUE(faults.strike(HostPoint::DoorbellToCard, {}));
+  const auto row = faults.arm({.point = fault::Point::DoorbellToCard, .trigger = wire::occurrences(1, 1, 0)});
+  EXPECT_TRUE(faults.occur(fault::Point::DoorbellToCard, {}));
   faults.disarm(*row);
-  EXPECT_FALSE(faults.armed(HostPoint::DoorbellToCard));
-  EXPECT_FALSE(faults.strike(HostPoint::DoorbellToCard, {}));
+  EXPECT_FALSE(faults.armed(fault::Point::DoorbellToCard));
+  EXPECT_FALSE(faults.occur(fault::Point::DoorbellToCard, {}));
   EXPECT_EQ(faults.evidence(*row).fired, 1u);
 }
 
@@ -82,12 +87,12 @@ TEST(HostFaults, HasSoManyRowsAndNotOneMore) {
 
 TEST(HostFaults, ManyThreadsAreCountedExactly) {
   HostFaults faults;
-  const auto row = faults.arm({.point = HostPoint::Window, .first = 10, .every = 10, .shots = 0});
+  const auto row = faults.arm({.point = fault::Point::Window, .trigger = wire::occurrences(10, 10, 0)});
   std::atomic<unsigned> fired{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 1000; ++i) fired += faults.strike(HostPoint::Window, {}) ? 1 : 0;
+      for (int i = 0; i < 1000; ++i) fired += faults.occur(fault::Point::Window, {}) ? 1 : 0;
     });
   }
   for (auto& thread : threads) thread.join();  // bounded: each strikes a number of times
@@ -106,7 +111,8 @@ TEST(HostFaults, WhatComesLaterComesAndWhatIsLeftIsDropped) {
 
 TEST(DriverCall, OnlyWhatIsMarkedIsTheDrivers) {
   HostFaults faults;
-  const auto row = faults.arm({.point = HostPoint::SystemCall, .every = 1, .shots = 0, .argument = EMFILE});
+  const auto row =
+      faults.arm({.point = fault::Point::SystemCall, .trigger = wire::occurrences(1, 1, 0), .argument = EMFILE});
   EXPECT_EQ(system_call([] { return 7; }), 7);
   {
     const DriverCall call(&faults, 3);

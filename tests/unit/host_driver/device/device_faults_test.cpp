@@ -85,7 +85,7 @@ class DeviceFaults : public testing::Test {
       const auto warm = attach();
     }
     const Resources before;
-    for (fault.first = 1; fault.first < kFarTooMany; ++fault.first) {
+    for (fault.trigger.first = 1; fault.trigger.first < kFarTooMany; ++fault.trigger.first) {
       auto device = attach_with(fault);
       if (!fired()) {
         EXPECT_TRUE(device.has_value());
@@ -94,7 +94,8 @@ class DeviceFaults : public testing::Test {
       if (!device) {
         expect_typed(device.error());
         loop_->flush();  // what it was told to forget, it has forgotten
-        EXPECT_EQ(Resources(), before) << "leaked at occurrence " << fault.first << ": " << describe(device.error());
+        EXPECT_EQ(Resources(), before) << "leaked at occurrence " << fault.trigger.first << ": "
+                                       << describe(device.error());
       } else {
         expect_works(**device);
       }
@@ -105,7 +106,7 @@ class DeviceFaults : public testing::Test {
     auto device = attach();
     EXPECT_TRUE(device.has_value());
     if (device) expect_works(**device);
-    return fault.first - 1;
+    return fault.trigger.first - 1;
   }
 
   NativeCard card_;
@@ -117,7 +118,7 @@ class DeviceFaults : public testing::Test {
 
 TEST_F(DeviceFaults, EveryAllocationOfAttachingMayFail) {
   if (!kAllocationsCanFail) GTEST_SKIP() << "the thread sanitizer's operator new stays";
-  const std::uint64_t allocations = fail_at_every({.point = HostPoint::Allocation});
+  const std::uint64_t allocations = fail_at_every({.point = fault::Point::Allocation});
   EXPECT_GT(allocations, 10u) << "the hook is not linked";
   RecordProperty("allocations", static_cast<int>(allocations));
 }
@@ -125,7 +126,7 @@ TEST_F(DeviceFaults, EveryAllocationOfAttachingMayFail) {
 TEST_F(DeviceFaults, EveryAllocationMayFailFromOneOn) {
   if (!kAllocationsCanFail) GTEST_SKIP() << "the thread sanitizer's operator new stays";
   for (std::uint64_t first : {1, 2, 5, 10, 20}) {
-    auto device = attach_with({.point = HostPoint::Allocation, .first = first, .every = 1, .shots = 0});
+    auto device = attach_with({.point = fault::Point::Allocation, .trigger = wire::occurrences(first, 1, 0)});
     EXPECT_TRUE(fired());
     ASSERT_FALSE(device.has_value());
     EXPECT_EQ(device.error().outcome, wire::Outcome::Rejected);
@@ -133,17 +134,17 @@ TEST_F(DeviceFaults, EveryAllocationMayFailFromOneOn) {
 }
 
 TEST_F(DeviceFaults, EverySystemCallOfAttachingMayFail) {
-  EXPECT_GT(fail_at_every({.point = HostPoint::SystemCall, .argument = EMFILE}), 3u);
+  EXPECT_GT(fail_at_every({.point = fault::Point::SystemCall, .argument = EMFILE}), 3u);
 }
 
 TEST_F(DeviceFaults, EveryStepOfBringUpMayFail) {
-  const std::uint64_t steps = fail_at_every({.point = HostPoint::BringUpStep});
+  const std::uint64_t steps = fail_at_every({.point = fault::Point::BringUpStep});
   EXPECT_EQ(steps, static_cast<std::uint64_t>(BringUpStep::Ready));
 }
 
 TEST_F(DeviceFaults, AFailedStepIsNamed) {
-  const auto device =
-      attach_with({.point = HostPoint::BringUpStep, .first = static_cast<unsigned>(BringUpStep::ReadConfig) + 1});
+  const auto device = attach_with({.point = fault::Point::BringUpStep,
+                                   .trigger = wire::occurrences(static_cast<unsigned>(BringUpStep::ReadConfig) + 1)});
   ASSERT_FALSE(device.has_value());
   EXPECT_NE(device.error().message.find(name(BringUpStep::ReadConfig)), std::string::npos) << device.error().message;
 }
@@ -151,9 +152,9 @@ TEST_F(DeviceFaults, AFailedStepIsNamed) {
 TEST_F(DeviceFaults, ALoopThatHasNoMemoryOrDescriptorsIsATypedError) {
   loop_.reset();
   const Resources before;
-  for (const HostPoint point : {HostPoint::Allocation, HostPoint::SystemCall}) {
+  for (const fault::Point point : {fault::Point::Allocation, fault::Point::SystemCall}) {
     for (std::uint64_t first = 1; first < kFarTooMany; ++first) {
-      auto device = attach_with({.point = point, .first = first, .argument = ENFILE});
+      auto device = attach_with({.point = point, .trigger = wire::occurrences(first), .argument = ENFILE});
       const bool reached = fired();
       if (!device) expect_typed(device.error());
       device = std::unexpected(ErrorInfo{});
@@ -185,7 +186,7 @@ TEST_F(DeviceFaults, EveryAllocationOfAnAdminCallMayFail) {
   for (const auto& call : calls) {
     // An opened stream whose closing fails stays open; there are enough of them.
     for (std::uint64_t first = 1; first < 20; ++first) {
-      const unsigned row = *injector_->arm({.point = HostPoint::Allocation, .first = first});
+      const unsigned row = *injector_->arm({.point = fault::Point::Allocation, .trigger = wire::occurrences(first)});
       const auto done = call();
       if (!done) {
         expect_typed(done.error());
@@ -207,10 +208,9 @@ TEST_F(DeviceFaults, EveryAllocationOfAnAdminCallMayFail) {
 // ---- replies ------------------------------------------------------------------------------------------------------------
 
 TEST_F(DeviceFaults, AReplyThatIsLostIsIndeterminateAndItsSlotIsNotUsedAgain) {
-  auto device = attach_with({.point = HostPoint::AdminReply,
-                             .opcode = static_cast<std::uint32_t>(wire::AdminCommand::Stats),
-                             .every = 1,
-                             .shots = 0});
+  HostFault lose{.point = fault::Point::AdminReply, .trigger = wire::occurrences(1, 1, 0)};
+  lose.trigger.opcode = static_cast<std::uint32_t>(wire::AdminCommand::Stats);
+  auto device = attach_with(lose);
   ASSERT_TRUE(device.has_value());
   for (unsigned i = 0; i < 3; ++i) {
     const auto lost = (*device)->card_statistics();
@@ -265,26 +265,31 @@ TEST_P(FaultyCompletion, EndsEverythingOnceAndTyped) {
   expect_works(**device);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Table, FaultyCompletion,
-    testing::Values(
-        BadCompletion{"Outcome",
-                      {.point = HostPoint::Completion, .action = HostAction::Corrupt, .first = 4, .argument = 0}},
-        BadCompletion{"Stream",
-                      {.point = HostPoint::Completion,
-                       .action = HostAction::Corrupt,
-                       .first = 4,
-                       .argument = offsetof(wire::Completion, stream)}},
-        BadCompletion{"Generation",
-                      {.point = HostPoint::Completion,
-                       .action = HostAction::Corrupt,
-                       .first = 4,
-                       .argument = offsetof(wire::Completion, generation)}},
-        BadCompletion{"Duplicate", {.point = HostPoint::Completion, .action = HostAction::Duplicate, .first = 4}}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Table, FaultyCompletion,
+                         testing::Values(BadCompletion{"Outcome",
+                                                       {.point = fault::Point::Completion,
+                                                        .action = fault::Action::Corrupt,
+                                                        .trigger = wire::occurrences(4),
+                                                        .argument = 0}},
+                                         BadCompletion{"Stream",
+                                                       {.point = fault::Point::Completion,
+                                                        .action = fault::Action::Corrupt,
+                                                        .trigger = wire::occurrences(4),
+                                                        .argument = offsetof(wire::Completion, stream)}},
+                                         BadCompletion{"Generation",
+                                                       {.point = fault::Point::Completion,
+                                                        .action = fault::Action::Corrupt,
+                                                        .trigger = wire::occurrences(4),
+                                                        .argument = offsetof(wire::Completion, generation)}},
+                                         BadCompletion{"Duplicate",
+                                                       {.point = fault::Point::Completion,
+                                                        .action = fault::Action::Duplicate,
+                                                        .trigger = wire::occurrences(4)}}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(DeviceFaults, ALostCompletionIsOutstandingUntilTheDeviceEndsAndThenEndsOnce) {
-  auto device = attach_with({.point = HostPoint::Completion, .action = HostAction::Suppress, .first = 2});
+  auto device = attach_with(
+      {.point = fault::Point::Completion, .action = fault::Action::Suppress, .trigger = wire::occurrences(2)});
   ASSERT_TRUE(device.has_value());
   Recorder recorder;
   const auto block = nop();
@@ -318,19 +323,19 @@ TEST_P(FaultyTransport, LosesNothing) {
   EXPECT_TRUE(fired());
 }
 
-HostFault always(HostPoint point, HostAction action, std::uint64_t argument = 0) {
-  return {.point = point, .action = action, .every = 1, .shots = 0, .argument = argument};
+HostFault always(fault::Point point, fault::Action action, std::uint64_t argument = 0) {
+  return {.point = point, .action = action, .trigger = wire::occurrences(1, 1, 0), .argument = argument};
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Table, FaultyTransport,
-    testing::Values(BadCompletion{"ToCardDuplicated", always(HostPoint::DoorbellToCard, HostAction::Duplicate)},
-                    BadCompletion{"ToCardDelayed", always(HostPoint::DoorbellToCard, HostAction::Delay, 500)},
-                    BadCompletion{"ToCardLost", always(HostPoint::DoorbellToCard, HostAction::Suppress)},
-                    BadCompletion{"ToHostDuplicated", always(HostPoint::DoorbellToHost, HostAction::Duplicate)},
-                    BadCompletion{"ToHostDelayed", always(HostPoint::DoorbellToHost, HostAction::Delay, 500)},
-                    BadCompletion{"ToHostLost", always(HostPoint::DoorbellToHost, HostAction::Suppress)},
-                    BadCompletion{"MessagesStalled", always(HostPoint::ControlFifo, HostAction::Stall, 500)}),
+    testing::Values(BadCompletion{"ToCardDuplicated", always(fault::Point::DoorbellToCard, fault::Action::Duplicate)},
+                    BadCompletion{"ToCardDelayed", always(fault::Point::DoorbellToCard, fault::Action::Delay, 500)},
+                    BadCompletion{"ToCardLost", always(fault::Point::DoorbellToCard, fault::Action::Suppress)},
+                    BadCompletion{"ToHostDuplicated", always(fault::Point::DoorbellToHost, fault::Action::Duplicate)},
+                    BadCompletion{"ToHostDelayed", always(fault::Point::DoorbellToHost, fault::Action::Delay, 500)},
+                    BadCompletion{"ToHostLost", always(fault::Point::DoorbellToHost, fault::Action::Suppress)},
+                    BadCompletion{"MessagesStalled", always(fault::Point::ControlFifo, fault::Action::Stall, 500)}),
     [](const auto& info) { return std::string(info.param.name); });
 
 class BadMessage : public DeviceFaults, public testing::WithParamInterface<std::uint64_t> {};
@@ -347,9 +352,9 @@ TEST_P(BadMessage, IsATypedErrorOrHarmless) {
     options.timeouts.post_progress = bound;
     options.timeouts.function_reset = 2 * bound;
     injector_ = std::make_shared<HostFaults>();
-    const unsigned row = *injector_->arm({.point = HostPoint::ControlFifo,
-                                          .action = HostAction::Corrupt,
-                                          .first = GetParam() / 64 + 1,
+    const unsigned row = *injector_->arm({.point = fault::Point::ControlFifo,
+                                          .action = fault::Action::Corrupt,
+                                          .trigger = wire::occurrences(GetParam() / 64 + 1),
                                           .argument = GetParam() % 64});
     options.faults.injector = injector_;
     const auto device = Device::attach(card_.slot(1), card_.device_options(std::move(options)));
@@ -369,7 +374,8 @@ TEST_F(DeviceFaults, ALostAnswerEndsAttachingWithinItsBound) {
   options.loop = loop_;
   options.timeouts.post_progress = std::chrono::milliseconds(100);
   injector_ = std::make_shared<HostFaults>();
-  (void)injector_->arm({.point = HostPoint::ControlFifo, .action = HostAction::Suppress, .first = 3});
+  (void)injector_->arm(
+      {.point = fault::Point::ControlFifo, .action = fault::Action::Suppress, .trigger = wire::occurrences(3)});
   options.faults.injector = injector_;
   const auto device = Device::attach(card_.slot(1), card_.device_options(std::move(options)));
   ASSERT_FALSE(device.has_value());
@@ -380,7 +386,7 @@ TEST_F(DeviceFaults, AFlippedBitOfTheUsedRingIsFoundByWhoReadsIt) {
   // The id of the used element that is about to be taken: bytes 12 and 13 of the ring's first descriptor.
   const std::uint64_t id = wire::kQueueLayouts[wire::kControlBlockQueue].descriptors + 12;
   auto device =
-      attach_with({.point = HostPoint::Window, .action = HostAction::Corrupt, .argument = 0x80, .offset = id});
+      attach_with({.point = fault::Point::Window, .action = fault::Action::Corrupt, .argument = 0x80, .offset = id});
   ASSERT_TRUE(device.has_value());
   Recorder recorder;
   const auto block = nop();

@@ -71,7 +71,7 @@ struct Load {
     const Job in = Job::to_device(data.data(), memory, data.size());
     const Job out = Job::from_device(back.data(), memory, back.size());
     const Job fill = Job::fill(memory, 128, 1);
-    ASSERT_TRUE(injector->arm({.point = HostPoint::Allocation, .first = failing}));
+    ASSERT_TRUE(injector->arm({.point = fault::Point::Allocation, .trigger = wire::occurrences(failing)}));
     for (int i = 0; i < 3; ++i) {
       launch(stream, in);
       launch(stream, fill);
@@ -121,7 +121,7 @@ TEST(Allocation, ADeathIsToldWithoutMemory) {
       runtime.default_stream().Launch(Job::fill(memory, 128, 1), {}, {.observer = &ends});
     }
     // From the n-th on, all of them.
-    ASSERT_TRUE(injector->arm({.point = HostPoint::Allocation, .first = first, .every = 1, .shots = 0}));
+    ASSERT_TRUE(injector->arm({.point = fault::Point::Allocation, .trigger = wire::occurrences(first, 1, 0)}));
     card.die();
     const auto end = FlexStream::Clock::now() + test_bounds::kWork;
     while (runtime.device().health() != Health::Dead && FlexStream::Clock::now() < end) std::this_thread::yield();
