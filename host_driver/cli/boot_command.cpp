@@ -159,8 +159,7 @@ int boot(const BootOptions& options) {
     const auto context = Context::open(card);
   }
   const double ready_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  fmt::print("Boot of the card\n{}",
-             draw_boot(parse_post_lines(card->machine().console()), ready_ms, is_terminal(stdout)));
+  fmt::print("Boot of the card\n{}", draw_boot(parse_post_lines(card->machine().console()), ready_ms, stdout_style()));
   bool good = true;
   if (options.self_test) {
     good &= run_self_test(card, 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/cli/child_process.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -12,6 +13,8 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+
+#include "host_driver/cli/exit_codes.hpp"
 
 namespace cli {
 
@@ -50,7 +53,7 @@ svp::ErrorInfo not_started(const std::string& program, int error) {
 
 svp::Expected<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
                                                 const std::vector<std::pair<std::string, std::string>>& variables,
-                                                const sigset_t& mask) {
+                                                const sigset_t& mask, int* why) {
   std::vector<std::string> words = command;
   std::vector<std::string> environment = environment_with(variables);
   posix_spawnattr_t attributes;
@@ -61,6 +64,7 @@ svp::Expected<ChildProcess> ChildProcess::start(const std::vector<std::string>& 
   const int error = ::posix_spawnp(&pid, words.front().c_str(), nullptr, &attributes, pointers_to(words).data(),
                                    pointers_to(environment).data());
   ::posix_spawnattr_destroy(&attributes);
+  if (why != nullptr) *why = error;
   if (error != 0) return std::unexpected(not_started(words.front(), error));
   return ChildProcess(pid, svp::UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
@@ -85,6 +89,37 @@ int ChildProcess::await_end(const SignalDescriptor& signals) {
 int ChildProcess::collect() const {
   int status = 0;
   // bounded: it has ended, or as long as the user's program runs
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFSIGNALED(status) ? kEndedBySignal + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+svp::Expected<BackgroundProcess> BackgroundProcess::start(const std::vector<std::string>& command) {
+  std::vector<std::string> words = command;
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(not_started(words.front(), errno));
+  svp::UniqueFd output(ends[0]);
+  const svp::UniqueFd input(ends[1]);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, input.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, input.get(), STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  pid_t pid = 0;
+  const int error =
+      ::posix_spawn(&pid, words.front().c_str(), &actions, &attributes, pointers_to(words).data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return std::unexpected(not_started(words.front(), error));
+  return BackgroundProcess(pid, std::move(output));
+}
+
+int BackgroundProcess::await_end() const {
+  int status = 0;
+  // bounded: its output has ended, which its exit closes
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFSIGNALED(status) ? kEndedBySignal + WTERMSIG(status) : WEXITSTATUS(status);

@@ -14,17 +14,13 @@
 
 namespace cli {
 
-// As shells have it.
-inline constexpr int kNotStarted = 127;
-inline constexpr int kEndedBySignal = 128;
-
 class ChildProcess {
  public:
   // `command` is looked up in PATH. The child shares our process group and terminal, starts with `mask` and our
-  // environment in which `variables` replace what they name. Error: it could not be started.
+  // environment in which `variables` replace what they name. Error: it could not be started; `error` is why (an errno).
   static svp::Expected<ChildProcess> start(const std::vector<std::string>& command,
                                            const std::vector<std::pair<std::string, std::string>>& variables,
-                                           const sigset_t& mask);
+                                           const sigset_t& mask, int* error = nullptr);
 
   // Waits for its end, however long that takes, and passes signals on to it. Returns its exit code, 128 + n when signal n
   // ended it.
@@ -36,6 +32,24 @@ class ChildProcess {
 
   pid_t pid_;
   svp::UniqueFd pidfd_;
+};
+
+// A program in a session of its own, without a terminal, that goes on when we end.
+class BackgroundProcess {
+ public:
+  // `command`: a path and its arguments. Its stdout and stderr are the pipe output().
+  static svp::Expected<BackgroundProcess> start(const std::vector<std::string>& command);
+
+  pid_t pid() const { return pid_; }
+  int output() const { return output_.get(); }
+  // Of one whose output has ended. Its exit code, 128 + n when signal n ended it.
+  int await_end() const;
+
+ private:
+  BackgroundProcess(pid_t pid, svp::UniqueFd output) : pid_(pid), output_(std::move(output)) {}
+
+  pid_t pid_;
+  svp::UniqueFd output_;
 };
 
 }  // namespace cli

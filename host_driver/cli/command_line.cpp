@@ -1,31 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/cli/command_line.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/Config.hpp>
 #include <CLI/Error.hpp>
 #include <CLI/Formatter.hpp>
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
+#include <map>
 #include <string_view>
+#include <utility>
 
+#include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/fault_run.hpp"
+#include "host_driver/cli/manual.hpp"
+#include "host_driver/cli/suggestions.hpp"
+#include "host_driver/discovery/device_list.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
 
 namespace cli {
 
+namespace {
+
+// " run matmul".
+std::string path_behind_program(const CLI::App& command) {
+  if (command.get_parent() == nullptr) return {};
+  return path_behind_program(*command.get_parent()) + " " + command.get_name();
+}
+
+}  // namespace
+
 CommandLine::CommandLine() {
   app_.require_subcommand(1);
-  app_.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return "spyre: " + std::string(error.what()) + " (next: spyre --help, or --help behind a command)\n";
-  });
+  app_.fallthrough();
+  app_.set_version_flag("--version", std::string("spyre-vp ") + SPYRE_VERSION);
+  const std::map<std::string, ColorMode> modes = {
+      {"auto", ColorMode::Auto}, {"always", ColorMode::Always}, {"never", ColorMode::Never}};
+  app_.add_option("--color", color, "auto, always or never; auto: on a terminal, unless NO_COLOR is set")
+      ->transform(CLI::CheckedTransformer(modes, CLI::ignore_case).description("WHEN"));
+  app_.footer(
+      "spyre help COMMAND      what a command does, with examples\n"
+      "spyre run matmul        boots a card of its own and multiplies matrices on it\n"
+      "spyre exec -- COMMAND   a card for one command");
   add_run();
   add_boot();
   add_cards();
   add_debug();
   add_exec();
   add_fault();
-  app_.add_subcommand("version", "versions, and where the firmware is");
+  version_ = app_.add_subcommand("version", "versions, and where the firmware is");
+  version_->add_flag("--json", version_json, R"({"version", "contract_version", "firmware"})");
+  add_hidden();
+}
+
+void CommandLine::add_hidden() {
+  complete_ = app_.add_subcommand("__complete")->group("");
+  complete_->prefix_command();
+  manual_ = app_.add_subcommand("__manual")->group("");
+  manual_->add_option("folder", manual_folder_)->required();
 }
 
 void CommandLine::add_run() {
@@ -44,6 +78,9 @@ void CommandLine::add_run() {
   run_matmul_->add_option("--vf", matmul.function, "a card of its own, on this virtual function (0: the PF)")
       ->check(CLI::Range(0, 16));
   run_matmul_->add_flag("--json", matmul.json, "one JSON object instead of the report");
+  run_matmul_->footer(
+      "spyre run matmul --m 1024 --n 512 --k 512      a card of its own, or FLEX_DEVICE's device\n"
+      "spyre run matmul --cores 4 --json              on four cores, as JSON");
 }
 
 void CommandLine::add_boot() {
@@ -52,12 +89,31 @@ void CommandLine::add_boot() {
   boot_->add_option("--name", serve.name, "stay, under this name, until SIGTERM, SIGINT or spyre stop")
       ->excludes(self_test);
   boot_->add_option("--group", serve.group, "with --name: members of this group may take functions, too");
+  boot_->add_flag("--detach", detach, "with --name: return when the card is ready; it goes on in the background")
+      ->needs("--name");
   add_card_options(*boot_, serve.shape);
+  boot_->footer(
+      "spyre boot --selftest                    boots, checks, ends\n"
+      "spyre boot --name card0 --vfs 4          stays in the foreground\n"
+      "spyre boot --name card0 --detach         stays in the background: spyre logs card0, spyre stop card0");
 }
 
 void CommandLine::add_cards() {
   devices_ = app_.add_subcommand("devices", "the devices that a program sees with this environment");
   devices_->add_flag("--json", devices.json, R"({"count": N, "devices": [...]})");
+
+  devices_->footer("FLEX_DEVICE=VF spyre devices    the virtual functions");
+
+  inspect_ = app_.add_subcommand("inspect", "everything that a card tells about itself");
+  inspect_->add_option("card", inspect.card, "its name, or the path of its folder")->required();
+  inspect_->add_flag("--json", inspect.json, "one JSON object");
+
+  logs_ = app_.add_subcommand("logs", "what happened to a card: owners, resets, restarts");
+  logs_->add_option("card", logs.card, "its name, or the path of its folder")->required();
+  logs_->add_flag("-f,--follow", logs.follow, "and what happens, until the card ends");
+  logs_->add_flag("--console", logs.console, "what the firmware wrote instead");
+  logs_->add_option("-n,--lines", logs.lines, "the last lines only (0: all)");
+  logs_->footer("spyre logs card0 -f\nspyre logs card0 --console -n 20");
 
   stop_ = app_.add_subcommand("stop", "end a card; its owners are told");
   auto* which = stop_->add_option_group("which");
@@ -103,7 +159,11 @@ void CommandLine::add_exec() {
                               "boot cards, run a command against them, stop them: spyre exec [OPTIONS] -- COMMAND ...");
   exec_->footer(
       "The command gets SPYRE_RUNTIME_DIR, AIU_WORLD_SIZE and FLEX_DEVICE (yours, else VF with --vfs, else PF).\n"
-      "Its exit code is passed on (128 + n: ended by signal n; 127: not started).");
+      "Its exit code is passed on (128 + n: ended by signal n). 125: spyre itself failed; 126: the command could not "
+      "be\n"
+      "executed; 127: there is no such command.\n"
+      "spyre exec -- ./my_program\n"
+      "spyre exec --vfs 4 -- torchrun --nproc-per-node 4 train.py");
   exec_->add_option("--cards", exec.cards, "how many")->check(CLI::Range(1u, svp::kMaxCards))->capture_default_str();
   exec_->add_flag("--verbose", exec.verbose, "a line on stderr for each change of an owner");
   add_card_options(*exec_, exec.shape);
@@ -139,19 +199,28 @@ void CommandLine::add_fault() {
   replay_->add_option("bundle", replay.bundle, "file that a failed run left in its --bundles folder")->required();
 }
 
+std::vector<std::string> CommandLine::without_help_word(std::vector<std::string> words) {
+  if (words.empty() || words.front() != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
 void CommandLine::parse(int argc, const char* const* argv) {
-  const char* const* const end = argv + argc;
-  const char* const* words_end = end;
-  const auto word = [&](int index) { return index < argc ? std::string_view(argv[index]) : std::string_view(); };
-  if (word(1) == "exec") {
+  words = without_help_word(std::vector<std::string>(argv + 1, argv + argc));
+  std::vector<std::string> ours = words;
+  const auto word = [&](std::size_t index) { return index < ours.size() ? std::string_view(ours[index]) : ""; };
+  if (word(0) == "exec" || word(0) == "__complete") {
     // What stands behind -- is somebody else's command line, down to its own -- and options.
-    words_end = std::find_if(argv + 2, end, [](const char* at) { return std::string_view(at) == "--"; });
-    if (words_end != end) exec.command.assign(words_end + 1, end);
-  } else if (word(1) == "soak" || (word(1) == "fault" && word(2) == "campaign")) {
-    words_end = argv + (word(1) == "soak" ? 2 : 3);
-    validation.assign(argv + 1, end);
+    const auto end = std::ranges::find(ours, "--");
+    if (end != ours.end()) exec.command.assign(end + 1, ours.end());
+    ours.erase(end, ours.end());
+  } else if (word(0) == "soak" || (word(0) == "fault" && word(1) == "campaign")) {
+    validation = ours;
+    ours.resize(word(0) == "soak" ? 1 : 2);
   }
-  app_.parse(static_cast<int>(words_end - argv), argv);
+  std::ranges::reverse(ours);  // as CLI11 wants them
+  app_.parse(std::move(ours));
   if (exec_->parsed() && exec.command.empty()) {
     throw CLI::ValidationError("exec", "the command stands behind --, like: spyre exec -- spyre devices");
   }
@@ -162,10 +231,22 @@ void CommandLine::parse(int argc, const char* const* argv) {
   boot.shape = serve.shape;
 }
 
+int CommandLine::exit_code_of(const CLI::ParseError& error, bool json) const {
+  if (error.get_exit_code() == 0) return app_.exit(error);  // --help, --version
+  const std::string unknown = unknown_word(app_, words);
+  const CLI::App& command = command_named(app_, words);
+  const std::string next = command.get_name().empty() ? "spyre --help" : "spyre help" + path_behind_program(command);
+  print_error(svp::Error(svp::refused_by_driver("command line", unknown.empty() ? error.what() : unknown, next)), json);
+  return kRefused;
+}
+
 int CommandLine::execute() {
+  set_color_mode(color);
   if (run_matmul_->parsed()) return cli::run_matmul(matmul);
-  if (boot_->parsed()) return boot_->count("--name") != 0 ? cli::serve(serve) : cli::boot(boot);
+  if (boot_->parsed()) return execute_boot();
   if (devices_->parsed()) return cli::devices(devices);
+  if (inspect_->parsed()) return cli::inspect(inspect);
+  if (logs_->parsed()) return cli::logs(logs);
   if (stop_->parsed()) return cli::stop(stop);
   if (reset_->parsed()) return cli::reset(reset);
   if (debug_->parsed()) return cli::debug(debug);
@@ -174,7 +255,34 @@ int CommandLine::execute() {
   if (fault_run_->parsed()) return cli::fault_run(fault_run);
   if (fault_campaign_->parsed() || soak_->parsed()) become_validation(validation);
   if (replay_->parsed()) return cli::replay(replay);
-  return cli::version();
+  if (complete_->parsed()) return execute_complete();
+  if (manual_->parsed()) return execute_manual();
+  return cli::version(version_json);
+}
+
+int CommandLine::execute_boot() {
+  if (boot_->count("--name") == 0) return cli::boot(boot);
+  if (!detach) return cli::serve(serve);
+  std::vector<std::string> command = words;
+  std::erase(command, "--detach");
+  command.insert(command.begin(), "/proc/self/exe");
+  return serve_detached(serve, command);
+}
+
+int CommandLine::execute_complete() const {
+  std::vector<std::string> cards;
+  if (const auto running = svp::running_cards()) {
+    for (const auto& card : *running) cards.push_back(card.name);
+  }
+  for (const std::string& candidate : complete(app_, exec.command, cards)) fmt::print("{}\n", candidate);
+  return kOk;
+}
+
+// The validation program writes the pages of its own commands.
+int CommandLine::execute_manual() const {
+  const std::string others[] = {"spyre-soak", "spyre-fault-campaign"};
+  write_manual(app_, manual_folder_, others);
+  return kOk;
 }
 
 }  // namespace cli

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <CLI/Error.hpp>
+#include <string>
+#include <vector>
 
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/output.hpp"
 
 namespace cli {
 
@@ -14,8 +18,11 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // Throws CLI::ParseError, also for a call for help: app().exit() prints both.
+  // Throws CLI::ParseError, also for a call for help or the version: exit_code_of() prints it.
   void parse(int argc, const char* const* argv);
+  // Prints what parse() threw: help or version on stdout, a refusal on stderr (JSON: on stdout) with what was meant. Returns
+  // the exit code.
+  int exit_code_of(const CLI::ParseError& error, bool json) const;
   // Runs what was parsed; the process's exit code.
   int execute();
 
@@ -33,6 +40,12 @@ class CommandLine {
   FaultRunOptions fault_run{};
   std::vector<std::string> validation{};  // fault campaign and soak: all words, for the validation program
   ReplayOptions replay{};
+  InspectOptions inspect{};
+  LogsOptions logs{};
+  bool version_json = false;
+  bool detach = false;               // boot --name --detach
+  std::vector<std::string> words{};  // as they were given, without the program's name
+  ColorMode color = ColorMode::Auto;
 
  private:
   void add_run();
@@ -41,6 +54,12 @@ class CommandLine {
   void add_debug();
   void add_exec();
   void add_fault();
+  void add_hidden();
+  int execute_boot();
+  int execute_complete() const;
+  int execute_manual() const;
+  // The words of `help run matmul` as `run matmul --help`.
+  static std::vector<std::string> without_help_word(std::vector<std::string> words);
 
   CLI::App app_{"spyre: an open virtual platform for a Spyre-class AI accelerator"};
   CLI::App* run_matmul_ = nullptr;
@@ -55,6 +74,12 @@ class CommandLine {
   CLI::App* fault_campaign_ = nullptr;
   CLI::App* soak_ = nullptr;
   CLI::App* replay_ = nullptr;
+  CLI::App* inspect_ = nullptr;
+  CLI::App* logs_ = nullptr;
+  CLI::App* version_ = nullptr;
+  CLI::App* complete_ = nullptr;
+  CLI::App* manual_ = nullptr;
+  std::string manual_folder_{};
 };
 
 }  // namespace cli

@@ -41,6 +41,10 @@ struct ServeOptions {
   CardShape shape{};
 };
 
+// The same in a process of its own, which goes on: `words` is its command line. Returns when the card is ready: 0; else with
+// what it said, and its exit code.
+int serve_detached(const ServeOptions& options, const std::vector<std::string>& words);
+
 // Boots a card under a name and stays until a signal or `spyre stop` ends it; one line per change of an owner. 0.
 int serve(const ServeOptions& options);
 
@@ -50,6 +54,24 @@ struct DevicesOptions {
 
 // The devices that a program sees with this environment. No card: none, and 0.
 int devices(const DevicesOptions& options);
+
+struct InspectOptions {
+  std::string card{};
+  bool json = false;
+};
+
+// Everything that a card tells about itself. 0.
+int inspect(const InspectOptions& options);
+
+struct LogsOptions {
+  std::string card{};
+  bool follow = false;
+  bool console = false;   // what the firmware wrote, instead of what the broker says
+  std::size_t lines = 0;  // the last ones only; 0: all
+};
+
+// 0; with `follow` when the card ends, or a signal comes.
+int logs(const LogsOptions& options);
 
 struct StopOptions {
   std::string card{};
@@ -94,7 +116,8 @@ struct ExecOptions {
 };
 
 // Boots cards in a runtime folder of their own, runs the command against them, stops them. The command's exit code;
-// 128 + n when signal n ended it; 127 when it could not be started. Signals are passed on to the command.
+// 128 + n when signal n ended it; 127 when there is no such program, 126 when it could not be executed. 125: spyre itself failed
+// (an svp::Error is that, see main.cpp). Signals are passed on to the command.
 int exec(const ExecOptions& options);
 
 struct FaultListOptions {
@@ -133,6 +156,6 @@ int replay(const ReplayOptions& options);
 // executed.
 [[noreturn]] void become_validation(const std::vector<std::string>& words);
 
-int version();
+int version(bool json);
 
 }  // namespace cli

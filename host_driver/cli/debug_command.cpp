@@ -8,6 +8,8 @@
 
 #include "host_driver/cli/child_process.hpp"
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/exit_codes.hpp"
+#include "host_driver/cli/output.hpp"
 #include "host_driver/debug/core_file.hpp"
 #include "host_driver/debug/fatal_report.hpp"
 #include "host_driver/discovery/attach.hpp"
@@ -42,7 +44,7 @@ int attach(const DebugOptions& options) {
   const std::filesystem::path socket = svp::value_or_throw(svp::offer_debugger(options.card));
   fmt::print("{}: stands still while the debugger holds it; thread N is hart N - 1\n", options.card);
   std::fflush(stdout);
-  int code = kNotStarted;
+  int code = kNotFound;
   try {
     code = run_debugger(image, "target remote " + socket.string(), options, true);
   } catch (...) {
@@ -57,7 +59,7 @@ int open_core(const DebugOptions& options) {
   const svp::ElfImage image = firmware_of(options);
   const auto record = svp::read_record(options.core);
   if (options.json) {
-    fmt::print("{}\n", svp::to_json(svp::value_or_throw(record), &image).dump(2));
+    print_json(svp::to_json(svp::value_or_throw(record), &image));
     return 0;
   }
   // A core of a card that hangs has none: it is worth opening all the same.

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/output.hpp"
 #include "host_driver/cli/timeline.hpp"
 #include "host_driver/discovery/device_list.hpp"
 
@@ -113,7 +113,7 @@ int devices(const DevicesOptions& options) {
   if (list.mode != svp::DeviceMode::Mock) cards = svp::value_or_throw(svp::running_cards());
   const auto rows = rows_of(list, cards);
   if (options.json) {
-    std::cout << make_json(rows, list.mode).dump(2) << "\n";
+    print_json(make_json(rows, list.mode));
   } else {
     print_table(rows, list);
   }

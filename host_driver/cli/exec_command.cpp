@@ -2,6 +2,7 @@
 // `spyre exec`: cards for the life of one command.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <utility>
@@ -9,6 +10,8 @@
 #include "host_driver/broker/broker.hpp"
 #include "host_driver/cli/child_process.hpp"
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/exit_codes.hpp"
+#include "host_driver/cli/progress.hpp"
 #include "host_driver/cli/signals.hpp"
 #include "host_driver/discovery/enumeration.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
@@ -60,11 +63,16 @@ int exec(const ExecOptions& options) {
   const auto runtime = svp::value_or_throw(svp::RuntimeFolder::open());
   const auto folder = svp::value_or_throw(runtime.create_private("exec"));
   std::vector<std::unique_ptr<svp::Broker>> cards;
-  for (unsigned i = 0; i < options.cards; ++i) cards.push_back(start_card(options, i, sharing, folder));
-  auto child = ChildProcess::start(options.command, variables_for(options, mode, folder), signals.mask_before());
+  {
+    const Progress progress("booting " + std::to_string(options.cards) + (options.cards == 1 ? " card" : " cards"));
+    for (unsigned i = 0; i < options.cards; ++i) cards.push_back(start_card(options, i, sharing, folder));
+  }
+  int error = 0;
+  auto child =
+      ChildProcess::start(options.command, variables_for(options, mode, folder), signals.mask_before(), &error);
   if (!child) {
     fmt::print(stderr, "spyre: {}\n", svp::describe(child.error()));
-    return kNotStarted;
+    return error == ENOENT ? kNotFound : kNotExecutable;
   }
   return child->await_end(signals);
 }

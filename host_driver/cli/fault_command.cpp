@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -12,6 +11,8 @@
 #include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/fault_run.hpp"
 #include "host_driver/cli/fault_run_bundle.hpp"
+#include "host_driver/cli/output.hpp"
+#include "host_driver/cli/signals.hpp"
 #include "host_driver/faults/script_json.hpp"
 
 namespace cli {
@@ -132,7 +133,7 @@ void print_finding(const FaultRunResult& finding) {
 
 int fault_list(const FaultListOptions& options) {
   if (options.json) {
-    std::cout << catalogue_json().dump(2) << "\n";
+    print_json(catalogue_json());
   } else {
     print_catalogue();
   }
@@ -145,11 +146,12 @@ int fault_run(const FaultRunOptions& options) {
   const FaultRun run{.script = options.seed_given ? script->with_seed(options.seed) : *std::move(script),
                      .seconds = options.seconds,
                      .shape = options.shape};
+  const InterruptNote note;
   const FaultRunResult finding = run_fault_script(run);
   if (!finding.refused.empty()) {
     fmt::print(stderr, "spyre: the script was not armed: {}\n", finding.refused);
   } else if (options.json) {
-    std::cout << finding_json(finding).dump(2) << "\n";
+    print_json(finding_json(finding));
   } else {
     print_finding(finding);
   }
@@ -158,7 +160,9 @@ int fault_run(const FaultRunOptions& options) {
     const auto left = svp::bundle::write(options.bundles, file.stem().string(), bundle_of(run, finding));
     fmt::print(stderr, "spyre: failure bundle {}\n", left.string());
   }
-  return exit_code_of(finding.verdict());
+  const int code = exit_code_of(finding.verdict());
+  // What it would have shown is not known.
+  return InterruptNote::came() && code == kInvalid ? kInterrupted : code;
 }
 
 }  // namespace cli

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "host_driver/cli/exit_codes.hpp"
+#include "host_driver/cli/signals.hpp"
 
 namespace cli {
 
@@ -21,8 +22,10 @@ svp::CardOptions card_for(const CardShape& shape) {
 }  // namespace
 
 FaultRunResult run_fault_script(const FaultRun& run) {
-  return svp::fault::run_script(
-      {.script = run.script, .limit = std::chrono::seconds(run.seconds), .card = card_for(run.shape)});
+  return svp::fault::run_script({.script = run.script,
+                                 .limit = std::chrono::seconds(run.seconds),
+                                 .card = card_for(run.shape),
+                                 .interrupted = InterruptNote::came});
 }
 
 int exit_code_of(svp::fault::Verdict verdict) {

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// spyre: the command line. Exit code 0 = done and right; 1 = ran and something was wrong; 2 = could not run; 4 = a fault did not fire
-// (`spyre fault run`). `spyre exec`
-// passes on its command's.
-#include <fmt/format.h>
-
+// spyre: the command line. Exit codes: exit_codes.hpp. `spyre exec` passes on its command's.
 #include <CLI/CLI.hpp>
+#include <string_view>
 
 #include "host_driver/cli/command_line.hpp"
+#include "host_driver/cli/exit_codes.hpp"
 
 int main(int argc, char** argv) {
+  const bool exec = argc > 1 && std::string_view(argv[1]) == "exec";
+  const bool json = cli::asks_for_json(argc, argv);
   try {
     cli::CommandLine command;
     try {
       command.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      return command.app().exit(error) == 0 ? 0 : 2;
+      const int code = command.exit_code_of(error, json);
+      return exec && code != cli::kOk ? cli::kExecFailed : code;
     }
     return command.execute();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "spyre: {}\n", error.what());
-    return 2;
+    cli::print_error(error, json);
+    return exec ? cli::kExecFailed : cli::kRefused;
   }
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
 #include "host_driver/cli/commands.hpp"
+#include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/matmul_problem.hpp"
+#include "host_driver/cli/output.hpp"
+#include "host_driver/cli/progress.hpp"
+#include "host_driver/cli/signals.hpp"
 #include "host_driver/cli/timeline.hpp"
 #include "host_driver/frontend/context.hpp"
 #include "qemu/memory_budget.hpp"
@@ -49,6 +53,7 @@ struct Run {
   double launch_s = 0;  // from Launch to the end of the last tile
   double to_host_s = 0;
   std::vector<svp::BlockRecord> blocks;
+  bool interrupted = false;
   MatmulCheck check;
   double check_s = 0;
 };
@@ -79,6 +84,21 @@ std::unique_ptr<spyre::Context> open_device(const RunMatmulOptions& options, Run
   return context;
 }
 
+// False: an interrupt came first, and what was still to run was stopped.
+bool ended_or_interrupted(spyre::SpyreStream& stream) {
+  constexpr std::chrono::milliseconds kLook{200};
+  for (;;) {  // bounded: each launch ends by its watchdog
+    try {
+      stream.flex_stream().Synchronize(svp::FlexStream::Clock::now() + kLook);
+      return true;
+    } catch (const svp::TimeoutError&) {
+      if (!InterruptNote::came()) continue;
+      stream.Reset();
+      return false;
+    }
+  }
+}
+
 void compute(spyre::Context& context, const RunMatmulOptions& options, const MatmulProblem& problem,
              std::vector<float>& result, Run& run) {
   using svp::DataType;
@@ -106,9 +126,10 @@ void compute(spyre::Context& context, const RunMatmulOptions& options, const Mat
   launch.allow_tiled_launch = spyre::parse_allow_tiled_launch(std::getenv(spyre::kAllowTiledLaunchVariable));
   start = Clock::now();
   spyre::LaunchKernel(stream, plan, std::span(&arguments, 1), launch);
-  stream.Synchronize();
+  run.interrupted = !ended_or_interrupted(stream);
   run.launch_s = seconds_since(start);
   run.blocks = recorder.records();
+  if (run.interrupted) return;
 
   start = Clock::now();
   context.to_host(
@@ -126,6 +147,7 @@ std::vector<Bar> make_bars(const RunMatmulOptions& options, const Run& run) {
   std::vector<Bar> bars;
   const std::uint64_t origin = run.blocks.empty() ? 0 : run.blocks.front().start_time;
   for (const svp::BlockRecord& block : run.blocks) {
+    if (block.outcome == wire::Outcome::Aborted) continue;  // an interrupt: it never began
     const bool kernel = block.opcode == wire::Opcode::Compute;
     Bar bar;
     bar.name = fmt::format("{} {}", kernel ? "Compute" : "DMA", block.tile);
@@ -140,16 +162,20 @@ std::vector<Bar> make_bars(const RunMatmulOptions& options, const Run& run) {
   return bars;
 }
 
+std::size_t blocks_ended_well(const Run& run) {
+  return static_cast<std::size_t>(std::ranges::count(run.blocks, wire::Outcome::Ok, &svp::BlockRecord::outcome));
+}
+
 bool passed(const Run& run) {
   return run.check.mismatches == 0 && run.check.beyond_bound == 0 && run.check.elements != 0;
 }
 
 void print_report(const RunMatmulOptions& options, const Run& run) {
-  const bool colour = is_terminal(stdout);
+  const Style style = stdout_style();
   const char* plural = run.cores == 1 ? "" : "s";
   if (run.embedded) {
     fmt::print("\nThe card boots ({} core{}, real RISC-V firmware under QEMU)\n", run.cores, plural);
-    fmt::print("{}", draw_boot(parse_post_lines(run.boot_console), run.boot_ms, colour));
+    fmt::print("{}", draw_boot(parse_post_lines(run.boot_console), run.boot_ms, style));
   } else {
     fmt::print("\nAttached to {} ({} core{}) in {}\n", run.device, run.cores, plural,
                format_time_us(run.boot_ms * 1e3));
@@ -160,7 +186,12 @@ void print_report(const RunMatmulOptions& options, const Run& run) {
              options.k, options.m / run.tile, options.m == run.tile ? "" : "s", run.blocks.size(), run.seed);
   fmt::print("  to the card in {}, launch {}, back in {}\n\n", format_time_us(run.to_device_s * 1e6),
              format_time_us(run.launch_s * 1e6), format_time_us(run.to_host_s * 1e6));
-  fmt::print("{}", draw_timeline(make_bars(options, run), 48, colour));
+  fmt::print("{}", draw_timeline(make_bars(options, run), 48, style));
+  if (run.interrupted) {
+    fmt::print("\n  INTERRUPTED: {} of {} blocks had ended well; nothing was compared\n\n", blocks_ended_well(run),
+               run.blocks.size());
+    return;
+  }
   fmt::print("\n  golden model  {} of {} elements bit-equal\n", run.check.elements - run.check.mismatches,
              run.check.elements);
   fmt::print("  double        {} beyond the error bound; largest |error| {:.3g}, relative to sum|a*b| {:.3g}\n",
@@ -200,6 +231,7 @@ nlohmann::ordered_json make_json(const RunMatmulOptions& options, const Run& run
           {"largest_error", run.check.largest_error},
           {"tiles", std::move(tiles)},
           {"blocks", std::move(blocks)},
+          {"interrupted", run.interrupted},
           {"passed", passed(run)}};
 }
 
@@ -216,19 +248,26 @@ int run_matmul(const RunMatmulOptions& options) {
   const auto problem = make_problem(static_cast<std::size_t>(options.m), static_cast<std::size_t>(options.n),
                                     static_cast<std::size_t>(options.k), run.seed);
   std::vector<float> result(problem.m * problem.n);
+  const InterruptNote note;
   {
+    Progress progress("booting the card");
     const auto context = open_device(options, run);
+    progress.set("computing");
     compute(*context, options, problem, result, run);
   }
-  const auto start = Clock::now();
-  run.check = check_result(problem, result, std::min(8u, std::max(1u, std::thread::hardware_concurrency())));
-  run.check_s = seconds_since(start);
+  if (!run.interrupted) {
+    const Progress progress("comparing with the golden model");
+    const auto start = Clock::now();
+    run.check = check_result(problem, result, std::min(8u, std::max(1u, std::thread::hardware_concurrency())));
+    run.check_s = seconds_since(start);
+  }
   if (options.json) {
-    std::cout << make_json(options, run).dump(2) << "\n";
+    print_json(make_json(options, run));
   } else {
     print_report(options, run);
   }
-  return passed(run) ? 0 : 1;
+  if (run.interrupted) return kInterrupted;
+  return passed(run) ? kOk : kNotAsWanted;
 }
 
 }  // namespace cli

@@ -40,4 +40,28 @@ signalfd_siginfo SignalDescriptor::read() const {
   return info;
 }
 
+namespace {
+
+volatile std::sig_atomic_t interrupt_came = 0;
+
+extern "C" void note_interrupt(int) { interrupt_came = 1; }
+
+}  // namespace
+
+InterruptNote::InterruptNote() {
+  interrupt_came = 0;
+  struct sigaction action{};
+  action.sa_handler = note_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  ::sigaction(SIGINT, &action, &before_interrupt_);
+  ::sigaction(SIGTERM, &action, &before_terminate_);
+}
+
+InterruptNote::~InterruptNote() {
+  ::sigaction(SIGINT, &before_interrupt_, nullptr);
+  ::sigaction(SIGTERM, &before_terminate_, nullptr);
+}
+
+bool InterruptNote::came() noexcept { return interrupt_came != 0; }
+
 }  // namespace cli

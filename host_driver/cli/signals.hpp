@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals as something to poll, for commands that stay.
+// Signals as something to poll, for commands that stay, and as a note, for commands that print what they have so far.
 #pragma once
 
 #include <sys/signalfd.h>
@@ -29,6 +29,22 @@ class SignalDescriptor {
  private:
   sigset_t before_{};
   svp::UniqueFd descriptor_;
+};
+
+// While it lives, the first SIGINT or SIGTERM is noted instead of ending the process, for a command that prints what it has so
+// far. The second one ends the process. One at a time.
+class InterruptNote {
+ public:
+  InterruptNote();
+  ~InterruptNote();
+  InterruptNote(const InterruptNote&) = delete;
+  InterruptNote& operator=(const InterruptNote&) = delete;
+
+  static bool came() noexcept;
+
+ private:
+  struct sigaction before_interrupt_{};
+  struct sigaction before_terminate_{};
 };
 
 }  // namespace cli

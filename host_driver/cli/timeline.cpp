@@ -2,10 +2,8 @@
 #include "host_driver/cli/timeline.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 #include <string_view>
 
@@ -19,8 +17,8 @@ constexpr const char* kMove = "\033[36m";     // transfers
 constexpr const char* kCompute = "\033[32m";  // kernels
 constexpr const char* kBad = "\033[31m";
 
-std::string painted(std::string text, const char* paint, bool colour) {
-  return colour ? paint + std::move(text) + kReset : text;
+std::string painted(std::string text, const char* paint, bool color) {
+  return color ? paint + std::move(text) + kReset : text;
 }
 
 std::string repeat(std::string_view text, std::size_t times) {
@@ -51,11 +49,13 @@ std::string rate(const Bar& bar) {
 }  // namespace
 
 std::string format_bytes(double bytes) { return scaled(bytes, {"B", "KiB", "MiB", "GiB"}, 1024); }
-std::string format_time_us(double us) { return scaled(us, {"µs", "ms", "s"}, 1000); }
+std::string format_time_us(double us, Style style) {
+  return scaled(us, {style.unicode ? "µs" : "us", "ms", "s"}, 1000);
+}
 
-bool is_terminal(std::FILE* file) { return ::isatty(::fileno(file)) == 1 && std::getenv("NO_COLOR") == nullptr; }
-
-std::string draw_timeline(const std::vector<Bar>& bars, unsigned width, bool colour) {
+std::string draw_timeline(const std::vector<Bar>& bars, unsigned width, Style style) {
+  const bool color = style.color;
+  const char* const dot = style.unicode ? "·" : ".";
   double total = 0;
   std::size_t name_width = 0;
   for (const Bar& bar : bars) {
@@ -70,17 +70,18 @@ std::string draw_timeline(const std::vector<Bar>& bars, unsigned width, bool col
     const bool bad = bar.outcome != wire::Outcome::Ok;
     // A block shorter than a column is still seen: a thin mark instead of a full one.
     const bool thin = (bar.end_us - bar.start_us) * scale < 0.5;
-    const std::string mark = repeat(thin ? "▏" : "█", right - left);
-    out += fmt::format(
-        "  {:<{}}  {:>8}  {:>8}  {:>8}  {:>12}  {}{}{}{}\n", bar.name, name_width, format_time_us(bar.start_us),
-        format_time_us(bar.end_us - bar.start_us), bar.bytes > 0 ? format_bytes(static_cast<double>(bar.bytes)) : "",
-        rate(bar), painted(repeat("·", left), kDim, colour),
-        painted(mark,
-                bad        ? kBad
-                : bar.wide ? kCompute
-                           : kMove,
-                colour),
-        painted(repeat("·", width - right), kDim, colour), bad ? fmt::format("  {}", wire::name(bar.outcome)) : "");
+    const std::string mark = repeat(!style.unicode ? "#" : thin ? "▏" : "█", right - left);
+    out += fmt::format("  {:<{}}  {:>8}  {:>8}  {:>8}  {:>12}  {}{}{}{}\n", bar.name, name_width,
+                       format_time_us(bar.start_us, style), format_time_us(bar.end_us - bar.start_us, style),
+                       bar.bytes > 0 ? format_bytes(static_cast<double>(bar.bytes)) : "", rate(bar),
+                       painted(repeat(dot, left), kDim, color),
+                       painted(mark,
+                               bad        ? kBad
+                               : bar.wide ? kCompute
+                                          : kMove,
+                               color),
+                       painted(repeat(dot, width - right), kDim, color),
+                       bad ? fmt::format("  {}", wire::name(bar.outcome)) : "");
   }
   return out;
 }
@@ -99,14 +100,20 @@ std::vector<PostStep> parse_post_lines(const std::string& console) {
   return steps;
 }
 
-std::string draw_boot(const std::vector<PostStep>& steps, double host_ms, bool colour) {
+std::string draw_boot(const std::vector<PostStep>& steps, double host_ms, Style style) {
+  const bool color = style.color;
   std::string out;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const double next = i + 1 < steps.size() ? steps[i + 1].at_us : steps[i].at_us;
     const bool last = i + 1 == steps.size();
-    out += fmt::format("  {} {:<14} {:>9}{}\n", painted(last ? "●" : "○", kCompute, colour), steps[i].name,
-                       format_time_us(steps[i].at_us),
-                       last ? "" : painted(fmt::format("  +{}", format_time_us(next - steps[i].at_us)), kDim, colour));
+    out += fmt::format(
+        "  {} {:<14} {:>9}{}\n",
+        painted(!style.unicode ? "*"
+                : last         ? "●"
+                               : "○",
+                kCompute, color),
+        steps[i].name, format_time_us(steps[i].at_us, style),
+        last ? "" : painted(fmt::format("  +{}", format_time_us(next - steps[i].at_us, style)), kDim, color));
   }
   out += fmt::format("  ready for work {:.0f} ms after the emulator was started\n", host_ms);
   return out;

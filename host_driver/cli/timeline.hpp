@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person sees of a run: blocks on a time line with device times, bytes and rates. Text only; colours when the
-// output is a terminal.
+// What a person sees of a run: blocks on a time line with device times, bytes and rates. Text only; colours and
+// line characters as the reader can show them (output.hpp).
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "host_driver/cli/output.hpp"
 #include "shared/outcome.hpp"
 
 namespace cli {
@@ -23,7 +23,7 @@ struct Bar {
 };
 
 // One line per bar: name, start, duration, rate, the bar itself. `width` characters for the bars.
-std::string draw_timeline(const std::vector<Bar>& bars, unsigned width, bool colour);
+std::string draw_timeline(const std::vector<Bar>& bars, unsigned width, Style style);
 
 // A boot as the console told it ("post 0x7 at 812 us: functions").
 struct PostStep {
@@ -31,12 +31,10 @@ struct PostStep {
   double at_us = 0;
 };
 std::vector<PostStep> parse_post_lines(const std::string& console);
-std::string draw_boot(const std::vector<PostStep>& steps, double host_ms, bool colour);
+std::string draw_boot(const std::vector<PostStep>& steps, double host_ms, Style style);
 
-// "1.25 GB/s", "812 µs", "1.9 s": three significant digits, unit chosen.
+// "1.25 GB/s", "812 µs" (where there is only ASCII: "us"), "1.9 s": three significant digits, unit chosen.
 std::string format_bytes(double bytes);
-std::string format_time_us(double us);
-
-bool is_terminal(std::FILE* file);
+std::string format_time_us(double us, Style style = stdout_style());
 
 }  // namespace cli

@@ -141,7 +141,7 @@ bool sign_lock(int lock) {
 // The lock is the last to go: while it is there, the folder is somebody's.
 void empty_folder(int folder) {
   for (const char* name : {kSocketName, kManagementSocketName, kDescriptionName, kNewDescriptionName, kConsoleName,
-                           kDebuggerName, kLockName}) {
+                           kCardLogName, kDebuggerName, kLockName}) {
     ::unlinkat(folder, name, 0);
   }
 }

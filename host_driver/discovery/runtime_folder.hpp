@@ -5,6 +5,7 @@
 //                          /management   of the broker, for the user whose card it is
 //                          /card.json    CardDescription
 //                          /console.log  what the firmware wrote
+//                          /card.log     what the broker says, a line with its time for each change
 //                          /gdb          where a debugger attaches, while one may (attach.hpp, offer_debugger)
 //                          /lock         holds the broker's pid; locked (F_OFD_SETLK) by it for its life
 //
@@ -34,6 +35,7 @@ namespace svp {
 inline constexpr unsigned kMaxCards = 8;  // of one runtime folder, at a time
 inline constexpr std::size_t kMaxCardName = 32;
 inline constexpr const char* kConsoleName = "console.log";
+inline constexpr const char* kCardLogName = "card.log";
 inline constexpr const char* kDebuggerName = "gdb";
 inline constexpr const char* kRuntimeFolderVariable = "SPYRE_RUNTIME_DIR";
 

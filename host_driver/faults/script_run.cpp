@@ -12,8 +12,8 @@ namespace svp::fault {
 namespace {
 
 // The neighbour works as long as the victim does.
-void run_both(const std::shared_ptr<Card>& card, Session& session, std::chrono::seconds limit,
-              ScriptRunResult& result) {
+void run_both(const std::shared_ptr<Card>& card, Session& session, const ScriptRun& run, ScriptRunResult& result) {
+  const std::chrono::seconds limit = run.limit;
   std::atomic<bool> victim_ended{false};
   std::thread neighbour([&] {
     WorkloadOptions beside;
@@ -29,7 +29,7 @@ void run_both(const std::shared_ptr<Card>& card, Session& session, std::chrono::
   work.hooks = session.hooks();
   work.limit = limit;
   work.ready = [&] { value_or_throw(session.arm_memory()); };
-  work.enough = [&] { return all_fired(session.evidence()); };
+  work.enough = [&] { return run.interrupted() || all_fired(session.evidence()); };
   result.victim = run_workload(card, work);
   victim_ended.store(true);
   neighbour.join();  // bounded: its workload ends with victim_ended, at the latest with its limit
@@ -62,7 +62,7 @@ ScriptRunResult run_script(const ScriptRun& run) {
   if (auto armed = session->arm(*card); !armed) {
     result.refused = describe(armed.error());
   } else {
-    run_both(card, *session, run.limit, result);
+    run_both(card, *session, run, result);
   }
   if (auto disarmed = session->disarm(); !disarmed) result.disarm_error = describe(disarmed.error());
   result.evidence = session->evidence();

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +28,9 @@ std::string_view name(Verdict verdict);
 
 struct ScriptRun {
   Script script{};
-  std::chrono::seconds limit{10};  // how long it waits for a fault to fire
-  CardOptions card{};              // two VFs at least
+  std::chrono::seconds limit{10};                            // how long it waits for a fault to fire
+  CardOptions card{};                                        // two VFs at least
+  std::function<bool()> interrupted = [] { return false; };  // asked now and then: true ends the run early
 };
 
 struct ScriptRunResult {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 
 #include "host_driver/cli/exit_codes.hpp"
+#include "host_driver/cli/signals.hpp"
 #include "tests/validation/campaign/campaign.hpp"
+#include "tests/validation/campaign/junit.hpp"
 #include "tests/validation/campaign/report.hpp"
 #include "tests/validation/campaign/tenant_process.hpp"
 #include "tests/validation/commands.hpp"
@@ -22,17 +25,18 @@ using svp::campaign::Result;
 using svp::campaign::Scenario;
 using svp::campaign::Verdict;
 
-void write_page(const std::string& path, const CampaignReport& report) {
+void write_file(const char* option, const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::trunc);
-  file << svp::campaign::to_html(report);
+  file << text;
   file.flush();
   if (!file) {
-    throw svp::InvalidArgument("html", "'" + path + "' could not be written", "name a file in a folder that exists");
+    throw svp::InvalidArgument(option, "'" + path + "' could not be written", "name a file in a folder that exists");
   }
 }
 
 // Failed before invalid: who asks for one exit code wants the worst.
 int exit_code(const CampaignReport& report) {
+  if (report.interrupted) return cli::kInterrupted;
   if (report.all_passed()) return kOk;
   int code = kOk;
   for (const auto& row : report.scenarios) {
@@ -62,8 +66,11 @@ int fault_campaign(const FaultCampaignOptions& options) {
       std::fflush(stdout);
     };
   }
+  const cli::InterruptNote note;
+  campaign.interrupted = cli::InterruptNote::came;
   const CampaignReport report = svp::campaign::run_campaign(campaign);
-  if (!options.html.empty()) write_page(options.html, report);
+  if (!options.html.empty()) write_file("html", options.html, svp::campaign::to_html(report));
+  if (!options.junit.empty()) write_file("junit", options.junit, svp::campaign::to_junit(report));
   if (options.json) {
     fmt::print("{}\n", svp::campaign::to_json(report));
   } else if (options.repeat > 1) {
@@ -75,6 +82,8 @@ int fault_campaign(const FaultCampaignOptions& options) {
 }
 
 int fault_tenant(const FaultTenantOptions& options) {
+  // An interrupt at the terminal is the campaign's, which ends its tenants itself.
+  std::signal(SIGINT, SIG_IGN);
   return svp::campaign::tenant_main(
       options.card, options.function,
       options.task == "work" ? svp::campaign::TenantTask::Work : svp::campaign::TenantTask::Occupy, options.seed);

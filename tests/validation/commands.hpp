@@ -16,6 +16,7 @@ struct FaultCampaignOptions {
   bool mutate = false;
   bool json = false;
   std::string html{};     // empty: no page
+  std::string junit{};    // empty: no JUnit file
   std::string bundles{};  // empty: no failure bundles
 };
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "host_driver/cli/exit_codes.hpp"
+#include "host_driver/cli/signals.hpp"
 #include "tests/validation/commands.hpp"
 #include "tests/validation/soak/bundle.hpp"
 #include "tests/validation/soak/soak.hpp"
@@ -21,13 +22,16 @@ int soak(const SoakOptions& options) {
       std::fflush(stdout);
     };
   }
+  const cli::InterruptNote note;
+  wanted.interrupted = cli::InterruptNote::came;
   const svp::soak::SoakReport report = svp::soak::run_soak(wanted);
   fmt::print("{}", options.json ? svp::soak::to_json(report) + "\n" : svp::soak::to_text(report));
   if (!report.clean() && !options.bundles.empty()) {
     const auto left = svp::bundle::write(options.bundles, "soak", svp::soak::bundle_of(wanted, report));
     fmt::print(stderr, "spyre: failure bundle {}\n", left.string());
   }
-  return report.clean() ? cli::kOk : cli::kNotAsWanted;
+  if (!report.clean()) return cli::kNotAsWanted;
+  return report.interrupted ? cli::kInterrupted : cli::kOk;
 }
 
 }  // namespace validation

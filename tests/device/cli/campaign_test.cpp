@@ -3,8 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "tests/device/cli/cli_fixture.hpp"
@@ -72,6 +76,21 @@ TEST_F(Campaign, WhatDoesNotExistIsRefusedByName) {
   const Finished ran = run_spyre({"fault", "campaign", "--only", "F41"});
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.output, HasSubstr("F41"));
+}
+
+TEST_F(Campaign, AnInterruptPrintsWhatThereIsAndAJunitFile) {
+  const std::filesystem::path junit = runtime().parent_path() / "campaign.xml";
+  test::Program program(spyre({"fault", "campaign", "--repeat", "100", "--only", "F2,F14", "--junit", junit.string()}),
+                        environment());
+  EXPECT_THAT(program.wait_for_line("F2 "), HasSubstr("passed")) << program.output();
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait_exit(), 130);
+  EXPECT_THAT(program.output(), HasSubstr("interrupted: not every scenario has run"));
+  std::ostringstream text;
+  text << std::ifstream(junit).rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("<testsuite name=\"spyre fault campaign\""));
+  EXPECT_THAT(text.str(), HasSubstr("name=\"F2 "));
+  EXPECT_THAT(left_in_runtime_folder(), testing::IsEmpty());
 }
 
 }  // namespace

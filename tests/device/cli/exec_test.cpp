@@ -75,7 +75,7 @@ TEST_F(Exec, TheUsersFlexDeviceIsKept) {
   EXPECT_EQ(run_exec({}, {SPYRE_RANK, "work"}, {{"FLEX_DEVICE", "MOCK"}}).output,
             "PF of an embedded card, 1 devices: right\n");
   const auto malformed = run_exec({}, {SPYRE_RANK, "count"}, {{"FLEX_DEVICE", "GPU"}});
-  EXPECT_EQ(malformed.code, 2);
+  EXPECT_EQ(malformed.code, 125) << "spyre's own failure";
   EXPECT_THAT(malformed.output, HasSubstr("PF, VF or MOCK"));
 }
 
@@ -90,6 +90,7 @@ TEST_F(Exec, TheExitCodeIsTheCommands) {
   const auto missing = run_exec({}, {"no-such-command"});
   EXPECT_EQ(missing.code, 127);
   EXPECT_THAT(missing.output, HasSubstr("no-such-command"));
+  EXPECT_EQ(run_exec({}, {"/etc/passwd"}).code, 126) << "it is there, and no program";
 }
 
 TEST_F(Exec, WordsBehindTheDashesAreTheCommandsOwn) {
@@ -128,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, ExecSignals, testing::Values(SIGTERM, SIGINT))
 TEST_F(Exec, WithoutACommandItSaysHow) {
   for (const auto& words : {std::vector<std::string>{"exec"}, {"exec", "--"}, {"exec", "--cards", "2"}}) {
     const auto refused = run_spyre(words);
-    EXPECT_EQ(refused.code, 2);
+    EXPECT_EQ(refused.code, 125);
     EXPECT_THAT(refused.output, HasSubstr("behind --"));
     EXPECT_EQ(std::ranges::count(refused.output, '\n'), 1) << "one line: " << refused.output;
   }

@@ -37,7 +37,7 @@ class LongLivedCard : public test::Cli {
 };
 
 TEST_F(LongLivedCard, DevicesFollowTheCardsThatRun) {
-  EXPECT_EQ(devices(), nlohmann::json::parse(R"({"count": 0, "devices": []})"));
+  EXPECT_EQ(devices(), nlohmann::json::parse(R"({"schema_version": 1, "count": 0, "devices": []})"));
   EXPECT_EQ(run_rank("count").output, "0 devices\n") << "no card is no error";
   Program& card = boot("card0", {"--vfs", "3", "--cores", "1", "--memory", "50G"});
   const auto listed = devices();
@@ -61,7 +61,7 @@ TEST_F(LongLivedCard, DevicesFollowTheCardsThatRun) {
 }
 
 TEST_F(LongLivedCard, AMalformedVariableIsNamed) {
-  const auto listed = run_spyre({"devices", "--json"}, {{"SPYRE_DEVICES", "0,first"}});
+  const auto listed = run_spyre({"devices"}, {{"SPYRE_DEVICES", "0,first"}});
   EXPECT_EQ(listed.code, 2);
   EXPECT_THAT(listed.output, HasSubstr("SPYRE_DEVICES"));
   EXPECT_THAT(listed.output, HasSubstr("'first'"));
@@ -179,6 +179,49 @@ TEST_F(LongLivedCard, CommandsToACardThatIsNotThereSayWhatToDo) {
     EXPECT_THAT(refused.output, HasSubstr("next: "));
   }
   EXPECT_EQ(run_spyre({"stop", "--all"}).code, 0) << "nothing to stop is nothing wrong";
+}
+
+TEST_F(LongLivedCard, InTheBackgroundItIsReadyWhenTheCommandReturns) {
+  const auto booted = run_spyre({"boot", "--name", "card0", "--vfs", "1", "--detach"});
+  EXPECT_EQ(booted.code, 0) << booted.output;
+  EXPECT_THAT(booted.output, HasSubstr("card0: ready: PF, VF1"));
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "PF"}}).code, 0);
+
+  const auto json = nlohmann::json::parse(run_spyre({"inspect", "card0", "--json"}).output, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_EQ(json["name"], "card0");
+  EXPECT_EQ(json["functions"].size(), 2u);
+  EXPECT_THAT(run_spyre({"inspect", "card0"}).output, HasSubstr("VF1"));
+
+  Program follower(spyre({"logs", "card0", "--follow"}), environment());
+  EXPECT_THAT(follower.wait_for_line("ready:"), HasSubstr("PF, VF1"));
+  EXPECT_THAT(run_spyre({"logs", "card0", "--console"}).output, HasSubstr("post 0x80"));
+  EXPECT_EQ(std::ranges::count(run_spyre({"logs", "card0", "-n", "2"}).output, '\n'), 2);
+  EXPECT_EQ(run_spyre({"reset", "card0", "--function", "VF1"}).code, 0);
+  EXPECT_THAT(follower.wait_for_line("reset"), HasSubstr("VF1: reset"));
+
+  EXPECT_EQ(run_spyre({"stop", "card0"}).code, 0);
+  EXPECT_EQ(follower.wait_exit(), 0) << "it ends with the card";
+  EXPECT_THAT(left_in_runtime_folder(), IsEmpty());
+}
+
+TEST_F(LongLivedCard, ABootInTheBackgroundThatFailsSaysWhyAndFails) {
+  boot("card0");
+  const auto second = run_spyre({"boot", "--name", "card0", "--detach"});
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.output, HasSubstr("card0"));
+  EXPECT_THAT(second.output, HasSubstr("next:"));
+}
+
+TEST_F(LongLivedCard, UnderJsonAnErrorIsJsonToo) {
+  const auto refused = run_spyre({"inspect", "nothing", "--json"});
+  EXPECT_EQ(refused.code, 2);
+  const auto json = nlohmann::json::parse(refused.output, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << refused.output;
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_EQ(json["error"]["source"], "nothing");
+  EXPECT_FALSE(json["error"]["next_step"].get<std::string>().empty());
 }
 
 }  // namespace

@@ -164,11 +164,13 @@ std::size_t CampaignReport::passed() const {
 CampaignReport run_campaign(const CampaignOptions& options) {
   const auto chosen = choose(options);
   const auto began = Clock::now();
-  CampaignReport report{.seed = options.seed, .repeat = std::max(options.repeat, 1u), .scenarios = {}, .took = {}};
+  CampaignReport report{.seed = options.seed, .repeat = std::max(options.repeat, 1u), .scenarios = {}};
   Runner runner(options);
   for (const Scenario* scenario : chosen) {
     ScenarioReport& row = report.scenarios.emplace_back(ScenarioReport{scenario, {}});
     for (unsigned turn = 0; turn < report.repeat; ++turn) {
+      report.interrupted = report.interrupted || options.interrupted();
+      if (report.interrupted) break;
       row.runs.push_back(runner.run(*scenario, options.seed + turn));
       const Result& result = row.runs.back();
       if (!options.bundles.empty() && result.verdict() != Verdict::Passed) {

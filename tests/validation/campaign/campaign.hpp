@@ -27,6 +27,8 @@ struct CampaignOptions {
   std::filesystem::path bundles{};
   // Called after each run, on the caller's thread.
   std::function<void(const Scenario&, const Result&)> on_result{};
+  // Asked before each run: true ends the campaign there.
+  std::function<bool()> interrupted = [] { return false; };
 };
 
 struct ScenarioReport {
@@ -43,9 +45,10 @@ struct CampaignReport {
   unsigned repeat = 1;
   std::vector<ScenarioReport> scenarios;
   std::chrono::nanoseconds took{};
+  bool interrupted = false;  // the last rows have fewer runs than `repeat`, or none
 
   std::size_t passed() const;
-  bool all_passed() const { return passed() == scenarios.size(); }
+  bool all_passed() const { return !interrupted && passed() == scenarios.size(); }
 };
 
 // Throws svp::InvalidArgument for an id that does not exist, svp::Error when no card can be booted.

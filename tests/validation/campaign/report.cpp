@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "host_driver/cli/output.hpp"
+
 namespace svp::campaign {
 
 namespace {
@@ -131,14 +133,17 @@ std::string to_sum(const CampaignReport& report) {
   std::string text;
   text += fmt::format("f fired, d detected, c contained, r recovered, k clean; times in ms{}\n",
                       report.repeat > 1 ? fmt::format(": median/worst of {} runs", report.repeat) : "");
+  if (report.interrupted) text += "interrupted: not every scenario has run\n";
   text += fmt::format("{} of {} passed (seed {}, {:.1f} s)\n", report.passed(), report.scenarios.size(), report.seed,
                       std::chrono::duration<double>(report.took).count());
   return text;
 }
 
 std::string to_json(const CampaignReport& report) {
-  nlohmann::json json = {{"seed", report.seed},
+  nlohmann::json json = {{"schema_version", cli::kSchemaVersion},
+                         {"seed", report.seed},
                          {"repeat", report.repeat},
+                         {"interrupted", report.interrupted},
                          {"passed", report.passed()},
                          {"as_wanted", report.all_passed()},
                          {"seconds", std::chrono::duration<double>(report.took).count()},

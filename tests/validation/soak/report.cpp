@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "host_driver/cli/output.hpp"
 #include "tests/validation/soak/soak.hpp"
 
 namespace svp::soak {
@@ -74,12 +75,16 @@ std::string to_text(const SoakReport& report) {
   if (!complaints.empty()) text += "\n";
   for (const auto& complaint : complaints) text += "WRONG  " + complaint + "\n";
   for (const auto& left : report.left) text += "LEFT   " + left + "\n";
-  return text + fmt::format("\n{} (seed {}, {:.1f} s)\n", report.clean() ? "clean" : "NOT clean", report.seed,
-                            seconds_of(report));
+  return text +
+         fmt::format("\n{} (seed {}, {:.1f} s)\n",
+                     report.clean() ? report.interrupted ? "interrupted, clean until then" : "clean" : "NOT clean",
+                     report.seed, seconds_of(report));
 }
 
 std::string to_json(const SoakReport& report) {
-  nlohmann::ordered_json json = {{"seed", report.seed},
+  nlohmann::ordered_json json = {{"schema_version", cli::kSchemaVersion},
+                                 {"seed", report.seed},
+                                 {"interrupted", report.interrupted},
                                  {"seconds", seconds_of(report)},
                                  {"clean", report.clean()},
                                  {"complaints", report.complaints()},

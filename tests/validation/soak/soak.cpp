@@ -53,8 +53,9 @@ class Soak {
     try {
       scheduler_->run(end, [this] {
         show_progress();
-        return options_.until_complaint &&
-               std::ranges::any_of(clients_, [](const auto& one) { return one->complained(); });
+        report_.interrupted = options_.interrupted();
+        const auto complained = [](const auto& one) { return one->complained(); };
+        return report_.interrupted || (options_.until_complaint && std::ranges::any_of(clients_, complained));
       });
     } catch (const Error& error) {
       report_.broken_off = error.what();

@@ -24,9 +24,10 @@ struct SoakProgress {
 struct SoakOptions {
   std::chrono::milliseconds length{60'000};
   std::uint64_t seed = 1;
-  bool until_complaint = false;  // ends with the first one; of tests
-  bool undisturbed = false;      // the load only, in undisturbed time
-  std::string words{};           // more boot words of the card; of tests
+  bool until_complaint = false;                              // ends with the first one; of tests
+  bool undisturbed = false;                                  // the load only, in undisturbed time
+  std::string words{};                                       // more boot words of the card; of tests
+  std::function<bool()> interrupted = [] { return false; };  // asked now and then: true ends it early
   std::function<void(const SoakProgress&)> on_progress = [](const SoakProgress&) {};  // about every ten seconds
 };
 
@@ -40,6 +41,7 @@ struct SoakReport {
   FaultSchedulerReport disturbances{};
   std::vector<std::string> left{};  // what is there and was not before, or the other way round
   std::string broken_off{};         // why; empty: it came to its end
+  bool interrupted = false;         // it ended early, because it was asked to
 
   bool clean() const;
   std::vector<std::string> complaints() const;  // of everybody
