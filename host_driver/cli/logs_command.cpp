@@ -15,14 +15,12 @@
 #include "host_driver/cli/commands.hpp"
 #include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/signals.hpp"
+#include "host_driver/cli/timeouts.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
 
 namespace cli {
 
 namespace {
-
-// Looked at even when the kernel tells of no change: a folder that was removed is the end.
-constexpr int kLookMilliseconds = 500;
 
 svp::UniqueFd open_log(const std::filesystem::path& path, const std::string& card) {
   svp::UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
@@ -36,6 +34,7 @@ std::string read_more(int file) {
   std::string text;
   std::array<char, 16 * 1024> piece;
   for (;;) {  // bounded: a file, read to its end
+    // bounded: a file, or a watch that does not block
     const ssize_t got = ::read(file, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return text;
@@ -57,9 +56,9 @@ void follow(int file, const std::filesystem::path& path, const SignalDescriptor&
   const svp::UniqueFd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   ::inotify_add_watch(watch.get(), path.c_str(), IN_MODIFY | IN_DELETE_SELF | IN_ATTRIB);
   std::array<pollfd, 2> events = {pollfd{watch.get(), POLLIN, 0}, pollfd{signals.descriptor(), POLLIN, 0}};
-  // bounded: until the card ends, or a signal
   while (::access(path.c_str(), F_OK) == 0) {
-    ::poll(events.data(), events.size(), kLookMilliseconds);
+    // At most kLogLook; the loop ends with the card, or a signal
+    ::poll(events.data(), events.size(), static_cast<int>(kLogLook.count()));
     if (events[1].revents != 0) return;
     (void)read_more(watch.get());
     fmt::print("{}", read_more(file));

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "host_driver/base/start_thread.hpp"
+#include "host_driver/cli/timeouts.hpp"
 
 namespace cli {
 
 namespace {
 
-constexpr std::chrono::seconds kInterval{1};
 constexpr std::size_t kLineWidth = 78;
 constexpr const char* kClearLine = "\r\033[K";
 
@@ -47,7 +47,7 @@ void Progress::run() {
   const auto begin = std::chrono::steady_clock::now();
   bool shown = false;
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kInterval, [this] { return ended_; })) {
+  while (!changed_.wait_for(lock, kProgressInterval, [this] { return ended_; })) {
     const auto since = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin);
     fmt::print(stderr, "{}{}", kClearLine, line(what_, since));
     std::fflush(stderr);

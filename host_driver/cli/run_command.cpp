@@ -15,6 +15,7 @@
 #include "host_driver/cli/progress.hpp"
 #include "host_driver/cli/signals.hpp"
 #include "host_driver/cli/timeline.hpp"
+#include "host_driver/cli/timeouts.hpp"
 #include "host_driver/frontend/context.hpp"
 #include "qemu/memory_budget.hpp"
 
@@ -86,10 +87,10 @@ std::unique_ptr<spyre::Context> open_device(const RunMatmulOptions& options, Run
 
 // False: an interrupt came first, and what was still to run was stopped.
 bool ended_or_interrupted(spyre::SpyreStream& stream) {
-  constexpr std::chrono::milliseconds kLook{200};
-  for (;;) {  // bounded: each launch ends by its watchdog
+  for (;;) {
     try {
-      stream.flex_stream().Synchronize(svp::FlexStream::Clock::now() + kLook);
+      // At most kInterruptLook; each launch ends by its watchdog
+      stream.flex_stream().Synchronize(svp::FlexStream::Clock::now() + kInterruptLook);
       return true;
     } catch (const svp::TimeoutError&) {
       if (!InterruptNote::came()) continue;
