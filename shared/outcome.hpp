@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a submitted unit ends. Every admin command, control block and job ends in exactly one Outcome (faults.md);
+// How a submitted unit ends. Every admin command, control block and job ends in exactly one Outcome (docs/recovery.md);
 // Status says why, with numbers that never change meaning (append only).
 #pragma once
 

@@ -164,7 +164,7 @@ void ControlBlockRing::release(const Slot& slot) {
 }
 
 // A block that still lay in the ring when the card served its stream's reset meets an incarnation that is over. To its
-// owner it is what the reset removed, as those that the card had fetched already (faults.md: ABORTED).
+// owner it is what the reset removed, as those that the card had fetched already (docs/recovery.md: ABORTED).
 bool ControlBlockRing::overtaken_by_reset(const Stream& stream, const wire::Completion& completion) {
   return stream.resetting && completion.outcome == wire::Outcome::Rejected &&
          completion.status == wire::Status::StaleIncarnation && completion.incarnation == stream.incarnation;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reset escalation (faults.md, protocol §9). What each reset level leaves behind: docs/recovery.md.
+// The reset escalation, and what each reset level leaves: docs/recovery.md.
 #pragma once
 
 #include <array>

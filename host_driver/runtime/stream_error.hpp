@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a stream tells that it failed: the first error, with everything the card said about it (faults.md: first error
-// wins).
+// How a stream tells that it failed: the first error, with everything the card said about it (docs/recovery.md: the
+// first error is reported).
 #pragma once
 
 #include <array>

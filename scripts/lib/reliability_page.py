@@ -20,7 +20,7 @@ def milliseconds(times, key):
 repeat, mutants = load("repeat"), load("mutants")["mutants"]
 print(f"""# Reliability
 
-What `spyre fault campaign` proves, by numbers. This page is written by a run: `scripts/reliability --write` ({cpus} CPUs, shared by card and host). How to break a card yourself: `docs/faults.md`; what each reset leaves behind: `docs/recovery.md`.
+What `spyre fault campaign` proves, by numbers. This page is written by a run: `scripts/reliability --write` ({cpus} CPUs, shared by card and host). What the scenarios prove, and how: `docs/campaign.md`; how to break a card yourself: `docs/faults.md`; what each reset leaves: `docs/recovery.md`.
 
 ## Forty scenarios, five proofs
 

@@ -52,7 +52,7 @@ int exit_code(const CampaignReport& report) {
 int fault_campaign(const FaultCampaignOptions& options) {
   if (options.mutate) {
     throw svp::InvalidArgument("mutate", "no check of this program, or of the firmware that it boots, can be left out",
-                               "run tests/mutants/spyre-mutant of the build folder (docs/faults.md, \"Mutants\")");
+                               "run tests/mutants/spyre-mutant of the build folder (docs/campaign.md, \"Mutants\")");
   }
   svp::campaign::CampaignOptions campaign;
   campaign.seed = options.seed;

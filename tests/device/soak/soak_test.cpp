@@ -59,7 +59,7 @@ TEST(Soak, WithoutDisturbancesEveryBatchEndsAsExpected) {
   for (const StressClientReport& client : report.clients) EXPECT_EQ(client.strict, client.batches) << client.function;
 }
 
-// Cards with a check left out, as long as it lives (docs/faults.md, "Mutants").
+// Cards with a check left out, as long as it lives (docs/campaign.md, "Mutants").
 class MutantFirmware {
  public:
   MutantFirmware() {

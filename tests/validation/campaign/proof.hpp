@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scenario has to show (faults.md): five proofs, each with what was seen, and the times between them.
+// What a scenario has to show (docs/campaign.md): five proofs, each with what was seen, and the times between them.
 #pragma once
 
 #include <array>
