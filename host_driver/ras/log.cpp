@@ -64,13 +64,19 @@ void Log::add(const ErrorInfo& error, const Where& where) {
 }
 
 void Log::write(const Record& record) {
-  if (file_.valid()) {
-    const std::string line = to_json(record) + "\n";
-    if (::write(file_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) ++lost_;
-  } else if (!options_.file.empty()) {
-    ++lost_;  // the file could not be opened
-  }
+  if (!options_.file.empty()) write_line(to_json(record) + "\n");
   if (sink_) sink_(record);
+}
+
+void Log::write_line(std::string_view line) {
+  if (options_.file.empty()) return;
+  // An invalid one: the file could not be opened.
+  if (!file_.valid() || ::write(file_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) ++lost_;
+}
+
+void Log::append(std::string_view line) noexcept {
+  const std::lock_guard lock(mutex_);
+  write_line(line);
 }
 
 void Log::flush() noexcept {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/base/unique_fd.hpp"
@@ -41,6 +42,9 @@ class Log {
 
   void report(const ErrorInfo& error, const Where& where) noexcept;
 
+  // A line that is no record (state_log.hpp), with its end.
+  void append(std::string_view line) noexcept;
+
   // Called for every record that passes the rate limit, on the thread that reports, one at a time. It may hold locks of the
   // driver: the sink must be quick and must not call the driver. An empty one ends it.
   void set_sink(Sink sink);
@@ -64,6 +68,7 @@ class Log {
 
   void add(const ErrorInfo& error, const Where& where);
   void write(const Record& record);
+  void write_line(std::string_view line);
 
   const LogOptions options_;
   const int owner_;  // a child of fork() has the counts of its parent, and does not write them again
