@@ -42,7 +42,7 @@ StreamChannel::~StreamChannel() = default;
 void StreamChannel::close() {
   {
     const std::lock_guard guard(mutex_);
-    closed_ = true;
+    set_activity(StreamActivity::Closed);
   }
   staging_->cancel_requests(*this);
 }
@@ -80,15 +80,17 @@ ErrorInfo not_now(std::uint32_t stream, const char* state, const char* next, boo
 }  // namespace
 
 void StreamChannel::check_usable() const {
-  if (closed_) throw Error(not_now(stream(), " is closed", "open another device", false));
-  if (recovering_) throw Error(not_now(stream(), " is being recovered", "launch again when recover() has returned"));
+  const StreamActivity activity = activity_.get();
+  if (activity == StreamActivity::Closed) throw Error(not_now(stream(), " is closed", "open another device", false));
+  if (is_recovering(activity))
+    throw Error(not_now(stream(), " is being recovered", "launch again when recover() has returned"));
   if (failure_ && !keeps_launches()) {
     StreamError error = current_error();
     ErrorInfo info = error.info();
     info.message = "stream " + std::to_string(stream()) + " is poisoned since: " + info.message;
     throw StreamError(std::move(info), error.failure());
   }
-  if (paused_ && !keeps_launches())
+  if (is_reset_under_way(activity) && !keeps_launches())
     throw Error(not_now(stream(), " is being reset", "launch again when Reset() has returned"));
   if (rules_.first_failure == nullptr) return;
   if (const auto first = rules_.first_failure->get()) {
@@ -235,8 +237,8 @@ void StreamChannel::on_credits(std::uint32_t) noexcept {
 void StreamChannel::start_staged(Unit& unit) {
   StagedTransfer& transfer = unit.staged;
   // The caller's memory may be what an earlier transfer of this stream is still being copied to.
-  if (transfer.started || (transfer.to_device && drains_ != 0)) return;
-  transfer.started = true;
+  if (transfer.stage.get() != TransferStage::Waiting || (transfer.to_device && drains_ != 0)) return;
+  ras::unlogged(stream(), transfer.stage.change(TransferStage::Filling));
   request_chunks(transfer);
 }
 
@@ -247,6 +249,14 @@ void StreamChannel::request_chunks(const StagedTransfer& transfer) {
   if (left > staging_->chunk_bytes()) staging_->request(*this);
 }
 
+namespace {
+
+bool is_filling(const Unit& unit) {
+  return unit.kind == Unit::Kind::Staged && unit.staged.stage.get() == TransferStage::Filling;
+}
+
+}  // namespace
+
 // Whoever stopped the stream has cancelled its requests for chunks, and completions that came meanwhile pumped nothing.
 void StreamChannel::go_on() {
   if (stopped()) {
@@ -254,7 +264,7 @@ void StreamChannel::go_on() {
     return;
   }
   const Unit* head = pending_.head;
-  if (head != nullptr && head->kind == Unit::Kind::Staged && head->staged.started) request_chunks(head->staged);
+  if (head != nullptr && is_filling(*head)) request_chunks(head->staged);
   pump();
 }
 
@@ -280,7 +290,7 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
   std::unique_lock lock(mutex_);
   const DriverCall marked = device_->driver_call();
   Unit* owner = pending_.head;
-  if (stopped() || owner == nullptr || owner->kind != Unit::Kind::Staged || !owner->staged.started) return false;
+  if (stopped() || owner == nullptr || !is_filling(*owner)) return false;
   StagedTransfer& transfer = owner->staged;
   const std::uint64_t at = transfer.assigned;
   if (at == transfer.bytes) return false;
@@ -294,8 +304,9 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
     lock.unlock();
     std::memcpy(chunk.buffer.data(), chunk.host, chunk.bytes);
     lock.lock();
-    if (stopped() || transfer.detached) {
-      if (!transfer.detached) transfer.assigned = at;  // the last one: chunks are filled one by one
+    const bool detached = transfer.stage.get() == TransferStage::Detached;
+    if (stopped() || detached) {
+      if (!detached) transfer.assigned = at;  // the last one: chunks are filled one by one
       --transfer.chunks;
       --chunks_;
       finish_staged(*owner);
@@ -310,7 +321,7 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
   transfer.submitted += chunk.bytes;
   if (transfer.submitted == transfer.bytes) {
     pending_.pop();
-    transfer.detached = true;
+    ras::unlogged(stream(), transfer.stage.change(TransferStage::Detached));
   } else if (transfer.assigned < transfer.bytes) {
     staging_->request(*this);
   }
@@ -375,7 +386,7 @@ void StreamChannel::chunk_ended(Unit& unit, const wire::Completion& completion) 
 }
 
 void StreamChannel::finish_staged(Unit& owner) {
-  if (!owner.staged.detached || owner.staged.chunks != 0) return;
+  if (owner.staged.stage.get() != TransferStage::Detached || owner.staged.chunks != 0) return;
   const wire::Completion end = owner.staged.end;
   end_unit(owner, end);
 }
@@ -417,8 +428,10 @@ void StreamChannel::end_in_flight(const wire::Completion& reported) {
 
 // With nothing in flight any more.
 void StreamChannel::tell_failure() {
-  if (rules_.first_failure != nullptr && !recovering_) note_first_failure();
-  if (rules_.retry_aborted && !recovering_ && !closed_) needs_recovery_.store(true, std::memory_order_release);
+  const StreamActivity activity = activity_.get();
+  if (is_recovering(activity)) return;
+  if (rules_.first_failure != nullptr) note_first_failure();
+  if (rules_.retry_aborted && activity != StreamActivity::Closed) set_condition(recovery_due);
 }
 
 void StreamChannel::note_first_failure() {
@@ -439,9 +452,10 @@ StreamError StreamChannel::current_error() const {
 }
 
 void StreamChannel::note_failure(const Unit& unit, const wire::Completion& completion) {
-  if (means_dead(completion.outcome)) card_gone_ = true;
+  if (means_dead(completion.outcome)) set_condition(after_card_gone);
   // The first error wins. What the owner's own reset ends is no error; what a recovery ends is, to who waits for it.
-  if (failure_ || (paused_ && !queue_reset_)) return;
+  const StreamActivity activity = activity_.get();
+  if (failure_ || (is_reset_under_way(activity) && activity != StreamActivity::QueueReset)) return;
   try {
     failure_ = describe_failure(unit.block, unit.windows, completion, unit.launch->kernel);
   } catch (const std::bad_alloc&) {
@@ -451,6 +465,7 @@ void StreamChannel::note_failure(const Unit& unit, const wire::Completion& compl
   failure_->launch = unit.launch->number;
   failure_->tile = unit.tile;
   failure_->step = unit.step;
+  set_condition(after_error);
   record_failure(nullptr);
 }
 
@@ -471,7 +486,7 @@ void StreamChannel::note_refused(const ErrorInfo& why) {
 }
 
 void StreamChannel::note_card_gone(const ErrorInfo& why) {
-  card_gone_ = true;
+  set_condition(after_card_gone);
   note_unusable(why);
 }
 
@@ -479,8 +494,9 @@ void StreamChannel::note_unusable(const ErrorInfo& why) {
   if (!failure_) {
     failure_.emplace();
     failure_->stream = stream();
-    failure_->outcome = card_gone_ ? Outcome::Lost : why.outcome;
+    failure_->outcome = gone() ? Outcome::Lost : why.outcome;
     failure_->job = "none";
+    set_condition(after_error);
     try {
       card_error_ = why;
     } catch (const std::bad_alloc&) {
@@ -500,14 +516,17 @@ void StreamChannel::drop_unit(Unit& unit) {
 
 // Between a source's end and the reset that makes the stream work again, by RecoveryPolicy::Recover.
 bool StreamChannel::keeps_launches() const {
-  return rules_.retry_aborted && !card_gone_ && !recovering_ && !queue_reset_ &&
-         (paused_ ? retrying_ : failure_.has_value());
+  if (!rules_.retry_aborted || gone()) return false;
+  const StreamActivity activity = activity_.get();
+  return activity == StreamActivity::Retrying || (activity == StreamActivity::Open && failure_.has_value());
 }
 
 // Only a launch of which nothing has started may be sent again, and only as a whole.
 bool StreamChannel::keeps(const Unit& unit, const wire::Completion& completion) const {
-  return rules_.retry_aborted && !recovering_ && !closed_ && (!paused_ || retrying_) && !card_gone_ &&
-         completion.outcome == Outcome::Aborted && completion.bytes == 0 && unit.launch->left == unit.launch->total;
+  const StreamActivity activity = activity_.get();
+  const bool goes_on = activity == StreamActivity::Open || activity == StreamActivity::Retrying;
+  return rules_.retry_aborted && goes_on && !gone() && completion.outcome == Outcome::Aborted &&
+         completion.bytes == 0 && unit.launch->left == unit.launch->total;
 }
 
 void StreamChannel::end_unit(Unit& unit, const wire::Completion& completion) {
@@ -526,8 +545,9 @@ void StreamChannel::drop_kept() {
 void StreamChannel::send_kept_again() {
   for (LaunchState* launch = launches_.head; launch != nullptr; launch = launch->next) {
     for (Unit* unit = launch->kept.head; unit != nullptr; unit = unit->next) {
+      if (unit->kind != Unit::Kind::Staged) continue;
       StagedTransfer& transfer = unit->staged;
-      transfer.started = transfer.detached = false;
+      ras::unlogged(stream(), transfer.stage.change(TransferStage::Waiting));
       transfer.assigned = transfer.submitted = 0;
       transfer.end = {};
     }
@@ -535,8 +555,13 @@ void StreamChannel::send_kept_again() {
   }
 }
 
+// What ends now is ended by a recovery that all of its streams are part of.
+bool StreamChannel::is_ended_by_recovery() const {
+  return is_recovering(activity_.get()) || activity_.get() == StreamActivity::QueueReset;
+}
+
 void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
-  if ((recovering_ || queue_reset_) && completion.outcome != Outcome::Ok) note_failure(unit, completion);
+  if (is_ended_by_recovery() && completion.outcome != Outcome::Ok) note_failure(unit, completion);
   LaunchState& launch = *unit.launch;
   if (launch.observer != nullptr) {
     const DriverCall not_the_driver(nullptr);
@@ -564,7 +589,7 @@ void StreamChannel::retire_launches() {
       const DriverCall not_the_driver(nullptr);
       launch->observer->on_launch_ended(launch->number, launch->outcome);
     }
-    if ((recovering_ || queue_reset_) && launch->outcome != Outcome::Ok) {
+    if (is_ended_by_recovery() && launch->outcome != Outcome::Ok) {
       ++(launch->outcome == Outcome::Aborted ? ended_by_recovery_.aborted : ended_by_recovery_.lost);
     }
     const std::uint64_t number = launch->number;
@@ -609,8 +634,9 @@ void StreamChannel::finish_letting_go() noexcept {
 
 // Ends everything that was never sent. In order: called when nothing is in flight any more.
 void StreamChannel::drop_waiting() {
-  const Outcome outcome = card_gone_ ? Outcome::Lost : Outcome::Aborted;
-  const wire::Completion never = ending(outcome, card_gone_ ? Status::None : Status::StreamPoisoned);
+  const bool lost = gone();
+  const Outcome outcome = lost ? Outcome::Lost : Outcome::Aborted;
+  const wire::Completion never = ending(outcome, lost ? Status::None : Status::StreamPoisoned);
   LinkedList<Unit> chunks = std::exchange(ready_, {});
   while (!chunks.empty()) chunk_ended(*chunks.pop(), never);
   LinkedList<Unit> waiting = std::exchange(pending_, {});
@@ -623,10 +649,10 @@ void StreamChannel::drop_waiting() {
     wire::Completion& end = unit.staged.end;
     if (end.outcome == Outcome::Ok) {
       // Part of it may have been moved: then it was stopped, not prevented.
-      end.outcome = end.bytes != 0 && !card_gone_ ? Outcome::Fault : outcome;
-      end.status = end.bytes != 0 && !card_gone_ ? Status::Stopped : never.status;
+      end.outcome = end.bytes != 0 && !lost ? Outcome::Fault : outcome;
+      end.status = end.bytes != 0 && !lost ? Status::Stopped : never.status;
     }
-    unit.staged.detached = true;
+    ras::unlogged(stream(), unit.staged.stage.change(TransferStage::Detached));
     finish_staged(unit);
   }
 }
@@ -683,52 +709,66 @@ std::optional<StreamError> StreamChannel::take_error(std::uint64_t since) {
   return since != recoveries() ? last_error_ : std::nullopt;
 }
 
-Expected<void> StreamChannel::pause(bool retry, std::optional<TimePoint> deadline) {
+Expected<void> StreamChannel::begin_reset(StreamActivity kind, std::optional<TimePoint> deadline) {
   std::unique_lock lock(mutex_);
-  if (deadline) quiet_.wait_until(lock, *deadline, [&] { return !paused_ || closed_ || recovering_; });
-  if (closed_) return std::unexpected(not_now(stream(), " is closed", "open another device", false));
-  if (recovering_)
+  const auto free_for_a_reset = [&] { return !is_reset_under_way(activity_.get()) || is_recovering(activity_.get()); };
+  if (deadline) quiet_.wait_until(lock, *deadline, free_for_a_reset);
+  const StreamActivity activity = activity_.get();
+  if (activity == StreamActivity::Closed)
+    return std::unexpected(not_now(stream(), " is closed", "open another device", false));
+  if (is_recovering(activity))
     return std::unexpected(not_now(stream(), " is being recovered", "wait until recover() has returned"));
-  if (paused_) {
+  if (is_reset_under_way(activity)) {
     ErrorInfo busy = not_now(stream(), " is being reset already", "wait for the other Reset() to return");
     busy.status = Status::Busy;
     return std::unexpected(std::move(busy));
   }
-  paused_ = true;
-  retrying_ = retry;
+  set_activity(kind);
   return {};
 }
 
-void StreamChannel::cancel_pause() {
-  const Locked lock(*this);
-  paused_ = retrying_ = queue_reset_ = false;
+void StreamChannel::leave_reset() {
+  set_activity(after_reset(activity_.get()));
   quiet_.notify_all();
+}
+
+void StreamChannel::cancel_reset() {
+  const Locked lock(*this);
+  leave_reset();
   go_on();
 }
 
 // The card has reset the stream, or has not.
-Expected<void> StreamChannel::resume(std::unique_lock<std::mutex>& lock, const Expected<void>& result, bool retry) {
+Expected<void> StreamChannel::end_reset(std::unique_lock<std::mutex>& lock, const Expected<void>& result,
+                                        StreamActivity kind) {
+  const bool retry = kind == StreamActivity::Retrying;
   if (in_flight_.empty()) drop_waiting();
   if (!retry || !result) drop_kept();
   quiet_.wait_for(lock, kCopiesAfterReset, [&] { return chunks_ == 0; });
-  paused_ = retrying_ = false;
-  quiet_.notify_all();
   if (!result) {
     note_card_gone(result.error());
+    leave_reset();
     return result;
   }
+  leave_reset();
   if (retry && failure_ && !unreported_) unreported_ = current_error();
-  if (!retry && !queue_reset_) unreported_.reset();  // the owner has reset the stream: that is over
-  failure_.reset();
-  card_error_.reset();
-  needs_recovery_.store(false, std::memory_order_release);
+  if (kind == StreamActivity::Resetting) unreported_.reset();  // the owner has reset the stream: that is over
+  set_usable();
   if (retry) send_kept_again();
   pump();
   return {};
 }
 
-Expected<void> StreamChannel::reset_and(bool retry, std::optional<TimePoint> deadline) {
-  if (auto paused = pause(retry, deadline); !paused) return paused;
+void StreamChannel::set_usable() {
+  failure_.reset();
+  card_error_.reset();
+  set_condition([](StreamCondition now) {
+    return now == StreamCondition::Usable ? std::nullopt : std::optional(StreamCondition::Usable);
+  });
+}
+
+Expected<void> StreamChannel::reset_as(StreamActivity kind, std::optional<TimePoint> deadline) {
+  if (auto begun = begin_reset(kind, deadline); !begun) return begun;
   staging_->cancel_requests(*this);
   const auto device = [&] {
     const std::lock_guard guard(mutex_);
@@ -736,15 +776,15 @@ Expected<void> StreamChannel::reset_and(bool retry, std::optional<TimePoint> dea
   }();
   const auto result = device->reset_stream(stream());
   if (!result && refused_as_busy(result.error())) {
-    cancel_pause();
+    cancel_reset();
     return result;
   }
-  auto resumed = [&] {
+  auto ended = [&] {
     Locked lock(*this);
-    return resume(lock, result, retry);
+    return end_reset(lock, result, kind);
   }();
   device->wake_waiters();  // the host itself ended what the card never had
-  return resumed;
+  return ended;
 }
 
 }  // namespace svp

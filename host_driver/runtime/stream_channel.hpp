@@ -21,7 +21,9 @@
 #include <span>
 
 #include "host_driver/device/device.hpp"
+#include "host_driver/ras/state_log.hpp"
 #include "host_driver/runtime/recovery_policy.hpp"
+#include "host_driver/runtime/stream_states.hpp"
 #include "host_driver/runtime/unit.hpp"
 
 namespace svp {
@@ -94,17 +96,17 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::optional<StreamError> take_error(std::uint64_t since);
 
   // STREAM_RESET: everything ends, then the stream works again. Errors leave it poisoned.
-  Expected<void> reset() { return reset_and(false, std::nullopt); }
+  Expected<void> reset() { return reset_as(StreamActivity::Resetting, std::nullopt); }
 
   // ---- recovery
   // The stream failed, everything of it that the card had has ended, and rules.retry_aborted wants somebody to repair it.
-  bool needs_recovery() const { return needs_recovery_.load(std::memory_order_acquire); }
+  bool needs_recovery() const { return is_recovery_due(condition_.get(std::memory_order_acquire)); }
   bool poisoned() const;
   bool device_gone() const;  // a reset of the stream does not help
   // reset(), then launches of which no block had started are sent again, in order. The error is kept for take_error().
   // `deadline`: of waiting for a reset that somebody else has begun; likewise below.
-  Expected<void> reset_and_retry(TimePoint deadline) { return reset_and(true, deadline); }
-  Expected<void> reset_for_recovery(TimePoint deadline) { return reset_and(false, deadline); }
+  Expected<void> reset_and_retry(TimePoint deadline) { return reset_as(StreamActivity::Retrying, deadline); }
+  Expected<void> reset_for_recovery(TimePoint deadline) { return reset_as(StreamActivity::Resetting, deadline); }
   // Launches that a recovery has ended.
   struct Ended {
     std::uint64_t aborted = 0;
@@ -154,19 +156,29 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void drain_ended(StagingChunk& chunk);
 
   // All with mutex_ held.
+  void set_activity(StreamActivity activity) { ras::logged(stream(), activity_.change(activity)); }
+  // `next(now)`: a function of stream_states.hpp.
+  template <typename Next>
+  void set_condition(Next next) {
+    ras::logged(stream(), condition_.change_by(next));
+  }
+  void set_usable();
+  bool gone() const { return is_gone(condition_.get(std::memory_order_relaxed)); }
   void check_usable() const;
-  bool stopped() const { return failure_.has_value() || paused_ || closed_ || recovering_; }
+  bool stopped() const { return failure_.has_value() || activity_.get() != StreamActivity::Open; }
   void enqueue(Reservation& reservation);
   void end_in_flight(const wire::Completion& reported);
-  Expected<void> reset_and(bool retry, std::optional<TimePoint> deadline);
+  Expected<void> reset_as(StreamActivity kind, std::optional<TimePoint> deadline);
   // Without a deadline it is refused beside another reset.
-  Expected<void> pause(bool retry, std::optional<TimePoint> deadline);
-  void cancel_pause();
+  Expected<void> begin_reset(StreamActivity kind, std::optional<TimePoint> deadline);
+  void leave_reset();
+  void cancel_reset();
   Ended end_queue_reset_now(std::unique_lock<std::mutex>& lock, const Expected<void>& result);
-  Expected<void> resume(std::unique_lock<std::mutex>& lock, const Expected<void>& result, bool retry);
+  Expected<void> end_reset(std::unique_lock<std::mutex>& lock, const Expected<void>& result, StreamActivity kind);
   StreamError current_error() const;
   bool keeps_launches() const;
   bool keeps(const Unit& unit, const wire::Completion& completion) const;
+  bool is_ended_by_recovery() const;
   void finish_unit(Unit& unit, const wire::Completion& completion);
   void drop_kept();
   void send_kept_again();
@@ -187,7 +199,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void record_failure(const ErrorInfo* error) const;  // null: failure_ explained
   void note_refused(const ErrorInfo& why);
   void note_card_gone(const ErrorInfo& why);
-  // The stream can not be used any more; whether the card is gone as well, card_gone_ says.
+  // The stream can not be used any more; whether the card is gone as well, the condition says.
   void note_unusable(const ErrorInfo& why);
   void drop_waiting();
   void drop_unit(Unit& unit);
@@ -219,13 +231,10 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::uint32_t drains_ = 0;   // chunks on their way to the caller's memory
   std::uint32_t chunks_ = 0;   // held by this stream
   std::uint32_t writing_ = 0;  // reservations
-  bool paused_ = false;        // a reset runs
-  bool retrying_ = false;      // and what it finds ABORTED is sent again
-  bool queue_reset_ = false;   // and it is one that a recovery began
-  bool recovering_ = false;    // the device is being replaced
-  bool closed_ = false;
-  bool card_gone_ = false;
-  std::optional<StreamFailure> failure_;  // set: poisoned
+  StateMachine<StreamActivity> activity_;
+  // The first error since the last reset: set in every condition but Usable, except that what an owner's reset ends is no
+  // error, even when the card went meanwhile.
+  std::optional<StreamFailure> failure_;
   std::optional<ErrorInfo> card_error_;
   std::optional<StreamError> unreported_;  // cleared by RecoveryPolicy::Recover, to be told once
   std::optional<StreamError> last_error_;  // what the last recovery cleared
@@ -234,7 +243,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
 
   std::atomic<std::uint64_t> ended_{0};  // launches up to this number have ended
   std::atomic<std::uint64_t> recoveries_{0};
-  std::atomic<bool> needs_recovery_{false};
+  AtomicStateMachine<StreamCondition> condition_;  // changed with mutex_ held
 };
 
 }  // namespace svp

@@ -13,22 +13,18 @@ bool StreamChannel::poisoned() const {
 
 bool StreamChannel::device_gone() const {
   const std::lock_guard guard(mutex_);
-  return card_gone_ || device_->health() == Health::Dead || device_->health() == Health::NeedsReset;
+  return gone() || device_->health() == Health::Dead || device_->health() == Health::NeedsReset;
 }
 
 // ---- queue reset: the same device goes on ---------------------------------------------------------------------------
 
 Expected<void> StreamChannel::begin_queue_reset(TimePoint deadline) {
-  if (auto paused = pause(false, deadline); !paused) return paused;
-  {
-    const std::lock_guard guard(mutex_);
-    queue_reset_ = true;
-  }
+  if (auto begun = begin_reset(StreamActivity::QueueReset, deadline); !begun) return begun;
   staging_->cancel_requests(*this);
   return {};
 }
 
-void StreamChannel::cancel_queue_reset() { cancel_pause(); }
+void StreamChannel::cancel_queue_reset() { cancel_reset(); }
 
 StreamChannel::Ended StreamChannel::end_queue_reset(const Expected<void>& result) {
   std::shared_ptr<Device> device;
@@ -50,8 +46,7 @@ StreamChannel::Ended StreamChannel::end_queue_reset_now(std::unique_lock<std::mu
   last_error_.reset();
   if (failure_) last_error_ = current_error();
   if (rules_.retry_aborted && !unreported_) unreported_ = last_error_;
-  (void)resume(lock, result, false);
-  queue_reset_ = false;
+  (void)end_reset(lock, result, StreamActivity::QueueReset);
   recoveries_.fetch_add(1, std::memory_order_release);
   return std::exchange(ended_by_recovery_, {});
 }
@@ -61,12 +56,13 @@ StreamChannel::Ended StreamChannel::end_queue_reset_now(std::unique_lock<std::mu
 Expected<void> StreamChannel::begin_recovery(TimePoint deadline) {
   {
     std::unique_lock lock(mutex_);
-    const bool already = std::exchange(recovering_, true);
-    if (!quiet_.wait_until(lock, deadline, [&] { return writing_ == 0 && !paused_; })) {
+    if (const auto quiescing = begin_quiescing(activity_.get())) set_activity(*quiescing);
+    const auto quiet = [&] { return writing_ == 0 && !is_reset_under_way(activity_.get()); };
+    if (!quiet_.wait_until(lock, deadline, quiet)) {
       lock.unlock();
       staging_->cancel_requests(*this);  // else some may be left, and go_on() makes them anew
       lock.lock();
-      recovering_ = already;
+      if (const auto before = cancel_quiescing(activity_.get())) set_activity(*before);
       go_on();
       return std::unexpected(ErrorInfo{.layer = Layer::Driver,
                                        .source = "stream " + std::to_string(stream()),
@@ -77,6 +73,7 @@ Expected<void> StreamChannel::begin_recovery(TimePoint deadline) {
                                                   std::to_string(stream()) + " or resetting it all the time",
                                        .status = wire::Status::Busy});
     }
+    if (activity_.get() == StreamActivity::Quiescing) set_activity(StreamActivity::Recovering);
   }
   staging_->cancel_requests(*this);
   return {};
@@ -116,30 +113,29 @@ void StreamChannel::end_recovery(std::shared_ptr<Device> device, std::uint32_t s
   if (rules_.retry_aborted && !unreported_) unreported_ = last_error_;
   std::swap(device_, device);
   stream_.store(stream, std::memory_order_relaxed);
-  failure_.reset();
-  card_error_.reset();
-  card_gone_ = recovering_ = false;
-  needs_recovery_.store(false, std::memory_order_release);
+  set_activity(StreamActivity::Open);
+  set_usable();
   recoveries_.fetch_add(1, std::memory_order_release);
 }
 
 void StreamChannel::cancel_recovery() {
   const Locked lock(*this);
-  recovering_ = false;
+  set_activity(StreamActivity::Open);
   go_on();
 }
 
 void StreamChannel::fail_recovery(const ErrorInfo& why) {
   const std::lock_guard guard(mutex_);
-  recovering_ = false;
-  needs_recovery_.store(false, std::memory_order_release);
+  if (activity_.get() == StreamActivity::Recovering) set_activity(StreamActivity::Open);
+  set_condition([](StreamCondition now) {
+    return now == StreamCondition::Gone ? std::nullopt : std::optional(StreamCondition::Gone);
+  });
   if (!failure_) {
     failure_.emplace();
     failure_->stream = stream();
     failure_->outcome = wire::Outcome::Lost;
     failure_->job = "none";
   }
-  card_gone_ = true;
   card_error_ = why;
   record_failure(&why);
 }

@@ -14,6 +14,7 @@
 #include "host_driver/runtime/launch_observer.hpp"
 #include "host_driver/runtime/staging.hpp"
 #include "host_driver/runtime/stream_error.hpp"
+#include "host_driver/runtime/stream_states.hpp"
 #include "shared/control_block.hpp"
 
 namespace svp {
@@ -82,8 +83,7 @@ struct StagedTransfer {
   std::byte* host = nullptr;
   std::uint64_t bytes = 0;
   bool to_device = true;
-  bool started = false;
-  bool detached = false;        // nothing more will be submitted: left the pending list
+  StateMachine<TransferStage> stage{};
   std::uint64_t assigned = 0;   // bytes given to chunks
   std::uint64_t submitted = 0;  // bytes whose DMA stands in the stream
   std::uint32_t chunks = 0;     // held
