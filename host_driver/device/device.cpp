@@ -361,7 +361,7 @@ Expected<std::uint32_t> Device::Impl::reset_or_close(wire::AdminCommand command,
     return d.ring.outstanding(d.stream) == 0;
   };
   const auto status = wait({empty, &drained}, Clock::now() + options.timeouts.admin);
-  if (outstanding_failed.load() || (status != WaitStatus::Done && !mutated(HostMutant::NoReply))) {
+  if (outstanding_failed() || (status != WaitStatus::Done && !mutated(HostMutant::NoReply))) {
     return std::unexpected(failure_or("the card reset " + stream_name(stream) + " but kept some of its blocks"));
   }
   wait_for_deliveries();
@@ -456,8 +456,7 @@ std::vector<wire::DeviceEvent> Device::take_events() {
 
 Health Device::health() const {
   if (!impl_->process.is_this()) return Health::Dead;
-  if (impl_->failing.load(std::memory_order_acquire)) return impl_->failed_health.load(std::memory_order_relaxed);
-  return impl_->silent.load(std::memory_order_relaxed) ? Health::Silent : Health::Alive;
+  return impl_->health_seen.get(std::memory_order_acquire);
 }
 
 void Device::check() {

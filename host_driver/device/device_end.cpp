@@ -20,13 +20,13 @@ void Device::Impl::note_failure(ErrorInfo error, OutstandingEnd how, Health heal
 void Device::Impl::report_failure() const try { ras::report(failure_or({}), where()); } catch (const std::bad_alloc&) {
 }
 
-bool Device::Impl::note_end(ErrorInfo error, OutstandingEnd how, Health health) {
+bool Device::Impl::note_end(ErrorInfo error, OutstandingEnd how, Health ended) {
   const std::lock_guard lock(failure_mutex);
   if (failure_info) return false;
   failure_info = std::move(error);
   outstanding_end = how;
-  failed_health.store(health, std::memory_order_relaxed);
-  failing.store(true);
+  set_health([ended](Health) { return std::optional(ended); });
+  set_state(begin_failing);
   return true;
 }
 
@@ -37,7 +37,7 @@ void Device::Impl::fail(ErrorInfo error, OutstandingEnd how, Health health) {
 }
 
 void Device::Impl::note_death() {
-  if (failing.load(std::memory_order_acquire) || mutated(HostMutant::Death)) return;
+  if (failing(std::memory_order_acquire) || mutated(HostMutant::Death)) return;
   // A doorbell that hung up is often the first sign; who watches the process knows a moment later how it ended.
   if (pollfd entry{options.exit_fd.get(), POLLIN, 0}; entry.fd >= 0) {
     (void)::poll(&entry, 1, static_cast<int>(options.timeouts.death_report / std::chrono::milliseconds{1}));
@@ -80,7 +80,7 @@ std::string generation_text(std::uint64_t generation) {
 
 // Texts are made only for a card that was restarted: without memory for them it was restarted all the same.
 void Device::Impl::check_health() try {
-  if (failing.load(std::memory_order_relaxed)) return;
+  if (failing(std::memory_order_relaxed)) return;
   const HeaderView header = window->header();
   const auto restarted = [&](std::string message, std::string next, Health health) {
     note_failure({.layer = Layer::Firmware,
@@ -110,14 +110,14 @@ void Device::Impl::check_health() try {
   const bool idle = blocks->outstanding() == 0 && admins->outstanding() == 0;
   if (std::exchange(last_heartbeat, header.heartbeat) != header.heartbeat || idle) last_beat = now;
   const bool quiet = now - last_beat > options.timeouts.silent;
-  silent.store(quiet && !mutated(HostMutant::Silence), std::memory_order_relaxed);
+  set_health([quiet = quiet && !mutated(HostMutant::Silence)](Health now_is) { return listened(now_is, quiet); });
 } catch (const std::bad_alloc&) {
   note_failure(error_or_less(wire::Outcome::Indeterminate, []() -> ErrorInfo { throw std::bad_alloc(); }),
                OutstandingEnd::Unknown, Health::NeedsReset);
 }
 
 void Device::Impl::fail_outstanding() {
-  if (outstanding_failed.load(std::memory_order_relaxed)) return;
+  if (outstanding_failed(std::memory_order_relaxed)) return;
   OutstandingEnd how;
   {
     const std::lock_guard lock(failure_mutex);
@@ -126,7 +126,7 @@ void Device::Impl::fail_outstanding() {
   const auto ended = blocks->close(how);
   admins->close();
   deliver(ended);
-  outstanding_failed.store(true);
+  set_state(end_failing);
   wake_followers();
 }
 
@@ -146,10 +146,10 @@ ErrorInfo Device::Impl::failure_or(std::string message) const {
 }
 
 void Device::Impl::detach() {
-  if (detaching.exchange(true)) {
+  if (!set_state(begin_detaching)) {
     // Another thread is at it. It waits for the loop's thread, and for whoever delivers: those do not wait for it.
     if (options.loop->on_loop_thread() || inside_sink()) return;
-    detached.wait(false);  // bounded: by Timeouts::detach, as the other thread is
+    wait_until_detached();
     return;
   }
   // First the loop's thread lets go of us: it has when these return.
@@ -163,19 +163,27 @@ void Device::Impl::detach() {
   }
   const Claim claim(*this);
   let_go_of_function();
-  detached.store(true);
-  detached.notify_all();
+  set_state([](DeviceState) { return std::optional(DeviceState::Detached); });
+  state.notify_all();
   // It may hold what stands for the ownership of the function.
   options.how_card_ended = nullptr;
 }
 
+// At most Timeouts::detach, as the thread that detaches. It passes through the states in between.
+void Device::Impl::wait_until_detached() const {
+  for (DeviceState now = state.get(std::memory_order_acquire); now != DeviceState::Detached;
+       now = state.get(std::memory_order_acquire)) {
+    state.wait_while(now);
+  }
+}
+
 void Device::Impl::let_go_of_function() {
   progress();
-  if (outstanding_failed.load()) return;
+  if (outstanding_failed()) return;
   if (doorbells.sleep(options.exit_fd.get(), -1, Duration{0}).gone) note_death();
   check_health();
   OutstandingEnd how = OutstandingEnd::Died;
-  if (!failing.load()) {
+  if (!failing()) {
     how = OutstandingEnd::Unknown;
     channel.hurry(options.timeouts.detach);
     // The queue reset makes the card say how each block ended; what it never took was never started.

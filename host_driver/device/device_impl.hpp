@@ -26,9 +26,11 @@
 #include "host_driver/device/bring_up.hpp"
 #include "host_driver/device/control_block_ring.hpp"
 #include "host_driver/device/device.hpp"
+#include "host_driver/device/device_states.hpp"
 #include "host_driver/device/event_port.hpp"
 #include "host_driver/device/spin_policy.hpp"
 #include "host_driver/ras/log.hpp"
+#include "host_driver/ras/state_log.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/doorbells.hpp"
 #include "host_driver/transport/guarded.hpp"
@@ -119,17 +121,31 @@ struct Device::Impl final : RegionSource {
   void schedule_tick();
 
   // ---- end (device_end.cpp)
+  // `next(now)`: a function of device_states.hpp. True: this thread has made the change.
+  template <typename Next>
+  bool set_state(Next next) {
+    return ras::logged(doorbells.slot().index(), state.change_by(next)).made();
+  }
+  template <typename Next>
+  void set_health(Next next) {
+    ras::logged(doorbells.slot().index(), health_seen.change_by(next));
+  }
+  bool failing(std::memory_order order = std::memory_order_seq_cst) const { return is_failing(state.get(order)); }
+  bool outstanding_failed(std::memory_order order = std::memory_order_seq_cst) const {
+    return is_outstanding_failed(state.get(order));
+  }
   // First failure wins. From a thread that does not hold reap_mutex_: also ends everything, now or through the holder.
   void fail(ErrorInfo error, OutstandingEnd how, Health health);
   void note_failure(ErrorInfo error, OutstandingEnd how, Health health);
   // The same for an end that is no error. False: it had ended before, and the first reason stays.
-  bool note_end(ErrorInfo error, OutstandingEnd how, Health health);
+  bool note_end(ErrorInfo error, OutstandingEnd how, Health ended);
   void report_failure() const;
   void note_death();
   void note_violation(const std::string& what);
   void check_health();      // holds reap_mutex_
   void fail_outstanding();  // holds reap_mutex_
   void detach();
+  void wait_until_detached() const;
   void let_go_of_function();  // holds a claim
   std::optional<ErrorInfo> failure() const;
   ErrorInfo failure_or(std::string message) const;
@@ -170,20 +186,17 @@ struct Device::Impl final : RegionSource {
   std::uint64_t wakes = 0;
   std::atomic<std::uint32_t> followers{0};
 
-  // ---- health, under reap_mutex
+  // ---- health, under reap_mutex but for its end
   std::uint64_t last_heartbeat = 0;
   TimePoint last_beat{};
-  std::atomic<bool> silent{false};
+  AtomicStateMachine<Health> health_seen;  // Alive and Silent: under reap_mutex; its end: under failure_mutex
 
   // ---- failure
   mutable std::mutex failure_mutex;
   std::optional<ErrorInfo> failure_info;
   OutstandingEnd outstanding_end = OutstandingEnd::Unknown;
-  std::atomic<Health> failed_health{Health::Alive};
-  std::atomic<bool> failing{false};  // set before it is failed
-  std::atomic<bool> outstanding_failed{false};
-  std::atomic<bool> detaching{false};
-  std::atomic<bool> detached{false};  // the window may be another device's by now: nothing of it is touched any more
+  // It begins to fail under failure_mutex, has failed under reap_mutex, and is detached by one thread.
+  AtomicStateMachine<DeviceState> state;
 
   // ---- tick
   std::atomic<bool> ticking{false};

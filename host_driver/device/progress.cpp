@@ -74,7 +74,7 @@ std::size_t Device::Impl::progress() try { return progress_now(); } catch (const
 }
 
 std::size_t Device::Impl::progress_now() {
-  if (detached.load(std::memory_order_relaxed)) return 0;
+  if (state.get(std::memory_order_relaxed) == DeviceState::Detached) return 0;
   std::size_t found = 0;
   if (blocks->take_credits_due()) deliver_counted({});
   // Bounded: whoever reaps for busy others must get to look at his own condition.
@@ -101,7 +101,7 @@ std::size_t Device::Impl::progress_now() {
   for (const std::string* violation : {&blocks->violation(), &admins->violation(), &events->violation()}) {
     if (!violation->empty()) note_violation(*violation);
   }
-  if (failing.load(std::memory_order_acquire)) fail_outstanding();
+  if (failing(std::memory_order_acquire)) fail_outstanding();
   if (found != 0) wake_followers();
   return found;
 }
@@ -109,7 +109,7 @@ std::size_t Device::Impl::progress_now() {
 bool Device::Impl::something_to_do() const {
   if (claims.load(std::memory_order_relaxed) != 0 || blocks->credits_due()) return true;
   return blocks->has_used() || admins->has_used() || events->has_used() || channel.has_message() ||
-         (failing.load(std::memory_order_acquire) && !outstanding_failed.load(std::memory_order_relaxed));
+         (failing(std::memory_order_acquire) && !outstanding_failed(std::memory_order_relaxed));
 }
 
 void Device::Impl::enter() { blocks->enter_reaping(); }
@@ -134,8 +134,7 @@ void Device::Impl::leave_with(AfterDeliveries& left) {
     // Store→load: our unlock against the missed flag and the count of those who found us here.
     wire::full_fence();
     if (followers.load(std::memory_order_relaxed) != 0) wake_followers();
-    const bool outstanding_left =
-        failing.load(std::memory_order_relaxed) && !outstanding_failed.load(std::memory_order_relaxed);
+    const bool outstanding_left = failing(std::memory_order_relaxed) && !outstanding_failed(std::memory_order_relaxed);
     if (!outstanding_left && !missed.load(std::memory_order_relaxed)) return;
     if (!reap_mutex.try_lock()) return;  // the next holder looks at the same flags
     missed.store(false);
@@ -185,7 +184,7 @@ WaitStatus Device::Impl::wait(ConditionRef condition, TimePoint deadline) {
   const DriverCall marked = driver_call();
   for (;;) {
     if (condition.holds(condition.context)) return WaitStatus::Done;
-    if (outstanding_failed.load(std::memory_order_acquire)) {
+    if (outstanding_failed(std::memory_order_acquire)) {
       return condition.holds(condition.context) ? WaitStatus::Done : WaitStatus::Failed;
     }
     const auto status = reap_mutex.try_lock() ? lead(condition, deadline) : follow(condition, deadline);
@@ -204,7 +203,7 @@ std::optional<WaitStatus> Device::Impl::lead(ConditionRef condition, TimePoint d
   for (;;) {
     const std::size_t found = progress();
     if (condition.holds(condition.context)) break;
-    if (outstanding_failed.load(std::memory_order_relaxed)) {
+    if (outstanding_failed(std::memory_order_relaxed)) {
       status = WaitStatus::Failed;
       break;
     }
@@ -321,7 +320,7 @@ std::optional<WaitStatus> Device::Impl::follow(ConditionRef condition, TimePoint
   }
   if (condition.holds(condition.context)) {
     status = WaitStatus::Done;
-  } else if (!outstanding_failed.load(std::memory_order_acquire)) {
+  } else if (!outstanding_failed(std::memory_order_acquire)) {
     lock.lock();
     const auto bound = options.faults.no_timers ? Duration{kWithoutTimers} : options.timeouts.recheck_max;
     const TimePoint now = Clock::now();
@@ -375,22 +374,22 @@ void Device::Impl::schedule_tick() {
 }
 
 std::size_t Device::Impl::look_at_card() {
-  if (outstanding_failed.load() || !reap_mutex.try_lock()) return 0;  // who waits looks after everything himself
+  if (outstanding_failed() || !reap_mutex.try_lock()) return 0;  // who waits looks after everything himself
   enter();
   const std::size_t found = progress();
-  if (!detached.load(std::memory_order_relaxed)) {
+  if (state.get(std::memory_order_relaxed) != DeviceState::Detached) {
     pollfd end{options.exit_fd.get(), POLLIN, 0};
     if (end.fd >= 0 && ::poll(&end, 1, 0) > 0) note_death();
     check_health();
   }
-  if (failing.load(std::memory_order_acquire)) fail_outstanding();
+  if (failing(std::memory_order_acquire)) fail_outstanding();
   leave();
   return found;
 }
 
 void Device::Impl::on_tick() {
   const DriverCall marked = driver_call();
-  if (outstanding_failed.load()) return;
+  if (outstanding_failed()) return;
   const std::size_t found = look_at_card();
   bump(late_finds, found);
   bump(loop_reaps, found);

@@ -22,7 +22,7 @@ ErrorInfo busy() {
 Expected<void> Device::Impl::reset_queues() {
   if (inside_sink()) return std::unexpected(not_in_sink());
   const std::unique_lock structure(stream_commands);
-  if (outstanding_failed.load()) return std::unexpected(failure_or("the card is gone"));
+  if (outstanding_failed()) return std::unexpected(failure_or("the card is gone"));
   if (!blocks->begin_queue_reset()) return std::unexpected(failure() ? *failure() : busy());
   auto renewed = [&] {
     const Claim claim(*this);
@@ -42,7 +42,7 @@ Expected<void> Device::Impl::reset_queues() {
 // Holds a claim.
 Expected<void> Device::Impl::renew_block_queue() {
   progress();
-  if (outstanding_failed.load()) return std::unexpected(failure_or("the card is gone"));
+  if (outstanding_failed()) return std::unexpected(failure_or("the card is gone"));
   const auto needs_function_reset = [](ErrorInfo error) {
     error.recoverable = false;
     error.next_step = "attach again (Context::recover() does): that resets the function";
@@ -52,9 +52,9 @@ Expected<void> Device::Impl::renew_block_queue() {
       wire::MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue}, options.timeouts.queue_reset);
   if (!gone) return needs_function_reset(gone.error());
   // Everything that the card took has a completion now.
-  // bounded: there are no more completions than the ring holds
-  while (blocks->has_used() && !failing.load()) progress();
-  if (failing.load()) return std::unexpected(failure_or("the card is gone"));
+  // There are no more completions than the ring holds.
+  while (blocks->has_used() && !failing()) progress();
+  if (failing()) return std::unexpected(failure_or("the card is gone"));
   const wire::QueueLayout& layout = wire::kQueueLayouts[wire::kControlBlockQueue];
   const bool event_idx = (link.features & wire::kFeatureEventIdx) != 0;
   deliver(blocks->renew(PackedQueue(window->bytes(), layout, wire::kControlBlockSlots, event_idx)));
