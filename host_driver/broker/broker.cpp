@@ -119,8 +119,8 @@ CardDescription Broker::Impl::describe() const {
   card.broker = ::getpid();
   card.emulator = emulator;
   card.abi = wire::kAbiVersion;
-  card.state = state;
-  card.state_reason = state_reason;
+  card.state = told(phase.get());
+  card.state_reason = phase_reason;
   card.cores = cores;
   card.memory_bytes = options.card.memory_bytes;
   card.window_bytes = options.card.window_bytes;
@@ -135,7 +135,7 @@ CardDescription Broker::Impl::describe() const {
   for (const Function& function : functions) {
     const auto owner = clients.find(function.owner);
     card.functions.push_back({.target = function.binding.target,
-                              .use = function.use,
+                              .use = told(function.phase.get()),
                               .owner = owner == clients.end() ? 0 : owner->second.peer.pid,
                               .slot = function.binding.slot,
                               .serial = function.binding.serial,

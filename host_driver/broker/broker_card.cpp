@@ -35,16 +35,22 @@ ErrorInfo Broker::Impl::refusal(std::string source, std::string message, std::st
           .message = std::move(message)};
 }
 
+void Broker::Impl::set_phase(CardPhase to, std::string reason) {
+  ras::logged(life, phase.change(to));
+  phase_reason = std::move(reason);
+}
+
 ErrorInfo Broker::Impl::refusal_by_state() const {
   const std::string& name = options.name;
-  if (state == CardState::Dead) {
-    return refusal(name, "the card " + name + " is dead: " + state_reason, "power-cycle the card or stop it", false);
+  if (in(CardPhase::Dead)) {
+    return refusal(name, "the card " + name + " is dead: " + phase_reason, "power-cycle the card or stop it", false);
   }
-  if (state == CardState::Wedged) {
-    return refusal(name, "the card " + name + " is wedged: " + state_reason,
+  if (in(CardPhase::Wedged)) {
+    return refusal(name, "the card " + name + " is wedged: " + phase_reason,
                    "read its console, stop it (spyre stop) and boot another one", false);
   }
-  return refusal(name, "the card " + name + " is " + std::string(svp::name(state)), "try again when that has ended");
+  return refusal(name, "the card " + name + " is " + std::string(svp::name(told(phase.get()))),
+                 "try again when that has ended");
 }
 
 Expected<std::shared_ptr<CardSession>> Broker::Impl::boot_session(CardLifetime next_life) {
@@ -59,8 +65,7 @@ Expected<std::shared_ptr<CardSession>> Broker::Impl::boot_session(CardLifetime n
 void Broker::Impl::adopt(std::shared_ptr<CardSession> booted) {
   session = std::move(booted);
   ++life;
-  state = CardState::Running;
-  state_reason.clear();
+  set_phase(CardPhase::Running);
   emulator = session->emulator();
   cores = session->options().cores;
   functions.clear();
@@ -74,13 +79,13 @@ void Broker::Impl::adopt(std::shared_ptr<CardSession> booted) {
 void Broker::Impl::emulator_ended(CardLifetime ended_boot, const std::string& how) {
   if (ended_boot != life || emulator == 0) return;
   emulator = 0;
-  if (state == CardState::Recovering) {
+  if (in(CardPhase::Recovering)) {
     // The escalation hears of it too, and goes on to the power cycle.
     tell_owners(how);
-  } else if (state == CardState::Running || state == CardState::Dead || state == CardState::Wedged) {
-    const bool wedged = note_death() || state == CardState::Wedged;
-    state = wedged ? CardState::Wedged : CardState::Dead;
-    state_reason = wedged ? wedged_error(options.name, deaths).message + "; the last time: " + how : how;
+  } else if (in(CardPhase::Running) || in(CardPhase::Dead) || in(CardPhase::Wedged)) {
+    const bool wedged = note_death() || in(CardPhase::Wedged);
+    set_phase(wedged ? CardPhase::Wedged : CardPhase::Dead,
+              wedged ? wedged_error(options.name, deaths).message + "; the last time: " + how : how);
     record({.layer = Layer::Emulator,
             .source = "emulator process",
             .outcome = wire::Outcome::Lost,
@@ -89,7 +94,7 @@ void Broker::Impl::emulator_ended(CardLifetime ended_boot, const std::string& ho
             .message = "the emulator ended: " + how});
     tell_owners(how);
   } else {
-    tell_owners(how + (state == CardState::Cycling ? ", for a power cycle" : ", as it was stopped"));
+    tell_owners(how + (in(CardPhase::Cycling) ? ", for a power cycle" : ", as it was stopped"));
   }
   describe_changes("the emulator ended: " + how);
 }
@@ -99,15 +104,14 @@ void Broker::Impl::record(const ErrorInfo& error) const {
 }
 
 void Broker::Impl::card_failed(const std::string& why) {
-  if (state != CardState::Running) return;
+  if (!in(CardPhase::Running)) return;
   record({.layer = Layer::Firmware,
           .source = options.name,
           .outcome = wire::Outcome::Indeterminate,
           .recoverable = false,
           .next_step = "power-cycle the card or stop it",
           .message = "the card does not work any more: " + why});
-  state = CardState::Dead;
-  state_reason = why;
+  set_phase(CardPhase::Dead, why);
   describe_changes("the card does not work any more: " + why);
 }
 
@@ -123,20 +127,16 @@ void Broker::Impl::tell_owners(const std::string& how) {
 void Broker::Impl::let_owners_go() {
   for (Function& function : functions) {
     if (function.owner != 0) (void)remove_client(std::exchange(function.owner, 0));
-    function.use = FunctionUse::Stuck;
-    function.trouble = "the card it belonged to has ended";
+    set_phase(function, FunctionPhase::Stuck, "the card it belonged to has ended");
   }
 }
 
 // ---- power cycle ----------------------------------------------------------------------------------------------------
 
 void Broker::Impl::begin_power_cycle(ClientId id, std::string how) {
-  const bool by_escalation = state == CardState::Recovering && !how.empty();
-  if (state != CardState::Running && state != CardState::Dead && !by_escalation)
-    return reply_and_close(id, refusal_by_state());
-  state = CardState::Cycling;
-  state_reason.clear();
-  cycling = true;
+  const bool by_escalation = in(CardPhase::Recovering) && !how.empty();
+  if (!in(CardPhase::Running) && !in(CardPhase::Dead) && !by_escalation) return reply_and_close(id, refusal_by_state());
+  set_phase(CardPhase::Cycling);
   describe_changes("power cycle");
   const bool begun = tasks->run([this, id, how, next = life + 1, old = std::exchange(session, nullptr)]() mutable {
     Expected<std::shared_ptr<CardSession>> booted;
@@ -153,17 +153,16 @@ void Broker::Impl::begin_power_cycle(ClientId id, std::string how) {
 }
 
 void Broker::Impl::power_cycled(ClientId id, const std::string& how, Expected<std::shared_ptr<CardSession>> booted) {
-  cycling = false;
   tell_owners("power cycle");
   let_owners_go();
-  if (state == CardState::Stopping) {
+  if (in(CardPhase::StoppingBoot)) {
+    set_phase(CardPhase::Stopping);
     if (booted) session = *std::move(booted);
     return end_emulator();
   }
   if (!booted) {
-    state = CardState::Dead;
-    state_reason = "it did not boot again: " + booted.error().message;
-    describe_changes(state_reason);
+    set_phase(CardPhase::Dead, "it did not boot again: " + booted.error().message);
+    describe_changes(phase_reason);
     reply_and_close(id, booted.error());
     return refuse_waiting(refusal_by_state());
   }
@@ -178,12 +177,11 @@ void Broker::Impl::power_cycled(ClientId id, const std::string& how, Expected<st
 
 void Broker::Impl::begin_stop(ClientId id) {
   if (id != 0) stop_clients.push_back(id);
-  if (state == CardState::Stopping) return;
-  state = CardState::Stopping;
-  state_reason.clear();
+  if (is_stopping(phase.get())) return;
+  set_phase(in(CardPhase::Cycling) ? CardPhase::StoppingBoot : CardPhase::Stopping);
   describe_changes("stopping");
   refuse_waiting(refusal_by_state());
-  if (!cycling) end_emulator();
+  if (in(CardPhase::Stopping)) end_emulator();  // else when the boot has ended
 }
 
 void Broker::Impl::end_emulator() {
@@ -200,6 +198,7 @@ void Broker::Impl::end_emulator() {
 }
 
 void Broker::Impl::stopped() {
+  set_phase(CardPhase::Stopped);
   tell_owners("stopped");
   let_owners_go();
   loop->cancel(std::exchange(rewrite_timer, EventLoop::TimerId::None));

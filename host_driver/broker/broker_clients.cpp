@@ -42,21 +42,23 @@ void Broker::Impl::admit(UniqueFd socket, bool manages) {
       loop->watch(client.peer.pidfd.get(), [this, id](unsigned) { end_client(id, "its process ended"); });
   client.hello_timer = loop->run_at(Clock::now() + timeouts().hello, [this, id] {
     const auto found = clients.find(id);
-    if (found == clients.end() || found->second.stage != Client::Stage::Silent) return;
+    if (found == clients.end() || found->second.phase.get() != ClientPhase::Silent) return;
     reply_and_close(id, refusal("client", "the client did not say in time what it wants", "connect again"));
   });
 }
 
+void Broker::Impl::set_phase(ClientId id, Client& client, ClientPhase to) { ras::logged(id, client.phase.change(to)); }
+
 std::size_t Broker::Impl::waiting_clients() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(clients, [](const auto& entry) { return entry.second.stage != Client::Stage::Owner; }));
+      std::ranges::count_if(clients, [](const auto& entry) { return entry.second.phase.get() != ClientPhase::Owner; }));
 }
 
 // Those that have closed, or said something, need not be counted: their events may only not have come yet.
 void Broker::Impl::hear_the_silent() {
   std::vector<ClientId> silent;
   for (const auto& [id, client] : clients) {
-    if (client.stage == Client::Stage::Silent) silent.push_back(id);
+    if (client.phase.get() == ClientPhase::Silent) silent.push_back(id);
   }
   for (const ClientId id : silent) hear(id);
 }
@@ -70,10 +72,10 @@ void Broker::Impl::hear(ClientId id) {
 }
 
 void Broker::Impl::hear_message(ClientId id, const Received& received) {
-  const Client::Stage stage = clients.at(id).stage;
+  const ClientPhase said = clients.at(id).phase.get();
   if (received.kind == Received::Kind::End) return end_client(id, "it closed its connection");
-  if (stage == Client::Stage::Owner) return end_client(id, "it sent a message, which owners do not");
-  if (stage != Client::Stage::Silent) {
+  if (said == ClientPhase::Owner) return end_client(id, "it sent a message, which owners do not");
+  if (said != ClientPhase::Silent) {
     return reply_and_close(id, refusal("request", "a second request came before the first was answered",
                                        "use a connection for each request"));
   }
@@ -113,7 +115,7 @@ void Broker::Impl::check_proof(ClientId id, const Received& received) {
 
 bool Broker::Impl::owns(const Client& client, wire::Target target) const {
   const std::size_t index = target - wire::kTargetPhysical;
-  if (index >= functions.size() || functions[index].use != FunctionUse::Owned) return false;
+  if (index >= functions.size() || functions[index].phase.get() != FunctionPhase::Owned) return false;
   const auto owner = clients.find(functions[index].owner);
   // Both are alive (their descriptors say so), so one number is one process.
   return owner != clients.end() && client.peer.pid != 0 && owner->second.peer.pid == client.peer.pid &&
@@ -155,15 +157,15 @@ void Broker::Impl::run_command(ClientId id, Tasks::Work work) {
 void Broker::Impl::handle_request(ClientId id, const BrokerRequest& request) {
   Client& client = clients.at(id);
   loop->cancel(std::exchange(client.hello_timer, EventLoop::TimerId::None));
-  client.stage = Client::Stage::Served;
-  if (const auto* hello = std::get_if<HelloRequest>(&request)) {
-    client.stage = Client::Stage::Waiting;
+  const auto* hello = std::get_if<HelloRequest>(&request);
+  set_phase(id, client, hello != nullptr ? ClientPhase::Waiting : ClientPhase::Served);
+  if (hello != nullptr) {
     client.want = hello->want;
     serve(id);
   } else if (const auto* reset = std::get_if<ResetRequest>(&request)) {
     command_reset(id, reset->target);
   } else if (const auto* raise = std::get_if<RaiseRequest>(&request)) {
-    if (state != CardState::Running && state != CardState::Dead) return reply_and_close(id, refusal_by_state());
+    if (!in(CardPhase::Running) && !in(CardPhase::Dead)) return reply_and_close(id, refusal_by_state());
     begin_escalation(id, raise->level, std::string(name(raise->level)) + ", as asked for", {});
   } else if (std::holds_alternative<PowerCycleRequest>(request)) {
     begin_power_cycle(id);
@@ -182,7 +184,7 @@ void Broker::Impl::handle_request(ClientId id, const BrokerRequest& request) {
 
 void Broker::Impl::command_reset(ClientId id, wire::Target target) {
   if (target - wire::kTargetPhysical >= functions.size()) return reply_and_close(id, no_such_function(target));
-  if (state != CardState::Running) return reply_and_close(id, refusal_by_state());
+  if (!in(CardPhase::Running)) return reply_and_close(id, refusal_by_state());
   run_command(id,
               [this, id, target, of = life, epoch = session->boot_epoch(), manages = clients.at(id).manages,
                card = session]() mutable -> EventLoop::Closure {
@@ -208,7 +210,7 @@ void Broker::Impl::reset_ended(ClientId id, wire::Target target, CardLifetime of
   look();
   const auto& [attempt, reset, card_silent] = result;
   // A restart meanwhile has reset the function as well.
-  const bool same_boot = state == CardState::Running && session->boot_epoch() == epoch;
+  const bool same_boot = in(CardPhase::Running) && session->boot_epoch() == epoch;
   if (!reset && of == life && same_boot && unanswered(reset.error())) {
     if (manages || card_silent) {
       return begin_escalation(id, ResetLevel::Firmware, "the reset of " + function_name(target) + " does not end",
@@ -245,7 +247,7 @@ void Broker::Impl::command_collect(ClientId id, const CollectRequest& request) {
 void Broker::Impl::command_debug(ClientId id, bool offer) {
   // A debugger may be withdrawn from a card that is being brought back: it may be what the card restarted under.
   const bool withdrawable = !offer && session != nullptr && emulator != 0;
-  if (state != CardState::Running && !withdrawable) return reply_and_close(id, refusal_by_state());
+  if (!in(CardPhase::Running) && !withdrawable) return reply_and_close(id, refusal_by_state());
   const std::filesystem::path socket = folder_path / kDebuggerName;
   run_command(id, [this, id, offer, socket, card = session]() mutable -> EventLoop::Closure {
     // One that was offered before is in the way of its own socket.
@@ -271,7 +273,7 @@ void Broker::Impl::reply_and_close(ClientId id, const BrokerReply& reply) {
 void Broker::Impl::refuse_waiting(const ErrorInfo& error) {
   std::vector<ClientId> waiting;
   for (const auto& [id, client] : clients) {
-    if (client.stage == Client::Stage::Waiting) waiting.push_back(id);
+    if (client.phase.get() == ClientPhase::Waiting) waiting.push_back(id);
   }
   for (const ClientId id : waiting) reply_and_close(id, error);
 }
@@ -294,7 +296,7 @@ std::optional<Broker::Impl::Client> Broker::Impl::remove_client(ClientId id) {
 
 void Broker::Impl::end_client(ClientId id, const char* how) {
   const auto client = remove_client(id);
-  if (!client || client->stage != Client::Stage::Owner) return;
+  if (!client || client->phase.get() != ClientPhase::Owner) return;
   Function& owned = function(client->target);
   owned.owner = 0;
   retire(owned, "its owner, pid " + std::to_string(client->peer.pid) + ", is gone: " + how);

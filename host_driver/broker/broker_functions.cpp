@@ -26,6 +26,11 @@ ErrorInfo Broker::Impl::no_thread() const {
   return refusal("broker", "the system has no thread left for the broker", "end other programs, then try again");
 }
 
+void Broker::Impl::set_phase(Function& function, FunctionPhase to, std::string trouble) {
+  ras::logged(function.binding.target, function.phase.change(to));
+  function.trouble = std::move(trouble);
+}
+
 // ---- hand out -------------------------------------------------------------------------------------------------------
 
 void Broker::Impl::serve(ClientId id) {
@@ -37,7 +42,7 @@ void Broker::Impl::serve(ClientId id) {
 void Broker::Impl::serve_waiting() {
   std::vector<ClientId> waiting;  // in the order in which they came
   for (const auto& [id, client] : clients) {
-    if (client.stage == Client::Stage::Waiting) waiting.push_back(id);
+    if (client.phase.get() == ClientPhase::Waiting) waiting.push_back(id);
   }
   for (const ClientId id : waiting) {
     if (clients.contains(id)) serve(id);
@@ -45,12 +50,12 @@ void Broker::Impl::serve_waiting() {
 }
 
 Broker::Impl::Verdict Broker::Impl::judge(const FunctionChoice& want) {
-  if (state == CardState::Cycling || state == CardState::Recovering) return Wait{};
+  if (in(CardPhase::Cycling) || in(CardPhase::Recovering)) return Wait{};
   // The firmware may have gone down with an emulator that lives on.
   look();
-  if (state == CardState::Recovering) return Wait{};
+  if (in(CardPhase::Recovering)) return Wait{};
   if (const auto failure = session ? session->failure() : std::nullopt) card_failed(failure->message);
-  if (state != CardState::Running) return refusal_by_state();
+  if (!in(CardPhase::Running)) return refusal_by_state();
   switch (want.kind) {
     case FunctionChoice::Kind::Physical: return judge_function(wire::kTargetPhysical);
     case FunctionChoice::Kind::Virtual: return judge_function(wire::target_of_virtual(want.number));
@@ -64,17 +69,19 @@ Broker::Impl::Verdict Broker::Impl::judge_function(wire::Target target) {
   Function& wanted = function(target);
   notice_gone_owner(wanted);
   const std::string name = function_name(target) + " of card " + options.name;
-  switch (wanted.use) {
-    case FunctionUse::Free: return target;
-    case FunctionUse::Retiring: return Wait{};
-    case FunctionUse::Owned:
+  switch (wanted.phase.get()) {
+    case FunctionPhase::Free: return target;
+    case FunctionPhase::Retiring:
+    case FunctionPhase::Unbound:
+    case FunctionPhase::Binding: return Wait{};
+    case FunctionPhase::Owned:
       return refusal(function_name(target),
                      name + " is owned by pid " + std::to_string(clients.at(wanted.owner).peer.pid),
                      "wait for that process to end, or ask for another function");
-    case FunctionUse::NoSlot:
+    case FunctionPhase::NoSlot:
       return refusal(function_name(target), name + " has no slot for another owner: " + wanted.trouble,
                      "power-cycle the card", false);
-    case FunctionUse::Stuck: break;
+    case FunctionPhase::Stuck: break;
   }
   return refusal(function_name(target), name + " is stuck: " + wanted.trouble, "power-cycle the card", false);
 }
@@ -91,7 +98,7 @@ Broker::Impl::Verdict Broker::Impl::judge_any_virtual() {
     last = judge_function(target);
     if (std::holds_alternative<wire::Target>(last)) return last;
     wait |= std::holds_alternative<Wait>(last);
-    if (const Function& taken = function(target); taken.use == FunctionUse::Owned) {
+    if (const Function& taken = function(target); taken.phase.get() == FunctionPhase::Owned) {
       owners += (owners.empty() ? "" : ", ") + function_name(target) + " by pid " +
                 std::to_string(clients.at(taken.owner).peer.pid);
     }
@@ -103,7 +110,7 @@ Broker::Impl::Verdict Broker::Impl::judge_any_virtual() {
 }
 
 void Broker::Impl::notice_gone_owner(Function& owned) {
-  if (owned.use != FunctionUse::Owned || mutated(HostMutant::OwnerEnd)) return;
+  if (owned.phase.get() != FunctionPhase::Owned || mutated(HostMutant::OwnerEnd)) return;
   // A successor may be heard before its predecessor's end: the order of events across descriptors is nobody's promise.
   const Client& owner = clients.at(owned.owner);
   pollfd events[] = {{owner.socket.get(), POLLRDHUP, 0}, {owner.peer.pidfd.get(), POLLIN, 0}};
@@ -114,7 +121,8 @@ void Broker::Impl::notice_gone_owner(Function& owned) {
 void Broker::Impl::grant(ClientId id, Function& granted) {
   Client& client = clients.at(id);
   std::optional<SlotHandle> fixed;
-  if (!granted.lease) {
+  const auto* leased = std::get_if<std::shared_ptr<Lease>>(&granted.window);
+  if (leased == nullptr) {
     auto slot = session->slot(granted.binding.slot);
     if (!slot) return reply_and_close(id, slot.error());
     fixed = *std::move(slot);
@@ -132,18 +140,18 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
                     .generation = granted.binding.generation,
                     .boot_epoch = session->boot_epoch(),
                     .quota_bytes = granted.binding.quota_bytes};
-  const Lease* lease = granted.lease.get();
+  const Lease* lease = leased != nullptr ? leased->get() : nullptr;
   const std::array descriptors{fixed ? fixed->window_fd() : lease->window.memory.get(),
                                fixed ? fixed->doorbell_to_card() : lease->peer.to_card.get(),
                                fixed ? fixed->doorbell_from_card() : lease->peer.from_card.get(), death_read.get()};
   static_assert(descriptors.size() == kGrantDescriptors);
   // Not sent: the client is gone, and has never seen the window.
   if (!send_message(client.socket.get(), encode(BrokerReply(reply)), descriptors)) return end_client(id, "");
-  client.stage = Client::Stage::Owner;
+  set_phase(id, client, ClientPhase::Owner);
   if (mutated(HostMutant::OwnerEnd)) stop_watching(client);
   client.target = granted.binding.target;
   renewal.turn.attaching(Clock::now());
-  granted.use = FunctionUse::Owned;
+  set_phase(granted, FunctionPhase::Owned);
   granted.owner = id;
   describe_owners(function_name(client.target) + ": owned by pid " + std::to_string(client.peer.pid));
 }
@@ -153,18 +161,16 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
 void Broker::Impl::retire(Function& gone, const std::string& why) {
   const auto began = Clock::now();
   const wire::Target target = gone.binding.target;
-  if (session && state == CardState::Recovering) {
-    gone.use = FunctionUse::Retiring;
+  if (session && in(CardPhase::Recovering)) {
+    set_phase(gone, FunctionPhase::Retiring);
     retire_again.push_back(target);
     return describe_changes(function_name(target) + ": " + why);
   }
-  if (!session || state != CardState::Running) {
-    gone.use = FunctionUse::Stuck;
-    gone.trouble = "the card has ended";
+  if (!session || !in(CardPhase::Running)) {
+    set_phase(gone, FunctionPhase::Stuck, "the card has ended");
     return describe_changes(function_name(target) + ": " + why);
   }
-  gone.use = FunctionUse::Retiring;
-  gone.unbound = false;
+  set_phase(gone, FunctionPhase::Retiring);
   const auto lease = take_lease(gone);
   const bool begun =
       tasks->run([=, this, of = life, epoch = session->boot_epoch(), card = session]() mutable -> EventLoop::Closure {
@@ -175,8 +181,7 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
       });
   if (!begun) {
     return_lease(gone, lease);
-    gone.use = FunctionUse::Stuck;
-    gone.trouble = no_thread().message;
+    set_phase(gone, FunctionPhase::Stuck, no_thread().message);
   }
   describe_owners(function_name(target) + ": " + why);
 }
@@ -186,6 +191,7 @@ void Broker::Impl::retired(CardLifetime of, std::uint64_t epoch, wire::Target ta
                            const RetirementResult& result) {
   if (of != life) return;  // the card that it was about is gone
   Function& gone = function(target);
+  if (gone.phase.get() != FunctionPhase::Retiring) return;  // the card has ended meanwhile, and so has its function
   const std::string name = function_name(target);
   if (!result.retired) {
     return_lease(gone, lease);
@@ -205,14 +211,15 @@ void Broker::Impl::retired(CardLifetime of, std::uint64_t epoch, wire::Target ta
   const std::string stopped = name + ": stopped after " + std::to_string(took.count()) +
                               " us (card: " + std::to_string(result.retired->stop_time.count()) + " us); ";
   if (result.bound) return bound(gone, lease, *result.bound, epoch, stopped);
-  gone.unbound = true;
+  set_phase(gone, FunctionPhase::Unbound);
   describe_owners(stopped + "waits for a window");
   renew();
 }
 
 void Broker::Impl::let_go_of_slot(Function& gone) {
-  if (gone.lease) return drop_lease(*std::exchange(gone.lease, nullptr));
-  if (!std::exchange(gone.fixed_slot, false)) return;
+  const FunctionWindow had = std::exchange(gone.window, NoWindow{});
+  if (const auto* lease = std::get_if<std::shared_ptr<Lease>>(&had)) return drop_lease(**lease);
+  if (std::holds_alternative<NoWindow>(had)) return;
   empty_window(gone.binding.slot);
   renewal.old_peers.push_back({gone.binding.target, qemu::kHostPeer});
 }
@@ -236,7 +243,7 @@ void Broker::Impl::note_events() {
     // Counted since the slot was bound. Word of a slot that was retired meanwhile is in its retirement's answer
     // already.
     Function& blamed = function(event.target);
-    if (blamed.use == FunctionUse::Owned)
+    if (blamed.phase.get() == FunctionPhase::Owned)
       blamed.binding.violations = std::max(blamed.binding.violations, event.argument);
   }
 }

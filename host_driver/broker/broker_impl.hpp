@@ -23,12 +23,14 @@
 #include "host_driver/base/event_loop.hpp"
 #include "host_driver/broker/acceptor.hpp"
 #include "host_driver/broker/broker.hpp"
+#include "host_driver/broker/broker_states.hpp"
 #include "host_driver/broker/card_session.hpp"
 #include "host_driver/broker/renewal_turn.hpp"
 #include "host_driver/broker/tasks.hpp"
 #include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/local_socket.hpp"
 #include "host_driver/discovery/peer_process.hpp"
+#include "host_driver/ras/state_log.hpp"
 #include "host_driver/recovery/escalation.hpp"
 
 namespace svp {
@@ -39,13 +41,7 @@ struct Broker::Impl {
   using CardLifetime = std::uint64_t;  // counts boots
 
   struct Client {
-    enum class Stage {
-      Silent,   // has not said what it wants; Timeouts::hello runs
-      Waiting,  // for a function that is being retired, or for the card
-      Owner,
-      Served,  // its command is being carried out
-    };
-    Stage stage = Stage::Silent;
+    StateMachine<ClientPhase> phase{};
     bool manages = false;  // came by the management socket
     PeerProcess peer;
     std::uint64_t nonce = 0;  // of the proof that the peer still has to give (PeerProcess::needs_proof)
@@ -61,17 +57,20 @@ struct Broker::Impl {
     std::shared_ptr<std::atomic<bool>> gone = std::make_shared<std::atomic<bool>>(false);
   };
 
+  // Which window a function has: that of the boot, none, or one that was plugged for its owner.
+  struct BootWindow {};
+  struct NoWindow {};
+  using FunctionWindow = std::variant<BootWindow, NoWindow, std::shared_ptr<Lease>>;
+
   struct Function {
     Binding binding{};
-    FunctionUse use = FunctionUse::Free;
+    StateMachine<FunctionPhase> phase{};
     ClientId owner = 0;                    // Owned
     std::uint64_t earlier_violations = 0;  // of the slots that were retired
     std::string trouble{};                 // Stuck, NoSlot: why
-    bool fixed_slot = true;                // it still has the slot of the boot
-    std::shared_ptr<Lease> lease{};        // what it has instead
-    bool unbound = false;                  // Retiring: stopped, and waits for a lease
+    FunctionWindow window{};
     std::optional<qemu::DoorbellPeer> next_peer{};
-    bool peers_used_up = false;
+    bool peers_used_up = false;  // no further one will come
   };
 
   struct RetirementResult {
@@ -134,6 +133,7 @@ struct Broker::Impl {
 
   // ---- broker_clients.cpp
   void admit(UniqueFd socket, bool manages);
+  static void set_phase(ClientId id, Client& client, ClientPhase to);
   // The reply to a refusal of the right to ask; nothing: it may.
   std::optional<ErrorInfo> forbidden(const Client& client, const BrokerRequest& request) const;
   void check_proof(ClientId id, const Received& received);
@@ -181,6 +181,8 @@ struct Broker::Impl {
   // Its last owner's slot is not its any more.
   void let_go_of_slot(Function& function);
   void empty_window(unsigned slot);
+  // `trouble`: of Stuck and NoSlot.
+  static void set_phase(Function& function, FunctionPhase to, std::string trouble = {});
   Function& function(wire::Target target) { return functions[target - wire::kTargetPhysical]; }
   void note_events();
 
@@ -190,6 +192,7 @@ struct Broker::Impl {
   void renew();
   void renew_later(std::chrono::milliseconds after);
   void renew_at(Clock::time_point when);
+  static bool waits_for_window(const Function& function) { return function.phase.get() == FunctionPhase::Unbound; }
   bool somebody_waits_for_renewal() const;
   RenewalWork due_work();
   static void do_work(const CardSession& card, RenewalWork& work);
@@ -236,6 +239,9 @@ struct Broker::Impl {
   void begin_stop(ClientId id);  // 0: not by a client
   void end_emulator();
   void stopped();
+  // `reason`: what people are told about it.
+  void set_phase(CardPhase to, std::string reason = {});
+  bool in(CardPhase expected) const { return phase.get() == expected; }
   ErrorInfo refusal_by_state() const;
   ErrorInfo no_such_function(wire::Target target) const;
   ErrorInfo no_thread() const;
@@ -261,9 +267,8 @@ struct Broker::Impl {
   CardLifetime life = 0;
   pid_t emulator = 0;  // 0 when it has ended
   unsigned cores = 0;
-  CardState state = CardState::Running;
-  std::string state_reason;
-  bool cycling = false;  // a boot is on its way: only when it has ended can anything else happen to the card
+  StateMachine<CardPhase> phase;
+  std::string phase_reason;
   DeathCount deaths;
   std::vector<wire::Target> retire_again;  // what a restart of the card interrupted
   std::vector<ClientId> stop_clients;

@@ -19,28 +19,27 @@ void Broker::Impl::schedule_look() {
 }
 
 void Broker::Impl::look() {
-  if (state == CardState::Running && session && session->restarted()) begin_attach_again();
+  if (in(CardPhase::Running) && session && session->restarted()) begin_attach_again();
 }
 
 std::vector<Binding> Broker::Impl::bindings() const {
   std::vector<Binding> known;
   for (const Function& function : functions) {
     // What is being retired may have lost its slot: its retirement is repeated and finds out.
-    const bool has_slot = function.use == FunctionUse::Free || function.use == FunctionUse::Owned;
+    const bool has_slot = function.phase.get() == FunctionPhase::Free || function.phase.get() == FunctionPhase::Owned;
     if (has_slot) known.push_back(function.binding);
   }
   return known;
 }
 
 void Broker::Impl::begin_attach_again() {
-  state = CardState::Recovering;
-  state_reason = "its firmware restarted";
+  set_phase(CardPhase::Recovering, "its firmware restarted");
   describe_changes("the card restarted: attaching to it again");
   const bool begun = tasks->run([this, of = life, card = session, known = bindings()]() mutable -> EventLoop::Closure {
     auto now = card->attach_again(known);
     card.reset();
     return [this, of, now = std::move(now)] {
-      if (of != life || state != CardState::Recovering) return;
+      if (of != life || !in(CardPhase::Recovering)) return;
       if (now) return attached_again(*now, "the card works again after its restart");
       begin_escalation(0, ResetLevel::Card, "the card does not come back from its restart: " + now.error().message, {});
     };
@@ -50,8 +49,7 @@ void Broker::Impl::begin_attach_again() {
 
 void Broker::Impl::attached_again(const std::vector<Binding>& now, const std::string& line) {
   for (const Binding& binding : now) function(binding.target).binding = binding;
-  state = CardState::Running;
-  state_reason.clear();
+  set_phase(CardPhase::Running);
   describe_changes(line);
   for (const wire::Target target : std::exchange(retire_again, {})) {
     retire(function(target), "retired again after the restart");
@@ -69,13 +67,14 @@ bool Broker::Impl::unanswered(const ErrorInfo& error) {
 
 bool Broker::Impl::retire_later(wire::Target target, std::uint64_t epoch) {
   look();
-  if (state == CardState::Running && session->boot_epoch() != epoch) {
+  if (in(CardPhase::Running) && session->boot_epoch() != epoch) {
     retire(function(target), "retired again after the restart");
     return true;
   }
-  if (state != CardState::Running && state != CardState::Recovering) return false;
+  if (!in(CardPhase::Running) && !in(CardPhase::Recovering)) return false;
+  if (function(target).phase.get() == FunctionPhase::Binding) set_phase(function(target), FunctionPhase::Retiring);
   retire_again.push_back(target);
-  if (state == CardState::Running) {
+  if (in(CardPhase::Running)) {
     begin_escalation(0, ResetLevel::Firmware, "the retirement of " + function_name(target) + " does not end", {});
   }
   return true;
@@ -86,12 +85,11 @@ bool Broker::Impl::note_death() { return deaths.note(Clock::now()); }
 void Broker::Impl::begin_escalation(ClientId id, ResetLevel from, const std::string& why,
                                     std::vector<LevelAttempt> first) {
   RecoveryReport before{.attempts = std::move(first)};
-  if (state == CardState::Stopping || state == CardState::Cycling || state == CardState::Wedged) {
+  if (is_stopping(phase.get()) || in(CardPhase::Cycling) || in(CardPhase::Wedged)) {
     return reply_and_close(id, refusal_by_state());
   }
   if (!session || emulator == 0) return nothing_but_power(id, why, before);
-  state = CardState::Recovering;
-  state_reason = why;
+  set_phase(CardPhase::Recovering, why);
   describe_changes("recovering: " + why);
   const bool begun =
       tasks->run([=, this, of = life, card = session, known = bindings()]() mutable -> EventLoop::Closure {
@@ -116,7 +114,7 @@ void Broker::Impl::begin_escalation(ClientId id, ResetLevel from, const std::str
 
 void Broker::Impl::escalated(CardLifetime of, ClientId id, const std::string& why, RecoveryReport report,
                              Expected<std::vector<Binding>> attached) {
-  if (of != life || state != CardState::Recovering) return reply_and_close(id, refusal_by_state());
+  if (of != life || !in(CardPhase::Recovering)) return reply_and_close(id, refusal_by_state());
   if (!attached) return nothing_but_power(id, why, report);
   attached_again(*attached, "the card works again: " + svp::describe(report));
   reply_and_close(id, Done{svp::describe(report)});
@@ -124,15 +122,14 @@ void Broker::Impl::escalated(CardLifetime of, ClientId id, const std::string& wh
 
 void Broker::Impl::nothing_but_power(ClientId id, const std::string& why, const RecoveryReport& report) {
   if (note_death()) {
-    state = CardState::Wedged;
-    state_reason = wedged_error(options.name, deaths).message + "; the last time: " + why;
+    set_phase(CardPhase::Wedged, wedged_error(options.name, deaths).message + "; the last time: " + why);
     tell_owners("wedged");
     let_owners_go();
-    describe_changes(state_reason);
+    describe_changes(phase_reason);
     reply_and_close(id, refusal_by_state());
     return refuse_waiting(refusal_by_state());
   }
-  state = CardState::Recovering;
+  if (!in(CardPhase::Recovering)) set_phase(CardPhase::Recovering, why);
   const std::string escalated = svp::describe(report);
   begin_power_cycle(id, escalated.empty() ? "power cycle" : escalated + "; then the power cycle helped");
 }

@@ -44,7 +44,8 @@ void Broker::Impl::renew() {
 // A function without a window, or with none for its next owner; one whose peers are used up waits for nothing.
 bool Broker::Impl::somebody_waits_for_renewal() const {
   if (renewal.ready.empty()) return true;
-  return std::ranges::any_of(functions, [](const Function& each) { return each.unbound && !each.peers_used_up; });
+  return std::ranges::any_of(functions,
+                             [](const Function& each) { return waits_for_window(each) && !each.peers_used_up; });
 }
 
 void Broker::Impl::renew_later(std::chrono::milliseconds after) { renew_at(Clock::now() + after); }
@@ -69,7 +70,7 @@ Broker::Impl::RenewalWork Broker::Impl::due_work() {
   std::size_t wanted = options.card.spare_slots;
   for (const Function& each : functions) {
     if (!each.next_peer && !each.peers_used_up) work.connect.push_back(each.binding.target);
-    if (each.unbound) ++wanted;
+    if (waits_for_window(each)) ++wanted;
   }
   while (renewal.ready.size() + work.plug.size() < wanted && work.plug.size() < plugs_at_a_time &&
          !renewal.empty_ports.empty()) {
@@ -130,7 +131,7 @@ void Broker::Impl::do_work(const CardSession& card, RenewalWork& work) {
 }
 
 void Broker::Impl::renewed(CardLifetime of, RenewalWork& done) {
-  if (of != life || !session || state == CardState::Stopping) return;
+  if (of != life || !session || is_stopping(phase.get())) return;
   renewal.working = false;
   const bool plugged = !done.plugged.empty();
   const auto append = [](auto& to, auto& from) { std::ranges::move(from, std::back_inserter(to)); };
@@ -187,44 +188,46 @@ void Broker::Impl::drop_lease(Lease& lease) {
 }
 
 void Broker::Impl::bind_waiting() {
-  if (!session || state != CardState::Running) return;
+  if (!session || !in(CardPhase::Running)) return;
   for (Function& each : functions) {
-    if (!each.unbound) continue;
+    if (!waits_for_window(each)) continue;
     if (const auto lease = take_lease(each)) begin_bind(each, lease);
   }
 }
 
 void Broker::Impl::begin_bind(Function& next, const std::shared_ptr<Lease>& lease) {
-  next.unbound = false;
+  set_phase(next, FunctionPhase::Binding);
   const wire::Target target = next.binding.target;
   const bool begun =
       tasks->run([=, this, of = life, epoch = session->boot_epoch(), card = session]() mutable -> EventLoop::Closure {
         const auto result = card->bind(target, *lease);
         card.reset();
         return [=, this] {
-          if (of == life) bound(function(target), lease, result, epoch, function_name(target) + ": ");
+          // Else the card has ended meanwhile, and so has its function.
+          if (of != life || function(target).phase.get() != FunctionPhase::Binding) return;
+          bound(function(target), lease, result, epoch, function_name(target) + ": ");
         };
       });
   if (begun) return;
   return_lease(next, lease);
-  next.unbound = true;
+  set_phase(next, FunctionPhase::Unbound);
   renew_later(kRenewAgain);
 }
 
 void Broker::Impl::bound(Function& next, const std::shared_ptr<Lease>& lease, const Expected<Binding>& result,
                          std::uint64_t epoch, const std::string& line) {
   const wire::Target target = next.binding.target;
-  next.lease = lease;
+  next.window = lease;
   if (result) {
     next.binding = *result;
-    next.use = FunctionUse::Free;
+    set_phase(next, FunctionPhase::Free);
     describe_owners(line + "free again, with slot " + std::to_string(next.binding.slot));
   } else if (unanswered(result.error()) && retire_later(target, epoch)) {
     return;  // whether it was bound, only the card knows: it is retired again
   } else {
     // The window stays where it is: whether the card unplugs it is not known, and its port is not used again.
     renewal.old_peers.push_back({lease->peer.slot, lease->peer.id});
-    next.lease = nullptr;
+    next.window = NoWindow{};
     get_stuck(next, result.error());
   }
   renew();
@@ -235,17 +238,16 @@ void Broker::Impl::bound(Function& next, const std::shared_ptr<Lease>& lease, co
 void Broker::Impl::give_up_waiting() {
   bool any = false;
   for (Function& each : functions) {
-    if (!each.unbound) continue;
+    if (!waits_for_window(each)) continue;
+    std::string trouble;
     if (each.peers_used_up && !each.next_peer) {
-      each.trouble =
-          "it has had " + std::to_string(qemu::kLastPeer) + " owners, the most that its doorbell device serves";
+      trouble = "it has had " + std::to_string(qemu::kLastPeer) + " owners, the most that its doorbell device serves";
     } else if (renewal.in_vain >= kRenewalsInVain) {
-      each.trouble = "no window can be plugged for it";
+      trouble = "no window can be plugged for it";
     } else {
       continue;
     }
-    each.unbound = false;
-    each.use = FunctionUse::NoSlot;
+    set_phase(each, FunctionPhase::NoSlot, std::move(trouble));
     describe_changes(function_name(each.binding.target) + ": no slot for another owner: " + each.trouble);
     any = true;
   }
@@ -253,8 +255,7 @@ void Broker::Impl::give_up_waiting() {
 }
 
 void Broker::Impl::get_stuck(Function& function, const ErrorInfo& error) {
-  function.use = FunctionUse::Stuck;
-  function.trouble = error.message;
+  set_phase(function, FunctionPhase::Stuck, error.message);
   describe_changes(function_name(function.binding.target) + ": stuck: " + error.message);
   if (session && session->failure()) card_failed(session->failure()->message);
 }
