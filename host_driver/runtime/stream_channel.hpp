@@ -6,7 +6,9 @@
 //   pending_ ── head is a block ──────────────► submit ─► in_flight_ ─► on_completion ─► ended
 //      └─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
 //
-// A channel outlives its device: begin_recovery() … end_recovery() give it another one (runtime_recovery.cpp is the order).
+// Six files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_staging.cpp, stream_ending.cpp,
+// stream_reset.cpp (waiting, resetting), stream_recovery.cpp. Its states: stream_states.hpp.
+// A channel outlives its device: begin_recovery() … end_recovery() give it another one (runtime_recovery.hpp is the order).
 // Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's submit lock or the staging engine's.
 #pragma once
 
@@ -164,6 +166,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   }
   void set_usable();
   bool gone() const { return is_gone(condition_.get(std::memory_order_relaxed)); }
+  ErrorInfo refused_now(const char* state, const char* next, bool recoverable = true) const;
   void check_usable() const;
   bool stopped() const { return failure_.has_value() || activity_.get() != StreamActivity::Open; }
   void enqueue(Reservation& reservation);

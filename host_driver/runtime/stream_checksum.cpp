@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checksums of transfers (ChannelRules::checksums): the host's part.
+#include "host_driver/base/mutants.hpp"
+#include "host_driver/runtime/stream_channel.hpp"
+#include "shared/crc32c.hpp"
+
+namespace svp {
+
+using wire::Outcome;
+using wire::Status;
+
+namespace {
+
+// The end of a transfer that is host memory; null when there is none.
+const wire::Endpoint* host_end(const wire::ControlBlock& block) {
+  if (block.header.opcode != wire::Opcode::Dma) return nullptr;
+  const wire::DmaPayload& dma = block.payload.dma;
+  if (dma.source.kind == wire::EndpointKind::HostMemory) return &dma.source;
+  return dma.destination.kind == wire::EndpointKind::HostMemory ? &dma.destination : nullptr;
+}
+
+std::uint32_t sum_of_host(const Device& device, const wire::Endpoint& end, std::uint64_t bytes) {
+  return wire::crc32c(0, device.host_memory().data() + (end.offset - device.host_memory_offset()), bytes);
+}
+
+}  // namespace
+
+// Once: a block that the card did not take comes by again.
+void StreamChannel::seal_transfer(Unit& unit) const {
+  wire::DmaPayload& dma = unit.block.payload.dma;
+  const wire::Endpoint* host = host_end(unit.block);
+  if (host == nullptr || (dma.flags & wire::kDmaChecksum) != 0) return;
+  dma.flags |= wire::kDmaChecksum;
+  if (host == &dma.source) dma.checksum = sum_of_host(*device_, *host, dma.bytes);
+}
+
+// What came out of the card must be what the card says it sent.
+wire::Completion StreamChannel::verified(const Unit& unit, const wire::Completion& completion) const {
+  wire::Completion end = completion;
+  const wire::DmaPayload& dma = unit.block.payload.dma;
+  const wire::Endpoint* host = host_end(unit.block);
+  if (completion.outcome != Outcome::Ok || host != &dma.destination) return end;
+  if (sum_of_host(*device_, *host, dma.bytes) == completion.checksum || mutated(HostMutant::ReadChecksum)) return end;
+  end.outcome = Outcome::Fault;
+  end.status = Status::ChecksumMismatch;
+  end.field = wire::Field::DmaChecksum;
+  return end;
+}
+
+}  // namespace svp

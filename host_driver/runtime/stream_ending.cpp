@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// How what a stream has ends: completions, the first error, what is kept to be sent again, and letting go of launches.
+#include <string>
+#include <utility>
+
+#include "host_driver/base/timeouts.hpp"
+#include "host_driver/ras/log.hpp"
+#include "host_driver/recovery/busy.hpp"
+#include "host_driver/runtime/stream_channel.hpp"
+
+namespace svp {
+
+using wire::Outcome;
+using wire::Status;
+
+namespace {
+
+bool means_dead(Outcome outcome) { return outcome == Outcome::Lost || outcome == Outcome::Indeterminate; }
+
+}  // namespace
+
+wire::Completion StreamChannel::ending(Outcome outcome, Status status) const {
+  wire::Completion completion{};
+  completion.outcome = outcome;
+  completion.status = status;
+  completion.stream = stream();
+  return completion;
+}
+
+void StreamChannel::on_completion(const wire::Completion& reported) noexcept {
+  const std::lock_guard guard(mutex_);
+  const DriverCall marked = device_->driver_call();
+  end_in_flight(reported);
+  if (!ended_launches_.empty()) device_->after_delivery(*this);
+}
+
+void StreamChannel::end_in_flight(const wire::Completion& reported) {
+  Unit& unit = *in_flight_.pop();
+  const wire::Completion completion = rules_.checksums ? verified(unit, reported) : reported;
+  if (completion.outcome != Outcome::Ok) note_failure(unit, completion);
+  if (unit.kind == Unit::Kind::Chunk) {
+    chunk_ended(unit, completion);
+  } else {
+    end_unit(unit, completion);
+  }
+  if (!in_flight_.empty()) return;
+  if (failure_) {
+    drop_waiting();
+    tell_failure();
+  } else {
+    pump();
+  }
+}
+
+// With nothing in flight any more.
+void StreamChannel::tell_failure() {
+  const StreamActivity activity = activity_.get();
+  if (is_recovering(activity)) return;
+  if (rules_.first_failure != nullptr) note_first_failure();
+  if (rules_.retry_aborted && activity != StreamActivity::Closed) set_condition(recovery_due);
+}
+
+void StreamChannel::note_first_failure() {
+  try {
+    rules_.first_failure->note(current_error());
+  } catch (const std::bad_alloc&) {
+    StreamFailure bare = {};
+    bare.stream = failure_->stream;
+    bare.launch = failure_->launch;
+    bare.outcome = failure_->outcome;
+    bare.status = failure_->status;
+    rules_.first_failure->note_bare(std::move(bare));
+  }
+}
+
+StreamError StreamChannel::current_error() const {
+  return StreamError(card_error_ ? *card_error_ : explain(*failure_), *failure_);
+}
+
+void StreamChannel::note_failure(const Unit& unit, const wire::Completion& completion) {
+  if (means_dead(completion.outcome)) set_condition(after_card_gone);
+  // The first error wins. What the owner's own reset ends is no error; what a recovery ends is, to who waits for it.
+  const StreamActivity activity = activity_.get();
+  if (failure_ || (is_reset_under_way(activity) && activity != StreamActivity::QueueReset)) return;
+  try {
+    failure_ = describe_failure(unit.block, unit.windows, completion, unit.launch->kernel);
+  } catch (const std::bad_alloc&) {
+    failure_ = bare_failure(unit.block, completion);  // told without its texts
+  }
+  failure_->stream = stream();
+  failure_->launch = unit.launch->number;
+  failure_->tile = unit.tile;
+  failure_->step = unit.step;
+  set_condition(after_error);
+  record_failure(nullptr);
+}
+
+// A record that there is no memory for is not written; the error itself is told.
+void StreamChannel::record_failure(const ErrorInfo* error) const try {
+  ras::Where where = device_ != nullptr ? device_->where() : ras::Where{};
+  where.stream = stream();
+  if (failure_->launch != 0) where.launch = failure_->launch;
+  ras::report(error != nullptr ? *error : explain(*failure_), where);
+} catch (const std::bad_alloc&) {
+}
+
+// What the device does not take now is not lost: of a reset that somebody else has begun on_credits() tells the end.
+void StreamChannel::note_refused(const ErrorInfo& why) {
+  if (refused_as_busy(why)) return;
+  if (device_->failure()) return note_card_gone(why);
+  note_unusable(why);
+}
+
+void StreamChannel::note_card_gone(const ErrorInfo& why) {
+  set_condition(after_card_gone);
+  note_unusable(why);
+}
+
+void StreamChannel::note_unusable(const ErrorInfo& why) {
+  if (!failure_) {
+    failure_.emplace();
+    failure_->stream = stream();
+    failure_->outcome = gone() ? Outcome::Lost : why.outcome;
+    failure_->job = "none";
+    set_condition(after_error);
+    try {
+      card_error_ = why;
+    } catch (const std::bad_alloc&) {
+      card_error_.reset();
+    }
+    record_failure(&why);
+  }
+  if (!in_flight_.empty()) return;
+  drop_waiting();
+  tell_failure();
+}
+
+void StreamChannel::drop_unit(Unit& unit) {
+  if (unit.correction.bytes != nullptr) corrections_->give(unit.correction);
+  units_.give(&unit);
+}
+
+// Between a source's end and the reset that makes the stream work again, by RecoveryPolicy::Recover.
+bool StreamChannel::keeps_launches() const {
+  if (!rules_.retry_aborted || gone()) return false;
+  const StreamActivity activity = activity_.get();
+  return activity == StreamActivity::Retrying || (activity == StreamActivity::Open && failure_.has_value());
+}
+
+// Only a launch of which nothing has started may be sent again, and only as a whole.
+bool StreamChannel::keeps(const Unit& unit, const wire::Completion& completion) const {
+  const StreamActivity activity = activity_.get();
+  const bool goes_on = activity == StreamActivity::Open || activity == StreamActivity::Retrying;
+  return rules_.retry_aborted && goes_on && !gone() && completion.outcome == Outcome::Aborted &&
+         completion.bytes == 0 && unit.launch->left == unit.launch->total;
+}
+
+void StreamChannel::end_unit(Unit& unit, const wire::Completion& completion) {
+  if (keeps(unit, completion)) return unit.launch->kept.push(&unit);
+  if (!unit.launch->kept.empty()) drop_kept();
+  finish_unit(unit, completion);
+}
+
+// They end as what they are: removed before they started.
+void StreamChannel::drop_kept() {
+  LinkedList<Unit> units;
+  for (LaunchState* launch = launches_.head; launch != nullptr; launch = launch->next) units.append(launch->kept);
+  while (!units.empty()) finish_unit(*units.pop(), ending(Outcome::Aborted, Status::StreamPoisoned));
+}
+
+void StreamChannel::send_kept_again() {
+  for (LaunchState* launch = launches_.head; launch != nullptr; launch = launch->next) {
+    for (Unit* unit = launch->kept.head; unit != nullptr; unit = unit->next) {
+      if (unit->kind != Unit::Kind::Staged) continue;
+      StagedTransfer& transfer = unit->staged;
+      ras::unlogged(stream(), transfer.stage.change(TransferStage::Waiting));
+      transfer.assigned = transfer.submitted = 0;
+      transfer.end = {};
+    }
+    pending_.append(launch->kept);
+  }
+}
+
+// What ends now is ended by a recovery that all of its streams are part of.
+bool StreamChannel::is_ended_by_recovery() const {
+  return is_recovering(activity_.get()) || activity_.get() == StreamActivity::QueueReset;
+}
+
+void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
+  if (is_ended_by_recovery() && completion.outcome != Outcome::Ok) note_failure(unit, completion);
+  LaunchState& launch = *unit.launch;
+  if (launch.observer != nullptr) {
+    const DriverCall not_the_driver(nullptr);
+    launch.observer->on_block({.launch = launch.number,
+                               .stream = stream(),
+                               .tile = unit.tile,
+                               .step = unit.step,
+                               .opcode = unit.block.header.opcode,
+                               .outcome = completion.outcome,
+                               .status = completion.status,
+                               .sequence = completion.sequence,
+                               .start_time = completion.start_time,
+                               .end_time = completion.end_time,
+                               .bytes = completion.bytes});
+  }
+  if (launch.outcome == Outcome::Ok) launch.outcome = completion.outcome;
+  drop_unit(unit);
+  if (--launch.left == 0) retire_launches();
+}
+
+void StreamChannel::retire_launches() {
+  while (!launches_.empty() && launches_.head->left == 0) {
+    LaunchState* launch = launches_.pop();
+    if (launch->observer != nullptr) {
+      const DriverCall not_the_driver(nullptr);
+      launch->observer->on_launch_ended(launch->number, launch->outcome);
+    }
+    if (is_ended_by_recovery() && launch->outcome != Outcome::Ok) {
+      ++(launch->outcome == Outcome::Aborted ? ended_by_recovery_.aborted : ended_by_recovery_.lost);
+    }
+    const std::uint64_t number = launch->number;
+    launch->uses.let_go();  // runs no code of the caller's: the memory can be had at once, whoever ended the launch
+    ended_launches_.push(launch);
+    any_ended_.store(true, std::memory_order_relaxed);
+    ended_.store(number, std::memory_order_release);
+  }
+}
+
+namespace {
+
+thread_local unsigned letting_go = 0;  // this thread runs destructors of ended launches
+
+}  // namespace
+
+void StreamChannel::let_go_of_ended() noexcept {
+  if (!any_ended_.load(std::memory_order_acquire) || Device::delivering()) return;
+  LinkedList<LaunchState> ended;
+  {
+    const std::lock_guard guard(mutex_);
+    if (ended_launches_.empty()) return;
+    ended = std::exchange(ended_launches_, {});
+    any_ended_.store(false, std::memory_order_relaxed);
+    ++letting_go_;
+  }
+  ++letting_go;
+  const DriverCall not_the_driver(nullptr);
+  for (LaunchState* launch = ended.head; launch != nullptr; launch = launch->next) launch->let_go();
+  --letting_go;
+  const std::lock_guard guard(mutex_);
+  while (!ended.empty()) launch_records_.give(ended.pop());
+  if (--letting_go_ == 0) quiet_.notify_all();
+}
+
+void StreamChannel::finish_letting_go() noexcept {
+  let_go_of_ended();
+  if (letting_go != 0) return;
+  std::unique_lock lock(mutex_);
+  if (letting_go_ != 0) quiet_.wait_for(lock, kCopiesAfterReset, [&] { return letting_go_ == 0; });
+}
+
+// Ends everything that was never sent. In order: called when nothing is in flight any more.
+void StreamChannel::drop_waiting() {
+  const bool lost = gone();
+  const Outcome outcome = lost ? Outcome::Lost : Outcome::Aborted;
+  const wire::Completion never = ending(outcome, lost ? Status::None : Status::StreamPoisoned);
+  LinkedList<Unit> chunks = std::exchange(ready_, {});
+  while (!chunks.empty()) chunk_ended(*chunks.pop(), never);
+  LinkedList<Unit> waiting = std::exchange(pending_, {});
+  while (!waiting.empty()) {
+    Unit& unit = *waiting.pop();
+    if (unit.kind != Unit::Kind::Staged) {
+      end_unit(unit, never);
+      continue;
+    }
+    wire::Completion& end = unit.staged.end;
+    if (end.outcome == Outcome::Ok) {
+      // Part of it may have been moved: then it was stopped, not prevented.
+      end.outcome = end.bytes != 0 && !lost ? Outcome::Fault : outcome;
+      end.status = end.bytes != 0 && !lost ? Status::Stopped : never.status;
+    }
+    ras::unlogged(stream(), unit.staged.stage.change(TransferStage::Detached));
+    finish_staged(unit);
+  }
+}
+
+}  // namespace svp

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for a stream, asking for its errors, and resetting it.
+#include <string>
+#include <utility>
+
+#include "host_driver/base/timeouts.hpp"
+#include "host_driver/recovery/busy.hpp"
+#include "host_driver/runtime/stream_channel.hpp"
+
+namespace svp {
+
+using wire::Outcome;
+using wire::Status;
+
+bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
+  const auto device = [&] {
+    const std::lock_guard guard(mutex_);
+    return device_;
+  }();
+  switch (device->wait_until([&] { return ended() >= number || needs_recovery(); }, deadline)) {
+    case WaitStatus::Done: return true;
+    case WaitStatus::TimedOut: return false;
+    case WaitStatus::Refused:
+      throw Error({.layer = Layer::Driver,
+                   .source = "stream " + std::to_string(stream()),
+                   .next_step = "wait on another thread",
+                   .message = "a completion handler tried to wait for its own stream"});
+    case WaitStatus::Failed: break;
+  }
+  // The card is gone: nobody else may tell what never reached it.
+  Locked lock(*this);
+  if (ended() < number && in_flight_.empty() && device == device_) {
+    ErrorInfo gone{.layer = Layer::Emulator,
+                   .source = "card",
+                   .outcome = Outcome::Lost,
+                   .recoverable = false,
+                   .next_step = "start a new card",
+                   .message = "the card is gone"};
+    note_card_gone(device->failure().value_or(std::move(gone)));
+  }
+  return quiet_.wait_for(lock, kCopiesAfterDeath, [&] { return ended() >= number || needs_recovery(); });
+}
+
+void StreamChannel::poll() {
+  const auto device = [&] {
+    const std::lock_guard guard(mutex_);
+    return device_;
+  }();
+  device->poll();
+}
+
+std::optional<StreamError> StreamChannel::error() const {
+  const std::lock_guard guard(mutex_);
+  if (failure_) return current_error();
+  return unreported_;
+}
+
+std::optional<StreamError> StreamChannel::take_error(std::uint64_t since) {
+  const std::lock_guard guard(mutex_);
+  if (unreported_) return std::exchange(unreported_, std::nullopt);
+  if (failure_) return current_error();
+  return since != recoveries() ? last_error_ : std::nullopt;
+}
+
+Expected<void> StreamChannel::begin_reset(StreamActivity kind, std::optional<TimePoint> deadline) {
+  std::unique_lock lock(mutex_);
+  const auto free_for_a_reset = [&] { return !is_reset_under_way(activity_.get()) || is_recovering(activity_.get()); };
+  if (deadline) quiet_.wait_until(lock, *deadline, free_for_a_reset);
+  const StreamActivity activity = activity_.get();
+  if (activity == StreamActivity::Closed)
+    return std::unexpected(refused_now(" is closed", "open another device", false));
+  if (is_recovering(activity))
+    return std::unexpected(refused_now(" is being recovered", "wait until recover() has returned"));
+  if (is_reset_under_way(activity)) {
+    ErrorInfo busy = refused_now(" is being reset already", "wait for the other Reset() to return");
+    busy.status = Status::Busy;
+    return std::unexpected(std::move(busy));
+  }
+  set_activity(kind);
+  return {};
+}
+
+void StreamChannel::leave_reset() {
+  set_activity(after_reset(activity_.get()));
+  quiet_.notify_all();
+}
+
+void StreamChannel::cancel_reset() {
+  const Locked lock(*this);
+  leave_reset();
+  go_on();
+}
+
+// The card has reset the stream, or has not.
+Expected<void> StreamChannel::end_reset(std::unique_lock<std::mutex>& lock, const Expected<void>& result,
+                                        StreamActivity kind) {
+  const bool retry = kind == StreamActivity::Retrying;
+  if (in_flight_.empty()) drop_waiting();
+  if (!retry || !result) drop_kept();
+  quiet_.wait_for(lock, kCopiesAfterReset, [&] { return chunks_ == 0; });
+  if (!result) {
+    note_card_gone(result.error());
+    leave_reset();
+    return result;
+  }
+  leave_reset();
+  if (retry && failure_ && !unreported_) unreported_ = current_error();
+  if (kind == StreamActivity::Resetting) unreported_.reset();  // the owner has reset the stream: that is over
+  set_usable();
+  if (retry) send_kept_again();
+  pump();
+  return {};
+}
+
+void StreamChannel::set_usable() {
+  failure_.reset();
+  card_error_.reset();
+  set_condition([](StreamCondition now) {
+    return now == StreamCondition::Usable ? std::nullopt : std::optional(StreamCondition::Usable);
+  });
+}
+
+Expected<void> StreamChannel::reset_as(StreamActivity kind, std::optional<TimePoint> deadline) {
+  if (auto begun = begin_reset(kind, deadline); !begun) return begun;
+  staging_->cancel_requests(*this);
+  const auto device = [&] {
+    const std::lock_guard guard(mutex_);
+    return device_;
+  }();
+  const auto result = device->reset_stream(stream());
+  if (!result && refused_as_busy(result.error())) {
+    cancel_reset();
+    return result;
+  }
+  auto ended = [&] {
+    Locked lock(*this);
+    return end_reset(lock, result, kind);
+  }();
+  device->wake_waiters();  // the host itself ended what the card never had
+  return ended;
+}
+
+}  // namespace svp
