@@ -5,9 +5,10 @@
 #include <string>
 
 #include "host_driver/base/timeouts.hpp"
+#include "host_driver/runtime/current_function.hpp"
 #include "host_driver/runtime/launch_plan.hpp"
-#include "host_driver/runtime/runtime.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
+#include "host_driver/runtime/stream_recoverer.hpp"
 
 namespace svp {
 namespace {
@@ -25,7 +26,8 @@ void check_loaded(const Job& job, const FlexAllocator& allocator) {
 
 }  // namespace
 
-FlexStream::FlexStream(Runtime& runtime, StreamChannel& channel) : runtime_(runtime), channel_(channel) {}
+FlexStream::FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel)
+    : function_(function), recoverer_(recoverer), channel_(channel) {}
 
 std::uint32_t FlexStream::stream_index() const { return channel_.stream(); }
 
@@ -82,32 +84,38 @@ class PreparedLaunch {
 }  // namespace
 
 std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options) {
-  runtime_.require_own_process();
-  (void)runtime_.recover_if_needed(channel_);
+  function_.require_own_process();
+  (void)recover_if_needed();
   // What is looked up from here on is not used on another device: reserve() compares.
   const std::uint64_t recoveries = channel_.recoveries();
   const LaunchRequest request{&job, arguments, options};
-  PreparedLaunch launch(channel_, runtime_.allocator(), request);
+  PreparedLaunch launch(channel_, *function_.allocator(), request);
   launch.reserve(channel_, recoveries);
-  launch.write(runtime_.launch_site(channel_.stream()));
+  launch.write(function_.launch_site(channel_.stream()));
   StreamChannel::Reservation* const reservation = launch.reservation();
   return channel_.commit({&reservation, 1});
 }
 
 std::uint64_t FlexStream::Launch(std::span<const LaunchRequest> requests) {
-  runtime_.require_own_process();
-  (void)runtime_.recover_if_needed(channel_);
+  function_.require_own_process();
+  (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
   std::vector<StreamChannel::Reservation*> reservations;
   for (const LaunchRequest& request : requests) {
-    launches.push_back(std::make_unique<PreparedLaunch>(channel_, runtime_.allocator(), request));
+    launches.push_back(std::make_unique<PreparedLaunch>(channel_, *function_.allocator(), request));
     reservations.push_back(launches.back()->reservation());
   }
   for (const auto& launch : launches) launch->reserve(channel_, recoveries);
-  const LaunchSite site = runtime_.launch_site(channel_.stream());
+  const LaunchSite site = function_.launch_site(channel_.stream());
   for (const auto& launch : launches) launch->write(site);
   return channel_.commit(reservations);
+}
+
+bool FlexStream::recover_if_needed() {
+  if (!channel_.needs_recovery()) return false;
+  recoverer_.recover_stream(channel_);
+  return true;
 }
 
 // What recovers by itself (RecoveryPolicy::Recover) does so here, and waits for what it has sent again.
@@ -115,12 +123,12 @@ bool FlexStream::wait(std::uint64_t target, Clock::time_point deadline) {
   bool ended = false;
   do {
     ended = channel_.wait(target, deadline);
-  } while (runtime_.recover_if_needed(channel_));
+  } while (recover_if_needed());
   return ended;
 }
 
 void FlexStream::Synchronize() {
-  runtime_.require_own_process();
+  function_.require_own_process();
   const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
   while (!wait(target, Clock::now() + kLookAround)) {
@@ -130,7 +138,7 @@ void FlexStream::Synchronize() {
 }
 
 void FlexStream::Synchronize(Clock::time_point deadline) {
-  runtime_.require_own_process();
+  function_.require_own_process();
   const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
   if (!wait(target, deadline)) {
@@ -146,23 +154,23 @@ void FlexStream::Synchronize(Clock::time_point deadline) {
 }
 
 bool FlexStream::Query() {
-  runtime_.require_own_process();
+  function_.require_own_process();
   const std::uint64_t target = channel_.launched();
   if (channel_.ended() < target) {
     channel_.poll();
-    (void)runtime_.recover_if_needed(channel_);
+    (void)recover_if_needed();
   }
   channel_.let_go_of_ended();
   return channel_.ended() >= target;
 }
 
 void FlexStream::Reset() {
-  runtime_.require_own_process();
+  function_.require_own_process();
   if (auto result = channel_.reset(); !result) throw Error(std::move(result.error()));
 }
 
 std::optional<StreamError> FlexStream::error() const {
-  runtime_.require_own_process();
+  function_.require_own_process();
   return channel_.error();
 }
 

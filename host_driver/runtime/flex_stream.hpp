@@ -22,8 +22,9 @@
 
 namespace svp {
 
-class Runtime;
+class CurrentFunction;
 class StreamChannel;
+class StreamRecoverer;
 
 struct LaunchOptions {
   bool allow_tiled_launch = true;
@@ -49,7 +50,8 @@ class FlexStream {
   // More tiles than this in one launch are refused: a host that needs them compiled for the wrong tile.
   static constexpr std::uint32_t kMaxTiles = 1u << 16;
 
-  FlexStream(Runtime& runtime, StreamChannel& channel);
+  // All outlive the stream.
+  FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel);
   FlexStream(const FlexStream&) = delete;
   FlexStream& operator=(const FlexStream&) = delete;
 
@@ -90,8 +92,11 @@ class FlexStream {
 
  private:
   bool wait(std::uint64_t target, Clock::time_point deadline);
+  // RecoveryPolicy::Recover: recovers when the stream needs it. True: it did.
+  bool recover_if_needed();
 
-  Runtime& runtime_;
+  CurrentFunction& function_;
+  StreamRecoverer& recoverer_;
   StreamChannel& channel_;
 };
 

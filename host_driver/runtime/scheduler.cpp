@@ -1,40 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/scheduler.hpp"
 
+#include <string>
 #include <utility>
 
 namespace svp {
 
-Scheduler::Scheduler(HostMemory& memory, const StagingOptions& staging, ChannelRules rules)
-    : memory_(memory),
+Scheduler::Scheduler(CurrentFunction& function, const StagingOptions& staging, RecoveryPolicy policy, bool checksums)
+    : function_(function),
       staging_options_(staging),
-      rules_(rules),
-      staging_(std::make_unique<StagingEngine>(memory, staging)) {}
+      rules_{.retry_aborted = policy == RecoveryPolicy::Recover,
+             .first_failure = policy == RecoveryPolicy::FailFast ? &first_failure_ : nullptr,
+             .checksums = checksums},
+      staging_(std::make_unique<StagingEngine>(function.host_memory(), staging)) {
+  streams_.reserve(kStreams);
+}
 
 Scheduler::~Scheduler() { staging_->stop(); }
 
-StreamChannel& Scheduler::add_channel(std::shared_ptr<Device> device, std::uint32_t stream) {
-  const std::lock_guard guard(mutex_);
-  channels_.push_back(std::make_unique<StreamChannel>(std::move(device), memory_, *staging_, stream, rules_));
-  return *channels_.back();
+Expected<std::uint32_t> Scheduler::open_on_card(Device& device, unsigned id) {
+  if (id == 0) return 0;  // open from the start
+  return device.open_stream(id > kStreamsPerPool ? StreamPriority::High : StreamPriority::Low);
+}
+
+FlexStream& Scheduler::stream(unsigned id, StreamRecoverer& recoverer) {
+  if (id >= kStreams) {
+    throw InvalidArgument("stream", "stream " + std::to_string(id) + " does not exist",
+                          "use 0 … " + std::to_string(kStreams - 1));
+  }
+  // Also during a recovery, which holds the lock throughout.
+  if (OpenStream* ready = by_id_[id].load(std::memory_order_acquire)) return ready->stream;
+  const auto held = hold();
+  if (OpenStream* ready = by_id_[id].load(std::memory_order_relaxed)) return ready->stream;
+  const auto on_card = open_on_card(*function_.device(), id);
+  if (!on_card) throw Error(on_card.error());
+  streams_.push_back(std::make_unique<OpenStream>(id, function_, recoverer, *staging_, *on_card, rules_));
+  by_id_[id].store(streams_.back().get(), std::memory_order_release);
+  return streams_.back()->stream;
+}
+
+unsigned Scheduler::next_id(StreamPriority priority) {
+  const bool high = priority == StreamPriority::High;
+  const unsigned next = next_[high ? 1 : 0].fetch_add(1, std::memory_order_relaxed) % kStreamsPerPool;
+  return 1 + next + (high ? kStreamsPerPool : 0);
 }
 
 void Scheduler::close() {
   {
-    const std::lock_guard guard(mutex_);
-    for (const auto& channel : channels_) channel->close();
+    const auto held = hold();
+    for (const auto& open : streams_) open->channel.close();
   }
   staging_->stop();
 }
 
 void Scheduler::end_everything() {
-  // Without the lock: destructors of the caller's run here, and no channel comes or goes any more.
+  // Without the lock: destructors of the caller's run here, and no stream comes or goes any more.
   staging_->drop_drains();
-  for (const auto& channel : channels_) channel->end_at_close();
+  for (const auto& open : streams_) open->channel.end_at_close();
 }
 
-std::unique_ptr<StagingEngine> Scheduler::renew_staging() {
-  return std::exchange(staging_, std::make_unique<StagingEngine>(memory_, staging_options_));
+void Scheduler::move_memory() {
+  // The old staging ends when the new one is there; no channel has a chunk of it.
+  const auto old = std::exchange(staging_, std::make_unique<StagingEngine>(function_.host_memory(), staging_options_));
+  for (const auto& open : streams_) open->channel.move_memory(function_.host_memory(), *staging_);
 }
 
 }  // namespace svp

@@ -1,47 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scheduler: what FlexStream hands control blocks to. One per device: it owns the streams' queues, submission, credits,
-// completions and staging. Policy today: first in, first out within a stream, as the RFC asks; between streams the card
-// decides. A channel per stream keeps room for another policy between pending_ and submit.
+// Scheduler: the streams of a runtime, and what they share. One entry per stream: its channel (queues, submission,
+// credits, completions), and the FlexStream that hands control blocks to it. Policy today: first in, first out within a
+// stream, as the RFC asks; between streams the card decides.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
+#include "host_driver/runtime/current_function.hpp"
+#include "host_driver/runtime/flex_stream.hpp"
+#include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/staging.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
+#include "host_driver/runtime/stream_recoverer.hpp"
 
 namespace svp {
 
 class Scheduler {
  public:
-  // `memory` outlives the scheduler. Throws OutOfMemory (staging chunks).
-  Scheduler(HostMemory& memory, const StagingOptions& staging, ChannelRules rules);
+  // Stream ids as users see them (facts of torch-spyre): 0 the default, then one pool per priority, handed out in turn.
+  static constexpr unsigned kStreamsPerPool = 32;
+  static constexpr unsigned kStreams = 2 * kStreamsPerPool + 1;
+
+  struct OpenStream {
+    OpenStream(unsigned given_id, CurrentFunction& function, StreamRecoverer& recoverer, StagingEngine& staging,
+               std::uint32_t on_card, ChannelRules rules)
+        : id(given_id),
+          channel(function.device(), function.host_memory(), staging, on_card, rules),
+          stream(function, recoverer, channel) {}
+
+    const unsigned id;
+    StreamChannel channel;
+    FlexStream stream;
+  };
+
+  // `function` outlives the scheduler. Throws OutOfMemory (staging chunks).
+  Scheduler(CurrentFunction& function, const StagingOptions& staging, RecoveryPolicy policy, bool checksums);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // A channel for a stream that is open on the card. Thread-safe.
-  StreamChannel& add_channel(std::shared_ptr<Device> device, std::uint32_t stream);
+  // A stream by id, opened on the card when first asked for. Thread-safe. Throws InvalidArgument, or Error from the card.
+  FlexStream& stream(unsigned id, StreamRecoverer& recoverer);
+  // The next id of the pool: 1 … 32 for Low, 33 … 64 for High; the 33rd request gets the first again.
+  unsigned next_id(StreamPriority priority);
 
   // Refuses new work and ends the staging worker. After it the device may be closed, which ends what the card holds.
   void close();
   // After that: ends what the device never had, and what was on its way to the caller's memory.
   void end_everything();
 
-  // Staging from a new block of host memory. All channels are being recovered and have no chunk. Throws OutOfMemory;
-  // nothing changed then.
-  // Returns the engine before, which channels may name until they are told.
-  std::unique_ptr<StagingEngine> renew_staging();
-  StagingEngine& staging() { return *staging_; }
+  // ---- recovery
+  // While it is held no stream is opened.
+  std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
+  // The rest: with hold().
+  std::span<const std::unique_ptr<OpenStream>> open_streams() const { return streams_; }
+  // The stream on another device. Returns its number there.
+  static Expected<std::uint32_t> open_on_card(Device& device, unsigned id);
+  // Host memory is another block now. All channels are being recovered and have no chunk. Throws OutOfMemory; nothing
+  // changed then.
+  void move_memory();
+  // RecoveryPolicy::FailFast: streams are stopped no more.
+  void clear_first_failure() { first_failure_.clear(); }
 
  private:
-  HostMemory& memory_;
+  CurrentFunction& function_;
   const StagingOptions staging_options_;
+  FirstFailure first_failure_;
   const ChannelRules rules_;
   std::unique_ptr<StagingEngine> staging_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<StreamChannel>> channels_;
+  std::vector<std::unique_ptr<OpenStream>> streams_;        // in the order in which they were opened
+  std::array<std::atomic<OpenStream*>, kStreams> by_id_{};  // of streams_: found without the lock
+  std::array<std::atomic<unsigned>, 2> next_{};             // of a pool
 };
 
 }  // namespace svp

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recovery of a runtime: which reset level, and what has to happen around a device that is replaced. The order below is
+// what makes every outcome come exactly once and keeps what belongs to one life of the device out of the next:
+//   no launch is half written → the old device delivers its last and is closed → what never reached it ends
+//   → [reset level above the function] → a new device → regions forgotten, slots reserved, streams opened → launches are accepted
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "host_driver/device/device_source.hpp"
+#include "host_driver/runtime/current_function.hpp"
+#include "host_driver/runtime/recovery_policy.hpp"
+#include "host_driver/runtime/scheduler.hpp"
+#include "host_driver/runtime/stream_recoverer.hpp"
+
+namespace svp {
+
+class RuntimeRecovery final : public StreamRecoverer {
+ public:
+  // All outlive it. `source`: null when there is none.
+  RuntimeRecovery(CurrentFunction& function, Scheduler& scheduler, DeviceSource* source, const RecoveryOptions& options)
+      : function_(function), scheduler_(scheduler), source_(source), options_(options) {}
+
+  // Runtime::recover().
+  RecoveryReport recover(std::optional<ResetLevel> from);
+  void recover_stream(StreamChannel& channel) override;
+
+  std::uint64_t recoveries() const { return recoveries_.load(std::memory_order_relaxed); }
+  const RecoveryOptions& options() const { return options_; }
+
+ private:
+  // All with mutex_ and Scheduler::hold().
+  RecoveryReport escalate_from(ResetLevel from, bool wanted);
+  Device::TimePoint quiesce_deadline() const;  // of waiting for other threads to let go of a stream
+  ResetLevel lowest_level() const;
+  Expected<void> run_level(ResetLevel level, bool wanted, RecoveryReport& report);
+  Expected<void> reset_poisoned_streams();
+  Expected<void> reset_queues(RecoveryReport& report);
+  Expected<void> replace_device(ResetLevel level, bool wanted, RecoveryReport& report);
+  Expected<void> quiesce();
+  Expected<void> end_everything(RecoveryReport& report);
+  Expected<void> adopt(const std::shared_ptr<Device>& device);
+
+  CurrentFunction& function_;
+  Scheduler& scheduler_;
+  DeviceSource* const source_;
+  const RecoveryOptions options_;
+  std::mutex mutex_;  // one recovery at a time; before Scheduler::hold()
+  std::atomic<std::uint64_t> recoveries_{0};
+};
+
+}  // namespace svp
