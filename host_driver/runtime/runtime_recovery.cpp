@@ -26,6 +26,7 @@ ErrorInfo no_source() {
 RecoveryReport RuntimeRecovery::recover(std::optional<ResetLevel> from) {
   const std::lock_guard recovering(mutex_);
   const auto held = scheduler_.hold();
+  const Attempt attempt(*this);
   function_.device()->check();
   return escalate_from(from.value_or(lowest_level()), from.has_value());
 }
@@ -34,10 +35,15 @@ void RuntimeRecovery::recover_stream(StreamChannel& channel) {
   const std::lock_guard recovering(mutex_);
   const auto held = scheduler_.hold();
   if (!channel.needs_recovery()) return;  // another thread was first
+  const Attempt attempt(*this);
   if (!channel.device_gone()) {
+    set_phase(RecoveryPhase::ResettingStreams);
     const auto reset = channel.reset_and_retry(quiesce_deadline());
-    if (reset) return;
-    if (refused_as_busy(reset.error())) throw Error(reset.error());
+    if (reset) return set_phase(RecoveryPhase::Idle);
+    if (refused_as_busy(reset.error())) {
+      set_phase(RecoveryPhase::Idle);
+      throw Error(reset.error());
+    }
   }
   (void)escalate_from(channel.device_gone() ? ResetLevel::Function : ResetLevel::Queue, false);
 }
@@ -62,6 +68,7 @@ RecoveryReport RuntimeRecovery::escalate_from(ResetLevel from, bool wanted) {
     return run_level(level, wanted && level == from, ended);
   });
   if (!report) {
+    if (has_done_nothing(phase_.get()) && refused_as_busy(report.error())) set_phase(RecoveryPhase::Idle);
     if (function_.device()->failure()) {
       for (const auto& open : scheduler_.open_streams()) open->channel.fail_recovery(report.error());
     }
@@ -70,6 +77,7 @@ RecoveryReport RuntimeRecovery::escalate_from(ResetLevel from, bool wanted) {
   report->aborted = ended.aborted;
   report->lost = ended.lost;
   scheduler_.clear_first_failure();
+  set_phase(RecoveryPhase::Idle);
   recoveries_.fetch_add(1, std::memory_order_relaxed);
   return *std::move(report);
 }
@@ -90,6 +98,7 @@ Expected<void> RuntimeRecovery::run_level(ResetLevel level, bool wanted, Recover
 // ---- the same device ------------------------------------------------------------------------------------------------
 
 Expected<void> RuntimeRecovery::reset_poisoned_streams() {
+  set_phase(RecoveryPhase::ResettingStreams);
   for (const auto& open : scheduler_.open_streams()) {
     StreamChannel& channel = open->channel;
     if (!channel.poisoned()) continue;
@@ -102,6 +111,7 @@ Expected<void> RuntimeRecovery::reset_poisoned_streams() {
 }
 
 Expected<void> RuntimeRecovery::reset_queues(RecoveryReport& report) {
+  set_phase(RecoveryPhase::ResettingQueues);
   const auto deadline = quiesce_deadline();
   std::vector<StreamChannel*> paused;
   paused.reserve(scheduler_.open_streams().size());
@@ -129,6 +139,7 @@ Expected<void> RuntimeRecovery::reset_queues(RecoveryReport& report) {
 
 // Nothing is half written. An error leaves everything as it was.
 Expected<void> RuntimeRecovery::quiesce() {
+  set_phase(RecoveryPhase::Quiescing);
   const auto deadline = quiesce_deadline();
   function_.shut_regions();
   const auto streams = scheduler_.open_streams();
@@ -144,6 +155,7 @@ Expected<void> RuntimeRecovery::quiesce() {
 
 Expected<void> RuntimeRecovery::end_everything(RecoveryReport& report) {
   if (auto quiet = quiesce(); !quiet) return quiet;
+  set_phase(RecoveryPhase::EndingLaunches);
   function_.device()->close();
   const auto deadline = quiesce_deadline();
   for (const auto& open : scheduler_.open_streams()) {
@@ -159,10 +171,13 @@ Expected<void> RuntimeRecovery::replace_device(ResetLevel level, bool wanted, Re
   if (source_ == nullptr) return std::unexpected(no_source());
   if (auto ended = end_everything(report); !ended) return ended;
   if (level > ResetLevel::Function) {
+    set_phase(RecoveryPhase::RaisingLevel);
     if (auto raised = source_->raise(level, wanted); !raised) return raised;
   }
+  set_phase(RecoveryPhase::OpeningDevice);
   auto opened = source_->open();
   if (!opened) return std::unexpected(std::move(opened.error()));
+  set_phase(RecoveryPhase::AdoptingDevice);
   return adopt(*std::move(opened));
 }
 

@@ -11,7 +11,9 @@
 #include <optional>
 
 #include "host_driver/device/device_source.hpp"
+#include "host_driver/ras/state_log.hpp"
 #include "host_driver/runtime/current_function.hpp"
+#include "host_driver/runtime/recovery_phase.hpp"
 #include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/scheduler.hpp"
 #include "host_driver/runtime/stream_recoverer.hpp"
@@ -32,6 +34,21 @@ class RuntimeRecovery final : public StreamRecoverer {
   const RecoveryOptions& options() const { return options_; }
 
  private:
+  // With mutex_ held. When it ends, a recovery that is still under way has failed (an exception).
+  class Attempt {
+   public:
+    explicit Attempt(RuntimeRecovery& recovery) : recovery_(recovery) {}
+    ~Attempt() {
+      if (is_under_way(recovery_.phase_.get())) recovery_.set_phase(RecoveryPhase::Failed);
+    }
+    Attempt(const Attempt&) = delete;
+    Attempt& operator=(const Attempt&) = delete;
+
+   private:
+    RuntimeRecovery& recovery_;
+  };
+
+  void set_phase(RecoveryPhase to) { ras::logged(0, phase_.change(to)); }
   // All with mutex_ and Scheduler::hold().
   RecoveryReport escalate_from(ResetLevel from, bool wanted);
   Device::TimePoint quiesce_deadline() const;  // of waiting for other threads to let go of a stream
@@ -48,6 +65,7 @@ class RuntimeRecovery final : public StreamRecoverer {
   Scheduler& scheduler_;
   DeviceSource* const source_;
   const RecoveryOptions options_;
+  StateMachine<RecoveryPhase> phase_;
   std::mutex mutex_;  // one recovery at a time; before Scheduler::hold()
   std::atomic<std::uint64_t> recoveries_{0};
 };

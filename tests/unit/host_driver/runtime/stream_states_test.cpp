@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "host_driver/runtime/recovery_phase.hpp"
 #include "tests/unit/host_driver/base/state_table_checks.hpp"
 
 namespace svp {
@@ -11,6 +12,18 @@ namespace {
 TEST(StreamStates, ActivityTakesEveryEdgeAndNoOther) { test::expect_lifecycle<StreamActivity>(); }
 TEST(StreamStates, ConditionTakesEveryEdgeAndNoOther) { test::expect_lifecycle<StreamCondition>(); }
 TEST(StreamStates, StagedTransferTakesEveryEdgeAndNoOther) { test::expect_lifecycle<TransferStage>(); }
+
+TEST(RecoveryPhases, TakeEveryEdgeAndNoOther) { test::expect_lifecycle<RecoveryPhase>(); }
+
+// A level that did not help is followed by a higher one, never by a lower one.
+TEST(RecoveryPhases, NoLevelIsFollowedByALowerOne) {
+  for (const StateEdge& edge : kRecoveryPhaseEdges) {
+    const auto to = static_cast<RecoveryPhase>(edge.to);
+    if (!is_under_way(static_cast<RecoveryPhase>(edge.from)) || !is_under_way(to)) continue;
+    EXPECT_TRUE(edge.from < edge.to || to == RecoveryPhase::Quiescing) << edge.when;
+    EXPECT_NE(to, RecoveryPhase::ResettingStreams);
+  }
+}
 
 template <typename State>
 bool allowed(State from, std::optional<State> to) {
