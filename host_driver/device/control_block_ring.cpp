@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host_driver/base/mutants.hpp"
+#include "host_driver/ras/state_log.hpp"
 #include "host_driver/transport/guarded.hpp"
 #include "shared/crc32c.hpp"
 
@@ -42,12 +43,16 @@ ControlBlockRing::ControlBlockRing(Window& window, PackedQueue queue, const wire
       streams_(config.streams),
       with_crc_(with_crc),
       queue_(std::move(queue)) {
-  stream_table_[0].open = true;  // protocol §4: stream 0 is open from the start with incarnation 1
+  set_state(0, RingStreamState::Open);  // protocol §4: stream 0 is open from the start with incarnation 1
   stream_table_[0].incarnation = 1;
   // Blocks end where nothing may fail. A slot may be in flight, or offending, or (when the card lies) both.
   offending_.reserve(wire::kControlBlockSlots);
   ids_.reserve(2 * wire::kControlBlockSlots);
   ended_.reserve(2 * wire::kControlBlockSlots);
+}
+
+void ControlBlockRing::set_state(std::uint32_t stream, RingStreamState to) {
+  ras::logged(stream, stream_table_[stream].state.change(to));
 }
 
 void ControlBlockRing::write_block(std::uint32_t index, std::uint16_t slot, Stream& stream,
@@ -87,8 +92,11 @@ ControlBlockRing::Submission ControlBlockRing::submit(std::uint32_t stream,
   }
   Stream& state = stream_table_[stream];
   const std::lock_guard lock(mutex_);
-  if (closed_ || !state.open || state.resetting) {
-    result.refusal = closed_ ? Refusal::Closed : !state.open ? Refusal::NotOpen : Refusal::Resetting;
+  const RingStreamState taken = state.state.get();
+  if (closed_ || taken != RingStreamState::Open) {
+    result.refusal = closed_                            ? Refusal::Closed
+                     : taken == RingStreamState::Closed ? Refusal::NotOpen
+                                                        : Refusal::Resetting;
     if (result.refusal == Refusal::Resetting && !requests.empty()) mark_starved(stream);
     return result;
   }
@@ -166,7 +174,7 @@ void ControlBlockRing::release(const Slot& slot) {
 // A block that still lay in the ring when the card served its stream's reset meets an incarnation that is over. To its
 // owner it is what the reset removed, as those that the card had fetched already (docs/recovery.md: ABORTED).
 bool ControlBlockRing::overtaken_by_reset(const Stream& stream, const wire::Completion& completion) {
-  return stream.resetting && completion.outcome == wire::Outcome::Rejected &&
+  return stream.state.get() == RingStreamState::Resetting && completion.outcome == wire::Outcome::Rejected &&
          completion.status == wire::Status::StaleIncarnation && completion.incarnation == stream.incarnation;
 }
 
@@ -218,7 +226,7 @@ std::optional<ControlBlockRing::Starved> ControlBlockRing::next_starved() {
     const std::uint32_t stream = (next_starved_ + i) % streams_;
     const Stream& state = stream_table_[stream];
     if (!starved_[stream] || state.outstanding.load(std::memory_order_relaxed) >= credits_) continue;
-    if (state.resetting) continue;
+    if (state.state.get() == RingStreamState::Resetting) continue;
     starved_.reset(stream);
     starved_count_.fetch_sub(1, std::memory_order_relaxed);
     next_starved_ = stream + 1;
@@ -297,8 +305,11 @@ std::span<const ControlBlockRing::Ended> ControlBlockRing::close(OutstandingEnd 
 
 bool ControlBlockRing::begin_queue_reset() {
   const std::lock_guard lock(mutex_);
-  if (closed_ || std::ranges::any_of(stream_table_, &Stream::resetting)) return false;
-  for (Stream& stream : stream_table_) stream.resetting = stream.open;
+  const auto resetting = [](const Stream& stream) { return stream.state.get() == RingStreamState::Resetting; };
+  if (closed_ || std::ranges::any_of(stream_table_, resetting)) return false;
+  for (std::uint32_t stream = 0; stream < streams_; ++stream) {
+    if (state_of(stream) == RingStreamState::Open) set_state(stream, RingStreamState::Resetting);
+  }
   return true;
 }
 
@@ -309,7 +320,7 @@ std::span<const ControlBlockRing::Ended> ControlBlockRing::renew(PackedQueue que
   const auto ended = end_all(ids_, OutstandingEnd::Removed, wire::Status::Stopped);
   queue_ = std::move(queue);
   for (Stream& stream : stream_table_) {
-    if (!stream.open) continue;
+    if (stream.state.get() == RingStreamState::Closed) continue;
     ++stream.incarnation;
     stream.next_sequence = 1;
   }
@@ -318,7 +329,9 @@ std::span<const ControlBlockRing::Ended> ControlBlockRing::renew(PackedQueue que
 
 void ControlBlockRing::end_queue_reset() {
   const std::lock_guard lock(mutex_);
-  for (Stream& stream : stream_table_) stream.resetting = false;
+  for (std::uint32_t stream = 0; stream < streams_; ++stream) {
+    if (state_of(stream) == RingStreamState::Resetting) set_state(stream, RingStreamState::Open);
+  }
   end_refusals();
 }
 
@@ -332,9 +345,8 @@ bool ControlBlockRing::open_stream(std::uint32_t stream, std::uint32_t incarnati
   if (stream >= streams_) return false;
   const std::lock_guard lock(mutex_);
   Stream& state = stream_table_[stream];
-  if (state.open) return false;
-  state.open = true;
-  state.resetting = false;
+  if (state.state.get() != RingStreamState::Closed) return false;
+  set_state(stream, RingStreamState::Open);
   state.incarnation = incarnation;
   state.next_sequence = 1;
   state.credit_sink = nullptr;
@@ -345,15 +357,15 @@ std::optional<std::uint32_t> ControlBlockRing::begin_reset(std::uint32_t stream)
   if (stream >= streams_) return std::nullopt;
   const std::lock_guard lock(mutex_);
   Stream& state = stream_table_[stream];
-  if (!state.open || state.resetting) return std::nullopt;
-  state.resetting = true;
+  if (state.state.get() != RingStreamState::Open) return std::nullopt;
+  set_state(stream, RingStreamState::Resetting);
   return state.incarnation;
 }
 
 void ControlBlockRing::end_reset(std::uint32_t stream, std::uint32_t incarnation) {
   const std::lock_guard lock(mutex_);
   Stream& state = stream_table_[stream];
-  state.resetting = false;
+  set_state(stream, RingStreamState::Open);
   state.incarnation = incarnation;
   state.next_sequence = 1;
   end_refusals();
@@ -361,15 +373,14 @@ void ControlBlockRing::end_reset(std::uint32_t stream, std::uint32_t incarnation
 
 void ControlBlockRing::end_failed_reset(std::uint32_t stream) {
   const std::lock_guard lock(mutex_);
-  stream_table_[stream].resetting = false;
+  set_state(stream, RingStreamState::Open);
   end_refusals();
 }
 
 void ControlBlockRing::close_stream(std::uint32_t stream) {
   const std::lock_guard lock(mutex_);
   Stream& state = stream_table_[stream];
-  state.open = false;
-  state.resetting = false;
+  set_state(stream, RingStreamState::Closed);
   // Who was refused meanwhile submits once more and is told that the stream is not open.
   if (starved_[stream]) return end_refusals();
   state.credit_sink = nullptr;
@@ -378,13 +389,13 @@ void ControlBlockRing::close_stream(std::uint32_t stream) {
 bool ControlBlockRing::is_open(std::uint32_t stream) const {
   if (stream >= streams_) return false;
   const std::lock_guard lock(mutex_);
-  return stream_table_[stream].open;
+  return state_of(stream) != RingStreamState::Closed;
 }
 
 bool ControlBlockRing::is_resetting(std::uint32_t stream) const {
   if (stream >= streams_) return false;
   const std::lock_guard lock(mutex_);
-  return stream_table_[stream].resetting;
+  return state_of(stream) == RingStreamState::Resetting;
 }
 
 std::uint32_t ControlBlockRing::incarnation(std::uint32_t stream) const {

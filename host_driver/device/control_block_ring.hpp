@@ -18,6 +18,7 @@
 
 #include "host_driver/device/completion_sink.hpp"
 #include "host_driver/device/device.hpp"
+#include "host_driver/device/device_states.hpp"
 #include "host_driver/transport/fault_hooks.hpp"
 #include "host_driver/transport/packed_queue.hpp"
 #include "host_driver/transport/window.hpp"
@@ -113,8 +114,7 @@ class ControlBlockRing {
 
  private:
   struct Stream {
-    bool open = false;
-    bool resetting = false;
+    StateMachine<RingStreamState> state{};
     std::uint32_t incarnation = 0;
     std::uint64_t next_sequence = 1;
     std::atomic<std::uint32_t> outstanding{0};  // changed under the lock, read without
@@ -139,6 +139,8 @@ class ControlBlockRing {
   void flip_window_bits();
   static bool overtaken_by_reset(const Stream& stream, const wire::Completion& completion);
   void release(const Slot& slot);
+  void set_state(std::uint32_t stream, RingStreamState to);
+  RingStreamState state_of(std::uint32_t stream) const { return stream_table_[stream].state.get(); }
   std::span<const Ended> end_all(std::span<const std::uint16_t> ids, OutstandingEnd how, wire::Status status);
   void mark_starved(std::uint32_t stream);
   void end_refusals();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a device ends, and how it feels meanwhile. docs/states.md draws both.
+// How a device ends, what its health is meanwhile, and the streams of its ring. docs/states.md draws them.
 #pragma once
 
 #include <array>
@@ -46,6 +46,24 @@ inline constexpr std::array kHealthEdges{
     state_edge(Health::Silent, Health::Dead, "card gone, rules broken, or closed"),
 };
 constexpr StateTable state_table(Health) { return {"device health", kHealthNames, kHealthEdges}; }
+
+// A stream of the card as the ring of control blocks takes submissions for it.
+enum class RingStreamState : std::uint8_t {
+  Closed,
+  Open,
+  Resetting,  // the card resets or closes it, or all of them: submissions are refused meanwhile
+};
+inline constexpr std::array<std::string_view, 3> kRingStreamStateNames{"closed", "open", "resetting"};
+inline constexpr std::array kRingStreamStateEdges{
+    state_edge(RingStreamState::Closed, RingStreamState::Open, "card opened it"),
+    state_edge(RingStreamState::Open, RingStreamState::Resetting, "reset or close begins"),
+    state_edge(RingStreamState::Open, RingStreamState::Closed, "closed"),
+    state_edge(RingStreamState::Resetting, RingStreamState::Open, "reset ended, or card refused"),
+    state_edge(RingStreamState::Resetting, RingStreamState::Closed, "card closed it"),
+};
+constexpr StateTable state_table(RingStreamState) {
+  return {"stream of the ring", kRingStreamStateNames, kRingStreamStateEdges};
+}
 
 // ---- what the states mean -------------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ namespace {
 TEST(DeviceStates, DeviceTakesEveryEdgeAndNoOther) { test::expect_lifecycle<DeviceState>(); }
 TEST(DeviceStates, HealthTakesEveryEdgeAndNoOther) { test::expect_lifecycle<Health>(); }
 
+TEST(DeviceStates, StreamOfTheRingTakesEveryEdgeAndNoOther) { test::expect_lifecycle<RingStreamState>(); }
+
 TEST(DeviceStates, EveryDecisionIsAnEdge) {
   const auto allowed = [](auto from, auto to) {
     return !to || state_table(from).allows(static_cast<unsigned>(from), static_cast<unsigned>(*to));
