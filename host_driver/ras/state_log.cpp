@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/ras/log.hpp"

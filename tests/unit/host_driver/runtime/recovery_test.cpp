@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "host_driver/base/timeouts.hpp"
+#include "host_driver/ras/state_log.hpp"
 #include "host_driver/runtime/execution_plan.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/runtime.hpp"
@@ -493,6 +494,59 @@ TEST(Recovery, AStreamWhoseDeviceRefusesForAResetGoesOnAfterIt) {
     ASSERT_NO_THROW(stream.Synchronize(in_time())) << round;
     EXPECT_EQ(ends.with(Outcome::Ok), 10u);
   }
+}
+
+// ---- states ---------------------------------------------------------------------------------------------------------
+
+using States = std::vector<std::string_view>;
+
+// What a machine has changed to since the log had `noted` changes.
+States changed_to(std::string_view machine, std::uint64_t noted) {
+  const auto changes = ras::StateLog::process().changes();
+  const std::size_t added = std::min<std::size_t>(changes.size(), ras::StateLog::process().noted() - noted);
+  States states;
+  for (std::size_t at = changes.size() - added; at < changes.size(); ++at) {
+    if (changes[at].machine == machine) states.push_back(changes[at].to);
+  }
+  return states;
+}
+
+TEST(Recovery, TheLogOfStatesHasEveryStepOfEachLevel) {
+  struct Steps {
+    ResetLevel level;
+    States recovery;
+    States activity;
+  };
+  const Steps expected[] = {
+      {ResetLevel::Stream, {"resetting streams", "idle"}, {"resetting", "open"}},
+      {ResetLevel::Queue, {"resetting queues", "idle"}, {"queue reset", "open"}},
+      {ResetLevel::Function,
+       {"quiescing", "ending launches", "opening device", "adopting device", "idle"},
+       {"quiescing", "recovering", "open"}},
+      {ResetLevel::Card,
+       {"quiescing", "ending launches", "raising level", "opening device", "adopting device", "idle"},
+       {"quiescing", "recovering", "open"}}};
+  Rig rig;
+  for (const Steps& steps : expected) {
+    SCOPED_TRACE(name(steps.level));
+    const std::uint64_t noted = ras::StateLog::process().noted();
+    rig.launch_source(rig.stream);
+    EXPECT_THROW(rig.stream.Synchronize(in_time()), StreamError);
+    rig.runtime.recover(steps.level);
+    EXPECT_EQ(changed_to("recovery", noted), steps.recovery);
+    EXPECT_EQ(changed_to("stream activity", noted), steps.activity);
+    EXPECT_EQ(changed_to("stream condition", noted), (States{"poisoned", "usable"}));
+  }
+}
+
+TEST(Recovery, WithThePolicyRecoverTheLogSaysWhoNeedsWhat) {
+  Rig rig({.policy = RecoveryPolicy::Recover});
+  const std::uint64_t noted = ras::StateLog::process().noted();
+  rig.launch_source(rig.stream);
+  EXPECT_THROW(rig.stream.Synchronize(in_time()), StreamError);
+  EXPECT_EQ(changed_to("stream condition", noted), (States{"poisoned", "needs reset", "usable"}));
+  EXPECT_EQ(changed_to("stream activity", noted), (States{"retrying", "open"}));
+  EXPECT_EQ(changed_to("recovery", noted), (States{"resetting streams", "idle"}));
 }
 
 // ---- policies -------------------------------------------------------------------------------------------------------
