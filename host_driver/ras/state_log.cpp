@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "host_driver/base/timeouts.hpp"
@@ -27,22 +30,48 @@ bool wanted_in_file() {
   return wanted;
 }
 
-int length_of(std::string_view text) { return static_cast<int>(text.size()); }
-
-// Into a buffer, so that it needs no memory: it may be called where there is none.
-void write_line(const LoggedChange& change, std::uint64_t left_out) noexcept {
-  char line[320];
-  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(change.time.time_since_epoch()).count();
-  const int bytes = std::snprintf(
-      line, sizeof line,
-      "{\"level\":\"debug\",\"time_us\":%lld,\"machine\":\"%.*s\",\"object\":%llu,\"from\":\"%.*s\",\"to\":\"%.*s\","
-      "\"suppressed\":%llu,\"pid\":%d}\n",
-      static_cast<long long>(time), length_of(change.machine), change.machine.data(),
-      static_cast<unsigned long long>(change.object), length_of(change.from), change.from.data(), length_of(change.to),
-      change.to.data(), static_cast<unsigned long long>(left_out), static_cast<int>(::getpid()));
-  if (bytes > 0 && bytes < static_cast<int>(sizeof line)) {
-    Log::process().append({line, static_cast<std::size_t>(bytes)});
+// Into a buffer, so that it needs no memory: it may be called where there is none. Names are ours, and short.
+class Line {
+ public:
+  void add(std::string_view text) {
+    const std::size_t bytes = std::min(text.size(), text_.size() - size_);
+    std::copy_n(text.begin(), bytes, text_.begin() + static_cast<std::ptrdiff_t>(size_));
+    size_ += bytes;
   }
+  void add(std::int64_t number) {
+    std::array<char, 24> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+    add(std::string_view(digits.data(), static_cast<std::size_t>(end - digits.data())));
+  }
+  template <typename Value>
+  void member(std::string_view name, Value value) {
+    constexpr bool quoted = std::is_same_v<Value, std::string_view>;
+    add(size_ == 0 ? "{\"" : ",\"");
+    add(name);
+    add(quoted ? "\":\"" : "\":");
+    add(value);
+    if (quoted) add("\"");
+  }
+  std::string_view text() const { return {text_.data(), size_}; }
+
+ private:
+  std::array<char, 320> text_{};
+  std::size_t size_ = 0;
+};
+
+void write_line(const LoggedChange& change, std::uint64_t left_out) noexcept {
+  const auto time = std::chrono::duration_cast<std::chrono::microseconds>(change.time.time_since_epoch()).count();
+  Line line;
+  line.member("level", std::string_view("debug"));
+  line.member("time_us", std::int64_t{time});
+  line.member("machine", change.machine);
+  line.member("object", static_cast<std::int64_t>(change.object));
+  line.member("from", change.from);
+  line.member("to", change.to);
+  line.member("suppressed", static_cast<std::int64_t>(left_out));
+  line.member("pid", std::int64_t{::getpid()});
+  line.add("}\n");
+  Log::process().append(line.text());
 }
 
 }  // namespace
@@ -57,7 +86,7 @@ void StateLog::note(std::string_view machine, std::uint64_t object, std::string_
   {
     const std::lock_guard lock(mutex_);
     kept_[noted_++ % kKept] = change;
-    line = wanted_in_file() && line_due(change.time, left_out);
+    line = this == &process_state_log && wanted_in_file() && line_due(change.time, left_out);
   }
   if (line) write_line(change, left_out);
 }
@@ -103,7 +132,7 @@ void report_refused(std::string_view machine, std::uint64_t object, std::string_
                      .message = std::move(message)},
            Where{});
   } catch (...) {
-    // Without memory for the record the assertion below tells.
+    std::fputs("there was no memory to record that a change of state was refused\n", stderr);
   }
   assert(false && "a state was to be changed in a way that its table does not have");
 }

@@ -29,6 +29,7 @@ class StateLog {
   static constexpr std::size_t kKept = 256;
   static constexpr unsigned kLinesPerPeriod = 64;  // in the file, per kRasPeriod; what is left out is counted
 
+  // The process's own: the one that writes to the file.
   static StateLog& process();
 
   constexpr StateLog() = default;
