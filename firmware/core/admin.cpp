@@ -163,7 +163,8 @@ Progress release_region(Card& card, Function& function, const AdminRequest& requ
     return Progress::Answered;
   }
   if (mutated(Mutant::GiveBack)) return Progress::Answered;
-  if (!card.cores.release_region(function, *ordinal)) return Progress::Waits;  // every launch ends: the watchdog
+  if (!card.spaces.release_region(function.id, function.regions.at(*ordinal)))
+    return Progress::Waits;  // every launch ends: the watchdog
   function.regions.remove(*ordinal);
   fill_pool_figures(card, function, reply);
   return Progress::Answered;
@@ -285,9 +286,9 @@ void fill_card_figures(const Card& card, AdminReply& reply) {
     const auto& streams = card.functions[f].streams;
     figures.streams += static_cast<std::uint64_t>(std::count_if(
         streams.begin() + 1, streams.end(), [](const Stream& s) { return s.state != Stream::State::Closed; }));
-    figures.launches += card.cores.launches(card.functions[f]);
+    figures.launches += card.launches.under_way(f);
   }
-  figures.arena_pages = card.cores.arena_pages();
+  figures.arena_pages = card.spaces.arena_pages();
   figures.table_pages = hal::table_pages();
 }
 

@@ -199,8 +199,9 @@ std::expected<void, std::string_view> boot(Card& card) {
   reach(card, PostCode::Slots);
   reach(card, PostCode::Cores);
   card.core_count = std::min(hal::hart_count(), kMaxCores);
-  card.cores.init(card.core_count, card.options.virtual_functions + 1, card.options.watchdog_slices, card.pool,
-                  card.faults);
+  card.spaces.init(card.core_count, card.options.virtual_functions + 1, card.pool);
+  card.run_queues.init();
+  card.launches.init(card.options.watchdog_slices, card.spaces, card.run_queues, card.pool, card.faults);
   reach(card, PostCode::Functions);
   if (!start_function(card, kPhysical, wire::FunctionKind::Physical, 0)) {
     return std::unexpected("slot of the physical function not usable");
@@ -256,7 +257,7 @@ void tell_of_functions(Card& card) {
     tell_ring_violations(function);
     notify(function);
   }
-  card.cores.take_warnings([&](std::uint32_t f, std::uint32_t stream, std::uint64_t slices) {
+  card.launches.take_warnings([&](std::uint32_t f, std::uint32_t stream, std::uint64_t slices) {
     post_stream_event(card.functions[f], wire::EventKind::WatchdogWarning, stream, wire::Status::None, slices);
     notify(card.functions[f]);
   });
@@ -289,7 +290,7 @@ namespace {
 // Ends what the cores have finished. Bit f of the result: function f has completions that its driver may wait for.
 std::uint64_t collect_launches(Card& card) {
   std::uint64_t ended = 0;
-  card.cores.collect([&](const LaunchResult& result) {
+  card.launches.collect([&](const LaunchResult& result) {
     hal::mark(wire::Waypoint::Collect);
     launch_ended(card.functions[result.function], result);
     ended |= std::uint64_t{1} << result.function;
@@ -323,7 +324,7 @@ bool notice(Card& card, Function& function) {
 }
 
 bool anything_ready(Card& card) {
-  bool any = card.cores.ended_pending();
+  bool any = card.launches.ended_pending();
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
     any |= notice(card, card.functions[f]);
   }
@@ -416,7 +417,7 @@ std::uint32_t shown_post(const Card& card) {
 }
 
 bool somebody_waits(Card& card, const Function& function) {
-  if (card.cores.ended_pending()) return true;
+  if (card.launches.ended_pending()) return true;
   for (std::uint32_t f = 0; f < card.function_count; ++f) {
     Function& other = card.functions[f];
     if (f == function.id ? control_pending(other) : ready(other)) return true;
@@ -484,9 +485,9 @@ namespace {
 bool run_slice(Card& card, std::uint64_t slice_ticks) {
   const bool masked = card.doorbells.masked();
   if (masked) hal::hold_doorbells();
-  const bool ran = card.cores.run_slice(0, card.doorbells.slice(slice_ticks));
+  const bool ran = card.launches.run_slice(0, card.doorbells.slice(slice_ticks));
   if (masked) hal::accept_doorbells();
-  if (card.doorbells.slice_ended(ran && card.cores.signalled(0))) card.look_at_all = true;
+  if (card.doorbells.slice_ended(ran && card.launches.signalled())) card.look_at_all = true;
   return ran;
 }
 
@@ -494,10 +495,10 @@ bool run_slice(Card& card, std::uint64_t slice_ticks) {
 
 void idle(Card& card, unsigned& quiet_turns) {
   beat(card);
-  if (card.cores.has_work(0)) {
+  if (card.run_queues.has_work(0)) {
     quiet_turns = 0;
     // The first slice is short and runs unarmed: most kernels that tests use end in it, and arming costs the host doorbells.
-    if (card.cores.front_is_fresh(0)) {
+    if (card.run_queues.front_is_fresh(0)) {
       run_slice(card, card.contended() ? kLongestSharedTicks : kFirstSliceTicks);
       return;
     }
@@ -550,7 +551,7 @@ void run_beside_rings(Card& card, std::uint64_t turn_began) {
   const std::uint64_t slice = std::clamp(took * 3 / 4, kShortestSharedTicks, kLongestSharedTicks);
   // Not one for each of them: a transfer is many turns, and each would wait for all. A third keeps everybody within twice
   // its fair share.
-  const int functions = std::popcount(card.cores.functions_on(0));
+  const int functions = std::popcount(card.run_queues.functions_on(0));
   for (int slices = (functions + 2) / 3; slices > 0; --slices) {
     if (!run_slice(card, slice)) return;
   }
@@ -569,18 +570,18 @@ namespace {
 }  // namespace
 
 void loop_step(Card& card, unsigned& quiet_turns) {
-  const std::uint64_t began = card.cores.has_work(0) && card.contended() ? hal::now() : 0;
+  const std::uint64_t began = card.run_queues.has_work(0) && card.contended() ? hal::now() : 0;
   const bool any = breakable_turn(card);
   card.doorbells.turn_ended(any);
   if (card.restart_requested) [[unlikely]]
     restart_firmware();
   if (!any) return idle(card, quiet_turns);
   quiet_turns = 0;
-  if (card.served_control && card.cores.has_work(0)) spin(card);
+  if (card.served_control && card.run_queues.has_work(0)) spin(card);
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
   beat(card);
   scrub_beside_work(card);
-  if (!card.cores.has_work(0)) return;
+  if (!card.run_queues.has_work(0)) return;
   run_beside_rings(card, began);
   // With one function, whose kernels may be short, now and then is often enough.
   card.look_at_all |= began != 0 || card.turns.load(std::memory_order_relaxed) % kTurnsPerQuietLook == 0;
@@ -613,10 +614,10 @@ void core_main(unsigned hart) {
   LoopWatch watch;
   for (unsigned slices = 0;;) {
     Card* card = the_card.load(std::memory_order_acquire);
-    if (card != nullptr && card->cores.run_slice(hart, kSliceTicks) && ++slices % kSlicesPerLook != 0) continue;
+    if (card != nullptr && card->launches.run_slice(hart, kSliceTicks) && ++slices % kSlicesPerLook != 0) continue;
     const std::uint64_t now = hal::now();
     if (card != nullptr && watch.stands_still(*card, now)) hal::stuck(0, "hart 0's loop stands still");
-    if (card == nullptr || !card->cores.has_work(hart)) hal::sleep_until(now + kCoreNapTicks);
+    if (card == nullptr || !card->run_queues.has_work(hart)) hal::sleep_until(now + kCoreNapTicks);
   }
 }
 

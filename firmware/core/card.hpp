@@ -8,12 +8,14 @@
 #include <expected>
 #include <string_view>
 
+#include "firmware/core/address_spaces.hpp"
 #include "firmware/core/boot_options.hpp"
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/function.hpp"
 #include "firmware/core/interrupt_moderation.hpp"
-#include "firmware/core/launch.hpp"
+#include "firmware/core/launches.hpp"
 #include "firmware/core/region_pool.hpp"
+#include "firmware/core/run_queues.hpp"
 #include "firmware/core/slot_table.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/post_codes.hpp"
@@ -61,7 +63,9 @@ struct Card {
   bool look_at_all = false;          // the last turn was long: somebody quiet may have asked for something since
   unsigned quiet_cursor = 0;
   std::atomic<std::uint32_t> turns{0};  // of the loop; written by hart 0, read by its watchers
-  CoreManager cores;
+  AddressSpaces spaces;
+  RunQueues run_queues;
+  Launches launches;
   InterruptModeration doorbells;
   std::uint32_t core_count = 1;
   std::uint64_t boot_epoch = 0;
@@ -80,7 +84,7 @@ struct Card {
 
   // Whether more than one function keeps hart 0 busy, with its rings or with kernels: then each gets smaller helpings.
   bool contended() const {
-    const std::uint32_t busy = busy_functions | cores.functions_on(0);
+    const std::uint32_t busy = busy_functions | run_queues.functions_on(0);
     return (busy & (busy - 1)) != 0;
   }
   bool busy(const Function& function) const { return (busy_functions >> function.id & 1) != 0; }

@@ -372,7 +372,7 @@ void move_step(Card& card, Function& function, Block& block, const Transfer& tra
   std::byte* to = transfer.destination.bytes + block.progress;
   if (transfer.destination.device) {
     // A cached kernel must not outlive the image it was loaded from.
-    card.cores.note_write(function, transfer.destination.address + block.progress, step);
+    card.spaces.note_write(function.id, transfer.destination.address + block.progress, step);
     if (function.checks_images) restart_image_checks(function, transfer.destination.address + block.progress, step);
   }
   if (block.cb.header.opcode == Opcode::Fill) {
@@ -575,7 +575,7 @@ void step_transfer(Card& card, Function& function, unsigned index) {
     record.region_ordinal = at->ordinal;
     record.offset = offset + (place - at->address);
     record.pc = ~std::uint64_t{0};
-    card.cores.fail(function.streams[index].launch, {Status::UncorrectableMemory}, record);
+    card.launches.fail(function.streams[index].launch, {Status::UncorrectableMemory}, record);
   };
   touch(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
   if (compute.correction_bytes != 0) {
@@ -593,11 +593,11 @@ void start_launch(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   Block& block = function.blocks[stream.head];
   Verdict why;
-  const CoreManager::Start start = card.cores.start(card, function, index, block, stream.launch, why);
+  const Launches::Start start = card.launches.start(function, index, block, stream.launch, why);
   card.stepped_at = hal::now();
   switch (start) {
-    case CoreManager::Start::Unfinished: function.checks_images = true; return;
-    case CoreManager::Start::Started:
+    case Launches::Start::Unfinished: function.checks_images = true; return;
+    case Launches::Start::Started:
       block.image = {};
       block.start_time = card.stepped_at;
       hal::note(block.start_time, wire::RecordedEventKind::Launch, index, function.id);
@@ -607,14 +607,14 @@ void start_launch(Card& card, Function& function, unsigned index) {
       function.runnable.remove(index, stream.high_priority);
       if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
         break_launch(card, function, index, block.cb);
-      card.cores.release(stream.launch);
+      card.launches.release(stream.launch);
       return;
-    case CoreManager::Start::NoRoom:
+    case Launches::Start::NoRoom:
       function.runnable.remove(index, stream.high_priority);  // until retry_waiting_launch
       function.launches_waiting.add(index, stream.high_priority);
       function.checks_images = true;
       return;
-    case CoreManager::Start::Refused: return end_head(function, index, {Outcome::Rejected, why, card.stepped_at});
+    case Launches::Start::Refused: return end_head(function, index, {Outcome::Rejected, why, card.stepped_at});
   }
 }
 
@@ -666,7 +666,7 @@ namespace {
 // What a quantum is charged with: bytes of transfers, and of launches that were made ready (only `function` steps now).
 std::uint64_t charged_so_far(const Card& card, const Function& function) {
   const auto& stats = function.stats.stats;
-  return stats.bytes_to_device + stats.bytes_from_device + stats.bytes_on_device + card.cores.prepared_bytes();
+  return stats.bytes_to_device + stats.bytes_from_device + stats.bytes_on_device + card.spaces.prepared_bytes();
 }
 
 }  // namespace
@@ -677,7 +677,7 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
     any |= wake_stalled(function);
   // Who waits is called by the end of a launch. One that was called and then reset has called nobody.
   while (function.running() && !function.runnable.any() && function.launches_waiting.any() &&
-         !card.cores.active(function)) {
+         !card.launches.active(function.id)) {
     retry_waiting_launch(function);
   }
   if (!function.runnable.any()) return any;
@@ -753,7 +753,7 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
     // What ran may have left half of its work behind: a fault like any other.
     if (stream.phase == Stream::Phase::Computing) {
       if (mutated(Mutant::CancelRunning)) return Cancelled::Ended;
-      return card.cores.stop(stream.launch) ? Cancelled::Yes : Cancelled::Ended;
+      return card.launches.stop(stream.launch) ? Cancelled::Yes : Cancelled::Ended;
     }
     end_head(function, index, {Outcome::Fault, {Status::Stopped}, hal::now()});
     return Cancelled::Yes;

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "firmware/core/function.hpp"
-#include "firmware/core/launch.hpp"
+#include "firmware/core/launches.hpp"
 #include "shared/units.hpp"
 
 namespace fw {

@@ -142,7 +142,7 @@ Verdict arm(Card& card, const wire::FaultSpec& spec, wire::FaultEvidence& eviden
   hal::PhysicalAddress place = 0;
   if (const Verdict v = find_place(card, spec, place); !v.ok()) return v;
   // Kernels that are made to run astray run into instructions that launches from now on have mapped.
-  if (spec.point == FaultPoint::Kernel && !card.cores.prepare_planted()) {
+  if (spec.point == FaultPoint::Kernel && !card.spaces.prepare_planted()) {
     return {Status::OutOfExecutionAreas, Field::AdminFault};
   }
   if (const Verdict v = card.faults.arm(spec, place); !v.ok()) return v;

@@ -59,7 +59,7 @@ void describe(const Card& card, const Function& function, AdminReply& reply) {
   values.retired_granules = card.pool.retired_granules();
   values.waited_quanta = function.most_waited.quanta;
   values.waited_bytes = function.most_waited.bytes;
-  values.waited_slices = card.cores.most_waited_slices(function);
+  values.waited_slices = card.run_queues.most_waited_slices(function.id);
 }
 
 // A function reset joins one that runs: both are answered by the same end, whatever is begun after it.
@@ -222,7 +222,7 @@ void set_quota(Card& card, Function& caller, const AdminRequest& request, AdminR
   }
   if (arguments.weight != 0) {
     (*target)->weight = arguments.weight;
-    card.cores.set_weight(**target, arguments.weight);
+    card.run_queues.set_weight((*target)->id, arguments.weight);
   }
   // What is held already stays; new regions are measured against the new number.
   (*target)->quota_bytes = arguments.bytes;

@@ -30,7 +30,7 @@ void begin_stream_reset(Card& card, Function& function, unsigned index, Stream::
   if (stream.phase == Stream::Phase::Computing) {
     // The head is completed when its kernel has stopped; then the queue behind it (launch_ended).
     stream.poisoned = true;
-    card.cores.stop(stream.launch);
+    card.launches.stop(stream.launch);
     return;
   }
   if (stream.phase == Stream::Phase::Moving) finish_head(function, index, Outcome::Fault, {Status::Stopped});
@@ -62,7 +62,7 @@ void quiesce(Card& card, Function& function) {
   function.reset_charged = function.running();
   if (!mutated(Mutant::ClearRings)) close_rings(function);
   function.runnable = StreamSet{};
-  card.cores.stop(function);
+  card.launches.stop_all(function.id);
   card.look_at(function);
   if (!mutated(Mutant::ResetReaches)) return;
   for (Function& other : card.functions) {
@@ -128,7 +128,8 @@ void clear_others(Card& card, const Function& function) {
 
 void release_everything(Card& card, Function& function) {
   if (mutated(Mutant::ReleaseReaches)) clear_others(card, function);
-  card.cores.forget(function);
+  card.spaces.forget(function.id);
+  card.run_queues.forget(function.id);
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (function.regions.granted(i).bytes == 0) continue;
     card.pool.release(function.regions.granted(i).base);
@@ -139,7 +140,7 @@ void release_everything(Card& card, Function& function) {
 bool others_at_work(const Card& card, const Function& function) {
   for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
     if (f == function.id) continue;
-    if ((card.busy_functions >> f & 1) != 0 || card.cores.active(card.functions[f])) return true;
+    if ((card.busy_functions >> f & 1) != 0 || card.launches.active(f)) return true;
   }
   return false;
 }
@@ -186,7 +187,7 @@ bool progress_resets(Card& card, Function& function) {
   if (!function.reset_running) return false;
   hal::mark(wire::Waypoint::Reset);
   if (function.reset_queue == kWholeFunction) {
-    if (card.cores.active(function)) return false;
+    if (card.launches.active(function.id)) return false;
     const std::uint64_t now = hal::now();
     if (!function.reset_stopped) {
       if (card.faults.armed(wire::FaultPoint::FunctionReset)) [[unlikely]]
@@ -203,7 +204,7 @@ bool progress_resets(Card& card, Function& function) {
   // Only the control-block queue has kernels behind it. When they have stopped, their streams are settled by the
   // dispatcher as it collects the launches.
   if (function.reset_queue == wire::kControlBlockQueue && !mutated(Mutant::ResetStreams)) {
-    if (card.cores.active(function)) return false;
+    if (card.launches.active(function.id)) return false;
     for (const Stream& stream : function.streams) {
       if (stream.settling()) return false;
     }

@@ -2,12 +2,9 @@
 // Running a launch: slices, stops, faults, barrier, watchdog, kill. Every hart runs this for its own parts.
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <utility>
 
-#include "firmware/core/context_layout.hpp"
-#include "firmware/core/fault_actions.hpp"
-#include "firmware/core/launch.hpp"
+#include "firmware/core/launches.hpp"
 #include "firmware/core/region_pool.hpp"
 #include "firmware/core/timeouts.hpp"
 #include "firmware/hal/address_space.hpp"
@@ -17,78 +14,21 @@
 
 namespace fw {
 
-using wire::FaultAction;
 using wire::FaultPoint;
-using wire::Field;
 using wire::Outcome;
 using wire::Status;
 
-// ---- queues -------------------------------------------------------------------------------------------------------------
-
-// A core serves the functions that have parts on it in turn, as many slices each as its weight says (one, unless M or the
-// PF gave it more): however many parts a function has, it gets no more of the core than another with one. The parts of a
-// function go first in, first out, those of streams with high priority before the others (PriorityTurns).
-
-void CoreManager::push(unsigned core, Ticket ticket, bool fresh) {
-  CoreQueue& queue = queues_[core];
-  const unsigned f = ticket.launch / kLaunchesPerFunction;
-  {
-    const LockGuard guard(queue.lock);
-    FunctionQueue& function = queue.functions[f];
-    if (function.empty()) function.seen_slices = queue.slices;
-    (launches_[ticket.launch].high_priority ? function.high : function.low).push(ticket);
-    queue.ready.store(queue.ready.load(std::memory_order_relaxed) | 1u << f, std::memory_order_relaxed);
-    queue.waiting.store(queue.waiting.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    queue.fresh.store(fresh, std::memory_order_relaxed);
-  }
-  if (core != hal::hart_id()) hal::wake(core);
-}
-
-bool CoreManager::pop(unsigned core, Ticket& ticket) {
-  CoreQueue& queue = queues_[core];
-  if (queue.waiting.load(std::memory_order_acquire) == 0) return false;
-  const LockGuard guard(queue.lock);
-  const std::uint32_t waiting = queue.waiting.load(std::memory_order_relaxed);
-  if (waiting == 0) return false;
-  const std::uint32_t ready = queue.ready.load(std::memory_order_relaxed);
-  if (queue.slices_left != 0 && (ready >> queue.last & 1) != 0) {
-    --queue.slices_left;
-  } else {
-    const std::uint32_t behind = ready & ~std::uint32_t{1} << queue.last;
-    queue.last =
-        static_cast<std::uint32_t>(std::countr_zero(behind != 0 && !mutated(Mutant::FairSlices) ? behind : ready));
-    queue.slices_left = weights_[queue.last].load(std::memory_order_relaxed) - 1u;
-    if (mutated(Mutant::OneSlice)) queue.slices_left += 3;
-  }
-  FunctionQueue& function = queue.functions[queue.last];
-  const bool high = function.turns.take(function.high.count != 0, function.low.count != 0);
-  ticket = (high ? function.high : function.low).pop();
-  const auto waited = static_cast<std::uint32_t>(queue.slices - function.seen_slices);
-  if (waited > function.most_waited.load(std::memory_order_relaxed)) {
-    function.most_waited.store(waited, std::memory_order_relaxed);
-  }
-  function.seen_slices = ++queue.slices;
-  if (function.empty()) queue.ready.store(ready & ~(1u << queue.last), std::memory_order_relaxed);
-  queue.waiting.store(waiting - 1, std::memory_order_release);
-  if (waiting == 1) queue.fresh.store(false, std::memory_order_relaxed);
-  return true;
-}
-
-std::uint64_t CoreManager::most_waited_slices(const Function& function) const {
-  std::uint32_t most = 0;
-  for (const CoreQueue& queue : queues_) {
-    most = std::max(most, queue.functions[function.id].most_waited.load(std::memory_order_relaxed));
-  }
-  return most;
+void Launches::queue_part(const Launch& launch, Ticket ticket, bool fresh) {
+  queues_->push(launch.part[ticket.part].core, launch.result.function, launch.high_priority, ticket, fresh);
 }
 
 // ---- ends ---------------------------------------------------------------------------------------------------------------
 
-void CoreManager::part_done(Launch& launch, unsigned core) {
+void Launches::part_done(Launch& launch, unsigned core) {
   if (launch.parts_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   launch.result.end_time = hal::now();
   launch.state.store(State::Ended, std::memory_order_release);
-  const auto place = static_cast<std::uint32_t>(&launch - launches_.data()) + 1;
+  const std::uint32_t place = std::uint32_t{place_of(launch)} + 1;
   std::uint32_t newest = ended_.load(std::memory_order_relaxed);
   do {
     launch.next_ended = newest;
@@ -97,9 +37,9 @@ void CoreManager::part_done(Launch& launch, unsigned core) {
 }
 
 // The other parts leave at their next slice boundary; those at the barrier are queued again so that they can.
-void CoreManager::kill(Launch& launch) {
+void Launches::kill(Launch& launch) {
   launch.kill.store(true, std::memory_order_release);
-  const auto index = static_cast<std::uint8_t>(&launch - launches_.data());
+  const std::uint8_t place = place_of(launch);
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     bool parked = false;
     {
@@ -107,7 +47,7 @@ void CoreManager::kill(Launch& launch) {
       std::swap(parked, launch.part[p].parked);
     }
     if (parked) {
-      push(launch.part[p].core, {index, static_cast<std::uint8_t>(p)}, false);
+      queue_part(launch, {place, static_cast<std::uint8_t>(p)}, false);
     } else if (launch.part[p].core != hal::hart_id()) {
       hal::wake(launch.part[p].core);
     }
@@ -115,7 +55,7 @@ void CoreManager::kill(Launch& launch) {
 }
 
 // True when this is what the launch ends with.
-bool CoreManager::fail(Launch& launch, Outcome outcome, Verdict why, const wire::FaultRecord& fault) {
+bool Launches::fail(Launch& launch, Outcome outcome, Verdict why, const wire::FaultRecord& fault) {
   bool first;
   {
     const LockGuard guard(launch.lock);
@@ -131,11 +71,11 @@ bool CoreManager::fail(Launch& launch, Outcome outcome, Verdict why, const wire:
   return first;
 }
 
-bool CoreManager::fail(LaunchHandle handle, Verdict why, const wire::FaultRecord& fault) {
+bool Launches::fail(LaunchHandle handle, Verdict why, const wire::FaultRecord& fault) {
   Launch* launch = find(handle);
   return launch != nullptr && fail(*launch, Outcome::Fault, why, fault);
 }
-bool CoreManager::stop(LaunchHandle handle) {
+bool Launches::stop(LaunchHandle handle) {
   Launch* launch = find(handle);
   if (launch == nullptr) return false;
   switch (launch->state.load(std::memory_order_acquire)) {
@@ -150,13 +90,13 @@ bool CoreManager::stop(LaunchHandle handle) {
   }
   return false;
 }
-void CoreManager::stop(const Function& function) {
+void Launches::stop_all(Owner function) {
   for (const Launch& launch : launches_of(function)) stop(launch.handle);
 }
 
 // ---- stops --------------------------------------------------------------------------------------------------------------
 
-wire::FaultRecord CoreManager::describe(const Launch& launch, const Part& part, const hal::Stop& stop) const {
+wire::FaultRecord Launches::describe(const Launch& launch, const Part& part, const hal::Stop& stop) {
   wire::FaultRecord record{};
   record.access = stop.reason != hal::StopReason::Fault ? wire::FaultAccess::None
                   : stop.access == hal::Access::Load    ? wire::FaultAccess::Load
@@ -183,22 +123,16 @@ constexpr std::uint16_t kMaxStaleFaults = 8;
 
 // The first access of a kernel to a granule of its regions: the entry is filled and the access tried again. False: the
 // access was stray. A stale "invalid" entry of this hart's translation cache ends here too (hal::fill flushes it).
-bool CoreManager::first_touch(Launch& launch, Part& part, const hal::Stop& stop) {
+bool Launches::first_touch(Launch& launch, Part& part, const hal::Stop& stop) {
   if (stop.status != Status::LoadFault && stop.status != Status::StoreFault) return false;
-  const std::uint64_t window = stop.address >> wire::kRegionShift;
-  if (window < 1 || window > wire::kRegionsPerFunction) return false;
-  // What this core's root maps, not what the function has now: regions may have come and gone since the start.
-  CoreSpace& core = *launch.space->cores[part.core];
-  if ((std::atomic_ref(core.windows).load(std::memory_order_acquire) >> (window - 1) & 1) == 0) return false;
-  const MappedRegion& region = launch.space->regions[window - 1];
-  const std::uint64_t offset = stop.address & ((std::uint64_t{1} << wire::kRegionShift) - 1);
-  if (offset >= region.bytes) return false;
-  const std::uint64_t granule = offset / wire::kGranuleBytes * wire::kGranuleBytes;
-  if (!pool_->mark_written(launch.result.function, region.base + granule, wire::kGranuleBytes)) {
+  const hal::PhysicalAddress granule = launch.space->granule_at(part.core, stop.address);
+  if (granule == 0) return false;
+  if (!pool_->mark_written(launch.result.function, granule, wire::kGranuleBytes)) {
     fail(launch, Outcome::Fault, {Status::MemoryBudget}, describe(launch, part, stop));
     return true;
   }
-  if (hal::fill(core.root, stop.address - offset % wire::kGranuleBytes, region.base + granule)) {
+  const std::uint64_t at = stop.address / wire::kGranuleBytes * wire::kGranuleBytes;
+  if (hal::fill(launch.space->cores[part.core]->root, at, granule)) {
     part.stale_faults = 0;
     return true;
   }
@@ -207,7 +141,7 @@ bool CoreManager::first_touch(Launch& launch, Part& part, const hal::Stop& stop)
 
 // A launch's pages are mapped in a root that other launches may be running on, on another hart than the one that maps:
 // what that hart has remembered as invalid may be older than the mapping. (The emulator remembers no such thing.)
-bool CoreManager::stale_translation(const Launch& launch, Part& part, const hal::Stop& stop) {
+bool Launches::stale_translation(const Launch& launch, Part& part, const hal::Stop& stop) {
   hal::Protection wanted;
   switch (stop.status) {
     case Status::LoadFault: wanted = hal::Protection::Read; break;
@@ -221,7 +155,7 @@ bool CoreManager::stale_translation(const Launch& launch, Part& part, const hal:
 
 // A part has exited by its own call. Those at the barrier wait for it in vain: that is an error of the kernel, and no
 // watchdog would find it, because parts that are parked take no slices.
-void CoreManager::leave(Launch& launch, Part& part, const hal::Stop& stop) {
+void Launches::leave(Launch& launch, Part& part, const hal::Stop& stop) {
   bool stuck;
   {
     const LockGuard guard(launch.lock);
@@ -233,7 +167,7 @@ void CoreManager::leave(Launch& launch, Part& part, const hal::Stop& stop) {
 }
 
 // The last core to arrive queues all others again and goes on itself.
-void CoreManager::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
+void Launches::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   Part& part = launch.part[ticket.part];
   bool last;
   bool stuck;
@@ -247,7 +181,7 @@ void CoreManager::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
     if (part.parked) return;
   }
   if (stuck) fail(launch, Outcome::Fault, {Status::BadEnvironmentCall}, describe(launch, part, stop));
-  if (!last) return push(part.core, ticket, false);
+  if (!last) return queue_part(launch, ticket, false);
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     bool queue = p == ticket.part;
     {
@@ -255,12 +189,12 @@ void CoreManager::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
       queue |= launch.part[p].parked;
       launch.part[p].parked = false;
     }
-    if (queue) push(launch.part[p].core, {ticket.launch, static_cast<std::uint8_t>(p)}, false);
+    if (queue) queue_part(launch, {ticket.launch, static_cast<std::uint8_t>(p)}, false);
   }
 }
 
 // True when the part wants to go on at once in the same turn.
-bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop) {
+bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   Part& part = launch.part[ticket.part];
   if (stop.reason != hal::StopReason::Fault) part.stale_faults = 0;
   switch (stop.reason) {
@@ -286,12 +220,12 @@ bool CoreManager::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& st
     case hal::StopReason::Timer:
     case hal::StopReason::Interrupted: break;
   }
-  push(part.core, ticket, false);
+  queue_part(launch, ticket, false);
   return false;
 }
 
 // The kernel has used more than half of what it may. True: all of it, and the launch is killed.
-bool CoreManager::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
+bool Launches::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
   if (!mutated(Mutant::KernelWarning) && !launch.warned.exchange(true, std::memory_order_relaxed)) {
     warnings_.store(true, std::memory_order_release);
   }
@@ -300,7 +234,7 @@ bool CoreManager::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
   return true;
 }
 
-// ---- broken on purpose --------------------------------------------------------------------------------------------------
+// ---- slices ------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -308,70 +242,13 @@ constexpr std::uint64_t kSlicePoints = point_bit(FaultPoint::FirmwareHart) | poi
 
 }  // namespace
 
-Occurrence CoreManager::occurrence_of(const Launch& launch) {
-  return {.function = launch.result.function,
-          .stream = launch.stream,
-          .opcode = static_cast<std::uint32_t>(wire::Opcode::Compute),
-          .sequence = launch.sequence};
-}
-
-// Before a slice. False: there is none now, the part is queued again.
-bool CoreManager::break_slice(Launch& launch, Ticket ticket, hal::Context& context) {
-  if (launch.kill.load(std::memory_order_acquire)) return true;
-  Part& part = launch.part[ticket.part];
-  if (part.not_before != 0 && faults_->armed(FaultPoint::Kernel)) {
-    if (hal::now() < part.not_before) {
-      push(part.core, ticket, false);
-      return false;
-    }
-    part.not_before = 0;
-  }
-  const Occurrence occurrence = occurrence_of(launch);
-  if (faults_->armed(FaultPoint::FirmwareHart)) {
-    if (const auto shot = faults_->occur(FaultPoint::FirmwareHart, occurrence)) {
-      if (shot->action == FaultAction::Trap) hal::break_by_trap();
-      stand_still(shot->argument);
-    }
-  }
-  if (!faults_->armed(FaultPoint::Kernel)) return true;
-  // A launch that began before the point was armed is no occurrence: it could not be broken.
-  CoreSpace& core = *launch.space->cores[part.core];
-  if (std::atomic_ref(core.planted).load(std::memory_order_acquire) == 0) return true;
-  if (const auto shot = faults_->occur(FaultPoint::Kernel, occurrence)) break_kernel(launch, part, context, *shot);
-  return true;
-}
-
-void CoreManager::break_kernel(Launch& launch, Part& part, hal::Context& context, const Shot& shot) {
-  switch (shot.action) {
-    case FaultAction::Hang: return hal::divert(context, kPlantedAt, hal::Planted::Hang);
-    case FaultAction::Illegal: return hal::divert(context, kPlantedAt, hal::Planted::Illegal);
-    case FaultAction::Stray: return hal::divert(context, kPlantedAt, hal::Planted::StrayLoad);
-    case FaultAction::Slow: part.slow = shot.argument; return;
-    case FaultAction::FlipScratchpad: {
-      const ContextSlot& slot = launch.space->cores[part.core]->contexts[part.context];
-      const std::uint64_t bit = shot.argument % (wire::kScratchpadBytes * 8);
-      *hal::pointer(slot.scratchpad + bit / 8) ^= static_cast<std::byte>(1u << bit % 8);
-      return;
-    }
-    default: return;
-  }
-}
-
-void CoreManager::corrupt_result(Launch& launch) {
-  if (launch.result_bytes == 0) return;
-  const auto shot = faults_->occur(FaultPoint::KernelResult, occurrence_of(launch));
-  if (!shot) return;
-  const hal::PhysicalAddress at = launch.result_begin + shot->argument % launch.result_bytes;
-  if (pool_->mark_written(launch.result.function, at, 1)) *hal::pointer(at) ^= std::byte{0xff};
-}
-
-bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
+bool Launches::run_slice(unsigned core, std::uint64_t slice_ticks) {
   Ticket ticket;
-  if (!pop(core, ticket)) return false;
+  if (!queues_->pop(core, ticket)) return false;
   hal::mark(wire::Waypoint::Slice);
   Launch& launch = launches_[ticket.launch];
   Part& part = launch.part[ticket.part];
-  hal::Context& context = launch.space->cores[core]->contexts[part.context].context;
+  hal::Context& context = slot_of(launch, part).context;
   if (faults_->armed_any(kSlicePoints)) [[unlikely]]
     if (!break_slice(launch, ticket, context)) return true;
   std::uint64_t began = 0;
@@ -383,9 +260,8 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
       return true;
     }
     const hal::Stop stop = hal::run(context, slice_ticks);
-    queues_[core].signalled = stop.reason == hal::StopReason::Interrupted;
+    if (core == 0) signalled_ = stop.reason == hal::StopReason::Interrupted;
     if (began == 0) began = stop.began;
-    part.fresh = false;
     launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);
     // The watchdog counts what was delivered, at most one slice a turn: a starved machine burns no budget.
     part.budget_used += std::min(stop.ran_ticks, kSliceTicks);
@@ -400,7 +276,7 @@ bool CoreManager::run_slice(unsigned core, std::uint64_t slice_ticks) {
     go_on = handle_stop(launch, ticket, stop);
     // Stops that go on at once must not keep the hart from its other work: together they get one slice as well.
     if (go_on && stop.ended - began >= slice_ticks) {
-      push(core, ticket, false);
+      queue_part(launch, ticket, false);
       return true;
     }
   }

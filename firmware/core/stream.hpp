@@ -15,7 +15,7 @@ namespace fw {
 
 inline constexpr std::uint16_t kNoBlock = 0xffff;
 
-// Names one launch of CoreManager. A handle of a launch that has ended never names a later one.
+// Names one launch of Launches. A handle of a launch that has ended never names a later one.
 using LaunchHandle = std::uint64_t;
 inline constexpr LaunchHandle kNoLaunch = 0;
 
@@ -72,7 +72,7 @@ struct Stream {
   enum class Phase : std::uint8_t {
     Idle,       // the head block, if any, has not started
     Moving,     // a DMA or FILL is under way
-    Computing,  // a launch is under way; the core manager reports its end
+    Computing,  // a launch is under way; the launches report its end
   };
   // Closed and empty are one: a stream is closed when its last block has ended, and opened only from Closed.
   enum class State : std::uint8_t {

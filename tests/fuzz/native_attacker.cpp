@@ -78,7 +78,7 @@ bool NativeAttacker::slices() {
   bool any = false;
   for (unsigned hart = 0; hart < card_.card().core_count; ++hart) {
     native::become_hart(hart);
-    any |= card_.card().cores.run_slice(hart, fw::kSliceTicks);
+    any |= card_.card().launches.run_slice(hart, fw::kSliceTicks);
   }
   native::become_hart(0);
   return any;

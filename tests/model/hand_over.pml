@@ -3,8 +3,8 @@
  * A launch with a part on each of PARTS cores, from release to collection, while kernels exit, fault, meet at barriers,
  * leave others behind at a barrier, and while hart 0 kills the launch at any moment.
  *
- * Mirrors firmware/core/slices.cpp: push, pop, part_done, kill, fail, leave, arrive, handle_stop, run_slice, stop; and
- * firmware/core/launch.hpp collect(). A critical section of Launch::lock or CoreQueue::lock is one atomic step. Core 0
+ * Mirrors firmware/core/run_queues.cpp: push, pop; firmware/core/slices.cpp: part_done, kill, fail, leave, arrive,
+ * handle_stop, run_slice, stop; and firmware/core/launches.hpp collect(). A critical section of Launch::lock or CoreQueue::lock is one atomic step. Core 0
  * is hart 0, which also stops and collects.
  *
  * Laws: a part ends exactly once; a ticket is never queued twice; the launch ends exactly once, and when hart 0 collects

@@ -175,7 +175,7 @@ TEST_F(BoundedTurns, ALongImageThatIsGoodIsLaunched) {
   tenant.write(kImageAt, long_image(Program::Exit));
   tenant.launch();
   card_.turns();
-  ASSERT_TRUE(card_.card().cores.run_slice(0, fw::kSliceTicks));
+  ASSERT_TRUE(card_.card().launches.run_slice(0, fw::kSliceTicks));
   card_.turns();
   const auto ended = tenant.driver.collect();
   ASSERT_EQ(ended.size(), 1u);
@@ -200,7 +200,7 @@ TEST_F(BoundedTurns, AWriteBetweenTwoStepsOfTheCheckBeginsItAnew) {
     tenant.driver.submit(tenant.driver.dma(tenant.stream, RawDriver::host(wire::kHostMemoryOffset),
                                            RawDriver::device(tenant.program, kImageAt + kSpoiltAt), sizeof other));
     card_.turns();
-    card_.card().cores.run_slice(0, fw::kSliceTicks);
+    card_.card().launches.run_slice(0, fw::kSliceTicks);
     card_.turns();
     const auto ended = tenant.driver.collect();
     ASSERT_EQ(ended.size(), 2u);
@@ -245,14 +245,14 @@ TEST_F(BoundedTurns, ALaunchThatWaitsForRoomSumsItsImageOnce) {
   tenant.write(kImageAt, long_image(Program::UntilReleased));
   for (unsigned i = 0; i < fw::kContextsPerCore; ++i) tenant.launch();
   card_.turns();
-  const std::uint64_t before = card_.card().cores.prepared_bytes();
+  const std::uint64_t before = card_.card().spaces.prepared_bytes();
   for (unsigned i = 0; i < 16; ++i) tenant.launch();
   card_.turns();
   for (int called = 0; called < 50; ++called) {
     fw::retry_waiting_launch(card_.function(2));
     card_.turns();
   }
-  EXPECT_EQ(card_.card().cores.prepared_bytes(), before) << "the image is loaded; there is no context";
+  EXPECT_EQ(card_.card().spaces.prepared_bytes(), before) << "the image is loaded; there is no context";
 }
 
 }  // namespace

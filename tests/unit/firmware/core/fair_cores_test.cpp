@@ -82,7 +82,7 @@ TEST_F(FairCores, AWeightIsANumberOfSlicesInItsTurn) {
   Neighbour other(card_, 3);
   launch(Program::Endless);
   card_.turns();
-  card_.card().cores.set_weight(card_.function(3), 3);
+  card_.card().run_queues.set_weight(3, 3);
   other.launch(Program::Slices);
   card_.turns();
   const unsigned slices = slices_until_end(other.driver);
@@ -208,7 +208,7 @@ TEST_F(FairCoresOnEight, EveryLaunchThatWaitsIsCalledWhoeverIsResetMeanwhile) {
   std::size_t ok = 0;
   std::size_t aborted = 0;
   for (int i = 0; i < 400 && ok + aborted < fw::kLaunchesPerFunction + kWaiting; ++i) {
-    for (unsigned core = 0; core < 8; ++core) card_.card().cores.run_slice(core, fw::kSliceTicks);
+    for (unsigned core = 0; core < 8; ++core) card_.card().launches.run_slice(core, fw::kSliceTicks);
     if (i == 1 || i == 2) EXPECT_EQ(driver_.reset_stream(streams[i == 1 ? 0 : 4]).outcome, Outcome::Ok);
     card_.turns();
     for (const auto& end : driver_.collect()) ++(end.completion.outcome == Outcome::Ok ? ok : aborted);
@@ -259,7 +259,7 @@ class FairPages : public FairCores {
  protected:
   static constexpr unsigned kCores = 4;
   // Room for three functions with the smallest share each, and a little that is nobody's.
-  FairPages() : FairCores(kCores, 3 * fw::CoreManager::smallest_share(kCores) + 3 * wire::kMiB) {}
+  FairPages() : FairCores(kCores, 3 * fw::AddressSpaces::smallest_share(kCores) + 3 * wire::kMiB) {}
   static constexpr std::uint64_t kAll = (std::uint64_t{1} << kCores) - 1;
 };
 
@@ -272,9 +272,9 @@ TEST_F(FairPages, AFunctionThatTakesAllItCanLeavesTheOthersTheirShare) {
   ASSERT_EQ(driver_.release(region).outcome, Outcome::Ok);
   for (unsigned i = 0; i < fw::kContextsPerCore; ++i) launch(Program::UntilReleased, kAll);
   card_.turns();
-  auto& cores = card_.card().cores;
+  auto& spaces = card_.card().spaces;
   EXPECT_TRUE(card_.function(2).launches_waiting.any());
-  EXPECT_LE(cores.held_pages_bytes(card_.function(2)), cores.share_bytes());
+  EXPECT_LE(spaces.held_pages_bytes(2), spaces.share_bytes());
   for (Neighbour* other : {&second, &third}) {
     other->launch(Program::Barriers, kAll);
     card_.turns();
@@ -293,13 +293,13 @@ TEST_F(FairPages, AFunctionThatTakesAllItCanLeavesTheOthersTheirShare) {
 
 // Contexts that launches left behind on one core are in the way of the next launch on others: they make room.
 TEST_F(FairPages, WhatIsOnlyCachedMakesRoom) {
-  auto& cores = card_.card().cores;
+  auto& spaces = card_.card().spaces;
   for (int lap = 0; lap < 3; ++lap) {
     for (unsigned i = 0; i < fw::kContextsPerCore; ++i) launch(Program::Slices, 1);
     card_.turns();
     for (int i = 0; i < 100; ++i) slice(), card_.turns();
     ASSERT_EQ(driver_.collect().size(), fw::kContextsPerCore);
-    ASSERT_GT(cores.held_pages_bytes(card_.function(2)) + 3 * wire::kScratchpadBytes, cores.share_bytes());
+    ASSERT_GT(spaces.held_pages_bytes(2) + 3 * wire::kScratchpadBytes, spaces.share_bytes());
     EXPECT_EQ(run(Program::Barriers, kAll & ~std::uint64_t{1}).outcome, Outcome::Ok);
   }
 }

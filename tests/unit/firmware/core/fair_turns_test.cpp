@@ -140,7 +140,7 @@ class FairTurns : public testing::TestWithParam<Kind> {
       const fw::Served& waited = card_.function(f).most_waited;
       EXPECT_LE(waited.quanta, others) << "function " << f;
       EXPECT_LE(waited.bytes, (others + 1) * kQuantumBytes) << "function " << f;
-      EXPECT_LE(card_.card().cores.most_waited_slices(card_.function(f)), others) << "function " << f;
+      EXPECT_LE(card_.card().run_queues.most_waited_slices(f), others) << "function " << f;
     }
   }
 
@@ -195,15 +195,15 @@ TEST_F(FairTurnsOfAll, MixedNeighboursWithWeights) {
   add(3, Kind::Nops);
   add(4, Kind::Kernels);
   card_.function(2).weight = 3;
-  card_.card().cores.set_weight(card_.function(4), 5);
+  card_.card().run_queues.set_weight(4, 5);
   for (int i = 0; i < 100; ++i) step();
   forget_waits();
   work(60);
   const fw::Served& waited = card_.function(kVictim).most_waited;
   EXPECT_LE(waited.quanta, 3u);
   EXPECT_LE(waited.bytes, 2 * 3 * kQuantumBytes);
-  EXPECT_LE(card_.card().cores.most_waited_slices(card_.function(kVictim)), 5u);
-  EXPECT_EQ(card_.card().cores.most_waited_slices(card_.function(kVictim)), 5u) << "five slices are its weight";
+  EXPECT_LE(card_.card().run_queues.most_waited_slices(kVictim), 5u);
+  EXPECT_EQ(card_.card().run_queues.most_waited_slices(kVictim), 5u) << "five slices are its weight";
 }
 
 // A reset of another function is a quantum of that function, and the command for it one of M's.

@@ -423,7 +423,7 @@ class FunctionsWithKernels : public Functions {
 
 TEST_F(FunctionsWithKernels, AResetWaitsForTheKernelAndWhoeverAskedMeanwhileJoins) {
   launch_until_released(vf1_);
-  ASSERT_TRUE(card_.card().cores.active(card_.function(kVf1)));
+  ASSERT_TRUE(card_.card().launches.active(kVf1));
   const auto before = card_.function(kVf1).resets;
   const auto first = manager_.send_admin(about(manager_, AdminCommand::FunctionReset, kVf1));
   const auto second = pf_.send_admin(about(pf_, AdminCommand::FunctionReset, kVf1));
@@ -431,7 +431,7 @@ TEST_F(FunctionsWithKernels, AResetWaitsForTheKernelAndWhoeverAskedMeanwhileJoin
   card_.turns();
   EXPECT_EQ(card_.function(kVf1).resets, before) << "the kernel is still in U-mode";
   unsigned quiet = 0;
-  for (int i = 0; i < 100 && card_.card().cores.active(card_.function(kVf1)); ++i) fw::loop_step(card_.card(), quiet);
+  for (int i = 0; i < 100 && card_.card().launches.active(kVf1); ++i) fw::loop_step(card_.card(), quiet);
   EXPECT_EQ(manager_.wait_admin(first)->outcome, Outcome::Ok);
   EXPECT_EQ(pf_.wait_admin(second)->outcome, Outcome::Ok);
   const auto answer = vf1_.receive();
@@ -473,7 +473,7 @@ TEST_F(FunctionsWithKernels, RetiringWhileAKernelRunsStopsItAndFreesTheFunction)
   const auto bind = manager_.send_admin(about(manager_, AdminCommand::SlotBind, kVf1, kFirstSpare));
   scribble(card_.window(2));
   unsigned quiet = 0;
-  for (int i = 0; i < 100 && card_.card().cores.active(card_.function(kVf1)); ++i) fw::loop_step(card_.card(), quiet);
+  for (int i = 0; i < 100 && card_.card().launches.active(kVf1); ++i) fw::loop_step(card_.card(), quiet);
   EXPECT_EQ(manager_.wait_admin(retired)->outcome, Outcome::Ok);
   EXPECT_EQ(manager_.wait_admin(bind)->outcome, Outcome::Ok);
   EXPECT_EQ(query(kVf1).values.function.slot, kFirstSpare);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches on cores with played kernels: ends, faults, watchdog, barrier, kill, and what resets do to all of these.
-#include "firmware/core/launch.hpp"
+#include "firmware/core/launches.hpp"
 
 #include <gtest/gtest.h>
 
@@ -53,16 +53,16 @@ TEST_F(Launch, ManagementIsToldWhatFunctionsHoldAndNobodyElse) {
   const auto held = figures(manager);
   EXPECT_EQ(held.launches, 1u);
   EXPECT_EQ(held.streams, 1u);
-  EXPECT_EQ(held.arena_pages * fw::kPageBytes, card_.card().cores.held_pages_bytes(card_.function(2)));
+  EXPECT_EQ(held.arena_pages * fw::kPageBytes, card_.card().spaces.held_pages_bytes(2));
   EXPECT_EQ(held.table_pages, hal::table_pages());
   EXPECT_GT(held.table_pages, 0u);
   const auto own = figures(driver_);
   EXPECT_EQ(own.launches + own.streams + own.arena_pages + own.table_pages, 0u);
 
   // The page that kernels of a fault point jump to is the card's, and stays.
-  ASSERT_TRUE(card_.card().cores.prepare_planted());
+  ASSERT_TRUE(card_.card().spaces.prepare_planted());
   EXPECT_EQ(figures(manager).arena_pages, held.arena_pages);
-  while (card_.card().cores.active(card_.function(2))) slice(), card_.turns();
+  while (card_.card().launches.active(2)) slice(), card_.turns();
   driver_.set_status(0);
   const auto left = figures(manager);
   EXPECT_EQ(left.launches + left.streams + left.arena_pages + left.table_pages, 0u);

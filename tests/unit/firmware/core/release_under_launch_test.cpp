@@ -24,7 +24,7 @@ class ReleaseUnderLaunch : public fwtest::Launch {
  protected:
   using Launch::Launch;
 
-  fw::CoreManager& cores() { return card_.card().cores; }
+  fw::AddressSpaces& spaces() { return card_.card().spaces; }
   fw::RegionPool& pool() { return card_.card().pool; }
   fw::Function& function() { return card_.function(2); }
   hal::PhysicalAddress base(unsigned ordinal) { return function().regions.at(ordinal).base; }
@@ -294,7 +294,7 @@ TEST_F(ReleaseUnderLaunch, AFunctionResetEndsRetiredSpacesToo) {
   reset_function();
   EXPECT_EQ(card_.board().pages_in_use(), 0u);
   EXPECT_EQ(hal::table_pages(), 0u);
-  EXPECT_EQ(cores().held_pages_bytes(function()), 0u);
+  EXPECT_EQ(spaces().held_pages_bytes(function().id), 0u);
   EXPECT_EQ(held_bytes(), 0u);
   card_.pump();
   EXPECT_EQ(pool().free_bytes(), pool().total_bytes());
@@ -304,7 +304,8 @@ TEST_F(ReleaseUnderLaunch, AFunctionResetEndsRetiredSpacesToo) {
 // What the firmware accounts is what the board handed out, through every way of making and ending spaces.
 TEST_F(ReleaseUnderLaunch, AccountedPagesAreThePagesInUse) {
   const auto accounted = [&] {
-    return card_.board().pages_in_use() + hal::table_pages() * fw::kPageBytes == cores().held_pages_bytes(function());
+    return card_.board().pages_in_use() + hal::table_pages() * fw::kPageBytes ==
+           spaces().held_pages_bytes(function().id);
   };
   retire_one();
   EXPECT_TRUE(accounted());

@@ -51,7 +51,7 @@ class StreamClose : public Launch {
   void expect_at_rest() {
     EXPECT_EQ(stream().head, fw::kNoBlock);
     EXPECT_EQ(stream().phase, fw::Stream::Phase::Idle);
-    EXPECT_FALSE(card_.card().cores.active(card_.function(2)));
+    EXPECT_FALSE(card_.card().launches.active(2));
     EXPECT_FALSE(card_.function(2).runnable.any());
   }
   void expect_all_refused(std::size_t count, const std::vector<raw::Ended>& ended) {

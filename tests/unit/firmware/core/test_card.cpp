@@ -97,7 +97,8 @@ void TestCard::start_loop() {
     harts_.emplace_back([this, hart] {
       native::become_hart(hart);
       while (!stop_) {
-        if (!card_->cores.run_slice(hart, fw::kSliceTicks)) hal::sleep_until(hal::now() + wire::kTicksPerSecond / 20);
+        if (!card_->launches.run_slice(hart, fw::kSliceTicks))
+          hal::sleep_until(hal::now() + wire::kTicksPerSecond / 20);
       }
     });
   }

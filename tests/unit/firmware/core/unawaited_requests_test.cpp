@@ -40,7 +40,7 @@ class UnawaitedRequests : public Launch {
       computing += stream.phase == Stream::Phase::Computing ? 1 : 0;
     }
     if (function.reset_running) return;  // what is being torn down
-    ASSERT_EQ(computing != 0, card_.card().cores.active(function));
+    ASSERT_EQ(computing != 0, card_.card().launches.active(function.id));
     if (!function.queues[wire::kControlBlockQueue].active()) ASSERT_EQ(computing, 0u) << "work behind a reset queue";
   }
 

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Preparing a launch: image, contexts, entry. Hart 0 only. What happens while a launch runs is in slices.cpp.
+#include "firmware/core/launches.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "firmware/core/context_layout.hpp"
+#include "firmware/core/function.hpp"
+#include "firmware/mutants/mutants.hpp"
+
+namespace fw {
+
+using wire::Field;
+using wire::Outcome;
+using wire::Status;
+
+void Launches::init(std::uint64_t default_budget, AddressSpaces& spaces, RunQueues& queues, RegionPool& pool,
+                    FaultTable& faults) {
+  default_budget_ = default_budget;
+  spaces_ = &spaces;
+  queues_ = &queues;
+  pool_ = &pool;
+  faults_ = &faults;
+}
+
+Launches::Launch* Launches::find(LaunchHandle handle) {
+  if (handle == kNoLaunch) return nullptr;
+  Launch& launch = launches_[handle & kLaunchIndexMask];
+  return launch.handle == handle ? &launch : nullptr;
+}
+
+std::uint64_t Launches::text_address(const Launch& launch, const Part& part) {
+  return area_base(part.context, launch.area) + wire::kTextOffset;
+}
+
+// ---- judging ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// On success `image` is where the image lies.
+Verdict judge_compute(const Function& function, const wire::ComputePayload& compute, hal::PhysicalAddress& image) {
+  const auto& regions = function.regions;
+  const auto place =
+      regions.resolve(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
+  if (!place) return {place.error(), Field::ComputeImage};
+  if (regions.at(place->ordinal).type != wire::RegionType::Program && !mutated(Mutant::ProgramType)) {
+    return {Status::WrongRegionType, Field::ComputeImage};
+  }
+  image = place->address;
+  if (compute.correction_bytes != 0) {
+    const auto correction = regions.resolve(compute.correction.region_id, compute.correction.generation,
+                                            compute.correction.offset, compute.correction_bytes);
+    if (!correction) return {correction.error(), Field::ComputeCorrection};
+    if (regions.at(correction->ordinal).type != wire::RegionType::Program) {
+      return {Status::WrongRegionType, Field::ComputeCorrection};
+    }
+  }
+  for (unsigned i = 0; i < wire::kSegments; ++i) {
+    const wire::Segment& segment = compute.segments[i];
+    if (segment.access == wire::kSegmentUnused) continue;
+    const auto at = regions.resolve(segment.region_id, segment.generation, segment.offset, segment.bytes);
+    if (!at) return {at.error(), Field::ComputeSegment, i};
+    if (regions.at(at->ordinal).type != wire::RegionType::Tensor) {
+      return {Status::WrongRegionType, Field::ComputeSegment, i};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+// ---- entry --------------------------------------------------------------------------------------------------------------
+
+void Launches::prepare_entry(const Function& function, Launch& launch, unsigned index,
+                             const wire::ComputePayload& compute) {
+  const Part& part = launch.part[index];
+  const wire::ImageHeader& header = launch.space->areas[launch.area].header;
+  ContextSlot& slot = slot_of(launch, part);
+  const std::uint64_t base = context_base(part.context);
+  const std::uint64_t text = text_address(launch, part);
+  spaces_->restore_pool(*launch.space, part.core, part.context, launch.area);
+  wire::KernelArguments arguments{};
+  arguments.core_index = index;
+  arguments.core_count = launch.parts;
+  arguments.correction_address = base + wire::kCorrectionOffset;
+  arguments.correction_bytes = compute.correction_bytes;
+  arguments.pool_address = area_base(part.context, launch.area) + wire::kPoolOffset;
+  arguments.pool_bytes = header.pool_bytes;
+  arguments.compute_entry = text + header.compute_entry;
+  arguments.scratchpad_address = base + wire::kScratchpadOffset;
+  arguments.scratchpad_bytes = wire::kScratchpadBytes;
+  std::memcpy(hal::pointer(slot.data + kArgumentsAt), &arguments, sizeof arguments);
+  if (compute.correction_bytes != 0) {
+    const auto from = function.regions.resolve(compute.correction.region_id, compute.correction.generation,
+                                               compute.correction.offset, compute.correction_bytes);
+    hal::copy(hal::pointer(slot.data + kCorrectionAt), hal::pointer(from->address), compute.correction_bytes);
+  }
+  hal::start(slot.context, launch.space->cores[part.core]->root, text + header.correction_entry,
+             base + wire::kStackOffset + wire::kKernelStackBytes, base + wire::kArgumentsOffset);
+}
+
+Launches::Fit Launches::add_parts(const Function& function, Launch& launch, const wire::ComputePayload& compute) {
+  if (!spaces_->ensure_regions(*launch.space, function.regions)) return Fit::NoPages;
+  const bool planted = faults_->armed(wire::FaultPoint::Kernel);
+  // No mask: one core of our choice. Core 0 needs no hand-over (13–26 µs), so it is the choice.
+  for (std::uint64_t mask = compute.core_mask != 0 ? compute.core_mask : 1; mask != 0; mask &= mask - 1) {
+    const auto core = static_cast<std::uint8_t>(std::countr_zero(mask));
+    std::uint8_t context = 0;
+    const Fit fit = spaces_->take_context(*launch.space, core, launch.area, planted, context);
+    if (fit != Fit::Yes) return fit;
+    launch.part[launch.parts++] = {core, context, false, 0, 0, 0, 0};
+  }
+  return Fit::Yes;
+}
+
+void Launches::note_result(const Function& function, Launch& launch, const wire::ComputePayload& compute) {
+  for (const wire::Segment& segment : compute.segments) {
+    if ((segment.access & wire::kSegmentWrite) == 0) continue;
+    const auto at = function.regions.resolve(segment.region_id, segment.generation, segment.offset, segment.bytes);
+    if (!at) return;
+    launch.result_begin = at->address;
+    launch.result_bytes = segment.bytes;
+    return;
+  }
+}
+
+// The launch has left its space: collected, or never started.
+void Launches::quit(Launch& launch) {
+  for (std::uint32_t p = 0; p < launch.parts; ++p) {
+    AddressSpaces::give_context(*launch.space, launch.part[p].core, launch.part[p].context);
+  }
+  launch.handle = kNoLaunch;
+  launch.state.store(State::Free, std::memory_order_relaxed);
+  --under_way_[launch.result.function];
+  spaces_->leave(*launch.space);
+}
+
+// The entry of the table, for a launch on `space`.
+void Launches::begin(const Function& function, Launch& launch, unsigned stream, const Block& block,
+                     FunctionSpace& space) {
+  launch.space = &space;
+  launch.stream = stream;
+  launch.high_priority = function.streams[stream].high_priority;
+  launch.parts = 0;
+  launch.arrived = 0;
+  launch.exited = 0;
+  launch.decided = false;
+  launch.sequence = block.cb.header.sequence;
+  launch.result_bytes = 0;
+  launch.warned.store(false, std::memory_order_relaxed);
+  launch.warning_told = false;
+  launch.handle = ++started_ << kLaunchIndexBits | place_of(launch);
+  launch.result = {launch.handle, function.id, stream, Outcome::Ok, {}, {}, 0, 0, 0, false};
+  launch.budget_slices = block.cb.header.budget != 0 ? block.cb.header.budget : default_budget_;
+  if (mutated(Mutant::OwnBudget)) launch.budget_slices = std::min<std::uint64_t>(launch.budget_slices, 20);
+  launch.kill.store(false, std::memory_order_relaxed);
+  launch.kernel_ticks.store(0, std::memory_order_relaxed);
+  launch.state.store(State::Prepared, std::memory_order_relaxed);
+  ++under_way_[function.id];
+  spaces_->enter(space);
+}
+
+// Everything but the release; on failure nothing is left but caches.
+Launches::Fit Launches::prepare(const Function& function, Launch& launch, unsigned stream, Block& block,
+                                hal::PhysicalAddress image, Verdict& why) {
+  const wire::ComputePayload& compute = block.cb.payload.compute;
+  FunctionSpace* space = spaces_->current(function.id);
+  if (space == nullptr) return Fit::NoPages;
+  Fit fit = spaces_->find_area(*space, image, compute.image_bytes, launch.area, block.image, why);
+  if (fit != Fit::Yes) return fit;
+  if (compute.correction_bytes > space->areas[launch.area].header.max_correction_bytes) {
+    why = {Status::CorrectionTooLarge, Field::ComputeCorrectionBytes};
+    return Fit::Refused;
+  }
+  begin(function, launch, stream, block, *space);
+  fit = add_parts(function, launch, compute);
+  if (fit != Fit::Yes) {
+    quit(launch);
+    return fit;
+  }
+  for (unsigned p = 0; p < launch.parts; ++p) prepare_entry(function, launch, p, compute);
+  if (faults_->armed(wire::FaultPoint::KernelResult)) [[unlikely]]
+    note_result(function, launch, compute);
+  return Fit::Yes;
+}
+
+Launches::Start Launches::start(const Function& function, unsigned stream, Block& block, LaunchHandle& launch,
+                                Verdict& why) {
+  if (!hal::contexts_supported()) {
+    why = {Status::Unsupported, Field::OpcodeField};
+    return Start::Refused;
+  }
+  hal::PhysicalAddress image = 0;
+  why = judge_compute(function, block.cb.payload.compute, image);
+  if (!why.ok()) return Start::Refused;
+  // The launch would get the memory that a damaged entry tells of, whether its block names it or not.
+  if (spaces_->lacks_regions(function.id, function.regions) && !function.regions.intact()) {
+    why = {Status::RegionEntryDamaged, Field::ComputeSegment};
+    return Start::Refused;
+  }
+  const auto launches = launches_of(function.id);
+  const auto free = std::find_if(launches.begin(), launches.end(), [](const Launch& launch) {
+    return launch.state.load(std::memory_order_relaxed) == State::Free;
+  });
+  if (free == launches.end()) return Start::NoRoom;
+  Fit fit = prepare(function, *free, stream, block, image, why);
+  if (fit == Fit::NoPages && spaces_->drop_idle(function.id)) fit = prepare(function, *free, stream, block, image, why);
+  switch (fit) {
+    case Fit::Yes: launch = free->handle; return Start::Started;
+    case Fit::Unfinished: return Start::Unfinished;
+    case Fit::Refused: return Start::Refused;
+    case Fit::Busy: return Start::NoRoom;
+    case Fit::NoPages: break;
+  }
+  spaces_->drop_idle(function.id);  // of no use to this function, but perhaps to another
+  if (active(function.id)) return Start::NoRoom;
+  why = {Status::OutOfExecutionAreas, Field::ComputeImage};
+  return Start::Refused;
+}
+
+void Launches::release(LaunchHandle handle) {
+  Launch* launch = find(handle);
+  if (launch == nullptr || launch->state.load(std::memory_order_relaxed) != State::Prepared) return;
+  launch->parts_left.store(launch->parts, std::memory_order_relaxed);
+  launch->state.store(State::Running, std::memory_order_release);
+  const std::uint8_t place = place_of(*launch);
+  for (std::uint32_t p = 0; p < launch->parts; ++p) queue_part(*launch, {place, static_cast<std::uint8_t>(p)}, true);
+}
+
+}  // namespace fw
