@@ -95,6 +95,7 @@ enum class RecordedEventKind : std::uint32_t {
   Launch = 5,          // a: stream, b: function
   Violation = 6,       // a: function, b: status
   FaultFired = 7,      // a: point, b: action
+  StateChanged = 8,    // a: RecordedChange (shared/recorded_states.hpp), b: function | stream << 32
 };
 
 constexpr std::string_view name(RecordedEventKind kind) {
@@ -107,6 +108,7 @@ constexpr std::string_view name(RecordedEventKind kind) {
     case RecordedEventKind::Launch: return "launch";
     case RecordedEventKind::Violation: return "violation";
     case RecordedEventKind::FaultFired: return "fault fired";
+    case RecordedEventKind::StateChanged: return "state changed";
   }
   return "unknown event";
 }

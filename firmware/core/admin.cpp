@@ -37,18 +37,16 @@ namespace {
 // FaultPoint::AdminReply. Not those of FAULT_ARM: what is armed must be there to be disarmed.
 [[gnu::cold, gnu::noinline]] bool reply_is_lost(Function& function, const AdminRequest& request) {
   if (request.command == AdminCommand::FaultArm) return false;
-  const Occurrence occurrence{.function = function.id, .opcode = static_cast<std::uint32_t>(request.command)};
-  return function.faults->occur(wire::FaultPoint::AdminReply, occurrence).has_value();
+  const Occurrence occurrence{.function = function.id(), .opcode = static_cast<std::uint32_t>(request.command)};
+  return function.faults().occur(wire::FaultPoint::AdminReply, occurrence).has_value();
 }
 
 void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
   reply.cookie = pending.request.cookie;
   if (is_violation(reply.outcome, reply.status)) note_violation(function, reply.status);
-  if (function.faults->armed(wire::FaultPoint::AdminReply)) [[unlikely]]
+  if (function.faults().armed(wire::FaultPoint::AdminReply)) [[unlikely]]
     if (reply_is_lost(function, pending.request)) {
-      if (mutated(Mutant::LostReplyAlone)) {
-        function.pending_admin_count = static_cast<std::uint32_t>(function.pending_admin.size());
-      }
+      if (mutated(Mutant::LostReplyAlone)) function.commands.block();
       return;
     }
   wire::store_shared_words(function.at<std::uint64_t>(pending.reply), reinterpret_cast<const std::uint64_t*>(&reply),
@@ -61,27 +59,27 @@ void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
 // What counts against a quota: the regions of the table, released ones that launches still use, and released ones that are
 // not clean yet. Else a function could hold its quota once more with each address space, and again with each release.
 std::uint64_t charged_bytes(const Card& card, const Function& function) {
-  return card.pool.granted_bytes(function.id) + card.pool.quarantined_bytes(function.id);
+  return card.pool.granted_bytes(function.id()) + card.pool.quarantined_bytes(function.id());
 }
 
 // As this function sees the pool: its own zone and nobody's, through its quota.
 void fill_pool_figures(const Card& card, const Function& function, AdminReply& reply) {
-  const std::uint64_t total = card.pool.reach_bytes(function.id);
+  const std::uint64_t total = card.pool.reach_bytes(function.id());
   const std::uint64_t charged = charged_bytes(card, function);
-  const std::uint64_t quota = function.quota_bytes == 0 ? total : std::min(function.quota_bytes, total);
+  const std::uint64_t quota = function.quota_bytes() == 0 ? total : std::min(function.quota_bytes(), total);
   const std::uint64_t left = quota - std::min(charged, quota);
-  reply.values.region.free_bytes = std::min(card.pool.free_bytes(function.id), left);
-  reply.values.region.largest_bytes = std::min(card.pool.largest_bytes(function.id), left);
+  reply.values.region.free_bytes = std::min(card.pool.free_bytes(function.id()), left);
+  reply.values.region.largest_bytes = std::min(card.pool.largest_bytes(function.id()), left);
   reply.values.region.total_bytes = quota;
   reply.values.region.share_bytes = share_bytes(card, function);
-  reply.values.region.quarantined_bytes = card.pool.quarantined_bytes(function.id);
+  reply.values.region.quarantined_bytes = card.pool.quarantined_bytes(function.id());
 }
 
 // Whether a request that the pool refused is worth waiting for: quarantined memory comes back by itself. For what the
 // function itself released it waits as long as that takes. For what others did, no longer than for the scrubs that had
 // begun when it asked: they may release more for ever.
 bool waits_for_scrub(const Card& card, const Function& function, const PendingAdmin& pending, std::uint64_t bytes) {
-  switch (card.pool.prospect(function.id, bytes)) {
+  switch (card.pool.prospect(function.id(), bytes)) {
     case RegionPool::Prospect::Never: return false;
     case RegionPool::Prospect::AfterOwn: return true;
     case RegionPool::Prospect::AfterOthers: return card.pool.scrubs_ended() < pending.mark;
@@ -90,7 +88,7 @@ bool waits_for_scrub(const Card& card, const Function& function, const PendingAd
 }
 
 Progress wait_for_scrub(Card& card) {
-  card.scrub_wanted = true;
+  card.scrubs.hurry();
   return Progress::Waits;
 }
 
@@ -113,14 +111,14 @@ Progress acquire_region(Card& card, Function& function, PendingAdmin& pending, b
   }
   if (!resumed) pending.mark = card.pool.scrubs_begun();
   const std::uint64_t bytes = wire::align_up(arguments.bytes, wire::kGranuleBytes);
-  if (function.quota_bytes != 0 && charged_bytes(card, function) + bytes > function.quota_bytes &&
+  if (function.quota_bytes() != 0 && charged_bytes(card, function) + bytes > function.quota_bytes() &&
       !mutated(Mutant::Quota)) {
-    if (card.pool.granted_bytes(function.id) + bytes <= function.quota_bytes) return wait_for_scrub(card);
+    if (card.pool.granted_bytes(function.id()) + bytes <= function.quota_bytes()) return wait_for_scrub(card);
     reply = refusal(Status::QuotaExceeded, Field::AdminBytes);
     fill_pool_figures(card, function, reply);
     return Progress::Answered;
   }
-  const auto base = card.pool.acquire(function.id, arguments.bytes);
+  const auto base = card.pool.acquire(function.id(), arguments.bytes);
   if (!base) {
     if (waits_for_scrub(card, function, pending, arguments.bytes)) return wait_for_scrub(card);
     reply = refusal(base.error(), Field::AdminBytes);
@@ -143,7 +141,7 @@ bool transfer_running(Function& function, std::uint64_t region_id, std::uint32_t
   };
   const auto moves_it = [&](const Stream& stream) {
     if (stream.phase != Stream::Phase::Moving) return false;
-    const wire::ControlBlock& cb = function.blocks[stream.head].cb;
+    const wire::ControlBlock& cb = function.streams.block(stream.head).cb;
     if (cb.header.opcode == wire::Opcode::Fill) return names_it(cb.payload.fill.destination);
     return names_it(cb.payload.dma.source) || names_it(cb.payload.dma.destination);
   };
@@ -163,7 +161,7 @@ Progress release_region(Card& card, Function& function, const AdminRequest& requ
     return Progress::Answered;
   }
   if (mutated(Mutant::GiveBack)) return Progress::Answered;
-  if (!card.spaces.release_region(function.id, function.regions.at(*ordinal)))
+  if (!card.spaces.release_region(function.id(), function.regions.at(*ordinal)))
     return Progress::Waits;  // every launch ends: the watchdog
   function.regions.remove(*ordinal);
   fill_pool_figures(card, function, reply);
@@ -175,7 +173,7 @@ Progress release_region(Card& card, Function& function, const AdminRequest& requ
 Stream* named_stream(Function& function, const AdminRequest& request, AdminReply& reply) {
   const auto& arguments = request.arguments.stream;
   if (arguments.stream >= wire::kStreamsPerFunction ||
-      function.streams[arguments.stream].state == Stream::State::Closed) {
+      function.streams[arguments.stream].state() == StreamState::Closed) {
     if (!mutated(Mutant::StreamOfReset, Status::UnknownStream)) {
       reply = refusal(Status::UnknownStream, Field::AdminStream);
     }
@@ -202,12 +200,12 @@ void open_stream(Function& function, const AdminRequest& request, AdminReply& re
   }
   for (unsigned s = 1; s < wire::kStreamsPerFunction; ++s) {
     Stream& stream = function.streams[s];
-    if (stream.state != Stream::State::Closed || !stream.empty()) continue;
+    if (stream.state() != StreamState::Closed || !stream.empty()) continue;
     const std::uint32_t incarnation = stream.incarnation + 1;
     const bool banned = ban_stays(function, stream);
     stream = Stream{};
     stream.banned = banned;
-    stream.state = Stream::State::Open;
+    function.streams.set_state(s, StreamState::Open);
     stream.high_priority = request.arguments.stream_open.priority != 0;
     stream.incarnation = incarnation;
     reply.values.stream = {s, incarnation};
@@ -241,7 +239,7 @@ Progress reset_stream(Card& card, Function& function, PendingAdmin& pending, boo
       reply = refusal(Status::NotPermitted, Field::AdminStream);
       return Progress::Answered;
     }
-    begin_stream_reset(card, function, index, closes ? Stream::State::Closing : Stream::State::Resetting);
+    begin_stream_reset(card, function, index, closes ? StreamState::Closing : StreamState::Resetting);
     pending.mark = function.streams[index].incarnation;
   }
   const Stream& stream = function.streams[index];
@@ -272,21 +270,21 @@ void report_stats(Card& card, Function& caller, const AdminRequest& request, Adm
     return;
   }
   Function& function = **target;
-  reply.values = function.stats;
+  reply.values = function.counters_on_the_wire();
   auto& stats = reply.values.stats;
-  stats.sleeps = card.sleeps;
+  stats.sleeps = card.sleeps();
   stats.populated_granules = card.pool.populated_granules();
-  stats.dirty_granules = card.pool.dirty_granules(function.id);
+  stats.dirty_granules = card.pool.dirty_granules(function.id());
 }
 
 // Of the whole card: for M only, a function learns nothing about the others. Looks at every stream, which M may ask for.
 void fill_card_figures(const Card& card, AdminReply& reply) {
   auto& figures = reply.values.region;
-  for (std::uint32_t f = kPhysical; f < card.function_count; ++f) {
-    const auto& streams = card.functions[f].streams;
+  for (const Function& function : card.functions.tenants()) {
+    const StreamTable& streams = function.streams;
     figures.streams += static_cast<std::uint64_t>(std::count_if(
-        streams.begin() + 1, streams.end(), [](const Stream& s) { return s.state != Stream::State::Closed; }));
-    figures.launches += card.launches.under_way(f);
+        streams.begin() + 1, streams.end(), [](const Stream& s) { return s.state() != StreamState::Closed; }));
+    figures.launches += card.launches.under_way(function.id());
   }
   figures.arena_pages = card.spaces.arena_pages();
   figures.table_pages = hal::table_pages();
@@ -295,12 +293,12 @@ void fill_card_figures(const Card& card, AdminReply& reply) {
 void query(const Card& card, const Function& function, AdminReply& reply) {
   fill_pool_figures(card, function, reply);
   reply.values.region.time = hal::now();
-  if (function.kind == wire::FunctionKind::Management) fill_card_figures(card, reply);
+  if (function.manages()) fill_card_figures(card, reply);
 }
 
 // Commands about the whole card: M only.
 bool allowed_to_manage(const Function& function, AdminReply& reply) {
-  if (function.kind == wire::FunctionKind::Management) return true;
+  if (function.manages()) return true;
   reply = refusal(Status::NotPermitted, Field::AdminCommand);
   return false;
 }
@@ -321,7 +319,7 @@ bool for_management(AdminCommand command) {
 
 Verdict check_request(const Function& function, const AdminRequest& request) {
   if (request.magic != wire::kAdminMagic) return {Status::BadMagic, Field::Magic};
-  if (request.generation != function.generation) return {Status::StaleGeneration, Field::Generation};
+  if (request.generation != function.generation()) return {Status::StaleGeneration, Field::Generation};
   if (request.flags != 0) return {Status::BadFlags, Field::Flags};
   return {};
 }
@@ -332,8 +330,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
   Progress progress = Progress::Answered;
   if (const Verdict v = check_request(function, request); !v.ok()) {
     reply = refusal(v.status, v.field);
-  } else if (function.kind == wire::FunctionKind::Management && !for_management(request.command) &&
-             !mutated(Mutant::ForManagement)) {
+  } else if (function.manages() && !for_management(request.command) && !mutated(Mutant::ForManagement)) {
     reply = refusal(Status::NotPermitted, Field::AdminCommand);
   } else {
     switch (request.command) {
@@ -356,7 +353,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
         break;
       case AdminCommand::FirmwareRestart:
         // The reply is published first: the loop restarts the firmware when this iteration is over.
-        if (allowed_to_manage(function, reply)) card.restart_requested = true;
+        if (allowed_to_manage(function, reply)) card.request_restart();
         break;
       case AdminCommand::TimelineCreate: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
       default: reply = refusal(Status::BadOpcode, Field::AdminCommand); break;
@@ -378,43 +375,40 @@ bool chain_usable(const Chain& chain) {
 
 bool serve_admin(Card& card, Function& function, unsigned budget) {
   PackedQueue& queue = function.queue(wire::kAdminQueue);
-  if (!function.running() || function.reset_running) return false;
+  if (!function.running() || function.reset.running()) return false;
   bool any = false;
   Chain chain;
-  while (budget-- != 0 && function.pending_admin_count < function.pending_admin.size() && queue.pop(chain)) {
+  while (budget-- != 0 && !function.commands.full() && queue.pop(chain)) {
     any = true;
     hal::mark(wire::Waypoint::Admin);
     if (!chain_usable(chain)) {
-      ++function.stats.stats.ring_violations;
+      ++function.counters().ring_violations;
       note_violation(function, Status::BadChain);
       queue.push_used(chain.id, chain.slots, 0);
       continue;
     }
-    auto& pending = *std::find_if(function.pending_admin.begin(), function.pending_admin.end(),
-                                  [](const PendingAdmin& p) { return !p.used; });
+    PendingAdmin& pending = function.commands.free_place();
     wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&pending.request),
                             function.at<std::uint64_t>(chain.readable.offset), sizeof(AdminRequest) / 8);
     pending.reply = chain.writable.offset;
     pending.chain_id = chain.id;
     pending.chain_slots = chain.slots;
-    hal::note(wire::RecordedEventKind::AdminCommand, static_cast<std::uint32_t>(pending.request.command), function.id);
+    hal::note(wire::RecordedEventKind::AdminCommand, static_cast<std::uint32_t>(pending.request.command),
+              function.id());
     // A tenant's command proves nothing: it may be the one that broke the card before and will again.
-    if (function.kind == wire::FunctionKind::Management) hal::mark_boot_good();
-    if (handle(card, function, pending, false) == Progress::Waits) {
-      pending.used = true;
-      ++function.pending_admin_count;
-    }
+    if (function.manages()) hal::mark_boot_good();
+    if (handle(card, function, pending, false) == Progress::Waits) function.commands.keep(pending);
   }
   return any;
 }
 
 bool progress_admin(Card& card, Function& function) {
-  if (function.pending_admin_count == 0 || !function.running()) return false;
+  if (!function.commands.any() || !function.running()) return false;
   bool any = false;
-  for (PendingAdmin& pending : function.pending_admin) {
-    if (!pending.used || handle(card, function, pending, true) == Progress::Waits) continue;
-    pending.used = false;
-    --function.pending_admin_count;
+  for (unsigned place = 0; place < PendingCommands::kPlaces; ++place) {
+    PendingAdmin* pending = function.commands.waiting_at(place);
+    if (pending == nullptr || handle(card, function, *pending, true) == Progress::Waits) continue;
+    function.commands.done(*pending);
     any = true;
   }
   return any;

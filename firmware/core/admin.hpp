@@ -7,7 +7,7 @@
 
 namespace fw {
 
-struct Card;
+class Card;
 
 // A REJECTED reply that names the field.
 wire::AdminReply refusal(wire::Status status, wire::Field field);

@@ -15,24 +15,18 @@ namespace {
 void adopt_fifos(Function& function) {
   auto& to_card = *function.at<wire::Fifo>(wire::kFifoToCard.offset);
   auto& to_host = *function.at<wire::Fifo>(wire::kFifoToHost.offset);
-  function.control_read = wire::load_acquire(to_card.written);
-  wire::store_release(to_card.read, function.control_read);
-  function.control_written = wire::load_relaxed(to_host.written);
+  function.control.read = wire::load_acquire(to_card.written);
+  wire::store_release(to_card.read, function.control.read);
+  function.control.written = wire::load_relaxed(to_host.written);
 }
 
 }  // namespace
 
 void create_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint32_t index) {
-  Function& function = card.functions[id];
-  function.kind = kind;
-  function.index = index;
-  function.id = id;
-  function.regions.init(kind);
-  function.faults = &card.faults;
-  function.strikes = card.options.strikes;
-  function.quota_bytes = kind == wire::FunctionKind::Virtual ? card.options.quota_bytes : 0;
+  Function& function = card.functions.add(id);
   // No generation of an earlier boot ever comes back.
-  function.generation = card.boot_epoch << 32;
+  function.create({id, kind, index}, card.faults, card.options.strikes, card.boot_epoch() << 32);
+  function.set_quota(kind == wire::FunctionKind::Virtual ? card.options.quota_bytes : 0);
 }
 
 bool bind_slot(Card& card, Function& function, const Place& place) {
@@ -42,29 +36,28 @@ bool bind_slot(Card& card, Function& function, const Place& place) {
     hal::unmap_slot(place.slot);
     return false;
   }
-  function.place = place;
-  function.window = window;
-  function.violations = function.violations_told = 0;
-  reset_function_state(function);
+  function.bind(place, window);
+  function.violations.forget();
+  function.renew();
   adopt_fifos(function);
   clear_window_state(function);
   wire::store_relaxed(function.header().post_code, shown_post(card));
-  wire::store_relaxed(function.header().heartbeat, card.heartbeat);
-  publish_header(function, card.boot_epoch);
-  card.look_at(function);
+  wire::store_relaxed(function.header().heartbeat, card.heart.beats());
+  publish_header(function, card.boot_epoch());
+  card.plan.look_at(function);
   return true;
 }
 
 void retire_slot(Card& card, Function& function) {
   if (!function.bound()) return;
   begin_function_reset(card, function);
-  function.reset_asked = false;  // nobody is left to hear of it
-  function.window = {};
+  function.reset.owe_nothing();  // nobody is left to hear of it
+  function.unbind();
   // Marked before it is done: a reset of the card in between finds it half done, and finishes it.
-  card.slots.retire(function.id);
-  hal::close_doorbell(function.place.doorbell);
-  hal::unmap_slot(function.place.slot);
-  card.slots.finish_leaving(function.place.slot);
+  card.slots.retire(function.id());
+  hal::close_doorbell(function.place().doorbell);
+  hal::unmap_slot(function.place().slot);
+  card.slots.finish_leaving(function.place().slot);
 }
 
 void finish_retirements(Card& card) {

@@ -9,7 +9,7 @@
 
 namespace fw {
 
-struct Card;
+class Card;
 
 // Sets up function `id` as kind and number say; it has no slot yet.
 void create_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint32_t index);

@@ -20,7 +20,7 @@ Occurrence Launches::occurrence_of(const Launch& launch) {
 
 // Before a slice. False: there is none now, the part is queued again.
 bool Launches::break_slice(Launch& launch, Ticket ticket, hal::Context& context) {
-  if (launch.kill.load(std::memory_order_acquire)) return true;
+  if (launch.machine.is(State::Stopping)) return true;
   Part& part = launch.part[ticket.part];
   if (part.not_before != 0 && faults_->armed(FaultPoint::Kernel)) {
     if (hal::now() < part.not_before) {

@@ -28,7 +28,7 @@ wire::Fifo& to_host(Function& function) { return *function.at<wire::Fifo>(wire::
 // Messages the host has written and we have not read; 0 when its index is nonsense.
 std::uint32_t waiting(Function& function) {
   wire::Fifo& fifo = to_card(function);
-  const std::uint32_t distance = wire::load_acquire(fifo.written) - function.control_read;
+  const std::uint32_t distance = wire::load_acquire(fifo.written) - function.control.read;
   if (distance > wire::kFifoSlots && mutated(Mutant::FifoIndex)) return wire::kFifoSlots;
   return distance <= wire::kFifoSlots ? distance : 0;
 }
@@ -37,15 +37,15 @@ std::uint32_t waiting(Function& function) {
 // in a typed error there; nothing blocks here.
 void send(Function& function, const Message& message) {
   wire::Fifo& fifo = to_host(function);
-  if (function.control_written - wire::load_acquire(fifo.read) >= wire::kFifoSlots) {
-    ++function.stats.stats.ring_violations;
+  if (function.control.written - wire::load_acquire(fifo.read) >= wire::kFifoSlots) {
+    ++function.counters().ring_violations;
     note_violation(function, wire::Status::BadChain);
     return;
   }
-  wire::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[function.control_written % wire::kFifoSlots]),
+  wire::store_shared_words(reinterpret_cast<std::uint64_t*>(&fifo.slots[function.control.written % wire::kFifoSlots]),
                            reinterpret_cast<const std::uint64_t*>(&message), sizeof message / 8);
-  ++function.control_written;
-  wire::store_release(fifo.written, function.control_written);
+  ++function.control.written;
+  wire::store_release(fifo.written, function.control.written);
 }
 
 template <typename T>
@@ -63,27 +63,27 @@ void refuse(Function& function, const Message& request) {
 wire::DeviceConfig config_of(const Card& card, const Function& function) {
   wire::DeviceConfig config{};
   config.abi_version = wire::kAbiVersion;
-  config.kind = function.kind;
-  config.function_index = function.index;
-  config.slot = function.place.slot;
-  config.generation = function.generation;
-  config.boot_epoch = card.boot_epoch;
-  config.window_bytes = function.window.size();
+  config.kind = function.kind();
+  config.function_index = function.index();
+  config.slot = function.place().slot;
+  config.generation = function.generation();
+  config.boot_epoch = card.boot_epoch();
+  config.window_bytes = function.window().size();
   config.memory_bytes = card.pool.total_bytes();
-  config.cores = card.core_count;
+  config.cores = card.core_count();
   config.streams = wire::kStreamsPerFunction;
   config.stream_credits = wire::kStreamCredits;
   config.max_control_blocks = wire::kControlBlockSlots;
   config.timer_hz = static_cast<std::uint32_t>(wire::kTicksPerSecond);
   config.virtual_functions = card.options.virtual_functions;
   config.watchdog_slices = card.options.watchdog_slices;
-  config.quota_bytes = function.quota_bytes;
+  config.quota_bytes = function.quota_bytes();
   config.share_bytes = share_bytes(card, function);
   return config;
 }
 
 void get_config(const Card& card, Function& function, const Message& request, const wire::ConfigRange& range) {
-  wire::ConfigData data{function.config_generation, range.offset, 0, {}};
+  wire::ConfigData data{function.config_generation(), range.offset, 0, {}};
   const Status wrong = range.bytes > wire::kConfigChunk ? Status::BadSize : Status::OutOfBounds;
   if (mutated(Mutant::ConfigRange, wrong)) data.bytes = std::min(range.bytes, std::uint32_t{wire::kConfigChunk});
   if (range.bytes <= wire::kConfigChunk && wire::range_inside(range.offset, range.bytes, sizeof(wire::DeviceConfig))) {
@@ -95,21 +95,21 @@ void get_config(const Card& card, Function& function, const Message& request, co
 }
 
 void set_features(Function& function, const Message& request, const wire::FeatureBlocks& blocks) {
-  const bool too_late = (function.device_status & wire::kStatusFeaturesOk) != 0;
+  const bool too_late = function.has_status(wire::kStatusFeaturesOk);
   const std::uint64_t bits = blocks.bits[0] | std::uint64_t{blocks.bits[1]} << 32;
   const Status wrong = too_late                                        ? Status::NotPermitted
                        : blocks.first_block != 0 || blocks.blocks != 2 ? Status::BadCount
                        : (bits & ~wire::kOfferedFeatures) != 0         ? Status::BadFlags
                                                                        : Status::None;
   if (wrong != Status::None && !mutated(Mutant::FeatureRules, wrong)) return refuse(function, request);
-  function.driver_features = bits;
+  function.accept_features(bits);
   respond(function, request, blocks);
 }
 
 // Bits that may be added to a status, given what is set: the driver walks ACKNOWLEDGE → DRIVER → FEATURES_OK → DRIVER_OK
 // and never clears a bit except by writing 0 (VIRTIO 1.4 §2.1.1).
 bool status_step_legal(const Function& function, std::uint32_t wanted) {
-  const std::uint32_t now = function.device_status & ~std::uint32_t{wire::kStatusNeedsReset};
+  const std::uint32_t now = function.device_status() & ~std::uint32_t{wire::kStatusNeedsReset};
   const std::uint32_t asked = wanted & ~std::uint32_t{wire::kStatusNeedsReset};
   if ((now & wire::kStatusFailed) != 0) return asked == now;  // only a reset helps
   if (asked == (now | wire::kStatusFailed)) return true;
@@ -128,22 +128,19 @@ void set_status(Card& card, Function& function, const Message& request, std::uin
     begin_driver_reset(card, function, request);  // answers when the reset has ended
     return;
   }
-  const bool features_step =
-      (wanted & wire::kStatusFeaturesOk) != 0 && (function.device_status & wire::kStatusFeaturesOk) == 0;
-  const bool features_good = (function.driver_features & wire::kMandatoryFeatures) == wire::kMandatoryFeatures;
-  const bool banished = function.violations != 0 && mutated(Mutant::OffenderReturns);
+  const bool features_step = (wanted & wire::kStatusFeaturesOk) != 0 && !function.has_status(wire::kStatusFeaturesOk);
+  const bool features_good = (function.features() & wire::kMandatoryFeatures) == wire::kMandatoryFeatures;
+  const bool banished = function.violations.count() != 0 && mutated(Mutant::OffenderReturns);
   const bool step_legal = (status_step_legal(function, wanted) && !banished) || mutated(Mutant::StatusSteps);
   if (step_legal && (!features_step || features_good || mutated(Mutant::FeatureRules, Status::Unsupported))) {
-    // NEEDS_RESET is the device's: a driver can neither set nor clear it here.
-    constexpr std::uint32_t kNeedsReset = wire::kStatusNeedsReset;
-    function.device_status = (wanted & ~kNeedsReset) | (function.device_status & kNeedsReset);
+    function.set_driver_status(wanted);
     for (auto& queue : function.queues) {
-      queue.set_features((function.driver_features & wire::kFeatureEventIdx) != 0,
-                         (function.driver_features & wire::kFeatureIndirectDesc) != 0);
+      queue.set_features(function.has_feature(wire::kFeatureEventIdx),
+                         function.has_feature(wire::kFeatureIndirectDesc));
     }
-    wire::store_relaxed(function.header().device_status, function.device_status);
+    wire::store_relaxed(function.header().device_status, function.device_status());
   }
-  respond(function, request, wire::StatusValue{function.device_status});
+  respond(function, request, wire::StatusValue{function.device_status()});
 }
 
 wire::QueueState state_of(const Function& function, std::uint32_t index) {
@@ -164,7 +161,7 @@ std::optional<std::uint32_t> queue_of(std::uint32_t index) {
 }
 
 void set_queue(Function& function, const Message& request, const wire::SetQueue& wanted) {
-  const bool features_latched = (function.device_status & wire::kStatusFeaturesOk) != 0;
+  const bool features_latched = function.has_status(wire::kStatusFeaturesOk);
   const auto index = queue_of(wanted.index);
   if (!index) return refuse(function, request);
   const Status wrong = !features_latched                                ? Status::NotPermitted
@@ -175,11 +172,10 @@ void set_queue(Function& function, const Message& request, const wire::SetQueue&
   if (wrong != Status::None && !mutated(Mutant::QueueRules, wrong)) return refuse(function, request);
   if ((wanted.size & (wanted.size - 1)) != 0 && mutated(Mutant::QueueAnySize)) return refuse(function, request);
   PackedQueue& queue = function.queues[*index];
-  if (!queue.set(function.window, wanted.size, wanted.descriptors, wanted.driver_area, wanted.device_area)) {
+  if (!queue.set(function.window(), wanted.size, wanted.descriptors, wanted.driver_area, wanted.device_area)) {
     return refuse(function, request);
   }
-  queue.set_features((function.driver_features & wire::kFeatureEventIdx) != 0,
-                     (function.driver_features & wire::kFeatureIndirectDesc) != 0);
+  queue.set_features(function.has_feature(wire::kFeatureEventIdx), function.has_feature(wire::kFeatureIndirectDesc));
   respond(function, request, state_of(function, *index));
 }
 
@@ -219,8 +215,8 @@ void handle_device_message(Card& card, Function& function, const Message& reques
       return with_payload<wire::ConfigRange>(function, request,
                                              [&](const auto& p) { get_config(card, function, request, p); });
     case MessageOp::GetDeviceStatus:
-      if (function.violations != 0 && mutated(Mutant::AnswerOffender)) return;
-      return respond(function, request, wire::StatusValue{function.device_status});
+      if (function.violations.count() != 0 && mutated(Mutant::AnswerOffender)) return;
+      return respond(function, request, wire::StatusValue{function.device_status()});
     case MessageOp::SetDeviceStatus:
       return with_payload<wire::StatusValue>(function, request,
                                              [&](const auto& p) { set_status(card, function, request, p.status); });
@@ -237,7 +233,7 @@ void handle_device_message(Card& card, Function& function, const Message& reques
                                             [&](const auto& p) { reset_queue(card, function, request, p); });
     case MessageOp::EventConfig: break;
   }
-  if (mutated(Mutant::MessageOperation)) return respond(function, request, wire::StatusValue{function.device_status});
+  if (mutated(Mutant::MessageOperation)) return respond(function, request, wire::StatusValue{function.device_status()});
   refuse(function, request);
 }
 
@@ -260,7 +256,7 @@ void handle(Card& card, Function& function, const Message& request) {
   const Status wrong = frame_error(header);
   if (wrong != Status::None && !mutated(Mutant::MessageFrame, wrong)) return refuse(function, request);
   // While a reset runs, only its own answer leaves: no state may be built on what is being torn down.
-  if (function.reset_running && !asks_for_reset(request)) return refuse(function, request);
+  if (function.reset.running() && !asks_for_reset(request)) return refuse(function, request);
   if ((header.type & wire::kMessageBus) != 0) {
     const bool ping = header.op == static_cast<std::uint8_t>(wire::BusOp::Ping);
     if (!ping && !mutated(Mutant::BusOperation)) return refuse(function, request);
@@ -272,7 +268,7 @@ void handle(Card& card, Function& function, const Message& request) {
 }  // namespace
 
 void respond_status(Function& function, const Message& request) {
-  respond(function, request, wire::StatusValue{function.device_status});
+  respond(function, request, wire::StatusValue{function.device_status()});
   signal_doorbell(function);
 }
 void respond_queue(Function& function, const Message& request, std::uint32_t queue) {
@@ -295,10 +291,10 @@ bool serve_control(Card& card, Function& function, unsigned budget) {
     Message request;
     wire::copy_shared_words(
         reinterpret_cast<std::uint64_t*>(&request),
-        reinterpret_cast<const std::uint64_t*>(&fifo.slots[function.control_read % wire::kFifoSlots]),
+        reinterpret_cast<const std::uint64_t*>(&fifo.slots[function.control.read % wire::kFifoSlots]),
         sizeof request / 8);
-    ++function.control_read;
-    wire::store_release(fifo.read, function.control_read);
+    ++function.control.read;
+    wire::store_release(fifo.read, function.control.read);
     handle(card, function, request);
   }
   signal_doorbell(function);  // bring-up is rare: always ring
@@ -307,15 +303,15 @@ bool serve_control(Card& card, Function& function, unsigned budget) {
 
 void send_config_event(Function& function, std::uint32_t status) {
   send(function, wire::make_message(0, static_cast<std::uint8_t>(MessageOp::EventConfig), 0,
-                                    wire::ConfigEvent{status, function.config_generation}));
+                                    wire::ConfigEvent{status, function.config_generation()}));
   signal_doorbell(function);
 }
 
 void raise_needs_reset(Function& function) {
-  if ((function.device_status & wire::kStatusNeedsReset) != 0) return;
-  function.device_status |= wire::kStatusNeedsReset;
-  wire::store_relaxed(function.header().device_status, function.device_status);
-  send_config_event(function, function.device_status);
+  if (function.has_status(wire::kStatusNeedsReset)) return;
+  function.need_reset();
+  wire::store_relaxed(function.header().device_status, function.device_status());
+  send_config_event(function, function.device_status());
 }
 
 }  // namespace fw

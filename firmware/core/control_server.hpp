@@ -11,7 +11,7 @@
 
 namespace fw {
 
-struct Card;
+class Card;
 
 // Handles at most `budget` messages. True when there were any.
 bool serve_control(Card& card, Function& function, unsigned budget);

@@ -11,7 +11,7 @@
 
 namespace fw {
 
-struct Card;
+class Card;
 
 // Takes at most `budget` chains from the ring into stream queues. True when there were any.
 bool fetch_blocks(Card& card, Function& function, unsigned budget);

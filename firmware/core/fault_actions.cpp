@@ -35,22 +35,22 @@ void break_loop(Card& card) {
 
 bool reset_stalls(Card& card, Function& function, std::uint64_t now) {
   constexpr std::uint64_t kForEver = kNever - 1;
-  if (function.reset_stall_end == kNever) {
-    const auto shot = card.faults.occur(FaultPoint::FunctionReset, {.function = function.id});
-    function.reset_stall_end = !shot ? now : shot->argument == 0 ? kForEver : now + shot->argument;
+  if (function.reset.stall_end() == kNever) {
+    const auto shot = card.faults.occur(FaultPoint::FunctionReset, {.function = function.id()});
+    function.reset.stall_until(!shot ? now : shot->argument == 0 ? kForEver : now + shot->argument);
   }
-  return now < function.reset_stall_end;
+  return now < function.reset.stall_end();
 }
 
 void damage_entries(Function& function, const wire::ControlBlock& block) {
   const auto& header = block.header;
   const auto look_up = [&](std::uint64_t region_id) {
-    const Occurrence occurrence{.function = function.id,
+    const Occurrence occurrence{.function = function.id(),
                                 .stream = header.stream,
                                 .opcode = static_cast<std::uint32_t>(header.opcode),
                                 .sequence = header.sequence,
                                 .region_id = region_id};
-    if (const auto shot = function.faults->occur(FaultPoint::RegionEntry, occurrence)) {
+    if (const auto shot = function.faults().occur(FaultPoint::RegionEntry, occurrence)) {
       function.regions.damage(region_id, shot->argument);
     }
   };
@@ -83,7 +83,7 @@ void tell_memory_error(Card& card, Function& function, const wire::ControlBlockH
   event.status = kind == wire::EventKind::MemoryRetired ? Status::UncorrectableMemory : Status::None;
   event.time = hal::now();
   event.argument = count;
-  event.target = function.id;
+  event.target = function.id();
   post_event(function, event);
   if (mutated(Mutant::MemoryTold)) return;
   Function& management = card.functions[kManagement];
@@ -95,7 +95,7 @@ void tell_memory_error(Card& card, Function& function, const wire::ControlBlockH
 
 bool memory_fails(Card& card, Function& function, const wire::ControlBlockHeader& header, hal::PhysicalAddress begin,
                   hal::PhysicalAddress end, hal::PhysicalAddress& place) {
-  const auto shot = card.faults.occur(FaultPoint::Memory, {.function = function.id,
+  const auto shot = card.faults.occur(FaultPoint::Memory, {.function = function.id(),
                                                            .stream = header.stream,
                                                            .opcode = static_cast<std::uint32_t>(header.opcode),
                                                            .sequence = header.sequence,
@@ -109,7 +109,7 @@ bool memory_fails(Card& card, Function& function, const wire::ControlBlockHeader
   if (shot->action == FaultAction::Corrected) {
     if (mutated(Mutant::MemoryCorrected)) return false;
     if (mutated(Mutant::MemoryRight)) *hal::pointer(shot->place) ^= std::byte{0xff};
-    tell_memory_error(card, function, header, wire::EventKind::MemoryCorrected, ++card.memory_corrected);
+    tell_memory_error(card, function, header, wire::EventKind::MemoryCorrected, card.count_corrected());
     return false;
   }
   place = shot->place;
@@ -138,7 +138,7 @@ Verdict find_place(Card& card, const wire::FaultSpec& spec, hal::PhysicalAddress
 }
 
 Verdict arm(Card& card, const wire::FaultSpec& spec, wire::FaultEvidence& evidence) {
-  if (const Verdict v = FaultTable::judge(spec, card.function_count); !v.ok()) return v;
+  if (const Verdict v = FaultTable::judge(spec, card.functions.count()); !v.ok()) return v;
   hal::PhysicalAddress place = 0;
   if (const Verdict v = find_place(card, spec, place); !v.ok()) return v;
   // Kernels that are made to run astray run into instructions that launches from now on have mapped.

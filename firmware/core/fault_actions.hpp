@@ -9,7 +9,7 @@
 
 namespace fw {
 
-struct Card;
+class Card;
 
 // Looked at once a turn of hart 0's loop.
 inline constexpr std::uint64_t kLoopPoints =

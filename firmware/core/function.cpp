@@ -13,32 +13,33 @@
 
 namespace fw {
 
-void reset_function_state(Function& function) {
-  ++function.generation;
-  function.device_status = 0;
-  function.driver_features = 0;
-  ++function.config_generation;
-  for (auto& queue : function.queues) queue.reset();
-  for (Stream& stream : function.streams) {
-    const bool banned = stream.banned && mutated(Mutant::BanEnds);
-    stream = Stream{};
-    stream.banned = banned;
-  }
-  if (function.kind != wire::FunctionKind::Management) function.streams[0].state = Stream::State::Open;
-  for (auto& stream : function.streams) stream.incarnation = 1;
-  function.runnable = StreamSet{};
-  function.launches_waiting = StreamSet{};
-  function.checks_images = false;
-  function.blocks.init();
-  for (auto& pending : function.pending_admin) pending.used = false;
-  function.pending_admin_count = 0;
-  function.stalls_end = kNever;
-  function.reset_stall_end = kNever;
-  function.ring_violations_told = 0;
-  function.ring_violations_told_at = kNever;
-  if (!mutated(Mutant::ClearStatistics)) function.stats = {};
-  function.most_waited = {};
-  function.events_lost = 0;
+void Function::create(const Identity& identity, FaultTable& faults, std::uint32_t strikes,
+                      std::uint64_t first_generation) {
+  identity_ = identity;
+  faults_ = &faults;
+  strikes_ = strikes;
+  generation_ = first_generation;
+  regions.init(identity.kind);
+  streams.init(identity.id);
+  reset.init(identity.id);
+}
+
+void Function::close_rings() {
+  device_status_ = 0;
+  for (auto& queue : queues) queue.reset();
+}
+
+void Function::renew(bool keeps_rings) {
+  ++generation_;
+  if (!keeps_rings) close_rings();
+  driver_features_ = 0;
+  ++config_generation_;
+  streams.reset(!manages());
+  commands.forget();
+  ring_violations = {};
+  if (!mutated(Mutant::ClearStatistics)) counters_ = {};
+  waiting.forget();
+  events_lost_ = 0;
 }
 
 namespace {
@@ -106,14 +107,14 @@ void post_event(Function& function, const wire::DeviceEvent& event) {
       wire::store_shared_words(function.at<std::uint64_t>(chain.writable.offset),
                                reinterpret_cast<const std::uint64_t*>(&event), sizeof event / 8);
     } else {
-      ++function.stats.stats.ring_violations;
+      ++function.counters().ring_violations;
       note_violation(function, wire::Status::BadChain);
     }
     queue.push_used(chain.id, chain.slots, usable ? sizeof event : 0);
     if (usable) return;
   }
-  ++function.events_lost;
-  if (!function.window.empty()) wire::store_relaxed(function.header().events_lost, function.events_lost);
+  const std::uint64_t lost = function.lose_event();
+  if (function.bound()) wire::store_relaxed(function.header().events_lost, lost);
 }
 
 bool is_violation(wire::Outcome outcome, wire::Status status) {
@@ -128,8 +129,7 @@ bool is_violation(wire::Outcome outcome, wire::Status status) {
 
 void note_violation(Function& function, wire::Status status) {
   if (mutated(Mutant::LogEachViolation)) hal::log("violation");
-  ++function.violations;
-  function.last_violation = status;
+  function.violations.count(status);
 }
 
 void post_stream_event(Function& function, wire::EventKind kind, unsigned stream, wire::Status status,
@@ -145,9 +145,8 @@ void post_stream_event(Function& function, wire::EventKind kind, unsigned stream
 }
 
 void tell_ring_violations(Function& function) {
-  const std::uint64_t violations = function.stats.stats.ring_violations;
-  if (violations == function.ring_violations_told) return;
-  function.ring_violations_told = violations;
+  const std::uint64_t violations = function.counters().ring_violations;
+  if (!function.ring_violations.tell(violations)) return;
   wire::DeviceEvent event{};
   event.kind = wire::EventKind::RingViolation;
   event.status = wire::Status::BadChain;
@@ -160,7 +159,7 @@ namespace {
 
 // How often the doorbell is really reset level.
 [[gnu::cold, gnu::noinline]] unsigned doorbells_after_faults(Function& function) {
-  const auto shot = function.faults->occur(wire::FaultPoint::Doorbell, {.function = function.id});
+  const auto shot = function.faults().occur(wire::FaultPoint::Doorbell, {.function = function.id()});
   if (!shot) return 1;
   return shot->action == wire::FaultAction::Suppress ? 0 : 2;
 }
@@ -169,16 +168,16 @@ namespace {
 
 void signal_doorbell(Function& function) {
   unsigned doorbells = 1;
-  if (function.faults->armed(wire::FaultPoint::Doorbell)) [[unlikely]]
+  if (function.faults().armed(wire::FaultPoint::Doorbell)) [[unlikely]]
     doorbells = doorbells_after_faults(function);
-  for (; doorbells != 0; --doorbells) hal::signal(function.place.doorbell, function.place.peer);
+  for (; doorbells != 0; --doorbells) hal::signal(function.place().doorbell, function.place().peer);
 }
 
 void notify(Function& function) {
   bool wanted = false;
   for (auto& queue : function.queues) wanted |= queue.active() && queue.take_notification();
   if (!wanted) return;
-  ++function.stats.stats.doorbells_signalled;
+  ++function.counters().doorbells_signalled;
   signal_doorbell(function);
 }
 

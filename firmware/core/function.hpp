@@ -3,15 +3,19 @@
 // hart 0 touches it, except the region table during a launch (constant then) and the counters of its kernels.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 
 #include "firmware/core/fault_table.hpp"
+#include "firmware/core/function_reset.hpp"
 #include "firmware/core/packed_queue.hpp"
+#include "firmware/core/pending_commands.hpp"
 #include "firmware/core/region_table.hpp"
 #include "firmware/core/slot_table.hpp"
-#include "firmware/core/stream.hpp"
+#include "firmware/core/stream_table.hpp"
+#include "firmware/core/violations.hpp"
 #include "shared/admin.hpp"
 #include "shared/message.hpp"
 #include "shared/virtio.hpp"
@@ -19,96 +23,146 @@
 
 namespace fw {
 
-inline constexpr std::uint32_t kWholeFunction = ~std::uint32_t{0};
-inline constexpr std::uint64_t kNever = ~std::uint64_t{0};  // of device ticks
-
-// An admin command that waits: for a kernel to stop, or for memory to be scrubbed.
-struct PendingAdmin {
-  wire::AdminRequest request;
-  std::uint64_t reply;  // window offset, checked
-  std::uint16_t chain_id;
-  std::uint16_t chain_slots;
-  std::uint64_t mark;  // about a reset: answered when the target's count has come so far; of a stream: its incarnation
-  bool used = false;
-};
-
 // Work of hart 0 for functions.
 struct Served {
   std::uint64_t quanta = 0;  // turns in which a function had something done
   std::uint64_t bytes = 0;   // moved for transfers; summed, copied and cleared for launches
 };
 
-struct Function {
-  wire::FunctionKind kind = wire::FunctionKind::Unbound;
-  std::uint32_t index = 0;  // VF number
-  std::uint32_t id = 0;     // place in Card::functions
-  Place place;              // where it is bound, or was last
-  std::uint64_t generation = 0;
-  std::span<std::byte> window;
-
-  // virtio device state (control_server)
-  std::uint32_t device_status = 0;
-  std::uint64_t driver_features = 0;
-  std::uint32_t config_generation = 0;
-  std::uint32_t control_read = 0;  // our side of both FIFOs: the shared words are only ever written
-  std::uint32_t control_written = 0;
-  bool reset_running = false;           // of the function or of a queue: waits for kernels to stop (reset.hpp)
-  std::uint32_t reset_queue = 0;        // which one; kWholeFunction for the function
-  bool reset_asked = false;             // by the driver, with …
-  wire::Message reset_request{};        // … which is answered when it ends
-  std::uint64_t reset_began = 0;        // device ticks
-  bool reset_stopped = false;           // nothing of the old owner runs; what it held is released
-  bool reset_charged = false;           // a driver was at work
-  std::uint64_t resets_paid_until = 0;  // device ticks: see kResetTicks
-  std::array<PackedQueue, wire::kQueueCount> queues;
-
-  RegionTable regions;
-  std::array<Stream, wire::kStreamsPerFunction> streams;
-  StreamSet runnable;
-  StreamSet launches_waiting;  // their head found no room on the cores; a launch that ends makes room for one
-  bool checks_images = false;  // perhaps: some head's image is being summed (Block::image)
-  BlockPool blocks;
-  std::array<PendingAdmin, wire::kAdminSlots> pending_admin;
-  std::uint32_t pending_admin_count = 0;
-
-  wire::AdminReply::Values stats{};  // .stats
-  std::uint64_t events_lost = 0;
-
-  // What M is told of a function; its owner's resets do not touch it.
-  std::uint64_t quota_bytes = 0;  // 0: none
-  std::uint32_t weight = 1;       // of its turns: wire::kMaxWeight at most
-  std::uint64_t violations = 0;   // since it was bound
-  std::uint64_t violations_told = 0;
-  wire::Status last_violation = wire::Status::None;
-  std::uint64_t resets = 0;
-  std::uint64_t stop_ticks = 0;  // of the last one
-
-  unsigned quiet_looks = 0;  // of hart 0's loop, in a row
-
-  // What hart 0 served to others while this function waited for its turn: since the last reset the most at a time.
-  Served seen;         // Card::served when hart 0 looked at its rings last, or found that it began to wait
-  Served most_waited;  // from there to a turn of its own
-
-  FaultTable* faults = nullptr;       // the card's; set when the function is created
-  std::uint32_t strikes = 0;          // boot word: a stream's time-outs before it is banned; 0: never
-  std::uint64_t stalls_end = kNever;  // device ticks: when the first stalled transfer goes on or runs out of budget
-  std::uint64_t reset_stall_end = kNever;  // likewise a stalled reset; kNever: not asked yet
-  std::uint64_t ring_violations_told = 0;
-  std::uint64_t ring_violations_told_at = kNever;  // Card::heartbeat: at once, but once a heartbeat
-
-  bool bound() const { return !window.empty(); }
-  bool running() const { return (device_status & wire::kStatusDriverOk) != 0; }
-  bool crc_negotiated() const { return (driver_features & wire::kFeatureControlBlockCrc) != 0; }
-  PackedQueue& queue(wire::Queue q) { return queues[q]; }
-  wire::WindowHeader& header() { return *reinterpret_cast<wire::WindowHeader*>(window.data()); }
-  template <typename T>
-  T* at(std::uint64_t offset) {
-    return reinterpret_cast<T*>(window.data() + offset);
+// What hart 0 served to others while a function waited for its turn.
+class Waiting {
+ public:
+  // It has nothing to do, or had its turn: whatever is served to others from now on, it has not waited for.
+  void seen(const Served& served) { seen_ = served; }
+  // It is found to have something: it waits for its turn from now on, for bytes from when it was looked at last.
+  void begins(const Served& served) { seen_.quanta = served.quanta; }
+  // Its turn, in which it had something done; `before` was served when the turn began.
+  void ends(const Served& before) {
+    most_.quanta = std::max(most_.quanta, before.quanta - seen_.quanta);
+    most_.bytes = std::max(most_.bytes, before.bytes - seen_.bytes);
   }
+  // Since the last reset the most at a time.
+  const Served& most() const { return most_; }
+  void forget() { most_ = {}; }
+
+ private:
+  Served seen_;
+  Served most_;
 };
 
-// Generation, streams, queues and status as after a reset: stream 0 open with incarnation 1 (protocol §4). M has none.
-void reset_function_state(Function& function);
+// Our side of the control FIFOs of a window: the shared words are only ever written.
+struct ControlCursors {
+  std::uint32_t read = 0;
+  std::uint32_t written = 0;
+};
+
+class Function {
+ public:
+  // ---- parts: each keeps its own promises
+
+  RegionTable regions;
+  std::array<PackedQueue, wire::kQueueCount> queues;
+  StreamTable streams;
+  PendingCommands commands;
+  FunctionReset reset;
+  Violations violations;
+  RingViolations ring_violations;
+  Waiting waiting;
+  ControlCursors control;
+
+  // ---- who it is
+
+  struct Identity {
+    std::uint32_t id;  // place in Card::functions
+    wire::FunctionKind kind;
+    std::uint32_t index;  // VF number
+  };
+  // Once, before everything else; it has no slot yet. `strikes`: a stream's time-outs before it is banned; 0: never.
+  // No generation below `first_generation` was its own in this life or comes back.
+  void create(const Identity& identity, FaultTable& faults, std::uint32_t strikes, std::uint64_t first_generation);
+  std::uint32_t id() const { return identity_.id; }
+  wire::FunctionKind kind() const { return identity_.kind; }
+  std::uint32_t index() const { return identity_.index; }
+  bool manages() const { return identity_.kind == wire::FunctionKind::Management; }
+  FaultTable& faults() const { return *faults_; }
+  std::uint32_t strikes() const { return strikes_; }
+
+  // ---- where it is reached
+
+  void bind(const Place& place, std::span<std::byte> window) {
+    place_ = place;
+    window_ = window;
+  }
+  void unbind() { window_ = {}; }
+  bool bound() const { return !window_.empty(); }
+  const Place& place() const { return place_; }  // where it is bound, or was last
+  std::span<std::byte> window() const { return window_; }
+  wire::WindowHeader& header() { return *reinterpret_cast<wire::WindowHeader*>(window_.data()); }
+  template <typename T>
+  T* at(std::uint64_t offset) {
+    return reinterpret_cast<T*>(window_.data() + offset);
+  }
+
+  // ---- what its driver has made of it (VIRTIO 1.4 §2.1)
+
+  std::uint64_t generation() const { return generation_; }
+  void next_generation() { ++generation_; }
+  std::uint32_t device_status() const { return device_status_; }
+  bool has_status(std::uint32_t bits) const { return (device_status_ & bits) != 0; }
+  // NEEDS_RESET is the device's: a driver can neither set nor clear it.
+  void set_driver_status(std::uint32_t wanted) {
+    constexpr std::uint32_t kNeedsReset = wire::kStatusNeedsReset;
+    device_status_ = (wanted & ~kNeedsReset) | (device_status_ & kNeedsReset);
+  }
+  void need_reset() { device_status_ |= wire::kStatusNeedsReset; }
+  bool running() const { return has_status(wire::kStatusDriverOk); }
+  std::uint64_t features() const { return driver_features_; }
+  bool has_feature(std::uint64_t feature) const { return (driver_features_ & feature) != 0; }
+  void accept_features(std::uint64_t bits) { driver_features_ = bits; }
+  bool crc_negotiated() const { return has_feature(wire::kFeatureControlBlockCrc); }
+  std::uint32_t config_generation() const { return config_generation_; }
+  PackedQueue& queue(wire::Queue q) { return queues[q]; }
+  // No driver: status 0 and no rings.
+  void close_rings();
+
+  // Generation, streams, queues and status as after a reset: stream 0 open with incarnation 1 (protocol §4). M has none.
+  // `keeps_rings`: of a mutant.
+  void renew(bool keeps_rings = false);
+
+  // ---- counters and limits
+
+  using Counters = decltype(wire::AdminReply::Values::stats);
+  Counters& counters() { return counters_.stats; }
+  const Counters& counters() const { return counters_.stats; }
+  const wire::AdminReply::Values& counters_on_the_wire() const { return counters_; }
+  std::uint64_t lose_event() { return ++events_lost_; }
+
+  // Set by M or the PF; the owner's resets do not touch them.
+  std::uint64_t quota_bytes() const { return quota_bytes_; }  // 0: none
+  void set_quota(std::uint64_t bytes) { quota_bytes_ = bytes; }
+  std::uint32_t weight() const { return weight_; }  // of its turns: 1 … wire::kMaxWeight
+  void set_weight(std::uint32_t weight) { weight_ = weight; }
+
+  // Looks of hart 0's loop in a row that found nothing: true from the `limit`th on.
+  bool quiet_again(unsigned limit) { return ++quiet_looks_ >= limit; }
+  void not_quiet() { quiet_looks_ = 0; }
+
+ private:
+  Identity identity_{0, wire::FunctionKind::Unbound, 0};
+  FaultTable* faults_ = nullptr;
+  std::uint32_t strikes_ = 0;
+  Place place_;
+  std::span<std::byte> window_;
+  std::uint64_t generation_ = 0;
+  std::uint32_t device_status_ = 0;
+  std::uint64_t driver_features_ = 0;
+  std::uint32_t config_generation_ = 0;
+  wire::AdminReply::Values counters_{};  // .stats
+  std::uint64_t events_lost_ = 0;
+  std::uint64_t quota_bytes_ = 0;
+  std::uint32_t weight_ = 1;
+  unsigned quiet_looks_ = 0;
+};
 
 // Writes the fixed part of a window's header; the magic comes last, with release.
 struct Identity {
@@ -119,7 +173,7 @@ struct Identity {
 };
 void publish_header(std::span<std::byte> window, const Identity& identity, std::uint64_t boot_epoch);
 inline void publish_header(Function& function, std::uint64_t boot_epoch) {
-  publish_header(function.window, {function.kind, function.index, function.place.slot, function.generation},
+  publish_header(function.window(), {function.kind(), function.index(), function.place().slot, function.generation()},
                  boot_epoch);
 }
 

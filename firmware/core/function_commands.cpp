@@ -31,13 +31,13 @@ namespace {
 bool permitted(const Function& caller, AdminCommand command, const Function& target) {
   const bool reads = command == AdminCommand::Stats || command == AdminCommand::FunctionQuery;
   if (&caller == &target) return reads;
-  if (caller.kind == FunctionKind::Management) return true;
+  if (caller.kind() == FunctionKind::Management) return true;
   const bool slots = command == AdminCommand::SlotBind || command == AdminCommand::SlotRetire;
-  return caller.kind == FunctionKind::Physical && target.kind == FunctionKind::Virtual && !slots;
+  return caller.kind() == FunctionKind::Physical && target.kind() == FunctionKind::Virtual && !slots;
 }
 
 FunctionState state_of(const Function& function) {
-  if (function.reset_running) return FunctionState::Resetting;
+  if (function.reset.running()) return FunctionState::Resetting;
   if (!function.bound()) return FunctionState::Unbound;
   return function.running() ? FunctionState::Running : FunctionState::Idle;
 }
@@ -45,30 +45,30 @@ FunctionState state_of(const Function& function) {
 void describe(const Card& card, const Function& function, AdminReply& reply) {
   auto& values = reply.values.function;
   values.state = state_of(function);
-  values.slot = function.place.slot;
-  values.serial = function.place.serial;
-  values.generation = function.generation;
-  values.quota_bytes = function.quota_bytes;
+  values.slot = function.place().slot;
+  values.serial = function.place().serial;
+  values.generation = function.generation();
+  values.quota_bytes = function.quota_bytes();
   values.granted_bytes = function.regions.granted_bytes();
-  values.violations = function.violations;
-  values.resets = function.resets;
-  values.stop_ticks = function.stop_ticks;
+  values.violations = function.violations.count();
+  values.resets = function.reset.count();
+  values.stop_ticks = function.reset.stop_ticks();
   values.scrub_bytes = card.pool.unclean_bytes();
-  values.weight = function.weight;
-  values.corrected_errors = card.memory_corrected;
+  values.weight = function.weight();
+  values.corrected_errors = card.memory_corrected();
   values.retired_granules = card.pool.retired_granules();
-  values.waited_quanta = function.most_waited.quanta;
-  values.waited_bytes = function.most_waited.bytes;
-  values.waited_slices = card.run_queues.most_waited_slices(function.id);
+  values.waited_quanta = function.waiting.most().quanta;
+  values.waited_bytes = function.waiting.most().bytes;
+  values.waited_slices = card.run_queues.most_waited_slices(function.id());
 }
 
 // A function reset joins one that runs: both are answered by the same end, whatever is begun after it.
 void mark_end(PendingAdmin& pending, const Function& target) {
-  const bool runs = target.reset_running && target.reset_queue == kWholeFunction;
-  pending.mark = target.resets + (runs && !mutated(Mutant::AnswerLate) ? 1 : 0);
+  const bool runs = target.reset.of_function();
+  pending.mark = target.reset.count() + (runs && !mutated(Mutant::AnswerLate) ? 1 : 0);
 }
 Progress wait_for_end(const Card& card, const PendingAdmin& pending, const Function& target, AdminReply& reply) {
-  if (target.resets < pending.mark) return Progress::Waits;
+  if (target.reset.count() < pending.mark) return Progress::Waits;
   if (mutated(Mutant::AnswerReset)) {
     reply = refusal(Status::Busy, Field::AdminTarget);
     return Progress::Answered;
@@ -80,14 +80,14 @@ Progress wait_for_end(const Card& card, const PendingAdmin& pending, const Funct
 }  // namespace
 
 std::uint64_t share_bytes(const Card& card, const Function& function) {
-  if (function.kind == FunctionKind::Management) return 0;
-  const std::uint64_t share = card.pool.share_bytes(function.id);
-  return function.quota_bytes == 0 ? share : std::min(share, function.quota_bytes);
+  if (function.manages()) return 0;
+  const std::uint64_t share = card.pool.share_bytes(function.id());
+  return function.quota_bytes() == 0 ? share : std::min(share, function.quota_bytes());
 }
 
 std::expected<Function*, AdminReply> resolve_target(Card& card, Function& caller, const AdminRequest& request) {
   const wire::Target target = request.arguments.function.target;
-  if (target >= card.function_count) {
+  if (target >= card.functions.count()) {
     if (mutated(Mutant::AdminTarget)) return std::unexpected(AdminReply{});  // OK, and nothing was done
     return std::unexpected(refusal(Status::UnknownFunction, Field::AdminTarget));
   }
@@ -164,7 +164,7 @@ std::expected<Place, AdminReply> place_asked_for(const AdminRequest& request) {
 Progress bind_to(Card& card, Function& function, const Place& place, AdminReply& reply) {
   if (function.bound()) {
     // The same again is no error: a broker repeats its bindings after a restart of the card.
-    if (function.place == place) {
+    if (function.place() == place) {
       describe(card, function, reply);
     } else {
       reply = refusal(Status::Busy, Field::AdminTarget);
@@ -176,12 +176,12 @@ Progress bind_to(Card& card, Function& function, const Place& place, AdminReply&
     return Progress::Answered;
   }
   // The last owner's kernels may still be on their way out.
-  if (function.reset_running) return Progress::Waits;
+  if (function.reset.running()) return Progress::Waits;
   if (!bind_slot(card, function, place)) {
     reply = refusal(Status::OutOfSlots, Field::AdminSlot);
     return Progress::Answered;
   }
-  card.slots.bind(function.id, place);
+  card.slots.bind(function.id(), place);
   // The broker hands the function out when it has heard this: the emulator knows the new peer.
   // Not through a fault point: nothing that hands functions out may depend on one.
   hal::signal(place.doorbell, place.peer);
@@ -221,11 +221,11 @@ void set_quota(Card& card, Function& caller, const AdminRequest& request, AdminR
     return;
   }
   if (arguments.weight != 0) {
-    (*target)->weight = arguments.weight;
-    card.run_queues.set_weight((*target)->id, arguments.weight);
+    (*target)->set_weight(arguments.weight);
+    card.run_queues.set_weight((*target)->id(), arguments.weight);
   }
   // What is held already stays; new regions are measured against the new number.
-  (*target)->quota_bytes = arguments.bytes;
+  (*target)->set_quota(arguments.bytes);
   describe(card, **target, reply);
 }
 

@@ -9,7 +9,7 @@
 
 namespace fw {
 
-struct Card;
+class Card;
 
 // Whether an admin command is answered now, or tried again by progress_admin.
 enum class Progress { Answered, Waits };

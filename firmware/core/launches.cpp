@@ -132,7 +132,7 @@ void Launches::quit(Launch& launch) {
     AddressSpaces::give_context(*launch.space, launch.part[p].core, launch.part[p].context);
   }
   launch.handle = kNoLaunch;
-  launch.state.store(State::Free, std::memory_order_relaxed);
+  launch.machine.set_state(State::Free);
   --under_way_[launch.result.function];
   spaces_->leave(*launch.space);
 }
@@ -146,19 +146,16 @@ void Launches::begin(const Function& function, Launch& launch, unsigned stream, 
   launch.parts = 0;
   launch.arrived = 0;
   launch.exited = 0;
-  launch.decided = false;
   launch.sequence = block.cb.header.sequence;
   launch.result_bytes = 0;
-  launch.warned.store(false, std::memory_order_relaxed);
-  launch.warning_told = false;
+  launch.warning.store(Warning::None, std::memory_order_relaxed);
   launch.handle = ++started_ << kLaunchIndexBits | place_of(launch);
-  launch.result = {launch.handle, function.id, stream, Outcome::Ok, {}, {}, 0, 0, 0, false};
+  launch.result = {launch.handle, function.id(), stream, Outcome::Ok, {}, {}, 0, 0, 0, false};
   launch.budget_slices = block.cb.header.budget != 0 ? block.cb.header.budget : default_budget_;
   if (mutated(Mutant::OwnBudget)) launch.budget_slices = std::min<std::uint64_t>(launch.budget_slices, 20);
-  launch.kill.store(false, std::memory_order_relaxed);
   launch.kernel_ticks.store(0, std::memory_order_relaxed);
-  launch.state.store(State::Prepared, std::memory_order_relaxed);
-  ++under_way_[function.id];
+  launch.machine.set_state(State::Prepared);
+  ++under_way_[function.id()];
   spaces_->enter(space);
 }
 
@@ -166,7 +163,7 @@ void Launches::begin(const Function& function, Launch& launch, unsigned stream, 
 Launches::Fit Launches::prepare(const Function& function, Launch& launch, unsigned stream, Block& block,
                                 hal::PhysicalAddress image, Verdict& why) {
   const wire::ComputePayload& compute = block.cb.payload.compute;
-  FunctionSpace* space = spaces_->current(function.id);
+  FunctionSpace* space = spaces_->current(function.id());
   if (space == nullptr) return Fit::NoPages;
   Fit fit = spaces_->find_area(*space, image, compute.image_bytes, launch.area, block.image, why);
   if (fit != Fit::Yes) return fit;
@@ -196,17 +193,18 @@ Launches::Start Launches::start(const Function& function, unsigned stream, Block
   why = judge_compute(function, block.cb.payload.compute, image);
   if (!why.ok()) return Start::Refused;
   // The launch would get the memory that a damaged entry tells of, whether its block names it or not.
-  if (spaces_->lacks_regions(function.id, function.regions) && !function.regions.intact()) {
+  if (spaces_->lacks_regions(function.id(), function.regions) && !function.regions.intact()) {
     why = {Status::RegionEntryDamaged, Field::ComputeSegment};
     return Start::Refused;
   }
-  const auto launches = launches_of(function.id);
+  const auto launches = launches_of(function.id());
   const auto free = std::find_if(launches.begin(), launches.end(), [](const Launch& launch) {
-    return launch.state.load(std::memory_order_relaxed) == State::Free;
+    return launch.machine.is(State::Free, std::memory_order_relaxed);
   });
   if (free == launches.end()) return Start::NoRoom;
   Fit fit = prepare(function, *free, stream, block, image, why);
-  if (fit == Fit::NoPages && spaces_->drop_idle(function.id)) fit = prepare(function, *free, stream, block, image, why);
+  if (fit == Fit::NoPages && spaces_->drop_idle(function.id()))
+    fit = prepare(function, *free, stream, block, image, why);
   switch (fit) {
     case Fit::Yes: launch = free->handle; return Start::Started;
     case Fit::Unfinished: return Start::Unfinished;
@@ -214,17 +212,20 @@ Launches::Start Launches::start(const Function& function, unsigned stream, Block
     case Fit::Busy: return Start::NoRoom;
     case Fit::NoPages: break;
   }
-  spaces_->drop_idle(function.id);  // of no use to this function, but perhaps to another
-  if (active(function.id)) return Start::NoRoom;
+  spaces_->drop_idle(function.id());  // of no use to this function, but perhaps to another
+  if (active(function.id())) return Start::NoRoom;
   why = {Status::OutOfExecutionAreas, Field::ComputeImage};
   return Start::Refused;
 }
 
 void Launches::release(LaunchHandle handle) {
   Launch* launch = find(handle);
-  if (launch == nullptr || launch->state.load(std::memory_order_relaxed) != State::Prepared) return;
+  if (launch == nullptr) return;
+  const bool condemned = launch->machine.is(State::Condemned);
+  if (!condemned && !launch->machine.is(State::Prepared)) return;
   launch->parts_left.store(launch->parts, std::memory_order_relaxed);
-  launch->state.store(State::Running, std::memory_order_release);
+  // The parts of a condemned one are queued as well: they find that it stops, and end it where every launch ends.
+  launch->machine.set_state(condemned ? State::Stopping : State::Running);
   const std::uint8_t place = place_of(*launch);
   for (std::uint32_t p = 0; p < launch->parts; ++p) queue_part(*launch, {place, static_cast<std::uint8_t>(p)}, true);
 }

@@ -8,6 +8,9 @@
 //
 // Who touches what: hart 0 prepares and collects launches; while a launch runs, the hart of each part runs it, handles its
 // faults and reports through Launch. First error wins.
+//
+// States: kLaunchStates. Any hart of a running launch makes it Stopping or Ended; every other change is hart 0's. They are
+// not logged one by one: starts are among the record's last events, ends are counted (STATS).
 #pragma once
 
 #include <algorithm>
@@ -26,7 +29,7 @@
 
 namespace fw {
 
-struct Function;
+class Function;
 
 inline constexpr unsigned kLaunchIndexBits = 8;  // of a LaunchHandle: the launch's place; above it a serial number
 inline constexpr std::uint64_t kLaunchIndexMask = (std::uint64_t{1} << kLaunchIndexBits) - 1;
@@ -91,10 +94,11 @@ class Launches {
     std::uint64_t slow;          // FaultAction::Slow: the slice takes so many times as long; 0: it does not
     std::uint64_t not_before;    // device ticks, while a row of FaultPoint::Kernel is armed
   };
-  enum class State : std::uint8_t { Free, Prepared, Running, Ended };
+  using State = LaunchState;
+  // The watchdog's warning: told by hart 0, once.
+  enum class Warning : std::uint8_t { None, Due, Told };
   struct Launch {
-    std::atomic<State> state{State::Free};
-    std::atomic<bool> kill{false};
+    SharedStateMachine<kLaunchStates> machine;
     std::atomic<std::uint32_t> parts_left{0};
     std::atomic<std::uint64_t> kernel_ticks{0};
     FunctionSpace* space = nullptr;
@@ -104,17 +108,15 @@ class Launches {
     std::uint64_t sequence = 0;             // of its block
     hal::PhysicalAddress result_begin = 0;  // FaultPoint::KernelResult: the first writable segment …
     std::uint64_t result_bytes = 0;         // … when the point was armed at the start; else 0
-    std::atomic<bool> warned{false};        // the watchdog's warning: due …
-    bool warning_told = false;              // … and told; hart 0 only
+    std::atomic<Warning> warning{Warning::None};
     std::uint32_t parts = 0;
     std::uint32_t arrived = 0;     // at the barrier
     std::uint32_t exited = 0;      // by their own call: such a part never comes to a barrier again
     std::uint32_t next_ended = 0;  // see Launches::ended_
     std::uint8_t area = 0;
-    bool decided = false;  // the first error is kept
-    LaunchResult result{};
+    LaunchResult result{};  // of errors the first: written by whoever makes it Stopping or Condemned
     std::uint64_t budget_slices = 0;
-    Spinlock lock;                     // arrived, exited, parked, decided, result
+    Spinlock lock;                     // arrived, exited, parked
     std::array<Part, kMaxCores> part;  // [0, parts) are set
   };
 
@@ -143,7 +145,10 @@ class Launches {
 
   // slices.cpp: running, every hart its own parts
   void queue_part(const Launch& launch, Ticket ticket, bool fresh);
-  void kill(Launch& launch);
+  static bool runs(const Launch& launch) {
+    return launch.machine.is(State::Running) || launch.machine.is(State::Stopping);
+  }
+  void call_parts(Launch& launch);
   bool fail(Launch& launch, wire::Outcome outcome, Verdict why, const wire::FaultRecord& fault);
   [[gnu::cold, gnu::noinline]] bool watchdog(Launch& launch, Part& part, const hal::Stop& stop);
   void part_done(Launch& launch, unsigned core);
@@ -188,7 +193,7 @@ bool Launches::collect(Ended ended) {
       result.slices = std::max(result.slices, launch.part[p].budget_used / kSliceTicks);
     }
     result.kernel_ticks = launch.kernel_ticks.load(std::memory_order_relaxed);
-    result.warned = launch.warned.load(std::memory_order_relaxed) && !launch.warning_told;
+    result.warned = launch.warning.load(std::memory_order_relaxed) == Warning::Due;
     quit(launch);
     ended(result);
   }
@@ -199,9 +204,8 @@ template <typename Visit>
 void Launches::take_warnings(Visit visit) {
   if (!warnings_.load(std::memory_order_relaxed) || !warnings_.exchange(false, std::memory_order_acquire)) return;
   for (Launch& launch : launches_) {
-    if (launch.state.load(std::memory_order_relaxed) != State::Running || launch.warning_told) continue;
-    if (!launch.warned.load(std::memory_order_relaxed)) continue;
-    launch.warning_told = true;
+    if (launch.warning.load(std::memory_order_relaxed) != Warning::Due || !runs(launch)) continue;
+    launch.warning.store(Warning::Told, std::memory_order_relaxed);
     visit(launch.result.function, launch.stream, launch.budget_slices);
   }
 }

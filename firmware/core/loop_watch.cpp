@@ -19,7 +19,7 @@ bool may_rest(const Card& card) { return !card.options.timers && hal::waypoint_o
 bool LoopWatch::stands_still(const Card& card, std::uint64_t now) {
   if (now < next_tick_ || card.options.loop_watchdog_ms == 0 || mutated(Mutant::LoopWatch)) return false;
   next_tick_ = now + kTicks;
-  const std::uint32_t turns = card.turns.load(std::memory_order_relaxed);
+  const std::uint32_t turns = card.plan.turns();
   const bool turned = turns != turns_;
   turns_ = turns;
   still_ = turned || may_rest(card) ? 0 : still_ + 1;

@@ -10,7 +10,7 @@
 
 namespace fw {
 
-struct Card;
+class Card;
 
 class LoopWatch {
  public:

@@ -11,7 +11,7 @@
 
 namespace fw {
 
-struct Card;
+class Card;
 
 // A function may have fw::kResetsInARow resets in a row, and from then on, while other functions are at work, each is
 // answered kResetTicks later (shared/timeouts.hpp); what ran is stopped at once all the same. M's SLOT_RETIRE, and status
@@ -31,7 +31,7 @@ void begin_queue_reset(Card& card, Function& function, std::uint32_t queue, cons
 // `state` is Resetting or Closing. Incarnation + 1; queued blocks end ABORTED, a running transfer or kernel FAULT "stopped
 // by its owner". The stream may be in that state for a while (settle_stream_reset ends it) and refuses blocks meanwhile.
 // Joins a reset or close that runs.
-void begin_stream_reset(Card& card, Function& function, unsigned stream, Stream::State state);
+void begin_stream_reset(Card& card, Function& function, unsigned stream, StreamState state);
 
 // Goes on with begun resets. True when something ended.
 bool progress_resets(Card& card, Function& function);

@@ -8,6 +8,7 @@
 #include "firmware/core/admin.hpp"
 #include "firmware/core/card.hpp"
 #include "firmware/core/image.hpp"
+#include "firmware/core/main_loop.hpp"
 #include "firmware/core/timeouts.hpp"
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/context.hpp"
@@ -25,9 +26,9 @@ namespace {
 
 // Asked now and then: a self-test is the longest thing that hart 0 does, and the heartbeat goes on meanwhile.
 bool is_over(Card& card, const Function& function, std::uint64_t start) {
-  card.stepped_at = hal::now();
+  card.heart.stepped(hal::now());
   beat(card);
-  return card.stepped_at - start > wire::kSelfTestTicks || somebody_waits(card, function);
+  return card.heart.stepped_at() - start > wire::kSelfTestTicks || somebody_waits(card, function);
 }
 
 // The limit that an empty control block is measured against: the same two parties, nothing between them but two words.
@@ -148,14 +149,14 @@ std::expected<void, std::string_view> run_boot_self_test() {
 
 void run_self_test(Card& card, Function& function, const wire::AdminRequest& request, wire::AdminReply& reply) {
   const auto& arguments = request.arguments.self_test;
-  if (function.kind != wire::FunctionKind::Physical) {
+  if (function.kind() != wire::FunctionKind::Physical) {
     reply = refusal(Status::NotPermitted, Field::AdminCommand);
     return;
   }
   switch (arguments.kind) {
     case wire::SelfTestKind::Echo:
       if (!wire::is_aligned(arguments.offset, wire::kStickBytes) ||
-          !wire::host_memory(function.window.size()).contains(arguments.offset, 2 * wire::kStickBytes)) {
+          !wire::host_memory(function.window().size()).contains(arguments.offset, 2 * wire::kStickBytes)) {
         reply = refusal(Status::NotHostMemory, Field::AdminSelfTest);
         return;
       }

@@ -11,7 +11,7 @@
 
 namespace fw {
 
-struct Card;
+class Card;
 
 // What a boot proves that was asked to, or that follows a life that broke: the checksum that tables and blocks rely on,
 // moves of memory, and the way into a kernel and back. The string is what failed.

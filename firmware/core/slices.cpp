@@ -27,7 +27,7 @@ void Launches::queue_part(const Launch& launch, Ticket ticket, bool fresh) {
 void Launches::part_done(Launch& launch, unsigned core) {
   if (launch.parts_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   launch.result.end_time = hal::now();
-  launch.state.store(State::Ended, std::memory_order_release);
+  launch.machine.set_state(State::Ended);
   const std::uint32_t place = std::uint32_t{place_of(launch)} + 1;
   std::uint32_t newest = ended_.load(std::memory_order_relaxed);
   do {
@@ -36,9 +36,9 @@ void Launches::part_done(Launch& launch, unsigned core) {
   if (core != 0) hal::wake(0);
 }
 
-// The other parts leave at their next slice boundary; those at the barrier are queued again so that they can.
-void Launches::kill(Launch& launch) {
-  launch.kill.store(true, std::memory_order_release);
+// The parts of a launch that stops leave at their next slice boundary; those at the barrier are queued again so that they
+// can.
+void Launches::call_parts(Launch& launch) {
   const std::uint8_t place = place_of(launch);
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     bool parked = false;
@@ -54,21 +54,16 @@ void Launches::kill(Launch& launch) {
   }
 }
 
-// True when this is what the launch ends with.
+// True when this is what the launch ends with. It has not ended before this returns: the caller is hart 0, which collects,
+// or runs a part.
 bool Launches::fail(Launch& launch, Outcome outcome, Verdict why, const wire::FaultRecord& fault) {
-  bool first;
-  {
-    const LockGuard guard(launch.lock);
-    first = !launch.decided;
-    if (first) {
-      launch.decided = true;
-      launch.result.outcome = outcome;
-      launch.result.why = why;
-      launch.result.fault = fault;
-    }
-  }
-  kill(launch);
-  return first;
+  const bool runs = launch.machine.change<State::Running, State::Stopping>();
+  if (!runs && !launch.machine.change<State::Prepared, State::Condemned>()) return false;
+  launch.result.outcome = outcome;
+  launch.result.why = why;
+  launch.result.fault = fault;
+  if (runs) call_parts(launch);
+  return true;
 }
 
 bool Launches::fail(LaunchHandle handle, Verdict why, const wire::FaultRecord& fault) {
@@ -78,17 +73,9 @@ bool Launches::fail(LaunchHandle handle, Verdict why, const wire::FaultRecord& f
 bool Launches::stop(LaunchHandle handle) {
   Launch* launch = find(handle);
   if (launch == nullptr) return false;
-  switch (launch->state.load(std::memory_order_acquire)) {
-    case State::Free:
-    case State::Ended: return false;
-    case State::Prepared: {
-      const bool first = fail(*launch, Outcome::Fault, {Status::Stopped}, {});
-      release(handle);  // its parts find the kill, and end it where every launch ends
-      return first;
-    }
-    case State::Running: return fail(*launch, Outcome::Fault, {Status::Stopped}, {});
-  }
-  return false;
+  const bool first = fail(*launch, Outcome::Fault, {Status::Stopped}, {});
+  release(handle);  // one that was only prepared ends there, too
+  return first;
 }
 void Launches::stop_all(Owner function) {
   for (const Launch& launch : launches_of(function)) stop(launch.handle);
@@ -176,8 +163,8 @@ void Launches::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
     last = ++launch.arrived == launch.parts;
     if (last) launch.arrived = 0;
     stuck = !last && launch.arrived + launch.exited == launch.parts;
-    // A kill that came before this lock saw the part not parked: it must not be left behind.
-    part.parked = !last && !stuck && !launch.kill.load(std::memory_order_acquire);
+    // An end that came before this lock saw the part not parked: it must not be left behind.
+    part.parked = !last && !stuck && launch.machine.is(State::Running);
     if (part.parked) return;
   }
   if (stuck) fail(launch, Outcome::Fault, {Status::BadEnvironmentCall}, describe(launch, part, stop));
@@ -226,7 +213,9 @@ bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop)
 
 // The kernel has used more than half of what it may. True: all of it, and the launch is killed.
 bool Launches::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
-  if (!mutated(Mutant::KernelWarning) && !launch.warned.exchange(true, std::memory_order_relaxed)) {
+  Warning none = Warning::None;
+  if (!mutated(Mutant::KernelWarning) &&
+      launch.warning.compare_exchange_strong(none, Warning::Due, std::memory_order_relaxed)) {
     warnings_.store(true, std::memory_order_release);
   }
   if (part.budget_used <= 2 * launch.budget_slices * kSliceTicks || mutated(Mutant::KernelBudget)) return false;
@@ -254,7 +243,7 @@ bool Launches::run_slice(unsigned core, std::uint64_t slice_ticks) {
   std::uint64_t began = 0;
   bool go_on = true;
   while (go_on) {
-    if (launch.kill.load(std::memory_order_acquire)) {
+    if (launch.machine.is(State::Stopping)) {
       hal::drop(context);
       part_done(launch, core);
       return true;

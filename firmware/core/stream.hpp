@@ -8,12 +8,14 @@
 #include <cstdint>
 
 #include "firmware/core/image_check.hpp"
+#include "firmware/core/states.hpp"
 #include "shared/control_block.hpp"
 #include "shared/window.hpp"
 
 namespace fw {
 
 inline constexpr std::uint16_t kNoBlock = 0xffff;
+inline constexpr std::uint64_t kNever = ~std::uint64_t{0};  // of device ticks
 
 // Names one launch of Launches. A handle of a launch that has ended never names a later one.
 using LaunchHandle = std::uint64_t;
@@ -74,17 +76,11 @@ struct Stream {
     Moving,     // a DMA or FILL is under way
     Computing,  // a launch is under way; the launches report its end
   };
-  // Closed and empty are one: a stream is closed when its last block has ended, and opened only from Closed.
-  enum class State : std::uint8_t {
-    Closed,
-    Open,
-    Resetting,  // waits for the head's launch to be stopped, then Open
-    Closing,    // likewise, then Closed
-  };
-  State state = State::Closed;
-  bool poisoned = false;
+  using State = StreamState;
+
+  StateMachine<kStreamStates> machine;  // changed by StreamTable::set_state()
   bool high_priority = false;
-  bool banned = false;  // after its last strike, until the function is reset
+  bool banned = false;  // after its last strike, until the function is reset: outlives resets of the stream
   Phase phase = Phase::Idle;
   LaunchHandle launch = kNoLaunch;  // while Computing
   std::uint32_t incarnation = 0;
@@ -95,20 +91,12 @@ struct Stream {
   std::uint32_t strikes = 0;        // time-outs since it was opened
   std::uint64_t stalled_until = 0;  // device ticks; a fault holds the head's transfer back. 0: nothing does
 
-  bool settling() const { return state == State::Resetting || state == State::Closing; }
+  State state() const { return machine.state(); }
+  bool poisoned() const { return machine.is(State::Poisoned); }
+  bool settling() const { return machine.is(State::Resetting) || machine.is(State::Closing); }
   // Nothing of the stream is queued or under way.
   bool empty() const { return head == kNoBlock && phase == Phase::Idle && launch == kNoLaunch; }
 };
-
-constexpr const char* name(Stream::State state) {
-  switch (state) {
-    case Stream::State::Closed: return "closed";
-    case Stream::State::Open: return "open";
-    case Stream::State::Resetting: return "resetting";
-    case Stream::State::Closing: return "closing";
-  }
-  return "unknown";
-}
 
 // High priority goes first, inside of a function; of several functions each has its turn whatever its streams' priorities
 // are. While low priority waits as well it gets one turn after so many of high priority: that is how long it starves.

@@ -12,6 +12,7 @@
 #include "shared/admin.hpp"
 #include "shared/fault.hpp"
 #include "shared/post_codes.hpp"
+#include "shared/recorded_states.hpp"
 #include "shared/units.hpp"
 
 namespace svp {
@@ -78,6 +79,18 @@ std::vector<RecordedEvent> events_of(const FatalRecord& record) {
   return events;
 }
 
+std::string describe_change(const RecordedEvent& event) {
+  const auto change = wire::RecordedChange::unpack(event.a);
+  const std::uint64_t function = event.b & ~std::uint32_t{0};
+  const std::string whose = change.machine == wire::RecordedMachine::FunctionReset
+                                ? fmt::format("reset of function {}", function)
+                            : change.machine == wire::RecordedMachine::Stream
+                                ? fmt::format("stream {} of function {}", event.b >> 32, function)
+                                : std::string("card");
+  return fmt::format("{}: {} -> {}", whose, wire::state_name(change.machine, change.from),
+                     wire::state_name(change.machine, change.to));
+}
+
 std::string describe(const RecordedEvent& event) {
   switch (event.kind) {
     case RecordedEventKind::Post: return std::string(wire::name(static_cast<wire::PostCode>(event.a)));
@@ -93,6 +106,7 @@ std::string describe(const RecordedEvent& event) {
     case RecordedEventKind::FaultFired:
       return fmt::format("{}: {}", wire::name(static_cast<wire::FaultPoint>(event.a)),
                          wire::name(static_cast<wire::FaultAction>(event.b)));
+    case RecordedEventKind::StateChanged: return describe_change(event);
     case RecordedEventKind::None: break;
   }
   return fmt::format("{} {}", event.a, event.b);

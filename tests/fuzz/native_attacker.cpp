@@ -76,7 +76,7 @@ void NativeAttacker::begin(bool physical) {
 
 bool NativeAttacker::slices() {
   bool any = false;
-  for (unsigned hart = 0; hart < card_.card().core_count; ++hart) {
+  for (unsigned hart = 0; hart < card_.card().core_count(); ++hart) {
     native::become_hart(hart);
     any |= card_.card().launches.run_slice(hart, fw::kSliceTicks);
   }
@@ -85,8 +85,8 @@ bool NativeAttacker::slices() {
 }
 
 bool NativeAttacker::resets_run() {
-  for (unsigned i = 0; i < card_.card().function_count; ++i) {
-    if (card_.function(i).reset_running) return true;
+  for (unsigned i = 0; i < card_.card().functions.count(); ++i) {
+    if (card_.function(i).reset.running()) return true;
   }
   return false;
 }

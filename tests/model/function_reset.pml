@@ -4,7 +4,7 @@
  * while the driver submits, a transfer moves and a launch runs on CORES harts besides hart 0.
  *
  * Mirrors firmware/core/reset.cpp (quiesce, begin_function_reset, begin_driver_reset, progress_resets,
- * end_function_reset), firmware/core/dispatcher.cpp (fetch_blocks, run_streams, launch_ended) and the host's half,
+ * end_function_reset), intake.cpp (fetch_blocks), dispatcher.cpp (run_streams), launch_steps.cpp (launch_ended) and the host's half,
  * host_driver/device (completions first, then what is outstanding is ended by the driver). Hart 0 is one process; each
  * of its steps is a step of the model, because cores and the host go on in between. The states of protocol §9:
  * QUIESCE is quiesce(), ACKED is `acked`, SCRUB is scrubbed = life, RESET_DONE is the last statement of progress().

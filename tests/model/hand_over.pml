@@ -3,14 +3,15 @@
  * A launch with a part on each of PARTS cores, from release to collection, while kernels exit, fault, meet at barriers,
  * leave others behind at a barrier, and while hart 0 kills the launch at any moment.
  *
- * Mirrors firmware/core/run_queues.cpp: push, pop; firmware/core/slices.cpp: part_done, kill, fail, leave, arrive,
- * handle_stop, run_slice, stop; and firmware/core/launches.hpp collect(). A critical section of Launch::lock or CoreQueue::lock is one atomic step. Core 0
- * is hart 0, which also stops and collects.
+ * Mirrors firmware/core/run_queues.cpp: push, pop; firmware/core/slices.cpp: part_done, call_parts, fail, leave, arrive,
+ * handle_stop, run_slice, stop; and firmware/core/launches.hpp collect(). `stopping` and `ended` are LaunchState: who
+ * fails the launch changes it from Running to Stopping in one step, and only that one calls the parts. A critical section
+ * of Launch::lock or CoreQueue::lock is one atomic step. Core 0 is hart 0, which also stops and collects.
  *
  * Laws: a part ends exactly once; a ticket is never queued twice; the launch ends exactly once, and when hart 0 collects
  * it, nobody touches it any more; no part is left behind (that would be a deadlock).
  *
- * Mutants: NO_KILL_RECHECK (arrive() parks without looking at kill), NO_LEAVE_CHECK (an exit does not look for parts
+ * Mutants: NO_KILL_RECHECK (arrive() parks without looking whether it stops), NO_LEAVE_CHECK (an exit does not look for parts
  * that wait in vain), NO_ARRIVE_CHECK (nor does an arrival), BLIND_RELEASE (the last one queues everybody), SPLIT_DONE
  * (the count of parts is not one atomic step), DONE_BEFORE_KILL (a failing part ends before it has killed the others).
  */
@@ -30,7 +31,7 @@ byte ends[PARTS];
 byte arrived = 0, exited = 0;
 byte parts_left = PARTS;
 byte ended = 0;
-bool kill_flag = false, decided = false, collected = false;
+bool stopping = false, collected = false;
 byte touching = 0;    /* harts that are in code which uses the launch */
 
 inline push(c) {
@@ -58,19 +59,23 @@ inline part_done(p) {
 }
 
 inline fail() {
-  decided = true;
-  kill_flag = true;
-  i = 0;
-  do
-  :: i < PARTS ->
-    atomic { was_parked = parked[i]; parked[i] = false }
-    if
-    :: was_parked -> atomic { was_parked = false; push(i) }
-    :: else
-    fi;
-    i++
-  :: else -> i = 0; break
-  od
+  atomic { first = !stopping && ended == 0; stopping = stopping || first }
+  if
+  :: first ->
+    first = false;
+    i = 0;
+    do
+    :: i < PARTS ->
+      atomic { was_parked = parked[i]; parked[i] = false }
+      if
+      :: was_parked -> atomic { was_parked = false; push(i) }
+      :: else
+      fi;
+      i++
+    :: else -> i = 0; break
+    od
+  :: else
+  fi
 }
 
 inline arrive(p) {
@@ -89,7 +94,7 @@ inline arrive(p) {
 #ifdef NO_KILL_RECHECK
     parked[p] = !last && !stuck;
 #else
-    parked[p] = !last && !stuck && !kill_flag;
+    parked[p] = !last && !stuck && !stopping;
 #endif
     parks = parked[p];
     if
@@ -149,7 +154,7 @@ inline leave(p) {
 inline run_slice(p) {
   atomic { waiting[p] > 0 -> waiting[p]--; touching++; assert(!collected) }
   if
-  :: kill_flag -> part_done(p)
+  :: stopping -> part_done(p)
   :: else ->
     if  /* what the kernel does in this slice */
     :: leave(p)
@@ -171,7 +176,7 @@ inline run_slice(p) {
 
 proctype core(byte p) {
   byte i, q, left, barriers = 0, timers = 0;
-  bool last, stuck, parks, again, was_parked;
+  bool last, stuck, parks, again, was_parked, first;
   do
   :: collected -> break
   :: waiting[p] > 0 -> run_slice(p)
@@ -180,7 +185,7 @@ proctype core(byte p) {
 
 proctype hart0() {
   byte i, q, left, barriers = 0, timers = 0;
-  bool last, stuck, parks, again, was_parked, may_stop;
+  bool last, stuck, parks, again, was_parked, first, may_stop;
   if  /* decided beforehand: a stop that may still come would hide a part that nothing else wakes */
   :: may_stop = true
   :: may_stop = false

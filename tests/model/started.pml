@@ -4,7 +4,7 @@
  * a kernel on another hart. The card dies at any moment. The driver reads what reached memory and calls the block LOST
  * (never started) or INDETERMINATE. Stores of a hart become visible in any order unless it orders them.
  *
- * Mirrors firmware/core/dispatcher.cpp: publish_started(), then move_step() or Launches::release() (whose lock has
+ * Mirrors firmware/core/steps.hpp: publish_started(), then transfers.cpp move_step() or Launches::release() (whose lock has
  * release order).
  *
  * Property: memory that a side effect has reached never belongs to a block that the driver calls LOST.

@@ -2,7 +2,7 @@
  *
  * Sleeping and waking between a driver and the card (protocol §8), with event suppression on both sides.
  *
- * Mirrors, card side: firmware/core/card.cpp armed_and_quiet(), idle(), serve(); firmware/core/packed_queue.cpp arm(),
+ * Mirrors, card side: firmware/core/main_loop.cpp armed_and_quiet(), idle(), turn.cpp serve(); firmware/core/packed_queue.cpp arm(),
  * disarm(), push_used(), take_notification(). Host side: protocol §8, HOST submit and HOST wait.
  *
  * Positions run free instead of wrapping, so that wants_notification() is "the armed position lies in [old, new)".

@@ -401,7 +401,9 @@ void mark(wire::Waypoint waypoint) {
   the_state->waypoints[native::this_hart].store(waypoint, std::memory_order_relaxed);
 }
 wire::Waypoint waypoint_of(unsigned hart) { return the_state->waypoints[hart].load(std::memory_order_relaxed); }
-void note(std::uint64_t, wire::RecordedEventKind, std::uint32_t, std::uint64_t) {}
+void note(std::uint64_t, wire::RecordedEventKind kind, std::uint32_t a, std::uint64_t b) {
+  if (the_state->options.on_note) the_state->options.on_note(kind, a, b);
+}
 void stop_if_recording() {}
 void stuck(unsigned, const char* reason) { native::die(reason); }
 void set_after_record(AfterRecord, std::uint64_t) {}

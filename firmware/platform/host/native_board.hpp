@@ -40,6 +40,8 @@ struct BoardOptions {
   std::function<void(unsigned slot, std::uint32_t peer)> on_signal = [](unsigned, std::uint32_t) {};
   // The card unplugged what was in this slot.
   std::function<void(unsigned slot)> on_unplug = [](unsigned) {};
+  // hal::note(), on the thread of the hart that notes.
+  std::function<void(wire::RecordedEventKind kind, std::uint32_t a, std::uint64_t b)> on_note{};
   KernelPlayer kernel{};
   std::optional<WorkClock> clock{};                    // nullopt: the machine's
   std::uint64_t page_bytes = std::uint64_t{64} << 20;  // firmware memory for hal::allocate_pages()

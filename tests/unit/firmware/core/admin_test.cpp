@@ -112,7 +112,7 @@ TEST_F(Admin, AnAcquireWaitsForTheScrubAndGetsCleanMemory) {
   const auto waits = driver_.send_admin(acquire(64 * wire::kMiB));
   card_.turns();
   ASSERT_TRUE(card_.card().pool.scrubbing());
-  ASSERT_EQ(card_.function(2).pending_admin_count, 1u);
+  ASSERT_EQ(card_.function(2).commands.count(), 1u);
   // Others are served meanwhile.
   const auto query = driver_.send_admin(driver_.admin_request(AdminCommand::Query));
   card_.turns();

@@ -148,7 +148,7 @@ void expect_refused(std::size_t offset, const char* reason) {
   }
   --word;
   card.warm_reset();
-  EXPECT_EQ(card.card().boot_epoch, 2u);
+  EXPECT_EQ(card.card().boot_epoch(), 2u);
 }
 
 TEST(Boot, PersistentMemoryThatIsNotWholeIsNotBelieved) {

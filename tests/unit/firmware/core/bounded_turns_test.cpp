@@ -139,13 +139,13 @@ TEST_F(BoundedTurns, TheHeartbeatGoesOnBesideLongImages) {
   tenant.spoil();
   for (unsigned i = 0; i < 100; ++i) tenant.launch();
   unsigned quiet = 0;
-  std::uint64_t seen = card_.card().heartbeat, seen_at = hal::now(), longest = 0;
+  std::uint64_t seen = card_.card().heart.beats(), seen_at = hal::now(), longest = 0;
   for (std::size_t ended = 0; ended < 100;) {
     fw::loop_step(card_.card(), quiet);
     ended += tenant.driver.collect().size();
-    if (card_.card().heartbeat == seen) continue;
+    if (card_.card().heart.beats() == seen) continue;
     if (ended != 0) longest = std::max(longest, hal::now() - seen_at);
-    seen = card_.card().heartbeat;
+    seen = card_.card().heart.beats();
     seen_at = hal::now();
   }
   EXPECT_GT(longest, 0u);
@@ -160,12 +160,12 @@ TEST(SelfTestOfHartZero, KeepsTheHeartbeat) {
   auto request = driver.admin_request(wire::AdminCommand::SelfTest);
   request.arguments.self_test = {wire::SelfTestKind::Echo, 1,
                                  wire::kHostMemoryOffset};  // of a word that nobody changes
-  const std::uint64_t before = card.card().heartbeat;
+  const std::uint64_t before = card.card().heart.beats();
   const auto reply = driver.admin(request);
   ASSERT_EQ(reply.outcome, Outcome::Ok);
   ASSERT_EQ(reply.values.self_test.rounds, 0u);
   const std::uint64_t beats = wire::kSelfTestTicks / (wire::kHeartbeatTicks + 2 * wire::kTicksPerMillisecond);
-  EXPECT_GE(card.card().heartbeat - before, beats);
+  EXPECT_GE(card.card().heart.beats() - before, beats);
 }
 
 // ---- the check in steps -------------------------------------------------------------------------------------------------

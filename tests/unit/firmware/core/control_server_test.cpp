@@ -264,11 +264,11 @@ TEST_F(ControlServer, AnAdminQueueResetForgetsCommandsThatWait) {
   request.arguments.region_acquire = {64 * wire::kMiB, wire::RegionType::Tensor};
   driver_.send_admin(request);
   card_.turns();  // no scrub: the second waits
-  ASSERT_EQ(card_.function(2).pending_admin_count, 1u);
+  ASSERT_EQ(card_.function(2).commands.count(), 1u);
   driver_.send(driver_.request(MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kAdminQueue}));
   card_.turns();
   ASSERT_TRUE(driver_.receive());
-  EXPECT_EQ(card_.function(2).pending_admin_count, 0u);
+  EXPECT_EQ(card_.function(2).commands.count(), 0u);
   card_.pump();
   ASSERT_TRUE(driver_.set_queue(wire::kAdminQueue));
   card_.pump();

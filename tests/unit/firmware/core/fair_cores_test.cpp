@@ -128,7 +128,7 @@ TEST_F(FairCores, RoomOnACoreGoesToHighPriorityFirst) {
   launch(Program::Exit);
   const std::uint32_t high = launch(Program::Exit, 0, true);
   card_.turns();
-  ASSERT_TRUE(card_.function(2).launches_waiting.any());
+  ASSERT_TRUE(card_.function(2).streams.any_waiting());
   std::vector<std::uint32_t> order;
   for (unsigned i = 0; i < 1000 && order.size() < fw::kContextsPerCore + 3; ++i) {
     slice();
@@ -177,7 +177,7 @@ TEST_F(FairCoresOnEight, AFunctionAtItsLaunchLimitStopsNobodyElse) {
   constexpr unsigned kLaunches = fw::kLaunchesPerFunction + 3;
   for (unsigned i = 0; i < kLaunches; ++i) launch(Program::UntilReleased, std::uint64_t{1} << i % 8);
   card_.turns();
-  EXPECT_TRUE(card_.function(2).launches_waiting.any());
+  EXPECT_TRUE(card_.function(2).streams.any_waiting());
   other.launch(Program::Exit);
   card_.turns();
   slice();
@@ -204,7 +204,7 @@ TEST_F(FairCoresOnEight, EveryLaunchThatWaitsIsCalledWhoeverIsResetMeanwhile) {
     driver_.submit(block(streams.back(), Program::Slices, 1));
   }
   card_.turns();
-  ASSERT_TRUE(card_.function(2).launches_waiting.any());
+  ASSERT_TRUE(card_.function(2).streams.any_waiting());
   std::size_t ok = 0;
   std::size_t aborted = 0;
   for (int i = 0; i < 400 && ok + aborted < fw::kLaunchesPerFunction + kWaiting; ++i) {
@@ -215,7 +215,7 @@ TEST_F(FairCoresOnEight, EveryLaunchThatWaitsIsCalledWhoeverIsResetMeanwhile) {
   }
   EXPECT_EQ(ok + aborted, fw::kLaunchesPerFunction + kWaiting);
   EXPECT_EQ(aborted, 2u);
-  EXPECT_FALSE(card_.function(2).launches_waiting.any());
+  EXPECT_FALSE(card_.function(2).streams.any_waiting());
 }
 
 // As many launches as a card can have, all on one core: eight of each function, on two address spaces.
@@ -236,7 +236,7 @@ TEST_F(FairCoresOfAll, EveryLaunchOfEveryFunctionFindsItsPlaceInAQueue) {
     ASSERT_EQ(f.driver.release(region).outcome, Outcome::Ok);
     for (unsigned i = fw::kContextsPerCore; i < fw::kLaunchesPerFunction; ++i) f.launch(Program::UntilReleased);
     card_.turns();
-    EXPECT_FALSE(card_.function(slot).launches_waiting.any());
+    EXPECT_FALSE(card_.function(slot).streams.any_waiting());
   }
   const unsigned all = (kVirtual + 1) * fw::kLaunchesPerFunction;
   kernels_.slices = 0;
@@ -273,7 +273,7 @@ TEST_F(FairPages, AFunctionThatTakesAllItCanLeavesTheOthersTheirShare) {
   for (unsigned i = 0; i < fw::kContextsPerCore; ++i) launch(Program::UntilReleased, kAll);
   card_.turns();
   auto& spaces = card_.card().spaces;
-  EXPECT_TRUE(card_.function(2).launches_waiting.any());
+  EXPECT_TRUE(card_.function(2).streams.any_waiting());
   EXPECT_LE(spaces.held_pages_bytes(2), spaces.share_bytes());
   for (Neighbour* other : {&second, &third}) {
     other->launch(Program::Barriers, kAll);

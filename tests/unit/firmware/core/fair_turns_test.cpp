@@ -102,7 +102,7 @@ class FairTurns : public testing::TestWithParam<Kind> {
   void add(unsigned slot, Kind kind) { neighbours_.push_back(std::make_unique<Neighbour>(card_, slot, kind)); }
   // Forgets what was waited for while the functions were brought up.
   void forget_waits() {
-    for (unsigned f = 0; f < card_.card().function_count; ++f) card_.function(f).most_waited = {};
+    for (unsigned f = 0; f < card_.card().functions.count(); ++f) card_.function(f).waiting.forget();
   }
   void step() {
     for (const auto& neighbour : neighbours_) neighbour->top_up();
@@ -136,8 +136,8 @@ class FairTurns : public testing::TestWithParam<Kind> {
   }
   // `others` functions are at work beside the victim, of weight 1.
   void expect_fair(unsigned others) {
-    for (unsigned f = 1; f < card_.card().function_count; ++f) {
-      const fw::Served& waited = card_.function(f).most_waited;
+    for (unsigned f = 1; f < card_.card().functions.count(); ++f) {
+      const fw::Served& waited = card_.function(f).waiting.most();
       EXPECT_LE(waited.quanta, others) << "function " << f;
       EXPECT_LE(waited.bytes, (others + 1) * kQuantumBytes) << "function " << f;
       EXPECT_LE(card_.card().run_queues.most_waited_slices(f), others) << "function " << f;
@@ -160,7 +160,7 @@ TEST_P(FairTurns, AFunctionWaitsForOneQuantumOfEachOther) {
   work(60);
   expect_fair(3);
   const auto values = query().function;
-  EXPECT_EQ(values.waited_quanta, card_.function(kVictim).most_waited.quanta);
+  EXPECT_EQ(values.waited_quanta, card_.function(kVictim).waiting.most().quanta);
   if (GetParam() == Kind::Kernels) {
     EXPECT_EQ(values.waited_slices, 3u) << "there were neighbours";
   } else {
@@ -176,10 +176,10 @@ TEST_P(FairTurns, AFunctionThatWasQuietIsFoundAfterAQuantum) {
   for (int round = 0; round < 50; ++round) {
     for (unsigned i = 0; i < 2 * fw::kQuietLooks + random() % 100; ++i) step();
     neighbours_[0]->top_up();
-    const std::uint64_t bytes = card_.card().served.bytes, ended = neighbours_[0]->ended();
+    const std::uint64_t bytes = card_.card().plan.served().bytes, ended = neighbours_[0]->ended();
     ASSERT_EQ(run(victim_.nop(stream_)).outcome, Outcome::Ok);
     neighbours_[0]->top_up();
-    EXPECT_LE(card_.card().served.bytes - bytes, 2 * kQuantumBytes);
+    EXPECT_LE(card_.card().plan.served().bytes - bytes, 2 * kQuantumBytes);
     constexpr std::uint64_t kQuantumBlocks = 64;
     EXPECT_LE(neighbours_[0]->ended() - ended, 2 * kQuantumBlocks);
   }
@@ -194,12 +194,12 @@ TEST_F(FairTurnsOfAll, MixedNeighboursWithWeights) {
   add(2, Kind::Fills);
   add(3, Kind::Nops);
   add(4, Kind::Kernels);
-  card_.function(2).weight = 3;
+  card_.function(2).set_weight(3);
   card_.card().run_queues.set_weight(4, 5);
   for (int i = 0; i < 100; ++i) step();
   forget_waits();
   work(60);
-  const fw::Served& waited = card_.function(kVictim).most_waited;
+  const fw::Served& waited = card_.function(kVictim).waiting.most();
   EXPECT_LE(waited.quanta, 3u);
   EXPECT_LE(waited.bytes, 2 * 3 * kQuantumBytes);
   EXPECT_LE(card_.card().run_queues.most_waited_slices(kVictim), 5u);
@@ -215,7 +215,7 @@ TEST_F(FairTurnsOfAll, ABurstOfResetsCostsOneTurnEach) {
   reset.arguments.function.target = wire::target_of_virtual(1);
   for (int i = 0; i < 100; ++i) step();
   forget_waits();
-  const std::uint64_t resets = card_.function(2).resets;
+  const std::uint64_t resets = card_.function(2).reset.count();
   std::deque<std::uint16_t> asked;
   for (unsigned i = 0; i < 200; ++i) {
     asked.push_back(management.send_admin(reset));
@@ -227,7 +227,7 @@ TEST_F(FairTurnsOfAll, ABurstOfResetsCostsOneTurnEach) {
     ASSERT_EQ(end.outcome, Outcome::Ok);
     management.poll_admin();
   }
-  EXPECT_GE(card_.function(2).resets, resets + 150);
+  EXPECT_GE(card_.function(2).reset.count(), resets + 150);
   expect_fair(3);
 }
 

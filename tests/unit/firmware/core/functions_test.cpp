@@ -110,13 +110,13 @@ TEST_F(Functions, OnlyMRestartsTheFirmwareAndOnlyAfterTheReply) {
     expect_refused(tenant->admin(tenant->admin_request(AdminCommand::FirmwareRestart)), Status::NotPermitted,
                    Field::AdminCommand);
   }
-  EXPECT_FALSE(card_.card().restart_requested);
+  EXPECT_FALSE(card_.card().restart_requested());
   auto stale = manager_.admin_request(AdminCommand::FirmwareRestart);
   ++stale.generation;
   expect_refused(manager_.admin(stale), Status::StaleGeneration, Field::Generation);
-  EXPECT_FALSE(card_.card().restart_requested);
+  EXPECT_FALSE(card_.card().restart_requested());
   EXPECT_EQ(manager_.admin(manager_.admin_request(AdminCommand::FirmwareRestart)).outcome, Outcome::Ok);
-  EXPECT_TRUE(card_.card().restart_requested) << "the reply is there, the restart follows";
+  EXPECT_TRUE(card_.card().restart_requested()) << "the reply is there, the restart follows";
 }
 
 TEST_F(Functions, QueryTellsTheDeviceTime) {
@@ -424,12 +424,12 @@ class FunctionsWithKernels : public Functions {
 TEST_F(FunctionsWithKernels, AResetWaitsForTheKernelAndWhoeverAskedMeanwhileJoins) {
   launch_until_released(vf1_);
   ASSERT_TRUE(card_.card().launches.active(kVf1));
-  const auto before = card_.function(kVf1).resets;
+  const auto before = card_.function(kVf1).reset.count();
   const auto first = manager_.send_admin(about(manager_, AdminCommand::FunctionReset, kVf1));
   const auto second = pf_.send_admin(about(pf_, AdminCommand::FunctionReset, kVf1));
   vf1_.send(vf1_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0}));
   card_.turns();
-  EXPECT_EQ(card_.function(kVf1).resets, before) << "the kernel is still in U-mode";
+  EXPECT_EQ(card_.function(kVf1).reset.count(), before) << "the kernel is still in U-mode";
   unsigned quiet = 0;
   for (int i = 0; i < 100 && card_.card().launches.active(kVf1); ++i) fw::loop_step(card_.card(), quiet);
   EXPECT_EQ(manager_.wait_admin(first)->outcome, Outcome::Ok);
@@ -437,7 +437,7 @@ TEST_F(FunctionsWithKernels, AResetWaitsForTheKernelAndWhoeverAskedMeanwhileJoin
   const auto answer = vf1_.receive();
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->header.op, static_cast<std::uint8_t>(wire::MessageOp::SetDeviceStatus));
-  EXPECT_EQ(card_.function(kVf1).resets, before + 1);
+  EXPECT_EQ(card_.function(kVf1).reset.count(), before + 1);
 }
 
 TEST_F(FunctionsWithKernels, ABurstOfResetsIsSlowedWhileOthersWorkAndEveryOneIsAnswered) {
@@ -520,7 +520,7 @@ TEST_F(Functions, AWeightIsAShareOfTheTurns) {
     vf1_.submit(vf1_.nop(streams1[i % 3]));
     vf2_.submit(vf2_.nop(streams2[i % 3]));
   }
-  const auto done = [&](Target target) { return card_.function(target).stats.stats.completed; };
+  const auto done = [&](Target target) { return card_.function(target).counters().completed; };
   for (int turns = 0; turns < 100 && done(kVf1) == 0; ++turns) fw::turn(card_.card());
   const auto first = done(kVf1);
   const auto second = done(kVf2);
@@ -543,7 +543,7 @@ TEST_F(Functions, MHearsOfViolationsAndTheyAreCounted) {
   }
   EXPECT_EQ(query(kVf1).values.function.violations, 3u);
   EXPECT_EQ(query(kVf2).values.function.violations, 0u);
-  card_.card().next_heartbeat = 0;
+  card_.card().heart.start(0);
   unsigned quiet = 0;
   for (int i = 0; i < 64; ++i) fw::loop_step(card_.card(), quiet);
   const auto events = manager_.events();

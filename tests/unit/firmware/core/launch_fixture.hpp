@@ -31,7 +31,7 @@ class Launch : public testing::Test {
   // The cores' work by hand, in this thread. False when there was none.
   bool slice() {
     bool any = false;
-    for (unsigned hart = 0; hart < card_.card().core_count; ++hart) {
+    for (unsigned hart = 0; hart < card_.card().core_count(); ++hart) {
       native::become_hart(hart);
       any |= card_.card().launches.run_slice(hart, fw::kSliceTicks);
     }

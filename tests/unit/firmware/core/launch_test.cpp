@@ -147,9 +147,9 @@ TEST_F(Launch, TheWatchdogKillsAtTwiceTheBudget) {
 
 TEST_F(Launch, AFirstTouchIsServedAndMarksTheGranuleDirty) {
   ASSERT_TRUE(driver_.acquire(8 * wire::kMiB));
-  const auto before = card_.card().pool.dirty_granules(card_.function(2).id);
+  const auto before = card_.card().pool.dirty_granules(card_.function(2).id());
   EXPECT_EQ(run(Program::Touches).outcome, Outcome::Ok);
-  EXPECT_EQ(card_.card().pool.dirty_granules(card_.function(2).id), before + 1);
+  EXPECT_EQ(card_.card().pool.dirty_granules(card_.function(2).id()), before + 1);
   const auto offset = card_.function(2).regions.at(0).base - hal::region_memory().begin;
   EXPECT_EQ(card_.board().region_memory()[offset + wire::kGranuleBytes + 5], std::byte{0x5a});
 }

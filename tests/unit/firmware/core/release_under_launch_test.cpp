@@ -30,7 +30,7 @@ class ReleaseUnderLaunch : public fwtest::Launch {
   hal::PhysicalAddress base(unsigned ordinal) { return function().regions.at(ordinal).base; }
 
   // Of released regions that launches under way still use.
-  std::uint64_t held_bytes() { return pool().granted_bytes(function().id) - function().regions.granted_bytes(); }
+  std::uint64_t held_bytes() { return pool().granted_bytes(function().id()) - function().regions.granted_bytes(); }
 
   std::span<const std::byte> memory(hal::PhysicalAddress at, std::uint64_t bytes) {
     return card_.board().region_memory().subspan(at - hal::region_memory().begin, bytes);
@@ -126,7 +126,7 @@ TEST_F(ReleaseUnderLaunch, TheMemoryIsNobodysUntilTheLastLaunchEndedAndThenItIsZ
   ASSERT_TRUE(second.bring_up());
   const auto rest = second.acquire(pool().largest_bytes(3)).value();
   const auto rest_at = card_.function(3).regions.at(0).base;
-  while (const auto more = pool().largest_bytes(function().id)) ASSERT_TRUE(driver_.acquire(more));
+  while (const auto more = pool().largest_bytes(function().id())) ASSERT_TRUE(driver_.acquire(more));
   EXPECT_TRUE(rest_at + rest.bytes <= at || at + kRegionBytes <= rest_at);
   kernels_.released = true;
   slice();  // of two
@@ -188,7 +188,7 @@ TEST_F(ReleaseUnderLaunch, ARegionThatTwoSpacesMapGoesBackWithTheLastOfThem) {
 }
 
 TEST_F(ReleaseUnderLaunch, WhatALaunchStillUsesCountsAgainstTheQuota) {
-  function().quota_bytes = programs_.bytes + kRegionBytes;
+  function().set_quota(programs_.bytes + kRegionBytes);
   const auto region = driver_.acquire(kRegionBytes).value();
   launch(Program::Accumulates);
   ASSERT_EQ(driver_.release(region).outcome, Outcome::Ok);
@@ -294,7 +294,7 @@ TEST_F(ReleaseUnderLaunch, AFunctionResetEndsRetiredSpacesToo) {
   reset_function();
   EXPECT_EQ(card_.board().pages_in_use(), 0u);
   EXPECT_EQ(hal::table_pages(), 0u);
-  EXPECT_EQ(spaces().held_pages_bytes(function().id), 0u);
+  EXPECT_EQ(spaces().held_pages_bytes(function().id()), 0u);
   EXPECT_EQ(held_bytes(), 0u);
   card_.pump();
   EXPECT_EQ(pool().free_bytes(), pool().total_bytes());
@@ -305,7 +305,7 @@ TEST_F(ReleaseUnderLaunch, AFunctionResetEndsRetiredSpacesToo) {
 TEST_F(ReleaseUnderLaunch, AccountedPagesAreThePagesInUse) {
   const auto accounted = [&] {
     return card_.board().pages_in_use() + hal::table_pages() * fw::kPageBytes ==
-           spaces().held_pages_bytes(function().id);
+           spaces().held_pages_bytes(function().id());
   };
   retire_one();
   EXPECT_TRUE(accounted());

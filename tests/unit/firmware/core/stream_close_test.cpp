@@ -52,7 +52,7 @@ class StreamClose : public Launch {
     EXPECT_EQ(stream().head, fw::kNoBlock);
     EXPECT_EQ(stream().phase, fw::Stream::Phase::Idle);
     EXPECT_FALSE(card_.card().launches.active(2));
-    EXPECT_FALSE(card_.function(2).runnable.any());
+    EXPECT_FALSE(card_.function(2).streams.any_runnable());
   }
   void expect_all_refused(std::size_t count, const std::vector<raw::Ended>& ended) {
     EXPECT_EQ(ended.size(), count + 1) << "the kernel that was stopped, and the blocks of the next incarnation";
@@ -110,7 +110,7 @@ TEST_F(StreamClose, ALaterLaunchRunsOnItsOwnAddressSpace) {
   auto opened = driver_.open_stream();
   ASSERT_TRUE(opened);
   ASSERT_TRUE(driver_.acquire(8 * wire::kMiB));
-  const auto dirty = card_.card().pool.dirty_granules(card_.function(2).id);
+  const auto dirty = card_.card().pool.dirty_granules(card_.function(2).id());
   driver_.submit(block(*opened, Program::Touches));
   settle();
   bool ran = false;
@@ -119,7 +119,7 @@ TEST_F(StreamClose, ALaterLaunchRunsOnItsOwnAddressSpace) {
     ran = one.completion.outcome == Outcome::Ok;
   }
   EXPECT_TRUE(ran);
-  EXPECT_EQ(card_.card().pool.dirty_granules(card_.function(2).id), dirty + 1);
+  EXPECT_EQ(card_.card().pool.dirty_granules(card_.function(2).id()), dirty + 1);
 }
 
 TEST_F(StreamClose, AFunctionResetAfterItEnds) {
@@ -131,7 +131,7 @@ TEST_F(StreamClose, AFunctionResetAfterItEnds) {
   driver_.send(driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0}));
   settle();
   EXPECT_GT(driver_.header().generation, generation);
-  EXPECT_FALSE(card_.function(2).reset_running);
+  EXPECT_FALSE(card_.function(2).reset.running());
   expect_at_rest();
 }
 

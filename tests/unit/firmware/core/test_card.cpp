@@ -35,6 +35,11 @@ TestCard::TestCard(CardOptions options) : options_(std::move(options)) {
     on_ring(slot);
   };
   board.on_unplug = [this](unsigned slot) { ++unplugged_[slot]; };
+  board.on_note = [this](wire::RecordedEventKind kind, std::uint32_t a, std::uint64_t b) {
+    if (kind != wire::RecordedEventKind::StateChanged) return;
+    const auto change = wire::RecordedChange::unpack(a);
+    changes.push_back({change.machine, change.from, change.to, b});
+  };
   board.kernel = options_.kernel;
   board.clock = options_.clock;
   board.page_bytes = options_.page_bytes;

@@ -15,7 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "firmware/core/boot.hpp"
 #include "firmware/core/card.hpp"
+#include "firmware/core/main_loop.hpp"
 #include "firmware/platform/host/native_board.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
@@ -58,6 +60,15 @@ class TestCard {
   unsigned unplugged(unsigned slot) const { return unplugged_[slot]; }
   // Also called for every doorbell of the card, on its hart's thread. Set while no loop runs.
   std::function<void(unsigned slot)> on_ring = [](unsigned) {};
+
+  // Changes of states that the card has logged, in order. Read while no loop runs.
+  struct Change {
+    fw::Machine machine;
+    unsigned from;
+    unsigned to;
+    std::uint64_t subject;
+  };
+  std::vector<Change> changes;
 
   // Lets the card work until it finds nothing more to do (scrubbing included), or for a turn when a loop runs.
   void pump();

@@ -36,11 +36,11 @@ class UnawaitedRequests : public Launch {
       ASSERT_EQ(stream.head == fw::kNoBlock, stream.count == 0) << "stream " << s;
       ASSERT_EQ(stream.phase == Stream::Phase::Computing, stream.launch != fw::kNoLaunch) << "stream " << s;
       if (stream.phase != Stream::Phase::Idle) ASSERT_NE(stream.head, fw::kNoBlock) << "stream " << s;
-      if (stream.state == Stream::State::Closed) ASSERT_TRUE(stream.empty()) << "stream " << s << " is closed";
+      if (stream.state() == fw::StreamState::Closed) ASSERT_TRUE(stream.empty()) << "stream " << s << " is closed";
       computing += stream.phase == Stream::Phase::Computing ? 1 : 0;
     }
-    if (function.reset_running) return;  // what is being torn down
-    ASSERT_EQ(computing != 0, card_.card().launches.active(function.id));
+    if (function.reset.running()) return;  // what is being torn down
+    ASSERT_EQ(computing != 0, card_.card().launches.active(function.id()));
     if (!function.queues[wire::kControlBlockQueue].active()) ASSERT_EQ(computing, 0u) << "work behind a reset queue";
   }
 

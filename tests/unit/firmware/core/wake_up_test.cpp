@@ -92,9 +92,9 @@ TEST_P(WakeUp, RoundTripsWithBothSidesAsleepLoseNoDoorbell) {
   }
   card.stop_loop();
   EXPECT_EQ(card.board().overslept(), 0u) << "the host's doorbell was lost";
-  EXPECT_GT(card.card().sleeps, 100u) << "the card never slept: nothing was tested";
+  EXPECT_GT(card.card().sleeps(), 100u) << "the card never slept: nothing was tested";
   EXPECT_GT(host_sleeps, 100u);
-  RecordProperty("card_sleeps", std::to_string(card.card().sleeps));
+  RecordProperty("card_sleeps", std::to_string(card.card().sleeps()));
   RecordProperty("host_sleeps", std::to_string(host_sleeps));
   RecordProperty("doorbells_to_card", std::to_string(doorbells));
 }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "shared/recorded_states.hpp"
 #include "tests/unit/host_driver/debug/example_record.hpp"
 
 namespace svp {
@@ -79,6 +80,21 @@ TEST(FatalReport, TellsKindPlaceAndWhoDidNotAnswer) {
   EXPECT_EQ(json.at("harts").size(), 3u);
   EXPECT_EQ(json.at("harts").at(0).at("registers").at("a0"), "0x80000a0a");
   EXPECT_FALSE(json.at("harts").at(2).contains("pc"));
+}
+
+TEST(FatalReport, ChangesOfStatesAreToldByName) {
+  using wire::RecordedChange, wire::RecordedMachine;
+  auto record = test::example_record();
+  const auto add = [&, at = 1u](RecordedChange change, std::uint64_t whose) mutable {
+    record.events[at++] = {30, wire::RecordedEventKind::StateChanged, change.pack(), whose};
+  };
+  add({RecordedMachine::Stream, 1, 2}, 3 | std::uint64_t{5} << 32);
+  add({RecordedMachine::FunctionReset, 2, 3}, 3);
+  add({RecordedMachine::Card, 5, 7}, 0);
+  const std::string text = to_text(record, nullptr);
+  EXPECT_THAT(text, HasSubstr("stream 5 of function 3: open -> poisoned"));
+  EXPECT_THAT(text, HasSubstr("reset of function 3: stopping -> released"));
+  EXPECT_THAT(text, HasSubstr("card: functions -> ready"));
 }
 
 }  // namespace

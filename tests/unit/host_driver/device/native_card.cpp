@@ -11,6 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "firmware/core/boot.hpp"
+#include "firmware/core/main_loop.hpp"
+
 namespace svp::test {
 
 namespace {
@@ -139,3 +142,5 @@ std::unique_ptr<Device> NativeCard::attach(unsigned slot_index, DeviceOptions op
 }
 
 }  // namespace svp::test
+#include "firmware/core/boot.hpp"
+#include "firmware/core/main_loop.hpp"

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// COMPUTE: from a stream's head to a launch on the cores, and back.
+#include "firmware/core/card.hpp"
+#include "firmware/core/dispatcher.hpp"
+#include "firmware/core/fault_actions.hpp"
+#include "firmware/core/steps.hpp"
+#include "firmware/hal/hart.hpp"
+#include "firmware/hal/record.hpp"
+#include "firmware/mutants/mutants.hpp"
+
+namespace fw {
+
+using wire::ControlBlock;
+using wire::FaultPoint;
+using wire::Outcome;
+using wire::Status;
+
+namespace {
+
+// FaultPoint::Memory at what a launch is said to touch: image, correction, segments. The launch is prepared, and ends
+// FAULT before its first slice.
+[[gnu::cold, gnu::noinline]] void break_launch(Card& card, Function& function, unsigned index, const ControlBlock& cb) {
+  const wire::ComputePayload& compute = cb.payload.compute;
+  const auto touch = [&](std::uint64_t region_id, std::uint32_t generation, std::uint64_t offset, std::uint64_t bytes) {
+    const auto at = function.regions.resolve(region_id, generation, offset, bytes);
+    hal::PhysicalAddress place;
+    if (!at || !memory_fails(card, function, cb.header, at->address, at->address + bytes, place)) return;
+    wire::FaultRecord record{};
+    record.access = wire::FaultAccess::Load;
+    record.region_ordinal = at->ordinal;
+    record.offset = offset + (place - at->address);
+    record.pc = ~std::uint64_t{0};
+    card.launches.fail(function.streams[index].launch, {Status::UncorrectableMemory}, record);
+  };
+  touch(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
+  if (compute.correction_bytes != 0) {
+    touch(compute.correction.region_id, compute.correction.generation, compute.correction.offset,
+          compute.correction_bytes);
+  }
+  for (const wire::Segment& segment : compute.segments) {
+    if (segment.access != wire::kSegmentUnused) {
+      touch(segment.region_id, segment.generation, segment.offset, segment.bytes);
+    }
+  }
+}
+
+}  // namespace
+
+void start_launch(Card& card, Function& function, unsigned index) {
+  Stream& stream = function.streams[index];
+  Block& block = function.streams.block(stream.head);
+  Verdict why;
+  const Launches::Start start = card.launches.start(function, index, block, stream.launch, why);
+  card.heart.stepped(hal::now());
+  switch (start) {
+    case Launches::Start::Unfinished: function.streams.note_image_check(); return;
+    case Launches::Start::Started:
+      block.image = {};
+      block.start_time = card.heart.stepped_at();
+      hal::note(block.start_time, wire::RecordedEventKind::Launch, index, function.id());
+      publish_started(function, block);
+      ++function.counters().launches;
+      stream.phase = Stream::Phase::Computing;
+      function.streams.hold(index);
+      if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
+        break_launch(card, function, index, block.cb);
+      card.launches.release(stream.launch);
+      return;
+    case Launches::Start::NoRoom:
+      function.streams.wait_for_room(index);  // until retry_waiting_launch
+      function.streams.note_image_check();
+      return;
+    case Launches::Start::Refused: return end_head(function, index, {Outcome::Rejected, why, card.heart.stepped_at()});
+  }
+}
+
+void retry_waiting_launch(Function& function) {
+  if (function.streams.any_waiting() && function.running()) function.streams.call_waiting();
+}
+
+void launch_ended(Function& function, const LaunchResult& result) {
+  function.counters().kernel_ticks += result.kernel_ticks;
+  Stream& stream = function.streams[result.stream];
+  if (result.warned && function.running()) {
+    post_stream_event(function, wire::EventKind::WatchdogWarning, result.stream, Status::None, result.slices);
+  }
+  // A whole-function reset dropped the stream's blocks: nothing completes any more.
+  if (stream.launch != result.launch || !function.running()) return;
+  const bool aborted = result.why.status == Status::Stopped && mutated(Mutant::KernelStopped);
+  const Outcome outcome = aborted ? Outcome::Aborted : result.outcome;
+  end_head(function, result.stream, {outcome, result.why, result.end_time, result.fault, result.slices});
+  if (stream.settling()) settle_stream_reset(function, result.stream);
+}
+
+}  // namespace fw

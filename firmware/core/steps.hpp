@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the dispatcher (dispatcher.hpp) need of each other: completions.cpp, intake.cpp, transfers.cpp,
+// launch_steps.cpp. Hart 0 only.
+#pragma once
+
+#include <cstdint>
+
+#include "firmware/core/fault_table.hpp"
+#include "firmware/core/function.hpp"
+#include "shared/control_block.hpp"
+#include "shared/memory_order.hpp"
+
+namespace fw {
+
+class Card;
+
+inline constexpr std::size_t kStickWords = wire::kStickBytes / 8;
+
+// How a block ends.
+struct Ending {
+  wire::Outcome outcome;
+  Verdict why;
+  std::uint64_t end_time;
+  wire::FaultRecord fault{};
+  std::uint64_t slices = 0;
+};
+
+// Writes the completion and hands the chain back; the block is free afterwards.
+void complete(Function& function, std::uint16_t block, const Ending& ending);
+// Takes the head block off its stream and completes it. Any ending but OK poisons the stream.
+void end_head(Function& function, unsigned stream, const Ending& ending);
+
+// Tells the host that the block began, before its first side effect: after a death LOST and INDETERMINATE differ by it.
+inline void publish_started(Function& function, const Block& block) {
+  auto* started = function.at<std::uint64_t>(wire::kStartedSequences.offset);
+  wire::store_release(started[block.cb.header.stream], block.cb.header.sequence);
+  wire::store_fence();
+}
+
+inline Occurrence occurrence_of(const Function& function, const wire::ControlBlockHeader& header) {
+  return {.function = function.id(),
+          .stream = header.stream,
+          .opcode = static_cast<std::uint32_t>(header.opcode),
+          .sequence = header.sequence};
+}
+
+// One step of the DMA or FILL at the head of a stream.
+void step_transfer(Card& card, Function& function, unsigned stream);
+// Puts stalled streams back whose time is over, ends those whose budget is, and says when to look again.
+// True when a block has ended.
+[[gnu::cold, gnu::noinline]] bool wake_stalled(Function& function);
+
+// Starts the COMPUTE at the head of a stream, or finds out that it has to wait.
+void start_launch(Card& card, Function& function, unsigned stream);
+
+}  // namespace fw

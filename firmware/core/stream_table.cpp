@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/core/stream_table.hpp"
+
+#include "firmware/mutants/mutants.hpp"
+
+namespace fw {
+
+void StreamTable::reset(bool first_open) {
+  for (Stream& stream : streams_) {
+    const bool banned = stream.banned && mutated(Mutant::BanEnds);
+    stream = Stream{};
+    stream.banned = banned;
+    stream.incarnation = 1;
+  }
+  if (first_open) set_state(0, StreamState::Open);
+  runnable_ = StreamSet{};
+  waiting_ = StreamSet{};
+  checks_images_ = false;
+  stalls_end_ = kNever;
+  blocks_.init();
+}
+
+void StreamTable::append(std::uint16_t index) {
+  Block& block = blocks_[index];
+  const unsigned s = block.cb.header.stream;
+  Stream& stream = streams_[s];
+  block.next = kNoBlock;
+  if (stream.tail == kNoBlock) {
+    stream.head = index;
+    resume(s);
+  } else {
+    blocks_[stream.tail].next = index;
+  }
+  stream.tail = index;
+  ++stream.count;
+}
+
+std::uint16_t StreamTable::take_head(unsigned s) {
+  Stream& stream = streams_[s];
+  const std::uint16_t block = stream.head;
+  stream.head = blocks_[block].next;
+  if (stream.head == kNoBlock) stream.tail = kNoBlock;
+  --stream.count;
+  stream.phase = Stream::Phase::Idle;
+  stream.launch = kNoLaunch;
+  stream.stalled_until = 0;
+  settle_runnable(s);
+  return block;
+}
+
+void StreamTable::remove(unsigned s, std::uint16_t before, std::uint16_t block) {
+  Stream& stream = streams_[s];
+  const std::uint16_t next = blocks_[block].next;
+  (before == kNoBlock ? stream.head : blocks_[before].next) = next;
+  if (stream.tail == block) stream.tail = before;
+  --stream.count;
+  if (before != kNoBlock) return;
+  // It was the head, which perhaps waited for room on the cores.
+  waiting_.remove(s, stream.high_priority);
+  settle_runnable(s);
+}
+
+void StreamTable::call_waiting() {
+  const unsigned s = waiting_.next();
+  const Stream& stream = streams_[s];
+  waiting_.remove(s, stream.high_priority);
+  if (stream.head != kNoBlock && stream.phase != Stream::Phase::Computing) resume(s);
+}
+
+void StreamTable::restart_image_checks(hal::PhysicalAddress address, std::uint64_t bytes) {
+  checks_images_ = false;
+  for (const Stream& stream : streams_) {
+    if (stream.head == kNoBlock) continue;
+    ImageCheck& check = blocks_[stream.head].image;
+    if (check.overlaps(address, bytes)) check = {};
+    checks_images_ |= check.summed != 0;
+  }
+}
+
+}  // namespace fw

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The streams of one function with their blocks, and which of them want something of hart 0. Hart 0 only.
+//
+// Runnable are streams whose head can make a step. A stream with a head is not runnable while its launch runs, while it
+// waits for room on the cores, or while a fault holds its transfer back; one without a head never is.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "firmware/core/stream.hpp"
+
+namespace fw {
+
+class StreamTable {
+ public:
+  void init(std::uint32_t function) { function_ = function; }
+  // As new: no blocks, every stream of incarnation 1 and closed, but stream 0 open when `first_open`.
+  void reset(bool first_open);
+
+  Stream& operator[](unsigned stream) { return streams_[stream]; }
+  const Stream& operator[](unsigned stream) const { return streams_[stream]; }
+  auto begin() { return streams_.begin(); }
+  auto end() { return streams_.end(); }
+  auto begin() const { return streams_.begin(); }
+  auto end() const { return streams_.end(); }
+
+  void set_state(unsigned stream, StreamState to) {
+    fw::set_state(Machine::Stream, streams_[stream].machine, to, function_ | std::uint64_t{stream} << 32);
+  }
+
+  // ---- blocks
+
+  bool room() const { return !blocks_.empty(); }  // for one more block
+  std::uint16_t take_block() { return blocks_.take(); }
+  void give_block(std::uint16_t block) { blocks_.give(block); }
+  Block& block(std::uint16_t block) { return blocks_[block]; }
+  Block& head(unsigned stream) { return blocks_[streams_[stream].head]; }
+
+  // At the end of the stream that it names.
+  void append(std::uint16_t block);
+  // Takes the head off its stream, which goes on with the next one.
+  std::uint16_t take_head(unsigned stream);
+  // Takes a block that has not started out of its stream. `before` is the one in front of it, or kNoBlock.
+  void remove(unsigned stream, std::uint16_t before, std::uint16_t block);
+
+  // ---- who wants something
+
+  bool any_runnable() const { return runnable_.any(); }
+  unsigned next_runnable() { return runnable_.next(); }  // any_runnable(); it stays runnable
+  void hold(unsigned stream) { runnable_.remove(stream, streams_[stream].high_priority); }
+  void resume(unsigned stream) { runnable_.add(stream, streams_[stream].high_priority); }
+  void hold_all() { runnable_ = StreamSet{}; }
+  // Its launch finds no room on the cores.
+  void wait_for_room(unsigned stream) {
+    hold(stream);
+    waiting_.add(stream, streams_[stream].high_priority);
+  }
+  bool any_waiting() const { return waiting_.any(); }
+  // One that waits for room tries again, in turn; any_waiting().
+  void call_waiting();
+  // The stream has no head, and wants nothing.
+  void rest(unsigned stream) {
+    hold(stream);
+    waiting_.remove(stream, streams_[stream].high_priority);
+  }
+
+  // ---- faults that hold a transfer back
+
+  // Nothing of the stream moves until then (device ticks).
+  void stall(unsigned stream, std::uint64_t until) {
+    streams_[stream].stalled_until = until;
+    stalls_end_ = 0;  // whoever looks next finds out
+    hold(stream);
+  }
+  void end_stall(unsigned stream) {
+    streams_[stream].stalled_until = 0;
+    resume(stream);
+  }
+  // When the first of them has to be looked at; kNever: none has.
+  std::uint64_t stalls_end() const { return stalls_end_; }
+  void look_at_stalls_at(std::uint64_t ticks) { stalls_end_ = ticks; }
+
+  // ---- checksums of images that are under way
+
+  // Some head's image is being summed, perhaps.
+  void note_image_check() { checks_images_ = true; }
+  // Bytes of card memory are about to change: a checksum over them begins anew.
+  void note_write(hal::PhysicalAddress address, std::uint64_t bytes) {
+    if (checks_images_) restart_image_checks(address, bytes);
+  }
+
+ private:
+  void restart_image_checks(hal::PhysicalAddress address, std::uint64_t bytes);
+  void settle_runnable(unsigned stream) { streams_[stream].head == kNoBlock ? hold(stream) : resume(stream); }
+
+  std::uint32_t function_ = 0;
+  std::array<Stream, wire::kStreamsPerFunction> streams_;
+  StreamSet runnable_;
+  StreamSet waiting_;
+  bool checks_images_ = false;
+  std::uint64_t stalls_end_ = kNever;
+  BlockPool blocks_;
+};
+
+}  // namespace fw

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// DMA and FILL, in steps. Both ends are resolved at every step: a region may be released between two of them.
+#include <algorithm>
+#include <expected>
+#include <optional>
+
+#include "firmware/core/card.hpp"
+#include "firmware/core/dispatcher.hpp"
+#include "firmware/core/fault_actions.hpp"
+#include "firmware/core/steps.hpp"
+#include "firmware/hal/hart.hpp"
+#include "firmware/hal/memory.hpp"
+#include "firmware/hal/record.hpp"
+#include "firmware/mutants/mutants.hpp"
+
+namespace fw {
+
+using wire::ControlBlock;
+using wire::FaultAction;
+using wire::FaultPoint;
+using wire::Field;
+using wire::Opcode;
+using wire::Outcome;
+using wire::Status;
+
+namespace {
+
+// An end of a transfer after resolution: a pointer into the window or into card memory.
+struct ResolvedEnd {
+  std::byte* bytes;
+  hal::PhysicalAddress address;  // regions only
+  bool device;
+};
+
+std::expected<ResolvedEnd, Status> resolve_end(Function& function, const wire::Endpoint& end, std::uint64_t bytes) {
+  if (end.kind == wire::EndpointKind::HostMemory) {
+    // A mutant leaves the window's header alone: a driver that finds that broken finds nothing else.
+    const bool in_window =
+        end.offset >= wire::kCompletions.offset && wire::range_inside(end.offset, bytes, function.window().size());
+    if (!wire::host_memory(function.window().size()).contains(end.offset, bytes) &&
+        !(in_window && mutated(Mutant::HostRange))) {
+      if (mutated(Mutant::HostEnd)) return ResolvedEnd{function.window().data() + wire::kHostMemoryOffset, 0, false};
+      return std::unexpected(Status::NotHostMemory);
+    }
+    return ResolvedEnd{function.window().data() + end.offset, 0, false};
+  }
+  const auto place = function.regions.resolve(end.region_id, end.generation, end.offset, bytes);
+  if (!place) return std::unexpected(place.error());
+  return ResolvedEnd{hal::pointer(place->address), place->address, true};
+}
+
+bool overlap(const ResolvedEnd& a, const ResolvedEnd& b, std::uint64_t bytes) {
+  return a.device && b.device && a.address < b.address + bytes && b.address < a.address + bytes;
+}
+
+struct Transfer {
+  ResolvedEnd source;  // FILL: unused
+  ResolvedEnd destination;
+  std::uint64_t bytes;
+};
+
+// Resolves both ends for the whole transfer. Done at every step: a region may be released between two of them.
+std::expected<Transfer, Verdict> resolve_transfer(Function& function, const ControlBlock& cb) {
+  if (cb.header.opcode == Opcode::Fill) {
+    const auto& fill = cb.payload.fill;
+    const auto destination = resolve_end(function, fill.destination, fill.bytes);
+    if (!destination) return std::unexpected(Verdict{destination.error(), Field::FillDestination});
+    return Transfer{{}, *destination, fill.bytes};
+  }
+  const auto& dma = cb.payload.dma;
+  const auto source = resolve_end(function, dma.source, dma.bytes);
+  if (!source) return std::unexpected(Verdict{source.error(), Field::DmaSource});
+  const auto destination = resolve_end(function, dma.destination, dma.bytes);
+  if (!destination) return std::unexpected(Verdict{destination.error(), Field::DmaDestination});
+  if (overlap(*source, *destination, dma.bytes)) {
+    return std::unexpected(Verdict{Status::Overflow, Field::DmaDestination});
+  }
+  return Transfer{*source, *destination, dma.bytes};
+}
+
+void count_bytes(Function& function, const ControlBlock& cb, std::uint64_t bytes) {
+  auto& stats = function.counters();
+  if (cb.header.opcode == Opcode::Dma && cb.payload.dma.source.kind == wire::EndpointKind::HostMemory) {
+    stats.bytes_to_device += bytes;
+  } else if (cb.header.opcode == Opcode::Dma && cb.payload.dma.destination.kind == wire::EndpointKind::HostMemory) {
+    stats.bytes_from_device += bytes;
+  } else {
+    stats.bytes_on_device += bytes;
+  }
+}
+
+void move_step(Card& card, Function& function, Block& block, const Transfer& transfer, std::uint64_t step) {
+  std::byte* to = transfer.destination.bytes + block.progress;
+  if (transfer.destination.device) {
+    // A cached kernel must not outlive the image it was loaded from.
+    card.spaces.note_write(function.id(), transfer.destination.address + block.progress, step);
+    function.streams.note_write(transfer.destination.address + block.progress, step);
+  }
+  if (block.cb.header.opcode == Opcode::Fill) {
+    hal::fill(to, block.cb.payload.fill.pattern, step);
+  } else {
+    hal::mark(wire::Waypoint::Dma);
+    hal::copy(to, transfer.source.bytes + block.progress, step);
+  }
+  block.progress += step;
+  count_bytes(function, block.cb, step);
+}
+
+// ---- broken on purpose --------------------------------------------------------------------------------------------------
+
+// FaultPoint::DmaStep, before the step moves anything. True when the step must not go on.
+[[gnu::cold, gnu::noinline]] bool step_breaks(Function& function, unsigned index, Shot shot) {
+  if (shot.action == FaultAction::Stall) {
+    function.streams.stall(index, shot.argument == 0 ? kNever - 1 : hal::now() + shot.argument);
+    return true;
+  }
+  const bool aborted = shot.action == FaultAction::Slow && mutated(Mutant::TransferSlow);
+  if (shot.action != FaultAction::Abort && !aborted) return false;
+  end_head(function, index, {Outcome::Fault, {Status::TransferAborted}, hal::now()});
+  return true;
+}
+
+// FaultPoint::Memory. True when the block has ended.
+[[gnu::cold, gnu::noinline]] bool memory_breaks(Card& card, Function& function, unsigned index,
+                                                const Transfer& transfer, std::uint64_t step) {
+  const Block& block = function.streams.head(index);
+  const auto* ends = block.cb.header.opcode == Opcode::Fill ? nullptr : &block.cb.payload.dma;
+  for (const bool source : {true, false}) {
+    const ResolvedEnd& end = source ? transfer.source : transfer.destination;
+    if (!end.device) continue;
+    const hal::PhysicalAddress begin = end.address + block.progress;
+    hal::PhysicalAddress place;
+    if (!memory_fails(card, function, block.cb.header, begin, begin + step, place)) continue;
+    const wire::Endpoint& named = ends == nullptr ? block.cb.payload.fill.destination
+                                  : source        ? ends->source
+                                                  : ends->destination;
+    wire::FaultRecord record{};
+    record.access = source ? wire::FaultAccess::Load : wire::FaultAccess::Store;
+    record.region_ordinal = function.regions.find(named.region_id, named.generation).value_or(wire::kNoRegionOrdinal);
+    record.offset = named.offset + (place - end.address);
+    end_head(function, index, {Outcome::Fault, {Status::UncorrectableMemory}, hal::now(), record});
+    return true;
+  }
+  return false;
+}
+
+// ---- steps --------------------------------------------------------------------------------------------------------------
+
+bool carries_checksum(const ControlBlock& cb) {
+  return cb.header.opcode == Opcode::Dma && (cb.payload.dma.flags & wire::kDmaChecksum) != 0;
+}
+
+// What has arrived in the card is read back; on the way out of it, or inside it, the source is what is summed.
+void sum_step(Block& block, const Transfer& transfer, std::uint64_t step) {
+  const bool to_card = !transfer.source.device;
+  const std::byte* bytes = (to_card ? transfer.destination : transfer.source).bytes + block.progress - step;
+  block.checksum = hal::checksum(block.checksum, bytes, step);
+}
+
+// The end of a transfer whose bytes have all been moved.
+void end_transfer(Function& function, unsigned index, const Transfer& transfer, std::uint64_t now) {
+  Block& block = function.streams.head(index);
+  const bool compared = carries_checksum(block.cb) && !transfer.source.device;
+  const bool right = block.checksum == block.cb.payload.dma.checksum && !mutated(Mutant::RightChecksum);
+  if (!compared || right || mutated(Mutant::DmaChecksum)) {
+    return end_head(function, index, {Outcome::Ok, {}, now});
+  }
+  if (block.retries == wire::kDmaRetries || mutated(Mutant::DmaRetry)) {
+    return end_head(function, index, {Outcome::Fault, {Status::ChecksumMismatch, Field::DmaChecksum}, now});
+  }
+  ++block.retries;
+  block.progress = 0;
+  block.checksum = 0;
+}
+
+std::uint64_t step_of(const Card& card, const Block& block, std::uint64_t bytes) {
+  const std::uint64_t longest = carries_checksum(block.cb) ? kChecksumStepBytes
+                                : card.contended()         ? kContendedStepBytes
+                                                           : kDmaStepBytes;
+  return std::min(bytes - block.progress, longest);
+}
+
+// One step of a transfer that is in order, or broken by `shot`.
+void make_step(Card& card, Function& function, unsigned index, const Transfer& transfer,
+               const std::optional<Shot>& shot) {
+  Stream& stream = function.streams[index];
+  Block& block = function.streams.block(stream.head);
+  const std::uint64_t step = step_of(card, block, transfer.bytes);
+  if (transfer.destination.device &&
+      !card.pool.mark_written(function.id(), transfer.destination.address + block.progress, step)) {
+    return end_head(function, index, {Outcome::Fault, {Status::MemoryBudget, Field::DmaDestination}, hal::now()});
+  }
+  if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
+    if (memory_breaks(card, function, index, transfer, step)) return;
+  const std::uint64_t began = shot ? hal::now() : 0;
+  move_step(card, function, block, transfer, step);
+  if (shot && shot->action == FaultAction::Corrupt) {
+    transfer.destination.bytes[block.progress - step + shot->argument % step] ^= std::byte{0xff};
+  }
+  if (carries_checksum(block.cb)) sum_step(block, transfer, step);
+  const std::uint64_t now = hal::now();
+  card.heart.stepped(now);
+  const bool slow = shot && shot->action == FaultAction::Slow;
+  // A slow last step is not over yet: the transfer ends when its stream goes on (step_transfer).
+  if (block.progress == transfer.bytes && !slow) end_transfer(function, index, transfer, now);
+  if (stream.phase != Stream::Phase::Moving) return;  // it has ended
+  const std::uint64_t budget = block.cb.header.budget;
+  const bool late = now - block.start_time > budget || mutated(Mutant::TransferInTime);
+  if (budget != 0 && late && !mutated(Mutant::TransferBudget)) {
+    return end_head(function, index, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
+  }
+  if (slow) function.streams.stall(index, now + (now - began) * (shot->argument - 1));
+}
+
+// Of a mutant: a FILL over a region's end, as far as it fits.
+void fill_what_fits(Function& function, const ControlBlock& cb) {
+  if (!mutated(Mutant::RefusedWhole) || cb.header.opcode != Opcode::Fill) return;
+  const auto fits = resolve_end(function, cb.payload.fill.destination, wire::kStickBytes);
+  if (fits) hal::fill(fits->bytes, cb.payload.fill.pattern, wire::kStickBytes);
+}
+
+}  // namespace
+
+void step_transfer(Card& card, Function& function, unsigned index) {
+  Stream& stream = function.streams[index];
+  Block& block = function.streams.block(stream.head);
+  const auto transfer = resolve_transfer(function, block.cb);
+  const bool first = stream.phase == Stream::Phase::Idle;
+  if (!transfer) {
+    fill_what_fits(function, block.cb);
+    // Before the first byte a bad address is a refusal; afterwards (the region went away) it is a fault.
+    return end_head(function, index, {first ? Outcome::Rejected : Outcome::Fault, transfer.error(), hal::now()});
+  }
+  if (first) {
+    block.start_time = hal::now();
+    publish_started(function, block);
+    stream.phase = Stream::Phase::Moving;
+  }
+  if (block.progress == transfer->bytes) [[unlikely]] {  // its last step was slow
+    return end_transfer(function, index, *transfer, hal::now());
+  }
+  std::optional<Shot> shot;
+  if (card.faults.armed(FaultPoint::DmaStep)) [[unlikely]] {
+    shot = card.faults.occur(FaultPoint::DmaStep, occurrence_of(function, block.cb.header));
+    if (shot && step_breaks(function, index, *shot)) return;
+  }
+  make_step(card, function, index, *transfer, shot);
+}
+
+bool wake_stalled(Function& function) {
+  const std::uint64_t now = hal::now();
+  std::uint64_t next = kNever;
+  bool ended = false;
+  for (unsigned s = 0; s < wire::kStreamsPerFunction; ++s) {
+    Stream& stream = function.streams[s];
+    if (stream.stalled_until == 0) continue;
+    const Block& block = function.streams.block(stream.head);
+    const std::uint64_t budget = mutated(Mutant::TransferBudget) ? 0 : block.cb.header.budget;
+    const std::uint64_t budget_end =
+        budget == 0 || budget >= kNever - block.start_time ? kNever : block.start_time + budget;
+    if (now > budget_end) {
+      end_head(function, s, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
+      ended = true;
+    } else if (now >= stream.stalled_until) {
+      function.streams.end_stall(s);
+    } else {
+      // One more, because a budget is used up when more than it has passed.
+      next = std::min({next, stream.stalled_until, budget_end == kNever ? kNever : budget_end + 1});
+    }
+  }
+  // Of those that will never go on: looked at, but not awake for.
+  function.streams.look_at_stalls_at(next);
+  return ended;
+}
+
+}  // namespace fw

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which functions hart 0 looks at. A function that was quiet for kQuietLooks looks in a row is looked at less often: one of
+// the quiet ones every few turns. Its first block waits a few microseconds longer; in return nobody pays for neighbours who
+// do nothing. After a long turn (a kernel's slice, a budget used up) all are looked at. Hart 0 only, but for turns().
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <utility>
+
+#include "firmware/core/function_table.hpp"
+
+namespace fw {
+
+// Turns of the loop that find nothing before hart 0 goes to sleep: long enough to catch the answer of a host that is
+// awake (a round trip is about 1 µs), short against the cost of a wake-up (13–40 µs).
+inline constexpr unsigned kIdleTurns = 200;
+inline constexpr unsigned kQuietLooks = 256;
+inline constexpr unsigned kTurnsPerQuietLook = 4;
+static_assert(kIdleTurns > kTurnsPerQuietLook * kMaxFunctions, "every function is looked at before hart 0 sleeps");
+
+class TurnPlan {
+ public:
+  // ---- who is busy
+
+  bool busy(const Function& function) const { return (busy_ >> function.id() & 1) != 0; }
+  std::uint32_t busy_functions() const { return busy_; }
+  void look_at(Function& function) {
+    if (!busy(function)) function.waiting.begins(served_);
+    busy_ |= std::uint32_t{1} << function.id();
+  }
+  void rest(const Function& function) { busy_ &= ~(std::uint32_t{1} << function.id()); }
+
+  // ---- one turn
+
+  void begin_turn() {
+    looked_at_ = 0;
+    served_functions_ = 0;
+    served_control_ = false;
+  }
+  // A busy function that this turn has not looked at yet, and it is looked at now; kNobodyLeft: there is none.
+  static constexpr unsigned kNobodyLeft = ~0u;
+  unsigned next() {
+    const std::uint32_t left = busy_ & ~looked_at_;
+    if (left == 0) return kNobodyLeft;
+    const auto f = static_cast<unsigned>(std::countr_zero(left));
+    looked_at_ |= std::uint32_t{1} << f;
+    return f;
+  }
+  // Ends the turn. A quiet function of `functions` that is looked at as well; kNobodyLeft: none, as in most turns.
+  unsigned end_turn(std::uint32_t functions) {
+    const std::uint32_t turns = turns_.load(std::memory_order_relaxed) + 1;
+    turns_.store(turns, std::memory_order_relaxed);
+    if (turns % kTurnsPerQuietLook != 0) return kNobodyLeft;
+    if (++quiet_cursor_ >= functions) quiet_cursor_ = 0;
+    return (~(busy_ | looked_at_) >> quiet_cursor_ & 1) != 0 ? quiet_cursor_ : kNobodyLeft;
+  }
+  std::uint32_t turns() const { return turns_.load(std::memory_order_relaxed); }  // since boot; any hart
+
+  // ---- what was done
+
+  // A function had something done.
+  void note_quantum() {
+    ++served_.quanta;
+    ++served_functions_;
+  }
+  void note_bytes(std::uint64_t bytes) { served_.bytes += bytes; }
+  const Served& served() const { return served_; }                 // to all functions
+  unsigned served_functions() const { return served_functions_; }  // by the last turn
+  void note_control() { served_control_ = true; }
+  bool served_control() const { return served_control_; }  // by the last turn: control messages
+
+  // ---- quiet functions
+
+  // The turn was long: somebody quiet may have asked for something since.
+  void look_at_all() { look_at_all_ = true; }
+  // So many steps were served: after `quantum` of them the quiet ones are looked at.
+  void note_steps(std::uint64_t steps, std::uint64_t quantum) {
+    unseen_steps_ += steps;
+    look_at_all_ |= unseen_steps_ >= quantum;
+  }
+  // Whether they are to be looked at now, which the caller does.
+  bool take_look_at_all() {
+    if (!look_at_all_) return false;
+    look_at_all_ = false;
+    unseen_steps_ = 0;
+    return true;
+  }
+
+ private:
+  std::uint32_t busy_ = 0;  // bit per function: looked at in every turn
+  std::uint32_t looked_at_ = 0;
+  unsigned served_functions_ = 0;
+  bool served_control_ = false;
+  bool look_at_all_ = false;
+  unsigned quiet_cursor_ = 0;
+  std::uint64_t unseen_steps_ = 0;  // since quiet functions were looked at
+  Served served_;
+  std::atomic<std::uint32_t> turns_{0};  // of the loop; written by hart 0, read by its watchers
+};
+
+}  // namespace fw
