@@ -12,6 +12,7 @@
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/loop_watch.hpp"
 #include "firmware/core/timeouts.hpp"
+#include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "shared/memory_order.hpp"

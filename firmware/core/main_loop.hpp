@@ -27,7 +27,7 @@ void beat(Card& card);
 bool turn(Card& card);
 // What hart 0 does with a turn that found nothing: run a kernel slice, or sleep until something can have changed.
 void idle(Card& card, unsigned& quiet_turns);
-// A turn and what follows from it: the body of hart 0's loop.
+// A turn and what follows from it: the body of hart 0's loop. Restarts the board when M has asked for it.
 void loop_step(Card& card, unsigned& quiet_turns);
 
 // Boots and serves for ever.
