@@ -456,7 +456,7 @@ std::vector<wire::DeviceEvent> Device::take_events() {
 
 Health Device::health() const {
   if (!impl_->process.is_this()) return Health::Dead;
-  return impl_->health_seen.get(std::memory_order_acquire);
+  return impl_->health();
 }
 
 void Device::check() {

@@ -26,7 +26,7 @@ bool Device::Impl::note_end(ErrorInfo error, OutstandingEnd how, Health ended) {
   failure_info = std::move(error);
   outstanding_end = how;
   set_health([ended](Health) { return std::optional(ended); });
-  set_state(begin_failing);
+  set_state(begin_failing);  // second: see health()
   return true;
 }
 
@@ -128,6 +128,12 @@ void Device::Impl::fail_outstanding() {
   deliver(ended);
   set_state(end_failing);
   wake_followers();
+}
+
+Health Device::Impl::health() const {
+  const bool ended = failing(std::memory_order_acquire);
+  const Health seen = health_seen.get(std::memory_order_relaxed);
+  return ended || seen == Health::Silent ? seen : Health::Alive;
 }
 
 std::optional<ErrorInfo> Device::Impl::failure() const {

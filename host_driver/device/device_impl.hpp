@@ -130,6 +130,9 @@ struct Device::Impl final : RegionSource {
   void set_health(Next next) {
     ras::logged(doorbells.slot().index(), health_seen.change_by(next));
   }
+  // What Device::health() says. Its end is not told before the state says that the device fails: who has waited for it
+  // and leaves the reaping then ends what is outstanding (leave_with()).
+  Health health() const;
   bool failing(std::memory_order order = std::memory_order_seq_cst) const { return is_failing(state.get(order)); }
   bool outstanding_failed(std::memory_order order = std::memory_order_seq_cst) const {
     return is_outstanding_failed(state.get(order));

@@ -173,6 +173,8 @@ void StreamChannel::send_kept_again() {
     for (Unit* unit = launch->kept.head; unit != nullptr; unit = unit->next) {
       if (unit->kind != Unit::Kind::Staged) continue;
       StagedTransfer& transfer = unit->staged;
+      // One that was launched while the stream waited for its reset has not been begun at all.
+      if (transfer.stage.get() == TransferStage::Waiting) continue;
       ras::unlogged(stream(), transfer.stage.change(TransferStage::Waiting));
       transfer.assigned = transfer.submitted = 0;
       transfer.end = {};
