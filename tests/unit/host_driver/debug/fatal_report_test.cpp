@@ -85,7 +85,7 @@ TEST(FatalReport, TellsKindPlaceAndWhoDidNotAnswer) {
 TEST(FatalReport, ChangesOfStatesAreToldByName) {
   using wire::RecordedChange, wire::RecordedMachine;
   auto record = test::example_record();
-  const auto add = [&, at = 1u](RecordedChange change, std::uint64_t whose) mutable {
+  auto add = [&, at = 1u](RecordedChange change, std::uint64_t whose) mutable {
     record.events[at++] = {30, wire::RecordedEventKind::StateChanged, change.pack(), whose};
   };
   add({RecordedMachine::Stream, 1, 2}, 3 | std::uint64_t{5} << 32);
