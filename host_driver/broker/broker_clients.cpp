@@ -175,6 +175,8 @@ void Broker::Impl::handle_request(ClientId id, const BrokerRequest& request) {
     command_collect(id, *collect);
   } else if (const auto* debug = std::get_if<DebugRequest>(&request)) {
     command_debug(id, debug->offer);
+  } else if (const auto* statistics = std::get_if<StatisticsRequest>(&request)) {
+    command_statistics(id, statistics->target);
   } else {
     note_events();
     write_pending_file();
@@ -260,6 +262,19 @@ void Broker::Impl::command_debug(ClientId id, bool offer) {
       if (!done) return reply_and_close(id, done.error());
       describe_changes(offer ? "a debugger may attach" : "no debugger may attach");
       reply_and_close(id, Done{});
+    };
+  });
+}
+
+void Broker::Impl::command_statistics(ClientId id, wire::Target target) {
+  if (target - wire::kTargetPhysical >= functions.size()) return reply_and_close(id, no_such_function(target));
+  if (!in(CardPhase::Running)) return reply_and_close(id, refusal_by_state());
+  run_command(id, [this, id, target, card = session]() mutable -> EventLoop::Closure {
+    auto statistics = card->statistics(target);
+    card.reset();
+    return [this, id, statistics = std::move(statistics)] {
+      if (!statistics) return reply_and_close(id, statistics.error());
+      reply_and_close(id, *statistics);
     };
   });
 }

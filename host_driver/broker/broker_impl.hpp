@@ -162,6 +162,7 @@ struct Broker::Impl {
                    const ResetResult& result);
   void command_collect(ClientId id, const CollectRequest& request);
   void command_debug(ClientId id, bool offer);
+  void command_statistics(ClientId id, wire::Target target);
 
   // ---- broker_functions.cpp
   void serve(ClientId id);

@@ -158,6 +158,46 @@ CardSession::Place CardSession::place_of(wire::Target target) const {
   return found != places_.end() ? found->second : Place{target, target, 0, 0, 0};
 }
 
+Expected<FunctionStatistics> CardSession::statistics(wire::Target target) const {
+  const auto m = management();
+  const auto ask = [&](wire::AdminCommand command) -> Expected<wire::AdminReply> {
+    wire::AdminRequest request{};
+    request.command = command;
+    if (command != wire::AdminCommand::Query) request.arguments.function.target = target;
+    auto reply = m->admin(request);
+    if (reply && reply->outcome != wire::Outcome::Ok) return std::unexpected(refused_by_card(command, target, *reply));
+    return reply;
+  };
+  const auto counted = ask(wire::AdminCommand::Stats);
+  if (!counted) return std::unexpected(counted.error());
+  const auto state = ask(wire::AdminCommand::FunctionQuery);
+  if (!state) return std::unexpected(state.error());
+  const auto card = ask(wire::AdminCommand::Query);
+  if (!card) return std::unexpected(card.error());
+  const auto& stats = counted->values.stats;
+  const auto& function = state->values.function;
+  return FunctionStatistics{.target = target,
+                            .time_ticks = card->values.region.time,
+                            .cores = m->config().cores,
+                            .card_free_bytes = card->values.region.free_bytes,
+                            .card_total_bytes = card->values.region.total_bytes,
+                            .granted_bytes = function.granted_bytes,
+                            .quota_bytes = function.quota_bytes,
+                            .completed = stats.completed,
+                            .rejected = stats.rejected,
+                            .failed = stats.failed,
+                            .aborted = stats.aborted,
+                            .launches = stats.launches,
+                            .kernel_ticks = stats.kernel_ticks,
+                            .bytes_to_device = stats.bytes_to_device,
+                            .bytes_from_device = stats.bytes_from_device,
+                            .bytes_on_device = stats.bytes_on_device,
+                            .doorbells_signalled = stats.doorbells_signalled,
+                            .ring_violations = stats.ring_violations,
+                            .violations = function.violations,
+                            .resets = function.resets};
+}
+
 Expected<void> CardSession::raise(ResetLevel level) {
   if (level == ResetLevel::Firmware) return card_->restart_firmware(management().get());
   return card_->reset();

@@ -18,6 +18,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/debug/collect.hpp"
 #include "host_driver/device/device.hpp"
+#include "host_driver/discovery/function_statistics.hpp"
 #include "qemu/card.hpp"
 
 namespace svp {
@@ -62,6 +63,9 @@ class CardSession {
   // Answered when the emulator knows the peer: its first doorbell has been heard.
   Expected<Binding> bind(wire::Target target, const Lease& lease);
   Expected<Binding> reset(wire::Target target) { return command(wire::AdminCommand::FunctionReset, target); }
+
+  // What the card has counted of it: STATS, FUNCTION_QUERY and QUERY, one behind the other.
+  Expected<FunctionStatistics> statistics(wire::Target target) const;
 
   // ---- windows and peers for owners to come (qemu/renewal.hpp)
   Expected<qemu::PluggedWindow> plug_window(unsigned port) const;

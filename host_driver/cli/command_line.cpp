@@ -47,6 +47,7 @@ CommandLine::CommandLine() {
   add_run();
   add_boot();
   add_cards();
+  add_views();
   add_debug();
   add_exec();
   add_fault();
@@ -104,17 +105,6 @@ void CommandLine::add_cards() {
 
   devices_->footer("FLEX_DEVICE=VF spyre devices    the virtual functions");
 
-  inspect_ = app_.add_subcommand("inspect", "everything that a card tells about itself");
-  inspect_->add_option("card", inspect.card, "its name, or the path of its folder")->required();
-  inspect_->add_flag("--json", inspect.json, "one JSON object");
-
-  logs_ = app_.add_subcommand("logs", "what happened to a card: owners, resets, restarts");
-  logs_->add_option("card", logs.card, "its name, or the path of its folder")->required();
-  logs_->add_flag("-f,--follow", logs.follow, "and what happens, until the card ends");
-  logs_->add_flag("--console", logs.console, "what the firmware wrote instead");
-  logs_->add_option("-n,--lines", logs.lines, "the last lines only (0: all)");
-  logs_->footer("spyre logs card0 -f\nspyre logs card0 --console -n 20");
-
   stop_ = app_.add_subcommand("stop", "end a card; its owners are told");
   auto* which = stop_->add_option_group("which");
   which->add_option("card", stop.card, "its name, or the path of its folder");
@@ -131,6 +121,36 @@ void CommandLine::add_cards() {
   what->add_flag("--power-cycle", reset.power_cycle,
                  "end the emulator and boot a new one: all owners lose their functions");
   what->require_option(1);
+}
+
+// What looks at a card and changes nothing.
+void CommandLine::add_views() {
+  inspect_ = app_.add_subcommand("inspect", "everything that a card tells about itself");
+  inspect_->add_option("card", inspect.card, "its name, or the path of its folder")->required();
+  inspect_->add_flag("--json", inspect.json, "one JSON object");
+
+  logs_ = app_.add_subcommand("logs", "what happened to a card: owners, resets, restarts");
+  logs_->add_option("card", logs.card, "its name, or the path of its folder")->required();
+  logs_->add_flag("-f,--follow", logs.follow, "and what happens, until the card ends");
+  logs_->add_flag("--console", logs.console, "what the firmware wrote instead");
+  logs_->add_option("-n,--lines", logs.lines, "the last lines only (0: all)");
+  logs_->footer("spyre logs card0 -f\nspyre logs card0 --console -n 20");
+
+  smi_ = app_.add_subcommand("smi", "the running cards: functions, owners, memory, utilisation");
+  smi_->add_option("--loop", smi.loop_seconds, "again every so many seconds, until interrupted")
+      ->check(CLI::Range(0.1, 3600.0));
+  auto* json = smi_->add_flag("--json", smi.json, "one JSON object each time");
+  smi_->add_flag("--csv", smi.csv, "a line per function, with a head line")->excludes(json);
+  smi_->footer(
+      "\"cores\" is the part of all cores' time that kernels of the function had since the look before (100 ms at the "
+      "first).\n"
+      "spyre smi --loop 1\n"
+      "spyre smi --csv --loop 0.5 > load.csv");
+
+  stats_ = app_.add_subcommand("stats", "everything that a card has counted, per function");
+  stats_->add_option("card", stats.card, "its name, or the path of its folder")->required();
+  stats_->add_option("--function", stats.function, "PF, VF1, VF2, ...: this one only");
+  stats_->add_flag("--json", stats.json, "one JSON object");
 }
 
 void CommandLine::add_debug() {
@@ -247,6 +267,8 @@ int CommandLine::execute() {
   if (devices_->parsed()) return cli::devices(devices);
   if (inspect_->parsed()) return cli::inspect(inspect);
   if (logs_->parsed()) return cli::logs(logs);
+  if (smi_->parsed()) return cli::smi(smi);
+  if (stats_->parsed()) return cli::stats(stats);
   if (stop_->parsed()) return cli::stop(stop);
   if (reset_->parsed()) return cli::reset(reset);
   if (debug_->parsed()) return cli::debug(debug);

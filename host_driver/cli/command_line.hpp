@@ -42,6 +42,8 @@ class CommandLine {
   ReplayOptions replay{};
   InspectOptions inspect{};
   LogsOptions logs{};
+  SmiOptions smi{};
+  StatsOptions stats{};
   bool version_json = false;
   bool detach = false;               // boot --name --detach
   std::vector<std::string> words{};  // as they were given, without the program's name
@@ -51,6 +53,7 @@ class CommandLine {
   void add_run();
   void add_boot();
   void add_cards();
+  void add_views();
   void add_debug();
   void add_exec();
   void add_fault();
@@ -76,6 +79,8 @@ class CommandLine {
   CLI::App* replay_ = nullptr;
   CLI::App* inspect_ = nullptr;
   CLI::App* logs_ = nullptr;
+  CLI::App* smi_ = nullptr;
+  CLI::App* stats_ = nullptr;
   CLI::App* version_ = nullptr;
   CLI::App* complete_ = nullptr;
   CLI::App* manual_ = nullptr;

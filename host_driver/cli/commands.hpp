@@ -63,6 +63,24 @@ struct InspectOptions {
 // Everything that a card tells about itself. 0.
 int inspect(const InspectOptions& options);
 
+struct SmiOptions {
+  double loop_seconds = 0;  // 0: once
+  bool json = false;
+  bool csv = false;
+};
+
+// The running cards and their functions: owner, memory, part of the cores, launches. 0; with `loop_seconds` when a signal comes.
+int smi(const SmiOptions& options);
+
+struct StatsOptions {
+  std::string card{};
+  std::string function{};  // empty: all
+  bool json = false;
+};
+
+// Everything that a card has counted. 0.
+int stats(const StatsOptions& options);
+
 struct LogsOptions {
   std::string card{};
   bool follow = false;

@@ -75,6 +75,16 @@ Expected<CardDescription> describe_card(std::string_view card, const Timeouts& t
   return std::unexpected(bad_reply());
 }
 
+Expected<FunctionStatistics> function_statistics(std::string_view card, wire::Target target, const Timeouts& timeouts) {
+  auto connection = BrokerConnection::open(card, Socket::Management, timeouts.card_command);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  const auto answer = connection->transact(StatisticsRequest{target});
+  if (!answer) return std::unexpected(answer.error());
+  const auto* statistics = std::get_if<FunctionStatistics>(&answer->reply);
+  if (statistics == nullptr || statistics->target != target) return std::unexpected(bad_reply());
+  return *statistics;
+}
+
 Expected<void> stop_card(std::string_view card, const Timeouts& timeouts) {
   const auto done = command(card, StopRequest{}, timeouts);
   if (!done) return std::unexpected(done.error());

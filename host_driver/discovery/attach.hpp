@@ -17,6 +17,7 @@
 #include "host_driver/device/device.hpp"
 #include "host_driver/discovery/card_description.hpp"
 #include "host_driver/discovery/function_choice.hpp"
+#include "host_driver/discovery/function_statistics.hpp"
 #include "host_driver/recovery/reset_level.hpp"
 
 namespace svp {
@@ -46,6 +47,11 @@ Expected<CardDescription> describe_card(std::string_view card, const Timeouts& t
 // M resets a function that this process owns: what runs on it ends. It keeps the function and must attach again. When the
 // card does not end the reset, the error says so: what helps then concerns other owners too, and is not for a tenant.
 Expected<std::string> reset_own_function(std::string_view card, wire::Target target, const Timeouts& timeouts = {});
+
+// What the card has counted of a function. Over the management socket: the user whose card it is. Errors: as above; the card
+// does not run, or does not answer (Timeouts::admin).
+Expected<FunctionStatistics> function_statistics(std::string_view card, wire::Target target,
+                                                 const Timeouts& timeouts = {});
 
 // ---- management: refused unless this user is the one whose card it is
 // Returns when the card is gone.

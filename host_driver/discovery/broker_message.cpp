@@ -60,6 +60,12 @@ BrokerRequest read_hello(StrictObject& object) {
   return HelloRequest{wire::kAbiVersion, *want};
 }
 
+wire::Target read_owned_target(StrictObject& object) {
+  const auto target = static_cast<wire::Target>(object.number("target", kLastTarget));
+  if (target < wire::kTargetPhysical) object.refuse("target", "is not a function that has owners");
+  return target;
+}
+
 BrokerRequest read_request(const Json& json) {
   StrictObject object(json, "request");
   const std::string type = object.text("type", kMaxName);
@@ -68,9 +74,7 @@ BrokerRequest read_request(const Json& json) {
   if (type == "describe") {
     request = DescribeRequest{};
   } else if (type == "reset") {
-    const auto target = static_cast<wire::Target>(object.number("target", kLastTarget));
-    if (target < wire::kTargetPhysical) object.refuse("target", "is not a function that has owners");
-    request = ResetRequest{target};
+    request = ResetRequest{read_owned_target(object)};
   } else if (type == "raise") {
     const auto level = level_named(object.text("level", kMaxName));
     if (level != ResetLevel::Firmware && level != ResetLevel::Card)
@@ -86,6 +90,8 @@ BrokerRequest read_request(const Json& json) {
     request = std::move(collect);
   } else if (type == "debug") {
     request = DebugRequest{object.boolean("offer")};
+  } else if (type == "statistics") {
+    request = StatisticsRequest{read_owned_target(object)};
   } else if (type == "proof") {
     request = ProofRequest{object.number("nonce", kAnyNumber)};
   } else {
@@ -99,8 +105,7 @@ Grant read_grant(StrictObject& object) {
   Grant grant;
   grant.card = object.text("card", kMaxCardName);
   if (!check_card_name(grant.card)) object.refuse("card", "is not a card's name");
-  grant.target = static_cast<wire::Target>(object.number("target", kLastTarget));
-  if (grant.target < wire::kTargetPhysical) object.refuse("target", "is not a function that has owners");
+  grant.target = read_owned_target(object);
   grant.slot = static_cast<unsigned>(object.number("slot", kMostSlots - 1));
   if (grant.slot == 0) object.refuse("slot", "is the management function's");
   grant.window_bytes = object.number("window_bytes", wire::kMaxWindowBytes);
@@ -108,6 +113,21 @@ Grant read_grant(StrictObject& object) {
   grant.boot_epoch = object.number("boot_epoch", kAnyNumber);
   grant.quota_bytes = object.number("quota_bytes", kAnyNumber);
   return grant;
+}
+
+FunctionStatistics read_statistics(StrictObject& object) {
+  FunctionStatistics statistics;
+  statistics.target = read_owned_target(object);
+  for (const StatisticsMember& member : kStatisticsMembers) {
+    statistics.*member.value = object.number(member.name, kAnyNumber);
+  }
+  return statistics;
+}
+
+Json statistics_json(const FunctionStatistics& statistics) {
+  Json json{{"type", "statistics"}, {"target", statistics.target}};
+  for (const StatisticsMember& member : kStatisticsMembers) json[member.name] = statistics.*member.value;
+  return json;
 }
 
 ErrorInfo read_error(const Json& json) {
@@ -140,6 +160,8 @@ BrokerReply read_reply(const Json& json) {
     reply = *std::move(card);
   } else if (type == "done") {
     reply = Done{object.text("how", kMaxBrokerMessage)};
+  } else if (type == "statistics") {
+    reply = read_statistics(object);
   } else if (type == "prove") {
     reply = Prove{object.number("nonce", kAnyNumber)};
   } else if (type == "refused") {
@@ -210,6 +232,9 @@ std::string encode(const BrokerRequest& request) {
                        return Json{{"type", "collect"}, {"file", collect.file}, {"now", collect.now}};
                      },
                      [](const DebugRequest& debug) { return Json{{"type", "debug"}, {"offer", debug.offer}}; },
+                     [](const StatisticsRequest& statistics) {
+                       return Json{{"type", "statistics"}, {"target", statistics.target}};
+                     },
                      [](const ProofRequest& proof) { return Json{{"type", "proof"}, {"nonce", proof.nonce}}; },
                  },
                  request));
@@ -232,6 +257,7 @@ std::string encode(const BrokerReply& reply) {
                         },
                         [](const Done& done) { return encode_done(done); },
                         [](const ErrorInfo& error) { return encode_error(error); },
+                        [](const FunctionStatistics& statistics) { return dump(statistics_json(statistics)); },
                         [](const Prove& prove) { return dump(Json{{"type", "prove"}, {"nonce", prove.nonce}}); },
                     },
                     reply);

@@ -4,7 +4,7 @@
 // only keeps the connection.
 //
 // On the tenant socket:
-//   {"type": "hello", "abi": 4, "want": "VF"}      → granted (with descriptors, see Grant) or refused
+//   {"type": "hello", "abi": 5, "want": "VF"}      → granted (with descriptors, see Grant) or refused
 //   {"type": "describe"}                           → card
 //   {"type": "reset", "target": 1}                 → done or refused: of the function that the asking process owns
 // On the management socket also:
@@ -12,6 +12,7 @@
 //   {"type": "raise", "level": "card reset"}        → done or refused; or "firmware restart"
 //   {"type": "power-cycle"}, {"type": "stop"}      → done or refused, when it is done
 //   {"type": "collect", "file": "/…", "now": true} → done or refused: a core file of the firmware is written there
+//   {"type": "statistics", "target": 1}            → statistics or refused: what the card has counted of the function
 //   {"type": "debug", "offer": true}               → done or refused: a debugger may attach at kDebuggerName of the folder
 // On a kernel that cannot name the peer by a descriptor (Linux before 6.5) the broker answers every request first with
 // {"type": "prove", "nonce": N}, and the client sends {"type": "proof", "nonce": N}: see peer_process.hpp.
@@ -25,6 +26,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/discovery/card_description.hpp"
 #include "host_driver/discovery/function_choice.hpp"
+#include "host_driver/discovery/function_statistics.hpp"
 #include "host_driver/recovery/reset_level.hpp"
 
 namespace svp {
@@ -64,12 +66,16 @@ struct DebugRequest {
   bool offer = true;  // false: no longer
   friend bool operator==(const DebugRequest&, const DebugRequest&) = default;
 };
+struct StatisticsRequest {
+  wire::Target target = wire::kTargetPhysical;
+  friend bool operator==(const StatisticsRequest&, const StatisticsRequest&) = default;
+};
 struct ProofRequest {
   std::uint64_t nonce = 0;
   friend bool operator==(const ProofRequest&, const ProofRequest&) = default;
 };
 using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, RaiseRequest, PowerCycleRequest,
-                                   StopRequest, CollectRequest, DebugRequest, ProofRequest>;
+                                   StopRequest, CollectRequest, DebugRequest, StatisticsRequest, ProofRequest>;
 
 // ---- replies
 // Comes with kGrantDescriptors descriptors in this order: window (memfd), doorbell to the card (pipe, write end), doorbell from
@@ -94,7 +100,7 @@ struct Prove {
   std::uint64_t nonce = 0;
   friend bool operator==(const Prove&, const Prove&) = default;
 };
-using BrokerReply = std::variant<Grant, CardDescription, Done, ErrorInfo, Prove>;
+using BrokerReply = std::variant<Grant, CardDescription, Done, ErrorInfo, Prove, FunctionStatistics>;
 
 // At most kMaxBrokerMessage bytes; the texts of an error are cut when they are too long.
 std::string encode(const BrokerRequest& request);

@@ -33,3 +33,17 @@ count_results() {
              END { if (name) print name, status }' "$junit")
   printf '%s %s %s\n' "$passed" "$failed" "$skipped"
 }
+
+# The five test programs of these ctest JUnit files that took longest, "seconds name" per line.
+slowest_tests() {
+  python3 - "$@" <<'PYTHON'
+import sys
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+cases = [case for file in sys.argv[1:] if Path(file).is_file() for case in xml.parse(file).iter("testcase")]
+cases.sort(key=lambda case: float(case.get("time", 0)), reverse=True)
+for case in cases[:5]:
+    print(f"{float(case.get('time', 0)):6.0f} s  {case.get('name')}")
+PYTHON
+}

@@ -111,17 +111,24 @@ TEST_F(Debug, ACardThatRunsIsCollectedAsItIs) {
   EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "PF"}}).output, "PF of card0, 1 devices: right\n");
 }
 
-TEST_F(Debug, WhatIsNotThereIsRefusedInOneLine) {
-  for (const auto& words : std::vector<std::vector<std::string>>{
-           {"debug", "card9"},
-           {"debug", "--collect", "card9", "-o", file("core")},
-           {"debug", "--collect", "card0", "-o", "/no/such/folder/core"},
-           {"debug", "--core", "/no/such/core", "--json"},
-           {"debug", "--core", file("core"), "--json", "--firmware", "/no/such/firmware"}}) {
+TEST_F(Debug, WhatIsNotThereIsRefusedWithTheNextStep) {
+  for (const auto& words :
+       std::vector<std::vector<std::string>>{{"debug", "card9"},
+                                             {"debug", "--collect", "card9", "-o", file("core")},
+                                             {"debug", "--collect", "card0", "-o", "/no/such/folder/core"}}) {
     const auto refused = run_spyre(words);
     EXPECT_EQ(refused.code, 2) << refused.output;
     EXPECT_THAT(refused.output, HasSubstr("next"));
     EXPECT_EQ(std::ranges::count(refused.output, '\n'), 1) << refused.output;
+  }
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"debug", "--core", "/no/such/core", "--json"},
+           {"debug", "--core", file("core"), "--json", "--firmware", "/no/such/firmware"}}) {
+    const auto refused = run_spyre(words);
+    EXPECT_EQ(refused.code, 2) << refused.output;
+    const auto json = nlohmann::json::parse(refused.output, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << refused.output;
+    EXPECT_FALSE(json["error"]["next_step"].get<std::string>().empty());
   }
 }
 

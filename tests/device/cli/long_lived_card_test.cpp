@@ -206,6 +206,39 @@ TEST_F(LongLivedCard, InTheBackgroundItIsReadyWhenTheCommandReturns) {
   EXPECT_THAT(left_in_runtime_folder(), IsEmpty());
 }
 
+TEST_F(LongLivedCard, SmiAndStatsShowWhatTheCardHasCounted) {
+  EXPECT_THAT(run_spyre({"smi"}).output, HasSubstr("no card"));
+  boot("card0", {"--vfs", "1", "--quota", "1G"});
+  Program owner({SPYRE_RANK, "hold"}, environment({{"FLEX_DEVICE", "PF"}}));
+  ASSERT_FALSE(owner.wait_for_line("holding").empty()) << owner.output();
+
+  const auto json = nlohmann::json::parse(run_spyre({"smi", "--json"}).output, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  const auto& pf = json["cards"][0]["functions"][0];
+  EXPECT_EQ(pf["function"], "PF");
+  EXPECT_EQ(pf["owner"], owner.pid());
+  EXPECT_GE(pf["utilisation"], 0.0);
+  EXPECT_GT(pf["granted_bytes"], 0u) << "the Program region";
+  EXPECT_EQ(json["cards"][0]["functions"][1]["quota_bytes"], wire::kGiB);
+
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "VF"}}).code, 0);
+  const auto counted =
+      nlohmann::json::parse(run_spyre({"stats", "card0", "--function", "VF1", "--json"}).output, nullptr, false);
+  ASSERT_TRUE(counted.is_object());
+  ASSERT_EQ(counted["functions"].size(), 1u);
+  EXPECT_GT(counted["functions"][0]["resets"], 0u) << "its owner has gone";
+  EXPECT_EQ(run_spyre({"stats", "card0", "--function", "VF2"}).code, 2);
+  const auto csv = run_spyre({"smi", "--csv"}).output;
+  EXPECT_THAT(csv, HasSubstr("card,state,function,use,owner,utilisation,time_ticks"));
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 3) << csv;
+
+  Program loop(spyre({"smi", "--loop", "0.1"}), environment());
+  EXPECT_FALSE(loop.wait_for_line("VF1").empty());
+  EXPECT_FALSE(loop.wait_for_line("VF1").empty()) << "again";
+  loop.send(SIGINT);
+  EXPECT_EQ(loop.wait_exit(), 0);
+}
+
 TEST_F(LongLivedCard, ABootInTheBackgroundThatFailsSaysWhyAndFails) {
   boot("card0");
   const auto second = run_spyre({"boot", "--name", "card0", "--detach"});

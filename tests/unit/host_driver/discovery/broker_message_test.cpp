@@ -50,12 +50,37 @@ TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
                                StopRequest{},
                                CollectRequest{"/tmp/core", true},
                                DebugRequest{false},
+                               StatisticsRequest{wire::target_of_virtual(16)},
                                ProofRequest{kMost}};
   for (const auto& request : all) {
     const auto read = parse_broker_request(encode(request));
     ASSERT_TRUE(read) << describe(read.error());
     EXPECT_EQ(*read, request);
   }
+}
+
+TEST(BrokerMessages, StatisticsAreReadAsTheyAreWritten) {
+  FunctionStatistics statistics{.target = wire::target_of_virtual(16)};
+  std::uint64_t value = kMost;
+  for (const auto& member : kStatisticsMembers) statistics.*member.value = value--;
+  const std::string text = encode(BrokerReply(statistics));
+  EXPECT_LE(text.size(), kMaxBrokerMessage);
+  const auto read = parse_broker_reply(text);
+  ASSERT_TRUE(read) << describe(read.error());
+  EXPECT_EQ(std::get<FunctionStatistics>(*read), statistics);
+  EXPECT_FALSE(parse_broker_reply(R"({"type": "statistics", "target": 1})"));
+  EXPECT_FALSE(parse_broker_request(R"({"type": "statistics", "target": 0})")) << "M has no owner";
+}
+
+TEST(Utilisation, IsThePartOfTheCoresTimeThatKernelsHad) {
+  const FunctionStatistics before{.time_ticks = 1000, .cores = 2, .kernel_ticks = 100, .resets = 1};
+  FunctionStatistics after{.time_ticks = 2000, .cores = 2, .kernel_ticks = 600, .resets = 1};
+  EXPECT_DOUBLE_EQ(core_utilisation(before, after), 0.25);
+  after.kernel_ticks = 100'000;
+  EXPECT_DOUBLE_EQ(core_utilisation(before, after), 1) << "a kernel's ticks are counted when it ends";
+  after.resets = 2;
+  EXPECT_DOUBLE_EQ(core_utilisation(before, after), 0) << "counted from anew";
+  EXPECT_DOUBLE_EQ(core_utilisation(before, before), 0);
 }
 
 TEST(BrokerMessages, GrantsAndCardsAreReadAsTheyAreWritten) {
