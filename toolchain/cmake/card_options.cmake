@@ -7,6 +7,7 @@
 #
 # SPYRE_NEWLIB_DIR is the prefix that toolchain/newlib/build filled.
 include(spyre_warnings)
+include(card_flags)
 
 set(SPYRE_NEWLIB_DIR "" CACHE PATH "Prefix of the newlib build")
 set(newlib_prefix "${SPYRE_NEWLIB_DIR}/riscv64-unknown-elf")
@@ -15,7 +16,6 @@ get_filename_component(spyre_root "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 set(FW_MARCH rv64imac_zicsr_zifencei_zihintpause)
 # Integer vectors only: a copy loop gets no access to f registers. One register is one stick (VLEN 1024).
 set(FW_VECTOR_MARCH ${FW_MARCH}_zve64x_zvl1024b)
-set(KERNEL_MARCH rv64gcv_zvl1024b)
 
 file(GLOB libcxx_headers /usr/lib/llvm-19/include/c++/v1)
 if(NOT libcxx_headers)
@@ -36,19 +36,14 @@ add_library(card_options INTERFACE)
 target_compile_options(card_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-nostdinc++>
   "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-isystem \"${spyre_root}/toolchain/libcxx\" -isystem \"${libcxx_headers}\">"
   "SHELL:-isystem \"${newlib_prefix}/include\"")
-target_include_directories(card_options INTERFACE "${spyre_root}")
+target_include_directories(card_options INTERFACE "${spyre_root}" "${spyre_root}/include")
 target_compile_definitions(card_options INTERFACE _GNU_SOURCE)
 target_compile_options(card_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:${SPYRE_WARNINGS}>
-  $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-c++-static-destructors
-    -Wglobal-constructors>  # nobody runs constructors before boot_main: constant initialisation only
-  -mcmodel=medany       # code at 2 GiB, out of medlow's reach
-  -mno-relax            # objects keep the addresses that a debugger shows; relaxation gains nothing under emulation
-  -msmall-data-limit=0  # gp is never set up
+  "$<$<COMPILE_LANGUAGE:CXX>:${SPYRE_CARD_CXX_FLAGS}>"
   "-fmacro-prefix-map=${spyre_root}/="
-  -fno-unwind-tables -fno-asynchronous-unwind-tables -fno-omit-frame-pointer -ffunction-sections -fdata-sections)
-target_link_options(card_options INTERFACE
-  -fuse-ld=lld -nostdlib -Wl,--gc-sections -Wl,--fatal-warnings)
+  ${SPYRE_CARD_COMPILE_FLAGS})
+target_link_options(card_options INTERFACE ${SPYRE_CARD_LINK_FLAGS})
 
 # ---- firmware: M-mode -------------------------------------------------------------------------------------------------
 # Soft float and no vectors: M-mode code runs while a suspended kernel's f and v registers are live, and code that can
@@ -77,13 +72,7 @@ function(fw_vector_sources)
 endfunction()
 
 # ---- kernels: U-mode --------------------------------------------------------------------------------------------------
-# Position independent and without a C library. A kernel's folder adds its linker script, which must refuse dynamic
-# relocations: nobody would apply them.
 add_library(kernel_options INTERFACE)
-target_compile_options(kernel_options INTERFACE -march=${KERNEL_MARCH} -mabi=lp64d -fPIE -ffreestanding
-  -fvisibility=hidden)
-target_link_options(kernel_options INTERFACE -march=${KERNEL_MARCH} -mabi=lp64d
-  -Wl,--build-id=none
-  -Wl,-pie  # to the linker: for a bare target the compiler driver ignores -static-pie, and nothing would be checked
-  -Wl,--no-dynamic-linker -Wl,-z,text -Wl,-z,max-page-size=4096)
+target_compile_options(kernel_options INTERFACE ${SPYRE_KERNEL_COMPILE_FLAGS})
+target_link_options(kernel_options INTERFACE ${SPYRE_KERNEL_LINK_FLAGS})
 target_link_libraries(kernel_options INTERFACE card_options)
