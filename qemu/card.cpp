@@ -34,10 +34,6 @@ ErrorInfo from_machine(const qemu::MachineError& error) {
 
 namespace {
 
-// How far above the executable a build tree's firmware is looked for: <build>/host_driver/cli/spyre is three below.
-constexpr int kFoldersAbove = 5;
-constexpr const char* kFirmwareInBuildTree = "firmware/spyre-firmware.elf";
-
 // The card takes the last of several words of one name, so the caller's own come behind these.
 std::string boot_words(const CardOptions& options) {
   const auto word = [](std::string_view name, std::uint64_t value) {
@@ -106,28 +102,6 @@ qemu::MachineOptions machine_for(const CardOptions& options) {
   machine.boot_arguments = boot_words(options);
   if (!options.boot_arguments.empty()) machine.boot_arguments += " " + options.boot_arguments;
   return machine;
-}
-
-Expected<std::filesystem::path> find_firmware() {
-  std::string looked;
-  const auto usable = [&](const std::filesystem::path& path) {
-    std::error_code error;
-    if (std::filesystem::is_regular_file(path, error)) return true;
-    looked.append(looked.empty() ? "" : ", ").append(path.string());
-    return false;
-  };
-  if (const char* named = std::getenv("SPYRE_FIRMWARE"); named != nullptr && *named != '\0') {
-    if (usable(named)) return named;
-  } else {
-    std::error_code error;
-    auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-    for (int i = 0; i < kFoldersAbove && !folder.empty(); ++i, folder = folder.parent_path()) {
-      if (usable(folder / kFirmwareInBuildTree)) return folder / kFirmwareInBuildTree;
-    }
-    if (usable(SPYRE_DEFAULT_FIRMWARE)) return SPYRE_DEFAULT_FIRMWARE;
-  }
-  return std::unexpected(refused_by_driver("firmware", "no firmware found; looked at " + looked,
-                                           "build it (scripts/build), or name the file in SPYRE_FIRMWARE"));
 }
 
 Expected<std::unique_ptr<Card>> Card::boot(CardOptions options) {

@@ -63,8 +63,8 @@ class Card {
   std::unique_ptr<Impl> impl_;
 };
 
-// SPYRE_FIRMWARE; else "firmware/spyre-firmware.elf" in the folders above this executable; else the build's default.
-// The error lists where it looked.
+// SPYRE_FIRMWARE; else what lies in a place relative to the folders above this library or program: the build tree's, or the
+// installed one (find_firmware.cpp). The error lists where it looked.
 Expected<std::filesystem::path> find_firmware();
 
 }  // namespace svp

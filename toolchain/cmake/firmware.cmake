@@ -5,7 +5,14 @@
 set(SPYRE_NEWLIB_DIR "${SPYRE_SHARED_BUILD_DIR}/newlib")
 set(SPYRE_FIRMWARE_DIR "${SPYRE_SHARED_BUILD_DIR}/firmware")
 
-# Where the host code finds the firmware when nothing stands beside the executable and no option names one.
+# The host code looks for the firmware relative to itself (qemu/find_firmware.cpp): "firmware" in a folder above it. A build
+# folder elsewhere gets a link.
+cmake_path(GET CMAKE_BINARY_DIR PARENT_PATH spyre_beside_binary_dir)
+if(NOT spyre_beside_binary_dir STREQUAL SPYRE_SHARED_BUILD_DIR)
+  file(CREATE_LINK "${SPYRE_FIRMWARE_DIR}" "${CMAKE_BINARY_DIR}/firmware" SYMBOLIC)
+endif()
+
+# For tests that name a file of it.
 add_library(spyre_firmware_location INTERFACE)
 target_compile_definitions(spyre_firmware_location INTERFACE
   SPYRE_DEFAULT_FIRMWARE="${SPYRE_FIRMWARE_DIR}/spyre-firmware.elf"
