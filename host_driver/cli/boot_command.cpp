@@ -17,7 +17,7 @@ namespace cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using spyre::Context;
+using svp::Context;
 
 // A step of the self-test: throws when what it looks at is not as it must be.
 struct SelfTestStep {
@@ -78,8 +78,8 @@ std::string add_kernel(Context& context) {
   plan.add(svp::Job(svp::CompiledKernel(kernel, extents)));
   context.load(plan);
   auto stream = context.default_stream();
-  const spyre::SpyreTensor tensors[] = {da, db, dc};
-  spyre::LaunchKernel(stream, plan, tensors);
+  const svp::SpyreTensor tensors[] = {da, db, dc};
+  svp::LaunchKernel(stream, plan, tensors);
   context.to_host(dc, {shape, std::as_writable_bytes(std::span(c))});
   std::vector<std::uint16_t> a_dl16(a.size()), b_dl16(a.size());
   svp::convert_to_device(svp::DataType::Float16, svp::DeviceType::Dl16, a16.data(), a_dl16.data(), a.size());
@@ -129,7 +129,7 @@ const SelfTestStep kSteps[] = {
 
 bool run_self_test(const std::shared_ptr<svp::Card>& card, unsigned function) {
   bool good = true;
-  spyre::ContextOptions options;
+  svp::ContextOptions options;
   options.function = function;
   const auto context = Context::open(card, std::move(options));
   fmt::print("\nSelf-test on {}\n", function == 0 ? std::string("PF") : fmt::format("VF {}", function));

@@ -63,9 +63,9 @@ std::span<const std::byte> bytes_of(const std::vector<std::uint16_t>& values) {
   return std::as_bytes(std::span(values));
 }
 
-std::unique_ptr<spyre::Context> open_device(const RunMatmulOptions& options, Run& run) {
+std::unique_ptr<svp::Context> open_device(const RunMatmulOptions& options, Run& run) {
   const auto start = Clock::now();
-  spyre::ContextOptions context_options;
+  svp::ContextOptions context_options;
   if (options.own_card) {
     svp::CardOptions& card = context_options.card.emplace();
     card.cores = options.cores;
@@ -73,7 +73,7 @@ std::unique_ptr<spyre::Context> open_device(const RunMatmulOptions& options, Run
     card.sole_function = options.function;
     context_options.function = options.function;
   }
-  auto context = spyre::Context::open(std::move(context_options));
+  auto context = svp::Context::open(std::move(context_options));
   run.boot_ms = seconds_since(start) * 1e3;
   run.embedded = context->embedded();
   if (run.embedded) run.boot_console = context->card().machine().console();
@@ -86,7 +86,7 @@ std::unique_ptr<spyre::Context> open_device(const RunMatmulOptions& options, Run
 }
 
 // False: an interrupt came first, and what was still to run was stopped.
-bool ended_or_interrupted(spyre::SpyreStream& stream) {
+bool ended_or_interrupted(svp::SpyreStream& stream) {
   for (;;) {
     try {
       // At most kInterruptLook; each launch ends by its watchdog
@@ -100,7 +100,7 @@ bool ended_or_interrupted(spyre::SpyreStream& stream) {
   }
 }
 
-void compute(spyre::Context& context, const RunMatmulOptions& options, const MatmulProblem& problem,
+void compute(svp::Context& context, const RunMatmulOptions& options, const MatmulProblem& problem,
              std::vector<float>& result, Run& run) {
   using svp::DataType;
   using svp::HostShape;
@@ -120,13 +120,13 @@ void compute(spyre::Context& context, const RunMatmulOptions& options, const Mat
 
   Recorder recorder;
   recorder.reserve(static_cast<std::size_t>(2 * (options.m / run.tile)));
-  const spyre::SpyreTensor tensors[] = {a, b, c};
-  const std::span<const spyre::SpyreTensor> arguments(tensors);
+  const svp::SpyreTensor tensors[] = {a, b, c};
+  const std::span<const svp::SpyreTensor> arguments(tensors);
   svp::LaunchOptions launch;
   launch.observer = &recorder;
-  launch.allow_tiled_launch = spyre::parse_allow_tiled_launch(std::getenv(spyre::kAllowTiledLaunchVariable));
+  launch.allow_tiled_launch = svp::parse_allow_tiled_launch(std::getenv(svp::kAllowTiledLaunchVariable));
   start = Clock::now();
-  spyre::LaunchKernel(stream, plan, std::span(&arguments, 1), launch);
+  svp::LaunchKernel(stream, plan, std::span(&arguments, 1), launch);
   run.interrupted = !ended_or_interrupted(stream);
   run.launch_s = seconds_since(start);
   run.blocks = recorder.records();

@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <spyre/options.hpp>
 #include <vector>
 
 #include "host_driver/base/error.hpp"
@@ -49,7 +50,7 @@ struct ControlBlockRequest {
   CompletionSink* sink = nullptr;  // lives until it was called
 };
 
-enum class StreamPriority : std::uint32_t { Low = 0, High = 1 };
+using spyre::StreamPriority;
 
 // Numbers never change meaning. Silent: work is outstanding and the heartbeat has not moved for
 // Timeouts::silent. It may come back by itself; nothing has been given up.

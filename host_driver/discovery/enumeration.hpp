@@ -5,7 +5,7 @@
 //   FLEX_DEVICE     PF: every running card is one device, its physical function. VF: every virtual function of every
 //                   running card is one, cards by name, then functions by number, so that several ranks share a card.
 //                   MOCK: cards of the process's own, embedded when they are opened. Not set: counts as PF here;
-//                   spyre::Context then boots a card of its own.
+//                   svp::Context then boots a card of its own.
 //   SPYRE_DEVICES   comma list of visible indices into the devices found. The order given is the order seen (as with
 //                   CUDA_VISIBLE_DEVICES); duplicates and indices out of range are dropped; blanks around an index are
 //                   allowed. Set and empty: nothing is visible. Says nothing about MOCK devices.

@@ -65,7 +65,7 @@ class Tally final : public LaunchObserver {
 
 struct Lane {
   FlexStream* stream = nullptr;
-  spyre::SpyreTensor a, b, c;
+  svp::SpyreTensor a, b, c;
   std::vector<std::uint16_t> in_a, in_b, out, golden;
   bool launched = false;
 };
@@ -97,7 +97,7 @@ class Workload {
   std::mt19937_64 random_;
   const Clock::time_point end_;
   Tally tally_;  // outlives the context
-  std::unique_ptr<spyre::Context> context_;
+  std::unique_ptr<svp::Context> context_;
   ExecutionPlan plan_;
   std::vector<Lane> lanes_;
   bool start_over_ = false;
@@ -125,11 +125,11 @@ bool Workload::attach() {
   for (int i = 0; (i < kAttachments || Clock::now() < limit) && Clock::now() < end_; ++i) {
     if (i >= kAttachments) std::this_thread::sleep_for(kAttachAgain);  // bounded: by the loop's limit
     const bool open = attempt("open", [&] {
-      spyre::ContextOptions context;
+      svp::ContextOptions context;
       context.function = options_.function;
       context.device.faults = options_.hooks;
       if (options_.small) context.runtime.allocator.region_bytes = {kSmallRegionBytes};
-      context_ = spyre::Context::open(card_, std::move(context));
+      context_ = svp::Context::open(card_, std::move(context));
     });
     if (!open) continue;
     ++report_.attachments;
@@ -150,7 +150,7 @@ bool Workload::prepare() {
       Lane& lane = lanes_[i];
       lane.stream = i == 0 ? &context_->runtime().default_stream()
                            : &context_->runtime().next_stream(i % 2 == 0 ? StreamPriority::Low : StreamPriority::High);
-      for (spyre::SpyreTensor* tensor : {&lane.a, &lane.b, &lane.c}) {
+      for (svp::SpyreTensor* tensor : {&lane.a, &lane.b, &lane.c}) {
         *tensor = context_->empty(DataType::Float16, {kRows, kColumns});
       }
       for (auto* values : {&lane.in_a, &lane.in_b, &lane.out, &lane.golden}) values->resize(kElements);

@@ -10,7 +10,7 @@
 #include "host_driver/discovery/device_list.hpp"
 #include "qemu/card.hpp"
 
-namespace spyre::inline v0 {
+namespace svp {
 namespace {
 
 constexpr const char* kKernelsVariable = "SPYRE_KERNELS";
@@ -27,34 +27,34 @@ std::filesystem::path kernels_beside(const std::filesystem::path& firmware) {
 
 // Only a program that asks for a kernel needs to find one: without firmware the first look-up fails and names the path.
 std::filesystem::path kernels_of_this_build() {
-  return kernels_beside(svp::find_firmware().value_or(std::filesystem::path()));
+  return kernels_beside(find_firmware().value_or(std::filesystem::path()));
 }
 
 // A function of an embedded card.
-class EmbeddedFunction final : public svp::DeviceSource {
+class EmbeddedFunction final : public DeviceSource {
  public:
-  EmbeddedFunction(std::shared_ptr<svp::Card> card, unsigned function, svp::OpenOptions options)
+  EmbeddedFunction(std::shared_ptr<Card> card, unsigned function, OpenOptions options)
       : card_(std::move(card)), function_(function), options_(std::move(options)) {}
 
-  svp::Expected<std::unique_ptr<svp::Device>> open() override {
+  Expected<std::unique_ptr<Device>> open() override {
     seen_ = card_->boots();
     return function_ == 0 ? card_->open_physical(options_) : card_->open_virtual(function_, options_);
   }
-  svp::Expected<void> raise(svp::ResetLevel level, bool wanted) override {
+  Expected<void> raise(ResetLevel level, bool wanted) override {
     return card_->raise(level, wanted ? card_->boots() : seen_, wanted);
   }
-  svp::ResetLevel highest() const override { return svp::ResetLevel::PowerCycle; }
+  ResetLevel highest() const override { return ResetLevel::PowerCycle; }
 
  private:
-  const std::shared_ptr<svp::Card> card_;
+  const std::shared_ptr<Card> card_;
   const unsigned function_;
-  const svp::OpenOptions options_;
+  const OpenOptions options_;
   std::uint64_t seen_ = 0;  // the card's life that open() looked at last
 };
 
 // A card of which nobody else is to have a part.
-svp::CardOptions own_card_for(unsigned function) {
-  svp::CardOptions options;
+CardOptions own_card_for(unsigned function) {
+  CardOptions options;
   options.virtual_functions = function;
   options.sole_function = function;
   return options;
@@ -64,24 +64,24 @@ svp::CardOptions own_card_for(unsigned function) {
 
 // Where a context's device is, and what belongs to it.
 struct Context::Place {
-  std::shared_ptr<svp::Card> card;
-  std::unique_ptr<svp::DeviceSource> source;
-  std::unique_ptr<svp::Device> device;
+  std::shared_ptr<Card> card;
+  std::unique_ptr<DeviceSource> source;
+  std::unique_ptr<Device> device;
   std::string name;
   std::filesystem::path kernels;
 };
 
-Context::Context(Place place, svp::RuntimeOptions options)
+Context::Context(Place place, RuntimeOptions options)
     : card_(std::move(place.card)),
       device_name_(std::move(place.name)),
       kernels_(std::move(place.kernels)),
       runtime_(std::move(place.device), std::move(options), std::move(place.source)),
       allocator_(runtime_) {}
 
-Context::Place Context::attach(const svp::EnumeratedDevice& device, const svp::OpenOptions& options) {
-  auto attached = svp::value_or_throw(svp::attach(device, options));
+Context::Place Context::attach(const EnumeratedDevice& device, const OpenOptions& options) {
+  auto attached = value_or_throw(svp::attach(device, options));
   return {.card = nullptr,
-          .source = svp::source_of(attached, device.card, options),
+          .source = source_of(attached, device.card, options),
           .device = std::move(attached.device),
           .name = attached.function + " of " + attached.card,
           .kernels = kernels_of_this_build()};
@@ -90,24 +90,23 @@ Context::Place Context::attach(const svp::EnumeratedDevice& device, const svp::O
 std::unique_ptr<Context> Context::open(ContextOptions options) {
   const bool own_card = options.card || options.function != 0;
   if (own_card && options.device_index) {
-    throw svp::InvalidArgument("device_index", "a device of the running cards and a card of its own were asked for",
-                               "give device_index, or card and function");
+    throw InvalidArgument("device_index", "a device of the running cards and a card of its own were asked for",
+                          "give device_index, or card and function");
   }
-  if (!own_card && (options.device_index || is_set(svp::kFlexDeviceVariable))) {
-    const auto list = svp::value_or_throw(svp::devices());
-    const auto device = svp::value_or_throw(svp::select(list, options.device_index));
-    if (list.mode != svp::DeviceMode::Mock) {
+  if (!own_card && (options.device_index || is_set(kFlexDeviceVariable))) {
+    const auto list = value_or_throw(svp::devices());
+    const auto device = value_or_throw(svp::select(list, options.device_index));
+    if (list.mode != DeviceMode::Mock) {
       return std::unique_ptr<Context>(new Context(attach(device, options.device), std::move(options.runtime)));
     }
   }
-  std::shared_ptr<svp::Card> card =
-      svp::value_or_throw(svp::Card::boot(options.card.value_or(own_card_for(options.function))));
+  std::shared_ptr<Card> card = value_or_throw(Card::boot(options.card.value_or(own_card_for(options.function))));
   return open(std::move(card), std::move(options));
 }
 
-std::unique_ptr<Context> Context::open(std::shared_ptr<svp::Card> card, ContextOptions options) {
+std::unique_ptr<Context> Context::open(std::shared_ptr<Card> card, ContextOptions options) {
   auto source = std::make_unique<EmbeddedFunction>(card, options.function, std::move(options.device));
-  auto device = svp::value_or_throw(source->open());
+  auto device = value_or_throw(source->open());
   Place place{.card = card,
               .source = std::move(source),
               .device = std::move(device),
@@ -117,26 +116,26 @@ std::unique_ptr<Context> Context::open(std::shared_ptr<svp::Card> card, ContextO
   return std::unique_ptr<Context>(new Context(std::move(place), std::move(options.runtime)));
 }
 
-const std::shared_ptr<svp::Card>& Context::shared_card() {
+const std::shared_ptr<Card>& Context::shared_card() {
   if (card_ != nullptr) return card_;
-  throw svp::Error({.layer = svp::Layer::Driver,
-                    .source = "card",
-                    .outcome = wire::Outcome::Rejected,
-                    .recoverable = true,
-                    .next_step = "use spyre reset or spyre stop, or open the context with card options of its own",
-                    .message = device_name_ + " is attached, not embedded: its card belongs to the card's broker"});
+  throw Error({.layer = Layer::Driver,
+               .source = "card",
+               .outcome = wire::Outcome::Rejected,
+               .recoverable = true,
+               .next_step = "use spyre reset or spyre stop, or open the context with card options of its own",
+               .message = device_name_ + " is attached, not embedded: its card belongs to the card's broker"});
 }
 
-std::shared_ptr<const svp::Kernel> Context::kernel(std::string_view name) const {
+std::shared_ptr<const Kernel> Context::kernel(std::string_view name) const {
   const std::filesystem::path folder =
       is_set(kKernelsVariable) ? std::filesystem::path(std::getenv(kKernelsVariable)) : kernels_;
   const std::string stem(name);
-  return svp::Kernel::load(folder / (stem + ".img"), folder / (stem + ".json"));
+  return Kernel::load(folder / (stem + ".img"), folder / (stem + ".json"));
 }
 
-void Context::load(svp::ExecutionPlan& plan) {
+void Context::load(ExecutionPlan& plan) {
   plan.load(runtime_, runtime_.default_stream());
   runtime_.default_stream().Synchronize();
 }
 
-}  // namespace spyre::inline v0
+}  // namespace svp

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spyre::Context: everything a program needs, in one object. `auto context = spyre::Context::open();` takes the device that
+// svp::Context: everything a program needs, in one object, with the inside open to this repository's own programs. What
+// others get is spyre::Context (include/spyre/context.hpp), which holds one. Context::open() takes the device that
 // the environment names, or boots a card in this process.
 //
 //   FLEX_DEVICE=PF | VF   the device with the index LOCAL_RANK (0) among the running cards (devices.hpp): attached. The
@@ -20,95 +21,92 @@
 
 #include "host_driver/device/card_options.hpp"
 #include "host_driver/discovery/enumeration.hpp"
-#include "host_driver/frontend/names.hpp"
 #include "host_driver/frontend/spyre_allocator.hpp"
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/frontend/spyre_tensor.hpp"
 #include "host_driver/runtime/runtime.hpp"
 
 namespace svp {
-class Card;
-}
 
-namespace spyre::inline v0 {
+class Card;
 
 struct ContextOptions {
   // An embedded card like this, whatever the environment says. Empty: the environment decides; an embedded card then has
   // no function but this context's, which has all its memory. Give options for a card that several contexts share.
-  std::optional<svp::CardOptions> card{};
+  std::optional<CardOptions> card{};
   // Of an embedded card. 0: the physical function; n: virtual function n, whatever the environment says.
   unsigned function = 0;
   // Of the running cards (FLEX_DEVICE not set: counted as PF). Not together with the two above.
   std::optional<std::size_t> device_index{};
-  svp::OpenOptions device{};
-  svp::RuntimeOptions runtime{};
+  OpenOptions device{};
+  RuntimeOptions runtime{};
 };
 
 class Context {
  public:
-  // As the head of this file says. Throws svp::Error naming what was refused, or the step that failed.
+  // As the head of this file says. Throws Error naming what was refused, or the step that failed.
   static std::unique_ptr<Context> open(ContextOptions options = {});
   // Another function of an embedded card; the card may be shared by several contexts.
-  static std::unique_ptr<Context> open(std::shared_ptr<svp::Card> card, ContextOptions options = {});
+  static std::unique_ptr<Context> open(std::shared_ptr<Card> card, ContextOptions options = {});
 
-  // The embedded card. An attached one belongs to its broker: both throw svp::Error then.
-  svp::Card& card() { return *shared_card(); }
-  const std::shared_ptr<svp::Card>& shared_card();
+  // The embedded card. An attached one belongs to its broker: both throw Error then.
+  Card& card() { return *shared_card(); }
+  const std::shared_ptr<Card>& shared_card();
   bool embedded() const { return card_ != nullptr; }
   // "VF2 of card0", "PF of an embedded card".
   const std::string& device_name() const { return device_name_; }
-  svp::Runtime& runtime() { return runtime_; }
-  svp::Device& device() { return runtime_.device(); }
+  Runtime& runtime() { return runtime_; }
+  Device& device() { return runtime_.device(); }
   SpyreAllocator& allocator() { return allocator_; }
-  svp::HostMemory& host_memory() { return runtime_.host_memory(); }
+  HostMemory& host_memory() { return runtime_.host_memory(); }
 
   SpyreStream default_stream() { return SpyreStream(runtime_.default_stream()); }
   // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again. Two
   // that share a stream run in the order of their launches, and an error of one is an error of both.
-  SpyreStream stream(svp::StreamPriority priority = svp::StreamPriority::Low) {
+  SpyreStream stream(StreamPriority priority = StreamPriority::Low) {
     return SpyreStream(runtime_.next_stream(priority));
   }
 
   // A kernel that was built with the firmware: "matmul", "add", … Looked for in SPYRE_KERNELS, else in "kernels" beside
-  // the firmware. Throws svp::Error, svp::InvalidArgument.
-  std::shared_ptr<const svp::Kernel> kernel(std::string_view name) const;
+  // the firmware. Throws Error, InvalidArgument.
+  std::shared_ptr<const Kernel> kernel(std::string_view name) const;
 
-  // Brings this context back after a failure, at the lowest reset level that helps (svp::Runtime::recover()). Handles of tensors
+  // Brings this context back after a failure, at the lowest reset level that helps (Runtime::recover()). Handles of tensors
   // from before a function reset are refused afterwards; plans have to be loaded again.
-  svp::RecoveryReport recover(std::optional<svp::ResetLevel> from = std::nullopt) { return runtime_.recover(from); }
+  RecoveryReport recover(std::optional<ResetLevel> from = std::nullopt) { return runtime_.recover(from); }
 
   // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them.
-  void load(svp::ExecutionPlan& plan);
+  void load(ExecutionPlan& plan);
 
   // The functions of spyre_tensor.hpp on this context; device_dtype empty: the host type's default.
-  SpyreTensor empty(svp::DataType dtype, std::vector<std::int64_t> shape,
-                    std::optional<svp::DeviceType> device_dtype = std::nullopt) {
+  SpyreTensor empty(DataType dtype, std::vector<std::int64_t> shape,
+                    std::optional<DeviceType> device_dtype = std::nullopt) {
     return SpyreTensor::empty(allocator_, dtype, std::move(shape), device_dtype);
   }
-  SpyreTensor to_device(const ConstHostTensor& source, std::optional<svp::DeviceType> device_dtype = std::nullopt) {
+  SpyreTensor to_device(const ConstHostTensor& source, std::optional<DeviceType> device_dtype = std::nullopt) {
     return to_device(source, default_stream(), device_dtype);
   }
   SpyreTensor to_device(const ConstHostTensor& source, SpyreStream stream,
-                        std::optional<svp::DeviceType> device_dtype = std::nullopt) {
-    return spyre::to_device(runtime_, allocator_, stream, source, device_dtype);
+                        std::optional<DeviceType> device_dtype = std::nullopt) {
+    return svp::to_device(runtime_, allocator_, stream, source, device_dtype);
   }
   void to_host(const SpyreTensor& tensor, const HostTensor& destination) {
     to_host(tensor, destination, default_stream());
   }
   void to_host(const SpyreTensor& tensor, const HostTensor& destination, SpyreStream stream) {
-    spyre::to_host(runtime_, stream, tensor, destination);
+    svp::to_host(runtime_, stream, tensor, destination);
   }
 
  private:
   struct Place;
-  static Place attach(const svp::EnumeratedDevice& device, const svp::OpenOptions& options);
-  Context(Place place, svp::RuntimeOptions options);
+  static Place attach(const EnumeratedDevice& device, const OpenOptions& options);
+  Context(Place place, RuntimeOptions options);
 
-  std::shared_ptr<svp::Card> card_;  // empty: attached
+  std::shared_ptr<Card> card_;  // empty: attached
   std::string device_name_;
   std::filesystem::path kernels_;
-  svp::Runtime runtime_;
+  Runtime runtime_;
   SpyreAllocator allocator_;
 };
 
-}  // namespace spyre::inline v0
+}  // namespace svp

@@ -6,17 +6,17 @@
 #include <cstddef>
 #include <string>
 
-namespace spyre::inline v0 {
+namespace svp {
 
-// No card: 0. Throws svp::Error when a variable is malformed, naming it.
+// No card: 0. Throws Error when a variable is malformed, naming it.
 std::size_t device_count();
 inline bool is_available() { return device_count() != 0; }
 
-// The device that Context::open() takes: LOCAL_RANK, else 0. Throws svp::Error when it is out of range, naming index
+// The device that Context::open() takes: LOCAL_RANK, else 0. Throws Error when it is out of range, naming index
 // and count.
 std::size_t default_device();
 
-// "VF2 of card0". Throws svp::Error when the index is out of range.
+// "VF2 of card0". Throws Error when the index is out of range.
 std::string device_name(std::size_t index);
 
-}  // namespace spyre::inline v0
+}  // namespace svp

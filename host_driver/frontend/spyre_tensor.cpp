@@ -7,12 +7,12 @@
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/tensor/stickify.hpp"
 
-namespace spyre::inline v0 {
+namespace svp {
 namespace {
 
 // A buffer in device layout: pinned when there is room, because that saves the staging copy, else ordinary memory.
 struct LayoutBuffer {
-  svp::PinnedBuffer pinned;
+  PinnedBuffer pinned;
   std::unique_ptr<std::byte[]> pageable;
   std::span<std::byte> bytes;
 };
@@ -20,7 +20,7 @@ struct LayoutBuffer {
 // Larger ones would keep the pinned memory from everybody else for little: the staging copy is hidden behind the DMA.
 constexpr std::uint64_t kLargestPinned = 64 * wire::kMiB;
 
-std::shared_ptr<LayoutBuffer> make_buffer(svp::Runtime& runtime, std::uint64_t bytes) {
+std::shared_ptr<LayoutBuffer> make_buffer(Runtime& runtime, std::uint64_t bytes) {
   auto buffer = std::make_shared<LayoutBuffer>();
   if (bytes <= kLargestPinned) {
     if (auto pinned = runtime.host_memory().try_allocate(bytes)) {
@@ -34,56 +34,55 @@ std::shared_ptr<LayoutBuffer> make_buffer(svp::Runtime& runtime, std::uint64_t b
   return buffer;
 }
 
-void check_shapes(const svp::HostShape& host, const SpyreTensor& tensor) {
+void check_shapes(const HostShape& host, const SpyreTensor& tensor) {
   if (host.size == tensor.shape()) return;
-  throw svp::InvalidArgument("shape", "host tensor and device tensor differ in shape", "give tensors of one shape");
+  throw InvalidArgument("shape", "host tensor and device tensor differ in shape", "give tensors of one shape");
 }
 
 // The layout as it must be described for a host array with other strides or another type of element.
-svp::SpyreTensorLayout layout_for(const svp::HostShape& host, const SpyreTensor& tensor) {
-  return svp::SpyreTensorLayout::of(host, std::nullopt, tensor.layout().device_dtype);
+SpyreTensorLayout layout_for(const HostShape& host, const SpyreTensor& tensor) {
+  return SpyreTensorLayout::of(host, std::nullopt, tensor.layout().device_dtype);
 }
 
 }  // namespace
 
-SpyreTensor SpyreTensor::empty(SpyreAllocator& allocator, svp::DataType dtype, std::vector<std::int64_t> shape,
-                               std::optional<svp::DeviceType> device_dtype) {
+SpyreTensor SpyreTensor::empty(SpyreAllocator& allocator, DataType dtype, std::vector<std::int64_t> shape,
+                               std::optional<DeviceType> device_dtype) {
   SpyreTensor tensor;
-  tensor.shape_ = svp::HostShape::contiguous(dtype, std::move(shape));
-  tensor.layout_ = svp::SpyreTensorLayout::of(tensor.shape_, std::nullopt, device_dtype);
+  tensor.shape_ = HostShape::contiguous(dtype, std::move(shape));
+  tensor.layout_ = SpyreTensorLayout::of(tensor.shape_, std::nullopt, device_dtype);
   tensor.storage_ = allocator.allocate(tensor.layout_.storage_bytes(tensor.shape_));
   return tensor;
 }
 
-svp::Argument SpyreTensor::argument() const {
-  return {.allocation = allocation_index(), .shape = svp::Shape(std::span(shape_.size)), .dtype = layout_.device_dtype};
+Argument SpyreTensor::argument() const {
+  return {.allocation = allocation_index(), .shape = Shape(std::span(shape_.size)), .dtype = layout_.device_dtype};
 }
 
-void copy_to_device(svp::Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source,
-                    const SpyreTensor& tensor) {
+void copy_to_device(Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source, const SpyreTensor& tensor) {
   check_shapes(source.shape, tensor);
   if (tensor.size_bytes() == 0) return;
   auto buffer = make_buffer(runtime, tensor.size_bytes());
-  svp::stickify(source.shape, source.bytes, layout_for(source.shape, tensor), buffer->bytes);
-  const auto job = svp::Job::to_device(buffer->bytes.data(), tensor.allocation_index(), buffer->bytes.size());
+  stickify(source.shape, source.bytes, layout_for(source.shape, tensor), buffer->bytes);
+  const auto job = Job::to_device(buffer->bytes.data(), tensor.allocation_index(), buffer->bytes.size());
   stream.flex_stream().Launch(job, {}, {.keep_alive = buffer});
 }
 
-SpyreTensor to_device(svp::Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream,
-                      const ConstHostTensor& source, std::optional<svp::DeviceType> device_dtype) {
+SpyreTensor to_device(Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const ConstHostTensor& source,
+                      std::optional<DeviceType> device_dtype) {
   SpyreTensor tensor = SpyreTensor::empty(allocator, source.shape.dtype, source.shape.size, device_dtype);
   copy_to_device(runtime, stream, source, tensor);
   return tensor;
 }
 
-void to_host(svp::Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination) {
+void to_host(Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination) {
   check_shapes(destination.shape, tensor);
   if (tensor.size_bytes() == 0) return stream.Synchronize();
   auto buffer = make_buffer(runtime, tensor.size_bytes());
-  const auto job = svp::Job::from_device(buffer->bytes.data(), tensor.allocation_index(), buffer->bytes.size());
+  const auto job = Job::from_device(buffer->bytes.data(), tensor.allocation_index(), buffer->bytes.size());
   stream.flex_stream().Launch(job, {}, {.keep_alive = buffer});
   stream.Synchronize();
-  svp::unstickify(layout_for(destination.shape, tensor), buffer->bytes, destination.shape, destination.bytes);
+  unstickify(layout_for(destination.shape, tensor), buffer->bytes, destination.shape, destination.bytes);
 }
 
-}  // namespace spyre::inline v0
+}  // namespace svp

@@ -13,19 +13,9 @@
 #include "host_driver/runtime/argument.hpp"
 #include "host_driver/tensor/tensor_layout.hpp"
 
-namespace spyre::inline v0 {
+namespace svp {
 
 class SpyreStream;
-
-// A dense or strided array in host memory.
-struct HostTensor {
-  svp::HostShape shape;
-  std::span<std::byte> bytes;
-};
-struct ConstHostTensor {
-  svp::HostShape shape;
-  std::span<const std::byte> bytes;
-};
 
 class SpyreTensor {
  public:
@@ -33,39 +23,36 @@ class SpyreTensor {
 
   // Uninitialised memory for a contiguous tensor of the host type in default stick layout; on the card in the type's
   // default format (float16 → DL16, float32 → FP32, …) or the one given (float32 → DL16, which kernels compute with).
-  // Throws svp::InvalidArgument (dtype, negative or too many extents), svp::OutOfMemory.
-  static SpyreTensor empty(SpyreAllocator& allocator, svp::DataType dtype, std::vector<std::int64_t> shape,
-                           std::optional<svp::DeviceType> device_dtype = std::nullopt);
+  // Throws InvalidArgument (dtype, negative or too many extents), OutOfMemory.
+  static SpyreTensor empty(SpyreAllocator& allocator, DataType dtype, std::vector<std::int64_t> shape,
+                           std::optional<DeviceType> device_dtype = std::nullopt);
 
   const std::vector<std::int64_t>& shape() const { return shape_.size; }
   const std::vector<std::int64_t>& stride() const { return shape_.stride; }  // elements, as the host sees it
-  svp::DataType data_type() const { return shape_.dtype; }
-  const svp::SpyreTensorLayout& layout() const { return layout_; }
-  svp::AllocationIndex allocation_index() const {
-    return storage_ ? storage_->allocation_index() : svp::AllocationIndex::Null;
-  }
+  DataType data_type() const { return shape_.dtype; }
+  const SpyreTensorLayout& layout() const { return layout_; }
+  AllocationIndex allocation_index() const { return storage_ ? storage_->allocation_index() : AllocationIndex::Null; }
   std::uint64_t size_bytes() const { return layout_.device_size.empty() ? 0 : layout_.device_bytes(); }  // on the card
 
   // As FlexStream takes it.
-  svp::Argument argument() const;
+  Argument argument() const;
   const std::shared_ptr<const DeviceStorage>& storage() const { return storage_; }
 
  private:
-  svp::HostShape shape_;
-  svp::SpyreTensorLayout layout_;
+  HostShape shape_;
+  SpyreTensorLayout layout_;
   std::shared_ptr<const DeviceStorage> storage_;
 };
 
 // Copies `source` to the card: lays it out and converts it (fp16, fp32, … → DL16) on this thread, then transfers on
 // `stream`. `source` may be reused when this returns; the tensor is ready when the stream has come so far.
-SpyreTensor to_device(svp::Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream,
-                      const ConstHostTensor& source, std::optional<svp::DeviceType> device_dtype = std::nullopt);
+SpyreTensor to_device(Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const ConstHostTensor& source,
+                      std::optional<DeviceType> device_dtype = std::nullopt);
 // The same into an existing tensor of the same shape.
-void copy_to_device(svp::Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source,
-                    const SpyreTensor& tensor);
+void copy_to_device(Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source, const SpyreTensor& tensor);
 
 // Copies a tensor back, converted to the destination's type. Waits for the stream, because the conversion needs the
 // data; throws what Synchronize throws.
-void to_host(svp::Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination);
+void to_host(Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination);
 
-}  // namespace spyre::inline v0
+}  // namespace svp

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <spyre/allocator.hpp>
 #include <vector>
 
 #include "host_driver/base/error.hpp"
@@ -27,10 +28,9 @@
 
 namespace svp {
 
-// What the frontend keeps instead of an address: opaque, comparable, hashable. It holds no address (RFC: the handle
-// that a user sees must not tell where the data lie), only a slot, that slot's generation and the allocator's mark, so
-// that a handle used after its release, or with another allocator, is recognised.
-enum class AllocationIndex : std::uint64_t { Null = 0 };
+using spyre::AllocationIndex;
+using spyre::Counter;
+using spyre::InvalidAllocation;
 
 // Which of the regions that can serve a request does.
 enum class RegionOrder : std::uint8_t { MostFree, LeastFree };
@@ -50,31 +50,6 @@ struct ResolvedAllocation {
   std::uint32_t region_generation = 0;  // goes beside the address on the wire
   std::uint32_t region_ordinal = 0;     // 0…7: the kernel's window
   RegionType type = RegionType::Tensor;
-};
-
-// A handle that names no live allocation of this allocator.
-class InvalidAllocation : public Error {
- public:
-  enum class Reason : std::uint8_t {
-    Null,         // a zero-byte allocation has no address
-    Foreign,      // given out by another allocator, or never
-    Released,     // released before: double free or use after free
-    LostInReset,  // its region went away with a reset of the function
-  };
-  InvalidAllocation(Reason reason, ErrorInfo info) : Error(std::move(info)), reason_(reason) {}
-  Reason reason() const noexcept { return reason_; }
-
- private:
-  Reason reason_;
-};
-
-struct Counter {
-  std::uint64_t current = 0;
-  std::uint64_t peak = 0;         // highest `current` since reset_peak_statistics()
-  std::uint64_t accumulated = 0;  // total ever added
-  std::uint64_t allocated = 0;    // added since reset_accumulated_statistics()
-  std::uint64_t freed = 0;        // removed since reset_accumulated_statistics()
-  friend bool operator==(const Counter&, const Counter&) = default;
 };
 
 // Without the region's name: on the PF that is its physical base, which stays inside flex (virtual_address.hpp).

@@ -44,14 +44,6 @@ ErrorInfo busy_error(const std::vector<LevelAttempt>& attempts) {
 
 }  // namespace
 
-std::chrono::nanoseconds RecoveryReport::took() const {
-  std::chrono::nanoseconds sum{};
-  for (const LevelAttempt& attempt : attempts) sum += attempt.took;
-  return sum;
-}
-
-std::string describe(const RecoveryReport& report) { return text_of(report.attempts); }
-
 Expected<RecoveryReport> escalate(ResetLevel from, ResetLevel highest,
                                   const std::function<Expected<void>(ResetLevel)>& operation) {
   using Clock = std::chrono::steady_clock;
@@ -111,3 +103,15 @@ bool ProgressBudget::look(std::uint64_t heartbeat, std::uint64_t progress, Clock
 }
 
 }  // namespace svp
+
+namespace spyre::inline v0 {
+
+std::chrono::nanoseconds RecoveryReport::took() const {
+  std::chrono::nanoseconds sum{};
+  for (const LevelAttempt& attempt : attempts) sum += attempt.took;
+  return sum;
+}
+
+std::string describe(const RecoveryReport& report) { return svp::text_of(report.attempts); }
+
+}  // namespace spyre::inline v0

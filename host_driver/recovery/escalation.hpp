@@ -14,26 +14,9 @@
 
 namespace svp {
 
-struct LevelAttempt {
-  ResetLevel level = ResetLevel::Stream;
-  std::chrono::nanoseconds took{};
-  std::optional<ErrorInfo> error{};  // empty: it helped
-};
-
-// What was tried, in order; only the last attempt helped.
-struct RecoveryReport {
-  std::vector<LevelAttempt> attempts{};
-  // Launches that the recovery ended: those that never started, and those of which that is not known or not true. Their
-  // waiters and observers were told as well.
-  std::uint64_t aborted = 0;
-  std::uint64_t lost = 0;
-
-  ResetLevel level() const { return attempts.empty() ? ResetLevel::Stream : attempts.back().level; }
-  std::chrono::nanoseconds took() const;
-};
-
-// One line for people: "stream reset failed after 10000.0 ms (…); function reset helped after 0.4 ms".
-std::string describe(const RecoveryReport& report);
+using spyre::describe;
+using spyre::LevelAttempt;
+using spyre::RecoveryReport;
 
 // Runs `operation` for `from`, then for each reset level above up to `highest`, until it succeeds, or is refused as busy
 // (busy.hpp): then nothing was done, and a higher reset level would destroy what works. `operation` bounds itself by

@@ -58,10 +58,7 @@ struct DeviceCompute {
 
 using Step = std::variant<HostOperation, DMA, CorrectionDMA, Fill, DeviceCompute>;
 
-// A step that is not understood where it stands.
-class InvalidPlan : public InvalidArgument {
-  using InvalidArgument::InvalidArgument;
-};
+using spyre::InvalidPlan;
 
 class JobPlan {
  public:

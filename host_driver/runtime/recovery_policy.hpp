@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "host_driver/device/device_source.hpp"
@@ -16,33 +15,9 @@
 
 namespace svp {
 
-enum class RecoveryPolicy : std::uint8_t {
-  // Every error is told, again and again, until Reset() or recover() is called.
-  Manual,
-  // The next Launch, Query or Synchronize on a stream that failed recovers first, from the lowest reset level on. Launches that
-  // ended ABORTED (no block of them had started) are sent again at the stream reset level, in order, what was started never is:
-  // who uses this says that a launch does not need the result of one that failed before it. The error that made it
-  // necessary is thrown once, by the next Synchronize.
-  Recover,
-  // The first failure of a stream stops all: every stream refuses with that error until recover().
-  FailFast,
-};
-
-constexpr std::string_view name(RecoveryPolicy policy) {
-  switch (policy) {
-    case RecoveryPolicy::Manual: return "manual";
-    case RecoveryPolicy::Recover: return "recover";
-    case RecoveryPolicy::FailFast: return "fail fast";
-  }
-  return "unknown policy";
-}
-
-struct RecoveryOptions {
-  RecoveryPolicy policy = RecoveryPolicy::Manual;
-  // The last reset level that may be tried. Empty: what the device's source suggests (an embedded card: the power cycle; a
-  // function of a card that others use: the function reset).
-  std::optional<ResetLevel> highest{};
-};
+using spyre::name;
+using spyre::RecoveryOptions;
+using spyre::RecoveryPolicy;
 
 // Of all streams of a runtime: the one failure that stops them (RecoveryPolicy::FailFast). Thread-safe.
 class FirstFailure {

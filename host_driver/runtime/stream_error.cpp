@@ -175,4 +175,18 @@ ErrorInfo explain(const StreamFailure& f) {
           .status = f.status};
 }
 
+spyre::StreamFailure StreamError::for_programs(const StreamFailure& failure) {
+  return {.stream = failure.stream,
+          .launch = failure.launch,
+          .job = failure.job,
+          .tile = failure.tile,
+          .step = failure.step,
+          .operation = std::string(wire::name(failure.opcode)),
+          .outcome = failure.outcome,
+          .status = failure.status,
+          .operand = failure.operand,
+          .symbol = failure.symbol,
+          .slices = failure.slices};
+}
+
 }  // namespace svp

@@ -30,20 +30,17 @@ struct StreamFailure {
   std::uint64_t slices = 0;  // watchdog slices that a kernel had taken
 };
 
-// Thrown by Synchronize and by Launch on a poisoned stream. `info().recoverable`: FlexStream::Reset() repairs it.
-class StreamError : public Error {
+// Thrown by Synchronize and by Launch on a poisoned stream. `info().recoverable`: FlexStream::Reset() repairs it. Programs
+// catch it as spyre::StreamError, with what concerns them; here is all that the card said.
+class StreamError : public spyre::StreamError {
  public:
-  StreamError(ErrorInfo info, StreamFailure failure) : Error(std::move(info)), failure_(std::move(failure)) {}
+  StreamError(ErrorInfo info, StreamFailure failure)
+      : spyre::StreamError(std::move(info), for_programs(failure)), failure_(std::move(failure)) {}
   const StreamFailure& failure() const noexcept { return failure_; }
 
  private:
+  static spyre::StreamFailure for_programs(const StreamFailure& failure);
   StreamFailure failure_;
-};
-
-// A deadline passed. Nothing was given up: the work goes on and may be waited for again.
-class TimeoutError : public Error {
- public:
-  using Error::Error;
 };
 
 // The region window of each row of a block's segment table: the rows name regions as the card does, faults by window.

@@ -13,31 +13,8 @@
 
 namespace svp {
 
-// The shapes of a launch can not be covered by walks of the compiled tile.
-class TilingError : public InvalidArgument {
- public:
-  enum class Reason : std::uint8_t {
-    RankDiffers,        // an operand has another number of dimensions than compiled
-    SmallerThanTile,    // a dimension is shorter than the tile (padding it is the compiler's work)
-    NotDivisible,       // a remainder would be left (RFC, open question: fail)
-    SeveralDimensions,  // more than one dimension is larger than the tile (open question 3: the compiler's work)
-    Inconsistent,       // operands disagree on a dimension, or an output would be written by every tile
-    Reduction,          // the tiled dimension is not one of an output: partial results (open question 2)
-    StickUnaligned,     // a tile along the stick dimension that is no whole number of sticks
-  };
-  TilingError(Reason reason, std::string field, std::string message, std::string next_step)
-      : InvalidArgument(std::move(field), std::move(message), std::move(next_step)), reason_(reason) {}
-  Reason reason() const noexcept { return reason_; }
-
- private:
-  Reason reason_;
-};
-
-// Shapes exceed the compiled tile, and the caller asked for no tiled launch (RFC, Launch case 3).
-class TiledLaunchNotAllowed : public InvalidArgument {
- public:
-  using InvalidArgument::InvalidArgument;
-};
+using spyre::TiledLaunchNotAllowed;
+using spyre::TilingError;
 
 struct Tiling {
   std::uint32_t iterations = 1;

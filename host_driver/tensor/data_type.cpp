@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace svp {
+namespace spyre::inline v0 {
 
 std::string_view name(DataType type) {
   switch (type) {
@@ -68,6 +68,10 @@ std::size_t item_bytes(DeviceType type) {
   }
   return 1;
 }
+
+}  // namespace spyre::inline v0
+
+namespace svp {
 
 Expected<DeviceType> default_device_type(DataType type) {
   switch (type) {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string>
 
-namespace svp {
+namespace spyre::inline v0 {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
@@ -97,11 +97,11 @@ SpyreTensorLayout SpyreTensorLayout::of(const HostShape& shape, std::optional<Di
   require_sane(shape);
   const Dims order = checked_order(std::move(dim_order), shape.size.size());
   if (!device_dtype) {
-    const Expected<DeviceType> natural = default_device_type(shape.dtype);
+    const svp::Expected<DeviceType> natural = svp::default_device_type(shape.dtype);
     if (!natural) throw InvalidArgument("dtype", natural.error().message, natural.error().next_step);
     device_dtype = *natural;
   }
-  const std::int64_t eps = svp::elements_per_stick(*device_dtype);
+  const std::int64_t eps = spyre::elements_per_stick(*device_dtype);
   SpyreTensorLayout layout{.device_size = {}, .stride_map = {}, .dim_map = {}, .device_dtype = *device_dtype};
   if (shape.size.empty()) {
     layout.device_size = {1, eps};
@@ -141,4 +141,4 @@ std::uint64_t SpyreTensorLayout::storage_bytes(const HostShape& shape) const {
   return std::max(device_bytes(), static_cast<std::uint64_t>(shape.element_count()) * item_bytes(shape.dtype));
 }
 
-}  // namespace svp
+}  // namespace spyre::inline v0

@@ -1,55 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a tensor lies in device memory (RFC "tiled tensors", SpyreTensorLayout): every host dimension becomes a device
-// dimension, one of them, the stick dimension, is cut into sticks of 128 bytes, and the sticks of a column follow each
-// other: [R, C] in row-major order becomes [ceil(C / eps)][R][eps].
+// How a tensor lies in memory: types of the API (spyre/tensor_layout.hpp) that the driver works with.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
+#include <spyre/tensor_layout.hpp>
 
 #include "host_driver/tensor/data_type.hpp"
 
 namespace svp {
 
-// A tensor in host memory. Sizes and strides are in elements and not negative; stride 0 = expanded.
-struct HostShape {
-  DataType dtype = DataType::Float16;
-  std::vector<std::int64_t> size;
-  std::vector<std::int64_t> stride;
-
-  static HostShape contiguous(DataType dtype, std::vector<std::int64_t> size);
-
-  std::int64_t element_count() const;
-  std::uint64_t bytes_spanned() const;  // from the first to the last element; 0 when there is none
-
-  friend bool operator==(const HostShape&, const HostShape&) = default;
-};
-
-struct SpyreTensorLayout {
-  static constexpr std::int64_t kSynthetic = -1;
-
-  // All three have one entry per device dimension, outermost first; the device is dense and row-major over device_size,
-  // and the last dimension is the stick.
-  std::vector<std::int64_t> device_size;
-  std::vector<std::int64_t> stride_map;  // host elements per step; kSynthetic: padded or size 1; 0: expanded
-  std::vector<std::int64_t> dim_map;     // the host dimension that it walks; kSynthetic: none
-  DeviceType device_dtype = DeviceType::Dl16;
-
-  // The layout of `shape`. `dim_order` lists the host dimensions, the last one becomes the stick dimension; a trailing
-  // kSynthetic makes the tensor stick-sparse (one element per stick). Default: 0 … rank − 1. Default device type: that
-  // of the host type. Throws InvalidArgument naming size, stride, dim_order or dtype.
-  static SpyreTensorLayout of(const HostShape& shape, std::optional<std::vector<std::int64_t>> dim_order = std::nullopt,
-                              std::optional<DeviceType> device_dtype = std::nullopt);
-
-  std::int64_t elements_per_stick() const { return device_size.back(); }
-  std::uint64_t stick_count() const;
-  std::uint64_t device_bytes() const { return stick_count() * wire::kStickBytes; }
-  // What to allocate: never less than the host tensor, so that storage sizes compare as users expect.
-  std::uint64_t storage_bytes(const HostShape& shape) const;
-
-  friend bool operator==(const SpyreTensorLayout&, const SpyreTensorLayout&) = default;
-};
+using spyre::ConstHostTensor;
+using spyre::HostShape;
+using spyre::HostTensor;
+using spyre::SpyreTensorLayout;
 
 }  // namespace svp

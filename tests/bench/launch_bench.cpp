@@ -27,9 +27,9 @@ double thread_seconds() {
 
 class Card {
  public:
-  Card() : context_(spyre::Context::open()) {}
+  Card() : context_(svp::Context::open()) {}
 
-  spyre::Context& context() { return *context_; }
+  svp::Context& context() { return *context_; }
   svp::FlexStream& stream() { return context_->runtime().default_stream(); }
   Job job(const char* kernel, const svp::DimensionExtents& extents) {
     svp::ExecutionPlan plan({Job(svp::CompiledKernel(context_->kernel(kernel), extents))});
@@ -46,7 +46,7 @@ class Card {
   }
 
  private:
-  std::unique_ptr<spyre::Context> context_;
+  std::unique_ptr<svp::Context> context_;
 };
 
 Card& card() {

@@ -39,9 +39,9 @@ struct LeftOvers {
 class Subject {
  public:
   Subject() {
-    spyre::ContextOptions options;
+    svp::ContextOptions options;
     options.card.emplace();
-    context_ = spyre::Context::open(std::move(options));
+    context_ = svp::Context::open(std::move(options));
   }
 
   // Recovers with a transfer in flight; milliseconds to the first good job.
@@ -72,7 +72,7 @@ class Subject {
   }
 
  private:
-  std::unique_ptr<spyre::Context> context_;
+  std::unique_ptr<svp::Context> context_;
   std::vector<std::byte> data_ = std::vector<std::byte>(1u << 20);
 };
 

@@ -16,7 +16,7 @@
 namespace svp::conformance {
 namespace {
 
-using spyre::SpyreTensor;
+using svp::SpyreTensor;
 
 // A neighbour that adds two tensors again and again.
 class Adder {
@@ -69,7 +69,7 @@ class Adder {
     return context_->to_device({shape(), std::as_bytes(std::span(floats))}, DeviceType::Dl16);
   }
   bool add_once() {
-    spyre::SpyreStream stream = context_->default_stream();
+    svp::SpyreStream stream = context_->default_stream();
     LaunchKernel(stream, *plan_, tensors_);
     std::vector<float> floats(kElements);
     context_->to_host(tensors_[2], {shape(), std::as_writable_bytes(std::span(floats))}, stream);
@@ -78,7 +78,7 @@ class Adder {
     return sum == expected_;
   }
 
-  std::unique_ptr<spyre::Context> context_;
+  std::unique_ptr<svp::Context> context_;
   std::vector<std::uint16_t> a_, b_, expected_;
   std::vector<SpyreTensor> tensors_;
   std::optional<ExecutionPlan> plan_;

@@ -17,8 +17,8 @@ class KernelProvider : public Provider {
   // As the firmware's build packed it.
   virtual std::vector<std::byte> kernel_image(std::string_view name) = 0;
   // A runtime on the function under test, and one on a bystander. They own their function like a Device.
-  virtual std::unique_ptr<spyre::Context> open_context() = 0;
-  virtual std::unique_ptr<spyre::Context> open_bystander_context(unsigned which = 0) = 0;
+  virtual std::unique_ptr<svp::Context> open_context() = 0;
+  virtual std::unique_ptr<svp::Context> open_bystander_context(unsigned which = 0) = 0;
 };
 
 // The program's backend, which is the same object as provider().

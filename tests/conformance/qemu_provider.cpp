@@ -30,8 +30,8 @@ class QemuProvider final : public KernelProvider {
   std::uint64_t violations() override { return violations_told_by(*management_, tested_); }
 
   std::vector<std::byte> kernel_image(std::string_view name) override { return test::kernel_image(*card_, name); }
-  std::unique_ptr<spyre::Context> open_context() override { return context(tested_); }
-  std::unique_ptr<spyre::Context> open_bystander_context(unsigned which) override { return context(bystander(which)); }
+  std::unique_ptr<svp::Context> open_context() override { return context(tested_); }
+  std::unique_ptr<svp::Context> open_bystander_context(unsigned which) override { return context(bystander(which)); }
 
  private:
   static constexpr unsigned kPhysicalSlot = 1;
@@ -41,7 +41,7 @@ class QemuProvider final : public KernelProvider {
     options.virtual_functions = kBystanders;
     return test::boot(std::move(options));
   }
-  // Functions are numbered as for spyre::ContextOptions: 0 the PF, n the VF n.
+  // Functions are numbered as for svp::ContextOptions: 0 the PF, n the VF n.
   unsigned bystander(unsigned which) const {
     const unsigned others[2][kBystanders] = {{1, 2}, {0, 2}};
     return others[tested_][which];
@@ -50,10 +50,10 @@ class QemuProvider final : public KernelProvider {
     return test::must(function == 0 ? card_->open_physical(std::move(options))
                                     : card_->open_virtual(function, std::move(options)));
   }
-  std::unique_ptr<spyre::Context> context(unsigned function) {
-    spyre::ContextOptions options;
+  std::unique_ptr<svp::Context> context(unsigned function) {
+    svp::ContextOptions options;
     options.function = function;
-    return spyre::Context::open(card_, std::move(options));
+    return svp::Context::open(card_, std::move(options));
   }
 
   const unsigned tested_;

@@ -102,7 +102,7 @@ class StrayKernels : public testing::Test {
     EXPECT_NO_THROW(victim_->Synchronize(test::soon()));
   }
 
-  static inline std::unique_ptr<spyre::Context> context_;
+  static inline std::unique_ptr<svp::Context> context_;
   static inline FlexStream* victim_ = nullptr;
   static inline FlexStream* neighbour_ = nullptr;
   static inline std::optional<Job> empty_;

@@ -22,10 +22,10 @@ set(CMAKE_C_FLAGS_RELWITHDEBINFO "${optimisation}")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "${optimisation}")
 
 add_library(spyre_options INTERFACE)
-target_include_directories(spyre_options INTERFACE "${CMAKE_SOURCE_DIR}")
+target_include_directories(spyre_options INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include")
 # One kind of code for libraries and programs (-fPIC also where -fPIE would do), so that they can share precompiled headers.
 # Shared memory is read and written through several types, as words and as structures: no conclusions from types.
-target_compile_options(spyre_options INTERFACE ${SPYRE_WARNINGS} -fPIC -fno-omit-frame-pointer -fno-strict-aliasing)
+target_compile_options(spyre_options INTERFACE ${SPYRE_WARNINGS} -fPIC -fvisibility=hidden -fno-omit-frame-pointer -fno-strict-aliasing)
 target_compile_definitions(spyre_options INTERFACE _GNU_SOURCE)
 target_link_options(spyre_options INTERFACE -fuse-ld=lld)
 

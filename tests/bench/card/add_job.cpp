@@ -23,7 +23,7 @@ std::vector<std::uint16_t> random_dl16(std::size_t count, unsigned seed) {
   return values;
 }
 
-spyre::SpyreTensor upload(spyre::Context& card, std::int64_t rows, const std::vector<std::uint16_t>& values) {
+svp::SpyreTensor upload(svp::Context& card, std::int64_t rows, const std::vector<std::uint16_t>& values) {
   std::vector<std::uint16_t> half(values.size());
   svp::convert_to_host(svp::DeviceType::Dl16, svp::DataType::Float16, values.data(), half.data(), half.size());
   const auto shape = svp::HostShape::contiguous(svp::DataType::Float16, {rows, AddJob::kColumns});
@@ -32,7 +32,7 @@ spyre::SpyreTensor upload(spyre::Context& card, std::int64_t rows, const std::ve
 
 }  // namespace
 
-AddJob::AddJob(spyre::Context& card, std::int64_t rows) : card_(card) {
+AddJob::AddJob(svp::Context& card, std::int64_t rows) : card_(card) {
   const auto count = static_cast<std::size_t>(rows * kColumns);
   const auto a = random_dl16(count, 1);
   const auto b = random_dl16(count, 2);

@@ -14,7 +14,7 @@ class AddJob {
  public:
   static constexpr std::int64_t kColumns = 64;  // one stick
 
-  AddJob(spyre::Context& card, std::int64_t rows);
+  AddJob(svp::Context& card, std::int64_t rows);
 
   const svp::Job& job() const { return plan_.jobs().front(); }
   std::span<const svp::Argument> arguments() const { return arguments_; }
@@ -25,10 +25,10 @@ class AddJob {
   void check();
 
  private:
-  spyre::Context& card_;
+  svp::Context& card_;
   std::vector<std::uint16_t> expected_;  // as it lies on the card
   svp::PinnedBuffer result_;
-  std::array<spyre::SpyreTensor, 3> tensors_;
+  std::array<svp::SpyreTensor, 3> tensors_;
   svp::ExecutionPlan plan_;
   std::array<svp::Argument, 3> arguments_;
 };

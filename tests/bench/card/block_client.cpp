@@ -55,7 +55,7 @@ wire::ControlBlock compute_block(const svp::Job& job, const svp::FlexAllocator& 
 }
 
 BlockClient::BlockClient(svp::Device& device)
-    : device_(device), stream_(value_or_throw(device.open_stream(svp::StreamPriority::Low))) {}
+    : device_(device), stream_(svp::value_or_throw(device.open_stream(svp::StreamPriority::Low))) {}
 
 // What is still running after a failed measurement must not call a sink that is gone.
 BlockClient::~BlockClient() {
@@ -79,7 +79,7 @@ void BlockClient::submit(std::span<const wire::ControlBlock> blocks) {
   require(blocks.size() <= kMaxSubmit, "more control blocks than one submission of a client takes");
   std::array<svp::ControlBlockRequest, kMaxSubmit> requests;
   for (std::size_t i = 0; i < blocks.size(); ++i) requests[i] = {&blocks[i], this};
-  const std::size_t taken = value_or_throw(device_.submit(stream_, std::span(requests).first(blocks.size())));
+  const std::size_t taken = svp::value_or_throw(device_.submit(stream_, std::span(requests).first(blocks.size())));
   submitted_ += taken;
   require(taken == blocks.size(), "no credit for a control block");
 }
@@ -99,7 +99,7 @@ void BlockClient::run_many(const wire::ControlBlock& block, std::size_t count) {
   constexpr std::size_t kBatch = wire::kStreamCredits / 2;
   while (count != 0) {
     const std::size_t want = std::min(count, kBatch);
-    const std::size_t taken = value_or_throw(device_.submit(stream_, std::span(requests).first(want)));
+    const std::size_t taken = svp::value_or_throw(device_.submit(stream_, std::span(requests).first(want)));
     submitted_ += taken;
     count -= taken;
     if (submitted_ > kBatch) wait_ended(submitted_ - kBatch);

@@ -56,7 +56,7 @@ class Lane final : public svp::CompletionSink {
 class RingSource : public FloodSource {
  public:
   explicit RingSource(std::unique_ptr<svp::Device> device) : device_(std::move(device)) {
-    for (Lane& lane : lanes_) lane.stream = value_or_throw(device_->open_stream(svp::StreamPriority::Low));
+    for (Lane& lane : lanes_) lane.stream = svp::value_or_throw(device_->open_stream(svp::StreamPriority::Low));
   }
   void fill() override {
     for (unsigned l = 0; l < kLanes; ++l) {
@@ -93,7 +93,7 @@ class RingSource : public FloodSource {
   // One block before the flood.
   void run(const Block& block) {
     const svp::ControlBlockRequest request{&block, &lanes_[0]};
-    lanes_[0].submitted += value_or_throw(device_->submit(lanes_[0].stream, {&request, 1}));
+    lanes_[0].submitted += svp::value_or_throw(device_->submit(lanes_[0].stream, {&request, 1}));
     const auto ended = device_->wait_until([&] { return lanes_[0].all_ended(); }, Clock::now() + bench_bounds::kDrain);
     require(ended == svp::WaitStatus::Done && !lanes_[0].poisoned(), "a flood could not be prepared");
   }
@@ -117,15 +117,15 @@ class RingSource : public FloodSource {
 
  private:
   void clear(Lane& lane) {
-    value_or_throw(device_->reset_stream(lane.stream));
+    svp::value_or_throw(device_->reset_stream(lane.stream));
     lane.forgive();
   }
   void put(unsigned index, Lane& lane) {
     constexpr unsigned kAtOnce = 16;
     for (std::array<svp::ControlBlockRequest, kAtOnce> requests;;) {  // bounded: ends when the ring takes no more
       for (auto& request : requests) request = {&next(index), &lane};
-      const std::size_t taken = value_or_throw(verbatim(index) ? device_->submit_verbatim(lane.stream, requests)
-                                                               : device_->submit(lane.stream, requests));
+      const std::size_t taken = svp::value_or_throw(verbatim(index) ? device_->submit_verbatim(lane.stream, requests)
+                                                                    : device_->submit(lane.stream, requests));
       lane.submitted += taken;
       if (taken < kAtOnce) return;
     }
@@ -139,7 +139,7 @@ class CopySource final : public RingSource {
  public:
   static constexpr std::uint64_t kBytes = 64 * wire::kMiB;
   explicit CopySource(std::unique_ptr<svp::Device> attached) : RingSource(std::move(attached)) {
-    const auto region = value_or_throw(device().acquire_region(wire::RegionType::Tensor, kBytes));
+    const auto region = svp::value_or_throw(device().acquire_region(wire::RegionType::Tensor, kBytes));
     copy_.header.opcode = wire::Opcode::Dma;
     copy_.payload.dma = {
         .source = host(0), .destination = endpoint(region, 0), .bytes = kBytes, .checksum = 0, .flags = 0};
@@ -156,7 +156,7 @@ class KernelSource final : public RingSource {
   static constexpr std::uint64_t kBudget = 20;
   KernelSource(std::unique_ptr<svp::Device> attached, std::span<const std::byte> image)
       : RingSource(std::move(attached)) {
-    const auto region = value_or_throw(device().acquire_region(wire::RegionType::Program, 2 * wire::kMiB));
+    const auto region = svp::value_or_throw(device().acquire_region(wire::RegionType::Program, 2 * wire::kMiB));
     load(region, image);
     spin_.header.opcode = wire::Opcode::Compute;
     spin_.header.budget = kBudget;
@@ -176,7 +176,7 @@ class ImageSource final : public RingSource {
  public:
   ImageSource(std::unique_ptr<svp::Device> attached, std::span<const std::byte> kernel)
       : RingSource(std::move(attached)) {
-    const auto region = value_or_throw(device().acquire_region(wire::RegionType::Program, 2 * wire::kMiB));
+    const auto region = svp::value_or_throw(device().acquire_region(wire::RegionType::Program, 2 * wire::kMiB));
     load(region, spoilt(kernel));
     launch_.header.opcode = wire::Opcode::Compute;
     launch_.payload.compute.image = endpoint(region, 0);
@@ -245,9 +245,9 @@ class BareFunction {
  public:
   BareFunction(svp::Card& card, unsigned vf)
       : doorbells_(slot_of(card, vf), {}),
-        window_(value_or_throw(svp::Window::map(doorbells_.slot().window_fd(), doorbells_.slot().window_bytes()))),
+        window_(svp::value_or_throw(svp::Window::map(doorbells_.slot().window_fd(), doorbells_.slot().window_bytes()))),
         channel_(window_, doorbells_, -1, timeouts_),
-        link_(value_or_throw(svp::BringUp(*window_, channel_, doorbells_, -1, timeouts_, 0).run())) {}
+        link_(svp::value_or_throw(svp::BringUp(*window_, channel_, doorbells_, -1, timeouts_, 0).run())) {}
   ~BareFunction() {
     (void)channel_.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0},
                                                timeouts_.detach);
@@ -348,7 +348,7 @@ class ResetSource final : public FloodSource {
 
   // A turn: the owner attaches and touches its memory, M resets the function, the owner finds out.
   void fill() override {
-    auto device = value_or_throw(card_.open_virtual(vf_));
+    auto device = svp::value_or_throw(card_.open_virtual(vf_));
     touch(*device);
     management_.reset(wire::target_of_virtual(vf_));
     ++ended_;
@@ -362,15 +362,15 @@ class ResetSource final : public FloodSource {
   // emulates the card up to 5 ms for 2 MiB, and that is no cost of a reset.
   void populate() {
     constexpr std::uint64_t kBytes = 256 * wire::kMiB;
-    const auto device = value_or_throw(card_.open_virtual(vf_));
-    const auto region = value_or_throw(device->acquire_region(wire::RegionType::Tensor, kBytes));
+    const auto device = svp::value_or_throw(card_.open_virtual(vf_));
+    const auto region = svp::value_or_throw(device->acquire_region(wire::RegionType::Tensor, kBytes));
     BlockClient client(*device);
     Block block{};
     block.header.opcode = wire::Opcode::Fill;
     block.payload.fill.destination = {region.base.region_id, 0, region.generation, wire::EndpointKind::Region, {}};
     block.payload.fill.bytes = kBytes;
     client.run(block);
-    value_or_throw(device->release_region(region));
+    svp::value_or_throw(device->release_region(region));
     management_.wait_scrubbed();
   }
 
@@ -378,7 +378,7 @@ class ResetSource final : public FloodSource {
   static constexpr std::uint64_t kGranules = 8;
   void touch(svp::Device& device) {
     const auto region =
-        value_or_throw(device.acquire_region(wire::RegionType::Tensor, kGranules * wire::kGranuleBytes));
+        svp::value_or_throw(device.acquire_region(wire::RegionType::Tensor, kGranules * wire::kGranuleBytes));
     Lane lane;
     std::array<Block, kGranules> blocks{};
     std::array<svp::ControlBlockRequest, kGranules> requests;
@@ -390,7 +390,7 @@ class ResetSource final : public FloodSource {
           .destination = at, .bytes = wire::kStickBytes, .pattern = ~std::uint64_t{0}, .reserved = {}};
       requests[g] = {&blocks[g], &lane};
     }
-    lane.submitted = value_or_throw(device.submit(0, requests));
+    lane.submitted = svp::value_or_throw(device.submit(0, requests));
     const auto status = device.wait_until([&] { return lane.all_ended(); }, Clock::now() + bench_bounds::kDrain);
     if (status != svp::WaitStatus::Done) std::abort();  // the card would call a lane that is gone
     require(lane.submitted == kGranules && !lane.poisoned(), "the burst's owner could not touch its memory");
@@ -402,7 +402,7 @@ class ResetSource final : public FloodSource {
   std::uint64_t ended_ = 0;
 };
 
-std::unique_ptr<svp::Device> open(svp::Card& card, unsigned vf) { return value_or_throw(card.open_virtual(vf)); }
+std::unique_ptr<svp::Device> open(svp::Card& card, unsigned vf) { return svp::value_or_throw(card.open_virtual(vf)); }
 
 }  // namespace
 

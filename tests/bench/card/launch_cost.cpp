@@ -24,7 +24,7 @@ double thread_cpu_ns() {
 }
 
 // CPU time of one launch, mean over a row of them.
-double launches(spyre::Context& card, const AddJob& add) {
+double launches(svp::Context& card, const AddJob& add) {
   auto& stream = card.default_stream().flex_stream();
   const double start = thread_cpu_ns();
   for (unsigned i = 0; i < kLaunches; ++i) stream.Launch(add.job(), add.arguments());

@@ -19,7 +19,7 @@ std::unique_ptr<svp::Device> attach(svp::Card& card) {
   svp::DeviceOptions options;
   options.exit_fd = *std::move(exit_fd);
   options.timeouts = card.options().timeouts;
-  return value_or_throw(svp::Device::attach(*std::move(slot), std::move(options)));
+  return svp::value_or_throw(svp::Device::attach(*std::move(slot), std::move(options)));
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ Management::FunctionReply Management::command(wire::AdminCommand command, wire::
   wire::AdminRequest request{};
   request.command = command;
   request.arguments.function = {.target = target, .slot = 0};
-  const wire::AdminReply reply = value_or_throw(device_->admin(request));
+  const wire::AdminReply reply = svp::value_or_throw(device_->admin(request));
   require(reply.outcome == wire::Outcome::Ok, std::string(wire::name(command)) + " of function " +
                                                   std::to_string(target) +
                                                   " was refused: " + std::string(wire::name(reply.status)));

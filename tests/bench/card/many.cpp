@@ -76,7 +76,7 @@ class TenantLanes {
   }
 
  private:
-  std::unique_ptr<spyre::Context> tenant_;
+  std::unique_ptr<svp::Context> tenant_;
   svp::Job kernel_;  // keeps the image where it is
   std::vector<std::unique_ptr<BlockClient>> clients_;
 };

@@ -59,9 +59,9 @@ class CardMatmul {
   CardMatmul(const Problem& problem, unsigned cores) : problem_(problem), result_(kM * kN) {
     using svp::DataType;
     using svp::HostShape;
-    spyre::ContextOptions options;
+    svp::ContextOptions options;
     options.card.emplace().cores = cores;
-    context_ = spyre::Context::open(std::move(options));
+    context_ = svp::Context::open(std::move(options));
     tensors_ = {context_->to_device(
                     {HostShape::contiguous(DataType::Float16, {kM, kK}), std::as_bytes(std::span(problem.a16))}),
                 context_->to_device(
@@ -74,7 +74,7 @@ class CardMatmul {
   double launch() {
     auto stream = context_->default_stream();
     const auto start = Clock::now();
-    spyre::LaunchKernel(stream, plan_, tensors_);
+    svp::LaunchKernel(stream, plan_, tensors_);
     stream.Synchronize();
     return ns_since(start);
   }
@@ -95,8 +95,8 @@ class CardMatmul {
 
  private:
   const Problem& problem_;
-  std::unique_ptr<spyre::Context> context_;
-  std::array<spyre::SpyreTensor, 3> tensors_;
+  std::unique_ptr<svp::Context> context_;
+  std::array<svp::SpyreTensor, 3> tensors_;
   svp::ExecutionPlan plan_;
   std::vector<float> result_;
 };

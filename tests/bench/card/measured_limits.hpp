@@ -8,13 +8,13 @@
 namespace bench {
 
 // A word written by the host and copied back by the card, nothing between them (SELFTEST Echo): median.
-double echo_round_trip(spyre::Context& card, unsigned count);
+double echo_round_trip(svp::Context& card, unsigned count);
 // Into U-mode and back by the exit call (SELFTEST EnterExit): mean, by the card's clock.
-double enter_exit_pair(spyre::Context& card, unsigned count);
+double enter_exit_pair(svp::Context& card, unsigned count);
 // An empty OpenCL kernel, enqueued and waited for: median.
 double opencl_round_trip(OpenClPeer& peer, unsigned count);
 
 // The empty kernel, ready to be launched.
-svp::Job load_empty_kernel(spyre::Context& card);
+svp::Job load_empty_kernel(svp::Context& card);
 
 }  // namespace bench

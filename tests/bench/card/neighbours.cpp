@@ -108,7 +108,7 @@ class IdleBench {
  private:
   Session& session_;
   std::shared_ptr<svp::Card> card_;
-  std::unique_ptr<spyre::Context> tenant_;
+  std::unique_ptr<svp::Context> tenant_;
   NopVictim nop_;
   TransferVictim transfer_;
   BlockClient client_;

@@ -17,7 +17,7 @@ namespace bench {
 // started meanwhile inherit the placement, so peers are opened before. On one CPU it does nothing.
 class Apart {
  public:
-  explicit Apart(spyre::Context& card) : Apart(card.card()) {}
+  explicit Apart(svp::Context& card) : Apart(card.card()) {}
   explicit Apart(svp::Card& card);
   ~Apart();
   Apart(const Apart&) = delete;

@@ -16,7 +16,7 @@ constexpr unsigned kQueued = 8;  // blocks that wait behind the source
 
 double reset_and_run(BlockClient& client, std::uint64_t spoiled) {
   const auto start = Clock::now();
-  value_or_throw(client.device().reset_stream(client.stream()));
+  svp::value_or_throw(client.device().reset_stream(client.stream()));
   const std::uint64_t not_ok = client.not_ok();
   client.forgive();
   client.run(nop_block());

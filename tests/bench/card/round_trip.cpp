@@ -25,7 +25,7 @@ wire::AdminReply self_test(svp::Device& device, wire::SelfTestKind kind, unsigne
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::SelfTest;
   request.arguments.self_test = {.kind = kind, .rounds = rounds, .offset = offset};
-  const wire::AdminReply reply = value_or_throw(device.admin(request));
+  const wire::AdminReply reply = svp::value_or_throw(device.admin(request));
   require(reply.outcome == wire::Outcome::Ok, "the self-test was refused: " + std::string(wire::name(reply.status)));
   return reply;
 }
@@ -60,7 +60,7 @@ double nop_round_trip(BlockClient& client, unsigned count) {
 
 }  // namespace
 
-double echo_round_trip(spyre::Context& card, unsigned count) {
+double echo_round_trip(svp::Context& card, unsigned count) {
   constexpr std::size_t kWords = wire::kStickBytes / sizeof(std::uint64_t);
   const auto memory = card.host_memory().allocate(2 * wire::kStickBytes);
   std::memset(memory.data(), 0, memory.size());
@@ -100,7 +100,7 @@ double echo_round_trip(spyre::Context& card, unsigned count) {
   return median(std::move(samples));
 }
 
-double enter_exit_pair(spyre::Context& card, unsigned count) {
+double enter_exit_pair(svp::Context& card, unsigned count) {
   const auto reply = self_test(card.device(), wire::SelfTestKind::EnterExit, count, 0);
   require(reply.values.self_test.rounds == count, "the card did not come to the end of its self-test");
   return static_cast<double>(reply.values.self_test.ticks) * 1e9 / wire::kTicksPerSecond / count;
@@ -113,7 +113,7 @@ double opencl_round_trip(OpenClPeer& peer, unsigned count) {
   });
 }
 
-svp::Job load_empty_kernel(spyre::Context& card) {
+svp::Job load_empty_kernel(svp::Context& card) {
   svp::ExecutionPlan plan;
   plan.add(svp::Job(svp::CompiledKernel(card.kernel("empty"), {})));
   card.load(plan);

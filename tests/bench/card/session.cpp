@@ -16,11 +16,11 @@ void Session::add(Row row) {
   report_.add(std::move(row));
 }
 
-spyre::Context& Session::card() {
+svp::Context& Session::card() {
   if (!card_) {
-    spyre::ContextOptions options;
+    svp::ContextOptions options;
     options.card.emplace().cores = options_.cores;
-    card_ = spyre::Context::open(std::move(options));
+    card_ = svp::Context::open(std::move(options));
   }
   return *card_;
 }

@@ -31,7 +31,7 @@ class Session {
   unsigned amount(unsigned many) const { return options_.quick ? std::max(1u, many / 5) : many; }
 
   // Booted at the first call. Throws svp::Error.
-  spyre::Context& card();
+  svp::Context& card();
   // For measurements that boot their own: two emulators would share the CPUs.
   void end_card() { card_.reset(); }
 
@@ -42,7 +42,7 @@ class Session {
  private:
   Options options_;
   Report report_;
-  std::unique_ptr<spyre::Context> card_;
+  std::unique_ptr<svp::Context> card_;
   std::unique_ptr<OpenClPeer> opencl_;
   std::unique_ptr<BlasPeer> blas_;
   bool opencl_asked_ = false;

@@ -24,7 +24,7 @@ svp::CardOptions tenant_card_options(unsigned cores) {
 
 DirtyRegion::DirtyRegion(svp::Device& device, std::uint64_t bytes)
     : device_(device),
-      region_(value_or_throw(device.acquire_region(wire::RegionType::Tensor, bytes))),
+      region_(svp::value_or_throw(device.acquire_region(wire::RegionType::Tensor, bytes))),
       host_(device.host_memory(), device.host_memory_offset(), device.mapping()) {}
 
 wire::Endpoint DirtyRegion::at(std::uint64_t offset) const {
@@ -66,6 +66,6 @@ double DirtyRegion::copy(std::uint64_t bytes) {
   return ns_since(start);
 }
 
-void DirtyRegion::release() { value_or_throw(device_.release_region(region_)); }
+void DirtyRegion::release() { svp::value_or_throw(device_.release_region(region_)); }
 
 }  // namespace bench

@@ -85,11 +85,11 @@ class TransferBench {
   }
 
   Session& session_;
-  spyre::Context& card_;
+  svp::Context& card_;
   BlockClient client_;
   svp::PinnedBuffer out_;
   svp::PinnedBuffer back_;
-  std::shared_ptr<const spyre::DeviceStorage> storage_;
+  std::shared_ptr<const svp::DeviceStorage> storage_;
   svp::ResolvedAllocation place_;
   HostCopy copy_{kLargest};
   std::mt19937_64 random_{20260305};

@@ -18,13 +18,13 @@ constexpr std::size_t kBlocks = 30;
 
 }  // namespace
 
-std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<svp::Card> card, unsigned vf, Waits waits) {
-  spyre::ContextOptions options;
+std::unique_ptr<svp::Context> open_tenant(std::shared_ptr<svp::Card> card, unsigned vf, Waits waits) {
+  svp::ContextOptions options;
   options.function = vf;
   options.device.faults.no_spinning = waits == Waits::Sleeping;
   options.device.polled = waits == Waits::Polled;
   options.runtime.allocator.region_bytes = {kTenantRegionBytes};
-  return spyre::Context::open(std::move(card), std::move(options));
+  return svp::Context::open(std::move(card), std::move(options));
 }
 
 void NopVictim::sample(std::vector<double>& times) {
@@ -32,7 +32,7 @@ void NopVictim::sample(std::vector<double>& times) {
   times.push_back(timed([&] { client_.run(block); }));
 }
 
-TransferVictim::TransferVictim(spyre::Context& tenant)
+TransferVictim::TransferVictim(svp::Context& tenant)
     : client_(tenant.device()),
       out_(tenant.host_memory().allocate(kTransferBytes)),
       back_(tenant.host_memory().allocate(kTransferBytes)),
@@ -48,7 +48,7 @@ void TransferVictim::sample(std::vector<double>& times) {
   require(std::memcmp(out_.data(), back_.data(), kTransferBytes) == 0, "a victim's transfer came back changed");
 }
 
-KernelVictim::KernelVictim(spyre::Context& tenant) : tenant_(tenant), add_(tenant, kKernelRows) {}
+KernelVictim::KernelVictim(svp::Context& tenant) : tenant_(tenant), add_(tenant, kKernelRows) {}
 
 void KernelVictim::sample(std::vector<double>& times) {
   auto& stream = tenant_.default_stream().flex_stream();

@@ -17,7 +17,7 @@ namespace bench {
 enum class Waits { Spinning, Sleeping, Polled };
 
 // Virtual function `vf` of a card that several tenants share, with regions that leave room for all of them.
-std::unique_ptr<spyre::Context> open_tenant(std::shared_ptr<svp::Card> card, unsigned vf, Waits waits);
+std::unique_ptr<svp::Context> open_tenant(std::shared_ptr<svp::Card> card, unsigned vf, Waits waits);
 
 class Victim {
  public:
@@ -39,7 +39,7 @@ class Victim {
 // An empty control block.
 class NopVictim final : public Victim {
  public:
-  explicit NopVictim(spyre::Context& tenant) : client_(tenant.device()) {}
+  explicit NopVictim(svp::Context& tenant) : client_(tenant.device()) {}
   void sample(std::vector<double>& times) override;
 
  private:
@@ -49,14 +49,14 @@ class NopVictim final : public Victim {
 // 1 MiB to the card and back, two jobs a sample; fresh data, every byte compared.
 class TransferVictim final : public Victim {
  public:
-  explicit TransferVictim(spyre::Context& tenant);
+  explicit TransferVictim(svp::Context& tenant);
   void sample(std::vector<double>& times) override;
 
  private:
   BlockClient client_;
   svp::PinnedBuffer out_;
   svp::PinnedBuffer back_;
-  std::shared_ptr<const spyre::DeviceStorage> storage_;
+  std::shared_ptr<const svp::DeviceStorage> storage_;
   svp::ResolvedAllocation place_;
   std::uint64_t word_ = 0;
 };
@@ -64,11 +64,11 @@ class TransferVictim final : public Victim {
 // A kernel on core 0, some 2 ms long; every element compared.
 class KernelVictim final : public Victim {
  public:
-  explicit KernelVictim(spyre::Context& tenant);
+  explicit KernelVictim(svp::Context& tenant);
   void sample(std::vector<double>& times) override;
 
  private:
-  spyre::Context& tenant_;
+  svp::Context& tenant_;
   AddJob add_;
 };
 

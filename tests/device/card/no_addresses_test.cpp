@@ -95,10 +95,10 @@ class NoAddresses : public testing::Test {
     CardOptions options = test::small_card("watchdog=200 quota_mib=" + std::to_string(kQuotaMiB));
     options.virtual_functions = 2;
     card_ = test::boot(std::move(options));
-    spyre::ContextOptions context;
+    svp::ContextOptions context;
     context.function = test::function_under_test();
     context.runtime.allocator.region_bytes = {kRegionBytes};
-    context_ = spyre::Context::open(card_, std::move(context));
+    context_ = svp::Context::open(card_, std::move(context));
     operand_ = allocator().allocate(4096);
     const auto at = allocator().resolve(operand_);
     operand_address_ = wire::region_window(at.region_ordinal) + at.address.offset;
@@ -174,7 +174,7 @@ class NoAddresses : public testing::Test {
   }
 
   std::shared_ptr<Card> card_;
-  std::unique_ptr<spyre::Context> context_;
+  std::unique_ptr<svp::Context> context_;
   AllocationIndex operand_ = AllocationIndex::Null;
   std::uint64_t operand_address_ = 0;
   Inspector inspector_;

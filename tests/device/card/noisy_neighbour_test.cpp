@@ -47,7 +47,7 @@ class OnASharedCard {
   OnASharedCard() : tenant_(bench::open_tenant(card_, kVictim, bench::Waits::Sleeping)) {}
 
   static Card& card() { return *card_; }
-  spyre::Context& tenant() { return *tenant_; }
+  svp::Context& tenant() { return *tenant_; }
 
   // What the victim waited for since it was attached.
   Waited waited() {
@@ -73,7 +73,7 @@ class OnASharedCard {
 
  private:
   static inline std::shared_ptr<Card> card_;
-  std::unique_ptr<spyre::Context> tenant_;
+  std::unique_ptr<svp::Context> tenant_;
 };
 
 // ---- floods -------------------------------------------------------------------------------------------------------------

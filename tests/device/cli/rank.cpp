@@ -37,14 +37,14 @@ svp::HostShape shape_of(std::size_t rows, std::size_t columns) {
                                     {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)});
 }
 
-spyre::SpyreTensor to_card(spyre::Context& context, const std::vector<std::uint16_t>& values, std::size_t rows) {
+svp::SpyreTensor to_card(svp::Context& context, const std::vector<std::uint16_t>& values, std::size_t rows) {
   std::vector<float> floats(values.size());
   std::ranges::transform(values, floats.begin(), [](std::uint16_t v) { return wire::fp32_from_dl16(v); });
   return context.to_device({shape_of(rows, values.size() / rows), std::as_bytes(std::span(floats))},
                            svp::DeviceType::Dl16);
 }
 
-bool bytes_come_back(spyre::Context& context, unsigned seed) {
+bool bytes_come_back(svp::Context& context, unsigned seed) {
   std::vector<std::byte> out(3 << 20), back(out.size());
   std::mt19937 random(seed);
   std::ranges::generate(out, [&] { return static_cast<std::byte>(random()); });
@@ -56,25 +56,25 @@ bool bytes_come_back(spyre::Context& context, unsigned seed) {
   return out == back;
 }
 
-bool product_is_golden(spyre::Context& context, unsigned seed) {
+bool product_is_golden(svp::Context& context, unsigned seed) {
   const auto a = random_dl16(kM * kK, seed), b = random_dl16(kK * kN, seed + 1);
   std::vector<std::uint16_t> golden(kM * kN);
   svp::golden::matmul_dl16(a, b, golden, kM, kN, kK);
   const auto c = context.empty(svp::DataType::Float32, {kM, kN}, svp::DeviceType::Dl16);
-  const spyre::SpyreTensor tensors[] = {to_card(context, a, kM), to_card(context, b, kK), c};
+  const svp::SpyreTensor tensors[] = {to_card(context, a, kM), to_card(context, b, kK), c};
   svp::ExecutionPlan plan({svp::Job(svp::CompiledKernel(context.kernel("matmul"), {{"M", kM}, {"K", kK}, {"N", kN}}))});
   context.load(plan);
   auto stream = context.default_stream();
-  spyre::LaunchKernel(stream, plan, tensors);
+  svp::LaunchKernel(stream, plan, tensors);
   std::vector<float> result(kM * kN);
   context.to_host(c, {shape_of(kM, kN), std::as_writable_bytes(std::span(result))});
   return std::ranges::equal(result, golden, {}, {}, [](std::uint16_t v) { return wire::fp32_from_dl16(v); });
 }
 
-int work(spyre::Context& context) {
+int work(svp::Context& context) {
   const auto seed = static_cast<unsigned>(::getpid());
   const bool right = bytes_come_back(context, seed) && product_is_golden(context, seed);
-  fmt::print("{}, {} devices: {}\n", context.device_name(), spyre::device_count(), right ? "right" : "WRONG");
+  fmt::print("{}, {} devices: {}\n", context.device_name(), svp::device_count(), right ? "right" : "WRONG");
   return right ? 0 : 1;
 }
 
@@ -90,11 +90,11 @@ int main(int argc, char** argv) {
   const std::string_view command = argc == 2 ? argv[1] : "";
   try {
     if (command == "count") {
-      fmt::print("{} devices\n", spyre::device_count());
+      fmt::print("{} devices\n", svp::device_count());
       return 0;
     }
     if (command != "work" && command != "hold") return 2;
-    const auto context = spyre::Context::open();
+    const auto context = svp::Context::open();
     if (command == "hold") {
       fmt::print("holding {}\n", context->device_name());
       std::fflush(stdout);

@@ -38,12 +38,12 @@ class TransferFaults : public testing::Test {
     management_ = must(card_->open_management());
     context_ = open(true);
   }
-  std::unique_ptr<spyre::Context> open(bool checksums) {
-    spyre::ContextOptions options;
+  std::unique_ptr<svp::Context> open(bool checksums) {
+    svp::ContextOptions options;
     options.function = 1;
     options.runtime.checksums = checksums;
     options.runtime.staging.chunk_bytes = wire::kMiB;
-    return spyre::Context::open(card_, std::move(options));
+    return svp::Context::open(card_, std::move(options));
   }
   FlexStream& stream() { return context_->runtime().default_stream(); }
   void to_card(std::span<std::byte> host, AllocationIndex memory) {
@@ -68,7 +68,7 @@ class TransferFaults : public testing::Test {
 
   std::shared_ptr<Card> card_;
   std::unique_ptr<Device> management_;
-  std::unique_ptr<spyre::Context> context_;
+  std::unique_ptr<svp::Context> context_;
 };
 
 TEST_F(TransferFaults, CorruptionOnTheWayInIsMovedAgainWithChecksums) {

@@ -39,7 +39,7 @@ Timeouts impatient() {
 }
 
 Owner::Owner(std::shared_ptr<Card> card, unsigned function, RecoveryOptions recovery)
-    : context_(spyre::Context::open(std::move(card), {.function = function, .runtime = runtime_options(recovery)})),
+    : context_(svp::Context::open(std::move(card), {.function = function, .runtime = runtime_options(recovery)})),
       seed_(function + 1) {}
 
 Job Owner::kernel(const char* name) {

@@ -29,7 +29,7 @@ class Owner {
  public:
   Owner(std::shared_ptr<Card> card, unsigned function, RecoveryOptions recovery = {});
 
-  spyre::Context& context() { return *context_; }
+  svp::Context& context() { return *context_; }
   Runtime& runtime() { return context_->runtime(); }
   FlexStream& stream() { return runtime().default_stream(); }
   Job kernel(const char* name);  // loaded
@@ -46,7 +46,7 @@ class Owner {
   unsigned start_endless_work();
 
  private:
-  std::unique_ptr<spyre::Context> context_;
+  std::unique_ptr<svp::Context> context_;
   std::uint64_t seed_;
   AllocationIndex memory_ = AllocationIndex::Null;
   PinnedBuffer pinned_;

@@ -6,8 +6,8 @@
 namespace svp {
 namespace {
 
-using spyre::SpyreStream;
-using spyre::SpyreTensor;
+using svp::SpyreStream;
+using svp::SpyreTensor;
 
 std::vector<float> decoded(std::span<const std::uint16_t> values) {
   std::vector<float> floats(values.size());
@@ -122,7 +122,7 @@ TEST_F(Compute, APlanOfSeveralJobsRunsThemInOrder) {
   const SpyreTensor sum[] = {product[2], product[0], output(64, 64)};
   context().default_stream().Synchronize(test::soon());  // the operands came on another stream
   const std::span<const SpyreTensor> lists[] = {product, sum};
-  spyre::LaunchKernel(stream, plan, lists, {});
+  svp::LaunchKernel(stream, plan, lists, {});
   const auto result = back(sum[2], stream);
   std::vector<std::uint16_t> middle(result.size());
   std::vector<std::uint16_t> golden(result.size());

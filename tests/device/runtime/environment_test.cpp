@@ -8,11 +8,11 @@ namespace svp {
 namespace {
 
 // Before main(), like a shell.
-const bool kForbidden = ::setenv(spyre::kAllowTiledLaunchVariable, "0", 1) == 0;
+const bool kForbidden = ::setenv(svp::kAllowTiledLaunchVariable, "0", 1) == 0;
 
 class ForbiddenByTheEnvironment : public test::OneCard {
  protected:
-  static spyre::SpyreTensor tensor(std::int64_t rows) {
+  static svp::SpyreTensor tensor(std::int64_t rows) {
     return context().empty(DataType::Float32, {rows, 64}, DeviceType::Dl16);
   }
 };
@@ -21,13 +21,13 @@ TEST_F(ForbiddenByTheEnvironment, ATiledLaunchIsRefusedAndTheCompiledShapeIsNot)
   ASSERT_TRUE(kForbidden);
   ExecutionPlan plan({Job(CompiledKernel(context().kernel("add"), {{"M", 64}, {"N", 64}}))});
   context().load(plan);
-  spyre::SpyreStream stream = context().default_stream();
-  const spyre::SpyreTensor tiled[] = {tensor(128), tensor(128), tensor(128)};
-  EXPECT_THROW(spyre::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed);
-  ASSERT_EQ(::setenv(spyre::kAllowTiledLaunchVariable, "1", 1), 0);
-  EXPECT_THROW(spyre::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed) << "read again";
-  const spyre::SpyreTensor compiled[] = {tensor(64), tensor(64), tensor(64)};
-  EXPECT_NO_THROW(spyre::LaunchKernel(stream, plan, compiled));
+  svp::SpyreStream stream = context().default_stream();
+  const svp::SpyreTensor tiled[] = {tensor(128), tensor(128), tensor(128)};
+  EXPECT_THROW(svp::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed);
+  ASSERT_EQ(::setenv(svp::kAllowTiledLaunchVariable, "1", 1), 0);
+  EXPECT_THROW(svp::LaunchKernel(stream, plan, tiled), TiledLaunchNotAllowed) << "read again";
+  const svp::SpyreTensor compiled[] = {tensor(64), tensor(64), tensor(64)};
+  EXPECT_NO_THROW(svp::LaunchKernel(stream, plan, compiled));
   stream.Synchronize(test::soon());
 }
 

@@ -20,7 +20,7 @@
 namespace svp {
 namespace {
 
-using spyre::Context;
+using svp::Context;
 using test::must;
 using test::Workbench;
 using wire::kGranuleBytes;
@@ -35,7 +35,7 @@ constexpr std::int64_t kColumns = 64;
 std::shared_ptr<Card> boot(const CardOptions& options) { return must(Card::boot(options)); }
 
 std::unique_ptr<Context> tenant_of(const std::shared_ptr<Card>& card, unsigned function) {
-  spyre::ContextOptions options;
+  svp::ContextOptions options;
   options.function = function;
   return Context::open(card, std::move(options));
 }
@@ -50,9 +50,9 @@ void add_on(Context& context, int seed) {
     a[i] = static_cast<float>(static_cast<int>(i % 17) + seed);
     b[i] = static_cast<float>(i % 5);
   }
-  const spyre::SpyreTensor tensors[] = {context.to_device({shape, std::as_bytes(std::span(a))}, DeviceType::Dl16),
-                                        context.to_device({shape, std::as_bytes(std::span(b))}, DeviceType::Dl16),
-                                        context.empty(DataType::Float32, {kRows, kColumns}, DeviceType::Dl16)};
+  const svp::SpyreTensor tensors[] = {context.to_device({shape, std::as_bytes(std::span(a))}, DeviceType::Dl16),
+                                      context.to_device({shape, std::as_bytes(std::span(b))}, DeviceType::Dl16),
+                                      context.empty(DataType::Float32, {kRows, kColumns}, DeviceType::Dl16)};
   const auto kernel = context.kernel("add");
   DimensionExtents extents;
   const auto& dimensions = kernel->metadata().dimensions;
@@ -117,7 +117,7 @@ TEST(SixteenTenants, WorkWithEveryDocumentedOption) {
 
 TEST(OneContext, HasTheWholeCard) {
   for (const unsigned function : {0u, 2u}) {
-    spyre::ContextOptions options;
+    svp::ContextOptions options;
     options.function = function;
     const auto context = Context::open(std::move(options));
     const wire::DeviceConfig& config = context->device().config();

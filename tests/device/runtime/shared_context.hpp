@@ -28,17 +28,17 @@ inline FlexStream::Clock::time_point soon() { return FlexStream::Clock::now() + 
 class OneCard : public testing::Test {
  public:
   static void SetUpTestSuite() {
-    spyre::ContextOptions options;
+    svp::ContextOptions options;
     const char* chosen = std::getenv(kFlexDeviceVariable);
     if (chosen == nullptr || *chosen == '\0') {
       options.card.emplace().boot_arguments = "watchdog=200";
       options.function = function_under_test();
     }
-    context_ = spyre::Context::open(std::move(options));
+    context_ = svp::Context::open(std::move(options));
   }
   static void TearDownTestSuite() { context_.reset(); }
 
-  static spyre::Context& context() { return *context_; }
+  static svp::Context& context() { return *context_; }
   static FlexStream& stream() { return context_->runtime().default_stream(); }
   static AllocationIndex allocate(std::uint64_t bytes) { return context_->runtime().allocator().allocate(bytes); }
   static void free(AllocationIndex index) { context_->runtime().allocator().deallocate(index); }
@@ -49,7 +49,7 @@ class OneCard : public testing::Test {
     EXPECT_NO_THROW(stream().Synchronize(soon()));
   }
 
-  static inline std::unique_ptr<spyre::Context> context_;
+  static inline std::unique_ptr<svp::Context> context_;
 };
 
 // Quick, different for each seed, without a period that could hide a displacement.

@@ -122,7 +122,7 @@ TEST_F(Transfers, TwoStreamsDoNotMix) {
 }
 
 // A worker of a data loader: forked without exec, it destroys what it inherited and exits. One opens a card of its own.
-[[noreturn]] void work_and_exit(std::unique_ptr<spyre::Context>& inherited, bool opens) {
+[[noreturn]] void work_and_exit(std::unique_ptr<svp::Context>& inherited, bool opens) {
   ::alarm(static_cast<unsigned>(test::kBound.count()));  // a worker that hangs ends by a signal
   int code = 0;
   try {
@@ -133,7 +133,7 @@ TEST_F(Transfers, TwoStreamsDoNotMix) {
   }
   inherited.reset();
   if (opens) {
-    const auto own = spyre::Context::open({.card = CardOptions{}});
+    const auto own = svp::Context::open({.card = CardOptions{}});
     std::vector<std::byte> out(4096, std::byte{9}), back(out.size());
     const auto memory = own->runtime().allocator().allocate(out.size());
     FlexStream& stream = own->runtime().default_stream();

@@ -27,6 +27,10 @@ REFUSED = {
     "firmware/core/planted2.cpp": "firmware/hal/memory_map.h",  # addresses in core
     "firmware/arch/riscv/planted.S": "firmware/platform/virt/slots.hpp",  # both ways
     "host_driver/base/planted.cpp": "error.hpp",  # relative to its own folder
+    "include/spyre/planted.hpp": "shared/units.hpp",  # an installed header and the inside
+    "include/spyre/planted2.hpp": "<nlohmann/json.hpp>",  # and another project
+    "firmware/core/planted3.cpp": "<spyre/error.hpp>",  # the card and the API
+    "tests/consumer/planted.cpp": "host_driver/base/error.hpp",  # a project outside of this one
     "nowhere/planted.cpp": "shared/units.hpp",  # a folder without a rule
 }
 ALLOWED = {
@@ -34,6 +38,8 @@ ALLOWED = {
     "host_driver/device/allowed.cpp": "host_driver/transport/window.hpp",
     "firmware/platform/virt/allowed.cpp": "firmware/arch/riscv/mmio.hpp",
     "host_driver/tensor/allowed.cpp": "hwy/highway.h",
+    "include/spyre/allowed.hpp": "<spyre/error.hpp>",
+    "host_driver/base/allowed.hpp": "<spyre/error.hpp>",
 }
 
 
@@ -46,7 +52,8 @@ with tempfile.TemporaryDirectory() as folder:
     for path, target in {**REFUSED, **ALLOWED}.items():
         file = Path(folder) / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f'#include <vector>\n  #  include "{target}"\n')
+        header = target if target.startswith("<") else f'"{target}"'
+        file.write_text(f"#include <vector>\n  #  include {header}\n")
     planted = run("--root", folder, *REFUSED)
     assert planted.returncode == 1, planted
     assert len(planted.stdout.splitlines()) == len(REFUSED), planted.stdout

@@ -111,7 +111,7 @@ void corrupt_out_of_the_card(ScenarioContext& context, std::uint32_t sum) {
 class Program {
  public:
   explicit Program(ScenarioContext& context)
-      : context_(spyre::Context::open(context.fixture().card(), options())),
+      : context_(svp::Context::open(context.fixture().card(), options())),
         memory_(context_->runtime().allocator().allocate(kMovedBytes)) {}
 
   // How the transfer ended. None: OK.
@@ -120,8 +120,8 @@ class Program {
   void reset() { context_->runtime().default_stream().Reset(); }
 
  private:
-  static spyre::ContextOptions options() {
-    spyre::ContextOptions options;
+  static svp::ContextOptions options() {
+    svp::ContextOptions options;
     options.function = kFaulting;
     options.runtime.checksums = true;
     return options;
@@ -137,7 +137,7 @@ class Program {
     return Status::None;
   }
 
-  std::unique_ptr<spyre::Context> context_;
+  std::unique_ptr<svp::Context> context_;
   AllocationIndex memory_;
 };
 

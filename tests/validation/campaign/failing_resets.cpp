@@ -100,16 +100,17 @@ wire::FaultEvidence stall_resets(ScenarioContext& context, Card& card, std::uniq
 // From the function's reset upwards. The bystander goes with the firmware's restart.
 void escalate(ScenarioContext& context, Card& card, std::unique_ptr<Device>& device, BusyBystander& bystander) {
   std::optional<std::string> affected;  // before anything above the function's reset
-  const auto report = escalate(ResetLevel::Function, ResetLevel::PowerCycle, [&](ResetLevel level) -> Expected<void> {
-    if (level != ResetLevel::Function) {
-      if (!affected) affected = bystander.unaffected();
-      if (auto raised = card.raise(level, card.boots(), true); !raised) return raised;
-    }
-    auto opened = card.open_virtual(kFaulting);
-    if (!opened) return std::unexpected(std::move(opened.error()));
-    device = *std::move(opened);
-    return {};
-  });
+  const auto report =
+      svp::escalate(ResetLevel::Function, ResetLevel::PowerCycle, [&](ResetLevel level) -> Expected<void> {
+        if (level != ResetLevel::Function) {
+          if (!affected) affected = bystander.unaffected();
+          if (auto raised = card.raise(level, card.boots(), true); !raised) return raised;
+        }
+        auto opened = card.open_virtual(kFaulting);
+        if (!opened) return std::unexpected(std::move(opened.error()));
+        device = *std::move(opened);
+        return {};
+      });
   if (!affected) affected = bystander.unaffected();
   context.claim(Proof::Contained, "bystander/below-the-firmware", affected->empty(), *affected);
   context.claim(Proof::Detected, "escalated",

@@ -24,7 +24,7 @@ bool leaks_are_the_parents = false;
 }  // namespace
 extern "C" int __lsan_is_turned_off() { return leaks_are_the_parents ? 1 : 0; }
 
-namespace spyre::inline v0 {
+namespace svp {
 namespace {
 
 using svp::DataType;
@@ -180,4 +180,4 @@ TEST(Fork, WorkersOfABusyProgramExitAndTheProgramGoesOn) {
 }
 
 }  // namespace
-}  // namespace spyre::inline v0
+}  // namespace svp

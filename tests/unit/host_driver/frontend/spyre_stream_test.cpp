@@ -13,7 +13,7 @@
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
-namespace spyre::inline v0 {
+namespace svp {
 namespace {
 
 using svp::DataType;
@@ -184,4 +184,4 @@ TEST(LaunchKernel, APlanIsLaunchedAsAWholeOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace spyre::inline v0
+}  // namespace svp
