@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts, devices, version.
+#include "host_driver/api/inside.hpp"
+#include "host_driver/frontend/devices.hpp"
+
+namespace spyre::inline v0 {
+namespace {
+
+svp::CardOptions inner(const CardOptions& options) {
+  svp::CardOptions card;
+  card.name = options.name;
+  card.firmware = options.firmware;
+  card.cores = options.cores;
+  card.memory_bytes = options.memory_bytes;
+  card.virtual_functions = options.virtual_functions;
+  card.sole_function = options.sole_function;
+  card.window_bytes = options.window_bytes;
+  card.populated_budget_bytes = options.populated_budget_bytes;
+  card.boot_arguments = options.boot_arguments;
+  card.emulator.program = options.emulator;
+  card.emulator.console_file = options.console_file;
+  card.emulator.gdb_endpoint = options.gdb_endpoint;
+  return card;
+}
+
+svp::ContextOptions inner(const ContextOptions& options) {
+  svp::ContextOptions context;
+  if (options.card) context.card = inner(*options.card);
+  context.function = options.function;
+  context.device_index = options.device_index;
+  context.runtime.recovery = options.recovery;
+  context.runtime.checksums = options.checksums;
+  return context;
+}
+
+}  // namespace
+
+Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Context::~Context() = default;
+
+std::unique_ptr<Context> Context::open(const ContextOptions& options) {
+  auto context = svp::Context::open(inner(options));
+  SpyreAllocator allocator = Inside::allocator(context->allocator());
+  return std::unique_ptr<Context>(new Context(std::make_unique<Impl>(Impl{std::move(context), std::move(allocator)})));
+}
+
+std::unique_ptr<Context> Context::open_beside(const ContextOptions& options) {
+  if (options.card || options.device_index) {
+    throw InvalidArgument("options", "a card was described for a context on a card that is there",
+                          "give function and recovery only");
+  }
+  auto context = svp::Context::open(impl_->context->shared_card(), inner(options));
+  SpyreAllocator allocator = Inside::allocator(context->allocator());
+  return std::unique_ptr<Context>(new Context(std::make_unique<Impl>(Impl{std::move(context), std::move(allocator)})));
+}
+
+bool Context::embedded() const { return impl_->context->embedded(); }
+const std::string& Context::device_name() const { return impl_->context->device_name(); }
+SpyreAllocator& Context::allocator() { return impl_->allocator; }
+SpyreStream Context::default_stream() { return Inside::stream(impl_->context->runtime().default_stream()); }
+SpyreStream Context::stream(StreamPriority priority) {
+  return Inside::stream(impl_->context->runtime().next_stream(priority));
+}
+
+std::shared_ptr<const Kernel> Context::kernel(std::string_view name) const {
+  return Inside::kernel(impl_->context->kernel(name));
+}
+void Context::load(ExecutionPlan& plan) { impl_->context->load(Inside::of(plan)); }
+
+SpyreTensor Context::empty(DataType dtype, std::vector<std::int64_t> shape, std::optional<DeviceType> device_dtype) {
+  return Inside::tensor(impl_->context->empty(dtype, std::move(shape), device_dtype));
+}
+SpyreTensor Context::to_device(const ConstHostTensor& source, std::optional<DeviceType> device_dtype) {
+  return to_device(source, default_stream(), device_dtype);
+}
+SpyreTensor Context::to_device(const ConstHostTensor& source, SpyreStream stream,
+                               std::optional<DeviceType> device_dtype) {
+  return Inside::tensor(impl_->context->to_device(source, svp::SpyreStream(Inside::of(stream)), device_dtype));
+}
+void Context::copy_to_device(const ConstHostTensor& source, const SpyreTensor& tensor) {
+  copy_to_device(source, tensor, default_stream());
+}
+void Context::copy_to_device(const ConstHostTensor& source, const SpyreTensor& tensor, SpyreStream stream) {
+  svp::SpyreStream inner_stream(Inside::of(stream));
+  svp::copy_to_device(impl_->context->runtime(), inner_stream, source, Inside::of(tensor));
+}
+void Context::to_host(const SpyreTensor& tensor, const HostTensor& destination) {
+  to_host(tensor, destination, default_stream());
+}
+void Context::to_host(const SpyreTensor& tensor, const HostTensor& destination, SpyreStream stream) {
+  impl_->context->to_host(Inside::of(tensor), destination, svp::SpyreStream(Inside::of(stream)));
+}
+RecoveryReport Context::recover(std::optional<ResetLevel> from) { return impl_->context->recover(from); }
+
+std::size_t device_count() { return svp::device_count(); }
+std::size_t default_device() { return svp::default_device(); }
+std::string device_name(std::size_t index) { return svp::device_name(index); }
+
+std::string version() { return SPYRE_VERSION; }
+
+}  // namespace spyre::inline v0

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// spyre::Context: everything a program needs, in one object. `auto context = spyre::Context::open();` takes the device that
+// the environment names, or boots a card beside this process.
+//
+//   FLEX_DEVICE=PF | VF   the device with the index LOCAL_RANK (0) among the running cards (spyre/devices.hpp): attached. The
+//                         function is this process's own until the context ends.
+//   FLEX_DEVICE=MOCK      a card of its own, embedded
+//   not set               likewise
+//
+// What the code says wins over the environment: options with a card, or with a function, boot a card of their own; a
+// device_index is taken instead of LOCAL_RANK. A context works the same on either kind of card (docs/cards.md).
+//
+// Every member may be called from any thread, the destructor from one when no other uses the context. In a process that was
+// forked from the one that opened it every call throws Error, and the destructor touches nothing.
+#pragma once
+
+#include <spyre/export.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <spyre/allocator.hpp>
+#include <spyre/job.hpp>
+#include <spyre/kernel.hpp>
+#include <spyre/options.hpp>
+#include <spyre/recovery.hpp>
+#include <spyre/stream.hpp>
+#include <spyre/tensor.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace spyre::inline v0 {
+
+class SPYRE_API Context {
+ public:
+  // As the head of this file says. Throws Error naming what was refused, or the step that failed.
+  static std::unique_ptr<Context> open(const ContextOptions& options = {});
+  // Another function of this context's embedded card: `function` and `recovery` of the options count, `card` and
+  // `device_index` are not given. The card ends with the last of its contexts. Throws Error: the context is attached, the
+  // function has an owner, or the card has no such function.
+  std::unique_ptr<Context> open_beside(const ContextOptions& options);
+
+  // Ends everything that was launched; nobody hears of what had not ended.
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  bool embedded() const;
+  // "VF2 of card0", "PF of an embedded card".
+  const std::string& device_name() const;
+
+  SpyreAllocator& allocator();
+  SpyreStream default_stream();
+  // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again. Two
+  // that share a stream run in the order of their launches, and an error of one is an error of both.
+  SpyreStream stream(StreamPriority priority = StreamPriority::Low);
+
+  // A kernel that belongs to the firmware: "matmul", "add", … Looked for in the folder SPYRE_KERNELS, else in "kernels"
+  // beside the firmware. Kernel::load() reads any other. Throws Error, InvalidArgument.
+  std::shared_ptr<const Kernel> kernel(std::string_view name) const;
+  // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them. Again after a reset
+  // of the function. Throws OutOfMemory, StreamError.
+  void load(ExecutionPlan& plan);
+
+  // Uninitialised, as SpyreTensor::empty().
+  SpyreTensor empty(DataType dtype, std::vector<std::int64_t> shape,
+                    std::optional<DeviceType> device_dtype = std::nullopt);
+
+  // Copies `source` to the card: lays it out and converts it (fp16, fp32, … → DL16) on this thread, then transfers on the
+  // stream. `source` may be reused when this returns; the tensor is ready when the stream has come so far. Throws
+  // InvalidArgument (shape, stride, dtype, fewer bytes than the shape spans), OutOfMemory, StreamError.
+  SpyreTensor to_device(const ConstHostTensor& source, std::optional<DeviceType> device_dtype = std::nullopt);
+  SpyreTensor to_device(const ConstHostTensor& source, SpyreStream stream,
+                        std::optional<DeviceType> device_dtype = std::nullopt);
+  // The same into an existing tensor of the same shape.
+  void copy_to_device(const ConstHostTensor& source, const SpyreTensor& tensor);
+  void copy_to_device(const ConstHostTensor& source, const SpyreTensor& tensor, SpyreStream stream);
+
+  // Copies a tensor back, converted to the destination's type. Waits for the stream, because the conversion needs the
+  // data; throws what Synchronize throws, and InvalidArgument (shape).
+  void to_host(const SpyreTensor& tensor, const HostTensor& destination);
+  void to_host(const SpyreTensor& tensor, const HostTensor& destination, SpyreStream stream);
+
+  // Brings this context back after a failure. Escalates from `from` (empty: the lowest reset level that can help) until
+  // everything works again. From the function reset on tensors from before are refused (InvalidAllocation, LostInReset) and
+  // plans have to be loaded again. With nothing to repair it does nothing. Throws Error when no reset level helped.
+  RecoveryReport recover(std::optional<ResetLevel> from = std::nullopt);
+
+ private:
+  friend struct Inside;
+  struct Impl;
+  explicit Context(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace spyre::inline v0

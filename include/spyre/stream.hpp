@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// SpyreStream (RFC): jobs of one stream run in order; nothing orders two streams.
+//
+// What a launch uses stays alive until it ended: host memory of transfers is the caller's to keep (until Synchronize);
+// tensors, loaded programs and the driver's own buffers are kept by the launch.
+#pragma once
+
+#include <spyre/export.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <spyre/error.hpp>
+#include <spyre/job.hpp>
+#include <spyre/options.hpp>
+#include <spyre/tensor.hpp>
+
+namespace spyre::inline v0 {
+
+// Cheap to copy; copies are the same stream, which the context owns: it is not used after the context's end. Thread-safe.
+class SPYRE_API SpyreStream {
+ public:
+  // Asynchronous. One tensor per operand of the job's kernel, in order; a job of transfers takes none. Checks everything
+  // first; returns the launch's number within the stream, from 1. Nothing was enqueued when it throws:
+  //   InvalidArgument   number of tensors, dtype, rank, extents, allocation too small, released or foreign, an output that
+  //                     overlaps another operand, a job that is not loaded; names operand and dimension
+  //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
+  //   StreamError       the stream failed before: its first error, again
+  //   Error             the stream is being reset, or the context recovers (again in a moment), or was while this ran
+  //   OutOfMemory       pinned memory for correction tensors
+  std::uint64_t Launch(const Job& job, std::span<const SpyreTensor> tensors, const LaunchOptions& options = {});
+
+  // Until everything launched before has ended. Each wait ends by itself: kernels by the watchdog, the card's death by
+  // LOST. Throws the stream's first error, as StreamError, again and again until Reset().
+  void Synchronize();
+  // The same with a bound; TimeoutError leaves everything running.
+  void Synchronize(std::chrono::steady_clock::time_point deadline);
+  // True when everything launched has ended, with whatever outcome. Does not block, but for a recovery that
+  // RecoveryPolicy::Recover makes due.
+  bool Query();
+
+  // Ends what the stream still has and makes it usable again. Throws Error when the card does not answer.
+  void Reset();
+
+  // The first error since the last Reset().
+  std::optional<StreamError> error() const;
+  std::uint32_t stream_index() const;  // the card's number of the stream
+
+ private:
+  friend struct Inside;
+  struct Impl;
+  explicit SpyreStream(Impl* impl) : impl_(impl) {}
+  Impl* impl_;
+};
+
+// Launches every job of the plan in order, or none: all are bound and validated before the first is submitted, and nothing
+// was when it throws. Each job with a kernel gets `tensors`. Asynchronous. Tiled launch is allowed unless
+// SPYRE_ALLOW_TILED_LAUNCH is 0 or false; the variable is read once per process, by the first call. Throws InvalidArgument
+// when it is neither 0, 1, false nor true, and what SpyreStream::Launch throws.
+SPYRE_API void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan, std::span<const SpyreTensor> tensors);
+// Each job with tensors of its own, and with options.
+SPYRE_API void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan,
+                            std::span<const std::span<const SpyreTensor>> tensors_of_job, const LaunchOptions& options);
+
+}  // namespace spyre::inline v0

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ API on a booted card: copies, launches, raw memory, errors, recovery, a second context on the same card.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+#include <random>
+#include <spyre/spyre.hpp>
+#include <vector>
+
+#include "tests/bounds.hpp"
+
+namespace {
+
+using spyre::DataType;
+using spyre::DeviceType;
+using spyre::HostShape;
+using spyre::SpyreTensor;
+
+class Api : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    spyre::ContextOptions options;
+    options.card.emplace().virtual_functions = 1;
+    context_ = spyre::Context::open(options);
+  }
+  static void TearDownTestSuite() { context_.reset(); }
+  static spyre::Context& context() { return *context_; }
+  static std::chrono::steady_clock::time_point soon() {
+    return std::chrono::steady_clock::now() + test_bounds::kCompute;
+  }
+  static spyre::ExecutionPlan loaded(std::string_view kernel, const spyre::DimensionExtents& extents) {
+    spyre::ExecutionPlan plan;
+    plan.add(spyre::Job(spyre::CompiledKernel(context().kernel(kernel), extents)));
+    context().load(plan);
+    return plan;
+  }
+  static SpyreTensor on_card(const std::vector<float>& values, std::vector<std::int64_t> shape) {
+    return context().to_device(
+        {HostShape::contiguous(DataType::Float32, std::move(shape)), std::as_bytes(std::span(values))},
+        DeviceType::Dl16);
+  }
+  static std::vector<float> back(spyre::Context& from, const SpyreTensor& tensor) {
+    const HostShape shape = HostShape::contiguous(DataType::Float32, tensor.shape());
+    std::vector<float> values(static_cast<std::size_t>(shape.element_count()));
+    from.to_host(tensor, {shape, std::as_writable_bytes(std::span(values))});
+    return values;
+  }
+
+ private:
+  static inline std::unique_ptr<spyre::Context> context_;
+};
+
+// Small integers: DL16 holds them and their sums exactly.
+std::vector<float> integers(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> small(-100, 100);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(small(random));
+  return values;
+}
+
+TEST_F(Api, PlanRunsOverTilesAndJobsOfOneRunAlone) {
+  const auto a = integers(256 * 64, 1);
+  const auto b = integers(256 * 64, 2);
+  const auto plan = loaded("add", {{"M", 64}, {"N", 64}});
+  const std::array operands{on_card(a, {256, 64}), on_card(b, {256, 64}),
+                            context().empty(DataType::Float32, {256, 64}, DeviceType::Dl16)};
+  auto stream = context().stream(spyre::StreamPriority::High);
+  context().default_stream().Synchronize(soon());
+  spyre::LaunchKernel(stream, plan, operands);
+  stream.Synchronize(soon());
+  EXPECT_TRUE(stream.Query());
+  const auto sums = back(context(), operands[2]);
+  for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(sums[i], a[i] + b[i]) << i;
+
+  const std::array twice{operands[2], operands[2], context().empty(DataType::Float32, {256, 64}, DeviceType::Dl16)};
+  stream.Launch(plan.jobs().at(0), twice);
+  stream.Synchronize(soon());
+  EXPECT_EQ(back(context(), twice[2])[7], 2 * sums[7]);
+}
+
+TEST_F(Api, KernelsDescribeThemselves) {
+  const auto kernel = context().kernel("add");
+  EXPECT_EQ(kernel->name(), "add");
+  EXPECT_EQ(kernel->dimensions(), (std::vector<std::string>{"M", "N"}));
+  const auto operands = kernel->operands();
+  ASSERT_EQ(operands.size(), 3u);
+  EXPECT_TRUE(operands[0].reads && !operands[0].writes);
+  EXPECT_TRUE(operands[2].writes);
+  EXPECT_EQ(operands[2].shape, (std::vector<std::string>{"M", "N"}));
+  const spyre::CompiledKernel compiled(kernel, {{"M", 64}, {"N", 128}});
+  EXPECT_EQ(compiled.operand_shape(1), (std::vector<std::int64_t>{64, 128}));
+  EXPECT_THROW((void)compiled.operand_shape(3), spyre::InvalidArgument);
+  EXPECT_FALSE(spyre::Job(compiled).loaded());
+}
+
+TEST_F(Api, RawMemoryMovesAndIsCounted) {
+  const auto before = context().allocator().statistics();
+  const auto storage = context().allocator().allocate(1000);
+  EXPECT_EQ(storage->bytes(), 1000u);
+  EXPECT_EQ(context().allocator().statistics().bytes.current, before.bytes.current + 1024);
+  std::vector<std::byte> out(1000);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(i);
+  std::vector<std::byte> in(out.size());
+  auto stream = context().default_stream();
+  stream.Launch(spyre::Job::to_device(out.data(), storage->allocation_index(), out.size()), {});
+  stream.Launch(spyre::Job::from_device(in.data(), storage->allocation_index(), in.size()), {});
+  stream.Synchronize(soon());
+  EXPECT_EQ(in, out);
+}
+
+TEST_F(Api, EmptyObjectsAreHarmless) {
+  const SpyreTensor none;
+  EXPECT_TRUE(none.shape().empty());
+  EXPECT_EQ(none.allocation_index(), spyre::AllocationIndex::Null);
+  spyre::ExecutionPlan plan;
+  spyre::ExecutionPlan moved = std::move(plan);
+  auto stream = context().default_stream();
+  spyre::LaunchKernel(stream, moved, {});
+  stream.Synchronize(soon());
+  EXPECT_EQ(moved.size(), 0u);
+}
+
+TEST_F(Api, EveryErrorIsCaughtByItsType) {
+  auto stream = context().default_stream();
+  const auto plan = loaded("add", {{"M", 64}, {"N", 64}});
+  EXPECT_THROW(spyre::LaunchKernel(stream, plan, {}), spyre::InvalidArgument);
+  EXPECT_THROW((void)context().kernel("no such kernel"), spyre::Error);
+  EXPECT_THROW((void)context().empty(DataType::Float64, {8, 8}), spyre::InvalidArgument);
+  EXPECT_THROW((void)context().allocator().allocate(std::uint64_t{1} << 50), spyre::OutOfMemory);
+  const auto large = context().empty(DataType::Float32, {100, 64}, DeviceType::Dl16);
+  const std::array operands{large, large, large};
+  EXPECT_THROW(spyre::LaunchKernel(stream, plan, operands), spyre::TilingError);
+  const auto tiles = context().empty(DataType::Float32, {128, 64}, DeviceType::Dl16);
+  const std::array twice{tiles, tiles, context().empty(DataType::Float32, {128, 64}, DeviceType::Dl16)};
+  EXPECT_THROW(stream.Launch(plan.jobs()[0], twice, {.allow_tiled_launch = false}), spyre::TiledLaunchNotAllowed);
+  const spyre::Job unloaded(spyre::CompiledKernel(context().kernel("add"), {{"M", 64}, {"N", 64}}));
+  EXPECT_THROW(stream.Launch(unloaded, twice), spyre::InvalidArgument);
+  EXPECT_THROW(spyre::CompiledKernel(nullptr, {}), spyre::InvalidArgument);
+  const std::vector<std::byte> few(8);
+  EXPECT_THROW((void)context().to_device({HostShape::contiguous(DataType::Float32, {8, 8}), few}),
+               spyre::InvalidArgument);
+}
+
+TEST_F(Api, FailedStreamTellsItsErrorUntilTheContextRecovers) {
+  auto stream = context().stream();
+  const auto spin = loaded("spin", {});
+  stream.Launch(spin.jobs()[0], {}, {.budget_slices = 10});
+  try {
+    stream.Synchronize(soon());
+    FAIL() << "the kernel never ends by itself";
+  } catch (const spyre::StreamError& error) {
+    EXPECT_EQ(error.failure().outcome, spyre::Outcome::Timeout);
+    EXPECT_EQ(error.failure().job, "spin");
+    EXPECT_EQ(error.failure().operation, "COMPUTE");
+    EXPECT_TRUE(error.info().recoverable);
+  }
+  ASSERT_TRUE(stream.error());
+  EXPECT_THROW(stream.Launch(spin.jobs()[0], {}), spyre::StreamError);
+  const spyre::RecoveryReport report = context().recover();
+  EXPECT_EQ(report.level(), spyre::ResetLevel::Stream) << spyre::describe(report);
+  EXPECT_FALSE(stream.error());
+}
+
+TEST_F(Api, TensorsFromBeforeFunctionResetAreRefused) {
+  const auto before = context().empty(DataType::Float32, {64, 64}, DeviceType::Dl16);
+  auto plan = loaded("add", {{"M", 64}, {"N", 64}});
+  const auto report = context().recover(spyre::ResetLevel::Function);
+  EXPECT_EQ(report.level(), spyre::ResetLevel::Function);
+  auto stream = context().default_stream();
+  context().load(plan);
+  const std::array operands{before, before, before};
+  EXPECT_THROW(spyre::LaunchKernel(stream, plan, operands), spyre::Error);
+  stream.Synchronize(soon());
+}
+
+TEST_F(Api, TwoContextsShareACard) {
+  const auto beside = context().open_beside({.function = 1});
+  EXPECT_EQ(beside->device_name(), "VF1 of an embedded card");
+  EXPECT_TRUE(beside->embedded());
+  const auto values = integers(64 * 64, 3);
+  const auto tensor = beside->to_device(
+      {HostShape::contiguous(DataType::Float32, {64, 64}), std::as_bytes(std::span(values))}, DeviceType::Dl16);
+  EXPECT_EQ(back(*beside, tensor), values);
+  EXPECT_THROW((void)context().open_beside({.function = 1}), spyre::Error) << "it has an owner";
+  EXPECT_THROW((void)context().open_beside({.function = 9}), spyre::Error) << "there is none";
+}
+
+}  // namespace
