@@ -4,8 +4,6 @@
 #   deps_rapidcheck (with its GoogleTest glue)  deps_benchmark  Threads::Threads
 # GoogleTest and GoogleMock come with spyre_test.
 find_package(Threads REQUIRED)
-find_package(GTest REQUIRED CONFIG)
-find_package(benchmark REQUIRED CONFIG)
 find_package(fmt REQUIRED CONFIG)
 find_package(spdlog REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED CONFIG)
@@ -23,10 +21,6 @@ function(spyre_find_library name header libraries)
 endfunction()
 spyre_find_library(deps_uring liburing.h uring)
 spyre_find_library(deps_hwy hwy/highway.h hwy)
-spyre_find_library(deps_rapidcheck rapidcheck.h rapidcheck)
-# Its headers use std::aligned_storage, which C++23 deprecates and libstdc++ 14 warns of, in our instantiations.
-target_compile_options(deps_rapidcheck INTERFACE -Wno-deprecated-declarations)
-
 function(spyre_wrap_library name)
   add_library(${name} INTERFACE)
   target_link_libraries(${name} INTERFACE ${ARGN})
@@ -34,4 +28,13 @@ endfunction()
 spyre_wrap_library(deps_log spdlog::spdlog fmt::fmt)
 spyre_wrap_library(deps_cli CLI11::CLI11)
 spyre_wrap_library(deps_json nlohmann_json::nlohmann_json)
-spyre_wrap_library(deps_benchmark benchmark::benchmark)
+
+# Nothing of the product needs these.
+if(SPYRE_BUILD_TESTS)
+  find_package(GTest REQUIRED CONFIG)
+  find_package(benchmark REQUIRED CONFIG)
+  spyre_wrap_library(deps_benchmark benchmark::benchmark)
+  spyre_find_library(deps_rapidcheck rapidcheck.h rapidcheck)
+  # Its headers use std::aligned_storage, which C++23 deprecates and libstdc++ 14 warns of, in our instantiations.
+  target_compile_options(deps_rapidcheck INTERFACE -Wno-deprecated-declarations)
+endif()

@@ -53,4 +53,6 @@ target_include_directories(spyre_precompiled_flags SYSTEM INTERFACE
 target_compile_options(spyre_precompiled_flags INTERFACE "SHELL:-Xclang -fno-pch-timestamp")
 
 spyre_precompiled_kind(library)
-spyre_precompiled_kind(test GTest::gmock GTest::gtest)
+if(SPYRE_BUILD_TESTS)
+  spyre_precompiled_kind(test GTest::gmock GTest::gtest)
+endif()
