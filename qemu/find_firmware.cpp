@@ -59,7 +59,7 @@ Expected<std::filesystem::path> find_firmware() {
     }
   }
   return std::unexpected(refused_by_driver("firmware", "no firmware found; looked at " + looked,
-                                           "build it (scripts/build), or name the file in SPYRE_FIRMWARE"));
+                                           "build or install it, or name the file in SPYRE_FIRMWARE"));
 }
 
 }  // namespace svp

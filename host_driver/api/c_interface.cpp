@@ -120,8 +120,9 @@ spyre_status spyre_context_recover(spyre_context* context, spyre_recovery_report
 
 spyre_status spyre_stream_create(spyre_context* context, int high_priority, spyre_stream** stream) {
   return guarded([&] {
+    (void)require(stream, "stream");
     const auto priority = high_priority != 0 ? spyre::StreamPriority::High : spyre::StreamPriority::Low;
-    require(stream, "stream") = new spyre_stream{require(context, "context").context->stream(priority)};
+    *stream = new spyre_stream{require(context, "context").context->stream(priority)};
   });
 }
 void spyre_stream_release(spyre_stream* stream) { delete stream; }
@@ -182,13 +183,14 @@ spyre_status spyre_copy_to_host(spyre_context* context, spyre_stream* stream, co
 
 spyre_status spyre_kernel_find(spyre_context* context, const char* name, spyre_kernel** kernel) {
   return guarded([&] {
-    require(kernel, "kernel") = new spyre_kernel{require(context, "context").context->kernel(&require(name, "name"))};
+    (void)require(kernel, "kernel");
+    *kernel = new spyre_kernel{require(context, "context").context->kernel(&require(name, "name"))};
   });
 }
 spyre_status spyre_kernel_open(const char* image, const char* metadata, spyre_kernel** kernel) {
   return guarded([&] {
-    require(kernel, "kernel") =
-        new spyre_kernel{spyre::Kernel::load(&require(image, "image"), &require(metadata, "metadata"))};
+    (void)require(kernel, "kernel");
+    *kernel = new spyre_kernel{spyre::Kernel::load(&require(image, "image"), &require(metadata, "metadata"))};
   });
 }
 void spyre_kernel_release(spyre_kernel* kernel) { delete kernel; }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * spyre-vp for C and for languages that call C: devices, contexts, tensors, copies, kernels, launches, synchronisation,
- * errors. What it does not have (raw device memory, plans of several jobs, events of recoveries) is in C++: spyre/spyre.hpp,
+ * errors. What it does not have (raw device memory, plans of several jobs, what each attempt of a recovery said) is in C++: spyre/spyre.hpp,
  * whose rules hold here as well. Link with libspyre.so (pkg-config: spyre).
  *
  * Handles are opaque and belong to the caller, who releases each with the function of its type; releasing NULL does nothing.
