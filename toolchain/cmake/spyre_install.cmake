@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts where (docs/install.md), and the Debian package. Components:
 #
-#   runtime       bin/spyre, libexec/spyre/spyre-validation, libspyre.so.0, firmware and kernels (lib/spyre), man pages
+#   runtime       bin/spyre, libexec/spyre/spyre-validation, libspyre.so.0, firmware and kernels (lib/spyre),
+#                 manual pages, completion
 #   development   headers, libspyre.so, CMake package, pkg-config
 #   sdk           the kernel SDK (lib/spyre/sdk, libexec/spyre/spyre-pack-kernel)
 #
@@ -27,8 +28,20 @@ install(DIRECTORY "${SPYRE_FIRMWARE_DIR}/kernels/" DESTINATION ${SPYRE_INSTALL_D
   PATTERN CMakeFiles EXCLUDE PATTERN "bare_card.elf" EXCLUDE PATTERN "*.dir" EXCLUDE)
 install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" "${CMAKE_SOURCE_DIR}/CHANGELOG.md"
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/spyre-vp COMPONENT runtime)
-# What is generated from the command line's own help: <build>/share/man, <build>/share/bash-completion, …
-install(DIRECTORY "${CMAKE_BINARY_DIR}/share/" DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT runtime OPTIONAL)
+# Manual pages: what the programs say of themselves, written when they are installed.
+install(CODE "
+  file(MAKE_DIRECTORY \"${CMAKE_BINARY_DIR}/install/man1\")
+  foreach(program IN ITEMS \"$<TARGET_FILE:spyre>\" \"$<TARGET_FILE:spyre-validation>\")
+    execute_process(COMMAND \"\${program}\" __manual \"${CMAKE_BINARY_DIR}/install/man1\" COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()" COMPONENT runtime)
+install(DIRECTORY "${CMAKE_BINARY_DIR}/install/man1" DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT runtime)
+set(completion "${CMAKE_SOURCE_DIR}/host_driver/cli/completion")
+install(FILES "${completion}/spyre.bash" RENAME spyre
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions COMPONENT runtime)
+# The second is where Debian's packages put theirs.
+foreach(folder IN ITEMS site-functions vendor-completions)
+  install(FILES "${completion}/_spyre" DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/${folder} COMPONENT runtime)
+endforeach()
 
 # ---- development
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/spyre" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
