@@ -44,7 +44,6 @@ std::optional<FunctionStatistics> counted(const SmiRow& row) {
 // True: a signal came. False: it did not, for so long.
 bool signalled_within(std::chrono::milliseconds limit, const SignalDescriptor& signals) {
   pollfd event{signals.descriptor(), POLLIN, 0};
-  // bounded: `limit`, which the user or timeouts.hpp chose
   return ::poll(&event, 1, static_cast<int>(limit.count())) != 0;
 }
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Third-party libraries, all from the distribution (scripts/bootstrap). Targets to name in DEPS:
-#   deps_uring  deps_hwy  deps_log (spdlog + fmt)  deps_cli (CLI11)  deps_json (nlohmann)
+#   deps_uring  deps_hwy  deps_fmt  deps_cli (CLI11)  deps_json (nlohmann)
 #   deps_rapidcheck (with its GoogleTest glue)  deps_benchmark  Threads::Threads
 # GoogleTest and GoogleMock come with spyre_test.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED CONFIG)
-find_package(spdlog REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED CONFIG)
 find_package(CLI11 REQUIRED CONFIG)
 
@@ -25,7 +24,7 @@ function(spyre_wrap_library name)
   add_library(${name} INTERFACE)
   target_link_libraries(${name} INTERFACE ${ARGN})
 endfunction()
-spyre_wrap_library(deps_log spdlog::spdlog fmt::fmt)
+spyre_wrap_library(deps_fmt fmt::fmt)
 spyre_wrap_library(deps_cli CLI11::CLI11)
 spyre_wrap_library(deps_json nlohmann_json::nlohmann_json)
 
