@@ -55,6 +55,10 @@ inline constexpr std::chrono::milliseconds kScribblePause{2};
 // What poll() takes.
 constexpr int in_milliseconds(std::chrono::milliseconds bound) { return static_cast<int>(bound.count()); }
 
+// A soak whose card lacks a check ends with the first complaint. Waits in which the machine gave the card no CPU are not
+// judged, so on a busy machine the first complaint takes several times what it takes on an idle one (7 s).
+inline constexpr std::chrono::seconds kComplaint{100};
+
 // Without timers a lost wake-up is found by the last look at this deadline only, however long it is.
 inline constexpr std::chrono::seconds kStalledRoundTrip{30};
 

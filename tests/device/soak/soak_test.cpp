@@ -77,7 +77,7 @@ class MutantFirmware {
 
 TEST(Soak, ACardThatRunsWhatIsMalformedIsNotClean) {
   const MutantFirmware firmware;
-  const SoakReport report = run_soak({.length = test_bounds::kWork,
+  const SoakReport report = run_soak({.length = test_bounds::kComplaint,
                                       .seed = 1,
                                       .until_complaint = true,
                                       .undisturbed = true,
@@ -88,7 +88,7 @@ TEST(Soak, ACardThatRunsWhatIsMalformedIsNotClean) {
 
 TEST(Soak, ACardThatEndsNoKernelIsNotClean) {
   const MutantFirmware firmware;
-  const SoakReport report = run_soak({.length = test_bounds::kWork,
+  const SoakReport report = run_soak({.length = test_bounds::kComplaint,
                                       .seed = 1,
                                       .until_complaint = true,
                                       .undisturbed = true,

@@ -6,24 +6,11 @@
 #include <chrono>
 #include <string_view>
 
+#include "tests/validation/campaign/markup.hpp"
+
 namespace svp::campaign {
 
 namespace {
-
-std::string xml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\n': out += "&#10;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\t' ? '?' : c;
-    }
-  }
-  return out;
-}
 
 double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
@@ -42,11 +29,11 @@ std::string test_case(const ScenarioReport& row, const Result& run, bool several
   const std::string title =
       fmt::format("{} {}{}", row.scenario->id, row.scenario->title, several ? fmt::format(" (seed {})", run.seed) : "");
   std::string text = fmt::format("  <testcase classname=\"spyre.fault.{}\" name=\"{}\" time=\"{:.3f}\"",
-                                 xml(name(row.scenario->section)), xml(title), seconds(run.took));
+                                 escaped(name(row.scenario->section)), escaped(title), seconds(run.took));
   if (run.verdict() == Verdict::Passed) return text + "/>\n";
   const char* const element = run.verdict() == Verdict::Invalid ? "error" : "failure";
   return text + fmt::format(">\n    <{0} type=\"{1}\" message=\"{1}, seed {2}\">{3}</{0}>\n  </testcase>\n", element,
-                            name(run.verdict()), run.seed, xml(missing(run)));
+                            name(run.verdict()), run.seed, escaped(missing(run)));
 }
 
 }  // namespace
@@ -57,8 +44,9 @@ std::string to_junit(const CampaignReport& report) {
   for (const ScenarioReport& row : report.scenarios) {
     if (row.runs.empty()) {
       ++tests, ++skipped;
-      cases += fmt::format("  <testcase classname=\"spyre.fault.{}\" name=\"{} {}\"><skipped/></testcase>\n",
-                           xml(name(row.scenario->section)), xml(row.scenario->id), xml(row.scenario->title));
+      cases +=
+          fmt::format("  <testcase classname=\"spyre.fault.{}\" name=\"{} {}\"><skipped/></testcase>\n",
+                      escaped(name(row.scenario->section)), escaped(row.scenario->id), escaped(row.scenario->title));
     }
     for (const Result& run : row.runs) {
       ++tests;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/validation/campaign/markup.hpp"
 #include "tests/validation/campaign/report.hpp"
 
 namespace svp::campaign {
@@ -23,20 +24,6 @@ td.p { text-align: center; width: 4.5rem; } td.t { text-align: right; font-varia
 .yes { color: var(--ok); } .no { color: var(--bad); font-weight: 700; } .section td { font-weight: 600; padding-top: 1rem; }
 .seen { color: var(--dim); font-size: 12px; } svg text { font: 11px system-ui, sans-serif; fill: currentColor; }
 )";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 std::string time_cell(const ScenarioReport& row, std::optional<Times::Duration> Times::* which) {
   std::vector<double> times;
