@@ -8,7 +8,7 @@
 
 #include "host_driver/discovery/attached_source.hpp"
 #include "host_driver/discovery/device_list.hpp"
-#include "qemu/card.hpp"
+#include "qemu/embedded_function.hpp"
 
 namespace svp {
 namespace {
@@ -29,28 +29,6 @@ std::filesystem::path kernels_beside(const std::filesystem::path& firmware) {
 std::filesystem::path kernels_of_this_build() {
   return kernels_beside(find_firmware().value_or(std::filesystem::path()));
 }
-
-// A function of an embedded card.
-class EmbeddedFunction final : public DeviceSource {
- public:
-  EmbeddedFunction(std::shared_ptr<Card> card, unsigned function, OpenOptions options)
-      : card_(std::move(card)), function_(function), options_(std::move(options)) {}
-
-  Expected<std::unique_ptr<Device>> open() override {
-    seen_ = card_->boots();
-    return function_ == 0 ? card_->open_physical(options_) : card_->open_virtual(function_, options_);
-  }
-  Expected<void> raise(ResetLevel level, bool wanted) override {
-    return card_->raise(level, wanted ? card_->boots() : seen_, wanted);
-  }
-  ResetLevel highest() const override { return ResetLevel::PowerCycle; }
-
- private:
-  const std::shared_ptr<Card> card_;
-  const unsigned function_;
-  const OpenOptions options_;
-  std::uint64_t seen_ = 0;  // the card's life that open() looked at last
-};
 
 // A card of which nobody else is to have a part.
 CardOptions own_card_for(unsigned function) {
@@ -105,7 +83,7 @@ std::unique_ptr<Context> Context::open(ContextOptions options) {
 }
 
 std::unique_ptr<Context> Context::open(std::shared_ptr<Card> card, ContextOptions options) {
-  auto source = std::make_unique<EmbeddedFunction>(card, options.function, std::move(options.device));
+  auto source = function_of(card, options.function, std::move(options.device));
   auto device = value_or_throw(source->open());
   Place place{.card = card,
               .source = std::move(source),
