@@ -34,7 +34,7 @@ REFUSED = {
     "nowhere/planted.cpp": "shared/units.hpp",  # a folder without a rule
 }
 ALLOWED = {
-    "host_driver/frontend/context.cpp": "qemu/card.hpp",
+    "host_driver/frontend/context.cpp": "qemu/embedded_function.hpp",
     "host_driver/device/allowed.cpp": "host_driver/transport/window.hpp",
     "firmware/platform/virt/allowed.cpp": "firmware/arch/riscv/mmio.hpp",
     "host_driver/tensor/allowed.cpp": "hwy/highway.h",
