@@ -101,7 +101,7 @@ void CommandLine::add_boot() {
 
 void CommandLine::add_cards() {
   devices_ = app_.add_subcommand("devices", "the devices that a program sees with this environment");
-  devices_->add_flag("--json", devices.json, R"({"count": N, "devices": [...]})");
+  devices_->add_flag("--json", devices.json, R"({"schema_version": 1, "count": N, "devices": [...]})");
 
   devices_->footer("FLEX_DEVICE=VF spyre devices    the virtual functions");
 

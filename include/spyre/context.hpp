@@ -36,8 +36,9 @@ class SPYRE_API Context {
  public:
   // As the head of this file says. Throws Error naming what was refused, or the step that failed.
   static std::unique_ptr<Context> open(const ContextOptions& options = {});
-  // Another function of this context's embedded card: `card` and `device_index` of the options are not given. The card ends with the last of its contexts. Throws Error: the context is attached, the
-  // function has an owner, or the card has no such function.
+  // Another function of this context's embedded card: `card` and `device_index` of the options are not given. The card ends
+  // with the last of its contexts. Throws Error: the context is attached, the function has an owner, or the card has no such
+  // function.
   std::unique_ptr<Context> open_beside(const ContextOptions& options);
 
   // Ends everything that was launched; nobody hears of what had not ended.

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "host_driver/faults/standard_workload.hpp"
+#include "host_driver/faults/script_run.hpp"
 #include "tests/bounds.hpp"
 
 namespace svp::fault {
@@ -184,6 +184,37 @@ TEST_F(Sessions, WhatTheCardRefusesNamesTheFault) {
   EXPECT_EQ(armed.error().source, "fault 0");
   EXPECT_EQ(armed.error().outcome, wire::Outcome::Rejected);
   EXPECT_TRUE(card_->open_management().has_value()) << "M was given back";
+}
+
+// ---- runs with a verdict ------------------------------------------------------------------------------------------------
+
+ScriptRun run_of(const Fault& fault) {
+  ScriptRun run{.script = Script(3).add(fault), .limit = test_bounds::kProgram};
+  run.card.virtual_functions = 2;
+  return run;
+}
+
+TEST(ScriptRuns, AFaultThatFiredAndWasContainedIsOk) {
+  const auto result =
+      run_script(run_of({.point = Point::CardDmaStep, .action = Action::Abort, .trigger = {.first = 5}}));
+  EXPECT_EQ(result.evidence.at(0).fired, 1u);
+  EXPECT_EQ(name(result.verdict()), "OK");
+}
+
+TEST(ScriptRuns, AnInterruptEndsOneWhoseFaultHasNotFiredAndItIsInvalid) {
+  ScriptRun run = run_of({.point = Point::CardDmaStep, .action = Action::Abort, .trigger = {.first = 1'000'000'000}});
+  run.interrupted = [] { return true; };
+  const auto result = run_script(run);
+  EXPECT_GT(result.victim.rounds, 0u);
+  EXPECT_EQ(result.evidence.at(0).fired, 0u);
+  EXPECT_EQ(name(result.verdict()), "INVALID");
+}
+
+TEST(ScriptRuns, WhatTheCardDoesNotTakeIsRefused) {
+  const auto result = run_script(run_of(
+      {.point = Point::CardDoorbell, .action = Action::Suppress, .trigger = {.function = wire::target_of_virtual(9)}}));
+  EXPECT_NE(result.refused, "");
+  EXPECT_EQ(name(result.verdict()), "REFUSED");
 }
 
 }  // namespace

@@ -96,6 +96,13 @@ TEST(Soak, ACardThatEndsNoKernelIsNotClean) {
   EXPECT_THAT(report.complaints(), Contains(HasSubstr("did not end")));
 }
 
+TEST(Soak, AnInterruptEndsItEarlyWithAReport) {
+  const SoakReport report = run_soak({.length = std::chrono::hours{24}, .seed = 2, .interrupted = [] { return true; }});
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_TRUE(report.clean()) << joined(report.complaints());
+  EXPECT_THAT(to_text(report), HasSubstr("interrupted, clean until then (seed 2"));
+}
+
 TEST(Soak, TheReportIsJsonWithAllOfIt) {
   const SoakReport report = run_soak({.length = std::chrono::milliseconds{500}, .seed = 3});
   const auto json = nlohmann::json::parse(to_json(report), nullptr, false);
