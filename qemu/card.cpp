@@ -70,7 +70,7 @@ ErrorInfo with_console(ErrorInfo error, const qemu::Machine& machine) {
   const std::string post = last_line_with(console, "post 0x");
   // Its reason without the registers behind it: those are addresses of the firmware, for the console only.
   std::string reason = last_line_with(console, "PANIC");
-  // What stands before a boot that ended well is an earlier life's.
+  // What stands before a boot that ended well is an earlier boot's.
   const auto place = [&](const std::string& line) { return line.empty() ? 0 : console.rfind(line) + 1; };
   if (post.ends_with(wire::name(wire::PostCode::Ready)) && place(post) > place(reason)) return error;
   if (!post.empty()) error.message += "; the card's console ends with \"" + post + "\"";
@@ -174,7 +174,7 @@ Expected<std::unique_ptr<Device>> Card::Impl::open_now(unsigned slot, const std:
   device.exit_fd = *std::move(exit_fd);
   // The descriptor tells that the card ended; how, the machine's watch knows a moment later.
   const auto bound = std::chrono::ceil<std::chrono::milliseconds>(options.timeouts.death_report);
-  // Lives as long as the device: it holds the function, and the machine.
+  // Exists as long as the device: it holds the function, and the machine.
   device.how_card_ended = [token, kept = of, bound] {
     const auto status = kept->wait_exit(bound);
     return status ? qemu::to_string(*status) : std::string();

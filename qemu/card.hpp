@@ -36,22 +36,23 @@ class Card {
   // Window and doorbells of a slot, to hand to another process. Nobody is kept from opening the slot here as well.
   Expected<SlotHandle> slot(unsigned index) const;
 
-  // ---- reset levels that concern the whole card (recovery/reset level.hpp); each returns when the card is ready again. All devices
-  // opened before have to be closed and opened again: they report Health::NeedsReset, after a power cycle Health::Dead.
-  // One at a time; bounded by Timeouts::restart_beats and restart_silence, the power cycle also by qemu::Timeouts.
-  // Through M: `management` when somebody holds it already.
+  // ---- reset levels that concern the whole card (recovery/reset level.hpp); each returns when the card is ready
+  // again. All devices opened before have to be closed and opened again: they report Health::NeedsReset, after a power
+  // cycle Health::Dead. One at a time; bounded by Timeouts::restart_beats and restart_silence, the power cycle also by
+  // qemu::Timeouts. Through M: `management` when somebody holds it already.
   Expected<void> restart_firmware(Device* management = nullptr);
   Expected<void> reset();        // system_reset: memory survives and is scrubbed, slots stay bound
   Expected<void> power_cycle();  // another emulator with the same options: nothing survives
   // Counts those three, from 1 for the first boot.
   std::uint64_t boots() const;
-  // The reset level, unless the card has begun another life since lives() was `seen` (somebody else brought it back). `wanted`:
-  // see DeviceSource::raise(). A power cycle that is not wanted is a death; after Timeouts::wedge_deaths of them within
-  // wedge_within the card is wedged: this and every open fails at once.
+  // The reset level, unless the card has begun another boot since boots() was `seen` (somebody else brought it back).
+  // `wanted`: see DeviceSource::raise(). A power cycle that is not wanted is a death; after Timeouts::wedge_deaths of
+  // them within wedge_within the card is wedged: this and every open fails at once.
   Expected<void> raise(ResetLevel level, std::uint64_t seen, bool wanted);
 
   const CardOptions& options() const;
-  // For control that goes beyond the card's own protocol: stop, system_reset, kill, console. Until the next power cycle.
+  // For control that goes beyond the card's own protocol: stop, system_reset, kill, console. Until the next power
+  // cycle.
   qemu::Machine& machine();
 
   // Kills the emulator and waits for its end; devices report it. No-op when it is dead.
@@ -63,8 +64,8 @@ class Card {
   std::unique_ptr<Impl> impl_;
 };
 
-// SPYRE_FIRMWARE; else what lies in a place relative to the folders above this library or program: the build tree's, or the
-// installed one (find_firmware.cpp). The error lists where it looked.
+// SPYRE_FIRMWARE; else what lies in a place relative to the folders above this library or program: the build tree's, or
+// the installed one (find_firmware.cpp). The error lists where it looked.
 Expected<std::filesystem::path> find_firmware();
 
 }  // namespace svp

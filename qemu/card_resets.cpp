@@ -49,10 +49,10 @@ Expected<void> Card::Impl::await_next_boot(const Window& management, std::uint64
     const std::uint64_t progress = header.boot_epoch << 32 | static_cast<std::uint32_t>(header.post_code);
     if (!budget.look(header.heartbeat, progress, Clock::now())) {
       return std::unexpected(did_not_come_back(
-          next ? "the card stays at " + post : "the card goes on in its old life, or stands still, at " + post,
+          next ? "the card stays at " + post : "the card goes on in its old boot, or stands still, at " + post,
           wire::Outcome::Indeterminate));
     }
-    // Nobody rings for M; its end is heard at once.
+    // Nobody rings for M; its end is noticed at once.
     pollfd end{exit_fd->get(), POLLIN, 0};
     if (::poll(&end, 1, static_cast<int>(options.timeouts.header_check / std::chrono::milliseconds{1})) > 0) {
       return std::unexpected(did_not_come_back("the emulator ended before the card was ready", wire::Outcome::Lost));

@@ -52,14 +52,14 @@ void IoLoop::arm_all() {
     Source& source = sources_[i];
     if (source.armed || source.finished) continue;
     io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
-    if (entry == nullptr) return;  // more sources than promised: served in the next turn
+    if (entry == nullptr) return;  // more sources than promised: served in the next iteration
     ::io_uring_prep_poll_add(entry, source.fd, POLLIN);
     ::io_uring_sqe_set_data64(entry, i);
     source.armed = true;
   }
 }
 
-void IoLoop::turn(std::optional<Clock::time_point> deadline) {
+void IoLoop::run_once(std::optional<Clock::time_point> deadline) {
   arm_all();
   io_uring_cqe* completion = nullptr;
   const auto now = Clock::now();

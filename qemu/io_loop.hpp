@@ -33,8 +33,8 @@ class IoLoop {
 
   void watch(int fd, Handler handler);
   /// Sleeps until a descriptor is ready, the deadline passes or wake() was called; runs the handlers of what is ready.
-  void turn(std::optional<Clock::time_point> deadline);
-  /// Ends the current or the next turn(). From any thread.
+  void run_once(std::optional<Clock::time_point> deadline);
+  /// Ends the current or the next run_once(). From any thread.
   void wake();
 
  private:

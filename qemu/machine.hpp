@@ -59,8 +59,9 @@ struct StartTimes {
 /// and error output, whatever the number of slots.
 class Machine {
  public:
-  /// Starts the emulator and returns when every slot has been connected: from the first guest instruction on no doorbell is
-  /// lost to a half-known peer. May raise the process's soft limit on descriptors. Errors: every kind but kTimeout.
+  /// Starts the emulator and returns when every slot has been connected: from the first guest instruction on no
+  /// doorbell is lost to a half-known peer. May raise the process's soft limit on descriptors. Errors: every kind but
+  /// kTimeout.
   [[nodiscard]] static Result<Machine> start(MachineOptions options);
 
   Machine(Machine&&) noexcept;
@@ -78,13 +79,15 @@ class Machine {
   [[nodiscard]] Result<svp::SlotHandle> slot(unsigned index) const;
 
   // Renewal (machine_renewal.cpp); each waits at most Timeouts::request. Errors: kDied, kQmpError, kInvalidOption,
-  // kDescriptorLimit, kStartFailed (a system call) ---------------------------------------------------------------------
+  // kDescriptorLimit, kStartFailed (a system call)
+  // ---------------------------------------------------------------------
   /// Plugs a fresh window into a port, which is empty; the guest sees it when it has powered the port's slot on.
   [[nodiscard]] Result<PluggedWindow> plug_window(unsigned port, std::uint64_t bytes);
   /// Whether the emulator has let go of a window, mapping and descriptor: it does so a few milliseconds after the guest
   /// has switched off the power of the port's slot. Once true, the port is empty.
   [[nodiscard]] Result<bool> window_gone(std::uint32_t serial);
-  /// Another owner's peer at a slot's doorbell device, known to the emulator when this returns. Error also: kPeersUsedUp.
+  /// Another owner's peer at a slot's doorbell device, known to the emulator when this returns. Error also:
+  /// kPeersUsedUp.
   [[nodiscard]] Result<DoorbellPeer> connect_peer(unsigned slot);
   /// The emulator has let go of this peer when this returns; its id is used up. Once for each, kHostPeer included.
   [[nodiscard]] Result<void> disconnect_peer(unsigned slot, std::uint16_t id);
@@ -120,7 +123,7 @@ class Machine {
   [[nodiscard]] std::string error_output() const;
 
   // End ---------------------------------------------------------------------------------------------------------------
-  /// Empty while the emulator lives.
+  /// Empty while the emulator runs.
   [[nodiscard]] std::optional<ExitStatus> exit_status() const;
   [[nodiscard]] bool alive() const { return !exit_status(); }
   /// Waits for the end. Error: kTimeout.

@@ -81,9 +81,10 @@ struct MachineOptions {
   Timeouts timeouts{};
 };
 
-/// PCI address of a slot or port (those come behind the slots) as QEMU spells it, "DD.F". Up to 31 slots stand at devices 1, 2, … function 0. More are packed
-/// as eight functions per device, and all devices are then announced as multifunction. Ascending devfn is ascending
-/// slot number in both layouts, so a scan in devfn order numbers them alike.
+/// PCI address of a slot or port (those come behind the slots) as QEMU spells it, "DD.F". Up to 31 slots stand at
+/// devices 1, 2, … function 0. More are packed as eight functions per device, and all devices are then announced as
+/// multifunction. Ascending devfn is ascending slot number in both layouts, so a scan in devfn order numbers them
+/// alike.
 [[nodiscard]] std::string slot_address(unsigned slot, unsigned slot_count);
 
 /// Checks ranges only; touches nothing outside the options.

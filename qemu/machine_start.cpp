@@ -131,8 +131,9 @@ Result<void> Machine::Impl::handshake() {
   return {};
 }
 
-/// The emulator reads the doorbells in its main loop, which also answers QMP: each answered request is one more turn of it,
-/// and an answer that was requested after the last byte had been read proves that the last doorbell has been connected.
+/// The emulator reads the doorbells in its main loop, which also answers QMP: each answered request is one more
+/// iteration of it, and an answer that was requested after the last byte had been read proves that the last doorbell
+/// has been connected.
 Result<void> Machine::Impl::await_slots(Clock::time_point deadline) {
   std::size_t first_unread = 0;
   for (bool last_round = false;;) {

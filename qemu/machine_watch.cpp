@@ -87,7 +87,7 @@ void Machine::Impl::serve() {
   ::pthread_setname_np(::pthread_self(), "spyre-machine");
   qmp->set_service_thread(std::this_thread::get_id());
   while (!stopping_) {
-    loop_->turn(drain_deadline());
+    loop_->run_once(drain_deadline());
     if (!ending_.first_sign && (ending_.status || ending_.process_ended)) ending_.first_sign = Clock::now();
     if (exit_is_complete()) {
       publish_exit();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much memory of this machine cards may take (protocol §6): guest memory is sparse, so a card could promise 98 GiB on
-// a small machine and end it by touching them. The budget turns that into a typed fault on the card.
+// How much memory of this machine cards may take (protocol §6): guest memory is sparse, so a card could promise 98 GiB
+// on a small machine and end it by touching them. The budget makes that a typed fault on the card.
 #pragma once
 
 #include <cstdint>

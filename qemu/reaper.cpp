@@ -65,7 +65,7 @@ int parse_count(const char* text) {
   return value;
 }
 
-/// Never blocks: the link has room for the three reports of a life; when the owner is gone nobody wants them.
+/// Never blocks: the link has room for the three reports of an emulator; when the owner is gone nobody wants them.
 void report(ReportKind kind, int value, int descriptor = -1) {
   Report body{kind, value};
   iovec part{&body, sizeof body};
@@ -138,7 +138,7 @@ Child start(char** argv, char** environment) {
 void watch(const Child& child) {
   pollfd events[3] = {{child.pidfd, POLLIN, 0}, {kLink, POLLIN, 0}, {kOwner, POLLIN, 0}};
   unsigned long watched = 3;
-  for (;;) {  // bounded: the life of the emulator, which is what the reaper watches
+  for (;;) {  // bounded: the lifetime of the emulator, which is what the reaper watches
     // bounded: the emulator's, the owner's or the link's end
     const long ready = invoke(SYS_ppoll, address(events), static_cast<long>(watched));
     if (ready == -EINTR) continue;

@@ -7,9 +7,9 @@
 
 namespace qemu {
 
-/// ivshmem peer ids. Announcing an id twice corrupts QEMU's heap: the host is kHostPeer from the start, and each further
-/// owner of the slot gets the next id from kFirstRenewedPeer on, which is never used again. The firmware signals a peer by
-/// writing its id << 16 | kDoorbellVector to Doorbell.
+/// ivshmem peer ids. Announcing an id twice corrupts QEMU's heap: the host is kHostPeer from the start, and each
+/// further owner of the slot gets the next id from kFirstRenewedPeer on, which is never used again. The firmware
+/// signals a peer by writing its id << 16 | kDoorbellVector to Doorbell.
 inline constexpr std::uint16_t kHostPeer = 0;
 inline constexpr std::uint16_t kCardPeer = 1;
 inline constexpr std::uint16_t kFirstRenewedPeer = 2;

@@ -118,7 +118,8 @@ Result<Slot> Slot::create(unsigned index, const SlotOptions& options) {
 }
 
 Result<void> Slot::send_handshake(int doorbell_read_by_card, int doorbell_written_by_card) const {
-  // The order is binding: doorbells of the own id before the memory crash QEMU, and the first three are read in realize.
+  // The order is binding: doorbells of the own id before the memory crash QEMU, and the first three are read in
+  // realize.
   const struct {
     std::int64_t value;
     int descriptor;

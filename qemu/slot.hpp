@@ -30,8 +30,8 @@ class Slot {
 
   [[nodiscard]] Result<svp::SlotHandle> handle() const;
 
-  /// Announces peer `id`, which was never announced before, with a pipe of its own. The emulator knows it when it has read
-  /// the message: see handshake_read(). Not at the same time as another of these two on the same slot.
+  /// Announces peer `id`, which was never announced before, with a pipe of its own. The emulator knows it when it has
+  /// read the message: see handshake_read(). Not at the same time as another of these two on the same slot.
   [[nodiscard]] Result<DoorbellPeer> connect_peer(std::uint16_t id) const;
   /// Once for each id.
   [[nodiscard]] Result<void> disconnect_peer(std::uint16_t id) const;

@@ -59,8 +59,8 @@ class SpawnPlan {
     ::posix_spawnattr_setsigmask(&attributes_, &none);
     // Also SIGCHLD: an owner that ignores it would otherwise take the emulator's exit status from the reaper.
     ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    // A process group of its own keeps the terminal's signals away. Not a session of its own: Linux schedules each session
-    // as one group (autogroup), and beside a busy session the emulator's threads got almost no CPU
+    // A process group of its own keeps the terminal's signals away. Not a session of its own: Linux schedules each
+    // session as one group (autogroup), and beside a busy session the emulator's threads got almost no CPU
     // (docs/notes/2026-11-22-autogroup.md).
     ::posix_spawnattr_setpgroup(&attributes_, 0);
     ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);

@@ -6,7 +6,7 @@
 
 namespace qemu {
 
-// A thread that serves an emulator that lives and says nothing wakes this often, for nothing: no wait is without an end.
+// A thread that serves an emulator that runs and says nothing wakes this often, for nothing: no wait is without an end.
 inline constexpr std::chrono::hours kLookAround{1};
 
 struct Timeouts {

@@ -91,8 +91,8 @@ enum class SelfTestKind : std::uint32_t {
   EnterExit = 1,  // enters U-mode and leaves it by the exit call, `rounds` times
 };
 
-// Peer ids of a doorbell device. The card is peer 1; the host is peer 0 until the slot's first owner has gone, and gets an
-// id that was never used before for each owner after it.
+// Peer ids of a doorbell device. The card is peer 1; the host is peer 0 until the slot's first owner has gone, and gets
+// an id that was never used before for each owner after it.
 inline constexpr std::uint32_t kBootPeer = 0;
 inline constexpr std::uint32_t kCardPeer = 1;
 inline constexpr std::uint32_t kLastPeer = 65'535;
@@ -101,7 +101,7 @@ inline constexpr std::uint32_t kMaxWeight = 8;
 
 inline constexpr std::uint32_t kAdminMagic = 0x44415953;  // "SYAD"
 
-// Regions have a type for life (protocol §6): Program regions have no data mapping in any launch.
+// Regions have a type for good (protocol §6): Program regions have no data mapping in any launch.
 enum class RegionType : std::uint32_t { Tensor = 0, Program = 1 };
 
 struct AdminRequest {
@@ -146,7 +146,7 @@ struct AdminRequest {
     } bind;                    // SLOT_BIND; begins as `function`
     struct {
       Target target;
-      std::uint32_t weight;  // share of hart 0's turns against other busy functions, 1 … kMaxWeight; 0: as it is
+      std::uint32_t weight;  // share of hart 0's quanta against other busy functions, 1 … kMaxWeight; 0: as it is
       std::uint64_t bytes;   // of regions held at a time; whole granules; 0: no quota
     } quota;
     struct {
@@ -224,8 +224,8 @@ struct AdminReply {
       std::uint32_t serial;            // of the window in `slot`; 0: a fixed slot's
       std::uint64_t corrected_errors;  // whole card: of memory, since boot
       std::uint64_t retired_granules;  // whole card: never granted again until power-on
-      // What others were given while the target waited for its turn: the most at a time since its last reset. Quanta and
-      // bytes are hart 0's, slices any core's (docs/protocol.md, "Fairness").
+      // What others were given while the target waited for its quantum: the most at a time since its last reset. Quanta
+      // and bytes are hart 0's, slices any core's (docs/protocol.md, "Fairness").
       std::uint64_t waited_quanta;
       std::uint64_t waited_bytes;
       std::uint64_t waited_slices;
@@ -244,7 +244,7 @@ enum class EventKind : std::uint32_t {
   WatchdogWarning = 4,  // a kernel has used half of what the watchdog gives it. `argument`: slices
   MemoryCorrected = 5,  // to the function and to M: `argument`: how many since boot
   MemoryRetired = 6,    // likewise: a granule will not be granted again. `argument`: how many since boot
-  StreamBanned = 7,     // its last strike (boot word strikes): refused until the function is reset
+  StreamBanned = 7,     // its last time-out (boot word strikes): refused until the function is reset
 };
 
 constexpr std::string_view name(EventKind kind) {

@@ -17,9 +17,9 @@ inline constexpr std::string_view kSoleFunction =
 inline constexpr std::string_view kWatchdogSlices = "watchdog";  // default kernel budget in 1 ms slices
 inline constexpr std::string_view kTimers = "timers";            // 0: no idle timer (tests that wake-ups alone suffice)
 inline constexpr std::string_view kOnPanic = "on_panic";  // 0: end the emulator (exit code 70); 1: restart (default)
-inline constexpr std::string_view kStrikes = "strikes";   // a stream's time-outs before it is banned; 0 = never
-inline constexpr std::string_view kStopAt = "stop_at";    // fault injection: boot stops for ever behind this POST code
-inline constexpr std::string_view kMutant = "mutant";     // mutant firmware only: the check that is left out
+inline constexpr std::string_view kStreamTimeouts = "strikes";  // a stream's time-outs before it is banned; 0 = never
+inline constexpr std::string_view kStopAt = "stop_at";  // fault injection: boot stops for ever behind this POST code
+inline constexpr std::string_view kMutant = "mutant";   // mutant firmware only: the check that is left out
 inline constexpr std::string_view kMutantStatus = "mutant_status";  // likewise: only where it finds this status
 inline constexpr std::string_view kLoopWatchdogMs =
     "loop_watchdog_ms";  // hart 0 may stand still for so long before another hart restarts the firmware; 0: for ever

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control blocks: what the host asks for (queue 1), and completions: how it ended (protocol §5). One block is 1–4 sticks
-// that the card copies once; one completion is a stick that the card writes.
+// Control blocks: what the host asks for (queue 1), and completions: how it ended (protocol §5). One block is 1–4
+// sticks that the card copies once; one completion is a stick that the card writes.
 #pragma once
 
 #include <cstddef>
@@ -79,11 +79,39 @@ struct DmaPayload {
   std::uint32_t flags;
 };
 static_assert(sizeof(DmaPayload) == 64);
-inline constexpr std::uint32_t kDmaStrided = 1;  // reserved: REJECTED "unsupported" until built
+// Elements by nested loops, in a block of three sticks (StridedDmaPayload). `bytes` is what all of them are together;
+// the offsets of the ends are where the indices 0, 0, … lie, and multiples of the element's size.
+inline constexpr std::uint32_t kDmaStrided = 1;
 // To the card: what arrived is read back and must match `checksum`; else it is moved again, kDmaRetries times, and then
-// ends FAULT. From the card and on it: the completion tells the checksum of the source, and the host compares.
+// ends FAULT. From the card and on it: the completion tells the checksum of the source, and the host compares. Of a
+// strided transfer: over its elements in the order of its loops.
 inline constexpr std::uint32_t kDmaChecksum = 2;
 inline constexpr unsigned kDmaRetries = 3;
+
+// The loops of a strided transfer: the element of the indices i lies at offset + element_bytes × Σ i · stride of either
+// end. Rules and their arithmetic: shared/strided.hpp.
+struct StridedLevel {
+  std::uint64_t count;              // at least 1
+  std::int64_t source_stride;       // elements; 0: the same one again
+  std::int64_t destination_stride;  // elements; no element of the destination is written twice
+};
+static_assert(sizeof(StridedLevel) == 24);
+inline constexpr unsigned kStridedLevels = 8;
+
+struct StridedPayload {
+  std::uint32_t depth;          // levels in use, at least 1
+  std::uint32_t element_bytes;  // 1, 2, 4 or 8
+  std::uint64_t reserved[7];
+  StridedLevel levels[kStridedLevels];  // innermost first; those not in use are zero
+};
+static_assert(sizeof(StridedPayload) == 256);
+
+// DMA with kDmaStrided.
+struct StridedDmaPayload {
+  DmaPayload dma;
+  StridedPayload loops;
+};
+static_assert(sizeof(StridedDmaPayload) == 320);
 
 struct FillPayload {
   Endpoint destination;
@@ -93,8 +121,8 @@ struct FillPayload {
 };
 static_assert(sizeof(FillPayload) == 64);
 
-// What a kernel is said to touch: checked by the resolver before the launch, and used to attribute a fault to an operand.
-// Page protection itself is per function: a kernel can reach every Tensor region of its own function.
+// What a kernel is said to touch: checked by the resolver before the launch, and used to attribute a fault to an
+// operand. Page protection itself is per function: a kernel can reach every Tensor region of its own function.
 enum SegmentAccess : std::uint8_t { kSegmentUnused = 0, kSegmentRead = 1, kSegmentWrite = 2, kSegmentReadWrite = 3 };
 
 struct Segment {
@@ -125,24 +153,29 @@ struct alignas(8) ControlBlock {
   union Payload {
     std::uint64_t words[(kMaxControlBlockSticks * kStickBytes - sizeof(ControlBlockHeader)) / 8];
     DmaPayload dma;
+    StridedDmaPayload strided;
     FillPayload fill;
     ComputePayload compute;
   } payload;
 };
 static_assert(sizeof(ControlBlock) == kMaxControlBlockSticks * kStickBytes);
 
-// Size in sticks that an opcode must have; 0 for opcodes that are not built yet or not known.
-constexpr unsigned required_sticks(Opcode opcode) {
-  switch (opcode) {
+inline bool is_strided(const ControlBlock& block) {
+  return block.header.opcode == Opcode::Dma && (block.payload.dma.flags & kDmaStrided) != 0;
+}
+
+// Size in sticks that a block must have; 0 for opcodes that are not built yet or not known.
+inline unsigned required_sticks(const ControlBlock& block) {
+  switch (block.header.opcode) {
     case Opcode::Nop:
-    case Opcode::Dma:
     case Opcode::Fill: return 1;
+    case Opcode::Dma: return is_strided(block) ? 3 : 1;
     case Opcode::Compute: return 4;
     default: return 0;
   }
 }
 
-// ---- completion -------------------------------------------------------------------------------------------------------
+// ---- completion -----------------------------------------------------------------------------------------------------
 
 // Which field of the request was wrong; 0 when the status says it all. Numbers are append-only.
 enum class Field : std::uint16_t {
@@ -187,6 +220,12 @@ enum class Field : std::uint16_t {
   AdminSerial,
   AdminDoorbell,
   AdminPeer,
+  StridedDepth,
+  StridedElement,
+  StridedCount,  // Completion::fault.argument = level; likewise the next
+  StridedLevelUnused,
+  StridedSource,       // the source's strides
+  StridedDestination,  // the destination's
 };
 
 constexpr std::string_view name(Field field) {
@@ -232,6 +271,12 @@ constexpr std::string_view name(Field field) {
     case Field::AdminSerial: return "admin.serial";
     case Field::AdminDoorbell: return "admin.doorbell";
     case Field::AdminPeer: return "admin.peer";
+    case Field::StridedDepth: return "strided.depth";
+    case Field::StridedElement: return "strided.element_bytes";
+    case Field::StridedCount: return "strided.levels.count";
+    case Field::StridedLevelUnused: return "strided.levels not in use";
+    case Field::StridedSource: return "strided.levels.source_stride";
+    case Field::StridedDestination: return "strided.levels.destination_stride";
   }
   return "unknown field";
 }
@@ -247,7 +292,7 @@ struct FaultRecord {
   std::uint32_t region_ordinal;  // kNoRegionOrdinal: outside every region window
   std::uint64_t offset;          // in the region's window; outside: the virtual address
   std::uint64_t pc;              // bytes from the start of text; ~0 when outside of it
-  std::uint64_t argument;        // KernelStatus: the kernel's status; ComputeSegment: index; else 0
+  std::uint64_t argument;        // KernelStatus: the kernel's status; ComputeSegment, Strided…: index; else 0
 };
 static_assert(sizeof(FaultRecord) == 32);
 

@@ -3,7 +3,6 @@
 // per step from tables that the compiler computes: no table of numbers to mistype, same code on both sides.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,25 +11,31 @@ namespace wire {
 
 namespace crc_detail {
 
-constexpr std::array<std::array<std::uint32_t, 256>, 8> make_tables() {
-  std::array<std::array<std::uint32_t, 256>, 8> tables{};
+// Plain arrays: an index into std::array is a call in code that is not optimised.
+struct Tables {
+  std::uint32_t of[8][256];
+};
+
+constexpr Tables make_tables() {
+  Tables tables{};
   for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t value = i;
     for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ (value & 1 ? 0x82F63B78u : 0u);
-    tables[0][i] = value;
+    tables.of[0][i] = value;
   }
   for (std::size_t t = 1; t < 8; ++t) {
-    for (std::size_t i = 0; i < 256; ++i) tables[t][i] = tables[t - 1][i] >> 8 ^ tables[0][tables[t - 1][i] & 0xff];
+    for (std::size_t i = 0; i < 256; ++i)
+      tables.of[t][i] = tables.of[t - 1][i] >> 8 ^ tables.of[0][tables.of[t - 1][i] & 0xff];
   }
   return tables;
 }
-inline constexpr auto kTables = make_tables();
+inline constexpr Tables kTables = make_tables();
 
 }  // namespace crc_detail
 
 // Continues `crc` (start with 0) over `bytes` bytes; crc32c(crc32c(0, a), b) == crc32c(0, a ++ b).
 inline std::uint32_t crc32c(std::uint32_t crc, const void* data, std::size_t bytes) {
-  const auto& t = crc_detail::kTables;
+  const auto& t = crc_detail::kTables.of;
   const auto* at = static_cast<const std::uint8_t*>(data);
   crc = ~crc;
   for (; bytes >= 8; bytes -= 8, at += 8) {

@@ -125,7 +125,7 @@ constexpr std::uint16_t fp16_from_dl16(Dl16 value) {
   return static_cast<std::uint16_t>(sign | (quotient + up));
 }
 
-// The published vectors. Tests add the exhaustive laws; these hold wherever the header compiles.
+// The published vectors. Tests add the exhaustive properties; these hold wherever the header compiles.
 static_assert(dl16_from_fp32(1.0f) == 0x3E00 && dl16_from_fp32(-1.0f) == 0xBE00);
 static_assert(dl16_from_fp32(0.5f) == 0x3C00 && dl16_from_fp32(3.14f) == 0x4124 && dl16_from_fp64(3.14) == 0x4124);
 static_assert(dl16_from_fp32(65504.0f) == 0x5E00 && dl16_from_fp16(0x7BFF) == 0x5E00);

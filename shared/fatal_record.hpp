@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a firmware that found itself broken leaves behind. It lies in memory that survives a warm reset; the next life
-// shows it in M's window (kFatalRecord), and whoever owns the emulator can read it out of guest memory while the card is
-// still stopped. It holds addresses and registers of the firmware: M only, never in an error's text.
+// What a firmware that found itself broken leaves behind. It lies in memory that survives a warm reset; the next boot
+// shows it in M's window (kFatalRecord), and whoever owns the emulator can read it out of guest memory while the card
+// is still stopped. It holds addresses and registers of the firmware: M only, never in an error's text.
 #pragma once
 
 #include <cstddef>
@@ -139,7 +139,7 @@ struct FatalRecord {
   std::uint32_t bytes;
   std::uint32_t crc32c;  // over the record with this field zero
   FatalKind kind;
-  std::uint64_t boot_epoch;  // of the life that ended
+  std::uint64_t boot_epoch;  // of the boot that ended
   std::uint64_t time;        // device ticks
   std::uint32_t source;      // hart
   std::uint32_t hart_count;

@@ -12,11 +12,11 @@ namespace wire {
 // Where. Numbers are append-only. "Occurrence" is what a trigger counts.
 enum class FaultPoint : std::uint16_t {
   None = 0,
-  Dispatcher = 1,     // a turn of hart 0's loop
+  Dispatcher = 1,     // an iteration of hart 0's loop
   DmaStep = 2,        // a step of a transfer
   RegionEntry = 3,    // a granted region's table entry is looked up
   Heartbeat = 4,      // a beat is due
-  Firmware = 5,       // a turn of hart 0's loop: it breaks itself
+  Firmware = 5,       // an iteration of hart 0's loop: it breaks itself
   Completion = 6,     // a completion is published
   AdminReply = 7,     // the reply of an executed admin command is published
   Doorbell = 8,       // a doorbell to the host
@@ -125,9 +125,9 @@ inline constexpr std::uint32_t kAnyStream = ~std::uint32_t{0};
 inline constexpr std::uint32_t kAnyFunction = ~std::uint32_t{0};
 inline constexpr std::uint32_t kAnyOpcode = ~std::uint32_t{0};
 
-// When a fault fires. Of the occurrences of its point, those count that match function, stream, opcode and sequence and do
-// not come before `not_before`. Of those that count, number `first` fires, and then every `every`-th, `shots` times in all.
-// The card, the driver and the emulator carry out faults by this rule: next_firing().
+// When a fault fires. Of the occurrences of its point, those count that match function, stream, opcode and sequence and
+// do not come before `not_before`. Of those that count, number `first` fires, and then every `every`-th, `shots` times
+// in all. The card, the driver and the emulator carry out faults by this rule: next_firing().
 struct FaultTrigger {
   std::uint32_t function;    // Target (shared/admin.hpp: 0 M, 1 PF, 1 + n VF n), or kAnyFunction
   std::uint32_t stream;      // or kAnyStream; where the point has one

@@ -66,7 +66,7 @@ inline constexpr std::uint64_t kScratchpadOffset = kContextDataOffset + 8 * kMiB
 inline constexpr unsigned kExecutionAreas = 15;  // cached images of a function; 15 × 64 MiB below the context data
 static_assert(kExecutionAreas * kExecutionAreaStride <= kContextDataOffset);
 
-// ---- what the entry receives ------------------------------------------------------------------------------------------
+// ---- what the entry receives ----------------------------------------------------------------------------------------
 
 // a0 at the correction entry points to this (read-only). sp is the end of the stack; all other registers are zero.
 struct KernelArguments {
@@ -90,7 +90,7 @@ enum class KernelCall : std::uint64_t {
   TraceMark = 2,  // a0 = value, kept with the launch's record
 };
 
-// ---- correction tensor ------------------------------------------------------------------------------------------------
+// ---- correction tensor ----------------------------------------------------------------------------------------------
 
 inline constexpr std::uint64_t kCorrectionMagic = 0x31524F4345525953;  // "SYRECOR1"
 

@@ -34,13 +34,13 @@ void store_release(T& word, T value) {
 // as a locked operation on x86 by the compiler, `fence rw,rw` on RISC-V.
 inline void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-// Every store before it is visible before any store behind it. A store with release order alone orders what stands before
-// it; what stands behind may overtake it.
+// Every store before it is visible before any store behind it. A store with release order alone orders what stands
+// before it; what stands behind may overtake it.
 inline void store_fence() { std::atomic_thread_fence(std::memory_order_release); }
 
 // Copies `words` 64-bit words that the other side may be changing meanwhile. Each word is read exactly once; the copy
-// is private afterwards and is what gets validated (copy once, validate, use). The private side is some structure: it is
-// copied as bytes, or the compiler may read its fields before these stores.
+// is private afterwards and is what gets validated (copy once, validate, use). The private side is some structure: it
+// is copied as bytes, or the compiler may read its fields before these stores.
 inline void copy_shared_words(std::uint64_t* to, const std::uint64_t* from, std::size_t words) {
 #pragma clang loop unroll_count(8)
   for (std::size_t i = 0; i < words; ++i) {

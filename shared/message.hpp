@@ -145,7 +145,7 @@ bool read_payload(const Message& message, T& payload) {
   return true;
 }
 
-// ---- config space -----------------------------------------------------------------------------------------------------
+// ---- config space ---------------------------------------------------------------------------------------------------
 
 // Read by the driver after every status 0. Fixed while DRIVER_OK, except device_status which is a message of its own.
 struct DeviceConfig {
@@ -170,7 +170,7 @@ struct DeviceConfig {
 };
 static_assert(sizeof(DeviceConfig) == kStickBytes);
 
-// ---- FIFO -------------------------------------------------------------------------------------------------------------
+// ---- FIFO -----------------------------------------------------------------------------------------------------------
 
 inline constexpr std::uint32_t kFifoSlots =
     static_cast<std::uint32_t>((kFifoToCard.bytes - 2 * kStickBytes) / kMessageBytes);

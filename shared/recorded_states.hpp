@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// States of the card as its record tells them (RecordedEventKind::StateChanged). Numbers are places in these lists: append
-// only. What changes one state into another is the firmware's own matter (docs/states-firmware.md).
+// States of the card as its record tells them (RecordedEventKind::StateChanged). Numbers are places in these lists:
+// append only. What changes one state into another is the firmware's own matter (docs/states-firmware.md).
 #pragma once
 
 #include <array>

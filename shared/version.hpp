@@ -7,6 +7,6 @@
 
 namespace wire {
 
-inline constexpr std::uint32_t kAbiVersion = 5;
+inline constexpr std::uint32_t kAbiVersion = 6;
 
 }  // namespace wire

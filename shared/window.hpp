@@ -81,7 +81,7 @@ inline constexpr std::array<QueueLayout, kQueueCount> kQueueLayouts{{
 static_assert(kQueueLayouts[kControlBlockQueue].descriptors + kControlBlockQueueSize * sizeof(Descriptor) <=
               kQueueLayouts[kControlBlockQueue].driver_area);
 
-// ---- header, written by the card only ---------------------------------------------------------------------------------
+// ---- header, written by the card only -------------------------------------------------------------------------------
 
 inline constexpr std::uint64_t kWindowMagic = 0x3157444E49575953;  // "SYWINDW1"; stored last, with release
 
@@ -112,7 +112,7 @@ struct WindowHeader {
   std::uint32_t post_code;
   std::uint32_t device_status;
   std::uint64_t events_lost;   // device events that found no buffer (protocol §4)
-  std::uint64_t record_bytes;  // of the record that an earlier life of the firmware left (kFatalRecord); 0: none
+  std::uint64_t record_bytes;  // of the record that an earlier boot of the firmware left (kFatalRecord); 0: none
   std::uint8_t reserved1[96];
   struct NamedBlock {
     char name[16];

@@ -20,14 +20,14 @@ void AddressSpaces::init(unsigned cores, unsigned functions, RegionPool& pool) {
   pool_ = &pool;
 }
 
-// ---- the share of a function --------------------------------------------------------------------------------------------
+// ---- the share of a function ----------------------------------------------------------------------------------------
 
 namespace {
 
 // Page tables that one call of hal makes at most: a window of 16 GiB, one for each GiB.
 constexpr std::uint64_t kMostTables = (std::uint64_t{1} << wire::kRegionShift) / wire::kGiB;
-// Of a context with one image: one for its GiB, one each for text, pool, arguments, correction and stack. A scratchpad is
-// one large page and needs none.
+// Of a context with one image: one for its GiB, one each for text, pool, arguments, correction and stack. A scratchpad
+// is one large page and needs none.
 constexpr std::uint64_t kTablesPerContext = 6;
 
 }  // namespace
@@ -69,7 +69,7 @@ bool AddressSpaces::make_tables(FunctionSpace& space, Make make) {
   return made;
 }
 
-// ---- making -------------------------------------------------------------------------------------------------------------
+// ---- making ---------------------------------------------------------------------------------------------------------
 
 FunctionSpace* AddressSpaces::current(Owner function) {
   Tenant& tenant = tenants_[function];
@@ -103,7 +103,8 @@ namespace {
 
 // On a core that runs launches of this space as well: they see the new window, the old ones do not change.
 bool share_regions(const FunctionSpace& space, CoreSpace& core) {
-  if (core.windows == space.windows) return true;  // as on all launches but the first: every turn of the loop counts
+  // as on all launches but the first: every iteration of the loop counts
+  if (core.windows == space.windows) return true;
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     const auto bit = static_cast<std::uint8_t>(1u << i);
     if ((space.windows & bit) == 0 || (core.windows & bit) != 0) continue;
@@ -211,7 +212,7 @@ bool AddressSpaces::lacks_regions(Owner function, const RegionTable& regions) co
   return space == nullptr || space->regions_version != regions.version();
 }
 
-// ---- images ------------------------------------------------------------------------------------------------------------
+// ---- images ---------------------------------------------------------------------------------------------------------
 
 // A step of the checksum, until it is done.
 AddressSpaces::Fit AddressSpaces::judge_image(std::span<const std::byte> image, hal::PhysicalAddress source,
@@ -224,8 +225,8 @@ AddressSpaces::Fit AddressSpaces::judge_image(std::span<const std::byte> image, 
   return Fit::Refused;
 }
 
-// The area that holds the image, loading it when needed. What can be found out without looking at all of the image comes
-// first: a launch that has to wait for room tries often.
+// The area that holds the image, loading it when needed. What can be found out without looking at all of the image
+// comes first: a launch that has to wait for room tries often.
 AddressSpaces::Fit AddressSpaces::find_area(FunctionSpace& space, hal::PhysicalAddress source, std::uint64_t bytes,
                                             std::uint8_t& index, ImageCheck& check, Verdict& why) {
   auto& areas = space.areas;
@@ -265,7 +266,7 @@ void AddressSpaces::note_write(Owner function, hal::PhysicalAddress address, std
   }
 }
 
-// ---- retiring and destroying --------------------------------------------------------------------------------------------
+// ---- retiring and destroying ----------------------------------------------------------------------------------------
 
 bool AddressSpaces::retire(Tenant& tenant) {
   const auto place = std::find(tenant.retired.begin(), tenant.retired.end(), nullptr);

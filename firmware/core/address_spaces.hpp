@@ -2,10 +2,10 @@
 // The address spaces of functions: made step by step as launches need them, retired when a region goes away, destroyed
 // when nothing runs on them, and paid for by the function's share of firmware memory. Hart 0 only.
 //
-// A launch runs on the space that was its function's current one at its start, to its end. What adds to a space (another
-// region, core, image) is done in place; what takes something away retires it: launches under way go on there, later
-// ones get a new space, and the old one is freed, with the released regions that it maps, when its last launch has
-// ended. So no mapping is ever taken from under a running kernel.
+// A launch runs on the space that was its function's current one at its start, to its end. What adds to a space
+// (another region, core, image) is done in place; what takes something away retires it: launches under way go on there,
+// later ones get a new space, and the old one is freed, with the released regions that it maps, when its last launch
+// has ended. So no mapping is ever taken from under a running kernel.
 #pragma once
 
 #include <array>
@@ -79,7 +79,8 @@ class AddressSpaces {
   std::uint64_t share_bytes() const { return share_; }
   static std::uint64_t smallest_share(unsigned cores);
   std::uint64_t held_pages_bytes(Owner function) const { return tenants_[function].bytes; }
-  // Pages of the arena that functions hold, as the arena itself counts them. The page of prepare_planted() is the card's.
+  // Pages of the arena that functions hold, as the arena itself counts them. The page of prepare_planted() is the
+  // card's.
   std::uint64_t arena_pages() const;
   // Bytes that were summed, copied and cleared for launches, since boot: what they took of hart 0 before they ran.
   std::uint64_t prepared_bytes() const { return prepared_bytes_; }

@@ -54,10 +54,11 @@ void send_reply(Function& function, PendingAdmin& pending, AdminReply reply) {
   function.queue(wire::kAdminQueue).push_used(pending.chain_id, pending.chain_slots, sizeof reply);
 }
 
-// ---- regions ------------------------------------------------------------------------------------------------------------
+// ---- regions --------------------------------------------------------------------------------------------------------
 
-// What counts against a quota: the regions of the table, released ones that launches still use, and released ones that are
-// not clean yet. Else a function could hold its quota once more with each address space, and again with each release.
+// What counts against a quota: the regions of the table, released ones that launches still use, and released ones that
+// are not clean yet. Else a function could hold its quota once more with each address space, and again with each
+// release.
 std::uint64_t charged_bytes(const Card& card, const Function& function) {
   return card.pool.granted_bytes(function.id()) + card.pool.quarantined_bytes(function.id());
 }
@@ -168,7 +169,7 @@ Progress release_region(Card& card, Function& function, const AdminRequest& requ
   return Progress::Answered;
 }
 
-// ---- streams ------------------------------------------------------------------------------------------------------------
+// ---- streams --------------------------------------------------------------------------------------------------------
 
 Stream* named_stream(Function& function, const AdminRequest& request, AdminReply& reply) {
   const auto& arguments = request.arguments.stream;
@@ -218,8 +219,8 @@ void open_stream(Function& function, const AdminRequest& request, AdminReply& re
   reply = refusal(Status::OutOfStreams, Field::None);
 }
 
-// First call (`resumed` false) begins the reset or close; it is answered when the stream has settled. Whatever happens to
-// the stream afterwards (a later open, say) is not this request's.
+// First call (`resumed` false) begins the reset or close; it is answered when the stream has settled. Whatever happens
+// to the stream afterwards (a later open, say) is not this request's.
 Progress reset_stream(Card& card, Function& function, PendingAdmin& pending, bool resumed, AdminReply& reply) {
   const std::uint32_t index = pending.request.arguments.stream.stream;
   const bool closes = pending.request.command == AdminCommand::StreamClose;
@@ -261,7 +262,7 @@ Progress cancel(Card& card, Function& function, const AdminRequest& request, Adm
   return Progress::Answered;
 }
 
-// ---- the rest -----------------------------------------------------------------------------------------------------------
+// ---- the rest -------------------------------------------------------------------------------------------------------
 
 void report_stats(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {
   const auto target = resolve_target(card, caller, request);
@@ -277,7 +278,8 @@ void report_stats(Card& card, Function& caller, const AdminRequest& request, Adm
   stats.dirty_granules = card.pool.dirty_granules(function.id());
 }
 
-// Of the whole card: for M only, a function learns nothing about the others. Looks at every stream, which M may ask for.
+// Of the whole card: for M only, a function learns nothing about the others. Looks at every stream, which M may ask
+// for.
 void fill_card_figures(const Card& card, AdminReply& reply) {
   auto& figures = reply.values.region;
   for (const Function& function : card.functions.tenants()) {
@@ -373,31 +375,40 @@ bool chain_usable(const Chain& chain) {
 
 }  // namespace
 
-bool serve_admin(Card& card, Function& function, unsigned budget) {
+namespace {
+
+[[gnu::noinline]] void serve_command(Card& card, Function& function) {
   PackedQueue& queue = function.queue(wire::kAdminQueue);
+  Chain chain;
+  queue.take(chain);
+  hal::mark(wire::Waypoint::Admin);
+  if (!chain_usable(chain)) {
+    ++function.counters().ring_violations;
+    note_violation(function, Status::BadChain);
+    queue.push_used(chain.id, chain.slots, 0);
+    return;
+  }
+  PendingAdmin& pending = function.commands.free_place();
+  wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&pending.request),
+                          function.at<std::uint64_t>(chain.readable.offset), sizeof(AdminRequest) / 8);
+  pending.reply = chain.writable.offset;
+  pending.chain_id = chain.id;
+  pending.chain_slots = chain.slots;
+  hal::note(wire::RecordedEventKind::AdminCommand, static_cast<std::uint32_t>(pending.request.command), function.id());
+  // A tenant's command proves nothing: it may be the one that broke the card before and will again.
+  if (function.manages()) hal::mark_boot_good();
+  if (handle(card, function, pending, false) == Progress::Waits) function.commands.keep(pending);
+}
+
+}  // namespace
+
+bool serve_admin(Card& card, Function& function, unsigned budget) {
+  const PackedQueue& queue = function.queue(wire::kAdminQueue);
   if (!function.running() || function.reset.running()) return false;
   bool any = false;
-  Chain chain;
-  while (budget-- != 0 && !function.commands.full() && queue.pop(chain)) {
+  while (budget-- != 0 && !function.commands.full() && queue.ready()) {
     any = true;
-    hal::mark(wire::Waypoint::Admin);
-    if (!chain_usable(chain)) {
-      ++function.counters().ring_violations;
-      note_violation(function, Status::BadChain);
-      queue.push_used(chain.id, chain.slots, 0);
-      continue;
-    }
-    PendingAdmin& pending = function.commands.free_place();
-    wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&pending.request),
-                            function.at<std::uint64_t>(chain.readable.offset), sizeof(AdminRequest) / 8);
-    pending.reply = chain.writable.offset;
-    pending.chain_id = chain.id;
-    pending.chain_slots = chain.slots;
-    hal::note(wire::RecordedEventKind::AdminCommand, static_cast<std::uint32_t>(pending.request.command),
-              function.id());
-    // A tenant's command proves nothing: it may be the one that broke the card before and will again.
-    if (function.manages()) hal::mark_boot_good();
-    if (handle(card, function, pending, false) == Progress::Waits) function.commands.keep(pending);
+    serve_command(card, function);
   }
   return any;
 }

@@ -13,7 +13,7 @@ using wire::FaultPoint;
 
 namespace {
 
-// M hears of each function's violations at once, whatever their number: a flood of them costs an event per heartbeat.
+// M is told of each function's violations at once, whatever their number: a flood of them costs an event per heartbeat.
 void tell_violations(Card& card) {
   Function& management = card.functions[kManagement];
   for (Function& function : card.functions.tenants()) {
@@ -31,7 +31,7 @@ void tell_violations(Card& card) {
   }
 }
 
-// What a function hears of at each heartbeat, whatever the number of times it happened.
+// What a function is told of at each heartbeat, whatever the number of times it happened.
 void tell_of_functions(Card& card) {
   for (Function& function : card.functions.tenants()) {
     if (function.ring_violations.told(function.counters().ring_violations)) continue;
@@ -44,10 +44,7 @@ void tell_of_functions(Card& card) {
   });
 }
 
-}  // namespace
-
-void beat(Card& card) {
-  if (!card.heart.look()) return;
+[[gnu::noinline]] void beat_when_due(Card& card) {
   hal::stop_if_recording();
   if (!card.heart.due(hal::now())) return;
   hal::mark(wire::Waypoint::Beat);
@@ -60,6 +57,13 @@ void beat(Card& card) {
   }
   tell_violations(card);
   tell_of_functions(card);
+}
+
+}  // namespace
+
+void beat(Card& card) {
+  if (card.heart.look()) [[unlikely]]
+    beat_when_due(card);
 }
 
 }  // namespace fw

@@ -25,7 +25,7 @@ void adopt_fifos(Function& function) {
 void create_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint32_t index) {
   Function& function = card.functions.add(id);
   // No generation of an earlier boot ever comes back.
-  function.create({id, kind, index}, card.faults, card.options.strikes, card.boot_epoch() << 32);
+  function.create({id, kind, index}, card.faults, card.options.stream_timeouts, card.boot_epoch() << 32);
   function.set_quota(kind == wire::FunctionKind::Virtual ? card.options.quota_bytes : 0);
 }
 
@@ -51,7 +51,7 @@ bool bind_slot(Card& card, Function& function, const Place& place) {
 void retire_slot(Card& card, Function& function) {
   if (!function.bound()) return;
   begin_function_reset(card, function);
-  function.reset.owe_nothing();  // nobody is left to hear of it
+  function.reset.owe_nothing();  // nobody is left to be told
   function.unbind();
   // Marked before it is done: a reset of the card in between finds it half done, and finishes it.
   card.slots.retire(function.id());

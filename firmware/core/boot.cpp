@@ -45,7 +45,7 @@ void reach(Card& card, CardState state) {
   while (post_code(state) == card.options.stop_at) hal::sleep_until(hal::now() + wire::kTicksPerSecond);
 }
 
-// True: the memory of an earlier life is there and can be believed. False: there was none.
+// True: the memory of an earlier boot is there and can be believed. False: there was none.
 std::expected<bool, std::string_view> judge_persistent(const Persistent& persistent) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(&persistent, 1));
   if (std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; })) return false;
@@ -100,7 +100,7 @@ void lose_a_part(wire::FatalRecord& record) {
   record.crc32c = wire::crc32c(0, &record, sizeof record);
 }
 
-// M shows what an earlier life left behind; nobody else sees it (it holds addresses and registers).
+// M shows what an earlier boot left behind; nobody else sees it (it holds addresses and registers).
 void publish_record(Function& management) {
   static_assert(sizeof(wire::FatalRecord) <= wire::kFatalRecord.bytes && sizeof(wire::FatalRecord) % 8 == 0);
   const wire::FatalRecord* record = hal::previous_record();

@@ -53,8 +53,8 @@ bool apply(BootOptions& options, std::string_view name, std::uint64_t value) {
     options.sole_function = static_cast<std::uint32_t>(value);
     return value <= boot::kMaxVirtualFunctions + 1;
   }
-  if (name == boot::kStrikes) {
-    options.strikes = static_cast<std::uint32_t>(value);
+  if (name == boot::kStreamTimeouts) {
+    options.stream_timeouts = static_cast<std::uint32_t>(value);
     return value <= 1'000'000;
   }
   if (name == boot::kMutant) return options.mutant = value, true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The card's boot command line (shared/boot_arguments.hpp). Parsed strictly: an unknown word or a bad number is an error
-// that names the word.
+// The card's boot command line (shared/boot_arguments.hpp). Parsed strictly: an unknown word or a bad number is an
+// error that names the word.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct BootOptions {
   // Hart 0's loop may stand still for so long, as other harts see it; 0: for ever.
   std::uint64_t loop_watchdog_ms = 5'000;
   wire::PostCode stop_at = wire::PostCode::None;  // fault injection: boot goes no further
-  std::uint32_t strikes = 0;                      // time-outs of a stream before it is banned; 0: never
+  std::uint32_t stream_timeouts = 0;              // time-outs of a stream before it is banned; 0: never
   std::uint64_t mutant = 0;                       // fw::Mutant, in firmware that has them
   std::uint64_t mutant_status = 0;                // wire::Status that it is limited to; 0: not limited
 };

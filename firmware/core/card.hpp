@@ -12,11 +12,11 @@
 #include "firmware/core/heartbeat.hpp"
 #include "firmware/core/interrupt_moderation.hpp"
 #include "firmware/core/launches.hpp"
+#include "firmware/core/poll_plan.hpp"
 #include "firmware/core/region_pool.hpp"
 #include "firmware/core/run_queues.hpp"
 #include "firmware/core/scrub_pace.hpp"
 #include "firmware/core/slot_table.hpp"
-#include "firmware/core/turn_plan.hpp"
 
 namespace fw {
 
@@ -32,12 +32,12 @@ class Card {
   AddressSpaces spaces;
   RunQueues run_queues;
   Launches launches;
-  TurnPlan plan;
+  PollPlan plan;
   Heartbeat heart;
   ScrubPace scrubs;
   InterruptModeration doorbells;
 
-  // ---- the life of the card
+  // ---- the state of the card
 
   CardState state() const { return machine_.state(); }
   // Logs the step, on the console and among the last events; windows show it from then on (shown_post()).
@@ -67,12 +67,12 @@ class Card {
   }
   // So many blocks, or as much as they cost, have been served. Quiet functions are looked at after a quantum of it.
   void note_work(std::uint64_t steps) {
-    heart.count_turns(steps / kStepsOfATurn);
+    heart.count_iterations(steps / kStepsOfAnIteration);
     plan.note_steps(steps, kContendedBudget);
   }
-  // What a turn may spend on one function before the others get theirs, while several are busy. Blocks that cost the card
-  // three quarters of a microsecond each (empty or refused ones) must not get more of a turn than the bytes of others,
-  // which get kTurnTicks.
+  // What an iteration may spend on one function before the others get theirs, while several are busy. Blocks that cost
+  // the card three quarters of a microsecond each (empty or refused ones) must not get more of an iteration than the
+  // bytes of others, which get kQuantumTicks.
   static constexpr unsigned kContendedBudget = 32;
 
   // ---- counters
@@ -83,7 +83,7 @@ class Card {
   std::uint64_t count_corrected() { return ++memory_corrected_; }
 
  private:
-  static constexpr unsigned kStepsOfATurn = 4;  // that cost as much as an empty turn and a look at the clock
+  static constexpr unsigned kStepsOfAnIteration = 4;  // that cost as much as an empty iteration and a look at the clock
 
   StateMachine<kCardStates> machine_;
   bool restart_requested_ = false;

@@ -68,7 +68,7 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
     note_violation(function, ending.why.status);
   }
   if (ending.outcome == Outcome::Fault && ending.why.status == Status::Stopped && mutated(Mutant::LoseCompletion)) {
-    // Nobody hears of it.
+    // Nobody is told of it.
   } else if (function.faults().armed(FaultPoint::Completion)) [[unlikely]] {
     publish_broken(function, block, completion);
   } else {
@@ -90,22 +90,23 @@ void poison(Function& function, unsigned index, Status status) {
   post_stream_event(function, wire::EventKind::StreamPoisoned, index, status);
 }
 
-// A stream that takes too long again and again costs everybody: its last strike ends it until its function is reset.
-[[gnu::cold, gnu::noinline]] void strike(Function& function, unsigned index) {
+// A stream that takes too long again and again costs everybody: its last time-out ends it until its function is reset.
+[[gnu::cold, gnu::noinline]] void count_timeout(Function& function, unsigned index) {
   Stream& stream = function.streams[index];
-  ++stream.strikes;
-  if (function.strikes() == 0 || stream.strikes < function.strikes() || stream.banned) return;
-  if (mutated(Mutant::Strikes)) return;
+  ++stream.timeouts;
+  if (function.timeout_limit() == 0 || stream.timeouts < function.timeout_limit() || stream.banned) return;
+  if (mutated(Mutant::StreamTimeouts)) return;
   stream.banned = true;
-  post_stream_event(function, wire::EventKind::StreamBanned, index, Status::StreamBanned, stream.strikes);
+  post_stream_event(function, wire::EventKind::StreamBanned, index, Status::StreamBanned, stream.timeouts);
 }
 
 }  // namespace
 
 void end_head(Function& function, unsigned index, const Ending& ending) {
-  complete(function, function.streams.take_head(index), ending);
-  if (ending.outcome == Outcome::Ok) return;
-  if (ending.outcome == Outcome::Timeout) strike(function, index);
+  [[clang::always_inline]] complete(function, function.streams.take_head(index), ending);
+  if (ending.outcome == Outcome::Ok) [[likely]]
+    return;
+  if (ending.outcome == Outcome::Timeout) count_timeout(function, index);
   poison(function, index, ending.why.status);
 }
 

@@ -7,6 +7,7 @@
 #include "firmware/mutants/mutants.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
+#include "shared/strided.hpp"
 
 namespace fw {
 
@@ -39,7 +40,7 @@ bool all_zero(const std::uint8_t* bytes, std::size_t count) {
   return any == 0;
 }
 
-bool crc_matches(const ControlBlock& block) {
+[[gnu::noinline]] bool crc_matches(const ControlBlock& block) {
   constexpr std::size_t kAt = offsetof(wire::ControlBlockHeader, crc32c);
   constexpr std::uint32_t kZero = 0;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(&block);
@@ -49,44 +50,100 @@ bool crc_matches(const ControlBlock& block) {
   return crc == block.header.crc32c && !mutated(Mutant::RightCrc);
 }
 
-Verdict check_endpoint(const wire::Endpoint& endpoint, Field field) {
-  if (endpoint.kind != wire::EndpointKind::HostMemory && endpoint.kind != wire::EndpointKind::Region) {
-    return {Status::BadEndpointKind, field};
-  }
+// What the offset of an end must be a multiple of. Linear transfers are stick-aligned on the device side, and bytes are
+// bytes on the host side (protocol, preamble); strided ones are aligned to their elements.
+struct Alignment {
+  std::uint64_t in_region = wire::kStickBytes;
+  std::uint64_t in_window = 1;
+};
+
+Verdict check_endpoint(const wire::Endpoint& endpoint, Field field, Alignment alignment = {}) {
+  const bool region = endpoint.kind == wire::EndpointKind::Region;
+  if (endpoint.kind != wire::EndpointKind::HostMemory && !region) return {Status::BadEndpointKind, field};
   if (!all_zero(endpoint.reserved, sizeof endpoint.reserved)) return {Status::ReservedBits, field};
-  if (endpoint.kind == wire::EndpointKind::HostMemory && (endpoint.region_id != 0 || endpoint.generation != 0)) {
-    return {Status::ReservedBits, field};
-  }
-  // Linear transfers are stick-aligned on the device side; bytes are bytes on the host side (protocol, preamble).
-  if (endpoint.kind == wire::EndpointKind::Region && !wire::is_aligned(endpoint.offset, wire::kStickBytes)) {
+  if (!region && (endpoint.region_id != 0 || endpoint.generation != 0)) return {Status::ReservedBits, field};
+  if (!wire::is_aligned(endpoint.offset, region ? alignment.in_region : alignment.in_window)) {
     return {Status::BadAlignment, field};
   }
   return {};
 }
 
-Verdict check_dma(const wire::DmaPayload& dma) {
-  if ((dma.flags & wire::kDmaStrided) != 0) return {Status::Unsupported, Field::DmaFlags};
-  if ((dma.flags & ~wire::kDmaChecksum) != 0) return {Status::BadFlags, Field::DmaFlags};
-  // Only who sends bytes into the card knows their sum before.
-  const bool sum_allowed = dma.flags == wire::kDmaChecksum && dma.source.kind == wire::EndpointKind::HostMemory;
-  if (dma.checksum != 0 && !sum_allowed) return {Status::BadFlags, Field::DmaFlags};
-  if (dma.bytes == 0) return {Status::BadSize, Field::DmaBytes};
-  if (const Verdict v = check_endpoint(dma.source, Field::DmaSource); !v.ok()) return v;
-  if (const Verdict v = check_endpoint(dma.destination, Field::DmaDestination); !v.ok()) return v;
+Verdict check_ends(const wire::DmaPayload& dma, Alignment alignment = {}) {
+  if (const Verdict v = check_endpoint(dma.source, Field::DmaSource, alignment); !v.ok()) return v;
+  if (const Verdict v = check_endpoint(dma.destination, Field::DmaDestination, alignment); !v.ok()) return v;
   if (dma.source.kind == wire::EndpointKind::HostMemory && dma.destination.kind == wire::EndpointKind::HostMemory) {
     return {Status::BadEndpointKind, Field::DmaDestination};
   }
   return {};
 }
 
-Verdict check_fill(const wire::FillPayload& fill) {
+// The numbers of each level; what they come to is check_nest()'s.
+Verdict check_levels(const wire::StridedPayload& loops) {
+  if (loops.depth == 0 || loops.depth > wire::kStridedLevels) return {Status::BadCount, Field::StridedDepth};
+  if (!wire::is_element_size(loops.element_bytes)) return {Status::BadSize, Field::StridedElement};
+  if (!all_zero(reinterpret_cast<const std::uint8_t*>(loops.reserved), sizeof loops.reserved)) {
+    return {Status::ReservedBits, Field::Reserved};
+  }
+  for (unsigned i = 0; i < wire::kStridedLevels; ++i) {
+    const wire::StridedLevel& level = loops.levels[i];
+    if (i < loops.depth && level.count == 0) return {Status::BadCount, Field::StridedCount, i};
+    if (i >= loops.depth && (level.count | static_cast<std::uint64_t>(level.source_stride) |
+                             static_cast<std::uint64_t>(level.destination_stride)) != 0) {
+      return {Status::ReservedBits, Field::StridedLevelUnused, i};
+    }
+  }
+  return {};
+}
+
+// What all levels come to together, before anything is known of regions: no number of it overflows, the elements are
+// as many bytes as the block says, and each has a place of its own in the destination.
+Verdict check_nest(const wire::StridedDmaPayload& strided) {
+  const wire::StridedPayload& loops = strided.loops;
+  unsigned level = 0;
+  const auto elements = wire::element_count(loops, level);
+  if (!elements) return {Status::Overflow, Field::StridedCount, level};
+  std::uint64_t bytes;
+  if (__builtin_mul_overflow(*elements, std::uint64_t{loops.element_bytes}, &bytes)) {
+    return {Status::Overflow, Field::StridedCount, loops.depth - 1};
+  }
+  if (bytes != strided.dma.bytes) return {Status::BadSize, Field::DmaBytes};
+  const auto source = wire::reach_of(loops, &wire::StridedLevel::source_stride);
+  if (!source || !source->fits(strided.dma.source.offset)) return {Status::Overflow, Field::StridedSource};
+  const auto destination = wire::reach_of(loops, &wire::StridedLevel::destination_stride);
+  if (!destination || !destination->fits(strided.dma.destination.offset)) {
+    return {Status::Overflow, Field::StridedDestination};
+  }
+  if (!wire::elements_distinct(loops)) return {Status::Overlap, Field::StridedDestination};
+  return {};
+}
+
+[[gnu::noinline]] Verdict check_strided(const wire::StridedDmaPayload& strided) {
+  if (const Verdict v = check_levels(strided.loops); !v.ok()) return v;
+  const std::uint64_t element = strided.loops.element_bytes;
+  if (const Verdict v = check_ends(strided.dma, {element, element}); !v.ok()) return v;
+  return check_nest(strided);
+}
+
+[[gnu::noinline]] Verdict check_dma(const wire::StridedDmaPayload& strided) {
+  const wire::DmaPayload& dma = strided.dma;
+  if ((dma.flags & ~(wire::kDmaChecksum | wire::kDmaStrided)) != 0) return {Status::BadFlags, Field::DmaFlags};
+  // Only who sends bytes into the card knows their sum before.
+  const bool sum_allowed = (dma.flags & wire::kDmaChecksum) != 0 && dma.source.kind == wire::EndpointKind::HostMemory;
+  if (dma.checksum != 0 && !sum_allowed) return {Status::BadFlags, Field::DmaFlags};
+  if (dma.bytes == 0) return {Status::BadSize, Field::DmaBytes};
+  if ((dma.flags & wire::kDmaStrided) != 0) return check_strided(strided);
+  return check_ends(dma);
+}
+
+[[gnu::noinline]] Verdict check_fill(const wire::FillPayload& fill) {
   if (fill.bytes == 0) return {Status::BadSize, Field::FillBytes};
   if (!all_zero(fill.reserved, sizeof fill.reserved)) return {Status::ReservedBits, Field::Reserved};
   if (fill.destination.kind != wire::EndpointKind::Region) return {Status::BadEndpointKind, Field::FillDestination};
   return check_endpoint(fill.destination, Field::FillDestination);
 }
 
-Verdict check_compute(const wire::ComputePayload& compute, std::uint64_t budget, std::uint64_t existing_cores) {
+[[gnu::noinline]] Verdict check_compute(const wire::ComputePayload& compute, std::uint64_t budget,
+                                        std::uint64_t existing_cores) {
   if (compute.image.kind != wire::EndpointKind::Region) return {Status::BadEndpointKind, Field::ComputeImage};
   if (const Verdict v = check_endpoint(compute.image, Field::ComputeImage); !v.ok()) return v;
   // Bounded here already: what is no image must not cost hart 0 a checksum over gigabytes.
@@ -122,7 +179,7 @@ Verdict check_compute(const wire::ComputePayload& compute, std::uint64_t budget,
 
 Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores) {
   const auto& header = block.header;
-  const unsigned sticks = wire::required_sticks(header.opcode);
+  const unsigned sticks = wire::required_sticks(block);
   if (sticks == 0) {
     const bool known = header.opcode <= Opcode::Call;
     return {known ? Status::Unsupported : Status::BadOpcode, Field::OpcodeField};
@@ -137,7 +194,7 @@ Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t
       for (unsigned i = 0; i < 8; ++i) any |= block.payload.words[i];
       return any == 0 ? Verdict{} : Verdict{Status::ReservedBits, Field::Reserved};
     }
-    case Opcode::Dma: return check_dma(block.payload.dma);
+    case Opcode::Dma: return check_dma(block.payload.strided);
     case Opcode::Fill: return check_fill(block.payload.fill);
     case Opcode::Compute: return check_compute(block.payload.compute, header.budget, existing_cores);
     default: return {Status::BadOpcode, Field::OpcodeField};

@@ -106,8 +106,8 @@ void set_features(Function& function, const Message& request, const wire::Featur
   respond(function, request, blocks);
 }
 
-// Bits that may be added to a status, given what is set: the driver walks ACKNOWLEDGE → DRIVER → FEATURES_OK → DRIVER_OK
-// and never clears a bit except by writing 0 (VIRTIO 1.4 §2.1.1).
+// Bits that may be added to a status, given what is set: the driver walks ACKNOWLEDGE → DRIVER → FEATURES_OK →
+// DRIVER_OK and never clears a bit except by writing 0 (VIRTIO 1.4 §2.1.1).
 bool status_step_legal(const Function& function, std::uint32_t wanted) {
   const std::uint32_t now = function.device_status() & ~std::uint32_t{wire::kStatusNeedsReset};
   const std::uint32_t asked = wanted & ~std::uint32_t{wire::kStatusNeedsReset};
@@ -282,9 +282,9 @@ void respond_refused(Function& function, const Message& request) {
 
 bool control_pending(Function& function) { return waiting(function) != 0; }
 
-bool serve_control(Card& card, Function& function, unsigned budget) {
-  const std::uint32_t count = std::min<std::uint32_t>(waiting(function), budget);
-  if (count == 0) return false;
+namespace {
+
+[[gnu::noinline]] void serve_messages(Card& card, Function& function, std::uint32_t count) {
   hal::mark(wire::Waypoint::Control);
   wire::Fifo& fifo = to_card(function);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -298,6 +298,15 @@ bool serve_control(Card& card, Function& function, unsigned budget) {
     handle(card, function, request);
   }
   signal_doorbell(function);  // bring-up is rare: always ring
+}
+
+}  // namespace
+
+bool serve_control(Card& card, Function& function, unsigned budget) {
+  const std::uint32_t count = std::min<std::uint32_t>(waiting(function), budget);
+  if (count == 0) [[likely]]
+    return false;
+  serve_messages(card, function, count);
   return true;
 }
 

@@ -24,7 +24,8 @@ void respond_status(Function& function, const wire::Message& request);
 void respond_queue(Function& function, const wire::Message& request, std::uint32_t queue);
 void respond_refused(Function& function, const wire::Message& request);
 
-// Tells the driver that status or configuration changed (VIRTIO 1.4 §2.1.2: DEVICE_NEEDS_RESET is sticky until status 0).
+// Tells the driver that status or configuration changed (VIRTIO 1.4 §2.1.2: DEVICE_NEEDS_RESET is sticky until status
+// 0).
 void send_config_event(Function& function, std::uint32_t status);
 
 // Marks the function as needing a reset and tells the driver.

@@ -40,14 +40,12 @@ void step_stream(Card& card, Function& function, unsigned index) {
   const std::uint64_t now = hal::now();
   block.start_time = now;
   publish_started(function, block);
-  end_head(function, index, {Outcome::Ok, {}, now});
+  [[clang::always_inline]] end_head(function, index, {Outcome::Ok, {}, now});
 }
 
 // What a quantum is charged with: bytes of transfers, and of launches that were made ready (only `function` steps now).
 std::uint64_t charged_so_far(const Card& card, const Function& function) {
-  const auto& counters = function.counters();
-  return counters.bytes_to_device + counters.bytes_from_device + counters.bytes_on_device +
-         card.spaces.prepared_bytes();
+  return function.charged() + card.spaces.prepared_bytes();
 }
 
 }  // namespace
@@ -65,20 +63,22 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
   hal::mark(wire::Waypoint::Dispatch);
   const std::uint64_t charged_before = charged_so_far(card, function);
   // Read only when a step was long: a quantum of empty blocks is over by their number.
-  std::uint64_t turn_ends = kNever;
-  if (card.contended()) turn_ends = hal::now() + kTurnTicks * function.weight();
+  std::uint64_t quantum_ends = kNever;
+  if (card.contended()) quantum_ends = hal::now() + kQuantumTicks * function.weight();
   const std::uint64_t populated_before = card.pool.populated_granules();
   const unsigned budget_before = budget;
-  const std::uint64_t most = kTurnBytes * function.weight();
+  const std::uint64_t most = kQuantumBytes * function.weight();
   while (budget-- != 0 && function.running() && function.streams.any_runnable()) {
     step_stream(card, function, function.streams.next_runnable());
     any = true;
     const std::uint64_t charged = charged_so_far(card, function) - charged_before;
     if (charged == 0) continue;
-    if (turn_ends == kNever) turn_ends = card.heart.stepped_at() + kUncontendedTurnTicks;
-    // Memory that is touched for the first time is a page fault of the machine that emulates us: 0.1 ms, 5 ms were seen.
+    if (quantum_ends == kNever) quantum_ends = card.heart.stepped_at() + kUncontendedQuantumTicks;
+    // Memory that is touched for the first time is a page fault of the machine that emulates us: 0.1 ms, 5 ms were
+    // seen.
     if (mutated(Mutant::QuantumBytes)) continue;
-    if (charged >= most || card.heart.stepped_at() >= turn_ends || card.pool.populated_granules() != populated_before) {
+    if (charged >= most || card.heart.stepped_at() >= quantum_ends ||
+        card.pool.populated_granules() != populated_before) {
       card.plan.look_at_all();
       break;
     }

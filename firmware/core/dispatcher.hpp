@@ -16,8 +16,8 @@ class Card;
 // Takes at most `budget` chains from the ring into stream queues. True when there were any.
 bool fetch_blocks(Card& card, Function& function, unsigned budget);
 
-// Lets runnable streams make at most `budget` steps and move about kTurnBytes: a block that is short runs to its end, a
-// transfer moves at most kDmaStepBytes, or kContendedStepBytes. True when anything moved.
+// Lets runnable streams make at most `budget` steps and move about kQuantumBytes: a block that is short runs to its
+// end, a transfer moves at most kDmaStepBytes, or kContendedStepBytes. True when anything moved.
 bool run_streams(Card& card, Function& function, unsigned budget);
 
 // A launch of one of the function's streams has ended.
@@ -45,15 +45,19 @@ void retry_waiting_launch(Function& function);
 // A transfer goes in steps of this size, so that a ring is never left alone for long: 256 KiB take about 50 µs at
 // emulated copy speed, the length of a kernel's first slice.
 inline constexpr std::uint64_t kDmaStepBytes = 256 * 1024;
-// While others are busy in shorter ones, because a turn ends by time only between two steps: 256 KiB that are in no cache
-// took 200 µs.
+// While others are busy in shorter ones, because a quantum ends by time only between two steps: 256 KiB that are in no
+// cache took 200 µs.
 inline constexpr std::uint64_t kContendedStepBytes = 64 * 1024;
 // A step that is summed is shorter: CRC32C under emulation goes at a twentieth of the speed of a copy.
 inline constexpr std::uint64_t kChecksumStepBytes = 32 * 1024;
-// And a function moves no more than this in a turn, before the others and the admin queues are looked at, times its
+// A step of a strided transfer is bounded by the same numbers, in which a row costs so much besides its bytes, and an
+// element of a row that is not dense as much as this (measured: docs/performance.md).
+inline constexpr std::uint64_t kBytesOfARow = 256;
+inline constexpr std::uint64_t kBytesOfAnElement = 32;
+// And a function moves no more than this in a quantum, before the others and the admin queues are looked at, times its
 // weight. Less would be fair, and slow: after a kernel's slice the emulator has forgotten translations, and the first
 // step costs twice as much as the next.
-inline constexpr std::uint64_t kTurnBytes = 2 * kDmaStepBytes;
+inline constexpr std::uint64_t kQuantumBytes = 2 * kDmaStepBytes;
 // What an empty block costs, in bytes: a quantum of blocks and one of bytes are about the same.
 inline constexpr std::uint64_t kBytesOfAStep = 16 * 1024;
 

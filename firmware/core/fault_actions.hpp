@@ -11,7 +11,7 @@ namespace fw {
 
 class Card;
 
-// Looked at once a turn of hart 0's loop.
+// Looked at once an iteration of hart 0's loop.
 inline constexpr std::uint64_t kLoopPoints =
     point_bit(wire::FaultPoint::Dispatcher) | point_bit(wire::FaultPoint::Firmware);
 // Dispatcher and Firmware: stands still, or breaks the firmware.
@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kLoopPoints =
 
 // Memory: [begin, end) of card memory is about to be touched for the block. A corrected error is counted and told. An
 // uncorrectable one is told and its granule retired: true, with the damaged byte, and the block must end FAULT. A card
-// that is blind for memory errors goes on with a byte that is not what was stored.
+// that does not check for memory errors goes on with a byte that is not what was stored.
 [[gnu::cold, gnu::noinline]] bool memory_fails(Card& card, Function& function, const wire::ControlBlockHeader& header,
                                                hal::PhysicalAddress begin, hal::PhysicalAddress end,
                                                hal::PhysicalAddress& place);

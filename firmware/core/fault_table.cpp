@@ -19,7 +19,7 @@ Verdict refused(Status status) { return {status, Field::AdminFault}; }
 
 }  // namespace
 
-// ---- firing -------------------------------------------------------------------------------------------------------------
+// ---- firing ---------------------------------------------------------------------------------------------------------
 
 bool FaultTable::matches(const Row& row, const Occurrence& occurrence) {
   const wire::FaultSpec& spec = row.spec;
@@ -56,7 +56,7 @@ std::optional<Shot> FaultTable::occur(FaultPoint point, const Occurrence& occurr
   return std::nullopt;
 }
 
-// ---- commands -----------------------------------------------------------------------------------------------------------
+// ---- commands -------------------------------------------------------------------------------------------------------
 
 Verdict FaultTable::judge(const wire::FaultSpec& spec, std::uint32_t functions) {
   if (spec.fault >= wire::kFaultRows) return refused(Status::OutOfBounds);

@@ -13,11 +13,11 @@
 
 namespace fw {
 
-void Function::create(const Identity& identity, FaultTable& faults, std::uint32_t strikes,
+void Function::create(const Identity& identity, FaultTable& faults, std::uint32_t timeout_limit,
                       std::uint64_t first_generation) {
   identity_ = identity;
   faults_ = &faults;
-  strikes_ = strikes;
+  timeout_limit_ = timeout_limit;
   generation_ = first_generation;
   regions.init(identity.kind);
   streams.init(identity.id);

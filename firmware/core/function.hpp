@@ -25,18 +25,18 @@ namespace fw {
 
 // Work of hart 0 for functions.
 struct Served {
-  std::uint64_t quanta = 0;  // turns in which a function had something done
+  std::uint64_t quanta = 0;  // iterations in which a function had something done
   std::uint64_t bytes = 0;   // moved for transfers; summed, copied and cleared for launches
 };
 
-// What hart 0 served to others while a function waited for its turn.
+// What hart 0 served to others while a function waited for its quantum.
 class Waiting {
  public:
-  // It has nothing to do, or had its turn: whatever is served to others from now on, it has not waited for.
+  // It has nothing to do, or was served: whatever is served to others from now on, it has not waited for.
   void seen(const Served& served) { seen_ = served; }
-  // It is found to have something: it waits for its turn from now on, for bytes from when it was looked at last.
+  // It is found to have something: it waits for its quantum from now on, for bytes from when it was looked at last.
   void begins(const Served& served) { seen_.quanta = served.quanta; }
-  // Its turn, in which it had something done; `before` was served when the turn began.
+  // It was served; `before` was served to all when its quantum began.
   void ends(const Served& before) {
     most_.quanta = std::max(most_.quanta, before.quanta - seen_.quanta);
     most_.bytes = std::max(most_.bytes, before.bytes - seen_.bytes);
@@ -77,15 +77,16 @@ class Function {
     wire::FunctionKind kind;
     std::uint32_t index;  // VF number
   };
-  // Once, before everything else; it has no slot yet. `strikes`: a stream's time-outs before it is banned; 0: never.
-  // No generation below `first_generation` was its own in this life or comes back.
-  void create(const Identity& identity, FaultTable& faults, std::uint32_t strikes, std::uint64_t first_generation);
+  // Once, before everything else; it has no slot yet. `timeout_limit`: a stream's time-outs before it is banned; 0:
+  // never. No generation below `first_generation` was its own in this boot or comes back.
+  void create(const Identity& identity, FaultTable& faults, std::uint32_t timeout_limit,
+              std::uint64_t first_generation);
   std::uint32_t id() const { return identity_.id; }
   wire::FunctionKind kind() const { return identity_.kind; }
   std::uint32_t index() const { return identity_.index; }
   bool manages() const { return identity_.kind == wire::FunctionKind::Management; }
   FaultTable& faults() const { return *faults_; }
-  std::uint32_t strikes() const { return strikes_; }
+  std::uint32_t timeout_limit() const { return timeout_limit_; }
 
   // ---- where it is reached
 
@@ -125,8 +126,8 @@ class Function {
   // No driver: status 0 and no rings.
   void close_rings();
 
-  // Generation, streams, queues and status as after a reset: stream 0 open with incarnation 1 (protocol §4). M has none.
-  // `keeps_rings`: of a mutant.
+  // Generation, streams, queues and status as after a reset: stream 0 open with incarnation 1 (protocol §4). M has
+  // none. `keeps_rings`: of a mutant.
   void renew(bool keeps_rings = false);
 
   // ---- counters and limits
@@ -136,11 +137,14 @@ class Function {
   const Counters& counters() const { return counters_.stats; }
   const wire::AdminReply::Values& counters_on_the_wire() const { return counters_; }
   std::uint64_t lose_event() { return ++events_lost_; }
+  // What its transfers cost hart 0, in bytes of a copy: what a quantum is charged with.
+  void charge(std::uint64_t bytes) { charged_ += bytes; }
+  std::uint64_t charged() const { return charged_; }
 
   // Set by M or the PF; the owner's resets do not touch them.
   std::uint64_t quota_bytes() const { return quota_bytes_; }  // 0: none
   void set_quota(std::uint64_t bytes) { quota_bytes_ = bytes; }
-  std::uint32_t weight() const { return weight_; }  // of its turns: 1 … wire::kMaxWeight
+  std::uint32_t weight() const { return weight_; }  // of its quanta: 1 … wire::kMaxWeight
   void set_weight(std::uint32_t weight) { weight_ = weight; }
 
   // Looks of hart 0's loop in a row that found nothing: true from the `limit`th on.
@@ -150,7 +154,7 @@ class Function {
  private:
   Identity identity_{0, wire::FunctionKind::Unbound, 0};
   FaultTable* faults_ = nullptr;
-  std::uint32_t strikes_ = 0;
+  std::uint32_t timeout_limit_ = 0;
   Place place_;
   std::span<std::byte> window_;
   std::uint64_t generation_ = 0;
@@ -159,6 +163,7 @@ class Function {
   std::uint32_t config_generation_ = 0;
   wire::AdminReply::Values counters_{};  // .stats
   std::uint64_t events_lost_ = 0;
+  std::uint64_t charged_ = 0;
   std::uint64_t quota_bytes_ = 0;
   std::uint32_t weight_ = 1;
   unsigned quiet_looks_ = 0;

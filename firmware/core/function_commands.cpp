@@ -182,7 +182,7 @@ Progress bind_to(Card& card, Function& function, const Place& place, AdminReply&
     return Progress::Answered;
   }
   card.slots.bind(function.id(), place);
-  // The broker hands the function out when it has heard this: the emulator knows the new peer.
+  // The broker hands the function out when it has been told: the emulator knows the new peer.
   // Not through a fault point: nothing that hands functions out may depend on one.
   hal::signal(place.doorbell, place.peer);
   describe(card, function, reply);

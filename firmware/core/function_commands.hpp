@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admin commands that are about a function: FUNCTION_RESET, SLOT_BIND, SLOT_RETIRE, QUOTA_SET, FUNCTION_QUERY, and whose
-// STATS one may read. Who may do what to whom is decided here and nowhere else (protocol §1).
+// Admin commands that are about a function: FUNCTION_RESET, SLOT_BIND, SLOT_RETIRE, QUOTA_SET, FUNCTION_QUERY, and
+// whose STATS one may read. Who may do what to whom is decided here and nowhere else (protocol §1).
 #pragma once
 
 #include <expected>
@@ -17,7 +17,8 @@ enum class Progress { Answered, Waits };
 // Region memory that the function is guaranteed: at most its quota, which may have been set since boot.
 std::uint64_t share_bytes(const Card& card, const Function& function);
 
-// The function that the request's first argument names, when the caller may do `request.command` to it. Else the refusal.
+// The function that the request's first argument names, when the caller may do `request.command` to it. Else the
+// refusal.
 std::expected<Function*, wire::AdminReply> resolve_target(Card& card, Function& caller,
                                                           const wire::AdminRequest& request);
 

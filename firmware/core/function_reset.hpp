@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the reset of a function, or of one of its queues, stands (protocol §9). What is done in each state is in reset.cpp;
-// this class holds what has to be remembered until the answer, and the price of resets. Hart 0 only.
+// Where the reset of a function, or of one of its queues, stands (protocol §9). What is done in each state is in
+// reset.cpp; this class holds what has to be remembered until the answer, and the price of resets. Hart 0 only.
 #pragma once
 
 #include <algorithm>
@@ -50,13 +50,13 @@ class FunctionReset {
   // → None.
   void end() { set_state(State::None); }
 
-  // The driver asked for it, and hears of its end.
+  // The driver asked for it, and is told of its end.
   void owe_answer(const wire::Message& request) { request_ = request; }
   void owe_nothing() { request_.reset(); }
   std::optional<wire::Message> take_request() { return std::exchange(request_, std::nullopt); }
 
-  // Each reset of a function at work is paid for with kResetTicks, and credit is given for kResetsInARow of them. False:
-  // it is in debt, while others are at work (`contended`).
+  // Each reset of a function at work is paid for with kResetTicks, and credit is given for kResetsInARow of them.
+  // False: it is in debt, while others are at work (`contended`).
   bool pay(std::uint64_t now, bool contended) {
     if (!charged_) return true;
     const bool in_debt = paid_until_ + kResetTicks > now + kResetsInARow * kResetTicks;

@@ -49,7 +49,7 @@ struct MappedRegion {
   bool released;  // by its owner: goes back to the pool with the last space that maps it
 };
 
-// Lives in zeroed pages: every member starts as zero.
+// Lies in zeroed pages: every member starts as zero.
 struct FunctionSpace {
   std::uint32_t function;         // whose it is: Owner
   std::uint32_t launches;         // under way on this space

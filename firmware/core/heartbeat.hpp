@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When hart 0 beats. Reading the clock costs as much as a whole empty turn, so it is read only every so many turns, and at
-// once when work has read it already and it was time. Hart 0 only.
+// When hart 0 beats. Reading the clock costs as much as a whole empty iteration, so it is read only every so many
+// iterations, and at once when work has read it already and it was time. Hart 0 only.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace fw {
 
 class Heartbeat {
  public:
-  // Restarts before a life that was as long as this (1 s) do not count against the next one.
+  // Restarts before a boot that was as long as this (1 s) do not count against the next one.
   static constexpr std::uint64_t kBeatsOfAGoodBoot = wire::kTicksPerSecond / wire::kHeartbeatTicks;
 
   // The next one is due at `ticks`.
   void start(std::uint64_t ticks) { next_ = ticks; }
   // Once between any two things that hart 0 does. True: look at the clock.
   bool look() {
-    if (++turns_since_look_ < kTurnsPerLook && stepped_at_ < next_) return false;
-    turns_since_look_ = 0;
+    if (++iterations_since_look_ < kIterationsPerLook && stepped_at_ < next_) return false;
+    iterations_since_look_ = 0;
     return true;
   }
   // True: it beats.
@@ -35,18 +35,18 @@ class Heartbeat {
   // A step of a transfer or a launch ended then.
   void stepped(std::uint64_t now) { stepped_at_ = now; }
   std::uint64_t stepped_at() const { return stepped_at_; }
-  // Work that took as long as so many empty turns and a look at the clock each …
-  void count_turns(std::uint64_t turns) { turns_since_look_ += static_cast<unsigned>(turns); }
+  // Work that took as long as so many empty iterations and a look at the clock each …
+  void count_iterations(std::uint64_t count) { iterations_since_look_ += static_cast<unsigned>(count); }
   // … or longer than anybody knows: a slice or a sleep. It is looked at next.
-  void look_next() { turns_since_look_ = kTurnsPerLook; }
+  void look_next() { iterations_since_look_ = kIterationsPerLook; }
 
  private:
-  static constexpr unsigned kTurnsPerLook = 32;
+  static constexpr unsigned kIterationsPerLook = 32;
 
   std::uint64_t next_ = 0;
   std::uint64_t beats_ = 0;
   std::uint64_t stepped_at_ = 0;  // device ticks
-  unsigned turns_since_look_ = 0;
+  unsigned iterations_since_look_ = 0;
 };
 
 }  // namespace fw

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checksum of a kernel image, in steps: a megabyte takes the emulated card milliseconds, in which hart 0 would serve
-// nobody else. The progress belongs to the control block that wants the image.
+// The checksum of a kernel image, in steps: a megabyte takes the emulated card milliseconds, in which hart 0 would
+// serve nobody else. The progress belongs to the control block that wants the image.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,9 @@ bool completion_usable(const Chain& chain) {
          wire::kCompletions.contains(chain.writable.offset, wire::kStickBytes);
 }
 
-// A chain that cannot carry a block. With a usable completion slot the driver is told why; else the used length 0 says it.
-void reject_chain(const Card& card, Function& function, const Chain& chain) {
+// A chain that cannot carry a block. With a usable completion slot the driver is told why; else the used length 0 says
+// it.
+[[gnu::noinline]] void reject_chain(const Card& card, Function& function, const Chain& chain) {
   if (!mutated(Mutant::CountChains)) ++function.counters().ring_violations;
   ++function.counters().rejected;
   note_violation(function, Status::BadChain);
@@ -74,14 +75,16 @@ Verdict check_address(const Function& function, const wire::ControlBlockHeader& 
   return {};
 }
 
-void reject_now(Function& function, std::uint16_t index, const Verdict& why) {
+[[gnu::noinline]] void reject_now(Function& function, std::uint16_t index, const Verdict& why) {
   function.streams.block(index).start_time = 0;
   complete(function, index, {Outcome::Rejected, why, hal::now()});
 }
 
 Verdict judge(const Card& card, const Function& function, const Stream& stream, const ControlBlock& cb) {
   if (stream.count >= wire::kStreamCredits) return {Status::StreamCreditsExceeded, Field::Stream};
-  if (const Verdict v = check_form(cb, function.crc_negotiated(), card.core_mask()); !v.ok()) {
+  Verdict v;
+  [[clang::always_inline]] v = check_form(cb, function.crc_negotiated(), card.core_mask());
+  if (!v.ok()) {
     const bool length = v.status == Status::BadSize && (mutated(Mutant::BlockLength) || mutated(Mutant::ImageLength));
     if (!mutated(Mutant::BlockForm, v.status) && !length) return v;
   }
@@ -128,7 +131,8 @@ bool fetch_blocks(Card& card, Function& function, unsigned budget) {
   unsigned fetched = 0;
   Chain chain;
   // One-descriptor chains can be more than there are blocks; those wait in the ring.
-  while (budget-- != 0 && function.streams.room() && queue.pop(chain)) {
+  while (budget-- != 0 && function.streams.room() && queue.ready()) {
+    [[clang::always_inline]] queue.take(chain);
     ++fetched;
     hal::mark(wire::Waypoint::Fetch);
     const bool broken = chain.readable.bytes == wire::kStickBytes && mutated(Mutant::RefuseChains);

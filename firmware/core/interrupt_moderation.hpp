@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Doorbells that ring a kernel out of hart 0, and find nothing to do. One costs the kernel 25 µs and more, rings nobody but
-// the kernel's owner out of work, and anybody who has a doorbell can ring it without end. So after a few of them in a row the
-// next slices do not hear doorbells: they end by the clock, soon enough for whoever signalled for a reason. What is polled is
-// the rings, which tell the truth (protocol §8: a doorbell is only a hint).
+// Doorbells that ring a kernel out of hart 0, and find nothing to do. One costs the kernel 25 µs and more, rings nobody
+// but the kernel's owner out of work, and anybody who has a doorbell can ring it without end. So after a few of them in
+// a row the next slices are not ended by doorbells: they end by the clock, soon enough for whoever signalled for a
+// reason. What is polled is the rings, which tell the truth (protocol §8: a doorbell is only a hint).
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,11 @@ class InterruptModeration {
  public:
   // Of the slice that comes next.
   bool masked() const { return masked_slices_ != 0; }
-  // Device ticks that the next slice may have: nobody waits longer than that for a doorbell that is not heard.
+  // Device ticks that the next slice may have: nobody waits longer than that for a doorbell that is masked.
   std::uint64_t slice(std::uint64_t wanted) const { return masked() ? std::min(wanted, kMaskedSliceTicks) : wanted; }
 
-  // A slice has ended; `reset signalled`: by a doorbell or a wake. True: it was masked, so anybody may have signalled since.
+  // A slice has ended; `reset signalled`: by a doorbell or a wake. True: it was masked, so anybody may have signalled
+  // since.
   bool slice_ended(bool signalled) {
     if (masked()) {
       --masked_slices_;
@@ -34,8 +35,8 @@ class InterruptModeration {
     if (!signalled) spurious_ = 0;
     return false;
   }
-  // A turn has looked at the rings; `found`: there was something.
-  void turn_ended(bool found) {
+  // An iteration has looked at the rings; `found`: there was something.
+  void iteration_ended(bool found) {
     const bool was_level = signalled_;
     signalled_ = false;
     if (!was_level || found || ++spurious_ < kSpuriousDoorbells) return;

@@ -88,7 +88,8 @@ void launch_ended(Function& function, const LaunchResult& result) {
   if (stream.launch != result.launch || !function.running()) return;
   const bool aborted = result.why.status == Status::Stopped && mutated(Mutant::KernelStopped);
   const Outcome outcome = aborted ? Outcome::Aborted : result.outcome;
-  end_head(function, result.stream, {outcome, result.why, result.end_time, result.fault, result.slices});
+  [[clang::always_inline]] end_head(function, result.stream,
+                                    {outcome, result.why, result.end_time, result.fault, result.slices});
   if (stream.settling()) settle_stream_reset(function, result.stream);
 }
 

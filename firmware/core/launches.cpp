@@ -35,7 +35,7 @@ std::uint64_t Launches::text_address(const Launch& launch, const Part& part) {
   return area_base(part.context, launch.area) + wire::kTextOffset;
 }
 
-// ---- judging ------------------------------------------------------------------------------------------------------------
+// ---- judging --------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -71,7 +71,7 @@ Verdict judge_compute(const Function& function, const wire::ComputePayload& comp
 
 }  // namespace
 
-// ---- entry --------------------------------------------------------------------------------------------------------------
+// ---- entry ----------------------------------------------------------------------------------------------------------
 
 void Launches::prepare_entry(const Function& function, Launch& launch, unsigned index,
                              const wire::ComputePayload& compute) {

@@ -3,14 +3,14 @@
 // Core c is hart c; hart 0 is core 0 besides managing the card, the others do nothing else. A context is resumable: it
 // runs in slices, and between two slices hart 0 serves rings.
 //
-// Functions share cores and nothing else: each has launches, address spaces (AddressSpaces) and a share of firmware memory
-// of its own, and a core gives every function that has parts on it its slices in turn (RunQueues).
+// Functions share cores and nothing else: each has launches, address spaces (AddressSpaces) and a share of firmware
+// memory of its own, and a core gives every function that has parts on it its slices in turn (RunQueues).
 //
-// Who touches what: hart 0 prepares and collects launches; while a launch runs, the hart of each part runs it, handles its
-// faults and reports through Launch. First error wins.
+// Who touches what: hart 0 prepares and collects launches; while a launch runs, the hart of each part runs it, handles
+// its faults and reports through Launch. First error wins.
 //
-// States: kLaunchStates. Any hart of a running launch makes it Stopping or Ended; every other change is hart 0's. They are
-// not logged one by one: starts are among the record's last events, ends are counted (STATS).
+// States: kLaunchStates. Any hart of a running launch makes it Stopping or Ended; every other change is hart 0's. They
+// are not logged one by one: starts are among the record's last events, ends are counted (STATS).
 #pragma once
 
 #include <algorithm>
@@ -90,7 +90,7 @@ class Launches {
     std::uint8_t context;
     bool parked;                 // at the barrier
     std::uint16_t stale_faults;  // faults on valid entries in a row (a stale translation is flushed once)
-    std::uint64_t budget_used;   // device ticks in U-mode, at most one slice a turn
+    std::uint64_t budget_used;   // device ticks in U-mode, at most one slice an iteration
     std::uint64_t slow;          // FaultAction::Slow: the slice takes so many times as long; 0: it does not
     std::uint64_t not_before;    // device ticks, while a row of FaultPoint::Kernel is armed
   };
@@ -159,8 +159,8 @@ class Launches {
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
   static wire::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop);
 
-  // broken_launches.cpp: what armed faults do. Out of line, so that a slice that nothing breaks pays for a branch and not
-  // for registers to save.
+  // broken_launches.cpp: what armed faults do. Out of line, so that a slice that nothing breaks pays for a branch and
+  // not for registers to save.
   static Occurrence occurrence_of(const Launch& launch);
   [[gnu::cold, gnu::noinline]] bool break_slice(Launch& launch, Ticket ticket, hal::Context& context);
   static void break_kernel(Launch& launch, Part& part, hal::Context& context, const Shot& shot);
@@ -183,7 +183,7 @@ class Launches {
 
 template <typename Ended>
 bool Launches::collect(Ended ended) {
-  if (!ended_pending()) return false;  // a plain load: this is asked every turn
+  if (!ended_pending()) return false;  // a plain load: this is asked every iteration
   std::uint32_t next = ended_.exchange(0, std::memory_order_acquire);
   while (next != 0) {
     Launch& launch = launches_[next - 1];

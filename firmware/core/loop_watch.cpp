@@ -19,10 +19,10 @@ bool may_rest(const Card& card) { return !card.options.timers && hal::waypoint_o
 bool LoopWatch::stands_still(const Card& card, std::uint64_t now) {
   if (now < next_tick_ || card.options.loop_watchdog_ms == 0 || mutated(Mutant::LoopWatch)) return false;
   next_tick_ = now + kTicks;
-  const std::uint32_t turns = card.plan.turns();
-  const bool turned = turns != turns_;
-  turns_ = turns;
-  still_ = turned || may_rest(card) ? 0 : still_ + 1;
+  const std::uint32_t iterations = card.plan.iterations();
+  const bool advanced = iterations != iterations_;
+  iterations_ = iterations;
+  still_ = advanced || may_rest(card) ? 0 : still_ + 1;
   return still_ >= std::max(card.options.loop_watchdog_ms / kTickMs, kFewestTicks);
 }
 

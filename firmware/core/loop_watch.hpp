@@ -16,14 +16,14 @@ class LoopWatch {
  public:
   static constexpr std::uint64_t kTickMs = 50;
   static constexpr std::uint64_t kTicks = kTickMs * 1000 * wire::kTicksPerMicrosecond;
-  // However short the limit is: one long turn beside a watcher that was given more is no stand-still.
+  // However short the limit is: one long iteration beside a watcher that was given more is no stand-still.
   static constexpr std::uint64_t kFewestTicks = 4;
 
-  // One look. True when the loop has not turned during as many ticks as boot word loop_watchdog_ms allows.
+  // One look. True when the loop has not advanced during as many ticks as boot word loop_watchdog_ms allows.
   bool stands_still(const Card& card, std::uint64_t now);
 
  private:
-  std::uint32_t turns_ = 0;
+  std::uint32_t iterations_ = 0;
   std::uint64_t still_ = 0;  // ticks
   std::uint64_t next_tick_ = 0;
 };

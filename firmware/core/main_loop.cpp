@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The harts' loops: turns, slices of kernels, sleeps.
+// The harts' loops: iterations, slices of kernels, sleeps.
 #include "firmware/core/main_loop.hpp"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ void disarm(Card& card) {
   }
 }
 
-// Arms every ring, then looks again: what came between the last look and the arming has signalled no doorbell (protocol §8).
+// Arms every ring, then looks again: what came between the last look and the arming has signalled no doorbell (protocol
+// §8).
 bool armed_and_quiet(Card& card) {
   arm(card);
   wire::full_fence();
@@ -73,11 +74,12 @@ bool run_slice(Card& card, std::uint64_t slice_ticks) {
 
 }  // namespace
 
-void idle(Card& card, unsigned& quiet_turns) {
-  beat(card);
+void idle(Card& card, unsigned& quiet_iterations) {
+  [[clang::always_inline]] beat(card);
   if (card.run_queues.has_work(0)) {
-    quiet_turns = 0;
-    // The first slice is short and runs unarmed: most kernels that tests use end in it, and arming costs the host doorbells.
+    quiet_iterations = 0;
+    // The first slice is short and runs unarmed: most kernels that tests use end in it, and arming costs the host
+    // doorbells.
     if (card.run_queues.front_is_fresh(0)) {
       run_slice(card, card.contended() ? kLongestSharedTicks : kFirstSliceTicks);
       return;
@@ -89,8 +91,8 @@ void idle(Card& card, unsigned& quiet_turns) {
     card.heart.look_next();
     return;
   }
-  if (card.pool.scrub_step(kScrubStepBytes) || ++quiet_turns < kIdleTurns) return;
-  quiet_turns = 0;
+  if (card.pool.scrub_step(kScrubStepBytes) || ++quiet_iterations < kIdleIterations) return;
+  quiet_iterations = 0;
   if (!armed_and_quiet(card)) return;
   card.count_sleep();
   card.heart.look_next();  // whatever ends the sleep, the heartbeat is looked at next
@@ -102,35 +104,38 @@ void idle(Card& card, unsigned& quiet_turns) {
 
 namespace {
 
-// A turn, and before it what a fault makes of the loop: whoever arms one waits for the next turn.
-bool breakable_turn(Card& card) {
+// An iteration, and before it what a fault makes of the loop: whoever arms one waits for the next iteration.
+bool iteration_with_faults(Card& card) {
   if (card.faults.armed_any(kLoopPoints)) [[unlikely]]
     break_loop(card);
-  return turn(card);
+  bool any;
+  [[clang::always_inline]] any = run_iteration(card);
+  return any;
 }
 
 // Goes on with a conversation before kernels run again.
 void spin(Card& card) {
   for (unsigned messages = 0; card.plan.served_control() && messages < kMostSpins; ++messages) {
     unsigned quiet = 0;
-    while (quiet < kSpinTurns && !breakable_turn(card)) ++quiet;
+    while (quiet < kSpinIterations && !iteration_with_faults(card)) ++quiet;
     beat(card);
-    if (quiet == kSpinTurns) return;
+    if (quiet == kSpinIterations) return;
   }
 }
 
-// Kernels on core 0 after a turn that served rings. With one function there is nobody to be fair to. With several, a slice
-// is as long as what the turn gave to each that has work in its rings.
-void run_beside_rings(Card& card, std::uint64_t turn_began) {
-  if (turn_began == 0) {
+// Kernels on core 0 after an iteration that served rings. With one function there is nobody to be fair to. With
+// several, a slice is as long as what the iteration gave to each that has work in its rings.
+void run_beside_rings(Card& card, std::uint64_t iteration_began) {
+  if (iteration_began == 0) {
     run_slice(card, kFirstSliceTicks);
     return;
   }
-  const std::uint64_t took = (hal::now() - turn_began) / std::max(card.plan.served_functions(), 1u);
-  // A little less: a slice also costs the rings the translations that they had (the next copy takes up to twice as long).
+  const std::uint64_t took = (hal::now() - iteration_began) / std::max(card.plan.served_functions(), 1u);
+  // A little less: a slice also costs the rings the translations that they had (the next copy takes up to twice as
+  // long).
   const std::uint64_t slice = std::clamp(took * 3 / 4, kShortestSharedTicks, kLongestSharedTicks);
-  // Not one for each of them: a transfer is many turns, and each would wait for all. A third keeps everybody within twice
-  // its fair share.
+  // Not one for each of them: a transfer is many iterations, and each would wait for all. A third keeps everybody
+  // within twice its fair share.
   const int functions = std::popcount(card.run_queues.functions_on(0));
   for (int slices = (functions + 2) / 3; slices > 0; --slices) {
     if (!run_slice(card, slice)) return;
@@ -149,22 +154,23 @@ namespace {
 
 }  // namespace
 
-void loop_step(Card& card, unsigned& quiet_turns) {
+// At the start of a page: where its parts cross pages, which costs a lookup of the emulator, changes only with itself.
+[[gnu::aligned(4096)]] void loop_step(Card& card, unsigned& quiet_iterations) {
   const std::uint64_t began = card.run_queues.has_work(0) && card.contended() ? hal::now() : 0;
-  const bool any = breakable_turn(card);
-  card.doorbells.turn_ended(any);
+  const bool any = iteration_with_faults(card);
+  card.doorbells.iteration_ended(any);
   if (card.restart_requested()) [[unlikely]]
     restart_firmware();
-  if (!any) return idle(card, quiet_turns);
-  quiet_turns = 0;
+  if (!any) return idle(card, quiet_iterations);
+  quiet_iterations = 0;
   if (card.plan.served_control() && card.run_queues.has_work(0)) spin(card);
   // A busy ring must not starve a kernel that runs on hart 0, nor the heartbeat.
-  beat(card);
+  [[clang::always_inline]] beat(card);
   scrub_beside_work(card);
   if (!card.run_queues.has_work(0)) return;
   run_beside_rings(card, began);
   // With one function, whose kernels may be short, now and then is often enough.
-  if (began != 0 || card.plan.turns() % kTurnsPerQuietLook == 0) card.plan.look_at_all();
+  if (began != 0 || card.plan.iterations() % kIterationsPerQuietLook == 0) card.plan.look_at_all();
 }
 
 namespace {
@@ -184,8 +190,8 @@ void boot_main(unsigned) {
   }
   the_card.store(&card, std::memory_order_release);
   for (unsigned core = 1; core < card.core_count(); ++core) hal::wake(core);
-  // bounded: the life of the card; a step is bounded, and another hart watches
-  for (unsigned quiet_turns = 0;;) loop_step(card, quiet_turns);
+  // bounded: the lifetime of the card; a step is bounded, and another hart watches
+  for (unsigned quiet_iterations = 0;;) loop_step(card, quiet_iterations);
 }
 
 void core_main(unsigned hart) {

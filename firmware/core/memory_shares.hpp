@@ -25,8 +25,8 @@ struct MemoryShares {
   std::array<std::uint64_t, kMaxOwners> populated{};
 };
 
-// `granules` of region memory, of which `budget` may be populated. Each function gets an equal part, a virtual one at most
-// its quota; nobody is guaranteed to populate more than the memory that it is guaranteed.
+// `granules` of region memory, of which `budget` may be populated. Each function gets an equal part, a virtual one at
+// most its quota; nobody is guaranteed to populate more than the memory that it is guaranteed.
 inline MemoryShares divide_memory(const BootOptions& options, std::uint64_t granules, std::uint64_t budget) {
   MemoryShares shares;
   const Owner functions = options.virtual_functions + 1;

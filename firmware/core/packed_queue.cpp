@@ -60,8 +60,7 @@ bool PackedQueue::read_indirect(Chain& chain, std::uint64_t address, std::uint32
   return true;
 }
 
-bool PackedQueue::pop(Chain& chain) {
-  if (!ready()) return false;
+void PackedQueue::take(Chain& chain) {
   chain = Chain{};
   chain.well_formed = true;
   std::uint16_t at = next_avail_;
@@ -91,7 +90,6 @@ bool PackedQueue::pop(Chain& chain) {
   }
   next_avail_ = at;
   avail_wrap_ = wrap;
-  return true;
 }
 
 void PackedQueue::push_used(std::uint16_t id, std::uint16_t slots, std::uint32_t written) {

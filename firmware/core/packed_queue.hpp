@@ -49,15 +49,21 @@ class PackedQueue {
 
   bool ready() const { return active() && wire::is_available(head_flags(), avail_wrap_); }
 
+  // Takes the next available chain; ready() must hold.
+  void take(Chain& chain);
   // Takes the next available chain. False: the ring is empty (or off).
-  bool pop(Chain& chain);
+  bool pop(Chain& chain) {
+    if (!ready()) return false;
+    take(chain);
+    return true;
+  }
 
   // Gives a chain back with `written` bytes in its writable buffer. Completed chains may come in any order. Visible to
   // the driver at once; the doorbell waits for take_notification().
   void push_used(std::uint16_t id, std::uint16_t slots, std::uint32_t written);
 
-  // After a batch of push_used: whether the driver asked for a doorbell. Call with the batch's writes done; contains the
-  // store→load fence of protocol §8.
+  // After a batch of push_used: whether the driver asked for a doorbell. Call with the batch's writes done; contains
+  // the store→load fence of protocol §8.
   bool take_notification();
 
   // Asks the driver for a doorbell when it makes anything available. The caller then fences and checks ready() again.

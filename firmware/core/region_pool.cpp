@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kNoGrant = ~std::uint64_t{0};
 }
 
-// ---- bitmaps ------------------------------------------------------------------------------------------------------------
+// ---- bitmaps --------------------------------------------------------------------------------------------------------
 
 bool RegionPool::test(const Word* map, std::uint64_t granule) {
   return (std::atomic_ref<Word>(const_cast<Word&>(map[granule / kBits])).load(std::memory_order_relaxed) >>
@@ -56,7 +56,7 @@ std::uint64_t RegionPool::count_set(const Word* map, std::uint64_t from, std::ui
   return sum;
 }
 
-// ---- boot ---------------------------------------------------------------------------------------------------------------
+// ---- boot -----------------------------------------------------------------------------------------------------------
 
 void RegionPool::init(hal::MemoryRange range, std::byte* bitmaps, bool warm, const BootOptions& options) {
   base_ = range.begin;
@@ -98,8 +98,8 @@ void RegionPool::lay_out_zones() {
 // Whatever was granted before a reset has lost its owner: dirty memory is quarantined until it is clean, and counts for
 // the function in whose zone it lies.
 void RegionPool::quarantine_left_overs(Owner zone) {
-  // Half of the table stays for the owner; the last entry takes all that is left, so that no dirty granule is ever granted
-  // unscrubbed.
+  // Half of the table stays for the owner; the last entry takes all that is left, so that no dirty granule is ever
+  // granted unscrubbed.
   constexpr std::uint32_t kMost = kGrantsPerOwner / 2;
   Tenant& tenant = tenants_[zone];
   const std::uint64_t end = zone_end(zone);
@@ -116,7 +116,7 @@ void RegionPool::quarantine_left_overs(Owner zone) {
   }
 }
 
-// ---- the table of grants ------------------------------------------------------------------------------------------------
+// ---- the table of grants --------------------------------------------------------------------------------------------
 
 Owner RegionPool::zone_of(std::uint64_t granule) const {
   Owner zone = zones_;
@@ -148,7 +148,7 @@ void RegionPool::remove_grant(std::size_t index) {
   --grant_count_;
 }
 
-// ---- gaps ---------------------------------------------------------------------------------------------------------------
+// ---- gaps -----------------------------------------------------------------------------------------------------------
 
 template <typename Visit>
 void RegionPool::for_each_gap(Owner zone, When when, Visit visit) const {
@@ -209,9 +209,9 @@ RegionPool::Place RegionPool::lowest(Owner zone, std::uint64_t count) const {
   return place;
 }
 
-// A run of `count` granules with the most populated ones is found among those that begin at a populated granule, or where a
-// gap begins or ends: any other one can be moved up to the next of these and loses nothing. Of a long gap only so many are
-// looked at: hart 0 has others to serve.
+// A run of `count` granules with the most populated ones is found among those that begin at a populated granule, or
+// where a gap begins or ends: any other one can be moved up to the next of these and loses nothing. Of a long gap only
+// so many are looked at: hart 0 has others to serve.
 RegionPool::Place RegionPool::most_populated(Owner zone, std::uint64_t count) const {
   Place best{0, false};
   std::uint64_t best_populated = 0;
@@ -241,7 +241,7 @@ RegionPool::Place RegionPool::place(Owner zone, std::uint64_t count) const {
   return scarce(zone, count) ? most_populated(zone, count) : lowest(zone, count);
 }
 
-// ---- granting and releasing ---------------------------------------------------------------------------------------------
+// ---- granting and releasing -----------------------------------------------------------------------------------------
 
 std::expected<hal::PhysicalAddress, Status> RegionPool::acquire(Owner owner, std::uint64_t bytes) {
   const std::uint64_t count = wire::align_up(bytes, kGranuleBytes) / kGranuleBytes;
@@ -290,7 +290,7 @@ void RegionPool::release(hal::PhysicalAddress base) {
   ++scrubs_begun_;
 }
 
-// ---- scrubbing ----------------------------------------------------------------------------------------------------------
+// ---- scrubbing ------------------------------------------------------------------------------------------------------
 
 // A granule of one owner's, then one of the next owner's: who quarantines without end holds up nobody but itself.
 RegionPool::Grant* RegionPool::next_to_scrub() {
@@ -346,7 +346,7 @@ bool RegionPool::scrub_step(std::uint64_t bytes) {
   return true;
 }
 
-// ---- what is written ----------------------------------------------------------------------------------------------------
+// ---- what is written ------------------------------------------------------------------------------------------------
 
 std::uint64_t RegionPool::beyond_share(Owner zone, std::uint64_t populated) const {
   // Nobody's share of the budget is what is borrowed: all that is populated in nobody's zone is.
@@ -363,8 +363,8 @@ std::uint64_t RegionPool::populatable(Owner zone) const {
   return share - std::min(populated, share) + common - std::min(borrowed_, common);
 }
 
-// The whole range or nothing. A granule is populated once between two power cycles and costs the machine a page fault, so
-// that a lock costs nothing beside it, and gives exact counts: no hart is refused for what another only tried.
+// The whole range or nothing. A granule is populated once between two power cycles and costs the machine a page fault,
+// so that a lock costs nothing beside it, and gives exact counts: no hart is refused for what another only tried.
 bool RegionPool::populate(std::uint64_t first, std::uint64_t last) {
   const LockGuard guard(populate_lock_);
   std::uint64_t fresh = 0;
@@ -404,7 +404,7 @@ std::uint64_t RegionPool::dirty_granules(Owner owner) const {
   return tenants_[owner].dirty.load(std::memory_order_relaxed);
 }
 
-// ---- scans --------------------------------------------------------------------------------------------------------------
+// ---- scans ----------------------------------------------------------------------------------------------------------
 
 std::uint64_t RegionPool::scan_dirty_granules(Owner owner) const {
   std::uint64_t sum = 0;

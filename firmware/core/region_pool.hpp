@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Region memory of the card: one pool of 2 MiB granules, handed out as contiguous grants. It is divided into zones
-// (protocol §6): each function has a zone that nobody else is granted from, its share; the rest, nobody's zone, is first
-// come, first served. Whatever others do, a function so keeps the memory, the contiguity and the table entries of its share.
+// (protocol §6): each function has a zone that nobody else is granted from, its share; the rest, nobody's zone, is
+// first come, first served. Whatever others do, a function so keeps the memory, the contiguity and the table entries of
+// its share.
 //
-// Three bitmaps follow every granule: *dirty* (holds somebody's bytes; scrubbed before it is granted again), *populated*
-// (backed by memory of the machine that emulates us; bounded by a budget, of which each zone has a share) and *retired* (its
-// memory fails). Memory of a released grant is quarantined until its scrub ended, and is its last owner's until then.
+// Three bitmaps follow every granule: *dirty* (holds somebody's bytes; scrubbed before it is granted again),
+// *populated* (backed by memory of the machine that emulates us; bounded by a budget, of which each zone has a share)
+// and *retired* (its memory fails). Memory of a released grant is quarantined until its scrub ended, and is its last
+// owner's until then.
 //
 // Threading: everything by hart 0, except mark_written(), which any hart may call.
 #pragma once
@@ -28,19 +30,20 @@ namespace fw {
 class RegionPool {
  public:
   static constexpr std::uint64_t kMaxGranules = 64 * 1024;  // 128 GiB
-  // Of each function: its table, three times as much that was released while launches used it, and as much in scrubbing.
+  // Of each function: its table, three times as much that was released while launches used it, and as much in
+  // scrubbing.
   static constexpr std::size_t kGrantsPerOwner = wire::kRegionsPerFunction * 5;
   static constexpr std::size_t kMaxGrants = kMaxOwners * kGrantsPerOwner;
 
-  // `bitmaps` is persistent memory of at least bitmap_bytes(); its contents are kept when `warm`. Of the options: how many
-  // functions there are, their quota, and the budget of populated memory.
+  // `bitmaps` is persistent memory of at least bitmap_bytes(); its contents are kept when `warm`. Of the options: how
+  // many functions there are, their quota, and the budget of populated memory.
   static constexpr std::uint64_t bitmap_bytes() { return 3 * kMaxGranules / 8; }
   void init(hal::MemoryRange range, std::byte* bitmaps, bool warm, const BootOptions& options);
 
   // A contiguous grant of `bytes` rounded up to granules: from the owner's zone, else from nobody's. The lowest address
-  // that fits; where the owner could not populate that any more, the one with the most memory that is populated already.
-  // OutOfRegions: this owner has used up its entries of the table of grants. OutOfDeviceMemory: no zone has room, or what
-  // the owner may populate is in quarantine. prospect() tells whether to wait.
+  // that fits; where the owner could not populate that any more, the one with the most memory that is populated
+  // already. OutOfRegions: this owner has used up its entries of the table of grants. OutOfDeviceMemory: no zone has
+  // room, or what the owner may populate is in quarantine. prospect() tells whether to wait.
   std::expected<hal::PhysicalAddress, wire::Status> acquire(Owner owner, std::uint64_t bytes);
   // The memory goes to quarantine; scrub_step() cleans it.
   void release(hal::PhysicalAddress base);
@@ -59,12 +62,12 @@ class RegionPool {
   std::uint64_t scrubs_begun() const { return scrubs_begun_; }  // since boot …
   std::uint64_t scrubs_ended() const { return scrubs_begun_ - quarantined_grants_; }
 
-  // Before the first write to [base, +bytes), which lies in a grant of `owner`: sets both bits of every granule touched.
-  // False when that would exceed the budget of populated memory (nothing is set then).
+  // Before the first write to [base, +bytes), which lies in a grant of `owner`: sets both bits of every granule
+  // touched. False when that would exceed the budget of populated memory (nothing is set then).
   bool mark_written(Owner owner, hal::PhysicalAddress base, std::uint64_t bytes);
 
-  // The memory at `address` fails: its granule is granted no more, from when its present grant has ended until power-on.
-  // True when it was not retired before.
+  // The memory at `address` fails: its granule is granted no more, from when its present grant has ended until
+  // power-on. True when it was not retired before.
   bool retire(hal::PhysicalAddress address);
   std::uint64_t retired_granules() const { return retired_count_; }
 
@@ -164,8 +167,8 @@ class RegionPool {
   std::size_t quarantined_grants_ = 0;
   std::uint64_t unclean_bytes_ = 0;
   std::uint64_t scrubs_begun_ = 0;
-  Owner scrubbed_last_ = kNobody;                  // whose turn it was …
-  std::uint64_t scrubbed_at_ = ~std::uint64_t{0};  // … and the first granule of the grant; ~0: its turn is over
+  Owner scrubbed_last_ = kNobody;                  // whose memory was scrubbed last …
+  std::uint64_t scrubbed_at_ = ~std::uint64_t{0};  // … and the first granule of the grant; ~0: its part is done
 };
 
 }  // namespace fw

@@ -39,8 +39,8 @@ void RegionTable::remove(unsigned ordinal) {
   ++version_;
 }
 
-// Not a checksum for many bytes: each field enters so that a change of it alone changes the sum, which is what damage to
-// one word of memory is. A handful of instructions, because every address of every block is looked up.
+// Not a checksum for many bytes: each field enters so that a change of it alone changes the sum, which is what damage
+// to one word of memory is. A handful of instructions, because every address of every block is looked up.
 std::uint64_t RegionTable::check_of(unsigned ordinal) const {
   constexpr std::uint64_t kOdd = 0x9E37'79B9'7F4A'7C15;
   const Region& region = regions_[ordinal];

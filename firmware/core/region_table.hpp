@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The region lookup table of one function, and the one place where an address of a control block becomes a place in card
-// memory. PF and VF differ here and nowhere else: a VF names a region by its index in this table, the PF by the physical
-// base it was granted, which is looked up as a name and never used as an address (protocol §6).
+// The region lookup table of one function, and the one place where an address of a control block becomes a place in
+// card memory. PF and VF differ here and nowhere else: a VF names a region by its index in this table, the PF by the
+// physical base it was granted, which is looked up as a name and never used as an address (protocol §6).
 #pragma once
 
 #include <array>
@@ -47,7 +47,8 @@ class RegionTable {
   };
   const Grant& granted(unsigned ordinal) const { return granted_[ordinal]; }
 
-  // Whether an entry (all entries) reads as it was written. A damaged one resolves to nothing until its function is reset.
+  // Whether an entry (all entries) reads as it was written. A damaged one resolves to nothing until its function is
+  // reset.
   bool intact(unsigned ordinal) const { return regions_[ordinal].check == check_of(ordinal); }
   bool intact() const;
   // Inverts a byte of the entry's memory (FaultPoint::RegionEntry); `byte` modulo what there is. False: no such entry.
@@ -62,7 +63,7 @@ class RegionTable {
 
   std::expected<unsigned, wire::Status> find(std::uint64_t region_id, std::uint32_t generation) const;
 
-  // Checks name, generation, type and bounds; nothing else turns a host's words into a physical address.
+  // Checks name, generation, type and bounds; nothing else makes a host's words a physical address.
   struct Place {
     hal::PhysicalAddress address;
     unsigned ordinal;
@@ -82,7 +83,8 @@ class RegionTable {
   wire::FunctionKind kind_ = wire::FunctionKind::Unbound;
   std::array<Region, wire::kRegionsPerFunction> regions_{};
   std::array<Grant, wire::kRegionsPerFunction> granted_{};
-  // What each entry is called on the wire; kNoRegion where there is none. Every address of every block is looked up here.
+  // What each entry is called on the wire; kNoRegion where there is none. Every address of every block is looked up
+  // here.
   std::array<std::uint64_t, wire::kRegionsPerFunction> names_ = filled_with_no_region();
   // Of the region installed last. One counter for the table and not one per entry: to the PF a base can come back under
   // another ordinal, and an old handle must not match there either.

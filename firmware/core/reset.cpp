@@ -38,7 +38,7 @@ void begin_stream_reset(Card& card, Function& function, unsigned index, StreamSt
 
 namespace {
 
-// Whoever asked for an earlier reset hears that it will not be answered for itself.
+// Whoever asked for an earlier reset is told that it will not be answered for itself.
 void drop_request(Function& function) {
   const auto request = function.reset.take_request();
   if (request && function.bound()) respond_refused(function, *request);

@@ -27,7 +27,7 @@ void RunQueues::push(unsigned core, Owner f, bool high_priority, Ticket ticket, 
   if (core != hal::hart_id()) hal::wake(core);
 }
 
-// Whose turn it is, of the functions in `ready`.
+// Which function is next, of those in `ready`.
 RunQueues::FunctionQueue& RunQueues::choose(CoreQueue& queue, std::uint32_t ready) {
   if (queue.slices_left != 0 && (ready >> queue.last & 1) != 0) {
     --queue.slices_left;
@@ -49,7 +49,7 @@ bool RunQueues::pop(unsigned core, Ticket& ticket) {
   if (waiting == 0) return false;
   const std::uint32_t ready = queue.ready.load(std::memory_order_relaxed);
   FunctionQueue& function = choose(queue, ready);
-  const bool high = function.turns.take(!function.high.empty(), !function.low.empty());
+  const bool high = function.rotation.take(!function.high.empty(), !function.low.empty());
   ticket = (high ? function.high : function.low).pop();
   const auto waited = static_cast<std::uint32_t>(queue.slices - function.seen_slices);
   if (waited > function.most_waited.load(std::memory_order_relaxed)) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which part of a launch a core runs next. A core serves the functions that have parts on it in turn, as many slices each
-// as its weight says (one, unless M or the PF gave it more): however many parts a function has, it gets no more of the
-// core than another with one. The parts of a function go first in, first out, those of streams with high priority before
-// the others (PriorityTurns).
+// Which part of a launch a core runs next. A core serves the functions that have parts on it in turn, as many slices
+// each as its weight says (one, unless M or the PF gave it more): however many parts a function has, it gets no more of
+// the core than another with one. The parts of a function go first in, first out, those of streams with high priority
+// before the others (PriorityRotation).
 //
-// Threading: any hart pushes to any core and asks; a core's own hart pops. Polled every turn of hart 0's loop: what is
-// asked there is one load.
+// Threading: any hart pushes to any core and asks; a core's own hart pops. Polled every iteration of hart 0's loop:
+// what is asked there is one load.
 #pragma once
 
 #include <array>
@@ -30,9 +30,10 @@ class RunQueues {
  public:
   void init();
 
-  // A function has at most kLaunchesPerFunction tickets on a core. `fresh`: the part has not run yet. Wakes another hart.
+  // A function has at most kLaunchesPerFunction tickets on a core. `fresh`: the part has not run yet. Wakes another
+  // hart.
   void push(unsigned core, Owner function, bool high_priority, Ticket ticket, bool fresh);
-  // The part whose turn it is. False: the core has nothing to run.
+  // The part that runs next. False: the core has nothing to run.
   bool pop(unsigned core, Ticket& ticket);
 
   bool has_work(unsigned core) const { return queues_[core].waiting.load(std::memory_order_acquire) != 0; }
@@ -41,7 +42,7 @@ class RunQueues {
   // Whether the part that was queued last has not run yet.
   bool front_is_fresh(unsigned core) const { return queues_[core].fresh.load(std::memory_order_relaxed); }
 
-  // Slices that the function gets in its turn on every core, from 1 on.
+  // Slices that the function gets per round on every core, from 1 on.
   void set_weight(Owner function, std::uint32_t weight) {
     weights_[function].store(static_cast<std::uint8_t>(weight), std::memory_order_relaxed);
   }
@@ -73,7 +74,7 @@ class RunQueues {
   struct FunctionQueue {
     TicketRing low;
     TicketRing high;  // of streams of high priority
-    PriorityTurns turns;
+    PriorityRotation rotation;
     std::uint64_t seen_slices = 0;              // CoreQueue::slices when it was served last, or began to wait
     std::atomic<std::uint32_t> most_waited{0};  // slices of others that it has waited for, at a time
     bool empty() const { return low.empty() && high.empty(); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scrubbing goes on beside everything else. When nobody wants anything, in steps of about 1 µs at emulated fill speed, as
-// long as a round trip: whoever plays ping-pong with the card hardly notices. While others are busy it gets an eighth of
-// hart 0's time, and half of it while somebody waits for the memory. Its share is one of time: a page that the machine has
-// to find first takes a hundred times as long as one it has. Hart 0 only.
+// Scrubbing goes on beside everything else. When nobody wants anything, in steps of about 1 µs at emulated fill speed,
+// as long as a round trip: whoever plays ping-pong with the card hardly notices. While others are busy it gets an
+// eighth of hart 0's time, and half of it while somebody waits for the memory. Its share is one of time: a page that
+// the machine has to find first takes a hundred times as long as one it has. Hart 0 only.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SELFTEST: the card measures itself (wire::SelfTestKind). Holds hart 0 while it runs: at most wire::kSelfTestTicks, and
-// only while nobody else wants anything of it; then it ends early and tells how far it came.
+// SELFTEST: the card measures itself (wire::SelfTestKind). Holds hart 0 while it runs: at most wire::kSelfTestTicks,
+// and only while nobody else wants anything of it; then it ends early and tells how far it came.
 #pragma once
 
 #include <expected>
@@ -13,7 +13,7 @@ namespace fw {
 
 class Card;
 
-// What a boot proves that was asked to, or that follows a life that broke: the checksum that tables and blocks rely on,
+// What a boot proves that was asked to, or that follows a boot that broke: the checksum that tables and blocks rely on,
 // moves of memory, and the way into a kernel and back. The string is what failed.
 std::expected<void, std::string_view> run_boot_self_test();
 

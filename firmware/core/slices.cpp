@@ -22,7 +22,7 @@ void Launches::queue_part(const Launch& launch, Ticket ticket, bool fresh) {
   queues_->push(launch.part[ticket.part].core, launch.result.function, launch.high_priority, ticket, fresh);
 }
 
-// ---- ends ---------------------------------------------------------------------------------------------------------------
+// ---- ends -----------------------------------------------------------------------------------------------------------
 
 void Launches::part_done(Launch& launch, unsigned core) {
   if (launch.parts_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
@@ -36,8 +36,8 @@ void Launches::part_done(Launch& launch, unsigned core) {
   if (core != 0) hal::wake(0);
 }
 
-// The parts of a launch that stops leave at their next slice boundary; those at the barrier are queued again so that they
-// can.
+// The parts of a launch that stops leave at their next slice boundary; those at the barrier are queued again so that
+// they can.
 void Launches::call_parts(Launch& launch) {
   const std::uint8_t place = place_of(launch);
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
@@ -54,8 +54,8 @@ void Launches::call_parts(Launch& launch) {
   }
 }
 
-// True when this is what the launch ends with. It has not ended before this returns: the caller is hart 0, which collects,
-// or runs a part.
+// True when this is what the launch ends with. It has not ended before this returns: the caller is hart 0, which
+// collects, or runs a part.
 bool Launches::fail(Launch& launch, Outcome outcome, Verdict why, const wire::FaultRecord& fault) {
   const bool runs = launch.machine.change<State::Running, State::Stopping>();
   if (!runs && !launch.machine.change<State::Prepared, State::Condemned>()) return false;
@@ -81,7 +81,7 @@ void Launches::stop_all(Owner function) {
   for (const Launch& launch : launches_of(function)) stop(launch.handle);
 }
 
-// ---- stops --------------------------------------------------------------------------------------------------------------
+// ---- stops ----------------------------------------------------------------------------------------------------------
 
 wire::FaultRecord Launches::describe(const Launch& launch, const Part& part, const hal::Stop& stop) {
   wire::FaultRecord record{};
@@ -180,7 +180,7 @@ void Launches::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   }
 }
 
-// True when the part wants to go on at once in the same turn.
+// True when the part wants to go on at once in the same iteration.
 bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   Part& part = launch.part[ticket.part];
   if (stop.reason != hal::StopReason::Fault) part.stale_faults = 0;
@@ -223,7 +223,7 @@ bool Launches::watchdog(Launch& launch, Part& part, const hal::Stop& stop) {
   return true;
 }
 
-// ---- slices ------------------------------------------------------------------------------------------------------------
+// ---- slices ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -252,7 +252,7 @@ bool Launches::run_slice(unsigned core, std::uint64_t slice_ticks) {
     if (core == 0) signalled_ = stop.reason == hal::StopReason::Interrupted;
     if (began == 0) began = stop.began;
     launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);
-    // The watchdog counts what was delivered, at most one slice a turn: a starved machine burns no budget.
+    // The watchdog counts what was delivered, at most one slice an iteration: a starved machine burns no budget.
     part.budget_used += std::min(stop.ran_ticks, kSliceTicks);
     const bool ends = stop.reason == hal::StopReason::Exit;
     if (!ends && part.budget_used > launch.budget_slices * kSliceTicks && watchdog(launch, part, stop)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which window belongs to which function. A mapping of a window cannot be revoked, so a window serves one owner: a fixed
-// slot is bound once, a renewable one only with a window whose serial is larger than any that the slot had before
-// (protocol §1). That must hold across warm resets as well, so the table lies in persistent memory, with a checksum: when
-// it cannot be believed, M has its slot and every serial counts as used.
+// Which window belongs to which function. A mapping of a window cannot be revoked, so a window serves one owner: a
+// fixed slot is bound once, a renewable one only with a window whose serial is larger than any that the slot had before
+// (protocol §1). That must hold across warm resets as well, so the table lies in persistent memory, with a checksum:
+// when it cannot be believed, M has its slot and every serial counts as used.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// States that can be printed: a table of names and of allowed changes per machine, and one set_state() that refuses every
-// other change. docs/states-firmware.md is drawn from these tables.
+// States that can be printed: a table of names and of allowed changes per machine, and one set_state() that refuses
+// every other change. docs/states-firmware.md is drawn from these tables.
 //
 //   enum class Door : std::uint8_t { Shut, Open };
 //   inline constexpr StateTable<Door, 2, 2> kDoorStates{"door", {"shut", "open"},
@@ -51,7 +51,7 @@ struct StateTable {
   }
 };
 
-// A change that its table does not have: a defect of the firmware, which ends its life (hal::panic).
+// A change that its table does not have: a defect of the firmware, which ends its boot (hal::panic).
 [[noreturn]] void refuse_state_change();
 
 template <const auto& kTable>
@@ -94,8 +94,8 @@ class SharedStateMachine {
     return state_.load(order) == state;
   }
 
-  // For whom every state that it can have now, whoever changes it meanwhile, leads to `to`. What the caller did before is
-  // visible to who sees the new state. Two plain accesses: no other hart waits.
+  // For whom every state that it can have now, whoever changes it meanwhile, leads to `to`. What the caller did before
+  // is visible to who sees the new state. Two plain accesses: no other hart waits.
   void set_state(State to) {
     if (!change_allowed<kTable>(state_.load(std::memory_order_relaxed), to)) [[unlikely]]
       refuse_state_change();
@@ -113,7 +113,7 @@ class SharedStateMachine {
   std::atomic<State> state_{};
 };
 
-// ---- the log ------------------------------------------------------------------------------------------------------------
+// ---- the log --------------------------------------------------------------------------------------------------------
 
 // The machines whose changes go into the record's last events (wire::RecordedEventKind::StateChanged). Launches are not
 // among them: their starts are (RecordedEventKind::Launch).

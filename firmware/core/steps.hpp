@@ -45,7 +45,7 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 }
 
 // One step of the DMA or FILL at the head of a stream.
-void step_transfer(Card& card, Function& function, unsigned stream);
+[[gnu::noinline]] void step_transfer(Card& card, Function& function, unsigned stream);
 // Puts stalled streams back whose time is over, ends those whose budget is, and says when to look again.
 // True when a block has ended.
 [[gnu::cold, gnu::noinline]] bool wake_stalled(Function& function);

@@ -80,7 +80,7 @@ struct Stream {
 
   StateMachine<kStreamStates> machine;  // changed by StreamTable::set_state()
   bool high_priority = false;
-  bool banned = false;  // after its last strike, until the function is reset: outlives resets of the stream
+  bool banned = false;  // after its last time-out, until the function is reset: outlives resets of the stream
   Phase phase = Phase::Idle;
   LaunchHandle launch = kNoLaunch;  // while Computing
   std::uint32_t incarnation = 0;
@@ -88,7 +88,7 @@ struct Stream {
   std::uint16_t head = kNoBlock;
   std::uint16_t tail = kNoBlock;
   std::uint16_t count = 0;
-  std::uint32_t strikes = 0;        // time-outs since it was opened
+  std::uint32_t timeouts = 0;       // time-outs since it was opened
   std::uint64_t stalled_until = 0;  // device ticks; a fault holds the head's transfer back. 0: nothing does
 
   State state() const { return machine.state(); }
@@ -98,14 +98,14 @@ struct Stream {
   bool empty() const { return head == kNoBlock && phase == Phase::Idle && launch == kNoLaunch; }
 };
 
-// High priority goes first, inside of a function; of several functions each has its turn whatever its streams' priorities
-// are. While low priority waits as well it gets one turn after so many of high priority: that is how long it starves.
-inline constexpr unsigned kHighTurnsInARow = 4;
-class PriorityTurns {
+// High priority goes first, inside of a function; of several functions each is served whatever its streams' priorities
+// are. While low priority waits as well it is served once after so many of high priority: that is how long it starves.
+inline constexpr unsigned kHighInARow = 4;
+class PriorityRotation {
  public:
-  // Whose turn it is, when at least one waits. True: high.
+  // Which priority is next, when at least one waits. True: high.
   bool take(bool high_waits, bool low_waits) {
-    const bool high = high_waits && (!low_waits || in_a_row_ < kHighTurnsInARow);
+    const bool high = high_waits && (!low_waits || in_a_row_ < kHighInARow);
     in_a_row_ = high && low_waits ? in_a_row_ + 1 : 0;
     return high;
   }
@@ -114,16 +114,16 @@ class PriorityTurns {
   unsigned in_a_row_ = 0;
 };
 
-// Streams that want something, by priority (PriorityTurns), round robin inside one.
+// Streams that want something, by priority (PriorityRotation), round robin inside one.
 class StreamSet {
  public:
   void add(unsigned stream, bool high) { word(stream, high) |= bit(stream); }
   void remove(unsigned stream, bool high) { word(stream, high) &= ~bit(stream); }
   bool any() const { return (words_[0][0] | words_[0][1] | words_[1][0] | words_[1][1]) != 0; }
 
-  // The one whose turn it is; any() must hold. It stays in the set.
+  // The one that is next; any() must hold. It stays in the set.
   unsigned next() {
-    const bool high = turns_.take((words_[1][0] | words_[1][1]) != 0, (words_[0][0] | words_[0][1]) != 0);
+    const bool high = rotation_.take((words_[1][0] | words_[1][1]) != 0, (words_[0][0] | words_[0][1]) != 0);
     unsigned& cursor = cursor_[high ? 1 : 0];
     cursor = following(words_[high ? 1 : 0], cursor);
     return cursor;
@@ -147,7 +147,7 @@ class StreamSet {
 
   std::array<std::array<std::uint64_t, kWords>, 2> words_{};
   std::array<unsigned, 2> cursor_{};
-  PriorityTurns turns_;
+  PriorityRotation rotation_;
 };
 static_assert(wire::kStreamsPerFunction == 128, "StreamSet::any() spells out two words per priority");
 

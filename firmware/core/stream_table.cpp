@@ -20,34 +20,6 @@ void StreamTable::reset(bool first_open) {
   blocks_.init();
 }
 
-void StreamTable::append(std::uint16_t index) {
-  Block& block = blocks_[index];
-  const unsigned s = block.cb.header.stream;
-  Stream& stream = streams_[s];
-  block.next = kNoBlock;
-  if (stream.tail == kNoBlock) {
-    stream.head = index;
-    resume(s);
-  } else {
-    blocks_[stream.tail].next = index;
-  }
-  stream.tail = index;
-  ++stream.count;
-}
-
-std::uint16_t StreamTable::take_head(unsigned s) {
-  Stream& stream = streams_[s];
-  const std::uint16_t block = stream.head;
-  stream.head = blocks_[block].next;
-  if (stream.head == kNoBlock) stream.tail = kNoBlock;
-  --stream.count;
-  stream.phase = Stream::Phase::Idle;
-  stream.launch = kNoLaunch;
-  stream.stalled_until = 0;
-  settle_runnable(s);
-  return block;
-}
-
 void StreamTable::remove(unsigned s, std::uint16_t before, std::uint16_t block) {
   Stream& stream = streams_[s];
   const std::uint16_t next = blocks_[block].next;

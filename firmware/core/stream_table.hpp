@@ -38,9 +38,9 @@ class StreamTable {
   Block& head(unsigned stream) { return blocks_[streams_[stream].head]; }
 
   // At the end of the stream that it names.
-  void append(std::uint16_t block);
+  [[gnu::always_inline]] void append(std::uint16_t block);
   // Takes the head off its stream, which goes on with the next one.
-  std::uint16_t take_head(unsigned stream);
+  [[gnu::always_inline]] std::uint16_t take_head(unsigned stream);
   // Takes a block that has not started out of its stream. `before` is the one in front of it, or kNoBlock.
   void remove(unsigned stream, std::uint16_t before, std::uint16_t block);
 
@@ -102,5 +102,35 @@ class StreamTable {
   std::uint64_t stalls_end_ = kNever;
   BlockPool blocks_;
 };
+
+// In the header because every block passes both: docs/performance.md, "Counts".
+
+inline void StreamTable::append(std::uint16_t index) {
+  Block& block = blocks_[index];
+  const unsigned s = block.cb.header.stream;
+  Stream& stream = streams_[s];
+  block.next = kNoBlock;
+  if (stream.tail == kNoBlock) {
+    stream.head = index;
+    resume(s);
+  } else {
+    blocks_[stream.tail].next = index;
+  }
+  stream.tail = index;
+  ++stream.count;
+}
+
+inline std::uint16_t StreamTable::take_head(unsigned s) {
+  Stream& stream = streams_[s];
+  const std::uint16_t block = stream.head;
+  stream.head = blocks_[block].next;
+  if (stream.head == kNoBlock) stream.tail = kNoBlock;
+  --stream.count;
+  stream.phase = Stream::Phase::Idle;
+  stream.launch = kNoLaunch;
+  stream.stalled_until = 0;
+  settle_runnable(s);
+  return block;
+}
 
 }  // namespace fw

@@ -8,6 +8,7 @@
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/steps.hpp"
+#include "firmware/core/transfer.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
 #include "firmware/hal/record.hpp"
@@ -22,15 +23,6 @@ using wire::Field;
 using wire::Opcode;
 using wire::Outcome;
 using wire::Status;
-
-namespace {
-
-// An end of a transfer after resolution: a pointer into the window or into card memory.
-struct ResolvedEnd {
-  std::byte* bytes;
-  hal::PhysicalAddress address;  // regions only
-  bool device;
-};
 
 std::expected<ResolvedEnd, Status> resolve_end(Function& function, const wire::Endpoint& end, std::uint64_t bytes) {
   if (end.kind == wire::EndpointKind::HostMemory) {
@@ -49,15 +41,11 @@ std::expected<ResolvedEnd, Status> resolve_end(Function& function, const wire::E
   return ResolvedEnd{hal::pointer(place->address), place->address, true};
 }
 
+namespace {
+
 bool overlap(const ResolvedEnd& a, const ResolvedEnd& b, std::uint64_t bytes) {
   return a.device && b.device && a.address < b.address + bytes && b.address < a.address + bytes;
 }
-
-struct Transfer {
-  ResolvedEnd source;  // FILL: unused
-  ResolvedEnd destination;
-  std::uint64_t bytes;
-};
 
 // Resolves both ends for the whole transfer. Done at every step: a region may be released between two of them.
 std::expected<Transfer, Verdict> resolve_transfer(Function& function, const ControlBlock& cb) {
@@ -67,6 +55,7 @@ std::expected<Transfer, Verdict> resolve_transfer(Function& function, const Cont
     if (!destination) return std::unexpected(Verdict{destination.error(), Field::FillDestination});
     return Transfer{{}, *destination, fill.bytes};
   }
+  if (wire::is_strided(cb)) return resolve_strided(function, cb);
   const auto& dma = cb.payload.dma;
   const auto source = resolve_end(function, dma.source, dma.bytes);
   if (!source) return std::unexpected(Verdict{source.error(), Field::DmaSource});
@@ -78,7 +67,10 @@ std::expected<Transfer, Verdict> resolve_transfer(Function& function, const Cont
   return Transfer{*source, *destination, dma.bytes};
 }
 
-void count_bytes(Function& function, const ControlBlock& cb, std::uint64_t bytes) {
+}  // namespace
+
+void count_bytes(Function& function, const ControlBlock& cb, std::uint64_t bytes, std::uint64_t cost) {
+  function.charge(cost);
   auto& stats = function.counters();
   if (cb.header.opcode == Opcode::Dma && cb.payload.dma.source.kind == wire::EndpointKind::HostMemory) {
     stats.bytes_to_device += bytes;
@@ -88,6 +80,8 @@ void count_bytes(Function& function, const ControlBlock& cb, std::uint64_t bytes
     stats.bytes_on_device += bytes;
   }
 }
+
+namespace {
 
 void move_step(Card& card, Function& function, Block& block, const Transfer& transfer, std::uint64_t step) {
   std::byte* to = transfer.destination.bytes + block.progress;
@@ -103,10 +97,10 @@ void move_step(Card& card, Function& function, Block& block, const Transfer& tra
     hal::copy(to, transfer.source.bytes + block.progress, step);
   }
   block.progress += step;
-  count_bytes(function, block.cb, step);
+  count_bytes(function, block.cb, step, step);
 }
 
-// ---- broken on purpose --------------------------------------------------------------------------------------------------
+// ---- broken on purpose ----------------------------------------------------------------------------------------------
 
 // FaultPoint::DmaStep, before the step moves anything. True when the step must not go on.
 [[gnu::cold, gnu::noinline]] bool step_breaks(Function& function, unsigned index, Shot shot) {
@@ -120,17 +114,18 @@ void move_step(Card& card, Function& function, Block& block, const Transfer& tra
   return true;
 }
 
-// FaultPoint::Memory. True when the block has ended.
-[[gnu::cold, gnu::noinline]] bool memory_breaks(Card& card, Function& function, unsigned index,
-                                                const Transfer& transfer, std::uint64_t step) {
+}  // namespace
+
+bool memory_breaks(Card& card, Function& function, unsigned index, const Transfer& transfer, std::int64_t in_source,
+                   std::int64_t in_destination, std::uint64_t bytes) {
   const Block& block = function.streams.head(index);
   const auto* ends = block.cb.header.opcode == Opcode::Fill ? nullptr : &block.cb.payload.dma;
   for (const bool source : {true, false}) {
     const ResolvedEnd& end = source ? transfer.source : transfer.destination;
     if (!end.device) continue;
-    const hal::PhysicalAddress begin = end.address + block.progress;
+    const hal::PhysicalAddress begin = end.address + static_cast<std::uint64_t>(source ? in_source : in_destination);
     hal::PhysicalAddress place;
-    if (!memory_fails(card, function, block.cb.header, begin, begin + step, place)) continue;
+    if (!memory_fails(card, function, block.cb.header, begin, begin + bytes, place)) continue;
     const wire::Endpoint& named = ends == nullptr ? block.cb.payload.fill.destination
                                   : source        ? ends->source
                                                   : ends->destination;
@@ -144,17 +139,20 @@ void move_step(Card& card, Function& function, Block& block, const Transfer& tra
   return false;
 }
 
-// ---- steps --------------------------------------------------------------------------------------------------------------
+namespace {
+
+// ---- steps ----------------------------------------------------------------------------------------------------------
 
 bool carries_checksum(const ControlBlock& cb) {
   return cb.header.opcode == Opcode::Dma && (cb.payload.dma.flags & wire::kDmaChecksum) != 0;
 }
 
 // What has arrived in the card is read back; on the way out of it, or inside it, the source is what is summed.
-void sum_step(Block& block, const Transfer& transfer, std::uint64_t step) {
+void sum_step(Block& block, const Transfer& transfer, std::uint64_t from) {
+  if (wire::is_strided(block.cb)) return sum_strided(block, transfer, from);
   const bool to_card = !transfer.source.device;
-  const std::byte* bytes = (to_card ? transfer.destination : transfer.source).bytes + block.progress - step;
-  block.checksum = hal::checksum(block.checksum, bytes, step);
+  const std::byte* bytes = (to_card ? transfer.destination : transfer.source).bytes + from;
+  block.checksum = hal::checksum(block.checksum, bytes, block.progress - from);
 }
 
 // The end of a transfer whose bytes have all been moved.
@@ -173,11 +171,32 @@ void end_transfer(Function& function, unsigned index, const Transfer& transfer, 
   block.checksum = 0;
 }
 
-std::uint64_t step_of(const Card& card, const Block& block, std::uint64_t bytes) {
-  const std::uint64_t longest = carries_checksum(block.cb) ? kChecksumStepBytes
-                                : card.contended()         ? kContendedStepBytes
-                                                           : kDmaStepBytes;
-  return std::min(bytes - block.progress, longest);
+std::uint64_t longest_step(const Card& card, const Block& block) {
+  return carries_checksum(block.cb) ? kChecksumStepBytes : card.contended() ? kContendedStepBytes : kDmaStepBytes;
+}
+
+// False when the block has ended.
+bool move_linear(Card& card, Function& function, unsigned index, const Transfer& transfer, std::uint64_t longest) {
+  Block& block = function.streams.head(index);
+  const std::uint64_t step = std::min(transfer.bytes - block.progress, longest);
+  if (transfer.destination.device &&
+      !card.pool.mark_written(function.id(), transfer.destination.address + block.progress, step)) {
+    end_head(function, index, {Outcome::Fault, {Status::MemoryBudget, Field::DmaDestination}, hal::now()});
+    return false;
+  }
+  const auto at = static_cast<std::int64_t>(block.progress);
+  if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
+    if (memory_breaks(card, function, index, transfer, at, at, step)) return false;
+  move_step(card, function, block, transfer, step);
+  return true;
+}
+
+// FaultAction::Corrupt: one of the bytes that were moved since `from`.
+[[gnu::cold, gnu::noinline]] void corrupt_step(const Block& block, const Transfer& transfer, std::uint64_t from,
+                                               std::uint64_t argument) {
+  const std::uint64_t byte = from + argument % (block.progress - from);
+  const bool strided = wire::is_strided(block.cb);
+  *(strided ? destination_byte(block, transfer, byte) : transfer.destination.bytes + byte) ^= std::byte{0xff};
 }
 
 // One step of a transfer that is in order, or broken by `shot`.
@@ -185,19 +204,16 @@ void make_step(Card& card, Function& function, unsigned index, const Transfer& t
                const std::optional<Shot>& shot) {
   Stream& stream = function.streams[index];
   Block& block = function.streams.block(stream.head);
-  const std::uint64_t step = step_of(card, block, transfer.bytes);
-  if (transfer.destination.device &&
-      !card.pool.mark_written(function.id(), transfer.destination.address + block.progress, step)) {
-    return end_head(function, index, {Outcome::Fault, {Status::MemoryBudget, Field::DmaDestination}, hal::now()});
-  }
-  if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
-    if (memory_breaks(card, function, index, transfer, step)) return;
   const std::uint64_t began = shot ? hal::now() : 0;
-  move_step(card, function, block, transfer, step);
-  if (shot && shot->action == FaultAction::Corrupt) {
-    transfer.destination.bytes[block.progress - step + shot->argument % step] ^= std::byte{0xff};
+  const std::uint64_t from = block.progress;
+  const std::uint64_t longest = longest_step(card, block);
+  const bool strided = wire::is_strided(block.cb);
+  if (strided ? !move_strided(card, function, index, transfer, longest)
+              : !move_linear(card, function, index, transfer, longest)) {
+    return;
   }
-  if (carries_checksum(block.cb)) sum_step(block, transfer, step);
+  if (shot && shot->action == FaultAction::Corrupt) corrupt_step(block, transfer, from, shot->argument);
+  if (carries_checksum(block.cb)) sum_step(block, transfer, from);
   const std::uint64_t now = hal::now();
   card.heart.stepped(now);
   const bool slow = shot && shot->action == FaultAction::Slow;
@@ -234,6 +250,7 @@ void step_transfer(Card& card, Function& function, unsigned index) {
   if (first) {
     block.start_time = hal::now();
     publish_started(function, block);
+    if (wire::is_strided(block.cb)) prepare_strided(block);
     stream.phase = Stream::Phase::Moving;
   }
   if (block.progress == transfer->bytes) [[unlikely]] {  // its last step was slow

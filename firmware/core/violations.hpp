@@ -27,7 +27,7 @@ class Violations {
   wire::Status last_ = wire::Status::None;
 };
 
-// The driver of the function itself hears of violations of its rings.
+// The driver of the function itself is told of violations of its rings.
 class RingViolations {
  public:
   // `count` of them so far: whether there are some that it has not been told of; it is told now.

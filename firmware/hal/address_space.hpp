@@ -34,8 +34,8 @@ bool share_window(std::uint64_t from_root, std::uint64_t to_root, std::uint64_t 
 bool fill(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress physical);
 
 // Whether the tables as they are now allow an access that needs these rights. Then the hart that faulted on it knew an
-// older translation: the mapping was added to a root that it runs. The translation is flushed, and the access may be tried
-// again. On the hart that faulted.
+// older translation: the mapping was added to a root that it runs. The translation is flushed, and the access may be
+// tried again. On the hart that faulted.
 bool refresh(std::uint64_t root, std::uint64_t virtual_address, Protection wanted);
 
 // Frees the tables of a prepared window. Destroy the roots that share them first, and no hart may run this one.

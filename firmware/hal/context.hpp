@@ -14,7 +14,7 @@ namespace hal {
 
 bool contexts_supported();
 
-// Everything a stopped kernel needs to go on. Opaque to core/; lives in firmware memory, one per context slot.
+// Everything a stopped kernel needs to go on. Opaque to core/; is in firmware memory, one per context slot.
 struct alignas(128) Context {
   std::array<std::uint64_t, 40> integer;  // x1 … x31, pc, satp, and flags owned by arch/
   // Float and vector state; saved only when something else is about to use the registers (lazily, see run()).

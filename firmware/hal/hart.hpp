@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Harts, time, sleeping and doorbells. Machine interrupts are never taken in firmware code (MIE stays 0): they only end a
-// sleep or a kernel slice, so firmware code needs no locks against itself.
+// Harts, time, sleeping and doorbells. Machine interrupts are never taken in firmware code (MIE stays 0): they only end
+// a sleep or a kernel slice, so firmware code needs no locks against itself.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,17 @@ unsigned hart_count();
 // Device timer, wire::kTicksPerSecond. Monotonic, the same on all harts.
 std::uint64_t now();
 
-// Sleeps until a doorbell from any slot, a wake() from another hart, or `deadline`, whichever is first; pending interrupts
-// are claimed before return. A wake that came before the call ends it at once (it stays pending). May return early.
+// Sleeps until a doorbell from any slot, a wake() from another hart, or `deadline`, whichever is first; pending
+// interrupts are claimed before return. A wake that came before the call ends it at once (it stays pending). May return
+// early.
 void sleep_until(std::uint64_t deadline);
 
 // Ends the sleep or the kernel slice of another hart. One store to its interrupt file; never blocks.
 void wake(unsigned hart);
 
-// On the calling hart: from hold_doorbells() on, doorbells and wakes end no kernel slice and cost the hart nothing; they are
-// remembered. accept_doorbells() claims what has come meanwhile and listens again: the caller then looks at everything itself.
-// No sleep_until() in between.
+// On the calling hart: from hold_doorbells() on, doorbells and wakes end no kernel slice and cost the hart nothing;
+// they are remembered. accept_doorbells() claims what has come meanwhile and listens again: the caller then looks at
+// everything itself. No sleep_until() in between.
 void hold_doorbells();
 void accept_doorbells();
 

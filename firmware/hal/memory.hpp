@@ -34,6 +34,16 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes);
 // `pattern` repeats from `to` on, little-endian; a tail shorter than 8 bytes gets the pattern's first bytes.
 void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes);
 
+// Rows of elements of 1, 2, 4 or 8 bytes, each aligned to its size; the next element of a row lies `step` bytes
+// further, or back, and the next row `row_step`. No element of one side lies in one of the other. An element takes
+// about as long as copy() for 32 bytes, a row besides that as long as 256 bytes.
+struct ElementRows {
+  std::byte* first;
+  std::int64_t step;
+  std::int64_t row_step;
+};
+void copy_rows(ElementRows to, ElementRows from, std::uint64_t elements, std::uint64_t rows, unsigned element_bytes);
+
 // Continues a CRC32C (shared/crc32c.hpp) over `bytes` bytes. Takes about twenty times as long as a copy.
 std::uint32_t checksum(std::uint32_t crc, const std::byte* data, std::uint64_t bytes);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// C = A + B by element, DL16 [M, N] in stick layout: the fp32 sum of the decoded operands, rounded to DL16 (nearest, ties
-// away from zero); a NaN operand gives 0x7FFF, overflow 0x7FFF with the sign; (-0) + (-0) is -0, other exact zeros are +0.
+// C = A + B by element, DL16 [M, N] in stick layout: the fp32 sum of the decoded operands, rounded to DL16 (nearest,
+// ties away from zero); a NaN operand gives 0x7FFF, overflow 0x7FFF with the sign; (-0) + (-0) is -0, other exact zeros
+// are +0.
 //
 // Done in 16-bit integers, 64 elements at a time. Rounding the exact sum once gives the same result as going through
 // fp32: with exponents up to 13 apart the exact sum has at most 24 significant bits, so fp32 holds it; further apart,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The correction program, the same in every image: reads the correction tensor of the launch, turns each symbol into
+// The correction program, the same in every image: reads the correction tensor of the launch, converts each symbol into
 // the value that the compute program works with, writes it into the literal pool, and jumps to the compute program.
 #include "firmware/kernels/sdk.hpp"
 

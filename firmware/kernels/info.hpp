@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a kernel describes itself. The description is compiled into the kernel's ELF file (never loaded), checked by the
-// correction program against what the host sends, and written out as the metadata file by tools/pack_image.cpp; so code,
-// image and metadata can not disagree. Plain arrays only: no relocations.
+// correction program against what the host sends, and written out as the metadata file by tools/pack_image.cpp; so
+// code, image and metadata can not disagree. Plain arrays only: no relocations.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,8 @@ struct KernelInfo {
   }
 };
 
-// What the correction program compares with the symbols of a launch; this part is loaded, as a constant beside the text.
+// What the correction program compares with the symbols of a launch; this part is loaded, as a constant beside the
+// text.
 struct SymbolKeys {
   std::uint64_t count = 0;
   struct Key {

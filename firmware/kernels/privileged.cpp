@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does one thing that a kernel must not do, chosen by the dimension "what": what the wall between kernels and firmware is
-// tested with. 0 is allowed (its own rounding mode and vector length), everything else must end in a fault.
+// Does one thing that a kernel must not do, chosen by the dimension "what": what the wall between kernels and firmware
+// is tested with. 0 is allowed (its own rounding mode and vector length), everything else must end in a fault.
 #include "firmware/kernels/sdk.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks for what an earlier kernel left: every register as it is on entry, the whole stack and scratchpad, and what lies
-// behind its own data in the pages that are its own. All of it must be zero but sp and a0 (wire::KernelArguments). Status
-// 0: clean; else a bit for each kind of thing that was not, and the first place of the lowest kind (enum Found).
+// Looks for what an earlier kernel left: every register as it is on entry, the whole stack and scratchpad, and what
+// lies behind its own data in the pages that are its own. All of it must be zero but sp and a0 (wire::KernelArguments).
+// Status 0: clean; else a bit for each kind of thing that was not, and the first place of the lowest kind (enum Found).
 #include "firmware/kernels/sdk.hpp"
 
 namespace {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Does one wrong thing at an address: what fault reports are tested with. The dimension "what" chooses: 0 nothing,
-// 1 load, 2 store, 3 jump, 4 illegal instruction, 5 unknown environment call, 6 breakpoint, 7 the address as exit status,
-// 8 barrier, then load, on the last core only. The address is "operand 0 plus offset"; its operand need not exist.
+// 1 load, 2 store, 3 jump, 4 illegal instruction, 5 unknown environment call, 6 breakpoint, 7 the address as exit
+// status, 8 barrier, then load, on the last core only. The address is "operand 0 plus offset"; its operand need not
+// exist.
 #include "firmware/kernels/sdk.hpp"
 
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutants: firmware with one check left out, or one promise broken. The campaign's scenarios are run on them, and each has
-// to fail where its claim is about that check (tests/mutants).
+// Mutants: firmware with one check left out, or one promise broken. The campaign's scenarios are run on them, and each
+// has to fail where its claim is about that check (tests/mutants).
 //
 // They exist in spyre-firmware-mutant.elf only. The firmware that is shipped is linked from the same objects and
-// no_mutants.cpp, where every answer is "no": link-time optimisation leaves nothing of the question behind, and the boot
-// words `mutant` and `mutant_status` are refused.
+// no_mutants.cpp, where every answer is "no": link-time optimisation leaves nothing of the question behind, and the
+// boot words `mutant` and `mutant_status` are refused.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ enum class Mutant : std::uint8_t {
   // Control blocks
   BlockFrame,   // magic and size of a block                                  (by status)
   BlockLength,  // its length, by its frame and by its form
-  BlockAddress,  // generation, incarnation, streams that are not open         (by status; the last end OK, and do nothing)
-  BlockForm,     // opcode, flags, reserved bits, CRC, counts, endpoints       (by status)
+  // generation, incarnation, streams that are not open         (by status; the last end OK, and do nothing)
+  BlockAddress,
+  BlockForm,         // opcode, flags, reserved bits, CRC, counts, endpoints       (by status)
   BlockSequence,     // order of sequence numbers
   HostRange,         // host memory of a transfer lies in its part of the window
   HostEnd,           // and ends in it: what does not is taken from its beginning
@@ -73,7 +74,7 @@ enum class Mutant : std::uint8_t {
   KernelTrap,      // a trap ends its launch FAULT
   KernelRegion,    // a trap's access is named
   KernelStopped,   // a kernel that is stopped ends FAULT (it ends ABORTED)
-  Strikes,         // time-outs of a stream are counted
+  StreamTimeouts,  // time-outs of a stream are counted
   BanReaches,      // its last one bans the stream and no other one
   BanEnds,         // until its function is reset
   TransferBudget,  // a transfer is stopped behind its budget
@@ -115,21 +116,21 @@ enum class Mutant : std::uint8_t {
   RecordedWaypoint,  // where each hart was last
   Heartbeat,         // it beats
   BootWords,         // boot words that are not known, values that cannot be
-  BootEpoch,         // each life has its own
+  BootEpoch,         // each boot has its own
   BootSteps,         // POST codes are shown while the boot lasts
-  Persistent,        // magic, version and checksum of what an earlier life left             (by status)
+  Persistent,        // magic, version and checksum of what an earlier boot left             (by status)
   // Promises
   LoseCompletion,    // each block ends: what was stopped by its owner's reset or cancel does not
   LogEachViolation,  // violations are not written to the console one by one
-  OneQuantum,        // a function has one quantum of a turn (it has eight)
+  OneQuantum,        // a function has one quantum of an iteration (it has eight)
   QuantumBytes,      // a quantum has so many bytes
   FairSlices,        // kernels of functions run in turn (the first function with one goes first)
-  OneSlice,          // each has one slice of a turn (it has four)
+  OneSlice,          // each has one slice of an iteration (it has four)
   Last = OneSlice,
 };
 
-// Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status` is
-// what was found, where a mutant can be limited to one (boot word `mutant_status`).
+// Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status`
+// is what was found, where a mutant can be limited to one (boot word `mutant_status`).
 bool mutated(Mutant mutant, wire::Status status = wire::Status::None) noexcept;
 
 // By boot(), before any other hart looks. False: there is no such mutant in this firmware.

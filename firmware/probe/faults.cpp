@@ -125,7 +125,7 @@ constexpr std::uint64_t kWindowBytes = 12 * wire::kGiB;
 
 // Serves first touches as core/ does: the granule of the region behind the window. Counts them.
 hal::Stop run_filling(const Space& space, std::uint64_t window, hal::PhysicalAddress region, std::uint64_t& touches) {
-  for (touches = 0;; ++touches) {  // bounded: each turn fills one granule of a window of 12 GiB
+  for (touches = 0;; ++touches) {  // bounded: each iteration fills one granule of a window of 12 GiB
     const hal::Stop stop = run_through(context);
     if (stop.reason != StopReason::Fault || stop.address < window || stop.address - window >= kWindowBytes) return stop;
     (void)hal::fill(space.root(), stop.address, region + (stop.address - window));

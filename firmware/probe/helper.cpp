@@ -86,7 +86,7 @@ bool helper_run(hal::Context& context, hal::Stop& stop) {
 
 void helper_hang() {
   give(Order::Hang);
-  // bounded: the helper hears it within kHelperIdleTicks
+  // bounded: the helper is told within kHelperIdleTicks
   while (!hanging.load(std::memory_order_acquire)) asm volatile("pause");
 }
 

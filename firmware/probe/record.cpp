@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of a life that broke, as the next life finds it: the first life notes, marks, plants registers and breaks;
+// The record of a boot that broke, as the next boot finds it: the first boot notes, marks, plants registers and breaks;
 // the second one, after the restart, knows what must stand there.
 #include <atomic>
 #include <cstring>
@@ -146,7 +146,7 @@ void check_stack_words(Proof& proof, const FatalRecord& record) {
 }
 
 void check(std::string_view what, const FatalRecord& record) {
-  Proof proof("the next life finds the record of the one that broke");
+  Proof proof("the next boot finds the record of the one that broke");
   check_common(proof, record);
   const RecordedHart& first = record.harts[0];
   const RecordedHart& second = record.harts[1];
@@ -193,7 +193,7 @@ void damage(const FatalRecord& record) {
   }
 }
 
-// Each life breaks as soon as it lives: nobody would ever get a word in.
+// Each boot breaks as soon as it has begun: no command would ever be answered.
 [[noreturn]] void break_every_boot() {
   hal::set_after_record(hal::AfterRecord::Restart, kEpoch);
   hal::panic("again");
@@ -219,7 +219,7 @@ void prove_record(std::string_view what) {
     check_planted(proof, record->harts[0]);
     proof.expect_equal(riscv::persistent_memory().restarts_in_a_row, 2, "restarts in a row");
     hal::mark_boot_good();
-    proof.expect_equal(riscv::persistent_memory().restarts_in_a_row, 0, "restarts after a good life");
+    proof.expect_equal(riscv::persistent_memory().restarts_in_a_row, 0, "restarts after a good boot");
   }
   finish();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends of a life: a warm reset keeps persistent memory and starts with clean interrupt files; a broken firmware leaves
+// Ends of a boot: a warm reset keeps persistent memory and starts with clean interrupt files; a broken firmware leaves
 // a record and an exit code.
 #include "firmware/arch/riscv/imsic.hpp"
 #include "firmware/arch/riscv/persistent.hpp"
@@ -25,26 +25,26 @@ std::span<std::byte> last_bytes() { return {hal::persistent() + hal::persistent_
 
 void prove_warm_reset() {
   constexpr std::uint64_t kBoots = 4;
-  const std::uint64_t life = riscv::persistent_memory().boot_count;
+  const std::uint64_t boot = riscv::persistent_memory().boot_count;
   {
     Proof proof("persistent memory and only that survives a warm reset, and no interrupt does");
     proof.expect_equal(in_data, 1, "initialised data");
     proof.expect_equal(in_bss, 0, "cleared data");
-    proof.expect(life >= 1 && life <= kBoots, "the count of lives");
-    if (life > 1) {
-      proof.expect(scrambled(first_bytes(), kSeed + life - 1), "the first bytes");
-      proof.expect(scrambled(last_bytes(), kSeed + life), "the last bytes");
+    proof.expect(boot >= 1 && boot <= kBoots, "the count of boots");
+    if (boot > 1) {
+      proof.expect(scrambled(first_bytes(), kSeed + boot - 1), "the first bytes");
+      proof.expect(scrambled(last_bytes(), kSeed + boot), "the last bytes");
     }
-    // What the previous life left pending in the interrupt file must not end this sleep.
+    // What the previous boot left pending in the interrupt file must not end this sleep.
     const std::uint64_t began = hal::now();
     hal::sleep_until(began + 5 * wire::kTicksPerSecond / 1000);
     proof.expect(hal::now() - began >= 4 * wire::kTicksPerSecond / 1000, "an undisturbed sleep");
   }
-  if (life >= kBoots || failures() > 0) finish();
+  if (boot >= kBoots || failures() > 0) finish();
   in_data = 2;
   in_bss = 2;
-  scramble(first_bytes(), kSeed + life);
-  scramble(last_bytes(), kSeed + life + 1);
+  scramble(first_bytes(), kSeed + boot);
+  scramble(last_bytes(), kSeed + boot + 1);
   for (unsigned i = 1; i < 250; ++i) riscv::imsic_send(0, i);
   hal::restart_board();
 }

@@ -39,7 +39,7 @@ void say_hello(unsigned slot) {
 }
 
 unsigned all_slots_are_mapped() {
-  Proof proof("every slot is mapped, apart from all others, and its owner is heard");
+  Proof proof("every slot is mapped, apart from all others, and its owner answers");
   unsigned mapped = 0;
   while (mapped < hal::slot_count() && hal::map_slot(mapped)) ++mapped;
   proof.expect(mapped > 0, "at least one");

@@ -8,8 +8,8 @@
 
 namespace probe {
 
-// The host's answer by memory and doorbell, on a machine that runs many emulators at a time; less than the host's own bound
-// on the probe (test_bounds::kProbe), so that the probe says itself what was missing.
+// The host's answer by memory and doorbell, on a machine that runs many emulators at a time; less than the host's own
+// bound on the probe (test_bounds::kProbe), so that the probe says itself what was missing.
 inline constexpr std::uint64_t kHostAnswerTicks = 10 * wire::kTicksPerSecond;
 // Another hart's answer: its slice, and twenty thousand times what a wake-up takes.
 inline constexpr std::uint64_t kHelperAnswerTicks = 20 * wire::kTicksPerSecond;

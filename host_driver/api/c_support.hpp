@@ -44,8 +44,8 @@ inline const void* require(const void* pointer, const char* argument) {
 void require_size(std::size_t given, std::size_t known, const char* argument);
 void require_zero(std::uint64_t value, const char* member);
 
-// A structure of a program that was built with an older or a newer header: what it does not have is 0, and what this library
-// does not know has to be 0.
+// A structure of a program that was built with an older or a newer header: what it does not have is 0, and what this
+// library does not know has to be 0.
 template <typename Options>
 Options copy_of_options(const Options& given) {
   require_size(given.size, sizeof(std::size_t), "options");

@@ -70,12 +70,21 @@ void Context::load(ExecutionPlan& plan) { impl_->context->load(Inside::of(plan))
 SpyreTensor Context::empty(DataType dtype, std::vector<std::int64_t> shape, std::optional<DeviceType> device_dtype) {
   return Inside::tensor(impl_->context->empty(dtype, std::move(shape), device_dtype));
 }
+SpyreTensor Context::empty(DataType dtype, std::vector<std::int64_t> shape, const TensorOptions& options) {
+  return Inside::tensor(impl_->context->empty(dtype, std::move(shape), options));
+}
 SpyreTensor Context::to_device(const ConstHostTensor& source, std::optional<DeviceType> device_dtype) {
   return to_device(source, default_stream(), device_dtype);
 }
 SpyreTensor Context::to_device(const ConstHostTensor& source, SpyreStream stream,
                                std::optional<DeviceType> device_dtype) {
   return Inside::tensor(impl_->context->to_device(source, svp::SpyreStream(Inside::of(stream)), device_dtype));
+}
+SpyreTensor Context::to_device(const ConstHostTensor& source, const TensorOptions& options) {
+  return to_device(source, options, default_stream());
+}
+SpyreTensor Context::to_device(const ConstHostTensor& source, const TensorOptions& options, SpyreStream stream) {
+  return Inside::tensor(impl_->context->to_device(source, options, svp::SpyreStream(Inside::of(stream))));
 }
 void Context::copy_to_device(const ConstHostTensor& source, const SpyreTensor& tensor) {
   copy_to_device(source, tensor, default_stream());
@@ -90,6 +99,38 @@ void Context::to_host(const SpyreTensor& tensor, const HostTensor& destination) 
 void Context::to_host(const SpyreTensor& tensor, const HostTensor& destination, SpyreStream stream) {
   impl_->context->to_host(Inside::of(tensor), destination, svp::SpyreStream(Inside::of(stream)));
 }
+
+void Context::copy(const SpyreTensor& destination, const ConstHostTensor& source) {
+  copy(destination, source, default_stream());
+}
+void Context::copy(const SpyreTensor& destination, const ConstHostTensor& source, SpyreStream stream) {
+  impl_->context->copy(Inside::of(destination), source, svp::SpyreStream(Inside::of(stream)));
+}
+HostCopy Context::copy(const HostTensor& destination, const SpyreTensor& source) {
+  return copy(destination, source, default_stream());
+}
+HostCopy Context::copy(const HostTensor& destination, const SpyreTensor& source, SpyreStream stream) {
+  return Inside::host_copy(impl_->context->copy(destination, Inside::of(source), svp::SpyreStream(Inside::of(stream))));
+}
+void Context::copy(const SpyreTensor& destination, const SpyreTensor& source) {
+  copy(destination, source, default_stream());
+}
+void Context::copy(const SpyreTensor& destination, const SpyreTensor& source, SpyreStream stream) {
+  impl_->context->copy(Inside::of(destination), Inside::of(source), svp::SpyreStream(Inside::of(stream)));
+}
+SpyreTensor Context::restickify(const SpyreTensor& source, std::optional<std::vector<std::int64_t>> dim_order) {
+  return restickify(source, std::move(dim_order), default_stream());
+}
+SpyreTensor Context::restickify(const SpyreTensor& source, std::optional<std::vector<std::int64_t>> dim_order,
+                                SpyreStream stream) {
+  return Inside::tensor(
+      impl_->context->restickify(Inside::of(source), std::move(dim_order), svp::SpyreStream(Inside::of(stream))));
+}
+SpyreTensor Context::contiguous(const SpyreTensor& tensor) { return contiguous(tensor, default_stream()); }
+SpyreTensor Context::contiguous(const SpyreTensor& tensor, SpyreStream stream) {
+  return Inside::tensor(impl_->context->contiguous(Inside::of(tensor), svp::SpyreStream(Inside::of(stream))));
+}
+
 RecoveryReport Context::recover(std::optional<ResetLevel> from) { return impl_->context->recover(from); }
 
 std::size_t device_count() { return svp::device_count(); }

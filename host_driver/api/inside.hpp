@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands behind the classes of the API (include/spyre): the driver's own objects. Everything that the library needs of
-// a public object it gets here.
+// What stands behind the classes of the API (include/spyre): the driver's own objects. Everything that the library
+// needs of a public object it gets here.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,9 @@ struct SpyreAllocator::Impl {
 };
 struct SpyreTensor::Impl {
   svp::SpyreTensor tensor;
+};
+struct HostCopy::Impl {
+  std::shared_ptr<svp::HostTask> task;
 };
 struct Kernel::Impl {
   std::shared_ptr<const svp::Kernel> kernel;
@@ -47,6 +50,9 @@ struct Inside {
   }
   static SpyreTensor tensor(svp::SpyreTensor inner) {
     return SpyreTensor(std::make_shared<SpyreTensor::Impl>(SpyreTensor::Impl{std::move(inner)}));
+  }
+  static HostCopy host_copy(std::shared_ptr<svp::HostTask> inner) {
+    return inner != nullptr ? HostCopy(std::make_shared<HostCopy::Impl>(HostCopy::Impl{std::move(inner)})) : HostCopy();
   }
   static std::shared_ptr<const Kernel> kernel(std::shared_ptr<const svp::Kernel> inner) {
     return std::shared_ptr<const Kernel>(new Kernel(std::make_shared<Kernel::Impl>(Kernel::Impl{std::move(inner)})));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one error of the driver. Inside the driver a failure travels as std::expected<T, ErrorInfo>; what crosses the API is
-// thrown as Error or one of the derived types. The types belong to the API and are defined there (spyre/error.hpp).
+// The one error of the driver. Inside the driver a failure travels as std::expected<T, ErrorInfo>; what crosses the API
+// is thrown as Error or one of the derived types. The types belong to the API and are defined there (spyre/error.hpp).
 #pragma once
 
 #include <expected>

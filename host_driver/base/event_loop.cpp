@@ -271,7 +271,7 @@ void EventLoop::unwatch(WatchId id) {
 
 EventLoop::TimerId EventLoop::run_at(Clock::time_point when, Closure closure) {
   const std::uint64_t id = impl_->next_id.fetch_add(1, std::memory_order_relaxed);
-  // Everything that needs memory is made here, where the caller hears of it: on the loop's thread nobody would.
+  // Everything that needs memory is made here, where the caller is told of it: on the loop's thread nobody would.
   struct Nodes {
     Impl::Timers timer;
     Impl::Places place;
@@ -309,7 +309,7 @@ void EventLoop::flush() {
   if (on_loop_thread() || !process_.is_this()) return;
   std::unique_lock lock(impl_->mutex);
   const std::uint64_t target = impl_->posts;
-  // bounded: closures do not block, and the thread lives as long as the loop
+  // bounded: closures do not block, and the thread exists as long as the loop
   impl_->ran.wait(lock, [&] { return impl_->posts_run >= target; });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where something can be broken, and how: one numbering for the card, the driver, the transport and the emulator. What the
-// pairs mean and which of them make sense stands in the catalogue (host_driver/faults/fault_points.hpp).
+// Where something can be broken, and how: one numbering for the card, the driver, the transport and the emulator. What
+// the pairs mean and which of them make sense stands in the catalogue (host_driver/faults/fault_points.hpp).
 #pragma once
 
 #include <cstdint>

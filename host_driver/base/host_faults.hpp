@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver breaks in itself when it is told to: allocations, system calls, steps of bring-up, and what it hears
-// from the card. Scripts over all points: host_driver/faults.
+// What the driver breaks in itself when it is told to: allocations, system calls, steps of bring-up, and what it
+// receives from the card. Scripts over all points: host_driver/faults.
 //
 // One HostFaults serves all devices of a scenario. Every place asks armed() first: one relaxed load of a mask that no
 // thread writes while nothing is being armed. Thread-safe; occur() neither allocates nor blocks but for a short lock.
@@ -24,8 +24,8 @@ namespace svp {
 
 inline constexpr std::uint32_t kAny = ~std::uint32_t{0};
 
-// One fault of the driver or the transport (fault::Point 0x100 … 0x2ff). Its trigger's `not_before` counts device ticks since
-// begin().
+// One fault of the driver or the transport (fault::Point 0x100 … 0x2ff). Its trigger's `not_before` counts device ticks
+// since begin().
 struct HostFault {
   fault::Point point = fault::Point::Allocation;
   fault::Action action = fault::Action::Fail;
@@ -114,9 +114,9 @@ class HostFaults {
   OwnerProcess process_;
 };
 
-// ---- calls of the driver ------------------------------------------------------------------------------------------------
+// ---- calls of the driver --------------------------------------------------------------------------------------------
 
-// While one lives, this thread's allocations and system calls are the driver's: Allocation and SystemCall count them.
+// While one exists, this thread's allocations and system calls are the driver's: Allocation and SystemCall count them.
 // Null suspends that: for calls into somebody else's code, and for telling of an error.
 class DriverCall {
  public:

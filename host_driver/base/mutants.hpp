@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutants of driver and broker: one check left out. The campaign's scenarios are run on them, and each has to fail where
-// its claim is about that check (tests/mutants); those of the firmware are in firmware/mutants/mutants.hpp.
+// Mutants of driver and broker: one check left out. The campaign's scenarios are run on them, and each has to fail
+// where its claim is about that check (tests/mutants); those of the firmware are in firmware/mutants/mutants.hpp.
 //
-// They exist in the program `spyre-mutant` only. Every other program is linked with no_mutant.cpp, an object file of its
-// own, where the answer is None.
+// They exist in the program `spyre-mutant` only. Every other program is linked with no_mutant.cpp, an object file of
+// its own, where the answer is None.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@ namespace {
 
 using Word = std::atomic<std::uint64_t>;
 
-// Zero in a process that has not asked yet. The kernel wipes the page at fork(), whatever library called it. Null: it can
-// not (before Linux 4.14).
+// Zero in a process that has not asked yet. The kernel wipes the page at fork(), whatever library called it. Null: it
+// can not (before Linux 4.14).
 Word* wiped_word() noexcept {
   static Word* const word = []() noexcept -> Word* {
     const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which process an object belongs to. After fork() without exec (data loaders do that) the child holds copies of all
-// objects of the driver: their threads do not run there, their locks may be held by threads that do not exist there, their
-// windows are not mapped there. Such a copy refuses every call, and its destructor touches nothing.
+// objects of the driver: their threads do not run there, their locks may be held by threads that do not exist there,
+// their windows are not mapped there. Such a copy refuses every call, and its destructor touches nothing.
 #pragma once
 
 #include <cstdint>

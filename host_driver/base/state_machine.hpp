@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lifecycle as a table: the names of its states, and the changes that are allowed. The object that has the lifecycle
-// changes it by the table only, tests walk every edge of it and try every other pair, and docs/states.md is drawn from it.
+// changes it by the table only, tests walk every edge of it and try every other pair, and docs/states.md is drawn from
+// it.
 //
 // For an enum with the values 0 … n-1, in its own namespace:
 //   constexpr std::array<std::string_view, n> kDoorNames{...};
@@ -108,7 +109,7 @@ class AtomicStateMachine {
   template <typename Next>
   [[nodiscard]] StateChange<State> change_by(Next next) {
     State from = state_.load(std::memory_order_relaxed);
-    for (;;) {  // bounded: a lifecycle has few changes, and each further turn is one that another thread has made
+    for (;;) {  // bounded: a lifecycle has few changes, and each further iteration is one that another thread has made
       const std::optional<State> to = next(from);
       if (!to) return {StateChange<State>::Kind::None, from, from};
       const auto change = detail::judge_change(from, *to);

@@ -102,7 +102,7 @@ CardDescription Broker::description() const {
 }
 
 Broker::Ended Broker::run_until(int stop_fd) {
-  for (;;) {  // bounded: the life of the card: a client's stop, the card's end or the caller's descriptor end it
+  for (;;) {  // bounded: the lifetime of the card: a client's stop, the card's end or the caller's descriptor end it
     pollfd events[] = {{impl_->stopped_event.get(), POLLIN, 0}, {stop_fd, POLLIN, 0}};
     if (::poll(events, 2, -1) < 0 && errno == EINTR) continue;  // bounded: as the loop around it
     return events[0].revents != 0 ? Ended::ByClient : Ended::ByDescriptor;

@@ -4,10 +4,10 @@
 //
 // A function has at most one owner. An owner is gone when its socket closes or its process ends, whichever is first (a
 // child that it forked may keep both socket and window). Then M retires the slot, which stops everything that the owner
-// left running; the window is unplugged, its pages are given back; and the function is bound to a fresh window with a peer
-// of its own, so that the next owner shares nothing with the last. A mapping cannot be revoked: a former owner may keep
-// one, of memory that nobody uses any more. Windows are renewed in the background: when owners change faster than that,
-// they wait, and are never refused. A function serves 65 535 owners; then the card must be power-cycled.
+// left running; the window is unplugged, its pages are given back; and the function is bound to a fresh window with a
+// peer of its own, so that the next owner shares nothing with the last. A mapping cannot be revoked: a former owner may
+// keep one, of memory that nobody uses any more. Windows are renewed in the background: when owners change faster than
+// that, they wait, and are never refused. A function serves 65 535 owners; then the card must be power-cycled.
 //
 // The emulator ends with the broker, also when the broker is killed. When the emulator ends by itself, owners are told,
 // and the broker stays until it is told to stop or to power-cycle the card.
@@ -54,8 +54,8 @@ struct BrokerOptions {
   // One line for people per change of an owner or of the card ("VF1: owned by pid 1234"), without a newline. Called on
   // the broker's thread: quick, no call of the broker.
   std::function<void(std::string_view line)> on_change{};
-  // Members of this group may be tenants, whatever user they are and whichever user or pid namespace they live in; nobody
-  // but this user may manage the card. Empty: this user alone.
+  // Members of this group may be tenants, whatever user they are and whichever user or pid namespace they live in;
+  // nobody but this user may manage the card. Empty: this user alone.
   std::optional<gid_t> tenant_group{};
   bool peers_by_number = false;  // identify clients as a kernel before 6.5 does (peer_process.hpp)
 };

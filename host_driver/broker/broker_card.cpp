@@ -36,7 +36,7 @@ ErrorInfo Broker::Impl::refusal(std::string source, std::string message, std::st
 }
 
 void Broker::Impl::set_phase(CardPhase to, std::string reason) {
-  ras::logged(life, phase.change(to));
+  ras::logged(lifetime, phase.change(to));
   phase_reason = std::move(reason);
 }
 
@@ -53,34 +53,34 @@ ErrorInfo Broker::Impl::refusal_by_state() const {
                  "try again when that has ended");
 }
 
-Expected<std::shared_ptr<CardSession>> Broker::Impl::boot_session(CardLifetime next_life) {
+Expected<std::shared_ptr<CardSession>> Broker::Impl::boot_session(CardLifetime next_lifetime) {
   CardOptions card = options.card;
   card.ports = ports_of(card);
   card.spare_slots = 0;
-  return CardSession::boot(std::move(card), [this, next_life](std::string how) {
-    loop->post([this, next_life, how = std::move(how)] { emulator_ended(next_life, how); });
+  return CardSession::boot(std::move(card), [this, next_lifetime](std::string how) {
+    loop->post([this, next_lifetime, how = std::move(how)] { emulator_ended(next_lifetime, how); });
   });
 }
 
 void Broker::Impl::adopt(std::shared_ptr<CardSession> booted) {
   session = std::move(booted);
-  ++life;
+  ++lifetime;
   set_phase(CardPhase::Running);
   emulator = session->emulator();
   cores = session->options().cores;
   functions.clear();
   for (const Binding& binding : session->initial_bindings()) functions.push_back({.binding = binding});
   begin_renewal();
-  // Its end may have been reported before this life began here.
-  if (const auto how = session->ended()) return emulator_ended(life, *how);
+  // Its end may have been reported before this lifetime began here.
+  if (const auto how = session->ended()) return emulator_ended(lifetime, *how);
   describe_changes("the card runs: emulator " + std::to_string(emulator));
 }
 
 void Broker::Impl::emulator_ended(CardLifetime ended_boot, const std::string& how) {
-  if (ended_boot != life || emulator == 0) return;
+  if (ended_boot != lifetime || emulator == 0) return;
   emulator = 0;
   if (in(CardPhase::Recovering)) {
-    // The escalation hears of it too, and goes on to the power cycle.
+    // The escalation is told of it too, and goes on to the power cycle.
     tell_owners(how);
   } else if (in(CardPhase::Running) || in(CardPhase::Dead) || in(CardPhase::Wedged)) {
     const bool wedged = note_death() || in(CardPhase::Wedged);
@@ -138,7 +138,7 @@ void Broker::Impl::begin_power_cycle(ClientId id, std::string how) {
   if (!in(CardPhase::Running) && !in(CardPhase::Dead) && !by_escalation) return reply_and_close(id, refusal_by_state());
   set_phase(CardPhase::Cycling);
   describe_changes("power cycle");
-  const bool begun = tasks->run([this, id, how, next = life + 1, old = std::exchange(session, nullptr)]() mutable {
+  const bool begun = tasks->run([this, id, how, next = lifetime + 1, old = std::exchange(session, nullptr)]() mutable {
     Expected<std::shared_ptr<CardSession>> booted;
     auto ended = old ? old->shutdown() : Expected<void>();
     old.reset();

@@ -23,11 +23,11 @@ void Broker::Impl::admit(UniqueFd socket, bool manages) {
     return refuse(refusal("client", "the card " + options.name + " belongs to user " + std::to_string(::geteuid()),
                           "boot a card of your own"));
   }
-  if (waiting_clients() >= kMaxWaitingClients) hear_the_silent();
+  if (waiting_clients() >= kMaxWaitingClients) expire_idle_clients();
   if (const auto waiting = waiting_clients(); waiting >= kMaxWaitingClients) {
     return refuse(refusal("client", std::to_string(waiting) + " clients are being served already", "try again"));
   }
-  if (!manages) renewal.turn.attaching(Clock::now());
+  if (!manages) renewal.schedule.attaching(Clock::now());
   const ClientId id = next_client++;
   Client& client = clients[id];
   client.manages = manages;
@@ -37,7 +37,7 @@ void Broker::Impl::admit(UniqueFd socket, bool manages) {
     client.nonce = std::random_device{}() | std::uint64_t{1} << 32;  // never 0
     (void)send_message(client.socket.get(), encode(BrokerReply(Prove{client.nonce})));
   }
-  client.socket_watch = loop->watch(client.socket.get(), [this, id](unsigned) { hear(id); });
+  client.socket_watch = loop->watch(client.socket.get(), [this, id](unsigned) { handle_request(id); });
   client.process_watch =
       loop->watch(client.peer.pidfd.get(), [this, id](unsigned) { end_client(id, "its process ended"); });
   client.hello_timer = loop->run_at(Clock::now() + timeouts().hello, [this, id] {
@@ -55,23 +55,23 @@ std::size_t Broker::Impl::waiting_clients() const {
 }
 
 // Those that have closed, or said something, need not be counted: their events may only not have come yet.
-void Broker::Impl::hear_the_silent() {
+void Broker::Impl::expire_idle_clients() {
   std::vector<ClientId> silent;
   for (const auto& [id, client] : clients) {
     if (client.phase.get() == ClientPhase::Silent) silent.push_back(id);
   }
-  for (const ClientId id : silent) hear(id);
+  for (const ClientId id : silent) handle_request(id);
 }
 
-void Broker::Impl::hear(ClientId id) {
+void Broker::Impl::handle_request(ClientId id) {
   for (auto found = clients.find(id); found != clients.end(); found = clients.find(id)) {
     const Received received = receive_message(found->second.socket.get(), kMaxBrokerMessage, 0);
     if (received.kind == Received::Kind::Nothing) return;
-    hear_message(id, received);
+    handle_message(id, received);
   }
 }
 
-void Broker::Impl::hear_message(ClientId id, const Received& received) {
+void Broker::Impl::handle_message(ClientId id, const Received& received) {
   const ClientPhase said = clients.at(id).phase.get();
   if (received.kind == Received::Kind::End) return end_client(id, "it closed its connection");
   if (said == ClientPhase::Owner) return end_client(id, "it sent a message, which owners do not");
@@ -92,8 +92,9 @@ void Broker::Impl::hear_message(ClientId id, const Received& received) {
   handle_request(id, *request);
 }
 
-// The first message is the request, the second the proof that the process of our descriptor sent it. It was sent after the
-// descriptor was open (the nonce is younger), so while that process lives, the sender's number can only be its own.
+// The first message is the request, the second the proof that the process of our descriptor sent it. It was sent after
+// the descriptor was open (the nonce is younger), so while that process exists, the sender's number can only be its
+// own.
 void Broker::Impl::check_proof(ClientId id, const Received& received) {
   Client& client = clients.at(id);
   const bool of_peer = received.sender == client.peer.pid && client.peer.alive();
@@ -110,7 +111,7 @@ void Broker::Impl::check_proof(ClientId id, const Received& received) {
     return reply_and_close(id, refusal("proof", "the client did not prove who it is", "connect again"));
   }
   client.nonce = 0;
-  hear_message(id, {.kind = Received::Kind::Message, .text = std::exchange(client.held, {})});
+  handle_message(id, {.kind = Received::Kind::Message, .text = std::exchange(client.held, {})});
 }
 
 bool Broker::Impl::owns(const Client& client, wire::Target target) const {
@@ -188,7 +189,7 @@ void Broker::Impl::command_reset(ClientId id, wire::Target target) {
   if (target - wire::kTargetPhysical >= functions.size()) return reply_and_close(id, no_such_function(target));
   if (!in(CardPhase::Running)) return reply_and_close(id, refusal_by_state());
   run_command(id,
-              [this, id, target, of = life, epoch = session->boot_epoch(), manages = clients.at(id).manages,
+              [this, id, target, of = lifetime, epoch = session->boot_epoch(), manages = clients.at(id).manages,
                card = session]() mutable -> EventLoop::Closure {
                 const auto begin = Clock::now();
                 ResetResult result{{ResetLevel::Function, {}, std::nullopt}, card->reset(target), false};
@@ -205,15 +206,15 @@ void Broker::Impl::command_reset(ClientId id, wire::Target target) {
               });
 }
 
-// A reset that does not end is repaired by what concerns every owner: for the card's user to decide, not for a tenant. A
-// card that does not answer M at all serves nobody: the broker brings it back, whoever noticed.
+// A reset that does not end is repaired by what concerns every owner: for the card's user to decide, not for a tenant.
+// A card that does not answer M at all serves nobody: the broker brings it back, whoever noticed.
 void Broker::Impl::reset_ended(ClientId id, wire::Target target, CardLifetime of, std::uint64_t epoch, bool manages,
                                const ResetResult& result) {
   look();
   const auto& [attempt, reset, card_silent] = result;
   // A restart meanwhile has reset the function as well.
   const bool same_boot = in(CardPhase::Running) && session->boot_epoch() == epoch;
-  if (!reset && of == life && same_boot && unanswered(reset.error())) {
+  if (!reset && of == lifetime && same_boot && unanswered(reset.error())) {
     if (manages || card_silent) {
       return begin_escalation(id, ResetLevel::Firmware, "the reset of " + function_name(target) + " does not end",
                               {attempt});
@@ -226,7 +227,8 @@ void Broker::Impl::reset_ended(ClientId id, wire::Target target, CardLifetime of
   }
   if (!reset) return reply_and_close(id, reset.error());
   // A slot's number comes again, with another window.
-  if (Binding& now = function(target).binding; of == life && now.slot == reset->slot && now.serial == reset->serial) {
+  if (Binding& now = function(target).binding;
+      of == lifetime && now.slot == reset->slot && now.serial == reset->serial) {
     now = *reset;
   }
   describe_changes(function_name(target) + ": reset");

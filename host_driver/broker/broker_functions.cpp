@@ -51,7 +51,7 @@ void Broker::Impl::serve_waiting() {
 
 Broker::Impl::Verdict Broker::Impl::judge(const FunctionChoice& want) {
   if (in(CardPhase::Cycling) || in(CardPhase::Recovering)) return Wait{};
-  // The firmware may have gone down with an emulator that lives on.
+  // The firmware may have gone down with an emulator that goes on.
   look();
   if (in(CardPhase::Recovering)) return Wait{};
   if (const auto failure = session ? session->failure() : std::nullopt) card_failed(failure->message);
@@ -111,7 +111,8 @@ Broker::Impl::Verdict Broker::Impl::judge_any_virtual() {
 
 void Broker::Impl::notice_gone_owner(Function& owned) {
   if (owned.phase.get() != FunctionPhase::Owned || mutated(HostMutant::OwnerEnd)) return;
-  // A successor may be heard before its predecessor's end: the order of events across descriptors is nobody's promise.
+  // A successor may be reported before its predecessor's end: the order of events across descriptors is nobody's
+  // promise.
   const Client& owner = clients.at(owned.owner);
   pollfd events[] = {{owner.socket.get(), POLLRDHUP, 0}, {owner.peer.pidfd.get(), POLLIN, 0}};
   if (::poll(events, 2, 0) <= 0) return;
@@ -150,7 +151,7 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
   set_phase(id, client, ClientPhase::Owner);
   if (mutated(HostMutant::OwnerEnd)) stop_watching(client);
   client.target = granted.binding.target;
-  renewal.turn.attaching(Clock::now());
+  renewal.schedule.attaching(Clock::now());
   set_phase(granted, FunctionPhase::Owned);
   granted.owner = id;
   describe_owners(function_name(client.target) + ": owned by pid " + std::to_string(client.peer.pid));
@@ -172,8 +173,8 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
   }
   set_phase(gone, FunctionPhase::Retiring);
   const auto lease = take_lease(gone);
-  const bool begun =
-      tasks->run([=, this, of = life, epoch = session->boot_epoch(), card = session]() mutable -> EventLoop::Closure {
+  const bool begun = tasks->run(
+      [=, this, of = lifetime, epoch = session->boot_epoch(), card = session]() mutable -> EventLoop::Closure {
         RetirementResult result{card->retire(target), Clock::now(), {}};
         if (result.retired && lease) result.bound = card->bind(target, *lease);
         card.reset();
@@ -189,7 +190,7 @@ void Broker::Impl::retire(Function& gone, const std::string& why) {
 void Broker::Impl::retired(CardLifetime of, std::uint64_t epoch, wire::Target target,
                            const std::shared_ptr<Lease>& lease, Clock::time_point began,
                            const RetirementResult& result) {
-  if (of != life) return;  // the card that it was about is gone
+  if (of != lifetime) return;  // the card that it was about is gone
   Function& gone = function(target);
   if (gone.phase.get() != FunctionPhase::Retiring) return;  // the card has ended meanwhile, and so has its function
   const std::string name = function_name(target);

@@ -5,8 +5,8 @@
 // escalation).
 //
 // All state belongs to the loop's thread, except what the last block of members names. Blocking work is a task
-// (tasks.hpp) that captures what it needs and comes back as a closure; it names the card's life that it was started in,
-// because a power cycle may have replaced the card meanwhile.
+// (tasks.hpp) that captures what it needs and comes back as a closure; it names the card's lifetime that it was started
+// in, because a power cycle may have replaced the card meanwhile.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@
 #include "host_driver/broker/broker.hpp"
 #include "host_driver/broker/broker_states.hpp"
 #include "host_driver/broker/card_session.hpp"
-#include "host_driver/broker/renewal_turn.hpp"
+#include "host_driver/broker/renewal_schedule.hpp"
 #include "host_driver/broker/tasks.hpp"
 #include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/local_socket.hpp"
@@ -79,8 +79,8 @@ struct Broker::Impl {
     std::optional<Expected<Binding>> bound{};  // to the lease; empty: there was none
   };
 
-  // Windows that are plugged and were never bound, and those that are on their way in or out. One task at a time works on
-  // it (RenewalWork), and reports what it has done.
+  // Windows that are plugged and were never bound, and those that are on their way in or out. One task at a time works
+  // on it (RenewalWork), and reports what it has done.
   struct LeavingWindow {
     qemu::PluggedWindow window{};
     unsigned looks = 0;
@@ -97,7 +97,7 @@ struct Broker::Impl {
     bool working = false;
     unsigned in_vain = 0;        // tasks in a row of which something failed
     Clock::time_point looked{};  // at what is leaving
-    RenewalTurn turn{};
+    RenewalSchedule schedule{};
     EventLoop::TimerId timer = EventLoop::TimerId::None;
   };
   struct RenewalWork {
@@ -138,13 +138,13 @@ struct Broker::Impl {
   std::optional<ErrorInfo> forbidden(const Client& client, const BrokerRequest& request) const;
   void check_proof(ClientId id, const Received& received);
   bool owns(const Client& client, wire::Target target) const;
-  // Runs `work` as the client's command: one of kMaxCommands, not at all when the client has gone. Refuses it when there
-  // is no room.
+  // Runs `work` as the client's command: one of kMaxCommands, not at all when the client has gone. Refuses it when
+  // there is no room.
   void run_command(ClientId id, Tasks::Work work);
   std::size_t waiting_clients() const;
-  void hear_the_silent();
-  void hear(ClientId id);
-  void hear_message(ClientId id, const Received& received);
+  void expire_idle_clients();
+  void handle_request(ClientId id);
+  void handle_message(ClientId id, const Received& received);
   void handle_request(ClientId id, const BrokerRequest& request);
   void reply_and_close(ClientId id, const BrokerReply& reply);
   void refuse_waiting(const ErrorInfo& error);
@@ -177,7 +177,7 @@ struct Broker::Impl {
   void stop_watching(Client& client);
   void grant(ClientId id, Function& function);
   void retire(Function& function, const std::string& why);
-  void retired(CardLifetime life, std::uint64_t epoch, wire::Target target, const std::shared_ptr<Lease>& lease,
+  void retired(CardLifetime lifetime, std::uint64_t epoch, wire::Target target, const std::shared_ptr<Lease>& lease,
                Clock::time_point began, const RetirementResult& result);
   // Its last owner's slot is not its any more.
   void let_go_of_slot(Function& function);
@@ -197,7 +197,7 @@ struct Broker::Impl {
   bool somebody_waits_for_renewal() const;
   RenewalWork due_work();
   static void do_work(const CardSession& card, RenewalWork& work);
-  void renewed(CardLifetime life, RenewalWork& done);
+  void renewed(CardLifetime lifetime, RenewalWork& done);
   std::shared_ptr<Lease> take_lease(Function& function);
   void return_lease(Function& function, const std::shared_ptr<Lease>& lease);
   void drop_lease(Lease& lease);
@@ -215,21 +215,21 @@ struct Broker::Impl {
   void begin_attach_again();
   // From `from` up to the card reset, then the power cycle. `first`: what was tried before. `id`: who asked; 0: nobody.
   void begin_escalation(ClientId id, ResetLevel from, const std::string& why, std::vector<LevelAttempt> first);
-  void escalated(CardLifetime life, ClientId id, const std::string& why, RecoveryReport report,
+  void escalated(CardLifetime lifetime, ClientId id, const std::string& why, RecoveryReport report,
                  Expected<std::vector<Binding>> attached);
   void attached_again(const std::vector<Binding>& now, const std::string& line);
   void nothing_but_power(ClientId id, const std::string& why, const RecoveryReport& report);
-  // A retirement that began in boot epoch `epoch` was not answered: it is done again behind a restart of the card, or is
-  // the reason for one. False: the card is beyond that.
+  // A retirement that began in boot epoch `epoch` was not answered: it is done again behind a restart of the card, or
+  // is the reason for one. False: the card is beyond that.
   bool retire_later(wire::Target target, std::uint64_t epoch);
   // The card did not answer M, which was cut off or waited in vain: what only a restart repairs.
   static bool unanswered(const ErrorInfo& error);
   bool note_death();  // true: wedged now
 
   // ---- broker_card.cpp
-  Expected<std::shared_ptr<CardSession>> boot_session(CardLifetime life);
+  Expected<std::shared_ptr<CardSession>> boot_session(CardLifetime lifetime);
   void adopt(std::shared_ptr<CardSession> booted);
-  void emulator_ended(CardLifetime life, const std::string& how);
+  void emulator_ended(CardLifetime lifetime, const std::string& how);
   // To the log of errors: what this broker notices and what it refuses.
   void record(const ErrorInfo& error) const;
   void card_failed(const std::string& why);
@@ -265,7 +265,7 @@ struct Broker::Impl {
   Renewal renewal;
 
   std::shared_ptr<CardSession> session;  // null while there is none
-  CardLifetime life = 0;
+  CardLifetime lifetime = 0;
   pid_t emulator = 0;  // 0 when it has ended
   unsigned cores = 0;
   StateMachine<CardPhase> phase;

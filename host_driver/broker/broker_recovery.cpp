@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A card that begins another life under its broker: by itself (its firmware restarted), or because M does not get an answer
-// any more and the reset is escalated. Owners keep their slots through both, see the new boot epoch in their windows and
-// attach again; only a power cycle takes their functions away.
+// A card that begins another lifetime under its broker: by itself (its firmware restarted), or because M does not get
+// an answer any more and the reset is escalated. Owners keep their slots through both, see the new boot epoch in their
+// windows and attach again; only a power cycle takes their functions away.
 #include <algorithm>
 #include <utility>
 
@@ -35,11 +35,12 @@ std::vector<Binding> Broker::Impl::bindings() const {
 void Broker::Impl::begin_attach_again() {
   set_phase(CardPhase::Recovering, "its firmware restarted");
   describe_changes("the card restarted: attaching to it again");
-  const bool begun = tasks->run([this, of = life, card = session, known = bindings()]() mutable -> EventLoop::Closure {
+  const bool begun = tasks->run([this, of = lifetime, card = session,
+                                 known = bindings()]() mutable -> EventLoop::Closure {
     auto now = card->attach_again(known);
     card.reset();
     return [this, of, now = std::move(now)] {
-      if (of != life || !in(CardPhase::Recovering)) return;
+      if (of != lifetime || !in(CardPhase::Recovering)) return;
       if (now) return attached_again(*now, "the card works again after its restart");
       begin_escalation(0, ResetLevel::Card, "the card does not come back from its restart: " + now.error().message, {});
     };
@@ -58,7 +59,7 @@ void Broker::Impl::attached_again(const std::vector<Binding>& now, const std::st
   serve_waiting();
 }
 
-// ---- the escalation -----------------------------------------------------------------------------------------------------
+// ---- the escalation -------------------------------------------------------------------------------------------------
 
 bool Broker::Impl::unanswered(const ErrorInfo& error) {
   return error.outcome == wire::Outcome::Indeterminate || error.outcome == wire::Outcome::Lost ||
@@ -92,7 +93,7 @@ void Broker::Impl::begin_escalation(ClientId id, ResetLevel from, const std::str
   set_phase(CardPhase::Recovering, why);
   describe_changes("recovering: " + why);
   const bool begun =
-      tasks->run([=, this, of = life, card = session, known = bindings()]() mutable -> EventLoop::Closure {
+      tasks->run([=, this, of = lifetime, card = session, known = bindings()]() mutable -> EventLoop::Closure {
         Expected<std::vector<Binding>> attached = std::unexpected(ErrorInfo{});
         auto report = before;
         for (ResetLevel level = from; level <= ResetLevel::Card && !attached; level = above(level)) {
@@ -114,7 +115,7 @@ void Broker::Impl::begin_escalation(ClientId id, ResetLevel from, const std::str
 
 void Broker::Impl::escalated(CardLifetime of, ClientId id, const std::string& why, RecoveryReport report,
                              Expected<std::vector<Binding>> attached) {
-  if (of != life || !in(CardPhase::Recovering)) return reply_and_close(id, refusal_by_state());
+  if (of != lifetime || !in(CardPhase::Recovering)) return reply_and_close(id, refusal_by_state());
   if (!attached) return nothing_but_power(id, why, report);
   attached_again(*attached, "the card works again: " + svp::describe(report));
   reply_and_close(id, Done{svp::describe(report)});

@@ -24,21 +24,21 @@ void Broker::Impl::renew() {
   bind_waiting();
   if (renewal.working || !session || emulator == 0) return;
   loop->cancel(std::exchange(renewal.timer, EventLoop::TimerId::None));
-  if (const auto when = renewal.turn.put_off(Clock::now(), somebody_waits_for_renewal())) return renew_at(*when);
+  if (const auto when = renewal.schedule.put_off(Clock::now(), somebody_waits_for_renewal())) return renew_at(*when);
   const auto work = std::make_shared<RenewalWork>(due_work());
   if (work->disconnect.empty() && work->connect.empty() && work->leaving.empty() && work->plug.empty()) {
     if (!renewal.leaving.empty()) renew_later(kUnplugLook);
     return;
   }
   renewal.working = true;
-  const bool begun = tasks->run([this, work, of = life, card = session]() mutable -> EventLoop::Closure {
+  const bool begun = tasks->run([this, work, of = lifetime, card = session]() mutable -> EventLoop::Closure {
     do_work(*card, *work);
     card.reset();
     return [this, work, of] { renewed(of, *work); };
   });
   if (begun) return;
   work->errors.push_back(no_thread());
-  renewed(life, *work);
+  renewed(lifetime, *work);
 }
 
 // A function without a window, or with none for its next owner; one whose peers are used up waits for nothing.
@@ -59,7 +59,8 @@ void Broker::Impl::renew_at(Clock::time_point when) {
 }
 
 Broker::Impl::RenewalWork Broker::Impl::due_work() {
-  // A batch is short: who waits for a peer does not wait for all windows of a card, and who attaches for no more than one.
+  // A batch is short: who waits for a peer does not wait for all windows of a card, and who attaches for no more than
+  // one.
   const std::size_t plugs_at_a_time = somebody_waits_for_renewal() ? 4 : 1;
   RenewalWork work;
   work.disconnect = std::exchange(renewal.old_peers, {});
@@ -131,7 +132,7 @@ void Broker::Impl::do_work(const CardSession& card, RenewalWork& work) {
 }
 
 void Broker::Impl::renewed(CardLifetime of, RenewalWork& done) {
-  if (of != life || !session || is_stopping(phase.get())) return;
+  if (of != lifetime || !session || is_stopping(phase.get())) return;
   renewal.working = false;
   const bool plugged = !done.plugged.empty();
   const auto append = [](auto& to, auto& from) { std::ranges::move(from, std::back_inserter(to)); };
@@ -198,13 +199,13 @@ void Broker::Impl::bind_waiting() {
 void Broker::Impl::begin_bind(Function& next, const std::shared_ptr<Lease>& lease) {
   set_phase(next, FunctionPhase::Binding);
   const wire::Target target = next.binding.target;
-  const bool begun =
-      tasks->run([=, this, of = life, epoch = session->boot_epoch(), card = session]() mutable -> EventLoop::Closure {
+  const bool begun = tasks->run(
+      [=, this, of = lifetime, epoch = session->boot_epoch(), card = session]() mutable -> EventLoop::Closure {
         const auto result = card->bind(target, *lease);
         card.reset();
         return [=, this] {
           // Else the card has ended meanwhile, and so has its function.
-          if (of != life || function(target).phase.get() != FunctionPhase::Binding) return;
+          if (of != lifetime || function(target).phase.get() != FunctionPhase::Binding) return;
           bound(function(target), lease, result, epoch, function_name(target) + ": ");
         };
       });

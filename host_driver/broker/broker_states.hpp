@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lifecycles that a broker keeps: its card, the card's functions, its clients. docs/states.md draws them. What others
-// are told of them (CardState, FunctionUse: card.json, "describe") has fewer states.
+// The lifecycles that a broker keeps: its card, the card's functions, its clients. docs/states.md draws them. What
+// others are told of them (CardState, FunctionUse: card.json, "describe") has fewer states.
 #pragma once
 
 #include <array>

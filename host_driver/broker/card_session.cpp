@@ -50,7 +50,7 @@ Expected<T> from_emulator(const std::string& source, qemu::Result<T> result) {
       .message = error.message});
 }
 
-// The card signals at the end of SLOT_BIND. What was heard is taken away: the owner begins with an empty pipe.
+// The card signals at the end of SLOT_BIND. What was signalled is taken away: the owner begins with an empty pipe.
 Expected<void> check_first_doorbell(wire::Target target, const qemu::DoorbellPeer& peer) {
   pollfd event{peer.from_card.get(), POLLIN, 0};
   const auto bound = std::chrono::milliseconds(kFirstDoorbell).count();
@@ -63,7 +63,7 @@ Expected<void> check_first_doorbell(wire::Target target, const qemu::DoorbellPee
                                    .recoverable = false,
                                    .next_step = "power-cycle the card",
                                    .message = "the first doorbell of " + function_name(target) + "'s new peer, id " +
-                                              std::to_string(peer.id) + ", was not heard"});
+                                              std::to_string(peer.id) + ", did not arrive"});
 }
 
 }  // namespace
@@ -109,7 +109,8 @@ Expected<Binding> CardSession::bind(wire::Target target, const Lease& lease) {
   const Place place{target, fixed_slots() + lease.window.port, lease.window.serial, lease.peer.slot, lease.peer.id};
   auto bound = command(wire::AdminCommand::SlotBind, target, place);
   if (!bound) return bound;
-  if (auto heard = check_first_doorbell(target, lease.peer); !heard) return std::unexpected(std::move(heard.error()));
+  if (auto arrived = check_first_doorbell(target, lease.peer); !arrived)
+    return std::unexpected(std::move(arrived.error()));
   const std::lock_guard lock(mutex_);
   places_[target] = place;
   return bound;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One life of a long-lived card, from boot to the end of its emulator: the card, its management function M, and the
+// One lifetime of a long-lived card, from boot to the end of its emulator: the card, its management function M, and the
 // commands that the broker gives M. All calls block (Timeouts::admin); they may come from several threads at a time.
 #pragma once
 
@@ -60,7 +60,7 @@ class CardSession {
   Expected<Binding> query(wire::Target target) { return command(wire::AdminCommand::FunctionQuery, target); }
   // Answered when nothing of the old owner runs or writes any more.
   Expected<Binding> retire(wire::Target target) { return command(wire::AdminCommand::SlotRetire, target); }
-  // Answered when the emulator knows the peer: its first doorbell has been heard.
+  // Answered when the emulator knows the peer: its first doorbell has arrived.
   Expected<Binding> bind(wire::Target target, const Lease& lease);
   Expected<Binding> reset(wire::Target target) { return command(wire::AdminCommand::FunctionReset, target); }
 
@@ -86,17 +86,17 @@ class CardSession {
   std::vector<wire::DeviceEvent> take_events() { return management()->take_events(); }
   // Why M cannot be talked to any more; empty while it works.
   std::optional<ErrorInfo> failure() const { return management()->failure(); }
-  // Looks at the card: true when its firmware has begun another life and attach_again() is due. Does not block.
+  // Looks at the card: true when its firmware has begun another lifetime and attach_again() is due. Does not block.
   bool restarted();
 
-  // ---- another life of the same emulator; one at a time
-  // M anew, and the bindings repeated (those that the card has still are no errors). Returns them as they are now, in the
-  // order of `known`; targets without a slot are left out of `known`.
+  // ---- another lifetime of the same emulator; one at a time
+  // M anew, and the bindings repeated (those that the card has still are no errors). Returns them as they are now, in
+  // the order of `known`; targets without a slot are left out of `known`.
   Expected<std::vector<Binding>> attach_again(const std::vector<Binding>& known);
   // Firmware or Card. Returns when the card is ready for attach_again().
   Expected<void> raise(ResetLevel level);
 
-  // How the emulator ended; empty while it lives.
+  // How the emulator ended; empty while it exists.
   std::optional<std::string> ended() const;
   // Ends the emulator. `on_end` has been called when this returns, also while others still hold the session.
   Expected<void> shutdown();

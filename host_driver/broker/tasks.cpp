@@ -50,7 +50,7 @@ bool Tasks::join_one() {
 
 void Tasks::join() {
   while (join_one()) {
-    while (join_one()) {  // bounded: one turn per thread that is left
+    while (join_one()) {  // bounded: one iteration per thread that is left
     }
     loop_.flush();  // what came back may have started more
   }

@@ -19,8 +19,8 @@ inline constexpr unsigned kUnplugLooks = 2'000;
 inline constexpr std::chrono::milliseconds kBringUpTakes{2};
 // … but for so many owners in a row at most.
 inline constexpr unsigned kMostPutOffs = 4;
-// A window that could not be plugged, or a peer that could not be connected, is tried again: most often the system had no
-// descriptor left. After so many times in a row (10 s) the functions that wait for it are given up.
+// A window that could not be plugged, or a peer that could not be connected, is tried again: most often the system had
+// no descriptor left. After so many times in a row (10 s) the functions that wait for it are given up.
 inline constexpr std::chrono::milliseconds kRenewAgain{100};
 inline constexpr unsigned kRenewalsInVain = 100;
 // From the acknowledged SLOT_BIND to its doorbell: two wake-ups, 0.1 ms.

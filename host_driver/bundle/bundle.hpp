@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failure bundle: everything that somebody needs to run a run again that did not pass, and to look at it, in one JSON file.
+// A failure bundle: everything that somebody needs to run a run again that did not pass, and to look at it, in one JSON
+// file.
 //
 //   {"format": "spyre-failure-bundle", "format_version": 2, "kind": "fault-run", "seed": 7,
 //    "script": {…},                                     what ran; its members depend on the kind
@@ -39,12 +40,12 @@ struct Bundle {
   std::string details = "{}";  // JSON text of an object; empty after read()
 };
 
-// Writes "<stem>-seed-<seed>.spyre-bundle.json" into the folder, which is made when it is missing; what stood there under this
-// name is replaced. Throws svp::Error.
+// Writes "<stem>-seed-<seed>.spyre-bundle.json" into the folder, which is made when it is missing; what stood there
+// under this name is replaced. Throws svp::Error.
 std::filesystem::path write(const std::filesystem::path& folder, std::string_view stem, const Bundle& bundle);
 
-// REJECTED with the reason: not readable, not of this format and version, members missing, unknown or of a wrong type, no
-// verdict among the figures. The script's members are the kind's to judge.
+// REJECTED with the reason: not readable, not of this format and version, members missing, unknown or of a wrong type,
+// no verdict among the figures. The script's members are the kind's to judge.
 Expected<Bundle> read(const std::filesystem::path& file);
 
 }  // namespace svp::bundle

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run showed, as named figures, and the comparison of two runs of the same script and seed.
 //
-// A run is a real card with real threads. A figure that the script and the seed decide is *exact*: a second run shows the
-// same value, or it was another run. A figure that also depends on how threads were scheduled (times, occurrences counted,
-// rounds until the end) is shown beside the other run's and never judged. Which is which is decided by the code of each
-// kind of run, figure by figure and with a reason, never by the file that is replayed.
+// A run is a real card with real threads. A figure that the script and the seed decide is *exact*: a second run shows
+// the same value, or it was another run. A figure that also depends on how threads were scheduled (times, occurrences
+// counted, rounds until the end) is shown beside the other run's and never judged. Which is which is decided by the
+// code of each kind of run, figure by figure and with a reason, never by the file that is replayed.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ struct Row {
   std::string_view reason;
 };
 
-// One row per figure of either run, in the order of `now`, then those of `before` alone. An exact figure that one of the runs
-// does not have differs. A figure without a rule differs: nobody has said that it may.
+// One row per figure of either run, in the order of `now`, then those of `before` alone. An exact figure that one of
+// the runs does not have differs. A figure without a rule differs: nobody has said that it may.
 std::vector<Row> compare(const Figures& before, const Figures& now, const RuleOf& rule_of);
 // No row differs, and at least one was compared.
 bool same(const std::vector<Row>& rows);

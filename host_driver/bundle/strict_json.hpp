@@ -22,7 +22,8 @@ ErrorInfo bad_bundle(const std::filesystem::path& file, std::string message);
 // REJECTED: no regular file, too long, too deep, not JSON, a key twice.
 Expected<nlohmann::json> read_strict_json(const std::filesystem::path& file);
 
-// "<what> has no member 'x'", "… does not know the member 'y'"; empty: exactly these members, the optional ones if present.
+// "<what> has no member 'x'", "… does not know the member 'y'"; empty: exactly these members, the optional ones if
+// present.
 std::string wrong_members(const nlohmann::json& object, std::string_view what,
                           std::initializer_list<std::string_view> needed,
                           std::initializer_list<std::string_view> optional = {});

@@ -147,7 +147,7 @@ bool run_self_test(const std::shared_ptr<svp::Card>& card, unsigned function) {
 }  // namespace
 
 int boot(const BootOptions& options) {
-  // An embedded card has one owner for life: spares would only cost time.
+  // An embedded card has one owner for good: spares would only cost time.
   CardShape shape = options.shape;
   shape.spare_slots = 0;
   const auto start = Clock::now();

@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned kMaxSpareSlots = 200;
 constexpr unsigned kMaxCores = 64;
 
-// Turns a size into bytes, and judges them.
+// Converts a size into bytes, and judges them.
 CLI::Validator size_in(std::uint64_t unit, const char* unit_text) {
   return {[unit, unit_text](std::string& text) -> std::string {
             // The library takes a unit alone for one of it.

@@ -22,8 +22,8 @@ class ChildProcess {
                                            const std::vector<std::pair<std::string, std::string>>& variables,
                                            const sigset_t& mask, int* error = nullptr);
 
-  // Waits for its end, however long that takes, and passes signals on to it. Returns its exit code, 128 + n when signal n
-  // ended it.
+  // Waits for its end, however long that takes, and passes signals on to it. Returns its exit code, 128 + n when signal
+  // n ended it.
   int await_end(const SignalDescriptor& signals);
 
  private:

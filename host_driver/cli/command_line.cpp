@@ -51,6 +51,7 @@ CommandLine::CommandLine() {
   add_debug();
   add_exec();
   add_fault();
+  add_tensors();
   version_ = app_.add_subcommand("version", "versions, and where the firmware is");
   version_->add_flag("--json", version_json, R"({"version", "contract_version", "firmware"})");
   add_hidden();
@@ -82,6 +83,38 @@ void CommandLine::add_run() {
   run_matmul_->footer(
       "spyre run matmul --m 1024 --n 512 --k 512      a card of its own, or FLEX_DEVICE's device\n"
       "spyre run matmul --cores 4 --json              on four cores, as JSON");
+}
+
+void CommandLine::add_tensors() {
+  layout_ = app_.add_subcommand("layout", "how a tensor lies on the card, and what a transfer of it moves");
+  layout_->add_option("--size", layout.size, "extents of the host's dimensions, like 512,256; '' for a scalar")
+      ->required();
+  layout_->add_option("--stride", layout.stride, "host strides in elements (default: row-major)");
+  layout_->add_option("--dtype", layout.dtype, "of the host")->capture_default_str();
+  auto* order =
+      layout_->add_option("--dim-order", layout.dim_order,
+                          "order of the dimensions, the last one lies in sticks; ends with -1: one element per stick");
+  auto* extents = layout_->add_option("--device-size", layout.device_size, "extents on the card, instead of an order");
+  auto* steps =
+      layout_->add_option("--stride-map", layout.stride_map, "with --device-size: host elements per step, -1: none");
+  extents->needs(steps)->excludes(order);
+  steps->needs(extents);
+  layout_->add_flag("--dma", layout.dma, "also the loops of a transfer from host to card");
+  layout_->add_flag(
+      "--json", layout.json,
+      R"({"device_size", "stride_map", "bytes", ..., "infos": [[size, src_stride, dst_stride, src_offset, dst_offset], ...]})");
+  layout_->footer(
+      "spyre layout --size 512,240 --dma                     a last stick that is not full\n"
+      "spyre layout --size 512,256 --dim-order 1,0           the first dimension in sticks\n"
+      "spyre layout --size 128,128 --device-size 2,2,64,64 --stride-map 8192,64,128,1");
+
+  convert_ = app_.add_subcommand("convert", "numbers to the codes of a format, and back");
+  auto* which = convert_->add_option_group("which");
+  which->add_option("--to", convert.to, "dl16, fp16, bf16, fp32, fp8_e4m3 or fp8_e5m2: numbers to codes");
+  which->add_option("--from", convert.from, "codes to numbers");
+  which->require_option(1);
+  convert_->add_option("values", convert.values, "numbers (1.0, -0x1p-14, nan), or codes in hexadecimal")->required();
+  convert_->footer("spyre convert --to dl16 -- 1.0 -0x1p-14 nan\nspyre convert --from dl16 -- 3E00");
 }
 
 void CommandLine::add_boot() {
@@ -157,7 +190,7 @@ void CommandLine::add_debug() {
   debug_ = app_.add_subcommand("debug", "a debugger on a card's firmware, or on what a broken one left");
   debug_->footer(
       "spyre debug card0                        attach gdb-multiarch; the card stands still meanwhile\n"
-      "spyre debug --collect card0 -o FILE      a core file of the life that broke, else of what it does now\n"
+      "spyre debug --collect card0 -o FILE      a core file of the boot that broke, else of what it does now\n"
       "spyre debug --core FILE                  the record, and gdb-multiarch on the core\n"
       "In the debugger, thread N is hart N - 1.");
   auto* which = debug_->add_option_group("which");
@@ -167,7 +200,7 @@ void CommandLine::add_debug() {
   which->require_option(1);
   auto* output = debug_->add_option("-o,--output", debug.output, "the core file to write")->needs(collect);
   collect->needs(output);
-  debug_->add_flag("--now", debug.now, "what the harts do now, even when an earlier life left a record")
+  debug_->add_flag("--now", debug.now, "what the harts do now, even when an earlier boot left a record")
       ->needs(collect);
   debug_->add_option("--firmware", debug.firmware, "its ELF file (default: as the card's, SPYRE_FIRMWARE)");
   auto* batch = debug_->add_flag("--batch", debug.batch, "print threads and back traces and end");
@@ -277,6 +310,8 @@ int CommandLine::execute() {
   if (fault_run_->parsed()) return cli::fault_run(fault_run);
   if (fault_campaign_->parsed() || soak_->parsed()) become_validation(validation);
   if (replay_->parsed()) return cli::replay(replay);
+  if (layout_->parsed()) return cli::layout(layout);
+  if (convert_->parsed()) return cli::convert(convert);
   if (complete_->parsed()) return execute_complete();
   if (manual_->parsed()) return execute_manual();
   return cli::version(version_json);

@@ -20,8 +20,8 @@ class CommandLine {
 
   // Throws CLI::ParseError, also for a call for help or the version: exit_code_of() prints it.
   void parse(int argc, const char* const* argv);
-  // Prints what parse() threw: help or version on stdout, a refusal on stderr (JSON: on stdout) with what was meant. Returns
-  // the exit code.
+  // Prints what parse() threw: help or version on stdout, a refusal on stderr (JSON: on stdout) with what was meant.
+  // Returns the exit code.
   int exit_code_of(const CLI::ParseError& error, bool json) const;
   // Runs what was parsed; the process's exit code.
   int execute();
@@ -43,6 +43,8 @@ class CommandLine {
   InspectOptions inspect{};
   LogsOptions logs{};
   SmiOptions smi{};
+  LayoutOptions layout{};
+  ConvertOptions convert{};
   StatsOptions stats{};
   bool version_json = false;
   bool detach = false;               // boot --name --detach
@@ -54,6 +56,7 @@ class CommandLine {
   void add_boot();
   void add_cards();
   void add_views();
+  void add_tensors();
   void add_debug();
   void add_exec();
   void add_fault();
@@ -80,6 +83,8 @@ class CommandLine {
   CLI::App* inspect_ = nullptr;
   CLI::App* logs_ = nullptr;
   CLI::App* smi_ = nullptr;
+  CLI::App* layout_ = nullptr;
+  CLI::App* convert_ = nullptr;
   CLI::App* stats_ = nullptr;
   CLI::App* version_ = nullptr;
   CLI::App* complete_ = nullptr;

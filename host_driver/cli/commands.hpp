@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,16 +24,41 @@ struct RunMatmulOptions {
   bool json = false;
 };
 
-// Multiplies random fp16 matrices on the environment's device or on a card of its own through the tiled launch, checks every element bit for bit
-// against the golden model and within its error bound against double precision. 1 when anything differs.
+// Multiplies random fp16 matrices on the environment's device or on a card of its own through the tiled launch, checks
+// every element bit for bit against the golden model and within its error bound against double precision. 1 when
+// anything differs.
 int run_matmul(const RunMatmulOptions& options);
+
+struct LayoutOptions {
+  std::string size{};  // "512,256"; empty: a scalar
+  std::optional<std::string> stride{};
+  std::string dtype = "float16";
+  std::optional<std::string> dim_order{};
+  std::optional<std::string> device_size{};  // both or none
+  std::optional<std::string> stride_map{};
+  bool dma = false;
+  bool json = false;
+};
+
+// Explains the layout of a tensor on the card; with `dma` also the loops of a transfer from the host. 0.
+int layout(const LayoutOptions& options);
+
+struct ConvertOptions {
+  std::string to{};    // a format; or …
+  std::string from{};  // … this one
+  std::vector<std::string> values{};
+};
+
+// Prints one code (`to`) or one number (`from`) per value. 0.
+int convert(const ConvertOptions& options);
 
 struct BootOptions {
   CardShape shape{};
   bool self_test = false;
 };
 
-// Boots a card, shows the time line of its boot; with self_test also what works and what is refused. 1 when a step fails.
+// Boots a card, shows the time line of its boot; with self_test also what works and what is refused. 1 when a step
+// fails.
 int boot(const BootOptions& options);
 
 struct ServeOptions {
@@ -41,8 +67,8 @@ struct ServeOptions {
   CardShape shape{};
 };
 
-// The same in a process of its own, which goes on: `words` is its command line. Returns when the card is ready: 0; else with
-// what it said, and its exit code.
+// The same in a process of its own, which goes on: `words` is its command line. Returns when the card is ready: 0; else
+// with what it said, and its exit code.
 int serve_detached(const ServeOptions& options, const std::vector<std::string>& words);
 
 // Boots a card under a name and stays until a signal or `spyre stop` ends it; one line per change of an owner. 0.
@@ -69,7 +95,8 @@ struct SmiOptions {
   bool csv = false;
 };
 
-// The running cards and their functions: owner, memory, part of the cores, launches. 0; with `loop_seconds` when a signal comes.
+// The running cards and their functions: owner, memory, part of the cores, launches. 0; with `loop_seconds` when a
+// signal comes.
 int smi(const SmiOptions& options);
 
 struct StatsOptions {
@@ -108,7 +135,8 @@ struct ResetOptions {
   bool power_cycle = false;
 };
 
-// Runs a reset level of the escalation through the card's broker, and those above it when it does not help; prints what it took. 0.
+// Runs a reset level of the escalation through the card's broker, and those above it when it does not help; prints what
+// it took. 0.
 int reset(const ResetOptions& options);
 
 struct DebugOptions {
@@ -134,8 +162,8 @@ struct ExecOptions {
 };
 
 // Boots cards in a runtime folder of their own, runs the command against them, stops them. The command's exit code;
-// 128 + n when signal n ended it; 127 when there is no such program, 126 when it could not be executed. 125: spyre itself failed
-// (an svp::Error is that, see main.cpp). Signals are passed on to the command.
+// 128 + n when signal n ended it; 127 when there is no such program, 126 when it could not be executed. 125: spyre
+// itself failed (an svp::Error is that, see main.cpp). Signals are passed on to the command.
 int exec(const ExecOptions& options);
 
 struct FaultListOptions {
@@ -155,23 +183,23 @@ struct FaultRunOptions {
   std::string bundles{};  // empty: no failure bundle
 };
 
-// Boots a card, lets the script loose on a standard workload on VF 1 while VF 2 works beside it, prints the evidence and
-// how everything ended. 0: every fault fired, and everything ended typed with right results; 1: something did not; 2: the
-// script was refused, or it could not be armed; 4: INVALID, a fault did not fire.
+// Boots a card, lets the script loose on a standard workload on VF 1 while VF 2 works beside it, prints the evidence
+// and how everything ended. 0: every fault fired, and everything ended typed with right results; 1: something did not;
+// 2: the script was refused, or it could not be armed; 4: INVALID, a fault did not fire.
 int fault_run(const FaultRunOptions& options);
 
 struct ReplayOptions {
   std::string bundle{};
 };
 
-// Runs the fault script of a failure bundle again with its seed, and prints both runs side by side; those of a campaign and
-// of a soak are the validation program's. 0: everything comparable is the same; 1: something differs. A file that is no
-// bundle is refused: svp::Error.
+// Runs the fault script of a failure bundle again with its seed, and prints both runs side by side; those of a campaign
+// and of a soak are the validation program's. 0: everything comparable is the same; 1: something differs. A file that
+// is no bundle is refused: svp::Error.
 int replay(const ReplayOptions& options);
 
-// The campaign, the soak and their failure bundles are test equipment, in a program of its own: this process becomes it.
-// `words` as of spyre's command line: {"soak", "--minutes", "10"}. Throws svp::Error when it is not installed, or cannot be
-// executed.
+// The campaign, the soak and their failure bundles are test equipment, in a program of its own: this process becomes
+// it. `words` as of spyre's command line: {"soak", "--minutes", "10"}. Throws svp::Error when it is not installed, or
+// cannot be executed.
 [[noreturn]] void become_validation(const std::vector<std::string>& words);
 
 int version(bool json);

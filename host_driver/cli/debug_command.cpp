@@ -72,7 +72,7 @@ int collect(const DebugOptions& options) {
   svp::value_or_throw(svp::collect_core(options.collect, options.output, options.now));
   const auto record = svp::read_record(options.output);
   const std::string what = record && !options.now
-                               ? fmt::format("of the life that broke, {}: {}", wire::name(record->kind), record->reason)
+                               ? fmt::format("of the boot that broke, {}: {}", wire::name(record->kind), record->reason)
                                : "of what its harts do now";
   fmt::print("{}: core file {} {}\nnext: spyre debug --core {}\n", options.collect, options.output, what,
              options.output);

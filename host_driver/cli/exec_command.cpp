@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `spyre exec`: cards for the life of one command.
+// `spyre exec`: cards for the lifetime of one command.
 #include <fmt/format.h>
 
 #include <cerrno>

@@ -23,7 +23,7 @@ using OrderedJson = nlohmann::ordered_json;
 using svp::fault::Evidence;
 using svp::fault::WorkloadReport;
 
-// ---- list ---------------------------------------------------------------------------------------------------------------
+// ---- list -----------------------------------------------------------------------------------------------------------
 
 struct ConditionName {
   std::uint32_t condition;
@@ -84,7 +84,7 @@ void print_catalogue() {
   fmt::print("\nEvery trigger knows first, every, shots and not_before_us. Scripts: docs/faults.md.\n");
 }
 
-// ---- run ----------------------------------------------------------------------------------------------------------------
+// ---- run ------------------------------------------------------------------------------------------------------------
 
 OrderedJson workload_json(const WorkloadReport& report) {
   return {{"function", report.function},

@@ -34,7 +34,7 @@ std::uint64_t rounds_of_every_run() { return svp::fault::WorkloadOptions().round
 
 const char* yes_or_no(bool value) { return value ? "yes" : "no"; }
 
-// ---- what a script decides ----------------------------------------------------------------------------------------------
+// ---- what a script decides ------------------------------------------------------------------------------------------
 
 bool fires_exactly(const Fault& fault) {
   const auto& trigger = fault.trigger;
@@ -76,7 +76,7 @@ bool decides_blocks(const Script& script) {
                              [](const Fault& fault) { return fires_exactly(fault) && stays_in_its_block(fault); });
 }
 
-// ---- figures ------------------------------------------------------------------------------------------------------------
+// ---- figures --------------------------------------------------------------------------------------------------------
 
 std::string kinds_of(const WorkloadReport& report) {
   std::string kinds;
@@ -118,7 +118,7 @@ void add_workload(Figures& figures, const std::string& group, const WorkloadRepo
   for (const auto& [error, count] : report.errors) figures.push_back({group + " errors", error, count});
 }
 
-// ---- rules --------------------------------------------------------------------------------------------------------------
+// ---- rules ----------------------------------------------------------------------------------------------------------
 
 constexpr Rule kVerdict{true, "what the run has shown"};
 constexpr Rule kDrawn{true, "drawn from the seed"};
@@ -184,7 +184,7 @@ std::optional<Rule> rule_of(const Script& script, std::string_view group, std::s
   return std::nullopt;
 }
 
-// ---- on disk ------------------------------------------------------------------------------------------------------------
+// ---- on disk --------------------------------------------------------------------------------------------------------
 
 OrderedJson shape_json(const CardShape& shape) {
   return {{"virtual_functions", shape.virtual_functions},

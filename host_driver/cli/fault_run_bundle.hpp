@@ -20,8 +20,8 @@
 namespace cli {
 
 svp::bundle::Bundle bundle_of(const FaultRun& run, const FaultRunResult& result);
-// What ran, out of a bundle of this kind. REJECTED: members missing, unknown, of a wrong type or out of range; a script that
-// `spyre fault run` would refuse, with its line in the script as it is written alone.
+// What ran, out of a bundle of this kind. REJECTED: members missing, unknown, of a wrong type or out of range; a script
+// that `spyre fault run` would refuse, with its line in the script as it is written alone.
 svp::Expected<FaultRun> fault_run_of(const svp::bundle::Bundle& bundle);
 
 svp::bundle::Figures figures_of(const FaultRunResult& result);

@@ -86,8 +86,8 @@ MatmulCheck check_rows(const MatmulProblem& problem, std::span<const std::uint16
 }  // namespace
 
 std::uint64_t memory_needed(std::uint64_t m, std::uint64_t n, std::uint64_t k) {
-  // Bytes per element: the input in fp16, its DL16 copy of the check, the layout buffer of the transfer, the card's own;
-  // of B also the doubles of the check; of C the result in fp32 and the golden one. Extents are at most 2^20.
+  // Bytes per element: the input in fp16, its DL16 copy of the check, the layout buffer of the transfer, the card's
+  // own; of B also the doubles of the check; of C the result in fp32 and the golden one. Extents are at most 2^20.
   constexpr std::uint64_t kA = 8, kB = 16, kC = 12;
   return kA * m * k + kB * k * n + kC * m * n;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the command line writes: colours and characters that the reader can show, JSON with a version, errors in either form.
+// How the command line writes: colours and characters that the reader can show, JSON with a version, errors in either
+// form.
 #pragma once
 
 #include <cstdio>
@@ -11,8 +12,8 @@
 
 namespace cli {
 
-// Version of every JSON object that a command prints ("schema_version"). It grows when a key changes its meaning or goes; new
-// keys do not change it.
+// Version of every JSON object that a command prints ("schema_version"). It grows when a key changes its meaning or
+// goes; new keys do not change it.
 inline constexpr int kSchemaVersion = 1;
 
 enum class ColorMode { Auto, Always, Never };

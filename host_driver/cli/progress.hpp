@@ -10,8 +10,8 @@
 
 namespace cli {
 
-// While it lives: after a second, and then each second, one line on stderr, rewritten; removed at the end. Nothing when stderr
-// is no terminal.
+// While it exists: after a second, and then each second, one line on stderr, rewritten; removed at the end. Nothing
+// when stderr is no terminal.
 class Progress {
  public:
   explicit Progress(std::string what);

@@ -138,7 +138,7 @@ void compute(svp::Context& context, const RunMatmulOptions& options, const Matmu
   run.to_host_s = seconds_since(start);
 }
 
-// ---- what is said about it ----------------------------------------------------------------------------------------------
+// ---- what is said about it ------------------------------------------------------------------------------------------
 
 double ticks_to_us(std::uint64_t ticks) {
   return static_cast<double>(ticks) / static_cast<double>(wire::kTicksPerMicrosecond);

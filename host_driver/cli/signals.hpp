@@ -11,8 +11,8 @@
 
 namespace cli {
 
-// Blocks the signals in this thread, and so in every thread that it starts afterwards: make it before any. At its end the
-// old mask comes back, and signals that came until then are forgotten: they asked for the end that is reached.
+// Blocks the signals in this thread, and so in every thread that it starts afterwards: make it before any. At its end
+// the old mask comes back, and signals that came until then are forgotten: they asked for the end that is reached.
 class SignalDescriptor {
  public:
   explicit SignalDescriptor(std::initializer_list<int> signals);
@@ -31,8 +31,8 @@ class SignalDescriptor {
   svp::UniqueFd descriptor_;
 };
 
-// While it lives, the first SIGINT or SIGTERM is noted instead of ending the process, for a command that prints what it has so
-// far. The second one ends the process. One at a time.
+// While it exists, the first SIGINT or SIGTERM is noted instead of ending the process, for a command that prints what
+// it has so far. The second one ends the process. One at a time.
 class InterruptNote {
  public:
   InterruptNote();

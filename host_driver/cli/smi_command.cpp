@@ -31,14 +31,22 @@ struct SmiRow {
   svp::FunctionDescription function;
   std::optional<FunctionStatistics> before{};
   std::optional<FunctionStatistics> now{};
+  std::string no_answer{};  // why there is nothing in `now`
 
   double utilisation() const { return before && now ? svp::core_utilisation(*before, *now) : 0; }
 };
 
-std::optional<FunctionStatistics> counted(const SmiRow& row) {
-  if (row.card->state != svp::CardState::Running) return std::nullopt;
+std::optional<FunctionStatistics> counted(SmiRow& row) {
+  row.no_answer.clear();
+  if (row.card->state != svp::CardState::Running) {
+    row.no_answer = fmt::format("the card is {}", svp::name(row.card->state));
+    if (!row.card->state_reason.empty()) row.no_answer += ": " + row.card->state_reason;
+    return std::nullopt;
+  }
   auto statistics = svp::function_statistics(row.card->name, row.function.target);
-  return statistics ? std::optional(*statistics) : std::nullopt;
+  if (statistics) return *statistics;
+  row.no_answer = statistics.error().message;
+  return std::nullopt;
 }
 
 // True: a signal came. False: it did not, for so long.
@@ -77,6 +85,8 @@ nlohmann::ordered_json smi_json(const std::vector<svp::CardDescription>& cards, 
       if (row.now) {
         function["utilisation"] = row.utilisation();
         for (const auto& member : svp::kStatisticsMembers) function[member.name] = *row.now.*member.value;
+      } else {
+        function["no_answer"] = row.no_answer;
       }
       one["functions"].push_back(std::move(function));
     }
@@ -90,6 +100,17 @@ std::string memory_text(const SmiRow& row) {
   const std::string held = format_bytes(static_cast<double>(row.now->granted_bytes));
   if (row.now->quota_bytes == 0) return held;
   return held + " of " + format_bytes(static_cast<double>(row.now->quota_bytes));
+}
+
+// Below the table: why a row has no figures, once for functions of one card that share the reason.
+void print_smi_reasons(const std::vector<SmiRow>& rows) {
+  std::map<std::pair<std::string, std::string>, std::string> functions;
+  for (const SmiRow& row : rows) {
+    if (row.now) continue;
+    std::string& its = functions[{row.card->name, row.no_answer}];
+    its += (its.empty() ? "" : ", ") + svp::function_name(row.function.target);
+  }
+  for (const auto& [of, its] : functions) fmt::print("- {} {}: no figures: {}\n", of.first, its, of.second);
 }
 
 void print_smi_table(const std::vector<SmiRow>& rows) {
@@ -106,13 +127,22 @@ void print_smi_table(const std::vector<SmiRow>& rows) {
                100 * row.utilisation(), row.now ? std::to_string(row.now->launches) : "-",
                row.now ? std::to_string(row.now->violations) : "-");
   }
+  print_smi_reasons(rows);
+}
+
+// A field of RFC 4180: in quotes, whatever the message has in it.
+std::string csv_text(const std::string& text) {
+  if (text.empty()) return text;
+  std::string field = "\"";
+  for (const char c : text) field += c == '"' ? "\"\"" : c == '\n' ? " " : std::string(1, c);
+  return field + "\"";
 }
 
 void print_smi_csv(const std::vector<SmiRow>& rows, bool head) {
   if (head) {
     fmt::print("card,state,function,use,owner,utilisation");
     for (const auto& member : svp::kStatisticsMembers) fmt::print(",{}", member.name);
-    fmt::print("\n");
+    fmt::print(",no_answer\n");
   }
   for (const SmiRow& row : rows) {
     fmt::print("{},{},{},{},{},{:.4f}", row.card->name, svp::name(row.card->state),
@@ -121,7 +151,7 @@ void print_smi_csv(const std::vector<SmiRow>& rows, bool head) {
     for (const auto& member : svp::kStatisticsMembers) {
       fmt::print(",{}", row.now ? std::to_string(*row.now.*member.value) : "");
     }
-    fmt::print("\n");
+    fmt::print(",{}\n", csv_text(row.no_answer));
   }
 }
 

@@ -8,7 +8,8 @@ namespace cli {
 
 // Between two looks at whether an interrupt came: a person does not notice it.
 inline constexpr std::chrono::milliseconds kInterruptLook{200};
-// logs --follow looks at the file at least so often: a folder that was removed is the end, and the kernel need not say so.
+// logs --follow looks at the file at least so often: a folder that was removed is the end, and the kernel need not say
+// so.
 inline constexpr std::chrono::milliseconds kLogLook{500};
 // smi: between the two looks at the counters of which the first utilisation is made.
 inline constexpr std::chrono::milliseconds kUtilisationSample{100};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ELF core files of the firmware (ET_CORE, EM_RISCV), as gdb-multiarch opens them: a thread per hart, whose number is the
-// hart's plus one. A core also carries the fatal record that it was made of, in a note of ours.
+// ELF core files of the firmware (ET_CORE, EM_RISCV), as gdb-multiarch opens them: a thread per hart, whose number is
+// the hart's plus one. A core also carries the fatal record that it was made of, in a note of ours.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ struct CoreFile {
 };
 
 // Of a record: the harts that left registers (the source first), the image as it was loaded, and the source's stack.
-// Variables are not in it: the life that they belonged to is gone.
+// Variables are not in it: the boot that they belonged to is gone.
 CoreFile core_of(const wire::FatalRecord& record, const ElfImage& image);
 
 // Overwrites `path`. Error: what the file system says.

@@ -41,7 +41,7 @@ class ElfImage {
 
   // The function that the address lies in.
   const Symbol* function_at(std::uint64_t address) const;
-  // "fw::turn(fw::Card&)+0x24"; the number alone when no function is there.
+  // "fw::run_iteration(fw::Card&)+0x24"; the number alone when no function is there.
   std::string describe(std::uint64_t address) const;
   // Address of a symbol by its name in the file (not demangled), such as "__bss_end".
   std::optional<std::uint64_t> address_of(std::string_view name) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fatal record (shared/fatal_record.hpp), checked and explained. It shows addresses and registers of the firmware: for
-// the owner of the card, never for a tenant.
+// A fatal record (shared/fatal_record.hpp), checked and explained. It shows addresses and registers of the firmware:
+// for the owner of the card, never for a tenant.
 #pragma once
 
 #include <cstddef>

@@ -42,8 +42,7 @@ class AfterDeliveries {
 
  private:
   std::size_t count_ = 0;
-  std::array<AfterDelivery*, wire::kStreamsPerFunction>
-      wanted_;  // uninitialised above count_: this lives on hot stacks
+  std::array<AfterDelivery*, wire::kStreamsPerFunction> wanted_;  // uninitialised above count_: this goes on hot stacks
 };
 
 }  // namespace svp

@@ -29,7 +29,8 @@ struct EmulatorOptions {
   bool start_paused = false;
   // For tests of the ids' end: the first id that a renewed doorbell peer gets.
   std::uint16_t first_renewed_peer = 2;
-  // Called exactly once per emulator, on a thread of its own, also for an end that the owner caused: "signal 9 (Killed)".
+  // Called exactly once per emulator, on a thread of its own, also for an end that the owner caused: "signal 9
+  // (Killed)".
   std::function<void(const std::string& how)> on_exit{};
 };
 
@@ -42,14 +43,15 @@ struct CardOptions {
   unsigned cores = 0;
   std::uint64_t memory_bytes = 98 * wire::kGiB;  // sparse: 8 regions of 12 GiB and the firmware's own
   unsigned virtual_functions = 4;                // 0 … 16
-  // Region memory is divided among the functions: each is guaranteed an equal part (protocol §6), so with fewer functions
-  // each has more. Set: this one (0: the PF, n: VF n) is guaranteed everything, the others nothing.
+  // Region memory is divided among the functions: each is guaranteed an equal part (protocol §6), so with fewer
+  // functions each has more. Set: this one (0: the PF, n: VF n) is guaranteed everything, the others nothing.
   std::optional<unsigned> sole_function{};
   unsigned spare_slots = 0;  // fixed ones; a long-lived card has renewable ones instead
   unsigned ports = 0;        // renewable slots behind them: for windows that are plugged while the card runs
   std::uint64_t window_bytes = 256 * wire::kMiB;
-  // How much of its memory the card may touch before it refuses more with a typed fault (protocol §6); whole MiB, rounded
-  // down. 0: default_populated_budget() as the machine is at boot. `budget_mib` among boot_arguments wins over this.
+  // How much of its memory the card may touch before it refuses more with a typed fault (protocol §6); whole MiB,
+  // rounded down. 0: default_populated_budget() as the machine is at boot. `budget_mib` among boot_arguments wins over
+  // this.
   std::uint64_t populated_budget_bytes = 0;
   // More words for the card's boot command line (shared/boot_arguments.hpp), separated by blanks.
   std::string boot_arguments{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the layer above implements to hear from a Device. No ownership: the device keeps the plain pointer until the
+// What the layer above implements to be called by a Device. No ownership: the device keeps the plain pointer until the
 // last call, no longer.
 //
 // All calls come on the thread that happens to reap: a thread inside Device::wait_until() or admin(), or the event
@@ -16,7 +16,7 @@
 
 namespace svp {
 
-// Hears how one control block ended: called exactly once per accepted block. Blocks of one stream are reported in the
+// Is told how one control block ended: called exactly once per accepted block. Blocks of one stream are reported in the
 // order in which they were submitted.
 class CompletionSink {
  public:
@@ -28,8 +28,8 @@ class CompletionSink {
   ~CompletionSink() = default;
 };
 
-// Hears that a stream whose last submit() was cut short may submit again. One submit() that was cut short, one call; it
-// may come, on another thread, before that submit() has returned.
+// Is told that a stream whose last submit() was cut short may submit again. One submit() that was cut short, one call;
+// it may come, on another thread, before that submit() has returned.
 class CreditSink {
  public:
   virtual void on_credits(std::uint32_t stream) noexcept = 0;

@@ -2,13 +2,14 @@
 #include "host_driver/device/control_block_ring.hpp"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 #include <utility>
 
+#include "host_driver/base/crc32c.hpp"
 #include "host_driver/base/mutants.hpp"
 #include "host_driver/ras/state_log.hpp"
 #include "host_driver/transport/guarded.hpp"
-#include "shared/crc32c.hpp"
 
 namespace svp {
 
@@ -21,14 +22,14 @@ constexpr std::uint64_t completion_offset(std::uint16_t slot) {
   return wire::kCompletions.offset + std::uint64_t{slot} * wire::kStickBytes;
 }
 
-unsigned sticks_of(const wire::ControlBlockHeader& header, bool verbatim) {
-  if (verbatim) return std::clamp<unsigned>(header.sticks, 1, wire::kMaxControlBlockSticks);
-  return std::max(1u, wire::required_sticks(header.opcode));
+unsigned sticks_of(const wire::ControlBlock& block, bool verbatim) {
+  if (verbatim) return std::clamp<unsigned>(block.header.sticks, 1, wire::kMaxControlBlockSticks);
+  return std::max(1u, wire::required_sticks(block));
 }
 
 std::uint32_t checksum(const wire::ControlBlockHeader& header, const wire::ControlBlock& block, std::size_t bytes) {
-  const std::uint32_t crc = wire::crc32c(0, &header, sizeof header);
-  return wire::crc32c(crc, &block.payload, bytes - sizeof header);
+  const std::uint32_t crc = crc32c(0, std::as_bytes(std::span(&header, 1)));
+  return crc32c(crc, {reinterpret_cast<const std::byte*>(&block.payload), bytes - sizeof header});
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ void ControlBlockRing::set_state(std::uint32_t stream, RingStreamState to) {
 void ControlBlockRing::write_block(std::uint32_t index, std::uint16_t slot, Stream& stream,
                                    const ControlBlockRequest& request, bool verbatim) {
   wire::ControlBlockHeader header = request.block->header;
-  const unsigned sticks = sticks_of(header, verbatim);
+  const unsigned sticks = sticks_of(*request.block, verbatim);
   const std::size_t bytes = sticks * wire::kStickBytes;
   if (!verbatim) {
     header.magic = wire::kControlBlockMagic;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queue 1 as the driver sees it: which block is in which slot, who wants to hear of it, what each stream may still
+// Queue 1 as the driver sees it: which block is in which slot, who is to be told of it, what each stream may still
 // submit. Every accepted block leaves through harvest() or close() exactly once.
 //
 // Thread-safe by one lock that is held for copying only. harvest() and close() are called by one thread at a time (the
@@ -83,8 +83,8 @@ class ControlBlockRing {
   bool arm();
   void disarm();
 
-  // Refuses everything from now on and ends what is outstanding, in order of stream and sequence. Allocates nothing; what it
-  // returns is good until the next call, likewise renew().
+  // Refuses everything from now on and ends what is outstanding, in order of stream and sequence. Allocates nothing;
+  // what it returns is good until the next call, likewise renew().
   std::span<const Ended> close(OutstandingEnd how);
 
   // ---- the whole queue is reset (one thread at a time, which also reaps). Between begin and end submit() is refused.
@@ -97,7 +97,7 @@ class ControlBlockRing {
 
   // ---- streams (any thread)
   bool open_stream(std::uint32_t stream, std::uint32_t incarnation);
-  // Between the two, submit() is refused; who was hears of the end by his credit sink.
+  // Between the two, submit() is refused; who was is told of the end by his credit sink.
   std::optional<std::uint32_t> begin_reset(std::uint32_t stream);  // incarnation; nullopt: not open, or being reset
   void end_reset(std::uint32_t stream, std::uint32_t incarnation);
   void end_failed_reset(std::uint32_t stream);

@@ -153,7 +153,8 @@ std::uint64_t Device::host_memory_offset() const { return wire::kHostMemoryOffse
 std::shared_ptr<void> Device::mapping() const { return impl_->window; }
 WindowIdentity Device::window_identity() const { return impl_->window->identity(); }
 
-// By what the window says of itself, which is there before the card has told its configuration; a blank one says nothing.
+// By what the window says of itself, which is there before the card has told its configuration; a blank one says
+// nothing.
 ras::Where Device::Impl::where() const {
   if (!process.is_this()) return {.device = options.card_name, .function = {}, .stream = {}, .launch = {}};
   const HeaderView header = window->header();
@@ -208,10 +209,10 @@ std::size_t Device::outstanding(std::uint32_t stream) const { return impl_->bloc
 void Device::Impl::wait_for_deliveries() {
   if (inside_sink()) return;
   // Odd: somebody is between taking completions from the ring and the return of their last sink. Sinks do not block.
-  const std::uint64_t turn = deliveries.load(std::memory_order_acquire);
-  if (turn % 2 == 0) return;
+  const std::uint64_t delivery = deliveries.load(std::memory_order_acquire);
+  if (delivery % 2 == 0) return;
   // bounded: sinks do not block (device_options.hpp)
-  while (deliveries.load(std::memory_order_acquire) == turn) std::this_thread::yield();
+  while (deliveries.load(std::memory_order_acquire) == delivery) std::this_thread::yield();
 }
 
 void Device::set_credit_sink(std::uint32_t stream, CreditSink* sink) {
@@ -299,7 +300,7 @@ Expected<wire::AdminReply> Device::card_statistics() {
   return impl_->accepted_admin(make_request(wire::AdminCommand::Stats), "statistics");
 }
 
-// The number is free for the card once it has closed the stream, a moment before the thread that closes it has heard so.
+// The number is free for the card once it has closed the stream, a moment before the thread that closes it knows.
 bool Device::Impl::adopt_stream(std::uint32_t stream, std::uint32_t incarnation) {
   const TimePoint limit = Clock::now() + options.timeouts.admin;
   for (;;) {
@@ -429,6 +430,13 @@ Expected<void> Device::Impl::release(const Region& region) {
 
 Expected<Region> Device::acquire_region(RegionType type, std::uint64_t bytes) { return impl_->acquire(type, bytes); }
 Expected<void> Device::release_region(const Region& region) { return impl_->release(region); }
+Expected<MemoryInfo> Device::Impl::memory_info() {
+  const auto reply = accepted_admin(make_request(wire::AdminCommand::Query), "memory");
+  if (!reply) return std::unexpected(reply.error());
+  return MemoryInfo{.free_bytes = reply->values.region.free_bytes, .total_bytes = reply->values.region.total_bytes};
+}
+
+Expected<MemoryInfo> Device::memory_info() { return impl_->memory_info(); }
 RegionSource& Device::region_source() { return *impl_; }
 
 // ---- state ----------------------------------------------------------------------------------------------------------

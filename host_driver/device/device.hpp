@@ -8,10 +8,10 @@
 //
 // Threading: every member may be called from any thread, except inside sinks (see completion_sink.hpp). No lock is held
 // while a sink runs but the reaping lock, which submit() never takes.
-// Progress: a thread that waits reaps for all; when none waits, the event loop does, woken by the card's doorbell. No call
-// is needed to make completions arrive.
-// fork(): a child that does not exec has no window, and none of the threads. Every call on its copy is refused with a typed
-// error, and destroying the copy touches nothing; the parent does not notice.
+// Progress: a thread that waits reaps for all; when none waits, the event loop does, woken by the card's doorbell. No
+// call is needed to make completions arrive.
+// fork(): a child that does not exec has no window, and none of the threads. Every call on its copy is refused with a
+// typed error, and destroying the copy touches nothing; the parent does not notice.
 // End of the card: when the emulator dies, its epoch changes or it breaks the protocol, completions that it had
 // published are delivered first; then every outstanding block ends LOST (its stream had not started it) or
 // INDETERMINATE, every waiter returns, and every later call fails at once with the same error (failure()).
@@ -47,7 +47,7 @@ namespace svp {
 // as one stick.
 struct ControlBlockRequest {
   const wire::ControlBlock* block = nullptr;
-  CompletionSink* sink = nullptr;  // lives until it was called
+  CompletionSink* sink = nullptr;  // exists until it was called
 };
 
 using spyre::StreamPriority;
@@ -85,7 +85,7 @@ class Device {
   using TimePoint = Clock::time_point;
 
   // Maps the window, brings the function up (bring_up.hpp) and starts to listen. At most Timeouts::post_progress
-  // without a sign of life. Errors name the bring-up step, the POST code and the next step.
+  // without a sign of progress. Errors name the bring-up step, the POST code and the next step.
   static Expected<std::unique_ptr<Device>> attach(SlotHandle slot, DeviceOptions options);
 
   // close(). No other thread may be inside a member.
@@ -162,24 +162,27 @@ class Device {
   // ABORTED. Meanwhile submit() on it is refused. Afterwards sequence numbers start again.
   Expected<void> reset_stream(std::uint32_t stream);
   Expected<void> close_stream(std::uint32_t stream);
-  // ResetLevel::Queue (RESET_VQUEUE): all streams at once, also those of which nobody knows what holds them up; admin commands
-  // need not work. What the card has ended is delivered, what ran ends FAULT "stopped", what never started ABORTED; then
-  // every stream is open, with its next incarnation. At most Timeouts::queue_reset while the heartbeat advances. After an
-  // error but "is being reset" the device needs a function reset (attach again).
+  // ResetLevel::Queue (RESET_VQUEUE): all streams at once, also those of which nobody knows what holds them up; admin
+  // commands need not work. What the card has ended is delivered, what ran ends FAULT "stopped", what never started
+  // ABORTED; then every stream is open, with its next incarnation. At most Timeouts::queue_reset while the heartbeat
+  // advances. After an error but "is being reset" the device needs a function reset (attach again).
   Expected<void> reset_queues();
   std::uint32_t stream_incarnation(std::uint32_t stream) const;
 
-  // From inside a sink of this device: `wanted` is called once more when this delivery is over and its locks are gone. It
-  // lives until close() has returned.
+  // From inside a sink of this device: `wanted` is called once more when this delivery is over and its locks are gone.
+  // It exists until close() has returned.
   void after_delivery(AfterDelivery& wanted);
-  // While it lives, allocations of this thread are the driver's for the fault points: of sinks that are part of the driver.
+  // While it exists, allocations of this thread are the driver's for the fault points: of sinks that are part of the
+  // driver.
   DriverCall driver_call() const;
   // Whether this thread is inside a sink of any device.
   static bool delivering();
 
   Expected<Region> acquire_region(RegionType type, std::uint64_t bytes);
   Expected<void> release_region(const Region& region);
-  // The two above as the allocator wants them. Lives as long as the device.
+  // What the card has for this function now; asks it.
+  Expected<MemoryInfo> memory_info();
+  // The three above as the allocator wants them. Exists as long as the device.
   RegionSource& region_source();
 
   // As counted by the card since the function's last reset.

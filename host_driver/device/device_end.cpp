@@ -71,7 +71,8 @@ void Device::Impl::note_violation(const std::string& what) {
 
 namespace {
 
-// A generation starts at boot epoch * 2^32: shown as two numbers it is easier to read, and cannot be taken for an address.
+// A generation starts at boot epoch * 2^32: shown as two numbers it is easier to read, and cannot be taken for an
+// address.
 std::string generation_text(std::uint64_t generation) {
   return std::to_string(generation >> 32) + "." + std::to_string(generation & 0xFFFFFFFF);
 }
@@ -162,9 +163,9 @@ void Device::Impl::detach() {
   options.loop->unwatch(doorbell_watch);
   options.loop->unwatch(exit_watch);
   if (options.loop->on_loop_thread()) {
-    tick_life.reset();
+    tick_lifetime.reset();
   } else {
-    options.loop->post([this] { tick_life.reset(); });
+    options.loop->post([this] { tick_lifetime.reset(); });
     options.loop->flush();
   }
   const Claim claim(*this);

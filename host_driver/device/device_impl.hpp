@@ -64,6 +64,7 @@ struct Device::Impl final : RegionSource {
   Expected<Region> acquire_now(RegionType type, std::uint64_t bytes);
   Expected<void> release(const Region& region) override;
   std::uint64_t guaranteed_bytes() const override { return link.config.share_bytes; }
+  Expected<MemoryInfo> memory_info() override;
   // For records of errors.
   ras::Where where() const;
   // Returns when whatever was being delivered has been delivered.
@@ -77,7 +78,7 @@ struct Device::Impl final : RegionSource {
   std::optional<WaitStatus> follow(ConditionRef condition, TimePoint deadline);
   std::size_t progress();  // holds reap_mutex_; what it finds no memory for ends the device
   std::size_t progress_now();
-  // While it lives, this thread's allocations are the driver's.
+  // While it exists, this thread's allocations are the driver's.
   DriverCall driver_call() { return DriverCall(options.faults.injector.get(), options.faults.function); }
   void deliver(std::span<const ControlBlockRing::Ended> ended);
   // The same, seen by wait_for_deliveries().
@@ -204,7 +205,7 @@ struct Device::Impl final : RegionSource {
   // ---- tick
   std::atomic<bool> ticking{false};
   std::uint64_t ticked_submissions = 0;  // of the loop's thread
-  std::shared_ptr<int> tick_life = std::make_shared<int>(0);
+  std::shared_ptr<int> tick_lifetime = std::make_shared<int>(0);
 
   // ---- counters
   std::atomic<std::uint64_t> doorbells_suppressed{0};

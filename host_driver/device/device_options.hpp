@@ -27,9 +27,9 @@ struct DeviceOptions {
   std::shared_ptr<EventLoop> loop{};
   // Which of wire::kOptionalFeatures to accept when the card offers them.
   std::uint64_t optional_features = wire::kFeatureEventIdx;
-  // For programs that serve several functions by one thread and poll() or wait on each of them in turn: while nobody does,
-  // the card rings no doorbell for completions, which cost more than small jobs. What nobody asks for is still delivered, by
-  // the driver's tick (Timeouts::tick). A thread that sleeps in a wait is woken as ever.
+  // For programs that serve several functions by one thread and poll() or wait on each of them in turn: while nobody
+  // does, the card rings no doorbell for completions, which cost more than small jobs. What nobody asks for is still
+  // delivered, by the driver's tick (Timeouts::tick). A thread that sleeps in a wait is woken as ever.
   bool polled = false;
   // False: whoever opens it watches the emulator and records its death himself, if it was one and no orderly end.
   bool records_death = true;

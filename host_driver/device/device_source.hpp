@@ -15,10 +15,10 @@ class DeviceSource {
 
   // The function, brought up afresh, which resets it. The device that came before is closed.
   virtual Expected<std::unique_ptr<Device>> open() = 0;
-  // Firmware and above. Afterwards open() is worth trying; all other functions of the card are reset as well. A card that
-  // somebody else has brought back since the last open() is left as it is.
-  // `wanted`: the caller asked for this very reset level; else those below it have failed, which counts as a death of the card when
-  // it is the power cycle.
+  // Firmware and above. Afterwards open() is worth trying; all other functions of the card are reset as well. A card
+  // that somebody else has brought back since the last open() is left as it is.
+  // `wanted`: the caller asked for this very reset level; else those below it have failed, which counts as a death of
+  // the card when it is the power cycle.
   virtual Expected<void> raise(ResetLevel level, bool wanted) = 0;
   virtual ResetLevel highest() const = 0;
 };

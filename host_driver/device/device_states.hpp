@@ -11,8 +11,8 @@
 
 namespace svp {
 
-// Bring-up (bring_up.hpp) comes before the first one. Two things happen in any order: the device fails, which ends what is
-// outstanding; and it is detached, which makes it fail when it has not yet.
+// Bring-up (bring_up.hpp) comes before the first one. Two things happen in any order: the device fails, which ends what
+// is outstanding; and it is detached, which makes it fail when it has not yet.
 enum class DeviceState : std::uint8_t {
   Working,
   Failing,           // its failure is known; what is outstanding has still to be ended

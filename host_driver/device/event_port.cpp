@@ -18,7 +18,7 @@ std::size_t EventPort::harvest(bool& kick) {
   std::size_t count = 0;
   do {
     PackedQueue::Used used;
-    // At most one lap: a card that floods us gets its buffers back in the next turn.
+    // At most one lap: a card that floods us gets its buffers back in the next iteration.
     for (std::uint16_t lap = 0; lap < wire::kEventQueueSize; ++lap) {
       const auto found = queue_.poll(used);
       if (found == PackedQueue::PollResult::Empty) break;

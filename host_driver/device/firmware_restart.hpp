@@ -5,9 +5,9 @@
 
 namespace svp {
 
-// FIRMWARE_RESTART (docs/protocol.md, "Admin commands"). `management` is M. Returns when the card has accepted the command,
-// or has restarted already; the restart is complete when the boot epoch has changed and the POST code is Ready. Errors: the
-// card did not answer (Timeouts::admin), or refused the command.
+// FIRMWARE_RESTART (docs/protocol.md, "Admin commands"). `management` is M. Returns when the card has accepted the
+// command, or has restarted already; the restart is complete when the boot epoch has changed and the POST code is
+// Ready. Errors: the card did not answer (Timeouts::admin), or refused the command.
 Expected<void> ask_for_firmware_restart(Device& management);
 
 }  // namespace svp

@@ -20,8 +20,8 @@ thread_local bool in_sink = false;
 // Looks at the clock, and at what comes rarely, once in so many spins (one is some ten nanoseconds).
 constexpr unsigned kSpinsPerLook = 32;
 constexpr int kHarvestsPerLook = 4;
-// Turns in which a leaving thread still takes what has just come, before it leaves the rest to the event loop.
-constexpr int kLeavingTurns = 4;
+// Passes in which a leaving thread still takes what has just come, before it leaves the rest to the event loop.
+constexpr int kLeavingPasses = 4;
 
 void bump(std::atomic<std::uint64_t>& counter, std::uint64_t by = 1) {
   counter.fetch_add(by, std::memory_order_relaxed);
@@ -53,10 +53,10 @@ void Device::Impl::deliver(std::span<const ControlBlockRing::Ended> ended) {
 }
 
 void Device::Impl::deliver_counted(std::span<const ControlBlockRing::Ended> ended) {
-  const std::uint64_t turn = deliveries.load(std::memory_order_relaxed);
-  deliveries.store(turn + 1, std::memory_order_release);
+  const std::uint64_t delivery = deliveries.load(std::memory_order_relaxed);
+  deliveries.store(delivery + 1, std::memory_order_release);
   deliver(ended);
-  deliveries.store(turn + 2, std::memory_order_release);
+  deliveries.store(delivery + 2, std::memory_order_release);
 }
 
 void Device::Impl::tell_credits() {
@@ -78,12 +78,12 @@ std::size_t Device::Impl::progress_now() {
   std::size_t found = 0;
   if (blocks->take_credits_due()) deliver_counted({});
   // Bounded: whoever reaps for busy others must get to look at his own condition.
-  for (int turns = 0; turns < kHarvestsPerLook && blocks->has_used(); ++turns) {
-    const std::uint64_t turn = deliveries.load(std::memory_order_relaxed);
-    deliveries.store(turn + 1, std::memory_order_release);
+  for (int passes = 0; passes < kHarvestsPerLook && blocks->has_used(); ++passes) {
+    const std::uint64_t delivery = deliveries.load(std::memory_order_relaxed);
+    deliveries.store(delivery + 1, std::memory_order_release);
     const std::size_t count = blocks->harvest(harvested);
     if (count != 0) deliver({harvested.data(), count});
-    deliveries.store(turn + 2, std::memory_order_release);
+    deliveries.store(delivery + 2, std::memory_order_release);
     found += count;
   }
   if (admins->has_used()) found += admins->harvest();
@@ -121,9 +121,9 @@ void Device::Impl::leave() {
 }
 
 void Device::Impl::leave_with(AfterDeliveries& left) {
-  // Goes on only when somebody left work while we held the lock; each turn takes what is there.
+  // Goes on only when somebody left work while we held the lock; each pass takes what is there.
   for (;;) {
-    for (int turn = 0; blocks->leave_reaping() && turn < kLeavingTurns; ++turn) {
+    for (int pass = 0; blocks->leave_reaping() && pass < kLeavingPasses; ++pass) {
       enter();
       progress();
       if (followers.load(std::memory_order_relaxed) != 0) break;  // one of them goes on
@@ -198,7 +198,7 @@ std::optional<WaitStatus> Device::Impl::lead(ConditionRef condition, TimePoint d
   bool slept = false;  // since something was found
   bool slept_ever = false;
   Duration bound = options.timeouts.recheck_min;
-  std::optional<SpinPolicy::Turn> turn(std::in_place, spin_policy);
+  std::optional<SpinPolicy::Permit> permit(std::in_place, spin_policy);
   TimePoint start{};
   for (;;) {
     const std::size_t found = progress();
@@ -208,30 +208,30 @@ std::optional<WaitStatus> Device::Impl::lead(ConditionRef condition, TimePoint d
       break;
     }
     if (claims.load(std::memory_order_relaxed) != 0) {
-      turn->stop();
+      permit->stop();
       leave();
       give_way();
       return std::nullopt;
     }
-    // A wait that is over at once needs no clock. What is learned from is the last gap: many short jobs make a long wait
-    // through which spinning was right.
+    // A wait that is over at once needs no clock. What is learned from is the last gap: many short jobs make a long
+    // wait through which spinning was right.
     if (start == TimePoint{} || found != 0) start = Clock::now();
     if (!slept || found != 0) {
-      if (slept) turn.emplace(spin_policy);
+      if (slept) permit.emplace(spin_policy);
       slept = false;
       bound = options.timeouts.recheck_min;
-      if (spin(condition, deadline, turn->budget())) continue;
+      if (spin(condition, deadline, permit->budget())) continue;
     }
     if (Clock::now() >= deadline) {
       status = WaitStatus::TimedOut;
       break;
     }
-    turn->stop();
+    permit->stop();
     slept = slept_ever = true;
     sleep(condition, deadline, bound);
     bound = std::min(bound * 2, options.timeouts.recheck_max);
   }
-  turn->stop();
+  permit->stop();
   if (status == WaitStatus::Done && start != TimePoint{}) {
     if (!slept_ever) bump(spin_waits);
     spin_policy.learn(Clock::now() - start, slept);
@@ -343,11 +343,11 @@ void Device::Impl::on_doorbell(unsigned poll_events) {
   const DriverCall marked = driver_call();
   if ((poll_events & (POLLHUP | POLLERR)) != 0) note_death();
   if ((poll_events & POLLIN) != 0) {
-    const Doorbells::Heard heard = doorbells.hear();
-    if (heard.lost) return;
-    if (heard.twice) (void)try_reap(true);
-    if (heard.delay.count() != 0) {
-      options.loop->run_at(Clock::now() + heard.delay, [this, alive = std::weak_ptr<int>(tick_life)] {
+    const Doorbells::Received received = doorbells.receive();
+    if (received.lost) return;
+    if (received.twice) (void)try_reap(true);
+    if (received.delay.count() != 0) {
+      options.loop->run_at(Clock::now() + received.delay, [this, alive = std::weak_ptr<int>(tick_lifetime)] {
         if (!alive.expired()) (void)try_reap(true);
       });
       return;
@@ -362,9 +362,9 @@ void Device::Impl::start_ticking() {
 }
 
 void Device::Impl::schedule_tick() {
-  // Outliving the device is harmless: detach() ends the life on the loop's thread, where ticks run.
+  // Outliving the device is harmless: detach() ends this on the loop's thread, where ticks run.
   try {
-    options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_life)] {
+    options.loop->run_at(Clock::now() + options.timeouts.tick, [this, alive = std::weak_ptr<int>(tick_lifetime)] {
       if (!alive.expired()) on_tick();
     });
   } catch (const std::bad_alloc&) {

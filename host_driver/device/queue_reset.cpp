@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResetLevel::Queue of the escalation: the card lets go of the control-block queue and everything behind it, and gets a new one.
+// ResetLevel::Queue of the escalation: the card lets go of the control-block queue and everything behind it, and gets a
+// new one.
 #include "host_driver/device/device_impl.hpp"
 #include "shared/virtio.hpp"
 

@@ -29,7 +29,7 @@ void SpinPolicy::count_cpus() {
   counted.store(now.count(), std::memory_order_relaxed);
 }
 
-SpinPolicy::Turn::Turn(SpinPolicy& policy) {
+SpinPolicy::Permit::Permit(SpinPolicy& policy) {
   if (policy.max_.count() == 0) return;
   if (spinning.fetch_add(1, std::memory_order_relaxed) >= places.load(std::memory_order_relaxed)) {
     spinning.fetch_sub(1, std::memory_order_relaxed);
@@ -39,7 +39,7 @@ SpinPolicy::Turn::Turn(SpinPolicy& policy) {
   budget_ = Duration{policy.budget_.load(std::memory_order_relaxed)};
 }
 
-void SpinPolicy::Turn::stop() {
+void SpinPolicy::Permit::stop() {
   if (holds_place_) spinning.fetch_sub(1, std::memory_order_relaxed);
   holds_place_ = false;
   budget_ = Duration{0};

@@ -19,8 +19,8 @@ namespace svp {
 
 namespace {
 
-// The file's text; empty when it cannot be read. A stream takes an allocation that fails for bad input, unless it is told
-// to throw what it caught.
+// The file's text; empty when it cannot be read. A stream takes an allocation that fails for bad input, unless it is
+// told to throw what it caught.
 std::istringstream text_of(const std::string& file) {
   std::string text;
   try {
@@ -66,7 +66,7 @@ std::optional<double> quota_v1(const std::string& group) {
 template <typename Quota>
 std::optional<double> smallest(const std::string& mount, std::string group, Quota&& quota_of) {
   std::optional<double> least;
-  for (;;) {  // bounded: one turn per part of the path
+  for (;;) {  // bounded: one iteration per part of the path
     if (const auto quota = quota_of(mount + group)) least = std::min(least.value_or(*quota), *quota);
     if (group.empty()) return least;
     const std::size_t parent = group.rfind('/');

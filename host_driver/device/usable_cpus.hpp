@@ -12,8 +12,8 @@ namespace svp {
 // says nothing about the others. At least 1.
 int usable_cpus();
 
-// The quota alone, in CPUs. `proc_cgroup` is /proc/self/cgroup, `mounts` is /sys/fs/cgroup; other places in tests. Nothing:
-// no limit.
+// The quota alone, in CPUs. `proc_cgroup` is /proc/self/cgroup, `mounts` is /sys/fs/cgroup; other places in tests.
+// Nothing: no limit.
 std::optional<double> cpu_quota(const std::string& proc_cgroup, const std::string& mounts);
 
 }  // namespace svp

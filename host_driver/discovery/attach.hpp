@@ -44,12 +44,13 @@ Expected<AttachedFunction> attach(std::string_view card, const FunctionChoice& c
 // As it is now; card.json may be a moment older.
 Expected<CardDescription> describe_card(std::string_view card, const Timeouts& timeouts = {});
 
-// M resets a function that this process owns: what runs on it ends. It keeps the function and must attach again. When the
-// card does not end the reset, the error says so: what helps then concerns other owners too, and is not for a tenant.
+// M resets a function that this process owns: what runs on it ends. It keeps the function and must attach again. When
+// the card does not end the reset, the error says so: what helps then concerns other owners too, and is not for a
+// tenant.
 Expected<std::string> reset_own_function(std::string_view card, wire::Target target, const Timeouts& timeouts = {});
 
-// What the card has counted of a function. Over the management socket: the user whose card it is. Errors: as above; the card
-// does not run, or does not answer (Timeouts::admin).
+// What the card has counted of a function. Over the management socket: the user whose card it is. Errors: as above; the
+// card does not run, or does not answer (Timeouts::admin).
 Expected<FunctionStatistics> function_statistics(std::string_view card, wire::Target target,
                                                  const Timeouts& timeouts = {});
 
@@ -61,15 +62,15 @@ Expected<void> stop_card(std::string_view card, const Timeouts& timeouts = {});
 // M resets the function: what runs on it ends. Its owner keeps it and is told (Health::NeedsReset); it must attach
 // again. A reset that the card does not end is followed by the reset levels above it, up to the power cycle.
 Expected<std::string> reset_function(std::string_view card, wire::Target target, const Timeouts& timeouts = {});
-// ResetLevel::Firmware, Card or PowerCycle; a reset level that fails is followed by those above it. Owners keep their functions and are
-// told, as above, but for the power cycle.
+// ResetLevel::Firmware, Card or PowerCycle; a reset level that fails is followed by those above it. Owners keep their
+// functions and are told, as above, but for the power cycle.
 Expected<std::string> raise_card(std::string_view card, ResetLevel level, const Timeouts& timeouts = {});
 // Ends the emulator and boots another one with the same options. Owners are told and lose their functions; all slots
 // are new.
 Expected<std::string> power_cycle_card(std::string_view card, const Timeouts& timeouts = {});
 
-// Has the broker write a core file of the card's firmware (debug/collect.hpp): of the record that an earlier life left, else
-// or with `now` of what the harts do now. Works while the card hangs; of a dead card only the record is left.
+// Has the broker write a core file of the card's firmware (debug/collect.hpp): of the record that an earlier boot left,
+// else or with `now` of what the harts do now. Works while the card hangs; of a dead card only the record is left.
 Expected<void> collect_core(std::string_view card, const std::filesystem::path& file, bool now,
                             const Timeouts& timeouts = {});
 // Where a debugger may attach from now on ("target remote PATH"), and no longer. The card stands still while one does.

@@ -26,7 +26,8 @@ class AttachedSource final : public DeviceSource {
     // The card may have ended meanwhile, and come back.
     if (!tenancy_->alive()) return attach_afresh();
     if (device.error().outcome != wire::Outcome::Indeterminate) return device;
-    // The function does not answer its owner. M may reset it; when that does not end either, the broker knows what to do.
+    // The function does not answer its owner. M may reset it; when that does not end either, the broker knows what to
+    // do.
     if (auto reset = reset_own_function(card_, target_, timeouts_); !reset)
       return std::unexpected(std::move(reset.error()));
     return tenancy_->alive() ? tenancy_->open(options_, timeouts_) : attach_afresh();

@@ -26,8 +26,8 @@ class BrokerConnection {
     Tenant,      // take a function, describe the card, reset one's own function
     Management,  // everything; only for the user whose card it is
   };
-  // `card` as card_path() takes it. Refused when the broker is not the user whose folder it is, when others may write to
-  // the folder, and when the folder is another user's without having been named (kRuntimeFolderVariable, or a path).
+  // `card` as card_path() takes it. Refused when the broker is not the user whose folder it is, when others may write
+  // to the folder, and when the folder is another user's without having been named (kRuntimeFolderVariable, or a path).
   static Expected<BrokerConnection> open(std::string_view card, Socket socket, std::chrono::nanoseconds bound);
 
   // Sends the request and waits for the reply, both within the bound that open() was given in all.

@@ -78,9 +78,9 @@ using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, 
                                    StopRequest, CollectRequest, DebugRequest, StatisticsRequest, ProofRequest>;
 
 // ---- replies
-// Comes with kGrantDescriptors descriptors in this order: window (memfd), doorbell to the card (pipe, write end), doorbell from
-// the card (pipe, read end), death pipe (read end: readable when the emulator ended, its text says how; hang-up alone:
-// the broker ended).
+// Comes with kGrantDescriptors descriptors in this order: window (memfd), doorbell to the card (pipe, write end),
+// doorbell from the card (pipe, read end), death pipe (read end: readable when the emulator ended, its text says how;
+// hang-up alone: the broker ended).
 struct Grant {
   std::string card{};
   wire::Target target = wire::kTargetPhysical;

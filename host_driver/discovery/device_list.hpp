@@ -8,9 +8,9 @@
 
 namespace svp {
 
-// Enumerated at the first call, then kept for the life of the process: an index means one device throughout, whatever
-// starts or stops. An error is not kept. Thread-safe. Errors: a malformed variable; a runtime folder that is not safe to
-// use. No card, or no runtime folder yet: an empty list.
+// Enumerated at the first call, then kept for the lifetime of the process: an index means one device throughout,
+// whatever starts or stops. An error is not kept. Thread-safe. Errors: a malformed variable; a runtime folder that is
+// not safe to use. No card, or no runtime folder yet: an empty list.
 //
 // A card whose emulator died keeps its place in the list as long as its broker runs, so that indices do not slide under
 // other ranks; attaching to it says what happened. One that is being stopped is not listed.

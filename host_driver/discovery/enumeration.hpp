@@ -13,8 +13,8 @@
 //                   one. MOCK: how many there are, at least 1; not set: 1.
 //   LOCAL_RANK      index of the default device among the visible ones. Not set: 0.
 //
-// A malformed value is an error that names variable, token and form, also where the value would not matter. FLEX_DEVICE,
-// AIU_WORLD_SIZE and LOCAL_RANK set to nothing count as not set.
+// A malformed value is an error that names variable, token and form, also where the value would not matter.
+// FLEX_DEVICE, AIU_WORLD_SIZE and LOCAL_RANK set to nothing count as not set.
 #pragma once
 
 #include <cstddef>

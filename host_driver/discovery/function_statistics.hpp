@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a card has counted of one function, as its management function M was told (STATS, FUNCTION_QUERY, QUERY), in the form
-// in which a broker hands it on. Nothing in it is an address.
+// What a card has counted of one function, as its management function M was told (STATS, FUNCTION_QUERY, QUERY), in the
+// form in which a broker hands it on. Nothing in it is an address.
 #pragma once
 
 #include <array>
@@ -65,8 +65,8 @@ inline constexpr std::array kStatisticsMembers{
     StatisticsMember{"resets", &FunctionStatistics::resets},
 };
 
-// Part of the cores' time, 0 … 1, that kernels of the function had between two answers. 0 when they are not in order, or the
-// function was reset in between.
+// Part of the cores' time, 0 … 1, that kernels of the function had between two answers. 0 when they are not in order,
+// or the function was reset in between.
 constexpr double core_utilisation(const FunctionStatistics& before, const FunctionStatistics& after) {
   const bool in_order = after.time_ticks > before.time_ticks && after.kernel_ticks >= before.kernel_ticks;
   if (!in_order || after.cores == 0 || after.resets != before.resets) return 0;

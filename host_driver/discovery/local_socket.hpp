@@ -49,7 +49,8 @@ struct Received {
   Kind kind = Kind::Nothing;
   std::string text{};
   std::vector<UniqueFd> descriptors{};  // close-on-exec
-  // The process that sent it, as the kernel says (SCM_CREDENTIALS): only after ask_for_senders() on this socket or its listener.
+  // The process that sent it, as the kernel says (SCM_CREDENTIALS): only after ask_for_senders() on this socket or its
+  // listener.
   std::optional<pid_t> sender{};
 };
 // Messages that are sent to this socket from now on tell who sent them. False: the system refuses.

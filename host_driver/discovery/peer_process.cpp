@@ -58,7 +58,7 @@ bool PeerProcess::alive() const {
 Expected<PeerProcess> identify_peer_by_number(int socket) {
   const auto credentials = credentials_of(socket);
   if (!credentials) return std::unexpected(credentials.error());
-  if (credentials->pid <= 0) return std::unexpected(no_peer("the client lives in another pid namespace"));
+  if (credentials->pid <= 0) return std::unexpected(no_peer("the client is in another pid namespace"));
   PeerProcess peer{credentials->pid, credentials->uid, {}, true};
   peer.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
   if (!peer.pidfd.valid()) return std::unexpected(no_peer("pidfd_open", errno));

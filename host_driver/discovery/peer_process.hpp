@@ -14,15 +14,15 @@ struct PeerProcess {
   uid_t uid = 0;
   UniqueFd pidfd{};  // readable when the process has ended; children that it forked do not matter
   // The descriptor was opened by number and may be of a later process of that number, until the peer has proved that it
-  // is not: after the descriptor was open, it sends a message whose sender (Received::sender) has that number. While the
-  // descriptor's process lives nobody else has the number, so the sender is that process.
+  // is not: after the descriptor was open, it sends a message whose sender (Received::sender) has that number. While
+  // the descriptor's process exists nobody else has the number, so the sender is that process.
   bool needs_proof = false;
 
   // The process has not ended.
   bool alive() const;
 };
 
-// The process that connected the socket. Errors: it has ended already; on a kernel before 6.5, it lives in a pid namespace
+// The process that connected the socket. Errors: it has ended already; on a kernel before 6.5, it is in a pid namespace
 // that this one does not contain.
 Expected<PeerProcess> identify_peer(int socket);
 

@@ -7,15 +7,15 @@
 //                          /console.log  what the firmware wrote
 //                          /card.log     what the broker says, a line with its time for each change
 //                          /gdb          where a debugger attaches, while one may (attach.hpp, offer_debugger)
-//                          /lock         holds the broker's pid; locked (F_OFD_SETLK) by it for its life
+//                          /lock         holds the broker's pid; locked (F_OFD_SETLK) by it for its lifetime
 //
 // The lock is the truth: a card whose lock is free has no broker any more, and its folder is removed by whoever lists
 // or boots. Folders whose names start with a dot are private runtime folders (create_private) and follow the same rule.
 // Files are reached relative to open directory descriptors, so neither the length of a path nor a renamed folder
 // matters.
 //
-// Folders are the user's alone (0700). A card may be shared with a group (CardFolder::share_with): its members may look at
-// the folder (0750), read card.json and connect to the tenant socket (0660); the management socket stays the user's.
+// Folders are the user's alone (0700). A card may be shared with a group (CardFolder::share_with): its members may look
+// at the folder (0750), read card.json and connect to the tenant socket (0660); the management socket stays the user's.
 #pragma once
 
 #include <sys/types.h>
@@ -54,8 +54,8 @@ class CardFolder {
   int descriptor() const { return folder_.get(); }
   // Replaces card.json in one step.
   Expected<void> write_description(const CardDescription& card) const;
-  // Members of the group may look at this folder and the runtime folder around it, and read card.json. This process must
-  // be in the group, or root.
+  // Members of the group may look at this folder and the runtime folder around it, and read card.json. This process
+  // must be in the group, or root.
   Expected<void> share_with(gid_t group);
   std::optional<gid_t> group() const { return group_; }
   // Removes the folder now instead of at the end. Idempotent.
@@ -88,7 +88,7 @@ class RuntimeFolder {
   // another user's, who shares cards with a group.
   static Expected<RuntimeFolder> visit(const std::filesystem::path& path = default_path());
 
-  // A fresh folder of this kind inside this one, named ".<prefix>-<pid>", locked for its life
+  // A fresh folder of this kind inside this one, named ".<prefix>-<pid>", locked for its lifetime
   // and removed at its end when it is empty by then. Cards in it are neither listed nor counted here.
   Expected<RuntimeFolder> create_private(std::string_view prefix) const;
 

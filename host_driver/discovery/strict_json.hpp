@@ -23,7 +23,7 @@ inline constexpr std::uint64_t kAnyNumber = std::numeric_limits<std::uint64_t>::
 
 class StrictObject {
  public:
-  // The value lives as long as this does. `path` is how errors call it.
+  // The value exists as long as this does. `path` is how errors call it.
   StrictObject(const nlohmann::json& value, std::string path);
 
   std::string text(const char* key, std::size_t max_bytes);

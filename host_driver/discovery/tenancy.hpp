@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a broker has granted to this process: a function, as long as the connection lives. Devices on it may come and go.
+// What a broker has granted to this process: a function, as long as the connection is open. Devices on it may come and
+// go.
 #pragma once
 
 #include "host_driver/device/device.hpp"
@@ -25,7 +26,8 @@ class Tenancy : public std::enable_shared_from_this<Tenancy> {
   // False: the card's emulator or its broker has ended, or the broker has taken the function back.
   bool alive() const;
 
-  // The function, brought up. One device at a time. It keeps the tenancy. Without `loop` the device gets one of its own.
+  // The function, brought up. One device at a time. It keeps the tenancy. Without `loop` the device gets one of its
+  // own.
   Expected<std::unique_ptr<Device>> open(const OpenOptions& options, const Timeouts& timeouts,
                                          std::shared_ptr<EventLoop> loop = nullptr);
 

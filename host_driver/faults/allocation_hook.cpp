@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// operator new of a program whose driver allocations may be told to fail (fault point "allocation"). A program opts in by
-// taking this object file (flex_allocation_hook); the libraries do not need it. Disarmed it costs a load of a
+// operator new of a program whose driver allocations may be told to fail (fault point "allocation"). A program opts in
+// by taking this object file (flex_allocation_hook); the libraries do not need it. Disarmed it costs a load of a
 // thread-local pointer.
 //
-// Not in a program under the thread sanitizer, whose runtime has an operator new that cannot be replaced: there the point
-// counts nothing, and a script that relies on it is INVALID.
+// Not in a program under the thread sanitizer, whose runtime has an operator new that cannot be replaced: there the
+// point counts nothing, and a script that relies on it is INVALID.
 #if !defined(__has_feature) || !__has_feature(thread_sanitizer)
 #include <cstdlib>
 #include <new>

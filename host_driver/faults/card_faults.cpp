@@ -150,7 +150,7 @@ Expected<void> CardFaults::disarm() {
   return result;
 }
 
-// Only an emulator that lives has another life of the firmware, and a window that tells of the last one.
+// Only an emulator that runs has another boot of the firmware, and a window that tells of the last one.
 void CardFaults::read_record() {
   for (Evidence* evidence : mine()) evidence->still_armed = false;
   const auto slot = card_->slot(kManagementSlot);
@@ -161,7 +161,7 @@ void CardFaults::read_record() {
   if (wire::load_acquire(header.record_bytes) < sizeof(wire::FatalRecord)) return;
   auto record = std::make_unique<wire::FatalRecord>();
   std::memcpy(record.get(), (*window)->bytes().data() + wire::kFatalRecord.offset, sizeof *record);
-  if (record->boot_epoch != armed_epoch_) return;  // of another life
+  if (record->boot_epoch != armed_epoch_) return;  // of another boot
   std::vector<Evidence*> left = mine();
   for (const wire::RecordedEvent& event : fired_in(*record)) {
     for (Evidence* evidence : left) {
@@ -172,7 +172,7 @@ void CardFaults::read_record() {
       if (evidence->fired++ == 0) evidence->first_us = us;
       evidence->last_us = us;
       evidence->counted = std::max(evidence->counted, evidence->fired);
-      evidence->note = "from the record that the card's last life left";
+      evidence->note = "from the record that the card's last boot left";
       break;
     }
   }

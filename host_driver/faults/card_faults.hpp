@@ -34,13 +34,14 @@ class CardFaults {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `faults`: the whole script; only the card's are used here. `begin`: of the session. Both outlive this, the card too.
+  // `faults`: the whole script; only the card's are used here. `begin`: of the session. Both outlive this, the card
+  // too.
   CardFaults(std::vector<Evidence>& faults, Clock::time_point begin);
 
   Expected<void> arm(Card& card, Device* management);  // all but those at a place in memory
   Expected<void> arm_memory();                         // these
   // Updates the evidence. What a card that restarted can not tell any more is looked up in the record that its earlier
-  // life left.
+  // boot left.
   void refresh();
   Expected<void> disarm();
 
@@ -62,7 +63,7 @@ class CardFaults {
   bool armed_ = false;
 };
 
-// Faults that fired, as the card's last life noted them before it ended. Empty when the record is not valid.
+// Faults that fired, as the card's last boot noted them before it ended. Empty when the record is not valid.
 std::vector<wire::RecordedEvent> fired_in(const wire::FatalRecord& record);
 
 }  // namespace svp::fault

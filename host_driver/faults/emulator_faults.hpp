@@ -22,7 +22,7 @@ class EmulatorFaults {
   using Clock = std::chrono::steady_clock;
 
   // Starts at once: an occurrence is a millisecond from now. `begin` is what the evidence counts its times from.
-  // `before_end` is called, by this object's thread, before something that ends a life of the firmware. The machine
+  // `before_end` is called, by this object's thread, before something that ends a boot of the firmware. The machine
   // outlives this.
   EmulatorFaults(qemu::Machine& machine, std::vector<Evidence> faults, Clock::time_point begin,
                  std::function<void()> before_end);

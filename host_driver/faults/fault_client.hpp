@@ -13,9 +13,9 @@ namespace svp::fault {
 wire::FaultSpec spec_of(wire::FaultPoint point, wire::FaultAction action, std::uint32_t function = wire::kAnyFunction,
                         wire::FaultTrigger trigger = wire::occurrences());
 
-// One command per call, each bounded by the device's Timeouts::admin. Errors: the card did not answer (as Device::admin()), or
-// refused: layer Firmware, source "FAULT_ARM", the card's outcome, the refused field in the message.
-// Threading: as Device::admin(). The device outlives the client. Rows are not freed by the destructor.
+// One command per call, each bounded by the device's Timeouts::admin. Errors: the card did not answer (as
+// Device::admin()), or refused: layer Firmware, source "FAULT_ARM", the card's outcome, the refused field in the
+// message. Threading: as Device::admin(). The device outlives the client. Rows are not freed by the destructor.
 class FaultClient {
  public:
   // `management`: M.

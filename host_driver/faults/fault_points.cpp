@@ -30,11 +30,11 @@ constexpr std::uint32_t kOfBlock = kByFunction | kByStream | kByOpcode | kBySequ
 
 // What shared/fault.hpp says of each, and which of FaultSpec's conditions the point can know.
 constexpr std::array<CardRow, 13> kCardRows{{
-    {Layer::Firmware, wire::FaultPoint::Dispatcher, "a turn of hart 0's loop", 0, 0},
+    {Layer::Firmware, wire::FaultPoint::Dispatcher, "an iteration of hart 0's loop", 0, 0},
     {Layer::Firmware, wire::FaultPoint::DmaStep, "a step of a transfer", kOfBlock, 0},
     {Layer::Firmware, wire::FaultPoint::RegionEntry, "a granted region is looked up", kByFunction | kAtRegion, 0},
     {Layer::Firmware, wire::FaultPoint::Heartbeat, "a beat is due", kByFunction, 0},
-    {Layer::Firmware, wire::FaultPoint::Firmware, "a turn of hart 0's loop", 0, 0},
+    {Layer::Firmware, wire::FaultPoint::Firmware, "an iteration of hart 0's loop", 0, 0},
     {Layer::Firmware, wire::FaultPoint::Completion, "a completion is published", kOfBlock, 0},
     {Layer::Firmware, wire::FaultPoint::AdminReply, "the reply of an executed command is published",
      kByFunction | kByCommand, 0},
@@ -114,7 +114,7 @@ std::vector<PointRule> host_rules() {
       {Layer::Transport,
        Point::DoorbellToHost,
        "bell-to-host",
-       "the card's ring is heard",
+       "a doorbell of the card has arrived",
        kByFunction,
        0,
        {suppress, duplicate, delay}},

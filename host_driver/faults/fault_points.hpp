@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue of fault points (base/fault_point.hpp): in which layer, what an occurrence is, which actions make sense there, what their
-// argument means and which conditions a trigger may have. The card's points are those of shared/fault.hpp and nothing
-// is said twice: which pairs make sense is asked there.
+// The catalogue of fault points (base/fault_point.hpp): in which layer, what an occurrence is, which actions make sense
+// there, what their argument means and which conditions a trigger may have. The card's points are those of
+// shared/fault.hpp and nothing is said twice: which pairs make sense is asked there.
 #pragma once
 
 #include <cstdint>

@@ -63,8 +63,8 @@ struct Fault {
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
-// The trigger of a drawn fault, as card, driver and emulator carry it out. `not_before`: its not_before_us in the clock of
-// who does.
+// The trigger of a drawn fault, as card, driver and emulator carry it out. `not_before`: its not_before_us in the clock
+// of who does.
 wire::FaultTrigger carried_out(const Trigger& trigger, std::uint64_t not_before);
 
 // Why a fault makes no sense: the member at fault as JSON calls it, and what is wrong.

@@ -30,7 +30,8 @@
 namespace svp::fault {
 
 // `name` is how errors call the text. An error's source is "name:line"; its message says what is wrong there: not JSON,
-// an unknown or repeated key, a wrong type, an unknown point or action, a pair that makes no sense, a number out of range.
+// an unknown or repeated key, a wrong type, an unknown point or action, a pair that makes no sense, a number out of
+// range.
 Expected<Script> parse_script(std::string_view text, std::string_view name = "script");
 Expected<Script> load_script(const std::filesystem::path& file);
 

@@ -20,7 +20,7 @@ void run_both(const std::shared_ptr<Card>& card, Session& session, const ScriptR
     beside.function = 2;
     beside.seed = result.seed + 1;
     beside.limit = 2 * limit;
-    beside.enough = [&] { return victim_ended.load(); };
+    beside.enough = [&](const auto&) { return victim_ended.load(); };
     result.neighbour = run_workload(card, beside);
   });
   WorkloadOptions work;
@@ -29,7 +29,7 @@ void run_both(const std::shared_ptr<Card>& card, Session& session, const ScriptR
   work.hooks = session.hooks();
   work.limit = limit;
   work.ready = [&] { value_or_throw(session.arm_memory()); };
-  work.enough = [&] { return run.interrupted() || all_fired(session.evidence()); };
+  work.enough = [&](const auto&) { return run.interrupted() || all_fired(session.evidence()); };
   result.victim = run_workload(card, work);
   victim_ended.store(true);
   neighbour.join();  // bounded: its workload ends with victim_ended, at the latest with its limit

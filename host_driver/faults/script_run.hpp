@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a fault script against a card of its own, and the verdict on it: `spyre fault run` and `spyre replay` do this.
+// One run of a fault script against a card of its own, and the verdict on it: `spyre fault run` and `spyre replay` do
+// this.
 #pragma once
 
 #include <chrono>
@@ -46,8 +47,8 @@ struct ScriptRunResult {
   Verdict verdict() const;
 };
 
-// Boots a card, arms the script, runs the standard workload on VF 1 until all has fired and it is whole, with another one on
-// VF 2 beside it. Throws Error when no card can be booted.
+// Boots a card, arms the script, runs the standard workload on VF 1 until all has fired and it is whole, with another
+// one on VF 2 beside it. Throws Error when no card can be booted.
 ScriptRunResult run_script(const ScriptRun& run);
 
 }  // namespace svp::fault

@@ -106,7 +106,7 @@ Expected<void> Session::arm(Card& card, Device* management) {
   }
   auto faults = impl_->of_emulator();
   if (faults.empty()) return {};
-  // Called by the emulator's thread: what the card has counted is lost with this life of it.
+  // Called by the emulator's thread: what the card has counted is lost with this boot of it.
   auto before_end = [impl = impl_.get()] {
     const std::lock_guard last_look(impl->mutex);
     impl->card.refresh();

@@ -34,9 +34,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Arms the card's and the emulator's faults, but those at a place in memory. The card outlives the session. `management`: M, when somebody holds it
-  // already (one owner at a time); else it is opened when a fault of the card asks for it, and held until disarm().
-  // Errors: what the card refused, or cannot do yet (Status::Unsupported), names the fault; nothing of it is armed then.
+  // Arms the card's and the emulator's faults, but those at a place in memory. The card outlives the session.
+  // `management`: M, when somebody holds it already (one owner at a time); else it is opened when a fault of the card
+  // asks for it, and held until disarm(). Errors: what the card refused, or cannot do yet (Status::Unsupported), names
+  // the fault; nothing of it is armed then.
   Expected<void> arm(Card& card, Device* management = nullptr);
 
   // Arms the faults at a place in memory, which the card finds when they are armed: their functions hold the regions by

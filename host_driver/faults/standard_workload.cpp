@@ -63,7 +63,8 @@ class Tally final : public LaunchObserver {
   std::atomic<std::uint64_t> ended_{0};
 };
 
-struct Lane {
+// One stream of the load: what it adds, and what has to come of it.
+struct Addition {
   FlexStream* stream = nullptr;
   svp::SpyreTensor a, b, c;
   std::vector<std::uint16_t> in_a, in_b, out, golden;
@@ -87,9 +88,9 @@ class Workload {
   bool prepare();
   void detach();
   void round();
-  void launch(Lane& lane);
-  bool finish(Lane& lane);
-  void recover_if_needed(Lane& lane);
+  void launch(Addition& addition);
+  bool finish(Addition& addition);
+  void recover_if_needed(Addition& addition);
   bool alive() const;
 
   const std::shared_ptr<Card> card_;
@@ -99,7 +100,7 @@ class Workload {
   Tally tally_;  // outlives the context
   std::unique_ptr<svp::Context> context_;
   ExecutionPlan plan_;
-  std::vector<Lane> lanes_;
+  std::vector<Addition> additions_;
   bool start_over_ = false;
   unsigned broken_rounds_ = 0;  // in a row
   WorkloadReport report_;
@@ -145,23 +146,24 @@ bool Workload::prepare() {
     plan_ = ExecutionPlan({Job(CompiledKernel(context_->kernel("add"), {{"M", kRows}, {"N", kColumns}}))});
     plan_.load(context_->runtime(), context_->runtime().default_stream());
     context_->runtime().default_stream().Synchronize(limit);
-    lanes_.resize(options_.streams);
+    additions_.resize(options_.streams);
     for (unsigned i = 0; i < options_.streams; ++i) {
-      Lane& lane = lanes_[i];
-      lane.stream = i == 0 ? &context_->runtime().default_stream()
-                           : &context_->runtime().next_stream(i % 2 == 0 ? StreamPriority::Low : StreamPriority::High);
-      for (svp::SpyreTensor* tensor : {&lane.a, &lane.b, &lane.c}) {
+      Addition& addition = additions_[i];
+      addition.stream = i == 0
+                            ? &context_->runtime().default_stream()
+                            : &context_->runtime().next_stream(i % 2 == 0 ? StreamPriority::Low : StreamPriority::High);
+      for (svp::SpyreTensor* tensor : {&addition.a, &addition.b, &addition.c}) {
         *tensor = context_->empty(DataType::Float16, {kRows, kColumns});
       }
-      for (auto* values : {&lane.in_a, &lane.in_b, &lane.out, &lane.golden}) values->resize(kElements);
+      for (auto* values : {&addition.in_a, &addition.in_b, &addition.out, &addition.golden}) values->resize(kElements);
     }
   });
 }
 
 void Workload::detach() {
   (void)attempt("close", [&] {
-    context_.reset();  // first: what still runs uses the lanes' memory
-    lanes_.clear();
+    context_.reset();  // first: what still runs uses their memory
+    additions_.clear();
     plan_ = ExecutionPlan();
   });
 }
@@ -171,55 +173,55 @@ bool Workload::alive() const {
   return health == Health::Alive || health == Health::Silent;
 }
 
-void Workload::launch(Lane& lane) {
+void Workload::launch(Addition& addition) {
   const auto draw = [&](std::vector<std::uint16_t>& values) {
     for (auto& value : values) {
       value =
           wire::dl16_from_fp32(static_cast<float>(static_cast<std::int32_t>(random_() >> 40) - (1 << 23)) / (1 << 20));
     }
   };
-  draw(lane.in_a);
-  draw(lane.in_b);
+  draw(addition.in_a);
+  draw(addition.in_b);
   // A result that did not come must not look like the last one.
-  std::ranges::fill(lane.out, std::uint16_t{0x5AA5});
+  std::ranges::fill(addition.out, std::uint16_t{0x5AA5});
   LaunchOptions observed;
   observed.observer = &tally_;
   const auto submit = [&](const Job& job, std::span<const Argument> arguments) {
-    lane.stream->Launch(job, arguments, observed);
+    addition.stream->Launch(job, arguments, observed);
     tally_.launched();
   };
-  lane.launched = attempt("launch", [&] {
-    submit(Job::to_device(lane.in_a.data(), lane.a.allocation_index(), kBytes), {});
-    submit(Job::to_device(lane.in_b.data(), lane.b.allocation_index(), kBytes), {});
-    const Argument arguments[] = {lane.a.argument(), lane.b.argument(), lane.c.argument()};
+  addition.launched = attempt("launch", [&] {
+    submit(Job::to_device(addition.in_a.data(), addition.a.allocation_index(), kBytes), {});
+    submit(Job::to_device(addition.in_b.data(), addition.b.allocation_index(), kBytes), {});
+    const Argument arguments[] = {addition.a.argument(), addition.b.argument(), addition.c.argument()};
     submit(plan_.jobs()[0], arguments);
-    submit(Job::from_device(lane.out.data(), lane.c.allocation_index(), kBytes), {});
+    submit(Job::from_device(addition.out.data(), addition.c.allocation_index(), kBytes), {});
   });
 }
 
-// True when the lane's result came and is right.
-bool Workload::finish(Lane& lane) {
+// True when the result came and is right.
+bool Workload::finish(Addition& addition) {
   const auto limit = Clock::now() + options_.round_limit;
-  const bool ended = attempt("wait", [&] { lane.stream->Synchronize(limit); });
-  if (!ended || !lane.launched) return false;
-  golden::add_dl16(lane.in_a, lane.in_b, lane.golden);
-  const bool right = lane.out == lane.golden;
+  const bool ended = attempt("wait", [&] { addition.stream->Synchronize(limit); });
+  if (!ended || !addition.launched) return false;
+  golden::add_dl16(addition.in_a, addition.in_b, addition.golden);
+  const bool right = addition.out == addition.golden;
   ++(right ? report_.results_right : report_.results_wrong);
   return right;
 }
 
-void Workload::recover_if_needed(Lane& lane) {
+void Workload::recover_if_needed(Addition& addition) {
   ++report_.stream_resets;
-  if (!attempt("reset stream", [&] { lane.stream->Reset(); })) start_over_ = true;
+  if (!attempt("reset stream", [&] { addition.stream->Reset(); })) start_over_ = true;
 }
 
 void Workload::round() {
-  for (Lane& lane : lanes_) launch(lane);
+  for (Addition& addition : additions_) launch(addition);
   report_.healed = true;
-  for (Lane& lane : lanes_) {
-    if (finish(lane)) continue;
+  for (Addition& addition : additions_) {
+    if (finish(addition)) continue;
     report_.healed = false;
-    if (alive() && !start_over_) recover_if_needed(lane);
+    if (alive() && !start_over_) recover_if_needed(addition);
   }
   ++report_.rounds;
   broken_rounds_ = report_.healed ? 0 : broken_rounds_ + 1;
@@ -240,7 +242,7 @@ WorkloadReport Workload::run() {
       continue;
     }
     // Not before it has shown that what broke is whole again.
-    if (report_.rounds >= options_.rounds && report_.healed && options_.enough()) break;
+    if (report_.rounds >= options_.rounds && report_.healed && options_.enough(report_)) break;
   }
   if (!attached) report_.healed = false;
   detach();

@@ -24,8 +24,8 @@ struct WorkloadOptions {
   unsigned rounds = 8;  // at least
   // Called once, when it has attached and holds its memory.
   std::function<void()> ready = [] {};
-  // Asked after each round beyond those; also ended by `limit`.
-  std::function<bool()> enough = [] { return true; };
+  // Asked after each round beyond those that was right, with what there is until then; also ended by `limit`.
+  std::function<bool(const struct WorkloadReport&)> enough = [](const auto&) { return true; };
   std::chrono::milliseconds limit{10'000};
   // What one round may take before its streams are reset: a round takes milliseconds, the card's watchdog, which ends
   // kernels that hang, less than this.

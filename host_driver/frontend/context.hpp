@@ -24,6 +24,7 @@
 #include "host_driver/frontend/spyre_allocator.hpp"
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/frontend/spyre_tensor.hpp"
+#include "host_driver/frontend/tensor_copy.hpp"
 #include "host_driver/runtime/runtime.hpp"
 
 namespace svp {
@@ -31,8 +32,8 @@ namespace svp {
 class Card;
 
 struct ContextOptions {
-  // An embedded card like this, whatever the environment says. Empty: the environment decides; an embedded card then has
-  // no function but this context's, which has all its memory. Give options for a card that several contexts share.
+  // An embedded card like this, whatever the environment says. Empty: the environment decides; an embedded card then
+  // has no function but this context's, which has all its memory. Give options for a card that several contexts share.
   std::optional<CardOptions> card{};
   // Of an embedded card. 0: the physical function; n: virtual function n, whatever the environment says.
   unsigned function = 0;
@@ -61,8 +62,8 @@ class Context {
   HostMemory& host_memory() { return runtime_.host_memory(); }
 
   SpyreStream default_stream() { return SpyreStream(runtime_.default_stream()); }
-  // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again. Two
-  // that share a stream run in the order of their launches, and an error of one is an error of both.
+  // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again.
+  // Two that share a stream run in the order of their launches, and an error of one is an error of both.
   SpyreStream stream(StreamPriority priority = StreamPriority::Low) {
     return SpyreStream(runtime_.next_stream(priority));
   }
@@ -71,24 +72,50 @@ class Context {
   // the firmware. Throws Error, InvalidArgument.
   std::shared_ptr<const Kernel> kernel(std::string_view name) const;
 
-  // Brings this context back after a failure, at the lowest reset level that helps (Runtime::recover()). Handles of tensors
-  // from before a function reset are refused afterwards; plans have to be loaded again.
+  // Brings this context back after a failure, at the lowest reset level that helps (Runtime::recover()). Handles of
+  // tensors from before a function reset are refused afterwards; plans have to be loaded again.
   RecoveryReport recover(std::optional<ResetLevel> from = std::nullopt) { return runtime_.recover(from); }
 
   // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them.
   void load(ExecutionPlan& plan);
 
-  // The functions of spyre_tensor.hpp on this context; device_dtype empty: the host type's default.
+  // The functions of spyre_tensor.hpp and tensor_copy.hpp on this context.
   SpyreTensor empty(DataType dtype, std::vector<std::int64_t> shape,
                     std::optional<DeviceType> device_dtype = std::nullopt) {
     return SpyreTensor::empty(allocator_, dtype, std::move(shape), device_dtype);
+  }
+  SpyreTensor empty(DataType dtype, std::vector<std::int64_t> shape, const TensorOptions& options) {
+    return SpyreTensor::empty(allocator_, dtype, std::move(shape), options);
   }
   SpyreTensor to_device(const ConstHostTensor& source, std::optional<DeviceType> device_dtype = std::nullopt) {
     return to_device(source, default_stream(), device_dtype);
   }
   SpyreTensor to_device(const ConstHostTensor& source, SpyreStream stream,
                         std::optional<DeviceType> device_dtype = std::nullopt) {
-    return svp::to_device(runtime_, allocator_, stream, source, device_dtype);
+    return to_device(source, TensorOptions{.device_dtype = device_dtype}, stream);
+  }
+  SpyreTensor to_device(const ConstHostTensor& source, const TensorOptions& options) {
+    return to_device(source, options, default_stream());
+  }
+  SpyreTensor to_device(const ConstHostTensor& source, const TensorOptions& options, SpyreStream stream) {
+    return svp::to_device(runtime_, allocator_, stream, source, options);
+  }
+  // Between any two tensors; the result of the second is null when there is nothing to wait for.
+  void copy(const SpyreTensor& destination, const ConstHostTensor& source, SpyreStream stream) {
+    svp::copy(runtime_, stream, destination, source);
+  }
+  std::shared_ptr<HostTask> copy(const HostTensor& destination, const SpyreTensor& source, SpyreStream stream) {
+    return svp::copy(runtime_, stream, destination, source);
+  }
+  void copy(const SpyreTensor& destination, const SpyreTensor& source, SpyreStream stream) {
+    svp::copy(runtime_, stream, destination, source);
+  }
+  SpyreTensor restickify(const SpyreTensor& source, std::optional<std::vector<std::int64_t>> dim_order,
+                         SpyreStream stream) {
+    return svp::restickify(runtime_, allocator_, stream, source, std::move(dim_order));
+  }
+  SpyreTensor contiguous(const SpyreTensor& source, SpyreStream stream) {
+    return svp::contiguous(runtime_, allocator_, stream, source);
   }
   void to_host(const SpyreTensor& tensor, const HostTensor& destination) {
     to_host(tensor, destination, default_stream());

@@ -9,8 +9,8 @@
 
 namespace svp {
 
-// One block of device memory; freed when the last owner is gone and everything that was launched on it before has ended:
-// nobody has to synchronise first.
+// One block of device memory; freed when the last owner is gone and everything that was launched on it before has
+// ended: nobody has to synchronise first.
 class DeviceStorage {
  public:
   DeviceStorage(std::shared_ptr<FlexAllocator> allocator, AllocationIndex index, std::uint64_t bytes)
@@ -36,7 +36,24 @@ class SpyreAllocator {
   std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes) {
     return std::make_shared<const DeviceStorage>(allocator_, allocator_->allocate(bytes), bytes);
   }
+  Expected<std::shared_ptr<const DeviceStorage>> try_allocate(std::uint64_t bytes) {
+    const auto index = allocator_->try_allocate(bytes);
+    if (!index) return std::unexpected(index.error());
+    return std::make_shared<const DeviceStorage>(allocator_, *index, bytes);
+  }
+
   AllocatorStatistics statistics() const { return allocator_->statistics(); }
+  MemoryStats memory_stats() const { return allocator_->memory_stats(); }
+  void reset_peak_memory_stats() { allocator_->reset_peak_statistics(); }
+  void reset_accumulated_memory_stats() { allocator_->reset_accumulated_statistics(); }
+  MemoryInfo memory_info() const { return allocator_->memory_info(); }
+  std::uint64_t empty_cache() { return allocator_->release_unused_regions(); }
+  void set_memory_pressure_callback(MemoryPressureCallback callback) {
+    allocator_->set_memory_pressure_callback(std::move(callback));
+  }
+  void set_locked_memory_pressure_callback(LockedMemoryPressureCallback callback) {
+    allocator_->set_locked_memory_pressure_callback(std::move(callback));
+  }
 
  private:
   std::shared_ptr<FlexAllocator> allocator_;

@@ -1,88 +1,158 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/frontend/spyre_tensor.hpp"
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 
-#include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/tensor/stickify.hpp"
+#include "host_driver/tensor/strided_loops.hpp"
 
 namespace svp {
 namespace {
 
-// A buffer in device layout: pinned when there is room, because that saves the staging copy, else ordinary memory.
-struct LayoutBuffer {
-  PinnedBuffer pinned;
-  std::unique_ptr<std::byte[]> pageable;
-  std::span<std::byte> bytes;
-};
+// Beyond every memory, and far from where sums of 64 bits wrap.
+constexpr __int128 kTooManyBytes = __int128{1} << 60;
 
-// Larger ones would keep the pinned memory from everybody else for little: the staging copy is hidden behind the DMA.
-constexpr std::uint64_t kLargestPinned = 64 * wire::kMiB;
-
-std::shared_ptr<LayoutBuffer> make_buffer(Runtime& runtime, std::uint64_t bytes) {
-  auto buffer = std::make_shared<LayoutBuffer>();
-  if (bytes <= kLargestPinned) {
-    if (auto pinned = runtime.host_memory().try_allocate(bytes)) {
-      buffer->pinned = std::move(*pinned);
-      buffer->bytes = buffer->pinned.bytes();
-      return buffer;
-    }
+void require_bytes(const HostShape& shape, const SpyreTensorLayout& layout) {
+  const auto bytes = [](const std::vector<std::int64_t>& extents, std::size_t item) {
+    __int128 product = static_cast<__int128>(item);
+    if (std::ranges::find(extents, 0) != extents.end()) return __int128{0};
+    for (const std::int64_t extent : extents) product = std::min(product * extent, kTooManyBytes);
+    return product;
+  };
+  if (bytes(shape.size, item_bytes(shape.dtype)) < kTooManyBytes &&
+      bytes(layout.device_size, item_bytes(layout.device_dtype)) < kTooManyBytes) {
+    return;
   }
-  buffer->pageable = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  buffer->bytes = {buffer->pageable.get(), bytes};
-  return buffer;
+  throw InvalidArgument("shape", "shape " + to_string(shape.size) + " needs 2^60 bytes or more", "check the extents");
 }
 
-void check_shapes(const HostShape& host, const SpyreTensor& tensor) {
-  if (host.size == tensor.shape()) return;
-  throw InvalidArgument("shape", "host tensor and device tensor differ in shape", "give tensors of one shape");
+HostShape host_shape(DataType dtype, std::vector<std::int64_t> size, const TensorOptions& options) {
+  require_shape("shape", size);
+  if (!options.stride) return HostShape::contiguous(dtype, std::move(size));
+  const HostShape shape{.dtype = dtype, .size = std::move(size), .stride = *options.stride};
+  if (shape.stride.size() != shape.size.size()) {
+    throw InvalidArgument(
+        "stride", "shape " + to_string(shape.size) + " and stride " + to_string(shape.stride) + " differ in length",
+        "give one stride per dimension");
+  }
+  require_strides("stride", shape.size, shape.stride);
+  return shape;
 }
 
-// The layout as it must be described for a host array with other strides or another type of element.
-SpyreTensorLayout layout_for(const HostShape& host, const SpyreTensor& tensor) {
-  return SpyreTensorLayout::of(host, std::nullopt, tensor.layout().device_dtype);
+SpyreTensorLayout layout_of(const HostShape& shape, const TensorOptions& options) {
+  if (!options.layout) return SpyreTensorLayout::of(shape, options.dim_order, options.device_dtype);
+  if (options.dim_order) {
+    throw InvalidArgument("dim_order", "a layout and a dim_order were given", "give one of them");
+  }
+  if (options.device_dtype.value_or(options.layout->device_dtype) != options.layout->device_dtype) {
+    throw InvalidArgument("device_dtype",
+                          "the layout is for " + std::string(name(options.layout->device_dtype)) + ", asked for was " +
+                              std::string(name(*options.device_dtype)),
+                          "leave device_dtype out");
+  }
+  require_layout_of(shape, *options.layout);
+  return *options.layout;
+}
+
+// Whether the layout puts this view where the default layout would put a tensor of its size: then a kernel can not tell
+// the difference.
+bool seen_in_default_layout(const SpyreTensorLayout& layout, DataType dtype, const DeviceView& view) {
+  if (layout.device_size.empty()) return true;  // of no memory: the launch says so
+  if (view.offset != 0 || element_count(view) == 0) return view.offset == 0;
+  const auto plain = SpyreTensorLayout::of({.dtype = dtype, .size = view.size, .stride = view.stride}, std::nullopt,
+                                           layout.device_dtype);
+  return plain.device_size == layout.device_size && plain.stride_map == layout.stride_map;
 }
 
 }  // namespace
 
+SpyreTensor::SpyreTensor() {
+  static const auto kNone = std::make_shared<const Base>();
+  base_ = kNone;
+  in_default_layout_ = true;
+}
+
+SpyreTensor::SpyreTensor(std::shared_ptr<const Base> base, DeviceView view)
+    : base_(std::move(base)),
+      view_(std::move(view)),
+      in_default_layout_(seen_in_default_layout(base_->layout, base_->shape.dtype, view_)) {}
+
 SpyreTensor SpyreTensor::empty(SpyreAllocator& allocator, DataType dtype, std::vector<std::int64_t> shape,
-                               std::optional<DeviceType> device_dtype) {
-  SpyreTensor tensor;
-  tensor.shape_ = HostShape::contiguous(dtype, std::move(shape));
-  tensor.layout_ = SpyreTensorLayout::of(tensor.shape_, std::nullopt, device_dtype);
-  tensor.storage_ = allocator.allocate(tensor.layout_.storage_bytes(tensor.shape_));
-  return tensor;
+                               const TensorOptions& options) {
+  Base base{.shape = host_shape(dtype, std::move(shape), options), .layout = {}, .storage = {}};
+  base.layout = layout_of(base.shape, options);
+  require_bytes(base.shape, base.layout);
+  base.storage = allocator.allocate(base.layout.storage_bytes(base.shape));
+  DeviceView view = DeviceView::whole(base.shape);
+  return {std::make_shared<const Base>(std::move(base)), std::move(view)};
+}
+
+SpyreTensor SpyreTensor::as_strided(std::vector<std::int64_t> size, std::vector<std::int64_t> stride,
+                                    std::optional<std::int64_t> storage_offset) const {
+  return {base_, strided(base_->shape, std::move(size), std::move(stride), storage_offset.value_or(view_.offset))};
+}
+
+SpyreTensor SpyreTensor::reshape_alias(std::vector<std::int64_t> size, std::vector<std::int64_t> stride) const {
+  require_shape("size", size);
+  if (svp::element_count({size, {}, 0}) != element_count()) {
+    throw InvalidArgument("size",
+                          "size " + to_string(size) + " has not the " + std::to_string(element_count()) +
+                              " elements of " + to_string(view_.size),
+                          "give extents with that product");
+  }
+  return as_strided(std::move(size), std::move(stride));
+}
+
+SpyreTensor SpyreTensor::with_layout(SpyreTensorLayout layout) const {
+  if (!is_whole()) {
+    throw InvalidArgument("layout", "a view has the layout of its tensor", "change the layout of the whole tensor");
+  }
+  require_layout_of(base_->shape, layout);
+  const std::uint64_t bytes = base_->storage ? base_->storage->bytes() : 0;
+  if (layout.device_bytes() > bytes) {
+    throw InvalidArgument(
+        "layout",
+        "the layout needs " + std::to_string(layout.device_bytes()) + " bytes, the tensor has " + std::to_string(bytes),
+        "copy into a tensor that was made with this layout: Context::restickify()");
+  }
+  return {std::make_shared<const Base>(Base{base_->shape, std::move(layout), base_->storage}), view_};
+}
+
+bool SpyreTensor::is_whole() const {
+  return view_.offset == 0 && view_.size == base_->shape.size && view_.stride == base_->shape.stride;
 }
 
 Argument SpyreTensor::argument() const {
-  return {.allocation = allocation_index(), .shape = Shape(std::span(shape_.size)), .dtype = layout_.device_dtype};
+  if (!in_default_layout_) {
+    throw CopyNeeded("tensor", "a kernel reads whole tensors in default layout, and this is none: " + to_string(*this),
+                     "launch with a copy of it: Context::contiguous()");
+  }
+  return {.allocation = allocation_index(), .shape = Shape(std::span(view_.size)), .dtype = layout().device_dtype};
 }
 
-void copy_to_device(Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source, const SpyreTensor& tensor) {
-  check_shapes(source.shape, tensor);
-  if (tensor.size_bytes() == 0) return;
-  auto buffer = make_buffer(runtime, tensor.size_bytes());
-  stickify(source.shape, source.bytes, layout_for(source.shape, tensor), buffer->bytes);
-  const auto job = Job::to_device(buffer->bytes.data(), tensor.allocation_index(), buffer->bytes.size());
-  stream.flex_stream().Launch(job, {}, {.keep_alive = buffer});
+bool operator==(const SpyreTensor& a, const SpyreTensor& b) {
+  return a.view_ == b.view_ &&
+         (a.base_ == b.base_ || (a.base_->storage == b.base_->storage && a.base_->shape == b.base_->shape &&
+                                 a.base_->layout == b.base_->layout));
 }
 
-SpyreTensor to_device(Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const ConstHostTensor& source,
-                      std::optional<DeviceType> device_dtype) {
-  SpyreTensor tensor = SpyreTensor::empty(allocator, source.shape.dtype, source.shape.size, device_dtype);
-  copy_to_device(runtime, stream, source, tensor);
-  return tensor;
+std::string to_string(const SpyreTensor& tensor) {
+  return "SpyreTensor(shape=" + to_string(tensor.shape()) + ", stride=" + to_string(tensor.stride()) +
+         ", offset=" + std::to_string(tensor.storage_offset()) + ", dtype=" + std::string(name(tensor.data_type())) +
+         ", layout=" + spyre::to_string(tensor.layout()) + ")";
 }
 
-void to_host(Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination) {
-  check_shapes(destination.shape, tensor);
-  if (tensor.size_bytes() == 0) return stream.Synchronize();
-  auto buffer = make_buffer(runtime, tensor.size_bytes());
-  const auto job = Job::from_device(buffer->bytes.data(), tensor.allocation_index(), buffer->bytes.size());
-  stream.flex_stream().Launch(job, {}, {.keep_alive = buffer});
-  stream.Synchronize();
-  unstickify(layout_for(destination.shape, tensor), buffer->bytes, destination.shape, destination.bytes);
+std::size_t hash_value(const SpyreTensor& tensor) noexcept {
+  std::size_t hash = spyre::hash_value(tensor.layout()) ^ static_cast<std::size_t>(tensor.allocation_index());
+  const auto add = [&hash](std::int64_t entry) {
+    hash = (hash ^ static_cast<std::size_t>(entry)) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 31;
+  };
+  std::ranges::for_each(tensor.shape(), add);
+  std::ranges::for_each(tensor.stride(), add);
+  add(tensor.storage_offset());
+  return hash;
 }
 
 }  // namespace svp

@@ -1,58 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
-// SpyreTensor (RFC): a tensor on the card, and the ways there and back. Copies share the memory.
+// SpyreTensor (RFC): a tensor on the card, or a view of one. Copies and views share memory and layout. What it promises
+// is written at spyre::SpyreTensor (spyre/tensor.hpp); copies between host and card: tensor_copy.hpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
+#include <spyre/tensor.hpp>
+#include <string>
 #include <vector>
 
 #include "host_driver/frontend/spyre_allocator.hpp"
 #include "host_driver/runtime/argument.hpp"
 #include "host_driver/tensor/tensor_layout.hpp"
+#include "host_driver/tensor/tensor_view.hpp"
 
 namespace svp {
 
-class SpyreStream;
+using spyre::TensorOptions;
 
 class SpyreTensor {
  public:
-  SpyreTensor() = default;
+  SpyreTensor();
 
-  // Uninitialised memory for a contiguous tensor of the host type in default stick layout; on the card in the type's
-  // default format (float16 → DL16, float32 → FP32, …) or the one given (float32 → DL16, which kernels compute with).
-  // Throws InvalidArgument (dtype, negative or too many extents), OutOfMemory.
   static SpyreTensor empty(SpyreAllocator& allocator, DataType dtype, std::vector<std::int64_t> shape,
-                           std::optional<DeviceType> device_dtype = std::nullopt);
+                           std::optional<DeviceType> device_dtype = std::nullopt) {
+    return empty(allocator, dtype, std::move(shape), TensorOptions{.device_dtype = device_dtype});
+  }
+  static SpyreTensor empty(SpyreAllocator& allocator, DataType dtype, std::vector<std::int64_t> shape,
+                           const TensorOptions& options);
 
-  const std::vector<std::int64_t>& shape() const { return shape_.size; }
-  const std::vector<std::int64_t>& stride() const { return shape_.stride; }  // elements, as the host sees it
-  DataType data_type() const { return shape_.dtype; }
-  const SpyreTensorLayout& layout() const { return layout_; }
-  AllocationIndex allocation_index() const { return storage_ ? storage_->allocation_index() : AllocationIndex::Null; }
-  std::uint64_t size_bytes() const { return layout_.device_size.empty() ? 0 : layout_.device_bytes(); }  // on the card
+  const std::vector<std::int64_t>& shape() const { return view_.size; }
+  const std::vector<std::int64_t>& stride() const { return view_.stride; }
+  std::int64_t storage_offset() const { return view_.offset; }
+  std::int64_t element_count() const { return svp::element_count(view_); }
+  bool is_contiguous() const { return svp::is_contiguous(view_); }
+  DataType data_type() const { return base_->shape.dtype; }
+  const SpyreTensorLayout& layout() const { return base_->layout; }
+  AllocationIndex allocation_index() const {
+    return base_->storage ? base_->storage->allocation_index() : AllocationIndex::Null;
+  }
+  std::uint64_t size_bytes() const { return base_->layout.device_size.empty() ? 0 : base_->layout.device_bytes(); }
 
-  // As FlexStream takes it.
+  SpyreTensor view(const std::vector<std::int64_t>& shape) const { return {base_, reshaped(view_, shape)}; }
+  SpyreTensor permute(const std::vector<std::int64_t>& dims) const { return {base_, permuted(view_, dims)}; }
+  SpyreTensor transpose(std::int64_t dim0, std::int64_t dim1) const { return {base_, transposed(view_, dim0, dim1)}; }
+  SpyreTensor slice(std::int64_t dim, std::optional<std::int64_t> start = std::nullopt,
+                    std::optional<std::int64_t> end = std::nullopt, std::int64_t step = 1) const {
+    return {base_, sliced(view_, dim, start, end, step)};
+  }
+  SpyreTensor narrow(std::int64_t dim, std::int64_t start, std::int64_t length) const {
+    return {base_, narrowed(view_, dim, start, length)};
+  }
+  SpyreTensor select(std::int64_t dim, std::int64_t index) const { return {base_, selected(view_, dim, index)}; }
+  SpyreTensor squeeze(std::optional<std::int64_t> dim = std::nullopt) const { return {base_, squeezed(view_, dim)}; }
+  SpyreTensor unsqueeze(std::int64_t dim) const { return {base_, unsqueezed(view_, dim)}; }
+  SpyreTensor expand(const std::vector<std::int64_t>& size) const { return {base_, expanded(view_, size)}; }
+  SpyreTensor as_strided(std::vector<std::int64_t> size, std::vector<std::int64_t> stride,
+                         std::optional<std::int64_t> storage_offset = std::nullopt) const;
+  SpyreTensor reshape_alias(std::vector<std::int64_t> size, std::vector<std::int64_t> stride) const;
+  SpyreTensor with_layout(SpyreTensorLayout layout) const;
+
+  // ---- for copies and launches
+  // The tensor as it was allocated, of which this is a view; of all of it when is_whole().
+  const HostShape& base_shape() const { return base_->shape; }
+  const DeviceView& device_view() const { return view_; }
+  bool is_whole() const;
+  const std::shared_ptr<const DeviceStorage>& storage() const { return base_->storage; }
+  // Whether argument() gives one.
+  bool fits_kernels() const { return in_default_layout_; }
+  // As FlexStream takes it. Throws CopyNeeded when a kernel would read other elements than this view has: the kernel
+  // knows the shape only, and takes the tensor for one in default layout.
   Argument argument() const;
-  const std::shared_ptr<const DeviceStorage>& storage() const { return storage_; }
+
+  friend bool operator==(const SpyreTensor& a, const SpyreTensor& b);
 
  private:
-  HostShape shape_;
-  SpyreTensorLayout layout_;
-  std::shared_ptr<const DeviceStorage> storage_;
+  // What all views of a tensor share.
+  struct Base {
+    HostShape shape;
+    SpyreTensorLayout layout;
+    std::shared_ptr<const DeviceStorage> storage;
+  };
+  SpyreTensor(std::shared_ptr<const Base> base, DeviceView view);
+
+  std::shared_ptr<const Base> base_;  // never null
+  DeviceView view_;
+  bool in_default_layout_ = false;  // to a kernel
 };
 
-// Copies `source` to the card: lays it out and converts it (fp16, fp32, … → DL16) on this thread, then transfers on
-// `stream`. `source` may be reused when this returns; the tensor is ready when the stream has come so far.
-SpyreTensor to_device(Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const ConstHostTensor& source,
-                      std::optional<DeviceType> device_dtype = std::nullopt);
-// The same into an existing tensor of the same shape.
-void copy_to_device(Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source, const SpyreTensor& tensor);
-
-// Copies a tensor back, converted to the destination's type. Waits for the stream, because the conversion needs the
-// data; throws what Synchronize throws.
-void to_host(Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostTensor& destination);
+std::string to_string(const SpyreTensor& tensor);
+std::size_t hash_value(const SpyreTensor& tensor) noexcept;
 
 }  // namespace svp

@@ -17,10 +17,12 @@ constexpr std::uint32_t align_units(std::uint32_t value, std::uint32_t alignment
 // its subtree's range: the extreme of a subtree lies on the path that prefers one side.
 BlockId extreme(const BlockNodes& nodes, BlockId root, unsigned preferred, auto&& better) {
   BlockId best = root;
+  if (FreeIndex::key_bits(nodes[root].size) == 0) return root;
   for (BlockId at = root; at != kNoBlock;) {
     const BlockNode& node = nodes[at];
     if (better(node.size, nodes[best].size)) best = at;
-    at = node.child[preferred] != kNoBlock ? node.child[preferred] : node.child[1 - preferred];
+    const BlockChildren& child = nodes.children(at);
+    at = child[preferred] != kNoBlock ? child[preferred] : child[1 - preferred];
   }
   return best;
 }
@@ -42,8 +44,9 @@ BlockId least_at_least(const BlockNodes& nodes, BlockId root, std::uint32_t size
     if (node.size >= size && (best == kNoBlock || node.size < nodes[best].size)) best = at;
     if (node.size == size || bits == 0) break;
     const unsigned side = (size >> --bits) & 1U;
-    if (side == 0 && node.child[1] != kNoBlock) above = node.child[1];
-    at = node.child[side];
+    const BlockChildren& child = nodes.children(at);
+    if (side == 0 && child[1] != kNoBlock) above = child[1];
+    at = child[side];
   }
   if (above == kNoBlock) return best;
   const BlockId candidate = smallest_of(nodes, above);
@@ -52,6 +55,28 @@ BlockId least_at_least(const BlockNodes& nodes, BlockId root, std::uint32_t size
 
 // Of a ring of equal blocks the one outside the tree is the cheapest to remove.
 BlockId ring_member(const BlockNodes& nodes, BlockId id) { return id == kNoBlock ? id : nodes[id].ring_next; }
+
+// Any leaf below `id` shares its key prefix and may stand in its place. kNoBlock: there is none.
+BlockId cut_leaf_below(BlockNodes& nodes, BlockId id) {
+  BlockId leaf = id;
+  for (;;) {  // bounded: one iteration per level of the tree
+    const BlockChildren& child = nodes.children(leaf);
+    const BlockId down = child[0] != kNoBlock ? child[0] : child[1];
+    if (down == kNoBlock) break;
+    leaf = down;
+  }
+  if (leaf == id) return kNoBlock;
+  BlockChildren& siblings = nodes.children(nodes[leaf].parent);
+  siblings[siblings[1] == leaf] = kNoBlock;
+  return leaf;
+}
+
+void hand_over_children(BlockNodes& nodes, BlockId from, BlockId to) {
+  nodes.children(to) = nodes.children(from);
+  for (const BlockId child : nodes.children(from)) {
+    if (child != kNoBlock) nodes[child].parent = to;
+  }
+}
 
 }  // namespace
 
@@ -66,6 +91,7 @@ BlockId BlockNodes::take() {
     return id;
   }
   if (nodes_.size() >= kMaxNodes) return kNoBlock;
+  if (children_.size() == nodes_.size()) children_.push_back({kNoBlock, kNoBlock});  // may throw: nothing changed then
   nodes_.emplace_back();
   return static_cast<BlockId>(nodes_.size() - 1);
 }
@@ -93,9 +119,10 @@ void FreeIndex::set_head(unsigned index, BlockId head) {
   if (head != kNoBlock) {
     class_map_[level] |= bit;
     level_map_ |= 1U << level;
-  } else if ((class_map_[level] &= ~bit) == 0) {
-    level_map_ &= ~(1U << level);
+    return;
   }
+  class_map_[level] &= ~bit;
+  if (class_map_[level] == 0) level_map_ &= ~(1U << level);
 }
 
 BlockId FreeIndex::next_class(unsigned from) const {
@@ -109,24 +136,27 @@ BlockId FreeIndex::next_class(unsigned from) const {
   return heads_[up * kClasses + static_cast<unsigned>(std::countr_zero(class_map_[up]))];
 }
 
+// Blocks of a class without further size bits are all equal: one ring, no trie, and no child is looked at.
 void FreeIndex::insert(BlockNodes& nodes, BlockId id) {
   BlockNode& node = nodes[id];
   node.ring_previous = node.ring_next = id;
   node.parent = kNoBlock;
-  node.child = {kNoBlock, kNoBlock};
   node.in_tree = 1;
 
   const unsigned index = class_of(node.size);
+  unsigned bits = key_bits(node.size);
+  if (bits != 0) nodes.children(id) = {kNoBlock, kNoBlock};
   BlockId at = heads_[index];
   if (at == kNoBlock) return set_head(index, id);
-  for (unsigned bits = key_bits(node.size); nodes[at].size != node.size;) {
+  while (bits != 0 && nodes[at].size != node.size) {
     const unsigned side = (node.size >> --bits) & 1U;
-    if (nodes[at].child[side] == kNoBlock) {
-      nodes[at].child[side] = id;
+    BlockId& child = nodes.children(at)[side];
+    if (child == kNoBlock) {
+      child = id;
       node.parent = at;
       return;
     }
-    at = nodes[at].child[side];
+    at = child;
   }
   node.in_tree = 0;
   node.ring_previous = at;
@@ -137,37 +167,21 @@ void FreeIndex::insert(BlockNodes& nodes, BlockId id) {
 
 void FreeIndex::remove(BlockNodes& nodes, BlockId id) {
   BlockNode& node = nodes[id];
-  BlockId heir = kNoBlock;
   if (node.ring_next != id) {
     nodes[node.ring_previous].ring_next = node.ring_next;
     nodes[node.ring_next].ring_previous = node.ring_previous;
     if (!node.in_tree) return;
-    heir = node.ring_next;
-  } else {
-    // Any leaf below shares the node's key prefix and may stand in its place.
-    BlockId leaf = id;
-    for (;;) {  // bounded: one turn per level of the tree
-      const auto& child = nodes[leaf].child;
-      const BlockId down = child[0] != kNoBlock ? child[0] : child[1];
-      if (down == kNoBlock) break;
-      leaf = down;
-    }
-    if (leaf != id) {
-      heir = leaf;
-      auto& siblings = nodes[nodes[leaf].parent].child;
-      siblings[siblings[1] == leaf] = kNoBlock;
-    }
   }
+  const bool in_trie = key_bits(node.size) != 0;
+  BlockId heir = node.ring_next != id ? node.ring_next : kNoBlock;
+  if (heir == kNoBlock && in_trie) heir = cut_leaf_below(nodes, id);
   if (heir != kNoBlock) {
     nodes[heir].in_tree = 1;
-    nodes[heir].child = node.child;
     nodes[heir].parent = node.parent;
-    for (const BlockId child : node.child) {
-      if (child != kNoBlock) nodes[child].parent = heir;
-    }
+    if (in_trie) hand_over_children(nodes, id, heir);
   }
   if (node.parent == kNoBlock) return set_head(class_of(node.size), heir);
-  auto& siblings = nodes[node.parent].child;
+  BlockChildren& siblings = nodes.children(node.parent);
   siblings[siblings[1] == id] = heir;
 }
 
@@ -257,7 +271,7 @@ BlockId BlockHeap::relocate(BlockId id) {
   try {
     fresh = nodes_->take();
   } catch (const std::bad_alloc&) {
-    // Releasing never fails: the id is used once more than it should be.
+    return id;  // releasing never fails: the id is used once more than it should be
   }
   if (fresh == kNoBlock) return id;
   BlockNode& to = (*nodes_)[fresh];
@@ -300,6 +314,8 @@ std::optional<BlockId> BlockHeap::allocate(std::uint64_t bytes, std::uint64_t al
 void BlockHeap::release(BlockId id) {
   --used_blocks_;
   BlockNode& node = (*nodes_)[id];
+  nodes_->prefetch(node.next);
+  nodes_->prefetch(node.previous);
   ++node.generation;
   node.used = 0;
   if (nodes_->exhausted(id)) id = relocate(id);

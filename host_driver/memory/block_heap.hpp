@@ -2,7 +2,7 @@
 // The block manager below FlexAllocator (device regions) and HostMemory (pinned memory): cuts one range of memory into
 // blocks, in multiples of 128 bytes, without ever touching that memory. Not thread-safe: the owner holds a lock.
 //
-// Laws
+// Properties
 //   * Blocks tile the range: no gap, no overlap. Two neighbours are never both free.
 //   * allocate() without alignment succeeds exactly when some free block is large enough.
 //   * Every operation is O(1) up to a walk of at most 22 steps (see FreeIndex); none depends on how many blocks live.
@@ -23,6 +23,12 @@ namespace svp {
 
 inline constexpr std::uint64_t kBlockUnit = wire::kStickBytes;
 
+// A request near 2^64 must end as out-of-memory, not as a small block.
+constexpr std::uint64_t saturating_align_up(std::uint64_t bytes, std::uint64_t unit) {
+  const std::uint64_t limit = ~std::uint64_t{0} - (unit - 1);
+  return bytes > limit ? ~std::uint64_t{0} : wire::align_up(bytes, unit);
+}
+
 enum class Fit : std::uint8_t {
   Best,   // the smallest block that is large enough
   First,  // the first block of the first size class in which every block is large enough; cheaper, looser
@@ -30,9 +36,13 @@ enum class Fit : std::uint8_t {
 
 using BlockId = std::uint32_t;
 inline constexpr BlockId kNoBlock = ~BlockId{0};
+using BlockChildren = std::array<BlockId, 2>;
 
 // Sizes and offsets are in units of 128 bytes: 32 bits reach 512 GiB.
-struct BlockNode {
+//
+// With many blocks an operation costs as much as the cache lines that it has to wait for. Two nodes fill a line and
+// none lies on two; what only the trie of large free blocks needs is kept elsewhere (BlockNodes::children()).
+struct alignas(32) BlockNode {
   std::uint32_t offset = 0;
   std::uint32_t size = 0;
   BlockId previous = kNoBlock;  // neighbour below, same heap
@@ -46,18 +56,17 @@ struct BlockNode {
     BlockId parent = kNoBlock;  // free
     std::uint32_t uses;         // used: by work under way, which the owner of the heap counts
   };
-  std::array<BlockId, 2> child{kNoBlock, kNoBlock};
   std::uint32_t generation : 20 = 0;  // counts how often this id was handed out: tells a stale handle
   std::uint32_t heap : 4 = 0;
   std::uint32_t used : 1 = 0;
   std::uint32_t in_tree : 1 = 0;  // free: this one stands in the size tree for its ring
   std::uint32_t doomed : 1 = 0;   // used: released by its owner, and kept for the work that uses it
 };
-static_assert(sizeof(BlockNode) == 40);
+static_assert(sizeof(BlockNode) == 32);
 
-// The slab. An id is stable while its block lives; a released id comes back with a higher generation, and an id whose
-// generations are used up is never handed out again, so {id, generation} names one allocation for ever (as long as
-// the slab is not full, at 2^24 blocks).
+// The slab. An id is stable while its block is allocated; a released id comes back with a higher generation, and an id
+// whose generations are used up is never handed out again, so {id, generation} names one allocation for ever (as long
+// as the slab is not full, at 2^24 blocks).
 class BlockNodes {
  public:
   static constexpr std::uint32_t kMaxGeneration = (1U << 20) - 1;
@@ -67,6 +76,13 @@ class BlockNodes {
 
   BlockNode& operator[](BlockId id) { return nodes_[id]; }
   const BlockNode& operator[](BlockId id) const { return nodes_[id]; }
+  // Of a free block that stands in a trie; undefined for others.
+  BlockChildren& children(BlockId id) { return children_[id]; }
+  const BlockChildren& children(BlockId id) const { return children_[id]; }
+  // Begins to load a node that will be written. `id` may be kNoBlock.
+  void prefetch(BlockId id) const {
+    if (id != kNoBlock) __builtin_prefetch(&nodes_[id], 1);
+  }
   bool contains(BlockId id) const { return id < nodes_.size(); }
   bool has_room(std::uint32_t count) const { return free_count_ + (kMaxNodes - nodes_.size()) >= count; }
   bool exhausted(BlockId id) const { return nodes_[id].generation >= max_generation_; }
@@ -80,6 +96,7 @@ class BlockNodes {
   BlockId free_ = kNoBlock;
   std::uint32_t free_count_ = 0;
   std::vector<BlockNode> nodes_;
+  std::vector<BlockChildren> children_;  // one for each node
 };
 
 // Free blocks by size: 28 × 32 size classes found by two bitmap scans. Up to 63 units a class holds one size; above, a
@@ -95,11 +112,13 @@ class FreeIndex {
   BlockId first_fit(const BlockNodes& nodes, std::uint32_t size) const;
   BlockId largest(const BlockNodes& nodes) const;
 
+  // How many low bits of a size its class leaves open: 0 where a class holds one size, and so no trie.
+  static unsigned key_bits(std::uint32_t size);
+
  private:
   static constexpr unsigned kSplitBits = 5;
   static constexpr unsigned kClasses = 1U << kSplitBits;
   static constexpr unsigned kLevels = 32 - kSplitBits + 1;
-  static unsigned key_bits(std::uint32_t size);
   static unsigned class_of(std::uint32_t size);
 
   BlockId next_class(unsigned from) const;  // head of the first non-empty class at or above `from`

@@ -8,8 +8,9 @@
 namespace svp {
 namespace {
 
-// A handle: [mark 20][generation 20][slot 24], slot counted from 1 so that no live handle is Null. A mark is given out once
-// in the life of a process, so that no handle ever names a block of another allocator, or of another life of its function.
+// A handle: [mark 20][generation 20][slot 24], slot counted from 1 so that no live handle is Null. A mark is given out
+// once in the lifetime of a process, so that no handle ever names a block of another allocator, or of another
+// incarnation of its function.
 constexpr unsigned kSlotBits = 24;
 constexpr unsigned kGenerationBits = 20;
 constexpr unsigned kMarkBits = 64 - kSlotBits - kGenerationBits;
@@ -54,25 +55,7 @@ Error no_mark_left() {
                     "be taken for one of before"});
 }
 
-void add(Counter& counter, std::uint64_t amount) {
-  counter.current += amount;
-  counter.accumulated += amount;
-  counter.allocated += amount;
-  counter.peak = std::max(counter.peak, counter.current);
-}
-
-void subtract(Counter& counter, std::uint64_t amount) {
-  counter.current -= amount;
-  counter.freed += amount;
-}
-
 std::string memory_name(RegionType type) { return std::string(type_name(type)) + " memory"; }
-
-// Saturates instead of wrapping: a request near 2^64 must end as out-of-memory, not as a small block.
-constexpr std::uint64_t rounded_to(std::uint64_t bytes, std::uint64_t unit) {
-  const std::uint64_t limit = ~std::uint64_t{0} - (unit - 1);
-  return bytes > limit ? ~std::uint64_t{0} : wire::align_up(bytes, unit);
-}
 
 ErrorInfo describe_invalid(InvalidAllocation::Reason reason, AllocationIndex index) {
   ErrorInfo info{.layer = Layer::Driver,
@@ -113,8 +96,6 @@ void check_sizes(const char* option, const std::vector<std::uint64_t>& sizes) {
   }
 }
 
-thread_local bool in_memory_pressure_callback = false;
-
 }  // namespace
 
 FlexAllocator::FlexAllocator(RegionSource& source, FlexAllocatorOptions options)
@@ -126,7 +107,9 @@ FlexAllocator::FlexAllocator(RegionSource& source, FlexAllocatorOptions options)
 FlexAllocator::~FlexAllocator() {
   if (!process_.is_this()) return;
   for (auto& held : regions_) {
-    if (held) (void)source_.release(held->grant);  // the card takes back what is left when the function is closed
+    if (!held) continue;
+    // The card takes back what is left when the function is closed.
+    [[maybe_unused]] const Expected<void> released = source_.release(held->grant);
   }
 }
 
@@ -134,44 +117,19 @@ void FlexAllocator::require_own_process() const {
   if (!process_.is_this()) throw Error(made_by_the_parent("device memory"));
 }
 
-AllocationIndex FlexAllocator::allocate(std::uint64_t bytes) { return allocate(bytes, options_.default_policy); }
-
-AllocationIndex FlexAllocator::allocate(std::uint64_t bytes, const AllocationPolicy& policy) {
-  require_own_process();
-  if (bytes == 0) return AllocationIndex::Null;
-  Attempt attempt = allocate_or_grow(bytes, policy);
-  while (!attempt && !attempt.error().error && await_freed(attempt.error().shortage)) {
-    attempt = allocate_or_grow(bytes, policy);
-  }
-  if (!attempt && !attempt.error().error && !in_memory_pressure_callback) {
-    run_memory_pressure_callback(attempt.error().shortage);
-    attempt = allocate_or_grow(bytes, policy);
-  }
-  if (attempt) return *attempt;
-
-  const std::scoped_lock lock(mutex_);
-  if (attempt.error().error) throw Error(*attempt.error().error);
-  ++out_of_memory_;
-  const MemoryShortage& missing = attempt.error().shortage;
-  const char* next_step = missing.requested > kMaxRegionBytes       ? "split the tensor: no block exceeds 16 GiB"
-                          : missing.free_bytes >= missing.requested ? "free neighbouring blocks: memory is fragmented"
-                                                                    : "free tensors, or use smaller ones";
-  throw OutOfMemory(memory_name(policy.type), missing, next_step);
-}
-
 FlexAllocator::Attempt FlexAllocator::allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy) {
   {
     const std::scoped_lock lock(mutex_);
     Attempt attempt = allocate_held(bytes, policy);
-    if (attempt || !can_hold_another(policy.type)) return attempt;
+    if (attempt || !can_hold_another(policy)) return attempt;
   }
   const std::scoped_lock grow(grow_mutex_);
   {
     const std::scoped_lock lock(mutex_);  // another thread may have grown or freed in between
     Attempt attempt = allocate_held(bytes, policy);
-    if (attempt || !can_hold_another(policy.type)) return attempt;
+    if (attempt || !can_hold_another(policy)) return attempt;
   }
-  Expected<Region> region = acquire_region(policy.type, rounded_to(bytes, kBlockUnit));
+  Expected<Region> region = acquire_region(policy.type, saturating_align_up(bytes, kBlockUnit));
   const std::scoped_lock lock(mutex_);
   if (region) {
     add_region(*region);
@@ -188,54 +146,27 @@ FlexAllocator::Attempt FlexAllocator::allocate_held(std::uint64_t bytes, const A
     if (const auto index = allocate_in(*region, bytes, policy.fit)) return *index;
     tried |= 1U << region->grant.ordinal;
   }
-  return std::unexpected(Failure{.shortage = shortage(policy.type, bytes), .error = std::nullopt});
+  return std::unexpected(none_can_serve(policy, bytes));
 }
 
 std::optional<AllocationIndex> FlexAllocator::allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit) {
+  const SplitBlocks before = SplitBlocks::of(region.heap);
   const auto id = region.heap.allocate(bytes, kBlockUnit, fit);
   if (!id) return std::nullopt;
-  add(bytes_, nodes_[*id].size * kBlockUnit);
-  add(count_, 1);
+  usage_.block_allocated(nodes_[*id].size * kBlockUnit);
+  usage_.split_changed(before, SplitBlocks::of(region.heap));
   return encode(mark_, nodes_[*id].generation, *id);
-}
-
-FlexAllocator::HeldRegion* FlexAllocator::next_region(const AllocationPolicy& policy, std::uint32_t tried) {
-  HeldRegion* chosen = nullptr;
-  for (auto& held : regions_) {
-    if (!held || held->grant.type != policy.type || (tried >> held->grant.ordinal & 1U) != 0) continue;
-    const bool better =
-        !chosen || (policy.order == RegionOrder::MostFree ? held->heap.free_bytes() > chosen->heap.free_bytes()
-                                                          : held->heap.free_bytes() < chosen->heap.free_bytes());
-    if (better) chosen = &*held;
-  }
-  return chosen;
-}
-
-bool FlexAllocator::can_hold_another(RegionType type) const {
-  if (type == RegionType::Program) return !regions_[wire::kProgramRegion];
-  return std::any_of(regions_.begin(), regions_.begin() + wire::kProgramRegion, [](const auto& r) { return !r; });
-}
-
-MemoryShortage FlexAllocator::shortage(RegionType type, std::uint64_t bytes) const {
-  MemoryShortage result{.requested = rounded_to(bytes, kBlockUnit)};
-  for (const auto& held : regions_) {
-    if (!held || held->grant.type != type) continue;
-    result.free_bytes += held->heap.free_bytes();
-    result.total_bytes += held->heap.total_bytes();
-    result.largest_block = std::max(result.largest_block, held->heap.largest_free());
-  }
-  return result;
 }
 
 std::vector<std::uint64_t> FlexAllocator::region_sizes(RegionType type, std::uint64_t bytes) const {
   if (bytes > kMaxRegionBytes) return {};
   constexpr std::uint64_t kProgramPart = 16;
   const bool program = type == RegionType::Program;
-  const std::uint64_t needed = rounded_to(bytes, wire::kGranuleBytes);
+  const std::uint64_t needed = saturating_align_up(bytes, wire::kGranuleBytes);
   std::uint64_t most = kMaxRegionBytes;
   if (const std::uint64_t share = source_.guaranteed_bytes(); share != 0) {
     const std::scoped_lock lock(mutex_);
-    const std::uint64_t left = share - std::min(share, reserved_.current);
+    const std::uint64_t left = share - std::min(share, usage_.reserved_bytes());
     const std::uint64_t wanted = program ? share / kProgramPart / wire::kGranuleBytes * wire::kGranuleBytes : left;
     // Beyond the share there is only what nobody is guaranteed, and nobody knows how much that is.
     if (needed <= left) most = std::max(wanted, needed);
@@ -300,7 +231,8 @@ ErrorInfo FlexAllocator::check_grant(const Region& region, RegionType type, std:
 
 void FlexAllocator::add_region(const Region& region) {
   regions_[region.ordinal].emplace(HeldRegion{region, BlockHeap(nodes_, region.ordinal, region.bytes)});
-  add(reserved_, region.bytes);
+  held_ |= 1U << region.ordinal;
+  usage_.region_added(region.bytes);
 }
 
 std::expected<BlockId, FlexAllocator::Reason> FlexAllocator::find(AllocationIndex index) const {
@@ -335,6 +267,7 @@ std::expected<void, FlexAllocator::Reason> FlexAllocator::release(AllocationInde
   const auto id = find(index);
   if (!id) return std::unexpected(id.error());
   BlockNode& node = nodes_[*id];
+  usage_.handle_released(node.size * kBlockUnit);
   if (node.uses == 0) {
     free_block(*id);
   } else {
@@ -345,9 +278,11 @@ std::expected<void, FlexAllocator::Reason> FlexAllocator::release(AllocationInde
 }
 
 void FlexAllocator::free_block(BlockId id) {
-  subtract(bytes_, nodes_[id].size * kBlockUnit);
-  subtract(count_, 1);
-  regions_[nodes_[id].heap]->heap.release(id);
+  BlockHeap& heap = regions_[nodes_[id].heap]->heap;
+  const SplitBlocks before = SplitBlocks::of(heap);
+  usage_.block_freed(nodes_[id].size * kBlockUnit);
+  heap.release(id);
+  usage_.split_changed(before, SplitBlocks::of(heap));
 }
 
 // ---- uses -----------------------------------------------------------------------------------------------------------
@@ -376,13 +311,6 @@ void FlexAllocator::end_uses(std::span<const AllocationIndex> indices) noexcept 
     free_block(handle.id);
     freed_.notify_all();
   }
-}
-
-bool FlexAllocator::await_freed(const MemoryShortage& missing) {
-  std::unique_lock lock(mutex_);
-  if (doomed_bytes_ == 0 || doomed_bytes_ + missing.free_bytes < missing.requested) return false;
-  const std::uint64_t seen = freed_late_;
-  return freed_.wait_for(lock, options_.timeout, [&] { return freed_late_ != seen || doomed_bytes_ == 0; });
 }
 
 void AllocationUses::add(AllocationIndex index) {
@@ -438,27 +366,6 @@ Expected<ResolvedAllocation> FlexAllocator::try_resolve(AllocationIndex index) c
   return std::unexpected(error.info());
 }
 
-void FlexAllocator::set_memory_pressure_callback(MemoryPressureCallback callback) {
-  require_own_process();
-  const std::scoped_lock lock(mutex_);
-  on_memory_pressure_ = std::move(callback);
-}
-
-void FlexAllocator::run_memory_pressure_callback(const MemoryShortage& missing) {
-  MemoryPressureCallback callback;
-  {
-    const std::scoped_lock lock(mutex_);
-    callback = on_memory_pressure_;
-  }
-  if (!callback) return;
-  // Allocating inside the callback is allowed, but must not call it again.
-  struct Guard {
-    Guard() { in_memory_pressure_callback = true; }
-    ~Guard() { in_memory_pressure_callback = false; }
-  } const guard;
-  callback(missing);
-}
-
 std::uint64_t FlexAllocator::release_unused_regions() {
   require_own_process();
   const std::scoped_lock grow(grow_mutex_);
@@ -468,8 +375,9 @@ std::uint64_t FlexAllocator::release_unused_regions() {
     for (auto& held : regions_) {
       if (!held || !held->heap.unused()) continue;
       unused.push_back(held->grant);
-      subtract(reserved_, held->grant.bytes);
+      usage_.region_removed(held->grant.bytes);
       held->heap.clear();
+      held_ &= ~(1U << held->grant.ordinal);
       held.reset();
     }
   }
@@ -490,55 +398,16 @@ void FlexAllocator::forget_regions() {
   const std::scoped_lock lock(mutex_);
   for (auto& held : regions_) {
     if (!held) continue;
-    subtract(reserved_, held->grant.bytes);
+    usage_.region_removed(held->grant.bytes);
     held->heap.clear();
     held.reset();
   }
-  subtract(bytes_, bytes_.current);
-  subtract(count_, count_.current);
+  held_ = 0;
+  usage_.forget_blocks();
   doomed_bytes_ = 0;
   freed_.notify_all();
   old_marks_.push_back(mark_);
   mark_ = next_mark();
-}
-
-AllocatorStatistics FlexAllocator::statistics() const {
-  require_own_process();
-  const std::scoped_lock lock(mutex_);
-  AllocatorStatistics result{.bytes = bytes_,
-                             .count = count_,
-                             .reserved_bytes = reserved_,
-                             .out_of_memory = out_of_memory_,
-                             .fragmentation = 0,
-                             .regions = {}};
-  std::uint64_t free = 0;
-  std::uint64_t largest = 0;
-  for (const auto& held : regions_) {
-    if (!held) continue;
-    result.regions.push_back({.ordinal = held->grant.ordinal,
-                              .type = held->grant.type,
-                              .bytes = held->grant.bytes,
-                              .free_bytes = held->heap.free_bytes(),
-                              .largest_free = held->heap.largest_free(),
-                              .used_blocks = held->heap.used_blocks(),
-                              .free_blocks = held->heap.free_blocks()});
-    free += held->heap.free_bytes();
-    largest += held->heap.largest_free();
-  }
-  if (free > 0) result.fragmentation = 1.0 - static_cast<double>(largest) / static_cast<double>(free);
-  return result;
-}
-
-void FlexAllocator::reset_peak_statistics() {
-  require_own_process();
-  const std::scoped_lock lock(mutex_);
-  for (Counter* counter : {&bytes_, &count_, &reserved_}) counter->peak = counter->current;
-}
-
-void FlexAllocator::reset_accumulated_statistics() {
-  require_own_process();
-  const std::scoped_lock lock(mutex_);
-  for (Counter* counter : {&bytes_, &count_, &reserved_}) counter->allocated = counter->freed = 0;
 }
 
 }  // namespace svp

@@ -4,7 +4,8 @@
 //
 // Sizes are bytes: 0 → a null handle that changes nothing, 1 → a block of 128, 129 → 256. A block lies in one region.
 // Thread-safe: every public call may come from any thread. No lock is held while the card is asked for a region or
-// while the memory-pressure callback runs. In a forked child every call throws Error, but deallocate(), which does nothing.
+// while a callback runs that did not ask for the lock. In a forked child every call throws Error, but deallocate(),
+// which does nothing.
 #pragma once
 
 #include <array>
@@ -23,24 +24,35 @@
 #include "host_driver/base/process.hpp"
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/memory/block_heap.hpp"
+#include "host_driver/memory/memory_usage.hpp"
 #include "host_driver/memory/region.hpp"
 #include "host_driver/memory/virtual_address.hpp"
 
 namespace svp {
 
 using spyre::AllocationIndex;
-using spyre::Counter;
 using spyre::InvalidAllocation;
+using spyre::LockedMemoryPressureCallback;
+using spyre::MemoryPressureCallback;
 
 // Which of the regions that can serve a request does.
 enum class RegionOrder : std::uint8_t { MostFree, LeastFree };
 
-// How one allocation is placed. Aggregate: later members (placement over regions: Bind, Preferred, Interleave) get
-// defaults that mean today's behaviour.
+// What AllocationPolicy::regions means. A region is named by its ordinal, as statistics() and resolve() show it.
+enum class Placement : std::uint8_t {
+  Anywhere,  // nothing: `regions` is 0
+  // only these: the request fails when no free block of theirs is large enough. No region is acquired for it
+  Bind,
+  Preferred,  // these first, then as Anywhere
+};
+
+// How one allocation is placed.
 struct AllocationPolicy {
   RegionType type = RegionType::Tensor;
-  RegionOrder order = RegionOrder::MostFree;
+  RegionOrder order = RegionOrder::MostFree;  // among the regions that the placement does not tell apart
   Fit fit = Fit::Best;
+  Placement placement = Placement::Anywhere;
+  std::uint32_t regions = 0;  // bit n: the region with ordinal n
 };
 
 struct ResolvedAllocation {
@@ -77,17 +89,17 @@ struct AllocatorStatistics {
 };
 
 struct FlexAllocatorOptions {
-  // Sizes to ask for, tried in this order; entries smaller than the request are skipped. None is larger than what is left
-  // of the share that the function is guaranteed, unless the request itself is. When all are refused, halves of the last
-  // one, down to the size of the request (in 2 MiB granules, up to kMaxRegionBytes).
+  // Sizes to ask for, tried in this order; entries smaller than the request are skipped. None is larger than what is
+  // left of the share that the function is guaranteed, unless the request itself is. When all are refused, halves of
+  // the last one, down to the size of the request (in 2 MiB granules, up to kMaxRegionBytes).
   std::vector<std::uint64_t> region_bytes{12 * wire::kGiB, 8 * wire::kGiB, 4 * wire::kGiB};
-  // Likewise of the one Program region, which has to hold every program of the function and its correction slots: none is
-  // larger than a sixteenth of the share.
+  // Likewise of the one Program region, which has to hold every program of the function and its correction slots: none
+  // is larger than a sixteenth of the share.
   std::vector<std::uint64_t> program_bytes{256 * wire::kMiB};
   AllocationPolicy default_policy{};
   std::uint32_t max_generation = BlockNodes::kMaxGeneration;  // how often a handle slot is reused; smaller in tests
-  // So long allocate() waits for memory that was released and is still used by work under way, before it says that there is
-  // none.
+  // So long allocate() waits for memory that was released and is still used by work under way, before it says that
+  // there is none.
   std::chrono::nanoseconds timeout = Timeouts{}.quiesce;
 };
 
@@ -122,9 +134,6 @@ class AllocationUses {
 
 class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
  public:
-  // Told what is short just before an allocation fails. It may release memory of this allocator, from any thread.
-  using MemoryPressureCallback = std::function<void(const MemoryShortage&)>;
-
   // `source` outlives the allocator. Throws InvalidArgument when a region size is zero, not a multiple of 2 MiB or
   // above kMaxRegionBytes.
   explicit FlexAllocator(RegionSource& source, FlexAllocatorOptions options = {});
@@ -132,12 +141,16 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   FlexAllocator(const FlexAllocator&) = delete;
   FlexAllocator& operator=(const FlexAllocator&) = delete;
 
-  // Order: a region that is held; else a new region; else what was released and is used by work under way, when that has
-  // ended; else the memory-pressure callback once, and both again.
-  // Throws OutOfMemory (requested is rounded; the figures count regions of the requested type), or Error as reported
-  // by the region source when the card did not answer.
+  // Order: a region that is held; else a new region; else what was released and is used by work under way, when that
+  // has ended; else the memory-pressure callbacks once, and all of it again.
+  // Throws OutOfMemory (requested is rounded; the figures count the regions that may serve the request), Error as
+  // reported by the region source when the card did not answer, InvalidArgument for a placement that names no region,
+  // one that does not exist or one of the other type, and Error when none of the regions of a Bind is held.
   AllocationIndex allocate(std::uint64_t bytes);
   AllocationIndex allocate(std::uint64_t bytes, const AllocationPolicy& policy);
+  // The same, but a failure is returned, also that of a callback. Throws nothing but std::bad_alloc.
+  Expected<AllocationIndex> try_allocate(std::uint64_t bytes);
+  Expected<AllocationIndex> try_allocate(std::uint64_t bytes, const AllocationPolicy& policy);
 
   // Null and handles lost in a reset are accepted and ignored (there is nothing left to free).
   // Throws InvalidAllocation for a released or foreign handle; nothing changed then.
@@ -150,11 +163,14 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   ResolvedAllocation resolve(AllocationIndex index) const;
   // The same without throwing, for the launch path.
   Expected<ResolvedAllocation> try_resolve(AllocationIndex index) const;
-  // The same, and the block stays where it is, with its bytes, until `uses` lets go or the function is reset. This object
-  // is owned by a shared_ptr; all of `uses` are of one allocator.
+  // The same, and the block stays where it is, with its bytes, until `uses` lets go or the function is reset. This
+  // object is owned by a shared_ptr; all of `uses` are of one allocator.
   Expected<ResolvedAllocation> try_use(AllocationIndex index, AllocationUses& uses);
 
+  // Called just before an allocation fails (spyre/allocator.hpp says how); the one with the lock first. When it returns
+  // with the lock, nobody else gets what it freed. Each replaces the one before it; an empty one removes it.
   void set_memory_pressure_callback(MemoryPressureCallback callback);
+  void set_locked_memory_pressure_callback(LockedMemoryPressureCallback callback);
 
   // Gives regions without a single block back to the card and returns their bytes. Throws what the source reports,
   // after trying all; a region whose release failed is not held any more either.
@@ -164,8 +180,12 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   void forget_regions();
 
   AllocatorStatistics statistics() const;
-  void reset_peak_statistics();
-  void reset_accumulated_statistics();
+  MemoryStats memory_stats() const;
+  void reset_peak_statistics();         // of both
+  void reset_accumulated_statistics();  // of both
+  // What the card has for this function. Throws what the source reports; Error (Outcome::Fault) when that is
+  // impossible.
+  MemoryInfo memory_info();
 
  private:
   friend class AllocationUses;
@@ -180,6 +200,11 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   using Attempt = std::expected<AllocationIndex, Failure>;
   using Reason = InvalidAllocation::Reason;
 
+  Attempt attempt_everything(std::uint64_t bytes, const AllocationPolicy& policy);
+  Attempt allocate_or_wait(std::uint64_t bytes, const AllocationPolicy& policy);
+  // Nothing: there is no callback that could help.
+  std::optional<Attempt> allocate_after_callbacks(std::uint64_t bytes, const AllocationPolicy& policy,
+                                                  const MemoryShortage& missing);
   Attempt allocate_held(std::uint64_t bytes, const AllocationPolicy& policy);
   Attempt allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy);
   Expected<Region> acquire_region(RegionType type, std::uint64_t bytes);
@@ -188,16 +213,20 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   void add_region(const Region& region);
   std::optional<AllocationIndex> allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit);
   HeldRegion* next_region(const AllocationPolicy& policy, std::uint32_t tried);
-  bool can_hold_another(RegionType type) const;
-  MemoryShortage shortage(RegionType type, std::uint64_t bytes) const;
+  static void check_placement(const AllocationPolicy& policy);
+  static std::uint32_t eligible(const AllocationPolicy& policy);  // bit n: region n may serve it, when it is held
+  bool can_hold_another(const AllocationPolicy& policy) const;
+  Failure none_can_serve(const AllocationPolicy& policy, std::uint64_t bytes) const;
+  MemoryShortage shortage(const AllocationPolicy& policy, std::uint64_t bytes) const;
   std::expected<BlockId, Reason> find(AllocationIndex index) const;
   ResolvedAllocation resolved(BlockId id) const;
   std::expected<void, Reason> release(AllocationIndex index);
   void free_block(BlockId id);
   void end_uses(std::span<const AllocationIndex> indices) noexcept;
   // False: nothing that would help is about to be freed, or it was not in time.
-  bool await_freed(const MemoryShortage& shortage);
-  void run_memory_pressure_callback(const MemoryShortage& shortage);
+  bool await_freed(const MemoryShortage& shortage, std::uint64_t seen, std::chrono::steady_clock::time_point deadline);
+  std::uint64_t freed_late() const;
+  double fragmentation() const;
 
   void require_own_process() const;
 
@@ -209,16 +238,15 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   mutable std::mutex mutex_;  // everything below
   BlockNodes nodes_;
   std::array<std::optional<HeldRegion>, wire::kRegionsPerFunction> regions_;
+  std::uint32_t held_ = 0;                // bit n: regions_[n] has a value
   std::uint64_t mark_;                    // this allocator, in the top bits of its handles; 0: none was left
   std::vector<std::uint64_t> old_marks_;  // before resets
   std::uint64_t doomed_bytes_ = 0;        // released, and used by work under way
   std::uint64_t freed_late_ = 0;          // blocks of that kind that were freed, ever
   std::condition_variable freed_;
   MemoryPressureCallback on_memory_pressure_;
-  Counter bytes_;
-  Counter count_;
-  Counter reserved_;
-  std::uint64_t out_of_memory_ = 0;
+  LockedMemoryPressureCallback on_memory_pressure_locked_;
+  MemoryUsage usage_;
 };
 
 }  // namespace svp

@@ -68,12 +68,12 @@ class HostMemory {
   };
 
   // `block` is the host-memory block as mapped here, `window_offset` where it starts in the window; both are page
-  // aligned, bytes that do not fill a stick are left out. `keep_alive` (for instance the mapping) lives as long as this
-  // object or any buffer. Throws InvalidArgument when an address is not aligned or the block is empty.
+  // aligned, bytes that do not fill a stick are left out. `keep_alive` (for instance the mapping) exists as long as
+  // this object or any buffer. Throws InvalidArgument when an address is not aligned or the block is empty.
   HostMemory(std::span<std::byte> block, std::uint64_t window_offset, std::shared_ptr<void> keep_alive = {});
 
-  // From now on this hands out pieces of another block. Buffers of the block before keep it alive and stay what they were:
-  // memory, but no longer this function's. Not beside window_offset_of(). Throws as the constructor.
+  // From now on this hands out pieces of another block. Buffers of the block before keep it alive and stay what they
+  // were: memory, but no longer this function's. Not beside window_offset_of(). Throws as the constructor.
   void move_to(std::span<std::byte> block, std::uint64_t window_offset, std::shared_ptr<void> keep_alive);
 
   // Throws OutOfMemory. `bytes` 0 gives an empty buffer.

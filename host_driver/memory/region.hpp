@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <spyre/allocator.hpp>
 #include <string_view>
 
 #include "host_driver/base/error.hpp"
@@ -15,6 +16,7 @@ namespace svp {
 
 inline constexpr std::uint64_t kMaxRegionBytes = 16 * wire::kGiB;  // one kernel window (protocol §6, §7)
 
+using spyre::MemoryInfo;
 using wire::RegionType;  // immutable once granted
 
 constexpr std::string_view type_name(RegionType type) { return type == RegionType::Tensor ? "tensor" : "program"; }
@@ -46,6 +48,9 @@ class RegionSource {
 
   // Region memory that is this function's whatever others do (wire::DeviceConfig::share_bytes). 0: none, or not known.
   virtual std::uint64_t guaranteed_bytes() const { return 0; }
+
+  // What the function could still get and the most that it can hold, as the card says now.
+  virtual Expected<MemoryInfo> memory_info() = 0;
 };
 
 }  // namespace svp

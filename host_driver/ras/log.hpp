@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The log of errors: a JSON line for each in the file that SPYRE_RAS_LOG names, and a callback. A burst of one error is
-// rate-limited by its code; every record counts what was left out since the one before, so that nothing is lost silently:
-// over all records of a code, 1 + suppressed is the exact number of errors once flush() has returned.
+// rate-limited by its code; every record counts what was left out since the one before, so that nothing is lost
+// silently: over all records of a code, 1 + suppressed is the exact number of errors once flush() has returned.
 #pragma once
 
 #include <array>
@@ -45,8 +45,8 @@ class Log {
   // A line that is no record (state_log.hpp), with its end.
   void append(std::string_view line) noexcept;
 
-  // Called for every record that passes the rate limit, on the thread that reports, one at a time. It may hold locks of the
-  // driver: the sink must be quick and must not call the driver. An empty one ends it.
+  // Called for every record that passes the rate limit, on the thread that reports, one at a time. It may hold locks of
+  // the driver: the sink must be quick and must not call the driver. An empty one ends it.
   void set_sink(Sink sink);
 
   // Writes the last of what was suppressed, for each code of which something was.

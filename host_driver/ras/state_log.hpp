@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log of states: which object changed from what to what. The last changes of the process are kept in memory, so that
-// a debugger or a test finds them; with SPYRE_RAS_LEVEL=debug each is also a line in the file of the log of errors.
+// The log of states: which object changed from what to what. The last changes of the process are kept in memory, so
+// that a debugger or a test finds them; with SPYRE_RAS_LEVEL=debug each is also a line in the file of the log of
+// errors.
 #pragma once
 
 #include <array>

@@ -18,10 +18,10 @@ using spyre::describe;
 using spyre::LevelAttempt;
 using spyre::RecoveryReport;
 
-// Runs `operation` for `from`, then for each reset level above up to `highest`, until it succeeds, or is refused as busy
-// (busy.hpp): then nothing was done, and a higher reset level would destroy what works. `operation` bounds itself by
-// the reset level's budget (Timeouts). The error of an escalation that failed lists every reset level with its error; its outcome is that of
-// the last one.
+// Runs `operation` for `from`, then for each reset level above up to `highest`, until it succeeds, or is refused as
+// busy (busy.hpp): then nothing was done, and a higher reset level would destroy what works. `operation` bounds itself
+// by the reset level's budget (Timeouts). The error of an escalation that failed lists every reset level with its
+// error; its outcome is that of the last one.
 Expected<RecoveryReport> escalate(ResetLevel from, ResetLevel highest,
                                   const std::function<Expected<void>(ResetLevel)>& operation);
 
@@ -48,8 +48,9 @@ class DeathCount {
 // The error of every call on a wedged card.
 ErrorInfo wedged_error(const std::string& card, const DeathCount& deaths);
 
-// Measures whether a card that should be coming up moves: the budget of a reset level is spent by heartbeats that the card
-// delivers while it does not get there, and by silence, never by wall time alone: a slow machine delivers both late.
+// Measures whether a card that should be coming up moves: the budget of a reset level is spent by heartbeats that the
+// card delivers while it does not get there, and by silence, never by wall time alone: a slow machine delivers both
+// late.
 class ProgressBudget {
  public:
   using Clock = std::chrono::steady_clock;
@@ -58,7 +59,8 @@ class ProgressBudget {
   ProgressBudget(std::uint64_t beats, std::chrono::nanoseconds silence, Clock::time_point now)
       : beats_(beats), silence_(silence), moved_(now) {}
 
-  // `heartbeat` and `progress` (POST code, boot epoch: anything else that moves) as the card shows them now. False: spent.
+  // `heartbeat` and `progress` (POST code, boot epoch: anything else that moves) as the card shows them now. False:
+  // spent.
   bool look(std::uint64_t heartbeat, std::uint64_t progress, Clock::time_point now);
 
  private:

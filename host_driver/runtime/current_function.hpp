@@ -43,7 +43,8 @@ class CurrentFunction {
   void require_own_process() const;
 
   // ---- recovery: one thread at a time, and no launch is being written
-  // Nobody gets a region from now on, until replace() and open_regions(), or open_regions() alone when nothing was done.
+  // Nobody gets a region from now on, until replace() and open_regions(), or open_regions() alone when nothing was
+  // done.
   void shut_regions();
   void open_regions();
   bool is_other_window(const Device& device) const { return device.window_identity() != window_; }

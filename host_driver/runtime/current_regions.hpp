@@ -30,6 +30,11 @@ class CurrentRegions final : public RegionSource {
     const auto device = usable();
     return device == nullptr ? 0 : device->config().share_bytes;
   }
+  Expected<MemoryInfo> memory_info() override {
+    const auto device = usable();
+    if (device == nullptr) return std::unexpected(being_recovered());
+    return device->memory_info();
+  }
 
   // From now on nobody gets a region …
   void shut() { set(nullptr, {}); }

@@ -3,9 +3,11 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/runtime/current_function.hpp"
+#include "host_driver/runtime/host_work.hpp"
 #include "host_driver/runtime/launch_plan.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
 #include "host_driver/runtime/stream_recoverer.hpp"
@@ -26,8 +28,9 @@ void check_loaded(const Job& job, const FlexAllocator& allocator) {
 
 }  // namespace
 
-FlexStream::FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel)
-    : function_(function), recoverer_(recoverer), channel_(channel) {}
+FlexStream::FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel,
+                       HostWork& host_work)
+    : function_(function), recoverer_(recoverer), channel_(channel), host_work_(host_work) {}
 
 std::uint32_t FlexStream::stream_index() const { return channel_.stream(); }
 
@@ -127,30 +130,42 @@ bool FlexStream::wait(std::uint64_t target, Clock::time_point deadline) {
   return ended;
 }
 
+void FlexStream::finish_host_work() {
+  if (const auto failure = host_work_.take_failure(*this)) std::rethrow_exception(failure);
+}
+
 void FlexStream::Synchronize() {
   function_.require_own_process();
   const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
   while (!wait(target, Clock::now() + kLookAround)) {
   }
+  while (!host_work_.wait(*this, Clock::now() + kLookAround)) {
+  }
   channel_.finish_letting_go();
   if (const auto error = channel_.take_error(recoveries)) throw *error;
+  finish_host_work();
 }
 
 void FlexStream::Synchronize(Clock::time_point deadline) {
   function_.require_own_process();
   const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
+  const auto late = [this](std::string message) {
+    return TimeoutError({.layer = Layer::Driver,
+                         .source = "stream " + std::to_string(stream_index()),
+                         .outcome = wire::Outcome::Timeout,
+                         .next_step = "wait again, or Reset() the stream",
+                         .message = std::move(message)});
+  };
   if (!wait(target, deadline)) {
-    throw TimeoutError({.layer = Layer::Driver,
-                        .source = "stream " + std::to_string(stream_index()),
-                        .outcome = wire::Outcome::Timeout,
-                        .next_step = "wait again, or Reset() the stream",
-                        .message = "launch " + std::to_string(channel_.ended() + 1) + " of " + std::to_string(target) +
-                                   " had not ended by the deadline"});
+    throw late("launch " + std::to_string(channel_.ended() + 1) + " of " + std::to_string(target) +
+               " had not ended by the deadline");
   }
+  if (!host_work_.wait(*this, deadline)) throw late("a copy to the host had not been converted by the deadline");
   channel_.finish_letting_go();
   if (const auto error = channel_.take_error(recoveries)) throw *error;
+  finish_host_work();
 }
 
 bool FlexStream::Query() {
@@ -161,7 +176,7 @@ bool FlexStream::Query() {
     (void)recover_if_needed();
   }
   channel_.let_go_of_ended();
-  return channel_.ended() >= target;
+  return channel_.ended() >= target && host_work_.idle(*this);
 }
 
 void FlexStream::Reset() {

@@ -3,8 +3,8 @@
 // Scheduler. Jobs of one stream run in order; nothing orders two streams. Every member may be called from any thread.
 //
 // What a launch uses stays alive until it ended: host memory of transfers is the caller's to keep (until Synchronize);
-// allocations (operands, ends of transfers), loaded programs and correction tensors are kept by the launch. An allocation
-// that is released meanwhile can be had again when the launch has ended, and no earlier.
+// allocations (operands, ends of transfers), loaded programs and correction tensors are kept by the launch. An
+// allocation that is released meanwhile can be had again when the launch has ended, and no earlier.
 #pragma once
 
 #include <chrono>
@@ -23,6 +23,7 @@
 namespace svp {
 
 class CurrentFunction;
+class HostWork;
 class StreamChannel;
 class StreamRecoverer;
 
@@ -31,9 +32,9 @@ struct LaunchOptions {
   std::uint64_t core_mask = 0;      // 0: the plan's, else by the amount of work
   std::uint64_t budget_slices = 0;  // watchdog; 0: the plan's, else the card's default
   LaunchObserver* observer = nullptr;
-  // Released when the launch has ended, at the latest before Synchronize() returns: memory that only the launch still needs.
-  // Its destructor runs on any thread of the program or of the driver, with no lock of the driver held; it may launch and
-  // wait.
+  // Released when the launch has ended, at the latest before Synchronize() returns: memory that only the launch still
+  // needs. Its destructor runs on any thread of the program or of the driver, with no lock of the driver held; it may
+  // launch and wait.
   std::shared_ptr<const void> keep_alive{};
 };
 
@@ -51,7 +52,7 @@ class FlexStream {
   static constexpr std::uint32_t kMaxTiles = 1u << 16;
 
   // All outlive the stream.
-  FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel);
+  FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel, HostWork& host_work);
   FlexStream(const FlexStream&) = delete;
   FlexStream& operator=(const FlexStream&) = delete;
 
@@ -70,17 +71,18 @@ class FlexStream {
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch = true);
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options);
 
-  // All of them, in order, or none: every job is bound and validated before the first is enqueued. Throws as Launch() of one;
-  // nothing was enqueued then. Returns the number of the last.
+  // All of them, in order, or none: every job is bound and validated before the first is enqueued. Throws as Launch()
+  // of one; nothing was enqueued then. Returns the number of the last.
   std::uint64_t Launch(std::span<const LaunchRequest> requests);
 
-  // Until everything launched before has ended. Each wait ends by itself: kernels by the watchdog, the card's death by
-  // LOST. Throws the stream's first error, as StreamError, again and again until Reset().
+  // Until everything launched before has ended, with what is done on the host afterwards (HostWork). Each wait ends by
+  // itself: kernels by the watchdog, the card's death by LOST. Throws the stream's first error, as StreamError, again
+  // and again until Reset().
   void Synchronize();
   // The same with a bound; TimeoutError leaves everything running.
   void Synchronize(Clock::time_point deadline);
-  // RFC open question 6: true when everything launched has ended, with whatever outcome. Does not block, but for a recovery
-  // that RecoveryPolicy::Recover makes due.
+  // RFC open question 6: true when everything launched has ended, with whatever outcome. Does not block, but for a
+  // recovery that RecoveryPolicy::Recover makes due.
   bool Query();
 
   // Ends what the stream still has and makes it usable again (admin STREAM_RESET). Throws Error when the card does not
@@ -90,7 +92,10 @@ class FlexStream {
   // The first error since the last Reset().
   std::optional<StreamError> error() const;
 
+  HostWork& host_work() { return host_work_; }
+
  private:
+  void finish_host_work();
   bool wait(std::uint64_t target, Clock::time_point deadline);
   // RecoveryPolicy::Recover: recovers when the stream needs it. True: it did.
   bool recover_if_needed();
@@ -98,6 +103,7 @@ class FlexStream {
   CurrentFunction& function_;
   StreamRecoverer& recoverer_;
   StreamChannel& channel_;
+  HostWork& host_work_;
 };
 
 }  // namespace svp

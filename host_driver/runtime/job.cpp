@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/job.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace svp {
@@ -64,8 +65,8 @@ JobPlan::JobPlan(std::vector<Step> steps) : steps_(std::move(steps)) {
       compute_ = i;
     } else if (const auto* dma = std::get_if<DMA>(&steps_[i])) {
       check_dma(i, *dma);
-    } else {
-      check_fill(i, std::get<Fill>(steps_[i]));
+    } else if (const auto* fill = std::get_if<Fill>(&steps_[i])) {
+      check_fill(i, *fill);
     }
   }
 }
@@ -139,6 +140,15 @@ Job Job::from_device(void* host, AllocationIndex source, std::uint64_t size, std
                           .direction = Direction::FromDevice,
                           .offset = offset}}));
 }
+Job Job::strided(std::span<const StridedTransfer> transfers) {
+  std::vector<Step> steps;
+  for (const StridedTransfer& transfer : transfers) {
+    const bool nothing = std::ranges::find(transfer.loops.size, 0) != transfer.loops.size.end();
+    if (!nothing) steps.emplace_back(StridedDMA(transfer));
+  }
+  return Job(JobPlan(std::move(steps)));
+}
+
 Job Job::fill(AllocationIndex destination, std::uint64_t size, std::uint64_t pattern, std::uint64_t offset) {
   return Job(JobPlan({Fill{.allocation_index = destination, .size = size, .pattern = pattern, .offset = offset}}));
 }

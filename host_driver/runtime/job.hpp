@@ -14,6 +14,7 @@
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/runtime/correction.hpp"
 #include "host_driver/runtime/kernel.hpp"
+#include "host_driver/runtime/strided_transfer.hpp"
 
 namespace svp {
 
@@ -56,15 +57,15 @@ struct DeviceCompute {
   std::uint64_t budget_slices = 0;  // watchdog slices of 1 ms; 0: the card's default
 };
 
-using Step = std::variant<HostOperation, DMA, CorrectionDMA, Fill, DeviceCompute>;
+using Step = std::variant<HostOperation, DMA, CorrectionDMA, Fill, DeviceCompute, StridedDMA>;
 
 using spyre::InvalidPlan;
 
 class JobPlan {
  public:
   JobPlan() = default;
-  // Throws InvalidPlan naming the step: a plan is (DMA | Fill)*, and around at most one DeviceCompute, which may have
-  // HostOperation, CorrectionDMA directly in front of it.
+  // Throws InvalidPlan naming the step: a plan is (DMA | StridedDMA | Fill)*, and around at most one DeviceCompute,
+  // which may have HostOperation, CorrectionDMA directly in front of it.
   JobPlan(std::vector<Step> steps);  // NOLINT(google-explicit-constructor): a list of steps is a plan
 
   // HostOperation, CorrectionDMA, DeviceCompute; only the last for a kernel without symbols.
@@ -114,6 +115,8 @@ class Job {
 
   static Job to_device(const void* host, AllocationIndex destination, std::uint64_t size, std::uint64_t offset = 0);
   static Job from_device(void* host, AllocationIndex source, std::uint64_t size, std::uint64_t offset = 0);
+  // One block per transfer, in order; those that move nothing are left out. Throws InvalidArgument as StridedDMA.
+  static Job strided(std::span<const StridedTransfer> transfers);
   static Job fill(AllocationIndex destination, std::uint64_t size, std::uint64_t pattern, std::uint64_t offset = 0);
 
   const std::shared_ptr<const Kernel>& binary() const { return binary_; }

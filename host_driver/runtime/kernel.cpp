@@ -8,7 +8,7 @@
 #include <iterator>
 #include <utility>
 
-#include "shared/crc32c.hpp"
+#include "host_driver/base/crc32c.hpp"
 
 namespace svp {
 namespace {
@@ -79,7 +79,7 @@ void Kernel::check_image() const {
   wire::ImageHeader blank = h;
   blank.crc32c = 0;
   std::memcpy(zeroed.data(), &blank, sizeof blank);
-  if (wire::crc32c(0, zeroed.data(), zeroed.size()) != h.crc32c) refuse_image("crc32c", "checksum mismatch");
+  if (crc32c(0, zeroed) != h.crc32c) refuse_image("crc32c", "checksum mismatch");
   if (metadata_.image_bytes != h.image_bytes || metadata_.image_crc32c != h.crc32c) {
     refuse_image("crc32c", "image and metadata do not belong together");
   }

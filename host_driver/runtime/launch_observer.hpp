@@ -24,7 +24,7 @@ struct BlockRecord {
   std::uint64_t bytes = 0;
 };
 
-// Implemented by the caller; lives until on_launch_ended. Called on whatever thread finds the end, with the stream's
+// Implemented by the caller; exists until on_launch_ended. Called on whatever thread finds the end, with the stream's
 // lock held: short, no call of the stream from inside.
 class LaunchObserver {
  public:

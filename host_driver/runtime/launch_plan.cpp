@@ -197,6 +197,31 @@ void write_dma(const Walk& walk, const DMA& dma, Unit& unit) {
   unit.staged.end.stream = 0;
 }
 
+wire::Endpoint strided_endpoint(const Walk& walk, const StridedDMA::End& end, const Unit& unit) {
+  const auto& [place, origin, reach] = end;
+  if (const auto* card = std::get_if<CardPlace>(&place)) {
+    const DevicePlace box = place_of(walk, unit, card->allocation_index, origin - reach.below, reach.bytes());
+    return DevicePlace{advanced(box.address, reach.below), box.generation}.endpoint();
+  }
+  const auto& pinned = std::get<PinnedPlace>(place);
+  const auto window_offset = walk.site.host_memory.window_offset_of({pinned.data, pinned.bytes});
+  if (!window_offset) {
+    refuse_step(unit.step, "the host memory of a strided transfer is not pinned",
+                "allocate it from host_memory(), or copy through memory from there");
+  }
+  return host_endpoint(*window_offset + origin);
+}
+
+void write_strided(const Walk& walk, const StridedDMA& strided, Unit& unit) {
+  wire::StridedDmaPayload& payload = unit.block.payload.strided;
+  payload = {};
+  payload.dma.source = strided_endpoint(walk, strided.source(), unit);
+  payload.dma.destination = strided_endpoint(walk, strided.destination(), unit);
+  payload.dma.bytes = strided.bytes();
+  payload.dma.flags = wire::kDmaStrided;
+  payload.loops = strided.loops();
+}
+
 void write_fill(const Walk& walk, const Fill& fill, Unit& unit) {
   wire::FillPayload& payload = unit.block.payload.fill;
   payload = {};
@@ -279,6 +304,8 @@ Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* op
       start_block(*unit, wire::Opcode::Dma, tile, i);
       if (const auto* dma = std::get_if<DMA>(&steps[i])) {
         write_dma(walk, *dma, *unit);
+      } else if (const auto* strided = std::get_if<StridedDMA>(&steps[i])) {
+        write_strided(walk, *strided, *unit);
       } else {
         write_correction(site, correction_bytes, *unit);
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A launch between its arguments and its control blocks: validated operands, tiles, and the writer of the blocks. Lives
-// on the stack of FlexStream::Launch; nothing here allocates.
+// A launch between its arguments and its control blocks: validated operands, tiles, and the writer of the blocks.
+// Exists on the stack of FlexStream::Launch; nothing here allocates.
 #pragma once
 
 #include <array>
@@ -70,8 +70,8 @@ struct LaunchSite {
   std::uint64_t all_cores;
 };
 
-// Writes the control blocks of one walk into `unit` and those behind it. Returns the first unit that it did not use. The
-// memory of its transfers goes into `uses`, with the first tile.
+// Writes the control blocks of one walk into `unit` and those behind it. Returns the first unit that it did not use.
+// The memory of its transfers goes into `uses`, with the first tile.
 // Throws InvalidArgument for a transfer that does not fit its allocation, and what a HostOperation throws.
 Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* operands, std::uint32_t tile,
                  const LaunchOptions& options, AllocationUses& uses, Unit* unit);

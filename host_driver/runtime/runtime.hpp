@@ -25,8 +25,8 @@ struct RuntimeOptions {
   StagingOptions staging{};
   RecoveryOptions recovery{};
   // Transfers between host and card carry a CRC32C (wire::kDmaChecksum). Into the card it is compared there, and what
-  // differs is moved again; out of it it is compared here. What does not match ends FAULT "checksum". Costs both sides a
-  // pass over the bytes; off for that reason.
+  // differs is moved again; out of it it is compared here. What does not match ends FAULT "checksum". Costs both sides
+  // a pass over the bytes; off for that reason.
   bool checksums = false;
 };
 
@@ -39,7 +39,7 @@ class Runtime {
   // `source` opens the device again; without one recover() knows stream and queue resets only.
   explicit Runtime(std::unique_ptr<Device> device, RuntimeOptions options = {},
                    std::unique_ptr<DeviceSource> source = nullptr);
-  // Ends everything (LOST or INDETERMINATE for what has not ended; nobody hears of it but observers).
+  // Ends everything (LOST or INDETERMINATE for what has not ended; nobody is told of it but observers).
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -63,10 +63,11 @@ class Runtime {
 
   // ---- recovery (runtime_recovery.hpp)
   // Escalates from `from` (empty: the lowest reset level that can help, as the streams and the device say) until
-  // everything works again: the card is up, every stream usable, and, from the function reset on, the allocator empty (old
-  // handles: LostInReset), the correction slots reserved and every program to be loaded again. Launches that have not
-  // ended end first, their waiters and observers are told. With nothing to repair it does nothing. Calls of other threads
-  // meanwhile are refused, or wait. Throws Error when no reset level helped: everything fails with that error until the next call.
+  // everything works again: the card is up, every stream usable, and, from the function reset on, the allocator empty
+  // (old handles: LostInReset), the correction slots reserved and every program to be loaded again. Launches that have
+  // not ended end first, their waiters and observers are told. With nothing to repair it does nothing. Calls of other
+  // threads meanwhile are refused, or wait. Throws Error when no reset level helped: everything fails with that error
+  // until the next call.
   RecoveryReport recover(std::optional<ResetLevel> from = std::nullopt);
   std::uint64_t recoveries() const { return recovery_.recoveries(); }
   const RecoveryOptions& recovery_options() const { return recovery_.options(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recovery of a runtime: which reset level, and what has to happen around a device that is replaced. The order below is
-// what makes every outcome come exactly once and keeps what belongs to one life of the device out of the next:
+// what makes every outcome come exactly once and keeps what belongs to one incarnation of the device out of the next:
 //   no launch is half written → the old device delivers its last and is closed → what never reached it ends
 //   → [reset level above the function] → a new device → regions forgotten, slots reserved, streams opened → launches are accepted
 #pragma once

@@ -34,7 +34,7 @@ FlexStream& Scheduler::stream(unsigned id, StreamRecoverer& recoverer) {
   if (OpenStream* ready = by_id_[id].load(std::memory_order_relaxed)) return ready->stream;
   const auto on_card = open_on_card(*function_.device(), id);
   if (!on_card) throw Error(on_card.error());
-  streams_.push_back(std::make_unique<OpenStream>(id, function_, recoverer, *staging_, *on_card, rules_));
+  streams_.push_back(std::make_unique<OpenStream>(id, function_, recoverer, *staging_, host_work_, *on_card, rules_));
   by_id_[id].store(streams_.back().get(), std::memory_order_release);
   return streams_.back()->stream;
 }

@@ -14,6 +14,7 @@
 
 #include "host_driver/runtime/current_function.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
+#include "host_driver/runtime/host_work.hpp"
 #include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/staging.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
@@ -29,10 +30,10 @@ class Scheduler {
 
   struct OpenStream {
     OpenStream(unsigned given_id, CurrentFunction& function, StreamRecoverer& recoverer, StagingEngine& staging,
-               std::uint32_t on_card, ChannelRules rules)
+               HostWork& host_work, std::uint32_t on_card, ChannelRules rules)
         : id(given_id),
           channel(function.device(), function.host_memory(), staging, on_card, rules),
-          stream(function, recoverer, channel) {}
+          stream(function, recoverer, channel, host_work) {}
 
     const unsigned id;
     StreamChannel channel;
@@ -45,7 +46,8 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // A stream by id, opened on the card when first asked for. Thread-safe. Throws InvalidArgument, or Error from the card.
+  // A stream by id, opened on the card when first asked for. Thread-safe. Throws InvalidArgument, or Error from the
+  // card.
   FlexStream& stream(unsigned id, StreamRecoverer& recoverer);
   // The next id of the pool: 1 … 32 for Low, 33 … 64 for High; the 33rd request gets the first again.
   unsigned next_id(StreamPriority priority);
@@ -78,6 +80,7 @@ class Scheduler {
   std::vector<std::unique_ptr<OpenStream>> streams_;        // in the order in which they were opened
   std::array<std::atomic<OpenStream*>, kStreams> by_id_{};  // of streams_: found without the lock
   std::array<std::atomic<unsigned>, 2> next_{};             // of a pool
+  HostWork host_work_;                                      // ends before the streams
 };
 
 }  // namespace svp

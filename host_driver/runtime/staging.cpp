@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/staging.hpp"
 
-#include <system_error>
 #include <utility>
 
 #include "host_driver/base/error.hpp"
@@ -14,16 +13,7 @@ StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options) 
     chunks_.push_back({.buffer = memory.allocate(chunk_bytes_)});
   }
   for (StagingChunk& chunk : chunks_) free_.push(chunk);
-  try {
-    worker_ = start_thread([this] { run(); });
-  } catch (const std::system_error&) {
-    throw Error({.layer = Layer::Driver,
-                 .source = "thread",
-                 .outcome = wire::Outcome::Rejected,
-                 .recoverable = true,
-                 .next_step = "end other programs or raise the limit of processes (ulimit -u)",
-                 .message = "the system has no thread left for staged transfers"});
-  }
+  worker_ = start_worker("staged transfers", [this] { run(); });
 }
 
 StagingEngine::~StagingEngine() { stop(); }

@@ -8,8 +8,9 @@
 //
 // Six files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_staging.cpp, stream_ending.cpp,
 // stream_reset.cpp (waiting, resetting), stream_recovery.cpp. Its states: stream_states.hpp.
-// A channel outlives its device: begin_recovery() … end_recovery() give it another one (runtime_recovery.hpp is the order).
-// Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's submit lock or the staging engine's.
+// A channel outlives its device: begin_recovery() … end_recovery() give it another one (runtime_recovery.hpp is the
+// order). Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's submit lock or the staging
+// engine's.
 #pragma once
 
 #include <array>
@@ -74,8 +75,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::uint32_t stream() const { return stream_.load(std::memory_order_relaxed); }
 
   // Takes the records of `walks` walks of a plan. `recoveries`: as recoveries() said before anything of the device was
-  // looked up. Until the reservation ends no recovery begins. Throws StreamError when the stream is poisoned, Error while
-  // it is being reset or recovered, or was since, OutOfMemory.
+  // looked up. Until the reservation ends no recovery begins. Throws StreamError when the stream is poisoned, Error
+  // while it is being reset or recovered, or was since, OutOfMemory.
   void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks, std::uint64_t recoveries);
   // Enqueues all of them, in order. Throws as reserve(); nothing was enqueued then. Returns the last launch's number.
   std::uint64_t commit(std::span<Reservation* const> reservations);
@@ -83,12 +84,12 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::uint64_t launched() const;
   std::uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
   std::uint64_t recoveries() const { return recoveries_.load(std::memory_order_acquire); }
-  // Waits for the launches up to `number`, or until needs_recovery(). False: the deadline passed. Throws Error when called
-  // from inside a sink.
+  // Waits for the launches up to `number`, or until needs_recovery(). False: the deadline passed. Throws Error when
+  // called from inside a sink.
   bool wait(std::uint64_t number, TimePoint deadline);
   void poll();
-  // Lets go of what ended launches kept alive, on this thread, with no lock held: destructors of the caller's run here. The
-  // second also waits for other threads that do the same, unless it is called by such a destructor.
+  // Lets go of what ended launches kept alive, on this thread, with no lock held: destructors of the caller's run here.
+  // The second also waits for other threads that do the same, unless it is called by such a destructor.
   void let_go_of_ended() noexcept;
   void finish_letting_go() noexcept;
   // The first error since the last reset, if any.
@@ -101,7 +102,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   Expected<void> reset() { return reset_as(StreamActivity::Resetting, std::nullopt); }
 
   // ---- recovery
-  // The stream failed, everything of it that the card had has ended, and rules.retry_aborted wants somebody to repair it.
+  // The stream failed, everything of it that the card had has ended, and rules.retry_aborted wants somebody to repair
+  // it.
   bool needs_recovery() const { return is_recovery_due(condition_.get(std::memory_order_acquire)); }
   bool poisoned() const;
   bool device_gone() const;  // a reset of the stream does not help
@@ -235,8 +237,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::uint32_t chunks_ = 0;   // held by this stream
   std::uint32_t writing_ = 0;  // reservations
   StateMachine<StreamActivity> activity_;
-  // The first error since the last reset: set in every condition but Usable, except that what an owner's reset ends is no
-  // error, even when the card went meanwhile.
+  // The first error since the last reset: set in every condition but Usable, except that what an owner's reset ends is
+  // no error, even when the card went meanwhile.
   std::optional<StreamFailure> failure_;
   std::optional<ErrorInfo> card_error_;
   std::optional<StreamError> unreported_;  // cleared by RecoveryPolicy::Recover, to be told once

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checksums of transfers (ChannelRules::checksums): the host's part.
+#include "host_driver/base/crc32c.hpp"
 #include "host_driver/base/mutants.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
-#include "shared/crc32c.hpp"
+#include "host_driver/runtime/strided_transfer.hpp"
 
 namespace svp {
 
@@ -19,8 +20,15 @@ const wire::Endpoint* host_end(const wire::ControlBlock& block) {
   return dma.destination.kind == wire::EndpointKind::HostMemory ? &dma.destination : nullptr;
 }
 
-std::uint32_t sum_of_host(const Device& device, const wire::Endpoint& end, std::uint64_t bytes) {
-  return wire::crc32c(0, device.host_memory().data() + (end.offset - device.host_memory_offset()), bytes);
+// Of that end.
+std::uint32_t sum_of_host(const Device& device, const wire::ControlBlock& block, const wire::Endpoint& end) {
+  const wire::DmaPayload& dma = block.payload.dma;
+  const std::uint64_t at = end.offset - device.host_memory_offset();
+  if (!wire::is_strided(block)) return crc32c(0, device.host_memory().subspan(at, dma.bytes));
+  const bool source = &end == &dma.source;
+  return sum_of_elements(block.payload.strided.loops,
+                         source ? &wire::StridedLevel::source_stride : &wire::StridedLevel::destination_stride,
+                         device.host_memory(), at);
 }
 
 }  // namespace
@@ -31,7 +39,7 @@ void StreamChannel::seal_transfer(Unit& unit) const {
   const wire::Endpoint* host = host_end(unit.block);
   if (host == nullptr || (dma.flags & wire::kDmaChecksum) != 0) return;
   dma.flags |= wire::kDmaChecksum;
-  if (host == &dma.source) dma.checksum = sum_of_host(*device_, *host, dma.bytes);
+  if (host == &dma.source) dma.checksum = sum_of_host(*device_, unit.block, *host);
 }
 
 // What came out of the card must be what the card says it sent.
@@ -40,7 +48,7 @@ wire::Completion StreamChannel::verified(const Unit& unit, const wire::Completio
   const wire::DmaPayload& dma = unit.block.payload.dma;
   const wire::Endpoint* host = host_end(unit.block);
   if (completion.outcome != Outcome::Ok || host != &dma.destination) return end;
-  if (sum_of_host(*device_, *host, dma.bytes) == completion.checksum || mutated(HostMutant::ReadChecksum)) return end;
+  if (sum_of_host(*device_, unit.block, *host) == completion.checksum || mutated(HostMutant::ReadChecksum)) return end;
   end.outcome = Outcome::Fault;
   end.status = Status::ChecksumMismatch;
   end.field = wire::Field::DmaChecksum;

@@ -30,8 +30,8 @@ struct StreamFailure {
   std::uint64_t slices = 0;  // watchdog slices that a kernel had taken
 };
 
-// Thrown by Synchronize and by Launch on a poisoned stream. `info().recoverable`: FlexStream::Reset() repairs it. Programs
-// catch it as spyre::StreamError, with what concerns them; here is all that the card said.
+// Thrown by Synchronize and by Launch on a poisoned stream. `info().recoverable`: FlexStream::Reset() repairs it.
+// Programs catch it as spyre::StreamError, with what concerns them; here is all that the card said.
 class StreamError : public spyre::StreamError {
  public:
   StreamError(ErrorInfo info, StreamFailure failure)

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "host_driver/tensor/element_format.hpp"
 #include "host_driver/tensor/stick_kernels.hpp"
+#include "host_driver/tensor/strided_copy.hpp"
+#include "host_driver/tensor/strided_loops.hpp"
 
 namespace svp {
 namespace {
@@ -14,7 +18,8 @@ namespace {
 using kernels::Conversion;
 using kernels::StickColumns;
 
-Conversion conversion_between(DataType host, DeviceType device) {
+// The pairs that the kernels are made for.
+std::optional<Conversion> fast_conversion(DataType host, DeviceType device) {
   switch (device) {
     case DeviceType::Dl16:
       if (host == DataType::Float16) return Conversion::Fp16Dl16;
@@ -41,24 +46,41 @@ Conversion conversion_between(DataType host, DeviceType device) {
       break;
     case DeviceType::Uint32: break;
   }
-  throw InvalidArgument("dtype",
-                        "no conversion between " + std::string(name(host)) + " and " + std::string(name(device)),
-                        "convert the tensor on the host to float16, float32, int32, int16 or int8 first");
+  return std::nullopt;
 }
 
-// A layout that was made for another shape would make the walk read outside the tensor.
-void require_matching(const HostShape& shape, const SpyreTensorLayout& layout) {
-  std::optional<std::vector<std::int64_t>> order;
-  if (!shape.size.empty() && layout.dim_map.size() >= 2) {
-    order.emplace(1, layout.dim_map[layout.dim_map.size() - 2]);  // undo the rotation of SpyreTensorLayout::of
-    order->insert(order->end(), layout.dim_map.begin(), layout.dim_map.end() - 2);
-  }
+[[noreturn]] void refuse_conversion(std::string_view from, std::string_view to) {
+  throw InvalidArgument("dtype", "no conversion from " + std::string(from) + " to " + std::string(to),
+                        "convert the tensor on the host to a type with a format on the card first");
+}
+
+// Of a whole transfer in this direction.
+void require_conversion(DataType host, DeviceType device, bool to_device) {
+  const auto format = format_of(host);
+  const ElementFormat on_card = format_of(device);
+  if (format && conversion(to_device ? *format : on_card, to_device ? on_card : *format) != nullptr) return;
+  to_device ? refuse_conversion(name(host), name(device)) : refuse_conversion(name(device), name(host));
+}
+
+// The kernels' walk reads sizes and strides of the shape: only the layout that was made from them is walked so.
+bool made_by_of(const HostShape& shape, const SpyreTensorLayout& layout) { return order_of(shape, layout).has_value(); }
+
+// Any other layout of this shape. One that was made for another shape may have a place for every index and still mean
+// other elements: the dimensions that it walks tell.
+bool made_by_map(const HostShape& shape, const SpyreTensorLayout& layout) {
   try {
-    if (SpyreTensorLayout::of(shape, order, layout.device_dtype) == layout) return;
-  } catch (const InvalidArgument& error) {
-    if (error.field() != "dim_order") throw;
+    return SpyreTensorLayout::with_map(shape, layout.device_size, layout.stride_map, layout.device_dtype) == layout;
+  } catch (const InvalidArgument&) {
+    return false;
   }
-  throw InvalidArgument("layout", "the layout was not made for this shape", "use SpyreTensorLayout::of(shape)");
+}
+
+// True: by SpyreTensorLayout::of().
+bool require_made_for(const HostShape& shape, const SpyreTensorLayout& layout) {
+  if (made_by_of(shape, layout)) return true;
+  if (made_by_map(shape, layout)) return false;
+  throw InvalidArgument("layout", "the layout was not made for this shape",
+                        "use SpyreTensorLayout::of(shape) or with_map(shape, …)");
 }
 
 void require_buffer(const char* field, std::span<const std::byte> memory, std::uint64_t bytes, std::size_t item) {
@@ -205,8 +227,8 @@ void walk_gathered(const Walk& walk, std::byte* host_bytes, std::byte* device, K
 }
 
 template <bool kToDevice>
-void walk_tensor(const HostShape& shape, std::byte* host, const SpyreTensorLayout& layout, std::byte* device) {
-  const Conversion conversion = conversion_between(shape.dtype, layout.device_dtype);
+void walk_tensor(Conversion conversion, const HostShape& shape, std::byte* host, const SpyreTensorLayout& layout,
+                 std::byte* device) {
   const auto kernel = [conversion](const StickColumns& batch) {
     if constexpr (kToDevice) {
       kernels::to_sticks(conversion, batch);
@@ -224,35 +246,67 @@ void walk_tensor(const HostShape& shape, std::byte* host, const SpyreTensorLayou
   }
 }
 
-void require_all(const HostShape& shape, std::span<const std::byte> host, const SpyreTensorLayout& layout,
-                 std::span<const std::byte> device) {
-  (void)conversion_between(shape.dtype, layout.device_dtype);
-  require_matching(shape, layout);
+// Throws what stickify.hpp says. What it returns are the kernels to use: a pair of theirs, in the layout that
+// SpyreTensorLayout::of() gives.
+std::optional<Conversion> check(const HostShape& shape, std::span<const std::byte> host,
+                                const SpyreTensorLayout& layout, std::span<const std::byte> device, bool to_device) {
+  require_conversion(shape.dtype, layout.device_dtype, to_device);
+  const bool plain = require_made_for(shape, layout);
   require_buffer("host", host, shape.bytes_spanned(), item_bytes(shape.dtype));
   require_buffer("device", device, layout.device_bytes(), item_bytes(layout.device_dtype));
+  return plain ? fast_conversion(shape.dtype, layout.device_dtype) : std::nullopt;
 }
 
 }  // namespace
 
+std::optional<std::vector<std::int64_t>> order_of(const HostShape& shape, const SpyreTensorLayout& layout) {
+  std::vector<std::int64_t> order;
+  if (!shape.size.empty() && layout.dim_map.size() >= 2) {
+    order.push_back(layout.dim_map[layout.dim_map.size() - 2]);  // undo the rotation of SpyreTensorLayout::of
+    order.insert(order.end(), layout.dim_map.begin(), layout.dim_map.end() - 2);
+  }
+  try {
+    if (SpyreTensorLayout::of(shape, order, layout.device_dtype) == layout) return order;
+  } catch (const InvalidArgument& error) {
+    if (error.field() != "dim_order") throw;
+  }
+  return std::nullopt;
+}
+
+void require_layout_of(const HostShape& shape, const SpyreTensorLayout& layout) {
+  (void)require_made_for(shape, layout);
+}
+
 // The walk serves both directions and never writes its source; hence the two const_casts.
 void stickify(const HostShape& shape, std::span<const std::byte> host, const SpyreTensorLayout& layout,
               std::span<std::byte> device) {
-  require_all(shape, host, layout, device);
-  walk_tensor<true>(shape, const_cast<std::byte*>(host.data()), layout, device.data());
+  if (const auto fast = check(shape, host, layout, device, true)) {
+    return walk_tensor<true>(*fast, shape, const_cast<std::byte*>(host.data()), layout, device.data());
+  }
+  const auto nests = describe_transfer(layout, DeviceView::whole(shape), shape.stride, TransferDirection::ToDevice);
+  std::ranges::fill(device.first(layout.device_bytes()), std::byte{0});  // padding
+  copy_strided(nests, format_of(shape.dtype).value(), host, format_of(layout.device_dtype), device);
 }
 
 void unstickify(const SpyreTensorLayout& layout, std::span<const std::byte> device, const HostShape& shape,
                 std::span<std::byte> host) {
-  require_all(shape, host, layout, device);
-  walk_tensor<false>(shape, host.data(), layout, const_cast<std::byte*>(device.data()));
+  if (const auto fast = check(shape, host, layout, device, false)) {
+    return walk_tensor<false>(*fast, shape, host.data(), layout, const_cast<std::byte*>(device.data()));
+  }
+  const auto nests = describe_transfer(layout, DeviceView::whole(shape), shape.stride, TransferDirection::FromDevice);
+  copy_strided(nests, format_of(layout.device_dtype), device, format_of(shape.dtype).value(), host);
 }
 
 void convert_to_device(DataType from, DeviceType to, const void* host, void* device, std::size_t count) {
-  kernels::convert(conversion_between(from, to), true, host, device, count);
+  const auto fast = fast_conversion(from, to);
+  if (!fast) refuse_conversion(name(from), name(to));
+  kernels::convert(*fast, true, host, device, count);
 }
 
 void convert_to_host(DeviceType from, DataType to, const void* device, void* host, std::size_t count) {
-  kernels::convert(conversion_between(to, from), false, device, host, count);
+  const auto fast = fast_conversion(to, from);
+  if (!fast) refuse_conversion(name(from), name(to));
+  kernels::convert(*fast, false, device, host, count);
 }
 
 }  // namespace svp

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <string>
 
+#include "host_driver/tensor/strided_loops.hpp"
+
 namespace spyre::inline v0 {
 namespace {
 
@@ -62,6 +64,73 @@ Dims device_order(const Dims& order) {
   return result;
 }
 
+DeviceType natural_type(DataType dtype) {
+  const svp::Expected<DeviceType> natural = svp::default_device_type(dtype);
+  if (!natural) throw InvalidArgument("dtype", natural.error().message, natural.error().next_step);
+  return *natural;
+}
+
+void require_map(const Dims& device_size, const Dims& stride_map, DeviceType type) {
+  const char* const next = "give both lists one entry per device dimension, outermost first";
+  if (device_size.empty()) throw InvalidArgument("device_size", "device_size is empty", next);
+  if (stride_map.size() != device_size.size()) {
+    throw InvalidArgument(
+        "stride_map", "device_size " + text(device_size) + " and stride_map " + text(stride_map) + " differ in length",
+        next);
+  }
+  if (std::ranges::any_of(device_size, [](std::int64_t extent) { return extent < 0; })) {
+    throw InvalidArgument("device_size", "device_size " + text(device_size) + " has a negative entry", next);
+  }
+  if (std::ranges::any_of(stride_map, [](std::int64_t step) { return step < SpyreTensorLayout::kSynthetic; })) {
+    throw InvalidArgument("stride_map", "stride_map " + text(stride_map) + " has an entry below -1", next);
+  }
+  const std::int64_t eps = spyre::elements_per_stick(type);
+  if (device_size.back() != eps) {
+    throw InvalidArgument("device_size",
+                          "the last entry of device_size " + text(device_size) + " is not " + std::to_string(eps) +
+                              ", the elements in a stick of " + std::string(name(type)),
+                          "end it with a whole stick");
+  }
+  std::int64_t count = 1;
+  for (const std::int64_t extent : device_size) {
+    if (__builtin_mul_overflow(count, extent, &count) || count >= std::int64_t{1} << 62) {
+      throw InvalidArgument("device_size", "device_size " + text(device_size) + " has 2^62 elements or more",
+                            "check device_size");
+    }
+  }
+}
+
+// The host dimension with the largest stride that is not above `step`. Dimensions of size 1 and expanded ones have none
+// to compare. For a step of 0: an expanded dimension.
+std::int64_t walked_by(const HostShape& shape, std::int64_t step, std::int64_t extent) {
+  std::int64_t found = SpyreTensorLayout::kSynthetic;
+  std::int64_t largest = 0;
+  for (std::size_t d = 0; d < shape.size.size(); ++d) {
+    if (shape.size[d] == 1) continue;
+    const std::int64_t stride = shape.stride[d];
+    if (step == 0 ? stride == 0 && shape.size[d] == extent : stride > largest && stride <= step) {
+      found = static_cast<std::int64_t>(d);
+      largest = stride;
+    }
+  }
+  return found;
+}
+
+// By the only rule that counts: a whole transfer finds a place for each element.
+void require_place_for_each(const SpyreTensorLayout& layout, const HostShape& shape) {
+  try {
+    const Dims dense = HostShape::contiguous(shape.dtype, shape.size).stride;
+    (void)svp::describe_transfer(layout, svp::DeviceView::whole(shape), dense, svp::TransferDirection::FromDevice);
+  } catch (const InvalidArgument& error) {
+    if (error.field() != "view") throw;
+    throw InvalidArgument("device_size",
+                          "not every element of size " + text(shape.size) + ", stride " + text(shape.stride) +
+                              " has a place in device_size " + text(layout.device_size) + ", stride_map " +
+                              text(layout.stride_map),
+                          "make the extents large enough, and give each host dimension steps that reach its elements");
+  }
+}
+
 }  // namespace
 
 HostShape HostShape::contiguous(DataType dtype, std::vector<std::int64_t> size) {
@@ -96,11 +165,7 @@ SpyreTensorLayout SpyreTensorLayout::of(const HostShape& shape, std::optional<Di
                                         std::optional<DeviceType> device_dtype) {
   require_sane(shape);
   const Dims order = checked_order(std::move(dim_order), shape.size.size());
-  if (!device_dtype) {
-    const svp::Expected<DeviceType> natural = svp::default_device_type(shape.dtype);
-    if (!natural) throw InvalidArgument("dtype", natural.error().message, natural.error().next_step);
-    device_dtype = *natural;
-  }
+  device_dtype = device_dtype.value_or(natural_type(shape.dtype));
   const std::int64_t eps = spyre::elements_per_stick(*device_dtype);
   SpyreTensorLayout layout{.device_size = {}, .stride_map = {}, .dim_map = {}, .device_dtype = *device_dtype};
   if (shape.size.empty()) {
@@ -129,6 +194,22 @@ SpyreTensorLayout SpyreTensorLayout::of(const HostShape& shape, std::optional<Di
         outer_copy ? std::min(product(stride, eps), product(stride, shape.size[static_cast<std::size_t>(dim)]))
                    : stride;
   }
+  return layout;
+}
+
+SpyreTensorLayout SpyreTensorLayout::with_map(const HostShape& shape, Dims device_size, Dims stride_map,
+                                              std::optional<DeviceType> device_dtype) {
+  require_sane(shape);
+  SpyreTensorLayout layout{.device_size = std::move(device_size),
+                           .stride_map = std::move(stride_map),
+                           .dim_map = {},
+                           .device_dtype = device_dtype.value_or(natural_type(shape.dtype))};
+  require_map(layout.device_size, layout.stride_map, layout.device_dtype);
+  for (std::size_t j = 0; j < layout.device_size.size(); ++j) {
+    const std::int64_t step = layout.stride_map[j];
+    layout.dim_map.push_back(step == kSynthetic ? kSynthetic : walked_by(shape, step, layout.device_size[j]));
+  }
+  require_place_for_each(layout, shape);
   return layout;
 }
 

@@ -17,8 +17,9 @@ namespace {
 // waits for it spins on a CPU that the emulator could have: then shortly.
 constexpr int kSpins = 2000;
 constexpr int kFewestSpins = 250;
-// A card that has answered goes on looking for so long, with a margin: it needs no doorbell, which costs the emulator's main loop
-// a turn and the card an interruption. One that does not answer within so many spins gets it all the same.
+// A card that has answered goes on looking for so long, with a margin: it needs no doorbell, which costs the emulator's
+// main loop an iteration and the card an interruption. One that does not answer within so many spins gets it all the
+// same.
 constexpr std::chrono::microseconds kStaysAwake{10};  // bounded: not a wait, only whether a doorbell can wait
 constexpr int kSpinsWithoutDoorbell = 250;
 
@@ -228,9 +229,9 @@ Expected<void> ControlChannel::poll() {
 
 Expected<Message> ControlChannel::request(Message message, std::string_view what, Timeouts::Duration timeout) {
   HeaderView last = window_->header();
-  std::uint64_t life = last.boot_epoch;
+  std::uint64_t boot = last.boot_epoch;
   if (was_announced(message)) {
-    life = announced_to_;
+    boot = announced_to_;
   } else {
     take_token(message);
     if (auto sent = send(message, what); !sent) return std::unexpected(std::move(sent.error()));
@@ -270,8 +271,8 @@ Expected<Message> ControlChannel::request(Message message, std::string_view what
     if (header.post_code != last.post_code) progress = now;
     if (header.heartbeat != last.heartbeat) beat = now;
     last = header;
-    // A card that begins another life skips what lay in its FIFO: its answer will not come, however long it lives.
-    if (header.magic == wire::kWindowMagic && header.boot_epoch != life) return std::unexpected(restarted(what));
+    // A card that begins another boot skips what lay in its FIFO: its answer will not come, however long it runs.
+    if (header.magic == wire::kWindowMagic && header.boot_epoch != boot) return std::unexpected(restarted(what));
     const bool patient = now - start < timeout && now - beat < timeouts_.post_progress;
     const bool endless = now - start >= timeouts_.function_reset + timeouts_.post_progress;  // whatever it pretends
     if (endless || (now - progress >= timeouts_.post_progress && !patient)) {

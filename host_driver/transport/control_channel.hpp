@@ -34,9 +34,9 @@ class ControlChannel {
   // doorbells outlive this.
   ControlChannel(std::shared_ptr<Window> window, Doorbells& doorbells, int exit_fd, const Timeouts& timeouts);
 
-  // Sends one request and waits for its response: spins shortly, then sleeps on doorbell and exit descriptor, looking at
-  // the header every Timeouts::header_check. Gives up after Timeouts::post_progress without a new POST code; as long as
-  // the heartbeat advances, after `timeout` if that is longer. Errors: refused by the card (Rejected), no answer
+  // Sends one request and waits for its response: spins shortly, then sleeps on doorbell and exit descriptor, looking
+  // at the header every Timeouts::header_check. Gives up after Timeouts::post_progress without a new POST code; as long
+  // as the heartbeat advances, after `timeout` if that is longer. Errors: refused by the card (Rejected), no answer
   // (Indeterminate), card gone (Lost), indices out of range.
   Expected<wire::Message> request(wire::Message message, std::string_view what, Timeouts::Duration timeout = {});
 
@@ -49,8 +49,9 @@ class ControlChannel {
     if (!wire::read_payload(*answer, reply)) return std::unexpected(refused(wire::name(op)));
     return reply;
   }
-  // Sends requests that will be made in this order, behind each other and with one doorbell: the call that makes one then only
-  // waits for its answer. A call that makes another one forgets those that are left, and their answers are dropped.
+  // Sends requests that will be made in this order, behind each other and with one doorbell: the call that makes one
+  // then only waits for its answer. A call that makes another one forgets those that are left, and their answers are
+  // dropped.
   void announce(std::span<const wire::Message> messages);
   template <typename Payload>
   static wire::Message announcement(wire::MessageOp op, const Payload& payload) {
@@ -77,8 +78,8 @@ class ControlChannel {
 
   // Without a doorbell.
   Expected<void> send(const wire::Message& message, std::string_view what);
-  // At once, unless the card was awake a moment ago: then it is likely to see the request by itself, and the doorbell is due
-  // when it has not answered shortly.
+  // At once, unless the card was awake a moment ago: then it is likely to see the request by itself, and the doorbell
+  // is due when it has not answered shortly.
   void ring_if_asleep();
   void ring();
   void take_token(wire::Message& message);
@@ -107,7 +108,7 @@ class ControlChannel {
   bool doorbell_due_ = false;
   int spins_;                             // before a wait sleeps: less where spinning was in vain
   std::vector<wire::Message> announced_;  // the next one first
-  std::uint64_t announced_to_ = 0;        // life of the card
+  std::uint64_t announced_to_ = 0;        // boot of the card
   bool needs_reset_ = false;
   bool judged_ = false;  // the fault hooks have had their say about the next message
   bool drop_next_ = false;

@@ -69,7 +69,8 @@ bool Doorbells::may_ring() {
   if (!shot) return true;
   if (shot->action == fault::Action::Duplicate) write_ring();
   if (shot->action != fault::Action::Delay) return shot->action == fault::Action::Duplicate;
-  // With a descriptor of its own: these doorbells may be gone when it is time, and the thread there is masked to SIGPIPE.
+  // With a descriptor of its own: these doorbells may be gone when it is time, and the thread there is masked to
+  // SIGPIPE.
   const auto late = std::make_shared<UniqueFd>(::fcntl(slot_.doorbell_to_card(), F_DUPFD_CLOEXEC, 0));
   faults_.injector()->later(std::chrono::microseconds(shot->argument), [late] {
     const std::uint64_t ring = 1;
@@ -78,7 +79,7 @@ bool Doorbells::may_ring() {
   return false;
 }
 
-Doorbells::Heard Doorbells::hear_faulty() {
+Doorbells::Received Doorbells::receive_faulty() {
   if (lose_from_card_.fires()) return {.lost = true};
   if (!faults_.armed(fault::Point::DoorbellToHost)) return {};
   const auto shot = faults_.occur(fault::Point::DoorbellToHost);
@@ -115,7 +116,7 @@ Doorbells::Wakeup Doorbells::sleep(int exit_fd, int wake_fd, std::chrono::nanose
   using Clock = std::chrono::steady_clock;
   if (faulty_ && echo_.exchange(false)) return {.rang = true};
   auto end = Clock::now() + bound;
-  bool late = false;  // a ring was heard that counts at `end`
+  bool late = false;  // a doorbell arrived that counts at `end`
   for (;;) {
     pollfd fds[3] = {{from_card(), POLLIN, 0}, {exit_fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     const auto left = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds{end - Clock::now()});
@@ -127,14 +128,14 @@ Doorbells::Wakeup Doorbells::sleep(int exit_fd, int wake_fd, std::chrono::nanose
     wakeup.gone = (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0 || fds[1].revents != 0;
     wakeup.rang = (fds[0].revents & POLLIN) != 0;
     if (wakeup.rang) drain();
-    const Heard heard = wakeup.rang ? hear() : Heard{};
-    if (heard.twice) echo_.store(true);
+    const Received received = wakeup.rang ? receive() : Received{};
+    if (received.twice) echo_.store(true);
     if (wakeup.gone || fds[2].revents != 0) return wakeup;
-    if (heard.lost) continue;
-    if (heard.delay.count() == 0) return wakeup;
-    const auto heard_at = Clock::now() + heard.delay;
-    late = heard_at < end;
-    if (late) end = heard_at;
+    if (received.lost) continue;
+    if (received.delay.count() == 0) return wakeup;
+    const auto received_at = Clock::now() + received.delay;
+    late = received_at < end;
+    if (late) end = received_at;
   }
 }
 

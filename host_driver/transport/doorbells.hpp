@@ -43,26 +43,26 @@ class Doorbells {
   int from_card() const { return slot_.doorbell_from_card(); }
   // Takes all pending rings. Thread-safe.
   void drain() const;
-  // What the fault hooks make of the ring that was just heard.
-  struct Heard {
+  // What the fault hooks make of the ring that was just received.
+  struct Received {
     bool lost = false;   // take it for silence
-    bool twice = false;  // it will be heard once more
+    bool twice = false;  // it will be received once more
     std::chrono::microseconds delay{0};
   };
-  Heard hear() { return faulty_ ? hear_faulty() : Heard{}; }
+  Received receive() { return faulty_ ? receive_faulty() : Received{}; }
   const FaultSite& faults() const { return faults_; }
 
   struct Wakeup {
-    bool rang = false;  // the doorbell was heard (and taken)
+    bool rang = false;  // the doorbell was signalled (and taken)
     bool gone = false;  // the doorbell hung up or the exit descriptor is readable: the emulator has ended
   };
-  // Sleeps until the doorbell rings, the emulator ends, `wake_fd` becomes readable or the time is over. Descriptors below 0
-  // are left out. A ring that a fault hook takes away ends the sleep at its bound
+  // Sleeps until the doorbell rings, the emulator ends, `wake_fd` becomes readable or the time is over. Descriptors
+  // below 0 are left out. A ring that a fault hook takes away ends the sleep at its bound
   // only.
   Wakeup sleep(int exit_fd, int wake_fd, std::chrono::nanoseconds bound);
 
   std::uint64_t signalled() const { return signalled_.load(std::memory_order_relaxed); }
-  // By the fault hooks: doorbells that were not signalled, and doorbells that were heard and ignored.
+  // By the fault hooks: doorbells that were not signalled, and doorbells that were received and ignored.
   std::uint64_t dropped_to_card() const { return lose_to_card_.fired(); }
   std::uint64_t dropped_from_card() const { return lose_from_card_.fired(); }
   const SlotHandle& slot() const { return slot_; }
@@ -71,7 +71,7 @@ class Doorbells {
   void write_guarded() const;
   void write_ring() const;
   bool may_ring();
-  Heard hear_faulty();
+  Received receive_faulty();
 
   SlotHandle slot_;
   // A reading end of our own on the pipe to the card: while it is open, a write after the emulator's death is no
@@ -82,7 +82,7 @@ class Doorbells {
   Chance lose_to_card_;
   Chance lose_from_card_;
   std::atomic<std::uint64_t> signalled_{0};
-  std::atomic<bool> echo_{false};  // the next sleep hears a ring that is not there
+  std::atomic<bool> echo_{false};  // the next sleep finds a doorbell that is not there
 };
 
 }  // namespace svp

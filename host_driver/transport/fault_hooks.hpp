@@ -10,10 +10,10 @@
 namespace svp {
 
 // Faults that the driver itself can be told to commit: what a scenario injects, and what tests prove bounds with.
-// Disarmed they cost one predictable branch where a doorbell is signalled or heard.
+// Disarmed they cost one predictable branch where a doorbell is signalled or received.
 struct FaultHooks {
   double drop_doorbells_to_card = 0;    // probability in [0, 1] that a doorbell is not signalled
-  double drop_doorbells_from_card = 0;  // probability that a heard doorbell is ignored
+  double drop_doorbells_from_card = 0;  // probability that a received doorbell is ignored
   std::uint64_t seed = 1;               // of both
   bool no_spinning = false;             // every wait sleeps at once
   bool no_timers = false;               // sleeps end by a doorbell, the card's death or the caller's deadline only

@@ -8,15 +8,17 @@
 
 namespace svp {
 
-/// A doorbell is this many bytes, value irrelevant; QEMU writes one such unit per ring and drains up to 512 bytes at once.
+/// A doorbell is this many bytes, value irrelevant; QEMU writes one such unit per ring and drains up to 512 bytes at
+/// once.
 inline constexpr std::size_t kDoorbellBytes = 8;
 
-/// What the owner of one function holds: the shared window and the two doorbells. Its descriptors are its own duplicates:
-/// they stay valid after the Machine is gone (the window keeps its last content, doorbells go nowhere), and closing them
-/// disturbs nobody. All are close-on-exec. Hand it to another process by sending the three descriptors (SCM_RIGHTS).
+/// What the owner of one function holds: the shared window and the two doorbells. Its descriptors are its own
+/// duplicates: they stay valid after the Machine is gone (the window keeps its last content, doorbells go nowhere), and
+/// closing them disturbs nobody. All are close-on-exec. Hand it to another process by sending the three descriptors
+/// (SCM_RIGHTS).
 ///
-/// Doorbells are hints, the rings in the window are the state: they coalesce and get lost in a reset. Both pipe ends are
-/// non-blocking and each has its own open file description, so nothing done to these flags can block the emulator.
+/// Doorbells are hints, the rings in the window are the state: they coalesce and get lost in a reset. Both pipe ends
+/// are non-blocking and each has its own open file description, so nothing done to these flags can block the emulator.
 class SlotHandle {
  public:
   SlotHandle(unsigned index, std::uint64_t window_bytes, UniqueFd window, UniqueFd doorbell_to_card,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A function's shared window, mapped. In this process only: a forked child does not inherit the mapping. The map is fixed by shared/window.hpp: nothing here follows an offset that the
-// card wrote.
+// A function's shared window, mapped. In this process only: a forked child does not inherit the mapping. The map is
+// fixed by shared/window.hpp: nothing here follows an offset that the card wrote.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,8 @@ struct HeaderView {
 
 class Window {
  public:
-  // `bytes` is what the broker said: a power of two between wire::kMinWindowBytes and wire::kMaxWindowBytes, and the size
-  // of the file behind `fd`. The descriptor may be closed afterwards.
+  // `bytes` is what the broker said: a power of two between wire::kMinWindowBytes and wire::kMaxWindowBytes, and the
+  // size of the file behind `fd`. The descriptor may be closed afterwards.
   static Expected<std::shared_ptr<Window>> map(int fd, std::uint64_t bytes);
   ~Window();
   Window(const Window&) = delete;

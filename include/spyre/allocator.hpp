@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// SpyreAllocator (RFC): device memory by handles. Sizes are bytes and are rounded up to sticks of 128; a block lies in one
-// region. Most programs need tensors only (spyre/tensor.hpp).
+// SpyreAllocator (RFC): device memory by handles. Sizes are bytes and are rounded up to sticks of 128; a block lies in
+// one region. Most programs need tensors only (spyre/tensor.hpp).
 #pragma once
 
 #include <spyre/export.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <spyre/error.hpp>
 
 namespace spyre::inline v0 {
 
 struct Inside;  // of the library
 
-// A handle of a block of device memory: opaque, comparable, hashable. It holds no address (RFC: the handle that a user sees
-// must not tell where the data lie), only a slot, that slot's generation and the allocator's mark, so that a handle used
-// after its release, or with another allocator, is recognised (InvalidAllocation).
+// A handle of a block of device memory: opaque, comparable, hashable. It holds no address (RFC: the handle that a user
+// sees must not tell where the data lie), only a slot, that slot's generation and the allocator's mark, so that a
+// handle used after its release, or with another allocator, is recognised (InvalidAllocation).
 enum class AllocationIndex : std::uint64_t { Null = 0 };
 
 struct Counter {
@@ -31,15 +35,52 @@ struct AllocatorStatistics {
   Counter count;                    // blocks
   Counter reserved_bytes;           // in regions that the card granted
   std::uint64_t out_of_memory = 0;  // requests that failed for good
-  // 1 − Σ largest free block / Σ free over the regions. 0: all that is free in each region is one block, or nothing is free.
+  // 1 − Σ largest free block / Σ free over the regions. 0: all that is free in each region is one block, or nothing is
+  // free.
   double fragmentation = 0;
   unsigned regions = 0;  // 0 … 8
 
   std::uint64_t free_bytes() const { return reserved_bytes.current - bytes.current; }
 };
 
-// One block of device memory; freed when the last owner is gone and everything that was launched on it before has ended:
-// nobody has to synchronise first. It may outlive its context: the memory is gone by then, and freeing does nothing.
+// The same memory in the terms of torch.cuda.memory_stats(). "Allocated" is what a handle names; "active" is that and
+// what was released while work that uses it is under way; a segment is a region of the card. So
+// allocated <= active, and active + inactive split <= reserved.
+struct MemoryStats {
+  Counter allocation;                    // blocks that a handle names
+  Counter allocated_bytes;               // in them
+  Counter active;                        // blocks that nobody else can get
+  Counter active_bytes;                  // in them
+  Counter inactive_split;                // free blocks of regions that are in use: what empty_cache() can not give back
+  Counter inactive_split_bytes;          // in them
+  Counter segment;                       // regions
+  Counter reserved_bytes;                // in them
+  std::uint64_t largest_free_block = 0;  // bytes that one tensor could get without another region
+  double fragmentation = 0;              // as in AllocatorStatistics
+  std::uint64_t num_ooms = 0;            // requests that failed for good, since the statistics were reset
+  std::uint64_t num_alloc_retries = 0;   // requests made again after the memory-pressure callbacks, likewise
+};
+
+// What the card has for this function (torch.cuda.mem_get_info()). Free memory in regions that the allocator holds
+// (AllocatorStatistics::free_bytes()) is not counted as free here.
+struct MemoryInfo {
+  std::uint64_t free_bytes = 0;   // what it could still get, now: others may take what nobody is guaranteed
+  std::uint64_t total_bytes = 0;  // the most that it can hold
+  friend bool operator==(const MemoryInfo&, const MemoryInfo&) = default;
+};
+
+// Told what is short, before an allocation fails; no lock is held. It may release memory, from any thread. What it
+// throws reaches the caller of allocate(). An allocation that it makes itself fails without another call.
+using MemoryPressureCallback = std::function<void(const MemoryShortage&)>;
+
+// The same with the allocator's lock, which is held when it is called (as torch-spyre has it). Unlock it before
+// anything that allocates, frees or waits for another thread (Python's garbage collection); lock it again before
+// returning, so that nobody else takes what was freed, or leave it unlocked. Do not call release() on it.
+using LockedMemoryPressureCallback = std::function<void(std::unique_lock<std::mutex>&)>;
+
+// One block of device memory; freed when the last owner is gone and everything that was launched on it before has
+// ended: nobody has to synchronise first. It may outlive its context: the memory is gone by then, and freeing does
+// nothing.
 class SPYRE_API DeviceStorage {
  public:
   AllocationIndex allocation_index() const;
@@ -52,13 +93,40 @@ class SPYRE_API DeviceStorage {
   std::shared_ptr<const Impl> impl_;
 };
 
-// A context's allocator. Cheap to copy; copies are the same allocator. Thread-safe. In a process that was forked from the one
-// that opened the context every call throws Error.
+// How try_allocate() ended. `storage` is empty when it failed, and `error` says why then.
+struct AllocationResult {
+  std::shared_ptr<const DeviceStorage> storage;
+  std::optional<ErrorInfo> error;
+  explicit operator bool() const { return storage != nullptr; }
+};
+
+// A context's allocator. Cheap to copy; copies are the same allocator. Thread-safe. In a process that was forked from
+// the one that opened the context every call throws Error.
 class SPYRE_API SpyreAllocator {
  public:
-  // Throws OutOfMemory. Zero bytes: a storage without memory, AllocationIndex::Null.
+  // Throws OutOfMemory, after the memory-pressure callbacks and another try. Zero bytes: a storage without memory,
+  // AllocationIndex::Null.
   std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes);
+  // The same, but a failure is returned, also that of a callback. Throws nothing but std::bad_alloc.
+  AllocationResult try_allocate(std::uint64_t bytes);
+
   AllocatorStatistics statistics() const;
+  MemoryStats memory_stats() const;
+  // Every peak becomes what is current.
+  void reset_peak_memory_stats();
+  // `allocated` and `freed` of every counter, num_ooms and num_alloc_retries become 0.
+  void reset_accumulated_memory_stats();
+  // Asks the card. Throws Error when it does not answer.
+  MemoryInfo memory_info() const;
+
+  // Gives every region in which nothing is allocated back to the card; returns their bytes. Throws Error when the card
+  // refuses one.
+  std::uint64_t empty_cache();
+
+  // Each replaces the one before it, an empty one removes it. With both, the one with the lock is called first. Each is
+  // called once per request that finds no memory, and the request is tried once more then.
+  void set_memory_pressure_callback(MemoryPressureCallback callback);
+  void set_locked_memory_pressure_callback(LockedMemoryPressureCallback callback);
 
  private:
   friend struct Inside;

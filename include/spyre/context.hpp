@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spyre::Context: everything a program needs, in one object. `auto context = spyre::Context::open();` takes the device that
-// the environment names, or boots a card beside this process.
+// spyre::Context: everything a program needs, in one object. `auto context = spyre::Context::open();` takes the device
+// that the environment names, or boots a card beside this process.
 //
 //   FLEX_DEVICE=PF | VF   the device with the index LOCAL_RANK (0) among the running cards (spyre/devices.hpp): attached. The
 //                         function is this process's own until the context ends.
@@ -10,8 +10,8 @@
 // What the code says wins over the environment: options with a card, or with a function, boot a card of their own; a
 // device_index is taken instead of LOCAL_RANK. A context works the same on either kind of card (docs/cards.md).
 //
-// Every member may be called from any thread, the destructor from one when no other uses the context. In a process that was
-// forked from the one that opened it every call throws Error, and the destructor touches nothing.
+// Every member may be called from any thread, the destructor from one when no other uses the context. In a process that
+// was forked from the one that opened it every call throws Error, and the destructor touches nothing.
 #pragma once
 
 #include <spyre/export.h>
@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <spyre/allocator.hpp>
+#include <spyre/host_copy.hpp>
 #include <spyre/job.hpp>
 #include <spyre/kernel.hpp>
 #include <spyre/options.hpp>
@@ -36,12 +37,12 @@ class SPYRE_API Context {
  public:
   // As the head of this file says. Throws Error naming what was refused, or the step that failed.
   static std::unique_ptr<Context> open(const ContextOptions& options = {});
-  // Another function of this context's embedded card: `card` and `device_index` of the options are not given. The card ends
-  // with the last of its contexts. Throws Error: the context is attached, the function has an owner, or the card has no such
-  // function.
+  // Another function of this context's embedded card: `card` and `device_index` of the options are not given. The card
+  // ends with the last of its contexts. Throws Error: the context is attached, the function has an owner, or the card
+  // has no such function.
   std::unique_ptr<Context> open_beside(const ContextOptions& options);
 
-  // Ends everything that was launched; nobody hears of what had not ended.
+  // Ends everything that was launched; nobody is told of what had not ended.
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -52,39 +53,69 @@ class SPYRE_API Context {
 
   SpyreAllocator& allocator();
   SpyreStream default_stream();
-  // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again. Two
-  // that share a stream run in the order of their launches, and an error of one is an error of both.
+  // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again.
+  // Two that share a stream run in the order of their launches, and an error of one is an error of both.
   SpyreStream stream(StreamPriority priority = StreamPriority::Low);
 
   // A kernel that belongs to the firmware: "matmul", "add", … Looked for in the folder SPYRE_KERNELS, else in "kernels"
   // beside the firmware. Kernel::load() reads any other. Throws Error, InvalidArgument.
   std::shared_ptr<const Kernel> kernel(std::string_view name) const;
-  // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them. Again after a reset
-  // of the function. Throws OutOfMemory, StreamError.
+  // Loads the plan's binaries and waits until they are on the card, so that any stream may launch them. Again after a
+  // reset of the function. Throws OutOfMemory, StreamError.
   void load(ExecutionPlan& plan);
 
   // Uninitialised, as SpyreTensor::empty().
   SpyreTensor empty(DataType dtype, std::vector<std::int64_t> shape,
                     std::optional<DeviceType> device_dtype = std::nullopt);
+  SpyreTensor empty(DataType dtype, std::vector<std::int64_t> shape, const TensorOptions& options);
 
-  // Copies `source` to the card: lays it out and converts it (fp16, fp32, … → DL16) on this thread, then transfers on the
-  // stream. `source` may be reused when this returns; the tensor is ready when the stream has come so far. Throws
-  // InvalidArgument (shape, stride, dtype, fewer bytes than the shape spans), OutOfMemory, StreamError.
+  // ---- copies: PyTorch's copy_, between host and card, or inside of the card. Views on either side, any strides on
+  // the host, converted between the formats. What is moved is what the views name: a stick of which a view names a part
+  // keeps the rest. A smaller source is repeated along its dimensions of size 1, and along missing ones in front.
+  // Ordered on the stream (default: the default stream). All throw before anything is moved: InvalidArgument naming
+  // "destination", "source" or "dtype" (float64 and what has no conversion), InvalidAllocation, CopyNeeded (a view in
+  // thousands of pieces: copy the whole tensor), OutOfMemory, Error, StreamError.
+
+  // Host → card. Converts on this thread; `source` may be reused when this returns, and the tensor is ready when the
+  // stream has come so far. Waits for the stream when sticks keep a part of theirs.
+  void copy(const SpyreTensor& destination, const ConstHostTensor& source);
+  void copy(const SpyreTensor& destination, const ConstHostTensor& source, SpyreStream stream);
+  // Card → host. Returns at once; a thread of the driver converts when the stream has come so far. The destination's
+  // memory belongs to the copy until Synchronize() of the stream or the result's wait() returns, or the context ended.
+  // Copies under way hold 256 MiB at most: a further one waits for them.
+  HostCopy copy(const HostTensor& destination, const SpyreTensor& source);
+  HostCopy copy(const HostTensor& destination, const SpyreTensor& source, SpyreStream stream);
+  // Card → card, tensors of this context. Views of one tensor may overlap: as if the source were read first.
+  void copy(const SpyreTensor& destination, const SpyreTensor& source);
+  void copy(const SpyreTensor& destination, const SpyreTensor& source, SpyreStream stream);
+
+  // A new tensor with the elements of `source`, with default options row-major and in default layout. Padding is zero.
   SpyreTensor to_device(const ConstHostTensor& source, std::optional<DeviceType> device_dtype = std::nullopt);
   SpyreTensor to_device(const ConstHostTensor& source, SpyreStream stream,
                         std::optional<DeviceType> device_dtype = std::nullopt);
-  // The same into an existing tensor of the same shape.
+  SpyreTensor to_device(const ConstHostTensor& source, const TensorOptions& options);
+  SpyreTensor to_device(const ConstHostTensor& source, const TensorOptions& options, SpyreStream stream);
+  // copy() for a source of the tensor's shape.
   void copy_to_device(const ConstHostTensor& source, const SpyreTensor& tensor);
   void copy_to_device(const ConstHostTensor& source, const SpyreTensor& tensor, SpyreStream stream);
 
-  // Copies a tensor back, converted to the destination's type. Waits for the stream, because the conversion needs the
-  // data; throws what Synchronize throws, and InvalidArgument (shape).
+  // copy() for a destination of the tensor's shape, which is there when this returns; throws what Synchronize throws,
+  // and InvalidArgument (shape).
   void to_host(const SpyreTensor& tensor, const HostTensor& destination);
   void to_host(const SpyreTensor& tensor, const HostTensor& destination, SpyreStream stream);
 
+  // The elements of a tensor, or view, in new memory, row-major, in the layout of this dim_order: another stick
+  // dimension. Padding is zero.
+  SpyreTensor restickify(const SpyreTensor& source, std::optional<std::vector<std::int64_t>> dim_order = std::nullopt);
+  SpyreTensor restickify(const SpyreTensor& source, std::optional<std::vector<std::int64_t>> dim_order,
+                         SpyreStream stream);
+  // The tensor itself when kernels take it (a whole tensor in default layout); else a copy that they take.
+  SpyreTensor contiguous(const SpyreTensor& tensor);
+  SpyreTensor contiguous(const SpyreTensor& tensor, SpyreStream stream);
+
   // Brings this context back after a failure. Escalates from `from` (empty: the lowest reset level that can help) until
-  // everything works again. From the function reset on tensors from before are refused (InvalidAllocation, LostInReset) and
-  // plans have to be loaded again. With nothing to repair it does nothing. Throws Error when no reset level helped.
+  // everything works again. From the function reset on tensors from before are refused (InvalidAllocation, LostInReset)
+  // and plans have to be loaded again. With nothing to repair it does nothing. Throws Error when no reset level helped.
   RecoveryReport recover(std::optional<ResetLevel> from = std::nullopt);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Number formats: what the host holds, and what the card computes with. The values of the enumerations are numbers of the
-// C interface (spyre.h): they never change meaning.
+// Number formats: what the host holds, and what the card computes with. The values of the enumerations are numbers of
+// the C interface (spyre.h): they never change meaning.
 #pragma once
 
 #include <spyre/export.h>

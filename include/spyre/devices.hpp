@@ -14,7 +14,8 @@ namespace spyre::inline v0 {
 SPYRE_API std::size_t device_count();
 inline bool is_available() { return device_count() != 0; }
 
-// The device that Context::open() takes: LOCAL_RANK, else 0. Throws Error when it is out of range, naming index and count.
+// The device that Context::open() takes: LOCAL_RANK, else 0. Throws Error when it is out of range, naming index and
+// count.
 SPYRE_API std::size_t default_device();
 
 // "VF2 of card0". Throws Error when the index is out of range.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of the API. Every failure is thrown as spyre::Error or one of the types below, which carry what a caller can act
-// on. An error says which layer failed, what is at fault, how the unit ended and what to do next (docs/errors.md).
+// Errors of the API. Every failure is thrown as spyre::Error or one of the types below, which carry what a caller can
+// act on. An error says which layer failed, what is at fault, how the unit ended and what to do next (docs/errors.md).
 //
 // All of them are values: copy them, keep them, compare fields. No error holds a resource of the card.
 #pragma once
@@ -74,6 +74,12 @@ class SPYRE_API InvalidArgument : public Error {
   const std::string& field() const noexcept { return info().source; }
 };
 
+// What was asked for is no view of the tensor's memory: its elements have to be moved. Nothing was.
+class SPYRE_API CopyNeeded : public InvalidArgument {
+ public:
+  using InvalidArgument::InvalidArgument;
+};
+
 // Memory is exhausted, or too fragmented for one block of this size (free_bytes >= requested > largest_block).
 struct MemoryShortage {
   std::uint64_t requested = 0;      // bytes, rounded to the allocation unit
@@ -103,7 +109,7 @@ class SPYRE_API OutOfMemory : public Error {
 
  private:
   static std::string sentence(const std::string& pool, const MemoryShortage& s) {
-    return "out of " + pool + ": requested " + std::to_string(s.requested) + " bytes, free " +
+    return "out of memory: " + pool + ", requested " + std::to_string(s.requested) + " bytes, free " +
            std::to_string(s.free_bytes) + ", largest block " + std::to_string(s.largest_block) + ", total " +
            std::to_string(s.total_bytes);
   }
@@ -131,8 +137,9 @@ struct StreamFailure {
   std::uint64_t slices = 0;  // watchdog slices (1 ms of the card's time) that the kernel had taken
 };
 
-// Thrown by Synchronize and by Launch on a stream that failed: the first error, again and again until the stream is reset
-// (SpyreStream::Reset) or the context recovers (Context::recover). `info().recoverable`: the stream's reset is enough.
+// Thrown by Synchronize and by Launch on a stream that failed: the first error, again and again until the stream is
+// reset (SpyreStream::Reset) or the context recovers (Context::recover). `info().recoverable`: the stream's reset is
+// enough.
 class SPYRE_API StreamError : public Error {
  public:
   StreamError(ErrorInfo info, StreamFailure failure) : Error(std::move(info)), failure_(std::move(failure)) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job and ExecutionPlan (RFC "Program Execution Pipeline"): what is launched. Passive; making one checks it, so that a launch
-// does not have to. A job is a compiled kernel with the correction of its symbols, or one transfer of raw bytes.
+// Job and ExecutionPlan (RFC "Program Execution Pipeline"): what is launched. Passive; making one checks it, so that a
+// launch does not have to. A job is a compiled kernel with the correction of its symbols, or one transfer of raw bytes.
 #pragma once
 
 #include <spyre/export.h>
@@ -21,7 +21,8 @@ class SPYRE_API Job {
   explicit Job(const CompiledKernel& kernel);
 
   // Moves `size` bytes (1 and up) between host memory of any kind and an allocation; `offset` is in the allocation, a
-  // multiple of 128. Host memory belongs to the launch until the stream is synchronised. The bytes are in device layout.
+  // multiple of 128. Host memory belongs to the launch until the stream is synchronised. The bytes are in device
+  // layout.
   static Job to_device(const void* host, AllocationIndex destination, std::uint64_t size, std::uint64_t offset = 0);
   static Job from_device(void* host, AllocationIndex source, std::uint64_t size, std::uint64_t offset = 0);
   // Writes a 64-bit pattern over `size` bytes.
@@ -37,8 +38,8 @@ class SPYRE_API Job {
   std::shared_ptr<const Impl> impl_;
 };
 
-// The ordered jobs of one compilation. Copies are plans of their own that share loaded binaries. Not thread-safe while it is
-// changed or loaded. Context::load() loads it.
+// The ordered jobs of one compilation. Copies are plans of their own that share loaded binaries. Not thread-safe while
+// it is changed or loaded. Context::load() loads it.
 class SPYRE_API ExecutionPlan {
  public:
   ExecutionPlan();

@@ -32,8 +32,8 @@ struct KernelOperand {
 
 class SPYRE_API Kernel {
  public:
-  // `image`: NAME.img, `metadata`: NAME.json of the kernel build. Throw InvalidArgument naming the header or metadata field
-  // that is wrong, Error when a file can not be read.
+  // `image`: NAME.img, `metadata`: NAME.json of the kernel build. Throw InvalidArgument naming the header or metadata
+  // field that is wrong, Error when a file can not be read.
   static std::shared_ptr<const Kernel> load(const std::filesystem::path& image, const std::filesystem::path& metadata);
   static std::shared_ptr<const Kernel> from_memory(std::vector<std::byte> image, std::string_view metadata);
 

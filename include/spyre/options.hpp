@@ -15,28 +15,30 @@ namespace spyre::inline v0 {
 // A card of the program's own, emulated in a process beside it (an embedded card).
 struct CardOptions {
   std::string name = "embedded";  // in records of errors
-  // An ELF file. Empty: SPYRE_FIRMWARE of the environment, else the one that belongs to this library (lib/spyre beside it).
+  // An ELF file. Empty: SPYRE_FIRMWARE of the environment, else the one that belongs to this library (lib/spyre beside
+  // it).
   std::filesystem::path firmware{};
   unsigned cores = 0;                                    // 0: as many as this machine has CPUs, at most 2
   std::uint64_t memory_bytes = std::uint64_t{98} << 30;  // sparse: only what is touched takes memory of this machine
   unsigned virtual_functions = 4;                        // 0 … 16
-  // Region memory is divided among the functions: each is guaranteed an equal part. Set: this one (0: the physical function,
-  // n: virtual function n) is guaranteed everything, the others nothing.
+  // Region memory is divided among the functions: each is guaranteed an equal part. Set: this one (0: the physical
+  // function, n: virtual function n) is guaranteed everything, the others nothing.
   std::optional<unsigned> sole_function{};
   std::uint64_t window_bytes = std::uint64_t{256} << 20;  // of each function: rings and pinned host memory
-  // How many bytes of its memory the card may touch before it refuses more with a typed fault. 0: what fits this machine.
+  // How many bytes of its memory the card may touch before it refuses more with a typed fault. 0: what fits this
+  // machine.
   std::uint64_t populated_budget_bytes = 0;
   std::string boot_arguments{};                  // more words for the card's boot command line, separated by blanks
   std::string emulator = "qemu-system-riscv64";  // a name without '/' is looked up in PATH
   std::filesystem::path console_file{};          // the firmware's console is appended to it; empty: no file
-  // Where a debugger may attach: "tcp:127.0.0.1:1234" or "unix:<path>,server=on,wait=off". Empty: where SPYRE_GDB of the
-  // environment says, else nowhere.
+  // Where a debugger may attach: "tcp:127.0.0.1:1234" or "unix:<path>,server=on,wait=off". Empty: where SPYRE_GDB of
+  // the environment says, else nowhere.
   std::string gdb_endpoint{};
 };
 
 struct ContextOptions {
-  // An embedded card like this, whatever the environment says. Empty: the environment decides; an embedded card then has
-  // no function but this context's, which has all its memory. Give options for a card that several contexts share.
+  // An embedded card like this, whatever the environment says. Empty: the environment decides; an embedded card then
+  // has no function but this context's, which has all its memory. Give options for a card that several contexts share.
   std::optional<CardOptions> card{};
   // Of an embedded card. 0: the physical function; n: virtual function n, whatever the environment says.
   unsigned function = 0;
@@ -56,8 +58,8 @@ struct LaunchOptions {
   bool allow_tiled_launch = true;
   std::uint64_t core_mask = 0;      // bit n: core n; 0: chosen by the amount of work
   std::uint64_t budget_slices = 0;  // watchdog slices of 1 ms of the card's time; 0: the card's default
-  // Released when the launch has ended, at the latest before Synchronize() returns: memory that only the launch still needs.
-  // Its destructor runs on any thread of the program or of the driver, with no lock of the driver held.
+  // Released when the launch has ended, at the latest before Synchronize() returns: memory that only the launch still
+  // needs. Its destructor runs on any thread of the program or of the driver, with no lock of the driver held.
   std::shared_ptr<const void> keep_alive{};
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a submitted unit ends. Every launch, transfer and command to the card ends in exactly one Outcome; Status says why.
-// The numbers are those of the contract between driver and card (docs/protocol.md): they never change meaning, new ones
-// are appended. The names are upper case for outcomes ("REJECTED") and plain words for statuses ("stray load").
+// How a submitted unit ends. Every launch, transfer and command to the card ends in exactly one Outcome; Status says
+// why. The numbers are those of the contract between driver and card (docs/protocol.md): they never change meaning, new
+// ones are appended. The names are upper case for outcomes ("REJECTED") and plain words for statuses ("stray load").
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,7 @@ enum class Status : std::uint16_t {
   BadType = 115,
   Overflow = 116,
   BadAccess = 117,
+  Overlap = 118,
   // addressing
   StaleGeneration = 200,
   UnknownRegion = 201,
@@ -126,6 +127,7 @@ constexpr std::string_view name(Status status) {
     case Status::BadType: return "bad region type";
     case Status::Overflow: return "address arithmetic overflows";
     case Status::BadAccess: return "bad access rights";
+    case Status::Overlap: return "elements overlap";
     case Status::StaleGeneration: return "stale function generation";
     case Status::UnknownRegion: return "unknown region";
     case Status::StaleRegion: return "stale region generation";

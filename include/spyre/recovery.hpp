@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reset escalation: its levels, what a context does by itself when something fails, and the report of a recovery. What
-// each level leaves behind: docs/recovery.md.
+// The reset escalation: its levels, what a context does by itself when something fails, and the report of a recovery.
+// What each level leaves behind: docs/recovery.md.
 #pragma once
 
 #include <spyre/export.h>
@@ -51,10 +51,10 @@ constexpr std::optional<ResetLevel> level_named(std::string_view text) {
 enum class RecoveryPolicy : std::uint8_t {
   // Every error is told, again and again, until Reset() or recover() is called.
   Manual,
-  // The next Launch, Query or Synchronize on a stream that failed recovers first, from the lowest reset level on. Launches that
-  // ended ABORTED (no block of them had started) are sent again at the stream reset level, in order, what was started never is:
-  // who uses this says that a launch does not need the result of one that failed before it. The error that made it
-  // necessary is thrown once, by the next Synchronize.
+  // The next Launch, Query or Synchronize on a stream that failed recovers first, from the lowest reset level on.
+  // Launches that ended ABORTED (no block of them had started) are sent again at the stream reset level, in order, what
+  // was started never is: who uses this says that a launch does not need the result of one that failed before it. The
+  // error that made it necessary is thrown once, by the next Synchronize.
   Recover,
   // The first failure of a stream stops all: every stream refuses with that error until recover().
   FailFast,
@@ -71,8 +71,8 @@ constexpr std::string_view name(RecoveryPolicy policy) {
 
 struct RecoveryOptions {
   RecoveryPolicy policy = RecoveryPolicy::Manual;
-  // The last reset level that may be tried. Empty: what the device's source suggests (an embedded card: the power cycle; a
-  // function of a card that others use: the function reset).
+  // The last reset level that may be tried. Empty: what the device's source suggests (an embedded card: the power
+  // cycle; a function of a card that others use: the function reset).
   std::optional<ResetLevel> highest{};
 };
 

@@ -35,7 +35,7 @@ typedef struct spyre_tensor spyre_tensor;   /* memory on the card, with shape an
 typedef struct spyre_kernel spyre_kernel;   /* a device program as the kernel build writes it; needs no card */
 typedef struct spyre_program spyre_program; /* a kernel for fixed extents, loaded to a card */
 
-/* ---- errors ---------------------------------------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 /* Numbers never change meaning. */
 typedef int32_t spyre_status;
@@ -74,13 +74,13 @@ SPYRE_API spyre_status spyre_last_error_details(spyre_error* error);
 /* "0.1.0": of the library that is loaded. */
 SPYRE_API const char* spyre_version(void);
 
-/* ---- devices: chosen by FLEX_DEVICE, SPYRE_DEVICES, AIU_WORLD_SIZE (docs/cards.md) ------------------------------------- */
+/* ---- devices: chosen by FLEX_DEVICE, SPYRE_DEVICES, AIU_WORLD_SIZE (docs/cards.md) ------------------------------- */
 
 SPYRE_API spyre_status spyre_device_count(size_t* count);
 /* "VF2 of card0", cut to `bytes` with its terminating zero. `length`, which may be NULL: of the whole name. */
 SPYRE_API spyre_status spyre_device_name(size_t index, char* name, size_t bytes, size_t* length);
 
-/* ---- contexts ---------------------------------------------------------------------------------------------------------- */
+/* ---- contexts ---------------------------------------------------------------------------------------------------- */
 
 typedef struct spyre_context_options {
   size_t size;
@@ -115,7 +115,7 @@ typedef struct spyre_recovery_report {
  * refused and programs have to be loaded again (spyre_program_load). `report` may be NULL. */
 SPYRE_API spyre_status spyre_context_recover(spyre_context* context, spyre_recovery_report* report);
 
-/* ---- streams: wherever one is asked for, NULL means the context's default stream ---------------------------------------- */
+/* ---- streams: wherever one is asked for, NULL means the context's default stream --------------------------------- */
 
 /* `high_priority`: 0 or 1. Pools of 32 per priority, handed out in turn. */
 SPYRE_API spyre_status spyre_stream_create(spyre_context* context, int high_priority, spyre_stream** stream);
@@ -130,7 +130,7 @@ SPYRE_API spyre_status spyre_query(spyre_context* context, spyre_stream* stream,
 /* Ends what the stream still has and makes it usable again. */
 SPYRE_API spyre_status spyre_stream_reset(spyre_context* context, spyre_stream* stream);
 
-/* ---- tensors ----------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 /* Formats of host memory; numbers of spyre::DataType. */
 typedef int32_t spyre_data_type;
@@ -179,7 +179,7 @@ SPYRE_API spyre_status spyre_copy_to_device(spyre_context* context, spyre_stream
 SPYRE_API spyre_status spyre_copy_to_host(spyre_context* context, spyre_stream* stream, const spyre_tensor* tensor,
                                           void* data, size_t bytes);
 
-/* ---- kernels and launches ---------------------------------------------------------------------------------------------- */
+/* ---- kernels and launches ---------------------------------------------------------------------------------------- */
 
 /* A kernel that belongs to the firmware ("matmul", "add"): in the folder SPYRE_KERNELS, else beside the firmware. */
 SPYRE_API spyre_status spyre_kernel_find(spyre_context* context, const char* name, spyre_kernel** kernel);

@@ -19,6 +19,7 @@
 #include <spyre/data_type.hpp>
 #include <spyre/devices.hpp>
 #include <spyre/error.hpp>
+#include <spyre/host_copy.hpp>
 #include <spyre/job.hpp>
 #include <spyre/kernel.hpp>
 #include <spyre/options.hpp>

@@ -18,11 +18,12 @@
 
 namespace spyre::inline v0 {
 
-// Cheap to copy; copies are the same stream, which the context owns: it is not used after the context's end. Thread-safe.
+// Cheap to copy; copies are the same stream, which the context owns: it is not used after the context's end.
+// Thread-safe.
 class SPYRE_API SpyreStream {
  public:
-  // Asynchronous. One tensor per operand of the job's kernel, in order; a job of transfers takes none. Checks everything
-  // first; returns the launch's number within the stream, from 1. Nothing was enqueued when it throws:
+  // Asynchronous. One tensor per operand of the job's kernel, in order; a job of transfers takes none. Checks
+  // everything first; returns the launch's number within the stream, from 1. Nothing was enqueued when it throws:
   //   InvalidArgument   number of tensors, dtype, rank, extents, allocation too small, released or foreign, an output that
   //                     overlaps another operand, a job that is not loaded; names operand and dimension
   //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
@@ -54,10 +55,10 @@ class SPYRE_API SpyreStream {
   Impl* impl_;
 };
 
-// Launches every job of the plan in order, or none: all are bound and validated before the first is submitted, and nothing
-// was when it throws. Each job with a kernel gets `tensors`. Asynchronous. Tiled launch is allowed unless
-// SPYRE_ALLOW_TILED_LAUNCH is 0 or false; the variable is read once per process, by the first call. Throws InvalidArgument
-// when it is neither 0, 1, false nor true, and what SpyreStream::Launch throws.
+// Launches every job of the plan in order, or none: all are bound and validated before the first is submitted, and
+// nothing was when it throws. Each job with a kernel gets `tensors`. Asynchronous. Tiled launch is allowed unless
+// SPYRE_ALLOW_TILED_LAUNCH is 0 or false; the variable is read once per process, by the first call. Throws
+// InvalidArgument when it is neither 0, 1, false nor true, and what SpyreStream::Launch throws.
 SPYRE_API void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan, std::span<const SpyreTensor> tensors);
 // Each job with tensors of its own, and with options.
 SPYRE_API void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan,

@@ -45,12 +45,12 @@ print(f"""
 
 From the moment at which the fault is triggered, in milliseconds of wall time: median / worst of {repeat['repeat']} runs. *Detect*: the typed outcome is in the caller's hands. *Contain*: the neighbours have been found whole and go on. *Recover*: the first good job has ended.
 
-| id | scenario | detector | detect | contain | recover | mutants killed |
+| id | scenario | check | detect | contain | recover | mutants killed |
 |---|---|---|---|---|---|---|""")
 for one in repeat["scenarios"]:
     cells = [milliseconds(one["times"], key) for key in ("detect", "contain", "recover")]
     its = [m["found"] == "killed" for m in mutants if m["scenario"] == one["id"]]
-    print(f"| {one['id']} | {one['title']} | {one['detector']} | " + " | ".join(cells) + f" | {sum(its)} of {len(its)} |")
+    print(f"| {one['id']} | {one['title']} | {one['check']} | " + " | ".join(cells) + f" | {sum(its)} of {len(its)} |")
 print(f"""
 F4, F15 and F26 wait for a reply that never comes: their time is the bound that the campaign gives such a wait (1 s). F16's is the watchdog over hart 0's loop, set to 250 ms there (default 5 s).
 
@@ -70,6 +70,17 @@ Owners of one card without a power cycle, each a process, a third of them killed
 
 ```""")
 print("\n".join(owners))
+print("```")
+
+print("""
+## Copies of tensors
+
+Random tensors, layouts, views and formats, copied between host and card and on the card; every byte of host memory and of the card's tensors compared with a model (`runtime_tensor_copy_device_test`):
+
+```""")
+for function in ("PF", "VF"):
+    lines = (folder / f"copies-{function}.txt").read_text().splitlines()
+    print("\n".join(f"{function}: {line}" for line in lines if " copies: " in line or "FAILED" in line))
 print("```")
 
 soak = load("soak")

@@ -1,37 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// P10, every reset level, many times: from the call of recover() to the completion of the first good job after it, on one embedded
-// card, with a check that nothing is left behind.
+// P10, every reset level, many times: from the call of recover() to the completion of the first good job after it, on
+// one embedded card, with a check that nothing is left behind.
 //
 //   reset_levels_bench [--count 1000] [--only "card reset"] [--json FILE]
 //
-// 0: every recovery ended at the reset level it was asked for (a reset level that this card does not know is left out), and descriptors,
-// threads and pinned memory after the last are what they were after the first. 1: otherwise. 2: usage.
+// 0: every recovery ended at the reset level it was asked for (a reset level that this card does not know is left out),
+// and descriptors, threads and pinned memory after the last are what they were after the first. 1: otherwise. 2: usage.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "host_driver/frontend/context.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/process_resources.hpp"
 
 namespace {
 
 using svp::ResetLevel;
 using Clock = std::chrono::steady_clock;
 
-std::size_t entries(const char* folder) {
-  const std::filesystem::directory_iterator all(folder);
-  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-}
-
 struct LeftOvers {
-  std::size_t descriptors = 0;
-  std::size_t threads = 0;
+  svp::test::OwnResources own;
   std::uint64_t pinned = 0;
   friend bool operator==(const LeftOvers&, const LeftOvers&) = default;
 };
@@ -67,9 +61,7 @@ class Subject {
     return took.count();
   }
 
-  LeftOvers left_overs() {
-    return {entries("/proc/self/fd"), entries("/proc/self/task"), context_->host_memory().statistics().used_bytes};
-  }
+  LeftOvers left_overs() { return {svp::test::count_own_resources(), context_->host_memory().statistics().used_bytes}; }
 
  private:
   std::unique_ptr<svp::Context> context_;
@@ -78,7 +70,7 @@ class Subject {
 
 // What is closed is gone a moment later, by other threads: looks again for at most this long.
 LeftOvers settled(Subject& subject, const LeftOvers& before) {
-  const auto end = Clock::now() + bench_bounds::kSettle;
+  const auto end = Clock::now() + support_bounds::kSettle;
   LeftOvers now = subject.left_overs();
   while (now != before && Clock::now() < end) now = subject.left_overs();
   return now;
@@ -104,8 +96,8 @@ bool measure(ResetLevel level, unsigned count, nlohmann::ordered_json& all) {
   fmt::print("{:<17} {:>6} times   median {:>9.3f} ms   worst {:>9.3f} ms   left behind: {}\n", name(level), count,
              median, times.back(), after == before ? "nothing" : "SOMETHING");
   if (after != before) {
-    fmt::print("  descriptors {} → {}, threads {} → {}, pinned bytes {} → {}\n", before.descriptors, after.descriptors,
-               before.threads, after.threads, before.pinned, after.pinned);
+    fmt::print("  descriptors {} → {}, threads {} → {}, pinned bytes {} → {}\n", before.own.descriptors,
+               after.own.descriptors, before.own.threads, after.own.threads, before.pinned, after.pinned);
   }
   all.push_back({{"level", name(level)},
                  {"count", count},

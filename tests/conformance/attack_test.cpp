@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Property-based attacks on a function's neighbours (issue "Functions and tenants"): more than ten thousand random attempts
-// per run, each of which ends typed, while the other functions hold canaries and work. SPYRE_SEED repeats a run.
+// Property-based attacks on a function's neighbours (issue "Functions and tenants"): more than ten thousand random
+// attempts per run, each of which ends typed, while the other functions hold canaries and work. SPYRE_SEED repeats a
+// run.
 #include <algorithm>
 #include <cstdio>
 
@@ -17,7 +18,7 @@ class Attacks : public testing::Test {
   Attacks() : trace_(__FILE__, __LINE__, "SPYRE_SEED=" + std::to_string(attack_seed())) {}
 
   void SetUp() override {
-    heard_before_ = provider().violations();
+    told_before_ = provider().violations();
     attacker_.emplace(bystanders_.regions());
     begin();
     bystanders_.start_work();
@@ -33,7 +34,7 @@ class Attacks : public testing::Test {
     attacker_.reset();
     provider().expect_alive();
     if (refused != 0)
-      EXPECT_GT(provider().violations(), heard_before_) << "the management function has not heard of it";
+      EXPECT_GT(provider().violations(), told_before_) << "the management function has not been told of it";
   }
 
   void begin(std::uint64_t features = wire::kMandatoryFeatures) {
@@ -44,7 +45,7 @@ class Attacks : public testing::Test {
   const testing::ScopedTrace trace_;
   Bystanders bystanders_;
   std::optional<Attacker> attacker_;
-  std::uint64_t heard_before_ = 0;
+  std::uint64_t told_before_ = 0;
 };
 
 TEST_F(Attacks, RandomControlBlocksEndTypedAndReachNobodyElse) {
@@ -74,8 +75,8 @@ TEST_F(Attacks, RandomAdminRequestsAreAnsweredAndReachNobodyElse) {
   EXPECT_GT(attacker_->refused(), attacker_->attempts() / 3);
 }
 
-// Streams are reset, closed and opened, regions released and acquired, without waiting for any reply, beside blocks of the
-// incarnation that comes next (tests/validation/raw/unawaited.hpp). With kernels: attack_beside_kernels_test.cpp.
+// Streams are reset, closed and opened, regions released and acquired, without waiting for any reply, beside blocks of
+// the incarnation that comes next (tests/validation/raw/unawaited.hpp). With kernels: attack_beside_kernels_test.cpp.
 TEST_F(Attacks, UnawaitedRequestsAreAnsweredAndReachNobodyElse) {
   const std::uint64_t epoch = attacker_->driver().header().boot_epoch;
   raw::UnawaitedRequests tenant(attacker_->driver(), {}, attack_seed() + 7);

@@ -86,7 +86,7 @@ void Attacker::note(Outcome outcome, Status status) {
   ++endings_[std::string(wire::name(outcome)) + " " + std::string(wire::name(status))];
 }
 
-// ---- control blocks ---------------------------------------------------------------------------------------------------
+// ---- control blocks -------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -100,6 +100,7 @@ class Rights {
     switch (block.header.opcode) {
       case wire::Opcode::Nop: return true;
       case wire::Opcode::Dma:
+        if (wire::is_strided(block)) return to_stride(payload.strided);
         return reaches(payload.dma.source, payload.dma.bytes) && reaches(payload.dma.destination, payload.dma.bytes);
       case wire::Opcode::Fill: return reaches(payload.fill.destination, payload.fill.bytes);
       case wire::Opcode::Compute: return launches(payload.compute);
@@ -108,6 +109,24 @@ class Rights {
   }
 
  private:
+  // From the lowest to the highest byte of each end, in numbers that do not wrap.
+  bool to_stride(const wire::StridedDmaPayload& strided) const {
+    const auto all_reached = [&](wire::Endpoint end, std::int64_t wire::StridedLevel::* stride) {
+      __int128 low = end.offset;
+      __int128 high = low + strided.loops.element_bytes;
+      for (unsigned i = 0; i < std::min(strided.loops.depth, wire::kStridedLevels); ++i) {
+        const wire::StridedLevel& level = strided.loops.levels[i];
+        const __int128 reach = (static_cast<__int128>(level.count) - 1) * (level.*stride);
+        (reach < 0 ? low : high) += reach * strided.loops.element_bytes;
+      }
+      constexpr __int128 kFar = static_cast<__int128>(1) << 63;
+      if (low < 0 || high > kFar) return false;
+      end.offset = static_cast<std::uint64_t>(low);
+      return reaches(end, static_cast<std::uint64_t>(high - low));
+    };
+    return all_reached(strided.dma.source, &wire::StridedLevel::source_stride) &&
+           all_reached(strided.dma.destination, &wire::StridedLevel::destination_stride);
+  }
   static bool inside(const fwtest::RegionHandle& region, std::uint64_t id, std::uint32_t generation,
                      std::uint64_t offset, std::uint64_t bytes) {
     return id == region.id && generation == region.generation && offset <= region.bytes &&
@@ -187,7 +206,7 @@ void Attacker::control_blocks(std::uint64_t seed, std::uint64_t count) {
   }
 }
 
-// ---- chains -------------------------------------------------------------------------------------------------------------
+// ---- chains ---------------------------------------------------------------------------------------------------------
 
 // False: nothing may follow before it came back.
 bool Attacker::add_chain(Attempts& attempts, std::uint16_t id) {
@@ -251,7 +270,7 @@ void Attacker::chains(std::uint64_t seed, std::uint64_t count) {
   }
 }
 
-// ---- admin --------------------------------------------------------------------------------------------------------------
+// ---- admin ----------------------------------------------------------------------------------------------------------
 
 void Attacker::admin_requests(std::uint64_t seed, std::uint64_t count) {
   Attempts attempts(targets_, seed);

@@ -10,24 +10,19 @@
 namespace svp::conformance {
 namespace {
 
-using test::Counter;
+using test::Blocks;
+using test::CompletionCounter;
+using test::CompletionRecorder;
 using test::must;
-using test::nop;
-using test::Recorder;
-
-std::size_t submit_nops(Device& device, std::uint32_t stream, CompletionSink& sink, std::size_t count) {
-  const auto block = nop();
-  const std::vector<ControlBlockRequest> requests(count, {&block, &sink});
-  return must(device.submit(stream, requests));
-}
+using test::submit_nops;
 
 TEST(Blocks, ABlockEndsExactlyOnceAndItsFieldsComeBack) {
   const auto device = provider().open();
-  Recorder recorder;
-  const auto block = nop(77);
+  CompletionRecorder recorder;
+  const auto block = Blocks::nop(77);
   const ControlBlockRequest request{&block, &recorder};
   ASSERT_EQ(device->submit(0, {&request, 1}).value(), 1u);
-  ASSERT_EQ(device->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
+  ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 1; }, test::soon()), WaitStatus::Done);
   const auto completion = recorder.all().front();
   EXPECT_EQ(completion.outcome, wire::Outcome::Ok);
   EXPECT_EQ(completion.cookie, 77u);
@@ -43,26 +38,26 @@ TEST(Blocks, WithAndWithoutOptionalFeaturesTheResultIsTheSame) {
     options.optional_features = features;
     const auto device = provider().open(options);
     EXPECT_EQ(device->features() & wire::kOptionalFeatures, features);
-    Counter counter;
+    CompletionCounter counter;
     for (std::uint64_t sent = 0; sent < 2000;) {
-      sent += submit_nops(*device, 0, counter, std::min<std::size_t>(7, 2000 - sent));
+      sent += must(submit_nops(*device, 0, counter, std::min<std::size_t>(7, 2000 - sent)));
       (void)device->wait_until([&] { return counter.ended() + 64 > sent; }, test::soon());
     }
     EXPECT_EQ(device->wait_until([&] { return counter.ended() == 2000; }, test::soon()), WaitStatus::Done);
-    EXPECT_EQ(counter.failed(), 0u);
+    EXPECT_EQ(counter.not_ok(), 0u);
   }
 }
 
 TEST(Blocks, BlocksOfAStreamEndInTheOrderOfSubmission) {
   const auto device = provider().open();
-  Recorder recorder;
+  CompletionRecorder recorder;
   std::uint64_t next = 0;
   while (next < 1000) {
-    const auto block = nop(next);
+    const auto block = Blocks::nop(next);
     const ControlBlockRequest request{&block, &recorder};
     next += device->submit(0, {&request, 1}).value();
   }
-  ASSERT_EQ(device->wait_until([&] { return recorder.count() == 1000; }, test::soon()), WaitStatus::Done);
+  ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 1000; }, test::soon()), WaitStatus::Done);
   const auto all = recorder.all();
   for (std::uint64_t i = 0; i < all.size(); ++i) {
     ASSERT_EQ(all[i].cookie, i);
@@ -75,7 +70,7 @@ class Refiller final : public CreditSink {
   Refiller(Device& device, CompletionSink& sink, std::size_t total) : device_(device), sink_(sink), left_(total) {}
   void on_credits(std::uint32_t stream) noexcept override {
     const std::lock_guard lock(mutex_);  // the call may come before the submit() that was cut short has returned
-    const auto block = nop();
+    const auto block = Blocks::nop();
     const std::vector<ControlBlockRequest> requests(std::min<std::size_t>(left_, 400), {&block, &sink_});
     left_ -= device_.submit(stream, requests).value_or(0);
   }
@@ -90,13 +85,13 @@ class Refiller final : public CreditSink {
 // The pending list of the layer above drains by itself: no thread waits.
 TEST(Blocks, CreditsComeBackThroughTheEventLoopWhenNobodyWaits) {
   const auto device = provider().open();
-  Counter counter;
+  CompletionCounter counter;
   Refiller refiller(*device, counter, 5000);
   device->set_credit_sink(0, &refiller);
   refiller.on_credits(0);
   for (const auto end = test::soon(); counter.ended() < 5000 && Device::Clock::now() < end;) std::this_thread::yield();
   EXPECT_EQ(counter.ended(), 5000u);
-  EXPECT_EQ(counter.failed(), 0u);
+  EXPECT_EQ(counter.not_ok(), 0u);
   EXPECT_GT(device->statistics().loop_reaps, 0u);
   device->set_credit_sink(0, nullptr);
 }
@@ -112,14 +107,14 @@ TEST(Blocks, ManyThreadsOnManyStreamsAllFinish) {
         bad.fetch_add(1);
         return;
       }
-      Counter counter;
+      CompletionCounter counter;
       std::uint64_t sent = 0;
       for (int round = 0; round < 200; ++round) {
-        sent += submit_nops(*device, *stream, counter, 1u + static_cast<unsigned>(round) % 5u);
+        sent += must(submit_nops(*device, *stream, counter, 1u + static_cast<unsigned>(round) % 5u));
         if (device->wait_until([&] { return counter.ended() == sent; }, test::soon()) != WaitStatus::Done)
           bad.fetch_add(1);
       }
-      if (counter.failed() != 0 || !device->close_stream(*stream)) bad.fetch_add(1);
+      if (counter.not_ok() != 0 || !device->close_stream(*stream)) bad.fetch_add(1);
     });
   }
   for (auto& thread : threads) thread.join();  // bounded: each waits until soon() at most

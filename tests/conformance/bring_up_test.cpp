@@ -16,8 +16,8 @@ namespace svp::conformance {
 namespace {
 
 using fwtest::RawDriver;
-using test::Counter;
-using test::nop;
+using test::Blocks;
+using test::CompletionCounter;
 using wire::MessageOp;
 
 constexpr std::uint32_t kAck = wire::kStatusAcknowledge;
@@ -48,12 +48,12 @@ TEST(BringUp, EveryOwnerStartsAfresh) {
     const auto device = provider().open();
     EXPECT_GT(device->config().generation, generation);
     generation = device->config().generation;
-    const auto block = nop();
-    Counter counter;
+    const auto block = Blocks::nop();
+    CompletionCounter counter;
     const std::vector<ControlBlockRequest> requests(3, {&block, &counter});
     ASSERT_EQ(test::must(device->submit(0, requests)), 3u);
     ASSERT_EQ(device->wait_until([&] { return counter.ended() == 3; }, test::soon()), WaitStatus::Done);
-    EXPECT_EQ(counter.failed(), 0u);
+    EXPECT_EQ(counter.not_ok(), 0u);
     const auto stats = test::must(device->card_statistics()).values.stats;
     EXPECT_EQ(stats.completed, 3u) << "the statistics of an earlier owner";
     EXPECT_EQ(test::must(device->open_stream(StreamPriority::Low)), 1u) << "a stream of an earlier owner";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other functions of a card while one of them is attacked: each holds canaries in its regions and in its window, and works
-// on. What they hold and what they compute must not change.
+// The other functions of a card while one of them is attacked: each holds canaries in its regions and in its window,
+// and works on. What they hold and what they compute must not change.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CANCEL (docs/protocol.md §6): one block, whenever it comes: before its start, while it runs, behind its end, twice. The
-// reply and the completion say the same, and there is one of each.
+// CANCEL (docs/protocol.md §6): one block, whenever it comes: before its start, while it runs, behind its end, twice.
+// The reply and the completion say the same, and there is one of each.
 #include <algorithm>
 #include <map>
 
@@ -9,20 +9,14 @@
 namespace svp::conformance {
 namespace {
 
+using test::Blocks;
+using test::cancel;
+using test::CompletionRecorder;
 using test::must;
-using test::nop;
-using test::Recorder;
 using wire::Outcome;
 using wire::Status;
 
-wire::AdminReply cancel(Device& device, std::uint32_t stream, std::uint64_t sequence) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::Cancel;
-  request.arguments.cancel = {stream, device.stream_incarnation(stream), sequence};
-  return must(device.admin(request));
-}
-
-// 64 MiB are many turns of the card: what lies behind one of these has not started yet, or not long ago.
+// 64 MiB are many iterations of the card: what lies behind one of these has not started yet, or not long ago.
 class Cancel : public testing::Test {
  protected:
   static constexpr std::uint64_t kBytes = 64 * wire::kMiB;
@@ -35,14 +29,14 @@ class Cancel : public testing::Test {
                                     kBytes, 7)) {}
   ~Cancel() override { expect_healthy(*device_); }
 
-  void submit(Recorder& recorder, std::initializer_list<wire::ControlBlock> blocks) {
+  void submit(CompletionRecorder& recorder, std::initializer_list<wire::ControlBlock> blocks) {
     std::vector<ControlBlockRequest> requests;
     for (const auto& block : blocks) requests.push_back({&block, &recorder});
     ASSERT_EQ(must(device_->submit(stream_, requests)), requests.size());
   }
   // By sequence; each exactly once.
-  std::map<std::uint64_t, wire::Completion> ends(Recorder& recorder, std::size_t count) {
-    EXPECT_EQ(device_->wait_until([&] { return recorder.count() >= count; }, test::soon()), WaitStatus::Done);
+  std::map<std::uint64_t, wire::Completion> ends(CompletionRecorder& recorder, std::size_t count) {
+    EXPECT_EQ(device_->wait_until([&] { return recorder.ended() >= count; }, test::soon()), WaitStatus::Done);
     std::map<std::uint64_t, wire::Completion> by_sequence;
     for (const auto& end : recorder.all()) EXPECT_TRUE(by_sequence.emplace(end.sequence, end).second) << end.sequence;
     EXPECT_EQ(by_sequence.size(), count);
@@ -56,8 +50,8 @@ class Cancel : public testing::Test {
 };
 
 TEST_F(Cancel, WhatHasNotStartedIsTakenOutAndItsSuccessorsGoOn) {
-  Recorder recorder;
-  submit(recorder, {fill_, nop(), nop(), nop()});
+  CompletionRecorder recorder;
+  submit(recorder, {fill_, Blocks::nop(), Blocks::nop(), Blocks::nop()});
   const auto reply = cancel(*device_, stream_, 3);
   const auto all = ends(recorder, 4);
   for (const std::uint64_t other : {1u, 2u, 4u}) EXPECT_EQ(all.at(other).outcome, Outcome::Ok) << other;
@@ -69,16 +63,16 @@ TEST_F(Cancel, WhatHasNotStartedIsTakenOutAndItsSuccessorsGoOn) {
     EXPECT_EQ(reply.status, Status::AlreadyEnded) << "the machine was so slow that it had ended";
     EXPECT_EQ(all.at(3).outcome, Outcome::Ok);
   }
-  Recorder more;
-  submit(more, {nop()});
+  CompletionRecorder more;
+  submit(more, {Blocks::nop()});
   EXPECT_EQ(ends(more, 1).begin()->second.outcome, Outcome::Ok) << "cancelling is no error of the stream";
 }
 
 TEST_F(Cancel, WhatRunsIsStoppedAndEndsFault) {
   bool stopped = false;
   for (int round = 0; round < 20 && !stopped; ++round) {
-    Recorder recorder;
-    submit(recorder, {fill_, nop()});
+    CompletionRecorder recorder;
+    submit(recorder, {fill_, Blocks::nop()});
     const auto status =
         device_->wait_until([&] { return test::started_sequence(*device_, stream_) != 0; }, test::soon());
     ASSERT_EQ(status, WaitStatus::Done);
@@ -99,8 +93,8 @@ TEST_F(Cancel, WhatRunsIsStoppedAndEndsFault) {
 }
 
 TEST_F(Cancel, WhatHasEndedOrNeverWasIsRefused) {
-  Recorder recorder;
-  submit(recorder, {nop(), nop()});
+  CompletionRecorder recorder;
+  submit(recorder, {Blocks::nop(), Blocks::nop()});
   ends(recorder, 2);
   for (const std::uint64_t sequence :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}, std::uint64_t{3}, ~std::uint64_t{0}}) {
@@ -113,8 +107,8 @@ TEST_F(Cancel, WhatHasEndedOrNeverWasIsRefused) {
 TEST_F(Cancel, TwiceIsOnce) {
   unsigned cancelled = 0;
   for (int round = 0; round < 20; ++round) {
-    Recorder recorder;
-    submit(recorder, {fill_, nop(), nop()});
+    CompletionRecorder recorder;
+    submit(recorder, {fill_, Blocks::nop(), Blocks::nop()});
     const auto first = cancel(*device_, stream_, 2);
     const auto second = cancel(*device_, stream_, 2);
     EXPECT_EQ(second.outcome, Outcome::Rejected);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which function of its card a test program is run over: SPYRE_TEST_FUNCTION, set by ctest (spyre_test(… FUNCTIONS PF VF)).
+// Which function of its card a test program is run over: SPYRE_TEST_FUNCTION, set by ctest (spyre_test(… FUNCTIONS PF
+// VF)).
 #pragma once
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rings and control messages that break the rules (scenarios F5, F13), written into the window by a driver that is
-// not ours: circular, over-long, as long as the ring, partly published, with buffers where none may be. The card refuses
-// them, goes on, and the function beside it notices nothing.
+// not ours: circular, over-long, as long as the ring, partly published, with buffers where none may be. The card
+// refuses them, goes on, and the function beside it notices nothing.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -83,7 +83,8 @@ class HostileRings : public testing::Test {
     return std::nullopt;
   }
 
-  // The chain with `id` of `slots` descriptors comes back refused: without a completion slot as length 0, else with the reason.
+  // The chain with `id` of `slots` descriptors comes back refused: without a completion slot as length 0, else with the
+  // reason.
   void expect_refused(std::uint16_t id, std::uint16_t slots, std::optional<unsigned> completion, Status status) {
     ring().expect_chain(id, slots);
     const auto used = next_used();
@@ -307,7 +308,7 @@ TEST_F(HostileRings, BadIndirectTablesAreRefused) {
   refused("linked inside", table, table_bytes(2));
 }
 
-// Random rings, random queues: whatever the card makes of them, it lives, and a reset brings the function back.
+// Random rings, random queues: whatever the card makes of them, it goes on, and a reset brings the function back.
 TEST_F(HostileRings, RandomDescriptorsNeverHarmTheCard) {
   std::mt19937_64 random(20260121);
   const std::uint64_t spots[] = {0,

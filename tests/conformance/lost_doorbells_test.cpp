@@ -60,8 +60,8 @@ std::chrono::nanoseconds work_with_pauses(Workbench& bench, unsigned round_trips
 void flood_without_waiter(Workbench& bench) {
   Device& device = bench.device();
   const std::uint32_t stream = must(device.open_stream(StreamPriority::Low));
-  test::Counter counter;
-  const auto block = test::nop();
+  test::CompletionCounter counter;
+  const auto block = test::Blocks::nop();
   const std::vector<ControlBlockRequest> requests(64, {&block, &counter});
   for (std::uint64_t round = 1; round <= 5; ++round) {
     ASSERT_EQ(must(device.submit(stream, requests)), requests.size());
@@ -70,7 +70,7 @@ void flood_without_waiter(Workbench& bench) {
       std::this_thread::sleep_for(test_bounds::kBriefLook);  // bounded: a pause of the loop above
     ASSERT_EQ(counter.ended(), round * requests.size()) << "lost";
   }
-  EXPECT_EQ(counter.failed(), 0u);
+  EXPECT_EQ(counter.not_ok(), 0u);
   must(device.close_stream(stream));
 }
 
@@ -108,8 +108,8 @@ TEST(LostDoorbells, WithoutTheFaultNothingIsDropped) {
   EXPECT_EQ(device->statistics().doorbells_dropped_from_card, 0u);
 }
 
-// The test's own test: without the timers that replace a lost doorbell a sleep does not end by itself, so what completes above is
-// their merit.
+// The test's own test: without the timers that replace a lost doorbell a sleep does not end by itself, so what
+// completes above is their merit.
 TEST(LostDoorbells, WithoutTimersALostDoorbellStalls) {
   OpenOptions options;
   options.faults.drop_doorbells_from_card = 0.2;
@@ -118,19 +118,20 @@ TEST(LostDoorbells, WithoutTimersALostDoorbellStalls) {
   const auto device = provider().open(options);
   constexpr auto kStalled = test_bounds::kExpires;
   unsigned stalls = 0;
-  // A doorbell that is dropped while the host does not sleep stalls nobody: on a busy machine it takes some until one does.
+  // A doorbell that is dropped while the host does not sleep stalls nobody: on a busy machine it takes some until one
+  // does.
   const auto limit = test::soon();
   for (int i = 0; i < 100 || (stalls == 0 && Device::Clock::now() < limit); ++i) {
-    test::Endings recorder;
-    const auto block = test::nop();
+    test::CompletionRecorder recorder;
+    const auto block = test::Blocks::nop();
     const ControlBlockRequest request{&block, &recorder};
     ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);
     // A sleep that no doorbell ended lasts until the deadline; the last look finds what was there all the time.
     const auto begun = Device::Clock::now();
-    const auto status = device->wait_until([&] { return recorder.count() == 1; }, begun + kStalled);
+    const auto status = device->wait_until([&] { return recorder.ended() == 1; }, begun + kStalled);
     if (Device::Clock::now() - begun >= kStalled) ++stalls;
     if (status != WaitStatus::Done) {
-      ASSERT_EQ(device->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
+      ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 1; }, test::soon()), WaitStatus::Done);
     }
   }
   EXPECT_GT(stalls, 0u);

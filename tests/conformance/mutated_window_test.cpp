@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A driver that changes what the card is reading (scenario F40): a thread writes rubbish over every byte of the window while
-// the card works for it. The card goes on, its neighbours notice nothing, and after a function reset the function is as good
-// as new, also for our own driver.
+// A driver that changes what the card is reading (scenario F40): a thread writes rubbish over every byte of the window
+// while the card works for it. The card goes on, its neighbours notice nothing, and after a function reset the function
+// is as good as new, also for our own driver.
 #include <atomic>
 #include <random>
 #include <thread>

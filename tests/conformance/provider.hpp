@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the conformance suite needs from a backend: a card with a function under test, and functions beside it. One backend
-// is linked into a test program (qemu_provider.cpp, native_provider.cpp); it boots one card for the whole program and ends
-// it with the program. The suite learns nothing else about what it runs on.
+// What the conformance suite needs from a backend: a card with a function under test, and functions beside it. One
+// backend is linked into a test program (qemu_provider.cpp, native_provider.cpp); it boots one card for the whole
+// program and ends it with the program. The suite learns nothing else about what it runs on.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "host_driver/transport/slot_handle.hpp"
 #include "qemu/card.hpp"
 #include "tests/conformance/workbench.hpp"
+#include "tests/support/admin_requests.hpp"
 
 namespace svp::conformance {
 
@@ -33,16 +34,13 @@ class Provider {
   virtual void expect_alive() = 0;
 
   // How many violations of the function under test the management function has counted since boot (FUNCTION_QUERY; it
-  // hears of them by EventKind::FunctionViolation).
+  // is told of them by EventKind::FunctionViolation).
   virtual std::uint64_t violations() = 0;
 };
 
 // The figure of violations() as M tells it.
 inline std::uint64_t violations_told_by(Device& management, unsigned function) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FunctionQuery;
-  request.arguments.function = {wire::kTargetPhysical + function, 0};
-  const auto reply = test::must(management.admin(request));
+  const auto reply = test::manage(management, wire::AdminCommand::FunctionQuery, wire::kTargetPhysical + function);
   EXPECT_EQ(reply.outcome, wire::Outcome::Ok) << wire::name(reply.status);
   return reply.values.function.violations;
 }

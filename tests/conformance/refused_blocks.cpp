@@ -62,7 +62,7 @@ ControlBlock RefusedBlocks::good(Base base) const {
 ControlBlock RefusedBlocks::addressed(ControlBlock block) const {
   auto& header = block.header;
   header.magic = wire::kControlBlockMagic;
-  header.sticks = static_cast<std::uint8_t>(std::max(1u, wire::required_sticks(header.opcode)));
+  header.sticks = static_cast<std::uint8_t>(std::max(1u, wire::required_sticks(block)));
   header.stream = victim_;
   header.incarnation = device_->stream_incarnation(victim_);
   header.generation = device_->config().generation;
@@ -77,10 +77,10 @@ void RefusedBlocks::seal(ControlBlock& block) const {
 }
 
 wire::Completion RefusedBlocks::send(const ControlBlock& block) {
-  test::Endings recorder;
+  test::CompletionRecorder recorder;
   const ControlBlockRequest request{&block, &recorder};
   EXPECT_EQ(must(device_->submit_verbatim(victim_, {&request, 1})), 1u);
-  const auto status = device_->wait_until([&] { return recorder.count() == 1; }, test::soon());
+  const auto status = device_->wait_until([&] { return recorder.ended() == 1; }, test::soon());
   if (status == WaitStatus::TimedOut) std::abort();  // the card would call a recorder that is gone
   return recorder.all().front();
 }

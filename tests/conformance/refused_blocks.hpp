@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Good control blocks with one field spoilt, and what must hold after each: REJECTED with the name of the field, nothing
-// executed, nothing written, and the ring goes on.
+// Good control blocks with one field spoilt, and what must hold after each: REJECTED with the name of the field,
+// nothing executed, nothing written, and the ring goes on.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control blocks that are wrong (scenarios F6 to F11): each is REJECTED with the name of its field, nothing is executed,
-// nothing is written, and the ring goes on. The firmware's own test walks more values; this one proves that the card that
-// boots is the same. Blocks that launch kernels: refused_launches_test.cpp.
+// Control blocks that are wrong (scenarios F6 to F11): each is REJECTED with the name of its field, nothing is
+// executed, nothing is written, and the ring goes on. The firmware's own test walks more values; this one proves that
+// the card that boots is the same. Blocks that launch kernels: refused_launches_test.cpp.
 #include "tests/conformance/refused_blocks.hpp"
 
+#include <limits>
 #include <set>
 
 namespace svp::conformance {
@@ -30,7 +31,9 @@ std::vector<BadField> dma_cases() {
     add(
         "2^64-1 bytes", [](auto& b) { b.payload.dma.bytes = kMax; },
         base == Base::ToDevice ? Status::NotHostMemory : Status::OutOfBounds, Field::DmaSource);
-    add("strided", [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; }, Status::Unsupported, Field::DmaFlags);
+    add(
+        "strided without loops", [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; }, Status::BadSize,
+        Field::Sticks);
     add("unknown flag", [](auto& b) { b.payload.dma.flags = 1u << 31; }, Status::BadFlags, Field::DmaFlags);
     add_endpoint_cases(cases, base, Field::DmaSource, base != Base::ToDevice, source);
     add_endpoint_cases(cases, base, Field::DmaDestination, base != Base::FromDevice, destination);
@@ -38,6 +41,54 @@ std::vector<BadField> dma_cases() {
   cases.push_back({"ends that overlap", Base::OnDevice,
                    [](auto& b) { b.payload.dma.destination.offset = b.payload.dma.source.offset + 128; },
                    Status::Overflow, Field::DmaDestination});
+  return cases;
+}
+
+// Made of the good linear block of a base: three sticks, and loops behind it.
+template <typename Spoil>
+auto with_loops(Spoil spoil) {
+  return [spoil](ControlBlock& b) {
+    b.header.sticks = 3;
+    wire::StridedDmaPayload& strided = b.payload.strided;
+    strided.dma.flags = wire::kDmaStrided;
+    strided.loops = {};
+    strided.loops.depth = 2;
+    strided.loops.element_bytes = 2;
+    const std::uint64_t rows = strided.dma.bytes / 8;
+    strided.loops.levels[0] = {rows, 4, 1};
+    strided.loops.levels[1] = {4, 1, static_cast<std::int64_t>(rows)};
+    spoil(strided);
+  };
+}
+
+std::vector<BadField> strided_cases() {
+  std::vector<BadField> cases;
+  for (const Base base : {Base::ToDevice, Base::FromDevice, Base::OnDevice}) {
+    const auto add = [&](const char* what, auto spoil, Status status, Field field) {
+      cases.push_back({what, base, with_loops(spoil), status, field});
+    };
+    constexpr auto kFar = std::numeric_limits<std::int64_t>::max();
+    add("no levels", [](auto& s) { s.loops.depth = 0; }, Status::BadCount, Field::StridedDepth);
+    add("nine levels", [](auto& s) { s.loops.depth = 9; }, Status::BadCount, Field::StridedDepth);
+    add("elements of 3 bytes", [](auto& s) { s.loops.element_bytes = 3; }, Status::BadSize, Field::StridedElement);
+    add("count 0", [](auto& s) { s.loops.levels[1].count = 0; }, Status::BadCount, Field::StridedCount);
+    add(
+        "count 2^63", [](auto& s) { s.loops.levels[1].count = std::uint64_t{1} << 63; }, Status::Overflow,
+        Field::StridedCount);
+    add("a level more", [](auto& s) { s.loops.levels[2].count = 1; }, Status::ReservedBits, Field::StridedLevelUnused);
+    add("reserved word", [](auto& s) { s.loops.reserved[6] = 1; }, Status::ReservedBits, Field::Reserved);
+    add("bytes of other loops", [](auto& s) { s.dma.bytes += 2; }, Status::BadSize, Field::DmaBytes);
+    add(
+        "source stride 2^63 - 1", [](auto& s) { s.loops.levels[1].source_stride = kFar; }, Status::Overflow,
+        Field::StridedSource);
+    add(
+        "destination stride 2^63 - 1", [](auto& s) { s.loops.levels[1].destination_stride = kFar; }, Status::Overflow,
+        Field::StridedDestination);
+    add(
+        "elements written twice", [](auto& s) { s.loops.levels[1].destination_stride = 1; }, Status::Overlap,
+        Field::StridedDestination);
+    add("odd offset", [](auto& s) { ++s.dma.destination.offset; }, Status::BadAlignment, Field::DmaDestination);
+  }
   return cases;
 }
 
@@ -58,8 +109,7 @@ std::vector<BadField> all_cases() {
                    Status::ReservedBits, Field::Reserved});
   add_endpoint_cases(cases, Base::Fill, Field::FillDestination, true,
                      [](ControlBlock& b) -> wire::Endpoint& { return b.payload.fill.destination; });
-  const auto dma = dma_cases();
-  cases.insert(cases.end(), dma.begin(), dma.end());
+  for (const auto& more : {dma_cases(), strided_cases()}) cases.insert(cases.end(), more.begin(), more.end());
   return cases;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches, images and correction tensors that are wrong (scenarios F6 to F11, F32): each is refused with the name of its
-// field, and nothing of it runs.
+// Launches, images and correction tensors that are wrong (scenarios F6 to F11, F32): each is refused with the name of
+// its field, and nothing of it runs.
 #include <cstring>
 #include <set>
 

@@ -4,6 +4,7 @@
 
 #include "host_driver/memory/flex_allocator.hpp"
 #include "tests/conformance/provider.hpp"
+#include "tests/support/bytes.hpp"
 
 namespace svp::conformance {
 namespace {
@@ -130,7 +131,7 @@ TEST(Regions, WhatIsGrantedAgainIsClean) {
   for (int round = 0; round < 3; ++round) {
     const auto region = must(device->acquire_region(RegionType::Tensor, kBytes));
     ASSERT_EQ(bench.run(Workbench::dma(in(region, 0), bench.host(0), kBytes)).outcome, Outcome::Ok);
-    EXPECT_TRUE(std::ranges::all_of(memory, [](std::byte b) { return b == std::byte{0}; })) << "round " << round;
+    EXPECT_TRUE(svp::test::all_bytes_are(memory, std::byte{0})) << "round " << round;
     ASSERT_EQ(bench.run(Workbench::fill(in(region, 0), kBytes, ~std::uint64_t{0})).outcome, Outcome::Ok);
     must(device->release_region(region));
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a function may ask for (docs/protocol.md §6): the PF more than a VF, neither what belongs to the management function.
+// What a function may ask for (docs/protocol.md §6): the PF more than a VF, neither what belongs to the management
+// function.
 #include "tests/conformance/provider.hpp"
 
 namespace svp::conformance {
@@ -15,8 +16,7 @@ using wire::Status;
 bool physical() { return provider().kind() == wire::FunctionKind::Physical; }
 
 wire::AdminReply ask(Device& device, AdminCommand command, const wire::AdminRequest::Arguments& arguments) {
-  wire::AdminRequest request{};
-  request.command = command;
+  wire::AdminRequest request = test::admin_request(command);
   request.arguments = arguments;
   return must(device.admin(request));
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that go where they may not: each ends in a FAULT that says where, nothing else is
-// touched, only its stream is poisoned, and the card lives on.
+// touched, only its stream is poisoned, and the card goes on.
 #include <algorithm>
 #include <cstring>
 
+#include "tests/conformance/hand_made_job.hpp"
 #include "tests/conformance/kernel_provider.hpp"
 
 namespace svp::conformance {
@@ -57,26 +58,8 @@ class StrayKernels : public testing::Test {
   // Deed number `what` of the kernel "privileged" is an illegal instruction in the function `deed`.
   void expect_illegal(std::uint64_t what, std::string_view deed);
 
-  // A kernel whose dimensions are set by hand, from symbol `first` on.
-  static Job misguided(const char* name, std::size_t first, std::vector<std::uint64_t> values) {
-    const auto kernel = context_->kernel(name);
-    const HostFunction write = [first, values](const HostOperationInput& input, std::span<std::byte> correction) {
-      const std::size_t bytes = build_correction(input, correction);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        std::memcpy(correction.data() + sizeof(wire::CorrectionHeader) + (first + i) * sizeof(wire::CorrectionSymbol) +
-                        offsetof(wire::CorrectionSymbol, value),
-                    &values[i], sizeof values[i]);
-      }
-      return bytes;
-    };
-    const DeviceCompute compute{.expected_input_shapes = {{1, 64}}};
-    Job job(kernel, ProgramCorrectionMetadata::of(*kernel), JobPlan({HostOperation{write}, CorrectionDMA{}, compute}));
-    ExecutionPlan plan({job});
-    context_->load(plan);
-    return plan.jobs()[0];
-  }
   static Job stray(What what, std::uint64_t address) {
-    return misguided("stray", 1, {address - operand_address_, what});
+    return test::job_with_symbols(*context_, "stray", 1, {address - operand_address_, what});
   }
 
   // Launches on the victim's stream; the failure it ends with. Nothing when it ended well.
@@ -249,7 +232,8 @@ TEST_F(StrayKernels, TensorMemoryIsNotExecutable) {
 
 TEST_F(StrayKernels, AFaultOfASecondCoreIsAttributedToIt) {
   constexpr std::uint64_t kLastCoreLoad = 8;
-  const auto failure = failure_of(misguided("stray", 1, {0x80000000 - operand_address_, kLastCoreLoad}), 3);
+  const auto failure =
+      failure_of(test::job_with_symbols(*context_, "stray", 1, {0x80000000 - operand_address_, kLastCoreLoad}), 3);
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->status, Status::LoadFault);
   EXPECT_EQ(failure->fault.core, 1u);
@@ -271,10 +255,11 @@ TEST_F(StrayKernels, ManyFaultsInARowLeaveNoTrace) {
   EXPECT_FALSE(failure_of(stray(kNothing, 0)));
 }
 
-// Instructions and registers that belong to the firmware: illegal, with the function that tried; what a kernel may use works.
+// Instructions and registers that belong to the firmware: illegal, with the function that tried; what a kernel may use
+// works.
 void StrayKernels::expect_illegal(std::uint64_t what, std::string_view deed) {
   SCOPED_TRACE(deed);
-  const auto failure = failure_of(misguided("privileged", 0, {what}));
+  const auto failure = failure_of(test::job_with_symbols(*context_, "privileged", 0, {what}));
   ASSERT_TRUE(failure) << "it was allowed";
   EXPECT_EQ(failure->outcome, Outcome::Fault);
   EXPECT_EQ(failure->status, Status::IllegalInstruction) << wire::name(failure->status);
@@ -283,7 +268,7 @@ void StrayKernels::expect_illegal(std::uint64_t what, std::string_view deed) {
 }
 
 TEST_F(StrayKernels, PrivilegedInstructionsFaultAndAllowedOnesDoNot) {
-  EXPECT_FALSE(failure_of(misguided("privileged", 0, {0}))) << "what every kernel may do";
+  EXPECT_FALSE(failure_of(test::job_with_symbols(*context_, "privileged", 0, {0}))) << "what every kernel may do";
   constexpr const char* kIllegal[] = {"read_cycle",
                                       "read_time",
                                       "read_instret",
@@ -313,7 +298,7 @@ TEST_F(StrayKernels, CacheBlockOperationsFault) {
 
 TEST_F(StrayKernels, UnknownEnvironmentCallsFault) {
   for (const auto& [what, number] : {std::pair{18ull, ~0ull}, std::pair{19ull, 3ull}}) {
-    const auto failure = failure_of(misguided("privileged", 0, {what}));
+    const auto failure = failure_of(test::job_with_symbols(*context_, "privileged", 0, {what}));
     ASSERT_TRUE(failure);
     EXPECT_EQ(failure->status, Status::BadEnvironmentCall);
     EXPECT_EQ(failure->fault.argument, number);

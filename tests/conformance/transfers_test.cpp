@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DMA and FILL: every byte of every size arrives where it should and none beside it; edges, alignments, both directions,
-// many streams. The same through the runtime above: tests/device/runtime/transfer_test.cpp.
+// DMA and FILL: every byte of every size arrives where it should and none beside it; edges, alignments, both
+// directions, many streams. The same through the runtime above: tests/device/runtime/transfer_test.cpp.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -10,8 +10,8 @@
 namespace svp::conformance {
 namespace {
 
+using test::CompletionRecorder;
 using test::must;
-using test::Recorder;
 using test::Workbench;
 using wire::kKiB;
 using wire::kMiB;
@@ -139,15 +139,15 @@ TEST_F(Transfers, AStreamIsFirstInFirstOut) {
     blocks.push_back(Workbench::fill(bench_->tensor(0), 4096, i));
     blocks.push_back(Workbench::dma(bench_->tensor(0), bench_->host(i * 4096), 4096));
   }
-  Recorder recorder;
+  CompletionRecorder recorder;
   for (std::size_t sent = 0; sent < blocks.size();) {
     std::vector<ControlBlockRequest> requests;
     for (std::size_t i = sent; i < std::min(sent + 100, blocks.size()); ++i)
       requests.push_back({&blocks[i], &recorder});
     sent += must(device_->submit(0, requests));
-    ASSERT_EQ(device_->wait_until([&] { return recorder.count() + 50 > sent; }, test::soon()), WaitStatus::Done);
+    ASSERT_EQ(device_->wait_until([&] { return recorder.ended() + 50 > sent; }, test::soon()), WaitStatus::Done);
   }
-  ASSERT_EQ(device_->wait_until([&] { return recorder.count() == blocks.size(); }, test::soon()), WaitStatus::Done);
+  ASSERT_EQ(device_->wait_until([&] { return recorder.ended() == blocks.size(); }, test::soon()), WaitStatus::Done);
   for (std::uint64_t i = 0; i < kRounds; ++i) {
     const auto* words = reinterpret_cast<const std::uint64_t*>(host_.data() + i * 4096);
     ASSERT_TRUE(std::all_of(words, words + 512, [=](std::uint64_t w) { return w == i; })) << i;
@@ -159,7 +159,7 @@ TEST_F(Transfers, TheStreamsOfAFunctionDoNotMix) {
   constexpr std::uint64_t kBytes = 128 * kKiB;
   std::vector<wire::ControlBlock> out;
   std::vector<wire::ControlBlock> back;
-  Recorder recorder;
+  CompletionRecorder recorder;
   for (unsigned s = 0; s < kStreams; ++s) {
     random_bytes(host_.subspan(s * kBytes, kBytes), s);
     out.push_back(Workbench::dma(bench_->host(s * kBytes), bench_->tensor(s * kBytes), kBytes));
@@ -170,7 +170,7 @@ TEST_F(Transfers, TheStreamsOfAFunctionDoNotMix) {
     const ControlBlockRequest requests[] = {{&out[s], &recorder}, {&back[s], &recorder}};
     ASSERT_EQ(must(device_->submit(stream, requests)), 2u);
   }
-  ASSERT_EQ(device_->wait_until([&] { return recorder.count() == 2 * kStreams; }, test::soon()), WaitStatus::Done);
+  ASSERT_EQ(device_->wait_until([&] { return recorder.ended() == 2 * kStreams; }, test::soon()), WaitStatus::Done);
   EXPECT_EQ(std::memcmp(host_.data(), host_.data() + kBackAt, kStreams * kBytes), 0);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// card.json of a long-lived card, which anybody may have written: refused with the member's name, or the same when written
-// again.
+// card.json of a long-lived card, which anybody may have written: refused with the member's name, or the same when
+// written again.
 #include "host_driver/discovery/card_description.hpp"
 
 #include "tests/fuzz/fuzz.hpp"

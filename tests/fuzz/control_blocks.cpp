@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control blocks and admin commands of a function that means harm, structured: the input is a program of steps against a
-// native card with regions and played kernels. Each block that the card accepted ends exactly once and as itself, unless
-// a reset took it away; each command is answered once; canaries of the other function stand; a reset heals.
+// Control blocks and admin commands of a function that means harm, structured: the input is a program of steps against
+// a native card with regions and played kernels. Each block that the card accepted ends exactly once and as itself,
+// unless a reset took it away; each command is answered once; canaries of the other function stand; a reset heals.
+#include <array>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
@@ -54,7 +56,7 @@ class Attack {
       case 4:
       case 5: return submit(spoilt_block());
       case 6: return submit(any_block());
-      case 7: return attacker_.turns(1 + input_.below(8));
+      case 7: return attacker_.run_iterations(1 + input_.below(8));
       case 8: return collect();
       case 9: return acquire();
       case 10: return release();
@@ -85,9 +87,24 @@ class Attack {
       case 1: return driver().fill(s, region(), input_.below(1024) * wire::kStickBytes, some_bytes(), 0x5a5a);
       case 2: return summed(driver().dma(s, host_memory(), on_device(), some_bytes()));
       case 3: return summed(driver().dma(s, on_device(), host_memory(), some_bytes()));
-      case 4: return driver().dma(s, on_device(), on_device(), some_bytes());
+      case 4: return input_.below(2) != 0 ? strided(s) : driver().dma(s, on_device(), on_device(), some_bytes());
       default: return launch(s);
     }
+  }
+  // Transposed, or with any strides.
+  wire::ControlBlock strided(StreamHandle& s) {
+    const auto rows = 1 + input_.below(64);
+    const auto columns = 1 + input_.below(64);
+    std::array<wire::StridedLevel, wire::kStridedLevels> levels{
+        {{rows, static_cast<std::int64_t>(columns), 1}, {columns, 1, static_cast<std::int64_t>(rows)}}};
+    unsigned depth = 2;
+    for (; depth < 2 + input_.below(wire::kStridedLevels - 1); ++depth) {
+      levels[depth] = {1 + input_.below(4), input_.take<std::int16_t>(), input_.take<std::int16_t>()};
+    }
+    const bool out = input_.below(2) != 0;
+    const wire::Endpoint from = out ? host_memory() : on_device();
+    const wire::Endpoint to = input_.below(2) != 0 ? on_device() : host_memory();
+    return driver().strided(s, from, to, 1u << input_.below(4), std::span(levels).first(depth));
   }
   // With a checksum or not; to the device mostly the right one of what is there now.
   wire::ControlBlock summed(wire::ControlBlock block) {
@@ -142,7 +159,7 @@ class Attack {
     const unsigned honest = input_.below(256);
     if ((honest & 1) != 0) block.header.magic = wire::kControlBlockMagic;
     if ((honest & 2) != 0) block.header.generation = driver().generation();
-    if ((honest & 4) != 0) block.header.sticks = static_cast<std::uint8_t>(wire::required_sticks(block.header.opcode));
+    if ((honest & 4) != 0) block.header.sticks = static_cast<std::uint8_t>(wire::required_sticks(block));
     if ((honest & 8) != 0) {
       StreamHandle& s = stream();
       block.header.stream = s.id;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control plane of a function: any messages in any order, with the FIFO's words and slots changed under the card. Each
-// message that the card takes is answered at most once, and exactly once when the FIFO had room; nobody else notices.
+// The control plane of a function: any messages in any order, with the FIFO's words and slots changed under the card.
+// Each message that the card takes is answered at most once, and exactly once when the FIFO had room; nobody else
+// notices.
 #include "shared/memory_order.hpp"
 #include "tests/fuzz/native_attacker.hpp"
 
@@ -31,7 +32,7 @@ class Messages {
       case 1:
       case 2: return send(well_framed());
       case 3: return send(input_.take<wire::Message>());
-      case 4: return attacker_.turns(1 + input_.below(8));
+      case 4: return attacker_.run_iterations(1 + input_.below(8));
       case 5: return receive();
       case 6: return bring_up(input_.below(12), input_.take<std::uint64_t>());
       default: return break_fifo();

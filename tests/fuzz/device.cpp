@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole driver on a window that changes under it: a real card serves the function, and before each of its turns the
-// input may overwrite any word that a card could write, from bring-up to the end; or the card dies. Attaching ends with a
-// device or a typed error, every accepted block ends exactly once, every call returns, and so does the destructor.
+// The whole driver on a window that changes under it: a real card serves the function, and before each of its
+// iterations the input may overwrite any word that a card could write, from bring-up to the end; or the card dies.
+// Attaching ends with a device or a typed error, every accepted block ends exactly once, every call returns, and so
+// does the destructor.
 #include <array>
 #include <atomic>
 #include <deque>
@@ -22,9 +23,9 @@ using std::chrono_literals::operator""us;
 constexpr unsigned kSlot = 1;  // the PF
 constexpr std::size_t kMostMutations = 64;
 
-// One word that changes, so many turns of the card after the last one.
+// One word that changes, so many iterations of the card after the last one.
 struct Mutation {
-  std::uint8_t turns;
+  std::uint8_t iterations;
   std::uint8_t block;
   std::uint16_t word;
   std::uint8_t how;
@@ -63,9 +64,9 @@ class Mutator {
 
   // Before that nothing happens.
   void begin(std::byte* window) { window_.store(window, std::memory_order_release); }
-  void turn() {
+  void run_iteration() {
     std::byte* const window = window_.load(std::memory_order_acquire);
-    if (window == nullptr || next_ == count_ || waited_++ < mutations_[next_].turns) return;
+    if (window == nullptr || next_ == count_ || waited_++ < mutations_[next_].iterations) return;
     waited_ = 0;
     apply(window, mutations_[next_++]);
   }
@@ -171,7 +172,7 @@ void fuzz::run(Input input) {
   Mutator mutator(input);
   svp::test::NativeCard card({.virtual_functions = 0,
                               .window_bytes = wire::kMinWindowBytes,
-                              .before_turn = [&](fw::Card&) { mutator.turn(); }});
+                              .before_iteration = [&](fw::Card&) { mutator.run_iteration(); }});
   if (from_the_start) mutator.begin(card.window(kSlot));
   svp::DeviceOptions options;
   options.timeouts = impatient();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands on the driver's rings (control blocks, admin commands, events) against a card that gives back what it likes,
-// when it likes, with any content. Every accepted block and every ticket ends exactly once, with the card's word only
-// when that fits what was sent; a card that breaks the protocol is found out, and close() ends the rest.
+// What stands on the driver's rings (control blocks, admin commands, events) against a card that gives back what it
+// likes, when it likes, with any content. Every accepted block and every ticket ends exactly once, with the card's word
+// only when that fits what was sent; a card that breaks the protocol is found out, and close() ends the rest.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

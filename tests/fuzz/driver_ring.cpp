@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's side of a packed ring against a card that writes what it likes into ring and event area. Every chain comes
-// back at most once, with the id it was given; slots and ids add up at every moment; a card that breaks the protocol is
-// told from one that works, and for good.
+// The driver's side of a packed ring against a card that writes what it likes into ring and event area. Every chain
+// comes back at most once, with the id it was given; slots and ids add up at every moment; a card that breaks the
+// protocol is told from one that works, and for good.
 #include <array>
 #include <cstring>
 #include <set>

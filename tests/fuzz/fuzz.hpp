@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fuzz target is written with: an input that is read from its front, and laws that end the program when they
-// do not hold. A target defines fuzz::run(); it keeps nothing from one input to the next, so that an input that fails
-// once fails again. The same target is built twice: with libFuzzer (preset fuzz, scripts/fuzz) and as a unit test that
-// replays the corpus (every other preset).
+// What every fuzz target is written with: an input that is read from its front, and properties that end the program
+// when they do not hold. A target defines fuzz::run(); it keeps nothing from one input to the next, so that an input
+// that fails once fails again. The same target is built twice: with libFuzzer (preset fuzz, scripts/fuzz) and as a unit
+// test that replays the corpus (every other preset).
 #pragma once
 
 #include <algorithm>
@@ -55,10 +55,10 @@ class Input {
   std::span<const std::byte> bytes_;
 };
 
-// Ends the program when a law does not hold: the fuzzer keeps the input, the replaying test fails.
-inline void require(bool holds, const char* law, std::source_location at = std::source_location::current()) {
+// Ends the program when a property does not hold: the fuzzer keeps the input, the replaying test fails.
+inline void require(bool holds, const char* property, std::source_location at = std::source_location::current()) {
   if (holds) return;
-  std::fprintf(stderr, "%s:%u: broken law: %s\n", at.file_name(), static_cast<unsigned>(at.line()), law);
+  std::fprintf(stderr, "%s:%u: broken property: %s\n", at.file_name(), static_cast<unsigned>(at.line()), property);
   std::abort();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For targets with a mutator of their own (LLVMFuzzerCustomMutator): libFuzzer's generic one. Only there in preset fuzz;
-// the replaying tests link without it and never call it.
+// For targets with a mutator of their own (LLVMFuzzerCustomMutator): libFuzzer's generic one. Only there in preset
+// fuzz; the replaying tests link without it and never call it.
 #pragma once
 
 #include <cstddef>

@@ -63,7 +63,7 @@ NativeAttacker::NativeAttacker()
 void NativeAttacker::remember_bystander() {
   // Until it counts as quiet: resets are made to wait for functions that are at work (firmware/core/reset.hpp).
   constexpr unsigned kUntilQuiet = 2 * fw::kQuietLooks;
-  turns(kUntilQuiet);
+  run_iterations(kUntilQuiet);
   const auto window = bystander_.window();
   bystander_blocks_.assign(window.begin() + kQuiet, window.begin() + wire::kHostMemoryOffset);
 }
@@ -91,9 +91,9 @@ bool NativeAttacker::resets_run() {
   return false;
 }
 
-void NativeAttacker::turns(unsigned count) {
+void NativeAttacker::run_iterations(unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
-    fw::turn(card_.card());
+    fw::run_iteration(card_.card());
     slices();
   }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A booted native card with a hostile and a bystander function, for targets that attack the card as a whole. The bystander
-// one is up, owns a region, and both its memories hold canaries.
+// A booted native card with a hostile and a bystander function, for targets that attack the card as a whole. The
+// bystander one is up, owns a region, and both its memories hold canaries.
 //
 // There is one card for all inputs: to boot one takes thirty times as long as most attacks. Every input begins with the
-// hostile function reset and ends with the proof that a reset left nothing behind, so an input meets what the first met.
+// hostile function reset and ends with the proof that a reset left nothing behind, so an input meets what the first
+// met.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +25,13 @@ class NativeAttacker {
   fwtest::RawDriver& driver() { return *hostile_; }
 
   // One look of hart 0 at everything, and one slice of every core, as often as said.
-  void turns(unsigned count);
-  // Until nothing is left to do, kernels and resets included. Bounded: a card that never comes to rest breaks a law.
+  void run_iterations(unsigned count);
+  // Until nothing is left to do, kernels and resets included. Bounded: a card that never comes to rest breaks a
+  // property.
   void settle();
 
-  // The laws that hold whatever was done: canaries stand, the bystander one works, and the hostile function is as good as
-  // new after status 0, with everything it held given back.
+  // The properties that hold whatever was done: canaries stand, the bystander one works, and the hostile function is as
+  // good as new after status 0, with everything it held given back.
   void expect_contained();
 
  private:

@@ -17,6 +17,8 @@
 #include "host_driver/faults/script_json.hpp"
 #include "shared/version.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/block_builder.hpp"
+#include "tests/support/completion_sinks.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/discovery/example_card.hpp"
@@ -43,12 +45,6 @@ void append(Bytes& bytes, const T& value) {
   bytes.insert(bytes.end(), at, at + sizeof value);
 }
 
-class Sink final : public svp::CompletionSink {
- public:
-  void on_completion(const wire::Completion&) noexcept override { ++calls; }
-  std::atomic<unsigned> calls{0};
-};
-
 // Attaches, works, detaches; then reads the window.
 void record_device_session() {
   svp::test::NativeCard card({.window_bytes = wire::kMinWindowBytes});
@@ -57,23 +53,17 @@ void record_device_session() {
     if (device == nullptr) throw std::runtime_error("the native card can not be attached to");
     const auto region = device->acquire_region(svp::RegionType::Tensor, wire::kGranuleBytes).value();
     const auto stream = device->open_stream(svp::StreamPriority::High).value();
-    wire::ControlBlock blocks[3]{};
-    blocks[0].header.opcode = wire::Opcode::Fill;
-    blocks[0].payload.fill = {
-        {region.base.region_id, 0, region.generation, wire::EndpointKind::Region, {}}, 4096, 7, {}};
-    blocks[1].header.opcode = wire::Opcode::Dma;
-    blocks[1].payload.dma = {{region.base.region_id, 0, region.generation, wire::EndpointKind::Region, {}},
-                             {0, device->host_memory_offset(), 0, wire::EndpointKind::HostMemory, {}},
-                             4096,
-                             0,
-                             0};
-    Sink sink;
+    using svp::test::Blocks;
+    const auto memory = svp::test::endpoint_of(region);
+    const wire::ControlBlock blocks[] = {
+        Blocks::fill(memory, 4096, 7), Blocks::dma(memory, svp::test::host_endpoint(*device, 0), 4096), Blocks::nop()};
+    svp::test::CompletionCounter sink;
     for (const auto& block : blocks) {
       const svp::ControlBlockRequest request{&block, &sink};
       (void)device->submit(stream, {&request, 1});
     }
     const auto limit = svp::Device::Clock::now() + test_bounds::kAnswer;
-    (void)device->wait_until([&] { return sink.calls == 3; }, limit);
+    (void)device->wait_until([&] { return sink.ended() == 3; }, limit);
     (void)device->card_statistics();
     (void)device->reset_stream(stream);
     card.pause();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays a target's corpus (SPYRE_CORPUS, a folder): seeds, what the fuzzer found worth keeping, and every input that
-// ever broke a law.
+// ever broke a property.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,12 +13,12 @@
 
 namespace {
 
-TEST(Corpus, HoldsEveryLaw) {
+TEST(Corpus, HoldsEveryProperty) {
   std::set<std::filesystem::path> inputs;  // in an order that does not depend on the file system
   for (const auto& entry : std::filesystem::directory_iterator(SPYRE_CORPUS)) inputs.insert(entry.path());
   ASSERT_FALSE(inputs.empty()) << "no input in " << SPYRE_CORPUS;
   for (const auto& path : inputs) {
-    // Before the run: a law or a sanitizer ends the program.
+    // Before the run: a property or a sanitizer ends the program.
     std::fprintf(stderr, "%s\n", path.filename().c_str());
     std::ifstream file(path, std::ios::binary);
     const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};

@@ -7,10 +7,10 @@
  * end_function_reset), intake.cpp (fetch_blocks), dispatcher.cpp (run_streams), launch_steps.cpp (launch_ended) and the host's half,
  * host_driver/device (completions first, then what is outstanding is ended by the driver). Hart 0 is one process; each
  * of its steps is a step of the model, because cores and the host go on in between. The states of protocol §9:
- * QUIESCE is quiesce(), ACKED is `acked`, SCRUB is scrubbed = life, RESET_DONE is the last statement of progress().
+ * QUIESCE is quiesce(), ACKED is `acked`, SCRUB is scrubbed = incarnation, RESET_DONE is the last statement of progress().
  *
- * Laws: after ACKED no hart touches the memory of the life that ended, and nothing runs when it is scrubbed; nothing
- * completes after the end of the reset, and nothing at all for a block of an earlier life; every submitted block ends
+ * Properties: after ACKED no hart touches the memory of the incarnation that ended, and nothing runs when it is scrubbed; nothing
+ * completes after the end of the reset, and nothing at all for a block of an earlier incarnation; every submitted block ends
  * exactly once, by the card's completion or by the driver's own hand; the driver's request is answered exactly once and
  * never refused; nobody waits for ever (that would be a deadlock), an endless kernel included.
  *
@@ -22,9 +22,9 @@
 #ifndef CORES
 #define CORES 2
 #endif
-#define BLOCKS 2      /* that the driver submits, in all its lives */
-#ifndef LIVES
-#define LIVES 1       /* status 0 and bring-up again, so often */
+#define BLOCKS 2      /* that the driver submits, in all its incarnations */
+#ifndef INCARNATIONS
+#define INCARNATIONS 1       /* status 0 and bring-up again, so often */
 #endif
 
 /* A block's way. DROPPED: the card let go of it without a completion, which only a reset may. */
@@ -41,20 +41,20 @@
 
 byte state[ALL];
 byte generation_of[ALL]; /* what its header says */
-byte life_of[ALL];       /* the life that it was made for */
+byte incarnation_of[ALL];       /* the incarnation that it was made for */
 byte ended[ALL];         /* how often its owner was told */
 
 byte generation = 1;     /* of the function, the card's */
 byte age = 1;            /* resets begun, whatever the card tells */
-byte life = 1;           /* resets ended */
+byte incarnation = 1;           /* resets ended */
 bool ring_on = true;     /* queues set and DRIVER_OK */
 bool runnable = false;   /* hart 0 has a transfer to go on with */
 bool resetting = false;
 bool acked = false;      /* every hart is out, no transfer moves */
-byte scrubbed = 0;       /* the last life whose memory is clean */
+byte scrubbed = 0;       /* the last incarnation whose memory is clean */
 bool kill = false;
 byte parts_left = 0;     /* of the one launch */
-byte launch_life = 0;
+byte launch_incarnation = 0;
 byte touching = 0;       /* harts in U-mode in the function's memory */
 bool ticket[CORES];
 byte status0 = 0;        /* the driver's requests, not answered */
@@ -66,12 +66,12 @@ bool shut = false;       /* the driver has gone for good */
 /* ---- the card ---------------------------------------------------------------------------------------------------------- */
 
 inline touch(whose) {
-  assert(!(acked && whose == life) && scrubbed < whose)
+  assert(!(acked && whose == incarnation) && scrubbed < whose)
 }
 
 inline complete(b) {
   assert(ring_on);                 /* nothing completes once the rings are off */
-  assert(life_of[b] == life);      /* nor anything of an earlier life */
+  assert(incarnation_of[b] == incarnation);      /* nor anything of an earlier incarnation */
   assert(state[b] != USED && state[b] != OVER);
   state[b] = USED
 }
@@ -83,7 +83,7 @@ proctype core(byte c) {
 end:
   do
   :: atomic {
-      ticket[c] -> mine = launch_life; touching++;
+      ticket[c] -> mine = launch_incarnation; touching++;
       if                        /* endless is decided beforehand: a kernel that may still exit would hide it */
       :: kill
       :: !kill -> inside = true
@@ -166,11 +166,11 @@ inline progress() {
   atomic { answers = answers + asked; asked = false }
 #endif
   atomic { acked = true; assert(touching == 0) }
-  scrubbed = life;             /* regions released, contexts, caches and window blocks cleaned */
+  scrubbed = incarnation;             /* regions released, contexts, caches and window blocks cleaned */
   atomic {                     /* state as new */
     drop_blocks();
     runnable = false; kill = false; launch = ALL; transfer = ALL;
-    life++;
+    incarnation++;
     acked = false;
     resetting = false
   }
@@ -196,13 +196,13 @@ inline fetch(b) {
   if
   :: generation_of[b] != generation -> state[b] = USED  /* REJECTED: stale generation, before any side effect */
   :: else ->
-    assert(life_of[b] == life);                   /* nothing of an earlier life is executed */
+    assert(incarnation_of[b] == incarnation);                   /* nothing of an earlier incarnation is executed */
     if
     :: state[b] = USED                            /* ends at once */
     :: transfer == ALL -> state[b] = MOVING; transfer = b; runnable = true
     :: launch == ALL ->
       atomic {
-        state[b] = RUNNING; launch = b; launch_life = life; parts_left = CORES;
+        state[b] = RUNNING; launch = b; launch_incarnation = incarnation; parts_left = CORES;
         for (i : 0 .. CORES - 1) { ticket[i] = true }
         i = 0
       }
@@ -221,7 +221,7 @@ end:
   :: ring_on && state[1] == AVAIL -> fetch(1)
   :: ring_on && state[2] == AVAIL -> fetch(2)
   :: runnable && transfer < ALL ->
-    touch(life_of[transfer]);
+    touch(incarnation_of[transfer]);
     complete(transfer); runnable = false; transfer = ALL
   :: launch < ALL && parts_left == 0 -> collect()
   od
@@ -263,13 +263,13 @@ inline fail_outstanding() {
 proctype driver() {
   byte j = 0, next = 0, boots = 0, seen = 1, mine = 1;
   do
-  :: next < BLOCKS ->                  /* made for the life that the driver read … */
+  :: next < BLOCKS ->                  /* made for the incarnation that the driver read … */
     atomic {                           /* … and published whenever it gets to it */
-      generation_of[next] = seen; life_of[next] = mine; state[next] = AVAIL; next++
+      generation_of[next] = seen; incarnation_of[next] = mine; state[next] = AVAIL; next++
     }
   :: state[0] == USED -> over(0)
   :: state[1] == USED -> over(1)
-  :: boots < LIVES ->
+  :: boots < INCARNATIONS ->
     atomic { boots++; status0++ }
     answers + refusals == boots;       /* a bounded wait in the code; here for ever would be a deadlock */
     assert(refusals == 0);
@@ -282,30 +282,30 @@ proctype driver() {
     atomic {                           /* bring-up reads the configuration again */
       seen = generation; mine = age; ring_on = !resetting
     }
-  :: boots == LIVES && next == BLOCKS ->
+  :: boots == INCARNATIONS && next == BLOCKS ->
     /* All submitted, and no reset of its own to come: a last status 0, as at detach. */
     status0++;
-    answers + refusals == LIVES + 1;
+    answers + refusals == INCARNATIONS + 1;
     assert(refusals == 0);
     atomic { take_completions() }
     atomic { fail_outstanding() }
     break
   od;
   for (j : 0 .. BLOCKS - 1) { assert(ended[j] == 1) }
-  assert(answers == LIVES + 1);
+  assert(answers == INCARNATIONS + 1);
   shut = true
 }
 
-/* It shares the window and does not know of resets: what it made for one life it publishes in another. */
+/* It shares the window and does not know of resets: what it made for one incarnation it publishes in another. */
 proctype child() {
-  atomic { generation_of[STRAY] = generation; life_of[STRAY] = age }
+  atomic { generation_of[STRAY] = generation; incarnation_of[STRAY] = age }
   if
   :: state[STRAY] = AVAIL
   :: true
   fi
 }
 
-/* M resets the function at any moment, or never. The driver hears of it by NEEDS_RESET and does status 0. */
+/* M resets the function at any moment, or never. The driver is told of it by NEEDS_RESET and does status 0. */
 proctype manager() {
   if
   :: true -> manager_asks = true

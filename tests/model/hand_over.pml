@@ -8,11 +8,11 @@
  * fails the launch changes it from Running to Stopping in one step, and only that one calls the parts. A critical section
  * of Launch::lock or CoreQueue::lock is one atomic step. Core 0 is hart 0, which also stops and collects.
  *
- * Laws: a part ends exactly once; a ticket is never queued twice; the launch ends exactly once, and when hart 0 collects
+ * Properties: a part ends exactly once; a ticket is never queued twice; the launch ends exactly once, and when hart 0 collects
  * it, nobody touches it any more; no part is left behind (that would be a deadlock).
  *
  * Mutants: NO_KILL_RECHECK (arrive() parks without looking whether it stops), NO_LEAVE_CHECK (an exit does not look for parts
- * that wait in vain), NO_ARRIVE_CHECK (nor does an arrival), BLIND_RELEASE (the last one queues everybody), SPLIT_DONE
+ * that wait in vain), NO_ARRIVE_CHECK (nor does an arrival), UNCHECKED_RELEASE (the last one queues everybody), SPLIT_DONE
  * (the count of parts is not one atomic step), DONE_BEFORE_KILL (a failing part ends before it has killed the others).
  */
 #ifndef PARTS
@@ -116,7 +116,7 @@ inline arrive(p) {
       do
       :: q < PARTS ->
         atomic {
-#ifdef BLIND_RELEASE
+#ifdef UNCHECKED_RELEASE
           again = true;
 #else
           again = (q == p) || parked[q];

@@ -2,7 +2,7 @@
  *
  * Sleeping and waking between a driver and the card (protocol §8), with event suppression on both sides.
  *
- * Mirrors, card side: firmware/core/main_loop.cpp armed_and_quiet(), idle(), turn.cpp serve(); firmware/core/packed_queue.cpp arm(),
+ * Mirrors, card side: firmware/core/main_loop.cpp armed_and_quiet(), idle(), iteration.cpp serve(); firmware/core/packed_queue.cpp arm(),
  * disarm(), push_used(), take_notification(). Host side: protocol §8, HOST submit and HOST wait.
  *
  * Positions run free instead of wrapping, so that wants_notification() is "the armed position lies in [old, new)".
@@ -20,7 +20,7 @@
 
 byte avail = 0;          /* published by the host */
 byte used = 0;           /* published by the card */
-byte card_event = OFF;   /* device area: the position whose publication the card wants to hear of */
+byte card_event = OFF;   /* device area: the position whose publication the card wants to be told of */
 byte host_event = OFF;   /* driver area */
 bool card_doorbell = false;  /* pending, as an interrupt or a readable pipe is */
 bool host_doorbell = false;
@@ -99,7 +99,7 @@ endserve:
 #ifdef NO_SIGNAL_FENCE
     event = host_event;
 #endif
-    do  /* a turn takes what is there, or as much as its budget allows */
+    do  /* an iteration takes what is there, or as much as its budget allows */
     :: next != avail -> next++; used = next
     :: next != old -> break
     od;

@@ -10,13 +10,13 @@
  * Somebody repeats old SLOT_BIND commands at any moment (not with NO_STALE).
  *
  * Properties: a window serves one owner; what the card binds is the window that was meant; a function is handed out only
- * when its new peer has heard a doorbell; no peer id is announced twice; a port is plugged only when it is empty; whatever
+ * when its new peer got a doorbell; no peer id is announced twice; a port is plugged only when it is empty; whatever
  * a boot finds bound is plugged; nobody waits for ever (that would be a deadlock).
  *
  * Mutants: NO_SERIAL (any serial is taken), FORGETFUL (the table does not survive a reset), NO_UNPLUG (a retirement leaves
  * the window plugged), NO_FINISH (a boot does not finish what was interrupted), UNPLUG_FIRST (unplugged before it is
  * marked), EARLY_BIND (bound before the emulator has read the peer's message), REUSE_ID (a second try takes the same peer
- * id), BLIND_PLUG (a port whose window was perhaps never bound is taken for empty).
+ * id), UNCHECKED_PLUG (a port whose window was perhaps never bound is taken for empty).
  */
 #ifndef FUNCTIONS
 #define FUNCTIONS 1
@@ -55,7 +55,7 @@ byte use[PORTS];             /* the firmware's table, persistent */
 byte last[PORTS];
 byte place[FUNCTIONS];       /* port; likewise */
 byte peer[FUNCTIONS];
-byte heard[FUNCTIONS];       /* the last peer that heard a doorbell */
+byte signalled[FUNCTIONS];       /* the last peer that got a doorbell */
 byte id_state[FUNCTIONS * IDS];
 bool free_port[PORTS];           /* the broker's */
 byte next_serial = 1;
@@ -115,7 +115,7 @@ end:
       };
       MAY_RESET;
       if
-      :: ID(f, id) == KNOWN -> heard[f] = id
+      :: ID(f, id) == KNOWN -> signalled[f] = id
       :: else                                            /* the emulator knows no such peer */
       fi;
       MAY_RESET;
@@ -236,7 +236,7 @@ proctype broker(byte f) {
     if
     :: answer == done ->
       atomic {
-        assert(heard[f] == id);
+        assert(signalled[f] == id);
         assert(place[f] == port && plugged[port] == serial);
         served[serial]++;
         assert(served[serial] == 1)
@@ -251,7 +251,7 @@ proctype broker(byte f) {
 #ifndef REUSE_ID
       atomic { ID(f, id) = END_SAID; id++ };
 #endif
-#ifdef BLIND_PLUG
+#ifdef UNCHECKED_PLUG
       free_port[port] = true; serial = 0
 #else
       if
@@ -284,7 +284,7 @@ init {
   byte i;
   atomic {
     for (i : 0 .. PORTS - 1) { free_port[i] = true };
-    for (i : 0 .. FUNCTIONS - 1) { place[i] = NONE; heard[i] = NONE };
+    for (i : 0 .. FUNCTIONS - 1) { place[i] = NONE; signalled[i] = NONE };
     run firmware();
     for (i : 0 .. FUNCTIONS - 1) { run emulator(i); run broker(i) };
 #ifndef NO_STALE

@@ -8,8 +8,8 @@
 
 namespace mutants {
 
-// Runs these scenarios (empty: all) with nothing left out, and prints a line per claim. The number of those that nothing
-// covers. Throws svp::Error when no card can be booted.
+// Runs these scenarios (empty: all) with nothing left out, and prints a line per claim. The number of those that
+// nothing covers. Throws svp::Error when no card can be booted.
 std::size_t list_claims(const std::vector<std::string>& scenarios, std::uint64_t seed);
 
 }  // namespace mutants

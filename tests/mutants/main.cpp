@@ -32,7 +32,8 @@ struct Options {
   bool json = false;
 };
 
-// The campaign's own processes (F20, F22): `spyre-mutant fault-tenant CARD FUNCTION TASK SEED`, as of the spyre command.
+// The campaign's own processes (F20, F22): `spyre-mutant fault-tenant CARD FUNCTION TASK SEED`, as of the spyre
+// command.
 int tenant(int argc, char** argv) {
   if (argc != 6) return kBadOptions;
   using svp::campaign::TenantTask;

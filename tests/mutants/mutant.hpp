@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mutants that the campaign is held against: firmware, driver or broker with one check left out. Each names the claim of
-// a scenario that has to fail on it, and nothing else may.
+// The mutants that the campaign is held against: firmware, driver or broker with one check left out. Each names the
+// claim of a scenario that has to fail on it, and nothing else may.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,8 @@ struct Cover {
   const Mutant* own = nullptr;
   const SameCheck* same = nullptr;
 };
-// Whether it says something of the card. That a fault fired does not: without it a run is invalid, and no mutant is killed.
+// Whether it says something of the card. That a fault fired does not: without it a run is invalid, and no mutant is
+// killed.
 constexpr bool needs_cover(Proof proof) { return proof != Proof::Fired; }
 bool names(const SameCheck& same, std::string_view scenario, Proof proof, std::string_view claim);
 Cover cover_of(std::string_view scenario, Proof proof, std::string_view claim);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a scenario twice on the mutants' firmware and with the mutants' driver: with no mutant chosen (the control run, which
-// has to pass), and with one (which has to fail as the mutant says).
+// Runs a scenario twice on the mutants' firmware and with the mutants' driver: with no mutant chosen (the control run,
+// which has to pass), and with one (which has to fail as the mutant says).
 #pragma once
 
 #include <chrono>

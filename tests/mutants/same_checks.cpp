@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claims without a mutant of their own: each is decided by the same place in the code as a row's. That place is named: of
-// firmware, driver or broker where it is one, else of the campaign. The first entry that names a claim is the one.
+// Claims without a mutant of their own: each is decided by the same place in the code as a row's. That place is named:
+// of firmware, driver or broker where it is one, else of the campaign. The first entry that names a claim is the one.
 #include <array>
 
 #include "tests/mutants/mutant.hpp"
@@ -242,6 +242,16 @@ constexpr auto kSameChecks = std::to_array<SameCheck>({
      .proof = Detected,
      .claim = "FILL of nothing",
      .why = "check_form(): BadSize"},
+    {.row = "F8/DMA of nothing",
+     .scenario = "F8",
+     .proof = Detected,
+     .claim = "strided DMA without loops",
+     .why = "check_form(): BadSize"},
+    {.row = "F8/FILL over the end",
+     .scenario = "F8",
+     .proof = Detected,
+     .claim = "strided DMA over the end",
+     .why = "RegionTable::resolve()"},
     {.row = "F8/FILL over the end",
      .scenario = "F8",
      .proof = Detected,

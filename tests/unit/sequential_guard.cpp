@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linked into tests that say they are SEQUENTIAL, and are therefore not run under TSan: none of them may start a thread.
+// Linked into tests that say they are SEQUENTIAL, and are therefore not run under TSan: none of them may start a
+// thread.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -14,13 +14,15 @@ inline constexpr std::chrono::seconds kLoad{10};
 inline constexpr std::chrono::seconds kAdmin{20};
 // Scenarios in which a reply never comes wait for just that.
 inline constexpr std::chrono::seconds kMissingReply{1};
-// A scenario whose detector is off has to be told that it failed, and no more.
+// A scenario whose check is disabled has to be told that it failed, and no more.
 inline constexpr std::chrono::seconds kShortTimeout{5};
-// An emulator's end, its reaper's and a thread's are seen a moment later; scrubbing what a scenario released takes longer.
+// An emulator's end, its reaper's and a thread's are seen a moment later; scrubbing what a scenario released takes
+// longer.
 inline constexpr std::chrono::seconds kSettle{5};
 // A boot that was stopped says so after this silence: the steps are told apart by their POST codes.
 inline constexpr std::chrono::milliseconds kPostProgress{500};
-// A kernel with budget that is left alone has run so long; and so long nothing comes of a completion that is not posted.
+// A kernel with budget that is left alone has run so long; and so long nothing comes of a completion that is not
+// posted.
 inline constexpr std::chrono::milliseconds kLeftAlone{50};
 inline constexpr std::chrono::milliseconds kNothingComes{100};
 // A tenant that nobody ends leaves by itself.
@@ -32,13 +34,15 @@ inline constexpr std::chrono::milliseconds kLook{2};
 
 namespace soak_bounds {
 
-// A batch takes milliseconds, and the watchdog ends what hangs in tens of them. A completion that a fault keeps back costs
-// this once.
+// A batch takes milliseconds, and the watchdog ends what hangs in tens of them. A completion that a fault keeps back
+// costs this once.
 inline constexpr std::chrono::seconds kTimeout{3};
+// So long it may take on a machine that gives the card no CPU.
+inline constexpr std::chrono::seconds kLongestWait{60};
 // Replies are lost on purpose.
 inline constexpr std::chrono::seconds kAdmin{1};
-// A round in which hart 0 was ready to run and had no CPU for so long, half of what is waited for an answer, is not judged
-// by its answer's being late; it is counted.
+// A round in which hart 0 was ready to run and had no CPU for so long, half of what is waited for an answer, is not
+// judged by its answer's being late; it is counted.
 inline constexpr std::chrono::milliseconds kStarved{500};
 // A function can be had again when the card is back: a boot takes 0.1 s, an emulator that is stopped or starved more.
 inline constexpr std::chrono::seconds kAttach{30};

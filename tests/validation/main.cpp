@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// spyre-validation: the part of `spyre` that is test equipment. It takes the words that `spyre` takes: fault campaign, soak,
-// replay. Exit codes as of `spyre`.
+// spyre-validation: the part of `spyre` that is test equipment. It takes the words that `spyre` takes: fault campaign,
+// soak, replay. Exit codes as of `spyre`.
 #include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/output.hpp"
 #include "tests/validation/command_line.hpp"

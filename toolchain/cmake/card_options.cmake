@@ -47,7 +47,7 @@ target_link_options(card_options INTERFACE ${SPYRE_CARD_LINK_FLAGS})
 
 # ---- firmware: M-mode -------------------------------------------------------------------------------------------------
 # Soft float and no vectors: M-mode code runs while a suspended kernel's f and v registers are live, and code that can
-# not name those registers can not spoil them. Not -ffreestanding: it would turn every small memcpy into a call, and
+# not name those registers can not spoil them. Not -ffreestanding: it would make every small memcpy a call, and
 # newlib is a complete C library.
 add_library(fw_options INTERFACE)
 # Shared memory is read and written through several types, as words and as structures: no conclusions from types.

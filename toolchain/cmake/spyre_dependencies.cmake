@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Third-party libraries, all from the distribution (scripts/bootstrap). Targets to name in DEPS:
-#   deps_uring  deps_hwy  deps_fmt  deps_cli (CLI11)  deps_json (nlohmann)
+#   deps_uring  deps_hwy  deps_isal (ISA-L)  deps_fmt  deps_cli (CLI11)  deps_json (nlohmann)  deps_mustache (kainjow)
 #   deps_rapidcheck (with its GoogleTest glue)  deps_benchmark  Threads::Threads
 # GoogleTest and GoogleMock come with spyre_test.
 find_package(Threads REQUIRED)
@@ -8,7 +8,7 @@ find_package(fmt REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED CONFIG)
 find_package(CLI11 REQUIRED CONFIG)
 
-# These three ship package files that differ between releases of the distribution; header and library do not.
+# These ship package files that differ between releases of the distribution, or none; header and library do not.
 function(spyre_find_library name header libraries)
   find_path(${name}_INCLUDE_DIR "${header}" REQUIRED)
   add_library(${name} INTERFACE)
@@ -20,6 +20,8 @@ function(spyre_find_library name header libraries)
 endfunction()
 spyre_find_library(deps_uring liburing.h uring)
 spyre_find_library(deps_hwy hwy/highway.h hwy)
+spyre_find_library(deps_isal isa-l/crc.h isal)
+spyre_find_library(deps_mustache kainjow/mustache.hpp "")
 function(spyre_wrap_library name)
   add_library(${name} INTERFACE)
   target_link_libraries(${name} INTERFACE ${ARGN})

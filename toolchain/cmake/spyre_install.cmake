@@ -81,7 +81,8 @@ install(FILES "${CMAKE_SOURCE_DIR}/toolchain/cmake/card_flags.cmake" "${CMAKE_SO
 # ---- Debian package (cpack -G DEB in the build folder): one package with all components
 set(CPACK_PACKAGE_NAME spyre-vp)
 set(CPACK_PACKAGE_VENDOR "spyre-vp")
-set(CPACK_PACKAGE_CONTACT "the spyre-vp project <spyre-vp@localhost>")
+# Debian's Maintainer field wants a text; there is no person and no address to name (SECURITY.md says how to report).
+set(CPACK_PACKAGE_CONTACT "whoever built this package (spyre-vp has no address)")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGE_DESCRIPTION "Boots cards with real RISC-V firmware under QEMU and talks to them through a real userspace\
  driver. Contains the command line (spyre), the library (libspyre.so, C++20 and C), firmware, kernels and the kernel SDK.")

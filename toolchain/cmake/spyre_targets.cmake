@@ -7,6 +7,8 @@
 #   spyre_device_test(NAME boot_test SOURCES boot_test.cpp DEPS qemu_machine)      GoogleTest, label device
 #   spyre_benchmark(NAME memory_bench SOURCES memory_bench.cpp DEPS svp_memory)   Google Benchmark, not run by tests
 #   … SEQUENTIAL        (a unit test) starts no thread, is therefore not built under TSan, and fails when it does start one
+#   … OPTIMISED   optimised in sanitizer builds too, where nothing else is: for what tests execute for seconds. Not with the
+#                 precompiled headers, which are of one kind of flags, so a few seconds more to compile
 #   … FUNCTIONS PF VF   (either kind of test)   one program, one ctest entry per function of the card: <name>_pf, <name>_vf;
 #                                           SPYRE_TEST_FUNCTION tells the program which
 #   spyre_script_test(NAME plan COMMAND program arg... LABEL unit [DEPENDS target...])
@@ -29,12 +31,21 @@ function(spyre_add_folder folder)
 endfunction()
 
 macro(spyre_parse_target)
-  cmake_parse_arguments(arg "SEQUENTIAL" "NAME;TIMEOUT" "SOURCES;DEPS;FUNCTIONS" ${ARGN})
+  cmake_parse_arguments(arg "SEQUENTIAL;OPTIMISED" "NAME;TIMEOUT" "SOURCES;DEPS;FUNCTIONS" ${ARGN})
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "usage: ${CMAKE_CURRENT_FUNCTION}(NAME name SOURCES a.cpp... [DEPS target...]); "
       "not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
 endmacro()
+
+# How the target is optimised, and its precompiled headers.
+function(spyre_use_kind target kind optimised)
+  if(optimised AND SPYRE_SANITIZE MATCHES "^(address|thread)$")
+    target_compile_options(${target} PRIVATE -O2)
+  else()
+    spyre_use_precompiled(${target} ${kind})
+  endif()
+endfunction()
 
 function(spyre_library)
   spyre_parse_target(${ARGN})
@@ -42,7 +53,7 @@ function(spyre_library)
   target_link_libraries(${arg_NAME} PUBLIC spyre_options ${arg_DEPS})
   set_target_properties(${arg_NAME} PROPERTIES UNITY_BUILD ${SPYRE_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   spyre_kind(kind)
-  spyre_use_precompiled(${arg_NAME} ${kind})
+  spyre_use_kind(${arg_NAME} ${kind} "${arg_OPTIMISED}")
 endfunction()
 
 function(spyre_executable)
@@ -77,10 +88,10 @@ function(spyre_gtest_entry entry program label timeout)
   endif()
 endfunction()
 
-function(spyre_gtest_program name sources deps)
+function(spyre_gtest_program name sources deps optimised)
   add_executable(${name} EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(${name} PRIVATE spyre_options ${deps} GTest::gmock GTest::gtest GTest::gmock_main Threads::Threads)
-  spyre_use_precompiled(${name} test)
+  spyre_use_kind(${name} test "${optimised}")
 endfunction()
 
 function(spyre_gtest_entries name label timeout functions)
@@ -100,9 +111,9 @@ endfunction()
 function(spyre_test)
   spyre_parse_target(${ARGN})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)
   endif()
-  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS}")
+  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS}" "${arg_OPTIMISED}")
   if(arg_SEQUENTIAL)
     if(SPYRE_SANITIZE STREQUAL "thread")
       return()
@@ -117,7 +128,7 @@ function(spyre_device_test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS};spyre_firmware_location")
+  spyre_gtest_program(${arg_NAME} "${arg_SOURCES}" "${arg_DEPS};spyre_firmware_location" "${arg_OPTIMISED}")
   spyre_gtest_entries(${arg_NAME} device ${arg_TIMEOUT} "${arg_FUNCTIONS}")
   if(TARGET firmware)
     add_dependencies(${arg_NAME} firmware)
@@ -128,7 +139,7 @@ endfunction()
 function(spyre_script_test)
   cmake_parse_arguments(arg "" "NAME;LABEL;TIMEOUT" "COMMAND;DEPENDS" ${ARGN})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)
   endif()
   if(SPYRE_SANITIZE STREQUAL "thread" AND arg_LABEL STREQUAL "unit")
     return()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard headers that most host sources read, compiled once for the libraries (toolchain/cmake/spyre_precompiled.cmake).
-// A source still includes what it uses: -DSPYRE_PRECOMPILED_HEADERS=OFF builds without this file.
+// Standard headers that most host sources read, compiled once for the libraries
+// (toolchain/cmake/spyre_precompiled.cmake). A source still includes what it uses: -DSPYRE_PRECOMPILED_HEADERS=OFF
+// builds without this file.
 #pragma once
 
 #include <algorithm>

@@ -11,8 +11,8 @@ namespace hal {
 
 namespace {
 
-// No device and no memory of the board is there, and no rule of physical memory protection forbids it: the load goes out
-// and comes back as an access fault.
+// No device and no memory of the board is there, and no rule of physical memory protection forbids it: the load goes
+// out and comes back as an access fault.
 constexpr std::uint64_t kNothing = 0x1800'0000;
 
 // Not a tail call, and not a loop: each level keeps something of its own on the stack.

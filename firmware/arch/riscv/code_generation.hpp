@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instruction fetch and new code: fence.i acts on the hart that executes it, so every hart executes one before it
-// enters a kernel when code was copied since its last one. (The emulator finds changed code by itself; hardware does not.)
+// enters a kernel when code was copied since its last one. (The emulator finds changed code by itself; hardware does
+// not.)
 #pragma once
 
 #include <atomic>

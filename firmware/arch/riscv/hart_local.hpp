@@ -30,8 +30,8 @@ struct alignas(HART_LOCAL_BYTES) HartLocal {
   hal::Context* vector_owner;
   bool float_zero;   // f registers and fcsr are known to be zero
   bool vector_zero;  // v registers and their control are known to be zero
-  // No context has been entered since the firmware took the v registers: no owner, units on, vstart 0. A null owner alone
-  // says none of that: a kernel that has exited leaves its vstart behind.
+  // No context has been entered since the firmware took the v registers: no owner, units on, vstart 0. A null owner
+  // alone says none of that: a kernel that has exited leaves its vstart behind.
   bool vector_ready;
 
   std::uint64_t unit_status;     // FS and VS as they stand in mstatus

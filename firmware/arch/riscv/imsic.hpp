@@ -20,8 +20,8 @@ std::uint64_t imsic_file(unsigned hart);
 // Brings the calling hart's file from any state (it survives a warm reset) to: nothing pending, all identities enabled.
 void imsic_initialize();
 
-// Whether the calling hart is interrupted by what its file holds. While it is not, an identity that arrives is one bit in
-// the file: the emulator does not even look at the hart.
+// Whether the calling hart is interrupted by what its file holds. While it is not, an identity that arrives is one bit
+// in the file: the emulator does not even look at the hart.
 void imsic_deliver(bool on);
 
 // Claims everything that is pending. Bounded: identities that keep arriving stay pending.

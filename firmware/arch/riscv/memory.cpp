@@ -56,10 +56,10 @@ void copy_scalar(std::byte* to, const std::byte* from, std::uint64_t bytes) {
 
 namespace {
 
-// The emulator's translation cache of a hart starts with 256 pages and is resized only when it is flushed, which M-mode code
-// never needs to do: a transfer of 1 MiB would miss on every page for ever. So it is flushed after 8 MiB of large moves,
-// then at doubling distances: a dozen times in all until it fits the work, then practically never. (Hardware loses
-// a few cached translations.)
+// The emulator's translation cache of a hart starts with 256 pages and is resized only when it is flushed, which M-mode
+// code never needs to do: a transfer of 1 MiB would miss on every page for ever. So it is flushed after 8 MiB of large
+// moves, then at doubling distances: a dozen times in all until it fits the work, then practically never. (Hardware
+// loses a few cached translations.)
 constexpr std::uint64_t kLargeMove = 64 * 1024;
 constexpr std::uint64_t kFirstFlushAfter = 8 * 1024 * 1024;
 constexpr std::uint64_t kLongestDistance = std::uint64_t{4} << 30;
@@ -91,6 +91,62 @@ void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     riscv::take_vector_for_firmware(riscv::local());
     riscv_vector_copy(to, from, bytes);
     if (bytes >= kLargeMove) let_translation_cache_grow(bytes);
+  }
+}
+
+namespace {
+
+// By scalar loads and stores: strided vector ones are helpers of the emulator, element by element.
+template <typename T>
+[[gnu::noinline]] void copy_typed(ElementRows to, ElementRows from, std::uint64_t elements, std::uint64_t rows) {
+  for (; rows > 0; --rows, from.first += from.row_step, to.first += to.row_step) {
+    const std::byte* source = from.first;
+    std::byte* target = to.first;
+    const auto load = [&] {
+      const T value = *reinterpret_cast<const T*>(source);
+      source += from.step;
+      return value;
+    };
+    const auto store = [&](T value) {
+      *reinterpret_cast<T*>(target) = value;
+      target += to.step;
+    };
+    std::uint64_t left = elements;
+    for (; left >= 4; left -= 4) {
+      const T a = load(), b = load(), c = load(), d = load();
+      store(a), store(b), store(c), store(d);
+    }
+    for (; left > 0; --left) store(load());
+  }
+}
+
+// Dense rows of whole words.
+[[gnu::noinline]] void copy_word_rows(ElementRows to, ElementRows from, std::uint64_t bytes, std::uint64_t rows) {
+  for (; rows > 0; --rows, from.first += from.row_step, to.first += to.row_step) {
+    copy_words(to.first, from.first, bytes);
+  }
+}
+
+[[gnu::noinline]] void copy_long_rows(ElementRows to, ElementRows from, std::uint64_t bytes, std::uint64_t rows) {
+  riscv::take_vector_for_firmware(riscv::local());
+  for (; rows > 0; --rows, from.first += from.row_step, to.first += to.row_step) {
+    riscv_vector_copy(to.first, from.first, bytes);
+  }
+}
+
+}  // namespace
+
+void copy_rows(ElementRows to, ElementRows from, std::uint64_t elements, std::uint64_t rows, unsigned element_bytes) {
+  const std::uint64_t bytes = elements * element_bytes;
+  const bool dense = to.step == element_bytes && from.step == element_bytes;
+  if (dense && rows == 1) return hal::copy(to.first, from.first, bytes);
+  let_translation_cache_grow(bytes * rows);
+  if (dense && bytes >= kFewestVectorBytes) return copy_long_rows(to, from, bytes, rows);
+  switch (element_bytes) {
+    case 1: return copy_typed<std::uint8_t>(to, from, elements, rows);
+    case 2: return copy_typed<std::uint16_t>(to, from, elements, rows);
+    case 4: return copy_typed<std::uint32_t>(to, from, elements, rows);
+    default: return dense ? copy_word_rows(to, from, bytes, rows) : copy_typed<std::uint64_t>(to, from, elements, rows);
   }
 }
 

@@ -38,7 +38,7 @@ constexpr std::uint64_t kGuardBytes = 4096;
 std::atomic<std::uint32_t> winner{0};    // 1 + the hart that records
 std::atomic<std::uint64_t> answered{0};  // bit h: row h is written
 std::atomic<bool> restart_after{false};
-std::atomic<std::uint64_t> boot_epoch_of_life{0};  // 0: the card does not serve yet
+std::atomic<std::uint64_t> current_boot_epoch{0};  // 0: the card does not serve yet
 
 FatalRecord& record() { return persistent_memory().record; }
 std::uint64_t bit(std::uint64_t hart) { return std::uint64_t{1} << hart; }
@@ -86,7 +86,7 @@ void open_record(const HartLocal& hart) {
   fatal.time = hal::now();
   fatal.source = fatal.kind == FatalKind::Watchdog ? hart.stuck_hart : static_cast<std::uint32_t>(hart.hart);
   fatal.hart_count = hal::hart_count();
-  const std::uint64_t epoch = boot_epoch_of_life.load(std::memory_order_relaxed);
+  const std::uint64_t epoch = current_boot_epoch.load(std::memory_order_relaxed);
   fatal.boot_epoch = epoch != 0 ? epoch : persistent_memory().boot_count;
   const char* reason = fatal.kind == FatalKind::StackOverflow ? "stack overflow" : "trap in firmware code";
   std::strncpy(fatal.reason, hart.end_reason != nullptr ? hart.end_reason : reason, sizeof fatal.reason - 1);
@@ -229,7 +229,7 @@ void stuck(unsigned hart, const char* reason) {
 void stop_if_recording() { riscv::park_if_panicking(); }
 
 void set_after_record(AfterRecord what, std::uint64_t boot_epoch) {
-  riscv::boot_epoch_of_life.store(boot_epoch, std::memory_order_relaxed);
+  riscv::current_boot_epoch.store(boot_epoch, std::memory_order_relaxed);
   riscv::restart_after.store(what == AfterRecord::Restart, std::memory_order_relaxed);
 }
 

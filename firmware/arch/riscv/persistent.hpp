@@ -19,7 +19,7 @@ struct PersistentMemory {
   std::uint32_t crc32c;  // over boot_count and restarts_in_a_row
   std::uint32_t reserved0;
   std::uint64_t boot_count;         // 1 after power-on, one more after each warm reset
-  std::uint64_t restarts_in_a_row;  // after a record, since a life was good
+  std::uint64_t restarts_in_a_row;  // after a record, since a boot was good
   std::uint8_t reserved1[96];
   wire::FatalRecord record;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Every hart enters here at once, in M-mode, with a1 = device tree. Hart 0 boots; the others sleep until hart 0 sends
  * them a software interrupt (riscv::release_harts). Nothing may be assumed about memory or about interrupt controllers:
- * after a warm reset both hold what the previous life left. */
+ * after a warm reset both hold what the previous boot left. */
 #include "firmware/arch/riscv/layout.h"
 #include "firmware/hal/memory_map.h"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose f or v registers stand in a hart's registers: handed over between that hart, which saves them to the owner's
 // memory before it gives them to somebody else, and any hart that takes the owner's memory away. No instruction of the
-// machine is in here, so that it is tested natively and under ThreadSanitizer; tests/model/unit_owner.pml has its orders.
+// machine is in here, so that it is tested natively and under ThreadSanitizer; tests/model/unit_owner.pml has its
+// orders.
 #pragma once
 
 #include <atomic>

@@ -19,8 +19,8 @@ inline constexpr unsigned kBlockColumns = 32;  // columns of one block: half a s
 // Exponents are in the place of an fp32 exponent (shifted left by 23); row plus column gives the weight of a sum of
 // products of units.
 //
-// Both compute modulo 2^64 or 2^32 and are exact where the true sum fits (kWideSpread and kNarrowSpread below). Where it
-// does not, that one element of the sums gets an unspecified value; its neighbours are not touched.
+// Both compute modulo 2^64 or 2^32 and are exact where the true sum fits (kWideSpread and kNarrowSpread below). Where
+// it does not, that one element of the sums gets an unspecified value; its neighbours are not touched.
 extern "C" void matmul_block_wide(const std::int32_t (*a)[kChunk], const std::int64_t (*b)[kBlockColumns],
                                   float (*sums)[kBlockColumns], const std::int32_t* row_exponents,
                                   const std::int32_t* column_exponents, const std::int64_t* row_terms,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slow path of the matrix kernel: one sum of products of DL16 numbers, exact for any exponents. Scalar and portable;
-// a few hundred nanoseconds under the emulator, taken only where exponents spread too far for 64-bit integers.
+// The slow path of the matrix kernel: one sum of products of DL16 numbers, exact for any exponents. Scalar and
+// portable; a few hundred nanoseconds under the emulator, taken only where exponents spread too far for 64-bit
+// integers.
 #pragma once
 
 #include <bit>

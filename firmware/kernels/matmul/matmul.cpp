@@ -4,13 +4,13 @@
 // once to DL16 (nearest, ties away from zero). An exact zero is +0; a NaN in a row of A or a column of B makes every
 // element of that row or column of C 0x7FFF; overflow gives 0x7FFF with the sign. Bit-identical everywhere.
 //
-// A [M,K], B [K,N], C [M,N] in stick layout; any M, N, K; strides are those of the whole tensors, so that a tile of rows
-// is addressed by a larger stride. Padding lanes of A and B are never used; those of C are written as zero.
+// A [M,K], B [K,N], C [M,N] in stick layout; any M, N, K; strides are those of the whole tensors, so that a tile of
+// rows is addressed by a larger stride. Padding lanes of A and B are never used; those of C are written as zero.
 //
-// The work is cut into blocks of up to 512 rows by 8 stick columns of C, which the cores take in turn. For each chunk of
-// K a block's part of A becomes integers (once for all its columns), then one stick column of B at a time (once for all
-// its rows), and block.S multiplies: half a stick of B (16 KiB) stays in the host's first-level cache while the rows of A
-// pass by. The running fp32 sums stay in the scratchpad until the last chunk.
+// The work is cut into blocks of up to 512 rows by 8 stick columns of C, which the cores take in turn. For each chunk
+// of K a block's part of A becomes integers (once for all its columns), then one stick column of B at a time (once for
+// all its rows), and block.S multiplies: half a stick of B (16 KiB) stays in the host's first-level cache while the
+// rows of A pass by. The running fp32 sums stay in the scratchpad until the last chunk.
 #include <algorithm>
 
 #include "firmware/kernels/matmul/exact.hpp"
@@ -139,7 +139,8 @@ class Block {
     return sum.to_fp32();
   }
 
-  // fp32 to DL16 (wire::dl16_from_fp32_bits for 32 lanes): add half a unit, drop 14 bits, rebias, clamp to the code range.
+  // fp32 to DL16 (wire::dl16_from_fp32_bits for 32 lanes): add half a unit, drop 14 bits, rebias, clamp to the code
+  // range.
   static vint32m1_t rounded(const float* from) {
     constexpr std::size_t vl = kVector32;
     const vint32m1_t bits = load_words(from);

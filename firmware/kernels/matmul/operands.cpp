@@ -43,7 +43,7 @@ void LaneMask::set(std::uint64_t count) {
   for (std::uint64_t i = 0; i < kLanes; ++i) lane[i] = i < count ? kNone : 0;
 }
 
-// ---- A ------------------------------------------------------------------------------------------------------------------
+// ---- A --------------------------------------------------------------------------------------------------------------
 
 void RowGroup::load(const StickTensor& a, std::uint64_t first_row, unsigned rows, std::uint64_t chunk,
                     const LaneMask& mask, std::uint8_t* nan) {
@@ -98,7 +98,7 @@ void RowGroup::clear_row(unsigned row) {
   term[row] = 0;
 }
 
-// ---- B ------------------------------------------------------------------------------------------------------------------
+// ---- B --------------------------------------------------------------------------------------------------------------
 
 void ColumnPanel::load(const StickTensor& b, std::uint64_t first_k, unsigned depth, std::uint64_t column,
                        const LaneMask& mask, std::uint16_t* nan) {

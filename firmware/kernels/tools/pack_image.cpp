@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pack_image KERNEL.elf OUT.img OUT.json — runs on the host, as a step of the card's build.
 //
-// Turns a linked kernel into the image that goes into Program memory (shared/kernel_abi.hpp) and the metadata that the
+// Makes of a linked kernel the image that goes into Program memory (shared/kernel_abi.hpp) and the metadata that the
 // host plans with. Refuses a file that would not work as an image, naming what is wrong.
 //
 // Metadata: name, image sizes, operands {name, access, dtype, layout, shape: names of dimensions}, symbols in the order

@@ -177,7 +177,7 @@ namespace hal {
 
 using native::the_state;
 
-// ---- memory.hpp ---------------------------------------------------------------------------------------------------------
+// ---- memory.hpp -----------------------------------------------------------------------------------------------------
 
 std::byte* pointer(PhysicalAddress address) {
   return address < native::kRegionBase ? the_state->pages.memory + (address - native::kPageBase)
@@ -207,6 +207,38 @@ __attribute__((no_sanitize("thread"))) void copy(std::byte* to, const std::byte*
   for (; i < bytes; ++i) to[i] = from[i];
   native::work_on(bytes, &native::WorkClock::moved_bytes_per_tick);
 }
+namespace {
+
+template <typename T>
+__attribute__((no_sanitize("thread"))) void copy_typed(ElementRows to, ElementRows from, std::uint64_t elements) {
+  for (; elements > 0; --elements, to.first += to.step, from.first += from.step) {
+    T value;
+    __builtin_memcpy(&value, from.first, sizeof value);
+    __builtin_memcpy(to.first, &value, sizeof value);
+  }
+}
+
+}  // namespace
+
+void copy_rows(ElementRows to, ElementRows from, std::uint64_t elements, std::uint64_t rows, unsigned element_bytes) {
+  constexpr std::uint64_t kBytesOfAnElement = 32;  // as long as that many copied
+  constexpr std::uint64_t kBytesOfARow = 256;
+  const bool dense = to.step == element_bytes && from.step == element_bytes;
+  for (std::uint64_t row = 0; row < rows; ++row, to.first += to.row_step, from.first += from.row_step) {
+    native::work_on(kBytesOfARow, &native::WorkClock::moved_bytes_per_tick);
+    if (dense) {
+      hal::copy(to.first, from.first, elements * element_bytes);
+      continue;
+    }
+    switch (element_bytes) {
+      case 1: copy_typed<std::uint8_t>(to, from, elements); break;
+      case 2: copy_typed<std::uint16_t>(to, from, elements); break;
+      case 4: copy_typed<std::uint32_t>(to, from, elements); break;
+      default: copy_typed<std::uint64_t>(to, from, elements); break;
+    }
+    native::work_on(elements * kBytesOfAnElement, &native::WorkClock::moved_bytes_per_tick);
+  }
+}
 // A page by words, the rest by copies of it: a sanitizer looks at a copy once, and at every word by itself.
 void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
   constexpr std::uint64_t kPage = 4096;
@@ -223,7 +255,7 @@ std::uint32_t checksum(std::uint32_t crc, const std::byte* data, std::uint64_t b
 }
 void copy_code(PhysicalAddress to, const std::byte* from, std::uint64_t bytes) { copy(pointer(to), from, bytes); }
 
-// ---- hart.hpp -----------------------------------------------------------------------------------------------------------
+// ---- hart.hpp -------------------------------------------------------------------------------------------------------
 
 unsigned hart_id() { return native::this_hart; }
 unsigned hart_count() { return the_state->options.harts; }
@@ -240,7 +272,7 @@ std::uint64_t now() {
 }
 void sleep_until(std::uint64_t deadline) {
   auto& sleeper = the_state->sleepers[native::this_hart];
-  if (sleeper.masked) native::die("a hart that hears no doorbells goes to sleep");
+  if (sleeper.masked) native::die("a hart whose doorbells are masked goes to sleep");
   std::unique_lock lock(sleeper.mutex);
   const std::uint64_t at = now();
   if (the_state->options.clock) {
@@ -272,7 +304,7 @@ void break_by_trap() { native::die("trap"); }
 void break_by_stack_overflow() { native::die("stack overflow"); }
 void log(const char*) {}
 
-// ---- context.hpp: kernels are played by the test -----------------------------------------------------------------------
+// ---- context.hpp: kernels are played by the test --------------------------------------------------------------------
 
 bool contexts_supported() { return static_cast<bool>(the_state->options.kernel); }
 void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint64_t stack_end, std::uint64_t argument) {
@@ -294,7 +326,7 @@ Stop run(Context& context, std::uint64_t slice_ticks) {
 }
 void drop(Context&) {}
 
-// ---- address_space.hpp: a table of mappings per root --------------------------------------------------------------------
+// ---- address_space.hpp: a table of mappings per root ----------------------------------------------------------------
 
 std::uint64_t create_root() {
   const std::lock_guard lock(the_state->pages.mutex);
@@ -361,7 +393,7 @@ std::uint64_t arena_pages_in_use() {
   return the_state->pages.in_use / kBytes + the_state->pages.roots.size();
 }
 
-// ---- board.hpp ----------------------------------------------------------------------------------------------------------
+// ---- board.hpp ------------------------------------------------------------------------------------------------------
 
 std::string_view boot_arguments() { return the_state->options.boot_arguments; }
 unsigned slot_count() { return static_cast<unsigned>(the_state->options.windows.size()); }
@@ -395,7 +427,7 @@ void restart_board() { native::die("restart"); }
 std::byte* persistent() { return the_state->persistent.data(); }
 std::uint64_t persistent_bytes() { return the_state->persistent.size(); }
 
-// ---- record.hpp: this process has debuggers of its own; only what core/ itself reads back is kept -----------------------
+// ---- record.hpp: this process has debuggers of its own; only what core/ itself reads back is kept -------------------
 
 void mark(wire::Waypoint waypoint) {
   the_state->waypoints[native::this_hart].store(waypoint, std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native build's board: implements firmware/hal on the host, so that firmware/core runs under sanitizers, fuzzers and
-// in microsecond tests. Harts are threads; card memory is a sparse mapping; windows are memory that the test also holds.
-// No RV64 kernel can run here: unless the test gives a function that plays kernels, hal::contexts_supported() is false and
-// COMPUTE is refused. QEMU is the truth; this is a second way to test the same source.
+// The native build's board: implements firmware/hal on the host, so that firmware/core runs under sanitizers, fuzzers
+// and in microsecond tests. Harts are threads; card memory is a sparse mapping; windows are memory that the test also
+// holds. No RV64 kernel can run here: unless the test gives a function that plays kernels, hal::contexts_supported() is
+// false and COMPUTE is refused. QEMU is the truth; this is a second way to test the same source.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,14 @@
 
 namespace native {
 
-// Plays one slice of a kernel: called by hal::run() on the hart's thread, says why the kernel stopped. The context holds
-// what hal::start() was given: integer[0] root, [1] entry, [2] stack end, [3] argument; the rest is the player's own.
+// Plays one slice of a kernel: called by hal::run() on the hart's thread, says why the kernel stopped. The context
+// holds what hal::start() was given: integer[0] root, [1] entry, [2] stack end, [3] argument; the rest is the player's
+// own.
 using KernelPlayer = std::function<hal::Stop(hal::Context& context, std::uint64_t slice_ticks)>;
 
 // Time that passes by work alone, the same on every machine: what a test counts in ticks is exact. For boards whose
-// harts are all played by one thread. A slice takes what its player says (Stop::ran_ticks), a sleep lasts to its deadline.
+// harts are all played by one thread. A slice takes what its player says (Stop::ran_ticks), a sleep lasts to its
+// deadline.
 struct WorkClock {
   std::uint64_t moved_bytes_per_tick = 500;  // copies and fills, at 5 GB/s
   std::uint64_t summed_bytes_per_tick = 25;  // checksums
@@ -67,8 +69,8 @@ class Board {
   // Card memory, for tests that look behind the firmware's back.
   std::span<std::byte> region_memory();
 
-  // Sleeps of hart 0 that no doorbell and no wake() ended: they ran into their deadline, or, when that is further away, into
-  // the bound that every sleep has here. The latter means a lost wake-up.
+  // Sleeps of hart 0 that no doorbell and no wake() ended: they ran into their deadline, or, when that is further away,
+  // into the bound that every sleep has here. The latter means a lost wake-up.
   std::uint64_t overslept() const;
   // What hal::map() and hal::fill() made of a virtual address; nullptr when nothing is mapped there.
   std::byte* translate(std::uint64_t root, std::uint64_t virtual_address) const;

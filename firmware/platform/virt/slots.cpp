@@ -56,7 +56,7 @@ void add(PciFunction function) {
   slots[found++] = {.function = function, .msix = *msix};
 }
 
-// Behind a port that begins its life: nothing is decoded, nothing is powered that is not bound.
+// Behind a port that is new: nothing is decoded, nothing is powered that is not bound.
 void add_port(PciFunction function) {
   RootPort port(function, ++ports);
   if (!port.usable()) return;

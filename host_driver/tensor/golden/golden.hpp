@@ -20,8 +20,9 @@
 
 namespace svp::golden {
 
-// Throw InvalidArgument (host_driver/base/error.hpp) when a span does not have exactly the elements that its shape needs.
-// About a second for 4096 x 1024 x 1024 on one x86 core; slower in chunks whose exponents spread over 27 binades.
+// Throw InvalidArgument (host_driver/base/error.hpp) when a span does not have exactly the elements that its shape
+// needs. About a second for 4096 x 1024 x 1024 on one x86 core; slower in chunks whose exponents spread over 27
+// binades.
 void matmul_dl16(std::span<const std::uint16_t> a, std::span<const std::uint16_t> b, std::span<std::uint16_t> c,
                  std::size_t m, std::size_t n, std::size_t k);
 

@@ -12,7 +12,8 @@ namespace svp::golden {
 
 // Fixed point in units of 2^-80 (the product of two significand units at exponent 0). A product is
 // |p| < 2^20 shifted left by 0 … 126, so it is kept in one of two 128-bit integers, value = high * 2^64 + low:
-// a shift below 64 goes to low (|p << 63| < 2^83), the others to high (|p << 62| < 2^82). 2^40 terms fit; a chunk has 64.
+// a shift below 64 goes to low (|p << 63| < 2^83), the others to high (|p << 62| < 2^82). 2^40 terms fit; a chunk has
+// 64.
 class WideSum {
  public:
   void add_product(wire::Dl16 a, wire::Dl16 b) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// N2: what another function costs on a card that runs: the time to attach it, and the memory of the machine that it takes
-// in the emulator and in the driver's process.
+// N2: what another function costs on a card that runs: the time to attach it, and the memory of the machine that it
+// takes in the emulator and in the driver's process.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ double resident_bytes(pid_t process) {
   throw MeasurementError(fmt::format("no resident memory of process {} can be read", process));
 }
 
-void run_one(svp::Device& device) { BlockClient(device).run(nop_block()); }
+void run_one(svp::Device& device) { BlockClient(device).run(svp::test::Blocks::nop()); }
 
 double attach_time(svp::Card& card, unsigned vf) {
   const auto start = Clock::now();

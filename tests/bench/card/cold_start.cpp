@@ -36,7 +36,7 @@ ColdStart cold_start(const svp::CardOptions& options) {
   const auto card = value_or_throw(svp::Card::boot(options));
   const auto device = value_or_throw(card->open_physical());
   BlockClient client(*device);
-  client.run(nop_block());
+  client.run(svp::test::Blocks::nop());
   result.first_nop = ns_since(start);
 
   // The first transfer needs memory at both ends.

@@ -5,8 +5,8 @@
 
 namespace bench {
 
-// From nothing to the first completed control block, in nanoseconds: boots a card like `options`, opens its PF, runs one
-// NOP and one transfer. The card is gone when it returns.
+// From nothing to the first completed control block, in nanoseconds: boots a card like `options`, opens its PF, runs
+// one NOP and one transfer. The card is gone when it returns.
 struct ColdStart {
   double first_nop = 0;
   double first_transfer = 0;

@@ -2,10 +2,10 @@
 // Neighbours who take whatever a virtual function can take, each in a thread of its own. For the measurements and the
 // tests of fairness between functions; the real driver, the real rings, no shortcut into the card.
 //
-// The floods are about the card, so their host threads run with the lowest weight of the scheduler (nice 19): a victim that
-// wakes up takes its CPU back at once, and what it then waits for is the card. On a machine with two CPUs, where the card's
-// hart 0 has one of them, that leaves a flood the time in which the victim sleeps: let the victim sleep instead of spinning
-// (svp::FaultHooks::no_spinning), or the flood starves.
+// The floods are about the card, so their host threads run with the lowest weight of the scheduler (nice 19): a victim
+// that wakes up takes its CPU back at once, and what it then waits for is the card. On a machine with two CPUs, where
+// the card's hart 0 has one of them, that leaves a flood the time in which the victim sleeps: let the victim sleep
+// instead of spinning (svp::FaultHooks::no_spinning), or the flood starves.
 #pragma once
 
 #include <atomic>
@@ -44,12 +44,13 @@ class Flood {
   Flood(const Flood&) = delete;
   Flood& operator=(const Flood&) = delete;
 
-  // Returns when everything has been filled once. Throws MeasurementError when the flood has failed or does not come up.
+  // Returns when everything has been filled once. Throws MeasurementError when the flood has failed or does not come
+  // up.
   void start();
   // Returns when the card has nothing of it any more. Throws likewise.
   void stop();
-  // Operations (blocks, commands, doorbells) that the card has ended: the evidence that there was a flood. Call between stop()
-  // and start().
+  // Operations (blocks, commands, doorbells) that the card has ended: the evidence that there was a flood. Call between
+  // stop() and start().
   std::uint64_t ended() const { return ended_.load(std::memory_order_relaxed); }
 
  private:

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -22,47 +23,34 @@
 #include "tests/bench/card/measurement_error.hpp"
 #include "tests/bench/card/statistics.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/admin_requests.hpp"
+#include "tests/support/block_builder.hpp"
+#include "tests/support/block_stream.hpp"
 
 namespace bench {
 
 namespace {
 
+using svp::test::Blocks;
+using svp::test::CountedStream;
+using svp::test::endpoint_of;
+using svp::test::host_endpoint;
 using Block = wire::ControlBlock;
 
-// ---- the ring of control blocks -----------------------------------------------------------------------------------------
+// ---- the ring of control blocks -------------------------------------------------------------------------------------
 
-constexpr unsigned kLanes = wire::kControlBlockSlots / wire::kStreamCredits;  // streams that fill a ring
-
-class Lane final : public svp::CompletionSink {
- public:
-  void on_completion(const wire::Completion& completion) noexcept override {
-    if (completion.outcome != wire::Outcome::Ok) not_ok_.store(true, std::memory_order_relaxed);
-    ended_.fetch_add(1, std::memory_order_release);
-  }
-  std::uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
-  bool all_ended() const { return ended() == submitted; }
-  bool poisoned() const { return not_ok_.load(std::memory_order_relaxed); }
-  void forgive() { not_ok_.store(false, std::memory_order_relaxed); }
-
-  std::uint32_t stream = 0;
-  std::uint64_t submitted = 0;
-
- private:
-  std::atomic<std::uint64_t> ended_{0};
-  std::atomic<bool> not_ok_{false};
-};
+constexpr unsigned kStreams = wire::kControlBlockSlots / wire::kStreamCredits;  // that fill a ring
 
 // Keeps a ring full: as many streams as it takes, each with all of its credits in use.
 class RingSource : public FloodSource {
  public:
   explicit RingSource(std::unique_ptr<svp::Device> device) : device_(std::move(device)) {
-    for (Lane& lane : lanes_) lane.stream = svp::value_or_throw(device_->open_stream(svp::StreamPriority::Low));
+    for (unsigned i = 0; i < kStreams; ++i) streams_.emplace_back(*device_);
   }
   void fill() override {
-    for (unsigned l = 0; l < kLanes; ++l) {
-      Lane& lane = lanes_[l];
-      if (poisons(l) && lane.poisoned() && lane.all_ended()) clear(lane);
-      put(l, lane);
+    for (unsigned i = 0; i < kStreams; ++i) {
+      if (poisons(i) && streams_[i].sink().not_ok() != 0 && streams_[i].all_ended()) clear(streams_[i]);
+      put(i);
     }
   }
   void wait_for_room(unsigned milliseconds) override {
@@ -72,67 +60,48 @@ class RingSource : public FloodSource {
     require(!device_->failure(), "the flooding function has failed");
   }
   void drain() override {
-    for (Lane& lane : lanes_) {
-      clear(lane);
-      const auto ended = device_->wait_until([&] { return lane.all_ended(); }, Clock::now() + bench_bounds::kDrain);
-      require(ended == svp::WaitStatus::Done, "blocks of a reset stream did not end");
+    for (auto& stream : streams_) {
+      clear(stream);
+      require(stream.wait_all(bench_bounds::kDrain), "blocks of a reset stream did not end");
     }
   }
   std::uint64_t ended() const override {
     std::uint64_t total = 0;
-    for (const Lane& lane : lanes_) total += lane.ended();
+    for (const auto& stream : streams_) total += stream.ended();
     return total;
   }
 
  protected:
-  // The block to submit next on a lane, whether it goes out as it is, and whether the lane's stream may be poisoned by it.
-  virtual const Block& next(unsigned lane) = 0;
+  // The block to submit next on a stream, whether it goes out as it is, and whether the stream may be poisoned by it.
+  virtual const Block& next(unsigned stream) = 0;
   virtual bool verbatim(unsigned) const { return false; }
   virtual bool poisons(unsigned) const { return false; }
   svp::Device& device() { return *device_; }
-  // One block before the flood.
-  void run(const Block& block) {
-    const svp::ControlBlockRequest request{&block, &lanes_[0]};
-    lanes_[0].submitted += svp::value_or_throw(device_->submit(lanes_[0].stream, {&request, 1}));
-    const auto ended = device_->wait_until([&] { return lanes_[0].all_ended(); }, Clock::now() + bench_bounds::kDrain);
-    require(ended == svp::WaitStatus::Done && !lanes_[0].poisoned(), "a flood could not be prepared");
-  }
-
   // An image to the beginning of a Program region, before the flood.
   void load(const svp::Region& region, std::span<const std::byte> image) {
     std::memcpy(device().host_memory().data(), image.data(), image.size());
-    Block copy{};
-    copy.header.opcode = wire::Opcode::Dma;
-    copy.payload.dma = {
-        .source = host(0), .destination = endpoint(region, 0), .bytes = image.size(), .checksum = 0, .flags = 0};
-    run(copy);
-  }
-
-  wire::Endpoint endpoint(const svp::Region& region, std::uint64_t offset) const {
-    return {region.base.region_id, offset, region.generation, wire::EndpointKind::Region, {}};
-  }
-  wire::Endpoint host(std::uint64_t offset) const {
-    return {0, device_->host_memory_offset() + offset, 0, wire::EndpointKind::HostMemory, {}};
+    auto& stream = streams_.front();
+    stream.submit(Blocks::dma(host_endpoint(device(), 0), endpoint_of(region), image.size()));
+    require(stream.wait_all(bench_bounds::kDrain) && stream.sink().not_ok() == 0, "a flood could not be prepared");
   }
 
  private:
-  void clear(Lane& lane) {
-    svp::value_or_throw(device_->reset_stream(lane.stream));
-    lane.forgive();
+  static void clear(CountedStream& stream) {
+    svp::value_or_throw(stream.reset());
+    stream.sink().forgive();
   }
-  void put(unsigned index, Lane& lane) {
+  void put(unsigned index) {
     constexpr unsigned kAtOnce = 16;
+    CountedStream& stream = streams_[index];
     for (std::array<svp::ControlBlockRequest, kAtOnce> requests;;) {  // bounded: ends when the ring takes no more
-      for (auto& request : requests) request = {&next(index), &lane};
-      const std::size_t taken = svp::value_or_throw(verbatim(index) ? device_->submit_verbatim(lane.stream, requests)
-                                                                    : device_->submit(lane.stream, requests));
-      lane.submitted += taken;
+      for (auto& request : requests) request = stream.request(next(index));
+      const std::size_t taken = verbatim(index) ? stream.submit_verbatim(requests) : stream.submit(requests);
       if (taken < kAtOnce) return;
     }
   }
 
-  std::array<Lane, kLanes> lanes_;
-  std::unique_ptr<svp::Device> device_;  // goes before the lanes that it calls
+  std::unique_ptr<svp::Device> device_;
+  std::deque<CountedStream> streams_;
 };
 
 class CopySource final : public RingSource {
@@ -140,9 +109,7 @@ class CopySource final : public RingSource {
   static constexpr std::uint64_t kBytes = 64 * wire::kMiB;
   explicit CopySource(std::unique_ptr<svp::Device> attached) : RingSource(std::move(attached)) {
     const auto region = svp::value_or_throw(device().acquire_region(wire::RegionType::Tensor, kBytes));
-    copy_.header.opcode = wire::Opcode::Dma;
-    copy_.payload.dma = {
-        .source = host(0), .destination = endpoint(region, 0), .bytes = kBytes, .checksum = 0, .flags = 0};
+    copy_ = Blocks::dma(host_endpoint(device(), 0), endpoint_of(region), kBytes);
   }
 
  private:
@@ -158,11 +125,7 @@ class KernelSource final : public RingSource {
       : RingSource(std::move(attached)) {
     const auto region = svp::value_or_throw(device().acquire_region(wire::RegionType::Program, 2 * wire::kMiB));
     load(region, image);
-    spin_.header.opcode = wire::Opcode::Compute;
-    spin_.header.budget = kBudget;
-    spin_.payload.compute.image = endpoint(region, 0);
-    spin_.payload.compute.image_bytes = image.size();
-    spin_.payload.compute.core_mask = 1;
+    spin_ = Blocks::launch(endpoint_of(region), image.size(), 1, kBudget);
   }
 
  private:
@@ -178,10 +141,7 @@ class ImageSource final : public RingSource {
       : RingSource(std::move(attached)) {
     const auto region = svp::value_or_throw(device().acquire_region(wire::RegionType::Program, 2 * wire::kMiB));
     load(region, spoilt(kernel));
-    launch_.header.opcode = wire::Opcode::Compute;
-    launch_.payload.compute.image = endpoint(region, 0);
-    launch_.payload.compute.image_bytes = wire::kMaxImageBytes;
-    launch_.payload.compute.core_mask = 1;
+    launch_ = Blocks::launch(endpoint_of(region), wire::kMaxImageBytes);
   }
 
  private:
@@ -223,16 +183,16 @@ class RejectedSource final : public RingSource {
 
  private:
   // One stream is poisoned again and again; what goes through the others names no stream that exists.
-  bool poisons(unsigned lane) const override { return lane == 0; }
-  bool verbatim(unsigned lane) const override { return lane != 0; }
-  const Block& next(unsigned lane) override { return lane == 0 ? poisoning_ : bad_[turn_++ % bad_.size()]; }
+  bool poisons(unsigned stream) const override { return stream == 0; }
+  bool verbatim(unsigned stream) const override { return stream != 0; }
+  const Block& next(unsigned stream) override { return stream == 0 ? poisoning_ : bad_[next_bad_++ % bad_.size()]; }
 
   std::array<Block, 5> bad_{};
   Block poisoning_{};
-  std::size_t turn_ = 0;
+  std::size_t next_bad_ = 0;
 };
 
-// ---- admin and doorbells: below the driver, which would wait for each reply -------------------------------------------------
+// ---- admin and doorbells: below the driver, which would wait for each reply -----------------------------------------
 
 svp::SlotHandle slot_of(svp::Card& card, unsigned vf) {
   auto slot = card.machine().slot(1 + vf);
@@ -275,8 +235,7 @@ class AdminSource final : public FloodSource {
     for (auto& ticket : tickets_) {
       if (ticket && ticket->state() == Ticket::State::Waiting) continue;
       if (ticket && ticket->reply().outcome == wire::Outcome::Ok) ++ended_;
-      wire::AdminRequest request{};
-      request.command = wire::AdminCommand::Query;
+      wire::AdminRequest request = svp::test::admin_request(wire::AdminCommand::Query);
       bool kick = false;
       ticket.emplace();
       require(port_.begin(request, *ticket, kick) == svp::AdminPort::Begin::Sent, "no room for an admin command");
@@ -340,13 +299,13 @@ class DoorbellSource final : public FloodSource {
   std::uint64_t ended_ = 0;
 };
 
-// ---- resets -------------------------------------------------------------------------------------------------------------
+// ---- resets ---------------------------------------------------------------------------------------------------------
 
 class ResetSource final : public FloodSource {
  public:
   ResetSource(svp::Card& card, unsigned vf) : card_(card), vf_(vf), management_(card) { populate(); }
 
-  // A turn: the owner attaches and touches its memory, M resets the function, the owner finds out.
+  // A round: the owner attaches and touches its memory, M resets the function, the owner finds out.
   void fill() override {
     auto device = svp::value_or_throw(card_.open_virtual(vf_));
     touch(*device);
@@ -365,11 +324,7 @@ class ResetSource final : public FloodSource {
     const auto device = svp::value_or_throw(card_.open_virtual(vf_));
     const auto region = svp::value_or_throw(device->acquire_region(wire::RegionType::Tensor, kBytes));
     BlockClient client(*device);
-    Block block{};
-    block.header.opcode = wire::Opcode::Fill;
-    block.payload.fill.destination = {region.base.region_id, 0, region.generation, wire::EndpointKind::Region, {}};
-    block.payload.fill.bytes = kBytes;
-    client.run(block);
+    client.run(Blocks::fill(endpoint_of(region), kBytes, 0));
     svp::value_or_throw(device->release_region(region));
     management_.wait_scrubbed();
   }
@@ -379,21 +334,19 @@ class ResetSource final : public FloodSource {
   void touch(svp::Device& device) {
     const auto region =
         svp::value_or_throw(device.acquire_region(wire::RegionType::Tensor, kGranules * wire::kGranuleBytes));
-    Lane lane;
+    // On stream 0, which is open: opening one would be part of the burst.
+    svp::test::CompletionCounter counter;
     std::array<Block, kGranules> blocks{};
     std::array<svp::ControlBlockRequest, kGranules> requests;
     for (std::uint64_t g = 0; g < kGranules; ++g) {
-      const wire::Endpoint at{
-          region.base.region_id, g * wire::kGranuleBytes, region.generation, wire::EndpointKind::Region, {}};
-      blocks[g].header.opcode = wire::Opcode::Fill;
-      blocks[g].payload.fill = {
-          .destination = at, .bytes = wire::kStickBytes, .pattern = ~std::uint64_t{0}, .reserved = {}};
-      requests[g] = {&blocks[g], &lane};
+      blocks[g] = Blocks::fill(endpoint_of(region, g * wire::kGranuleBytes), wire::kStickBytes, ~std::uint64_t{0});
+      requests[g] = {&blocks[g], &counter};
     }
-    lane.submitted = svp::value_or_throw(device.submit(0, requests));
-    const auto status = device.wait_until([&] { return lane.all_ended(); }, Clock::now() + bench_bounds::kDrain);
-    if (status != svp::WaitStatus::Done) std::abort();  // the card would call a lane that is gone
-    require(lane.submitted == kGranules && !lane.poisoned(), "the burst's owner could not touch its memory");
+    const std::size_t taken = svp::value_or_throw(device.submit(0, requests));
+    const auto status =
+        device.wait_until([&] { return counter.ended() == taken; }, Clock::now() + bench_bounds::kDrain);
+    if (status != svp::WaitStatus::Done) std::abort();  // the card would call a counter that is gone
+    require(taken == kGranules && counter.not_ok() == 0, "the burst's owner could not touch its memory");
   }
 
   svp::Card& card_;

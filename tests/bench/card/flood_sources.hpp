@@ -27,8 +27,8 @@ class FloodSource {
 // Attaches to the function. Throws svp::Error, MeasurementError. `kernel` is only read during the call.
 std::unique_ptr<FloodSource> make_flood_source(svp::Card& card, unsigned vf, FloodKind kind,
                                                std::span<const std::byte> kernel);
-// Not a flood but a burst: M resets the function again and again, and its owner attaches and dirties 16 MiB again. Attaches
-// to M's slot as well.
+// Not a flood but a burst: M resets the function again and again, and its owner attaches and dirties 16 MiB again.
+// Attaches to M's slot as well.
 std::unique_ptr<FloodSource> make_reset_burst(svp::Card& card, unsigned vf);
 
 }  // namespace bench

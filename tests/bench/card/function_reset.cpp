@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// P10, second reset level: a function that has 16 MiB dirty is reset, by its owner (detach and attach: status 0 and bring-up) or by
-// M (FUNCTION_RESET, then the owner attaches again), until its first good job. Against a cold start of the same card.
+// P10, second reset level: a function that has 16 MiB dirty is reset, by its owner (detach and attach: status 0 and
+// bring-up) or by M (FUNCTION_RESET, then the owner attaches again), until its first good job. Against a cold start of
+// the same card.
 #include <algorithm>
 
 #include "tests/bench/card/block_client.hpp"
@@ -54,7 +55,7 @@ class FunctionResets {
     double ns = 0;
     {
       BlockClient client(*device_);
-      client.run(nop_block());
+      client.run(svp::test::Blocks::nop());
       ns = ns_since(start);
     }
     check_clean(*device_, management_);

@@ -87,6 +87,8 @@ void measure_allocator(Session& session) {
       "FlexStackPair/100000", "FlexStackPair/1");
   row("FlexAllocator allocate + free, any of 100000 live blocks", "itself, 1 live block", 1.5, "FlexRandomPair/100000",
       "FlexRandomPair/1");
+  row("FlexAllocator allocate + free, any of 100000 live blocks", "malloc + free, same pattern", 1.5,
+      "FlexRandomPair/100000", "MallocRandomPair/100000");
   row("FlexAllocator, trace of random sizes to 64 KiB", "malloc + free, same trace", 5, "FlexTrace/65536",
       "MallocTrace/65536");
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/bench/card/measurement_error.hpp"
+#include "tests/support/admin_requests.hpp"
 
 namespace bench {
 
@@ -27,10 +28,7 @@ std::unique_ptr<svp::Device> attach(svp::Card& card) {
 Management::Management(svp::Card& card) : device_(attach(card)) {}
 
 Management::FunctionReply Management::command(wire::AdminCommand command, wire::Target target) {
-  wire::AdminRequest request{};
-  request.command = command;
-  request.arguments.function = {.target = target, .slot = 0};
-  const wire::AdminReply reply = svp::value_or_throw(device_->admin(request));
+  const wire::AdminReply reply = svp::test::manage(*device_, command, target);
   require(reply.outcome == wire::Outcome::Ok, std::string(wire::name(command)) + " of function " +
                                                   std::to_string(target) +
                                                   " was refused: " + std::string(wire::name(reply.status)));

@@ -22,8 +22,8 @@ class Management {
   // Returns when nothing of the function's owner runs any more; its memory may still be scrubbed.
   FunctionReply reset(wire::Target target) { return command(wire::AdminCommand::FunctionReset, target); }
 
-  // Until no released memory of the card is dirty any more, found by asking again and again: the card is awake meanwhile.
-  // Throws MeasurementError after kScrubBound.
+  // Until no released memory of the card is dirty any more, found by asking again and again: the card is awake
+  // meanwhile. Throws MeasurementError after kScrubBound.
   void wait_scrubbed();
   static constexpr std::chrono::seconds kScrubBound = bench_bounds::kScrub;
 

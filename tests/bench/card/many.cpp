@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// P12: what a job costs when many streams, or many functions, take turns; against the same number of jobs of one. A job is
-// an empty kernel and an empty control block, handed over by one call. One thread goes round; the same number of jobs is
-// under way whatever their streams.
+// P12: what a job costs when many streams, or many functions, take turns; against the same number of jobs of one. A job
+// is an empty kernel and an empty control block, handed over by one call. One thread goes round; the same number of
+// jobs is under way whatever their streams.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,37 +24,37 @@ constexpr unsigned kUnderWay = 48;  // jobs: less than a stream has credits for
 constexpr unsigned kMostStreams = 65;
 
 // A stream and its job.
-struct Lane {
+struct StreamOfJobs {
   BlockClient* client;
   std::array<wire::ControlBlock, 2> job;
 };
 
-void wait_for_job(const Lane& lane, std::uint64_t jobs) {
-  lane.client->wait_ended(jobs * lane.job.size());
-  require(lane.client->not_ok() == 0, "a job ended badly");
+void wait_for_job(const StreamOfJobs& stream, std::uint64_t jobs) {
+  stream.client->wait_ended(jobs * stream.job.size());
+  require(stream.client->not_ok() == 0, "a job ended badly");
 }
 
-void batch(std::span<const Lane> lanes, std::vector<std::uint64_t>& done) {
-  // Job j is the (j / n)th of lane j % n, behind what the lane has done in earlier batches.
-  const std::size_t n = lanes.size();
+void batch(std::span<const StreamOfJobs> streams, std::vector<std::uint64_t>& done) {
+  // Job j is the (j / n)th of stream j % n, behind what the stream has done in earlier batches.
+  const std::size_t n = streams.size();
   for (std::size_t j = 0; j < kJobs; ++j) {
-    if (j >= kUnderWay) wait_for_job(lanes[(j - kUnderWay) % n], done[(j - kUnderWay) % n] + (j - kUnderWay) / n + 1);
-    lanes[j % n].client->submit(lanes[j % n].job);
+    if (j >= kUnderWay) wait_for_job(streams[(j - kUnderWay) % n], done[(j - kUnderWay) % n] + (j - kUnderWay) / n + 1);
+    streams[j % n].client->submit(streams[j % n].job);
   }
-  for (std::size_t l = 0; l < n; ++l) {
-    done[l] = lanes[l].client->submitted() / lanes[l].job.size();
-    wait_for_job(lanes[l], done[l]);
+  for (std::size_t s = 0; s < n; ++s) {
+    done[s] = streams[s].client->submitted() / streams[s].job.size();
+    wait_for_job(streams[s], done[s]);
   }
 }
 
 // Of the fastest batch, per job: a median would tell how busy the machine is (throughput.cpp).
-double cost(std::span<const Lane> lanes, unsigned batches) {
+double cost(std::span<const StreamOfJobs> streams, unsigned batches) {
   std::vector<std::uint64_t> done;
-  for (const Lane& lane : lanes) done.push_back(lane.client->submitted() / lane.job.size());
+  for (const StreamOfJobs& stream : streams) done.push_back(stream.client->submitted() / stream.job.size());
   double fastest = 0;
   for (unsigned i = 0; i < batches; ++i) {
     const auto start = Clock::now();
-    batch(lanes, done);
+    batch(streams, done);
     const double ns = ns_since(start) / kJobs;
     fastest = fastest == 0 ? ns : std::min(fastest, ns);
   }
@@ -62,16 +62,16 @@ double cost(std::span<const Lane> lanes, unsigned batches) {
 }
 
 // The streams of one function.
-class TenantLanes {
+class TenantStreams {
  public:
-  TenantLanes(const std::shared_ptr<svp::Card>& card, unsigned vf)
+  TenantStreams(const std::shared_ptr<svp::Card>& card, unsigned vf)
       : tenant_(open_tenant(card, vf, Waits::Polled)), kernel_(load_empty_kernel(*tenant_)) {}
 
-  void add(unsigned count, std::vector<Lane>& lanes) {
+  void add(unsigned count, std::vector<StreamOfJobs>& streams) {
     const auto kernel = compute_block(kernel_, tenant_->runtime().allocator());
     for (unsigned i = 0; i < count; ++i) {
       clients_.push_back(std::make_unique<BlockClient>(tenant_->device()));
-      lanes.push_back({clients_.back().get(), {kernel, nop_block()}});
+      streams.push_back({clients_.back().get(), {kernel, svp::test::Blocks::nop()}});
     }
   }
 
@@ -81,7 +81,8 @@ class TenantLanes {
   std::vector<std::unique_ptr<BlockClient>> clients_;
 };
 
-void measure(Session& session, const char* of, std::span<const Lane> lanes, std::span<const unsigned> counts) {
+void measure(Session& session, const char* of, std::span<const StreamOfJobs> streams,
+             std::span<const unsigned> counts) {
   const unsigned batches = session.amount(kBatches);
   std::vector<Row> rows;
   for (const unsigned count : counts) {
@@ -91,10 +92,10 @@ void measure(Session& session, const char* of, std::span<const Lane> lanes, std:
                     .goal = at_most(1.2),
                     .checked = "outcomes, count"});
   }
-  cost(lanes, 1);
+  cost(streams, 1);
   for (unsigned round = 0; round < session.options().rounds; ++round) {
-    const double one = cost(lanes.first(1), batches);
-    for (std::size_t i = 0; i < counts.size(); ++i) rows[i].add(cost(lanes.first(counts[i]), batches), one);
+    const double one = cost(streams.first(1), batches);
+    for (std::size_t i = 0; i < counts.size(); ++i) rows[i].add(cost(streams.first(counts[i]), batches), one);
   }
   for (Row& row : rows) session.add(std::move(row));
 }
@@ -104,17 +105,17 @@ void measure(Session& session, const char* of, std::span<const Lane> lanes, std:
 void measure_many(Session& session) {
   session.end_card();
   const std::shared_ptr<svp::Card> card = value_or_throw(svp::Card::boot(tenant_card_options(session.options().cores)));
-  std::vector<Lane> streams;
-  TenantLanes first(card, 1);
+  std::vector<StreamOfJobs> streams;
+  TenantStreams first(card, 1);
   first.add(kMostStreams, streams);
   {
     const Apart apart(*card);
     measure(session, "streams", streams, std::array{8u, kMostStreams});
   }
-  std::vector<Lane> functions{streams.front()};
-  std::vector<std::unique_ptr<TenantLanes>> others;
+  std::vector<StreamOfJobs> functions{streams.front()};
+  std::vector<std::unique_ptr<TenantStreams>> others;
   for (unsigned vf = 2; vf <= kTenants; ++vf) {
-    others.push_back(std::make_unique<TenantLanes>(card, vf));
+    others.push_back(std::make_unique<TenantStreams>(card, vf));
     others.back()->add(1, functions);
   }
   const Apart apart(*card);

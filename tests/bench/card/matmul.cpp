@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// P7: the mission's matmul, [4096,1024] x [1024,1024] fp16 through a kernel compiled for [1024,1024], Launch to Synchronize.
+// P7: the mission's matmul, [4096,1024] x [1024,1024] fp16 through a kernel compiled for [1024,1024], Launch to
+// Synchronize.
 #include <fmt/format.h>
 
 #include <bit>

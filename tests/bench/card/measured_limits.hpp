@@ -14,7 +14,4 @@ double enter_exit_pair(svp::Context& card, unsigned count);
 // An empty OpenCL kernel, enqueued and waited for: median.
 double opencl_round_trip(OpenClPeer& peer, unsigned count);
 
-// The empty kernel, ready to be launched.
-svp::Job load_empty_kernel(svp::Context& card);
-
 }  // namespace bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// N1: what a function notices of its neighbours: of those that are attached and do nothing, and of one that floods the card.
-// Its times in each round are held against its own without them, in the same round.
+// N1: what a function notices of its neighbours: of those that are attached and do nothing, and of one that floods the
+// card. Its times in each round are held against its own without them, in the same round.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ double nop_rate(BlockClient& client, unsigned batches) {
   double fastest = 0;
   for (unsigned i = 0; i < batches; ++i) {
     const auto start = Clock::now();
-    client.run_many(nop_block(), kBatch);
+    client.run_many(svp::test::Blocks::nop(), kBatch);
     fastest = std::max(fastest, kBatch / ns_since(start) * 1e9);
   }
   return fastest;
@@ -62,7 +62,7 @@ struct LatencyRows {
   Row tail;
 };
 
-// ---- idle ---------------------------------------------------------------------------------------------------------------
+// ---- idle -----------------------------------------------------------------------------------------------------------
 
 struct IdleRows {
   explicit IdleRows(unsigned neighbours)
@@ -114,7 +114,7 @@ class IdleBench {
   BlockClient client_;
 };
 
-// ---- flooding -----------------------------------------------------------------------------------------------------------
+// ---- flooding -------------------------------------------------------------------------------------------------------
 
 // Two functions are active, so the victim's fair share of the card is half: a job may take twice its time alone, and a
 // noisy neighbour at most twice that.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The declarations are our own, after the OpenCL 1.2 specification (5.1, 5.8, 5.13), so that no header has to be installed.
+// The declarations are our own, after the OpenCL 1.2 specification (5.1, 5.8, 5.13), so that no header has to be
+// installed.
 #include "tests/bench/card/opencl_peer.hpp"
 
 #include <stdexcept>

@@ -9,8 +9,9 @@
 
 namespace bench {
 
-// PoCL's CPU device with one in-order queue and an empty kernel of one work item, loaded when the bench runs: what a good
-// software runtime on this machine needs for a launch. Its calls throw std::runtime_error with OpenCL's error number.
+// PoCL's CPU device with one in-order queue and an empty kernel of one work item, loaded when the bench runs: what a
+// good software runtime on this machine needs for a launch. Its calls throw std::runtime_error with OpenCL's error
+// number.
 class OpenClPeer {
  public:
   // The error says what is missing.

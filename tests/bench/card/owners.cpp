@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// N3: owners that come and go on a long-lived card. Each attaches to the same function through the broker, runs a job and
-// goes; its window is unplugged behind it, and the next one has a fresh window and a fresh peer.
+// N3: owners that come and go on a long-lived card. Each attaches to the same function through the broker, runs a job
+// and goes; its window is unplugged behind it, and the next one has a fresh window and a fresh peer.
 #include <algorithm>
 #include <thread>
 
@@ -38,7 +38,7 @@ class LongLivedCard {
     const auto owned =
         value_or_throw(svp::attach(broker_->folder().string(), svp::FunctionChoice::virtual_function(1)));
     const double ns = ns_since(start);
-    BlockClient(*owned.device).run(nop_block());
+    BlockClient(*owned.device).run(svp::test::Blocks::nop());
     return ns;
   }
 

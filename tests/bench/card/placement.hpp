@@ -10,11 +10,12 @@
 
 namespace bench {
 
-// For as long as it lives: this thread and the card's hart 0 on different CPUs. On a busy machine the scheduler may put both
-// on one, where a polled round trip takes two time slices whatever is measured. The emulator's main loop, which carries the
-// doorbells, stays on this thread's side: a wire does not take turns with the card, and where it does, a flood of doorbells costs
-// the card a whole slice of the host's scheduler now and then. Only these three threads are touched; threads that are
-// started meanwhile inherit the placement, so peers are opened before. On one CPU it does nothing.
+// For as long as it exists: this thread and the card's hart 0 on different CPUs. On a busy machine the scheduler may
+// put both on one, where a polled round trip takes two time slices whatever is measured. The emulator's main loop,
+// which carries the doorbells, stays on this thread's side: a wire does not take turns with the card, and where it
+// does, a flood of doorbells costs the card a whole slice of the host's scheduler now and then. Only these three
+// threads are touched; threads that are started meanwhile inherit the placement, so peers are opened before. On one CPU
+// it does nothing.
 class Apart {
  public:
   explicit Apart(svp::Context& card) : Apart(card.card()) {}

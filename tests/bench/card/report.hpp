@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the bench says: one row per figure, for people and as JSON.
 //
-// A row is measured in rounds; in each round ours and its limit stand side by side, and the ratio is taken within the round,
-// so that a machine that slows down for a while moves both. The row's ratio is the median of the rounds' ratios.
+// A row is measured in rounds; in each round ours and its limit stand side by side, and the ratio is taken within the
+// round, so that a machine that slows down for a while moves both. The row's ratio is the median of the rounds' ratios.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

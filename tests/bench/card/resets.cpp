@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// P10, first reset level: from the call of a stream's reset to the completion of the first good job after it, against a cold start.
+// P10, first reset level: from the call of a stream's reset to the completion of the first good job after it, against a
+// cold start.
 #include "tests/bench/card/block_client.hpp"
 #include "tests/bench/card/cold_start.hpp"
 #include "tests/bench/card/placement.hpp"
@@ -19,7 +20,7 @@ double reset_and_run(BlockClient& client, std::uint64_t spoiled) {
   svp::value_or_throw(client.device().reset_stream(client.stream()));
   const std::uint64_t not_ok = client.not_ok();
   client.forgive();
-  client.run(nop_block());
+  client.run(svp::test::Blocks::nop());
   const double ns = ns_since(start);
   require(not_ok == spoiled, "a reset stream reported another number of spoiled blocks");
   return ns;
@@ -27,10 +28,10 @@ double reset_and_run(BlockClient& client, std::uint64_t spoiled) {
 
 // A refused block poisons the stream; those behind it end ABORTED.
 double after_refusal(BlockClient& client) {
-  wire::ControlBlock bad = nop_block();
+  wire::ControlBlock bad = svp::test::Blocks::nop();
   bad.header.flags = 0xFFFF;
   client.submit(bad);
-  for (unsigned i = 0; i < kQueued; ++i) client.submit(nop_block());
+  for (unsigned i = 0; i < kQueued; ++i) client.submit(svp::test::Blocks::nop());
   client.wait_all();
   return reset_and_run(client, 1 + kQueued);
 }
@@ -39,7 +40,7 @@ double after_refusal(BlockClient& client) {
 double with_kernel_running(BlockClient& client, const wire::ControlBlock& endless) {
   const std::uint64_t before = client.ended();
   client.submit(endless);
-  for (unsigned i = 0; i < kQueued; ++i) client.submit(nop_block());
+  for (unsigned i = 0; i < kQueued; ++i) client.submit(svp::test::Blocks::nop());
   // Until the kernel runs: the card has taken the block, and nothing has ended.
   (void)client.device().wait_until([&] { return client.ended() != before; },
                                    Clock::now() + bench_bounds::kKernelBegins);

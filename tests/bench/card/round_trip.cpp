@@ -42,20 +42,10 @@ void await_echo(const std::atomic_ref<std::uint64_t>& answer, std::uint64_t word
   }
 }
 
-double sample_median(unsigned count, auto&& once) {
-  std::vector<double> samples(count);
-  for (double& sample : samples) {
-    const auto start = Clock::now();
-    once();
-    sample = ns_since(start);
-  }
-  return median(std::move(samples));
-}
-
 // The card answers an empty block, and the completion is the block's own: BlockClient checks it.
 double nop_round_trip(BlockClient& client, unsigned count) {
-  const auto block = nop_block();
-  return sample_median(count, [&] { client.run(block); });
+  const auto block = svp::test::Blocks::nop();
+  return median_time(count, [&] { client.run(block); });
 }
 
 }  // namespace
@@ -107,17 +97,10 @@ double enter_exit_pair(svp::Context& card, unsigned count) {
 }
 
 double opencl_round_trip(OpenClPeer& peer, unsigned count) {
-  return sample_median(count, [&] {
+  return median_time(count, [&] {
     peer.enqueue();
     peer.finish();
   });
-}
-
-svp::Job load_empty_kernel(svp::Context& card) {
-  svp::ExecutionPlan plan;
-  plan.add(svp::Job(svp::CompiledKernel(card.kernel("empty"), {})));
-  card.load(plan);
-  return plan.jobs().front();
 }
 
 void measure_round_trips(Session& session) {
@@ -155,10 +138,10 @@ void measure_empty_kernel(Session& session) {
   const auto job = load_empty_kernel(card);
   const auto block = compute_block(job, card.runtime().allocator());
   const Apart apart(card);
-  const auto round_trip = [&] { return sample_median(count, [&] { client.run(block); }); };
+  const auto round_trip = [&] { return median_time(count, [&] { client.run(block); }); };
   auto& stream = card.default_stream().flex_stream();
   const auto through_stream = [&] {
-    return sample_median(count, [&] {
+    return median_time(count, [&] {
       stream.Launch(job, {});
       stream.Synchronize();
     });

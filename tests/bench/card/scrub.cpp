@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// P10: how fast released memory becomes clean, against the card's own copy speed, and that it costs what was touched, not
-// what was held. From the release (or the reset) until M hears of no dirty memory any more.
+// P10: how fast released memory becomes clean, against the card's own copy speed, and that it costs what was touched,
+// not what was held. From the release (or the reset) until M is told of no dirty memory any more.
 #include <algorithm>
 
 #include "tests/bench/card/management.hpp"

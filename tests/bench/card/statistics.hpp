@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace bench {
@@ -22,6 +23,17 @@ inline double median(std::vector<double> samples) {
   const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
   std::nth_element(samples.begin(), middle, samples.end());
   return *middle;
+}
+
+// What one call takes, of `count` of them.
+double median_time(unsigned count, auto&& once) {
+  std::vector<double> samples(count);
+  for (double& sample : samples) {
+    const auto start = Clock::now();
+    once();
+    sample = ns_since(start);
+  }
+  return median(std::move(samples));
 }
 
 // The smallest sample that at least `part` of all do not exceed: 0.99 of 300 is the fourth largest. 0 of none.

@@ -5,10 +5,13 @@
 #include <cstring>
 
 #include "tests/bench/card/statistics.hpp"
+#include "tests/support/block_builder.hpp"
 
 namespace bench {
 
 namespace {
+
+using svp::test::Blocks;
 
 constexpr std::uint64_t kPattern = 0xD1D1D1D1D1D1D1D1;
 constexpr std::uint64_t kReadBytes = 16 * wire::kMiB;  // at a time
@@ -27,16 +30,9 @@ DirtyRegion::DirtyRegion(svp::Device& device, std::uint64_t bytes)
       region_(svp::value_or_throw(device.acquire_region(wire::RegionType::Tensor, bytes))),
       host_(device.host_memory(), device.host_memory_offset(), device.mapping()) {}
 
-wire::Endpoint DirtyRegion::at(std::uint64_t offset) const {
-  return {region_.base.region_id, offset, region_.generation, wire::EndpointKind::Region, {}};
-}
+wire::Endpoint DirtyRegion::at(std::uint64_t offset) const { return svp::test::endpoint_of(region_, offset); }
 
-void DirtyRegion::dirty(std::uint64_t bytes) {
-  wire::ControlBlock block{};
-  block.header.opcode = wire::Opcode::Fill;
-  block.payload.fill = {.destination = at(0), .bytes = bytes, .pattern = kPattern, .reserved = {}};
-  BlockClient(device_).run(block);
-}
+void DirtyRegion::dirty(std::uint64_t bytes) { BlockClient(device_).run(Blocks::fill(at(0), bytes, kPattern)); }
 
 void DirtyRegion::require_zero(std::uint64_t bytes) {
   BlockClient client(device_);
@@ -45,10 +41,7 @@ void DirtyRegion::require_zero(std::uint64_t bytes) {
   for (std::uint64_t offset = 0; offset < bytes; offset += memory.size()) {
     const std::uint64_t part = std::min<std::uint64_t>(bytes - offset, memory.size());
     std::memset(memory.data(), 0xFF, part);
-    wire::ControlBlock block{};
-    block.header.opcode = wire::Opcode::Dma;
-    block.payload.dma = {.source = at(offset), .destination = host, .bytes = part, .checksum = 0, .flags = 0};
-    client.run(block);
+    client.run(Blocks::dma(at(offset), host, part));
     // All zero: the first byte is, and each is like the one before it.
     const std::byte* data = memory.data();
     require(data[0] == std::byte{0} && std::memcmp(data, data + 1, part - 1) == 0,
@@ -57,9 +50,7 @@ void DirtyRegion::require_zero(std::uint64_t bytes) {
 }
 
 double DirtyRegion::copy(std::uint64_t bytes) {
-  wire::ControlBlock block{};
-  block.header.opcode = wire::Opcode::Dma;
-  block.payload.dma = {.source = at(0), .destination = at(bytes), .bytes = bytes, .checksum = 0, .flags = 0};
+  const auto block = Blocks::dma(at(0), at(bytes), bytes);
   BlockClient client(device_);
   const auto start = Clock::now();
   client.run(block);

@@ -15,8 +15,8 @@ namespace {
 constexpr unsigned kBatch = 2'000;
 constexpr unsigned kBatches = 20;
 
-// The fastest of several batches, of ours and of every limit alike. A batch lasts longer than a time slice: a median would
-// tell how busy the machine is with others.
+// The fastest of several batches, of ours and of every limit alike. A batch lasts longer than a time slice: a median
+// would tell how busy the machine is with others.
 double batch_rate(unsigned batches, auto&& batch) {
   double fastest = 0;
   for (unsigned i = 0; i < batches; ++i) {
@@ -43,7 +43,7 @@ void measure_throughput(Session& session) {
   BlockClient client(card.device());
   const auto job = load_empty_kernel(card);
   const auto compute = compute_block(job, card.runtime().allocator());
-  const auto nop = nop_block();
+  const auto nop = svp::test::Blocks::nop();
   const Apart apart(card);
   const auto nop_rate = [&] { return batch_rate(batches, [&] { client.run_many(nop, kBatch); }); };
   const auto compute_rate = [&] { return batch_rate(batches, [&] { client.run_many(compute, kBatch); }); };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// P5: DMA between pinned memory and the card, one control block at a time, submit to completion. Buffers are used again and
-// again on both sides, as memcpy's are: as warm as repetition makes them.
+// P5: DMA between pinned memory and the card, one control block at a time, submit to completion. Buffers are used again
+// and again on both sides, as memcpy's are: as warm as repetition makes them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,16 +24,6 @@ unsigned repetitions(const Session& session, std::uint64_t bytes) {
   return session.amount(static_cast<unsigned>(std::clamp<std::uint64_t>(512 * wire::kMiB / bytes, 10, 5000)));
 }
 
-double median_time(unsigned count, auto&& once) {
-  std::vector<double> samples(count);
-  for (double& sample : samples) {
-    const auto start = Clock::now();
-    once();
-    sample = ns_since(start);
-  }
-  return median(std::move(samples));
-}
-
 // Ordinary memory of this process, touched.
 class HostCopy {
  public:
@@ -51,28 +41,25 @@ class HostCopy {
 class TransferBench {
  public:
   explicit TransferBench(Session& session)
-      : session_(session),
-        card_(session.card()),
-        client_(card_.device()),
-        out_(card_.host_memory().allocate(kLargest)),
-        back_(card_.host_memory().allocate(kLargest)),
-        storage_(card_.allocator().allocate(kLargest)),
-        place_(card_.runtime().allocator().resolve(storage_->allocation_index())) {}
+      : session_(session), card_(session.card()), client_(card_.device()), memory_(card_, kLargest) {}
 
   // Fresh data there and back again, every byte compared; the destination is wiped before.
   void check(std::uint64_t bytes) {
     for (std::size_t i = 0; i + 8 <= bytes; i += 8) {
       const std::uint64_t word = random_();
-      std::memcpy(out_.data() + i, &word, 8);
+      std::memcpy(memory_.out.data() + i, &word, 8);
     }
-    std::memset(back_.data(), 0, bytes);
-    client_.run(to_device_block(out_, place_, bytes));
-    client_.run(from_device_block(place_, back_, bytes));
-    require(std::memcmp(out_.data(), back_.data(), bytes) == 0, fmt::format("{} bytes came back changed", bytes));
+    std::memset(memory_.back.data(), 0, bytes);
+    client_.run(to_device_block(memory_.out, memory_.place, bytes));
+    client_.run(from_device_block(memory_.place, memory_.back, bytes));
+    require(std::memcmp(memory_.out.data(), memory_.back.data(), bytes) == 0,
+            fmt::format("{} bytes came back changed", bytes));
   }
 
-  double to_device(std::uint64_t bytes) { return bandwidth(to_device_block(out_, place_, bytes), bytes); }
-  double from_device(std::uint64_t bytes) { return bandwidth(from_device_block(place_, back_, bytes), bytes); }
+  double to_device(std::uint64_t bytes) { return bandwidth(to_device_block(memory_.out, memory_.place, bytes), bytes); }
+  double from_device(std::uint64_t bytes) {
+    return bandwidth(from_device_block(memory_.place, memory_.back, bytes), bytes);
+  }
   double host(std::uint64_t bytes) {
     const double ns = median_time(repetitions(session_, bytes), [&] { copy_.run(bytes); });
     return static_cast<double>(bytes) / ns * 1e9;
@@ -87,10 +74,7 @@ class TransferBench {
   Session& session_;
   svp::Context& card_;
   BlockClient client_;
-  svp::PinnedBuffer out_;
-  svp::PinnedBuffer back_;
-  std::shared_ptr<const svp::DeviceStorage> storage_;
-  svp::ResolvedAllocation place_;
+  TransferMemory memory_;
   HostCopy copy_{kLargest};
   std::mt19937_64 random_{20260305};
 };

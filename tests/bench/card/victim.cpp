@@ -28,7 +28,7 @@ std::unique_ptr<svp::Context> open_tenant(std::shared_ptr<svp::Card> card, unsig
 }
 
 void NopVictim::sample(std::vector<double>& times) {
-  const auto block = nop_block();
+  const auto block = svp::test::Blocks::nop();
   times.push_back(timed([&] { client_.run(block); }));
 }
 
@@ -88,12 +88,12 @@ Compared compare(Victim& victim, std::size_t samples, const std::function<void()
     return times;
   };
   Compared result;
-  for (std::size_t turn = 0; turn <= kBlocks; ++turn) {
+  for (std::size_t round = 0; round <= kBlocks; ++round) {
     const std::vector<double> alone = block();
     start();
     const std::vector<double> disturbed = block();
     stop();
-    if (turn > 0) add_block(result, alone, disturbed);
+    if (round > 0) add_block(result, alone, disturbed);
   }
   return result;
 }

@@ -76,8 +76,8 @@ class KernelVictim final : public Victim {
 struct Compared {
   std::vector<double> alone;
   std::vector<double> disturbed;
-  // The same times as multiples of what a job took alone in the same block (the median there). A machine whose memory or
-  // clock slows down for some blocks moves the times of these blocks, and would fill a percentile over all of them.
+  // The same times as multiples of what a job took alone in the same block (the median there). A machine whose memory
+  // or clock slows down for some blocks moves the times of these blocks, and would fill a percentile over all of them.
   std::vector<double> alone_relative;
   std::vector<double> disturbed_relative;
   // Of the multiples, disturbed / alone at the same rank: 0.5 the median, 0.99.
@@ -85,8 +85,8 @@ struct Compared {
 };
 
 // Alternates between blocks of samples without and with the disturbance, so that a machine that slows down for a while
-// slows both. At least `samples` of each. One block of each goes before: the disturbance's memory is touched for the first
-// time then, which is the host's business.
+// slows both. At least `samples` of each. One block of each goes before: the disturbance's memory is touched for the
+// first time then, which is the host's business.
 Compared compare(Victim& victim, std::size_t samples, const std::function<void()>& start,
                  const std::function<void()>& stop);
 

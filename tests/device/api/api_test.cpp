@@ -2,6 +2,7 @@
 // The C++ API on a booted card: copies, launches, raw memory, errors, recovery, a second context on the same card.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -25,10 +26,10 @@ class Api : public testing::Test {
   static void SetUpTestSuite() {
     spyre::ContextOptions options;
     options.card.emplace().virtual_functions = 1;
-    context_ = spyre::Context::open(options);
+    opened = spyre::Context::open(options);
   }
-  static void TearDownTestSuite() { context_.reset(); }
-  static spyre::Context& context() { return *context_; }
+  static void TearDownTestSuite() { opened.reset(); }
+  static spyre::Context& context() { return *opened; }
   static std::chrono::steady_clock::time_point soon() {
     return std::chrono::steady_clock::now() + test_bounds::kCompute;
   }
@@ -51,7 +52,7 @@ class Api : public testing::Test {
   }
 
  private:
-  static inline std::unique_ptr<spyre::Context> context_;
+  static inline std::unique_ptr<spyre::Context> opened;
 };
 
 // Small integers: DL16 holds them and their sums exactly.
@@ -61,6 +62,34 @@ std::vector<float> integers(std::size_t count, unsigned seed) {
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(small(random));
   return values;
+}
+
+template <typename Host>
+void expect_there_and_back(spyre::Context& context, DataType type, const std::vector<Host>& values) {
+  const auto shape = HostShape::contiguous(type, {static_cast<std::int64_t>(values.size()) / 5, 5});
+  const SpyreTensor tensor = context.to_device({shape, std::as_bytes(std::span(values))});
+  std::vector<Host> back(values.size());
+  context.to_host(tensor, {shape, std::as_writable_bytes(std::span(back))});
+  EXPECT_EQ(back, values) << spyre::name(type);
+}
+
+TEST_F(Api, EveryTypeOfTheHostGoesThereAndBack) {
+  std::vector<std::int64_t> whole(300);
+  std::iota(whole.begin(), whole.end(), -150);
+  const auto as = [&]<typename Host>(Host) {
+    std::vector<Host> values(whole.size());
+    std::ranges::transform(whole, values.begin(), [](std::int64_t value) { return static_cast<Host>(value); });
+    return values;
+  };
+  expect_there_and_back(context(), DataType::Int64, whole);
+  expect_there_and_back(context(), DataType::Int32, as(std::int32_t{}));
+  expect_there_and_back(context(), DataType::Int16, as(std::int16_t{}));
+  expect_there_and_back(context(), DataType::Int8, as(std::int8_t{}));
+  expect_there_and_back(context(), DataType::Uint8, as(std::uint8_t{}));
+  expect_there_and_back(context(), DataType::Float32, as(float{}));
+  std::vector<std::uint8_t> truth(300);
+  for (std::size_t i = 0; i < truth.size(); ++i) truth[i] = i % 3 == 0 ? 1 : 0;
+  expect_there_and_back(context(), DataType::Bool, truth);
 }
 
 TEST_F(Api, PlanRunsOverTilesAndJobsOfOneRunAlone) {
@@ -111,6 +140,24 @@ TEST_F(Api, RawMemoryMovesAndIsCounted) {
   stream.Launch(spyre::Job::from_device(in.data(), storage->allocation_index(), in.size()), {});
   stream.Synchronize(soon());
   EXPECT_EQ(in, out);
+}
+
+TEST_F(Api, MemoryIsToldInTheTermsOfPyTorch) {
+  auto allocator = context().allocator();
+  const auto before = allocator.memory_stats();
+  auto storage = allocator.allocate(1000);
+  EXPECT_EQ(allocator.memory_stats().allocated_bytes.current, before.allocated_bytes.current + 1024);
+  const auto info = allocator.memory_info();
+  EXPECT_LE(info.free_bytes, info.total_bytes);
+  EXPECT_GE(info.total_bytes, allocator.memory_stats().reserved_bytes.current);
+  const auto failed = allocator.try_allocate(std::uint64_t{1} << 63);
+  ASSERT_FALSE(failed);
+  EXPECT_NE(failed.error->message.find("out of memory"), std::string::npos) << failed.error->message;
+  EXPECT_EQ(allocator.memory_stats().num_ooms, before.num_ooms + 1);
+  storage.reset();
+  const auto reserved = allocator.memory_stats().reserved_bytes.current;
+  const auto given_back = allocator.empty_cache();
+  EXPECT_EQ(allocator.memory_stats().reserved_bytes.current, reserved - given_back);
 }
 
 TEST_F(Api, EmptyObjectsAreHarmless) {
@@ -188,6 +235,63 @@ TEST_F(Api, TwoContextsShareACard) {
   EXPECT_EQ(back(*beside, tensor), values);
   EXPECT_THROW((void)context().open_beside({.function = 1}), spyre::Error) << "it has an owner";
   EXPECT_THROW((void)context().open_beside({.function = 9}), spyre::Error) << "there is none";
+}
+
+// ---- views and copies -----------------------------------------------------------------------------------------------
+
+TEST_F(Api, ViewsShareMemoryAndAreCopiedEitherWay) {
+  const auto values = integers(6 * 200, 5);
+  const SpyreTensor tensor = on_card(values, {6, 200});
+  const SpyreTensor view = tensor.transpose(0, 1).slice(0, 60, 140, 2).select(1, -2);
+  EXPECT_EQ(view.shape(), (std::vector<std::int64_t>{40}));
+  EXPECT_EQ(view.stride(), (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(view.storage_offset(), 4 * 200 + 60);
+  EXPECT_EQ(view.allocation_index(), tensor.allocation_index());
+  EXPECT_NE(view, tensor);
+  EXPECT_EQ(std::hash<SpyreTensor>{}(view), std::hash<SpyreTensor>{}(tensor.select(0, 4).slice(0, 60, 140, 2)));
+  EXPECT_NE(to_string(view).find("shape=[40], stride=[2], offset=860"), std::string::npos);
+
+  std::vector<float> found(40);
+  const spyre::HostTensor memory{HostShape::contiguous(DataType::Float32, {40}),
+                                 std::as_writable_bytes(std::span(found))};
+  const spyre::HostCopy copy = context().copy(memory, view);
+  copy.wait(soon());
+  EXPECT_TRUE(copy.done());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i], values[860 + 2 * i]);
+
+  std::fill(found.begin(), found.end(), -1.0F);
+  context().copy(view, {memory.shape, std::as_bytes(std::span(found))});
+  const auto all = back(context(), tensor);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool in_view = i >= 860 && i < 940 && i % 2 == 0;
+    ASSERT_EQ(all[i], in_view ? -1.0F : values[i]) << i;
+  }
+}
+
+TEST_F(Api, ATensorChangesItsStickDimension) {
+  const auto values = integers(70 * 130, 6);
+  const SpyreTensor rows = on_card(values, {70, 130});
+  const SpyreTensor columns = context().restickify(rows, {{1, 0}});
+  EXPECT_NE(columns.layout(), rows.layout());
+  EXPECT_EQ(columns.layout().dim_map.back(), 0);
+  EXPECT_EQ(back(context(), columns), values);
+  EXPECT_EQ(context().contiguous(rows), rows);
+  const SpyreTensor plain = context().contiguous(columns);
+  EXPECT_EQ(plain.layout(), rows.layout());
+  EXPECT_EQ(back(context(), plain), values);
+  const SpyreTensor made =
+      context().to_device({HostShape::contiguous(DataType::Float32, {70, 130}), std::as_bytes(std::span(values))},
+                          spyre::TensorOptions{.device_dtype = DeviceType::Dl16, .dim_order = {{1, 0}}});
+  EXPECT_EQ(made.layout(), columns.layout());
+  EXPECT_EQ(spyre::SpyreTensorLayout::from_json(made.layout().to_json()), made.layout());
+}
+
+TEST_F(Api, AViewThatAKernelWouldMisreadIsNotLaunched) {
+  const SpyreTensor a = on_card(integers(64 * 128, 7), {64, 128});
+  const SpyreTensor b = context().empty(DataType::Float32, {128, 64}, DeviceType::Dl16);
+  const auto plan = loaded("add", {{"M", 128}, {"N", 64}});
+  auto stream = context().default_stream();
+  EXPECT_THROW(spyre::LaunchKernel(stream, plan, std::array{a.transpose(0, 1), b, b}), spyre::CopyNeeded);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "shared/version.hpp"
 #include "tests/bounds.hpp"
 #include "tests/device/card/card_support.hpp"
+#include "tests/unit/qemu/test_support.hpp"
 
 namespace svp {
 namespace {
@@ -94,7 +95,7 @@ TEST(BringUp, TwentySixSlotsAreMappedAndEachHeaderTellsWhoItIs) {
   for (const unsigned vf : {1u, 16u}) {
     const auto device = must(card->open_virtual(vf));
     EXPECT_EQ(device->config().function_index, vf);
-    EXPECT_EQ(test::Workbench(*device).run(test::nop()).outcome, wire::Outcome::Ok);
+    EXPECT_EQ(test::Workbench(*device).run(test::Blocks::nop()).outcome, wire::Outcome::Ok);
   }
 }
 
@@ -179,7 +180,7 @@ TEST(BringUp, ACardThatStandsStillIsATimeoutNamingItsPostCode) {
   }
   ASSERT_TRUE(card->machine().cont());
   const auto device = must(card->open_physical());
-  EXPECT_EQ(test::Workbench(*device).run(test::nop()).outcome, wire::Outcome::Ok);
+  EXPECT_EQ(test::Workbench(*device).run(test::Blocks::nop()).outcome, wire::Outcome::Ok);
 }
 
 TEST(BringUp, ACardThatStopsAfterBringUpIsSilentAndComesBack) {
@@ -187,16 +188,16 @@ TEST(BringUp, ACardThatStopsAfterBringUpIsSilentAndComesBack) {
   options.timeouts.silent = 100ms;
   const auto card = boot(options);
   const auto device = must(card->open_physical());
-  test::Endings recorder;
-  const auto block = test::nop();
+  test::CompletionRecorder recorder;
+  const auto block = test::Blocks::nop();
   const ControlBlockRequest request{&block, &recorder};
   ASSERT_TRUE(card->machine().stop());
   ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Silent; }, test::soon()), WaitStatus::Done);
-  EXPECT_EQ(recorder.count(), 0u);
+  EXPECT_EQ(recorder.ended(), 0u);
   EXPECT_FALSE(device->failure()) << "nothing has been given up";
   ASSERT_TRUE(card->machine().cont());
-  EXPECT_EQ(device->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
+  EXPECT_EQ(device->wait_until([&] { return recorder.ended() == 1; }, test::soon()), WaitStatus::Done);
   EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Ok);
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Alive; }, test::soon()), WaitStatus::Done);
 }
@@ -226,7 +227,7 @@ TEST(BringUp, AnOpenFunctionIsRefusedAndFreeAgainAfterwards) {
   EXPECT_FALSE(card->open_virtual(card->options().virtual_functions + 1));
   device.reset();
   for (int i = 0; i < 5; ++i)
-    EXPECT_EQ(test::Workbench(*must(card->open_physical())).run(test::nop()).outcome, wire::Outcome::Ok);
+    EXPECT_EQ(test::Workbench(*must(card->open_physical())).run(test::Blocks::nop()).outcome, wire::Outcome::Ok);
 }
 
 }  // namespace

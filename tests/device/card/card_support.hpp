@@ -4,15 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "qemu/card.hpp"
 #include "tests/conformance/workbench.hpp"
 #include "tests/device/card/left_overs.hpp"
+#include "tests/support/kernel_image.hpp"
 
 namespace svp::test {
 
@@ -23,10 +21,5 @@ inline std::unique_ptr<Card> boot(CardOptions options = small_card()) { return m
 
 // No firmware has panicked, and hart 0 still serves: what every attack ends with.
 void expect_healthy(Card& card, Device& device);
-
-std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name);
-inline std::vector<std::byte> kernel_image(const Card& card, std::string_view name) {
-  return kernel_image(card.options().firmware, name);
-}
 
 }  // namespace svp::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tenant can do to its doorbells: flood the one it rings, never listen to the other, change flags, close both. A doorbell is a
-// hint; none of it may reach the emulator's loop or another function.
+// What a tenant can do to its doorbells: flood the one it rings, never listen to the other, change flags, close both. A
+// doorbell is a hint; none of it may reach the emulator's loop or another function.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -26,19 +26,6 @@ using wire::Outcome;
 constexpr unsigned kVirtualSlot = 2;
 // More doorbells than a pipe holds.
 constexpr unsigned kUnheardDoorbells = 20'000;
-
-// User and system time of a process so far, in clock ticks.
-std::uint64_t cpu_ticks(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  std::istringstream fields(text.substr(text.rfind(')') + 2));
-  std::string skipped;
-  for (int i = 0; i < 11; ++i) fields >> skipped;
-  std::uint64_t user = 0;
-  std::uint64_t system = 0;
-  fields >> user >> system;
-  return user + system;
-}
 
 class HostileDoorbells : public testing::Test {
  protected:
@@ -150,10 +137,10 @@ TEST_F(HostileDoorbells, ClosedEndsDoNotKeepTheEmulatorBusy) {
   }
   neighbour_works(1);
   // Nobody wants anything for half a second: a loop that spins on a pipe's end would take all of it.
-  const std::uint64_t before = cpu_ticks(card_->machine().pid());
+  const std::uint64_t before = test::cpu_ticks(card_->machine().pid());
   std::this_thread::sleep_for(test_bounds::kRest);  // bounded: the time that is measured
-  const double used =
-      static_cast<double>(cpu_ticks(card_->machine().pid()) - before) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const double used = static_cast<double>(test::cpu_ticks(card_->machine().pid()) - before) /
+                      static_cast<double>(::sysconf(_SC_CLK_TCK));
   EXPECT_LT(used, 0.2) << "seconds of CPU time in half a second of rest";
   virtual_function_works();
 }

@@ -38,17 +38,17 @@ TEST(ManyCards, TwoAtOnceDoNotKnowOfEachOther) {
   auto right = must(second->open_physical());
   std::thread beside([&] {
     for (std::uint64_t i = 0; i < 20; ++i) {
-      test::Endings recorder;
-      const auto block = test::nop(i);
+      test::CompletionRecorder recorder;
+      const auto block = test::Blocks::nop(i);
       const ControlBlockRequest request{&block, &recorder};
       ASSERT_EQ(must(left->submit(0, {&request, 1})), 1u);
-      ASSERT_EQ(left->wait_until([&] { return recorder.count() == 1; }, test::soon()), WaitStatus::Done);
+      ASSERT_EQ(left->wait_until([&] { return recorder.ended() == 1; }, test::soon()), WaitStatus::Done);
       ASSERT_EQ(recorder.all()[0].outcome, Outcome::Ok);
     }
   });
   expect_works(*right, 2);
   beside.join();  // bounded: a boot, bounded by Timeouts
-  // The death of one is the other's business no more than its life.
+  // The death of one is the other's business no more than its boot.
   ASSERT_TRUE(second->machine().kill());
   EXPECT_EQ(right->wait_until([] { return false; }, test::soon()), WaitStatus::Failed);
   expect_works(*left, 3);
@@ -94,7 +94,7 @@ TEST(ManyCards, FailedBootsLeaveNothing) {
   }
 }
 
-// A stream's number is free again as soon as the card has closed it, before the thread that closed it has heard so.
+// A stream's number is free again as soon as the card has closed it, before the thread that closed it knows.
 TEST(ManyCards, StreamsMayBeOpenedWhileOthersAreClosed) {
   const auto card = test::boot();
   const auto device = must(card->open_physical());
@@ -119,12 +119,12 @@ TEST(ManyCards, ADeviceThatIsClosedUnderLoadEndsEveryBlock) {
   const auto card = test::boot();
   for (int round = 0; round < 5; ++round) {
     auto device = must(card->open_virtual(1));
-    test::Endings recorder;
-    const auto block = test::nop();
+    test::CompletionRecorder recorder;
+    const auto block = test::Blocks::nop();
     const std::vector<ControlBlockRequest> requests(100, {&block, &recorder});
     const std::size_t accepted = must(device->submit(0, requests));
     device.reset();
-    EXPECT_EQ(recorder.count(), accepted);
+    EXPECT_EQ(recorder.ended(), accepted);
     for (const auto& end : recorder.all()) {
       EXPECT_TRUE(end.outcome == Outcome::Ok || end.outcome == Outcome::Aborted) << wire::name(end.outcome);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What leaves the driver contains no address: not where the card keeps regions (on the PF a region's name is its physical
-// base), not where this process keeps anything. Every kind of text that the stack produces is provoked on real parts and
-// looked at.
+// What leaves the driver contains no address: not where the card keeps regions (on the PF a region's name is its
+// physical base), not where this process keeps anything. Every kind of text that the stack produces is provoked on real
+// parts and looked at.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -16,6 +16,7 @@
 
 #include "host_driver/frontend/context.hpp"
 #include "tests/conformance/function_under_test.hpp"
+#include "tests/conformance/hand_made_job.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/cli/cli_fixture.hpp"
 
@@ -138,24 +139,6 @@ class NoAddresses : public testing::Test {
     inspector_.look(what, result.error());
   }
 
-  // A kernel whose dimensions are set by hand, from symbol `first` on.
-  Job misguided(const char* name, std::size_t first, std::vector<std::uint64_t> values) const {
-    const auto kernel = context_->kernel(name);
-    const HostFunction write = [first, values](const HostOperationInput& input, std::span<std::byte> correction) {
-      const std::size_t bytes = build_correction(input, correction);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        std::memcpy(correction.data() + sizeof(wire::CorrectionHeader) + (first + i) * sizeof(wire::CorrectionSymbol) +
-                        offsetof(wire::CorrectionSymbol, value),
-                    &values[i], sizeof values[i]);
-      }
-      return bytes;
-    };
-    const DeviceCompute compute{.expected_input_shapes = {{1, 64}}};
-    Job job(kernel, ProgramCorrectionMetadata::of(*kernel), JobPlan({HostOperation{write}, CorrectionDMA{}, compute}));
-    ExecutionPlan plan({job});
-    context_->load(plan);
-    return plan.jobs()[0];
-  }
   Job endless() const {
     ExecutionPlan plan({Job(CompiledKernel(context_->kernel("spin"), {}))});
     context_->load(plan);
@@ -163,7 +146,7 @@ class NoAddresses : public testing::Test {
   }
   void launch_stray(const std::string& what, What deed, std::uint64_t address) {
     FlexStream& stream = context_->runtime().default_stream();
-    const Job job = misguided("stray", 1, {address - operand_address_, deed});
+    const Job job = test::job_with_symbols(*context_, "stray", 1, {address - operand_address_, deed});
     const Argument argument{.allocation = operand_, .shape = {1, 64}};
     provoke<StreamError>(what, [&] {
       stream.Launch(job, {&argument, 1}, LaunchOptions{});
@@ -269,10 +252,10 @@ TEST_F(NoAddresses, InRefusedBlocks) {
   blocks.emplace_back("a core of nobody", compute);
   const std::uint32_t stream = test::must(device().open_stream(StreamPriority::Low));
   for (const auto& [what, block] : blocks) {
-    test::Endings ends;
+    test::CompletionRecorder ends;
     const ControlBlockRequest request{&block, &ends};
     ASSERT_EQ(test::must(device().submit(stream, {&request, 1})), 1u);
-    ASSERT_EQ(device().wait_until([&] { return ends.count() == 1; }, test::soon()), WaitStatus::Done);
+    ASSERT_EQ(device().wait_until([&] { return ends.ended() == 1; }, test::soon()), WaitStatus::Done);
     ASSERT_EQ(ends.all().front().outcome, wire::Outcome::Rejected) << what;
     inspector().look(what, explain(describe_failure(block, {}, ends.all().front(), nullptr)));
     test::must(device().reset_stream(stream));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one function may cost another, as the card itself counts it: no clock takes part.
 //
-// With n functions at work, before a turn of its own on hart 0 a function waits for at most one quantum of each of the
-// others, n - 1 in all, and for no more bytes than these may move (docs/protocol.md, "Fairness"); and a kernel of it waits
-// for at most one slice of each of them. Each quantum and slice counts once for every step of its function's weight; here
-// all weigh 1. A function that is reset has its reset as a quantum, and the command for it is one of M's.
+// With n functions at work, before a quantum of its own on hart 0 a function waits for at most one quantum of each of
+// the others, n - 1 in all, and for no more bytes than these may move (docs/protocol.md, "Fairness"); and a kernel of
+// it waits for at most one slice of each of them. Each quantum and slice counts once for every step of its function's
+// weight; here all weigh 1. A function that is reset has its reset as a quantum, and the command for it is one of M's.
 //
-// The same is held against what a test sees, step by step, in tests/unit/firmware/core/fair_turns_test.cpp. What it comes to
-// in time is measured by scripts/bench (N1). Every result of the victim is compared, byte for byte or with the golden model,
-// and that there was a flood is checked, too.
+// The same is held against what a test sees, step by step, in tests/unit/firmware/core/fair_quanta_test.cpp. What it
+// comes to in time is measured by scripts/bench (N1). Every result of the victim is compared, byte for byte or with the
+// golden model, and that there was a flood is checked, too.
 #include <cstdio>
 #include <string>
 
@@ -16,6 +16,7 @@
 #include "tests/bench/card/flood_sources.hpp"
 #include "tests/bench/card/victim.hpp"
 #include "tests/device/card/card_support.hpp"
+#include "tests/support/admin_requests.hpp"
 
 namespace svp {
 namespace {
@@ -28,7 +29,8 @@ constexpr unsigned kMostNeighbours = 3;
 constexpr std::size_t kSamples = 60;
 constexpr std::uint64_t kFewestResets = 30;
 constexpr unsigned kMostRounds = 200;
-// docs/protocol.md, "Fairness": a quantum's bytes and the step in which they are used up; or a launch that is made ready.
+// docs/protocol.md, "Fairness": a quantum's bytes and the step in which they are used up; or a launch that is made
+// ready.
 constexpr std::uint64_t kQuantumBytes = 512 * wire::kKiB + 256 * wire::kKiB;
 constexpr std::uint64_t kLaunchBytes = 5 * wire::kMiB;
 
@@ -50,11 +52,7 @@ class OnASharedCard {
   svp::Context& tenant() { return *tenant_; }
 
   // What the victim waited for since it was attached.
-  Waited waited() {
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::FunctionQuery;
-    return must(tenant().device().admin(request)).values.function;
-  }
+  Waited waited() { return test::figures_of(tenant().device(), 0); }
   static void sample(bench::Victim& victim) {
     std::vector<double> times;  // of no interest here
     while (times.size() < kSamples) victim.sample(times);
@@ -76,7 +74,7 @@ class OnASharedCard {
   std::unique_ptr<svp::Context> tenant_;
 };
 
-// ---- floods -------------------------------------------------------------------------------------------------------------
+// ---- floods ---------------------------------------------------------------------------------------------------------
 
 struct Crowd {
   FloodKind kind;
@@ -91,8 +89,8 @@ class NoisyNeighbour : public testing::TestWithParam<Crowd>, protected OnAShared
   static void SetUpTestSuite() { boot(); }
   static void TearDownTestSuite() { end(); }
 
-  // Goes on until the victim has waited for as many of `counted` as it has to: on a busy machine a whole round of samples
-  // may pass before the flooding threads get a CPU.
+  // Goes on until the victim has waited for as many of `counted` as it has to: on a busy machine a whole round of
+  // samples may pass before the flooding threads get a CPU.
   void beside_the_flood(bench::Victim& victim, std::uint64_t Waited::* counted, std::uint64_t fewest) {
     const auto [kind, neighbours] = GetParam();
     bench::Floods floods(card(), kVictim + 1, neighbours, kind);
@@ -134,7 +132,7 @@ std::string crowd_name(const testing::TestParamInfo<Crowd>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Floods, NoisyNeighbour, testing::ValuesIn(crowds()), crowd_name);
 
-// ---- resets -------------------------------------------------------------------------------------------------------------
+// ---- resets ---------------------------------------------------------------------------------------------------------
 
 class ResetBurst : public testing::Test, protected OnASharedCard {
  protected:

@@ -3,15 +3,17 @@
 // began, the handle is void at once, the memory comes back when nothing can reach it any more, and then it is zero. The
 // native test of the core manager walks more cases; here translations, first touches and harts are real.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <future>
 
 #include "tests/device/card/card_support.hpp"
+#include "tests/support/admin_requests.hpp"
 
 namespace svp {
 namespace {
 
-using test::Endings;
+using test::endpoint_of;
 using test::must;
 using test::Workbench;
 using wire::Outcome;
@@ -28,38 +30,25 @@ constexpr const char* kTimeout = "watchdog=10000000";
 // A block on its way, on a stream of its own.
 class Flight {
  public:
-  Flight(Device& device, const wire::ControlBlock& block)
-      : device_(device), stream_(must(device.open_stream(StreamPriority::Low))) {
-    const ControlBlockRequest request{&block, &endings_};
-    EXPECT_EQ(must(device.submit(stream_, {&request, 1})), 1u);
-    EXPECT_EQ(device.wait_until([&] { return test::started_sequence(device, stream_) != 0; }, test::soon()),
-              WaitStatus::Done);
+  Flight(Device& device, const wire::ControlBlock& block) : stream_(device) {
+    EXPECT_EQ(stream_.submit(block), 1u);
+    EXPECT_TRUE(stream_.wait_started(1, test::kBound));
   }
-  ~Flight() { stop(); }
-  Flight(const Flight&) = delete;
-  Flight& operator=(const Flight&) = delete;
 
-  bool ended() const { return endings_.count() != 0; }
+  bool ended() const { return stream_.ended() != 0; }
   wire::Completion end() {
-    const auto status = device_.wait_until([&] { return ended(); }, test::soon());
-    if (status != WaitStatus::Done) throw std::runtime_error("the kernel never ended");
-    return endings_.all().front();
+    if (!stream_.wait_all(test::kBound)) throw std::runtime_error("the kernel never ended");
+    return stream_.sink().all().front();
   }
   void stop() {
-    if (!ended()) must(device_.reset_stream(stream_));
+    if (!ended()) must(stream_.reset());
   }
 
  private:
-  Device& device_;
-  std::uint32_t stream_;
-  Endings endings_;
+  test::RecordedStream stream_;
 };
 
-std::uint64_t free_bytes(Device& device) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::Query;
-  return must(device.admin(request)).values.region.free_bytes;
-}
+std::uint64_t free_bytes(Device& device) { return test::pool_figures(device).free_bytes; }
 // Scrubbing takes its time; each look is a round trip.
 bool free_bytes_become(Device& device, std::uint64_t bytes) {
   const auto limit = test::soon();
@@ -67,10 +56,6 @@ bool free_bytes_become(Device& device, std::uint64_t bytes) {
     if (Device::Clock::now() > limit) return false;
   }
   return true;
-}
-
-wire::Endpoint endpoint_of(const Region& region, std::uint64_t offset = 0) {
-  return {region.base.region_id, offset, region.generation, wire::EndpointKind::Region, {}};
 }
 
 // With a workbench that holds the kernels of this file.
@@ -88,24 +73,14 @@ struct Bench : Workbench {
 
   // from → to, once the word at `gate` in tensor() is not 0. The correction tensor is read when the launch begins.
   wire::ControlBlock gated(const Region& from, const Region& to, std::uint64_t gate, std::uint64_t mask) {
-    struct {
-      wire::CorrectionHeader header{};
-      wire::CorrectionSymbol symbol[4]{};
-    } correction;
-    auto& header = correction.header;
-    header.magic = wire::kCorrectionMagic;
-    header.symbol_count = 4;
-    header.region_count = wire::kRegionsPerFunction;
-    std::ranges::fill(header.region, wire::CorrectionHeader::RegionName{wire::kNoRegion});
-    for (const Region* region : {&from, &to, &tensor()}) header.region[region->ordinal] = {region->base.region_id};
-    correction.symbol[0] = {wire::SymbolKind::Address, 0, from.base.region_id, 0, 0};
-    correction.symbol[1] = {wire::SymbolKind::Address, 1, to.base.region_id, 0, 0};
-    correction.symbol[2] = {wire::SymbolKind::Address, 2, tensor().base.region_id, gate, 0};
-    correction.symbol[3] = {wire::SymbolKind::Dimension, 0, 0, kBytes / 8, 0};
-    load(kCorrectionAt, std::as_bytes(std::span(&correction, 1)));
+    const std::array symbols{test::address_symbol(0, from, 0), test::address_symbol(1, to, 0),
+                             test::address_symbol(2, tensor(), gate), test::dimension_symbol(0, kBytes / 8)};
+    const Region* const touched[] = {&from, &to, &tensor()};
+    const auto correction = test::correction_of(symbols, touched);
+    load(kCorrectionAt, correction);
     auto block = compute(kGatedAt, gated_.size(), mask);
     block.payload.compute.correction = program(kCorrectionAt);
-    block.payload.compute.correction_bytes = sizeof correction;
+    block.payload.compute.correction_bytes = static_cast<std::uint32_t>(correction.size());
     return block;
   }
 
@@ -231,9 +206,10 @@ TEST_P(ReleaseUnderLaunch, AFunctionResetTakesRetiredAddressSpacesWithIt) {
     }
     for (auto& kernel : kernels) EXPECT_FALSE(kernel->ended());
     bench_.reset();
-    device_.reset();  // with kernels running: its blocks end, the flights hear of it
+    device_->close();  // with kernels running: its blocks end, the flights are told of it
     for (auto& kernel : kernels) EXPECT_TRUE(kernel->ended());
     kernels.clear();
+    device_.reset();
     device_ = must(GetParam().physical ? card_->open_physical() : card_->open_virtual(1));
     bench_.emplace(*card_, *device_);
     EXPECT_TRUE(free_bytes_become(*device_, *free)) << "owner " << owner;

@@ -15,6 +15,8 @@
 
 #include "tests/bounds.hpp"
 #include "tests/device/card/card_support.hpp"
+#include "tests/support/admin_requests.hpp"
+#include "tests/support/bytes.hpp"
 
 namespace svp {
 namespace {
@@ -64,14 +66,10 @@ class RenewableWindows : public testing::Test {
 
   wire::AdminReply ask(const wire::AdminRequest& request) const { return must(management_->admin(request)); }
   void retire() const {
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::SlotRetire;
-    request.arguments.function = {kVf1, 0};
-    EXPECT_EQ(ask(request).outcome, Outcome::Ok);
+    EXPECT_EQ(test::manage(*management_, wire::AdminCommand::SlotRetire, kVf1).outcome, Outcome::Ok);
   }
   wire::AdminReply bind(const Lease& lease) const {
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::SlotBind;
+    wire::AdminRequest request = test::admin_request(wire::AdminCommand::SlotBind);
     request.arguments.bind = {kVf1, kFirstPort + lease.window.port, lease.window.serial, lease.peer.slot,
                               lease.peer.id};
     return ask(request);
@@ -79,7 +77,7 @@ class RenewableWindows : public testing::Test {
   Lease make_lease(unsigned port) const {
     return {value_or_throw(machine().plug_window(port, kWindowBytes)), value_or_throw(machine().connect_peer(kVf1))};
   }
-  static bool heard(const qemu::DoorbellPeer& peer) {
+  static bool received(const qemu::DoorbellPeer& peer) {
     pollfd event{peer.from_card.get(), POLLIN, 0};
     return ::poll(&event, 1, static_cast<int>(std::chrono::milliseconds(test::kBound).count())) == 1;
   }
@@ -121,10 +119,10 @@ TEST_F(RenewableWindows, EachOwnerFindsAFreshOneAndNothingPilesUp) {
     const Lease lease = make_lease(owner % kPorts);
     const auto bound = bind(lease);
     ASSERT_EQ(bound.outcome, Outcome::Ok) << wire::name(bound.status);
-    ASSERT_TRUE(heard(lease.peer)) << "the first doorbell";
+    ASSERT_TRUE(received(lease.peer)) << "the first doorbell";
     {
       const auto device = attach(lease);
-      ASSERT_TRUE(std::ranges::all_of(device->host_memory(), [](std::byte byte) { return byte == std::byte{0}; }));
+      ASSERT_TRUE(svp::test::all_bytes_are(device->host_memory(), std::byte{0}));
       work(*device, owner + 1);
       std::ranges::fill(device->host_memory(), std::byte{0x5a});
     }
@@ -190,7 +188,7 @@ TEST_F(RenewableWindows, AFormerOwnersDoorbellsMakeTheNextOwnersLateAtMost) {
     }
   });
   ASSERT_EQ(bind(next).outcome, Outcome::Ok);
-  EXPECT_TRUE(heard(next.peer));
+  EXPECT_TRUE(received(next.peer));
   {
     const auto device = attach(next);
     const Workbench bench(*device);
@@ -212,7 +210,7 @@ TEST_F(LastPeers, BehindTheLastIdIsATypedErrorAndTheCardWorksOn) {
   for (unsigned owner = 0; owner < kLeft; ++owner) {
     const Lease lease = make_lease(0);
     ASSERT_EQ(bind(lease).outcome, Outcome::Ok);
-    ASSERT_TRUE(heard(lease.peer));
+    ASSERT_TRUE(received(lease.peer));
     work(*attach(lease), owner + 1);
     end(lease);
   }

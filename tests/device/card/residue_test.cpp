@@ -9,11 +9,12 @@
 #include <cstring>
 
 #include "tests/device/card/card_support.hpp"
+#include "tests/support/admin_requests.hpp"
 
 namespace svp {
 namespace {
 
-using test::Endings;
+using test::CompletionRecorder;
 using test::must;
 using test::Workbench;
 using wire::Outcome;
@@ -73,7 +74,7 @@ class Owner {
   // Residue in several contexts at once, on the first streams; the kinds of things found, by all of them.
   std::uint64_t look(std::uint64_t core_mask, unsigned launches = kContexts) const {
     const auto block = bench_.compute(kResidueAt, residue_.size(), core_mask);
-    std::array<Endings, kContexts> ends;
+    std::array<CompletionRecorder, kContexts> ends;
     for (unsigned i = 0; i < launches; ++i) submit(i, block, ends[i]);
     std::uint64_t found = 0;
     for (unsigned i = 0; i < launches; ++i) {
@@ -119,7 +120,7 @@ class Owner {
   // One launch, with its gate open: it fills everything and exits.
   void dirty_and_exit(std::uint64_t core_mask) const {
     must_end_ok(Workbench::fill(bench_.tensor(kGateAt), 128, 1));
-    Endings ends;
+    CompletionRecorder ends;
     submit(0, dirty(0, Dirt::WaitAtGate, core_mask), ends);
     EXPECT_EQ(wait(ends).outcome, Outcome::Ok);
   }
@@ -137,7 +138,7 @@ class Owner {
   }
   // One launch that ends by itself, in the given way.
   void dirty_and_end(Dirt how, std::uint64_t core_mask) const {
-    Endings ends;
+    CompletionRecorder ends;
     submit(0, dirty(0, how, core_mask), ends);
     const auto end = wait(ends);
     const Status expected = how == Dirt::Illegal       ? Status::IllegalInstruction
@@ -149,33 +150,23 @@ class Owner {
 
  private:
   wire::ControlBlock dirty(unsigned stream, Dirt how, std::uint64_t core_mask) const {
-    struct {
-      wire::CorrectionHeader header{};
-      wire::CorrectionSymbol symbol[2]{};
-      std::byte padding[64]{};
-    } correction;
-    static_assert(sizeof correction == wire::correction_bytes(2));
-    correction.header.magic = wire::kCorrectionMagic;
-    correction.header.symbol_count = 2;
-    correction.header.region_count = wire::kRegionsPerFunction;
-    std::ranges::fill(correction.header.region, wire::CorrectionHeader::RegionName{wire::kNoRegion});
-    const Region& tensor = bench_.tensor();
-    correction.header.region[tensor.ordinal] = {tensor.base.region_id};
-    correction.symbol[0] = {wire::SymbolKind::Address, 0, tensor.base.region_id, stream * kFlagStride, 0};
-    correction.symbol[1] = {wire::SymbolKind::Dimension, 0, 0, static_cast<std::uint64_t>(how), 0};
+    const std::array symbols{test::address_symbol(0, bench_.tensor(), stream * kFlagStride),
+                             test::dimension_symbol(0, static_cast<std::uint64_t>(how))};
+    const Region* const touched[] = {&bench_.tensor()};
+    const auto correction = test::correction_of(symbols, touched);
     const std::uint64_t at = kCorrectionsAt + stream * kFlagStride;
-    bench_.load(at, std::as_bytes(std::span(&correction, 1)));
+    bench_.load(at, correction);
     auto block = bench_.compute(kDirtyAt, dirty_.size(), core_mask);
     block.payload.compute.correction = bench_.program(at);
-    block.payload.compute.correction_bytes = sizeof correction;
+    block.payload.compute.correction_bytes = static_cast<std::uint32_t>(correction.size());
     return block;
   }
-  void submit(unsigned stream, const wire::ControlBlock& block, Endings& ends) const {
+  void submit(unsigned stream, const wire::ControlBlock& block, CompletionRecorder& ends) const {
     const ControlBlockRequest request{&block, &ends};
     ASSERT_EQ(must(device_->submit(streams_[stream], {&request, 1})), 1u);
   }
-  wire::Completion wait(const Endings& ends) const {
-    const auto status = device_->wait_until([&] { return ends.count() != 0; }, test::soon());
+  wire::Completion wait(const CompletionRecorder& ends) const {
+    const auto status = device_->wait_until([&] { return ends.ended() != 0; }, test::soon());
     if (status == WaitStatus::TimedOut) std::abort();  // the card would call a sink that is gone
     return ends.all().back();
   }
@@ -190,7 +181,7 @@ class Owner {
     return true;
   }
 
-  std::array<Endings, kContexts> dirty_ends_;  // outlives the device, which may still end them
+  std::array<CompletionRecorder, kContexts> dirty_ends_;  // outlives the device, which may still end them
   std::unique_ptr<Device> device_;
   Workbench bench_;
   std::array<std::uint32_t, kContexts> streams_{};
@@ -217,10 +208,7 @@ class Residue : public testing::Test {
     return std::make_unique<Owner>(*card_, must(card_->open_virtual(number)));
   }
   void manage(wire::AdminCommand command, unsigned slot = 0) const {
-    wire::AdminRequest request{};
-    request.command = command;
-    request.arguments.function = {wire::target_of_virtual(1), slot};
-    const auto reply = must(management_->admin(request));
+    const auto reply = test::manage(*management_, command, wire::target_of_virtual(1), slot);
     EXPECT_EQ(reply.outcome, Outcome::Ok) << wire::name(reply.status);
   }
   // Who owns VF 1 behind the spare slot.
@@ -259,8 +247,8 @@ TEST_F(Residue, RegistersAreCleanHoweverTheLastKernelEnded) {
   }
 }
 
-// A kernel's vstart would make the firmware's next vector move begin in the middle, and its v registers show in what the
-// move leaves out.
+// A kernel's vstart would make the firmware's next vector move begin in the middle, and its v registers show in what
+// the move leaves out.
 TEST_F(Residue, MovesBehindAKernelAreRightWhateverItLeftInTheVectorUnit) {
   const auto owner = virtual_function(1);
   const auto other = physical();

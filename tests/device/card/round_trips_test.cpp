@@ -23,8 +23,8 @@ using wire::Outcome;
 
 constexpr std::uint64_t kDefaultRoundTrips = 100'000;
 constexpr auto kStall = test_bounds::kStalledRoundTrip;
-// Mostly as short as a busy program thinks; one in four long enough for the card to fall asleep, or nearly so: the moment
-// between its last look and its sleep is what this is about.
+// Mostly as short as a busy program thinks; one in four long enough for the card to fall asleep, or nearly so: the
+// moment between its last look and its sleep is what this is about.
 constexpr unsigned kShortThinkNanoseconds = 50'000;
 constexpr unsigned kLongThinkNanoseconds = 300'000;
 constexpr std::uint64_t kSeed = 20260121;
@@ -80,12 +80,12 @@ void go_round(Card& card, const char* name, bool spinning, std::uint64_t count, 
   Progress progress(name, count);
   const std::uint64_t card_slept = card_sleeps(*device);
   const std::uint64_t slept = device->statistics().sleeps;
-  const auto block = test::nop();
+  const auto block = test::Blocks::nop();
   const auto start = Device::Clock::now();
   while (result.done < count) {
     const unsigned longest = random() % 4 == 0 ? kLongThinkNanoseconds : kShortThinkNanoseconds;
     think(std::chrono::nanoseconds{random() % longest});
-    test::Counter counter;
+    test::CompletionCounter counter;
     const ControlBlockRequest request{&block, &counter};
     const auto begun = Device::Clock::now();
     ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);

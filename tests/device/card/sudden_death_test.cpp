@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The card dies, or is reset, at a random moment under load (scenario F38): every waiter returns within a bound, every accepted
-// block ends exactly once, LOST or INDETERMINATE by what its stream had started, and every later call fails at once with
-// an error that names the cause.
+// The card dies, or is reset, at a random moment under load (scenario F38): every waiter returns within a bound, every
+// accepted block ends exactly once, LOST or INDETERMINATE by what its stream had started, and every later call fails at
+// once with an error that names the cause.
 #include <signal.h>
 
 #include <algorithm>
@@ -37,8 +37,8 @@ class Flood {
   std::uint64_t accepted() const { return accepted_; }
   std::uint32_t stream() const { return stream_; }
   // After the end: in order of completion.
-  const std::vector<wire::Completion>& ended() const { return recorder_.all(); }
-  std::size_t count() const { return recorder_.count(); }
+  std::vector<wire::Completion> ended() const { return recorder_.all(); }
+  std::size_t count() const { return recorder_.ended(); }
   const std::optional<ErrorInfo>& refusal() const { return refusal_; }
 
  private:
@@ -69,7 +69,7 @@ class Flood {
   const std::vector<wire::ControlBlock> cycle_;
   std::uint64_t next_ = 0;
   std::uint64_t accepted_ = 0;
-  test::Endings recorder_;
+  test::CompletionRecorder recorder_;
   std::optional<ErrorInfo> refusal_;
   std::thread thread_;
 };
@@ -148,7 +148,7 @@ struct Homecoming {
 };
 
 void expect_each_block_ended_once(const Flood& flood, Homecoming& home) {
-  const auto& ended = flood.ended();
+  const auto ended = flood.ended();
   ASSERT_EQ(ended.size(), flood.accepted()) << "stream " << flood.stream();
   const auto count = [&](Outcome outcome) {
     return static_cast<std::uint64_t>(std::ranges::count(ended, outcome, &wire::Completion::outcome));
@@ -173,8 +173,8 @@ void expect_told_apart_by_what_had_started(const Device& device, const Flood& fl
 }
 
 void expect_everything_fails_at_once(Device& device, const std::string& message) {
-  test::Endings recorder;
-  const auto block = test::nop();
+  test::CompletionRecorder recorder;
+  const auto block = test::Blocks::nop();
   const ControlBlockRequest request{&block, &recorder};
   const auto expect_refusal = [&](const auto& result) {
     ASSERT_FALSE(result);
@@ -188,7 +188,7 @@ void expect_everything_fails_at_once(Device& device, const std::string& message)
   expect_refusal(device.acquire_region(RegionType::Tensor, 2 * wire::kMiB));
   expect_refusal(device.card_statistics());
   EXPECT_EQ(device.wait_until([] { return false; }, test::soon()), WaitStatus::Failed);
-  EXPECT_EQ(recorder.count(), 0u) << "a block that was not accepted ended";
+  EXPECT_EQ(recorder.ended(), 0u) << "a block that was not accepted ended";
 }
 
 Homecoming play(Card& card, LoadedCard& loaded, const Round& round) {
@@ -324,7 +324,7 @@ TEST(SuddenDeath, ASystemResetEndsEveryBlockOnceAndTheCardCanBeAttachedAgain) {
   }
   tally.print("10 resets");
   const auto device = must(card->open_physical());
-  EXPECT_EQ(Workbench(*device).run(test::nop()).outcome, Outcome::Ok);
+  EXPECT_EQ(Workbench(*device).run(test::Blocks::nop()).outcome, Outcome::Ok);
   test::expect_healthy(*card, *device);
 }
 

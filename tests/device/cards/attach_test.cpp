@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/device/cards/cards_support.hpp"
+#include "tests/support/bytes.hpp"
 
 namespace svp {
 namespace {
@@ -85,7 +86,7 @@ TEST_F(Attaching, CardThatDoesNotRunIsRefusedByName) {
 }
 
 TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
-  const auto before = test::quiet_left_overs();
+  const auto before = test::quiet_process_resources();
   unsigned last_slot = 0;
   for (int i = 0; i < 3; ++i) {
     // Never "owned": who comes right after the last owner waits for its retirement.
@@ -93,10 +94,10 @@ TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
     EXPECT_NE(function.device->config().slot, last_slot);
     last_slot = function.device->config().slot;
     const auto memory = function.device->host_memory();
-    EXPECT_TRUE(std::ranges::all_of(memory, [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_TRUE(svp::test::all_bytes_are(memory, std::byte{0}));
     std::memset(memory.data(), 0x5a, memory.size());
   }
-  EXPECT_EQ(test::settled_left_overs(before), before);
+  EXPECT_EQ(test::settled_process_resources(before), before);
 }
 
 TEST_F(Attaching, RetiredWindowGivesItsPagesBack) {
@@ -107,9 +108,8 @@ TEST_F(Attaching, RetiredWindowGivesItsPagesBack) {
   const auto before = card().description().retirements.count;
   function.device.reset();
   ASSERT_TRUE(card().wait_until([&](const auto& now) { return now.retirements.count == before + 1; }));
-  EXPECT_TRUE(card().wait_until([&](const auto&) {
-    return std::ranges::all_of(memory.first(8 * wire::kMiB), [](std::byte b) { return b == std::byte{0}; });
-  }));
+  EXPECT_TRUE(card().wait_until(
+      [&](const auto&) { return svp::test::all_bytes_are(memory.first(8 * wire::kMiB), std::byte{0}); }));
 }
 
 TEST_F(Attaching, ResetByTheBrokerIsToldToTheOwnerAndNobodyElse) {

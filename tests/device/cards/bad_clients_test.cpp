@@ -84,7 +84,7 @@ TEST_F(BadClient, TooLongAMessageIsRefused) {
 }
 
 TEST_F(BadClient, DescriptorsAreRefusedAndNotKept) {
-  const auto before = test::quiet_left_overs();
+  const auto before = test::quiet_process_resources();
   for (const std::size_t descriptors : {1u, 8u}) {
     const auto socket = connect();
     const std::vector<int> sent(descriptors, socket.get());
@@ -92,7 +92,7 @@ TEST_F(BadClient, DescriptorsAreRefusedAndNotKept) {
     EXPECT_TRUE(std::holds_alternative<ErrorInfo>(must(parse_broker_reply(answer(socket).text))));
   }
   EXPECT_EQ(must(describe_card(broker_->folder().string())).functions[1].use, FunctionUse::Free);
-  EXPECT_EQ(test::settled_left_overs(before).descriptors, before.descriptors);
+  EXPECT_EQ(test::settled_process_resources(before).own.descriptors, before.own.descriptors);
 }
 
 TEST_F(BadClient, ClientThatClosesAtOnceCostsNothing) {

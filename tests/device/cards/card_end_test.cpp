@@ -63,7 +63,7 @@ TEST(CardEnd, OwnersLoseTheirFunctionsInAPowerCycleAndMayComeBack) {
   EXPECT_THAT(failure_of(owner), HasSubstr("for a power cycle"));
   auto again = must(attach(card.folder(), FunctionChoice::physical()));
   EXPECT_TRUE(again.device->card_statistics());
-  // The end of an owner of the card's last life is nobody's business in this one.
+  // The end of an owner of the card's last boot is nobody's business in this one.
   owner.device.reset();
   EXPECT_EQ(must(describe_card(card.folder())).retirements.count, 0u);
   EXPECT_TRUE(again.device->card_statistics());

@@ -2,6 +2,7 @@
 #include "tests/device/cards/cards_support.hpp"
 #include "tests/bounds.hpp"
 
+#include <ostream>
 #include <thread>
 
 namespace svp::test {
@@ -37,16 +38,27 @@ bool ServedCard::wait_until_renewed() const {
   });
 }
 
-LeftOvers quiet_left_overs() {
+ProcessResources quiet_process_resources() {
   constexpr int kQuietRounds = 10;
-  LeftOvers last = count_left_overs();
+  ProcessResources last = count_process_resources();
   for (int same = 0, rounds = 0; same < kQuietRounds && rounds < 100 * kQuietRounds; ++rounds) {
     std::this_thread::sleep_for(test_bounds::kRareLook);  // bounded: a pause of the loop above
-    const LeftOvers now = count_left_overs();
+    const ProcessResources now = count_process_resources();
     same = now == last ? same + 1 : 0;
     last = now;
   }
   return last;
+}
+
+BothProcesses count_both(const ServedCard& card) {
+  const pid_t emulator = card.description().emulator;
+  return {count_process_resources(), descriptors_of(emulator), threads_of(emulator)};
+}
+
+std::ostream& operator<<(std::ostream& out, const BothProcesses& counts) {
+  out << counts.ours << "; the emulator: " << counts.emulator_threads << " threads";
+  for (const auto& [kind, number] : counts.emulator_descriptors) out << ", " << number << " of " << kind;
+  return out;
 }
 
 Tenant::Tenant(const std::string& folder, const std::string& function, const std::string& command)

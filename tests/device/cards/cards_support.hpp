@@ -8,6 +8,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -46,7 +48,17 @@ class ServedCard {
 
 // What the broker closed is gone a moment later (its io_uring holds on to what it watched): counts until nothing
 // changes for a while, so that a count before something can be compared with one after it.
-LeftOvers quiet_left_overs();
+ProcessResources quiet_process_resources();
+
+// What this process and the card's emulator hold.
+struct BothProcesses {
+  ProcessResources ours;
+  std::map<std::string, std::size_t> emulator_descriptors;  // by kind
+  std::size_t emulator_threads = 0;
+  friend bool operator==(const BothProcesses&, const BothProcesses&) = default;
+};
+BothProcesses count_both(const ServedCard& card);
+std::ostream& operator<<(std::ostream& out, const BothProcesses& counts);
 
 // tenant (see tenant.cpp), started; `attached` of the result is its first line.
 struct Tenant : HelperProcess {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two hundred owners are killed at random moments of random work, while the owner of the PF works on: the card is afterwards
-// what it was before.
+// Two hundred owners are killed at random moments of random work, while the owner of the PF works on: the card is
+// afterwards what it was before.
 #include <fmt/format.h>
 
 #include <array>
@@ -11,6 +11,7 @@
 #include <random>
 
 #include "tests/device/cards/cards_support.hpp"
+#include "tests/support/admin_requests.hpp"
 
 namespace svp {
 namespace {
@@ -22,34 +23,6 @@ using test::Tenant;
 constexpr unsigned kVirtual = 4;
 constexpr unsigned kKills = 200;
 constexpr std::array kWork{"attach", "dma-loop", "kernel-loop", "admin-loop", "compute"};
-
-// Of a process that is not ours.
-std::size_t entries(pid_t pid, const char* what) {
-  const std::filesystem::path folder = fmt::format("/proc/{}/{}", pid, what);
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
-}
-
-struct Counts {
-  test::LeftOvers ours;
-  std::size_t emulator_descriptors;
-  std::size_t emulator_threads;
-  friend bool operator==(const Counts&, const Counts&) = default;
-};
-std::ostream& operator<<(std::ostream& out, const Counts& counts) {
-  return out << counts.ours << "; the emulator: " << counts.emulator_descriptors << " descriptors, "
-             << counts.emulator_threads << " threads";
-}
-
-wire::AdminRequest query() {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::Query;
-  return request;
-}
-
-Counts count(const test::ServedCard& card) {
-  const pid_t emulator = card.description().emulator;
-  return {test::count_left_overs(), entries(emulator, "fd"), entries(emulator, "task")};
-}
 
 bool all_free(const CardDescription& now, unsigned virtual_functions = kVirtual) {
   for (unsigned n = 1; n <= virtual_functions; ++n) {
@@ -84,9 +57,9 @@ TEST_F(OwnerBurst, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
   for (unsigned n = 1; n <= kVirtual; ++n) Tenant first(card.folder(), "VF" + std::to_string(n), "attach");
   ASSERT_TRUE(card.wait_until([](const auto& now) { return now.retirements.count == kVirtual && all_free(now); }));
   ASSERT_TRUE(card.wait_until_renewed());
-  (void)test::quiet_left_overs();
-  const Counts before = count(card);
-  const auto regions = must(physical.device->admin(query())).values.region;
+  (void)test::quiet_process_resources();
+  const auto before = test::count_both(card);
+  const auto regions = test::pool_figures(*physical.device);
 
   std::array<std::optional<Tenant>, kVirtual> owners;
   for (unsigned killed = 0; killed < kKills;) {
@@ -112,12 +85,14 @@ TEST_F(OwnerBurst, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
   fmt::print("  {} owners ended; stopped within {} us at most\n", ended, after.retirements.max.count());
   // Memory that they had is clean again, and granted to whoever asks.
   EXPECT_TRUE(card.wait_until([&](const auto&) {
-    const auto now = must(physical.device->admin(query())).values.region;
+    const auto now = test::pool_figures(*physical.device);
     return now.free_bytes == regions.free_bytes && now.largest_bytes == regions.largest_bytes;
   }));
   EXPECT_TRUE(card.wait_until_renewed());
-  (void)test::settled_left_overs(before.ours);
-  EXPECT_TRUE(card.wait_until([&](const auto&) { return count(card) == before; })) << count(card) << "\n" << before;
+  (void)test::settled_process_resources(before.ours);
+  EXPECT_TRUE(card.wait_until([&](const auto&) { return test::count_both(card) == before; }))
+      << test::count_both(card) << "\n"
+      << before;
   for (unsigned n = 1; n <= kVirtual; ++n) {
     Tenant last(card.folder(), "VF" + std::to_string(n), "look");
     EXPECT_EQ(last.wait_for("clean"), "clean") << last.read_line();

@@ -48,7 +48,7 @@ class OwnerDeath : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
-  const auto before = test::quiet_left_overs();
+  const auto before = test::quiet_process_resources();
   for (const wire::Target target : {wire::kTargetPhysical, wire::target_of_virtual(1)}) {
     const std::string function = function_name(target);
     Tenant bystander(card().folder(), "VF2", "compute");
@@ -61,7 +61,7 @@ TEST_P(OwnerDeath, KilledOwnerIsRetiredInTimeAndLeavesNothing) {
     ASSERT_TRUE(card().wait_until([](const auto& now) { return now.functions[2].use == FunctionUse::Free; }));
   }
   EXPECT_TRUE(card().wait_until_renewed());
-  EXPECT_EQ(test::settled_left_overs(before), before);
+  EXPECT_EQ(test::settled_process_resources(before), before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Busy, OwnerDeath, testing::Values("attach", "dma-loop", "kernel-loop", "admin-loop"),

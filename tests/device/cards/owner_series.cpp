@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Owners of one function, one after the other, each a process of its own: looks whether anything of an earlier owner is
-// left, works, leaves its own pattern everywhere, and ends by itself or (a third of them) by SIGKILL at a random moment.
-// Prints "owners <n>" now and then, at the end "ended <n> owners, <k> killed"; on an error "error <text>", exit code 3.
+// left, works, leaves its own pattern everywhere, and ends by itself or (a third of them) by SIGKILL at a random
+// moment. Prints "owners <n>" now and then, at the end "ended <n> owners, <k> killed"; on an error "error <text>", exit
+// code 3.
 //
 //   owner_series <card folder> <function> <owners> <seed>
 #include <fcntl.h>
@@ -24,22 +25,19 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/discovery/attach.hpp"
 #include "tests/conformance/workbench.hpp"
+#include "tests/device/cards/helper_program.hpp"
+#include "tests/support/bytes.hpp"
 
 namespace {
 
 using svp::test::must;
+using svp::test::require;
 using svp::test::Workbench;
 
 constexpr std::uint64_t kLookedAt = 64 * wire::kKiB;  // of each region
 constexpr unsigned kReportEvery = 25;
 
-void require(bool condition, const char* what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
-bool all_zero(std::span<const std::byte> bytes) {
-  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-}
+bool all_zero(std::span<const std::byte> bytes) { return svp::test::all_bytes_are(bytes, std::byte{0}); }
 
 // ---- an owner -------------------------------------------------------------------------------------------------------
 
@@ -91,8 +89,9 @@ struct Ended {
   bool killed = false;
 };
 
-// Killed `life` after it has attached, or, when it dies young, after its begin; never when `life` is negative.
-Ended one_owner(const std::string& folder, const std::string& function, std::chrono::microseconds life, bool young) {
+// Killed `lifetime` after it has attached, or, when it dies young, after its begin; never when `lifetime` is negative.
+Ended one_owner(const std::string& folder, const std::string& function, std::chrono::microseconds lifetime,
+                bool young) {
   int ends[2];
   require(::pipe2(ends, O_CLOEXEC) == 0, "no descriptor left");
   const svp::UniqueFd attached{ends[0]};
@@ -104,8 +103,8 @@ Ended one_owner(const std::string& folder, const std::string& function, std::chr
   char byte;
   const auto told = [&] { return ::read(attached.get(), &byte, 1) == 1; };  // bounded: it attaches in time, or ends
   bool was_owner = !young && told();
-  if (life.count() >= 0) {
-    std::this_thread::sleep_for(life);  // bounded: the random moment
+  if (lifetime.count() >= 0) {
+    std::this_thread::sleep_for(lifetime);  // bounded: the random moment
     ::kill(child, SIGKILL);
   }
   int status = 0;
@@ -119,13 +118,13 @@ Ended one_owner(const std::string& folder, const std::string& function, std::chr
 
 void series(const std::string& folder, const std::string& function, unsigned owners, unsigned seed) {
   // Long enough that some have ended by themselves.
-  constexpr int kLongestLifeMicroseconds = 10'000;
+  constexpr int kLongestLifetimeMicroseconds = 10'000;
   std::mt19937 random(seed);
   unsigned killed = 0;
   for (unsigned done = 0; done < owners;) {
     const bool kill = random() % 5 < 2;  // some are too late
-    const std::chrono::microseconds life(kill ? static_cast<int>(random() % kLongestLifeMicroseconds) : -1);
-    const Ended ended = one_owner(folder, function, life, kill && random() % 4 == 0);
+    const std::chrono::microseconds lifetime(kill ? static_cast<int>(random() % kLongestLifetimeMicroseconds) : -1);
+    const Ended ended = one_owner(folder, function, lifetime, kill && random() % 4 == 0);
     if (!ended.was_owner) continue;
     killed += ended.killed ? 1 : 0;
     if (++done % kReportEvery == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Owners of one card without a power cycle: 1000, or as many as SPYRE_OWNERS says (scripts/reliability: 10 000), a third of
-// them killed at a random moment, while the owner of the PF works on. Each finds nothing of the last; at the end the card,
-// its broker and its emulator hold what they held at the beginning.
+// Owners of one card without a power cycle: 1000, or as many as SPYRE_OWNERS says (scripts/reliability: 10 000), a
+// third of them killed at a random moment, while the owner of the PF works on. Each finds nothing of the last; at the
+// end the card, its broker and its emulator hold what they held at the beginning.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,22 +37,6 @@ unsigned owners_wanted() {
   return wanted == nullptr ? 1000 : static_cast<unsigned>(std::stoul(wanted));
 }
 
-// What a process that is not ours holds, by kind: "pipe", "socket", "/memfd", …
-std::map<std::string, std::size_t> descriptors_of(pid_t pid) {
-  std::map<std::string, std::size_t> kinds;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid))) {
-    const std::string name = std::filesystem::read_symlink(entry.path(), error).string();
-    ++kinds[name.substr(0, name.find(':'))];
-  }
-  return kinds;
-}
-
-std::size_t threads_of(pid_t pid) {
-  const std::filesystem::path folder = fmt::format("/proc/{}/task", pid);
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
-}
-
 std::uint64_t resident_bytes(pid_t pid) {
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   for (std::string word; status >> word;) {
@@ -62,23 +46,6 @@ std::uint64_t resident_bytes(pid_t pid) {
     return kib * wire::kKiB;
   }
   return 0;
-}
-
-struct Counts {
-  test::LeftOvers ours;
-  std::map<std::string, std::size_t> emulator_descriptors;
-  std::size_t emulator_threads = 0;
-  friend bool operator==(const Counts&, const Counts&) = default;
-};
-std::ostream& operator<<(std::ostream& out, const Counts& counts) {
-  out << counts.ours << "; the emulator: " << counts.emulator_threads << " threads";
-  for (const auto& [kind, number] : counts.emulator_descriptors) out << ", " << number << " of " << kind;
-  return out;
-}
-
-Counts count(const test::ServedCard& card) {
-  const pid_t emulator = card.description().emulator;
-  return {test::count_left_overs(), descriptors_of(emulator), threads_of(emulator)};
 }
 
 // All functions but the PF are free, and their windows renewed.
@@ -128,8 +95,8 @@ TEST(OwnersWithoutEnd, OfOneCardLeaveNothingBehind) {
   ASSERT_NO_FATAL_FAILURE(let_owners_come_and_go(card, bench, 10 * kVirtual));
   ASSERT_TRUE(at_rest(card));
   const pid_t emulator = card.description().emulator;
-  const auto left_overs = test::quiet_left_overs();
-  const Counts before = count(card);
+  const auto left_overs = test::quiet_process_resources();
+  const auto before = test::count_both(card);
   EXPECT_EQ(before.ours, left_overs);
   const std::uint64_t resident = resident_bytes(emulator);
   const auto retired = card.description().retirements.count;
@@ -141,8 +108,10 @@ TEST(OwnersWithoutEnd, OfOneCardLeaveNothingBehind) {
   EXPECT_GE(after.retirements.count, retired + owners);
   EXPECT_EQ(after.power_cycles, 0u);
   EXPECT_EQ(after.emulator, emulator);
-  (void)test::settled_left_overs(before.ours);
-  EXPECT_TRUE(card.wait_until([&](const auto&) { return count(card) == before; })) << count(card) << "\n" << before;
+  (void)test::settled_process_resources(before.ours);
+  EXPECT_TRUE(card.wait_until([&](const auto&) { return test::count_both(card) == before; }))
+      << test::count_both(card) << "\n"
+      << before;
   const std::uint64_t now = resident_bytes(emulator);
   EXPECT_LT(now, resident + kMoreResidentBytes);
   fmt::print("  {} retired; the emulator's resident memory {} -> {} KiB\n", after.retirements.count - retired,

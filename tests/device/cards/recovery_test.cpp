@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reset escalation on a long-lived card: its broker finds out that the card began another life, escalates when M gets no answer
-// (F25, F26), and ends at "wedged"; owners in the meantime keep their functions and come back with one call.
+// Reset escalation on a long-lived card: its broker finds out that the card began another boot, escalates when M gets
+// no answer (F25, F26), and ends at "wedged"; owners in the meantime keep their functions and come back with one call.
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -79,8 +79,8 @@ class Monitor {
     connected_ = ::connect(socket_.get(), name, sizeof address) == 0;  // bounded: the emulator listens already
   }
   bool connected() const { return connected_; }
-  // A packet of the debugger's protocol; true when it was answered OK. Answers are acknowledged with the next packet only: a
-  // byte to a machine that runs would stop it.
+  // A packet of the debugger's protocol; true when it was answered OK. Answers are acknowledged with the next packet
+  // only: a byte to a machine that runs would stop it.
   bool send(const std::string& packet) {
     unsigned sum = 0;
     for (const char c : packet) sum += static_cast<unsigned char>(c);
@@ -88,15 +88,15 @@ class Monitor {
     std::snprintf(tail, sizeof tail, "#%02x", sum & 0xff);
     const std::string text = "+$" + packet + tail;
     if (::write(socket_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return false;
-    std::string heard;
+    std::string received;
     pollfd ready{socket_.get(), POLLIN, 0};
-    while (heard.find("$OK#") == std::string::npos && ::poll(&ready, 1, kTimeout) > 0) {
+    while (received.find("$OK#") == std::string::npos && ::poll(&ready, 1, kTimeout) > 0) {
       char bytes[256];
       const ssize_t count = ::read(socket_.get(), bytes, sizeof bytes);  // bounded: poll() said that there is something
       if (count <= 0) return false;
-      heard.append(bytes, static_cast<std::size_t>(count));
+      received.append(bytes, static_cast<std::size_t>(count));
     }
-    return heard.find("$OK#") != std::string::npos;
+    return received.find("$OK#") != std::string::npos;
   }
   bool command(std::string_view line) {
     std::string packet = "qRcmd,";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may do what to a long-lived card: tenants take functions and reset their own, everything else is for the user whose
-// card it is. Tenants of another user, and in user and pid namespaces of their own, as docs/isolation.md recommends them.
+// Who may do what to a long-lived card: tenants take functions and reset their own, everything else is for the user
+// whose card it is. Tenants of another user, and in user and pid namespaces of their own, as docs/isolation.md
+// recommends them.
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>

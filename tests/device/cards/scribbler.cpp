@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that owns a function of a long-lived card, and a child that keeps its window and doorbells for longer than the
-// function is theirs. It prints "child <pid>" when both are at work, and waits to be killed. The child writes random words
-// all over the window all the time; when its standard input ends, its window is expected to be emptied (retired), and it
-// then marks some pages, writes everywhere else for the given time, and prints "kept" when the marks are as it wrote them,
-// "changed at <offset>" when not. It ends then, or with the reader of its output, whichever is first.
+// A process that owns a function of a long-lived card, and a child that keeps its window and doorbells for longer than
+// the function is theirs. It prints "child <pid>" when both are at work, and waits to be killed. The child writes
+// random words all over the window all the time; when its standard input ends, its window is expected to be emptied
+// (retired), and it then marks some pages, writes everywhere else for the given time, and prints "kept" when the marks
+// are as it wrote them, "changed at <offset>" when not. It ends then, or with the reader of its output, whichever is
+// first.
 //
 //   scribbler <card folder> <PF|VFn> <seconds>
 #include <fcntl.h>
@@ -30,27 +31,21 @@
 #include "shared/window.hpp"
 #include "tests/bounds.hpp"
 #include "tests/conformance/workbench.hpp"
+#include "tests/device/cards/helper_program.hpp"
+#include "tests/support/bytes.hpp"
 
 namespace {
 
 using namespace std::chrono_literals;
 using svp::test::must;
+using svp::test::require;
+using svp::test::say;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kPage = 4096;
 constexpr auto kBetweenBursts = test_bounds::kScribblePause;
 constexpr unsigned kPagesPerBurst = 32;
 constexpr auto kEmptied = test_bounds::kAnswer;
-
-template <typename... Args>
-void say(fmt::format_string<Args...> format, Args&&... arguments) {
-  fmt::print("{}\n", fmt::format(format, std::forward<Args>(arguments)...));
-  std::fflush(stdout);
-}
-
-void require(bool condition, const char* what) {
-  if (!condition) throw std::runtime_error(what);
-}
 
 // Window and doorbells as the broker hands them out, without a driver in between; the connection stays open.
 struct Possession {
@@ -91,7 +86,7 @@ class Scribbler {
     return at + kPage == window_.size();
   }
 
-  // A few pages in turn, so that all have their turn, and a ring of the doorbell.
+  // A few pages in turn, so that all are written, and a ring of the doorbell.
   void burst() {
     const std::uint64_t pages = window_.size() / kPage;
     for (unsigned i = 0; i < kPagesPerBurst; ++i) {
@@ -104,8 +99,8 @@ class Scribbler {
   }
 
   bool emptied() const {
-    return std::ranges::all_of(window_.first(kPage), [](std::byte b) { return b == std::byte{0}; }) &&
-           std::ranges::all_of(window_.last(kPage), [](std::byte b) { return b == std::byte{0}; });
+    return svp::test::all_bytes_are(window_.first(kPage), std::byte{0}) &&
+           svp::test::all_bytes_are(window_.last(kPage), std::byte{0});
   }
   void mark() {
     for_each_left_alone([](std::uint64_t at, volatile std::uint64_t& word) { word = mark_of(at); });

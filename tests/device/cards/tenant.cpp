@@ -28,27 +28,21 @@
 #include "host_driver/tensor/golden/golden.hpp"
 #include "shared/dl16.hpp"
 #include "tests/device/card/card_support.hpp"
+#include "tests/device/cards/helper_program.hpp"
+#include "tests/support/bytes.hpp"
 
 namespace {
 
 using svp::test::must;
+using svp::test::require;
+using svp::test::say;
 using svp::test::Workbench;
-
-template <typename... Args>
-void say(fmt::format_string<Args...> format, Args&&... arguments) {
-  fmt::print("{}\n", fmt::format(format, std::forward<Args>(arguments)...));
-  std::fflush(stdout);
-}
 
 void wait_for_input_end() {
   char bytes[64];
   // bounded: its parent test closes the pipe, or ends and it closes
   while (::read(STDIN_FILENO, bytes, sizeof bytes) > 0) {
   }
-}
-
-void require(bool condition, const char* what) {
-  if (!condition) throw std::runtime_error(what);
 }
 
 std::vector<std::byte> kernel_image(const char* name) {
@@ -100,7 +94,7 @@ void compute(std::unique_ptr<svp::Device> device, int rounds) {
 // Keeps a stream full with blocks of one kind. Never returns.
 [[noreturn]] void flood(const Workbench& bench, const wire::ControlBlock& block) {
   constexpr std::size_t kBatch = 8;
-  static svp::test::Endings endings;
+  static svp::test::CompletionRecorder endings;
   const std::vector<svp::ControlBlockRequest> requests(kBatch, {&block, &endings});
   bool told = false;
   for (;;) {
@@ -125,7 +119,7 @@ void kernel_loop(svp::Device& device) {
   bench.load(0, spin);
   const auto all_cores = (std::uint64_t{1} << device.config().cores) - 1;
   const auto block = bench.compute(0, spin.size(), all_cores, 1'000'000);
-  svp::test::Endings endings;
+  svp::test::CompletionRecorder endings;
   const svp::ControlBlockRequest request{&block, &endings};
   require(must(device.submit(0, {&request, 1})) == 1, "the stream took no kernel");
   // Started: its sequence number, the second after that of the load, is published before its first instruction.
@@ -156,9 +150,7 @@ void fork_and_die() {
   ::_exit(0);
 }
 
-bool all_zero(std::span<const std::byte> bytes) {
-  return std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
-}
+bool all_zero(std::span<const std::byte> bytes) { return svp::test::all_bytes_are(bytes, std::byte{0}); }
 
 // What an earlier owner may have left: in the window, and in memory that it had and that this one gets now.
 void look(svp::Device& device) {

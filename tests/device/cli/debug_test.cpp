@@ -80,7 +80,7 @@ TEST_F(Debug, ABrokenFirmwareIsCollectedAndExplained) {
   ASSERT_TRUE(wait_for_console(std::regex("PANIC[^]*post 0x80"))) << console();
   const auto collected = collect();
   ASSERT_EQ(collected.code, 0) << collected.output;
-  EXPECT_THAT(collected.output, HasSubstr("of the life that broke, trap"));
+  EXPECT_THAT(collected.output, HasSubstr("of the boot that broke, trap"));
 
   const auto opened = run_spyre({"debug", "--core", file("core"), "--batch"});
   EXPECT_EQ(opened.code, 0) << opened.output;

@@ -32,6 +32,14 @@ class LongLivedCard : public test::Cli {
     return nlohmann::json::parse(file).at("emulator").get<pid_t>();
   }
 
+  // Of card0's PF, as the card counts them.
+  std::uint64_t launches() const {
+    const auto stats = run_spyre({"stats", "card0", "--function", "PF", "--json"});
+    const auto json = nlohmann::json::parse(stats.output, nullptr, false);
+    if (!json.is_object() || !json.contains("functions")) return 0;
+    return json["functions"][0].value("launches", std::uint64_t{0});
+  }
+
  private:
   std::vector<std::unique_ptr<Program>> cards_;
 };
@@ -232,11 +240,65 @@ TEST_F(LongLivedCard, SmiAndStatsShowWhatTheCardHasCounted) {
   EXPECT_THAT(csv, HasSubstr("card,state,function,use,owner,utilisation,time_ticks"));
   EXPECT_EQ(std::ranges::count(csv, '\n'), 3) << csv;
 
+  EXPECT_FALSE(pf.contains("no_answer"));
+
   Program loop(spyre({"smi", "--loop", "0.1"}), environment());
   EXPECT_FALSE(loop.wait_for_line("VF1").empty());
   EXPECT_FALSE(loop.wait_for_line("VF1").empty()) << "again";
   loop.send(SIGINT);
   EXPECT_EQ(loop.wait_exit(), 0);
+}
+
+TEST_F(LongLivedCard, SmiSaysWhyARowHasNoFigures) {
+  boot("card0", {"--vfs", "1"});
+  ASSERT_EQ(::kill(emulator_of("card0"), SIGKILL), 0);
+  const auto is_dead = [&] {
+    const auto json = nlohmann::json::parse(run_spyre({"smi", "--json"}).output, nullptr, false);
+    return json["cards"][0]["state"] == "dead";
+  };
+  const auto end = std::chrono::steady_clock::now() + test::kProgramBound;
+  while (!is_dead()) ASSERT_LT(std::chrono::steady_clock::now(), end);
+  const auto json = nlohmann::json::parse(run_spyre({"smi", "--json"}).output, nullptr, false);
+  const auto& functions = json["cards"][0]["functions"];
+  ASSERT_EQ(functions.size(), 2u);
+  for (const auto& function : functions) {
+    EXPECT_THAT(function["no_answer"].get<std::string>(), HasSubstr("the card is dead: signal 9"));
+    EXPECT_FALSE(function.contains("launches"));
+  }
+  EXPECT_THAT(run_spyre({"smi"}).output, HasSubstr("- card0 PF, VF1: no figures: the card is dead: signal 9"));
+  const auto csv = run_spyre({"smi", "--csv"}).output;
+  EXPECT_THAT(csv, HasSubstr(",no_answer\n"));
+  EXPECT_THAT(csv, HasSubstr(",\"the card is dead: signal 9"));
+}
+
+// The run is interrupted while the card computes: its launches are counted.
+TEST_F(LongLivedCard, AnInterruptOfARunPrintsWhatItHasSoFar) {
+  boot("card0");
+  for (const bool json : {false, true}) {
+    std::vector<std::string> words = {"run", "matmul", "--m", "32768", "--n", "1024", "--k", "1024"};
+    if (json) words.emplace_back("--json");
+    const std::uint64_t before = launches();
+    Program program(spyre(words), environment({{"FLEX_DEVICE", "PF"}}));
+    const auto end = std::chrono::steady_clock::now() + test::kProgramBound;
+    while (launches() == before) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "the run has launched nothing";
+    }
+    program.send(SIGINT);
+    EXPECT_EQ(program.wait_exit(), 130) << program.output();
+    if (!json) {
+      EXPECT_THAT(program.output(), HasSubstr("INTERRUPTED: "));
+      EXPECT_THAT(program.output(), HasSubstr(" of 64 blocks had ended well; nothing was compared"));
+      continue;
+    }
+    const auto report = nlohmann::json::parse(program.output(), nullptr, false);
+    ASSERT_TRUE(report.is_object()) << program.output();
+    EXPECT_EQ(report["interrupted"], true);
+    EXPECT_EQ(report["passed"], false);
+    EXPECT_EQ(report["blocks"].size(), 64u) << "each block of 32 tiles has an outcome";
+    const auto ok = std::ranges::count_if(report["blocks"], [](const auto& block) { return block["outcome"] == "OK"; });
+    EXPECT_LT(ok, 64);
+  }
+  EXPECT_EQ(run_rank("work", {{"FLEX_DEVICE", "PF"}}).code, 0) << "the card works for the next owner";
 }
 
 TEST_F(LongLivedCard, ABootInTheBackgroundThatFailsSaysWhyAndFails) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scripts/demo shows: a matrix product through a kernel that is compiled for a quarter of its rows, every element checked.
+// What scripts/demo shows: a matrix product through a kernel that is compiled for a quarter of its rows, every element
+// checked.
 #include <gmock/gmock.h>
 
 #include "tests/device/cli/cli_fixture.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A boot that cannot go on says why, and the driver's error names the step. The emulator's loader puts damage into the card's
-// memory before each boot.
+// A boot that cannot go on says why, and the driver's error names the step. The emulator's loader puts damage into the
+// card's memory before each boot.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

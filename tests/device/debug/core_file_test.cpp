@@ -26,7 +26,7 @@ std::string opened(const test::DebuggedCard& card, const std::filesystem::path& 
 
 TEST(CoreFile, OfARecordLeadsToTheFunctionThatBroke) {
   test::DebuggedCard card(test::small_card());
-  card.break_function("fw::turn(fw::Card&)");
+  card.break_function(test::kLoopFunction);
   ASSERT_EQ(card.wait_for_epoch(2), 2u) << card.card().machine().console();
   const auto image = test::must(ElfImage::open(card.firmware()));
   const auto record = test::must(collect_record(card.card()));
@@ -34,7 +34,7 @@ TEST(CoreFile, OfARecordLeadsToTheFunctionThatBroke) {
   test::must(write_core(core_of(record, image), file));
 
   const std::string output = opened(card, file, {"info threads", "bt", "print/x $s1", "thread 2", "bt"});
-  EXPECT_THAT(output, ContainsRegex("#0 +.*fw::turn"));
+  EXPECT_THAT(output, ContainsRegex("#0 +.*fw::loop_step"));
   EXPECT_THAT(output, ContainsRegex("#1 .*(loop_step|boot_main)"));
   EXPECT_THAT(output, ContainsRegex("#[0-9] .*core_main")) << "the other hart's";
   char s1[32];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gdb-multiarch as a tool of tests: it breaks a running firmware at a place that the test chooses, and opens what is left.
+// gdb-multiarch as a tool of tests: it breaks a running firmware at a place that the test chooses, and opens what is
+// left.
 #pragma once
 
 #include <filesystem>
@@ -14,6 +15,9 @@ namespace svp::test {
 
 // gdb-multiarch in batch mode, on the firmware's ELF file, with these commands.
 Finished gdb(const std::filesystem::path& firmware, const std::vector<std::string>& commands);
+
+// What hart 0 calls for ever: the steps of the loop are inlined into it.
+inline constexpr const char* kLoopFunction = "fw::loop_step(fw::Card&, unsigned int&)";
 
 // A booted card that a debugger can get at.
 class DebuggedCard {
@@ -33,7 +37,7 @@ class DebuggedCard {
   void send_hart(unsigned hart, const std::string& place) {
     inject({"thread " + std::to_string(hart + 1), "set $pc = " + place});
   }
-  // Until the card serves again in this life or a later one. 0: it did not within the bound.
+  // Until the card serves again in this boot or a later one. 0: it did not within the bound.
   std::uint64_t wait_for_epoch(std::uint64_t epoch) const;
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real firmware breaks while it serves: it leaves a record, restarts by itself, and works again for whoever attaches.
+// The real firmware breaks while it serves: it leaves a record, restarts by itself, and works again for whoever
+// attaches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ using wire::FatalKind;
 using wire::FatalRecord;
 using wire::HartState;
 
-// The card serves, and nothing of the life before is left but its record.
+// The card serves, and nothing of the boot before is left but its record.
 void expect_works(test::DebuggedCard& card) {
   const auto device = test::must(card.card().open_physical());
   const test::Workbench bench(*device);
@@ -51,7 +52,7 @@ TEST(FirmwareDeath, ACardThatNeverBrokeHasNoRecord) {
 TEST(FirmwareDeath, ATrapIsRecordedAndTheCardComesBack) {
   test::DebuggedCard card(test::small_card());
   const auto device = test::must(card.card().open_physical());
-  card.break_function("fw::turn(fw::Card&)");
+  card.break_function(test::kLoopFunction);
   ASSERT_EQ(card.wait_for_epoch(2), 2u) << card.card().machine().console();
 
   const FatalRecord record = record_of(card);
@@ -71,15 +72,15 @@ TEST(FirmwareDeath, ATrapIsRecordedAndTheCardComesBack) {
   EXPECT_TRUE(same_build(record, image));
   ASSERT_FALSE(image.build_id().empty());
   ASSERT_NE(image.function_at(record.harts[0].pc), nullptr);
-  EXPECT_EQ(image.function_at(record.harts[0].pc)->name, "fw::turn(fw::Card&)");
+  EXPECT_EQ(image.function_at(record.harts[0].pc)->name, test::kLoopFunction);
   EXPECT_EQ(image.function_at(record.harts[0].pc)->address, record.harts[0].pc);
   const std::string text = to_text(record, &image);
   EXPECT_THAT(text, HasSubstr("illegal instruction"));
-  EXPECT_THAT(text, HasSubstr("fw::turn(fw::Card&)+0x0"));
+  EXPECT_THAT(text, HasSubstr(test::kLoopFunction + std::string("+0x0")));
   EXPECT_THAT(text, HasSubstr("POST: ready"));
   const auto json = to_json(record, &image);
   EXPECT_EQ(json.at("kind"), "trap");
-  EXPECT_EQ(json.at("harts").at(0).at("function"), "fw::turn(fw::Card&)+0x0");
+  EXPECT_EQ(json.at("harts").at(0).at("function"), test::kLoopFunction + std::string("+0x0"));
 
   // A card that broke tests itself before it serves.
   EXPECT_THAT(card.card().machine().console(), HasSubstr("self-test"));
@@ -101,7 +102,7 @@ TEST(FirmwareDeath, RegistersAreTheRealOnes) {
 TEST(FirmwareDeath, ItComesBackTwiceInARowAndWorks) {
   test::DebuggedCard card(test::small_card());
   for (std::uint64_t epoch = 2; epoch <= 3; ++epoch) {
-    card.break_function("fw::turn(fw::Card&)");
+    card.break_function(test::kLoopFunction);
     ASSERT_EQ(card.wait_for_epoch(epoch), epoch) << card.card().machine().console();
     EXPECT_EQ(record_of(card).boot_epoch, epoch - 1);
     expect_works(card);
@@ -160,8 +161,8 @@ TEST(FirmwareDeath, AWatchdogThatIsOffNoticesNothing) {
   test::DebuggedCard card(test::small_card("loop_watchdog_ms=0"));
   const auto device = test::must(card.card().open_physical());
   card.send_hart(0, "&riscv_park");
-  test::Endings endings;
-  const auto block = test::nop();
+  test::CompletionRecorder endings;
+  const auto block = test::Blocks::nop();
   const ControlBlockRequest request{&block, &endings};
   ASSERT_EQ(test::must(device->submit(0, {&request, 1})), 1u);
   // Silent after a second is what the host sees of it; a watchdog of 300 ms would have bitten before.
@@ -169,7 +170,7 @@ TEST(FirmwareDeath, AWatchdogThatIsOffNoticesNothing) {
   EXPECT_EQ(card.wait_for_epoch(1), 1u);
 }
 
-// The life after a restart begins with a clock at zero: how long it took stands on the console.
+// The boot after a restart begins with a clock at zero: how long it took stands on the console.
 TEST(FirmwareDeath, HowLongItTookIsPrinted) {
   test::DebuggedCard card(test::small_card());
   for (std::uint64_t epoch = 2; epoch <= 4; ++epoch) {

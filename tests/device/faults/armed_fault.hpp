@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One row of the card's fault table, armed for the life of this object.
+// One row of the card's fault table, armed for the lifetime of this object.
 #pragma once
 
 #include "host_driver/faults/fault_client.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scripts on a real card: what was armed fires, the evidence says so, and afterwards nothing is broken that need not be.
+// Scripts on a real card: what was armed fires, the evidence says so, and afterwards nothing is broken that need not
+// be.
 #include "host_driver/faults/session.hpp"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ class Sessions : public testing::Test {
     work.hooks = session_->hooks();
     work.limit = std::chrono::seconds(20);
     work.ready = [&] { EXPECT_TRUE(session_->arm_memory().has_value()); };
-    work.enough = [&] { return until == Until::AllFired && all_fired(session_->evidence()); };
+    work.enough = [&](const auto&) { return until == Until::AllFired && all_fired(session_->evidence()); };
     WorkloadReport report = run_workload(card_, work);
     const auto disarmed = session_->disarm();
     if (card_->machine().alive()) EXPECT_TRUE(disarmed.has_value()) << svp::describe(disarmed.error());
@@ -186,7 +187,7 @@ TEST_F(Sessions, WhatTheCardRefusesNamesTheFault) {
   EXPECT_TRUE(card_->open_management().has_value()) << "M was given back";
 }
 
-// ---- runs with a verdict ------------------------------------------------------------------------------------------------
+// ---- runs with a verdict --------------------------------------------------------------------------------------------
 
 ScriptRun run_of(const Fault& fault) {
   ScriptRun run{.script = Script(3).add(fault), .limit = test_bounds::kProgram};

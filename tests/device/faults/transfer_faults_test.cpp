@@ -8,6 +8,7 @@
 #include "host_driver/frontend/context.hpp"
 #include "tests/device/card/card_support.hpp"
 #include "tests/device/faults/armed_fault.hpp"
+#include "tests/support/admin_requests.hpp"
 
 namespace svp {
 namespace {
@@ -171,10 +172,7 @@ TEST_F(TransferFaults, AnUncorrectableErrorIsATypedFaultOfItsUnitAndTheMemoryLea
     EXPECT_EQ(failure.status, Status::UncorrectableMemory);
     EXPECT_EQ(failure.fault.offset, spec.offset);
   }
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FunctionQuery;
-  request.arguments.function = {kVf1, 0};
-  EXPECT_EQ(must(management_->admin(request)).values.function.retired_granules, 1u);
+  EXPECT_EQ(test::figures_of(*management_, kVf1).retired_granules, 1u);
 }
 
 }  // namespace

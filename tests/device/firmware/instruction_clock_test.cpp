@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The firmware's self-test is replayed bit for bit when the emulator counts instructions (-icount): one hart, a clock that only
-// instructions move on, and nothing from outside. The boot stops for ever behind POST code "ready" (boot word stop_at), so that
-// nothing but the time until which the hart sleeps changes any more when it is looked at. What the host sends a card comes at the
-// host's time: a card at work is not replayed by this.
+// The firmware's self-test is replayed bit for bit when the emulator counts instructions (-icount): one hart, a clock
+// that only instructions move on, and nothing from outside. The boot stops for ever behind POST code "ready" (boot word
+// stop_at), so that nothing but the time until which the hart sleeps changes any more when it is looked at. What the
+// host sends a card comes at the host's time: a card at work is not replayed by this.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -116,8 +116,9 @@ std::vector<std::uint64_t> different_words(const Bytes& one, const Bytes& other)
   return words;
 }
 
-// The hart that stands still in stop_at sleeps a second at a time. When it is looked at is the host's choice: until when it
-// sleeps and whether it does (HartLocal's armed_deadline and waypoint, three words apart) is all that may differ.
+// The hart that stands still in stop_at sleeps a second at a time. When it is looked at is the host's choice: until
+// when it sleeps and whether it does (HartLocal's armed_deadline and waypoint, three words apart) is all that may
+// differ.
 void expect_no_difference_but_the_sleep(const std::vector<std::uint64_t>& words) {
   constexpr std::uint64_t kApart = 24;
   EXPECT_LE(words.size(), 2u) << ::testing::PrintToString(words);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the conformance probe of firmware/arch and firmware/platform (firmware/probe) on the emulator. The proofs are
-// the probe's own, written in terms of hal/; here stands what only the host can give: machines of several shapes, owners of
-// slots, and what is left when a firmware broke.
+// the probe's own, written in terms of hal/; here stands what only the host can give: machines of several shapes,
+// owners of slots, and what is left when a firmware broke.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -109,7 +109,7 @@ TEST(Probe, PersistentMemorySurvivesWarmResetsAndInterruptsDoNot) { expect_all_p
 
 class ProbeRecord : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ProbeRecord, TheRecordOfABrokenLifeIsFoundByTheNext) {
+TEST_P(ProbeRecord, TheRecordOfABrokenBootIsFoundByTheNext) {
   expect_all_proven(run(card(2, std::string("record-") + GetParam())));
 }
 
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, ProbeRecord,
 
 TEST(ProbeRecords, AreOfEveryHartWhereThereAreMany) { expect_all_proven(run(card(16, "record-trap"))); }
 
-TEST(ProbeRecords, ACardThatBreaksInEveryLifeGivesUp) {
+TEST(ProbeRecords, ACardThatBreaksInEveryBootGivesUp) {
   const Outcome outcome = run(card(2, "record-burst"));
   EXPECT_EQ(outcome.code, kExitPanic);
   EXPECT_THAT(outcome.console, HasSubstr("giving up"));
@@ -191,8 +191,8 @@ class Owner {
   bool answered_ = false;
 };
 
-// `mapped` slots fit at once, `heard` have spoken when the card has ended.
-void serve_slots(unsigned slots, std::uint64_t window_bytes, unsigned mapped, unsigned heard) {
+// `mapped` slots fit at once, `answering` have answered when the card has ended.
+void serve_slots(unsigned slots, std::uint64_t window_bytes, unsigned mapped, unsigned answering) {
   qemu::MachineOptions options = card(1, "slots");
   options.slots.assign(slots, qemu::SlotOptions{window_bytes});
   const auto machine = qemu::Machine::start(std::move(options));
@@ -213,10 +213,10 @@ void serve_slots(unsigned slots, std::uint64_t window_bytes, unsigned mapped, un
   const Outcome outcome = finish(*machine);
   expect_all_proven(outcome);
   EXPECT_THAT(outcome.console, HasSubstr("slots_mapped " + std::to_string(mapped) + " slots"));
-  EXPECT_EQ(answered, heard);
+  EXPECT_EQ(answered, answering);
 }
 
-TEST(ProbeSlots, TwentySixSlotsAreMappedAndHeard) { serve_slots(26, 256 * qemu::kMiB, 26, 26); }
+TEST(ProbeSlots, TwentySixSlotsAreMappedAndAnswer) { serve_slots(26, 256 * qemu::kMiB, 26, 26); }
 
 TEST(ProbeSlots, PackedFunctionsAreFound) { serve_slots(45, 16 * qemu::kMiB, 45, 45); }
 

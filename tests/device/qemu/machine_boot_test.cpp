@@ -18,6 +18,7 @@
 #include "qemu/machine.hpp"
 #include "tests/bounds.hpp"
 #include "tests/device/qemu/probe_firmware.hpp"
+#include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {
@@ -70,9 +71,9 @@ class MachineBootTest : public testing::Test {
   void SetUp() override {
     options_.firmware = SPYRE_PROBE_FIRMWARE;
     options_.memory_bytes = probe::kMemoryBytes;
-    before_ = test::count_left_overs();
+    before_ = svp::test::count_resources_without_threads();
   }
-  void TearDown() override { EXPECT_EQ(test::count_left_overs(), before_); }
+  void TearDown() override { EXPECT_EQ(svp::test::count_resources_without_threads(), before_); }
 
   Machine start(unsigned slots) {
     options_.slots.assign(slots, {.window_bytes = probe::kWindowBytes});
@@ -88,7 +89,7 @@ class MachineBootTest : public testing::Test {
   }
 
   MachineOptions options_;
-  test::LeftOvers before_;
+  svp::test::ProcessResources before_;
 };
 
 class SlotCountTest : public MachineBootTest, public testing::WithParamInterface<unsigned> {};
@@ -199,24 +200,13 @@ TEST_F(MachineBootTest, AFloodOfConsoleTextArrivesInOrder) {
   }
 }
 
-/// CPU time of a process in clock ticks.
-long cpu_ticks(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string skipped;
-  for (int i = 0; i < 13; ++i) file >> skipped;
-  long user = 0;
-  long system = 0;
-  file >> user >> system;
-  return user + system;
-}
-
 TEST_F(MachineBootTest, TenantsThatLeaveDoNotDisturbTheEmulator) {
   Machine machine = start(3);
   for (unsigned i = 0; i < 3; ++i) ASSERT_TRUE(tenant(machine, i)->wait_ring());
   // Every handle is closed now. An emulator that spins on an ended pipe burns a tick per 10 ms.
-  const long before = cpu_ticks(machine.pid());
+  const std::uint64_t before = svp::test::cpu_ticks(machine.pid());
   std::this_thread::sleep_for(test_bounds::kRest);  // bounded: the time that is measured
-  EXPECT_LT(cpu_ticks(machine.pid()) - before, 25);
+  EXPECT_LT(svp::test::cpu_ticks(machine.pid()) - before, 25);
   const auto again = tenant(machine, 1);
   again->ring();
   EXPECT_TRUE(again->wait_ring());

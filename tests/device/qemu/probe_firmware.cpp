@@ -126,8 +126,8 @@ extern "C" [[noreturn]] void probe_main() {
   put("probe: ");
   put(static_cast<uint64_t>(slots));
   put(" slots\n");
-  for (;;) {              // bounded: the life of the probe; its test ends the emulator
-    asm volatile("wfi");  // bounded: the life of the probe; its test ends the emulator
+  for (;;) {              // bounded: the lifetime of the probe; its test ends the emulator
+    asm volatile("wfi");  // bounded: the lifetime of the probe; its test ends the emulator
     for (uint64_t id; (id = claim()) != 0;) {
       const auto slot = static_cast<unsigned>(id - 1);
       if (slot == 0) handle_request();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reset level that fails gives way to the next, within its budget; the escalation ends at "wedged", which fails at once.
+// A reset level that fails gives way to the next, within its budget; the escalation ends at "wedged", which fails at
+// once.
 #include <signal.h>
 
 #include "host_driver/base/timeouts.hpp"
@@ -21,7 +22,7 @@ std::shared_ptr<Card> boot_with(Timeouts timeouts, unsigned wedge_deaths = 100) 
 }
 std::shared_ptr<Card> boot_impatient(unsigned wedge_deaths = 100) { return boot_with(test::impatient(), wedge_deaths); }
 
-// Budgets that nobody lives to see the end of: what waits for one of them hangs until the test's own time-out ends it.
+// Budgets that end after the test: what waits for one of them hangs until the test's own time-out ends it.
 std::shared_ptr<Card> boot_patient(unsigned wedge_deaths = 100) {
   Timeouts timeouts;
   timeouts.admin = timeouts.queue_reset = timeouts.function_reset = timeouts.restart_silence = std::chrono::hours{24};

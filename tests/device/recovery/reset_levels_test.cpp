@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each reset level on a working card, with work in flight and with bystanders beside it: what it ends, what it leaves (the table of
-// docs/recovery.md), and that twenty of them leave nothing behind.
+// Each reset level on a working card, with work in flight and with bystanders beside it: what it ends, what it leaves
+// (the table of docs/recovery.md), and that twenty of them leave nothing behind.
 #include <optional>
 #include <thread>
 
 #include "host_driver/transport/window.hpp"
 #include "shared/memory_order.hpp"
 #include "tests/device/recovery/recovery_support.hpp"
+#include "tests/support/admin_requests.hpp"
 
 namespace svp {
 namespace {
@@ -161,10 +162,7 @@ TEST(Levels, AFunctionThatMHasResetComesBackWithOneCall) {
   owner.start_endless_work();
   {
     const auto management = test::must(card->open_management());
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::FunctionReset;
-    request.arguments.function.target = wire::target_of_virtual(1);
-    const auto reply = test::must(management->admin(request));
+    const auto reply = test::manage(*management, wire::AdminCommand::FunctionReset, wire::target_of_virtual(1));
     ASSERT_EQ(reply.outcome, wire::Outcome::Ok);
   }
   try {
@@ -192,14 +190,14 @@ TEST_P(TwentyOf, NothingIsLeftBehind) {
     owner.context().recover(level);
     owner.expect_works();
   }
-  const auto before = test::count_left_overs();
+  const auto before = test::count_process_resources();
   const auto memory = owner.runtime().host_memory().statistics();
   for (int i = 0; i < 20; ++i) {
     const RecoveryReport report = owner.context().recover(level);
     EXPECT_EQ(report.level(), level) << describe(report);
     owner.expect_works();
   }
-  EXPECT_EQ(test::settled_left_overs(before), before);
+  EXPECT_EQ(test::settled_process_resources(before), before);
   EXPECT_EQ(owner.runtime().host_memory().statistics().used_bytes, memory.used_bytes);
 }
 

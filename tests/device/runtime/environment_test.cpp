@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that was started with SPYRE_ALLOW_TILED_LAUNCH=0. The variable is read once in a program's life, so this is one.
+// A program that was started with SPYRE_ALLOW_TILED_LAUNCH=0. The variable is read once in a program's lifetime, so
+// this is one.
 #include <cstdlib>
 
 #include "tests/device/runtime/shared_context.hpp"

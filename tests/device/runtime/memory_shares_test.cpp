@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every function of a card can work, whatever the card's options and whatever another function does: 16 tenants, each with
-// tensors and a launch, and a tenant that takes, touches and releases all the memory that it can get.
+// Every function of a card can work, whatever the card's options and whatever another function does: 16 tenants, each
+// with tensors and a launch, and a tenant that takes, touches and releases all the memory that it can get.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -126,18 +126,18 @@ TEST(OneContext, HasTheWholeCard) {
   }
 }
 
-// ---- a hostile tenant -----------------------------------------------------------------------------------------------------
+// ---- a hostile tenant -----------------------------------------------------------------------------------------------
 
 wire::Endpoint in(const Region& region, std::uint64_t offset) {
   return {region.base.region_id, offset, region.generation, wire::EndpointKind::Region, {}};
 }
 
 Outcome fill(Device& device, const Region& region, std::uint64_t offset, std::uint64_t bytes) {
-  test::Endings endings;
+  test::CompletionRecorder endings;
   const wire::ControlBlock block = Workbench::fill(in(region, offset), bytes, ~std::uint64_t{0});
   const ControlBlockRequest request{&block, &endings};
   if (must(device.submit(0, {&request, 1})) != 1) throw std::runtime_error("the stream took no block");
-  const auto status = device.wait_until([&] { return endings.count() == 1; }, test::soon());
+  const auto status = device.wait_until([&] { return endings.ended() == 1; }, test::soon());
   if (status == WaitStatus::TimedOut) std::abort();  // the card would call a recorder that is gone
   return endings.all().front().outcome;
 }

@@ -34,14 +34,14 @@ class OneCard : public testing::Test {
       options.card.emplace().boot_arguments = "watchdog=200";
       options.function = function_under_test();
     }
-    context_ = svp::Context::open(std::move(options));
+    opened = svp::Context::open(std::move(options));
   }
-  static void TearDownTestSuite() { context_.reset(); }
+  static void TearDownTestSuite() { opened.reset(); }
 
-  static svp::Context& context() { return *context_; }
-  static FlexStream& stream() { return context_->runtime().default_stream(); }
-  static AllocationIndex allocate(std::uint64_t bytes) { return context_->runtime().allocator().allocate(bytes); }
-  static void free(AllocationIndex index) { context_->runtime().allocator().deallocate(index); }
+  static svp::Context& context() { return *opened; }
+  static FlexStream& stream() { return opened->runtime().default_stream(); }
+  static AllocationIndex allocate(std::uint64_t bytes) { return opened->runtime().allocator().allocate(bytes); }
+  static void free(AllocationIndex index) { opened->runtime().allocator().deallocate(index); }
 
   // Every test leaves a stream that works.
   void TearDown() override {
@@ -49,7 +49,7 @@ class OneCard : public testing::Test {
     EXPECT_NO_THROW(stream().Synchronize(soon()));
   }
 
-  static inline std::unique_ptr<svp::Context> context_;
+  static inline std::unique_ptr<svp::Context> opened;
 };
 
 // Quick, different for each seed, without a period that could hide a displacement.

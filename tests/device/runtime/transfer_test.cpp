@@ -152,7 +152,7 @@ TEST_F(Transfers, ForkedWorkersExitAndTheProgramGoesOn) {
     stream().Launch(Job::to_device(pinned.data(), memory, pinned.size()), {});
     const pid_t worker = ::fork();
     ASSERT_GE(worker, 0);
-    if (worker == 0) work_and_exit(context_, i == 3);
+    if (worker == 0) work_and_exit(opened, i == 3);
     round_trip(pinned.bytes(), memory, 0, 70 + static_cast<unsigned>(i));
     int status = 0;
     ASSERT_EQ(::waitpid(worker, &status, 0), worker);  // bounded: the worker's alarm

@@ -138,6 +138,17 @@ void add_control_block(Builder& builder) {
   FIELD(DmaPayload, bytes);
   FIELD(DmaPayload, checksum);
   FIELD(DmaPayload, flags);
+  STRUCT(StridedLevel);
+  FIELD(StridedLevel, count);
+  FIELD(StridedLevel, source_stride);
+  FIELD(StridedLevel, destination_stride);
+  STRUCT(StridedPayload);
+  FIELD(StridedPayload, depth);
+  FIELD(StridedPayload, element_bytes);
+  FIELD(StridedPayload, levels);
+  STRUCT(StridedDmaPayload);
+  FIELD(StridedDmaPayload, dma);
+  FIELD(StridedDmaPayload, loops);
   STRUCT(FillPayload);
   FIELD(FillPayload, destination);
   FIELD(FillPayload, bytes);

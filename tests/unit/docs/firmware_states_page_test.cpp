@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/states-firmware.md draws what the firmware's tables of states say. `firmware_states_page_test --print` prints the
-// diagrams for the page.
+// docs/states-firmware.md draws what the firmware's tables of states say. `firmware_states_page_test --print` prints
+// the diagrams for the page.
 #include <gtest/gtest.h>
 
 #include <algorithm>

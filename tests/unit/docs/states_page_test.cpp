@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// docs/states.md draws the lifecycles as the code has them. `states_page_test --print` prints the diagrams for the page.
+// docs/states.md draws the lifecycles as the code has them. `states_page_test --print` prints the diagrams for the
+// page.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -98,7 +98,7 @@ TEST(CommandLine, OptionsReachTheirArguments) {
   EXPECT_EQ(arguments.back(), "guest_errors");
 }
 
-TEST(CommandLine, HartsTakeTurnsWhenInstructionsAreCounted) {
+TEST(CommandLine, HartsAlternateWhenInstructionsAreCounted) {
   MachineOptions options;
   options.extra_arguments = {"-icount", "shift=2"};
   EXPECT_THAT(value_after(command_line(options, descriptors(2)), "-accel"), HasSubstr("thread=single"));

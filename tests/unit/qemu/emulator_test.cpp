@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "qemu/descriptor_limit.hpp"
+#include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {
@@ -71,10 +72,10 @@ TEST(Emulator, OnlyRiscvElfFilesAreFirmware) {
 
 TEST(Emulator, AProbeThatHangsIsEnded) {
   const test::TemporaryFolder folder;
-  const auto before = test::count_left_overs();
+  const auto before = svp::test::count_resources_without_threads();
   EXPECT_EQ(probe_version(folder.file("hangs", "#!/bin/sh\nexec sleep 60\n", true), Timeouts::Duration{50}),
             std::nullopt);
-  EXPECT_EQ(test::count_left_overs(), before);
+  EXPECT_EQ(svp::test::count_resources_without_threads(), before);
 }
 
 class DescriptorLimit : public testing::Test {

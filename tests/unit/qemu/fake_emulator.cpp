@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stands in for the emulator in unit tests: takes the same command line, is a strict ivshmem client (it aborts on any
-// message that would crash the real one), a QMP server, and a card that echoes doorbells. What it shall do wrong comes in
-// `-fake <behaviour>`:
+// message that would crash the real one), a QMP server, and a card that echoes doorbells. What it shall do wrong comes
+// in `-fake <behaviour>`:
 //   silent        never greets on QMP              masked        greets, but never reads its slots
 //   old           says it is QEMU 8.1.0            garbage     writes broken JSON between good messages
 //   mute          does not answer "stop"           refuse      answers "stop" with an error
@@ -118,14 +118,14 @@ class Card {
     if (!is("silent")) {
       for (const int socket : arguments_.slots) doorbells_.push_back(shake_hands(socket));
     }
-    for (;;) serve();  // bounded: the life of the emulator that it plays; its owner kills it
+    for (;;) serve();  // bounded: the lifetime of the emulator that it plays; its owner kills it
   }
 
  private:
   [[nodiscard]] bool is(std::string_view behaviour) const { return arguments_.behaviour == behaviour; }
 
   static int wait_forever() {
-    for (;;) pause();  // bounded: the life of the emulator that it plays; its owner kills it
+    for (;;) pause();  // bounded: the lifetime of the emulator that it plays; its owner kills it
   }
 
   void greet() {
@@ -148,7 +148,7 @@ class Card {
   void serve() {
     std::vector<pollfd> events{{arguments_.qmp, POLLIN, 0}};
     for (const Doorbells& doorbells : doorbells_) events.push_back({doorbells.from_host, POLLIN, 0});
-    poll(events.data(), events.size(), -1);  // bounded: the life of the emulator that it plays; its owner kills it
+    poll(events.data(), events.size(), -1);  // bounded: the lifetime of the emulator that it plays; its owner kills it
     if (events[0].revents != 0) read_requests();
     for (std::size_t i = 0; i < doorbells_.size(); ++i) {
       if (events[i + 1].revents != 0) echo(doorbells_[i]);

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "tests/bounds.hpp"
+#include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {
@@ -17,13 +18,14 @@ constexpr std::chrono::milliseconds kBound = test_bounds::kPlayedEmulator;
 
 class LifetimeTest : public testing::Test {
  protected:
-  void SetUp() override { before_ = test::count_left_overs(); }
+  void SetUp() override { before_ = svp::test::count_resources_without_threads(); }
   // A killed owner may leave a process behind for a moment: under AddressSanitizer the tracer of its leak check.
   void TearDown() override {
     const auto deadline = std::chrono::steady_clock::now() + kBound;
-    // bounded: a pause of the bounded loop
-    while (test::count_left_overs() != before_ && std::chrono::steady_clock::now() < deadline) ::usleep(1000);
-    EXPECT_EQ(test::count_left_overs(), before_);
+    while (svp::test::count_resources_without_threads() != before_ && std::chrono::steady_clock::now() < deadline) {
+      ::usleep(1000);  // bounded: a pause of the bounded loop
+    }
+    EXPECT_EQ(svp::test::count_resources_without_threads(), before_);
   }
 
   void start(const std::string& ending) {
@@ -42,7 +44,7 @@ class LifetimeTest : public testing::Test {
 
   test::TemporaryFolder folder_;
   std::optional<test::Owner> owner_;
-  test::LeftOvers before_;
+  svp::test::ProcessResources before_;
 };
 
 TEST_F(LifetimeTest, EndsWhenTheOwnerReturns) {

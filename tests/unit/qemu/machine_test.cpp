@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "tests/bounds.hpp"
+#include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {
@@ -34,9 +35,9 @@ class MachineTest : public testing::Test {
   void SetUp() override {
     options_.emulator = SPYRE_FAKE_EMULATOR;
     options_.firmware = folder_.firmware();
-    before_ = test::count_left_overs();
+    before_ = svp::test::count_resources_without_threads();
   }
-  void TearDown() override { EXPECT_EQ(test::count_left_overs(), before_); }
+  void TearDown() override { EXPECT_EQ(svp::test::count_resources_without_threads(), before_); }
 
   void behave(const std::string& behaviour) { options_.extra_arguments = {"-fake", behaviour}; }
   Machine start() {
@@ -57,7 +58,7 @@ class MachineTest : public testing::Test {
 
   test::TemporaryFolder folder_;
   MachineOptions options_;
-  test::LeftOvers before_;
+  svp::test::ProcessResources before_;
 };
 
 bool ring_and_wait(const svp::SlotHandle& slot) {

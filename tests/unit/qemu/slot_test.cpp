@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {
@@ -176,13 +177,13 @@ TEST_F(SlotTest, APeersEndOfThePipeToTheCardIsAFileDescriptionOfItsOwn) {
 }
 
 TEST(Slot, ManySlotsLeaveNothingBehind) {
-  const auto before = test::count_left_overs();
+  const auto before = svp::test::count_resources_without_threads();
   {
     std::vector<Slot> slots;
     slots.reserve(64);
     for (unsigned i = 0; i < 64; ++i) slots.push_back(std::move(*Slot::create(i, {})));
   }
-  EXPECT_EQ(test::count_left_overs(), before);
+  EXPECT_EQ(svp::test::count_resources_without_threads(), before);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "qemu/reaper_protocol.hpp"
 #include "qemu/timeouts.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/process_resources.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
 namespace qemu {
@@ -26,7 +27,7 @@ constexpr Timeouts::Duration kBound = test_bounds::kPlayedEmulator;
 class SpawnTest : public testing::Test {
  protected:
   void SetUp() override {
-    before_ = test::count_left_overs();
+    before_ = svp::test::count_resources_without_threads();
     null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
   }
   void TearDown() override {
@@ -34,7 +35,7 @@ class SpawnTest : public testing::Test {
     collect_reaper(guarded_, kBound);
     guarded_ = {};
     null_.reset();
-    EXPECT_EQ(test::count_left_overs(), before_);
+    EXPECT_EQ(svp::test::count_resources_without_threads(), before_);
   }
   Result<void> spawn_shell(const std::string& script, std::span<const int> inherited = {}) {
     auto spawned = spawn_guarded("/bin/sh", {"-c", script}, inherited, null_.get(), kBound);
@@ -50,7 +51,7 @@ class SpawnTest : public testing::Test {
     return report;
   }
 
-  test::LeftOvers before_;
+  svp::test::ProcessResources before_;
   svp::UniqueFd null_;
   Guarded guarded_;
 };

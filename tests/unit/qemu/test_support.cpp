@@ -21,19 +21,6 @@ namespace qemu::test {
 
 namespace {
 
-constexpr const char* kMark = "SPYRE_QEMU_TEST_OWNER";
-
-/// Set before any test starts a process.
-const std::string& mark() {
-  static const std::string value = [] {
-    const std::string pid = std::to_string(::getpid());
-    ::setenv(kMark, pid.c_str(), 1);
-    return std::string{kMark} + '=' + pid;
-  }();
-  return value;
-}
-[[maybe_unused]] const std::string& mark_at_start = mark();
-
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -81,19 +68,6 @@ std::string TemporaryFolder::firmware() const {
   header.e_ident[EI_CLASS] = ELFCLASS64;
   header.e_machine = EM_RISCV;
   return file("firmware.elf", std::string(reinterpret_cast<const char*>(&header), sizeof header));
-}
-
-LeftOvers count_left_overs() {
-  LeftOvers result;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++result.descriptors;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (pid <= 0 || pid == ::getpid()) continue;
-    if (read_file(entry.path() / "environ").contains(mark())) ++result.processes;
-  }
-  siginfo_t child{};
-  result.children = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0;
-  return result;
 }
 
 bool wait_for_end(pid_t pid, std::chrono::milliseconds timeout) {

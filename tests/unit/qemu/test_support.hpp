@@ -11,7 +11,7 @@
 
 namespace qemu::test {
 
-/// A folder that lives as long as the object.
+/// A folder that exists as long as the object.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -28,16 +28,6 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
-
-/// What a machine could leave behind in this process. Processes are recognised by an environment variable that this
-/// test program sets, so that other users of the machine do not disturb the count.
-struct LeftOvers {
-  std::size_t descriptors = 0;
-  std::size_t processes = 0;  ///< descendants, also re-parented ones
-  bool children = false;      ///< uncollected children of this process
-  friend bool operator==(const LeftOvers&, const LeftOvers&) = default;
-};
-[[nodiscard]] LeftOvers count_left_overs();
 
 /// Waits until the process (any, not only a child) has ended.
 [[nodiscard]] bool wait_for_end(pid_t pid, std::chrono::milliseconds timeout);

@@ -16,9 +16,10 @@ def run(*words: str) -> subprocess.CompletedProcess:
 
 
 REFUSED = ["// the bell is lost", "int last_rung = 0;", "enum class LastRung {};", 'log("the culprit");', "K_BURIAL",
-           "void bell_to_card();", "Weather weather;", "kHollowBells"]
+           "void bell_to_card();", "Weather weather;", "kHollowBells",
+           "// for the life of the card", "int kStrikes = 3;", "bool turn(Card&);", "// nobody hears of it"]
 ALLOWED = ["// the doorbell is lost", "int prune_wrung = 0;", 'case Point::Doorbell: return "bell";', "skyline bellow",
-           '{"point": "bell-to-card"}']
+           '{"point": "bell-to-card"}', "// kernels run in turn", 'boot("watchdog=2 strikes=3");', "int lifetime = returned;"]
 with tempfile.TemporaryDirectory() as folder:
     for number, line in enumerate(REFUSED + ALLOWED):
         (Path(folder) / f"{number}.cpp").write_text("// first\n" + line + "\n")

@@ -108,21 +108,28 @@ def run(*arguments):
     return subprocess.run([*checker, *map(str, arguments)], capture_output=True, text=True, timeout=100, check=False)
 
 
+def plant(folder, name, texts):
+    """A file for each text; one run of the checker looks at all."""
+    files = []
+    for number, (suffix, text) in enumerate(texts):
+        files.append(Path(folder) / f"{name}{number}{suffix}")
+        files[-1].write_text(text + "\n")
+    return files
+
+
 def main():
     failures = []
     with tempfile.TemporaryDirectory() as folder:
-        for number, (rule, suffix, text) in enumerate(REFUSED):
-            planted = Path(folder) / f"refused{number}{suffix}"
-            planted.write_text(text + "\n")
-            result = run(planted)
-            if result.returncode != 1 or f": {rule}: " not in result.stdout:
-                failures.append(f"not refused as {rule}: {text!r}\n{result.stdout}{result.stderr}")
-        for number, (suffix, text) in enumerate(ACCEPTED):
-            planted = Path(folder) / f"accepted{number}{suffix}"
-            planted.write_text(text + "\n")
-            result = run(planted)
-            if result.returncode != 0 or result.stdout:
-                failures.append(f"refused: {text!r}\n{result.stdout}{result.stderr}")
+        refused = plant(folder, "refused", [(suffix, text) for _, suffix, text in REFUSED])
+        result = run(*refused)
+        for planted, (rule, _, text) in zip(refused, REFUSED):
+            lines = [line for line in result.stdout.splitlines() if planted.name + ":" in line]
+            if result.returncode != 1 or not any(f": {rule}: " in line for line in lines):
+                failures.append(f"not refused as {rule}: {text!r}\n" + "\n".join(lines) + result.stderr)
+        accepted = plant(folder, "accepted", ACCEPTED)
+        result = run(*accepted)
+        if result.returncode != 0 or result.stdout:
+            failures.append(f"refused, and should not be:\n{result.stdout}{result.stderr}")
     rules = {line.split()[0] for line in run("--rules").stdout.splitlines()}
     if rules != {rule for rule, _, _ in REFUSED}:
         failures.append(f"rules without a plant, or plants without a rule: {rules ^ {rule for rule, _, _ in REFUSED}}")

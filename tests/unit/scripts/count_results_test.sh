@@ -23,11 +23,11 @@ gtest() {
   printf '  </testsuite>\n</testsuites>\n'
 } >"$dir/$1.xml"
 
-expect() {  # law wanted JUNIT-ARGUMENTS...
-  local law=$1 wanted=$2 got; shift 2
+expect() {  # property wanted JUNIT-ARGUMENTS...
+  local property=$1 wanted=$2 got; shift 2
   junit "$@" >"$dir/ctest.junit"
   got=$(count_results "$dir/ctest.junit" "$dir")
-  [[ $got == "$wanted" ]] || { printf '%s: wanted "%s", got "%s"\n' "$law" "$wanted" "$got"; exit 1; }
+  [[ $got == "$wanted" ]] || { printf '%s: wanted "%s", got "%s"\n' "$property" "$wanted" "$got"; exit 1; }
 }
 
 gtest seven 7 0 0 0

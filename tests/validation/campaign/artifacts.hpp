@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scenario context keeps for the case that it fails: what was armed, what was asked of the card and how it ended, and what card
-// and firmware said.
+// What a scenario context keeps for the case that it fails: what was armed, what was asked of the card and how it
+// ended, and what card and firmware said.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct Artifacts {
   std::vector<ArmedFault> armed;
   std::vector<TracedBlock> trace;
   std::map<std::string, std::string> headers;  // by function: its window's header, as hexadecimal bytes
-  std::string record;                          // what a life of the firmware left, likewise; empty: nothing
+  std::string record;                          // what a boot of the firmware left, likewise; empty: nothing
   std::string console;
   std::map<std::string, std::string> versions;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damage that a card finds when it boots: the emulator's loader puts it into the firmware's persistent memory before each
-// boot (firmware/core/boot.cpp, behind the start-up code's 64 KiB).
+// Damage that a card finds when it boots: the emulator's loader puts it into the firmware's persistent memory before
+// each boot (firmware/core/boot.cpp, behind the start-up code's 64 KiB).
 #pragma once
 
 #include <cstdint>

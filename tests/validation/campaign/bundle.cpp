@@ -118,8 +118,8 @@ namespace {
 constexpr Rule kShown{true, "what the run has shown"};
 constexpr Rule kThreads{false, "as threads were scheduled"};
 
-// What a block is refused or fails for is decided by what was sent and armed. Whether it had begun, or ended, when it was stopped
-// or the card went down is not.
+// What a block is refused or fails for is decided by what was sent and armed. Whether it had begun, or ended, when it
+// was stopped or the card went down is not.
 Rule block_rule(std::string_view end) {
   const bool of_the_fault = end.starts_with(wire::name(wire::Outcome::Fault)) ||
                             end.starts_with(wire::name(wire::Outcome::Timeout)) ||

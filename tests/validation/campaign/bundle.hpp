@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The failure bundle of a scenario: its id and its seed, which decide what it does.
 //
-// Which of its figures a second run has to show again: the verdict, each proof, whether the run came to its end, the faults
-// that were armed (place, action and trigger) and whether each fired, and how many blocks ended REJECTED, TIMEOUT or FAULT for
-// which reason, but for those that were stopped. Shown only: OK, ABORTED, LOST, INDETERMINATE and stopped blocks (a scenario
-// races with the card: whether a block had begun when it was stopped), occurrences and shots counted.
+// Which of its figures a second run has to show again: the verdict, each proof, whether the run came to its end, the
+// faults that were armed (place, action and trigger) and whether each fired, and how many blocks ended REJECTED,
+// TIMEOUT or FAULT for which reason, but for those that were stopped. Shown only: OK, ABORTED, LOST, INDETERMINATE and
+// stopped blocks (a scenario races with the card: whether a block had begun when it was stopped), occurrences and shots
+// counted.
 #pragma once
 
 #include <filesystem>

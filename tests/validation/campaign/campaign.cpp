@@ -28,9 +28,9 @@ bool same_shape(const CardShape& a, const CardShape& b) {
 // The card that scenarios share, and what was there before and with it.
 class SharedFixture {
  public:
-  SharedFixture() : bare_(count_process_resources()) {}
+  SharedFixture() : bare_(test::count_process_resources()) {}
 
-  const ProcessResources& bare() const { return bare_; }
+  const test::ProcessResources& bare() const { return bare_; }
   CardFixture& get(const FixtureOptions& options) {
     const bool fits = fixture_ && same_shape(fixture_->options().shape, options.shape) &&
                       fixture_->options().conditions == options.conditions && fixture_->usable();
@@ -43,7 +43,7 @@ class SharedFixture {
   void drop() { fixture_.reset(); }
 
  private:
-  ProcessResources bare_;
+  test::ProcessResources bare_;
   std::unique_ptr<CardFixture> fixture_;
 };
 
@@ -87,7 +87,7 @@ class Runner {
     const FixtureOptions wanted{.shape = scenario.shape, .conditions = options_.conditions};
     CardFixture& fixture = fixtures_.get(wanted);
     const CardResources card = count_card(fixture);
-    const ProcessResources process = count_process_resources();
+    const test::ProcessResources process = test::count_process_resources();
     ScenarioContext context(scenario, &fixture, seed, options_.conditions);
     perform(context);
     if (context.spoilt() || !fixture.usable()) {
@@ -105,8 +105,8 @@ class Runner {
     return count_card_resources(*management, kSettle);
   }
 
-  void judge_process(ScenarioContext& context, const ProcessResources& before) {
-    const auto now = settled_process_resources(before, kSettle);
+  void judge_process(ScenarioContext& context, const test::ProcessResources& before) {
+    const auto now = test::settled_process_resources(before);
     const std::string left = difference(before, now);
     context.clean("process", left.empty(), left.empty() ? "process as before" : left);
   }
@@ -168,10 +168,10 @@ CampaignReport run_campaign(const CampaignOptions& options) {
   Runner runner(options);
   for (const Scenario* scenario : chosen) {
     ScenarioReport& row = report.scenarios.emplace_back(ScenarioReport{scenario, {}});
-    for (unsigned turn = 0; turn < report.repeat; ++turn) {
+    for (unsigned repetition = 0; repetition < report.repeat; ++repetition) {
       report.interrupted = report.interrupted || options.interrupted();
       if (report.interrupted) break;
-      row.runs.push_back(runner.run(*scenario, options.seed + turn));
+      row.runs.push_back(runner.run(*scenario, options.seed + repetition));
       const Result& result = row.runs.back();
       if (!options.bundles.empty() && result.verdict() != Verdict::Passed) {
         write_bundle(options.bundles, *scenario, result);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs scenarios one after the other on cards in the emulator, and keeps what they proved.
 //
-// Scenarios of one shape share a card as long as it is whole; after one that used it up (or failed) the next gets a new one.
-// "Clean" is judged here: process and card are counted before a scenario and after everything of it was closed.
+// Scenarios of one shape share a card as long as it is whole; after one that used it up (or failed) the next gets a new
+// one. "Clean" is judged here: process and card are counted before a scenario and after everything of it was closed.
 #pragma once
 
 #include <chrono>

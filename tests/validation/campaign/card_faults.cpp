@@ -40,7 +40,7 @@ ScenarioContext::Fault arm_memory(ScenarioContext& context, FaultAction action) 
 
 ControlBlock copy_out(ScenarioContext& context) {
   BlockBuilder& builder = context.builder();
-  return BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(0), kCopiedBytes);
+  return BlockBuilder::dma(builder.tensor(0), builder.host(0), kCopiedBytes);
 }
 
 }  // namespace
@@ -49,8 +49,7 @@ void corrected_memory_error(ScenarioContext& context) {
   context.bystander();
   TestStream& stream = context.stream();
   BlockBuilder& builder = context.builder();
-  (void)stream.run(BlockBuilder::fill(BlockBuilder::in(builder.tensor(), 0), kCopiedBytes, context.seed()),
-                   context.timeout());
+  (void)stream.run(BlockBuilder::fill(builder.tensor(0), kCopiedBytes, context.seed()), context.timeout());
   (void)context.faulting().take_events();
   const auto fault = arm_memory(context, FaultAction::Corrected);
   context.trigger();
@@ -72,8 +71,7 @@ void uncorrectable_memory_error(ScenarioContext& context) {
   context.bystander();
   TestStream& stream = context.stream();
   BlockBuilder& builder = context.builder();
-  (void)stream.run(BlockBuilder::fill(BlockBuilder::in(builder.tensor(), 0), kCopiedBytes, context.seed()),
-                   context.timeout());
+  (void)stream.run(BlockBuilder::fill(builder.tensor(0), kCopiedBytes, context.seed()), context.timeout());
   const auto fault = arm_memory(context, FaultAction::Uncorrectable);
   context.trigger();
   const auto end = stream.run(copy_out(context), context.timeout());
@@ -97,7 +95,7 @@ void firmware_trap(ScenarioContext& context) {
   try {
     (void)context.arm(spec);
   } catch (const Error&) {
-    // The answer may be lost with the life that would have sent it.
+    // The answer may be lost with the boot that would have sent it.
   }
   const auto failure = observer.wait_for_failure();
   context.detected("driver", failure.has_value(), failure ? failure->message : "the driver did not notice");

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "shared/boot_arguments.hpp"
 #include "tests/validation/bounds.hpp"
@@ -35,7 +32,7 @@ std::string ending(const char* what, const std::optional<wire::Completion>& end)
 
 }  // namespace
 
-// ---- bystander -----------------------------------------------------------------------------------------------------------
+// ---- bystander ------------------------------------------------------------------------------------------------------
 
 Bystander::Bystander(std::unique_ptr<Device> device)
     : mark_(0x1990'CE47'0000'0000u + device->config().function_index),
@@ -47,9 +44,9 @@ Bystander::Bystander(std::unique_ptr<Device> device)
   for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) words[i] = pattern(i);
   for (const RegionType type : {RegionType::Tensor, RegionType::Program}) {
     const Region region = value_or_throw(device_->acquire_region(type, kRegionBytes));
-    const wire::Endpoint host{0, device_->host_memory_offset(), 0, wire::EndpointKind::HostMemory, {}};
+    const wire::Endpoint host = test::host_endpoint(*device_, 0);
     for (std::uint64_t at = 0; at < kRegionBytes; at += kCanaryBytes) {
-      (void)stream_->run(BlockBuilder::dma(host, BlockBuilder::in(region, at), kCanaryBytes), kOneBlock);
+      (void)stream_->run(BlockBuilder::dma(host, endpoint_of(region, at), kCanaryBytes), kOneBlock);
     }
     canaries_.push_back(region);
   }
@@ -88,13 +85,12 @@ std::string Bystander::round(std::uint64_t number) {
   auto* memory = device_->host_memory().data();
   auto* out = reinterpret_cast<std::uint64_t*>(memory + kWorkOutAt);
   for (std::uint64_t i = 0; i < kWorkBytes / 8; ++i) out[i] = pattern(i + number * 77);
-  const std::uint64_t base = device_->host_memory_offset();
-  const wire::Endpoint from{0, base + kWorkOutAt, 0, wire::EndpointKind::HostMemory, {}};
-  const wire::Endpoint back{0, base + kWorkBackAt, 0, wire::EndpointKind::HostMemory, {}};
+  const wire::Endpoint from = test::host_endpoint(*device_, kWorkOutAt);
+  const wire::Endpoint back = test::host_endpoint(*device_, kWorkBackAt);
   const wire::ControlBlock blocks[] = {
-      BlockBuilder::dma(from, BlockBuilder::in(work_region_, 0), kWorkBytes),
-      BlockBuilder::dma(BlockBuilder::in(work_region_, 0), BlockBuilder::in(work_region_, wire::kMiB), kWorkBytes),
-      BlockBuilder::dma(BlockBuilder::in(work_region_, wire::kMiB), back, kWorkBytes)};
+      BlockBuilder::dma(from, endpoint_of(work_region_), kWorkBytes),
+      BlockBuilder::dma(endpoint_of(work_region_), endpoint_of(work_region_, wire::kMiB), kWorkBytes),
+      BlockBuilder::dma(endpoint_of(work_region_, wire::kMiB), back, kWorkBytes)};
   const std::size_t before = work_stream_->endings().size();
   if (!work_stream_->submit(blocks)) return "no room for three blocks";
   if (!work_stream_->wait_all(kOneBlock)) return "its blocks did not end";
@@ -123,10 +119,10 @@ std::string Bystander::check_canaries() {
     return true;
   };
   if (!whole(words)) return "its window changed";
-  const wire::Endpoint back{0, device_->host_memory_offset() + kReadBackAt, 0, wire::EndpointKind::HostMemory, {}};
+  const wire::Endpoint back = test::host_endpoint(*device_, kReadBackAt);
   for (const Region& region : canaries_) {
     for (std::uint64_t at = 0; at < kRegionBytes; at += kCanaryBytes) {
-      const auto end = stream_->run(BlockBuilder::dma(BlockBuilder::in(region, at), back, kCanaryBytes), kOneBlock);
+      const auto end = stream_->run(BlockBuilder::dma(endpoint_of(region, at), back, kCanaryBytes), kOneBlock);
       if (!end || end->outcome != Outcome::Ok) return ending("reading its canaries", end);
       if (!whole(words + kReadBackAt / 8)) return "a region of it changed";
     }
@@ -150,7 +146,7 @@ std::string Bystander::end(nanoseconds timeout) {
   return {};
 }
 
-// ---- card fixture --------------------------------------------------------------------------------------------------------------
+// ---- card fixture ---------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -179,22 +175,5 @@ CardFixture::CardFixture(const FixtureOptions& options)
 CardFixture::~CardFixture() = default;
 
 bool CardFixture::usable() const { return card_->machine().alive(); }
-
-std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name) {
-  const auto path = firmware.parent_path() / "kernels" / (std::string(name) + ".img");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw Error({.layer = Layer::Driver,
-                 .source = path.filename().string(),
-                 .outcome = wire::Outcome::Rejected,
-                 .recoverable = true,
-                 .next_step = "build the firmware and its kernels (scripts/build)",
-                 .message = "no kernel '" + std::string(name) + "' beside the firmware"});
-  }
-  std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  std::vector<std::byte> image(bytes.size());
-  std::memcpy(image.data(), bytes.data(), bytes.size());
-  return image;
-}
 
 }  // namespace svp::campaign

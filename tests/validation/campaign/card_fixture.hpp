@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where scenarios take place: a card in the emulator with three tenants. VF1 is faulting: faults are aimed at it. VF2 is
-// bystander: it holds canaries and works all the time, and whatever happens to VF1 must not be seen there. VF3 is free for
-// scenarios that need one more. M arms the faults of the card and is asked what it knows.
+// Where scenarios take place: a card in the emulator with three tenants. VF1 is faulting: faults are aimed at it. VF2
+// is bystander: it holds canaries and works all the time, and whatever happens to VF1 must not be seen there. VF3 is
+// free for scenarios that need one more. M arms the faults of the card and is asked what it knows.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,10 +14,13 @@
 
 #include "host_driver/base/error.hpp"
 #include "qemu/card.hpp"
+#include "tests/support/kernel_image.hpp"
 #include "tests/validation/campaign/scenario.hpp"
 #include "tests/validation/campaign/test_stream.hpp"
 
 namespace svp::campaign {
+
+using test::kernel_image;
 
 inline constexpr unsigned kFaulting = 1;  // VF numbers
 inline constexpr unsigned kBystander = 2;
@@ -34,8 +36,8 @@ class Bystander {
   Bystander& operator=(const Bystander&) = delete;
 
   void begin();
-  // Waits for one more right round behind this call, then stops. Empty: all rounds were right, every canary is whole, nothing
-  // of this function was refused, failed or reset. Else what was wrong.
+  // Waits for one more right round behind this call, then stops. Empty: all rounds were right, every canary is whole,
+  // nothing of this function was refused, failed or reset. Else what was wrong.
   std::string end(std::chrono::nanoseconds timeout);
   // One more round, right, from now on; the work goes on.
   bool gets_on(std::chrono::nanoseconds timeout);
@@ -85,7 +87,7 @@ class CardFixture {
 
   const std::shared_ptr<Card>& card() { return card_; }
   const FixtureOptions& options() const { return options_; }
-  // Alive, heartbeat going, not a life of the firmware that nobody asked for.
+  // Alive, heartbeat going, not a boot of the firmware that nobody asked for.
   bool usable() const;
 
  private:
@@ -94,10 +96,5 @@ class CardFixture {
 };
 
 CardOptions card_options(const FixtureOptions& options);
-// A kernel that was built with the firmware ("spin", "stray", …): its image.
-std::vector<std::byte> kernel_image(const std::filesystem::path& firmware, std::string_view name);
-inline std::vector<std::byte> kernel_image(const Card& card, std::string_view name) {
-  return kernel_image(card.options().firmware, name);
-}
 
 }  // namespace svp::campaign

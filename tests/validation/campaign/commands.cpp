@@ -19,6 +19,26 @@ using wire::Status;
 
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
 
+// Loops that the card must refuse as a whole, before their first element moves.
+void add_bad_nests(Refusals& refusals) {
+  const ControlBlock strided = refusals.good_strided();
+  const auto level = [](ControlBlock& b, unsigned i) -> wire::StridedLevel& {
+    return b.payload.strided.loops.levels[i];
+  };
+  refusals.add_spoilt("strided DMA of nine levels", strided, Status::BadCount,
+                      [](auto& b) { b.payload.strided.loops.depth = 9; });
+  refusals.add_spoilt("strided DMA of 2^96 elements", strided, Status::Overflow, [&](auto& b) {
+    b.payload.strided.loops.depth = 3;
+    for (unsigned i = 0; i < 3; ++i) level(b, i) = {std::uint64_t{1} << 32, 0, 1};
+  });
+  refusals.add_spoilt("strided DMA that writes elements twice", strided, Status::Overlap,
+                      [&](auto& b) { level(b, 1).destination_stride = 1; });
+  refusals.add_spoilt("strided DMA over the end", strided, Status::OutOfBounds, [&](auto& b) {
+    // 4 bytes an element, 3 steps of the outer level.
+    level(b, 1).destination_stride = static_cast<std::int64_t>(BlockBuilder::kRegionBytes / 12 + 16);
+  });
+}
+
 }  // namespace
 
 void bad_opcodes(ScenarioContext& context) {
@@ -40,8 +60,9 @@ void bad_counts(ScenarioContext& context) {
   const ControlBlock dma = refusals.good_dma(), fill = refusals.good_fill();
   refusals.add_spoilt("DMA of nothing", dma, Status::BadSize, [](auto& b) { b.payload.dma.bytes = 0; });
   refusals.add_spoilt("DMA of 2^64 - 1 bytes", dma, Status::NotHostMemory, [](auto& b) { b.payload.dma.bytes = kMax; });
-  refusals.add_spoilt("strided DMA", dma, Status::Unsupported,
+  refusals.add_spoilt("strided DMA without loops", dma, Status::BadSize,
                       [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; });
+  add_bad_nests(refusals);
   refusals.add_spoilt("unknown flag of DMA", dma, Status::BadFlags, [](auto& b) { b.payload.dma.flags = 1u << 31; });
   refusals.add_spoilt("offset between sticks", dma, Status::BadAlignment,
                       [](auto& b) { b.payload.dma.destination.offset = 1; });
@@ -58,11 +79,11 @@ void wrong_direction(ScenarioContext& context) {
   BlockBuilder& builder = context.builder();
   const ControlBlock dma = refusals.good_dma(), fill = refusals.good_fill();
   refusals.add_spoilt("to the window's header", dma, Status::NotHostMemory, [&](auto& b) {
-    b.payload.dma.source = BlockBuilder::in(builder.tensor(), 0);
+    b.payload.dma.source = builder.tensor(0);
     b.payload.dma.destination = Endpoint{0, 0, 0, wire::EndpointKind::HostMemory, {}};
   });
   refusals.add_spoilt("to the completions", dma, Status::NotHostMemory, [&](auto& b) {
-    b.payload.dma.source = BlockBuilder::in(builder.tensor(), 0);
+    b.payload.dma.source = builder.tensor(0);
     b.payload.dma.destination = Endpoint{0, wire::kCompletions.offset, 0, wire::EndpointKind::HostMemory, {}};
   });
   refusals.add_spoilt("an end of no kind", dma, Status::BadEndpointKind,
@@ -70,8 +91,7 @@ void wrong_direction(ScenarioContext& context) {
   refusals.add_spoilt("FILL of host memory", fill, Status::BadEndpointKind,
                       [&](auto& b) { b.payload.fill.destination = builder.host(0); });
   refusals.add_spoilt("a program out of Tensor memory", refusals.addressed(builder.compute(0, 4096)),
-                      Status::WrongRegionType,
-                      [&](auto& b) { b.payload.compute.image = BlockBuilder::in(builder.tensor(), 0); });
+                      Status::WrongRegionType, [&](auto& b) { b.payload.compute.image = builder.tensor(0); });
   refusals.run();
 }
 
@@ -100,10 +120,10 @@ void freed_and_foreign_regions(ScenarioContext& context) {
   value_or_throw(context.faulting().release_region(freed));
   const ControlBlock dma = refusals.good_dma();
   refusals.add_spoilt("a freed region", dma, Status::UnknownRegion,
-                      [&](auto& b) { b.payload.dma.destination = BlockBuilder::in(freed, 0); });
+                      [&](auto& b) { b.payload.dma.destination = endpoint_of(freed); });
   // As its owner calls it; the faulting function's own of that name has another generation, or there is none.
   for (const Region& region : context.bystander().regions()) {
-    Endpoint foreign = BlockBuilder::in(region, 0);
+    Endpoint foreign = endpoint_of(region);
     foreign.generation += 1000;
     refusals.add_spoilt("another generation of a region", dma,
                         region.base.region_id == context.builder().tensor().base.region_id ||
@@ -128,7 +148,7 @@ void fault_burst(ScenarioContext& context) {
   bad.header.sticks = 1;
   bad.header.stream = stream.stream();
   bad.header.generation = context.faulting().config().generation;
-  // Of a life of the stream that never was: every one of them is refused for itself, and poisons nothing.
+  // Of an incarnation of the stream that never was: every one of them is refused for itself, and poisons nothing.
   bad.header.incarnation = context.faulting().stream_incarnation(stream.stream()) + 77;
   std::vector<ControlBlock> some(kAtOnce, bad);
   std::uint64_t sequence = 0;

@@ -7,6 +7,7 @@
 
 #include "host_driver/frontend/context.hpp"
 #include "shared/crc32c.hpp"
+#include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
 namespace svp::campaign {
@@ -26,7 +27,7 @@ bool ended_as(const std::optional<wire::Completion>& end, Outcome outcome, Statu
   return end && end->outcome == outcome && end->status == status;
 }
 
-// ---- corrupted ----------------------------------------------------------------------------------------------------------
+// ---- corrupted ------------------------------------------------------------------------------------------------------
 
 wire::FaultSpec corruption(std::uint64_t byte, bool always) {
   auto spec = ScenarioContext::fault_at_faulting(FaultPoint::DmaStep, FaultAction::Corrupt);
@@ -35,7 +36,7 @@ wire::FaultSpec corruption(std::uint64_t byte, bool always) {
   return spec;
 }
 
-// Armed while it lives; then its evidence is a claim.
+// Armed while it exists; then its evidence is a claim.
 class Corruption {
  public:
   Corruption(ScenarioContext& context, std::string name, bool always)
@@ -67,15 +68,13 @@ ControlBlock with_checksum(ControlBlock copy, std::uint32_t checksum) {
 void corrupt_into_the_card(ScenarioContext& context, std::uint32_t sum) {
   TestStream& stream = context.stream();
   BlockBuilder& builder = context.builder();
-  const ControlBlock in =
-      with_checksum(BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), kMovedBytes), sum);
+  const ControlBlock in = with_checksum(BlockBuilder::dma(builder.host(0), builder.tensor(0), kMovedBytes), sum);
   {
     const Corruption once(context, "to-card/once", false);
     const auto end = stream.run(in, context.timeout());
     context.claim(Proof::Contained, "to-card/once", ended_as(end, Outcome::Ok, Status::None), ending(end));
   }
-  (void)stream.run(BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(kBack), kMovedBytes),
-                   context.timeout());
+  (void)stream.run(BlockBuilder::dma(builder.tensor(0), builder.host(kBack), kMovedBytes), context.timeout());
   context.claim(Proof::Contained, "to-card/once-is-right",
                 std::ranges::equal(builder.host_words(0, kMovedBytes), builder.host_words(kBack, kMovedBytes)),
                 "wrong data");
@@ -94,8 +93,7 @@ void corrupt_into_the_card(ScenarioContext& context, std::uint32_t sum) {
 void corrupt_out_of_the_card(ScenarioContext& context, std::uint32_t sum) {
   TestStream& stream = context.stream();
   BlockBuilder& builder = context.builder();
-  const ControlBlock out =
-      with_checksum(BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(kBack), kMovedBytes), 0);
+  const ControlBlock out = with_checksum(BlockBuilder::dma(builder.tensor(0), builder.host(kBack), kMovedBytes), 0);
   const auto arrived = [&] { return wire::crc32c(0, builder.host_words(kBack, kMovedBytes).data(), kMovedBytes); };
   {
     const Corruption once(context, "from-card/once", false);
@@ -126,10 +124,10 @@ class Program {
     options.runtime.checksums = true;
     return options;
   }
-  Status run(Job job) {
+  Status run(const Job& job) {
     FlexStream& stream = context_->runtime().default_stream();
     try {
-      stream.Launch(std::move(job), {});
+      stream.Launch(job, {});
       stream.Synchronize(ScenarioContext::Clock::now() + campaign_bounds::kBlock);
     } catch (const StreamError& error) {
       return error.failure().status;
@@ -190,15 +188,17 @@ void corrupted_dma_payload(ScenarioContext& context) {
   context.recover_stream();
 }
 
-// ---- stalled and slow ---------------------------------------------------------------------------------------------------
+// ---- stalled and slow -----------------------------------------------------------------------------------------------
 
 namespace {
 
 void stall(ScenarioContext& context) {
   constexpr std::uint64_t kBudgetTicks = 300'000 * wire::kTicksPerMicrosecond;
+  // Several steps, whether others are busy or not: the budget is looked at after each but the last.
+  constexpr std::uint64_t kSeveralSteps = 1 * wire::kMiB;
   TestStream& stream = context.stream();
   BlockBuilder& builder = context.builder();
-  ControlBlock copy = BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), kMovedBytes);
+  ControlBlock copy = BlockBuilder::dma(builder.host(0), builder.tensor(0), kSeveralSteps);
   copy.header.budget = kBudgetTicks;
   const auto good = stream.run(copy, context.timeout());
   context.claim(Proof::Contained, "undisturbed", ended_as(good, Outcome::Ok, Status::None), ending(good));
@@ -213,15 +213,15 @@ void stall(ScenarioContext& context) {
 
 std::uint64_t ticks_of(const std::optional<wire::Completion>& end) { return end ? end->end_time - end->start_time : 0; }
 
-// Without a budget: late, and right. How much later is measured here and judged by nobody, because the card's clock is the
-// machine's; that it is a hundred times is exact under a clock of work (faults_test.cpp, SlowTransfer).
+// Without a budget: late, and right. How much later is measured here and judged by nobody, because the card's clock is
+// the machine's; that it is a hundred times is exact under a clock of work (faults_test.cpp, SlowTransfer).
 void slow_down(ScenarioContext& context) {
   constexpr std::uint64_t kTimes = 100;
   TestStream& stream = context.stream();
   BlockBuilder& builder = context.builder();
   const auto words = builder.host_words(0, kMovedBytes);
   for (auto& word : words) word = context.random()();
-  const ControlBlock copy = BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), kMovedBytes);
+  const ControlBlock copy = BlockBuilder::dma(builder.host(0), builder.tensor(0), kMovedBytes);
   const std::uint64_t undisturbed = ticks_of(stream.run(copy, context.timeout()));
   auto spec = ScenarioContext::fault_at_faulting(FaultPoint::DmaStep, FaultAction::Slow);
   spec.argument = kTimes;
@@ -236,8 +236,7 @@ void slow_down(ScenarioContext& context) {
                     std::to_string(ticks_of(late)) + " ticks instead of " + std::to_string(undisturbed));
   context.claim(Proof::Contained, "slow/ends-well", ended_as(late, Outcome::Ok, Status::None), ending(late));
   std::ranges::fill(builder.host_words(kBack, kMovedBytes), 0);
-  (void)stream.run(BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(kBack), kMovedBytes),
-                   context.timeout());
+  (void)stream.run(BlockBuilder::dma(builder.tensor(0), builder.host(kBack), kMovedBytes), context.timeout());
   context.claim(Proof::Contained, "slow/right", std::ranges::equal(words, builder.host_words(kBack, kMovedBytes)),
                 "wrong data");
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // F1 to F4: the driver's own resources, and what it does when they fail.
 #include <array>
-#include <atomic>
 #include <memory>
 #include <new>
 #include <string>
@@ -17,8 +16,8 @@ namespace {
 using wire::Outcome;
 using wire::Status;
 
-// Opens a function with the n-th occurrence of a point failing, for n = 1, 2, … until none fires. Each attempt has to end
-// with a typed error that says what to do.
+// Opens a function with the n-th occurrence of a point failing, for n = 1, 2, … until none fires. Each attempt has to
+// end with a typed error that says what to do.
 struct Attempts {
   std::size_t fired = 0;
   std::string wrong;
@@ -58,17 +57,8 @@ Attempts fail_every_occurrence(ScenarioContext& context, fault::Point point, std
   return found;
 }
 
-class Count final : public CompletionSink {
- public:
-  void on_completion(const wire::Completion&) noexcept override { ended_.fetch_add(1); }
-  std::size_t ended() const { return ended_.load(); }
-
- private:
-  std::atomic<std::size_t> ended_{0};
-};
-
-// Blocks, a wait, commands, resets and the end of a function, with the n-th allocation of the driver failing. Every block that
-// was taken ends once, every error says what to do.
+// Blocks, a wait, commands, resets and the end of a function, with the n-th allocation of the driver failing. Every
+// block that was taken ends once, every error says what to do.
 struct Load {
   std::string wrong;
   bool fired = false;
@@ -84,7 +74,7 @@ Load load_with_failure(ScenarioContext& context, std::size_t n) {
     if (!result && result.error().next_step.empty()) load.wrong = "an error without a next step";
   };
   constexpr std::size_t kBlocks = 32;
-  Count count;
+  test::CompletionCounter count;
   std::size_t taken = 0;
   {
     const DriverCall marked(injector.get(), wire::kTargetPhysical + kFaulting);

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/admin_requests.hpp"
 #include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/raw_client.hpp"
@@ -45,7 +46,8 @@ std::string ended_once(const TestStream& stream) {
 
 namespace {
 
-// A slow kernel that has budget is left alone: for more slices than the endless one was given, and then stopped by its owner.
+// A slow kernel that has budget is left alone: for more slices than the endless one was given, and then stopped by its
+// owner.
 bool slow_kernel_is_left_alone(ScenarioContext& context, ControlBlock kernel, std::uint64_t slices) {
   TestStream& stream = context.stream();
   kernel.header.budget = kManySlices;
@@ -90,7 +92,8 @@ void completion_never_posted(ScenarioContext& context) {
   (void)stream.submit(BlockBuilder::nop());
   const bool came = stream.wait_all(campaign_bounds::kNothingComes);
   context.fired(fault);
-  // The reset of the stream finds that the card kept a block, within its bound: the reset level above it has to be taken.
+  // The reset of the stream finds that the card kept a block, within its bound: the reset level above it has to be
+  // taken.
   const auto reset = stream.reset();
   context.detected("kept block", !came && !reset, reset ? "nobody noticed" : reset.error().message);
   context.contained();
@@ -117,19 +120,19 @@ void faulting_and_bystander_streams(ScenarioContext& context) {
   context.recover_stream();
 }
 
-void three_strikes(ScenarioContext& context) {
-  constexpr int kStrikes = 3;  // as the card was booted
+void three_time_outs(ScenarioContext& context) {
+  constexpr int kTimeouts = 3;  // as the card was booted
   context.bystander();
   const ControlBlock spin = context.kernel("spin", kFewSlices);
   TestStream& stream = context.stream();
   context.trigger();
-  int strikes = 0;
-  for (; strikes < kStrikes; ++strikes) {
+  int timeouts = 0;
+  for (; timeouts < kTimeouts; ++timeouts) {
     const auto end = stream.run(spin, context.timeout());
     if (!end || end->outcome != Outcome::Timeout) break;
-    if (strikes + 1 < kStrikes && !stream.reset()) break;
+    if (timeouts + 1 < kTimeouts && !stream.reset()) break;
   }
-  context.fired(strikes == kStrikes, std::to_string(strikes) + " time-outs");
+  context.fired(timeouts == kTimeouts, std::to_string(timeouts) + " time-outs");
   const auto reset = stream.reset();
   context.detected("banned", !reset && reset.error().message.contains(wire::name(Status::StreamBanned)),
                    reset ? "the stream may go on" : reset.error().message);
@@ -154,16 +157,12 @@ void reset_of_an_invalid_target(ScenarioContext& context) {
     Status status;
   };
   const auto stream = [](std::uint32_t id, std::uint32_t incarnation) {
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::StreamReset;
+    wire::AdminRequest request = test::admin_request(wire::AdminCommand::StreamReset);
     request.arguments.stream = {id, incarnation};
     return request;
   };
   const auto function = [](wire::Target target) {
-    wire::AdminRequest request{};
-    request.command = wire::AdminCommand::FunctionReset;
-    request.arguments.function = {target, 0};
-    return request;
+    return test::function_request(wire::AdminCommand::FunctionReset, target);
   };
   Device& management = context.management();
   const std::vector<Attempt> attempts{
@@ -191,7 +190,7 @@ void reset_of_an_invalid_target(ScenarioContext& context) {
   context.recover_stream();
 }
 
-// ---- races --------------------------------------------------------------------------------------------------------------
+// ---- races ----------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -204,8 +203,8 @@ std::string reset_under_a_kernel(ScenarioContext& context) {
   return ended_once(stream);
 }
 
-// Resets of a stream against submits to it, opens and closes of others, acquires and releases of regions: our driver, on
-// threads of its own. Empty: each block ended once.
+// Resets of a stream against submits to it, opens and closes of others, acquires and releases of regions: our driver,
+// on threads of its own. Empty: each block ended once.
 std::string race_by_driver(ScenarioContext& context) {
   constexpr int kRounds = 40;
   Device& faulting = context.faulting();
@@ -235,7 +234,7 @@ std::string race_by_driver(ScenarioContext& context) {
       }
     }
   });
-  // Until each of the others has had its turn, too.
+  // Until each of the others has been served, too.
   const auto limit = ScenarioContext::Clock::now() + context.timeout();
   const auto all_ran = [&] { return regions > 0 && streams > 0 && blocks > 0; };
   while ((rounds < kRounds || !all_ran()) && wrong.empty() && ScenarioContext::Clock::now() < limit) {
@@ -293,15 +292,12 @@ void reset_races(ScenarioContext& context) {
   context.recover_stream();
 }
 
-// ---- cancel -------------------------------------------------------------------------------------------------------------
+// ---- cancel ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
 Status cancel(Device& device, std::uint32_t stream, std::uint64_t sequence) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::Cancel;
-  request.arguments.cancel = {stream, device.stream_incarnation(stream), sequence};
-  const auto reply = value_or_throw(device.admin(request));
+  const auto reply = test::cancel(device, stream, sequence);
   return reply.outcome == Outcome::Ok ? Status::None : reply.status;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // F25: the reset of a function does not end. The level above it helps; a card that dies again and again is wedged. A
-// bystander with work in flight notices nothing of the levels below the firmware's restart. When the card goes, each of its
-// blocks ends once.
+// bystander with work in flight notices nothing of the levels below the firmware's restart. When the card goes, each of
+// its blocks ends once.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -30,11 +30,10 @@ class BusyBystander {
   explicit BusyBystander(Card& card) : device_(value_or_throw(card.open_virtual(kBystander))), builder_(*device_) {
     for (auto& word : builder_.host_words(0, kCanaryBytes)) word = kCanary;
     const auto image = kernel_image(card, "spin");
-    builder_.load(jobs_, 0, image);
-    (void)jobs_.run(BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), 0), kCanaryBytes, kCanary),
-                    campaign_bounds::kBlock);
+    load_image(builder_, jobs_, 0, image);
+    (void)jobs_.run(BlockBuilder::fill(builder_.tensor(0), kCanaryBytes, kCanary), campaign_bounds::kBlock);
     std::vector<ControlBlock> blocks(kBlocks, BlockBuilder::nop());
-    blocks.front() = builder_.compute(0, image.size(), kManySlices);
+    blocks.front() = builder_.compute(0, image.size(), 1, kManySlices);
     works_ = in_flight_.submit(blocks) && in_flight_.wait_started(1, campaign_bounds::kBlock);
   }
 
@@ -43,9 +42,8 @@ class BusyBystander {
   std::string unaffected() {
     if (const auto failure = device_->failure()) return failure->message;
     if (in_flight_.ended() != 0) return "a block in flight has ended";
-    const auto read =
-        jobs_.run(BlockBuilder::dma(BlockBuilder::in(builder_.tensor(), 0), builder_.host(kReadBack), kCanaryBytes),
-                  campaign_bounds::kBlock);
+    const auto read = jobs_.run(BlockBuilder::dma(builder_.tensor(0), builder_.host(kReadBack), kCanaryBytes),
+                                campaign_bounds::kBlock);
     if (!read || read->outcome != Outcome::Ok) return "its other stream does not work";
     const auto whole = [&](std::uint64_t at) {
       return std::ranges::all_of(builder_.host_words(at, kCanaryBytes),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// F7: bad lengths, truncated blocks, reserved bits, and every checksum that a request carries: of the control block, of a
-// kernel's image, of the bytes of a transfer.
+// F7: bad lengths, truncated blocks, reserved bits, and every checksum that a request carries: of the control block, of
+// a kernel's image, of the bytes of a transfer.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -104,7 +104,7 @@ class Images {
   }
   void load(const char* name, std::span<const std::byte> image, Status status) {
     const std::uint64_t at = kImageAt + count_++ * kImageStride;
-    context_.builder().load(context_.stream(), at, image);
+    load_image(context_.builder(), context_.stream(), at, image);
     refusals_.add(name, refusals_.addressed(context_.builder().compute(at, image.size())), status);
   }
 
@@ -125,12 +125,13 @@ void add_images(ScenarioContext& context, Refusals& refusals) {
   images.add_damaged("image/crc-of-its-last-byte", images.last_byte());
 }
 
-// The bytes of a transfer have a checksum of their own. They are moved before they can be compared: a fault, no refusal.
+// The bytes of a transfer have a checksum of their own. They are moved before they can be compared: a fault, no
+// refusal.
 void claim_payload_checksum(ScenarioContext& context) {
   BlockBuilder& builder = context.builder();
   const auto words = builder.host_words(0, kFormBytes);
   for (auto& word : words) word = context.random()();
-  ControlBlock copy = BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.program(), kMovedTo), kFormBytes);
+  ControlBlock copy = BlockBuilder::dma(builder.host(0), builder.program(kMovedTo), kFormBytes);
   copy.payload.dma.flags = wire::kDmaChecksum;
   copy.payload.dma.checksum = wire::crc32c(0, words.data(), words.size_bytes());
   const auto right = context.stream().run(copy, context.timeout());

@@ -48,10 +48,7 @@ std::vector<Standing> standings(Device& management, std::initializer_list<wire::
 }
 
 wire::AdminRequest reset_request(wire::Target target) {
-  wire::AdminRequest request{};
-  request.command = AdminCommand::FunctionReset;
-  request.arguments.function = {target, 0};
-  return request;
+  return test::function_request(AdminCommand::FunctionReset, target);
 }
 
 // The first that was wrong is kept.
@@ -61,7 +58,7 @@ void keep_first(std::string& wrong, std::string now) {
 
 }  // namespace
 
-// ---- F34 ----------------------------------------------------------------------------------------------------------------
+// ---- F34 ------------------------------------------------------------------------------------------------------------
 
 void reset_of_one_leaves_the_others(ScenarioContext& context) {
   constexpr unsigned kResets = 6;
@@ -78,14 +75,13 @@ void reset_of_one_leaves_the_others(ScenarioContext& context) {
   for (; asked < kResets && typed; ++asked) {
     const ControlBlock spin = context.kernel("spin", kManySlices);
     const std::uint64_t first = context.stream().submitted() + 1;
-    const ControlBlock work[] = {
-        spin, BlockBuilder::fill(BlockBuilder::in(context.builder().tensor(), 0), wire::kMiB, asked)};
+    const ControlBlock work[] = {spin, BlockBuilder::fill(context.builder().tensor(0), wire::kMiB, asked)};
     running = context.stream().submit(work) && context.stream().wait_started(first, context.timeout()) && running;
     busy.start_jobs();
     const auto reply = manage(management, AdminCommand::FunctionReset, kFaultingTarget);
     keep_first(refused, ok_or_reason(reply));
     keep_first(jobs, busy.finish_jobs());
-    typed = heard_of_reset(context, context.faulting(), context.stream()) && typed;
+    typed = told_of_reset(context, context.faulting(), context.stream()) && typed;
     context.close_faulting();
   }
   const std::uint64_t done = figures_of(management, kFaultingTarget).resets - resets;
@@ -106,7 +102,7 @@ void reset_of_one_leaves_the_others(ScenarioContext& context) {
   context.recover_function();
 }
 
-// ---- F35 ----------------------------------------------------------------------------------------------------------------
+// ---- F35 ------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -121,9 +117,8 @@ class Worker {
         loads_(*device_),
         stream_(*device_),
         before_(standing_of(context.management(), target_)) {
-    const ControlBlock work[] = {
-        load_kernel(builder_, loads_, context.card(), "spin", 0),
-        BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), 0), BlockBuilder::kRegionBytes, target_)};
+    const ControlBlock work[] = {load_kernel(builder_, loads_, context.card(), "spin", 0),
+                                 BlockBuilder::fill(builder_.tensor(0), BlockBuilder::kRegionBytes, target_)};
     running_ = stream_.submit(work) && stream_.wait_started(1, context.timeout());
   }
   ~Worker() { context_.keep_trace(stream_); }
@@ -132,7 +127,7 @@ class Worker {
 
   bool running() const { return running_; }
   wire::Target target() const { return target_; }
-  bool heard_of_reset() { return campaign::heard_of_reset(context_, *device_, stream_); }
+  bool told_of_reset() { return campaign::told_of_reset(context_, *device_, stream_); }
   // As the card has it: reset exactly once, and nothing left.
   bool empty() const {
     const Standing now = standing_of(context_.management(), target_);
@@ -192,7 +187,7 @@ void reset_of_all_in_parallel(ScenarioContext& context) {
   bool empty = true, typed = true;
   for (const auto& worker : workers) empty = worker->empty() && empty;
   const CardResources left = count_card_resources(management, bound);
-  for (const auto& worker : workers) typed = worker->heard_of_reset() && typed;
+  for (const auto& worker : workers) typed = worker->told_of_reset() && typed;
   context.claim(Proof::Fired, "kernels in flight", running);
   context.claim(Proof::Detected, "answered", answered == std::size(kAll), std::to_string(answered) + " of 3 were");
   context.claim(Proof::Detected, "typed", typed, "a driver was not told, or a block never ended");
@@ -212,7 +207,7 @@ void reset_of_all_in_parallel(ScenarioContext& context) {
   context.claim(Proof::Recovered, "good jobs", wrong.empty(), wrong);
 }
 
-// ---- F36 ----------------------------------------------------------------------------------------------------------------
+// ---- F36 ------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -276,7 +271,7 @@ void two_resets_at_once(ScenarioContext& context) {
     after_its_end = pair.after_its_end && after_its_end;
     counted = pair.generations == kGenerationsPerReset * pair.resets && pair.resets >= 1 && pair.resets <= 2 && counted;
     joined += pair.resets == 1 ? 1 : 0;
-    typed = heard_of_reset(context, context.faulting(), context.stream()) && typed;
+    typed = told_of_reset(context, context.faulting(), context.stream()) && typed;
     context.close_faulting();
   }
   // What went wrong early is found all the same.

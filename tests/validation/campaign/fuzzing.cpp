@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// F40: VF3 in the hands of a driver that sends whatever it likes, on memory that changes while the card reads it. Each round
-// has two parts:
+// F40: VF3 in the hands of a driver that sends whatever it likes, on memory that changes while the card reads it. Each
+// round has two parts:
 //   awaited    blocks, admin requests and control messages change under the card; rings and FIFOs do not. Each ends once,
 //              typed.
 //   unawaited  every word of the window that the card reads changes, descriptors, event words and FIFO words too. What comes
@@ -41,7 +41,7 @@ constexpr std::uint64_t kFewestChanges = 3000;  // in a round's unawaited part
 
 constexpr wire::Target kFuzzed = wire::target_of_virtual(kThird);
 
-// ---- memory that changes ------------------------------------------------------------------------------------------------
+// ---- memory that changes --------------------------------------------------------------------------------------------
 
 struct Place {
   const char* name;
@@ -99,7 +99,7 @@ class Mutator {
   std::jthread thread_;  // bounded: it looks at its stop token between two stores
 };
 
-// ---- attempts -----------------------------------------------------------------------------------------------------------
+// ---- attempts -------------------------------------------------------------------------------------------------------
 
 struct FuzzCounts {
   std::uint64_t blocks = 0, requests = 0, messages = 0, refused = 0, executed = 0, changes = 0, unawaited = 0;
@@ -171,8 +171,8 @@ class Fuzzer {
     return targets;
   }
 
-  // Behind its first bad block a stream is poisoned, and nothing is judged any more: each block has a stream of its own,
-  // and a queue reset makes all of them new.
+  // Behind its first bad block a stream is poisoned, and nothing is judged any more: each block has a stream of its
+  // own, and a queue reset makes all of them new.
   bool renew_streams() {
     if (!driver_.reset_queue(wire::kControlBlockQueue)) return false;
     driver_.forget_blocks();

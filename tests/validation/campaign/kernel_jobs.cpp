@@ -31,44 +31,30 @@ void fill_random(std::span<std::uint64_t> words, std::mt19937_64& random) {
 
 }  // namespace
 
-wire::CorrectionSymbol address_symbol(std::uint32_t operand, const Region& region, std::uint64_t offset) {
-  return {wire::SymbolKind::Address, operand, region.base.region_id, offset, 0};
-}
-wire::CorrectionSymbol dimension_symbol(std::uint32_t operand, std::uint64_t value) {
-  return {wire::SymbolKind::Dimension, operand, 0, value, 0};
-}
-
 ControlBlock load_kernel(const BlockBuilder& builder, TestStream& stream, const Card& card, std::string_view name,
                          std::uint64_t at, std::span<const wire::CorrectionSymbol> symbols, std::uint64_t core_mask) {
   const auto image = kernel_image(card, name);
-  builder.load(stream, at, image);
-  ControlBlock block = builder.compute(at, image.size(), kManySlices, core_mask);
+  load_image(builder, stream, at, image);
+  ControlBlock block = builder.compute(at, image.size(), core_mask, kManySlices);
   if (symbols.empty()) return block;
-  wire::CorrectionHeader header{};
-  header.magic = wire::kCorrectionMagic;
-  header.symbol_count = static_cast<std::uint32_t>(symbols.size());
-  header.region_count = wire::kRegionsPerFunction;
-  std::ranges::fill(header.region, wire::CorrectionHeader::RegionName{wire::kNoRegion});
-  header.region[builder.tensor().ordinal] = {builder.tensor().base.region_id};
-  std::vector<std::byte> correction(wire::correction_bytes(header.symbol_count));
-  std::memcpy(correction.data(), &header, sizeof header);
-  std::memcpy(correction.data() + sizeof header, symbols.data(), symbols.size_bytes());
+  const Region* const touched[] = {&builder.tensor()};
+  const auto correction = test::correction_of(symbols, touched);
   const std::uint64_t behind = at + wire::align_up(image.size(), wire::kStickBytes);
-  builder.load(stream, behind, correction);
-  block.payload.compute.correction = BlockBuilder::in(builder.program(), behind);
+  load_image(builder, stream, behind, correction);
+  block.payload.compute.correction = builder.program(behind);
   block.payload.compute.correction_bytes = static_cast<std::uint32_t>(correction.size());
   return block;
 }
 
 // What was outstanding is delivered by whichever thread found the reset, a moment after failure() tells of it.
-bool heard_of_reset(ScenarioContext& context, Device& device, const TestStream& stream) {
+bool told_of_reset(ScenarioContext& context, Device& device, const TestStream& stream) {
   const auto limit = ScenarioContext::Clock::now() + context.timeout();
   (void)device.wait_until([&] { return device.failure().has_value(); }, limit);
   while (stream.ended() < stream.submitted() && ScenarioContext::Clock::now() < limit) std::this_thread::yield();
   return device.failure().has_value() && stream.ended() == stream.submitted();
 }
 
-// ---- busy tenant --------------------------------------------------------------------------------------------------------
+// ---- busy tenant ----------------------------------------------------------------------------------------------------
 
 BusyTenant::BusyTenant(ScenarioContext& context, std::unique_ptr<Device> device)
     : context_(context),
@@ -80,10 +66,9 @@ BusyTenant::BusyTenant(ScenarioContext& context, std::unique_ptr<Device> device)
   fill_random(builder_.host_words(kOutAt, kJobBytes), context.random());
   fill_random(builder_.host_words(kPatternAt, kMemoryBytes), context.random());
   std::ranges::fill(builder_.host_words(kBackAt, kJobBytes), 0);
-  const ControlBlock blocks[] = {
-      BlockBuilder::dma(builder_.host(kOutAt), BlockBuilder::in(builder_.tensor(), kInputAt), kJobBytes),
-      BlockBuilder::dma(builder_.host(kPatternAt), BlockBuilder::in(memory_, 0), kMemoryBytes),
-      BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), kGateAt), wire::kStickBytes, 0)};
+  const ControlBlock blocks[] = {BlockBuilder::dma(builder_.host(kOutAt), builder_.tensor(kInputAt), kJobBytes),
+                                 BlockBuilder::dma(builder_.host(kPatternAt), endpoint_of(memory_), kMemoryBytes),
+                                 BlockBuilder::fill(builder_.tensor(kGateAt), wire::kStickBytes, 0)};
   (void)jobs_.submit(blocks);
   (void)jobs_.wait_all(context.timeout());
   const std::array symbols{
@@ -91,8 +76,8 @@ BusyTenant::BusyTenant(ScenarioContext& context, std::unique_ptr<Device> device)
       address_symbol(2, builder_.tensor(), kGateAt), dimension_symbol(0, kJobBytes / sizeof(std::uint64_t))};
   const ControlBlock gated = load_kernel(builder_, jobs_, context.card(), "gated", kGatedAt, symbols);
   short_kernel_ = load_kernel(builder_, jobs_, context.card(), "empty", kEmptyAt);
-  const ControlBlock queue[] = {
-      gated, BlockBuilder::dma(BlockBuilder::in(builder_.tensor(), kResultAt), builder_.host(kBackAt), kJobBytes)};
+  const ControlBlock queue[] = {gated,
+                                BlockBuilder::dma(builder_.tensor(kResultAt), builder_.host(kBackAt), kJobBytes)};
   (void)gated_.submit(queue);
   (void)gated_.wait_started(1, context.timeout());
 }
@@ -109,10 +94,9 @@ std::string BusyTenant::ended_well(const TestStream& stream, std::size_t from) c
 void BusyTenant::start_jobs() {
   fill_random(builder_.host_words(kJobOutAt, kJobBytes), context_.random());
   first_job_ = jobs_.ended();
-  const ControlBlock blocks[] = {
-      BlockBuilder::dma(builder_.host(kJobOutAt), BlockBuilder::in(builder_.tensor(), kJobAt), kJobBytes),
-      short_kernel_,
-      BlockBuilder::dma(BlockBuilder::in(builder_.tensor(), kJobAt), builder_.host(kJobBackAt), kJobBytes)};
+  const ControlBlock blocks[] = {BlockBuilder::dma(builder_.host(kJobOutAt), builder_.tensor(kJobAt), kJobBytes),
+                                 short_kernel_,
+                                 BlockBuilder::dma(builder_.tensor(kJobAt), builder_.host(kJobBackAt), kJobBytes)};
   (void)jobs_.submit(blocks);
 }
 
@@ -125,8 +109,7 @@ std::string BusyTenant::finish_jobs() {
 }
 
 std::string BusyTenant::open_gate() {
-  const auto opened = jobs_.run(BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), kGateAt), wire::kStickBytes, 1),
-                                context_.timeout());
+  const auto opened = jobs_.run(BlockBuilder::fill(builder_.tensor(kGateAt), wire::kStickBytes, 1), context_.timeout());
   if (!opened || opened->outcome != Outcome::Ok) return "the gate does not open";
   (void)gated_.wait_all(context_.timeout());
   if (std::string wrong = ended_well(gated_, 0); !wrong.empty()) return wrong;
@@ -137,7 +120,7 @@ std::string BusyTenant::open_gate() {
 std::string BusyTenant::check_memory() {
   const auto back = builder_.host_words(kPatternAt + kMemoryBytes, kMemoryBytes);
   const auto read =
-      jobs_.run(BlockBuilder::dma(BlockBuilder::in(memory_, 0), builder_.host(kPatternAt + kMemoryBytes), kMemoryBytes),
+      jobs_.run(BlockBuilder::dma(endpoint_of(memory_), builder_.host(kPatternAt + kMemoryBytes), kMemoryBytes),
                 context_.timeout());
   if (!read || read->outcome != Outcome::Ok) return "its memory cannot be read";
   return std::ranges::equal(builder_.host_words(kPatternAt, kMemoryBytes), back) ? std::string() : "its memory changed";

@@ -16,20 +16,22 @@ namespace svp::campaign {
 // Longer than any scenario: a kernel with this budget is never the watchdog's.
 inline constexpr std::uint64_t kManySlices = 1'000'000;
 
-wire::CorrectionSymbol address_symbol(std::uint32_t operand, const Region& region, std::uint64_t offset);
-wire::CorrectionSymbol dimension_symbol(std::uint32_t operand, std::uint64_t value);
+using test::address_symbol;
+using test::dimension_symbol;
 
-// Puts the kernel's image at `at` of the block builder's Program region, and behind it the correction with these symbols (none: no
-// correction). The block that launches it. Throws svp::Error.
+// Puts the kernel's image at `at` of the block builder's Program region, and behind it the correction with these
+// symbols (none: no correction). The block that launches it. Throws svp::Error.
 wire::ControlBlock load_kernel(const BlockBuilder& builder, TestStream& stream, const Card& card, std::string_view name,
                                std::uint64_t at, std::span<const wire::CorrectionSymbol> symbols = {},
                                std::uint64_t core_mask = 1);
 
-// Somebody else has reset the device's function. True: the driver has heard of it, and each block of the test stream has ended.
-bool heard_of_reset(ScenarioContext& context, Device& device, const TestStream& stream);
+// Somebody else has reset the device's function. True: the driver has been told of it, and each block of the test
+// stream has ended.
+bool told_of_reset(ScenarioContext& context, Device& device, const TestStream& stream);
 
-// A tenant of which everything is under way at a time: a kernel that waits for its gate, a transfer of its result queued
-// behind it, memory with a pattern, and short jobs beside (transfers and a kernel) whose data is compared. By one thread.
+// A tenant of which everything is under way at a time: a kernel that waits for its gate, a transfer of its result
+// queued behind it, memory with a pattern, and short jobs beside (transfers and a kernel) whose data is compared. By
+// one thread.
 class BusyTenant {
  public:
   // Returns when the kernel runs. Throws svp::Error.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// F39: a thousand resets of streams, queues and functions, at periods that have no common divisor, so that each kind meets
-// each other kind and every phase of the load.
+// F39: a thousand resets of streams, queues and functions, at periods that have no common divisor, so that each kind
+// meets each other kind and every phase of the load.
 #include <array>
 #include <memory>
 #include <string>
@@ -23,7 +23,7 @@ using wire::Status;
 constexpr unsigned kResets = 1000;
 // In steps of the load.
 constexpr unsigned kStreamPeriod = 2, kQueuePeriod = 7, kFunctionPeriod = 101, kRegionPeriod = 5, kCheckPeriod = 97;
-constexpr std::size_t kLanes = 3;
+constexpr std::size_t kStreams = 3;
 constexpr std::uint64_t kOwnerBytes = 1 * wire::kMiB;
 
 struct Counts {
@@ -40,7 +40,7 @@ class Owner {
       : context_(context), counts_(counts), device_(context.faulting()), spin_(context.kernel("spin", kManySlices)) {
     short_ = context.kernel("empty", kManySlices);
     for (auto& stream : streams_) stream = std::make_unique<TestStream>(device_);
-    for (std::size_t i = 0; i < kLanes; ++i) incarnations_[i] = device_.stream_incarnation(streams_[i]->stream());
+    for (std::size_t i = 0; i < kStreams; ++i) incarnations_[i] = device_.stream_incarnation(streams_[i]->stream());
   }
   ~Owner() {
     for (const auto& stream : streams_) context_.keep_trace(*stream);
@@ -50,7 +50,7 @@ class Owner {
 
   // A few blocks more on one stream.
   void load(unsigned step) {
-    const std::size_t which = step % kLanes;
+    const std::size_t which = step % kStreams;
     std::vector<ControlBlock> blocks;
     for (std::size_t i = 1 + context_.random()() % 6; i > 0; --i) blocks.push_back(block(which));
     if (!streams_[which]->submit(blocks)) wrong("no room for blocks");
@@ -58,7 +58,7 @@ class Owner {
     counts_.blocks += blocks.size();
   }
   void reset_stream(unsigned step) {
-    const std::size_t which = step / kStreamPeriod % kLanes;
+    const std::size_t which = step / kStreamPeriod % kStreams;
     ++counts_.streams;
     ++incarnations_[which];
     if (const auto reset = streams_[which]->reset(); !reset) return wrong(reset.error().message);
@@ -68,7 +68,7 @@ class Owner {
     ++counts_.queues;
     for (auto& incarnation : incarnations_) ++incarnation;
     if (const auto reset = device_.reset_queues(); !reset) return wrong(reset.error().message);
-    for (std::size_t i = 0; i < kLanes; ++i) expect_ended(i);
+    for (std::size_t i = 0; i < kStreams; ++i) expect_ended(i);
   }
   // By M, under the load. The object is of no use afterwards.
   void reset_function() {
@@ -79,8 +79,8 @@ class Owner {
     const auto reply = manage(management, wire::AdminCommand::FunctionReset, target);
     if (std::string reason = ok_or_reason(reply); !reason.empty()) return wrong(reason);
     if (reply.values.function.resets != before + 1) wrong("a function reset was not counted once");
-    for (std::size_t i = 0; i < kLanes; ++i) {
-      (void)heard_of_reset(context_, device_, *streams_[i]);
+    for (std::size_t i = 0; i < kStreams; ++i) {
+      (void)told_of_reset(context_, device_, *streams_[i]);
       expect_ended(i);
     }
   }
@@ -99,13 +99,9 @@ class Owner {
     const bool kernel = which == 0 || (which == 2 && context_.random()() % 2 == 0);
     if (kernel) return context_.random()() % 2 == 0 ? spin_ : short_;
     switch (context_.random()() % 4) {
-      case 0:
-        return BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 2 * kOwnerBytes), kOwnerBytes);
-      case 1:
-        return BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 2 * kOwnerBytes), builder.host(2 * kOwnerBytes),
-                                 kOwnerBytes);
-      case 2:
-        return BlockBuilder::fill(BlockBuilder::in(builder.tensor(), 3 * kOwnerBytes), kOwnerBytes, context_.seed());
+      case 0: return BlockBuilder::dma(builder.host(0), builder.tensor(2 * kOwnerBytes), kOwnerBytes);
+      case 1: return BlockBuilder::dma(builder.tensor(2 * kOwnerBytes), builder.host(2 * kOwnerBytes), kOwnerBytes);
+      case 2: return BlockBuilder::fill(builder.tensor(3 * kOwnerBytes), kOwnerBytes, context_.seed());
       default: return BlockBuilder::nop();
     }
   }
@@ -137,10 +133,10 @@ class Owner {
   Device& device_;
   ControlBlock spin_;
   ControlBlock short_{};
-  std::array<std::unique_ptr<TestStream>, kLanes> streams_;
-  std::array<std::uint32_t, kLanes> incarnations_{};
-  std::array<std::size_t, kLanes> judged_{};
-  std::array<std::vector<ControlBlock>, kLanes> kinds_;
+  std::array<std::unique_ptr<TestStream>, kStreams> streams_;
+  std::array<std::uint32_t, kStreams> incarnations_{};
+  std::array<std::size_t, kStreams> judged_{};
+  std::array<std::vector<ControlBlock>, kStreams> kinds_;
   std::string wrong_;
 };
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// F5: control messages that the card must refuse. A refusal does not say why. So each bad message differs in one field from
-// a message that the card accepts at that stage, and the good form of each kind is sent as well.
+// F5: control messages that the card must refuse. A refusal does not say why. So each bad message differs in one field
+// from a message that the card accepts at that stage, and the good form of each kind is sent as well.
 #include <string>
 #include <vector>
 
 #include "shared/memory_order.hpp"
+#include "tests/support/admin_requests.hpp"
 #include "tests/validation/campaign/raw_client.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
@@ -175,10 +176,7 @@ void send_bad_queues(Messages& messages, RawDriver& driver) {
 }
 
 std::uint64_t violations(ScenarioContext& context) {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FunctionQuery;
-  request.arguments.function = {wire::target_of_virtual(kThird), 0};
-  return value_or_throw(context.management().admin(request)).values.function.violations;
+  return test::figures_of(context.management(), wire::target_of_virtual(kThird)).violations;
 }
 
 // The card reads nothing of a FIFO whose index cannot be: further ahead than the FIFO is long.

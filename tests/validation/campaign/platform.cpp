@@ -107,9 +107,9 @@ void hot_unplug(ScenarioContext& context) {
     BlockBuilder builder(*device);
     TestStream stream(*device);
     const auto image = kernel_image(*fixture.card(), "spin");
-    builder.load(stream, 0, image);
+    load_image(builder, stream, 0, image);
     const std::size_t before = stream.ended();
-    const wire::ControlBlock blocks[] = {builder.compute(0, image.size(), 1'000'000), BlockBuilder::nop(),
+    const wire::ControlBlock blocks[] = {builder.compute(0, image.size(), 1, 1'000'000), BlockBuilder::nop(),
                                          BlockBuilder::nop()};
     const bool running = stream.submit(blocks) && stream.wait_started(before + 1, context.timeout());
     context.trigger();

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "host_driver/broker/broker.hpp"
 #include "host_driver/discovery/attach.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 #include "tests/validation/campaign/tenant_process.hpp"
 
@@ -108,7 +108,7 @@ void owner_killed(ScenarioContext& context) {
   const auto& next = attached->device;
   const auto serial = card.broker().description().functions.at(1).serial;
   const auto looked_at = next->host_memory().first(wire::kMiB);
-  const bool empty = std::ranges::all_of(looked_at, [](std::byte byte) { return byte == std::byte{0}; });
+  const bool empty = svp::test::all_bytes_are(looked_at, std::byte{0});
   context.detected("handed on", serial >= kOwners && empty,
                    "the function was handed on with window " + std::to_string(serial) +
                        (empty ? ", which is empty" : ", which is NOT empty"));

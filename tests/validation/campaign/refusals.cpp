@@ -19,9 +19,8 @@ constexpr std::uint64_t kReadBack = 8 * wire::kMiB;
 Refusals::Refusals(ScenarioContext& context) : context_(context) {
   context_.bystander();
   BlockBuilder& builder = context_.builder();
-  const auto filled = context_.stream().run(
-      BlockBuilder::fill(BlockBuilder::in(builder.tensor(), 0), BlockBuilder::kRegionBytes, kPattern),
-      context_.timeout());
+  const auto filled = context_.stream().run(BlockBuilder::fill(builder.tensor(0), BlockBuilder::kRegionBytes, kPattern),
+                                            context_.timeout());
   if (!filled || filled->outcome != Outcome::Ok)
     context_.contained("prepared", false, "the memory could not be prepared");
   (void)context_.stream().reset();
@@ -31,7 +30,7 @@ Refusals::Refusals(ScenarioContext& context) : context_(context) {
 ControlBlock Refusals::addressed(ControlBlock block) {
   auto& header = block.header;
   header.magic = wire::kControlBlockMagic;
-  header.sticks = static_cast<std::uint8_t>(std::max(1u, wire::required_sticks(header.opcode)));
+  header.sticks = static_cast<std::uint8_t>(std::max(1u, wire::required_sticks(block)));
   header.stream = context_.stream().stream();
   header.incarnation = context_.faulting().stream_incarnation(header.stream);
   header.generation = context_.faulting().config().generation;
@@ -41,12 +40,18 @@ ControlBlock Refusals::addressed(ControlBlock block) {
 
 ControlBlock Refusals::good_dma() {
   BlockBuilder& builder = context_.builder();
-  return addressed(BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), kRefusedBytes));
+  return addressed(BlockBuilder::dma(builder.host(0), builder.tensor(0), kRefusedBytes));
+}
+
+ControlBlock Refusals::good_strided() {
+  BlockBuilder& builder = context_.builder();
+  const wire::StridedLevel levels[] = {{16, 4, 1}, {4, 1, 16}};
+  return addressed(BlockBuilder::strided(builder.host(0), builder.tensor(0), 4, levels));
 }
 
 ControlBlock Refusals::good_fill() {
   BlockBuilder& builder = context_.builder();
-  return addressed(BlockBuilder::fill(BlockBuilder::in(builder.tensor(), 0), kRefusedBytes, 0x55));
+  return addressed(BlockBuilder::fill(builder.tensor(0), kRefusedBytes, 0x55));
 }
 
 void Refusals::run() {
@@ -88,8 +93,7 @@ std::string Refusals::send(TestStream& stream, const BadBlock& bad) {
 bool Refusals::memory_unchanged() {
   BlockBuilder& builder = context_.builder();
   const auto read = context_.stream().run(
-      BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(kReadBack), BlockBuilder::kRegionBytes),
-      context_.timeout());
+      BlockBuilder::dma(builder.tensor(0), builder.host(kReadBack), BlockBuilder::kRegionBytes), context_.timeout());
   if (!read || read->outcome != Outcome::Ok) return false;
   return std::ranges::all_of(builder.host_words(kReadBack, BlockBuilder::kRegionBytes),
                              [](std::uint64_t word) { return word == kPattern; });

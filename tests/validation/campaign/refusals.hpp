@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control blocks that the card must refuse before they have any effect, sent one by one, each on a fresh incarnation of the
-// stream. One claim per block, by its name: it ended REJECTED with its status and moved nothing.
+// Control blocks that the card must refuse before they have any effect, sent one by one, each on a fresh incarnation of
+// the stream. One claim per block, by its name: it ended REJECTED with its status and moved nothing.
 #pragma once
 
 #include <string>
@@ -19,6 +19,7 @@ class Refusals {
   wire::ControlBlock addressed(wire::ControlBlock block);
   wire::ControlBlock good_dma();
   wire::ControlBlock good_fill();
+  wire::ControlBlock good_strided();  // two levels
 
   void add(std::string name, const wire::ControlBlock& block, wire::Status status) {
     cases_.push_back({std::move(name), block, status});

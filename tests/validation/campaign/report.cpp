@@ -80,7 +80,7 @@ nlohmann::json json_of(const ScenarioReport& report) {
   nlohmann::json json = {{"id", report.scenario->id},
                          {"title", report.scenario->title},
                          {"section", name(report.scenario->section)},
-                         {"detector", report.scenario->detector},
+                         {"check", report.scenario->check},
                          {"verdict", name(report.verdict())},
                          {"times", nlohmann::json::object()},
                          {"seen", nlohmann::json::object()},

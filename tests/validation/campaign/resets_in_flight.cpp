@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// F17: a stream, the queue or the whole function is reset while blocks are in flight: 0, 1 µs and 10 ms after the doorbell,
-// and when the first kernel has begun; with none, 1 and 16 blocks of a stream, and with every slot of the ring taken. The
-// first block of each stream is a kernel that never ends by itself, so nothing ends before the reset.
+// F17: a stream, the queue or the whole function is reset while blocks are in flight: 0, 1 µs and 10 ms after the
+// doorbell, and when the first kernel has begun; with none, 1 and 16 blocks of a stream, and with every slot of the
+// ring taken. The first block of each stream is a kernel that never ends by itself, so nothing ends before the reset.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -127,13 +127,13 @@ class InFlight {
         manage(context_.management(), wire::AdminCommand::FunctionReset, wire::target_of_virtual(kFaulting));
     if (reply.outcome != Outcome::Ok) return ok_or_reason(reply);
     for (const auto& stream : streams_) {
-      if (!heard_of_reset(context_, faulting, *stream)) return "the driver was not told, or a block never ended";
+      if (!told_of_reset(context_, faulting, *stream)) return "the driver was not told, or a block never ended";
     }
     return {};
   }
 
-  // The card answers for what a stream or queue reset ended. After M's function reset it answers nothing, and what it had
-  // published is cleared: the driver cannot know.
+  // The card answers for what a stream or queue reset ended. After M's function reset it answers nothing, and what it
+  // had published is cleared: the driver cannot know.
   static bool ended_rightly(const Completion& end, Reset reset, bool may_have_begun, bool has_begun) {
     if (reset == Reset::Function) return end.outcome == Outcome::Indeterminate;
     const bool stopped = end.outcome == Outcome::Fault && end.status == Status::Stopped;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // F33: a function leaves as much behind as it can; a foreign function and its next owner look everywhere.
 //
-// The card of this scenario has quotas, so that there is memory that no function is guaranteed. The quotas are lifted, and
-// the faulting function holds all of that memory and all of its own share. Whoever holds all of it afterwards holds the
-// same memory: that is how two tenants are known to have had the same granules, though the card tells nobody where a
-// region lies.
+// The card of this scenario has quotas, so that there is memory that no function is guaranteed. The quotas are lifted,
+// and the faulting function holds all of that memory and all of its own share. Whoever holds all of it afterwards holds
+// the same memory: that is how two tenants are known to have had the same granules, though the card tells nobody where
+// a region lies.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -60,7 +60,7 @@ bool holds_everything(Device& device, std::uint64_t granted_bytes) {
   return figures.free_bytes == 0 && granted_bytes == figures.total_bytes && figures.total_bytes > figures.share_bytes;
 }
 
-// ---- the one that leaves things behind ----------------------------------------------------------------------------------
+// ---- the one that leaves things behind ------------------------------------------------------------------------------
 
 class Leaver {
  public:
@@ -73,8 +73,7 @@ class Leaver {
     for (const Region* region : {&builder_.tensor(), &builder_.program()}) fill(*region);
     for (const Region& region : regions_) fill(region);
     std::ranges::fill(builder_.host_words(0, kHeadBytes), kSecret);
-    (void)stream_.run(BlockBuilder::fill(BlockBuilder::in(builder_.tensor(), kFlagsAt), kFlagBytes, 0),
-                      context_.timeout());
+    (void)stream_.run(BlockBuilder::fill(builder_.tensor(kFlagsAt), kFlagBytes, 0), context_.timeout());
     const std::array symbols{address_symbol(0, builder_.tensor(), kFlagsAt), dimension_symbol(0, 0)};
     const ControlBlock kernel =
         load_kernel(builder_, stream_, context_.card(), "dirty", kKernelAt, symbols, kBothCores);
@@ -87,19 +86,17 @@ class Leaver {
 
  private:
   void fill(const Region& region) {
-    const auto end =
-        stream_.run(BlockBuilder::fill(BlockBuilder::in(region, 0), std::min(region.bytes, kHeadBytes), kSecret),
-                    context_.timeout());
+    const auto end = stream_.run(BlockBuilder::fill(endpoint_of(region), std::min(region.bytes, kHeadBytes), kSecret),
+                                 context_.timeout());
     whole_ = whole_ && end && end->outcome == Outcome::Ok;
   }
   // Behind its flag the kernel has every register in use, on each core.
   bool waits_at_gate(TestStream& beside) {
     const auto limit = ScenarioContext::Clock::now() + context_.timeout();
-    constexpr std::uint64_t kBack = BlockBuilder::kStagingAt + wire::kMiB;
+    constexpr std::uint64_t kBack = 25 * wire::kMiB;
     while (ScenarioContext::Clock::now() < limit) {
-      (void)beside.run(
-          BlockBuilder::dma(BlockBuilder::in(builder_.tensor(), kFlagsAt), builder_.host(kBack), kFlagBytes),
-          context_.timeout());
+      (void)beside.run(BlockBuilder::dma(builder_.tensor(kFlagsAt), builder_.host(kBack), kFlagBytes),
+                       context_.timeout());
       const auto flags = builder_.host_words(kBack, kFlagBytes);
       if (flags[0] != 0 && flags[1] != 0) return true;
     }
@@ -114,7 +111,7 @@ class Leaver {
   bool whole_ = true;
 };
 
-// ---- those that look ----------------------------------------------------------------------------------------------------
+// ---- those that look ------------------------------------------------------------------------------------------------
 
 struct Found {
   std::uint64_t words = 0;   // of memory that are not 0
@@ -128,7 +125,7 @@ std::uint64_t look_at(ScenarioContext& context, const BlockBuilder& builder, Tes
   const auto back = builder.host_words(kHeadBytes, bytes);
   std::ranges::fill(back, kSecret);
   const auto read =
-      stream.run(BlockBuilder::dma(BlockBuilder::in(region, 0), builder.host(kHeadBytes), bytes), context.timeout());
+      stream.run(BlockBuilder::dma(endpoint_of(region), builder.host(kHeadBytes), bytes), context.timeout());
   if (!read || read->outcome != Outcome::Ok) return bytes / 8;
   return static_cast<std::uint64_t>(std::ranges::count_if(back, [](std::uint64_t word) { return word != 0; }));
 }
@@ -157,11 +154,11 @@ void wait_until_clean(ScenarioContext& context) {
   (void)count_card_resources(context.management(), std::chrono::ceil<std::chrono::milliseconds>(context.timeout()));
 }
 
-// ---- rings --------------------------------------------------------------------------------------------------------------
+// ---- rings ----------------------------------------------------------------------------------------------------------
 
 // What a former owner publishes in the rings that it had is not taken: the card looks at none of them.
 std::string look_at_old_rings(ScenarioContext& context) {
-  constexpr int kRoundTrips = 64;  // of M: in each of them hart 0 had a turn for everybody
+  constexpr int kRoundTrips = 64;  // of M: in each of them hart 0 polled everybody
   RawClient former(context);
   raw::RawDriver& driver = former.driver();
   if (!driver.bring_up()) return "the function does not come up";
@@ -180,13 +177,13 @@ std::string look_at_old_rings(ScenarioContext& context) {
   return driver.take_admin(asked) ? "a command of the old ring was answered" : std::string();
 }
 
-// ---- the reset ----------------------------------------------------------------------------------------------------------
+// ---- the reset ------------------------------------------------------------------------------------------------------
 
 void reset_the_leaver(ScenarioContext& context) {
   Device& faulting = context.faulting();
   const std::string reason = ok_or_reason(manage(context.management(), AdminCommand::FunctionReset, kFaultingTarget));
   context.claim(Proof::Detected, "reset", reason.empty(), reason);
-  const bool typed = heard_of_reset(context, faulting, context.stream());
+  const bool typed = told_of_reset(context, faulting, context.stream());
   context.claim(Proof::Detected, "typed", typed, "the driver was not told, or a block never ended");
   // Nobody has attached since: what is found now is what the reset itself left.
   const auto figures = figures_of(context.management(), kFaultingTarget);
@@ -240,7 +237,7 @@ void reset_clears_everything(ScenarioContext& context) {
   }
   if (next.kernel != 0) (void)context.stream().reset();
   const auto forged =
-      context.stream().run(BlockBuilder::fill(BlockBuilder::in(old, 0), wire::kStickBytes, kSecret), context.timeout());
+      context.stream().run(BlockBuilder::fill(endpoint_of(old), wire::kStickBytes, kSecret), context.timeout());
   context.claim(Proof::Contained, "old handles", forged && forged->outcome == Outcome::Rejected,
                 "a region of the last owner was written");
   (void)context.stream().reset();

@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scenario may leave behind: counted before and after, in this process and on the card.
+// What a scenario may leave behind on the card, counted before and after. In this process: tests/support.
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "host_driver/device/device.hpp"
+#include "tests/support/process_resources.hpp"
 
 namespace svp::campaign {
-
-struct ProcessResources {
-  std::size_t processes = 0;  // descendants of this process, also re-parented ones
-  std::size_t descriptors = 0;
-  std::size_t memory_files = 0;  // mappings of memfds: windows
-  std::size_t threads = 0;
-  friend bool operator==(const ProcessResources&, const ProcessResources&) = default;
-};
-ProcessResources count_process_resources();
-// A reaper ends a moment after its emulator: looks again until the count is `before`, for at most `bound`.
-ProcessResources settled_process_resources(const ProcessResources& before, std::chrono::milliseconds bound);
-// Empty when equal: "2 descriptors more, 1 thread less".
-std::string difference(const ProcessResources& before, const ProcessResources& now);
 
 struct CardResources {
   std::uint64_t granted_bytes = 0;  // of all functions

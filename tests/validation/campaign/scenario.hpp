@@ -33,8 +33,8 @@ struct CardShape {
 struct Scenario {
   std::string_view id;  // "F14"
   Section section{};
-  std::string_view title;     // a clause
-  std::string_view detector;  // what finds the fault; tests/mutants leaves it out
+  std::string_view title;  // a clause
+  std::string_view check;  // what finds the fault; tests/mutants leaves it out
   CardShape shape{};
   void (*run)(ScenarioContext& context) = nullptr;
 };

@@ -89,11 +89,11 @@ Bystander& ScenarioContext::bystander() {
 wire::ControlBlock ScenarioContext::kernel(std::string_view name, std::uint64_t budget_slices) {
   const auto image = kernel_image(card(), name);
   const std::uint64_t at = std::exchange(next_image_, next_image_ + kImageStride);
-  builder().load(stream(), at, image);
-  return builder().compute(at, image.size(), budget_slices);
+  load_image(builder(), stream(), at, image);
+  return builder().compute(at, image.size(), 1, budget_slices);
 }
 
-// ---- faults -------------------------------------------------------------------------------------------------------------
+// ---- faults ---------------------------------------------------------------------------------------------------------
 
 wire::FaultSpec ScenarioContext::any_fault(wire::FaultPoint point, wire::FaultAction action) {
   return fault::spec_of(point, action);
@@ -138,7 +138,7 @@ void ScenarioContext::set_quota(std::uint64_t bytes) {
                .status = reply.status});
 }
 
-// ---- proofs -------------------------------------------------------------------------------------------------------------
+// ---- proofs ---------------------------------------------------------------------------------------------------------
 
 void ScenarioContext::trigger() { origin_ = Clock::now(); }
 
@@ -195,10 +195,9 @@ std::string ScenarioContext::good_job(BlockBuilder& builder, TestStream& stream)
   const auto out = builder.host_words(kOut, kBytes);
   for (auto& word : out) word = random_();
   std::ranges::fill(builder.host_words(kBack, kBytes), 0);
-  const wire::ControlBlock blocks[] = {
-      BlockBuilder::dma(builder.host(kOut), BlockBuilder::in(builder.tensor(), 0), kBytes),
-      BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), BlockBuilder::in(builder.tensor(), kBytes), kBytes),
-      BlockBuilder::dma(BlockBuilder::in(builder.tensor(), kBytes), builder.host(kBack), kBytes)};
+  const wire::ControlBlock blocks[] = {BlockBuilder::dma(builder.host(kOut), builder.tensor(0), kBytes),
+                                       BlockBuilder::dma(builder.tensor(0), builder.tensor(kBytes), kBytes),
+                                       BlockBuilder::dma(builder.tensor(kBytes), builder.host(kBack), kBytes)};
   const std::size_t before = stream.ended();
   if (!stream.submit(blocks)) return "no room for a good job";
   if (!stream.wait_all(timeout())) return "a good job did not end";
@@ -233,7 +232,7 @@ void ScenarioContext::recover_function() {
   recovered("function", wrong.empty(), wrong.empty() ? "function reset, good job" : wrong);
 }
 
-// ---- end ----------------------------------------------------------------------------------------------------------------
+// ---- end ------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -305,7 +304,7 @@ std::optional<wire::FatalRecord> ScenarioContext::record_of_last_boot() {
   return whole ? std::optional(record) : std::nullopt;
 }
 
-// ---- observer ------------------------------------------------------------------------------------------------------------
+// ---- observer -------------------------------------------------------------------------------------------------------
 
 Observer::Observer(ScenarioContext& context)
     : context_(context),

@@ -80,9 +80,9 @@ class ScenarioContext {
   // ---- the clock
   void trigger();
 
-  // ---- proofs. A second call about the same proof adds to it: all have to hold. Each thing that a scenario says it shows
-  // (a bad CRC refused, rings cleared, …) has a name: tests/mutants says what leaves it out. Only evidence has none.
-  // Here `seen` is worth saying when the claim does not hold; the name says it when it does.
+  // ---- proofs. A second call about the same proof adds to it: all have to hold. Each thing that a scenario says it
+  // shows (a bad CRC refused, rings cleared, …) has a name: tests/mutants says what leaves it out. Only evidence has
+  // none. Here `seen` is worth saying when the claim does not hold; the name says it when it does.
   void claim(Proof proof, std::string_view name, bool holds, std::string seen = {});
   void fired(Fault fault);
   void fired(bool holds, std::string seen) { prove(Proof::Fired, holds, std::move(seen)); }
@@ -108,9 +108,11 @@ class ScenarioContext {
 
   // A test stream of the scenario's own, for the trace.
   void keep_trace(const TestStream& stream);
-  // What the life of the firmware before this one left, asked of a new M; waits for that life. Nothing: no whole record.
+  // What the boot of the firmware before this one left, asked of a new M; waits for that boot. Nothing: no whole
+  // record.
   std::optional<wire::FatalRecord> record_of_last_boot();
-  // Closes what is open, in the order in which that may be done. `why` of a death is swallowed here: the campaign counts.
+  // Closes what is open, in the order in which that may be done. `why` of a death is swallowed here: the campaign
+  // counts.
   void close();
   void close_faulting();
   // For scenarios that used up the card fixture (the card is dead, or was replaced).
@@ -143,12 +145,13 @@ class ScenarioContext {
   std::uint32_t next_row_ = 0;
 };
 
-// A function (VF3) with blocks on their way when the whole card goes: all of them have to end, once, typed. Some are short;
-// behind a kernel that does not end by itself others are held, so that the card certainly goes under them.
+// A function (VF3) with blocks on their way when the whole card goes: all of them have to end, once, typed. Some are
+// short; behind a kernel that does not end by itself others are held, so that the card certainly goes under them.
 class Observer {
  public:
   explicit Observer(ScenarioContext& context);
-  // Keeps blocks on their way until the device has failed; nothing when it did not, within the scenario context's timeout.
+  // Keeps blocks on their way until the device has failed; nothing when it did not, within the scenario context's
+  // timeout.
   std::optional<ErrorInfo> wait_for_failure();
   ScenarioContext::Clock::time_point last_good() const { return last_good_; }
   bool waits() const { return stream_.ended() < stream_.submitted(); }

@@ -27,7 +27,7 @@ void completion_never_posted(ScenarioContext& context);         // F15
 void firmware_stuck(ScenarioContext& context);                  // F16
 void reset_with_work_in_flight(ScenarioContext& context);       // F17
 void faulting_and_bystander_streams(ScenarioContext& context);  // F18
-void three_strikes(ScenarioContext& context);                   // F19
+void three_time_outs(ScenarioContext& context);                 // F19
 void several_processes(ScenarioContext& context);               // F20
 void reset_of_an_invalid_target(ScenarioContext& context);      // F21
 void owner_killed(ScenarioContext& context);                    // F22

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// F26: an admin command does not come to its end, and a reset is asked for meanwhile. Its reply is lost; or it waits on the
-// card for something that takes longer: an ACQUIRE for memory that is being scrubbed, a RELEASE for a launch that uses the
-// region. The reset is M's, or the function's own.
+// F26: an admin command does not come to its end, and a reset is asked for meanwhile. Its reply is lost; or it waits on
+// the card for something that takes longer: an ACQUIRE for memory that is being scrubbed, a RELEASE for a launch that
+// uses the region. The reset is M's, or the function's own.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -56,7 +56,8 @@ class StuckCommand {
           done_.store(true, std::memory_order_release);
         }) {}
 
-  // The card has taken it, and has not answered. What the card answers behind it is the proof: commands are begun in order.
+  // The card has taken it, and has not answered. What the card answers behind it is the proof: commands are begun in
+  // order.
   bool waits_on_the_card(std::chrono::nanoseconds bound) {
     const auto limit = Device::Clock::now() + bound;
     std::optional<unsigned> slot;
@@ -137,7 +138,7 @@ void claim_stuck(ScenarioContext& context, const std::string& name, By by, bool 
   context.claim(Proof::Detected, full, wrong.empty(), wrong);
 }
 
-// ---- an ACQUIRE that waits for a scrub ------------------------------------------------------------------------------------
+// ---- an ACQUIRE that waits for a scrub ------------------------------------------------------------------------------
 
 // The whole quota is acquired, dirtied and released: it counts until it is clean again.
 void dirty_and_release(ScenarioContext& context) {
@@ -145,7 +146,7 @@ void dirty_and_release(ScenarioContext& context) {
   const Region region = value_or_throw(context.faulting().acquire_region(RegionType::Tensor, kBytes));
   std::vector<ControlBlock> fills;
   for (std::uint64_t at = 0; at < kBytes; at += wire::kGranuleBytes) {
-    fills.push_back(BlockBuilder::fill(BlockBuilder::in(region, at), wire::kStickBytes, 1));
+    fills.push_back(BlockBuilder::fill(endpoint_of(region, at), wire::kStickBytes, 1));
   }
   static_assert(kScrubbed <= wire::kStreamCredits);
   (void)context.stream().submit(fills);
@@ -178,7 +179,7 @@ void acquire_behind_scrub(ScenarioContext& context, By by) {
   context.set_quota(0);
 }
 
-// ---- a RELEASE that waits for a launch ------------------------------------------------------------------------------------
+// ---- a RELEASE that waits for a launch ------------------------------------------------------------------------------
 
 void release_behind_launch(ScenarioContext& context, By by) {
   const ControlBlock spin = context.kernel("spin", kManySlices);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// F16: hart 0's loop stands still; the heartbeat shows it, whoever notices. On the shared card another hart notices, and
-// leaves a record: which fault fired, where hart 0 was last. A hart that stands still cannot be asked for its registers by
-// another one. On a card where no hart watches, the host notices, and reads the pc out of the emulator.
+// F16: hart 0's loop stands still; the heartbeat shows it, whoever notices. On the shared card another hart notices,
+// and leaves a record: which fault fired, where hart 0 was last. A hart that stands still cannot be asked for its
+// registers by another one. On a card where no hart watches, the host notices, and reads the pc out of the emulator.
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -89,8 +89,8 @@ class HeartbeatWatch {
   std::jthread thread_{[this](const std::stop_token& stop) { watch(stop); }};  // bounded: it looks at its stop token
 };
 
-// The card takes the order and stands still in the next iteration of its loop: it beats once more at most, and once again
-// if the answer overtook a beat.
+// The card takes the order and stands still in the next iteration of its loop: it beats once more at most, and once
+// again if the answer overtook a beat.
 constexpr std::uint64_t kBeatsBehindTheOrder = 2;
 
 void on_a_card_that_watches(ScenarioContext& context) {

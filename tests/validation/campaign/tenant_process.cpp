@@ -112,7 +112,7 @@ std::optional<int> TenantProcess::wait_end(nanoseconds bound) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// ---- inside the process -------------------------------------------------------------------------------------------------
+// ---- inside the process ---------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -120,8 +120,8 @@ std::string job(BlockBuilder& builder, TestStream& stream, std::mt19937_64& rand
   constexpr std::uint64_t kBytes = 64 * wire::kKiB, kBack = 1 * wire::kMiB;
   const auto out = builder.host_words(0, kBytes);
   for (auto& word : out) word = random();
-  const ControlBlock blocks[] = {BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), kBytes),
-                                 BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), builder.host(kBack), kBytes)};
+  const ControlBlock blocks[] = {BlockBuilder::dma(builder.host(0), builder.tensor(0), kBytes),
+                                 BlockBuilder::dma(builder.tensor(0), builder.host(kBack), kBytes)};
   if (!stream.submit(blocks) || !stream.wait_all(kBound)) return "a good job did not end";
   if (stream.endings().back().outcome != Outcome::Ok) return "a good job ended badly";
   const bool same = std::memcmp(out.data(), builder.host_words(kBack, kBytes).data(), kBytes) == 0;
@@ -129,7 +129,7 @@ std::string job(BlockBuilder& builder, TestStream& stream, std::mt19937_64& rand
 }
 
 std::string bad_job(BlockBuilder& builder, TestStream& stream, std::mt19937_64& random) {
-  ControlBlock bad = BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), 4096);
+  ControlBlock bad = BlockBuilder::dma(builder.host(0), builder.tensor(0), 4096);
   switch (random() % 4) {
     case 0: bad.payload.dma.destination.region_id = random() | 1u << 20; break;
     case 1: bad.payload.dma.bytes = ~std::uint64_t{0}; break;
@@ -160,15 +160,15 @@ std::string occupy(Device& device) {
   TestStream copies(device), kernels(device);
   const auto firmware = value_or_throw(find_firmware());
   const auto image = kernel_image(firmware, "spin");
-  builder.load(kernels, 0, image);
-  (void)kernels.submit(builder.compute(0, image.size(), kManySlices));
+  load_image(builder, kernels, 0, image);
+  (void)kernels.submit(builder.compute(0, image.size(), 1, kManySlices));
   std::puts("working");
   std::fflush(stdout);
   const auto until = Device::Clock::now() + kLongestOccupation;
   pollfd input{STDIN_FILENO, POLLIN, 0};
   while (Device::Clock::now() < until && ::poll(&input, 1, 0) == 0) {
-    const auto end = copies.run(
-        BlockBuilder::dma(builder.host(0), BlockBuilder::in(builder.tensor(), 0), BlockBuilder::kRegionBytes), kBound);
+    const auto end =
+        copies.run(BlockBuilder::dma(builder.host(0), builder.tensor(0), BlockBuilder::kRegionBytes), kBound);
     if (!end || end->outcome != Outcome::Ok) return "a copy went wrong";
   }
   return {};

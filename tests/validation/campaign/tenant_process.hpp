@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tenants in processes of their own, for scenarios in which an owner dies or several are at work. The program is this one:
-// `spyre fault-tenant CARD FUNCTION work|occupy SEED`.
+// Tenants in processes of their own, for scenarios in which an owner dies or several are at work. The program is this
+// one: `spyre fault-tenant CARD FUNCTION work|occupy SEED`.
 #pragma once
 
 #include <sys/types.h>

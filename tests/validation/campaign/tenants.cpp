@@ -28,8 +28,7 @@ class Flood {
  public:
   Flood(ScenarioContext& context, Device& device) : stream_(context.stream()), kernels_(device) {
     const BlockBuilder& builder = context.builder();
-    copy_ = BlockBuilder::dma(BlockBuilder::in(builder.tensor(), 0), BlockBuilder::in(builder.tensor(), 2 * wire::kMiB),
-                              2 * wire::kMiB);
+    copy_ = BlockBuilder::dma(builder.tensor(0), builder.tensor(2 * wire::kMiB), 2 * wire::kMiB);
     (void)kernels_.submit(context.kernel("spin", kManySlices));
     keep_up();
   }

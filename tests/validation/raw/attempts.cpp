@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "tests/support/blocks.hpp"
 #include "tests/validation/raw/bare_slot.hpp"
 
 namespace raw {
@@ -90,7 +91,7 @@ std::uint64_t Attempts::some_window_offset() {
   }
 }
 
-// ---- control blocks ---------------------------------------------------------------------------------------------------
+// ---- control blocks -------------------------------------------------------------------------------------------------
 
 wire::Endpoint Attempts::some_endpoint() {
   wire::Endpoint end{};
@@ -114,8 +115,9 @@ ControlBlock Attempts::base(const StreamHandle& stream) {
   const auto host = RawDriver::host(wire::kHostMemoryOffset + below(1 << 20));
   const auto device = RawDriver::device(targets_.tensor, std::uint64_t{below(1024)} * kStick);
   const std::uint64_t bytes = 1 + below(64 * 1024);
-  switch (below(6)) {
+  switch (below(7)) {
     case 0: break;
+    case 6: stride(block, host, device); break;
     case 1:
       header.opcode = Opcode::Dma;
       block.payload.dma = {host, device, bytes, 0, 0};
@@ -141,6 +143,32 @@ ControlBlock Attempts::base(const StreamHandle& stream) {
       }
   }
   return block;
+}
+
+// Up to 4096 elements, transposed.
+void Attempts::stride(ControlBlock& block, wire::Endpoint from, const wire::Endpoint& to) {
+  from.offset -= from.offset % 8;
+  const std::uint64_t rows = 1 + below(64);
+  const std::uint64_t columns = 1 + below(64);
+  const wire::StridedLevel levels[] = {{rows, static_cast<std::int64_t>(columns), 1},
+                                       {columns, 1, static_cast<std::int64_t>(rows)}};
+  const bool there = below(2) == 0;
+  const ControlBlock strided = svp::test::Blocks::strided(there ? from : to, there ? to : from, 1u << below(4), levels);
+  block.header.opcode = Opcode::Dma;
+  block.header.sticks = 3;
+  block.payload = strided.payload;
+}
+
+void Attempts::spoil_loops(wire::StridedPayload& loops) {
+  wire::StridedLevel& level = loops.levels[below(4) == 0 ? below(wire::kStridedLevels) : below(3)];
+  switch (below(6)) {
+    case 0: loops.depth = below(2) == 0 ? below(10) : static_cast<std::uint32_t>(word()); break;
+    case 1: loops.element_bytes = below(2) == 0 ? below(17) : static_cast<std::uint32_t>(word()); break;
+    case 2: level.count = word(); break;
+    case 3: level.source_stride = static_cast<std::int64_t>(word()); break;
+    case 4: level.destination_stride = static_cast<std::int64_t>(word()); break;
+    default: loops.reserved[below(7)] = word(); break;
+  }
 }
 
 void Attempts::spoil_header(wire::ControlBlockHeader& header) {
@@ -206,11 +234,13 @@ void Attempts::spoil_compute(wire::ComputePayload& compute) {
 void Attempts::spoil_payload(ControlBlock& block) {
   auto& payload = block.payload;
   if (below(6) == 0) {  // any bit
-    payload.words[below(block.header.opcode == Opcode::Compute ? 56 : 8)] ^= std::uint64_t{1} << below(64);
+    const unsigned words = block.header.opcode == Opcode::Compute ? 56 : wire::is_strided(block) ? 40 : 8;
+    payload.words[below(words)] ^= std::uint64_t{1} << below(64);
     return;
   }
   switch (block.header.opcode) {
     case Opcode::Dma:
+      if (wire::is_strided(block) && below(2) == 0) return spoil_loops(payload.strided.loops);
       switch (below(4)) {
         case 0: return spoil_endpoint(payload.dma.source);
         case 1: return spoil_endpoint(payload.dma.destination);
@@ -244,7 +274,7 @@ ControlBlock Attempts::control_block(const StreamHandle& stream) {
   return block;
 }
 
-// ---- admin requests ---------------------------------------------------------------------------------------------------
+// ---- admin requests -------------------------------------------------------------------------------------------------
 
 bool Attempts::may_touch(AdminCommand command, wire::Target target) const {
   const bool own = target == wire::kTargetSelf || target == wire::kTargetPhysical + targets_.function_index;
@@ -296,7 +326,7 @@ wire::AdminRequest Attempts::admin_request() {
   return request;
 }
 
-// ---- chains -----------------------------------------------------------------------------------------------------------
+// ---- chains ---------------------------------------------------------------------------------------------------------
 
 RawBuffer Attempts::some_buffer() {
   const bool writable = below(2) == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attempts of a hostile driver, made from a seed: control blocks, descriptor chains and admin requests that are almost right
-// or not right at all. Pure: the same seed and the same Targets give the same attempts.
+// Attempts of a hostile driver, made from a seed: control blocks, descriptor chains and admin requests that are almost
+// right or not right at all. Pure: the same seed and the same Targets give the same attempts.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,13 @@ class Attempts {
  public:
   Attempts(const Targets& targets, std::uint64_t seed) : targets_(targets), random_(seed) {}
 
-  // A block on `stream` (which is told what sequence to expect next) with up to three things wrong; one in eight is good.
+  // A block on `stream` (which is told what sequence to expect next) with up to three things wrong; one in eight is
+  // good.
   wire::ControlBlock control_block(const StreamHandle& stream);
 
   // An admin request with any command and arguments. Never one that the function is entitled to and that would end the
-  // attack or be the others' fair loss: resets and quotas that it may set, self-tests that hold the card, the release of
-  // its own regions. The cookie is the caller's.
+  // attack or be the others' fair loss: resets and quotas that it may set, self-tests that hold the card, the release
+  // of its own regions. The cookie is the caller's.
   wire::AdminRequest admin_request();
 
   // A chain for the ring of control blocks.
@@ -60,6 +61,8 @@ class Attempts {
  private:
   wire::ControlBlock base(const StreamHandle& stream);
   void spoil(wire::ControlBlock& block);
+  void stride(wire::ControlBlock& block, wire::Endpoint from, const wire::Endpoint& to);
+  void spoil_loops(wire::StridedPayload& loops);
   void spoil_header(wire::ControlBlockHeader& header);
   void spoil_payload(wire::ControlBlock& block);
   void spoil_compute(wire::ComputePayload& compute);

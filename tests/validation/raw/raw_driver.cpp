@@ -8,11 +8,13 @@
 
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
+#include "tests/support/blocks.hpp"
 #include "tests/validation/bounds.hpp"
 
 namespace raw {
 
 using namespace std::chrono_literals;
+using svp::test::Blocks;
 
 namespace {
 
@@ -28,7 +30,7 @@ bool until(const std::function<bool()>& done, const std::function<void()>& pump)
 }
 }  // namespace
 
-// ---- ring ---------------------------------------------------------------------------------------------------------------
+// ---- ring -----------------------------------------------------------------------------------------------------------
 
 RawRing::RawRing(std::span<std::byte> window, std::uint16_t size, std::uint64_t descriptors, std::uint64_t driver_area,
                  std::uint64_t device_area)
@@ -140,7 +142,7 @@ void RawRing::ask(wire::EventSuppression event) {
   wire::store_relaxed(*reinterpret_cast<std::uint32_t*>(window_.data() + driver_area_), wire::pack_event(event));
 }
 
-// ---- control FIFO -------------------------------------------------------------------------------------------------------
+// ---- control FIFO ---------------------------------------------------------------------------------------------------
 
 RawDriver::RawDriver(std::span<std::byte> window, std::function<void()> pump)
     : window_(window),
@@ -258,7 +260,7 @@ bool RawDriver::bring_up(std::uint64_t features) {
   return set_status(kAll) == kAll;
 }
 
-// ---- admin --------------------------------------------------------------------------------------------------------------
+// ---- admin ----------------------------------------------------------------------------------------------------------
 
 wire::AdminRequest RawDriver::admin_request(wire::AdminCommand command) const {
   wire::AdminRequest request{};
@@ -362,14 +364,12 @@ wire::AdminReply RawDriver::reset_stream(StreamHandle& stream) {
   return reply;
 }
 
-// ---- control blocks -----------------------------------------------------------------------------------------------------
+// ---- control blocks -------------------------------------------------------------------------------------------------
 
-wire::ControlBlock RawDriver::nop(StreamHandle& stream) {
-  wire::ControlBlock block{};
+wire::ControlBlock RawDriver::addressed(StreamHandle& stream, wire::ControlBlock block) {
   auto& header = block.header;
   header.magic = wire::kControlBlockMagic;
-  header.opcode = wire::Opcode::Nop;
-  header.sticks = 1;
+  header.sticks = static_cast<std::uint8_t>(wire::required_sticks(block));
   header.stream = stream.id;
   header.incarnation = stream.incarnation;
   header.generation = generation_;
@@ -379,34 +379,26 @@ wire::ControlBlock RawDriver::nop(StreamHandle& stream) {
   return block;
 }
 
+wire::ControlBlock RawDriver::nop(StreamHandle& stream) { return addressed(stream, Blocks::nop()); }
+
 wire::ControlBlock RawDriver::fill(StreamHandle& stream, const RegionHandle& region, std::uint64_t offset,
                                    std::uint64_t bytes, std::uint64_t pattern) {
-  auto block = nop(stream);
-  block.header.opcode = wire::Opcode::Fill;
-  block.payload.fill = {device(region, offset), bytes, pattern, {}};
-  seal(block);
-  return block;
+  return addressed(stream, Blocks::fill(device(region, offset), bytes, pattern));
 }
 
 wire::ControlBlock RawDriver::dma(StreamHandle& stream, const wire::Endpoint& from, const wire::Endpoint& to,
                                   std::uint64_t bytes) {
-  auto block = nop(stream);
-  block.header.opcode = wire::Opcode::Dma;
-  block.payload.dma = {from, to, bytes, 0, 0};
-  seal(block);
-  return block;
+  return addressed(stream, Blocks::dma(from, to, bytes));
+}
+
+wire::ControlBlock RawDriver::strided(StreamHandle& stream, const wire::Endpoint& from, const wire::Endpoint& to,
+                                      std::uint32_t element_bytes, std::span<const wire::StridedLevel> levels) {
+  return addressed(stream, Blocks::strided(from, to, element_bytes, levels));
 }
 
 wire::ControlBlock RawDriver::compute(StreamHandle& stream, const RegionHandle& program, std::uint64_t offset,
                                       std::uint64_t bytes, std::uint64_t core_mask) {
-  auto block = nop(stream);
-  block.header.opcode = wire::Opcode::Compute;
-  block.header.sticks = 4;
-  block.payload.compute.image = device(program, offset);
-  block.payload.compute.image_bytes = bytes;
-  block.payload.compute.core_mask = core_mask;
-  seal(block);
-  return block;
+  return addressed(stream, Blocks::launch(device(program, offset), bytes, core_mask));
 }
 
 void RawDriver::seal(wire::ControlBlock& block) const {

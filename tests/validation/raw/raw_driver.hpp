@@ -171,11 +171,14 @@ class RawDriver {
   void poll_admin();
 
   // ---- control blocks; the makers fill a correct header and take the stream's next sequence number
+  wire::ControlBlock addressed(StreamHandle& stream, wire::ControlBlock block);
   wire::ControlBlock nop(StreamHandle& stream);
   wire::ControlBlock fill(StreamHandle& stream, const RegionHandle& region, std::uint64_t offset, std::uint64_t bytes,
                           std::uint64_t pattern);
   wire::ControlBlock dma(StreamHandle& stream, const wire::Endpoint& from, const wire::Endpoint& to,
                          std::uint64_t bytes);
+  wire::ControlBlock strided(StreamHandle& stream, const wire::Endpoint& from, const wire::Endpoint& to,
+                             std::uint32_t element_bytes, std::span<const wire::StridedLevel> levels);
   wire::ControlBlock compute(StreamHandle& stream, const RegionHandle& program, std::uint64_t offset,
                              std::uint64_t bytes, std::uint64_t core_mask);
   static wire::Endpoint host(std::uint64_t offset) { return {0, offset, 0, wire::EndpointKind::HostMemory, {}}; }

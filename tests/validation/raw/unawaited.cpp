@@ -52,7 +52,7 @@ void UnawaitedRequests::load_image(Image& image) {
   if (end.outcome != Outcome::Ok) fail("an image was not loaded: " + std::string(wire::name(end.status)));
 }
 
-// ---- blocks -------------------------------------------------------------------------------------------------------------
+// ---- blocks ---------------------------------------------------------------------------------------------------------
 
 StreamHandle UnawaitedRequests::guess(unsigned stream) {
   const Known& known = streams_[stream];
@@ -98,7 +98,7 @@ void UnawaitedRequests::take_blocks() {
   }
 }
 
-// ---- requests -----------------------------------------------------------------------------------------------------------
+// ---- requests -------------------------------------------------------------------------------------------------------
 
 wire::AdminRequest UnawaitedRequests::make_request() {
   const unsigned stream = below(kStreams);
@@ -165,7 +165,7 @@ void UnawaitedRequests::take_replies() {
   });
 }
 
-// ---- resets -------------------------------------------------------------------------------------------------------------
+// ---- resets ---------------------------------------------------------------------------------------------------------
 
 void UnawaitedRequests::reset_queue() {
   ++queue_resets_;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The failure bundle of a soak: how long, and with which seed.
 //
-// The seed decides what each tenant sends and which faults are drawn; when each of them meets the other is decided by threads.
-// So a second run has to show the same verdict: clean or not, results wrong or not, broken off or not, something left or not.
-// Who complained, every number, every event and fault is shown beside the other run's and not compared.
+// The seed decides what each tenant sends and which faults are drawn; when each of them meets the other is decided by
+// threads. So a second run has to show the same verdict: clean or not, results wrong or not, broken off or not,
+// something left or not. Who complained, every number, every event and fault is shown beside the other run's and not
+// compared.
 #pragma once
 
 #include <optional>

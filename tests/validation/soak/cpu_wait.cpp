@@ -20,7 +20,7 @@ std::chrono::nanoseconds CpuWait::total() const {
   char text[128];
   const ssize_t got = statistics_.valid() ? ::pread(statistics_.get(), text, sizeof text, 0) : -1;
   if (got <= 0) return {};
-  // Nanoseconds on a CPU, nanoseconds of waiting for one, turns.
+  // Nanoseconds on a CPU, nanoseconds of waiting for one, times that it ran.
   const std::string_view line(text, static_cast<std::size_t>(got));
   const std::size_t space = line.find(' ');
   std::uint64_t waited = 0;

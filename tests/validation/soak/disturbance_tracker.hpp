@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is being disturbed, and when: what a tenant of a soak may call an excuse. A disturbance over a function begins before the
-// first thing that may disturb it and ends when nothing more can come of it; what happens to a function between two
-// moments without a disturbance between them has no excuse.
+// Who is being disturbed, and when: what a tenant of a soak may call an excuse. A disturbance over a function begins
+// before the first thing that may disturb it and ends when nothing more can come of it; what happens to a function
+// between two moments without a disturbance between them has no excuse.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class DisturbanceTracker {
     return mark.undisturbed && states_[function].disturbances.load() == mark.disturbances;
   }
 
-  // For as long as it lives, over each function of the mask.
+  // For as long as it exists, over each function of the mask.
   class Scope {
    public:
     Scope(DisturbanceTracker& tracker, FunctionMask functions) : tracker_(tracker), functions_(functions) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "tests/support/admin_requests.hpp"
 #include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/test_stream.hpp"
 
@@ -77,16 +78,20 @@ void FaultScheduler::complain(const std::string& what) {
 
 void FaultScheduler::open_management() { management_ = value_or_throw(card_.open_management()); }
 
-void FaultScheduler::run(Clock::time_point end, const std::function<bool()>& enough) {
+void FaultScheduler::run(Clock::time_point end, const std::function<bool()>& enough,
+                         const std::function<std::uint64_t()>& rounds) {
   const auto start = Clock::now();
+  std::uint64_t next_round = 0;
   for (Event& event : calendar_) event.due = start + event.period;
   while (Clock::now() < end && !enough()) {
-    for (Event& event : calendar_) {
-      if (Clock::now() < event.due) continue;
-      (this->*event.act)();
-      ++report_.events[event.name];
+    // The one that is due for longest: where work is slow, each has its place all the same.
+    const auto event = std::ranges::min_element(calendar_, {}, &Event::due);
+    if (event != calendar_.end() && Clock::now() >= event->due && rounds() >= next_round) {
+      (this->*event->act)();
+      ++report_.events[event->name];
       // A period is between an end and the next begin: what takes long does not pile up.
-      event.due = Clock::now() + event.period;
+      event->due = Clock::now() + event->period;
+      next_round = rounds() + kRoundsBetween;
     }
     if (!card_.machine().alive()) {
       complain("the emulator has ended, and nobody had asked it to");
@@ -97,7 +102,7 @@ void FaultScheduler::run(Clock::time_point end, const std::function<bool()>& eno
   end_fault();
 }
 
-// ---- faults -------------------------------------------------------------------------------------------------------------
+// ---- faults ---------------------------------------------------------------------------------------------------------
 
 bool FaultScheduler::arm(const Fault& fault) {
   const fault::Script script = fault::Script(random_()).add(fault);
@@ -117,7 +122,7 @@ void FaultScheduler::next_fault() {
   if (kind.point == Point::CardMemory) {
     const auto region = region_of_(function);
     if (!region) return;
-    fault.region = *region;
+    fault.region = region;
     fault.offset = random_() % (4 * wire::kMiB);
     fault.trigger.first = 1;
   }
@@ -141,15 +146,12 @@ void FaultScheduler::end_fault() {
   scope_.reset();
 }
 
-// ---- resets -------------------------------------------------------------------------------------------------------------
+// ---- resets ---------------------------------------------------------------------------------------------------------
 
 void FaultScheduler::reset_function() {
   const unsigned function = any_function();
   const DisturbanceTracker::Scope scope(tracker_, only(function));
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FunctionReset;
-  request.arguments.function = {function, 0};
-  const auto reply = management_->admin(request);
+  const auto reply = management_->admin(test::function_request(wire::AdminCommand::FunctionReset, function));
   if (!reply) return complain("a function reset: " + reply.error().message);
   if (reply->outcome != wire::Outcome::Ok) complain("a function reset: " + std::string(wire::name(reply->status)));
 }
@@ -196,17 +198,14 @@ void FaultScheduler::trap_firmware() {
   if (management_->config().generation >> 32 == epoch) complain("the firmware did not trap");
 }
 
-// ---- accounts -----------------------------------------------------------------------------------------------------------
+// ---- accounts -------------------------------------------------------------------------------------------------------
 
 campaign::CardResources FaultScheduler::card_resources() {
   return campaign::count_card_resources(*management_, campaign_bounds::kSettle);
 }
 
 std::uint64_t FaultScheduler::retired_bytes() {
-  wire::AdminRequest request{};
-  request.command = wire::AdminCommand::FunctionQuery;
-  request.arguments.function.target = wire::kTargetPhysical;
-  return value_or_throw(management_->admin(request)).values.function.retired_granules * wire::kGranuleBytes;
+  return test::figures_of(*management_, wire::kTargetPhysical).retired_granules * wire::kGranuleBytes;
 }
 
 }  // namespace svp::soak

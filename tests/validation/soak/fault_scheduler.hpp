@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What disturbs a soak: faults and resets of every level, each with a period of its own (milliseconds, all prime, so that
-// every combination comes up). It owns M and tells the disturbances before it does anything.
+// What disturbs a soak: faults and resets of every level, each with a period of its own (milliseconds, all prime, so
+// that every combination comes up). It owns M and tells the disturbances before it does anything.
 #pragma once
 
 #include <atomic>
@@ -45,9 +45,12 @@ class FaultScheduler {
 
   // From now on run() only waits and watches.
   void keep_quiet() { calendar_.clear(); }
-  // Until `end`, or until `enough`; then everything is disarmed and the card is up. Throws svp::Error when it could not be
-  // brought back.
-  void run(std::chrono::steady_clock::time_point end, const std::function<bool()>& enough);
+  // Until `end`, or until `enough`; then everything is disarmed and the card is up. `rounds` counts those of all
+  // tenants: between two events lie at least kRoundsBetween, so that on a busy machine events do not come faster than
+  // work. Throws svp::Error when the card could not be brought back.
+  static constexpr std::uint64_t kRoundsBetween = 12;
+  void run(std::chrono::steady_clock::time_point end, const std::function<bool()>& enough,
+           const std::function<std::uint64_t()>& rounds);
   // Asked of M, when run() has returned.
   campaign::CardResources card_resources();
   std::uint64_t retired_bytes();

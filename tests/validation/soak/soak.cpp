@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -51,12 +52,7 @@ class Soak {
     if (options_.undisturbed) scheduler_->keep_quiet();
     start(end);
     try {
-      scheduler_->run(end, [this] {
-        show_progress();
-        report_.interrupted = options_.interrupted();
-        const auto complained = [](const auto& one) { return one->complained(); };
-        return report_.interrupted || (options_.until_complaint && std::ranges::any_of(clients_, complained));
-      });
+      scheduler_->run(end, [this] { return is_over(); }, [this] { return rounds(); });
     } catch (const Error& error) {
       report_.broken_off = error.what();
     }
@@ -67,6 +63,29 @@ class Soak {
   }
 
  private:
+  bool is_over() {
+    show_progress();
+    report_.interrupted = options_.interrupted();
+    const auto complained = [](const auto& one) { return one->complained(); };
+    if (report_.interrupted || (options_.until_complaint && std::ranges::any_of(clients_, complained))) return true;
+    return options_.enough && options_.enough(so_far());
+  }
+
+  SoakReport so_far() {
+    SoakReport report;
+    report.disturbances = scheduler_->report();
+    for (const auto& client : clients_) report.clients.push_back(client->so_far());
+    const std::lock_guard guard(workloads_mutex_);
+    report.workloads = workloads_so_far_;
+    return report;
+  }
+
+  std::uint64_t rounds() const {
+    std::uint64_t sum = 0;
+    for (const auto& client : clients_) sum += client->rounds();
+    return sum;
+  }
+
   // A target is 1 for the PF; stress clients begin behind the workloads.
   std::optional<std::uint64_t> region_of(unsigned target) const {
     if (target <= kWorkloads) return std::nullopt;
@@ -77,6 +96,7 @@ class Soak {
   void start(Clock::time_point end) {
     began_ = next_progress_ = Clock::now();
     report_.workloads.resize(kWorkloads);
+    workloads_so_far_.resize(kWorkloads);
     for (unsigned f = 0; f < kWorkloads; ++f) {
       threads_.emplace_back([this, f, end] {
         fault::WorkloadOptions work;
@@ -84,7 +104,11 @@ class Soak {
         work.seed = options_.seed * 100 + f;
         // Ends when it is told to, and has shown that it is whole.
         work.limit = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()) + soak_bounds::kAttach;
-        work.enough = [this] { return stop_.load(); };
+        work.enough = [this, f](const fault::WorkloadReport& so_far) {
+          const std::lock_guard guard(workloads_mutex_);
+          workloads_so_far_[f] = so_far;
+          return stop_.load();
+        };
         work.attach_limit = soak_bounds::kAttach;
         work.round_limit = soak_bounds::kTimeout;
         work.small = true;
@@ -107,7 +131,7 @@ class Soak {
     if (now < next_progress_ + soak_bounds::kProgress) return;
     next_progress_ = now;
     SoakProgress progress{.ran = std::chrono::duration_cast<std::chrono::seconds>(now - began_)};
-    for (const auto& client : clients_) progress.rounds += client->rounds();
+    progress.rounds = rounds();
     for (const auto& [name, count] : scheduler_->report().events) progress.events += count;
     options_.on_progress(progress);
   }
@@ -129,6 +153,8 @@ class Soak {
   std::vector<std::unique_ptr<StressClient>> clients_;
   std::unique_ptr<FaultScheduler> scheduler_;
   std::atomic<bool> stop_{false};
+  std::mutex workloads_mutex_;
+  std::vector<fault::WorkloadReport> workloads_so_far_;
   std::vector<std::thread> threads_;
   Clock::time_point began_{}, next_progress_{};
 };
@@ -139,13 +165,12 @@ SoakReport run_soak(const SoakOptions& options) {
   SoakReport report;
   report.seed = options.seed;
   const auto began = Clock::now();
-  const campaign::ProcessResources before = campaign::count_process_resources();
+  const test::ProcessResources before = test::count_process_resources();
   {
     Soak soak(options, report);
     soak.run();
   }
-  const std::string left =
-      campaign::difference(before, campaign::settled_process_resources(before, campaign_bounds::kSettle));
+  const std::string left = test::difference(before, test::settled_process_resources(before));
   if (!left.empty()) report.left.push_back(left);
   report.took = Clock::now() - began;
   return report;

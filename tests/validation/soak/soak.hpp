@@ -25,14 +25,15 @@ struct SoakOptions {
   std::chrono::milliseconds length{60'000};
   std::uint64_t seed = 1;
   bool until_complaint = false;                              // ends with the first one; of tests
+  std::function<bool(const struct SoakReport&)> enough{};    // asked now and then with what there is: true ends it
   bool undisturbed = false;                                  // the load only, in undisturbed time
   std::string words{};                                       // more boot words of the card; of tests
   std::function<bool()> interrupted = [] { return false; };  // asked now and then: true ends it early
   std::function<void(const SoakProgress&)> on_progress = [](const SoakProgress&) {};  // about every ten seconds
 };
 
-// PF and VF1 run the standard workload (kernels and transfers by way of streams and launch plans, results compared with the
-// golden model); VF2 … VF4 are stress clients.
+// PF and VF1 run the standard workload (kernels and transfers by way of streams and launch plans, results compared with
+// the golden model); VF2 … VF4 are stress clients.
 struct SoakReport {
   std::uint64_t seed = 0;
   std::chrono::nanoseconds took{};
@@ -51,10 +52,11 @@ struct SoakReport {
 SoakReport run_soak(const SoakOptions& options);
 
 std::string to_text(const SoakReport& report);
-// {"schema_version", "seed", "interrupted", "seconds", "clean", "complaints": [text], "left": [text], "events": {name: n}, "faults": {name: {"armed", "fired"}},
-// "clients": [{"function", "blocks", "outcomes": {name: n}, "batches", "strict", "bytes_checked", "attachments",
-// "stream_resets", "queue_resets", "function_resets", "regions", "statistics", "starved"}], "workloads": [{"function", "rounds",
-// "results_right", "results_wrong", "stream_resets", "attachments", "outcomes": {name: n}}]}
+// {"schema_version", "seed", "interrupted", "seconds", "clean", "complaints": [text], "left": [text], "events": {name:
+// n}, "faults": {name: {"armed", "fired"}}, "clients": [{"function", "blocks", "outcomes": {name: n}, "batches",
+// "strict", "bytes_checked", "attachments", "stream_resets", "queue_resets", "function_resets", "regions",
+// "statistics", "starved"}], "workloads": [{"function", "rounds", "results_right", "results_wrong", "stream_resets",
+// "attachments", "outcomes": {name: n}}]}
 std::string to_json(const SoakReport& report);
 
 }  // namespace svp::soak

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tenant of a soak, at the level of control blocks: it knows how each block that it sends has to end. In undisturbed time
-// nothing else is accepted; in a disturbance each must end once, typed, and what ended OK must be right all the same.
+// A tenant of a soak, at the level of control blocks: it knows how each block that it sends has to end. In undisturbed
+// time nothing else is accepted; in a disturbance each must end once, typed, and what ended OK must be right all the
+// same.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -52,6 +55,11 @@ class StressClient {
   std::uint64_t region() const { return region_.load(); }
   std::uint64_t rounds() const { return rounds_.load(); }
   bool complained() const { return complained_.load(); }
+  // As it was after the last round.
+  StressClientReport so_far() const {
+    const std::lock_guard guard(published_mutex_);
+    return published_;
+  }
   // When play() has returned.
   const StressClientReport& report() const { return report_; }
 
@@ -73,6 +81,7 @@ class StressClient {
   bool attach(const std::atomic<bool>& stop);
   void detach();
   void round();
+  void publish();
   void show_whole();
   void any_batch();
   // Owner's own disturbances, each every so many rounds.
@@ -94,6 +103,9 @@ class StressClient {
   // Something that has no excuse in undisturbed time. In a disturbance the function is let go of and had again.
   void unexpected(const std::string& what);
   void too_late(const std::string& what);
+  // Waits for soak_bounds::kTimeout in which hart 0 had a CPU or wanted none, so that a busy machine makes it longer
+  // and not wrong; `wait` takes a bound and tells whether it came.
+  bool wait_fairly(const std::function<bool(std::chrono::nanoseconds)>& wait);
   void complain(const std::string& what);
   void count_ends();
   void close_accounts();
@@ -122,6 +134,8 @@ class StressClient {
   std::atomic<std::uint64_t> rounds_{0};
   std::atomic<bool> complained_{false};
   StressClientReport report_;
+  mutable std::mutex published_mutex_;
+  StressClientReport published_;  // a copy for other threads
 };
 
 }  // namespace svp::soak

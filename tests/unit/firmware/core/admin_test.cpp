@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "tests/support/bytes.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {
@@ -63,7 +64,7 @@ TEST_F(Admin, CommandsThatAreNotBuiltSayUnsupportedAndUnknownOnesBadOpcode) {
   }
 }
 
-// ---- regions ------------------------------------------------------------------------------------------------------------
+// ---- regions --------------------------------------------------------------------------------------------------------
 
 TEST_F(Admin, ARegionIsGrantedWithItsFigures) {
   const auto reply = driver_.admin(acquire(3 * wire::kMiB));
@@ -110,17 +111,17 @@ TEST_F(Admin, AnAcquireWaitsForTheScrubAndGetsCleanMemory) {
   release.arguments.region_release = {again.id, again.generation};
   const auto released = driver_.send_admin(release);
   const auto waits = driver_.send_admin(acquire(64 * wire::kMiB));
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_TRUE(card_.card().pool.scrubbing());
   ASSERT_EQ(card_.function(2).commands.count(), 1u);
   // Others are served meanwhile.
   const auto query = driver_.send_admin(driver_.admin_request(AdminCommand::Query));
-  card_.turns();
+  card_.run_until_idle();
   EXPECT_EQ(driver_.wait_admin(query)->values.region.free_bytes, 0u);
   EXPECT_EQ(driver_.wait_admin(released)->outcome, Outcome::Ok);
   const auto granted = driver_.wait_admin(waits).value();
   EXPECT_EQ(granted.outcome, Outcome::Ok);
-  for (const auto byte : card_.board().region_memory()) ASSERT_EQ(byte, std::byte{0});
+  ASSERT_TRUE(svp::test::all_bytes_are(card_.board().region_memory(), std::byte{0}));
 }
 
 TEST_F(Admin, AnAcquireThatNoScrubCanHelpIsRefusedAtOnce) {
@@ -154,11 +155,11 @@ TEST_F(Admin, BadReleasesAreRefused) {
 TEST_F(Admin, ARegionIsBusyWhileBytesOfItAreMoved) {
   const auto region = driver_.acquire(40 * wire::kMiB).value();
   driver_.submit(driver_.fill(stream_, region, 0, region.bytes, 1));
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   auto release = driver_.admin_request(AdminCommand::RegionRelease);
   release.arguments.region_release = {region.id, region.generation};
   const auto slot = driver_.send_admin(release);
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   const auto reply = driver_.wait_admin(slot).value();
   EXPECT_EQ(reply.status, Status::Busy);
   EXPECT_EQ(driver_.wait_for(1)[0].completion.outcome, Outcome::Ok);
@@ -188,7 +189,7 @@ TEST_F(Admin, RegionsOfTwoFunctionsNeverMeet) {
   EXPECT_EQ(*driver_.at<std::uint64_t>(wire::kHostMemoryOffset), 0x11u);
 }
 
-// ---- streams ------------------------------------------------------------------------------------------------------------
+// ---- streams --------------------------------------------------------------------------------------------------------
 
 TEST_F(Admin, StreamsAreOpenedOnceEachAndRunOut) {
   std::set<std::uint32_t> ids;
@@ -237,7 +238,7 @@ TEST_F(Admin, CloseEndsWhatIsQueued) {
   auto stream = driver_.open_stream().value();
   driver_.submit(driver_.fill(stream, region, 0, region.bytes, 1));
   driver_.submit(driver_.nop(stream));
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   EXPECT_EQ(driver_.admin(driver_.stream_request(AdminCommand::StreamClose, stream)).outcome, Outcome::Ok);
   const auto ended = driver_.collect();
   ASSERT_EQ(ended.size(), 2u);
@@ -267,7 +268,7 @@ TEST_F(Admin, AHighPriorityStreamGoesFirstAndLeavesALowOneAFifth) {
   EXPECT_EQ(order, "HHHHLHHHHLHHLLLLLLLL");
 }
 
-// ---- chains -------------------------------------------------------------------------------------------------------------
+// ---- chains ---------------------------------------------------------------------------------------------------------
 
 TEST_F(Admin, ChainsThatCarryNoRequestAreGivenBackEmpty) {
   const std::uint64_t q = wire::kAdminRequests.offset, r = wire::kAdminReplies.offset;

@@ -130,8 +130,8 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
   for (const Base base : {Base::ToDevice, Base::FromDevice, Base::OnDevice}) {
     add("0 bytes", base, [](auto& b) { b.payload.dma.bytes = 0; }, Status::BadSize, Field::DmaBytes);
     add(
-        "strided", base, [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; }, Status::Unsupported,
-        Field::DmaFlags);
+        "strided without loops", base, [](auto& b) { b.payload.dma.flags = wire::kDmaStrided; }, Status::BadSize,
+        Field::Sticks);
     if (base != Base::ToDevice) {
       add(
           "checksum of what the card sends", base,
@@ -319,7 +319,7 @@ class BadControlBlock : public testing::TestWithParam<bool> {
     const std::uint16_t slot = driver_.submit_sticks(block, sticks);
     const auto window_before = copy_of(driver_.window());
     const auto regions_before = copy_of(card_.board().region_memory());
-    card_.turns();
+    card_.run_until_idle();
     const auto ended = driver_.collect();
     ASSERT_EQ(ended.size(), 1u);
     const auto& completion = ended[0].completion;

@@ -10,6 +10,7 @@
 #include "firmware/core/boot_options.hpp"
 #include "firmware/hal/board.hpp"
 #include "shared/version.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {
@@ -46,7 +47,7 @@ TEST(BootOptions, EveryWordIsUnderstood) {
   EXPECT_EQ(options->loop_watchdog_ms, 0u);
   EXPECT_EQ(options->stop_at, wire::PostCode::Functions);
   EXPECT_EQ(options->quota_bytes, 64 * wire::kMiB);
-  EXPECT_EQ(options->strikes, 3u);
+  EXPECT_EQ(options->stream_timeouts, 3u);
   EXPECT_EQ(options->sole_function, 3u);
   EXPECT_EQ(options->mutant, 17u);
   EXPECT_EQ(options->mutant_status, 101u);
@@ -72,7 +73,7 @@ TEST(BootOptions, WhatIsNotUnderstoodIsNamed) {
                                  "stop_at=1",
                                  "stop_at=224",
                                  "strikes=1000001",
-                                 "blind=1",
+                                 "checks=1",
                                  "sole=18",
                                  "=1",
                                  "=",
@@ -124,13 +125,13 @@ TEST(Boot, AWarmResetBeginsANewEpochWithNothingOfTheOldOne) {
   EXPECT_EQ(driver.header().device_status, 0u);
   EXPECT_EQ(driver.header().events_lost, 0u);
   EXPECT_EQ(driver.at<std::uint64_t>(wire::kStartedSequences.offset)[0], 0u);
-  card.turns();
+  card.run_until_idle();
   EXPECT_FALSE(driver.receive()) << "a message of the epoch before";
   ASSERT_TRUE(driver.bring_up());
   EXPECT_EQ(driver.config().boot_epoch, 2u);
   // The memory of before is granted only clean.
   EXPECT_TRUE(driver.acquire(64 * wire::kMiB));
-  for (const auto byte : card.board().region_memory()) ASSERT_EQ(byte, std::byte{0});
+  ASSERT_TRUE(svp::test::all_bytes_are(card.board().region_memory(), std::byte{0}));
 }
 
 // What init_persistent() finds (card.cpp): magic, version, checksum, epoch.
@@ -164,7 +165,7 @@ TEST(Boot, ACardThatLostTheMagicWordAloneIsNotTakenForOneThatWasOff) {
   EXPECT_THROW(card.warm_reset(), std::runtime_error);
 }
 
-TEST(Boot, TheRecordOfTheLifeBeforeIsShownToMAloneAndTheCardTestsItself) {
+TEST(Boot, TheRecordOfTheBootBeforeIsShownToMAloneAndTheCardTestsItself) {
   fwtest::TestCard card;
   EXPECT_EQ(card.driver(0).header().record_bytes, 0u);
   wire::FatalRecord record{};

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "shared/version.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {
@@ -158,7 +159,7 @@ TEST_F(ControlServer, TheGenerationIsNewAfterEveryReset) {
   }
 }
 
-// ---- queues -------------------------------------------------------------------------------------------------------------
+// ---- queues ---------------------------------------------------------------------------------------------------------
 
 wire::SetQueue standard(std::uint32_t queue) {
   const auto& layout = wire::kQueueLayouts[queue];
@@ -240,9 +241,9 @@ TEST_F(ControlServer, AQueueResetEndsEveryOutstandingBlockBeforeItsAnswer) {
   driver_.submit(driver_.fill(stream, region, 0, region.bytes, 1));
   driver_.submit(driver_.nop(stream));
   driver_.submit(driver_.fill(other, region, 0, region.bytes, 1));
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   driver_.send(driver_.request(MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue}));
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   ASSERT_TRUE(driver_.receive()) << "answered";
   const auto ended = driver_.collect();
   ASSERT_EQ(ended.size(), 3u);
@@ -263,10 +264,10 @@ TEST_F(ControlServer, AnAdminQueueResetForgetsCommandsThatWait) {
   request = driver_.admin_request(wire::AdminCommand::RegionAcquire);
   request.arguments.region_acquire = {64 * wire::kMiB, wire::RegionType::Tensor};
   driver_.send_admin(request);
-  card_.turns();  // no scrub: the second waits
+  card_.run_until_idle();  // no scrub: the second waits
   ASSERT_EQ(card_.function(2).commands.count(), 1u);
   driver_.send(driver_.request(MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kAdminQueue}));
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_TRUE(driver_.receive());
   EXPECT_EQ(card_.function(2).commands.count(), 0u);
   card_.pump();
@@ -275,7 +276,7 @@ TEST_F(ControlServer, AnAdminQueueResetForgetsCommandsThatWait) {
   EXPECT_FALSE(driver_.ring(wire::kAdminQueue).has_used()) << "an answer of before the reset";
 }
 
-// ---- messages that make no sense ----------------------------------------------------------------------------------------
+// ---- messages that make no sense ------------------------------------------------------------------------------------
 
 TEST_F(ControlServer, MessagesThatMakeNoSenseGetAnErrorResponse) {
   const auto spoilt = [&](auto spoil) {
@@ -323,7 +324,7 @@ TEST_F(ControlServer, NonsenseIndicesReadAsAnEmptyFifoUntilTheyMakeSense) {
   const std::uint32_t good = fifo.written;
   for (const std::uint32_t distance : {wire::kFifoSlots + 1, 1000u, 0x80000000u, 0xffffffffu}) {
     wire::store_release(fifo.written, good + distance);
-    EXPECT_FALSE(fw::turn(card_.card())) << distance;
+    EXPECT_FALSE(fw::run_iteration(card_.card())) << distance;
     EXPECT_FALSE(fw::control_pending(card_.function(2)));
     EXPECT_FALSE(driver_.receive());
   }
@@ -377,7 +378,7 @@ TEST_F(ControlServer, RandomMessagesNeverStopTheCard) {
     message.header = {static_cast<std::uint8_t>(random() % 4), static_cast<std::uint8_t>(random() % 14), 0,
                       static_cast<std::uint16_t>(random()), static_cast<std::uint16_t>(8 + random() % 57)};
     driver_.send(message);
-    card_.turns();
+    card_.run_until_idle();
     ASSERT_TRUE(driver_.receive()) << "every request gets one answer";
     ASSERT_FALSE(driver_.receive());
   }
@@ -387,7 +388,7 @@ TEST_F(ControlServer, RandomMessagesNeverStopTheCard) {
   EXPECT_EQ(driver_.run(driver_.nop(stream)).outcome, wire::Outcome::Ok);
 }
 
-// ---- needs reset --------------------------------------------------------------------------------------------------------
+// ---- needs reset ----------------------------------------------------------------------------------------------------
 
 TEST_F(ControlServer, NeedsResetIsToldOnceAndStaysUntilStatusZero) {
   ASSERT_TRUE(driver_.bring_up());
@@ -412,7 +413,7 @@ TEST_F(ControlServer, ADriverCannotSetNeedsResetItself) {
   EXPECT_EQ(driver_.set_status(kAck | wire::kStatusNeedsReset), kAck);
 }
 
-// ---- function reset -----------------------------------------------------------------------------------------------------
+// ---- function reset -------------------------------------------------------------------------------------------------
 
 TEST_F(ControlServer, NothingCompletesAfterAFunctionReset) {
   ASSERT_TRUE(driver_.bring_up());
@@ -420,7 +421,7 @@ TEST_F(ControlServer, NothingCompletesAfterAFunctionReset) {
   fwtest::StreamHandle stream;
   driver_.submit(driver_.fill(stream, region, 0, region.bytes, 0x77));
   for (int i = 0; i < 5; ++i) driver_.submit(driver_.nop(stream));
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   ASSERT_TRUE(driver_.collect().empty());
   EXPECT_EQ(driver_.set_status(0), 0u);
   for (const auto& end : driver_.collect())
@@ -464,7 +465,7 @@ TEST_F(ControlServer, AResetGivesAllMemoryBackClean) {
   EXPECT_FALSE(driver_.acquire(1));
   ASSERT_TRUE(driver_.bring_up());
   EXPECT_TRUE(driver_.acquire(64 * wire::kMiB));
-  for (const auto byte : card_.board().region_memory()) ASSERT_EQ(byte, std::byte{0});
+  ASSERT_TRUE(svp::test::all_bytes_are(card_.board().region_memory(), std::byte{0}));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "firmware/core/dispatcher.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
 namespace {
@@ -71,7 +72,7 @@ TEST_F(Dispatcher, BlocksOfAStreamEndInOrder) {
                                        : driver_.nop(s));
       ++submitted;
     }
-    fw::turn(card_.card());
+    fw::run_iteration(card_.card());
     for (const auto& end : driver_.collect()) {
       ASSERT_EQ(end.completion.outcome, Outcome::Ok);
       ASSERT_EQ(end.completion.sequence, ++last[end.completion.stream]);
@@ -144,7 +145,7 @@ TEST_F(Dispatcher, AWholeRingOfBlocksIsServed) {
   }
 }
 
-// ---- transfers ----------------------------------------------------------------------------------------------------------
+// ---- transfers ------------------------------------------------------------------------------------------------------
 
 TEST_F(Dispatcher, TransfersMoveExactlyTheirBytes) {
   const auto region = driver_.acquire(8 * wire::kMiB).value();
@@ -212,10 +213,10 @@ TEST_F(Dispatcher, AStreamResetStopsTheRunningTransferAndAbortsTheQueuedOnes) {
   const auto region = driver_.acquire(64 * wire::kMiB).value();
   driver_.submit(driver_.fill(stream_, region, 0, region.bytes, 1));
   for (int i = 0; i < 3; ++i) driver_.submit(driver_.nop(stream_));
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   ASSERT_TRUE(driver_.collect().empty()) << "the transfer is under way";
   const auto slot = driver_.send_admin(driver_.stream_request(wire::AdminCommand::StreamReset, stream_));
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   const auto ended = driver_.collect();
   ASSERT_EQ(ended.size(), 4u);
   EXPECT_EQ(ended[0].completion.outcome, Outcome::Fault);
@@ -247,7 +248,7 @@ TEST(DispatcherBudget, PopulatedMemoryBeyondTheBudgetIsATypedFault) {
   EXPECT_EQ(driver.run(driver.fill(stream, region, 0, 4 * wire::kMiB, 2)).outcome, Outcome::Ok);
 }
 
-// ---- chains that carry no block -----------------------------------------------------------------------------------------
+// ---- chains that carry no block -------------------------------------------------------------------------------------
 
 TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
   const std::uint64_t cb = wire::kControlBlocks.offset, completion = wire::kCompletions.offset;
@@ -287,7 +288,7 @@ TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
     std::memcpy(d.at<std::byte>(cb), &block, sizeof block);
     const std::vector<std::byte> before(d.window().begin(), d.window().end());
     ring.add(700, kCases[i].chain);
-    card_.turns();
+    card_.run_until_idle();
     const auto used = ring.poll();
     ASSERT_TRUE(used);
     EXPECT_EQ(used->id, 700);
@@ -297,7 +298,8 @@ TEST_F(Dispatcher, ChainsThatCarryNoBlockAreRefusedAndTheRingGoesOn) {
       EXPECT_EQ(end.outcome, Outcome::Rejected);
       EXPECT_EQ(end.field, wire::Field::Chain);
     }
-    for (std::uint64_t at = kHost; at < d.window().size(); ++at) ASSERT_EQ(d.window()[at], before[at]);
+    const auto host = d.window().subspan(kHost);
+    ASSERT_EQ(svp::test::first_difference(host, std::span(before).subspan(kHost)), host.size());
     for (std::uint64_t at = wire::kStartedSequences.offset; at < wire::kAdminReplies.end(); ++at) {
       ASSERT_EQ(d.window()[at], before[at]) << at;
     }
@@ -323,7 +325,7 @@ TEST_F(Dispatcher, AThousandBadJobsAreCountedOneByOneAndToldOnce) {
     d.submit(bad);
     const RawBuffer chain[] = {{0, 128, false}, {0, 128, true}};
     ring.add(700, chain);
-    card_.turns();
+    card_.run_until_idle();
     while (ring.poll()) {  // bounded: there are no more descriptors than the ring holds
     }
     d.forget_blocks();
@@ -388,7 +390,7 @@ TEST_F(Dispatcher, BytesAreCountedByDirection) {
   EXPECT_EQ(stats.dirty_granules, 1u);
 }
 
-// High priority goes first, and inside a priority everybody gets a turn.
+// High priority goes first, and inside a priority everybody is served.
 TEST(StreamSet, AgreesWithAListOfPriorities) {
   fw::StreamSet runnable;
   EXPECT_FALSE(runnable.any());
@@ -408,7 +410,7 @@ TEST(StreamSet, AgreesWithAListOfPriorities) {
   EXPECT_FALSE(runnable.any());
 }
 
-TEST(StreamSet, LowPriorityHasOneTurnAfterSoManyOfHigh) {
+TEST(StreamSet, LowPriorityIsServedOnceAfterSoManyOfHigh) {
   fw::StreamSet runnable;
   runnable.add(1, true);
   runnable.add(2, true);
@@ -418,7 +420,7 @@ TEST(StreamSet, LowPriorityHasOneTurnAfterSoManyOfHigh) {
   for (int i = 0; i < 11; ++i) order.push_back(runnable.next());
   const std::vector<unsigned> expected{1, 2, 1, 2, 8, 1, 2, 1, 2, 9, 1};
   EXPECT_EQ(order, expected);
-  // Nobody of high priority waits: its turns are not saved up.
+  // Nobody of high priority waits: its share is not saved up.
   runnable.remove(1, true);
   runnable.remove(2, true);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(runnable.next(), i % 2 == 0 ? 8u : 9u);

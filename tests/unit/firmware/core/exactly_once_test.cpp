@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law above all others: every accepted block ends in exactly one completion, in the order of its stream, and nothing
-// completes after its stream, queue or function is reported reset; whatever good and bad blocks come, interleaved with
-// resets of every kind.
+// The property above all others: every accepted block ends in exactly one completion, in the order of its stream, and
+// nothing completes after its stream, queue or function is reported reset; whatever good and bad blocks come,
+// interleaved with resets of every kind.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -144,7 +144,7 @@ TEST_P(ExactlyOnce, WhateverIsSubmittedAndResetInBetween) {
     if (roll < 600) {
       tenant.submit();
     } else if (roll < 900) {
-      fw::turn(card.card());
+      fw::run_iteration(card.card());
     } else if (roll < 970) {
       tenant.collect();
     } else if (roll < 990) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The card breaks where M told it to, finds it, and nobody else notices; with its detector off it finds nothing.
+// The card breaks where M told it to, finds it, and nobody else notices; with that check disabled it finds nothing.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -108,7 +108,7 @@ class BrokenCard : public testing::Test {
   StreamHandle stream_;
 };
 
-// ---- the command --------------------------------------------------------------------------------------------------------
+// ---- the command ----------------------------------------------------------------------------------------------------
 
 TEST_F(BrokenCard, OnlyTheManagementFunctionArms) {
   for (const unsigned slot : {1u, 2u}) {
@@ -146,7 +146,7 @@ TEST_F(BrokenCard, NothingIsArmedAfterAWarmReset) {
   EXPECT_FALSE(card_.card().faults.armed_any(~std::uint64_t{0}));
 }
 
-// ---- transfers ----------------------------------------------------------------------------------------------------------
+// ---- transfers ------------------------------------------------------------------------------------------------------
 
 TEST_F(BrokenCard, AnAbortedTransferEndsFaultAndPoisonsItsStreamOnly) {
   const auto region = driver_.acquire(2 * wire::kMiB).value();
@@ -248,7 +248,8 @@ TEST_F(BrokenCard, ASlowLastStepWithoutABudgetEndsWell) {
   }
 }
 
-// A clock that work alone moves on: what the campaign (F30) can only bound from below on a machine's clock is exact here.
+// A clock that work alone moves on: what the campaign (F30) can only bound from below on a machine's clock is exact
+// here.
 TEST(SlowTransfer, TakesAHundredTimesTheTicksThatItsStepsTake) {
   constexpr std::uint64_t kTimes = 100, kSteps = 8, kBytes = kSteps * fw::kDmaStepBytes;
   fwtest::TestCard card({.virtual_functions = 1, .clock = native::WorkClock{}});
@@ -276,7 +277,7 @@ TEST(SlowTransfer, TakesAHundredTimesTheTicksThatItsStepsTake) {
   EXPECT_LE(slowed, kTimes * undisturbed * 101 / 100);
 }
 
-// ---- checksums ----------------------------------------------------------------------------------------------------------
+// ---- checksums ------------------------------------------------------------------------------------------------------
 
 class Checksums : public BrokenCard {
  protected:
@@ -348,7 +349,7 @@ TEST_F(Checksums, WithoutThemCorruptionGoesUnseen) {
   EXPECT_EQ(wrong_bytes(driver_, 8192), 1u);
 }
 
-// ---- region entries -----------------------------------------------------------------------------------------------------
+// ---- region entries -------------------------------------------------------------------------------------------------
 
 TEST_F(BrokenCard, ADamagedEntryResolvesToNothingAndAFunctionResetHealsIt) {
   const std::uint64_t free_before = card_.card().pool.free_bytes();
@@ -377,7 +378,7 @@ TEST_F(BrokenCard, AnEntryDamagedUnderATransferEndsItFault) {
   s.argument = 50'000;
   arm(s);
   driver_.submit(to_card(driver_, stream_, region, wire::kMiB));
-  card_.turns();
+  card_.run_until_idle();
   StreamHandle other = driver_.open_stream().value();
   auto entry = spec(FaultPoint::RegionEntry, FaultAction::Corrupt);
   entry.fault = 1;
@@ -391,7 +392,7 @@ TEST_F(BrokenCard, AnEntryDamagedUnderATransferEndsItFault) {
   EXPECT_EQ(ended[1].completion.outcome, Outcome::Fault);
 }
 
-// ---- memory -------------------------------------------------------------------------------------------------------------
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 TEST_F(BrokenCard, ACorrectedMemoryErrorIsToldAndTheDataIsRight) {
   driver_.post_event_buffers(4);
@@ -436,7 +437,7 @@ TEST_F(BrokenCard, AnUncorrectableErrorEndsTheUnitAndItsGranuleIsNeverGrantedAga
   ASSERT_EQ(driver_.release(region).outcome, Outcome::Ok);
   card_.pump();
   EXPECT_EQ(card_.card().pool.free_bytes(), free_before - wire::kGranuleBytes);
-  for (int life = 0; life < 2; ++life) {
+  for (int boot = 0; boot < 2; ++boot) {
     // All that can be granted, granule by granule, from both functions: it is not among it.
     for (RawDriver* who : {&driver_, &neighbour_}) {
       while (const auto got = who->acquire(16 * wire::kMiB)) {
@@ -448,15 +449,15 @@ TEST_F(BrokenCard, AnUncorrectableErrorEndsTheUnitAndItsGranuleIsNeverGrantedAga
         }
       }
     }
-    EXPECT_EQ(card_.card().pool.retired_granules(), 1u) << "life " << life;
-    if (life == 1) break;
+    EXPECT_EQ(card_.card().pool.retired_granules(), 1u) << "boot " << boot;
+    if (boot == 1) break;
     card_.warm_reset();
     ASSERT_TRUE(driver_.bring_up());
     ASSERT_TRUE(neighbour_.bring_up());
   }
 }
 
-// ---- completions, replies, doorbells, heartbeat -----------------------------------------------------------------------------
+// ---- completions, replies, doorbells, heartbeat ---------------------------------------------------------------------
 
 TEST_F(BrokenCard, ASuppressedCompletionNeverComesAndTheStreamGoesOn) {
   auto s = spec(FaultPoint::Completion, FaultAction::Suppress);
@@ -511,7 +512,7 @@ TEST_F(BrokenCard, ASuppressedDoorbellIsNotLevelAndADuplicateTwice) {
     ring.ask_for_next(false);
     const auto before = card_.rings(2);
     driver_.submit(driver_.nop(stream_));
-    card_.turns();
+    card_.run_until_idle();
     EXPECT_EQ(driver_.collect().size(), 1u);
     return card_.rings(2) - before;
   };
@@ -540,7 +541,7 @@ TEST_F(BrokenCard, ASuppressedHeartbeatStopsForItsFunctionOnly) {
   EXPECT_GE(evidence().fired, 2u);
 }
 
-// ---- the loop, and resets -----------------------------------------------------------------------------------------------
+// ---- the loop, and resets -------------------------------------------------------------------------------------------
 
 TEST_F(BrokenCard, AStalledDispatcherStallsEverybodyForItsTime) {
   auto s = spec(FaultPoint::Dispatcher, FaultAction::Stall);
@@ -564,16 +565,16 @@ TEST_F(BrokenCard, AStalledResetGoesOnWhenItsTimeIsOverOrTheFaultIsDisarmed) {
     const auto generation = driver_.header().generation;
     driver_.send(driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusReset}));
     const auto before = hal::now();
-    card_.turns();
+    card_.run_until_idle();
     EXPECT_EQ(driver_.header().generation, generation + 1) << "its driver may see that it is under way";
     expect_neighbour_well();
     if (argument == 0) {
       disarm_all();
     } else {
-      while (hal::now() < before + argument) card_.turns();
+      while (hal::now() < before + argument) card_.run_until_idle();
       disarm_all();
     }
-    card_.turns();
+    card_.run_until_idle();
     EXPECT_EQ(driver_.header().generation, generation + 2) << "it has ended";
     driver_.receive();
     ASSERT_TRUE(driver_.bring_up());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions as M and the PF manage them: who may do what to whom, slots that serve one owner in their life, resets by
-// others, quotas, and what M hears of violations.
+// Functions as M and the PF manage them: who may do what to whom, slots that serve one owner in their lifetime, resets
+// by others, quotas, and what M is told of violations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "firmware/core/reset.hpp"
 #include "firmware/hal/board.hpp"
 #include "firmware/hal/hart.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
 #include "tests/unit/firmware/core/test_card.hpp"
 
@@ -73,7 +74,7 @@ class Functions : public testing::Test {
   RawDriver& vf2_ = card_.driver(3);
 };
 
-// ---- rights -------------------------------------------------------------------------------------------------------------
+// ---- rights ---------------------------------------------------------------------------------------------------------
 
 TEST_F(Functions, RightsAreAsInTheTable) {
   struct Right {
@@ -146,7 +147,7 @@ TEST_F(Functions, MHoldsNoRegionsAndRunsNothing) {
   EXPECT_EQ(completion.status, Status::UnknownStream);
 }
 
-// ---- slots --------------------------------------------------------------------------------------------------------------
+// ---- slots ----------------------------------------------------------------------------------------------------------
 
 TEST_F(Functions, ARetiredWindowReachesNothingAndTheNextOwnerStartsFromNothing) {
   const auto region = vf1_.acquire(wire::kGranuleBytes);
@@ -175,12 +176,11 @@ TEST_F(Functions, ARetiredWindowReachesNothingAndTheNextOwnerStartsFromNothing) 
   EXPECT_EQ(next.run(next.fill(fresh, *region, 0, 4096, 1)).status, Status::UnknownRegion);
   const auto again = next.acquire(wire::kGranuleBytes);
   ASSERT_TRUE(again);
-  EXPECT_TRUE(std::ranges::all_of(card_.board().region_memory().first(wire::kGranuleBytes),
-                                  [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_TRUE(svp::test::all_bytes_are(card_.board().region_memory().first(wire::kGranuleBytes), std::byte{0}));
   EXPECT_TRUE(std::ranges::equal(card_.window(2), scribbled)) << "the card still writes to a retired window";
 }
 
-TEST_F(Functions, ASlotIsBoundOnceInItsLife) {
+TEST_F(Functions, ASlotIsBoundOnceInItsLifetime) {
   ASSERT_EQ(ask(AdminCommand::SlotRetire, kVf1).outcome, Outcome::Ok);
   expect_refused(ask(AdminCommand::SlotBind, kVf1, 2), Status::SlotUsed, Field::AdminSlot);
   expect_refused(ask(AdminCommand::SlotBind, kVf1, 3), Status::SlotUsed, Field::AdminSlot);  // another function's
@@ -222,7 +222,7 @@ TEST_F(Functions, ASlotTableThatCannotBeBelievedLeavesOnlyM) {
   }
 }
 
-// ---- renewable slots ----------------------------------------------------------------------------------------------------
+// ---- renewable slots ------------------------------------------------------------------------------------------------
 
 class RenewableSlots : public Functions {
  protected:
@@ -361,7 +361,7 @@ TEST_F(RenewableSlots, ATableThatCannotBeBelievedBindsNothing) {
   }
 }
 
-// ---- resets by others ---------------------------------------------------------------------------------------------------
+// ---- resets by others -----------------------------------------------------------------------------------------------
 
 TEST_F(Functions, AResetByAnotherEndsTheWorkAndTellsTheDriver) {
   const auto region = vf1_.acquire(wire::kGranuleBytes);
@@ -417,7 +417,7 @@ class FunctionsWithKernels : public Functions {
     StreamHandle stream;
     const auto programs = fwtest::load_programs(driver, stream);
     driver.submit(fwtest::launch_of(driver, stream, programs, fwtest::Program::UntilReleased));
-    card_.turns();
+    card_.run_until_idle();
   }
 };
 
@@ -428,7 +428,7 @@ TEST_F(FunctionsWithKernels, AResetWaitsForTheKernelAndWhoeverAskedMeanwhileJoin
   const auto first = manager_.send_admin(about(manager_, AdminCommand::FunctionReset, kVf1));
   const auto second = pf_.send_admin(about(pf_, AdminCommand::FunctionReset, kVf1));
   vf1_.send(vf1_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0}));
-  card_.turns();
+  card_.run_until_idle();
   EXPECT_EQ(card_.function(kVf1).reset.count(), before) << "the kernel is still in U-mode";
   unsigned quiet = 0;
   for (int i = 0; i < 100 && card_.card().launches.active(kVf1); ++i) fw::loop_step(card_.card(), quiet);
@@ -468,7 +468,7 @@ TEST_F(FunctionsWithKernels, ABurstOfResetsIsSlowedWhileOthersWorkAndEveryOneIsA
 TEST_F(FunctionsWithKernels, RetiringWhileAKernelRunsStopsItAndFreesTheFunction) {
   launch_until_released(vf1_);
   const auto retired = manager_.send_admin(about(manager_, AdminCommand::SlotRetire, kVf1));
-  card_.turns();
+  card_.run_until_idle();
   EXPECT_EQ(query(kVf1).values.function.state, FunctionState::Resetting);
   const auto bind = manager_.send_admin(about(manager_, AdminCommand::SlotBind, kVf1, kFirstSpare));
   scribble(card_.window(2));
@@ -481,7 +481,7 @@ TEST_F(FunctionsWithKernels, RetiringWhileAKernelRunsStopsItAndFreesTheFunction)
   EXPECT_EQ(card_.card().pool.unclean_bytes(), 0u);
 }
 
-// ---- quota --------------------------------------------------------------------------------------------------------------
+// ---- quota ----------------------------------------------------------------------------------------------------------
 
 TEST_F(Functions, AQuotaBoundsWhatAFunctionHoldsAndNotTheOthers) {
   auto request = about(manager_, AdminCommand::QuotaSet, kVf1);
@@ -504,7 +504,7 @@ TEST_F(Functions, AQuotaBoundsWhatAFunctionHoldsAndNotTheOthers) {
   expect_refused(manager_.admin(request), Status::BadAlignment, Field::AdminBytes);
 }
 
-TEST_F(Functions, AWeightIsAShareOfTheTurns) {
+TEST_F(Functions, AWeightIsAShareOfTheQuanta) {
   auto request = about(manager_, AdminCommand::QuotaSet, kVf1);
   request.arguments.quota.weight = wire::kMaxWeight + 1;
   expect_refused(manager_.admin(request), Status::BadCount, Field::AdminWeight);
@@ -521,17 +521,17 @@ TEST_F(Functions, AWeightIsAShareOfTheTurns) {
     vf2_.submit(vf2_.nop(streams2[i % 3]));
   }
   const auto done = [&](Target target) { return card_.function(target).counters().completed; };
-  for (int turns = 0; turns < 100 && done(kVf1) == 0; ++turns) fw::turn(card_.card());
+  for (int i = 0; i < 100 && done(kVf1) == 0; ++i) fw::run_iteration(card_.card());
   const auto first = done(kVf1);
   const auto second = done(kVf2);
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   EXPECT_EQ(done(kVf1) - first, 3 * (done(kVf2) - second));
   EXPECT_GT(done(kVf2), second);
 }
 
-// ---- violations ---------------------------------------------------------------------------------------------------------
+// ---- violations -----------------------------------------------------------------------------------------------------
 
-TEST_F(Functions, MHearsOfViolationsAndTheyAreCounted) {
+TEST_F(Functions, MIsToldOfViolationsAndTheyAreCounted) {
   manager_.post_event_buffers(4);
   StreamHandle stream;
   for (int i = 0; i < 3; ++i) {

@@ -6,31 +6,32 @@
 namespace fw {
 namespace {
 
-// Turn and slice as hart 0's loop has them, while somebody rings `rings` times in a row for nothing.
+// Iteration and slice as hart 0's loop has them, while somebody rings `rings` times in a row for nothing.
 void ring_for_nothing(InterruptModeration& doorbells, unsigned rings) {
   for (unsigned i = 0; i < rings; ++i) {
     doorbells.slice_ended(true);
-    doorbells.turn_ended(false);
+    doorbells.iteration_ended(false);
   }
 }
 
-TEST(InterruptModeration, AFewSpuriousDoorbellsAreHeard) {
+TEST(InterruptModeration, AFewSpuriousDoorbellsAreServed) {
   InterruptModeration doorbells;
   ring_for_nothing(doorbells, kSpuriousDoorbells - 1);
   EXPECT_FALSE(doorbells.masked());
   EXPECT_EQ(doorbells.slice(kSliceTicks), kSliceTicks);
 }
 
-TEST(InterruptModeration, AFloodIsHeardOnceInSoManySlices) {
+TEST(InterruptModeration, AFloodIsServedOnceInSoManySlices) {
   InterruptModeration doorbells;
-  unsigned heard = 0;
+  unsigned served = 0;
   constexpr unsigned kSlices = 900;
   for (unsigned i = 0; i < kSlices; ++i) {
-    if (!doorbells.masked()) ++heard;
+    if (!doorbells.masked()) ++served;
     doorbells.slice_ended(!doorbells.masked());
-    doorbells.turn_ended(false);
+    doorbells.iteration_ended(false);
   }
-  EXPECT_EQ(heard, kSpuriousDoorbells - 1 + (kSlices - (kSpuriousDoorbells - 1) + kMaskedSlices) / (kMaskedSlices + 1));
+  EXPECT_EQ(served,
+            kSpuriousDoorbells - 1 + (kSlices - (kSpuriousDoorbells - 1) + kMaskedSlices) / (kMaskedSlices + 1));
 }
 
 TEST(InterruptModeration, AMaskedSliceIsShortAndEndsWithALookAtEverybody) {
@@ -42,11 +43,11 @@ TEST(InterruptModeration, AMaskedSliceIsShortAndEndsWithALookAtEverybody) {
   EXPECT_TRUE(doorbells.slice_ended(false));
 }
 
-TEST(InterruptModeration, DoorbellsThatFindSomethingAreAlwaysHeard) {
+TEST(InterruptModeration, DoorbellsThatFindSomethingAreAlwaysServed) {
   InterruptModeration doorbells;
   for (unsigned i = 0; i < 1000; ++i) {
     doorbells.slice_ended(true);
-    doorbells.turn_ended(true);
+    doorbells.iteration_ended(true);
     ASSERT_FALSE(doorbells.masked());
   }
 }
@@ -55,7 +56,7 @@ TEST(InterruptModeration, WorkInBetweenHidesNoFlood) {
   InterruptModeration doorbells;
   for (unsigned i = 0; i < kSpuriousDoorbells; ++i) {
     doorbells.slice_ended(true);
-    doorbells.turn_ended(true);
+    doorbells.iteration_ended(true);
     ring_for_nothing(doorbells, 1);
   }
   EXPECT_TRUE(doorbells.masked());
@@ -66,15 +67,15 @@ TEST(InterruptModeration, ASliceThatNobodyRangEndsTheCount) {
   for (unsigned i = 0; i < 100; ++i) {
     ring_for_nothing(doorbells, kSpuriousDoorbells - 1);
     doorbells.slice_ended(false);
-    doorbells.turn_ended(false);
+    doorbells.iteration_ended(false);
     ASSERT_FALSE(doorbells.masked());
   }
 }
 
-TEST(InterruptModeration, ATurnWithoutASliceCountsNothing) {
+TEST(InterruptModeration, AnIterationWithoutASliceCountsNothing) {
   InterruptModeration doorbells;
   doorbells.slice_ended(true);
-  for (unsigned i = 0; i < 100; ++i) doorbells.turn_ended(false);
+  for (unsigned i = 0; i < 100; ++i) doorbells.iteration_ended(false);
   EXPECT_FALSE(doorbells.masked());
 }
 

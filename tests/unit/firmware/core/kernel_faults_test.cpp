@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are broken on purpose, and what the card does to those that take too long: warning, kill, strikes, ban.
-// Also CANCEL, which needs something that runs.
+// Kernels that are broken on purpose, and what the card does to those that take too long: warning, kill, count of
+// time-outs, ban. Also CANCEL, which needs something that runs.
 #include <gtest/gtest.h>
 
 #include "firmware/hal/hart.hpp"
@@ -59,7 +59,7 @@ class KernelFaults : public fwtest::Launch {
   std::vector<fwtest::Ended> finish(std::size_t count) {
     std::vector<fwtest::Ended> all;
     for (int i = 0; i < 2000 && all.size() < count; ++i) {
-      card_.turns();
+      card_.run_until_idle();
       for (const auto& end : driver_.collect()) all.push_back(end);
       if (all.size() < count) slice();
     }
@@ -70,7 +70,7 @@ class KernelFaults : public fwtest::Launch {
   fwtest::RawDriver& management_ = card_.driver(0);
 };
 
-// ---- broken kernels -----------------------------------------------------------------------------------------------------
+// ---- broken kernels -------------------------------------------------------------------------------------------------
 
 TEST_F(KernelFaults, AGoodKernelEndsAsTheFaultSaysAndTheNextOneIsGood) {
   const struct {
@@ -96,7 +96,7 @@ TEST_F(KernelFaults, AGoodKernelEndsAsTheFaultSaysAndTheNextOneIsGood) {
 
 TEST_F(KernelFaults, ALaunchThatBeganBeforeTheArmingIsNoOccurrence) {
   driver_.submit(block(stream_, Program::UntilReleased));
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_TRUE(slice());
   arm(FaultPoint::Kernel, FaultAction::Stray);
   ASSERT_TRUE(slice());
@@ -111,7 +111,7 @@ TEST_F(KernelFaults, ASlowKernelEndsWellHoweverLongItTakes) {
   driver_.submit(block(stream_, Program::Slices));
   std::vector<fwtest::Ended> ended;
   while (ended.empty() && hal::now() < before + 100'000'000) {
-    card_.turns();
+    card_.run_until_idle();
     ended = driver_.collect();
     slice();
   }
@@ -169,7 +169,7 @@ TEST_F(KernelFaults, AHartThatStandsStillGoesOnWhenItsTimeIsOver) {
   EXPECT_EQ(disarm().fired, 1u);
 }
 
-// ---- the watchdog -------------------------------------------------------------------------------------------------------
+// ---- the watchdog ---------------------------------------------------------------------------------------------------
 
 TEST_F(KernelFaults, TheWatchdogWarnsOnceAtHalfOfWhatItGives) {
   run(Program::Slices);
@@ -185,7 +185,7 @@ TEST_F(KernelFaults, TheWarningComesBeforeTheKill) {
   launch.header.budget = 1'000;
   driver_.seal(launch);
   driver_.submit(launch);
-  card_.turns();
+  card_.run_until_idle();
   for (int i = 0; i < 1'100; ++i) slice();
   card_.start_loop();
   std::vector<wire::DeviceEvent> events;
@@ -196,16 +196,16 @@ TEST_F(KernelFaults, TheWarningComesBeforeTheKill) {
   ASSERT_EQ(events.size(), 1u);
 }
 
-class Strikes : public KernelFaults {
+class StreamBans : public KernelFaults {
  protected:
-  explicit Strikes(const std::string& more = {}) : KernelFaults(1, "strikes=2" + more) {}
+  explicit StreamBans(const std::string& more = {}) : KernelFaults(1, "strikes=2" + more) {}
 };
 
-TEST_F(Strikes, TheLastTimeOutBansItsStreamUntilTheFunctionIsReset) {
+TEST_F(StreamBans, TheLastTimeOutBansItsStreamUntilTheFunctionIsReset) {
   EXPECT_EQ(run(Program::Endless).outcome, Outcome::Timeout);
   EXPECT_TRUE(events_of(wire::EventKind::StreamBanned).empty());
   ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
-  EXPECT_EQ(run(Program::ExitWithFive).outcome, Outcome::Fault) << "a fault is no strike";
+  EXPECT_EQ(run(Program::ExitWithFive).outcome, Outcome::Fault) << "a fault is no time-out";
   ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
   EXPECT_EQ(run(Program::Endless).outcome, Outcome::Timeout);
   EXPECT_EQ(events_of(wire::EventKind::StreamBanned).size(), 1u);
@@ -222,13 +222,13 @@ TEST_F(Strikes, TheLastTimeOutBansItsStreamUntilTheFunctionIsReset) {
   EXPECT_EQ(driver_.run(driver_.nop(stream_)).outcome, Outcome::Ok);
 }
 
-// ---- CANCEL -------------------------------------------------------------------------------------------------------------
+// ---- CANCEL ---------------------------------------------------------------------------------------------------------
 
 TEST_F(KernelFaults, ACancelledBlockThatHasNotStartedEndsAbortedAndItsSuccessorsGoOn) {
   driver_.submit(block(stream_, Program::UntilReleased));  // 1
   const std::uint64_t first = stream_.next_sequence - 1;
   for (int i = 0; i < 3; ++i) driver_.submit(driver_.nop(stream_));
-  card_.turns();
+  card_.run_until_idle();
   for (const std::uint64_t which : {first + 3, first + 1}) {  // the tail, then one in the middle
     EXPECT_EQ(cancel(stream_, which).outcome, Outcome::Ok);
     const auto ended = driver_.collect();
@@ -252,7 +252,7 @@ TEST_F(KernelFaults, ACancelledKernelIsStoppedAndPoisonsItsStream) {
   driver_.submit(block(stream_, Program::UntilReleased));
   const std::uint64_t sequence = stream_.next_sequence - 1;
   driver_.submit(driver_.nop(stream_));
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_TRUE(slice());
   EXPECT_EQ(cancel(stream_, sequence).outcome, Outcome::Ok);
   EXPECT_EQ(cancel(stream_, sequence).status, Status::AlreadyEnded) << "it is ending";
@@ -269,7 +269,7 @@ TEST_F(KernelFaults, ACancelledTransferIsStopped) {
   arm(FaultPoint::DmaStep, FaultAction::Stall);
   driver_.submit(driver_.fill(stream_, region, 0, wire::kMiB, 1));
   const std::uint64_t sequence = stream_.next_sequence - 1;
-  card_.turns();
+  card_.run_until_idle();
   EXPECT_EQ(cancel(stream_, sequence).outcome, Outcome::Ok);
   const auto ended = driver_.collect();
   ASSERT_EQ(ended.size(), 1u);

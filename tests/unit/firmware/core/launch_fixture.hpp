@@ -41,7 +41,7 @@ class Launch : public testing::Test {
   wire::Completion run(Program program, std::uint64_t mask = 0) {
     driver_.submit(block(stream_, program, mask));
     for (int i = 0; i < 1000; ++i) {
-      card_.turns();
+      card_.run_until_idle();
       if (const auto ended = driver_.collect(); !ended.empty()) {
         EXPECT_EQ(ended.size(), 1u);
         return ended[0].completion;

@@ -49,7 +49,7 @@ TEST_F(Launch, ManagementIsToldWhatFunctionsHoldAndNobodyElse) {
   const auto opened = driver_.open_stream();
   ASSERT_TRUE(opened);
   driver_.submit(block(stream_, Program::Endless));
-  card_.turns();
+  card_.run_until_idle();
   const auto held = figures(manager);
   EXPECT_EQ(held.launches, 1u);
   EXPECT_EQ(held.streams, 1u);
@@ -62,7 +62,7 @@ TEST_F(Launch, ManagementIsToldWhatFunctionsHoldAndNobodyElse) {
   // The page that kernels of a fault point jump to is the card's, and stays.
   ASSERT_TRUE(card_.card().spaces.prepare_planted());
   EXPECT_EQ(figures(manager).arena_pages, held.arena_pages);
-  while (card_.card().launches.active(2)) slice(), card_.turns();
+  while (card_.card().launches.active(2)) slice(), card_.run_until_idle();
   driver_.set_status(0);
   const auto left = figures(manager);
   EXPECT_EQ(left.launches + left.streams + left.arena_pages + left.table_pages, 0u);
@@ -73,11 +73,11 @@ TEST_F(Launch, TheLastLaunchToEndRingsTheDoorbellThatTheDriverAskedFor) {
   auto& ring = driver_.ring(wire::kControlBlockQueue);
   for (int i = 0; i < 3; ++i) {
     driver_.submit(block(stream_, Program::Exit));
-    card_.turns();
+    card_.run_until_idle();
     ring.ask_for_next(false);
     const auto before = card_.rings(2);
     ASSERT_TRUE(slice());
-    card_.turns();
+    card_.run_until_idle();
     EXPECT_EQ(card_.rings(2), before + 1);
     EXPECT_EQ(driver_.collect().size(), 1u);
     ring.ask({0, false, wire::EventFlags::Disable});
@@ -140,8 +140,8 @@ TEST_F(Launch, TheWatchdogKillsAtTwiceTheBudget) {
   auto own = block(stream_, Program::Endless);
   own.header.budget = 1;
   driver_.submit(own);
-  for (int i = 0; i < 3; ++i) card_.turns(), slice();
-  card_.turns();
+  for (int i = 0; i < 3; ++i) card_.run_until_idle(), slice();
+  card_.run_until_idle();
   EXPECT_EQ(driver_.collect().at(0).completion.slices, 3u);
 }
 
@@ -206,26 +206,26 @@ TEST_F(Launch, MoreImagesThanAreasAllRun) {
       driver_.run(driver_.dma(stream_, fwtest::RawDriver::host(wire::kHostMemoryOffset),
                               fwtest::RawDriver::device(programs_, at), image.size()));
       driver_.submit(driver_.compute(stream_, programs_, at, image.size(), 1));
-      card_.turns();
+      card_.run_until_idle();
       slice();
       ASSERT_EQ(driver_.wait_for(1)[0].completion.outcome, Outcome::Ok) << i;
     }
   }
 }
 
-// ---- resets -------------------------------------------------------------------------------------------------------------
+// ---- resets ---------------------------------------------------------------------------------------------------------
 
 TEST_F(Launch, AStreamResetStopsItsKernelAndAnswersWhenItHasStopped) {
   driver_.submit(block(stream_, Program::UntilReleased));
   for (int i = 0; i < 3; ++i) driver_.submit(driver_.nop(stream_));
-  card_.turns();
+  card_.run_until_idle();
   slice();
   const auto slot = driver_.send_admin(driver_.stream_request(wire::AdminCommand::StreamReset, stream_));
-  card_.turns();
+  card_.run_until_idle();
   driver_.poll_admin();
   EXPECT_TRUE(driver_.collect().empty()) << "the kernel has not stopped yet";
   slice();
-  card_.turns();
+  card_.run_until_idle();
   const auto ended = driver_.collect();
   ASSERT_EQ(ended.size(), 4u);
   EXPECT_EQ(ended[0].completion.outcome, Outcome::Fault);
@@ -242,19 +242,19 @@ TEST_F(Launch, AFunctionResetRunsNothingThatWasQueued) {
   const auto region = driver_.acquire(60 * wire::kMiB).value();
   auto other = driver_.open_stream().value();
   driver_.submit(block(stream_, Program::UntilReleased));
-  card_.turns();
+  card_.run_until_idle();
   slice();
   driver_.submit(driver_.fill(other, region, 0, region.bytes, ~0ull));
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   driver_.send(driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0}));
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   EXPECT_FALSE(driver_.receive()) << "a kernel still runs";
   const auto begin = card_.function(2).regions.at(0).base - hal::region_memory().begin;
   const auto memory = card_.board().region_memory().subspan(begin, region.bytes);
   const std::vector<std::byte> before(memory.begin(), memory.end());
   ASSERT_NE(before.back(), std::byte{0xff}) << "the transfer is not through";
   slice();
-  card_.turns();  // no scrub
+  card_.run_until_idle();  // no scrub
   EXPECT_TRUE(driver_.receive());
   EXPECT_TRUE(std::equal(memory.begin(), memory.end(), before.begin())) << "a block ran after the reset had begun";
   EXPECT_TRUE(driver_.bring_up());
@@ -262,10 +262,10 @@ TEST_F(Launch, AFunctionResetRunsNothingThatWasQueued) {
 
 TEST_F(Launch, TheResetOfTheAdminQueueDoesNotWaitForKernels) {
   driver_.submit(block(stream_, Program::UntilReleased));
-  card_.turns();
+  card_.run_until_idle();
   slice();
   driver_.send(driver_.request(wire::MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kAdminQueue}));
-  card_.turns();
+  card_.run_until_idle();
   EXPECT_TRUE(driver_.receive());
   kernels_.released = true;
   slice();
@@ -274,22 +274,22 @@ TEST_F(Launch, TheResetOfTheAdminQueueDoesNotWaitForKernels) {
 
 TEST_F(Launch, AFunctionResetOvertakesTheResetOfAQueue) {
   driver_.submit(block(stream_, Program::UntilReleased));
-  card_.turns();
+  card_.run_until_idle();
   slice();
   const auto queue = driver_.request(wire::MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue});
   driver_.send(queue);
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_FALSE(driver_.receive());
   const auto whole = driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0});
   driver_.send(whole);
-  card_.turns();
+  card_.run_until_idle();
   const auto first = driver_.receive();
   ASSERT_TRUE(first);
   EXPECT_EQ(first->header.token, queue.header.token);
   EXPECT_EQ(first->header.size, sizeof(wire::MessageHeader)) << "refused";
   EXPECT_FALSE(driver_.receive());
   slice();
-  card_.turns();
+  card_.run_until_idle();
   const auto second = driver_.receive();
   ASSERT_TRUE(second);
   EXPECT_EQ(second->header.token, whole.header.token);
@@ -302,15 +302,15 @@ TEST_F(Launch, AQueueResetStopsKernelsAndEndsEverything) {
   driver_.submit(block(stream_, Program::UntilReleased));
   driver_.submit(block(other, Program::Endless));
   driver_.submit(driver_.nop(other));
-  card_.turns();
+  card_.run_until_idle();
   slice();
   driver_.send(driver_.request(wire::MessageOp::ResetVirtqueue, wire::QueueIndex{wire::kControlBlockQueue}));
-  for (int i = 0; i < 10; ++i) card_.turns(), slice();
+  for (int i = 0; i < 10; ++i) card_.run_until_idle(), slice();
   ASSERT_TRUE(driver_.receive());
   EXPECT_EQ(driver_.collect().size(), 3u);
 }
 
-// ---- room ---------------------------------------------------------------------------------------------------------------
+// ---- room -----------------------------------------------------------------------------------------------------------
 
 TEST_F(Launch, MoreLaunchesThanContextsWaitForRoom) {
   std::vector<StreamHandle> streams;
@@ -320,7 +320,7 @@ TEST_F(Launch, MoreLaunchesThanContextsWaitForRoom) {
   }
   std::size_t ended = 0;
   for (int i = 0; i < 1000 && ended < streams.size(); ++i) {
-    card_.turns();
+    card_.run_until_idle();
     slice();
     for (const auto& end : driver_.collect()) {
       EXPECT_EQ(end.completion.outcome, Outcome::Ok);
@@ -346,7 +346,7 @@ TEST_F(LaunchWithoutPages, NoPagesIsATypedRefusalEachTime) {
   EXPECT_EQ(card_.board().pages_in_use(), 0u);
 }
 
-// ---- hart 0 -------------------------------------------------------------------------------------------------------------
+// ---- hart 0 ---------------------------------------------------------------------------------------------------------
 
 TEST_F(Launch, ABurstOfTraceMarksLeavesHartZeroItsOtherWork) {
   auto& second = card_.driver(3);
@@ -359,8 +359,8 @@ TEST_F(Launch, ABurstOfTraceMarksLeavesHartZeroItsOtherWork) {
   EXPECT_EQ(driver_.wait_for(1)[0].completion.status, Status::Stopped);
 }
 
-// More chains than blocks: the ring stays ready while nothing can be taken from it. The kernel that everything waits for
-// must run on.
+// More chains than blocks: the ring stays ready while nothing can be taken from it. The kernel that everything waits
+// for must run on.
 TEST_F(Launch, ARingThatWaitsForBlocksDoesNotStarveTheKernelItWaitsFor) {
   driver_.submit(block(stream_, Program::Slices));
   auto& ring = driver_.ring(wire::kControlBlockQueue);
@@ -383,7 +383,7 @@ TEST_F(Launch, ARingThatWaitsForBlocksDoesNotStarveTheKernelItWaitsFor) {
   EXPECT_EQ(ended, chains);
 }
 
-// ---- several cores ------------------------------------------------------------------------------------------------------
+// ---- several cores --------------------------------------------------------------------------------------------------
 
 TEST_F(LaunchOnFour, ABarrierHoldsUntilAllHaveCome) {
   const auto end = run(Program::Barriers, 0xf);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watch over hart 0's loop: it counts ticks that were delivered to it, and a loop that turns is never accused.
+// The watch over hart 0's loop: it counts ticks that were delivered to it, and a loop that advances is never reported.
 #include "firmware/core/loop_watch.hpp"
 
 #include <gtest/gtest.h>
@@ -36,28 +36,28 @@ class LoopWatchTest : public ::testing::Test {
 
 TEST_F(LoopWatchTest, ALoopThatStandsStillIsAccusedAfterItsTime) {
   boot("loop_watchdog_ms=1000");
-  card_->turns();
+  card_->run_until_idle();
   EXPECT_EQ(look(100), 1 + 1000 / LoopWatch::kTickMs);
 }
 
 TEST_F(LoopWatchTest, LooksWithinATickDoNotCount) {
   boot("loop_watchdog_ms=1000");
-  card_->turns();
+  card_->run_until_idle();
   EXPECT_EQ(look(100, 50), 1 + 1000 / LoopWatch::kTickMs);
 }
 
 TEST_F(LoopWatchTest, ATickThatCameLateIsOneTick) {
   boot("loop_watchdog_ms=1000");
-  card_->turns();
+  card_->run_until_idle();
   ASSERT_EQ(look(10), 0u);
   now_ += 1000 * LoopWatch::kTicks;  // the machine had no time for the watching hart
   EXPECT_EQ(look(10), 0u);
 }
 
-TEST_F(LoopWatchTest, OneTurnInTimeIsEnough) {
+TEST_F(LoopWatchTest, OneIterationInTimeIsEnough) {
   boot("loop_watchdog_ms=1000");
   for (unsigned i = 0; i < 20; ++i) {
-    fw::turn(card_->card());
+    fw::run_iteration(card_->card());
     EXPECT_EQ(look(1000 / LoopWatch::kTickMs - 1), 0u);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each function has a guaranteed share of region memory, of populated memory and of the table of grants: whatever another
-// function does, a request within the share is granted and a write within it is done (protocol §6).
+// Each function has a guaranteed share of region memory, of populated memory and of the table of grants: whatever
+// another function does, a request within the share is granted and a write within it is done (protocol §6).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -45,7 +45,7 @@ class MemoryShares : public testing::Test {
   // Without a single step of scrubbing, which pump() would do.
   std::optional<wire::AdminReply> answer_of(RawDriver& driver, const wire::AdminRequest& request) {
     const std::uint16_t slot = driver.send_admin(request);
-    card_.turns();
+    card_.run_until_idle();
     return driver.ring(wire::kAdminQueue).has_used() ? driver.wait_admin(slot) : std::nullopt;
   }
   // 128 bytes in every granule of the region, as long as the card lets it. The granules that were written.
@@ -105,7 +105,7 @@ TEST_F(MemoryShares, ATenantWhoseQuarantineIsFullLeavesTheNeighbourItsMemoryAndI
     const auto& values = granted->values.region;
     const RegionHandle region{values.region_id, values.generation, values.bytes};
     hostile_.submit(hostile_.fill(hostile_stream_, region, 0, 128, 1));
-    card_.turns();
+    card_.run_until_idle();
     ASSERT_EQ(hostile_.collect().size(), 1u);
     ASSERT_EQ(answer_of(hostile_, release_request(hostile_, region))->outcome, Outcome::Ok);
   }

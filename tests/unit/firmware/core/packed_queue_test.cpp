@@ -215,7 +215,7 @@ TEST(PackedQueue, UnknownDescriptorFlagsAreIgnored) {
   EXPECT_EQ(chain.readable.bytes, 128u);
 }
 
-// ---- indirect -----------------------------------------------------------------------------------------------------------
+// ---- indirect -------------------------------------------------------------------------------------------------------
 
 TEST(PackedQueue, AnIndirectTableCountsAsOneSlot) {
   Ring ring(2);
@@ -287,7 +287,7 @@ TEST(PackedQueue, AnIndirectDescriptorBehindOthersIsMalformed) {
   EXPECT_EQ(chain.slots, 2);
 }
 
-// ---- used ---------------------------------------------------------------------------------------------------------------
+// ---- used -----------------------------------------------------------------------------------------------------------
 
 TEST(PackedQueue, ChainsMayBeGivenBackInAnyOrder) {
   Ring ring(8);
@@ -418,7 +418,7 @@ TEST(PackedQueue, RandomRubbishNeverStopsTheRing) {
   }
 }
 
-// ---- notification -------------------------------------------------------------------------------------------------------
+// ---- notification ---------------------------------------------------------------------------------------------------
 
 // Walks the ring one descriptor at a time: the definition that the arithmetic must agree with. A chain or batch that
 // jumps over the armed slot counts (openvmm PR#4267, hermit-os PR#1274).

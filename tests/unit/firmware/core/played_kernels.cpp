@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -11,6 +10,7 @@
 
 #include "shared/crc32c.hpp"
 #include "shared/kernel_abi.hpp"
+#include "tests/support/bytes.hpp"
 
 namespace fwtest {
 
@@ -95,13 +95,11 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
     case Program::Accumulates: return accumulate(context);
     case Program::TouchesLate: return released ? touch(context) : stop(hal::StopReason::Timer);
     case Program::Scribbles:
-      for (const auto memory : own_memory(*board, context)) std::ranges::fill(memory, std::byte{0xa5});
+      for (const auto memory : own_memory(*board, context)) std::memset(memory.data(), 0xa5, memory.size());
       return stop(hal::StopReason::Exit);
     case Program::FindsBytes:
       for (const auto memory : own_memory(*board, context)) {
-        if (std::ranges::any_of(memory, [](std::byte b) { return b != std::byte{0}; })) {
-          return stop(hal::StopReason::Exit, 1);
-        }
+        if (!svp::test::all_bytes_are(memory, std::byte{0})) return stop(hal::StopReason::Exit, 1);
       }
       return stop(hal::StopReason::Exit);
     case Program::StaleStack:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels for the native build: a program is a number, found again in the entry address of a context, and a C++ function
-// plays its slices. What is tested is everything around a kernel, never a kernel.
+// Kernels for the native build: a program is a number, found again in the entry address of a context, and a C++
+// function plays its slices. What is tested is everything around a kernel, never a kernel.
 #pragma once
 
 #include <atomic>

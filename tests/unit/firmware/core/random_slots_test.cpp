@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random SLOT_BIND, SLOT_RETIRE, plugging and resets of the card, also in the middle of a retirement, against a model: a
-// window serves one owner, whatever is asked for and repeated.
+// Random SLOT_BIND, SLOT_RETIRE, plugging and resets of the card, also in the middle of a retirement, against a model:
+// a window serves one owner, whatever is asked for and repeated.
 #include <gtest/gtest.h>
 
 #include <algorithm>

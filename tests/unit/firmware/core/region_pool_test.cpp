@@ -6,13 +6,13 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
 #include <vector>
 
 #include "firmware/platform/host/native_board.hpp"
+#include "tests/support/bytes.hpp"
 
 namespace {
 
@@ -39,7 +39,7 @@ struct Pool {
   bool mark_written(hal::PhysicalAddress at, std::uint64_t size) { return pool.mark_written(kMe, at, size); }
   std::byte* bytes() { return reinterpret_cast<std::byte*>(bitmaps.data()); }
   void scrub_all() {
-    while (pool.scrub_step(kGranuleBytes)) {  // bounded: one turn per dirty granule
+    while (pool.scrub_step(kGranuleBytes)) {  // bounded: one iteration per dirty granule
     }
   }
   // As a DMA does it.
@@ -50,7 +50,7 @@ struct Pool {
   }
   bool clean(hal::PhysicalAddress at, std::uint64_t size) const {
     const std::byte* from = hal::pointer(at);
-    return std::all_of(from, from + size, [](std::byte b) { return b == std::byte{0}; });
+    return svp::test::all_bytes_are({from, size}, std::byte{0});
   }
   void warm() {
     RegionPool& fresh = *new (&pool) RegionPool;

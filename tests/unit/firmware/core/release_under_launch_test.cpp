@@ -7,6 +7,7 @@
 #include "firmware/hal/address_space.hpp"
 #include "firmware/hal/hart.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
 
 namespace {
@@ -41,13 +42,13 @@ class ReleaseUnderLaunch : public fwtest::Launch {
     return value;
   }
   bool clean(hal::PhysicalAddress at, std::uint64_t bytes) {
-    return std::ranges::all_of(memory(at, bytes), [](std::byte b) { return b == std::byte{0}; });
+    return svp::test::all_bytes_are(memory(at, bytes), std::byte{0});
   }
   // Launches on a stream of its own; the kernel stands ready, nothing of it has run.
   void launch(Program program, std::uint64_t mask = 0) {
     StreamHandle stream = driver_.open_stream().value();
     driver_.submit(block(stream, program, mask));
-    card_.turns();
+    card_.run_until_idle();
   }
   void slices(unsigned count) {
     for (unsigned i = 0; i < count; ++i) slice();
@@ -68,7 +69,7 @@ class ReleaseUnderLaunch : public fwtest::Launch {
   void reset_function() {
     driver_.send(driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0}));
     for (int i = 0; i < 100; ++i) {
-      card_.turns();
+      card_.run_until_idle();
       if (driver_.receive()) return;
       slice();
     }
@@ -130,10 +131,10 @@ TEST_F(ReleaseUnderLaunch, TheMemoryIsNobodysUntilTheLastLaunchEndedAndThenItIsZ
   EXPECT_TRUE(rest_at + rest.bytes <= at || at + kRegionBytes <= rest_at);
   kernels_.released = true;
   slice();  // of two
-  card_.turns();
+  card_.run_until_idle();
   EXPECT_EQ(held_bytes(), kRegionBytes);
   slice();
-  card_.turns();
+  card_.run_until_idle();
   EXPECT_EQ(held_bytes(), 0u);
   EXPECT_TRUE(pool().scrubbing()) << "quarantined";
   EXPECT_FALSE(clean(at, kRegionBytes));
@@ -174,7 +175,7 @@ TEST_F(ReleaseUnderLaunch, ARegionThatTwoSpacesMapGoesBackWithTheLastOfThem) {
   ASSERT_EQ(driver_.release(first).outcome, Outcome::Ok);
   StreamHandle short_lived = driver_.open_stream().value();
   driver_.submit(block(short_lived, Program::Slices));
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_EQ(driver_.release(second).outcome, Outcome::Ok);
   EXPECT_EQ(held_bytes(), 2 * kRegionBytes);
   slices(60);
@@ -208,9 +209,9 @@ TEST_F(ReleaseUnderLaunch, AReleaseWaitsWhileEveryAddressSpaceIsInUse) {
   const auto region = driver_.acquire(kRegionBytes).value();
   launch(Program::UntilReleased);
   const auto slot = driver_.send_admin(release_request(region));
-  card_.turns();
+  card_.run_until_idle();
   slice();
-  card_.turns();
+  card_.run_until_idle();
   EXPECT_FALSE(driver_.ring(wire::kAdminQueue).has_used());
   EXPECT_EQ(driver_.run(driver_.fill(stream_, region, 0, 128, 1)).outcome, Outcome::Ok) << "still its owner's";
   kernels_.released = true;
@@ -234,7 +235,7 @@ TEST_F(ReleaseUnderLaunch, ARegionThatNoKernelMapsGoesBackAtOnce) {
 TEST_F(ReleaseUnderLaunch, AKernelOutlivesTheProgramRegionThatItWasLoadedFrom) {
   auto other = driver_.open_stream().value();
   driver_.submit(block(other, Program::UntilReleased));
-  card_.turns();
+  card_.run_until_idle();
   slice();
   ASSERT_EQ(driver_.release(programs_).outcome, Outcome::Ok);
   EXPECT_EQ(held_bytes(), 0u) << "nothing maps it";
@@ -248,7 +249,7 @@ TEST_F(ReleaseUnderLaunch, AKernelOutlivesTheProgramRegionThatItWasLoadedFrom) {
   driver_.run(driver_.dma(stream_, RawDriver::host(wire::kHostMemoryOffset), RawDriver::device(programs_, place),
                           image.size()));
   driver_.submit(block(stream_, Program::UntilReleased));
-  card_.turns();
+  card_.run_until_idle();
   slices(2);
   EXPECT_EQ(driver_.wait_for(1)[0].completion.status, Status::KernelStatus);
   kernels_.released = true;
@@ -277,7 +278,7 @@ TEST_F(ReleaseUnderLaunch, OnlyATransferOfThatRegionItselfKeepsIt) {
   driver_.submit(driver_.fill(stream_, moving, 0, moving.bytes, 1));
   const auto busy = driver_.send_admin(release_request(moving));
   const auto fine = driver_.send_admin(release_request(other));
-  fw::turn(card_.card());  // a step of the transfer, then both commands
+  fw::run_iteration(card_.card());  // a step of the transfer, then both commands
   EXPECT_EQ(function().streams[0].phase, fw::Stream::Phase::Moving);
   EXPECT_EQ(driver_.wait_admin(busy)->status, Status::Busy);
   EXPECT_EQ(driver_.wait_admin(fine)->outcome, Outcome::Ok);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose part a core runs next: functions in turn, by their weights; inside of one by priority, then first in, first out.
+// Whose part a core runs next: functions in turn, by their weights; inside of one by priority, then first in, first
+// out.
 #include "firmware/core/run_queues.hpp"
 
 #include <gtest/gtest.h>
@@ -58,7 +59,7 @@ TEST_F(RunQueues, HighPriorityGoesFirstAndStarvesNobody) {
   push(kA, 0, false);
   push(kA, 1, true);
   std::vector<unsigned> order;
-  for (unsigned i = 0; i < 2 * (fw::kHighTurnsInARow + 1); ++i) {
+  for (unsigned i = 0; i < 2 * (fw::kHighInARow + 1); ++i) {
     Ticket ticket{};
     ASSERT_TRUE(queues_.pop(kCore, ticket));
     const unsigned launch = ticket.launch % fw::kLaunchesPerFunction;
@@ -66,7 +67,7 @@ TEST_F(RunQueues, HighPriorityGoesFirstAndStarvesNobody) {
     push(kA, launch, launch == 1);
   }
   for (unsigned i = 0; i < order.size(); ++i) {
-    EXPECT_EQ(order[i], i % (fw::kHighTurnsInARow + 1) == fw::kHighTurnsInARow ? 0u : 1u) << "slice " << i;
+    EXPECT_EQ(order[i], i % (fw::kHighInARow + 1) == fw::kHighInARow ? 0u : 1u) << "slice " << i;
   }
 }
 

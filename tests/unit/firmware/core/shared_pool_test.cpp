@@ -228,8 +228,8 @@ RC_GTEST_PROP(SharedPool, NobodyIsRefusedWithinItsShareAndEveryCounterIsWhatASca
   }
 }
 
-// Acquire, touch 128 bytes of each granule, release, and again, as fast as the pool lets it: the neighbours get what they are
-// guaranteed at any moment, memory, table entries and pages to write on.
+// Acquire, touch 128 bytes of each granule, release, and again, as fast as the pool lets it: the neighbours get what
+// they are guaranteed at any moment, memory, table entries and pages to write on.
 RC_GTEST_PROP(SharedPool, ATenantThatTouchesAndReleasesHurtsNobodyButItself, ()) {
   const auto hostile = *rc::gen::inRange<Owner>(1, kFunctions + 1);
   const auto rounds = *rc::gen::inRange(1, 60);

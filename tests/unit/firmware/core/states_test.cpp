@@ -21,7 +21,7 @@ using fw::ResetState;
 using fw::StreamState;
 using fwtest::Program;
 
-// ---- each table by itself -----------------------------------------------------------------------------------------------
+// ---- each table by itself -------------------------------------------------------------------------------------------
 
 template <const auto& kTable>
 struct Of {
@@ -123,7 +123,7 @@ TEST(SharedStates, AChangeFromAnotherStateThanTheRightOneIsNotMade) {
   EXPECT_TRUE(launch.is(fw::LaunchState::Condemned));
 }
 
-// ---- a reset's operations -----------------------------------------------------------------------------------------------
+// ---- a reset's operations -------------------------------------------------------------------------------------------
 
 class ResetOperations : public testing::Test {
  protected:
@@ -177,7 +177,7 @@ TEST_F(ResetOperations, AreFreeWithinCreditAndOfDriversThatDidNotWork) {
   EXPECT_TRUE(pay(now + fw::kResetTicks, true, true));
 }
 
-// ---- the real card ------------------------------------------------------------------------------------------------------
+// ---- the real card --------------------------------------------------------------------------------------------------
 
 class StatesOfTheCard : public fwtest::Launch {
  protected:
@@ -222,12 +222,12 @@ TEST_F(StatesOfTheCard, AStreamIsOpenedPoisonedResetAndClosed) {
   const std::uint64_t subject = kFunction | std::uint64_t{stream.id} << 32;
   card_.changes.clear();
   driver_.submit(block(stream, Program::Endless));
-  card_.turns();
+  card_.run_until_idle();
   driver_.send_admin(about(stream, wire::AdminCommand::StreamReset));
-  card_.turns();
+  card_.run_until_idle();
   driver_.send_admin(about({stream.id, stream.incarnation + 1}, wire::AdminCommand::StreamClose));
-  card_.turns();
-  for (int i = 0; i < 10; ++i) slice(), card_.turns();
+  card_.run_until_idle();
+  for (int i = 0; i < 10; ++i) slice(), card_.run_until_idle();
   EXPECT_THAT(changes(fw::Machine::Stream, subject),
               testing::ElementsAre(from_to(StreamState::Open, StreamState::Resetting),
                                    from_to(StreamState::Resetting, StreamState::Closing),
@@ -240,7 +240,7 @@ TEST_F(StatesOfTheCard, AnErrorPoisonsAndAResetEndsIt) {
   auto bad = block(stream_, Program::Endless);
   bad.payload.compute.image_bytes = 0;
   driver_.submit(bad);
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_EQ(driver_.collect().size(), 1u);
   ASSERT_EQ(driver_.admin(about(stream_, wire::AdminCommand::StreamReset)).outcome, wire::Outcome::Ok);
   EXPECT_THAT(changes(fw::Machine::Stream, subject),
@@ -251,14 +251,14 @@ TEST_F(StatesOfTheCard, AnErrorPoisonsAndAResetEndsIt) {
 
 TEST_F(StatesOfTheCard, AFunctionsResetWaitsForItsKernelAndThenEnds) {
   driver_.submit(block(stream_, Program::Endless));
-  card_.turns();
+  card_.run_until_idle();
   card_.changes.clear();
   driver_.send(driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0}));
-  card_.turns();
+  card_.run_until_idle();
   const auto stopping = from_to(ResetState::None, ResetState::Stopping);
   EXPECT_THAT(changes(fw::Machine::FunctionReset, kFunction), testing::ElementsAre(stopping));
   slice();
-  card_.turns();
+  card_.run_until_idle();
   EXPECT_THAT(changes(fw::Machine::FunctionReset, kFunction),
               testing::ElementsAre(stopping, from_to(ResetState::Stopping, ResetState::Released),
                                    from_to(ResetState::Released, ResetState::None)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that are closed or reset while work of theirs, or of their next incarnation, is on its way: admin requests are
-// sent without waiting for their answers, together with control blocks that guess the incarnation that comes next.
+// Streams that are closed or reset while work of theirs, or of their next incarnation, is on its way: admin requests
+// are sent without waiting for their answers, together with control blocks that guess the incarnation that comes next.
 #include <gtest/gtest.h>
 
 #include "tests/unit/firmware/core/launch_fixture.hpp"
@@ -27,10 +27,10 @@ class StreamClose : public Launch {
   // An endless kernel runs on the stream, its close has been asked for, and the kernel has just left its core.
   std::uint16_t close_beside_a_kernel() {
     driver_.submit(block(victim_, Program::Endless));
-    card_.turns();
+    card_.run_until_idle();
     EXPECT_TRUE(slice());
     const std::uint16_t close = driver_.send_admin(driver_.stream_request(AdminCommand::StreamClose, victim_));
-    card_.turns();
+    card_.run_until_idle();
     slice();
     return close;
   }
@@ -43,10 +43,10 @@ class StreamClose : public Launch {
   // Lets the card and its cores work until neither has anything to do.
   void settle() {
     for (int i = 0; i < 200; ++i) {
-      card_.turns();
+      card_.run_until_idle();
       slice();
     }
-    card_.turns();
+    card_.run_until_idle();
   }
   void expect_at_rest() {
     EXPECT_EQ(stream().head, fw::kNoBlock);
@@ -69,7 +69,7 @@ class StreamClose : public Launch {
 TEST_F(StreamClose, CompletesOnlyOnAnEmptyStream) {
   const auto close = close_beside_a_kernel();
   submit_next(Program::Endless, 100);
-  card_.turns();
+  card_.run_until_idle();
   const auto reply = driver_.wait_admin(close);
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->outcome, Outcome::Ok);
@@ -80,7 +80,7 @@ TEST_F(StreamClose, CompletesOnlyOnAnEmptyStream) {
 TEST_F(StreamClose, AQueueResetAfterItCompletesNothingIntoTheResetQueue) {
   const auto close = close_beside_a_kernel();
   submit_next(Program::Endless, 100);
-  card_.turns();
+  card_.run_until_idle();
   driver_.wait_admin(close);
   EXPECT_TRUE(driver_.reset_queue(wire::kControlBlockQueue));
   settle();
@@ -90,7 +90,7 @@ TEST_F(StreamClose, AQueueResetAfterItCompletesNothingIntoTheResetQueue) {
 TEST_F(StreamClose, AStreamOpenedAfterItIsEmptyAndWorks) {
   const auto close = close_beside_a_kernel();
   submit_next(Program::Endless, 100);
-  card_.turns();
+  card_.run_until_idle();
   driver_.wait_admin(close);
   auto opened = driver_.open_stream();
   ASSERT_TRUE(opened);
@@ -105,7 +105,7 @@ TEST_F(StreamClose, AStreamOpenedAfterItIsEmptyAndWorks) {
 TEST_F(StreamClose, ALaterLaunchRunsOnItsOwnAddressSpace) {
   auto close = close_beside_a_kernel();
   submit_next(Program::Endless);
-  card_.turns();
+  card_.run_until_idle();
   driver_.wait_admin(close);
   auto opened = driver_.open_stream();
   ASSERT_TRUE(opened);
@@ -125,7 +125,7 @@ TEST_F(StreamClose, ALaterLaunchRunsOnItsOwnAddressSpace) {
 TEST_F(StreamClose, AFunctionResetAfterItEnds) {
   const auto close = close_beside_a_kernel();
   submit_next(Program::Endless, 3);
-  card_.turns();
+  card_.run_until_idle();
   driver_.wait_admin(close);
   const std::uint64_t generation = driver_.header().generation;
   driver_.send(driver_.request(wire::MessageOp::SetDeviceStatus, wire::StatusValue{0}));
@@ -138,7 +138,7 @@ TEST_F(StreamClose, AFunctionResetAfterItEnds) {
 TEST_F(StreamClose, ACloseThatIsAnsweredLateDoesNotCloseTheNextStream) {
   const auto close = close_beside_a_kernel();
   const auto open = driver_.send_admin(driver_.admin_request(AdminCommand::StreamOpen));
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_TRUE(driver_.wait_admin(close));
   const auto reply = driver_.wait_admin(open);
   ASSERT_TRUE(reply);
@@ -150,12 +150,12 @@ TEST_F(StreamClose, ACloseThatIsAnsweredLateDoesNotCloseTheNextStream) {
 
 TEST_F(StreamClose, BlocksOfAStreamThatIsResettingAreRefusedByTheirReason) {
   driver_.submit(block(victim_, Program::Endless));
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_TRUE(slice());
   const auto reset = driver_.send_admin(driver_.stream_request(AdminCommand::StreamReset, victim_));
-  card_.turns();
+  card_.run_until_idle();
   submit_next(Program::Exit);
-  card_.turns();
+  card_.run_until_idle();
   const auto refused = driver_.collect();
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].completion.status, Status::StreamResetting);

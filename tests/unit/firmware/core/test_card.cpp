@@ -74,12 +74,12 @@ void TestCard::warm_reset() {
   boot();
 }
 
-void TestCard::turns() {
+void TestCard::run_until_idle() {
   // Quiet functions are looked at in turn: one round without anything is what rest means.
-  constexpr unsigned kRound = fw::kTurnsPerQuietLook * fw::kMaxFunctions;
+  constexpr unsigned kRound = fw::kIterationsPerQuietLook * fw::kMaxFunctions;
   unsigned quiet = 0;
   for (int i = 0; i < 1'000'000; ++i) {
-    quiet = fw::turn(*card_) ? 0 : quiet + 1;
+    quiet = fw::run_iteration(*card_) ? 0 : quiet + 1;
     if (quiet == kRound) return;
   }
   ADD_FAILURE() << "the card never comes to rest";
@@ -92,7 +92,7 @@ void TestCard::pump() {
     return;
   }
   do {
-    turns();
+    run_until_idle();
   } while (card_->pool.scrub_step(wire::kGranuleBytes));
 }
 

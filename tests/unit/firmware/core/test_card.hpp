@@ -70,10 +70,10 @@ class TestCard {
   };
   std::vector<Change> changes;
 
-  // Lets the card work until it finds nothing more to do (scrubbing included), or for a turn when a loop runs.
+  // Lets the card work until it finds nothing more to do (scrubbing included), or for an iteration when a loop runs.
   void pump();
   // As pump(), but without scrubbing: quarantined memory stays so.
-  void turns();
+  void run_until_idle();
 
   void start_loop();
   void stop_loop();

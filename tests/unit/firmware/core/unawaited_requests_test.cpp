@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tenant that never waits for its replies (tests/validation/raw/unawaited.hpp), one step of the card at a time: after each the
-// card's own state is looked at.
+// A tenant that never waits for its replies (tests/validation/raw/unawaited.hpp), one step of the card at a time: after
+// each the card's own state is looked at.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <random>
 
 #include "firmware/hal/memory.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/unit/firmware/core/launch_fixture.hpp"
 #include "tests/validation/raw/unawaited.hpp"
 
@@ -47,7 +47,7 @@ class UnawaitedRequests : public Launch {
   // A little of everything, so that requests meet every state: sometimes rings only, sometimes cores only.
   void pump() {
     const std::uint64_t what = random_() % 4;
-    if (what != 0) fw::turn(card_.card());
+    if (what != 0) fw::run_iteration(card_.card());
     if (what != 1) slice();
     if (what == 2) card_.card().pool.scrub_step(wire::kGranuleBytes);
     expect_consistent();
@@ -79,7 +79,7 @@ TEST_F(UnawaitedRequests, LeaveEveryStreamConsistentAndTheNeighbourAlone) {
   }
   const auto offset = card_.function(2).regions.at(0).base - hal::region_memory().begin;
   const auto bytes = card_.board().region_memory().subspan(offset, region.bytes);
-  EXPECT_TRUE(std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0x5a}; }));
+  EXPECT_TRUE(svp::test::all_bytes_are(bytes, std::byte{0x5a}));
 }
 
 }  // namespace

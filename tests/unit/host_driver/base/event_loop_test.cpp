@@ -54,18 +54,18 @@ TEST(EventLoop, PostedClosuresRunInOrderOnTheLoopsThread) {
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
 }
 
-TEST(EventLoop, EveryRingIsHeardAlsoWhenTheDescriptorIsNeverRead) {
+TEST(EventLoop, EverySignalIsReceivedAlsoWhenTheDescriptorIsNeverRead) {
   const auto loop = EventLoop::create().value();
   Pipe pipe;
-  std::atomic<int> heard{0};
+  std::atomic<int> received{0};
   const auto id = loop->watch(pipe.read_end.get(), [&](unsigned events) {
     EXPECT_NE(events & POLLIN, 0u);
-    heard.fetch_add(1);
+    received.fetch_add(1);
   });
   for (int i = 1; i <= 200; ++i) {
-    const int before = heard.load();
+    const int before = received.load();
     pipe.ring();
-    ASSERT_TRUE(soon([&] { return heard.load() > before; })) << i;
+    ASSERT_TRUE(soon([&] { return received.load() > before; })) << i;
   }
   loop->unwatch(id);
 }
@@ -74,9 +74,9 @@ TEST(EventLoop, ADescriptorThatIsReadyAlreadyIsReported) {
   const auto loop = EventLoop::create().value();
   Pipe pipe;
   pipe.ring();
-  std::atomic<int> heard{0};
-  const auto id = loop->watch(pipe.read_end.get(), [&](unsigned) { heard.fetch_add(1); });
-  EXPECT_TRUE(soon([&] { return heard.load() > 0; }));
+  std::atomic<int> received{0};
+  const auto id = loop->watch(pipe.read_end.get(), [&](unsigned) { received.fetch_add(1); });
+  EXPECT_TRUE(soon([&] { return received.load() > 0; }));
   loop->unwatch(id);
 }
 
@@ -111,20 +111,20 @@ TEST(EventLoop, AfterUnwatchTheHandlerNeverRuns) {
 TEST(EventLoop, AHandlerMayUnwatchItself) {
   const auto loop = EventLoop::create().value();
   Pipe pipe;
-  std::atomic<int> heard{0};
+  std::atomic<int> received{0};
   std::atomic<EventLoop::WatchId> id{EventLoop::WatchId::None};
   loop->post([&] {
     id = loop->watch(pipe.read_end.get(), [&](unsigned) {
-      heard.fetch_add(1);
+      received.fetch_add(1);
       loop->unwatch(id);
     });
   });
   pipe.ring();
-  EXPECT_TRUE(soon([&] { return heard.load() == 1; }));
+  EXPECT_TRUE(soon([&] { return received.load() == 1; }));
   pipe.ring();
   loop->flush();
   std::this_thread::sleep_for(test_bounds::kExpires);  // bounded: time in which nothing may happen
-  EXPECT_EQ(heard.load(), 1);
+  EXPECT_EQ(received.load(), 1);
 }
 
 TEST(EventLoop, TimersRunInTheOrderOfTheirTimesAndNotBefore) {

@@ -95,7 +95,7 @@ TEST(HostFaults, ManyThreadsAreCountedExactly) {
       for (int i = 0; i < 1000; ++i) fired += faults.occur(fault::Point::Window, {}) ? 1 : 0;
     });
   }
-  for (auto& thread : threads) thread.join();  // bounded: each strikes a number of times
+  for (auto& thread : threads) thread.join();  // bounded: each occurs a number of times
   EXPECT_EQ(fired, 400u);
   EXPECT_EQ(faults.evidence(*row).counted, 4000u);
 }

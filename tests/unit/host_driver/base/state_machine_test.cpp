@@ -52,7 +52,7 @@ TEST(StateMachine, NamesAreKnownForEveryStateAndUnknownBeyond) {
 }
 
 TEST(StateMachine, OfSeveralThreadsEachChangeIsMadeOnce) {
-  constexpr int kTurns = 2000;
+  constexpr int kRounds = 2000;
   AtomicStateMachine<Door> shared;
   std::atomic<int> opened{0};
   std::atomic<int> closed{0};
@@ -60,7 +60,7 @@ TEST(StateMachine, OfSeveralThreadsEachChangeIsMadeOnce) {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
-        for (int turn = 0; turn < kTurns; ++turn) {
+        for (int round = 0; round < kRounds; ++round) {
           const auto change =
               shared.change_by([](Door now) { return std::optional(now == Door::Closed ? Door::Open : Door::Closed); });
           ASSERT_TRUE(change.made());
@@ -70,7 +70,7 @@ TEST(StateMachine, OfSeveralThreadsEachChangeIsMadeOnce) {
     }
   }
   EXPECT_EQ(opened.load(), closed.load());
-  EXPECT_EQ(opened.load() + closed.load(), 4 * kTurns);
+  EXPECT_EQ(opened.load() + closed.load(), 4 * kRounds);
   EXPECT_EQ(shared.get(std::memory_order_relaxed), Door::Closed);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every lifecycle is tested for: the machine makes each change of its table and no other one, each state has a name of
-// its own and can be reached from the first one.
+// What every lifecycle is tested for: the machine makes each change of its table and no other one, each state has a
+// name of its own and can be reached from the first one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ inline void expect_sound(const StateTable& table) {
     EXPECT_TRUE(edges.emplace(edge.from, edge.to).second) << table.machine << ": an edge is there twice";
   }
   std::set<unsigned> reached{0};
-  for (std::size_t turn = 0; turn < table.names.size(); ++turn) {
+  for (std::size_t round = 0; round < table.names.size(); ++round) {
     for (const StateEdge& edge : table.edges) {
       if (reached.contains(edge.from)) reached.insert(edge.to);
     }

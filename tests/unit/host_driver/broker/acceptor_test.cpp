@@ -44,7 +44,8 @@ TEST(Acceptor, ConnectionsWaitForDescriptorsAndCostOneTimer) {
     return holds();
   };
   ASSERT_TRUE(waited([&] { return acceptor.pauses() >= kPauses; }));
-  // A pause is the end of its timer and the socket's event, each at most two turns of the ring with what they cancel.
+  // A pause is the end of its timer and the socket's event, each at most two iterations of the ring with what they
+  // cancel.
   const std::uint64_t wakeups = loop.wakeups() - before;
   EXPECT_LE(wakeups, 6 * (acceptor.pauses() + 1));
   EXPECT_EQ(admitted, 0u);

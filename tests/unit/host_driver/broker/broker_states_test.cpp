@@ -28,7 +28,7 @@ TEST(BrokerStates, ABootEndsBeforeTheCardIsStopped) {
   EXPECT_TRUE(has_edge(CardPhase::StoppingBoot, CardPhase::Stopping));
 }
 
-TEST(BrokerStates, OthersHearOfFewerStates) {
+TEST(BrokerStates, OthersAreToldOfFewerStates) {
   EXPECT_EQ(told(FunctionPhase::Unbound), FunctionUse::Retiring);
   EXPECT_EQ(told(FunctionPhase::Binding), FunctionUse::Retiring);
   EXPECT_EQ(told(FunctionPhase::Stuck), FunctionUse::Stuck);

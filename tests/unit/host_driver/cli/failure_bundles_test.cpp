@@ -152,7 +152,7 @@ TEST(SoakBundle, HoldsLengthAndSeedAndIsReadStrictly) {
   EXPECT_EQ(again->length, options.length);
   EXPECT_EQ(again->seed, 9u);
   for (const json& changes : {json{{"length_ms", 0}}, json{{"length_ms", -5}}, json{{"length_ms", 1e300}},
-                              json{{"length_ms", ~0ull}}, json{{"length_ms", "5"}}, json{{"blind", 1}}}) {
+                              json{{"length_ms", ~0ull}}, json{{"length_ms", "5"}}, json{{"checks", 1}}}) {
     EXPECT_FALSE(svp::soak::soak_of(with(good, changes)).has_value()) << changes;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a device ends: deaths at every point, restarts, broken protocol, detach. The law of all of them: every accepted
-// block ends exactly once, every waiter returns, later calls fail at once with the reason.
+// How a device ends: deaths at every point, restarts, broken protocol, detach. The property of all of them: every
+// accepted block ends exactly once, every waiter returns, later calls fail at once with the reason.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -10,34 +10,25 @@
 #include "shared/memory_order.hpp"
 #include "shared/virtio.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/block_stream.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
-#include "tests/unit/host_driver/device/recorder.hpp"
 
 namespace svp {
 namespace {
 
+using test::Blocks;
+using test::CompletionRecorder;
 using test::in_seconds;
 using test::NativeCard;
-using test::nop;
-using test::Recorder;
+using test::submit_nops;
 
 wire::WindowHeader& header_of(NativeCard& card, unsigned slot = 1) {
   return *reinterpret_cast<wire::WindowHeader*>(card.window(slot));
 }
 
-std::size_t submit_nops(Device& device, CompletionSink& sink, std::size_t count, std::uint64_t first_cookie = 0) {
-  std::vector<wire::ControlBlock> blocks(count);
-  std::vector<ControlBlockRequest> requests;
-  for (std::size_t i = 0; i < count; ++i) {
-    blocks[i] = nop(first_cookie + i);
-    requests.push_back({&blocks[i], &sink});
-  }
-  return device.submit(0, requests).value_or(0);
-}
-
 void expect_refuses_everything(Device& device, std::string_view reason) {
-  Recorder recorder;
-  const auto block = nop();
+  CompletionRecorder recorder;
+  const auto block = Blocks::nop();
   const ControlBlockRequest request{&block, &recorder};
   const auto start = Device::Clock::now();
   const auto submitted = device.submit(0, {&request, 1});
@@ -55,39 +46,39 @@ void expect_refuses_everything(Device& device, std::string_view reason) {
 }
 
 // By the card's own account: what it had fetched when it died.
-TEST(DeviceEnd, ADeathMayHitAnyTurnOfTheCardAndEveryBlockEndsOnce) {
-  for (int victim_turn = 0; victim_turn < 60; ++victim_turn) {
-    std::atomic<int> turns_left{1 << 30};
-    NativeCard card({.before_turn = [&](fw::Card&) {
-      if (turns_left.load() < 1 << 29 && turns_left.fetch_sub(1) == 0) {
+TEST(DeviceEnd, ADeathInAnyIterationOfTheCardEndsEveryBlockOnce) {
+  for (int victim_iteration = 0; victim_iteration < 60; ++victim_iteration) {
+    std::atomic<int> iterations_left{1 << 30};
+    NativeCard card({.before_iteration = [&](fw::Card&) {
+      if (iterations_left.load() < 1 << 29 && iterations_left.fetch_sub(1) == 0) {
         // The hart does nothing more; the exit is announced by the test's own thread.
-        turns_left.store(-1);
-        turns_left.notify_all();
+        iterations_left.store(-1);
+        iterations_left.notify_all();
       }
       // bounded: the test sets it when its killer is ready, within 10 s
-      while (turns_left.load() == -1) turns_left.wait(-1);
+      while (iterations_left.load() == -1) iterations_left.wait(-1);
     }});
     const auto device = card.attach();
     ASSERT_TRUE(device);
-    Recorder recorder;
-    turns_left.store(victim_turn);
+    CompletionRecorder recorder;
+    iterations_left.store(victim_iteration);
     std::size_t accepted = 0;
     std::thread submitter([&] {
-      for (int i = 0; i < 20; ++i) accepted += submit_nops(*device, recorder, 10, accepted);
+      for (int i = 0; i < 20; ++i) accepted += submit_nops(*device, 0, recorder, 10, accepted).value_or(0);
     });
     std::thread waiter(
         [&] { EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
     submitter.join();  // bounded: it submits and does not wait
-    for (const auto end = in_seconds(10); turns_left.load() != -1 && Device::Clock::now() < end;) {
+    for (const auto end = in_seconds(10); iterations_left.load() != -1 && Device::Clock::now() < end;) {
       std::this_thread::yield();
     }
     std::thread killer([&] { card.die(); });
-    turns_left.store(1 << 30);
-    turns_left.notify_all();
+    iterations_left.store(1 << 30);
+    iterations_left.notify_all();
     killer.join();  // bounded: die() closes descriptors
     waiter.join();  // bounded: it waits for 60 s at most
     const auto all = recorder.all();
-    ASSERT_EQ(all.size(), accepted) << "turn " << victim_turn;
+    ASSERT_EQ(all.size(), accepted) << "iteration " << victim_iteration;
     for (std::size_t i = 0; i < all.size(); ++i) {
       ASSERT_EQ(all[i].sequence, i + 1);
       ASSERT_EQ(all[i].cookie, i);
@@ -103,9 +94,9 @@ TEST(DeviceEnd, WhatNeverStartedIsLost) {
   NativeCard card;
   const auto device = card.attach();
   ASSERT_TRUE(device);
-  Recorder recorder;
+  CompletionRecorder recorder;
   card.pause();
-  ASSERT_EQ(submit_nops(*device, recorder, 20), 20u);
+  ASSERT_EQ(submit_nops(*device, 0, recorder, 20).value_or(0), 20u);
   // As if the card had begun the first five and published none.
   wire::store_release(*reinterpret_cast<std::uint64_t*>(card.window(1) + wire::kStartedSequences.offset),
                       std::uint64_t{5});
@@ -133,8 +124,8 @@ TEST(DeviceEnd, WhatWasPublishedBeforeTheDeathCounts) {
   options.timeouts.tick = std::chrono::seconds(100);
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  Recorder recorder;
-  ASSERT_EQ(submit_nops(*device, recorder, 20), 20u);
+  CompletionRecorder recorder;
+  ASSERT_EQ(submit_nops(*device, 0, recorder, 20).value_or(0), 20u);
   auto& started = *reinterpret_cast<std::uint64_t*>(card.window(1) + wire::kStartedSequences.offset);
   for (const auto end = in_seconds(10); wire::load_acquire(started) != 20 && Device::Clock::now() < end;) {
     std::this_thread::yield();
@@ -142,7 +133,7 @@ TEST(DeviceEnd, WhatWasPublishedBeforeTheDeathCounts) {
   ASSERT_EQ(wire::load_acquire(started), 20u);
   card.pause();
   card.die();
-  for (const auto end = in_seconds(10); recorder.count() != 20 && Device::Clock::now() < end;)
+  for (const auto end = in_seconds(10); recorder.ended() != 20 && Device::Clock::now() < end;)
     std::this_thread::yield();
   const auto all = recorder.all();
   ASSERT_EQ(all.size(), 20u);
@@ -169,7 +160,7 @@ TEST(DeviceEnd, AnAdminCommandInFlightEndsWithTheCard) {
   for (auto& thread : threads) thread.join();  // bounded: admin calls are bounded by Timeouts::admin
 }
 
-// The next life skips what lies in the FIFO. It lives on, and the answer never comes.
+// The next boot skips what lies in the FIFO. It goes on, and the answer never comes.
 TEST(DeviceEnd, ARestartEndsAnAttachThatWaitsForItsAnswer) {
   NativeCard card;
   card.pause();
@@ -195,11 +186,11 @@ TEST(DeviceEnd, AnEpochChangeMakesEverythingIndeterminate) {
   NativeCard card;
   const auto device = card.attach();
   ASSERT_TRUE(device);
-  Recorder recorder;
+  CompletionRecorder recorder;
   card.pause();
-  ASSERT_EQ(submit_nops(*device, recorder, 7), 7u);
+  ASSERT_EQ(submit_nops(*device, 0, recorder, 7).value_or(0), 7u);
   wire::store_release(header_of(card).boot_epoch, std::uint64_t{99});
-  ASSERT_EQ(device->wait_until([&] { return recorder.count() == 7; }, in_seconds(10)), WaitStatus::Done);
+  ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 7; }, in_seconds(10)), WaitStatus::Done);
   for (const auto& completion : recorder.all()) EXPECT_EQ(completion.outcome, wire::Outcome::Indeterminate);
   EXPECT_EQ(device->health(), Health::NeedsReset);
   expect_refuses_everything(*device, "epoch");
@@ -211,19 +202,19 @@ TEST(DeviceEnd, NeedsResetEndsTheDeviceAndANewAttachWorks) {
   {
     const auto device = card.attach();
     ASSERT_TRUE(device);
-    Recorder recorder;
+    CompletionRecorder recorder;
     card.pause();
-    ASSERT_EQ(submit_nops(*device, recorder, 3), 3u);
+    ASSERT_EQ(submit_nops(*device, 0, recorder, 3).value_or(0), 3u);
     wire::store_release(header_of(card).device_status, header_of(card).device_status | wire::kStatusNeedsReset);
-    ASSERT_EQ(device->wait_until([&] { return recorder.count() == 3; }, in_seconds(10)), WaitStatus::Done);
+    ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 3; }, in_seconds(10)), WaitStatus::Done);
     expect_refuses_everything(*device, "NEEDS_RESET");
     card.resume();
   }
   const auto again = card.attach();
   ASSERT_TRUE(again);
-  Recorder recorder;
-  submit_nops(*again, recorder, 1);
-  EXPECT_EQ(again->wait_until([&] { return recorder.count() == 1; }, in_seconds(10)), WaitStatus::Done);
+  CompletionRecorder recorder;
+  submit_nops(*again, 0, recorder, 1).value_or(0);
+  EXPECT_EQ(again->wait_until([&] { return recorder.ended() == 1; }, in_seconds(10)), WaitStatus::Done);
 }
 
 TEST(DeviceEnd, ASilentHeartbeatIsReportedAndTakenBack) {
@@ -232,12 +223,12 @@ TEST(DeviceEnd, ASilentHeartbeatIsReportedAndTakenBack) {
   options.timeouts.silent = std::chrono::milliseconds(100);
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  Recorder recorder;
+  CompletionRecorder recorder;
   card.pause();
-  ASSERT_EQ(submit_nops(*device, recorder, 1), 1u);
+  ASSERT_EQ(submit_nops(*device, 0, recorder, 1).value_or(0), 1u);
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Silent; }, in_seconds(10)), WaitStatus::Done);
   card.resume();
-  EXPECT_EQ(device->wait_until([&] { return recorder.count() == 1; }, in_seconds(10)), WaitStatus::Done);
+  EXPECT_EQ(device->wait_until([&] { return recorder.ended() == 1; }, in_seconds(10)), WaitStatus::Done);
   EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Ok) << "nothing was given up";
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Alive; }, in_seconds(10)), WaitStatus::Done);
 }
@@ -254,9 +245,9 @@ TEST_P(Lies, EndTheDeviceWithATypedErrorAndEveryBlockOnce) {
   NativeCard card;
   const auto device = card.attach();
   ASSERT_TRUE(device);
-  Recorder recorder;
+  CompletionRecorder recorder;
   card.pause();  // from here on this thread plays the card
-  ASSERT_EQ(submit_nops(*device, recorder, 4, 100), 4u);
+  ASSERT_EQ(submit_nops(*device, 0, recorder, 4, 100).value_or(0), 4u);
   auto& queue = card.core().functions[fw::kPhysical].queues[wire::kControlBlockQueue];
   fw::Chain first, second;
   ASSERT_TRUE(queue.pop(first) && queue.pop(second));
@@ -275,7 +266,7 @@ TEST_P(Lies, EndTheDeviceWithATypedErrorAndEveryBlockOnce) {
   };
   complete(first, 1, nullptr);
   complete(second, 2, &GetParam());
-  ASSERT_EQ(device->wait_until([&] { return recorder.count() == 4; }, in_seconds(10)), WaitStatus::Done);
+  ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 4; }, in_seconds(10)), WaitStatus::Done);
   const auto all = recorder.all();
   EXPECT_EQ(all[0].outcome, wire::Outcome::Ok) << "what was right before the lie counts";
   for (std::size_t i = 1; i < 4; ++i) {
@@ -323,8 +314,8 @@ TEST(DeviceEnd, ClosingADeviceEndsItsBlocksFirst) {
     NativeCard card;
     auto device = card.attach();
     ASSERT_TRUE(device);
-    Recorder recorder;
-    const auto accepted = submit_nops(*device, recorder, 100);
+    CompletionRecorder recorder;
+    const auto accepted = submit_nops(*device, 0, recorder, 100).value_or(0);
     device.reset();
     const auto all = recorder.all();
     ASSERT_EQ(all.size(), accepted);
@@ -342,13 +333,13 @@ TEST(DeviceEnd, ClosingADeviceWhoseCardDoesNotAnswerIsBounded) {
   options.timeouts.detach = std::chrono::milliseconds(100);
   auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  Recorder recorder;
+  CompletionRecorder recorder;
   card.pause();
-  const auto accepted = submit_nops(*device, recorder, 10);
+  const auto accepted = submit_nops(*device, 0, recorder, 10).value_or(0);
   const auto start = Device::Clock::now();
   device.reset();
   EXPECT_LT(Device::Clock::now() - start, std::chrono::seconds(3));
-  EXPECT_EQ(recorder.count(), accepted);
+  EXPECT_EQ(recorder.ended(), accepted);
   for (const auto& completion : recorder.all()) EXPECT_EQ(completion.outcome, wire::Outcome::Indeterminate);
   card.resume();
 }

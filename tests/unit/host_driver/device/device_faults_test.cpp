@@ -5,9 +5,7 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <filesystem>
 #include <functional>
-#include <iterator>
 #include <set>
 #include <vector>
 
@@ -15,17 +13,19 @@
 #include "host_driver/device/bring_up.hpp"
 #include "host_driver/device/device.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/blocks.hpp"
+#include "tests/support/completion_sinks.hpp"
+#include "tests/support/process_resources.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
-#include "tests/unit/host_driver/device/recorder.hpp"
 
 namespace svp {
 namespace {
 
-using test::Counter;
+using test::Blocks;
+using test::CompletionCounter;
+using test::CompletionRecorder;
 using test::in_seconds;
 using test::NativeCard;
-using test::nop;
-using test::Recorder;
 
 // Its runtime has an operator new of its own (host_driver/faults/allocation_hook.cpp).
 #if defined(__has_feature) && __has_feature(thread_sanitizer)
@@ -36,16 +36,6 @@ constexpr bool kAllocationsCanFail = true;
 
 // So many occurrences no attaching has: a loop that reaches it does not end by itself.
 constexpr std::uint64_t kFarTooMany = 5000;
-
-// Entries of a folder of /proc/self. The one that looking needs is there each time.
-std::size_t entries(const char* folder) {
-  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
-}
-struct Resources {
-  std::size_t descriptors = entries("/proc/self/fd");
-  std::size_t threads = entries("/proc/self/task");
-  friend bool operator==(const Resources&, const Resources&) = default;
-};
 
 void expect_typed(const ErrorInfo& error) {
   EXPECT_FALSE(error.message.empty());
@@ -72,19 +62,19 @@ class DeviceFaults : public testing::Test {
   }
   bool fired() const { return injector_->evidence(row_).fired != 0; }
   void expect_works(Device& device) {
-    Counter counter;
-    const auto block = nop();
+    CompletionCounter counter;
+    const auto block = Blocks::nop();
     const ControlBlockRequest request{&block, &counter};
     ASSERT_EQ(device.submit(0, {&request, 1}).value_or(0), 1u);
     EXPECT_EQ(device.wait_until([&] { return counter.ended() == 1; }, in_seconds(20)), WaitStatus::Done);
-    EXPECT_EQ(counter.failed(), 0u);
+    EXPECT_EQ(counter.not_ok(), 0u);
   }
   // Attaches with the first, the second, … occurrence failing until one is not reached any more.
   std::uint64_t fail_at_every(HostFault fault) {
     {
       const auto warm = attach();
     }
-    const Resources before;
+    const auto before = test::count_own_resources();
     for (fault.trigger.first = 1; fault.trigger.first < kFarTooMany; ++fault.trigger.first) {
       auto device = attach_with(fault);
       if (!fired()) {
@@ -94,8 +84,8 @@ class DeviceFaults : public testing::Test {
       if (!device) {
         expect_typed(device.error());
         loop_->flush();  // what it was told to forget, it has forgotten
-        EXPECT_EQ(Resources(), before) << "leaked at occurrence " << fault.trigger.first << ": "
-                                       << describe(device.error());
+        EXPECT_EQ(test::count_own_resources(), before)
+            << "leaked at occurrence " << fault.trigger.first << ": " << describe(device.error());
       } else {
         expect_works(**device);
       }
@@ -151,7 +141,7 @@ TEST_F(DeviceFaults, AFailedStepIsNamed) {
 
 TEST_F(DeviceFaults, ALoopThatHasNoMemoryOrDescriptorsIsATypedError) {
   loop_.reset();
-  const Resources before;
+  const auto before = test::count_own_resources();
   for (const fault::Point point : {fault::Point::Allocation, fault::Point::SystemCall}) {
     for (std::uint64_t first = 1; first < kFarTooMany; ++first) {
       auto device = attach_with({.point = point, .trigger = wire::occurrences(first), .argument = ENFILE});
@@ -159,7 +149,7 @@ TEST_F(DeviceFaults, ALoopThatHasNoMemoryOrDescriptorsIsATypedError) {
       if (!device) expect_typed(device.error());
       device = std::unexpected(ErrorInfo{});
       injector_.reset();
-      ASSERT_EQ(Resources(), before) << first;
+      ASSERT_EQ(test::count_own_resources(), before) << first;
       if (!reached) break;
     }
   }
@@ -205,7 +195,7 @@ TEST_F(DeviceFaults, EveryAllocationOfAnAdminCallMayFail) {
   }
 }
 
-// ---- replies ------------------------------------------------------------------------------------------------------------
+// ---- replies --------------------------------------------------------------------------------------------------------
 
 TEST_F(DeviceFaults, AReplyThatIsLostIsIndeterminateAndItsSlotIsNotUsedAgain) {
   HostFault lose{.point = fault::Point::AdminReply, .trigger = wire::occurrences(1, 1, 0)};
@@ -231,7 +221,7 @@ TEST_F(DeviceFaults, AReplyThatIsLostIsIndeterminateAndItsSlotIsNotUsedAgain) {
   EXPECT_TRUE((*device)->card_statistics().has_value()) << "the function's reset has given them back";
 }
 
-// ---- completions --------------------------------------------------------------------------------------------------------
+// ---- completions ----------------------------------------------------------------------------------------------------
 
 struct BadCompletion {
   const char* name;
@@ -244,11 +234,11 @@ class FaultyCompletion : public DeviceFaults, public testing::WithParamInterface
 TEST_P(FaultyCompletion, EndsEverythingOnceAndTyped) {
   auto device = attach_with(GetParam().fault);
   ASSERT_TRUE(device.has_value());
-  Recorder recorder;
-  const auto block = nop();
+  CompletionRecorder recorder;
+  const auto block = Blocks::nop();
   const std::vector<ControlBlockRequest> requests(10, {&block, &recorder});
   ASSERT_EQ((*device)->submit(0, requests).value_or(0), requests.size());
-  (void)(*device)->wait_until([&] { return recorder.count() == requests.size() || (*device)->failure(); },
+  (void)(*device)->wait_until([&] { return recorder.ended() == requests.size() || (*device)->failure(); },
                               in_seconds(20));
   (*device)->poll();
   ASSERT_TRUE((*device)->failure().has_value());
@@ -256,7 +246,7 @@ TEST_P(FaultyCompletion, EndsEverythingOnceAndTyped) {
   EXPECT_EQ((*device)->health(), Health::Dead);
   device->reset();
   EXPECT_TRUE(fired());
-  ASSERT_EQ(recorder.count(), requests.size());
+  ASSERT_EQ(recorder.ended(), requests.size());
   std::set<std::uint64_t> sequences;
   for (const auto& completion : recorder.all()) EXPECT_TRUE(sequences.insert(completion.sequence).second);
   injector_->disarm_all();
@@ -291,33 +281,33 @@ TEST_F(DeviceFaults, ALostCompletionIsOutstandingUntilTheDeviceEndsAndThenEndsOn
   auto device = attach_with(
       {.point = fault::Point::Completion, .action = fault::Action::Suppress, .trigger = wire::occurrences(2)});
   ASSERT_TRUE(device.has_value());
-  Recorder recorder;
-  const auto block = nop();
+  CompletionRecorder recorder;
+  const auto block = Blocks::nop();
   const std::vector<ControlBlockRequest> requests(5, {&block, &recorder});
   ASSERT_EQ((*device)->submit(0, requests).value_or(0), requests.size());
-  EXPECT_EQ((*device)->wait_until([&] { return recorder.count() == 4; }, in_seconds(20)), WaitStatus::Done);
+  EXPECT_EQ((*device)->wait_until([&] { return recorder.ended() == 4; }, in_seconds(20)), WaitStatus::Done);
   EXPECT_EQ((*device)->outstanding(0), 1u);
   device->reset();
-  ASSERT_EQ(recorder.count(), 5u);
+  ASSERT_EQ(recorder.ended(), 5u);
   EXPECT_NE(recorder.all().back().outcome, wire::Outcome::Ok);
   EXPECT_EQ(recorder.all().back().sequence, 2u);
 }
 
-// ---- doorbells, FIFO, window ------------------------------------------------------------------------------------------------
+// ---- doorbells, FIFO, window ----------------------------------------------------------------------------------------
 
 class FaultyTransport : public DeviceFaults, public testing::WithParamInterface<BadCompletion> {};
 
 TEST_P(FaultyTransport, LosesNothing) {
-  no_spinning_ = true;  // who spins hears no doorbell
+  no_spinning_ = true;  // who spins waits for no doorbell
   auto device = attach_with(GetParam().fault);
   ASSERT_TRUE(device.has_value());
   for (int i = 0; i < 50; ++i) {
-    Counter counter;
-    const auto block = nop();
+    CompletionCounter counter;
+    const auto block = Blocks::nop();
     const ControlBlockRequest request{&block, &counter};
     ASSERT_EQ((*device)->submit(0, {&request, 1}).value_or(0), 1u);
     ASSERT_EQ((*device)->wait_until([&] { return counter.ended() == 1; }, in_seconds(20)), WaitStatus::Done);
-    ASSERT_EQ(counter.failed(), 0u);
+    ASSERT_EQ(counter.not_ok(), 0u);
   }
   EXPECT_TRUE((*device)->card_statistics().has_value());
   EXPECT_TRUE(fired());
@@ -340,9 +330,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 class BadMessage : public DeviceFaults, public testing::WithParamInterface<std::uint64_t> {};
 
-// One byte of one of the card's first answers is wrong. A typed error, or an answer that was right enough; never a hang.
-// A wrong token is an answer that never comes, so the bounds are short; when the card had no CPU for so long, and the
-// message was not reached, they are doubled.
+// One byte of one of the card's first answers is wrong. A typed error, or an answer that was right enough; never a
+// hang. A wrong token is an answer that never comes, so the bounds are short; when the card had no CPU for so long, and
+// the message was not reached, they are doubled.
 TEST_P(BadMessage, IsATypedErrorOrHarmless) {
   bool fired = false;
   std::chrono::milliseconds bound{100};  // doubled below, up to kWork
@@ -388,13 +378,13 @@ TEST_F(DeviceFaults, AFlippedBitOfTheUsedRingIsFoundByWhoReadsIt) {
   auto device =
       attach_with({.point = fault::Point::Window, .action = fault::Action::Corrupt, .argument = 0x80, .offset = id});
   ASSERT_TRUE(device.has_value());
-  Recorder recorder;
-  const auto block = nop();
+  CompletionRecorder recorder;
+  const auto block = Blocks::nop();
   const ControlBlockRequest request{&block, &recorder};
   ASSERT_EQ((*device)->submit(0, {&request, 1}).value_or(0), 1u);
-  (void)(*device)->wait_until([&] { return recorder.count() == 1; }, in_seconds(20));
+  (void)(*device)->wait_until([&] { return recorder.ended() == 1; }, in_seconds(20));
   EXPECT_TRUE(fired());
-  ASSERT_EQ(recorder.count(), 1u);
+  ASSERT_EQ(recorder.ended(), 1u);
   EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Indeterminate);
 }
 

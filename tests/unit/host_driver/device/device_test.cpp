@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a test can see only with the card in its hand: paused, without timers, with a driver that blocks where it may not.
-// What holds for any function of any card is in tests/conformance.
+// What a test can see only with the card in its hand: paused, without timers, with a driver that blocks where it may
+// not. What holds for any function of any card is in tests/conformance.
 #include "host_driver/device/device.hpp"
 
 #include <gtest/gtest.h>
@@ -10,39 +10,32 @@
 
 #include "host_driver/base/event_loop.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/block_stream.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
-#include "tests/unit/host_driver/device/recorder.hpp"
 
 namespace svp {
 namespace {
 
-using test::Counter;
+using test::Blocks;
+using test::CompletionCounter;
+using test::CompletionRecorder;
 using test::in_seconds;
 using test::NativeCard;
-using test::nop;
-using test::Recorder;
-
-std::size_t submit_nops(Device& device, std::uint32_t stream, CompletionSink& sink, std::size_t count) {
-  const auto block = nop();
-  const std::vector<ControlBlockRequest> requests(count, {&block, &sink});
-  const auto accepted = device.submit(stream, requests);
-  if (!accepted) ADD_FAILURE() << describe(accepted.error());
-  return accepted.value_or(0);
-}
+using test::submit_nops;
 
 TEST(Device, AStreamGetsItsCreditsAndNotOneMore) {
   NativeCard card;
   const auto device = card.attach();
   ASSERT_TRUE(device);
   card.pause();
-  Counter counter;
-  EXPECT_EQ(submit_nops(*device, 0, counter, 1000), wire::kStreamCredits);
-  EXPECT_EQ(submit_nops(*device, 0, counter, 1), 0u);
+  CompletionCounter counter;
+  EXPECT_EQ(value_or_throw(submit_nops(*device, 0, counter, 1000)), wire::kStreamCredits);
+  EXPECT_EQ(value_or_throw(submit_nops(*device, 0, counter, 1)), 0u);
   EXPECT_EQ(device->outstanding(0), wire::kStreamCredits);
   card.resume();
   ASSERT_EQ(device->wait_until([&] { return counter.ended() == wire::kStreamCredits; }, in_seconds(10)),
             WaitStatus::Done);
-  EXPECT_EQ(counter.failed(), 0u);
+  EXPECT_EQ(counter.not_ok(), 0u);
 }
 
 TEST(Device, AWaitEndsAtItsDeadline) {
@@ -96,7 +89,7 @@ TEST(Device, BlockingInsideASinkIsRefusedAtOnce) {
   const auto device = card.attach();
   ASSERT_TRUE(device);
   Intruder intruder(*device);
-  submit_nops(*device, 0, intruder, 1);
+  value_or_throw(submit_nops(*device, 0, intruder, 1));
   ASSERT_EQ(device->wait_until([&] { return intruder.done.load(); }, in_seconds(10)), WaitStatus::Done);
   EXPECT_EQ(intruder.waited, WaitStatus::Refused);
   EXPECT_TRUE(intruder.admin_failed);
@@ -112,18 +105,18 @@ TEST(Device, EverythingOfAStreamIsReportedBeforeItsResetReturns) {
   const auto stream = device->open_stream(StreamPriority::Low);
   ASSERT_TRUE(stream);
   for (int round = 0; round < 50; ++round) {
-    Recorder recorder;
+    CompletionRecorder recorder;
     card.pause();
-    const auto count = submit_nops(*device, *stream, recorder, 10);
+    const auto count = value_or_throw(submit_nops(*device, *stream, recorder, 10));
     std::thread later([&] { card.resume(); });
     const auto reset = device->reset_stream(*stream);
     later.join();  // bounded: it resumes the card once
     ASSERT_TRUE(reset) << describe(reset.error());
-    ASSERT_EQ(recorder.count(), count);
-    Counter counter;
-    submit_nops(*device, *stream, counter, 5);
+    ASSERT_EQ(recorder.ended(), count);
+    CompletionCounter counter;
+    value_or_throw(submit_nops(*device, *stream, counter, 5));
     ASSERT_EQ(device->wait_until([&] { return counter.ended() == 5; }, in_seconds(10)), WaitStatus::Done);
-    ASSERT_EQ(counter.failed(), 0u) << "the new incarnation is clean";
+    ASSERT_EQ(counter.not_ok(), 0u) << "the new incarnation is clean";
   }
 }
 
@@ -147,7 +140,7 @@ TEST(Device, ALostReplyIsIndeterminateAndItsSlotComesBackWithTheReply) {
   EXPECT_EQ(device->health(), Health::Alive);
 }
 
-// ---- doorbells ----------------------------------------------------------------------------------------------------------
+// ---- doorbells ------------------------------------------------------------------------------------------------------
 
 struct DropCase {
   double to_card;
@@ -163,14 +156,14 @@ TEST_P(LostDoorbells, MakeItSlowerAndLoseNothing) {
   options.faults.no_spinning = true;
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  Counter counter;
+  CompletionCounter counter;
   for (std::uint64_t round = 1; round <= 60; ++round) {
     // bounded: think time, so that the card sleeps
     std::this_thread::sleep_for(std::chrono::microseconds(round * 37 % 400));
-    submit_nops(*device, 0, counter, 1);
+    value_or_throw(submit_nops(*device, 0, counter, 1));
     ASSERT_EQ(device->wait_until([&] { return counter.ended() == round; }, in_seconds(10)), WaitStatus::Done);
   }
-  EXPECT_EQ(counter.failed(), 0u);
+  EXPECT_EQ(counter.not_ok(), 0u);
   EXPECT_EQ(device->health(), Health::Alive);
 }
 INSTANTIATE_TEST_SUITE_P(EachWay, LostDoorbells,
@@ -186,17 +179,17 @@ TEST(Device, SleepingRoundTripsNeedNoTimer) {
   options.faults.no_timers = true;
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  Counter counter;
+  CompletionCounter counter;
   std::uint64_t state = 1;
   for (std::uint64_t round = 1; round <= 3000; ++round) {
     state = state * 6364136223846793005 + 1442695040888963407;
     const auto end = Device::Clock::now() + std::chrono::nanoseconds(state >> 50);  // up to 16 µs
     while (Device::Clock::now() < end) {
     }
-    submit_nops(*device, 0, counter, 1);
+    value_or_throw(submit_nops(*device, 0, counter, 1));
     ASSERT_EQ(device->wait_until([&] { return counter.ended() == round; }, in_seconds(10)), WaitStatus::Done) << round;
   }
-  EXPECT_EQ(counter.failed(), 0u);
+  EXPECT_EQ(counter.not_ok(), 0u);
 }
 
 TEST(Device, ProgressWithoutAWaiterNeedsNoTimer) {
@@ -205,9 +198,9 @@ TEST(Device, ProgressWithoutAWaiterNeedsNoTimer) {
   options.faults.no_timers = true;
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  Counter counter;
+  CompletionCounter counter;
   for (std::uint64_t round = 1; round <= 3000; ++round) {
-    submit_nops(*device, 0, counter, 1);
+    value_or_throw(submit_nops(*device, 0, counter, 1));
     for (const auto end = in_seconds(10); counter.ended() != round;) {
       ASSERT_LT(Device::Clock::now(), end) << round;
       std::this_thread::yield();
@@ -222,10 +215,10 @@ TEST(Device, HandingOverBetweenWaiterAndEventLoopLosesNothing) {
   options.faults.no_timers = true;
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  Counter counter;
+  CompletionCounter counter;
   std::uint64_t sent = 0;
   for (std::uint64_t round = 1; round <= 3000; ++round) {
-    sent += submit_nops(*device, 0, counter, 1 + round % 3);
+    sent += value_or_throw(submit_nops(*device, 0, counter, 1 + round % 3));
     if (round % 2 == 0) {
       const auto target = sent - round % 3;
       ASSERT_EQ(device->wait_until([&] { return counter.ended() >= target; }, in_seconds(10)), WaitStatus::Done)
@@ -243,13 +236,14 @@ TEST(Device, APolledDeviceFindsEverythingAndNothingWithoutBeingAsked) {
   options.faults.no_timers = true;  // no tick either: nobody but this thread looks
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  // By the card's own count. What the loop reaps would say less: a doorbell of bring-up that is heard late finds blocks, too.
+  // By the card's own count. What the loop reaps would say less: a doorbell of bring-up that is received late finds
+  // blocks, too.
   const auto doorbells = [&] { return device->card_statistics().value().values.stats.doorbells_signalled; };
   const std::uint64_t before = doorbells();
-  Counter counter;
+  CompletionCounter counter;
   constexpr std::size_t kBlocks = 100;
   for (std::size_t i = 1; i <= kBlocks; ++i) {
-    ASSERT_EQ(submit_nops(*device, 0, counter, 1), 1u);
+    ASSERT_EQ(value_or_throw(submit_nops(*device, 0, counter, 1)), 1u);
     const auto limit = in_seconds(10);
     while (counter.ended() < i && Device::Clock::now() < limit) (void)device->poll();
     ASSERT_EQ(counter.ended(), i);
@@ -257,7 +251,7 @@ TEST(Device, APolledDeviceFindsEverythingAndNothingWithoutBeingAsked) {
   EXPECT_LE(doorbells() - before, 2u) << "more than for the answers to these questions";
   // Who sleeps in a wait is woken all the same.
   for (int i = 0; i < 20; ++i) {
-    ASSERT_EQ(submit_nops(*device, 0, counter, 1), 1u);
+    ASSERT_EQ(value_or_throw(submit_nops(*device, 0, counter, 1)), 1u);
     const std::size_t wanted = kBlocks + static_cast<std::size_t>(i) + 1;
     ASSERT_EQ(device->wait_until([&] { return counter.ended() == wanted; }, in_seconds(10)), WaitStatus::Done);
   }
@@ -270,8 +264,8 @@ TEST(Device, AnIdleDeviceDoesNotWakeUp) {
   const auto loop = options.loop;
   const auto device = card.attach(1, std::move(options));
   ASSERT_TRUE(device);
-  Counter counter;
-  submit_nops(*device, 0, counter, 1);
+  CompletionCounter counter;
+  value_or_throw(submit_nops(*device, 0, counter, 1));
   ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, in_seconds(10)), WaitStatus::Done);
   std::this_thread::sleep_for(test_bounds::kQuiet);  // bounded: longer than the driver's ticks go on
   const auto before = loop->wakeups();

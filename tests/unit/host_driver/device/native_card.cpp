@@ -71,7 +71,7 @@ void NativeCard::run() {
   native::become_hart(0);
   const auto booted = fw::boot(*card_);
   require(booted.has_value(), "boot");
-  for (unsigned quiet_turns = 0; !stopping_.load(std::memory_order_acquire);) {
+  for (unsigned quiet_iterations = 0; !stopping_.load(std::memory_order_acquire);) {
     if (paused_.load(std::memory_order_acquire)) {
       at_rest_.store(true, std::memory_order_release);
       at_rest_.notify_all();
@@ -79,8 +79,8 @@ void NativeCard::run() {
       at_rest_.store(false, std::memory_order_release);
       continue;
     }
-    if (options_.before_turn) options_.before_turn(*card_);
-    fw::loop_step(*card_, quiet_turns);
+    if (options_.before_iteration) options_.before_iteration(*card_);
+    fw::loop_step(*card_, quiet_iterations);
   }
 }
 

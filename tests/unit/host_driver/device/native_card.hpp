@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,8 +24,8 @@ struct NativeCardOptions {
   unsigned virtual_functions = 1;
   std::uint64_t window_bytes = 4 * 1024 * 1024;
   std::string boot_arguments{};  // besides vfs=
-  // Called by the card's thread before each turn of its loop: count decides when a simulated death happens.
-  std::function<void(fw::Card&)> before_turn{};
+  // Called by the card's thread before each iteration of its loop: count decides when a simulated death happens.
+  std::function<void(fw::Card&)> before_iteration{};
 };
 
 class NativeCard {
@@ -72,5 +73,7 @@ class NativeCard {
   std::thread hart_;
   std::thread listener_;
 };
+
+inline Device::TimePoint in_seconds(int seconds) { return Device::Clock::now() + std::chrono::seconds(seconds); }
 
 }  // namespace svp::test

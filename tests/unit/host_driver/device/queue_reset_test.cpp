@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResetLevel::Queue and the orderly end of a device that stays: every accepted block ends exactly once, in the order of its
-// stream, nothing ends after the reset has been reported, and whoever waits meanwhile comes home.
+// ResetLevel::Queue and the orderly end of a device that stays: every accepted block ends exactly once, in the order of
+// its stream, nothing ends after the reset has been reported, and whoever waits meanwhile comes home.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,32 +8,23 @@
 
 #include "host_driver/base/event_loop.hpp"
 #include "host_driver/device/device.hpp"
+#include "tests/support/block_stream.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
-#include "tests/unit/host_driver/device/recorder.hpp"
 
 namespace svp {
 namespace {
 
+using test::Blocks;
+using test::CompletionRecorder;
 using test::in_seconds;
 using test::NativeCard;
-using test::nop;
-using test::Recorder;
+using test::submit_nops;
 using wire::Outcome;
 
-std::size_t submit_nops(Device& device, std::uint32_t stream, CompletionSink& sink, std::size_t count) {
-  std::vector<wire::ControlBlock> blocks(count);
-  std::vector<ControlBlockRequest> requests;
-  for (std::size_t i = 0; i < count; ++i) {
-    blocks[i] = nop(i);
-    requests.push_back({&blocks[i], &sink});
-  }
-  return device.submit(stream, requests).value_or(0);
-}
-
 void expect_works(Device& device, std::uint32_t stream) {
-  Recorder recorder;
-  ASSERT_EQ(submit_nops(device, stream, recorder, 10), 10u);
-  ASSERT_EQ(device.wait_until([&] { return recorder.count() == 10; }, in_seconds(30)), WaitStatus::Done);
+  CompletionRecorder recorder;
+  ASSERT_EQ(submit_nops(device, stream, recorder, 10).value_or(0), 10u);
+  ASSERT_EQ(device.wait_until([&] { return recorder.ended() == 10; }, in_seconds(30)), WaitStatus::Done);
   for (const auto& end : recorder.all()) EXPECT_EQ(end.outcome, Outcome::Ok);
 }
 
@@ -42,21 +33,21 @@ TEST(QueueReset, WhatNeverStartedEndsAbortedOnceAndEveryStreamGoesOn) {
   const auto device = card.attach();
   const std::uint32_t second = device->open_stream(StreamPriority::High).value();
   for (int round = 0; round < 20; ++round) {
-    Recorder first, other;
+    CompletionRecorder first, other;
     card.pause();
     // The card has taken some of them in most rounds, and none in others.
-    const std::size_t accepted = submit_nops(*device, 0, first, 40);
-    EXPECT_EQ(submit_nops(*device, second, other, 30), 30u);
+    const std::size_t accepted = submit_nops(*device, 0, first, 40).value_or(0);
+    EXPECT_EQ(submit_nops(*device, second, other, 30).value_or(0), 30u);
     std::thread resumes([&] { card.resume(); });
     const auto before = device->stream_incarnation(second);
     const auto reset = device->reset_queues();
     resumes.join();  // bounded: it resumes the card once
     ASSERT_TRUE(reset) << describe(reset.error());
-    EXPECT_EQ(first.count(), accepted);
-    EXPECT_EQ(other.count(), 30u);
+    EXPECT_EQ(first.ended(), accepted);
+    EXPECT_EQ(other.ended(), 30u);
     EXPECT_EQ(device->outstanding(0), 0u);
     EXPECT_EQ(device->stream_incarnation(second), before + 1);
-    for (const Recorder* recorder : {&first, &other}) {
+    for (const CompletionRecorder* recorder : {&first, &other}) {
       const auto all = recorder->all();
       std::uint64_t sequence = all.front().sequence;
       bool aborted = false;
@@ -77,10 +68,10 @@ TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
   const auto device = card.attach();
   std::atomic<bool> over{false};
   std::atomic<std::size_t> accepted{0};
-  Recorder recorder;
+  CompletionRecorder recorder;
   std::thread submitter([&] {
     while (!over.load()) {  // bounded: the test sets the flag; it does not wait
-      accepted += submit_nops(*device, 0, recorder, 7);
+      accepted += submit_nops(*device, 0, recorder, 7).value_or(0);
       std::this_thread::yield();
     }
   });
@@ -102,7 +93,7 @@ TEST(QueueReset, SubmittersWaitersAndOtherStreamsOfCommandsMayBeAtWork) {
   submitter.join();  // bounded: the flag is set; it does not wait
   waiter.join();     // bounded: the flag is set, and it has a deadline
   commander.join();  // bounded: the flag is set, and admin calls have Timeouts::admin
-  EXPECT_EQ(device->wait_until([&] { return recorder.count() == accepted.load(); }, in_seconds(30)), WaitStatus::Done);
+  EXPECT_EQ(device->wait_until([&] { return recorder.ended() == accepted.load(); }, in_seconds(30)), WaitStatus::Done);
   expect_works(*device, 0);
 }
 
@@ -111,15 +102,15 @@ TEST(QueueReset, ACardThatDoesNotAnswerIsATypedErrorInTimeAndNeedsAFunctionReset
   DeviceOptions options;
   options.timeouts.post_progress = options.timeouts.queue_reset = std::chrono::milliseconds(100);
   const auto device = card.attach(1, std::move(options));
-  Recorder recorder;
+  CompletionRecorder recorder;
   card.pause();
-  ASSERT_EQ(submit_nops(*device, 0, recorder, 5), 5u);
+  ASSERT_EQ(submit_nops(*device, 0, recorder, 5).value_or(0), 5u);
   const auto reset = device->reset_queues();
   ASSERT_FALSE(reset);
   EXPECT_EQ(reset.error().outcome, Outcome::Indeterminate);
   EXPECT_NE(reset.error().next_step.find("recover"), std::string::npos) << describe(reset.error());
   EXPECT_EQ(device->health(), Health::NeedsReset);
-  EXPECT_EQ(recorder.count(), 5u) << "each ended, once";
+  EXPECT_EQ(recorder.ended(), 5u) << "each ended, once";
   EXPECT_FALSE(device->reset_queues());
   card.resume();
 }
@@ -129,13 +120,13 @@ TEST(QueueReset, ACardThatDoesNotAnswerIsATypedErrorInTimeAndNeedsAFunctionReset
 TEST(DeviceClose, TheFunctionMayBeAttachedAgainWhileTheClosedDeviceStillExists) {
   NativeCard card;
   std::unique_ptr<Device> last = card.attach();
-  for (int life = 0; life < 10; ++life) {
-    Recorder recorder;
-    const std::size_t accepted = submit_nops(*last, 0, recorder, 20);
+  for (int boot = 0; boot < 10; ++boot) {
+    CompletionRecorder recorder;
+    const std::size_t accepted = submit_nops(*last, 0, recorder, 20).value_or(0);
     std::thread waiter([&] { EXPECT_EQ(last->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
     last->close();
     waiter.join();  // bounded: close() ends its wait, or its deadline
-    EXPECT_EQ(recorder.count(), accepted) << "everything has ended when close() returns";
+    EXPECT_EQ(recorder.ended(), accepted) << "everything has ended when close() returns";
     auto next = card.attach();
     ASSERT_TRUE(next);
     EXPECT_EQ(next->window_identity(), last->window_identity());
@@ -158,8 +149,8 @@ TEST(DeviceClose, IsOverForEveryCallerWhenItReturns) {
     DeviceOptions options;
     options.loop = loop;
     const auto device = card.attach(1, std::move(options));
-    Recorder recorder;
-    const std::size_t accepted = submit_nops(*device, 0, recorder, 20);
+    CompletionRecorder recorder;
+    const std::size_t accepted = submit_nops(*device, 0, recorder, 20).value_or(0);
     // The loop's thread is kept busy, so that whoever closes first waits for it.
     std::atomic<bool> let_go{false};
     loop->post([&] { let_go.wait(false); });  // bounded: the test lets go below
@@ -169,7 +160,7 @@ TEST(DeviceClose, IsOverForEveryCallerWhenItReturns) {
       closers.emplace_back([&] {
         ++at_it;
         device->close();
-        EXPECT_EQ(recorder.count(), accepted) << "a block has not ended";
+        EXPECT_EQ(recorder.ended(), accepted) << "a block has not ended";
         EXPECT_TRUE(device->failure());
         ++returned;
       });

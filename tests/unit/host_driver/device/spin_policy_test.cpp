@@ -73,13 +73,13 @@ TEST(SpinPolicy, AThreadThatRestrictsItselfDoesNotStopTheOthersFromSpinning) {
     }
     ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
     SpinPolicy first(Timeouts{}, false);
-    const SpinPolicy::Turn turn(first);
-    (void)turn;
+    const SpinPolicy::Permit permit(first);
+    (void)permit;
   });
   restricted.join();  // bounded: it does not wait
   SpinPolicy policy(Timeouts{}, false);
-  const SpinPolicy::Turn turn(policy);
-  EXPECT_GT(turn.budget().count(), 0);
+  const SpinPolicy::Permit permit(policy);
+  EXPECT_GT(permit.budget().count(), 0);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "host_driver/discovery/local_socket.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/process_resources.hpp"
 #include "tests/unit/host_driver/discovery/example_card.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -73,8 +74,8 @@ class FakeBroker {
       if (::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
       // bounded: poll() said that there is a client
       client_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      pollfd heard{client_.get(), POLLIN, 0};
-      if (::poll(&heard, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
+      pollfd received{client_.get(), POLLIN, 0};
+      if (::poll(&received, 1, test_bounds::in_milliseconds(test_bounds::kThread)) != 1) return;
       deed(client_.get(), receive_message(client_.get(), kMaxBrokerMessage, 0).text);
     });
   }
@@ -94,7 +95,7 @@ class Attach : public testing::Test {
 
   // What attaching to a broker ends with that behaves like this.
   ErrorInfo error_of(FakeBroker::Deed deed) const {
-    const auto before = qemu::test::count_left_overs().descriptors;
+    const auto before = svp::test::count_own_resources().descriptors;
     ErrorInfo error;
     {
       const FakeBroker broker(folder(), std::move(deed));
@@ -103,7 +104,7 @@ class Attach : public testing::Test {
       if (!attached) error = attached.error();
     }
     std::filesystem::remove(folder() / kSocketName);
-    EXPECT_EQ(qemu::test::count_left_overs().descriptors, before);
+    EXPECT_EQ(svp::test::count_own_resources().descriptors, before);
     return error;
   }
   ErrorInfo error_of_grant(const std::function<void(GoodGrant&)>& spoil) const {
@@ -122,12 +123,12 @@ class Attach : public testing::Test {
 };
 
 TEST_F(Attach, RequestSaysVersionAndFunction) {
-  std::string heard;
+  std::string received;
   (void)error_of([&](int socket, const std::string& request) {
-    heard = request;
+    received = request;
     ::shutdown(socket, SHUT_RDWR);
   });
-  const auto request = parse_broker_request(heard);
+  const auto request = parse_broker_request(received);
   ASSERT_TRUE(request) << describe(request.error());
   EXPECT_EQ(std::get<HelloRequest>(*request).want, FunctionChoice::physical());
 }

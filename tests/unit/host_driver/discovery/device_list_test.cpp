@@ -49,7 +49,7 @@ TEST_F(DeviceList, NoRuntimeFolderIsNoDeviceAndLookingMakesNone) {
   EXPECT_FALSE(std::filesystem::exists(runtime()));
 }
 
-TEST_F(DeviceList, IsKeptForTheLifeOfTheProcess) {
+TEST_F(DeviceList, IsKeptForTheLifetimeOfTheProcess) {
   mock_world("3");
   EXPECT_EQ(devices()->devices.size(), 3u);
   mock_world("5");

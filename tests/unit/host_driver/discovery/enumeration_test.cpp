@@ -145,7 +145,7 @@ TEST(Enumeration, AnIndexOutOfRangeTellsWhatToDo) {
   EXPECT_THAT(select(*enumerate({.local_rank = "9"}, kTwoCards)).error().next_step, HasSubstr("LOCAL_RANK"));
 }
 
-// ---- properties -------------------------------------------------------------------------------------------------------
+// ---- properties -----------------------------------------------------------------------------------------------------
 
 std::vector<RunningCard> shuffled(std::vector<RunningCard> cards) {
   std::mt19937 random(*rc::gen::arbitrary<unsigned>());

@@ -31,7 +31,7 @@ T must(Expected<T> result) {
   return *std::move(result);
 }
 
-// A variable of the environment, for as long as this lives.
+// A variable of the environment, for as long as this exists.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -198,7 +198,7 @@ TEST_F(RuntimeFolders, AtMostEightCards) {
   EXPECT_TRUE(folder.create_card("one-more"));
 }
 
-// ---- life and death -------------------------------------------------------------------------------------------------
+// ---- begin and end -------------------------------------------------------------------------------------------------
 
 TEST_F(RuntimeFolders, CardsAreListedByNameOnceTheyAreDescribed) {
   const auto folder = open();

@@ -10,9 +10,11 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/frontend/spyre_tensor.hpp"
+#include "host_driver/frontend/tensor_copy.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
@@ -43,10 +45,15 @@ struct Program {
   svp::ExecutionPlan plan{
       {svp::Job(svp::CompiledKernel(svp::test::matmul_kernel(), {{"M", 64}, {"N", 64}, {"K", 64}}))}};
 
+  std::vector<std::byte> memory = std::vector<std::byte>(64 * 64 * 2);
+  std::shared_ptr<HostTask> to_host;
+
   Program() {
     plan.load(*runtime, runtime->default_stream());
+    to_host = copy(*runtime, stream, HostTensor{shape(), memory}, tensor);
     stream.Synchronize();
   }
+  static HostShape shape() { return HostShape::contiguous(DataType::Float16, {64, 64}); }
   static svp::RuntimeOptions options() {
     svp::RuntimeOptions options;
     options.allocator.region_bytes = {64 * wire::kMiB};
@@ -83,6 +90,10 @@ int use_everything(Program& program) {
       refused([&] { (void)program.stream.Query(); }),
       refused([&] { program.stream.Reset(); }),
       refused([&] { runtime.recover(); }),
+      refused([&] { copy(runtime, program.stream, program.tensor, ConstHostTensor{program.shape(), data}); }),
+      refused([&] { (void)copy(runtime, program.stream, HostTensor{program.shape(), data}, program.tensor); }),
+      refused([&] { (void)program.to_host->done(); }),
+      refused([&] { program.to_host->wait(FlexStream::Clock::now()); }),
       refused([&] { runtime.next_stream(svp::StreamPriority::Low); }),
       refused([&] { (void)runtime.host_memory().allocate(4096); }),
       refused([&] { (void)program.allocator.allocate(4096); }),

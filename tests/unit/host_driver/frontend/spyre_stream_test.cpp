@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "host_driver/frontend/tensor_copy.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "shared/dl16.hpp"
 #include "tests/bounds.hpp"

@@ -5,7 +5,9 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
+#include <random>
 #include <vector>
 
 namespace svp {
@@ -134,6 +136,65 @@ RC_GTEST_PROP(BlockHeap, AgreesWithTheNaiveModelOnAnySequence, (std::uint32_t ma
   }
   RC_ASSERT(heap.unused());
   RC_ASSERT(heap.free_blocks() == 1U);
+}
+
+// How far the free blocks of a heap are from the heads of their classes: what a search or a removal walks at most.
+struct Walks {
+  std::uint64_t free = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t longest = 0;
+  std::uint64_t longest_small = 0;  // of the blocks below 64 units
+};
+
+Walks walks(const BlockNodes& nodes, BlockId any) {
+  while (nodes[any].previous != kNoBlock) any = nodes[any].previous;
+  Walks result;
+  for (BlockId id = any; id != kNoBlock; id = nodes[id].next) {
+    if (nodes[id].used || !nodes[id].in_tree) continue;
+    std::uint64_t steps = 0;
+    for (BlockId up = nodes[id].parent; up != kNoBlock; up = nodes[up].parent) ++steps;
+    ++result.free;
+    result.steps += steps;
+    result.longest = std::max(result.longest, steps);
+    if (nodes[id].size < 64) result.longest_small = std::max(result.longest_small, steps);
+  }
+  return result;
+}
+
+Walks walks_after_random_pairs(std::size_t live, std::uint64_t largest) {
+  BlockNodes nodes;
+  BlockHeap heap(nodes, 0, 16 * wire::kGiB);
+  std::mt19937_64 random(live);
+  const auto size = [&] { return 1 + random() % (std::uint64_t{1} << (random() % std::bit_width(largest))); };
+  std::vector<BlockId> ids;
+  while (ids.size() < live) ids.push_back(heap.allocate(size()).value());
+  for (std::size_t i = 0; i < live; ++i) {
+    BlockId& victim = ids[random() % live];
+    heap.release(victim);
+    victim = heap.allocate(size()).value();
+  }
+  return walks(nodes, ids[0]);
+}
+
+TEST(BlockHeap, FreeBlocksStayAFewStepsFromTheHeadsOfTheirClasses) {
+  for (const std::size_t live : {std::size_t{100}, std::size_t{10'000}, std::size_t{100'000}}) {
+    const Walks small = walks_after_random_pairs(live, 4096);
+    EXPECT_EQ(small.longest_small, 0U) << "blocks below 64 units are found without a walk";
+    const Walks any = walks_after_random_pairs(live, wire::kMiB / 4);
+    EXPECT_EQ(any.longest_small, 0U);
+    EXPECT_LE(any.longest, 22U);
+    EXPECT_LE(any.steps, 4 * any.free) << live << " live blocks: " << any.steps << " steps to " << any.free;
+  }
+}
+
+TEST(BlockHeap, TwoBlocksFillACacheLineAndNoneLiesOnTwo) {
+  BlockNodes nodes;
+  BlockHeap heap(nodes, 0, wire::kMiB);
+  for (int i = 0; i < 1000; ++i) {
+    const BlockId id = heap.allocate(1).value();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(&nodes[id]) / 64,
+              (reinterpret_cast<std::uintptr_t>(&nodes[id] + 1) - 1) / 64);
+  }
 }
 
 TEST(BlockHeap, AdjacentFreeBlocksAlwaysMerge) {

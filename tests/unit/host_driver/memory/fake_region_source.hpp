@@ -8,13 +8,14 @@
 #include <optional>
 #include <vector>
 
+#include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/memory/region.hpp"
 
 namespace svp::testing {
 
 class FakeRegionSource : public RegionSource {
  public:
-  explicit FakeRegionSource(std::uint64_t capacity) : free_(capacity) {}
+  explicit FakeRegionSource(std::uint64_t capacity) : free_(capacity), capacity_(capacity) {}
 
   Expected<Region> acquire(RegionType type, std::uint64_t bytes) override {
     const std::scoped_lock lock(mutex_);
@@ -52,6 +53,12 @@ class FakeRegionSource : public RegionSource {
   }
 
   std::uint64_t guaranteed_bytes() const override { return share; }
+
+  Expected<MemoryInfo> memory_info() override {
+    const std::scoped_lock lock(mutex_);
+    if (failure) return std::unexpected(*failure);
+    return MemoryInfo{.free_bytes = free_, .total_bytes = capacity_};
+  }
 
   // An error that is not about size: the card is broken or gone.
   static ErrorInfo failed(std::string message, wire::Outcome outcome = wire::Outcome::Fault) {
@@ -99,8 +106,17 @@ class FakeRegionSource : public RegionSource {
 
   std::mutex mutex_;
   std::uint64_t free_;
+  std::uint64_t capacity_;
   std::uint32_t generation_ = 0;
   std::array<std::optional<Region>, wire::kRegionsPerFunction> held_;
 };
+
+// Regions of one size, and no wait for work under way.
+inline FlexAllocatorOptions regions_of(std::uint64_t bytes) {
+  FlexAllocatorOptions options;
+  options.region_bytes = options.program_bytes = {bytes};
+  options.timeout = std::chrono::nanoseconds(1);
+  return options;
+}
 
 }  // namespace svp::testing

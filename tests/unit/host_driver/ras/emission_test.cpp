@@ -8,8 +8,9 @@
 
 #include "host_driver/ras/log.hpp"
 #include "shared/memory_order.hpp"
+#include "tests/support/blocks.hpp"
+#include "tests/support/completion_sinks.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
-#include "tests/unit/host_driver/device/recorder.hpp"
 
 namespace svp {
 namespace {
@@ -42,7 +43,7 @@ class RasEmission : public testing::Test {
   std::vector<ras::Record> records_;
 };
 
-TEST_F(RasEmission, AGoodLifeIsNoRecord) {
+TEST_F(RasEmission, AGoodBootIsNoRecord) {
   const auto device = card_.attach(2, named());
   ASSERT_TRUE(device->open_stream(StreamPriority::Low));
   EXPECT_TRUE(take().empty());
@@ -67,7 +68,7 @@ TEST_F(RasEmission, WhatTheCardRefusesIsRecordedWithItsStatus) {
   EXPECT_EQ(records[0].where.function, "VF1");
 }
 
-TEST_F(RasEmission, ADeathIsRecordedOnceHoweverManyHearOfIt) {
+TEST_F(RasEmission, ADeathIsRecordedOnceHoweverManyAreToldOfIt) {
   const auto device = card_.attach(1, named());
   card_.die();
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(device->open_stream(StreamPriority::Low));

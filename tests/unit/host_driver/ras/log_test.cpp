@@ -131,18 +131,18 @@ TEST_F(RasLog, ABurstOfOneErrorHidesNoOther) {
   EXPECT_EQ(records().back().at("code"), "SPYRE-R500");
 }
 
-TEST_F(RasLog, TheSinkHearsWhatIsWritten) {
+TEST_F(RasLog, TheSinkGetsWhatIsWritten) {
   Log log(options_);
-  std::vector<Counts> heard;
-  log.set_sink([&](const Record& record) { heard.push_back(record.counts); });
+  std::vector<Counts> received;
+  log.set_sink([&](const Record& record) { received.push_back(record.counts); });
   for (int i = 0; i < 20; ++i) log.report(stray_load(), {});
-  EXPECT_EQ(heard.size(), options_.burst);
+  EXPECT_EQ(received.size(), options_.burst);
   log.flush();
-  EXPECT_EQ(heard.size(), options_.burst + 1);
-  EXPECT_EQ(heard.back(), (Counts{20, 20 - options_.burst - 1}));
+  EXPECT_EQ(received.size(), options_.burst + 1);
+  EXPECT_EQ(received.back(), (Counts{20, 20 - options_.burst - 1}));
   log.set_sink({});
   log.report(out_of_memory(), {});
-  EXPECT_EQ(heard.size(), options_.burst + 1);
+  EXPECT_EQ(received.size(), options_.burst + 1);
 }
 
 TEST_F(RasLog, AFailingLogNeverFailsItsCaller) {

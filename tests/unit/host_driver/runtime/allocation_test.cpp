@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every allocation of the driver under load fails once: launches, staged transfers, failures, resets, the queue reset, the
-// end. Each launch ends exactly once, every error is typed, the process goes on. (F1 does the same for opening.)
+// Every allocation of the driver under load fails once: launches, staged transfers, failures, resets, the queue reset,
+// the end. Each launch ends exactly once, every error is typed, the process goes on. (F1 does the same for opening.)
 #include <gtest/gtest.h>
 
 #include <atomic>

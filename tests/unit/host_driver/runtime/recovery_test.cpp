@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runtime::recover() against the real firmware core on a thread, with everybody else at work: outcomes exactly once, old
-// handles refused, waiters told. (COMPUTE is refused there: that is the source here.)
+// Runtime::recover() against the real firmware core on a thread, with everybody else at work: outcomes exactly once,
+// old handles refused, waiters told. (COMPUTE is refused there: that is the source here.)
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -279,7 +279,7 @@ TEST(Recovery, AnErrorIsThrownAgainAndAgainUntilALevelHelps) {
   }
 }
 
-// ---- refused recoveries ----------------------------------------------------------------------------------------------
+// ---- refused recoveries ---------------------------------------------------------------------------------------------
 
 // A launch that another thread is writing for as long as the test wants: its HostOperation does not return.
 class HeldLaunch {

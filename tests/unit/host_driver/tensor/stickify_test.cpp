@@ -211,6 +211,53 @@ TEST(Stickify, Fp16SubnormalsAndTheLargestNumberSurviveTheRoundTrip) {
   EXPECT_EQ(back, values);
 }
 
+// ---- through the loops ----------------------------------------------------------------------------------------------
+
+template <typename Host, typename Device>
+void expect_converted(DataType type, const std::vector<Host>& values, const std::vector<Device>& on_card,
+                      const std::vector<Host>& back_again) {
+  const auto shape = HostShape::contiguous(type, {static_cast<std::int64_t>(values.size())});
+  const auto layout = SpyreTensorLayout::of(shape);
+  std::vector<std::byte> device(layout.device_bytes(), kGarbage);
+  stickify(shape, std::as_bytes(std::span(values)), layout, device);
+  std::vector<Device> expected(layout.device_bytes() / sizeof(Device), Device{});  // padding is zero
+  std::ranges::copy(on_card, expected.begin());
+  EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(expected)), device)) << name(type);
+  std::vector<Host> back(values.size());
+  unstickify(layout, device, shape, std::as_writable_bytes(std::span(back)));
+  EXPECT_EQ(back, back_again) << name(type);
+}
+
+TEST(Stickify, EveryHostTypeHasAWayThereAndBack) {
+  expect_converted<std::uint8_t, std::uint16_t>(DataType::Bool, {0, 1, 7}, {0, 0x3E00, 0x3E00}, {0, 1, 1});
+  expect_converted<std::int64_t, std::int32_t>(DataType::Int64, {-1, 5, 0x1'0000'0002}, {-1, 5, 2}, {-1, 5, 2});
+  expect_converted<std::int32_t, std::int32_t>(DataType::Int32, {-1, 5}, {-1, 5}, {-1, 5});
+  expect_converted<std::int16_t, std::int16_t>(DataType::Int16, {-1, 5}, {-1, 5}, {-1, 5});
+  expect_converted<std::int8_t, std::int8_t>(DataType::Int8, {-1, 5}, {-1, 5}, {-1, 5});
+  expect_converted<std::uint8_t, std::uint32_t>(DataType::Uint8, {0, 200}, {0, 200}, {0, 200});
+  expect_converted<std::uint8_t, std::uint8_t>(DataType::Float8E4m3fn, {0x38, 0x7f}, {0x38, 0x7f}, {0x38, 0x7f});
+  expect_converted<std::uint8_t, std::uint8_t>(DataType::Float8E5m2, {0x3c, 0x7c}, {0x3c, 0x7c}, {0x3c, 0x7c});
+}
+
+TEST(Stickify, BlocksOfTwoDimensionsAreFilledAndPadded) {
+  const auto shape = HostShape::contiguous(DataType::Float16, {100, 90});
+  // Blocks of 64 x 64. The second index of a host element goes through 90, which two blocks hold with padding.
+  const auto layout = SpyreTensorLayout::with_map(shape, {2, 2, 64, 64}, {64 * 90, 64, 90, 1});
+  std::vector<std::uint16_t> values(100 * 90);
+  std::ranges::fill(values, 0x3C00);
+  std::vector<std::uint16_t> device(layout.device_bytes() / 2, 0xA5A5);
+  stickify(shape, std::as_bytes(std::span(values)), layout, std::as_writable_bytes(std::span(device)));
+  for (std::size_t row = 0; row < 128; ++row) {
+    for (std::size_t column = 0; column < 128; ++column) {
+      const std::size_t at = ((row / 64 * 2 + column / 64) * 64 + row % 64) * 64 + column % 64;
+      ASSERT_EQ(device[at], row < 100 && column < 90 ? 0x3E00 : 0) << row << ", " << column;
+    }
+  }
+  std::vector<std::uint16_t> back(values.size());
+  unstickify(layout, std::as_bytes(std::span(device)), shape, std::as_writable_bytes(std::span(back)));
+  EXPECT_EQ(back, values);
+}
+
 std::string refused_field(auto&& call) {
   try {
     call();
@@ -241,7 +288,7 @@ TEST(Stickify, EveryRefusalNamesItsArgumentAndWritesNothing) {
   wild.dim_map = {7, 8, 9};
   EXPECT_EQ(refused(shape, wild, host, device), "layout");
   HostShape other = shape;
-  other.dtype = DataType::Bool;
+  other.dtype = DataType::Float64;
   EXPECT_EQ(refused(other, layout, host, device), "dtype");
   EXPECT_TRUE(std::ranges::all_of(device, [](std::byte b) { return b == kGarbage; }));
 }

@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace svp {
 namespace {
 
@@ -59,6 +65,51 @@ TEST(SpyreTensorLayout, ExpandedDimensionsStepByZero) {
   EXPECT_EQ(SpyreTensorLayout::of(expanded).stride_map, (Dims{64, 0, 1}));
   const HostShape stick_expanded{.dtype = DataType::Float16, .size = {16, 128}, .stride = {1, 0}};
   EXPECT_EQ(SpyreTensorLayout::of(stick_expanded).stride_map, (Dims{0, 1, 0}));
+}
+
+// ---- explicit layouts -----------------------------------------------------------------------------------------------
+
+HostShape fp16(Dims size) { return HostShape::contiguous(DataType::Float16, std::move(size)); }
+
+TEST(SpyreTensorLayout, APublishedLayoutIsTheSameByItsMap) {
+  for (const Example& example : kExamples) {
+    const HostShape shape = fp16(example.size);
+    const auto layout = SpyreTensorLayout::with_map(shape, example.device_size, example.stride_map);
+    EXPECT_EQ(layout.device_size, example.device_size);
+    EXPECT_EQ(layout.stride_map, example.stride_map);
+    if (example.size.size() > 1) EXPECT_EQ(layout.dim_map, SpyreTensorLayout::of(shape, example.order).dim_map);
+  }
+}
+
+TEST(SpyreTensorLayout, TwoStickDimensionsAreBlocks) {
+  const auto layout = SpyreTensorLayout::with_map(fp16({128, 128}), {2, 2, 64, 64}, {8192, 64, 128, 1});
+  EXPECT_EQ(layout.dim_map, (Dims{0, 1, 0, 1}));
+  EXPECT_EQ(layout.device_bytes(), 128u * 128 * 2);
+}
+
+void expect_refused(const HostShape& shape, Dims device_size, Dims stride_map, const std::string& field) {
+  try {
+    (void)SpyreTensorLayout::with_map(shape, std::move(device_size), std::move(stride_map));
+    ADD_FAILURE() << field << " was not refused";
+  } catch (const InvalidArgument& error) {
+    EXPECT_EQ(error.field(), field) << error.what();
+  }
+}
+
+TEST(SpyreTensorLayout, RefusesMapsThatAreNone) {
+  expect_refused(fp16({64}), {}, {}, "device_size");
+  expect_refused(fp16({64}), {1, 64}, {1}, "stride_map");
+  expect_refused(fp16({64}), {1, 32}, {64, 1}, "device_size");
+  expect_refused(fp16({64}), {-1, 64}, {64, 1}, "device_size");
+  expect_refused(fp16({64}), {1, 64}, {-2, 1}, "stride_map");
+  expect_refused(fp16({64}), {std::int64_t{1} << 60, 64}, {64, 1}, "device_size");
+}
+
+TEST(SpyreTensorLayout, RefusesMapsWithoutAPlaceForEachElement) {
+  expect_refused(fp16({65}), {1, 64}, {64, 1}, "device_size");
+  expect_refused(fp16({2, 64}), {1, 64}, {64, 1}, "device_size");
+  expect_refused(fp16({64}), {1, 64}, {-1, 2}, "device_size");
+  expect_refused(fp16({64}), {1, 64}, {-1, -1}, "device_size");
 }
 
 TEST(SpyreTensorLayout, TheElementWidthDecidesTheElementsPerStick) {
@@ -119,6 +170,58 @@ TEST(SpyreTensorLayout, EveryRefusalNamesItsArgument) {
   EXPECT_EQ(refused_field([] { SpyreTensorLayout::of(HostShape::contiguous(DataType::Float64, {4})); }), "dtype");
   const Dims huge(5, std::int64_t{1} << 20);
   EXPECT_EQ(refused_field([&] { HostShape::contiguous(DataType::Float16, huge); }), "size");
+}
+
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+TEST(SpyreTensorLayout, IsTheSameAfterJson) {
+  for (const Dims& size : {Dims{}, Dims{1}, Dims{3, 80}, Dims{5, 100, 150}, Dims{0, 4}}) {
+    for (const DeviceType type : {DeviceType::Dl16, DeviceType::Fp32}) {
+      const auto layout = SpyreTensorLayout::of(HostShape::contiguous(DataType::Float32, size), std::nullopt, type);
+      const auto again = SpyreTensorLayout::from_json(layout.to_json());
+      EXPECT_EQ(again, layout);
+      EXPECT_EQ(std::hash<SpyreTensorLayout>{}(again), std::hash<SpyreTensorLayout>{}(layout));
+    }
+  }
+  const auto layout = SpyreTensorLayout::of(HostShape::contiguous(DataType::Float16, {3, 80}));
+  EXPECT_EQ(layout.to_json(),
+            R"({"device_size":[2,3,64],"stride_map":[64,80,1],"dim_map":[1,0,1],"device_dtype":"SEN169_FP16"})");
+  std::ostringstream text;
+  text << layout;
+  EXPECT_EQ(text.str(), "SpyreTensorLayout(device_size=[2, 3, 64], stride_map=[64, 80, 1], device_dtype=SEN169_FP16)");
+}
+
+TEST(SpyreTensorLayout, JsonIsRefusedByTheMemberThatIsWrong) {
+  const std::pair<const char*, const char*> kWrong[] = {
+      {"json", ""},
+      {"json", "[]"},
+      {"json", "{"},
+      {"device_size", "{}"},
+      {"device_size", R"({"device_size":[],"stride_map":[1],"dim_map":[0],"device_dtype":"SEN169_FP16"})"},
+      {"device_size", R"({"device_size":[-2,64],"stride_map":[1,1],"dim_map":[0,0],"device_dtype":"SEN169_FP16"})"},
+      {"device_size", R"({"device_size":[-1,64],"stride_map":[1,1],"dim_map":[0,0],"device_dtype":"SEN169_FP16"})"},
+      {"device_size", R"({"device_size":[1.5,64],"stride_map":[1,1],"dim_map":[0,0],"device_dtype":"SEN169_FP16"})"},
+      {"device_size", R"({"device_size":[1,32],"stride_map":[1,1],"dim_map":[0,0],"device_dtype":"SEN169_FP16"})"},
+      {"device_size",
+       R"({"device_size":[9223372036854775807,64],"stride_map":[1,1],"dim_map":[0,0],"device_dtype":"SEN169_FP16"})"},
+      {"device_size",
+       R"({"device_size":[4000000000000000000,64],"stride_map":[1,1],"dim_map":[0,0],"device_dtype":"SEN169_FP16"})"},
+      {"stride_map", R"({"device_size":[1,64],"stride_map":[1],"dim_map":[0,0],"device_dtype":"SEN169_FP16"})"},
+      {"stride_map", R"({"device_size":[1,64],"stride_map":"1","dim_map":[0,0],"device_dtype":"SEN169_FP16"})"},
+      {"dim_map", R"({"device_size":[1,64],"stride_map":[1,1],"dim_map":[0,64],"device_dtype":"SEN169_FP16"})"},
+      {"device_dtype", R"({"device_size":[1,64],"stride_map":[1,1],"dim_map":[0,0],"device_dtype":"FP64"})"},
+      {"device_dtype", R"({"device_size":[1,64],"stride_map":[1,1],"dim_map":[0,0],"device_dtype":1})"},
+      {"json", R"({"device_size":[1,64],"stride_map":[1,1],"dim_map":[0,0],"device_dtype":"SEN169_FP16","x":1})"},
+  };
+  for (const auto& [field, json] : kWrong) {
+    try {
+      (void)SpyreTensorLayout::from_json(json);
+      ADD_FAILURE() << json;
+    } catch (const InvalidArgument& error) {
+      EXPECT_EQ(error.field(), field) << json;
+    }
+  }
+  EXPECT_THROW((void)SpyreTensorLayout::from_json(std::string(std::size_t{1} << 20, '[')), InvalidArgument);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST_F(ControlChannelTest, AnotherRequestThanTheAnnouncedOneForgetsThem) {
   EXPECT_FALSE(channel().forget_announced());
 }
 
-TEST_F(ControlChannelTest, AnAnnouncedRequestOfAnEarlierLifeOfTheCardIsNotWaitedFor) {
+TEST_F(ControlChannelTest, AnAnnouncedRequestOfAnEarlierBootIsNotWaitedFor) {
   const std::array messages{status_request(1)};
   channel().announce(messages);
   peer.header().boot_epoch = 2;

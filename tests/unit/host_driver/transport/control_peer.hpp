@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The card's end of a slot for tests of the control plane: a window, the doorbells, and a thread that answers messages as a
-// test tells it. Tests write to the window directly when they want to lie.
+// The card's end of a slot for tests of the control plane: a window, the doorbells, and a thread that answers messages
+// as a test tells it. Tests write to the window directly when they want to lie.
 #pragma once
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ class ControlPeer {
 
   void serve(Handler handler) {
     thread_ = std::thread([this, handler = std::move(handler)] {
-      while (!stopping_.load()) {  // bounded: stop() sets the flag; each turn waits a millisecond at most
+      while (!stopping_.load()) {  // bounded: stop() sets the flag; each iteration waits a millisecond at most
         if (const auto request = take()) {
           if (const auto answer = handler(*request)) send(*answer);
         } else {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of the driver's side of a packed ring; the bugs that others had (facts: packed ring, "bugs others hit") by name.
+// Properties of the driver's side of a packed ring; the bugs that others had (facts: packed ring, "bugs others hit") by
+// name.
 #include "host_driver/transport/packed_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -346,8 +347,8 @@ struct ThreadedCase {
 };
 class PackedQueueThreads : public testing::TestWithParam<ThreadedCase> {};
 
-// Each side sleeps only after arm, fence, re-check, and is woken only by a doorbell that the other side decided to ring: a
-// lost doorbell hangs here (and trips the bound).
+// Each side sleeps only after arm, fence, re-check, and is woken only by a doorbell that the other side decided to
+// ring: a lost doorbell hangs here (and trips the bound).
 TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoDoorbellIsLost) {
   const auto [size, event_idx] = GetParam();
 #if defined(__has_feature) && (__has_feature(thread_sanitizer) || __has_feature(address_sanitizer))
@@ -368,7 +369,7 @@ TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoDoorbellIsLost) {
     std::mt19937 random(size);
     std::deque<fw::Chain> held;
     while (!stop.load()) {  // bounded: the test sets the flag and rings
-      const std::uint32_t heard = doorbell_to_device.load();
+      const std::uint32_t received = doorbell_to_device.load();
       bool any = false;
       for (fw::Chain got; pair.device.pop(got);) {
         ASSERT_TRUE(got.well_formed);
@@ -386,7 +387,7 @@ TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoDoorbellIsLost) {
       pair.device.arm();
       wire::full_fence();
       // bounded: a lost doorbell is what the test finds; ctest bounds it
-      if (!pair.device.ready() && !stop.load()) doorbell_to_device.wait(heard);
+      if (!pair.device.ready() && !stop.load()) doorbell_to_device.wait(received);
       pair.device.disarm();
     }
   });
@@ -395,7 +396,7 @@ TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoDoorbellIsLost) {
   std::uint64_t submitted = 0;
   std::uint64_t ended = 0;
   while (ended < kTotal) {
-    const std::uint32_t heard = doorbell_to_driver.load();
+    const std::uint32_t received = doorbell_to_driver.load();
     const unsigned batch = random() % 8;
     for (unsigned i = 0; i < batch && submitted < kTotal; ++i) {
       if (!pair.driver.add(chain(1 + random() % std::min<unsigned>(2, size)))) break;
@@ -410,7 +411,7 @@ TEST_P(PackedQueueThreads, EveryRoundTripEndsAndNoDoorbellIsLost) {
     }
     if (any || pair.driver.in_flight() == 0) continue;
     if (!pair.driver.arm())
-      doorbell_to_driver.wait(heard);  // bounded: a lost doorbell is what the test finds; ctest bounds it
+      doorbell_to_driver.wait(received);  // bounded: a lost doorbell is what the test finds; ctest bounds it
     pair.driver.disarm();
   }
   stop.store(true);

@@ -54,7 +54,8 @@ TEST(DisturbanceTracker, ScopesOverlap) {
   EXPECT_TRUE(tracker.undisturbed_since(2, tracker.mark(2)));
 }
 
-// What is disturbed between begin and end of a disturbance is never seen in undisturbed time, whatever the interleaving.
+// What is disturbed between begin and end of a disturbance is never seen in undisturbed time, whatever the
+// interleaving.
 TEST(DisturbanceTracker, AnEventInAScopeIsNeverTakenForUndisturbed) {
   constexpr int kScopes = 1'000'000;
   DisturbanceTracker tracker;

@@ -36,7 +36,8 @@ struct Hart {
   }
 };
 
-// All that this thread knows of the save comes from the owner's word: a relaxed look finds out when, forget_owner() orders.
+// All that this thread knows of the save comes from the owner's word: a relaxed look finds out when, forget_owner()
+// orders.
 TEST(UnitOwner, MemoryOfAForgottenContextIsNotWrittenAnyMore) {
   Hart hart;
   std::array<Context, 2> contexts;

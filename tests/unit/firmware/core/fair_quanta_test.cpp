@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one function may wait for others, counted. With n functions at work, before a turn of its own a function waits for at
-// most one quantum of each of the others, times its weight; and a part that wants a core for at most the slices that the
-// others' weights give them. The card counts both for every function (FUNCTION_QUERY, waited_*); here the counts are held
-// against what the test sees itself, under a clock that work alone moves on.
+// What one function may wait for others, counted. With n functions at work, before a quantum of its own a function
+// waits for at most one quantum of each of the others, times its weight; and a part that wants a core for at most the
+// slices that the others' weights give them. The card counts both for every function (FUNCTION_QUERY, waited_*); here
+// the counts are held against what the test sees itself, under a clock that work alone moves on.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,11 +24,11 @@ using wire::Outcome;
 constexpr std::uint64_t kRegionBytes = 16 * wire::kMiB;
 constexpr std::uint64_t kNoWatchdog = 1'000'000;  // slices
 // Of one function of weight 1: its bytes, or the step in which its time was over.
-constexpr std::uint64_t kQuantumBytes = fw::kTurnBytes + fw::kDmaStepBytes;
+constexpr std::uint64_t kQuantumAndStepBytes = fw::kQuantumBytes + fw::kDmaStepBytes;
 
-enum class Kind { Nops, SingleNops, Fills, ShortFills, Refused, Admin, Kernels };
-constexpr Kind kKinds[] = {Kind::Nops,    Kind::SingleNops, Kind::Fills,  Kind::ShortFills,
-                           Kind::Refused, Kind::Admin,      Kind::Kernels};
+enum class Kind { Nops, SingleNops, Fills, ShortFills, Strided, Refused, Admin, Kernels };
+constexpr Kind kKinds[] = {Kind::Nops,    Kind::SingleNops, Kind::Fills, Kind::ShortFills,
+                           Kind::Strided, Kind::Refused,    Kind::Admin, Kind::Kernels};
 
 // A function that keeps the card as busy with one kind of work as it can.
 class Neighbour {
@@ -53,6 +53,13 @@ class Neighbour {
       case Kind::Fills: return fill_ring(4, [&] { return driver_.fill(stream_, region_, 0, kRegionBytes, 1); });
       case Kind::ShortFills:
         return fill_ring(1, [&] { return driver_.fill(stream_, region_, 0, 100 * wire::kKiB, 1); });
+      case Kind::Strided:
+        return fill_ring(4, [&] {
+          // A million bytes, one by one.
+          const wire::StridedLevel levels[] = {{wire::kMiB, 1, 3}};
+          const auto from = RawDriver::host(wire::kHostMemoryOffset);
+          return driver_.strided(stream_, from, RawDriver::device(region_, 0), 1, levels);
+        });
       case Kind::Refused:
         return fill_ring(120, [&] {
           auto block = driver_.nop(stream_);
@@ -85,10 +92,10 @@ class Neighbour {
   std::uint64_t ended_ = 0;
 };
 
-class FairTurns : public testing::TestWithParam<Kind> {
+class FairQuanta : public testing::TestWithParam<Kind> {
  protected:
   static constexpr unsigned kVictim = 5;  // slot; the others are those before it
-  explicit FairTurns()
+  explicit FairQuanta()
       : card_({.virtual_functions = 4,
                .region_bytes = 512 * wire::kMiB,
                .kernel = kernels_.player(),
@@ -139,7 +146,7 @@ class FairTurns : public testing::TestWithParam<Kind> {
     for (unsigned f = 1; f < card_.card().functions.count(); ++f) {
       const fw::Served& waited = card_.function(f).waiting.most();
       EXPECT_LE(waited.quanta, others) << "function " << f;
-      EXPECT_LE(waited.bytes, (others + 1) * kQuantumBytes) << "function " << f;
+      EXPECT_LE(waited.bytes, (others + 1) * kQuantumAndStepBytes) << "function " << f;
       EXPECT_LE(card_.card().run_queues.most_waited_slices(f), others) << "function " << f;
     }
   }
@@ -153,7 +160,7 @@ class FairTurns : public testing::TestWithParam<Kind> {
   unsigned quiet_ = 0;
 };
 
-TEST_P(FairTurns, AFunctionWaitsForOneQuantumOfEachOther) {
+TEST_P(FairQuanta, AFunctionWaitsForOneQuantumOfEachOther) {
   for (unsigned slot = 2; slot < kVictim; ++slot) add(slot, GetParam());
   for (int i = 0; i < 100; ++i) step();
   forget_waits();
@@ -168,8 +175,8 @@ TEST_P(FairTurns, AFunctionWaitsForOneQuantumOfEachOther) {
   }
 }
 
-// A function that has been quiet is found after a quantum of what others do, however short their turns are.
-TEST_P(FairTurns, AFunctionThatWasQuietIsFoundAfterAQuantum) {
+// A function that has been quiet is found after a quantum of what others do, however short their quanta are.
+TEST_P(FairQuanta, AFunctionThatWasQuietIsFoundAfterAQuantum) {
   if (GetParam() == Kind::Kernels) GTEST_SKIP() << "they are slices, and not of hart 0's rings";
   add(2, GetParam());
   std::mt19937 random(3);
@@ -179,18 +186,18 @@ TEST_P(FairTurns, AFunctionThatWasQuietIsFoundAfterAQuantum) {
     const std::uint64_t bytes = card_.card().plan.served().bytes, ended = neighbours_[0]->ended();
     ASSERT_EQ(run(victim_.nop(stream_)).outcome, Outcome::Ok);
     neighbours_[0]->top_up();
-    EXPECT_LE(card_.card().plan.served().bytes - bytes, 2 * kQuantumBytes);
+    EXPECT_LE(card_.card().plan.served().bytes - bytes, 2 * kQuantumAndStepBytes);
     constexpr std::uint64_t kQuantumBlocks = 64;
     EXPECT_LE(neighbours_[0]->ended() - ended, 2 * kQuantumBlocks);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, FairTurns, testing::ValuesIn(kKinds),
+INSTANTIATE_TEST_SUITE_P(Kinds, FairQuanta, testing::ValuesIn(kKinds),
                          [](const auto& info) { return std::to_string(static_cast<int>(info.param)); });
 
-class FairTurnsOfAll : public FairTurns {};
+class FairQuantaOfAll : public FairQuanta {};
 
-TEST_F(FairTurnsOfAll, MixedNeighboursWithWeights) {
+TEST_F(FairQuantaOfAll, MixedNeighboursWithWeights) {
   add(2, Kind::Fills);
   add(3, Kind::Nops);
   add(4, Kind::Kernels);
@@ -201,13 +208,13 @@ TEST_F(FairTurnsOfAll, MixedNeighboursWithWeights) {
   work(60);
   const fw::Served& waited = card_.function(kVictim).waiting.most();
   EXPECT_LE(waited.quanta, 3u);
-  EXPECT_LE(waited.bytes, 2 * 3 * kQuantumBytes);
+  EXPECT_LE(waited.bytes, 2 * 3 * kQuantumAndStepBytes);
   EXPECT_LE(card_.card().run_queues.most_waited_slices(kVictim), 5u);
   EXPECT_EQ(card_.card().run_queues.most_waited_slices(kVictim), 5u) << "five slices are its weight";
 }
 
 // A reset of another function is a quantum of that function, and the command for it one of M's.
-TEST_F(FairTurnsOfAll, ABurstOfResetsCostsOneTurnEach) {
+TEST_F(FairQuantaOfAll, ABurstOfResetsCostsOneIterationEach) {
   add(3, Kind::Fills);
   RawDriver& management = card_.driver(0);
   ASSERT_TRUE(management.bring_up());

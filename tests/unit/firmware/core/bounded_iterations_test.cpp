@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one iteration of hart 0 may cost: however dear the work of a function is, its quantum ends after so much card time,
-// the others are served, and the heartbeat goes on. Time is the native board's WorkClock, so every bound is exact.
+// What one iteration of hart 0 may cost: however dear the work of a function is, its quantum ends after so much card
+// time, the others are served, and the heartbeat goes on. Time is the native board's WorkClock, so every bound is
+// exact.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,9 +70,9 @@ struct Tenant {
   RegionHandle program{};
 };
 
-class BoundedTurns : public testing::Test {
+class BoundedIterations : public testing::Test {
  protected:
-  BoundedTurns()
+  BoundedIterations()
       : card_({.virtual_functions = 3,
                .region_bytes = 256 * wire::kMiB,
                .kernel = kernels_.player(),
@@ -79,9 +80,9 @@ class BoundedTurns : public testing::Test {
                .page_bytes = 256 * wire::kMiB}) {
     kernels_.board = &card_.board();
   }
-  std::uint64_t turn_ticks() {
+  std::uint64_t iteration_ticks() {
     const std::uint64_t before = hal::now();
-    fw::turn(card_.card());
+    fw::run_iteration(card_.card());
     return hal::now() - before;
   }
 
@@ -89,7 +90,7 @@ class BoundedTurns : public testing::Test {
   fwtest::TestCard card_;
 };
 
-TEST_F(BoundedTurns, RefusedLaunchesWithLongImagesTakeAQuantumATurn) {
+TEST_F(BoundedIterations, RefusedLaunchesWithLongImagesTakeOneQuantumPerPass) {
   Tenant tenant(card_, 2);
   tenant.write(kImageAt, long_image(Program::Exit));
   tenant.spoil();
@@ -97,21 +98,21 @@ TEST_F(BoundedTurns, RefusedLaunchesWithLongImagesTakeAQuantumATurn) {
   for (unsigned i = 0; i < kLaunches; ++i) tenant.launch();
   std::uint64_t longest = 0;
   std::size_t ended = 0;
-  for (unsigned turns = 0; ended < kLaunches; ++turns) {
-    ASSERT_LT(turns, 100'000u);
-    longest = std::max(longest, turn_ticks());
+  for (unsigned iterations = 0; ended < kLaunches; ++iterations) {
+    ASSERT_LT(iterations, 100'000u);
+    longest = std::max(longest, iteration_ticks());
     for (const auto& end : tenant.driver.collect()) {
       EXPECT_EQ(end.completion.status, Status::ImageCrc);
       ++ended;
     }
   }
   // The quantum's time runs from its first dear step, and the last one is finished.
-  EXPECT_LE(longest, fw::kUncontendedTurnTicks + 2 * kStepTicks + kOverheadTicks);
-  EXPECT_GE(longest, fw::kUncontendedTurnTicks) << "nobody else wants anything";
+  EXPECT_LE(longest, fw::kUncontendedQuantumTicks + 2 * kStepTicks + kOverheadTicks);
+  EXPECT_GE(longest, fw::kUncontendedQuantumTicks) << "nobody else wants anything";
 }
 
 // Two that flood, one that sends an empty block now and then: it waits for one quantum of each.
-TEST_F(BoundedTurns, ANeighbourOfSuchAFloodWaitsForOneQuantumOfEach) {
+TEST_F(BoundedIterations, ANeighbourOfSuchAFloodWaitsForOneQuantumOfEach) {
   Tenant first(card_, 2), second(card_, 3);
   for (Tenant* tenant : {&first, &second}) {
     tenant->write(kImageAt, long_image(Program::Exit));
@@ -125,15 +126,15 @@ TEST_F(BoundedTurns, ANeighbourOfSuchAFloodWaitsForOneQuantumOfEach) {
     victim.submit(victim.nop(stream));
     const std::uint64_t began = hal::now();
     while (victim.collect().empty()) {
-      ASSERT_LT(hal::now() - began, 100 * fw::kUncontendedTurnTicks);
-      fw::turn(card_.card());
+      ASSERT_LT(hal::now() - began, 100 * fw::kUncontendedQuantumTicks);
+      fw::run_iteration(card_.card());
     }
     if (i < 2) continue;  // it has been quiet, and is found
-    EXPECT_LE(hal::now() - began, 2 * (fw::kTurnTicks + kStepTicks) + 2 * kOverheadTicks) << "block " << i;
+    EXPECT_LE(hal::now() - began, 2 * (fw::kQuantumTicks + kStepTicks) + 2 * kOverheadTicks) << "block " << i;
   }
 }
 
-TEST_F(BoundedTurns, TheHeartbeatGoesOnBesideLongImages) {
+TEST_F(BoundedIterations, TheHeartbeatGoesOnBesideLongImages) {
   Tenant tenant(card_, 2);
   tenant.write(kImageAt, long_image(Program::Exit));
   tenant.spoil();
@@ -149,7 +150,7 @@ TEST_F(BoundedTurns, TheHeartbeatGoesOnBesideLongImages) {
     seen_at = hal::now();
   }
   EXPECT_GT(longest, 0u);
-  EXPECT_LE(longest, wire::kHeartbeatTicks + fw::kUncontendedTurnTicks + kStepTicks + kOverheadTicks);
+  EXPECT_LE(longest, wire::kHeartbeatTicks + fw::kUncontendedQuantumTicks + kStepTicks + kOverheadTicks);
 }
 
 // A self-test holds hart 0 for two seconds, by a clock that a look moves on by a millisecond.
@@ -168,15 +169,15 @@ TEST(SelfTestOfHartZero, KeepsTheHeartbeat) {
   EXPECT_GE(card.card().heart.beats() - before, beats);
 }
 
-// ---- the check in steps -------------------------------------------------------------------------------------------------
+// ---- the check in steps ---------------------------------------------------------------------------------------------
 
-TEST_F(BoundedTurns, ALongImageThatIsGoodIsLaunched) {
+TEST_F(BoundedIterations, ALongImageThatIsGoodIsLaunched) {
   Tenant tenant(card_, 2);
   tenant.write(kImageAt, long_image(Program::Exit));
   tenant.launch();
-  card_.turns();
+  card_.run_until_idle();
   ASSERT_TRUE(card_.card().launches.run_slice(0, fw::kSliceTicks));
-  card_.turns();
+  card_.run_until_idle();
   const auto ended = tenant.driver.collect();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].completion.outcome, Outcome::Ok);
@@ -185,7 +186,7 @@ TEST_F(BoundedTurns, ALongImageThatIsGoodIsLaunched) {
 }
 
 // Stream 0 writes while the launch's image is being summed: what counts is what is there in the end.
-TEST_F(BoundedTurns, AWriteBetweenTwoStepsOfTheCheckBeginsItAnew) {
+TEST_F(BoundedIterations, AWriteBetweenTwoStepsOfTheCheckBeginsItAnew) {
   for (const bool spoilt_first : {false, true}) {
     Tenant tenant(card_, 2);
     const auto image = long_image(Program::Exit);
@@ -194,14 +195,14 @@ TEST_F(BoundedTurns, AWriteBetweenTwoStepsOfTheCheckBeginsItAnew) {
     tenant.write(kImageAt, image);
     if (spoilt_first) tenant.write(kImageAt + kSpoiltAt, other);
     tenant.launch();
-    fw::turn(card_.card());  // sums the first steps
+    fw::run_iteration(card_.card());  // sums the first steps
     ASSERT_TRUE(tenant.driver.collect().empty());
     std::memcpy(tenant.driver.at<std::byte>(wire::kHostMemoryOffset), spoilt_first ? good.data() : other, sizeof other);
     tenant.driver.submit(tenant.driver.dma(tenant.stream, RawDriver::host(wire::kHostMemoryOffset),
                                            RawDriver::device(tenant.program, kImageAt + kSpoiltAt), sizeof other));
-    card_.turns();
+    card_.run_until_idle();
     card_.card().launches.run_slice(0, fw::kSliceTicks);
-    card_.turns();
+    card_.run_until_idle();
     const auto ended = tenant.driver.collect();
     ASSERT_EQ(ended.size(), 2u);
     EXPECT_EQ(ended[0].completion.stream, 0u);
@@ -210,11 +211,11 @@ TEST_F(BoundedTurns, AWriteBetweenTwoStepsOfTheCheckBeginsItAnew) {
   }
 }
 
-TEST_F(BoundedTurns, AReleasedRegionEndsTheCheckOfAnImageInIt) {
+TEST_F(BoundedIterations, AReleasedRegionEndsTheCheckOfAnImageInIt) {
   Tenant tenant(card_, 2);
   tenant.write(kImageAt, long_image(Program::Exit));
   tenant.launch();
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   ASSERT_TRUE(tenant.driver.collect().empty());
   ASSERT_EQ(tenant.driver.release(tenant.program).outcome, Outcome::Ok);
   const auto ended = tenant.driver.wait_for(1);
@@ -223,11 +224,11 @@ TEST_F(BoundedTurns, AReleasedRegionEndsTheCheckOfAnImageInIt) {
   EXPECT_EQ(ended[0].completion.field, wire::Field::ComputeImage);
 }
 
-TEST_F(BoundedTurns, ALaunchThatIsCancelledInItsCheckHasNotStarted) {
+TEST_F(BoundedIterations, ALaunchThatIsCancelledInItsCheckHasNotStarted) {
   Tenant tenant(card_, 2);
   tenant.write(kImageAt, long_image(Program::Exit));
   const StreamHandle own = tenant.launch();
-  fw::turn(card_.card());
+  fw::run_iteration(card_.card());
   ASSERT_TRUE(tenant.driver.collect().empty());
   auto request = tenant.driver.admin_request(wire::AdminCommand::Cancel);
   request.arguments.cancel = {own.id, own.incarnation, 1};
@@ -240,17 +241,17 @@ TEST_F(BoundedTurns, ALaunchThatIsCancelledInItsCheckHasNotStarted) {
 }
 
 // What waits for room is called whenever a launch ends; it must not sum its image again each time.
-TEST_F(BoundedTurns, ALaunchThatWaitsForRoomSumsItsImageOnce) {
+TEST_F(BoundedIterations, ALaunchThatWaitsForRoomSumsItsImageOnce) {
   Tenant tenant(card_, 2);
   tenant.write(kImageAt, long_image(Program::UntilReleased));
   for (unsigned i = 0; i < fw::kContextsPerCore; ++i) tenant.launch();
-  card_.turns();
+  card_.run_until_idle();
   const std::uint64_t before = card_.card().spaces.prepared_bytes();
   for (unsigned i = 0; i < 16; ++i) tenant.launch();
-  card_.turns();
+  card_.run_until_idle();
   for (int called = 0; called < 50; ++called) {
     fw::retry_waiting_launch(card_.function(2));
-    card_.turns();
+    card_.run_until_idle();
   }
   EXPECT_EQ(card_.card().spaces.prepared_bytes(), before) << "the image is loaded; there is no context";
 }

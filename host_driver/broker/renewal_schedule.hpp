@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When windows are renewed. To plug or to unplug one keeps the emulator busy for milliseconds, in which it has no time for
-// an owner that is just attaching: what can wait begins a little later, but not for ever.
+// When windows are renewed. To plug or to unplug one keeps the emulator busy for milliseconds, in which it has no time
+// for an owner that is just attaching: what can wait begins a little later, but not for ever.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace svp {
 
-class RenewalTurn {
+class RenewalSchedule {
  public:
   using Clock = std::chrono::steady_clock;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One turn of hart 0's loop: everything that is ready, within budgets.
+// One iteration of hart 0's loop: everything that is ready, within budgets.
 #include "firmware/core/admin.hpp"
 #include "firmware/core/card.hpp"
 #include "firmware/core/control_server.hpp"
@@ -13,12 +13,13 @@ namespace fw {
 
 namespace {
 
-// What a turn may spend on one function before the others get theirs, with nobody else busy: see Card::kContendedBudget.
+// What an iteration may spend on one function before the others get theirs, with nobody else busy: see
+// Card::kContendedBudget.
 constexpr unsigned kControlBudget = 4;
 constexpr unsigned kAdminBudget = 4;
 constexpr unsigned kFetchBudget = 64;
 constexpr unsigned kStepBudget = 64;
-constexpr unsigned kStepsOfCommands = 32;  // commands or messages of one function, at most that many in a turn
+constexpr unsigned kStepsOfCommands = 32;  // commands or messages of one function, at most that many in an iteration
 
 // Ends what the cores have finished. Bit f of the result: function f has completions that its driver may wait for.
 std::uint64_t collect_launches(Card& card) {
@@ -45,7 +46,7 @@ bool ready(Function& function) {
   return function.streams.room() && function.queues[wire::kControlBlockQueue].ready();
 }
 
-// Whether the function has something for hart 0; it waits for its turn then.
+// Whether the function has something for hart 0; it waits for its quantum then.
 bool notice(Card& card, Function& function) {
   const bool waits = ready(function);
   if (waits) {
@@ -66,7 +67,7 @@ bool anything_ready(Card& card) {
 
 namespace {
 
-// `any`: something of the function has ended already in this turn, and shares its doorbell.
+// `any`: something of the function has ended already in this iteration, and shares its doorbell.
 bool serve(Card& card, Function& function, bool any) {
   const bool contended = card.contended();
   any |= fetch_blocks(card, function, (contended ? Card::kContendedBudget : kFetchBudget) * function.weight());
@@ -98,7 +99,7 @@ void look_for_quiet_ones(Card& card) {
 
 bool look(Card& card, unsigned f, bool ended) {
   Function& function = card.functions[f];
-  TurnPlan& plan = card.plan;
+  PollPlan& plan = card.plan;
   if (!plan.busy(function)) function.waiting.begins(plan.served());
   const Served before = plan.served();
   const bool any = serve(card, function, ended);
@@ -126,23 +127,23 @@ bool somebody_waits(Card& card, const Function& function) {
   return false;
 }
 
-bool turn(Card& card) {
+bool run_iteration(Card& card) {
   const std::uint64_t ended = collect_launches(card);
-  TurnPlan& plan = card.plan;
-  plan.begin_turn();
+  PollPlan& plan = card.plan;
+  plan.begin_iteration();
   bool any = false;
-  // Each function once. Who was quiet and is found behind a long quantum has its turn in this same round, so
+  // Each function once. Who was quiet and is found behind a long quantum is served in this same round, so
   // that nobody is served twice while somebody waits.
   for (;;) {
     if (plan.take_look_at_all()) look_for_quiet_ones(card);
-    const unsigned f = plan.next();
-    if (f == TurnPlan::kNobodyLeft) break;
+    unsigned f = plan.next();
+    const bool last = f == PollPlan::kNobodyLeft;
+    if (last) f = plan.end_iteration(card.functions.count());
+    if (f == PollPlan::kNobodyLeft) return any;
     any |= look(card, f, (ended >> f & 1) != 0);
-    for (int more = 0; more < 7 && mutated(Mutant::OneQuantum); ++more) any |= look(card, f, false);
+    for (int more = 0; more < 7 && mutated(Mutant::OneQuantum) && !last; ++more) any |= look(card, f, false);
+    if (last) return any;
   }
-  const unsigned quiet = plan.end_turn(card.functions.count());
-  if (quiet != TurnPlan::kNobodyLeft) any |= look(card, quiet, false);
-  return any;
 }
 
 }  // namespace fw

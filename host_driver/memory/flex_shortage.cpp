@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// FlexAllocator when memory is short: waiting for work under way, the memory-pressure callbacks, the typed error.
+#include "host_driver/memory/flex_allocator.hpp"
+
+namespace svp {
+namespace {
+
+thread_local bool in_memory_pressure_callback = false;
+
+// Allocating inside a callback is allowed, but must not call it again.
+struct InsideCallback {
+  InsideCallback() { in_memory_pressure_callback = true; }
+  ~InsideCallback() { in_memory_pressure_callback = false; }
+};
+
+const char* advice(const MemoryShortage& missing) {
+  if (missing.requested > kMaxRegionBytes) return "split the tensor: no block exceeds 16 GiB";
+  if (missing.free_bytes >= missing.requested) return "free neighbouring blocks: memory is fragmented";
+  return "free tensors, or use smaller ones";
+}
+
+}  // namespace
+
+AllocationIndex FlexAllocator::allocate(std::uint64_t bytes) { return allocate(bytes, options_.default_policy); }
+
+AllocationIndex FlexAllocator::allocate(std::uint64_t bytes, const AllocationPolicy& policy) {
+  require_own_process();
+  check_placement(policy);
+  if (bytes == 0) return AllocationIndex::Null;
+  Attempt attempt = attempt_everything(bytes, policy);
+  if (attempt) return *attempt;
+  if (attempt.error().error) throw Error(*attempt.error().error);
+  const MemoryShortage& missing = attempt.error().shortage;
+  throw OutOfMemory(std::string(type_name(policy.type)) + " memory", missing, advice(missing));
+}
+
+Expected<AllocationIndex> FlexAllocator::try_allocate(std::uint64_t bytes) {
+  return try_allocate(bytes, options_.default_policy);
+}
+
+Expected<AllocationIndex> FlexAllocator::try_allocate(std::uint64_t bytes, const AllocationPolicy& policy) try {
+  return allocate(bytes, policy);
+} catch (const Error& error) {
+  return std::unexpected(error.info());
+} catch (const std::bad_alloc&) {
+  throw;
+} catch (const std::exception& error) {
+  return std::unexpected(ErrorInfo{.layer = Layer::Driver,
+                                   .source = "memory-pressure callback",
+                                   .outcome = wire::Outcome::Rejected,
+                                   .recoverable = true,
+                                   .next_step = "correct the callback, or remove it",
+                                   .message = std::string("it failed: ") + error.what()});
+}
+
+FlexAllocator::Attempt FlexAllocator::attempt_everything(std::uint64_t bytes, const AllocationPolicy& policy) {
+  Attempt attempt = allocate_or_wait(bytes, policy);
+  if (attempt || attempt.error().error) return attempt;
+  if (!in_memory_pressure_callback) {
+    if (auto again = allocate_after_callbacks(bytes, policy, attempt.error().shortage)) attempt = std::move(*again);
+    if (attempt || attempt.error().error) return attempt;
+  }
+  const std::scoped_lock lock(mutex_);
+  usage_.failed();
+  return attempt;
+}
+
+FlexAllocator::Attempt FlexAllocator::allocate_or_wait(std::uint64_t bytes, const AllocationPolicy& policy) {
+  // Others may take what is freed, again and again: the deadline is one for all attempts, and one more follows it.
+  const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
+  for (bool last = false;; last = std::chrono::steady_clock::now() >= deadline) {
+    const std::uint64_t seen = freed_late();
+    Attempt attempt = allocate_or_grow(bytes, policy);
+    if (attempt || attempt.error().error || last) return attempt;
+    if (!await_freed(attempt.error().shortage, seen, deadline)) return attempt;
+  }
+}
+
+std::optional<FlexAllocator::Attempt> FlexAllocator::allocate_after_callbacks(std::uint64_t bytes,
+                                                                              const AllocationPolicy& policy,
+                                                                              const MemoryShortage& missing) {
+  const InsideCallback guard;
+  std::unique_lock lock(mutex_);
+  const MemoryPressureCallback callback = on_memory_pressure_;
+  const LockedMemoryPressureCallback with_lock = on_memory_pressure_locked_;
+  if (!callback && !with_lock) return std::nullopt;
+  usage_.retried();
+  if (with_lock) {
+    with_lock(lock);
+    if (lock.owns_lock() && lock.mutex() == &mutex_) {  // nobody else was served since it freed something
+      Attempt attempt = allocate_held(bytes, policy);
+      if (attempt) return attempt;
+    }
+  }
+  if (lock.owns_lock()) lock.unlock();
+  if (callback) callback(missing);
+  return allocate_or_wait(bytes, policy);
+}
+
+std::uint64_t FlexAllocator::freed_late() const {
+  const std::scoped_lock lock(mutex_);
+  return freed_late_;
+}
+
+bool FlexAllocator::await_freed(const MemoryShortage& missing, std::uint64_t seen,
+                                std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  if (freed_late_ != seen) return true;  // since the attempt, which did not have it
+  if (doomed_bytes_ == 0 || doomed_bytes_ + missing.free_bytes < missing.requested) return false;
+  return freed_.wait_until(lock, deadline, [&] { return freed_late_ != seen || doomed_bytes_ == 0; });
+}
+
+void FlexAllocator::set_memory_pressure_callback(MemoryPressureCallback callback) {
+  require_own_process();
+  const std::scoped_lock lock(mutex_);
+  on_memory_pressure_.swap(callback);  // the one before ends outside of the lock
+}
+
+void FlexAllocator::set_locked_memory_pressure_callback(LockedMemoryPressureCallback callback) {
+  require_own_process();
+  const std::scoped_lock lock(mutex_);
+  on_memory_pressure_locked_.swap(callback);
+}
+
+}  // namespace svp

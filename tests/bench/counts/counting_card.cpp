@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/bench/counts/counting_card.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "host_driver/debug/elf_image.hpp"
+#include "qemu/card.hpp"
+#include "tests/bench/card/measurement_error.hpp"
+
+namespace counts {
+
+namespace {
+
+constexpr std::uint64_t kWarmUps = 50;  // everything is translated, and linked, after the first few batches
+
+// The emulator opens it by this process's name of the descriptor.
+std::string path_of(const svp::UniqueFd& file) { return fmt::format("/proc/{}/fd/{}", ::getpid(), file.get()); }
+
+const Table* map_table(const svp::UniqueFd& file) {
+  bench::require(file.valid() && ::ftruncate(file.get(), sizeof(Table)) == 0, "no memory for the table of counts");
+  void* const at = ::mmap(nullptr, sizeof(Table), PROT_READ, MAP_SHARED, file.get(), 0);
+  bench::require(at != MAP_FAILED, "the table of counts can not be mapped");
+  return static_cast<const Table*>(at);
+}
+
+std::unique_ptr<svp::Context> boot(const svp::UniqueFd& file) {
+  svp::ContextOptions options;
+  svp::CardOptions& card = options.card.emplace();
+  card.cores = 1;
+  card.emulator.extra_arguments = {"-plugin", fmt::format("{},table={}", SPYRE_COUNTING_PLUGIN, path_of(file))};
+  return svp::Context::open(std::move(options));
+}
+
+Cost per_block(const Totals& totals, std::size_t blocks) {
+  const auto share = [&](std::uint64_t total) { return static_cast<double>(total) / static_cast<double>(blocks); };
+  return {share(totals.blocks), share(totals.instructions), share(totals.lookups), share(totals.misses)};
+}
+
+void add(Totals& to, const Totals& more) {
+  to.blocks += more.blocks;
+  to.instructions += more.instructions;
+  to.lookups += more.lookups;
+  to.misses += more.misses;
+}
+
+}  // namespace
+
+CountingCard::CountingCard()
+    : file_(::memfd_create("spyre-counts", MFD_CLOEXEC)), table_(map_table(file_)), context_(boot(file_)) {
+  bench::require(table_->rows.load(std::memory_order_acquire) != 0, "the emulator counts nothing");
+  client_ = std::make_unique<bench::BlockClient>(context_->device());
+}
+
+CountingCard::~CountingCard() {
+  client_.reset();
+  context_.reset();
+  ::munmap(const_cast<Table*>(table_), sizeof(Table));
+}
+
+CountingCard::Snapshot CountingCard::snapshot() const {
+  Snapshot rows(table_->rows.load(std::memory_order_acquire));
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = table_->row[i].totals();
+  return rows;
+}
+
+Counted CountingCard::cost(const Snapshot& before, const Snapshot& after, std::size_t blocks) const {
+  bench::require(table_->overflow.load() == 0, "the table of counts is too small");
+  const auto image = svp::value_or_throw(svp::ElfImage::open(context_->card().options().firmware));
+  Totals whole;
+  std::map<std::string, Totals> functions;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const Totals more = i < before.size() ? after[i] - before[i] : after[i];
+    if (more.blocks == 0) continue;
+    const svp::Symbol* const symbol = image.function_at(table_->row[i].address.load(std::memory_order_relaxed));
+    add(functions[symbol != nullptr ? symbol->name : "(kernel)"], more);
+    add(whole, more);
+  }
+  Counted counted{.whole = per_block(whole, blocks), .functions = {}};
+  for (const auto& [name, totals] : functions) counted.functions[name] = per_block(totals, blocks);
+  return counted;
+}
+
+Counted CountingCard::in_batches(const wire::ControlBlock& block, std::size_t batches) {
+  for (std::size_t i = 0; i < kWarmUps; ++i) client_->run_many(block, kBatch);
+  Snapshot cheapest_before;
+  Snapshot cheapest_after;
+  std::uint64_t least = ~std::uint64_t{0};
+  for (std::size_t i = 0; i < batches; ++i) {
+    Snapshot before = snapshot();
+    client_->run_many(block, kBatch);
+    Snapshot after = snapshot();
+    std::uint64_t instructions = 0;
+    for (std::size_t row = 0; row < before.size(); ++row) instructions += (after[row] - before[row]).instructions;
+    if (instructions >= least) continue;
+    least = instructions;
+    cheapest_before = std::move(before);
+    cheapest_after = std::move(after);
+  }
+  return cost(cheapest_before, cheapest_after, kBatch);
+}
+
+Counted CountingCard::one_by_one(const wire::ControlBlock& block, std::size_t blocks) {
+  for (std::size_t i = 0; i < kWarmUps * kBatch; ++i) client_->run(block);
+  const Snapshot before = snapshot();
+  for (std::size_t i = 0; i < blocks; ++i) client_->run(block);
+  return cost(before, snapshot(), blocks);
+}
+
+}  // namespace counts

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A card whose emulator counts what hart 0 executes. Counts of batches do not depend on how busy the machine is, as
+// times do: a change of the firmware is seen in them at once.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host_driver/base/unique_fd.hpp"
+#include "host_driver/frontend/context.hpp"
+#include "tests/bench/card/block_client.hpp"
+#include "tests/bench/counts/counters.hpp"
+
+namespace counts {
+
+// Per control block.
+struct Cost {
+  double blocks = 0;  // translated ones
+  double instructions = 0;
+  double lookups = 0;
+  double misses = 0;
+};
+
+struct Counted {
+  Cost whole;
+  std::map<std::string, Cost> functions;  // of the firmware, by demangled name; what lies in none is "(kernel)"
+};
+
+class CountingCard {
+ public:
+  // Boots. Throws svp::Error, or bench::MeasurementError when the emulator loads no plugin.
+  CountingCard();
+  ~CountingCard();
+
+  svp::Context& context() { return *context_; }
+
+  static constexpr std::size_t kBatch = wire::kStreamCredits / 2;  // one submission of run_many()
+
+  // What `block` costs in batches of kBatch that lie in the ring at once, the cheapest of `batches`. What the card does
+  // before a batch arrives and after it has ended (it polls, it beats) is counted as well: every batch counts at least
+  // what its blocks cost, and the cheapest one has the least of the rest. On a busy machine it has more, never less.
+  Counted in_batches(const wire::ControlBlock& block, std::size_t batches);
+  // Submitted and waited for one after the other. The polls of the waiting card are in it: on a busy machine they are
+  // more.
+  Counted one_by_one(const wire::ControlBlock& block, std::size_t blocks);
+
+ private:
+  using Snapshot = std::vector<Totals>;  // of each row
+
+  Snapshot snapshot() const;
+  Counted cost(const Snapshot& before, const Snapshot& after, std::size_t blocks) const;
+
+  svp::UniqueFd file_;
+  const Table* table_ = nullptr;
+  std::unique_ptr<svp::Context> context_;
+  std::unique_ptr<bench::BlockClient> client_;
+};
+
+// A transfer of one stick from pinned memory to the card, as long as it exists.
+class StickTransfer {
+ public:
+  explicit StickTransfer(svp::Context& context)
+      : from_(context.host_memory().allocate(wire::kStickBytes)),
+        to_(context.allocator().allocate(wire::kStickBytes)),
+        block_(bench::to_device_block(from_, context.runtime().allocator().resolve(to_->allocation_index()),
+                                      wire::kStickBytes)) {}
+  const wire::ControlBlock& block() const { return block_; }
+
+ private:
+  svp::PinnedBuffer from_;
+  std::shared_ptr<const svp::DeviceStorage> to_;
+  wire::ControlBlock block_;
+};
+
+}  // namespace counts
