@@ -117,20 +117,19 @@ void FlexAllocator::require_own_process() const {
   if (!process_.is_this()) throw Error(made_by_the_parent("device memory"));
 }
 
-FlexAllocator::Attempt FlexAllocator::allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy) {
-  {
-    const std::scoped_lock lock(mutex_);
-    Attempt attempt = allocate_held(bytes, policy);
-    if (attempt || !can_hold_another(policy)) return attempt;
-  }
+FlexAllocator::Attempt FlexAllocator::allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy,
+                                                       std::unique_lock<std::mutex>& lock) {
+  lock.lock();
+  Attempt attempt = allocate_held(bytes, policy);
+  if (attempt || !can_hold_another(policy)) return attempt;
+  lock.unlock();
   const std::scoped_lock grow(grow_mutex_);
-  {
-    const std::scoped_lock lock(mutex_);  // another thread may have grown or freed in between
-    Attempt attempt = allocate_held(bytes, policy);
-    if (attempt || !can_hold_another(policy)) return attempt;
-  }
+  lock.lock();
+  attempt = allocate_held(bytes, policy);  // another thread may have grown or freed in between
+  if (attempt || !can_hold_another(policy)) return attempt;
+  lock.unlock();
   Expected<Region> region = acquire_region(policy.type, saturating_align_up(bytes, kBlockUnit));
-  const std::scoped_lock lock(mutex_);
+  lock.lock();
   if (region) {
     add_region(*region);
   } else if (region.error().outcome != wire::Outcome::Rejected) {

@@ -206,7 +206,8 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   std::optional<Attempt> allocate_after_callbacks(std::uint64_t bytes, const AllocationPolicy& policy,
                                                   const MemoryShortage& missing);
   Attempt allocate_held(std::uint64_t bytes, const AllocationPolicy& policy);
-  Attempt allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy);
+  // Returns with `lock` (of mutex_) held, so that nothing is freed between a failure and the wait for more.
+  Attempt allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy, std::unique_lock<std::mutex>& lock);
   Expected<Region> acquire_region(RegionType type, std::uint64_t bytes);
   std::vector<std::uint64_t> region_sizes(RegionType type, std::uint64_t bytes) const;
   ErrorInfo check_grant(const Region& region, RegionType type, std::uint64_t bytes) const;
@@ -223,9 +224,10 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   std::expected<void, Reason> release(AllocationIndex index);
   void free_block(BlockId id);
   void end_uses(std::span<const AllocationIndex> indices) noexcept;
-  // False: nothing that would help is about to be freed, or it was not in time.
-  bool await_freed(const MemoryShortage& shortage, std::uint64_t seen, std::chrono::steady_clock::time_point deadline);
-  std::uint64_t freed_late() const;
+  // False: nothing that would help is about to be freed, or it was not in time. `lock` is held, and has been since the
+  // attempt that found the shortage.
+  bool await_freed(std::unique_lock<std::mutex>& lock, const MemoryShortage& shortage,
+                   std::chrono::steady_clock::time_point deadline);
   double fragmentation() const;
 
   void require_own_process() const;

@@ -69,10 +69,10 @@ FlexAllocator::Attempt FlexAllocator::allocate_or_wait(std::uint64_t bytes, cons
   // Others may take what is freed, again and again: the deadline is one for all attempts, and one more follows it.
   const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
   for (bool last = false;; last = std::chrono::steady_clock::now() >= deadline) {
-    const std::uint64_t seen = freed_late();
-    Attempt attempt = allocate_or_grow(bytes, policy);
+    std::unique_lock lock(mutex_, std::defer_lock);
+    Attempt attempt = allocate_or_grow(bytes, policy, lock);
     if (attempt || attempt.error().error || last) return attempt;
-    if (!await_freed(attempt.error().shortage, seen, deadline)) return attempt;
+    if (!await_freed(lock, attempt.error().shortage, deadline)) return attempt;
   }
 }
 
@@ -97,16 +97,10 @@ std::optional<FlexAllocator::Attempt> FlexAllocator::allocate_after_callbacks(st
   return allocate_or_wait(bytes, policy);
 }
 
-std::uint64_t FlexAllocator::freed_late() const {
-  const std::scoped_lock lock(mutex_);
-  return freed_late_;
-}
-
-bool FlexAllocator::await_freed(const MemoryShortage& missing, std::uint64_t seen,
+bool FlexAllocator::await_freed(std::unique_lock<std::mutex>& lock, const MemoryShortage& missing,
                                 std::chrono::steady_clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  if (freed_late_ != seen) return true;  // since the attempt, which did not have it
   if (doomed_bytes_ == 0 || doomed_bytes_ + missing.free_bytes < missing.requested) return false;
+  const std::uint64_t seen = freed_late_;
   return freed_.wait_until(lock, deadline, [&] { return freed_late_ != seen || doomed_bytes_ == 0; });
 }
 

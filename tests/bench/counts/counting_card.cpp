@@ -101,6 +101,24 @@ Counted CountingCard::in_batches(const wire::ControlBlock& block, std::size_t ba
   return cost(cheapest_before, cheapest_after, kBatch);
 }
 
+Totals CountingCard::sum() const {
+  Totals whole;
+  for (const Totals& row : snapshot()) add(whole, row);
+  return whole;
+}
+
+Cost CountingCard::below(const wire::ControlBlock& block, const Bounds& bounds) {
+  Cost cost;
+  for (std::size_t i = 0; i < kMostBatches; ++i) {
+    const Totals before = sum();
+    client_->run_many(block, kBatch);
+    cost = per_block(sum() - before, kBatch);
+    if (cost.instructions < bounds.instructions && cost.lookups < bounds.lookups) break;
+  }
+  bench::require(table_->overflow.load() == 0, "the table of counts is too small");
+  return cost;
+}
+
 Counted CountingCard::one_by_one(const wire::ControlBlock& block, std::size_t blocks) {
   for (std::size_t i = 0; i < kWarmUps * kBatch; ++i) client_->run(block);
   const Snapshot before = snapshot();

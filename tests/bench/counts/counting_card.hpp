@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A card whose emulator counts what hart 0 executes. Counts of batches do not depend on how busy the machine is, as
-// times do: a change of the firmware is seen in them at once.
+// A card whose emulator counts what hart 0 executes. The cheapest of many batches depends on how busy the machine is
+// far less than times do: a change of the firmware is seen in it at once.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,12 @@ struct Cost {
   double misses = 0;
 };
 
+// What a block may cost at most.
+struct Bounds {
+  double instructions = 0;
+  double lookups = 0;
+};
+
 struct Counted {
   Cost whole;
   std::map<std::string, Cost> functions;  // of the firmware, by demangled name; what lies in none is "(kernel)"
@@ -43,6 +49,9 @@ class CountingCard {
   // before a batch arrives and after it has ended (it polls, it beats) is counted as well: every batch counts at least
   // what its blocks cost, and the cheapest one has the least of the rest. On a busy machine it has more, never less.
   Counted in_batches(const wire::ControlBlock& block, std::size_t batches);
+  // The same, but it ends with the first batch that is below the bounds: on a busy machine it takes more batches to
+  // find one, and a block that costs more has none. The last batch when none was.
+  Cost below(const wire::ControlBlock& block, const Bounds& bounds);
   // Submitted and waited for one after the other. The polls of the waiting card are in it: on a busy machine they are
   // more.
   Counted one_by_one(const wire::ControlBlock& block, std::size_t blocks);
@@ -50,7 +59,10 @@ class CountingCard {
  private:
   using Snapshot = std::vector<Totals>;  // of each row
 
+  static constexpr std::size_t kMostBatches = 200'000;  // some ten seconds
+
   Snapshot snapshot() const;
+  Totals sum() const;  // over the rows
   Counted cost(const Snapshot& before, const Snapshot& after, std::size_t blocks) const;
 
   svp::UniqueFd file_;

@@ -111,10 +111,10 @@ class BringUpTest : public testing::Test {
     EXPECT_EQ(last, BringUpStep::Failed);
   }
 
-  ControlPeer peer;
+  ModelCard card;
+  ControlPeer peer;  // after what its thread uses
   Doorbells doorbells{peer.slot(), FaultHooks{}};
   Timeouts timeouts;
-  ModelCard card;
   BringUpStep last = BringUpStep::WaitForCard;
   std::uint64_t signalled = 0;
 };
@@ -294,12 +294,12 @@ TEST_F(BringUpTest, AQueueThatIsSetUpElsewhereIsNoticed) {
 TEST_F(BringUpTest, SilenceAtAnyMomentIsATypedFailure) {
   for (int talkative = 0; talkative < 18; ++talkative) {
     for (const bool dies : {false, true}) {
-      ControlPeer silent;
-      Doorbells its_doorbells(silent.slot(), FaultHooks{});
       ModelCard model;
+      int left = talkative;
+      ControlPeer silent;  // after what its thread uses
+      Doorbells its_doorbells(silent.slot(), FaultHooks{});
       timeouts.post_progress = std::chrono::milliseconds(5);
       timeouts.function_reset = std::chrono::milliseconds(5);
-      int left = talkative;
       silent.serve([&](const Message& request) -> std::optional<Message> {
         if (left-- > 0) return model(request);
         if (dies && left == -1) silent.die();

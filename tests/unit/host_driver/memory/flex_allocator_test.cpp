@@ -238,8 +238,8 @@ TEST(FlexAllocator, AnAllocationWaitsForMemoryThatWorkUnderWayIsAboutToFree) {
   }
 }
 
-// Between the look at the regions and the wait for work under way, that work ends: there is nothing to wait for then.
-TEST(FlexAllocator, AnAllocationNoticesWhatIsFreedWhileItFails) {
+// While the card is asked for a region and refuses, work under way ends: the region that is held serves the request.
+TEST(FlexAllocator, AnAllocationUsesWhatIsFreedWhileARegionIsRefused) {
   FakeRegionSource source(kMiB2);
   const auto allocator = std::make_shared<FlexAllocator>(source, testing::regions_of(kMiB2));
   const auto index = allocator->allocate(kMiB2);
