@@ -60,18 +60,22 @@ hal::Context context;
   for (;;) asm volatile("" ::: "memory");  // bounded: it stands still on purpose: the other hart has to notice
 }
 
+void wait_for_helper(wire::Waypoint waypoint) {
+  const std::uint64_t end = hal::now() + kHelperAnswerTicks;
+  while (hal::waypoint_of(1) != waypoint && hal::now() < end) asm volatile("pause");
+}
+
 // The helper is inside of an endless kernel when this returns.
 void keep_helper_in_kernel(const Space& space) {
   space.data()[0] = 0;
   space.start(context, probe_kernel_endless, 0);
   helper_run_on(context);
-  const std::uint64_t end = hal::now() + kHelperAnswerTicks;
-  while (hal::waypoint_of(1) != wire::Waypoint::Slice && hal::now() < end) asm volatile("pause");
+  wait_for_helper(wire::Waypoint::Slice);
   hal::sleep_until(hal::now() + 20 * 1000 * wire::kTicksPerMicrosecond);
 }
 
 [[noreturn]] void break_first_boot(std::string_view what) {
-  (void)helper_present();
+  if (helper_present()) wait_for_helper(wire::Waypoint::Sleep);
   hal::set_after_record(hal::AfterRecord::Restart, kEpoch);
   for (unsigned i = 0; i < kNotes; ++i) hal::note(wire::RecordedEventKind::Launch, i, 2 * i);
   hal::mark(wire::Waypoint::Dispatch);
