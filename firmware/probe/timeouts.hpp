@@ -13,8 +13,8 @@ namespace probe {
 inline constexpr std::uint64_t kHostAnswerTicks = 10 * wire::kTicksPerSecond;
 // Another hart's answer: its slice, and twenty thousand times what a wake-up takes.
 inline constexpr std::uint64_t kHelperAnswerTicks = 20 * wire::kTicksPerSecond;
-// The helper's sleep between two looks for an order. An order wakes it; it does not wake by itself while a probe records
-// that it sleeps.
+// The helper's sleep between two looks for an order. An order wakes it; it does not wake by itself while a probe
+// records that it sleeps.
 inline constexpr std::uint64_t kHelperIdleTicks = kHelperAnswerTicks;
 // Its caller's between two looks for the answer.
 inline constexpr std::uint64_t kHelperCheckTicks = 10 * wire::kTicksPerMicrosecond;
