@@ -23,11 +23,22 @@ svp::CardOptions inner(const CardOptions& options) {
   return card;
 }
 
+svp::FlexAllocatorOptions inner(const MemoryOptions& options) {
+  svp::FlexAllocatorOptions allocator;
+  allocator.limit_bytes = options.limit_bytes;
+  allocator.limit_fraction = options.limit_fraction;
+  allocator.max_regions = options.max_regions;
+  if (!options.region_bytes.empty()) allocator.region_bytes = options.region_bytes;
+  allocator.acquire_at_open = options.acquire_at_open;
+  return allocator;
+}
+
 svp::ContextOptions inner(const ContextOptions& options) {
   svp::ContextOptions context;
   if (options.card) context.card = inner(*options.card);
   context.function = options.function;
   context.device_index = options.device_index;
+  context.runtime.allocator = inner(options.memory);
   context.runtime.recovery = options.recovery;
   context.runtime.checksums = options.checksums;
   return context;

@@ -65,6 +65,9 @@ struct Inside {
 
   static svp::FlexStream& of(const SpyreStream& stream) { return *reinterpret_cast<svp::FlexStream*>(stream.impl_); }
   static svp::SpyreAllocator& of(SpyreAllocator& allocator) { return allocator.impl_->allocator; }
+  static const std::shared_ptr<const svp::DeviceStorage>& of(const DeviceStorage& storage) {
+    return storage.impl_->storage;
+  }
   static const std::shared_ptr<const svp::Kernel>& of(const Kernel& kernel) { return kernel.impl_->kernel; }
   static const svp::CompiledKernel& of(const CompiledKernel& kernel) { return kernel.impl_->kernel; }
   static const svp::Job& of(const Job& job) { return job.impl_->job; }

@@ -9,6 +9,9 @@ namespace spyre::inline v0 {
 DeviceStorage::DeviceStorage(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 AllocationIndex DeviceStorage::allocation_index() const { return impl_->storage->allocation_index(); }
 std::uint64_t DeviceStorage::bytes() const { return impl_->storage->bytes(); }
+void DeviceStorage::record_stream(const SpyreStream& stream) const {
+  impl_->storage->record_stream(Inside::of(stream));
+}
 
 SpyreAllocator::SpyreAllocator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 std::shared_ptr<const DeviceStorage> SpyreAllocator::allocate(std::uint64_t bytes) {
@@ -32,6 +35,9 @@ MemoryStats SpyreAllocator::memory_stats() const { return impl_->allocator.memor
 void SpyreAllocator::reset_peak_memory_stats() { impl_->allocator.reset_peak_memory_stats(); }
 void SpyreAllocator::reset_accumulated_memory_stats() { impl_->allocator.reset_accumulated_memory_stats(); }
 MemoryInfo SpyreAllocator::memory_info() const { return impl_->allocator.memory_info(); }
+void SpyreAllocator::set_memory_limit(std::optional<std::uint64_t> bytes) { impl_->allocator.set_memory_limit(bytes); }
+void SpyreAllocator::set_memory_fraction(double fraction) { impl_->allocator.set_memory_fraction(fraction); }
+std::optional<std::uint64_t> SpyreAllocator::memory_limit() const { return impl_->allocator.memory_limit(); }
 std::uint64_t SpyreAllocator::empty_cache() { return impl_->allocator.empty_cache(); }
 void SpyreAllocator::set_memory_pressure_callback(MemoryPressureCallback callback) {
   impl_->allocator.set_memory_pressure_callback(std::move(callback));
@@ -65,6 +71,9 @@ AllocationIndex SpyreTensor::allocation_index() const { return Inside::of(*this)
 std::uint64_t SpyreTensor::size_bytes() const { return Inside::of(*this).size_bytes(); }
 std::int64_t SpyreTensor::storage_offset() const { return Inside::of(*this).storage_offset(); }
 std::int64_t SpyreTensor::element_count() const { return Inside::of(*this).element_count(); }
+void SpyreTensor::record_stream(const SpyreStream& stream) const {
+  Inside::of(*this).record_stream(Inside::of(stream));
+}
 bool SpyreTensor::is_contiguous() const { return Inside::of(*this).is_contiguous(); }
 
 SpyreTensor SpyreTensor::view(const std::vector<std::int64_t>& shape) const {

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "host_driver/runtime/runtime.hpp"
+#include "host_driver/runtime/stream_records.hpp"
 
 namespace svp {
 
@@ -15,17 +17,22 @@ class DeviceStorage {
  public:
   DeviceStorage(std::shared_ptr<FlexAllocator> allocator, AllocationIndex index, std::uint64_t bytes)
       : allocator_(std::move(allocator)), index_(index), bytes_(bytes) {}
-  ~DeviceStorage() { (void)allocator_->try_deallocate(index_); }
+  ~DeviceStorage() { (void)allocator_->try_deallocate(index_); }  // and then the records of streams end
   DeviceStorage(const DeviceStorage&) = delete;
   DeviceStorage& operator=(const DeviceStorage&) = delete;
 
   AllocationIndex allocation_index() const { return index_; }
   std::uint64_t bytes() const { return bytes_; }
 
+  // The stream may use the memory without naming it in a launch. Throws InvalidArgument (a stream of another context),
+  // InvalidAllocation.
+  void record_stream(const FlexStream& stream) const { records_.add(stream, allocator_, index_); }
+
  private:
   std::shared_ptr<FlexAllocator> allocator_;
   AllocationIndex index_;
   std::uint64_t bytes_;
+  mutable StreamRecords records_;
 };
 
 class SpyreAllocator {
@@ -47,6 +54,9 @@ class SpyreAllocator {
   void reset_peak_memory_stats() { allocator_->reset_peak_statistics(); }
   void reset_accumulated_memory_stats() { allocator_->reset_accumulated_statistics(); }
   MemoryInfo memory_info() const { return allocator_->memory_info(); }
+  void set_memory_limit(std::optional<std::uint64_t> bytes) { allocator_->set_memory_limit(bytes); }
+  void set_memory_fraction(double fraction) { allocator_->set_memory_fraction(fraction); }
+  std::optional<std::uint64_t> memory_limit() const { return allocator_->memory_limit(); }
   std::uint64_t empty_cache() { return allocator_->release_unused_regions(); }
   void set_memory_pressure_callback(MemoryPressureCallback callback) {
     allocator_->set_memory_pressure_callback(std::move(callback));

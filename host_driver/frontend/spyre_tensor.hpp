@@ -68,6 +68,10 @@ class SpyreTensor {
   const DeviceView& device_view() const { return view_; }
   bool is_whole() const;
   const std::shared_ptr<const DeviceStorage>& storage() const { return base_->storage; }
+  // Throws as DeviceStorage::record_stream(). Without memory it does nothing.
+  void record_stream(const FlexStream& stream) const {
+    if (base_->storage != nullptr) base_->storage->record_stream(stream);
+  }
   // Whether argument() gives one.
   bool fits_kernels() const { return in_default_layout_; }
   // As FlexStream takes it. Throws CopyNeeded when a kernel would read other elements than this view has: the kernel

@@ -35,12 +35,13 @@ constexpr Decoded decode(AllocationIndex index) {
           .id = static_cast<BlockId>(value & ((std::uint64_t{1} << kSlotBits) - 1)) - 1};
 }
 
+// A handle is above every address of a process (2^47), so that none is taken for one.
+constexpr std::uint64_t kFirstMark = std::uint64_t{1} << (47 - kSlotBits - kGenerationBits);
+constinit std::atomic<std::uint64_t> mark_counter{kFirstMark};
+
 std::uint64_t next_mark() {
-  // A handle is above every address of a process (2^47), so that none is taken for one.
-  constexpr std::uint64_t kFirst = std::uint64_t{1} << (47 - kSlotBits - kGenerationBits);
-  static std::atomic<std::uint64_t> counter{kFirst};
   constexpr std::uint64_t kMarks = (std::uint64_t{1} << kMarkBits) - 1;
-  const std::uint64_t mark = counter.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t mark = mark_counter.fetch_add(1, std::memory_order_relaxed);
   return mark <= kMarks ? mark : 0;
 }
 
@@ -98,10 +99,20 @@ void check_sizes(const char* option, const std::vector<std::uint64_t>& sizes) {
 
 }  // namespace
 
+bool was_given_out(AllocationIndex index) {
+  const Decoded handle = decode(index);
+  return handle.id != kNoBlock && handle.mark >= kFirstMark &&
+         handle.mark < mark_counter.load(std::memory_order_relaxed);
+}
+
 FlexAllocator::FlexAllocator(RegionSource& source, FlexAllocatorOptions options)
     : source_(source), options_(std::move(options)), nodes_(options_.max_generation), mark_(next_mark()) {
   check_sizes("region_bytes", options_.region_bytes);
   check_sizes("program_bytes", options_.program_bytes);
+  check_sizes("acquire_at_open", options_.acquire_at_open);
+  check_limits();
+  limit_ = options_.limit_bytes.value_or(kNoLimit);
+  check_owner(mutex_);
 }
 
 FlexAllocator::~FlexAllocator() {
@@ -152,24 +163,17 @@ std::optional<AllocationIndex> FlexAllocator::allocate_in(HeldRegion& region, st
   const SplitBlocks before = SplitBlocks::of(region.heap);
   const auto id = region.heap.allocate(bytes, kBlockUnit, fit);
   if (!id) return std::nullopt;
-  usage_.block_allocated(nodes_[*id].size * kBlockUnit);
+  usage_.block_allocated(nodes_[*id].size * kBlockUnit, nodes_[*id].slack);
   usage_.split_changed(before, SplitBlocks::of(region.heap));
   return encode(mark_, nodes_[*id].generation, *id);
 }
 
 std::vector<std::uint64_t> FlexAllocator::region_sizes(RegionType type, std::uint64_t bytes) const {
   if (bytes > kMaxRegionBytes) return {};
-  constexpr std::uint64_t kProgramPart = 16;
   const bool program = type == RegionType::Program;
   const std::uint64_t needed = saturating_align_up(bytes, wire::kGranuleBytes);
-  std::uint64_t most = kMaxRegionBytes;
-  if (const std::uint64_t share = source_.guaranteed_bytes(); share != 0) {
-    const std::scoped_lock lock(mutex_);
-    const std::uint64_t left = share - std::min(share, usage_.reserved_bytes());
-    const std::uint64_t wanted = program ? share / kProgramPart / wire::kGranuleBytes * wire::kGranuleBytes : left;
-    // Beyond the share there is only what nobody is guaranteed, and nobody knows how much that is.
-    if (needed <= left) most = std::max(wanted, needed);
-  }
+  const std::uint64_t most = largest_region(type, needed);
+  if (most < needed) return {};
   std::vector<std::uint64_t> sizes;
   const auto add = [&](std::uint64_t size) {
     if (std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
@@ -190,17 +194,21 @@ Expected<Region> FlexAllocator::acquire_region(RegionType type, std::uint64_t by
                     .next_step = "free memory",
                     .message = "no region can hold " + std::to_string(bytes) + " bytes"};
   for (const std::uint64_t size : region_sizes(type, bytes)) {
-    Expected<Region> region = source_.acquire(type, size);
-    if (region) {
-      const std::scoped_lock lock(mutex_);
-      ErrorInfo wrong = check_grant(*region, type, size);
-      if (wrong.message.empty()) return region;
-      return std::unexpected(std::move(wrong));
-    }
+    Expected<Region> region = acquire_exactly(type, size);
+    if (region) return region;
     refused = std::move(region.error());
     if (refused.outcome != wire::Outcome::Rejected) break;
   }
   return std::unexpected(std::move(refused));
+}
+
+Expected<Region> FlexAllocator::acquire_exactly(RegionType type, std::uint64_t bytes) {
+  Expected<Region> region = source_.acquire(type, bytes);
+  if (!region) return region;
+  const std::scoped_lock lock(mutex_);
+  ErrorInfo wrong = check_grant(*region, type, bytes);
+  if (wrong.message.empty()) return region;
+  return std::unexpected(std::move(wrong));
 }
 
 // The grant comes from outside the driver: a bad one must not corrupt the table of regions.
@@ -250,7 +258,7 @@ std::expected<BlockId, FlexAllocator::Reason> FlexAllocator::find(AllocationInde
 
 void FlexAllocator::deallocate(AllocationIndex index) {
   if (index == AllocationIndex::Null || !process_.is_this()) return;
-  const std::scoped_lock lock(mutex_);
+  const LockUnlessMine lock(mutex_);
   const auto released = release(index);
   if (released || released.error() == Reason::LostInReset) return;
   throw InvalidAllocation(released.error(), describe_invalid(released.error(), index));
@@ -258,7 +266,7 @@ void FlexAllocator::deallocate(AllocationIndex index) {
 
 bool FlexAllocator::try_deallocate(AllocationIndex index) noexcept {
   if (index == AllocationIndex::Null || !process_.is_this()) return false;
-  const std::scoped_lock lock(mutex_);
+  const LockUnlessMine lock(mutex_);
   return release(index).has_value();
 }
 
@@ -266,7 +274,7 @@ std::expected<void, FlexAllocator::Reason> FlexAllocator::release(AllocationInde
   const auto id = find(index);
   if (!id) return std::unexpected(id.error());
   BlockNode& node = nodes_[*id];
-  usage_.handle_released(node.size * kBlockUnit);
+  usage_.handle_released(node.size * kBlockUnit, node.slack);
   if (node.uses == 0) {
     free_block(*id);
   } else {
@@ -299,7 +307,7 @@ Expected<ResolvedAllocation> FlexAllocator::try_use(AllocationIndex index, Alloc
 
 void FlexAllocator::end_uses(std::span<const AllocationIndex> indices) noexcept {
   if (!process_.is_this()) return;
-  const std::scoped_lock lock(mutex_);
+  const LockUnlessMine lock(mutex_);
   for (const AllocationIndex index : indices) {
     const Decoded handle = decode(index);
     if (handle.mark != mark_) continue;  // its region went away with a reset

@@ -25,6 +25,7 @@
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/memory/block_heap.hpp"
 #include "host_driver/memory/memory_usage.hpp"
+#include "host_driver/memory/owner_checked.hpp"
 #include "host_driver/memory/region.hpp"
 #include "host_driver/memory/virtual_address.hpp"
 
@@ -41,7 +42,8 @@ enum class RegionOrder : std::uint8_t { MostFree, LeastFree };
 // What AllocationPolicy::regions means. A region is named by its ordinal, as statistics() and resolve() show it.
 enum class Placement : std::uint8_t {
   Anywhere,  // nothing: `regions` is 0
-  // only these: the request fails when no free block of theirs is large enough. No region is acquired for it
+  // only these: the request fails when no free block of theirs is large enough. Another region is acquired for it when
+  // the card gives one of these ordinals next: it gives the lowest that is free
   Bind,
   Preferred,  // these first, then as Anywhere
 };
@@ -96,12 +98,22 @@ struct FlexAllocatorOptions {
   // Likewise of the one Program region, which has to hold every program of the function and its correction slots: none
   // is larger than a sixteenth of the share.
   std::vector<std::uint64_t> program_bytes{256 * wire::kMiB};
+  // Tensor regions that are held at a time, 1 … 7.
+  std::uint32_t max_regions = wire::kProgramRegion;
+  // What set_memory_limit() sets, and set_memory_fraction(); not both. Empty: no limit.
+  std::optional<std::uint64_t> limit_bytes{};
+  std::optional<double> limit_fraction{};
+  // Tensor regions that acquire_at_open() acquires: sizes, in the order of their ordinals.
+  std::vector<std::uint64_t> acquire_at_open{};
   AllocationPolicy default_policy{};
   std::uint32_t max_generation = BlockNodes::kMaxGeneration;  // how often a handle slot is reused; smaller in tests
   // So long allocate() waits for memory that was released and is still used by work under way, before it says that
   // there is none.
   std::chrono::nanoseconds timeout = Timeouts{}.quiesce;
 };
+
+// Whether the handle is one that an allocator of this process may have given out.
+bool was_given_out(AllocationIndex index);
 
 class FlexAllocator;
 
@@ -134,18 +146,20 @@ class AllocationUses {
 
 class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
  public:
-  // `source` outlives the allocator. Throws InvalidArgument when a region size is zero, not a multiple of 2 MiB or
-  // above kMaxRegionBytes.
+  // `source` outlives the allocator. Asks the card for nothing. Throws InvalidArgument when a region size is zero, not
+  // a multiple of 2 MiB or above kMaxRegionBytes, and when a limit is impossible.
   explicit FlexAllocator(RegionSource& source, FlexAllocatorOptions options = {});
   ~FlexAllocator();  // gives every region back; handles that still live are void
   FlexAllocator(const FlexAllocator&) = delete;
   FlexAllocator& operator=(const FlexAllocator&) = delete;
 
   // Order: a region that is held; else a new region; else what was released and is used by work under way, when that
-  // has ended; else the memory-pressure callbacks once, and all of it again.
+  // has ended; else regions without a block go back to the card, when that makes room below the memory limit; else the
+  // memory-pressure callbacks once, and all of it again.
   // Throws OutOfMemory (requested is rounded; the figures count the regions that may serve the request), Error as
   // reported by the region source when the card did not answer, InvalidArgument for a placement that names no region,
-  // one that does not exist or one of the other type, and Error when none of the regions of a Bind is held.
+  // one that does not exist or one of the other type, and Error when none of the regions of a Bind is held and the card
+  // gives another one next.
   AllocationIndex allocate(std::uint64_t bytes);
   AllocationIndex allocate(std::uint64_t bytes, const AllocationPolicy& policy);
   // The same, but a failure is returned, also that of a callback. Throws nothing but std::bad_alloc.
@@ -175,6 +189,20 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   // Gives regions without a single block back to the card and returns their bytes. Throws what the source reports,
   // after trying all; a region whose release failed is not held any more either.
   std::uint64_t release_unused_regions();
+
+  // ---- limits (flex_limits.cpp)
+  // From now on no region is acquired that would make all regions, also that of programs, more than this. Empty: no
+  // limit. What is held already stays.
+  void set_memory_limit(std::optional<std::uint64_t> bytes);
+  // The same as a part of memory_info().total_bytes, as it is now. Throws InvalidArgument (not within 0 … 1) and what
+  // memory_info() throws.
+  void set_memory_fraction(double fraction);
+  std::optional<std::uint64_t> memory_limit() const;
+  // What the options say of it. Throws what set_memory_fraction() throws.
+  void apply_limit_fraction();
+  // The tensor regions that the options name and that are not held. Throws Error naming the region that the card
+  // refused; those before it are held.
+  void acquire_at_open();
 
   // The function was reset: its regions are gone. Drops them without asking the card; handles become LostInReset.
   void forget_regions();
@@ -209,13 +237,25 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   // Returns with `lock` (of mutex_) held, so that nothing is freed between a failure and the wait for more.
   Attempt allocate_or_grow(std::uint64_t bytes, const AllocationPolicy& policy, std::unique_lock<std::mutex>& lock);
   Expected<Region> acquire_region(RegionType type, std::uint64_t bytes);
+  Expected<Region> acquire_exactly(RegionType type, std::uint64_t bytes);
+  Expected<Region> acquire_within_limit(std::uint64_t bytes);
+  bool is_held(std::size_t ordinal) const;
   std::vector<std::uint64_t> region_sizes(RegionType type, std::uint64_t bytes) const;
+  // The most that may be asked for when `needed` (granules) have to be in it; less than that: the limit forbids it.
+  std::uint64_t largest_region(RegionType type, std::uint64_t needed) const;
+  std::uint64_t room_in_limit() const;  // bytes, in granules
+  void check_limits() const;
+  // The limit, when it is why no region is acquired for the request; else 0.
+  std::uint64_t limiting(const AllocationPolicy& policy, std::uint64_t bytes) const;
+  // Whether regions without a block, once they are given back, make room for another one.
+  bool make_room_in_limit(const MemoryShortage& missing);
   ErrorInfo check_grant(const Region& region, RegionType type, std::uint64_t bytes) const;
   void add_region(const Region& region);
   std::optional<AllocationIndex> allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit);
   HeldRegion* next_region(const AllocationPolicy& policy, std::uint32_t tried);
   static void check_placement(const AllocationPolicy& policy);
   static std::uint32_t eligible(const AllocationPolicy& policy);  // bit n: region n may serve it, when it is held
+  std::optional<unsigned> next_ordinal(RegionType type) const;    // of the region that the card gives next; empty: none
   bool can_hold_another(const AllocationPolicy& policy) const;
   Failure none_can_serve(const AllocationPolicy& policy, std::uint64_t bytes) const;
   MemoryShortage shortage(const AllocationPolicy& policy, std::uint64_t bytes) const;
@@ -228,6 +268,7 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   // attempt that found the shortage.
   bool await_freed(std::unique_lock<std::mutex>& lock, const MemoryShortage& shortage,
                    std::chrono::steady_clock::time_point deadline);
+  void call_with_lock(const LockedMemoryPressureCallback& callback, std::unique_lock<std::mutex>& lock);
   double fragmentation() const;
 
   void require_own_process() const;
@@ -236,8 +277,9 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   const FlexAllocatorOptions options_;
   const OwnerProcess process_;
 
-  std::mutex grow_mutex_;     // one region is being acquired or released; taken before mutex_
-  mutable std::mutex mutex_;  // everything below
+  std::mutex grow_mutex_;  // one region is being acquired or released; taken before mutex_
+  // Everything below. The callback gets it: check_owner().
+  mutable std::mutex mutex_;
   BlockNodes nodes_;
   std::array<std::optional<HeldRegion>, wire::kRegionsPerFunction> regions_;
   std::uint32_t held_ = 0;                // bit n: regions_[n] has a value
@@ -245,6 +287,8 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   std::vector<std::uint64_t> old_marks_;  // before resets
   std::uint64_t doomed_bytes_ = 0;        // released, and used by work under way
   std::uint64_t freed_late_ = 0;          // blocks of that kind that were freed, ever
+  static constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
+  std::uint64_t limit_ = kNoLimit;  // bytes in regions
   std::condition_variable freed_;
   MemoryPressureCallback on_memory_pressure_;
   LockedMemoryPressureCallback on_memory_pressure_locked_;

@@ -61,26 +61,39 @@ FlexAllocator::HeldRegion* FlexAllocator::next_region(const AllocationPolicy& po
   return chosen;
 }
 
+// The firmware gives the lowest ordinal that is free.
+std::optional<unsigned> FlexAllocator::next_ordinal(RegionType type) const {
+  const std::uint32_t of_type = regions_of(type);
+  if (type == RegionType::Tensor && std::popcount(held_ & of_type) >= static_cast<int>(options_.max_regions)) return {};
+  const std::uint32_t free = of_type & ~held_;
+  return free != 0 ? std::optional(static_cast<unsigned>(std::countr_zero(free))) : std::nullopt;
+}
+
 bool FlexAllocator::can_hold_another(const AllocationPolicy& policy) const {
-  if (policy.placement == Placement::Bind) return false;  // the card chooses the ordinal of a new region
-  return (regions_of(policy.type) & ~held_) != 0;
+  const auto ordinal = next_ordinal(policy.type);
+  return ordinal && (eligible(policy) >> *ordinal & 1U) != 0;
 }
 
 FlexAllocator::Failure FlexAllocator::none_can_serve(const AllocationPolicy& policy, std::uint64_t bytes) const {
-  if (policy.placement != Placement::Bind || (held_ & eligible(policy)) != 0) {
+  if (policy.placement != Placement::Bind || (held_ & eligible(policy)) != 0 || can_hold_another(policy)) {
     return {.shortage = shortage(policy, bytes), .error = std::nullopt};
   }
-  return {.shortage = {},
-          .error = ErrorInfo{.layer = Layer::Memory,
-                             .source = "region " + region_list(policy.regions),
-                             .outcome = wire::Outcome::Rejected,
-                             .recoverable = true,
-                             .next_step = "bind to a region that the statistics list, or use Preferred",
-                             .message = "an allocation is bound to regions that are not held"}};
+  const auto next = next_ordinal(policy.type);
+  return {
+      .shortage = {},
+      .error = ErrorInfo{.layer = Layer::Memory,
+                         .source = "region " + region_list(policy.regions),
+                         .outcome = wire::Outcome::Rejected,
+                         .recoverable = true,
+                         .next_step = "bind to a region that the statistics list, use Preferred, or acquire regions "
+                                      "when the context is opened",
+                         .message = "an allocation is bound to regions that are not held, and " +
+                                    (next ? "the card gives region " + std::to_string(*next) + " next"
+                                          : std::string("no further one may be held"))}};
 }
 
 MemoryShortage FlexAllocator::shortage(const AllocationPolicy& policy, std::uint64_t bytes) const {
-  MemoryShortage result{.requested = saturating_align_up(bytes, kBlockUnit)};
+  MemoryShortage result{.requested = saturating_align_up(bytes, kBlockUnit), .limit = limiting(policy, bytes)};
   for (const auto& held : regions_) {
     if (!held || (eligible(policy) >> held->grant.ordinal & 1U) == 0) continue;
     result.free_bytes += held->heap.free_bytes();

@@ -15,6 +15,7 @@ struct InsideCallback {
 
 const char* advice(const MemoryShortage& missing) {
   if (missing.requested > kMaxRegionBytes) return "split the tensor: no block exceeds 16 GiB";
+  if (missing.limit != 0) return "free tensors, or raise the memory limit";
   if (missing.free_bytes >= missing.requested) return "free neighbouring blocks: memory is fragmented";
   return "free tensors, or use smaller ones";
 }
@@ -56,6 +57,8 @@ Expected<AllocationIndex> FlexAllocator::try_allocate(std::uint64_t bytes, const
 FlexAllocator::Attempt FlexAllocator::attempt_everything(std::uint64_t bytes, const AllocationPolicy& policy) {
   Attempt attempt = allocate_or_wait(bytes, policy);
   if (attempt || attempt.error().error) return attempt;
+  if (make_room_in_limit(attempt.error().shortage)) attempt = allocate_or_wait(bytes, policy);
+  if (attempt || attempt.error().error) return attempt;
   if (!in_memory_pressure_callback) {
     if (auto again = allocate_after_callbacks(bytes, policy, attempt.error().shortage)) attempt = std::move(*again);
     if (attempt || attempt.error().error) return attempt;
@@ -86,7 +89,7 @@ std::optional<FlexAllocator::Attempt> FlexAllocator::allocate_after_callbacks(st
   if (!callback && !with_lock) return std::nullopt;
   usage_.retried();
   if (with_lock) {
-    with_lock(lock);
+    call_with_lock(with_lock, lock);
     if (lock.owns_lock() && lock.mutex() == &mutex_) {  // nobody else was served since it freed something
       Attempt attempt = allocate_held(bytes, policy);
       if (attempt) return attempt;
@@ -95,6 +98,28 @@ std::optional<FlexAllocator::Attempt> FlexAllocator::allocate_after_callbacks(st
   if (lock.owns_lock()) lock.unlock();
   if (callback) callback(missing);
   return allocate_or_wait(bytes, policy);
+}
+
+// A lock that was released (std::unique_lock::release()) unlocks nothing any more: the mutex would stay locked for
+// ever.
+void FlexAllocator::call_with_lock(const LockedMemoryPressureCallback& callback, std::unique_lock<std::mutex>& lock) {
+  const auto left_locked = [&] {
+    const bool returned = lock.owns_lock() && lock.mutex() == &mutex_;
+    return !returned && unlock_if_mine(mutex_);
+  };
+  try {
+    callback(lock);
+  } catch (...) {
+    (void)left_locked();
+    throw;
+  }
+  if (!left_locked()) return;
+  throw Error({.layer = Layer::Driver,
+               .source = "memory-pressure callback",
+               .outcome = wire::Outcome::Rejected,
+               .recoverable = true,
+               .next_step = "call unlock() and lock() on it, not release()",
+               .message = "it released the lock that it was given, and left the allocator's mutex locked"});
 }
 
 bool FlexAllocator::await_freed(std::unique_lock<std::mutex>& lock, const MemoryShortage& missing,

@@ -4,21 +4,21 @@
 namespace svp {
 
 void MemoryUsage::forget_blocks() {
-  for (Meter* meter :
-       {&allocation_, &allocated_bytes_, &active_, &active_bytes_, &inactive_split_, &inactive_split_bytes_}) {
+  for (Meter* meter : {&allocation_, &allocated_bytes_, &requested_bytes_, &active_, &active_bytes_, &inactive_split_,
+                       &inactive_split_bytes_}) {
     meter->clear();
   }
 }
 
 void MemoryUsage::reset_peaks() {
-  for (Meter* meter : {&allocation_, &allocated_bytes_, &active_, &active_bytes_, &inactive_split_,
+  for (Meter* meter : {&allocation_, &allocated_bytes_, &requested_bytes_, &active_, &active_bytes_, &inactive_split_,
                        &inactive_split_bytes_, &segment_, &reserved_bytes_}) {
     meter->reset_peak();
   }
 }
 
 void MemoryUsage::reset_accumulated() {
-  for (Meter* meter : {&allocation_, &allocated_bytes_, &active_, &active_bytes_, &inactive_split_,
+  for (Meter* meter : {&allocation_, &allocated_bytes_, &requested_bytes_, &active_, &active_bytes_, &inactive_split_,
                        &inactive_split_bytes_, &segment_, &reserved_bytes_}) {
     meter->reset_accumulated();
   }
@@ -29,6 +29,7 @@ void MemoryUsage::reset_accumulated() {
 MemoryStats MemoryUsage::stats() const {
   return {.allocation = allocation_.counter(),
           .allocated_bytes = allocated_bytes_.counter(),
+          .requested_bytes = requested_bytes_.counter(),
           .active = active_.counter(),
           .active_bytes = active_bytes_.counter(),
           .inactive_split = inactive_split_.counter(),

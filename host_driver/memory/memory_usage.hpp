@@ -65,13 +65,16 @@ class Meter {
 
 class MemoryUsage {
  public:
-  void block_allocated(std::uint64_t bytes) {
+  // `slack`: of the bytes, those that were not asked for.
+  void block_allocated(std::uint64_t bytes, std::uint64_t slack) {
+    requested_bytes_.add(bytes - slack);
     allocation_.add(1);
     allocated_bytes_.add(bytes);
     active_.add(1);
     active_bytes_.add(bytes);
   }
-  void handle_released(std::uint64_t bytes) {
+  void handle_released(std::uint64_t bytes, std::uint64_t slack) {
+    requested_bytes_.subtract(bytes - slack);
     allocation_.subtract(1);
     allocated_bytes_.subtract(bytes);
   }
@@ -109,6 +112,7 @@ class MemoryUsage {
  private:
   Meter allocation_;
   Meter allocated_bytes_;
+  Meter requested_bytes_;
   Meter active_;
   Meter active_bytes_;
   Meter inactive_split_;

@@ -12,7 +12,9 @@ CurrentFunction::CurrentFunction(std::unique_ptr<Device> device, FlexAllocatorOp
       host_memory_(device_->host_memory(), device_->host_memory_offset(), device_->mapping()),
       allocator_(std::make_shared<FlexAllocator>(*regions_, std::move(options))) {
   take_facts();
+  allocator_->apply_limit_fraction();
   reserve_correction_slots();
+  allocator_->acquire_at_open();
 }
 
 void CurrentFunction::close() {
@@ -62,6 +64,11 @@ void CurrentFunction::reserve_correction_slots() {
   }
 }
 
+// What another function has taken meanwhile is acquired when somebody needs it, as if it had not been asked for.
+void CurrentFunction::acquire_again() try { allocator_->acquire_at_open(); } catch (const Error& refused) {
+  if (refused.info().outcome != wire::Outcome::Rejected) throw;
+}
+
 LaunchSite CurrentFunction::launch_site(std::uint32_t stream) const {
   return {
       .allocator = *allocator_,
@@ -90,6 +97,7 @@ void CurrentFunction::replace(std::shared_ptr<Device> device) {
   allocator_->forget_regions();
   regions_->open_here(std::move(device));
   reserve_correction_slots();
+  acquire_again();
 }
 
 }  // namespace svp

@@ -22,7 +22,8 @@ class CurrentFunction {
   // of the reservation is streams × largest correction tensor, 512 KiB).
   static constexpr std::uint64_t kCorrectionSlots = wire::kStreamsPerFunction;
 
-  // Acquires the Program region and reserves the slots. Throws what the card or the allocator reports.
+  // Acquires the Program region, reserves the slots, and acquires FlexAllocatorOptions::acquire_at_open. Throws what
+  // the card or the allocator reports.
   CurrentFunction(std::unique_ptr<Device> device, FlexAllocatorOptions options);
   CurrentFunction(const CurrentFunction&) = delete;
   CurrentFunction& operator=(const CurrentFunction&) = delete;
@@ -49,12 +50,14 @@ class CurrentFunction {
   void open_regions();
   bool is_other_window(const Device& device) const { return device.window_identity() != window_; }
   void move_host_memory(Device& device);
-  // The allocator is empty afterwards but for the correction slots. Throws as the constructor.
+  // The allocator is empty afterwards but for the correction slots; it holds the regions of acquire_at_open that the
+  // card gave. Throws as the constructor.
   void replace(std::shared_ptr<Device> device);
 
  private:
   void take_facts();
   void reserve_correction_slots();
+  void acquire_again();
 
   const OwnerProcess process_;
   mutable std::mutex device_mutex_;  // which device

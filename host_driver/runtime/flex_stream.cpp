@@ -34,6 +34,13 @@ FlexStream::FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, St
 
 std::uint32_t FlexStream::stream_index() const { return channel_.stream(); }
 
+const std::shared_ptr<FlexAllocator>& FlexStream::allocator() const { return function_.allocator(); }
+
+const std::shared_ptr<ChannelLink>& FlexStream::link() const {
+  function_.require_own_process();
+  return channel_.link();
+}
+
 std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch) {
   return Launch(job, arguments, LaunchOptions{.allow_tiled_launch = allow_tiled_launch});
 }

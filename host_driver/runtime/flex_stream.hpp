@@ -22,6 +22,7 @@
 
 namespace svp {
 
+class ChannelLink;
 class CurrentFunction;
 class HostWork;
 class StreamChannel;
@@ -93,6 +94,9 @@ class FlexStream {
   std::optional<StreamError> error() const;
 
   HostWork& host_work() { return host_work_; }
+  // Of the runtime that the stream belongs to.
+  const std::shared_ptr<FlexAllocator>& allocator() const;
+  const std::shared_ptr<ChannelLink>& link() const;
 
  private:
   void finish_host_work();

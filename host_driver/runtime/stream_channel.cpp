@@ -30,7 +30,7 @@ void StreamChannel::set_chunk_units_aside(std::size_t chunks) {
   for (; have < chunks; ++have) chunk_units_.push(units_.take());
 }
 
-StreamChannel::~StreamChannel() = default;
+StreamChannel::~StreamChannel() { link_->cut(); }
 
 void StreamChannel::close() {
   {

@@ -26,6 +26,7 @@
 #include "host_driver/device/device.hpp"
 #include "host_driver/ras/state_log.hpp"
 #include "host_driver/runtime/recovery_policy.hpp"
+#include "host_driver/runtime/stream_records.hpp"
 #include "host_driver/runtime/stream_states.hpp"
 #include "host_driver/runtime/unit.hpp"
 
@@ -80,6 +81,11 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks, std::uint64_t recoveries);
   // Enqueues all of them, in order. Throws as reserve(); nothing was enqueued then. Returns the last launch's number.
   std::uint64_t commit(std::span<Reservation* const> reservations);
+
+  // Memory that was released is kept until all that has been launched has ended; not at all when that is so already.
+  void keep_until_ended(std::unique_ptr<RecordedUse> use) noexcept;
+  // For those that may outlive the channel.
+  const std::shared_ptr<ChannelLink>& link() const { return link_; }
 
   std::uint64_t launched() const;
   std::uint64_t ended() const { return ended_.load(std::memory_order_acquire); }
@@ -214,6 +220,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   wire::Completion verified(const Unit& unit, const wire::Completion& completion) const;
   wire::Completion ending(wire::Outcome outcome, wire::Status status) const;
 
+  const std::shared_ptr<ChannelLink> link_ = std::make_shared<ChannelLink>(*this);
   StagingEngine* staging_;  // never null; changed by a recovery
   const ChannelRules rules_;
   std::atomic<std::uint32_t> stream_;  // changed by a recovery

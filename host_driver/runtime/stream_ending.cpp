@@ -221,11 +221,18 @@ void StreamChannel::retire_launches() {
       ++(launch->outcome == Outcome::Aborted ? ended_by_recovery_.aborted : ended_by_recovery_.lost);
     }
     const std::uint64_t number = launch->number;
-    launch->uses.let_go();  // runs no code of the caller's: the memory can be had at once, whoever ended the launch
+    // They run no code of the caller's: the memory can be had at once, whoever ended the launch.
+    launch->uses.let_go();
+    launch->recorded.let_go();
     ended_launches_.push(launch);
     any_ended_.store(true, std::memory_order_relaxed);
     ended_.store(number, std::memory_order_release);
   }
+}
+
+void StreamChannel::keep_until_ended(std::unique_ptr<RecordedUse> use) noexcept {
+  const std::lock_guard guard(mutex_);
+  if (!launches_.empty()) launches_.tail->recorded.push(std::move(use));
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/memory/host_memory.hpp"
 #include "host_driver/runtime/launch_observer.hpp"
+#include "host_driver/runtime/recorded_use.hpp"
 #include "host_driver/runtime/staging.hpp"
 #include "host_driver/runtime/stream_error.hpp"
 #include "host_driver/runtime/stream_states.hpp"
@@ -60,12 +61,14 @@ struct LaunchState {
   const Kernel* kernel = nullptr;            // of the job; null for transfers
   LinkedList<Unit> kept{};                   // removed before they started; sent again after a reset of the stream
   AllocationUses uses{};                     // what the card still reads and writes: operands, transfers
+  RecordedUses recorded{};                   // what was released and is kept for this launch and those before it
   std::shared_ptr<const void> program{};     // and the loaded program
   std::shared_ptr<const void> keep_alive{};  // the caller's
 
   // Runs destructors of the caller's: with no lock held.
   void let_go() noexcept {
     uses.let_go();
+    recorded.let_go();
     program.reset();
     keep_alive.reset();
   }

@@ -15,6 +15,7 @@
 namespace spyre::inline v0 {
 
 struct Inside;  // of the library
+class SpyreStream;
 
 // A handle of a block of device memory: opaque, comparable, hashable. It holds no address (RFC: the handle that a user
 // sees must not tell where the data lie), only a slot, that slot's generation and the allocator's mark, so that a
@@ -49,6 +50,7 @@ struct AllocatorStatistics {
 struct MemoryStats {
   Counter allocation;                    // blocks that a handle names
   Counter allocated_bytes;               // in them
+  Counter requested_bytes;               // in them, as asked for: before they were rounded up to sticks
   Counter active;                        // blocks that nobody else can get
   Counter active_bytes;                  // in them
   Counter inactive_split;                // free blocks of regions that are in use: what empty_cache() can not give back
@@ -75,7 +77,9 @@ using MemoryPressureCallback = std::function<void(const MemoryShortage&)>;
 
 // The same with the allocator's lock, which is held when it is called (as torch-spyre has it). Unlock it before
 // anything that allocates, frees or waits for another thread (Python's garbage collection); lock it again before
-// returning, so that nobody else takes what was freed, or leave it unlocked. Do not call release() on it.
+// returning, so that nobody else takes what was freed, or leave it unlocked. A lock that is given up by release(), with
+// the mutex still locked, is an Error of the request; the mutex is unlocked then. An allocation with the lock held
+// throws std::system_error (resource_deadlock_would_occur).
 using LockedMemoryPressureCallback = std::function<void(std::unique_lock<std::mutex>&)>;
 
 // One block of device memory; freed when the last owner is gone and everything that was launched on it before has
@@ -85,6 +89,13 @@ class SPYRE_API DeviceStorage {
  public:
   AllocationIndex allocation_index() const;
   std::uint64_t bytes() const;  // as asked for
+
+  // torch.Tensor.record_stream(): the stream uses this memory without naming it in a launch, because its address was
+  // handed over in another way. When it is freed, nobody gets it before everything has ended that was launched on the
+  // stream until then. Once per stream is enough; an operand of a launch needs none. What uses the memory from outside
+  // of the library's streams keeps an owner of it (a shared_ptr, or spyre/raw_storage.hpp).
+  // Throws InvalidArgument (stream): it belongs to another context; InvalidAllocation: the memory went with a reset.
+  void record_stream(const SpyreStream& stream) const;
 
  private:
   friend struct Inside;
@@ -118,6 +129,15 @@ class SPYRE_API SpyreAllocator {
   void reset_accumulated_memory_stats();
   // Asks the card. Throws Error when it does not answer.
   MemoryInfo memory_info() const;
+
+  // From now on regions are acquired only as long as all of them together, also that of programs, have no more bytes
+  // than this (MemoryStats::reserved_bytes). Empty: no limit. What is held stays: empty_cache() gives back what is not
+  // used. Throws InvalidArgument: 0.
+  void set_memory_limit(std::optional<std::uint64_t> bytes);
+  // The same as a part of memory_info().total_bytes, as torch.cuda.set_per_process_memory_fraction(). Asks the card.
+  // Throws InvalidArgument (not above 0 and at most 1), Error when the card does not answer.
+  void set_memory_fraction(double fraction);
+  std::optional<std::uint64_t> memory_limit() const;  // bytes
 
   // Gives every region in which nothing is allocated back to the card; returns their bytes. Throws Error when the card
   // refuses one.

@@ -86,6 +86,8 @@ struct MemoryShortage {
   std::uint64_t free_bytes = 0;     // free in everything that is held now
   std::uint64_t largest_block = 0;  // largest single allocation that would succeed now
   std::uint64_t total_bytes = 0;    // held now: used + free
+  // The memory limit (SpyreAllocator::set_memory_limit()) when it is why no more is held. 0: it is not.
+  std::uint64_t limit = 0;
   friend bool operator==(const MemoryShortage&, const MemoryShortage&) = default;
 };
 
@@ -111,7 +113,8 @@ class SPYRE_API OutOfMemory : public Error {
   static std::string sentence(const std::string& pool, const MemoryShortage& s) {
     return "out of memory: " + pool + ", requested " + std::to_string(s.requested) + " bytes, free " +
            std::to_string(s.free_bytes) + ", largest block " + std::to_string(s.largest_block) + ", total " +
-           std::to_string(s.total_bytes);
+           std::to_string(s.total_bytes) +
+           (s.limit != 0 ? "; the memory limit of " + std::to_string(s.limit) + " bytes is the reason" : "");
   }
   MemoryShortage shortage_;
 };

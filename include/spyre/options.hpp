@@ -9,6 +9,7 @@
 #include <optional>
 #include <spyre/recovery.hpp>
 #include <string>
+#include <vector>
 
 namespace spyre::inline v0 {
 
@@ -36,6 +37,21 @@ struct CardOptions {
   std::string gdb_endpoint{};
 };
 
+// How a context gets device memory from the card: in regions, of which it cuts tensors (docs/memory.md). Sizes of
+// regions are multiples of 2 MiB up to 16 GiB. What is impossible is an InvalidArgument of Context::open().
+struct MemoryOptions {
+  // At most as many bytes in regions, programs included; or that part of all memory that the context could get (above
+  // 0, at most 1). Not both. SpyreAllocator::set_memory_limit() changes it.
+  std::optional<std::uint64_t> limit_bytes{};
+  std::optional<double> limit_fraction{};
+  unsigned max_regions = 7;  // of tensors, at a time: 1 … 7
+  // Sizes of tensor regions to ask the card for, in this order. Empty: 12, 8, 4 GiB.
+  std::vector<std::uint64_t> region_bytes{};
+  // Tensor regions that are acquired when the context is opened, and again after a reset of the function, as far as the
+  // card then gives them: their sizes, from region 0 on. open() throws Error when the card refuses one.
+  std::vector<std::uint64_t> acquire_at_open{};
+};
+
 struct ContextOptions {
   // An embedded card like this, whatever the environment says. Empty: the environment decides; an embedded card then
   // has no function but this context's, which has all its memory. Give options for a card that several contexts share.
@@ -44,6 +60,7 @@ struct ContextOptions {
   unsigned function = 0;
   // Of the running cards (FLEX_DEVICE not set: counted as PF). Not together with the two above.
   std::optional<std::size_t> device_index{};
+  MemoryOptions memory{};
   // What the context does by itself when something fails.
   RecoveryOptions recovery{};
   // Transfers between host and card carry a CRC32C that the receiving side compares. What does not match ends FAULT

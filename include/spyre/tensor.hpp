@@ -56,6 +56,8 @@ class SPYRE_API SpyreTensor {
   const SpyreTensorLayout& layout() const;
   AllocationIndex allocation_index() const;
   std::uint64_t size_bytes() const;  // on the card, of the whole tensor
+  // DeviceStorage::record_stream() of its memory, which its views share. Without memory it does nothing.
+  void record_stream(const SpyreStream& stream) const;
 
   // ---- views. They move nothing. Dimensions and positions count from the end when they are negative. All throw
   // InvalidArgument naming the argument.
