@@ -26,8 +26,8 @@ void StreamRecords::add(const FlexStream& stream, const std::shared_ptr<FlexAllo
                           "record a stream of the context that allocated it");
   }
   if (index == AllocationIndex::Null) return;
-  const std::scoped_lock lock(mutex_);
   const auto& link = stream.link();
+  const std::scoped_lock lock(mutex_);
   if (std::ranges::any_of(records_, [&](const Record& record) { return record.stream == link; })) return;
   (void)allocator->resolve(index);
   auto use = std::make_unique<RecordedUse>();

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/frontend/raw_storage.hpp"
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/frontend/spyre_tensor.hpp"
 #include "host_driver/frontend/tensor_copy.hpp"
@@ -47,12 +48,16 @@ struct Program {
 
   std::vector<std::byte> memory = std::vector<std::byte>(64 * 64 * 2);
   std::shared_ptr<HostTask> to_host;
+  void* context = nullptr;
 
   Program() {
     plan.load(*runtime, runtime->default_stream());
     to_host = copy(*runtime, stream, HostTensor{shape(), memory}, tensor);
     stream.Synchronize();
+    tensor.record_stream(runtime->next_stream(StreamPriority::High));
+    context = RawStorages::of_this_process().hand_out(tensor.storage());
   }
+  ~Program() { delete_raw_storage(context); }
   static HostShape shape() { return HostShape::contiguous(DataType::Float16, {64, 64}); }
   static svp::RuntimeOptions options() {
     svp::RuntimeOptions options;
@@ -98,6 +103,9 @@ int use_everything(Program& program) {
       refused([&] { (void)runtime.host_memory().allocate(4096); }),
       refused([&] { (void)program.allocator.allocate(4096); }),
       refused([&] { (void)program.allocator.statistics(); }),
+      refused([&] { program.allocator.set_memory_limit(wire::kGiB); }),
+      refused([&] { program.tensor.record_stream(program.stream.flex_stream()); }),
+      refused([&] { RawStorages::of_this_process().take_back(program.context); }),
       refused(device.submit(0, {})),
       refused(device.open_stream(svp::StreamPriority::Low)),
       refused(device.reset_stream(0)),
@@ -108,6 +116,7 @@ int use_everything(Program& program) {
   for (const int wrong : found) {
     if (wrong != kNothing) return wrong;
   }
+  delete_raw_storage(program.context);  // returns
   device.poll();
   device.wake_waiters();
   device.check();

@@ -71,12 +71,39 @@ TEST_F(PlacementTest, BoundToARegionThatIsNotHeldSaysSo) {
   hold_three();
   int calls = 0;
   allocator.set_memory_pressure_callback([&](const MemoryShortage&) { ++calls; });
-  const auto failed = allocator.try_allocate(128, bound_to(1U << 3 | 1U << 5));
+  const std::size_t asked = source.asked.size();
+  const auto failed = allocator.try_allocate(128, bound_to(1U << 4 | 1U << 5));
   ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().source, "region 3, 5");
+  EXPECT_EQ(failed.error().source, "region 4, 5");
+  EXPECT_EQ(failed.error().message,
+            "an allocation is bound to regions that are not held, and the card gives region 3 next");
+  EXPECT_EQ(source.asked.size(), asked);
   EXPECT_EQ(failed.error().outcome, wire::Outcome::Rejected);
   EXPECT_EQ(calls, 0) << "no memory is short";
   EXPECT_EQ(allocator.memory_stats().num_ooms, 0U);
+}
+
+// torch-spyre's first allocation is bound to region 0.
+TEST_F(PlacementTest, TheFirstAllocationMayBeBoundToTheRegionThatTheCardGivesNext) {
+  EXPECT_FALSE(allocator.try_allocate(128, bound_to(1U << 1)));
+  EXPECT_TRUE(source.asked.empty());
+  EXPECT_EQ(region_of(allocator.allocate(kRegionBytes, bound_to(1U << 0))), 0U);
+  EXPECT_EQ(shortage_of(128, bound_to(1U << 0)).total_bytes, kRegionBytes) << "region 1 is next, and not named";
+  EXPECT_EQ(region_of(allocator.allocate(128, bound_to(1U << 0 | 1U << 1))), 1U);
+}
+
+TEST_F(PlacementTest, ACardThatGivesAnotherOrdinalThanTheBoundOneIsNoticed) {
+  source.corrupt_grant = [](Region& region) { region.ordinal = 5; };
+  const auto failed = allocator.try_allocate(128, bound_to(1U << 0));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(allocator.statistics().regions.at(0).ordinal, 5U) << "it is a region like others";
+  EXPECT_EQ(region_of(allocator.allocate(128, bound_to(1U << 5))), 5U);
+}
+
+TEST_F(PlacementTest, ABoundAllocationThatTheCardHasNoMemoryForIsOutOfMemory) {
+  FakeRegionSource none(kRegionBytes / 2);
+  FlexAllocator poor(none, testing::regions_of(kRegionBytes));
+  EXPECT_THROW((void)poor.allocate(128, bound_to(1U << 0)), OutOfMemory);
 }
 
 TEST_F(PlacementTest, BadPlacementsAreRefusedByNameAndChangeNothing) {
@@ -95,8 +122,6 @@ TEST_F(PlacementTest, BadPlacementsAreRefusedByNameAndChangeNothing) {
 
 TEST_F(PlacementTest, ProgramsMayBeBoundToTheirRegion) {
   const AllocationPolicy seven{.type = RegionType::Program, .placement = Placement::Bind, .regions = 1U << 7};
-  EXPECT_FALSE(allocator.try_allocate(128, seven));
-  (void)allocator.allocate(128, {.type = RegionType::Program});
   EXPECT_EQ(region_of(allocator.allocate(128, seven)), wire::kProgramRegion);
 }
 
@@ -132,18 +157,22 @@ RC_GTEST_PROP(PlacementProperty, NamedRegionsServeExactlyWhenTheyCan, ()) {
     const bool named_can =
         std::ranges::any_of(before.regions, [&](const auto& r) { return named(r.ordinal) && can(r); });
     const bool any_can = std::ranges::any_of(before.regions, can);
+    std::uint32_t next = 0;  // what the card gives
+    while (std::ranges::any_of(before.regions, [&](const auto& r) { return r.ordinal == next; })) ++next;
     const std::size_t asked = source.asked.size();
     const auto index = allocator.try_allocate(bytes, policy);
     if (index) live.push_back(*index);
     if (policy.placement == Placement::Bind) {
-      RC_ASSERT(index.has_value() == named_can);
-      RC_ASSERT(source.asked.size() == asked);
+      const bool may_ask = !named_can && next < wire::kProgramRegion && named(next);
+      RC_ASSERT((source.asked.size() > asked) == may_ask);
+      if (!may_ask) RC_ASSERT(index.has_value() == named_can);
     } else if (any_can) {
       RC_ASSERT(index.has_value());
     } else if (!index) {
       RC_ASSERT(source.asked.size() > asked);
     }
-    if (index && named_can) RC_ASSERT(named(allocator.resolve(*index).region_ordinal));
+    if (index && (named_can || policy.placement == Placement::Bind))
+      RC_ASSERT(named(allocator.resolve(*index).region_ordinal));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -62,6 +63,76 @@ TEST_F(MemoryPressure, ALockThatIsMovedAwayIsNoHarm) {
     allocator->deallocate(cached);
   });
   EXPECT_TRUE(allocator->try_allocate(1));
+  (void)allocator->statistics();
+}
+
+TEST_F(MemoryPressure, ALockThatIsReleasedIsAnErrorAndTheMutexIsUnlocked) {
+  allocator->set_locked_memory_pressure_callback([](std::unique_lock<std::mutex>& lock) { (void)lock.release(); });
+  const auto failed = allocator->try_allocate(1);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().source, "memory-pressure callback");
+  EXPECT_TRUE(failed.error().recoverable);
+  EXPECT_THROW((void)allocator->allocate(1), Error);
+  // bounded: it would dead-lock, and the test with it
+  std::thread([&] { (void)allocator->statistics(); }).join();
+  allocator->deallocate(cached);
+  EXPECT_TRUE(allocator->try_allocate(1));
+}
+
+TEST_F(MemoryPressure, ALockThatIsReleasedAndUnlockedByHandIsNoHarm) {
+  allocator->set_locked_memory_pressure_callback([&](std::unique_lock<std::mutex>& lock) {
+    lock.release()->unlock();
+    allocator->deallocate(cached);
+  });
+  EXPECT_TRUE(allocator->try_allocate(1));
+  (void)allocator->statistics();
+}
+
+TEST_F(MemoryPressure, ACallbackThatReleasesTheLockAndThrowsLeavesNoLockBehind) {
+  allocator->set_locked_memory_pressure_callback([](std::unique_lock<std::mutex>& lock) {
+    (void)lock.release();
+    throw std::runtime_error("no interpreter");
+  });
+  EXPECT_THROW((void)allocator->allocate(1), std::runtime_error);
+  (void)allocator->statistics();
+}
+
+TEST_F(MemoryPressure, AllocatingUnderTheLockFailsInsteadOfWaitingForEver) {
+  allocator->set_locked_memory_pressure_callback([&](std::unique_lock<std::mutex>&) {
+    const auto inside = allocator->try_allocate(1);
+    ASSERT_FALSE(inside);
+    EXPECT_EQ(inside.error().source, "memory-pressure callback");
+  });
+  EXPECT_FALSE(allocator->try_allocate(1));
+  allocator->set_locked_memory_pressure_callback([&](std::unique_lock<std::mutex>&) { (void)allocator->allocate(1); });
+  EXPECT_THROW((void)allocator->allocate(1), std::system_error);
+  (void)allocator->statistics();
+}
+
+TEST_F(MemoryPressure, FreeingUnderTheLockIsNoHarm) {
+  AllocationUses uses;
+  ASSERT_TRUE(allocator->try_use(cached, uses));
+  allocator->set_locked_memory_pressure_callback([&](std::unique_lock<std::mutex>&) {
+    EXPECT_TRUE(allocator->try_deallocate(cached));
+    uses.let_go();
+  });
+  EXPECT_TRUE(allocator->try_allocate(kAll));
+}
+
+// Many threads wait for the lock that one of them is given and loses.
+TEST_F(MemoryPressure, ReleasedLocksOfManyThreadsAreAllTakenBack) {
+  std::atomic<int> calls = 0;
+  allocator->set_locked_memory_pressure_callback([&](std::unique_lock<std::mutex>& lock) {
+    if (++calls % 2 == 0) (void)lock.release();
+  });
+  std::vector<std::thread> threads;
+  for (int k = 0; k < 4; ++k) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) EXPECT_FALSE(allocator->try_allocate(1));
+    });
+  }
+  for (auto& thread : threads) thread.join();  // bounded: each allocates a number of times
+  EXPECT_EQ(calls, 400);
   (void)allocator->statistics();
 }
 

@@ -19,9 +19,10 @@ using testing::FakeRegionSource;
 constexpr std::uint64_t kRegion = 2 * wire::kMiB;
 
 // The counters of a MemoryStats in one order.
-std::array<Counter, 8> counters(const MemoryStats& stats) {
-  return {stats.allocation,     stats.allocated_bytes,      stats.active,  stats.active_bytes,
-          stats.inactive_split, stats.inactive_split_bytes, stats.segment, stats.reserved_bytes};
+std::array<Counter, 9> counters(const MemoryStats& stats) {
+  return {stats.allocation,   stats.allocated_bytes, stats.active,
+          stats.active_bytes, stats.inactive_split,  stats.inactive_split_bytes,
+          stats.segment,      stats.reserved_bytes,  stats.requested_bytes};
 }
 
 // Every live block by its place. What the counters have to say follows from the blocks alone.
@@ -57,7 +58,7 @@ class Model {
   void reset_accumulated() {
     for (Counter& counter : counters_) counter.allocated = counter.freed = 0;
   }
-  const std::array<Counter, 8>& counters() const { return counters_; }
+  const std::array<Counter, 9>& counters() const { return counters_; }
 
   std::uint64_t largest_free() const {
     std::uint64_t largest = 0;
@@ -82,11 +83,12 @@ class Model {
     if (at < kRegion) result.push_back(kRegion - at);
     return result;
   }
-  std::array<std::uint64_t, 8> currents() const {
-    std::array<std::uint64_t, 8> now{};
+  std::array<std::uint64_t, 9> currents() const {
+    std::array<std::uint64_t, 9> now{};
     for (const Block& block : blocks) {
       now[0] += block.named;
       now[1] += block.named ? block.place.block_bytes : 0;
+      now[8] += block.named ? block.place.bytes : 0;
       now[3] += block.place.block_bytes;
     }
     now[2] = blocks.size();
@@ -102,7 +104,7 @@ class Model {
     now[7] = regions.size() * kRegion;
     return now;
   }
-  std::array<Counter, 8> counters_{};
+  std::array<Counter, 9> counters_{};
 };
 
 // One random operation on both.
