@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory through the C++ API on a booted card: a limit, regions at open, streams that are recorded, raw storages.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <spyre/spyre.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/bounds.hpp"
+
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kRegion = 16 * kMiB;
+constexpr std::uint64_t kMost = 10 * kMiB;  // one of them in a region
+
+class Memory : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    spyre::ContextOptions options;
+    options.card.emplace().virtual_functions = 1;
+    options.memory.limit_bytes = 32 * kMiB;
+    options.memory.region_bytes = {kRegion};
+    options.memory.acquire_at_open = {kRegion};
+    opened = spyre::Context::open(options);
+  }
+  static void TearDownTestSuite() { opened.reset(); }
+  void SetUp() override { allocator().set_memory_limit(32 * kMiB); }
+  static spyre::Context& context() { return *opened; }
+  static spyre::SpyreAllocator& allocator() { return opened->allocator(); }
+  static std::uint64_t reserved() { return allocator().memory_stats().reserved_bytes.current; }
+  static std::chrono::steady_clock::time_point soon() {
+    return std::chrono::steady_clock::now() + test_bounds::kCompute;
+  }
+  // Runs until `slices` milliseconds of the card have passed, and names no memory.
+  static void spin(spyre::SpyreStream stream, std::uint64_t slices) {
+    static const std::vector<spyre::Job> jobs = [] {
+      spyre::ExecutionPlan plan;
+      plan.add(spyre::Job(spyre::CompiledKernel(context().kernel("spin"), {})));
+      context().load(plan);
+      return plan.jobs();
+    }();
+    stream.Launch(jobs.front(), {}, {.budget_slices = slices});
+  }
+
+ private:
+  static inline std::unique_ptr<spyre::Context> opened;
+};
+
+TEST_F(Memory, ARegionIsHeldFromTheStartAndTheLimitKeepsASecondOneOut) {
+  EXPECT_EQ(allocator().memory_limit(), 32 * kMiB);
+  EXPECT_EQ(allocator().memory_stats().segment.current, 2u) << "of programs, and of tensors";
+  const auto first = allocator().allocate(kRegion);
+  EXPECT_EQ(allocator().memory_stats().segment.current, 2u);
+  const auto failed = allocator().try_allocate(kRegion);
+  ASSERT_FALSE(failed);
+  EXPECT_NE(failed.error->message.find("the memory limit of 33554432 bytes is the reason"), std::string::npos)
+      << failed.error->message;
+  EXPECT_LE(reserved(), 32 * kMiB);
+
+  allocator().set_memory_limit(64 * kMiB);
+  {
+    const auto second = allocator().allocate(kRegion);
+    EXPECT_GT(reserved(), 32 * kMiB);
+    allocator().set_memory_limit(32 * kMiB);
+    EXPECT_GT(reserved(), 32 * kMiB) << "what is held stays";
+    EXPECT_NO_THROW((void)allocator().memory_info());
+  }
+  EXPECT_EQ(allocator().empty_cache(), kRegion);
+  EXPECT_LE(reserved(), 32 * kMiB);
+}
+
+TEST_F(Memory, AFractionIsOneOfAllThatTheContextCouldGet) {
+  allocator().set_memory_fraction(0.5);
+  EXPECT_EQ(allocator().memory_limit(), allocator().memory_info().total_bytes / 2);
+  EXPECT_THROW(allocator().set_memory_fraction(1.5), spyre::InvalidArgument);
+}
+
+TEST_F(Memory, WhatARecordedStreamMayUseIsNotGivenOutBeforeItsWorkHasEnded) {
+  allocator().set_memory_limit(reserved());  // one region of tensors
+  auto stream = context().stream();
+  auto storage = allocator().allocate(kMost);
+  storage->record_stream(stream);
+  spin(stream, 100'000);
+  storage.reset();
+  const auto stats = allocator().memory_stats();
+  EXPECT_EQ(stats.active_bytes.current, stats.allocated_bytes.current + kMost);
+  const auto beside = allocator().allocate(kRegion - kMost);  // not the same memory
+  stream.Reset();
+  EXPECT_NO_THROW((void)allocator().allocate(kMost));
+}
+
+TEST_F(Memory, AnAllocationWaitsForARecordedStream) {
+  allocator().set_memory_limit(reserved());  // one region of tensors
+  auto stream = context().stream();
+  auto storage = allocator().allocate(kMost);
+  storage->record_stream(stream);
+  spin(stream, 50);
+  storage.reset();
+  const auto next = allocator().allocate(kMost);  // the only block that is large enough
+  EXPECT_TRUE(stream.Query());
+  EXPECT_THROW(stream.Synchronize(soon()), spyre::StreamError) << "the kernel's budget";
+  stream.Reset();
+}
+
+TEST_F(Memory, WithoutARecordTheSameMemoryIsGivenOutAtOnce) {
+  allocator().set_memory_limit(reserved());  // one region of tensors
+  auto stream = context().stream();
+  auto storage = allocator().allocate(kMost);
+  spin(stream, 100'000);
+  storage.reset();
+  const auto next = allocator().allocate(kMost);
+  EXPECT_FALSE(stream.Query());
+  stream.Reset();
+}
+
+TEST_F(Memory, TensorsAreRecordedAndStreamsOfOtherContextsAreRefused) {
+  spyre::ContextOptions options;
+  options.function = 1;
+  options.memory.max_regions = 1;
+  const auto other = context().open_beside(options);
+  auto tensor = context().empty(spyre::DataType::Float16, {64, 64});
+  tensor.record_stream(context().default_stream());
+  EXPECT_THROW(tensor.record_stream(other->default_stream()), spyre::InvalidArgument);
+  spyre::SpyreTensor().record_stream(other->default_stream());
+  EXPECT_NO_THROW((void)other->empty(spyre::DataType::Float16, {64, 64}));
+}
+
+TEST_F(Memory, ARawStorageIsFreedByItsDeleterAndUsedUntilThen) {
+  const auto before = allocator().memory_stats();
+  spyre::RawStorage raw = spyre::to_raw(allocator().allocate(1000));
+  EXPECT_EQ(raw.data, raw.context);
+  std::vector<std::byte> out(1000, std::byte{7}), in(1000);
+  auto stream = context().stream();
+  const auto index = spyre::storage_of(raw.data)->allocation_index();
+  stream.Launch(spyre::Job::to_device(out.data(), index, out.size()), {});
+  stream.Launch(spyre::Job::from_device(in.data(), index, in.size()), {});
+  spyre::storage_of(raw.data)->record_stream(stream);
+  raw.deleter(raw.context);
+  EXPECT_EQ(allocator().memory_stats().allocation.current, before.allocation.current);
+  EXPECT_EQ(allocator().memory_stats().requested_bytes.current, before.requested_bytes.current);
+  stream.Synchronize(soon());
+  EXPECT_EQ(in, out);
+  EXPECT_THROW(spyre::delete_raw(raw.context), spyre::InvalidAllocation);
+  EXPECT_THROW((void)spyre::storage_of(&raw), spyre::InvalidAllocation);
+}
+
+TEST_F(Memory, ImpossibleOptionsAreRefusedByName) {
+  spyre::ContextOptions options;
+  options.function = 1;
+  options.memory.max_regions = 8;
+  try {
+    (void)context().open_beside(options);
+    FAIL();
+  } catch (const spyre::InvalidArgument& error) {
+    EXPECT_EQ(error.field(), "max_regions");
+  }
+  options.memory.max_regions = 7;
+  options.memory.acquire_at_open = {std::uint64_t{16} << 30, std::uint64_t{16} << 30, std::uint64_t{16} << 30,
+                                    std::uint64_t{16} << 30, std::uint64_t{16} << 30, std::uint64_t{16} << 30,
+                                    std::uint64_t{16} << 30};  // more than the card has
+  EXPECT_THROW((void)context().open_beside(options), spyre::Error);
+  options.memory.acquire_at_open.clear();
+  EXPECT_NO_THROW((void)context().open_beside(options)) << "nothing is left of the attempt";
+}
+
+}  // namespace
