@@ -11,20 +11,29 @@
 namespace svp {
 namespace {
 
-static_assert(sizeof(void*) == sizeof(AllocationIndex));
+static_assert(sizeof(void*) == sizeof(std::uint64_t));
 
-AllocationIndex index_of(const void* context) { return std::bit_cast<AllocationIndex>(context); }
+// No address of a process, and no allocation index: the slot of one is not 0.
+constexpr std::uint64_t kFirstContext = std::uint64_t{1} << 47;
+constexpr std::uint64_t kContextStep = std::uint64_t{1} << 24;
 
-InvalidAllocation not_handed_out(const void* context) {
-  const bool released = was_given_out(index_of(context));
+constinit std::atomic<std::uint64_t> next_context{kFirstContext};  // inherited: a child counts on from its parent's
+
+std::uint64_t number_of(const void* context) { return std::bit_cast<std::uint64_t>(context); }
+
+bool was_handed_out(std::uint64_t context) {
+  return context >= kFirstContext && context < next_context.load() && context % kContextStep == 0;
+}
+
+InvalidAllocation not_an_owner(bool released) {
   return {released ? InvalidAllocation::Reason::Released : InvalidAllocation::Reason::Foreign,
           {.layer = Layer::Driver,
            .source = "storage context",
            .outcome = wire::Outcome::Rejected,
            .recoverable = true,
-           .next_step = released ? "look for a second delete of the same pointer"
+           .next_step = released ? "look for a second delete of it"
                                  : "pass the context that to_raw() returned, and nothing else",
-           .message = released ? "the context names a storage that was deleted before, or never handed out"
+           .message = released ? "the owner of the storage was deleted before"
                                : "the context names no storage of this library"}};
 }
 
@@ -35,49 +44,46 @@ RawStorages& RawStorages::of_this_process() {
   RawStorages* now = current.load(std::memory_order_acquire);
   if (now != nullptr && now->process_.is_this()) return *now;
   // Never destroyed: destructors of static objects may still delete storages. A parent's lock may be held for ever.
-  std::unique_ptr<RawStorages> made(new RawStorages(now != nullptr));
+  std::unique_ptr<RawStorages> made(new RawStorages(next_context.load()));
   if (current.compare_exchange_strong(now, made.get())) return *made.release();
   return *now;
 }
 
 void* RawStorages::hand_out(std::shared_ptr<const DeviceStorage> storage) {
-  const AllocationIndex index = storage->allocation_index();
-  if (index == AllocationIndex::Null) return nullptr;
+  if (storage->allocation_index() == AllocationIndex::Null) return nullptr;
+  const std::uint64_t context = next_context.fetch_add(kContextStep);
   const std::scoped_lock lock(mutex_);
-  Owned& owned = owned_[index];
-  if (owned.count++ == 0) owned.storage = std::move(storage);
-  return std::bit_cast<void*>(index);
+  owners_.emplace(context, std::move(storage));
+  return std::bit_cast<void*>(context);
 }
 
-RawStorages::Table::iterator RawStorages::entry(const void* context) {
-  const auto found = owned_.find(index_of(context));
-  if (found != owned_.end()) return found;
-  InvalidAllocation unknown = not_handed_out(context);
-  if (of_a_child_ && unknown.reason() == InvalidAllocation::Reason::Released) {
-    throw Error(made_by_the_parent("a storage context"));
-  }
-  throw unknown;
+RawStorages::Table::iterator RawStorages::owner(const void* context) {
+  const std::uint64_t number = number_of(context);
+  const auto found = owners_.find(number);
+  if (found != owners_.end()) return found;
+  const bool released = was_handed_out(number);
+  if (released && number < first_) throw Error(made_by_the_parent("a storage context"));
+  throw not_an_owner(released);
 }
 
 std::shared_ptr<const DeviceStorage> RawStorages::find(const void* context) {
   if (context == nullptr) return nullptr;
   const std::scoped_lock lock(mutex_);
-  return entry(context)->second.storage;
+  return owner(context)->second;
 }
 
 void RawStorages::take_back(void* context) {
   if (context == nullptr) return;
-  std::shared_ptr<const DeviceStorage> last;  // ends after the lock
+  std::shared_ptr<const DeviceStorage> storage;  // ends after the lock
   const std::scoped_lock lock(mutex_);
-  const auto owned = entry(context);
-  if (--owned->second.count != 0) return;
-  last = std::move(owned->second.storage);
-  owned_.erase(owned);
+  const auto owned = owner(context);
+  storage = std::move(owned->second);
+  owners_.erase(owned);
 }
 
 std::size_t RawStorages::size() const {
   const std::scoped_lock lock(mutex_);
-  return owned_.size();
+  return owners_.size();
 }
 
 void delete_raw_storage(void* context) noexcept {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storages that a framework owns through a void* and a deleter (spyre/raw_storage.hpp). The context is the storage's
-// allocation index, a number above every address: it is looked up here and never dereferenced.
+// Storages that a framework owns through a void* and a deleter (spyre/raw_storage.hpp). A context is a number above
+// every address, given out once: it is looked up here and never dereferenced.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -19,28 +20,24 @@ class RawStorages {
   // In a forked child another one than the parent's.
   static RawStorages& of_this_process();
 
-  // Null for a storage without memory. One more take_back() is due then.
+  // One more owner. Null for a storage without memory.
   void* hand_out(std::shared_ptr<const DeviceStorage> storage);
   // Null: null. Throws InvalidAllocation (Foreign, Released), Error (handed out by the parent of a forked child).
   std::shared_ptr<const DeviceStorage> find(const void* context);
   // Null is ignored. Throws as find().
   void take_back(void* context);
-  std::size_t size() const;  // contexts that are handed out
+  std::size_t size() const;  // owners
 
  private:
-  struct Owned {
-    std::shared_ptr<const DeviceStorage> storage;
-    std::size_t count = 0;
-  };
-  using Table = std::unordered_map<AllocationIndex, Owned>;
+  using Table = std::unordered_map<std::uint64_t, std::shared_ptr<const DeviceStorage>>;
 
-  explicit RawStorages(bool of_a_child) : of_a_child_(of_a_child) {}
-  Table::iterator entry(const void* context);
+  explicit RawStorages(std::uint64_t first) : first_(first) {}
+  Table::iterator owner(const void* context);
 
   const OwnerProcess process_;
-  const bool of_a_child_;
+  const std::uint64_t first_;  // contexts below it are the parent's
   mutable std::mutex mutex_;
-  Table owned_;
+  Table owners_;
 };
 
 // take_back() for destructors: what it would throw goes to the log of errors. In a forked child it leaves alone what

@@ -35,13 +35,12 @@ constexpr Decoded decode(AllocationIndex index) {
           .id = static_cast<BlockId>(value & ((std::uint64_t{1} << kSlotBits) - 1)) - 1};
 }
 
-// A handle is above every address of a process (2^47), so that none is taken for one.
-constexpr std::uint64_t kFirstMark = std::uint64_t{1} << (47 - kSlotBits - kGenerationBits);
-constinit std::atomic<std::uint64_t> mark_counter{kFirstMark};
-
 std::uint64_t next_mark() {
+  // A handle is above every address of a process (2^47), so that none is taken for one.
+  constexpr std::uint64_t kFirst = std::uint64_t{1} << (47 - kSlotBits - kGenerationBits);
+  static std::atomic<std::uint64_t> counter{kFirst};
   constexpr std::uint64_t kMarks = (std::uint64_t{1} << kMarkBits) - 1;
-  const std::uint64_t mark = mark_counter.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t mark = counter.fetch_add(1, std::memory_order_relaxed);
   return mark <= kMarks ? mark : 0;
 }
 
@@ -98,12 +97,6 @@ void check_sizes(const char* option, const std::vector<std::uint64_t>& sizes) {
 }
 
 }  // namespace
-
-bool was_given_out(AllocationIndex index) {
-  const Decoded handle = decode(index);
-  return handle.id != kNoBlock && handle.mark >= kFirstMark &&
-         handle.mark < mark_counter.load(std::memory_order_relaxed);
-}
 
 FlexAllocator::FlexAllocator(RegionSource& source, FlexAllocatorOptions options)
     : source_(source), options_(std::move(options)), nodes_(options_.max_generation), mark_(next_mark()) {

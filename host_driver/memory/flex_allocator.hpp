@@ -112,9 +112,6 @@ struct FlexAllocatorOptions {
   std::chrono::nanoseconds timeout = Timeouts{}.quiesce;
 };
 
-// Whether the handle is one that an allocator of this process may have given out.
-bool was_given_out(AllocationIndex index);
-
 class FlexAllocator;
 
 // Blocks that work under way uses. Whoever releases one meanwhile only gives up the handle: nobody else gets the memory

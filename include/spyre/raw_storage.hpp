@@ -10,9 +10,9 @@
 
 namespace spyre::inline v0 {
 
-// `data` is equal to `context`, as c10::Allocator::raw_allocate() needs it: a number that names the storage, its
-// allocation index. It is above every address of a process: to follow it is a fault, and it is never taken for a
-// pointer. No arithmetic on it. Null for a storage without memory, which nobody has to delete.
+// `data` is equal to `context`, as c10::Allocator::raw_allocate() needs it: a number that names this owner and is given
+// out once in a process. It is above every address: to follow it is a fault, and it is never taken for a pointer. No
+// arithmetic on it. Null for a storage without memory, which nobody has to delete.
 struct RawStorage {
   void* data = nullptr;
   void* context = nullptr;
@@ -21,17 +21,17 @@ struct RawStorage {
   void (*deleter)(void* context) noexcept = nullptr;
 };
 
-// Another owner of the storage's memory, until `deleter` or delete_raw() is called with its context: as often as
-// to_raw() was called for the storage. The memory is freed when all of them and every shared_ptr of it are gone, by the
-// same rules (DeviceStorage). Throws InvalidArgument for an empty pointer.
+// Another owner of the storage's memory, until `deleter` or delete_raw() is called with its context, once. The memory
+// is freed when all of them and every shared_ptr of it are gone, by the same rules (DeviceStorage). Throws
+// InvalidArgument for an empty pointer.
 SPYRE_API RawStorage to_raw(const std::shared_ptr<const DeviceStorage>& storage);
 
-// The storage behind a context (or data pointer) that is not deleted: for record_stream(), its bytes, or to keep it.
-// Null: empty. Throws InvalidAllocation: Released (deleted before, or never handed out), Foreign (any other pointer);
-// Error in a process that was forked from the one with the storage.
+// The storage behind a context (or data pointer) that is not deleted: for record_stream(), for its allocation index in
+// a launch, or to keep it. Null: empty. Throws InvalidAllocation: Released (deleted before), Foreign (any other
+// pointer); Error in a process that was forked from the one with the storage.
 SPYRE_API std::shared_ptr<const DeviceStorage> storage_of(const void* context);
 
-// Gives one owner up. Null is ignored. Throws as storage_of(); nothing changed then.
+// Gives the owner up. Null is ignored. Throws as storage_of(); nothing changed then.
 SPYRE_API void delete_raw(void* context);
 
 }  // namespace spyre::inline v0

@@ -27,7 +27,7 @@ std::unique_ptr<Context> open(FlexAllocatorOptions memory) {
 }
 
 // torch-spyre binds its first allocation to region 0.
-TEST(Bind, AnOrdinalThatTheFirmwareGivesNextIsAcquiredAndAnotherIsRefused) {
+TEST(Bind, TheOrdinalThatTheFirmwareGivesNextIsAcquiredNoOther) {
   const auto context = open({});
   FlexAllocator& allocator = context->runtime().allocator();
   EXPECT_FALSE(allocator.try_allocate(128, bound_to(1U << 6)));

@@ -116,18 +116,18 @@ TEST(RecordStream, AnAllocationWaitsForTheMemoryThatAStreamStillUses) {
   rig.end(rig.stream);
 }
 
-TEST(RecordStream, AStreamOfAnotherContextIsRefusedByNameAndNothingIsKept) {
+TEST(RecordStream, AStreamOfAnotherContextIsRefusedByName) {
   Rig rig;
-  Runtime stranger(rig.card.attach(2), Rig::options());
+  Runtime beside(rig.card.attach(2), Rig::options());
   auto storage = rig.allocator->allocate(kBytes);
   try {
-    storage->record_stream(stranger.default_stream());
+    storage->record_stream(beside.default_stream());
     FAIL();
   } catch (const InvalidArgument& error) {
     EXPECT_EQ(error.field(), "stream");
   }
   const auto none = rig.allocator->allocate(0);
-  EXPECT_THROW(none->record_stream(stranger.default_stream()), InvalidArgument);
+  EXPECT_THROW(none->record_stream(beside.default_stream()), InvalidArgument);
   EXPECT_NO_THROW(none->record_stream(rig.stream));
   storage.reset();
   EXPECT_EQ(rig.active(), rig.base);
