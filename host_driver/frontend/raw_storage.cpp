@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "host_driver/ras/log.hpp"
@@ -86,15 +87,27 @@ std::size_t RawStorages::size() const {
   return owners_.size();
 }
 
-void delete_raw_storage(void* context) noexcept {
+namespace {
+
+// What is wrong with the context; nothing when it is the parent's.
+std::optional<ErrorInfo> delete_or_explain(void* context) {
   try {
     RawStorages::of_this_process().take_back(context);
   } catch (const InvalidAllocation& error) {
-    ras::report(error.info(), {});
+    return error.info();
   } catch (const Error&) {
-    // The parent's.
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void delete_raw_storage(void* context) noexcept {
+  try {
+    if (const auto mistake = delete_or_explain(context)) ras::report(*mistake, {});
   } catch (const std::bad_alloc&) {
-    // Of the text that would have said so.
+    ras::report({}, {});  // told without its texts
   }
 }
 

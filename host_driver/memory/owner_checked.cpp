@@ -30,7 +30,7 @@ LockUnlessMine::LockUnlessMine(std::mutex& mutex) noexcept {
   try {
     lock_ = std::unique_lock(mutex);
   } catch (const std::system_error&) {
-    // This thread has it: so be it.
+    lock_ = {};  // this thread has it locked
   }
 }
 
