@@ -151,6 +151,7 @@ TEST_F(RawStorageTest, ItMayOutliveItsRuntime) {
 TEST_F(RawStorageTest, ManyThreadsHandOutAndTakeBack) {
   void* const shared = hand_out();
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int k = 0; k < 4; ++k) {
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {

@@ -273,6 +273,7 @@ TEST(LimitThreads, NobodyGrowsPastItWhileItChanges) {
   allocator->set_memory_limit(kMost);
   std::atomic<bool> above{false};
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int k = 0; k < 3; ++k) {
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {

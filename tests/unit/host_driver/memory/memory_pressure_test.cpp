@@ -126,6 +126,7 @@ TEST_F(MemoryPressure, ReleasedLocksOfManyThreadsAreAllTakenBack) {
     if (++calls % 2 == 0) (void)lock.release();
   });
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int k = 0; k < 4; ++k) {
     threads.emplace_back([&] {
       for (int i = 0; i < 100; ++i) EXPECT_FALSE(allocator->try_allocate(1));

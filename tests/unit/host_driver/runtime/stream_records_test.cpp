@@ -20,6 +20,8 @@ namespace {
 using Clock = FlexStream::Clock;
 constexpr std::uint64_t kBytes = 256 * wire::kKiB;
 
+void end(FlexStream& on) { on.Synchronize(Clock::now() + test_bounds::kWork); }
+
 struct Rig {
   test::NativeCard card{{.window_bytes = 32 * wire::kMiB}};
   std::unique_ptr<Runtime> runtime = std::make_unique<Runtime>(card.attach(), options());
@@ -37,7 +39,6 @@ struct Rig {
   }
   // Work that names `scratch` and nothing else.
   void work(FlexStream& on) { on.Launch(Job::fill(scratch->allocation_index(), 128, 1), {}); }
-  static void end(FlexStream& on) { on.Synchronize(Clock::now() + test_bounds::kWork); }
   std::uint64_t active() const { return allocator->memory_stats().active_bytes.current; }
   std::uint64_t allocated() const { return allocator->memory_stats().allocated_bytes.current; }
 };
@@ -53,7 +54,7 @@ TEST(RecordStream, MemoryIsNobodyElsesBeforeWhatWasLaunchedUntilItsFreeHasEnded)
   EXPECT_EQ(rig.active(), rig.base + kBytes) << "free and in use";
   rig.work(rig.stream);  // after the free: not waited for
   rig.card.resume();
-  rig.end(rig.stream);
+  end(rig.stream);
   EXPECT_EQ(rig.active(), rig.base);
 }
 
@@ -62,15 +63,15 @@ TEST(RecordStream, LaunchesAfterTheFreeDoNotKeepIt) {
   auto storage = rig.allocator->allocate(kBytes);
   storage->record_stream(rig.stream);
   rig.work(rig.stream);
-  rig.end(rig.stream);
+  end(rig.stream);
   rig.card.pause();
   rig.work(rig.other);  // another stream's
   storage.reset();
   EXPECT_EQ(rig.active(), rig.base) << "at once: what was launched on the stream had ended";
   rig.work(rig.stream);
   rig.card.resume();
-  rig.end(rig.stream);
-  rig.end(rig.other);
+  end(rig.stream);
+  end(rig.other);
 }
 
 TEST(RecordStream, WithoutItOnlyLaunchesThatNameTheMemoryKeepIt) {
@@ -81,7 +82,7 @@ TEST(RecordStream, WithoutItOnlyLaunchesThatNameTheMemoryKeepIt) {
   storage.reset();
   EXPECT_EQ(rig.active(), rig.base);
   rig.card.resume();
-  rig.end(rig.stream);
+  end(rig.stream);
 }
 
 TEST(RecordStream, EveryRecordedStreamIsWaitedForAndEachOnce) {
@@ -96,7 +97,7 @@ TEST(RecordStream, EveryRecordedStreamIsWaitedForAndEachOnce) {
   storage.reset();
   EXPECT_EQ(rig.active(), rig.base + kBytes);
   rig.card.resume();
-  rig.end(rig.other);
+  end(rig.other);
   EXPECT_EQ(rig.active(), rig.base);
 }
 
@@ -113,7 +114,7 @@ TEST(RecordStream, AnAllocationWaitsForTheMemoryThatAStreamStillUses) {
   const auto next = rig.allocator->try_allocate(kMost);
   resumes.join();  // bounded: it resumes the card once
   EXPECT_TRUE(next);
-  rig.end(rig.stream);
+  end(rig.stream);
 }
 
 TEST(RecordStream, AStreamOfAnotherContextIsRefusedByName) {
@@ -144,7 +145,7 @@ TEST(RecordStream, AResetOfTheStreamEndsWhatItKeeps) {
   std::thread resumes([&] { rig.card.resume(); });
   rig.stream.Reset();
   resumes.join();  // bounded: it resumes the card once
-  rig.end(rig.stream);
+  end(rig.stream);
   EXPECT_EQ(rig.active(), rig.base);
 }
 
@@ -156,7 +157,7 @@ TEST(RecordStream, ADeadCardKeepsNothing) {
   rig.work(rig.stream);
   storage.reset();
   rig.card.die();
-  EXPECT_THROW(rig.end(rig.stream), StreamError);
+  EXPECT_THROW(end(rig.stream), StreamError);
   EXPECT_EQ(rig.active(), rig.base);
 }
 
@@ -203,7 +204,7 @@ TEST(RecordStream, ManyStoragesEndWithOneLaunch) {
   storages.clear();
   EXPECT_EQ(rig.active(), rig.base + kMany * 128ULL);
   rig.card.resume();
-  rig.end(rig.stream);
+  end(rig.stream);
   EXPECT_EQ(rig.active(), rig.base);
 }
 
@@ -211,6 +212,7 @@ TEST(RecordStream, ManyStoragesEndWithOneLaunch) {
 TEST(RecordStreamThreads, RecordingFreeingAndEndingAtOnce) {
   Rig rig;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   auto shared = rig.allocator->allocate(kBytes);
   for (int k = 0; k < 3; ++k) {
     threads.emplace_back([&rig, &shared, k] {
@@ -220,14 +222,14 @@ TEST(RecordStreamThreads, RecordingFreeingAndEndingAtOnce) {
         shared->record_stream(i % 2 == 0 ? rig.stream : rig.other);
         storage->record_stream(mine);
         rig.work(mine);
-        if (i % 20 == 0) rig.end(mine);
+        if (i % 20 == 0) end(mine);
       }
     });
   }
   for (auto& thread : threads) thread.join();  // bounded: each does a number of things
   shared.reset();
-  rig.end(rig.stream);
-  rig.end(rig.other);
+  end(rig.stream);
+  end(rig.other);
   EXPECT_EQ(rig.active(), rig.base);
 }
 
