@@ -15,11 +15,17 @@
 
 namespace svp {
 
+// Of one copy. The rest stays for everybody else.
+std::uint64_t largest_pinned(const HostMemory& memory);
+std::uint64_t bytes_of(std::span<const StickRun> runs);
+
 class StickBuffer {
  public:
-  // For the sticks from the first run to the last one. Pinned when there is room, because that saves the staging copy,
-  // else ordinary memory; uninitialised.
-  StickBuffer(HostMemory& memory, std::span<const StickRun> runs);
+  // For the sticks from the first run to the last one; uninitialised. The first is pinned, which saves the staging
+  // copy: null when there is no room, or when it would take more than largest_pinned(). The second is ordinary memory
+  // then.
+  static std::shared_ptr<const StickBuffer> pinned(HostMemory& memory, std::span<const StickRun> runs);
+  static std::shared_ptr<const StickBuffer> any(HostMemory& memory, std::span<const StickRun> runs);
 
   std::span<std::byte> bytes() const { return bytes_; }
   std::int64_t first_stick() const { return first_stick_; }
@@ -30,6 +36,8 @@ class StickBuffer {
   std::vector<StridedLoops> loops_here(std::vector<StridedLoops> nests, LoopSide side, std::int64_t eps) const;
 
  private:
+  StickBuffer() = default;
+
   std::int64_t first_stick_ = 0;
   PinnedBuffer pinned_;
   std::unique_ptr<std::byte[]> pageable_;

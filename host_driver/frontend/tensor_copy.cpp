@@ -9,6 +9,7 @@
 #include "host_driver/frontend/narrowing.hpp"
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "host_driver/frontend/stick_buffer.hpp"
+#include "host_driver/frontend/stick_converter.hpp"
 #include "host_driver/frontend/strided_path.hpp"
 #include "host_driver/tensor/element_format.hpp"
 #include "host_driver/tensor/stickify.hpp"
@@ -97,6 +98,18 @@ void launch(SpyreStream& stream, std::vector<Step> steps, std::shared_ptr<const 
                               {.observer = observer, .keep_alive = std::move(keep_alive)});
 }
 
+CardSide card_side(const SpyreTensor& tensor) {
+  return {format_of(tensor.layout().device_dtype), tensor.layout().elements_per_stick(), tensor.allocation_index()};
+}
+
+// Its source is the caller's again when this returns.
+void launch_and_wait(SpyreStream& stream, const std::shared_ptr<StickConverter>& converter) {
+  FlexStream& flex = stream.flex_stream();
+  const auto task = flex.host_work().make(flex, 0, [converter] { converter->require_converted(); });
+  launch(stream, converter->steps(), task, task.get());
+  task->wait();
+}
+
 std::vector<StickRun> all_sticks(const SpyreTensor& tensor) {
   return {{0, static_cast<std::int64_t>(tensor.layout().stick_count())}};
 }
@@ -141,7 +154,57 @@ bool write_strided(Runtime& runtime, SpyreStream& stream, const SpyreTensor& ten
   if (dense == nullptr) return false;
   const StridedLoops loops = DenseElements::loops_to(tensor.shape(), source.stride);
   copy_strided({&loops, 1}, source.format, source.bytes, format_of(tensor.layout().device_dtype), dense->bytes());
+  runtime.transfer_counters().add_copied(dense->bytes().size());
   launch(stream, dense->steps(), dense);
+  return true;
+}
+
+// Whole sticks; what no nest names becomes zero.
+void write_sticks(Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostElements& source,
+                  std::vector<StridedLoops> nests, const std::vector<StickRun>& runs) {
+  const CardSide card = card_side(tensor);
+  const auto buffer = StickBuffer::pinned(runtime.host_memory(), runs);
+  if (buffer == nullptr) {
+    const std::span host(const_cast<std::byte*>(source.bytes.data()), source.bytes.size());  // only read
+    return launch_and_wait(stream, std::make_shared<StickConverter>(std::move(nests), runs, Direction::ToDevice,
+                                                                    HostSide{source.format, host}, card));
+  }
+  if (names_every_element(tensor)) std::ranges::fill(buffer->bytes(), std::byte{0});  // padding
+  copy_strided(buffer->loops_here(std::move(nests), LoopSide::Destination, card.elements_per_stick), source.format,
+               source.bytes, card.format, buffer->bytes());
+  runtime.transfer_counters().add_copied(bytes_of(runs));
+  launch(stream, buffer->transfers(runs, card.tensor, Direction::ToDevice), buffer);
+}
+
+// Reads the sticks, changes what the nests name, and writes them.
+void rewrite_sticks(Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostElements& source,
+                    std::vector<StridedLoops> nests, const StickRuns& runs) {
+  const CardSide card = card_side(tensor);
+  const auto buffer = StickBuffer::any(runtime.host_memory(), runs.all);
+  launch(stream, buffer->transfers(runs.partial, card.tensor, Direction::FromDevice), buffer);
+  stream.Synchronize();
+  copy_strided(buffer->loops_here(std::move(nests), LoopSide::Destination, card.elements_per_stick), source.format,
+               source.bytes, card.format, buffer->bytes());
+  runtime.transfer_counters().add_copied(bytes_of(runs.all));
+  launch(stream, buffer->transfers(runs.all, card.tensor, Direction::ToDevice), buffer);
+}
+
+void write_elements(Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostElements& source,
+                    CopyPath path);
+
+// A view that pinned memory has no room for. Half of it may fit, or both halves one after the other.
+bool write_halves(Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostElements& source,
+                  CopyPath path) {
+  const auto bytes = static_cast<std::uint64_t>(tensor.element_count()) * item_bytes(tensor.layout().device_dtype);
+  const auto longest = std::ranges::max_element(tensor.shape());
+  if (bytes <= largest_pinned(runtime.host_memory()) / 4 || *longest < 2) return false;
+  const auto dim = longest - tensor.shape().begin();
+  const auto stride = source.stride[static_cast<std::size_t>(dim)];
+  const auto half = *longest / 2;
+  const auto skipped = static_cast<std::size_t>(half * stride) * (bits_of(source.format) / 8);
+  write_elements(runtime, stream, tensor.slice(dim, 0, half), source, path);
+  write_elements(runtime, stream, tensor.slice(dim, half),
+                 {source.format, source.bytes.subspan(skipped), source.stride}, path);
   return true;
 }
 
@@ -153,17 +216,40 @@ void write_elements(Runtime& runtime, SpyreStream& stream, const SpyreTensor& te
   const std::int64_t eps = tensor.layout().elements_per_stick();
   const bool all = names_every_element(tensor);
   const StickRuns runs = all ? StickRuns{all_sticks(tensor), {}} : sticks_of(nests, LoopSide::Destination, eps);
-  if (!runs.partial.empty() && path == CopyPath::Automatic && write_strided(runtime, stream, tensor, source)) return;
-
-  const auto buffer = std::make_shared<StickBuffer>(runtime.host_memory(), runs.all);
-  if (all) std::ranges::fill(buffer->bytes(), std::byte{0});  // padding
-  if (!runs.partial.empty()) {
-    launch(stream, buffer->transfers(runs.partial, tensor.allocation_index(), Direction::FromDevice), buffer);
-    stream.Synchronize();
+  if (runs.partial.empty()) return write_sticks(runtime, stream, tensor, source, std::move(nests), runs.all);
+  if (path == CopyPath::Automatic) {
+    if (write_strided(runtime, stream, tensor, source)) return;
+    if (write_halves(runtime, stream, tensor, source, path)) return;
+    stream.Synchronize();  // earlier halves give their memory back
+    if (write_strided(runtime, stream, tensor, source)) return;
   }
-  copy_strided(buffer->loops_here(std::move(nests), LoopSide::Destination, eps), source.format, source.bytes,
-               format_of(tensor.layout().device_dtype), buffer->bytes());
-  launch(stream, buffer->transfers(runs.all, tensor.allocation_index(), Direction::ToDevice), buffer);
+  rewrite_sticks(runtime, stream, tensor, source, std::move(nests), runs);
+}
+
+// What is transferred for a copy to the host, and what is then done with it.
+struct HostCopyPlan {
+  std::vector<Step> steps;
+  std::uint64_t bytes = 0;  // held until then
+  std::function<void()> convert;
+};
+
+// Into memory of the host, which has `nests`; `keep_alive` until then.
+HostCopyPlan read_sticks(Runtime& runtime, const SpyreTensor& source, const HostSide& host,
+                         std::vector<StridedLoops> nests, const std::vector<StickRun>& runs,
+                         std::shared_ptr<const void> keep_alive = {}) {
+  const CardSide card = card_side(source);
+  const auto buffer = StickBuffer::pinned(runtime.host_memory(), runs);
+  if (buffer == nullptr) {
+    const auto converter = std::make_shared<StickConverter>(std::move(nests), runs, Direction::FromDevice, host, card);
+    return {.steps = converter->steps(), .convert = [converter, keep_alive] { converter->require_converted(); }};
+  }
+  return {.steps = buffer->transfers(runs, card.tensor, Direction::FromDevice),
+          .bytes = buffer->bytes().size(),
+          .convert = [&counters = runtime.transfer_counters(), buffer, host, card, runs, keep_alive,
+                      here = buffer->loops_here(std::move(nests), LoopSide::Source, card.elements_per_stick)] {
+            copy_strided(here, card.format, buffer->bytes(), host.format, host.memory);
+            counters.add_copied(bytes_of(runs));
+          }};
 }
 
 // Of one tensor into another one, both on the card, through host memory.
@@ -175,16 +261,17 @@ void copy_through_host(Runtime& runtime, SpyreStream& stream, const SpyreTensor&
   of_side("destination", [&] {
     (void)describe_transfer(destination.layout(), destination.device_view(), dense, TransferDirection::ToDevice);
   });
-  const std::int64_t eps = source.layout().elements_per_stick();
-  const auto runs = runs_to_read(sticks_of(reads, LoopSide::Source, eps).all);
-  const auto buffer = std::make_shared<StickBuffer>(runtime.host_memory(), runs);
-  launch(stream, buffer->transfers(runs, source.allocation_index(), Direction::FromDevice), buffer);
-  stream.Synchronize();
+  const auto runs = runs_to_read(sticks_of(reads, LoopSide::Source, source.layout().elements_per_stick()).all);
   // Dense, in the source's format: the destination's comes with the second step.
   const ElementFormat format = format_of(source.layout().device_dtype);
-  std::vector<std::byte> elements(static_cast<std::size_t>(destination.element_count()) * (bits_of(format) / 8));
-  copy_strided(buffer->loops_here(std::move(reads), LoopSide::Source, eps), format, buffer->bytes(), format, elements);
-  write_elements(runtime, stream, destination, {format, elements, dense}, path);
+  const auto elements = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(destination.element_count()) *
+                                                                 (bits_of(format) / 8));
+  auto plan = std::make_shared<HostCopyPlan>(
+      read_sticks(runtime, source, {format, *elements}, std::move(reads), runs, elements));
+  launch(stream, std::move(plan->steps), plan);
+  stream.Synchronize();
+  plan->convert();
+  write_elements(runtime, stream, destination, {format, *elements, dense}, path);
 }
 
 bool has_padding(const SpyreTensor& tensor) {
@@ -221,33 +308,32 @@ bool same_bytes(const SpyreTensor& a, const SpyreTensor& b) {
          a.base_shape().stride == b.base_shape().stride;
 }
 
-// What is transferred for a copy to the host, and what is then done with it.
-struct HostCopyPlan {
-  std::vector<Step> steps;
-  std::uint64_t bytes = 0;  // held until then
-  std::function<void()> convert;
-};
-
 // By the card: only the elements are moved. Without steps: it can not.
 HostCopyPlan read_strided(Runtime& runtime, const HostTensor& destination, const SpyreTensor& source,
                           const DeviceView& view) {
   const auto dense = DenseElements::of(runtime.host_memory(), source, view, TransferDirection::FromDevice);
   if (dense == nullptr) return {};
-  return {.steps = dense->steps(), .bytes = dense->bytes().size(), .convert = [dense, destination, source] {
+  return {.steps = dense->steps(),
+          .bytes = dense->bytes().size(),
+          .convert = [&counters = runtime.transfer_counters(), dense, destination, source] {
             const StridedLoops loops = DenseElements::loops_from(destination.shape.size, destination.shape.stride);
             copy_strided({&loops, 1}, format_of(source.layout().device_dtype), dense->bytes(),
                          format_of(destination.shape.dtype).value(), destination.bytes);
+            counters.add_copied(dense->bytes().size());
           }};
 }
 
+// Without steps: there is no room for it.
 HostCopyPlan read_whole(Runtime& runtime, const HostTensor& destination, const SpyreTensor& source,
                         const SpyreTensorLayout& layout) {
   const auto runs = all_sticks(source);
-  const auto buffer = std::make_shared<StickBuffer>(runtime.host_memory(), runs);
+  const auto buffer = StickBuffer::pinned(runtime.host_memory(), runs);
+  if (buffer == nullptr) return {};
   return {.steps = buffer->transfers(runs, source.allocation_index(), Direction::FromDevice),
           .bytes = buffer->bytes().size(),
-          .convert = [buffer, destination, layout] {
+          .convert = [&counters = runtime.transfer_counters(), buffer, destination, layout] {
             unstickify(layout, buffer->bytes(), destination.shape, destination.bytes);
+            counters.add_copied(buffer->bytes().size());
           }};
 }
 
@@ -258,7 +344,8 @@ HostCopyPlan read_view(Runtime& runtime, const HostTensor& destination, const Sp
   });
   if (view == source.device_view()) {
     const auto layout = stickify_layout(destination.shape, source, destination.bytes.data());
-    if (layout) return read_whole(runtime, destination, source, *layout);
+    HostCopyPlan whole = layout ? read_whole(runtime, destination, source, *layout) : HostCopyPlan{};
+    if (!whole.steps.empty()) return whole;
   }
   const std::int64_t eps = source.layout().elements_per_stick();
   const auto runs = runs_to_read(sticks_of(nests, LoopSide::Source, eps).all);
@@ -268,15 +355,8 @@ HostCopyPlan read_view(Runtime& runtime, const HostTensor& destination, const Sp
     HostCopyPlan strided = read_strided(runtime, destination, source, view);
     if (!strided.steps.empty()) return strided;
   }
-  const auto buffer = std::make_shared<StickBuffer>(runtime.host_memory(), runs);
-  const ElementFormat from = format_of(source.layout().device_dtype);
-  const ElementFormat to = format_of(destination.shape.dtype).value();
-  return {
-      .steps = buffer->transfers(runs, source.allocation_index(), Direction::FromDevice),
-      .bytes = buffer->bytes().size(),
-      .convert = [buffer, destination, from, to, here = buffer->loops_here(std::move(nests), LoopSide::Source, eps)] {
-        copy_strided(here, from, buffer->bytes(), to, destination.bytes);
-      }};
+  return read_sticks(runtime, source, {format_of(destination.shape.dtype).value(), destination.bytes}, std::move(nests),
+                     runs);
 }
 
 }  // namespace
@@ -294,9 +374,11 @@ void copy(Runtime& runtime, SpyreStream& stream, const SpyreTensor& destination,
   const HostShape host{.dtype = source.shape.dtype, .size = view.size, .stride = view.stride};
   if (const auto layout = stickify_layout(host, destination, source.bytes.data())) {
     const auto runs = all_sticks(destination);
-    const auto buffer = std::make_shared<StickBuffer>(runtime.host_memory(), runs);
-    stickify(host, source.bytes, *layout, buffer->bytes());
-    return launch(stream, buffer->transfers(runs, destination.allocation_index(), Direction::ToDevice), buffer);
+    if (const auto buffer = StickBuffer::pinned(runtime.host_memory(), runs)) {
+      stickify(host, source.bytes, *layout, buffer->bytes());
+      runtime.transfer_counters().add_copied(buffer->bytes().size());
+      return launch(stream, buffer->transfers(runs, destination.allocation_index(), Direction::ToDevice), buffer);
+    }
   }
   write_elements(runtime, stream, destination, {format, source.bytes, view.stride}, path);
 }

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pinned host memory: what the card's DMA can reach is the host-memory block of a function's window (protocol §2),
-// and this class hands out pieces of it. A host address on the wire is an offset into the window.
+// and this class hands out pieces of it, or puts them where memory of the program is (register_memory()). A host
+// address on the wire is an offset into the window.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <span>
 #include <utility>
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/base/process.hpp"
+#include "host_driver/memory/page_exchange.hpp"
 
 namespace svp {
 
@@ -64,7 +69,9 @@ class HostMemory {
     std::uint64_t used_bytes;  // rounded to 128
     std::uint64_t peak_bytes;
     std::uint64_t largest_free;
-    std::uint64_t buffers;
+    std::uint64_t buffers;  // of allocate() and of register_memory()
+    std::uint64_t registered_bytes;
+    std::uint64_t registrations;
   };
 
   // `block` is the host-memory block as mapped here, `window_offset` where it starts in the window; both are page
@@ -81,15 +88,50 @@ class HostMemory {
   // The same without throwing, for callers that fall back to staging.
   std::expected<PinnedBuffer, MemoryShortage> try_allocate(std::size_t bytes);
 
-  // The window offset of a span inside this block; nullopt when any byte of it lies outside (pageable memory).
+  // From now on these pages of the program are pinned, at their addresses, with their content: the card reaches them
+  // without staging. They are the program's private anonymous memory, whole pages, and become a mapping of the window;
+  // copied once here, and back by unregister_memory(), or by the destructor.
+  //
+  //   Nobody touches the memory during either call (what another thread writes meanwhile may be lost), and no transfer
+  //   of it is under way during unregister_memory(). It is not unmapped, remapped or freed while it is registered.
+  //   A child forked meanwhile does not have it (an access there is SIGSEGV), as RDMA has it.
+  //   mlock() and madvise() do not hold while it is registered, and hold again afterwards.
+  //   After move_to() it is memory as before, of the old window, but not pinned; unregister_memory() works.
+  //
+  // Throws InvalidArgument ("memory", "bytes": not whole pages, not mapped, not private, of a file, a stack, registered
+  // already, pinned already), OutOfMemory, Error (the kernel refuses). Nothing has changed then. O(log n) and one copy.
+  void register_memory(std::span<std::byte> memory);
+  // `memory`: where a registration begins. Throws InvalidArgument (it does not), Error (the kernel refuses: it stays
+  // registered).
+  void unregister_memory(const void* memory);
+
+  // Whether all of it is pinned: of one buffer, as far as it was asked for, or of one registration. No bytes: false.
+  // O(log n).
+  bool is_pinned(std::span<const std::byte> memory) const;
+
+  // The window offset of a span inside this block, or of one registration; nullopt when any byte of it lies outside
+  // (pageable memory). O(log n) with registrations.
   std::optional<std::uint64_t> window_offset_of(std::span<const std::byte> memory) const;
 
   Statistics statistics() const;
 
+  // Ends registrations, as far as the kernel lets it. In a forked child it touches nothing.
+  ~HostMemory();
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+
   // In a forked child, before the destructor: nothing of it is destroyed.
-  void abandon() noexcept { keep_for_ever(std::exchange(state_, nullptr)); }
+  void abandon() noexcept;
 
  private:
+  struct Registration {
+    PinnedBuffer window;
+    PageExchange pages;
+  };
+  struct Registrations;
+
+  void require_free_pages(std::span<std::byte> memory) const;
+  std::optional<std::uint64_t> registered_offset_of(std::span<const std::byte> memory) const;
   void require_own_process() const;
   std::shared_ptr<PinnedBuffer::State> state() const {
     const std::lock_guard lock(*state_mutex_);
@@ -99,6 +141,7 @@ class HostMemory {
   OwnerProcess process_;
   std::unique_ptr<std::mutex> state_mutex_ = std::make_unique<std::mutex>();  // which state, not what is in it
   std::shared_ptr<PinnedBuffer::State> state_;
+  std::shared_ptr<Registrations> registrations_;
 };
 
 }  // namespace svp

@@ -17,7 +17,8 @@ void check_dma(std::size_t index, const DMA& dma) {
   const bool inside = dma.direction == Direction::DeviceToDevice;
   if (dma.direction > Direction::DeviceToDevice) refuse(index, "DMA has an unknown direction", "use one of Direction");
   if (dma.size == 0) refuse(index, "DMA has size 0", "leave it out");
-  if (!inside && dma.host_address == nullptr) refuse(index, "DMA has no host address", "give the host memory");
+  if (!inside && dma.host_address == nullptr && dma.converter == nullptr)
+    refuse(index, "DMA has no host address", "give the host memory");
   if (dma.allocation_index == AllocationIndex::Null) refuse(index, "DMA names no allocation", "allocate it first");
   if (inside && dma.source_allocation_index == AllocationIndex::Null) {
     refuse(index, "DMA inside the card names no source", "give source_allocation_index");

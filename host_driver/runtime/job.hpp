@@ -14,6 +14,7 @@
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/runtime/correction.hpp"
 #include "host_driver/runtime/kernel.hpp"
+#include "host_driver/runtime/staged_converter.hpp"
 #include "host_driver/runtime/strided_transfer.hpp"
 
 namespace svp {
@@ -26,7 +27,8 @@ struct HostOperation {
 };
 
 // Moves `size` bytes (1 and up) between host memory of any kind and an allocation, or inside the card. Offsets are
-// multiples of 128. Host memory belongs to the launch until the stream is synchronised.
+// multiples of 128. Host memory belongs to the launch until the stream is synchronised. Pinned memory (allocated or
+// registered, HostMemory) is reached by the card itself; other memory is staged in chunks, whatever the size is.
 struct DMA {
   void* host_address = nullptr;  // DeviceToDevice: unused
   AllocationIndex allocation_index = AllocationIndex::Null;
@@ -36,6 +38,8 @@ struct DMA {
   // DeviceToDevice only.
   AllocationIndex source_allocation_index = AllocationIndex::Null;
   std::uint64_t source_offset = 0;
+  // Instead of host_address: staged by it. Kept alive by the launch's keep_alive.
+  StagedConverter* converter = nullptr;
 };
 
 // The DMA of the correction tensor to the stream's slot behind "segment 7, address 0". Its size is what the

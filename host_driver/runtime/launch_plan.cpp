@@ -185,13 +185,15 @@ void write_dma(const Walk& walk, const DMA& dma, Unit& unit) {
   }
   const bool to_device = dma.direction == Direction::ToDevice;
   auto* host = static_cast<std::byte*>(dma.host_address);
-  const auto window_offset = walk.site.host_memory.window_offset_of({host, dma.size});
+  const auto window_offset =
+      dma.converter != nullptr ? std::nullopt : walk.site.host_memory.window_offset_of({host, dma.size});
   (to_device ? payload.source : payload.destination) = host_endpoint(window_offset.value_or(0));
   (to_device ? payload.destination : payload.source) = card;
   if (window_offset) return;
   unit.kind = Unit::Kind::Staged;
   unit.staged = {};
-  unit.staged.host = host;
+  unit.staged.host = dma.converter != nullptr ? nullptr : host;
+  unit.staged.converter = dma.converter;
   unit.staged.bytes = dma.size;
   unit.staged.to_device = to_device;
   unit.staged.end.stream = 0;

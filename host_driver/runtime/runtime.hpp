@@ -51,6 +51,8 @@ class Runtime {
   // nothing).
   const std::shared_ptr<FlexAllocator>& shared_allocator() { return function_.allocator(); }
   HostMemory& host_memory() { return function_.host_memory(); }
+  // Of all transfers since the beginning, also across recoveries.
+  TransferCounters& transfer_counters() { return scheduler_->counters(); }
 
   FlexStream& default_stream() { return stream(0); }
   // The pool's next stream: ids 1 … 32 for Low, 33 … 64 for High; the 33rd request gets the first again.

@@ -11,7 +11,8 @@ Scheduler::Scheduler(CurrentFunction& function, const StagingOptions& staging, R
       staging_options_(staging),
       rules_{.retry_aborted = policy == RecoveryPolicy::Recover,
              .first_failure = policy == RecoveryPolicy::FailFast ? &first_failure_ : nullptr,
-             .checksums = checksums},
+             .checksums = checksums,
+             .counters = &counters_},
       staging_(std::make_unique<StagingEngine>(function.host_memory(), staging)) {
   streams_.reserve(kStreams);
 }

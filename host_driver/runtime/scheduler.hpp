@@ -70,10 +70,13 @@ class Scheduler {
   // RecoveryPolicy::FailFast: streams are stopped no more.
   void clear_first_failure() { first_failure_.clear(); }
 
+  TransferCounters& counters() { return counters_; }
+
  private:
   CurrentFunction& function_;
   const StagingOptions staging_options_;
   FirstFailure first_failure_;
+  TransferCounters counters_;
   const ChannelRules rules_;
   std::unique_ptr<StagingEngine> staging_;
   std::mutex mutex_;

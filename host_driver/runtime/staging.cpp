@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/staging.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "host_driver/base/error.hpp"
@@ -8,7 +9,18 @@
 
 namespace svp {
 
-StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options) : chunk_bytes_(options.chunk_bytes) {
+namespace {
+
+std::size_t chunk_bytes_in(const HostMemory& memory, const StagingOptions& options) {
+  const std::uint64_t share = memory.statistics().total_bytes / 4 / std::max<std::size_t>(options.chunks, 1);
+  const std::size_t pages = share / HostMemory::kLargeBytes * HostMemory::kLargeBytes;
+  return std::min(options.chunk_bytes, std::max(pages, HostMemory::kLargeBytes));
+}
+
+}  // namespace
+
+StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options)
+    : chunk_bytes_(chunk_bytes_in(memory, options)) {
   for (std::size_t i = 0; i < options.chunks; ++i) {
     chunks_.push_back({.buffer = memory.allocate(chunk_bytes_)});
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "host_driver/memory/host_memory.hpp"
+#include "host_driver/runtime/staged_converter.hpp"
 #include "shared/units.hpp"
 
 namespace svp {
@@ -24,7 +25,9 @@ struct StagingChunk {
   StagingClient* client = nullptr;  // holder, or null
   // The holder's own notes: which transfer, which part of it.
   void* transfer = nullptr;
-  std::byte* host = nullptr;
+  std::byte* host = nullptr;             // null: `converter` moves the bytes
+  StagedConverter* converter = nullptr;  // likewise
+  std::uint64_t offset = 0;              // of the transfer's bytes
   std::uint64_t bytes = 0;
 };
 
@@ -71,12 +74,13 @@ class StagingClient {
 
 struct StagingOptions {
   std::size_t chunks = 2;
-  std::size_t chunk_bytes = 8 * wire::kMiB;
+  std::size_t chunk_bytes = 8 * wire::kMiB;  // at most; all chunks together take a quarter of host memory at most
 };
 
 class StagingEngine {
  public:
-  // Takes its chunks at once. Throws OutOfMemory when host memory has no room for them.
+  // Takes its chunks at once. In a small window they are smaller than asked for. Throws OutOfMemory when host memory
+  // has no room for them.
   StagingEngine(HostMemory& memory, const StagingOptions& options);
   ~StagingEngine();  // ends the worker; no client is called afterwards
   StagingEngine(const StagingEngine&) = delete;

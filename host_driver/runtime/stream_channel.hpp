@@ -28,6 +28,7 @@
 #include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/stream_records.hpp"
 #include "host_driver/runtime/stream_states.hpp"
+#include "host_driver/runtime/transfer_counters.hpp"
 #include "host_driver/runtime/unit.hpp"
 
 namespace svp {
@@ -44,6 +45,7 @@ struct ChannelRules {
   bool retry_aborted = false;             // RecoveryPolicy::Recover
   FirstFailure* first_failure = nullptr;  // RecoveryPolicy::FailFast; outlives the channel
   bool checksums = false;                 // RuntimeOptions::checksums
+  TransferCounters* counters = nullptr;   // never null; outlives the channel
 };
 
 class StreamChannel final : private CompletionSink, private CreditSink, private StagingClient, private AfterDelivery {
@@ -204,6 +206,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void chunk_ended(Unit& unit, const wire::Completion& completion);
   void finish_staged(Unit& owner);
   void end_unit(Unit& unit, const wire::Completion& completion);
+  void count_direct(const Unit& unit, const wire::Completion& completion) const;
   void retire_launches();
   void note_failure(const Unit& unit, const wire::Completion& completion);
   // To the log of errors: the first one of the stream.

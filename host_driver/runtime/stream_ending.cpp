@@ -41,6 +41,7 @@ void StreamChannel::end_in_flight(const wire::Completion& reported) {
   if (unit.kind == Unit::Kind::Chunk) {
     chunk_ended(unit, completion);
   } else {
+    count_direct(unit, completion);
     end_unit(unit, completion);
   }
   if (!in_flight_.empty()) return;
@@ -50,6 +51,15 @@ void StreamChannel::end_in_flight(const wire::Completion& reported) {
   } else {
     pump();
   }
+}
+
+// Correction tensors are the driver's own and not counted.
+void StreamChannel::count_direct(const Unit& unit, const wire::Completion& completion) const {
+  if (completion.outcome != Outcome::Ok || unit.block.header.opcode != wire::Opcode::Dma) return;
+  const wire::DmaPayload& dma = unit.block.payload.dma;
+  const bool host =
+      dma.source.kind == wire::EndpointKind::HostMemory || dma.destination.kind == wire::EndpointKind::HostMemory;
+  if (host && unit.correction.bytes == nullptr) rules_.counters->add_direct(dma.bytes);
 }
 
 // With nothing in flight any more.

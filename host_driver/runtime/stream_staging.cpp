@@ -26,6 +26,18 @@ void StreamChannel::request_chunks(const StagedTransfer& transfer) {
 
 namespace {
 
+void fill(const StagingChunk& chunk) {
+  if (chunk.converter != nullptr)
+    return chunk.converter->fill_chunk(chunk.offset, chunk.buffer.bytes().first(chunk.bytes));
+  std::memcpy(chunk.buffer.data(), chunk.host, chunk.bytes);
+}
+
+void drain_into_memory(const StagingChunk& chunk) {
+  if (chunk.converter != nullptr)
+    return chunk.converter->drain_chunk(chunk.offset, chunk.buffer.bytes().first(chunk.bytes));
+  std::memcpy(chunk.host, chunk.buffer.data(), chunk.bytes);
+}
+
 bool is_filling(const Unit& unit) {
   return unit.kind == Unit::Kind::Staged && unit.staged.stage.get() == TransferStage::Filling;
 }
@@ -70,14 +82,17 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
   const std::uint64_t at = transfer.assigned;
   if (at == transfer.bytes) return false;
   chunk.bytes = std::min<std::uint64_t>(transfer.bytes - at, staging_->chunk_bytes());
-  chunk.host = transfer.host + at;
+  chunk.host = transfer.host == nullptr ? nullptr : transfer.host + at;
+  chunk.converter = transfer.converter;
+  chunk.offset = at;
   chunk.transfer = owner;
   transfer.assigned += chunk.bytes;
   ++transfer.chunks;
   ++chunks_;
   if (transfer.to_device) {
     lock.unlock();
-    std::memcpy(chunk.buffer.data(), chunk.host, chunk.bytes);
+    fill(chunk);
+    rules_.counters->add_copied(chunk.bytes);
     lock.lock();
     const bool detached = transfer.stage.get() == TransferStage::Detached;
     if (stopped() || detached) {
@@ -105,7 +120,8 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
 }
 
 void StreamChannel::on_drain(StagingChunk& chunk) noexcept {
-  std::memcpy(chunk.host, chunk.buffer.data(), chunk.bytes);
+  drain_into_memory(chunk);
+  rules_.counters->add_copied(chunk.bytes);
   std::shared_ptr<Device> device;
   {
     const std::lock_guard guard(mutex_);
@@ -149,6 +165,7 @@ void StreamChannel::chunk_ended(Unit& unit, const wire::Completion& completion) 
     end.fault = completion.fault;
   }
   StagingChunk& chunk = *unit.chunk;
+  if (completion.outcome == Outcome::Ok) rules_.counters->add_staged(chunk.bytes);
   chunk_units_.push(&unit);
   if (completion.outcome == Outcome::Ok && !owner.staged.to_device) {
     ++drains_;

@@ -84,6 +84,7 @@ struct CorrectionBuffer {
 // Progress of a transfer of pageable memory.
 struct StagedTransfer {
   std::byte* host = nullptr;
+  StagedConverter* converter = nullptr;  // instead of `host`
   std::uint64_t bytes = 0;
   bool to_device = true;
   StateMachine<TransferStage> stage{};
