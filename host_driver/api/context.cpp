@@ -46,13 +46,17 @@ svp::ContextOptions inner(const ContextOptions& options) {
 
 }  // namespace
 
+std::unique_ptr<Context> Inside::context(std::unique_ptr<svp::Context> inner) {
+  svp::Context& opened = *inner;
+  return std::unique_ptr<Context>(new Context(std::unique_ptr<Context::Impl>(
+      new Context::Impl{std::move(inner), allocator(opened.allocator()), host_memory(opened.runtime())})));
+}
+
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Context::~Context() = default;
 
 std::unique_ptr<Context> Context::open(const ContextOptions& options) {
-  auto context = svp::Context::open(inner(options));
-  SpyreAllocator allocator = Inside::allocator(context->allocator());
-  return std::unique_ptr<Context>(new Context(std::make_unique<Impl>(Impl{std::move(context), std::move(allocator)})));
+  return Inside::context(svp::Context::open(inner(options)));
 }
 
 std::unique_ptr<Context> Context::open_beside(const ContextOptions& options) {
@@ -60,14 +64,13 @@ std::unique_ptr<Context> Context::open_beside(const ContextOptions& options) {
     throw InvalidArgument("options", "a card was described for a context on a card that is there",
                           "give function and recovery only");
   }
-  auto context = svp::Context::open(impl_->context->shared_card(), inner(options));
-  SpyreAllocator allocator = Inside::allocator(context->allocator());
-  return std::unique_ptr<Context>(new Context(std::make_unique<Impl>(Impl{std::move(context), std::move(allocator)})));
+  return Inside::context(svp::Context::open(impl_->context->shared_card(), inner(options)));
 }
 
 bool Context::embedded() const { return impl_->context->embedded(); }
 const std::string& Context::device_name() const { return impl_->context->device_name(); }
 SpyreAllocator& Context::allocator() { return impl_->allocator; }
+HostMemory& Context::host_memory() { return impl_->host_memory; }
 SpyreStream Context::default_stream() { return Inside::stream(impl_->context->runtime().default_stream()); }
 SpyreStream Context::stream(StreamPriority priority) {
   return Inside::stream(impl_->context->runtime().next_stream(priority));

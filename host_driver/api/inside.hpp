@@ -20,6 +20,12 @@ struct SpyreAllocator::Impl {
 struct SpyreTensor::Impl {
   svp::SpyreTensor tensor;
 };
+struct PinnedMemory::Impl {
+  svp::PinnedBuffer buffer;
+};
+struct HostMemory::Impl {
+  svp::Runtime& runtime;
+};
 struct HostCopy::Impl {
   std::shared_ptr<svp::HostTask> task;
 };
@@ -38,9 +44,17 @@ struct ExecutionPlan::Impl {
 struct Context::Impl {
   std::unique_ptr<svp::Context> context;
   SpyreAllocator allocator;
+  HostMemory host_memory;
 };
 
 struct Inside {
+  static PinnedMemory pinned(svp::PinnedBuffer inner) {
+    return PinnedMemory(std::make_unique<PinnedMemory::Impl>(PinnedMemory::Impl{std::move(inner)}));
+  }
+  static HostMemory host_memory(svp::Runtime& inner) {
+    return HostMemory(std::make_unique<HostMemory::Impl>(HostMemory::Impl{inner}));
+  }
+  static std::unique_ptr<Context> context(std::unique_ptr<svp::Context> inner);
   static SpyreAllocator allocator(svp::SpyreAllocator& inner) {
     return SpyreAllocator(std::make_shared<SpyreAllocator::Impl>(SpyreAllocator::Impl{inner}));
   }

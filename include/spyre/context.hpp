@@ -21,6 +21,7 @@
 #include <optional>
 #include <spyre/allocator.hpp>
 #include <spyre/host_copy.hpp>
+#include <spyre/host_memory.hpp>
 #include <spyre/job.hpp>
 #include <spyre/kernel.hpp>
 #include <spyre/options.hpp>
@@ -52,6 +53,7 @@ class SPYRE_API Context {
   const std::string& device_name() const;
 
   SpyreAllocator& allocator();
+  HostMemory& host_memory();
   SpyreStream default_stream();
   // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again.
   // Two that share a stream run in the order of their launches, and an error of one is an error of both.
@@ -77,7 +79,9 @@ class SPYRE_API Context {
   // thousands of pieces: copy the whole tensor), OutOfMemory, Error, StreamError.
 
   // Host → card. Converts on this thread; `source` may be reused when this returns, and the tensor is ready when the
-  // stream has come so far. Waits for the stream when sticks keep a part of theirs.
+  // stream has come so far. Waits for the stream when sticks keep a part of theirs, and when pinned memory has no room
+  // for the copy (a tensor of more than 64 MiB, or of half of the window): a thread of the driver converts it then,
+  // piece by piece.
   void copy(const SpyreTensor& destination, const ConstHostTensor& source);
   void copy(const SpyreTensor& destination, const ConstHostTensor& source, SpyreStream stream);
   // Card → host. Returns at once; a thread of the driver converts when the stream has come so far. The destination's

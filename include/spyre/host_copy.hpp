@@ -21,7 +21,8 @@ class SPYRE_API HostCopy {
   // Whether the destination's memory is the program's again, whatever the outcome.
   bool done() const;
   // Until then. Throws, again and again: StreamError when the stream failed before the bytes were there, Error when the
-  // launch was ended otherwise (by a reset, by the context's end). The destination then has what it had before.
+  // launch was ended otherwise (by a reset, by the context's end). The destination then has what it had before; of a
+  // copy that pinned memory had no room for it may have a part of the new elements.
   void wait() const;
   // The same with a bound; TimeoutError leaves everything running.
   void wait(std::chrono::steady_clock::time_point deadline) const;

@@ -21,8 +21,8 @@ class SPYRE_API Job {
   explicit Job(const CompiledKernel& kernel);
 
   // Moves `size` bytes (1 and up) between host memory of any kind and an allocation; `offset` is in the allocation, a
-  // multiple of 128. Host memory belongs to the launch until the stream is synchronised. The bytes are in device
-  // layout.
+  // multiple of 128. Host memory belongs to the launch until the stream is synchronised. Pinned memory
+  // (spyre/host_memory.hpp) is moved directly, other memory is staged. The bytes are in device layout.
   static Job to_device(const void* host, AllocationIndex destination, std::uint64_t size, std::uint64_t offset = 0);
   static Job from_device(void* host, AllocationIndex source, std::uint64_t size, std::uint64_t offset = 0);
   // Writes a 64-bit pattern over `size` bytes.

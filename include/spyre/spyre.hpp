@@ -20,6 +20,7 @@
 #include <spyre/devices.hpp>
 #include <spyre/error.hpp>
 #include <spyre/host_copy.hpp>
+#include <spyre/host_memory.hpp>
 #include <spyre/job.hpp>
 #include <spyre/kernel.hpp>
 #include <spyre/options.hpp>

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <spyre/spyre.hpp>
@@ -140,6 +142,45 @@ TEST_F(Api, RawMemoryMovesAndIsCounted) {
   stream.Launch(spyre::Job::from_device(in.data(), storage->allocation_index(), in.size()), {});
   stream.Synchronize(soon());
   EXPECT_EQ(in, out);
+}
+
+TEST_F(Api, PinnedMemoryIsAllocatedRegisteredAndCounted) {
+  constexpr std::size_t kBytes = 1 << 20;
+  spyre::HostMemory& host = context().host_memory();
+  spyre::PinnedMemory pinned = host.allocate(kBytes);
+  const std::unique_ptr<void, decltype(&std::free)> heap(std::aligned_alloc(4096, kBytes), std::free);
+  const std::span memory(static_cast<std::byte*>(heap.get()), kBytes);
+  for (std::size_t i = 0; i < kBytes; ++i) memory[i] = static_cast<std::byte>(i % 251);
+  EXPECT_TRUE(host.is_pinned(pinned.data(), kBytes));
+  EXPECT_FALSE(host.is_pinned(memory.data()));
+  const auto storage = context().allocator().allocate(kBytes);
+  const auto launch_both = [&] {
+    auto stream = context().default_stream();
+    stream.Launch(spyre::Job::to_device(memory.data(), storage->allocation_index(), kBytes), {});
+    stream.Launch(spyre::Job::from_device(pinned.data(), storage->allocation_index(), kBytes), {});
+    stream.Synchronize(soon());
+    EXPECT_EQ(std::memcmp(pinned.data(), memory.data(), kBytes), 0);
+  };
+  const auto start = host.statistics();
+  launch_both();
+  const auto staged = host.statistics();
+  EXPECT_EQ(staged.staged_bytes - start.staged_bytes, kBytes);
+  EXPECT_EQ(staged.copied_bytes - start.copied_bytes, kBytes);
+  EXPECT_EQ(staged.direct_bytes - start.direct_bytes, kBytes);
+  host.register_memory(memory.data(), kBytes);
+  EXPECT_TRUE(host.is_pinned(memory.data(), kBytes));
+  EXPECT_EQ(host.statistics().registered_bytes, kBytes);
+  launch_both();
+  EXPECT_EQ(host.statistics().direct_bytes - staged.direct_bytes, 2 * kBytes);
+  EXPECT_EQ(host.statistics().copied_bytes, staged.copied_bytes);
+  host.unregister_memory(memory.data());
+  EXPECT_FALSE(host.is_pinned(memory.data()));
+  EXPECT_THROW(host.unregister_memory(memory.data()), spyre::InvalidArgument);
+  EXPECT_THROW(host.register_memory(memory.data() + 1, 4096), spyre::InvalidArgument);
+  EXPECT_THROW(host.allocate(host.statistics().total_bytes), spyre::OutOfMemory);
+  const std::byte* before = pinned.data();
+  pinned = spyre::PinnedMemory();
+  EXPECT_FALSE(host.is_pinned(before)) << "freed";
 }
 
 TEST_F(Api, MemoryIsToldInTheTermsOfPyTorch) {
