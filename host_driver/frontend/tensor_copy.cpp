@@ -107,7 +107,7 @@ void launch_and_wait(SpyreStream& stream, const std::shared_ptr<StickConverter>&
   FlexStream& flex = stream.flex_stream();
   const auto task = flex.host_work().make(flex, 0, [converter] { converter->require_converted(); });
   launch(stream, converter->steps(), task, task.get());
-  task->wait();
+  task->wait();  // bounded: the launch ends as FlexStream::Synchronize() says
 }
 
 std::vector<StickRun> all_sticks(const SpyreTensor& tensor) {

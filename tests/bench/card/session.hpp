@@ -56,6 +56,7 @@ void measure_empty_kernel(Session& session);  // P3
 void measure_throughput(Session& session);    // P4
 void measure_transfers(Session& session);     // P5
 void measure_strided(Session& session);       // P5, strided DMA
+void measure_staged(Session& session);        // P5, staged and registered memory
 void measure_layout(Session& session);        // P6
 void measure_matmul(Session& session);        // P7
 void measure_cold_start(Session& session);    // P9

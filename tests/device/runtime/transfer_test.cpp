@@ -121,6 +121,22 @@ TEST_F(Transfers, TwoStreamsDoNotMix) {
   free(theirs);
 }
 
+// Also when a broker empties the window of an owner that has ended.
+TEST_F(Transfers, RegisteredMemoryKeepsItsContentWhenTheContextEnds) {
+  constexpr std::size_t kBytes = 2 * kMiB;
+  const std::unique_ptr<void, decltype(&std::free)> heap(std::aligned_alloc(4096, kBytes), std::free);
+  const std::span pages(static_cast<std::byte*>(heap.get()), kBytes);
+  const auto memory = allocate(kBytes);
+  context().host_memory().register_memory(pages);
+  const auto before = context().runtime().transfer_counters().snapshot();
+  round_trip(pages, memory, 0, 91);
+  EXPECT_EQ(context().runtime().transfer_counters().snapshot().direct_bytes - before.direct_bytes, 2 * kBytes);
+  const std::vector<std::byte> expected(pages.begin(), pages.end());
+  opened.reset();
+  EXPECT_EQ(std::memcmp(pages.data(), expected.data(), kBytes), 0);
+  SetUpTestSuite();
+}
+
 // A worker of a data loader: forked without exec, it destroys what it inherited and exits. One opens a card of its own.
 [[noreturn]] void work_and_exit(std::unique_ptr<svp::Context>& inherited, bool opens) {
   ::alarm(static_cast<unsigned>(test::kBound.count()));  // a worker that hangs ends by a signal

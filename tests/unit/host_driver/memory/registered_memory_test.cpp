@@ -302,7 +302,7 @@ int status_of_child(Work&& work) {
   if (child == 0) {
     leaks_are_the_parents = true;
     ::alarm(60);
-    std::signal(SIGSEGV, SIG_DFL);  // a sanitizer's handler would turn it into an exit
+    std::signal(SIGSEGV, SIG_DFL);  // a handler of a sanitizer would exit
     work();
     std::_Exit(0);
   }
@@ -363,7 +363,7 @@ TEST_F(RegisteredMemory, QueriesRunBesideRegistrationsOfOtherMemory) {
     memory->unregister_memory(others.data());
   }
   stop = true;
-  for (auto& reader : readers) reader.join();  // bounded: `stop`
+  for (auto& reader : readers) reader.join();  // bounded: `stop` is set
   EXPECT_EQ(wrong, 0U);
   EXPECT_TRUE(same(others.span(), before));
   memory->unregister_memory(mine.data());
