@@ -61,8 +61,8 @@ class SPYRE_API HostMemory {
   // From now on this memory of the program is pinned, at its addresses and with its content, until unregister_memory()
   // or the end of the context. It has to be whole pages (of 4096 bytes), private, anonymous, readable and writable:
   // mmap(MAP_PRIVATE | MAP_ANONYMOUS), aligned_alloc(4096, …). The pages become a mapping of the window: that costs as
-  // much of the window, and one copy here and one in unregister_memory(). Memory that is used a few times is copied
-  // faster without.
+  // much of the window, and one copy here and one in unregister_memory(). Memory that is transferred a few
+  // times only is moved faster without.
   //
   //   During either call no thread touches the memory: what it writes may be lost. During unregister_memory() no
   //   transfer of it is under way.
