@@ -47,9 +47,10 @@ svp::ContextOptions inner(const ContextOptions& options) {
 }  // namespace
 
 std::unique_ptr<Context> Inside::context(std::unique_ptr<svp::Context> inner) {
-  svp::Context& opened = *inner;
-  return std::unique_ptr<Context>(new Context(std::unique_ptr<Context::Impl>(
-      new Context::Impl{std::move(inner), allocator(opened.allocator()), host_memory(opened.runtime())})));
+  SpyreAllocator pool = allocator(inner->allocator());
+  auto memory = host_memory(inner->runtime());
+  return std::unique_ptr<Context>(new Context(
+      std::make_unique<Context::Impl>(Context::Impl{std::move(inner), std::move(pool), std::move(memory)})));
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -70,7 +71,7 @@ std::unique_ptr<Context> Context::open_beside(const ContextOptions& options) {
 bool Context::embedded() const { return impl_->context->embedded(); }
 const std::string& Context::device_name() const { return impl_->context->device_name(); }
 SpyreAllocator& Context::allocator() { return impl_->allocator; }
-HostMemory& Context::host_memory() { return impl_->host_memory; }
+HostMemory& Context::host_memory() { return *impl_->host_memory; }
 SpyreStream Context::default_stream() { return Inside::stream(impl_->context->runtime().default_stream()); }
 SpyreStream Context::stream(StreamPriority priority) {
   return Inside::stream(impl_->context->runtime().next_stream(priority));

@@ -44,15 +44,15 @@ struct ExecutionPlan::Impl {
 struct Context::Impl {
   std::unique_ptr<svp::Context> context;
   SpyreAllocator allocator;
-  HostMemory host_memory;
+  std::unique_ptr<HostMemory> host_memory;
 };
 
 struct Inside {
   static PinnedMemory pinned(svp::PinnedBuffer inner) {
     return PinnedMemory(std::make_unique<PinnedMemory::Impl>(PinnedMemory::Impl{std::move(inner)}));
   }
-  static HostMemory host_memory(svp::Runtime& inner) {
-    return HostMemory(std::make_unique<HostMemory::Impl>(HostMemory::Impl{inner}));
+  static std::unique_ptr<HostMemory> host_memory(svp::Runtime& inner) {
+    return std::unique_ptr<HostMemory>(new HostMemory(std::make_unique<HostMemory::Impl>(HostMemory::Impl{inner})));
   }
   static std::unique_ptr<Context> context(std::unique_ptr<svp::Context> inner);
   static SpyreAllocator allocator(svp::SpyreAllocator& inner) {

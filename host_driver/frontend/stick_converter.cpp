@@ -31,7 +31,7 @@ class StickConverter::OfRun final : public StagedConverter {
   StickRun run_;
 };
 
-StickConverter::StickConverter(std::vector<StridedLoops> nests, std::vector<StickRun> runs, Direction direction,
+StickConverter::StickConverter(std::vector<StridedLoops> nests, std::span<const StickRun> runs, Direction direction,
                                const HostSide& host, const CardSide& card)
     : nests_(std::move(nests)), direction_(direction), host_(host), card_(card) {
   runs_.reserve(runs.size());
@@ -42,6 +42,7 @@ StickConverter::~StickConverter() = default;
 
 std::vector<Step> StickConverter::steps() {
   std::vector<Step> steps;
+  steps.reserve(runs_.size());
   for (OfRun& run : runs_) {
     steps.emplace_back(DMA{.allocation_index = card_.tensor,
                            .size = static_cast<std::uint64_t>(run.run().count) * wire::kStickBytes,

@@ -30,8 +30,8 @@ class StickConverter {
  public:
   // `nests`: of describe_transfer(), in `direction`. `runs`: the sticks that are moved; to the card all of their bytes
   // are written, what no nest names as zero.
-  StickConverter(std::vector<StridedLoops> nests, std::vector<StickRun> runs, Direction direction, const HostSide& host,
-                 const CardSide& card);
+  StickConverter(std::vector<StridedLoops> nests, std::span<const StickRun> runs, Direction direction,
+                 const HostSide& host, const CardSide& card);
   ~StickConverter();
   StickConverter(const StickConverter&) = delete;
   StickConverter& operator=(const StickConverter&) = delete;

@@ -236,7 +236,7 @@ struct HostCopyPlan {
 // Into memory of the host, which has `nests`; `keep_alive` until then.
 HostCopyPlan read_sticks(Runtime& runtime, const SpyreTensor& source, const HostSide& host,
                          std::vector<StridedLoops> nests, const std::vector<StickRun>& runs,
-                         std::shared_ptr<const void> keep_alive = {}) {
+                         const std::shared_ptr<const void>& keep_alive = {}) {
   const CardSide card = card_side(source);
   const auto buffer = StickBuffer::pinned(runtime.host_memory(), runs);
   if (buffer == nullptr) {

@@ -226,8 +226,8 @@ TEST_F(RegisteredMemory, WhatCanNotBePinnedIsRefusedByReason) {
   EXPECT_NE(refused_argument(*memory, file.span()).find("is a mapping of a file"), std::string::npos);
 
   // A local variable may lie elsewhere under a sanitizer.
-  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  auto* page = reinterpret_cast<std::byte*>(frame / kPage * kPage);
+  auto* const frame = static_cast<std::byte*>(__builtin_frame_address(0));
+  std::byte* const page = frame - reinterpret_cast<std::uintptr_t>(frame) % kPage;
   EXPECT_NE(refused_argument(*memory, {page, kPage}).find("is a stack"), std::string::npos);
   const PinnedBuffer pinned = memory->allocate(kPage);
   EXPECT_NE(refused_argument(*memory, pinned.bytes()).find("is a shared mapping"), std::string::npos);
@@ -346,6 +346,7 @@ TEST_F(RegisteredMemory, QueriesRunBesideRegistrationsOfOtherMemory) {
   std::atomic<bool> stop{false};
   std::atomic<unsigned> wrong{0};
   std::vector<std::thread> readers;
+  readers.reserve(2);
   for (int i = 0; i < 2; ++i) {
     readers.emplace_back([&] {
       while (!stop) {
