@@ -51,7 +51,10 @@ struct alignas(32) BlockNode {
     BlockId ring_previous = kNoBlock;  // free: ring of free blocks of equal size
     std::uint32_t slack;               // used: bytes of the block that were not asked for
   };
-  BlockId ring_next = kNoBlock;
+  union {
+    BlockId ring_next = kNoBlock;  // free
+    BlockId next_chunk;            // used, and chunked: the allocation goes on there; kNoBlock: it does not
+  };
   union {
     BlockId parent = kNoBlock;  // free
     std::uint32_t uses;         // used: by work under way, which the owner of the heap counts
@@ -61,6 +64,9 @@ struct alignas(32) BlockNode {
   std::uint32_t used : 1 = 0;
   std::uint32_t in_tree : 1 = 0;  // free: this one stands in the size tree for its ring
   std::uint32_t doomed : 1 = 0;   // used: released by its owner, and kept for the work that uses it
+  // Used, and both the business of the owner of the heap, which clears them before it releases the block.
+  std::uint32_t chunked : 1 = 0;  // of an allocation of several blocks
+  std::uint32_t follows : 1 = 0;  // not its first one
 };
 static_assert(sizeof(BlockNode) == 32);
 

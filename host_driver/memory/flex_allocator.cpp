@@ -83,6 +83,10 @@ ErrorInfo describe_invalid(InvalidAllocation::Reason reason, AllocationIndex ind
       info.recoverable = false;
       info.next_step = "allocate the tensor again and copy its data anew";
       break;
+    case InvalidAllocation::Reason::SeveralChunks:
+      info.message = "allocation lies in several chunks and has no single address";
+      info.next_step = "allocate it without interleaving, or work on its chunks";
+      break;
   }
   return info;
 }
@@ -130,20 +134,28 @@ FlexAllocator::Attempt FlexAllocator::allocate_or_grow(std::uint64_t bytes, cons
   const std::scoped_lock grow(grow_mutex_);
   lock.lock();
   attempt = allocate_held(bytes, policy);  // another thread may have grown or freed in between
-  if (attempt || !can_hold_another(policy)) return attempt;
-  lock.unlock();
-  Expected<Region> region = acquire_region(policy.type, saturating_align_up(bytes, kBlockUnit));
-  lock.lock();
-  if (region) {
-    add_region(*region);
-  } else if (region.error().outcome != wire::Outcome::Rejected) {
-    return std::unexpected(Failure{.shortage = {}, .error = std::move(region.error())});
+  for (bool more = true; more && !attempt && can_hold_another(policy);) {
+    const std::uint64_t needed = region_needed(policy, bytes);
+    lock.unlock();
+    Expected<Region> region = acquire_region(policy.type, needed);
+    lock.lock();
+    if (region) {
+      add_region(*region);
+    } else if (region.error().outcome != wire::Outcome::Rejected) {
+      return std::unexpected(Failure{.shortage = {}, .error = std::move(region.error())});
+    }
+    attempt = allocate_held(bytes, policy);
+    more = region && policy.placement == Placement::Interleave;  // which may need several
   }
-  return allocate_held(bytes, policy);
+  return attempt;
 }
 
 FlexAllocator::Attempt FlexAllocator::allocate_held(std::uint64_t bytes, const AllocationPolicy& policy) {
   if (mark_ == 0) throw no_mark_left();
+  if (policy.placement == Placement::Interleave) {
+    if (const auto index = allocate_interleaved(bytes, policy)) return *index;
+    return std::unexpected(none_can_serve(policy, bytes));
+  }
   std::uint32_t tried = 0;
   while (HeldRegion* region = next_region(policy, tried)) {
     if (const auto index = allocate_in(*region, bytes, policy.fit)) return *index;
@@ -158,8 +170,10 @@ std::optional<AllocationIndex> FlexAllocator::allocate_in(HeldRegion& region, st
   if (!id) return std::nullopt;
   usage_.block_allocated(nodes_[*id].size * kBlockUnit, nodes_[*id].slack);
   usage_.split_changed(before, SplitBlocks::of(region.heap));
-  return encode(mark_, nodes_[*id].generation, *id);
+  return handle_of(*id);
 }
+
+AllocationIndex FlexAllocator::handle_of(BlockId id) const { return encode(mark_, nodes_[id].generation, id); }
 
 std::vector<std::uint64_t> FlexAllocator::region_sizes(RegionType type, std::uint64_t bytes) const {
   if (bytes > kMaxRegionBytes) return {};
@@ -244,9 +258,19 @@ std::expected<BlockId, FlexAllocator::Reason> FlexAllocator::find(AllocationInde
   }
   if (!nodes_.contains(handle.id)) return std::unexpected(Reason::Foreign);
   const BlockNode& node = nodes_[handle.id];
-  if (handle.generation > node.generation) return std::unexpected(Reason::Foreign);
+  if (handle.generation > node.generation || node.follows) return std::unexpected(Reason::Foreign);
   if (!node.used || node.doomed || handle.generation < node.generation) return std::unexpected(Reason::Released);
   return handle.id;
+}
+
+std::expected<BlockId, FlexAllocator::Reason> FlexAllocator::find_one_chunk(AllocationIndex index) const {
+  auto id = find(index);
+  if (id && nodes_[*id].chunked) return std::unexpected(Reason::SeveralChunks);
+  return id;
+}
+
+InvalidAllocation FlexAllocator::invalid(Reason reason, AllocationIndex index) {
+  return {reason, describe_invalid(reason, index)};
 }
 
 void FlexAllocator::deallocate(AllocationIndex index) {
@@ -254,7 +278,7 @@ void FlexAllocator::deallocate(AllocationIndex index) {
   const LockUnlessMine lock(mutex_);
   const auto released = release(index);
   if (released || released.error() == Reason::LostInReset) return;
-  throw InvalidAllocation(released.error(), describe_invalid(released.error(), index));
+  throw invalid(released.error(), index);
 }
 
 bool FlexAllocator::try_deallocate(AllocationIndex index) noexcept {
@@ -267,12 +291,19 @@ std::expected<void, FlexAllocator::Reason> FlexAllocator::release(AllocationInde
   const auto id = find(index);
   if (!id) return std::unexpected(id.error());
   BlockNode& node = nodes_[*id];
-  usage_.handle_released(node.size * kBlockUnit, node.slack);
-  if (node.uses == 0) {
-    free_block(*id);
+  std::uint64_t bytes = node.size * kBlockUnit;
+  if (node.chunked) {
+    bytes = release_handle_of_chunks(*id);
   } else {
+    usage_.handle_released(bytes, node.slack);
+  }
+  if (node.uses != 0) {
     node.doomed = 1;
-    doomed_bytes_ += node.size * kBlockUnit;
+    doomed_bytes_ += bytes;
+  } else if (node.chunked) {
+    free_chunks(*id);
+  } else {
+    free_block(*id);
   }
   return {};
 }
@@ -290,12 +321,16 @@ void FlexAllocator::free_block(BlockId id) {
 Expected<ResolvedAllocation> FlexAllocator::try_use(AllocationIndex index, AllocationUses& uses) {
   if (!process_.is_this()) return std::unexpected(made_by_the_parent("device memory"));
   const std::scoped_lock lock(mutex_);
-  const auto id = find(index);
+  const auto id = find_one_chunk(index);
   if (!id) return std::unexpected(describe_invalid(id.error(), index));
+  hold(*id, index, uses);
+  return resolved(*id);
+}
+
+void FlexAllocator::hold(BlockId id, AllocationIndex index, AllocationUses& uses) {
   if (uses.allocator_ == nullptr) uses.allocator_ = shared_from_this();
   uses.add(index);
-  ++nodes_[*id].uses;
-  return resolved(*id);
+  ++nodes_[id].uses;
 }
 
 void FlexAllocator::end_uses(std::span<const AllocationIndex> indices) noexcept {
@@ -306,9 +341,13 @@ void FlexAllocator::end_uses(std::span<const AllocationIndex> indices) noexcept 
     if (handle.mark != mark_) continue;  // its region went away with a reset
     BlockNode& node = nodes_[handle.id];
     if (--node.uses != 0 || !node.doomed) continue;
-    doomed_bytes_ -= node.size * kBlockUnit;
     ++freed_late_;
-    free_block(handle.id);
+    if (node.chunked) {
+      doomed_bytes_ -= free_chunks(handle.id);
+    } else {
+      doomed_bytes_ -= node.size * kBlockUnit;
+      free_block(handle.id);
+    }
     freed_.notify_all();
   }
 }
@@ -343,8 +382,8 @@ void AllocationUses::swap(AllocationUses& other) noexcept {
 ResolvedAllocation FlexAllocator::resolve(AllocationIndex index) const {
   require_own_process();
   const std::scoped_lock lock(mutex_);
-  const auto id = find(index);
-  if (!id) throw InvalidAllocation(id.error(), describe_invalid(id.error(), index));
+  const auto id = find_one_chunk(index);
+  if (!id) throw invalid(id.error(), index);
   return resolved(*id);
 }
 
@@ -405,6 +444,7 @@ void FlexAllocator::forget_regions() {
   held_ = 0;
   usage_.forget_blocks();
   doomed_bytes_ = 0;
+  chunked_.store(0, std::memory_order_relaxed);
   freed_.notify_all();
   old_marks_.push_back(mark_);
   mark_ = next_mark();

@@ -2,13 +2,15 @@
 // FlexAllocator: the device memory manager of flex (RFC "Spyre Stack", SpyreAllocator / FlexAllocator). It holds up to
 // eight regions of device memory, obtained when first needed, and cuts 128-byte-aligned blocks from them.
 //
-// Sizes are bytes: 0 → a null handle that changes nothing, 1 → a block of 128, 129 → 256. A block lies in one region.
+// Sizes are bytes: 0 → a null handle that changes nothing, 1 → a block of 128, 129 → 256. A block lies in one region;
+// an allocation is one block, or with Placement::Interleave several of them (chunks, flex_chunks.cpp).
 // Thread-safe: every public call may come from any thread. No lock is held while the card is asked for a region or
 // while a callback runs that did not ask for the lock. In a forked child every call throws Error, but deallocate(),
 // which does nothing.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -27,6 +29,7 @@
 #include "host_driver/memory/memory_usage.hpp"
 #include "host_driver/memory/owner_checked.hpp"
 #include "host_driver/memory/region.hpp"
+#include "host_driver/memory/resolved_chunks.hpp"
 #include "host_driver/memory/virtual_address.hpp"
 
 namespace svp {
@@ -46,6 +49,11 @@ enum class Placement : std::uint8_t {
   // the card gives one of these ordinals next: it gives the lowest that is free
   Bind,
   Preferred,  // these first, then as Anywhere
+  // Spread over these as several chunks, one per region, in the order of the ordinals; 0: all that are held. Parts are
+  // whole sticks and differ by one at most, unless the largest free block of a region is smaller than its part: all of
+  // it serves then, and the others share the rest. It fails exactly when the largest free blocks of these regions are
+  // too small together. With 0 other regions are acquired for what is missing. RegionOrder means nothing.
+  Interleave,
 };
 
 // How one allocation is placed.
@@ -177,6 +185,13 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   // The same, and the block stays where it is, with its bytes, until `uses` lets go or the function is reset. This
   // object is owned by a shared_ptr; all of `uses` are of one allocator.
   Expected<ResolvedAllocation> try_use(AllocationIndex index, AllocationUses& uses);
+  // The same for an allocation of one or several chunks; those above refuse several (InvalidAllocation, SeveralChunks).
+  // Uses hold all of them.
+  ResolvedChunks resolve_chunks(AllocationIndex index) const;
+  Expected<ResolvedChunks> try_resolve_chunks(AllocationIndex index) const;
+  Expected<ResolvedChunks> try_use_chunks(AllocationIndex index, AllocationUses& uses);
+  // False: no allocation has several chunks. Takes no lock: true for whoever was given the handle of one.
+  bool has_chunked() const { return chunked_.load(std::memory_order_relaxed) != 0; }
 
   // Called just before an allocation fails (spyre/allocator.hpp says how); the one with the lock first. When it returns
   // with the lock, nobody else gets what it freed. Each replaces the one before it; an empty one removes it.
@@ -248,6 +263,7 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   bool make_room_in_limit(const MemoryShortage& missing);
   ErrorInfo check_grant(const Region& region, RegionType type, std::uint64_t bytes) const;
   void add_region(const Region& region);
+  AllocationIndex handle_of(BlockId id) const;
   std::optional<AllocationIndex> allocate_in(HeldRegion& region, std::uint64_t bytes, Fit fit);
   HeldRegion* next_region(const AllocationPolicy& policy, std::uint32_t tried);
   static void check_placement(const AllocationPolicy& policy);
@@ -257,9 +273,21 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   Failure none_can_serve(const AllocationPolicy& policy, std::uint64_t bytes) const;
   MemoryShortage shortage(const AllocationPolicy& policy, std::uint64_t bytes) const;
   std::expected<BlockId, Reason> find(AllocationIndex index) const;
+  std::expected<BlockId, Reason> find_one_chunk(AllocationIndex index) const;
+  static InvalidAllocation invalid(Reason reason, AllocationIndex index);
   ResolvedAllocation resolved(BlockId id) const;
   std::expected<void, Reason> release(AllocationIndex index);
   void free_block(BlockId id);
+  void hold(BlockId id, AllocationIndex index, AllocationUses& uses);
+  // ---- chunks (flex_chunks.cpp); `id` is the first one
+  std::optional<AllocationIndex> allocate_interleaved(std::uint64_t bytes, const AllocationPolicy& policy);
+  std::uint64_t free_in_chunks(const AllocationPolicy& policy) const;  // the most that could be interleaved now
+  // Bytes that another region must have, to serve the request or to bring it nearer.
+  std::uint64_t region_needed(const AllocationPolicy& policy, std::uint64_t bytes) const;
+  void link_chunks(std::span<const BlockId> blocks);
+  std::uint64_t release_handle_of_chunks(BlockId id);  // their bytes; likewise below
+  std::uint64_t free_chunks(BlockId id);
+  ResolvedChunks chunks_at(BlockId id) const;
   void end_uses(std::span<const AllocationIndex> indices) noexcept;
   // False: nothing that would help is about to be freed, or it was not in time. `lock` is held, and has been since the
   // attempt that found the shortage.
@@ -290,6 +318,7 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   MemoryPressureCallback on_memory_pressure_;
   LockedMemoryPressureCallback on_memory_pressure_locked_;
   MemoryUsage usage_;
+  std::atomic<std::uint32_t> chunked_{0};  // allocations of several chunks; changed with mutex_ held
 };
 
 }  // namespace svp

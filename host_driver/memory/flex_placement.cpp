@@ -22,16 +22,23 @@ std::string region_list(std::uint32_t regions) {
   return text;
 }
 
+// Whether no region serves it but those that it names.
+constexpr bool is_confined(const AllocationPolicy& policy) {
+  return policy.placement == Placement::Bind || (policy.placement == Placement::Interleave && policy.regions != 0);
+}
+
 }  // namespace
 
 void FlexAllocator::check_placement(const AllocationPolicy& policy) {
   if (policy.placement == Placement::Anywhere) {
     if (policy.regions == 0) return;
-    throw InvalidArgument("regions", "regions are named, and the placement is Anywhere", "say Bind or Preferred");
+    throw InvalidArgument("regions", "regions are named, and the placement is Anywhere",
+                          "say Bind, Preferred or Interleave");
   }
-  if (policy.placement > Placement::Preferred) {
-    throw InvalidArgument("placement", "there is no such placement", "say Anywhere, Bind or Preferred");
+  if (policy.placement > Placement::Interleave) {
+    throw InvalidArgument("placement", "there is no such placement", "say Anywhere, Bind, Preferred or Interleave");
   }
+  if (policy.placement == Placement::Interleave && policy.regions == 0) return;
   if (policy.regions == 0) {
     throw InvalidArgument("regions", "no region is named", "name one, or let the placement be Anywhere");
   }
@@ -44,7 +51,7 @@ void FlexAllocator::check_placement(const AllocationPolicy& policy) {
 
 std::uint32_t FlexAllocator::eligible(const AllocationPolicy& policy) {
   const std::uint32_t of_type = regions_of(policy.type);
-  return policy.placement == Placement::Bind ? of_type & policy.regions : of_type;
+  return is_confined(policy) ? of_type & policy.regions : of_type;
 }
 
 FlexAllocator::HeldRegion* FlexAllocator::next_region(const AllocationPolicy& policy, std::uint32_t tried) {
@@ -75,7 +82,7 @@ bool FlexAllocator::can_hold_another(const AllocationPolicy& policy) const {
 }
 
 FlexAllocator::Failure FlexAllocator::none_can_serve(const AllocationPolicy& policy, std::uint64_t bytes) const {
-  if (policy.placement != Placement::Bind || (held_ & eligible(policy)) != 0 || can_hold_another(policy)) {
+  if (!is_confined(policy) || (held_ & eligible(policy)) != 0 || can_hold_another(policy)) {
     return {.shortage = shortage(policy, bytes), .error = std::nullopt};
   }
   const auto next = next_ordinal(policy.type);
@@ -100,6 +107,7 @@ MemoryShortage FlexAllocator::shortage(const AllocationPolicy& policy, std::uint
     result.total_bytes += held->heap.total_bytes();
     result.largest_block = std::max(result.largest_block, held->heap.largest_free());
   }
+  if (policy.placement == Placement::Interleave) result.largest_block = free_in_chunks(policy);
   return result;
 }
 

@@ -13,8 +13,9 @@ struct InsideCallback {
   ~InsideCallback() { in_memory_pressure_callback = false; }
 };
 
-const char* advice(const MemoryShortage& missing) {
-  if (missing.requested > kMaxRegionBytes) return "split the tensor: no block exceeds 16 GiB";
+const char* advice(const MemoryShortage& missing, Placement placement) {
+  const bool one_block = placement != Placement::Interleave;
+  if (missing.requested > kMaxRegionBytes && one_block) return "split the tensor: no block exceeds 16 GiB";
   if (missing.limit != 0) return "free tensors, or raise the memory limit";
   if (missing.free_bytes >= missing.requested) return "free neighbouring blocks: memory is fragmented";
   return "free tensors, or use smaller ones";
@@ -32,7 +33,7 @@ AllocationIndex FlexAllocator::allocate(std::uint64_t bytes, const AllocationPol
   if (attempt) return *attempt;
   if (attempt.error().error) throw Error(*attempt.error().error);
   const MemoryShortage& missing = attempt.error().shortage;
-  throw OutOfMemory(std::string(type_name(policy.type)) + " memory", missing, advice(missing));
+  throw OutOfMemory(std::string(type_name(policy.type)) + " memory", missing, advice(missing, policy.placement));
 }
 
 Expected<AllocationIndex> FlexAllocator::try_allocate(std::uint64_t bytes) {

@@ -189,10 +189,11 @@ class SPYRE_API TiledLaunchNotAllowed : public InvalidArgument {
 class SPYRE_API InvalidAllocation : public Error {
  public:
   enum class Reason : std::uint8_t {
-    Null,         // a zero-byte allocation has no address
-    Foreign,      // given out by another allocator, or never
-    Released,     // released before: double free or use after free
-    LostInReset,  // its region went away with a reset of the function
+    Null,           // a zero-byte allocation has no address
+    Foreign,        // given out by another allocator, or never
+    Released,       // released before: double free or use after free
+    LostInReset,    // its region went away with a reset of the function
+    SeveralChunks,  // it lies in several regions (AllocationOptions::interleaved), where one address is needed
   };
   InvalidAllocation(Reason reason, ErrorInfo info) : Error(std::move(info)), reason_(reason) {}
   Reason reason() const noexcept { return reason_; }
