@@ -14,8 +14,9 @@ void DeviceStorage::record_stream(const SpyreStream& stream) const {
 }
 
 SpyreAllocator::SpyreAllocator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-std::shared_ptr<const DeviceStorage> SpyreAllocator::allocate(std::uint64_t bytes) {
-  return Inside::storage(impl_->allocator.allocate(bytes));
+std::shared_ptr<const DeviceStorage> SpyreAllocator::allocate(std::uint64_t bytes) { return allocate(bytes, {}); }
+std::shared_ptr<const DeviceStorage> SpyreAllocator::allocate(std::uint64_t bytes, const AllocationOptions& options) {
+  return Inside::storage(impl_->allocator.allocate(bytes, options));
 }
 AllocatorStatistics SpyreAllocator::statistics() const {
   const svp::AllocatorStatistics inner = impl_->allocator.statistics();
@@ -26,8 +27,9 @@ AllocatorStatistics SpyreAllocator::statistics() const {
           .fragmentation = inner.fragmentation,
           .regions = static_cast<unsigned>(inner.regions.size())};
 }
-AllocationResult SpyreAllocator::try_allocate(std::uint64_t bytes) {
-  auto storage = impl_->allocator.try_allocate(bytes);
+AllocationResult SpyreAllocator::try_allocate(std::uint64_t bytes) { return try_allocate(bytes, {}); }
+AllocationResult SpyreAllocator::try_allocate(std::uint64_t bytes, const AllocationOptions& options) {
+  auto storage = impl_->allocator.try_allocate(bytes, options);
   if (!storage) return {.storage = nullptr, .error = std::move(storage.error())};
   return {.storage = Inside::storage(std::move(*storage)), .error = std::nullopt};
 }

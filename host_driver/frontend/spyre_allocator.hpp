@@ -11,7 +11,9 @@
 
 namespace svp {
 
-// One block of device memory; freed when the last owner is gone and everything that was launched on it before has
+using spyre::AllocationOptions;
+
+// Device memory of one allocation; freed when the last owner is gone and everything that was launched on it before has
 // ended: nobody has to synchronise first.
 class DeviceStorage {
  public:
@@ -40,11 +42,15 @@ class SpyreAllocator {
   explicit SpyreAllocator(Runtime& runtime) : allocator_(runtime.shared_allocator()) {}
 
   // Throws OutOfMemory. Zero bytes: a storage without memory.
-  std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes) {
-    return std::make_shared<const DeviceStorage>(allocator_, allocator_->allocate(bytes), bytes);
+  std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes, const AllocationOptions& options = {}) {
+    const AllocationIndex index =
+        options.interleaved ? allocator_->allocate(bytes, kInterleaved) : allocator_->allocate(bytes);
+    return std::make_shared<const DeviceStorage>(allocator_, index, bytes);
   }
-  Expected<std::shared_ptr<const DeviceStorage>> try_allocate(std::uint64_t bytes) {
-    const auto index = allocator_->try_allocate(bytes);
+  Expected<std::shared_ptr<const DeviceStorage>> try_allocate(std::uint64_t bytes,
+                                                              const AllocationOptions& options = {}) {
+    const auto index =
+        options.interleaved ? allocator_->try_allocate(bytes, kInterleaved) : allocator_->try_allocate(bytes);
     if (!index) return std::unexpected(index.error());
     return std::make_shared<const DeviceStorage>(allocator_, *index, bytes);
   }
@@ -66,6 +72,8 @@ class SpyreAllocator {
   }
 
  private:
+  static constexpr AllocationPolicy kInterleaved{.placement = Placement::Interleave};
+
   std::shared_ptr<FlexAllocator> allocator_;
 };
 

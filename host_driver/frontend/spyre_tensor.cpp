@@ -83,7 +83,7 @@ SpyreTensor SpyreTensor::empty(SpyreAllocator& allocator, DataType dtype, std::v
   Base base{.shape = host_shape(dtype, std::move(shape), options), .layout = {}, .storage = {}};
   base.layout = layout_of(base.shape, options);
   require_bytes(base.shape, base.layout);
-  base.storage = allocator.allocate(base.layout.storage_bytes(base.shape));
+  base.storage = allocator.allocate(base.layout.storage_bytes(base.shape), {.interleaved = options.interleaved});
   DeviceView view = DeviceView::whole(base.shape);
   return {std::make_shared<const Base>(std::move(base)), std::move(view)};
 }

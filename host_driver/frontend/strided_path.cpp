@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "host_driver/runtime/strided_split.hpp"
+
 namespace svp {
 namespace {
 
@@ -20,16 +22,20 @@ std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& size) {
 
 }  // namespace
 
-std::optional<std::vector<Step>> strided_steps(std::span<const StridedLoops> nests, const StridedPlace& source,
-                                               const StridedPlace& destination, std::size_t element_bytes) {
-  if (nests.size() > kMostBlocks) return std::nullopt;
+std::optional<std::vector<Step>> strided_steps(const FlexAllocator& allocator, std::span<const StridedLoops> nests,
+                                               const StridedPlace& source, const StridedPlace& destination,
+                                               std::size_t element_bytes) {
   std::vector<Step> steps;
   try {
     for (const StridedLoops& nest : nests) {
-      steps.emplace_back(StridedDMA({.source = source,
-                                     .destination = destination,
-                                     .element_bytes = static_cast<std::uint32_t>(element_bytes),
-                                     .loops = nest}));
+      const auto parts = split_at_chunks(allocator,
+                                         {.source = source,
+                                          .destination = destination,
+                                          .element_bytes = static_cast<std::uint32_t>(element_bytes),
+                                          .loops = nest},
+                                         kMostBlocks - steps.size());
+      if (!parts) return std::nullopt;
+      steps.insert(steps.end(), parts->begin(), parts->end());
     }
   } catch (const InvalidArgument&) {
     return std::nullopt;
@@ -37,16 +43,17 @@ std::optional<std::vector<Step>> strided_steps(std::span<const StridedLoops> nes
   return steps;
 }
 
-std::shared_ptr<const DenseElements> DenseElements::of(HostMemory& memory, const SpyreTensor& tensor,
+std::shared_ptr<const DenseElements> DenseElements::of(Runtime& runtime, const SpyreTensor& tensor,
                                                        const DeviceView& view, TransferDirection direction) {
   const std::size_t item = item_bytes(tensor.layout().device_dtype);
-  auto pinned = memory.try_allocate(static_cast<std::size_t>(element_count(view)) * item);
+  auto pinned = runtime.host_memory().try_allocate(static_cast<std::size_t>(element_count(view)) * item);
   if (!pinned) return nullptr;
   const auto nests = describe_transfer(tensor.layout(), view, dense_strides(view.size), direction);
   const PinnedPlace host{pinned->data(), pinned->size()};
   const CardPlace card{tensor.allocation_index()};
   const bool to_device = direction == TransferDirection::ToDevice;
-  auto steps = to_device ? strided_steps(nests, host, card, item) : strided_steps(nests, card, host, item);
+  auto steps = to_device ? strided_steps(runtime.allocator(), nests, host, card, item)
+                         : strided_steps(runtime.allocator(), nests, card, host, item);
   if (!steps) return nullptr;
   const auto dense = std::make_shared<DenseElements>();
   dense->memory_ = std::move(*pinned);

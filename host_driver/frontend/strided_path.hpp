@@ -18,15 +18,16 @@ namespace svp {
 // So many control blocks are worth it; a view in more pieces goes by whole sticks.
 inline constexpr std::size_t kMostBlocks = 256;
 
-// Nothing: more blocks, or loops that a block does not take.
-std::optional<std::vector<Step>> strided_steps(std::span<const StridedLoops> nests, const StridedPlace& source,
-                                               const StridedPlace& destination, std::size_t element_bytes);
+// Nothing: more blocks, also because memory lies in several chunks, or loops that a block does not take.
+std::optional<std::vector<Step>> strided_steps(const FlexAllocator& allocator, std::span<const StridedLoops> nests,
+                                               const StridedPlace& source, const StridedPlace& destination,
+                                               std::size_t element_bytes);
 
 // Elements of a view without gaps, row-major, in pinned memory and in the card's format.
 class DenseElements {
  public:
   // Nothing: there is no such memory left, or the view is in more pieces than are worth it.
-  static std::shared_ptr<const DenseElements> of(HostMemory& memory, const SpyreTensor& tensor, const DeviceView& view,
+  static std::shared_ptr<const DenseElements> of(Runtime& runtime, const SpyreTensor& tensor, const DeviceView& view,
                                                  TransferDirection direction);
 
   std::span<std::byte> bytes() const { return memory_.bytes(); }

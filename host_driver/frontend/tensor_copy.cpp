@@ -39,7 +39,7 @@ auto of_side(const char* side, Check&& check) {
 }
 
 void require_memory(Runtime& runtime, const char* side, const SpyreTensor& tensor) {
-  of_side(side, [&] { (void)runtime.allocator().resolve(tensor.allocation_index()); });
+  of_side(side, [&] { (void)runtime.allocator().resolve_chunks(tensor.allocation_index()); });
 }
 
 ElementFormat host_format(DataType dtype) {
@@ -149,8 +149,7 @@ struct HostElements {
 
 // By the card: only the elements are moved. False: it can not.
 bool write_strided(Runtime& runtime, SpyreStream& stream, const SpyreTensor& tensor, const HostElements& source) {
-  const auto dense =
-      DenseElements::of(runtime.host_memory(), tensor, tensor.device_view(), TransferDirection::ToDevice);
+  const auto dense = DenseElements::of(runtime, tensor, tensor.device_view(), TransferDirection::ToDevice);
   if (dense == nullptr) return false;
   const StridedLoops loops = DenseElements::loops_to(tensor.shape(), source.stride);
   copy_strided({&loops, 1}, source.format, source.bytes, format_of(tensor.layout().device_dtype), dense->bytes());
@@ -280,7 +279,7 @@ bool has_padding(const SpyreTensor& tensor) {
 }
 
 // By the card, in stream order. False: it can not.
-bool copy_on_card(SpyreStream& stream, const SpyreTensor& destination, const SpyreTensor& source,
+bool copy_on_card(Runtime& runtime, SpyreStream& stream, const SpyreTensor& destination, const SpyreTensor& source,
                   const DeviceView& view) {
   if (source.layout().device_dtype != destination.layout().device_dtype) return false;
   // Views of one tensor may overlap; the card's order of the elements is its own.
@@ -291,8 +290,8 @@ bool copy_on_card(SpyreStream& stream, const SpyreTensor& destination, const Spy
   } catch (const InvalidArgument&) {
     return false;  // the way through the host says what is wrong, or works
   }
-  auto steps = strided_steps(nests, CardPlace{source.allocation_index()}, CardPlace{destination.allocation_index()},
-                             item_bytes(source.layout().device_dtype));
+  auto steps = strided_steps(runtime.allocator(), nests, CardPlace{source.allocation_index()},
+                             CardPlace{destination.allocation_index()}, item_bytes(source.layout().device_dtype));
   if (!steps) return false;
   if (names_every_element(destination) && has_padding(destination)) {
     steps->insert(steps->begin(),
@@ -311,7 +310,7 @@ bool same_bytes(const SpyreTensor& a, const SpyreTensor& b) {
 // By the card: only the elements are moved. Without steps: it can not.
 HostCopyPlan read_strided(Runtime& runtime, const HostTensor& destination, const SpyreTensor& source,
                           const DeviceView& view) {
-  const auto dense = DenseElements::of(runtime.host_memory(), source, view, TransferDirection::FromDevice);
+  const auto dense = DenseElements::of(runtime, source, view, TransferDirection::FromDevice);
   if (dense == nullptr) return {};
   return {.steps = dense->steps(),
           .bytes = dense->bytes().size(),
@@ -413,7 +412,7 @@ void copy(Runtime& runtime, SpyreStream& stream, const SpyreTensor& destination,
                        .source_allocation_index = source.allocation_index()}},
                   source.storage());
   }
-  if (path == CopyPath::Automatic && copy_on_card(stream, destination, source, view)) return;
+  if (path == CopyPath::Automatic && copy_on_card(runtime, stream, destination, source, view)) return;
   copy_through_host(runtime, stream, destination, source, view, path);
 }
 
@@ -434,7 +433,9 @@ SpyreTensor restickify(Runtime& runtime, SpyreAllocator& allocator, SpyreStream&
 }
 
 SpyreTensor contiguous(Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const SpyreTensor& source) {
-  return source.fits_kernels() ? source : restickify(runtime, allocator, stream, source, std::nullopt);
+  const auto memory = runtime.allocator().try_resolve_chunks(source.allocation_index());
+  const bool in_chunks = memory && memory->count > 1;
+  return source.fits_kernels() && !in_chunks ? source : restickify(runtime, allocator, stream, source, std::nullopt);
 }
 
 void copy_to_device(Runtime& runtime, SpyreStream& stream, const ConstHostTensor& source, const SpyreTensor& tensor) {

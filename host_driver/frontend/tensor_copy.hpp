@@ -11,7 +11,8 @@
 //                                                    and the card's strided DMA
 //   card → card, one format                          the card's strided DMA; padding of a tensor that is written as a
 //                                                    whole becomes zero
-//   card → card otherwise, and what the card refuses (more than kMostBlocks blocks, no pinned memory)
+//   card → card otherwise, and what the card refuses (more than kMostBlocks blocks, no pinned memory); memory of several
+//   chunks takes more blocks, because none crosses from one to the next
 //                                                    through the host by linear DMA: sticks that keep something are
 //                                                    read first, and the stream is waited for
 //
@@ -63,7 +64,7 @@ inline SpyreTensor to_device(Runtime& runtime, SpyreAllocator& allocator, SpyreS
 // The same elements in new memory, row-major, in the layout of this dim_order: another stick dimension.
 SpyreTensor restickify(Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const SpyreTensor& source,
                        std::optional<std::vector<std::int64_t>> dim_order);
-// The tensor itself when a kernel can take it; else a copy of it in default layout.
+// The tensor itself when a kernel can take it; else a copy of it in default layout and one chunk.
 SpyreTensor contiguous(Runtime& runtime, SpyreAllocator& allocator, SpyreStream& stream, const SpyreTensor& source);
 
 // Like copy() for a source of the destination's shape.

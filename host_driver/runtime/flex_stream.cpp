@@ -26,6 +26,15 @@ void check_loaded(const Job& job, const FlexAllocator& allocator) {
   }
 }
 
+ErrorInfo memory_changed() {
+  return {.layer = Layer::Driver,
+          .source = "job_plan",
+          .outcome = wire::Outcome::Rejected,
+          .recoverable = true,
+          .next_step = "launch it again",
+          .message = "the memory of a transfer changed during the launch"};
+}
+
 }  // namespace
 
 FlexStream::FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel,
@@ -51,7 +60,7 @@ namespace {
 class PreparedLaunch {
  public:
   PreparedLaunch(StreamChannel& channel, FlexAllocator& allocator, const LaunchRequest& request)
-      : request_(request), reservation_(channel) {
+      : request_(request), allocator_(allocator), reservation_(channel) {
     const Job& job = *request.job;
     if (job.binary() != nullptr) {
       check_loaded(job, allocator);
@@ -63,11 +72,7 @@ class PreparedLaunch {
   }
 
   void reserve(StreamChannel& channel, std::uint64_t recoveries) {
-    const Job& job = *request_.job;
-    const JobPlan& plan = job.job_plan();
-    channel.reserve(reservation_,
-                    {plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes}, walks_,
-                    recoveries);
+    channel.reserve(reservation_, size_of_walk(allocator_, *request_.job), walks_, recoveries);
   }
 
   void write(const LaunchSite& site) {
@@ -76,6 +81,7 @@ class PreparedLaunch {
       unit = write_walk(site, *request_.job, operands_ ? &*operands_ : nullptr, tile, request_.options,
                         reservation_.uses, unit);
     }
+    if (unit != nullptr) throw Error(memory_changed());  // records that are not written must not be sent
     reservation_.launch->observer = request_.options.observer;
     reservation_.launch->kernel = request_.job->binary().get();
     reservation_.launch->program = request_.job->program();
@@ -86,6 +92,7 @@ class PreparedLaunch {
 
  private:
   const LaunchRequest& request_;
+  const FlexAllocator& allocator_;
   StreamChannel::Reservation reservation_;
   std::optional<BoundOperands> operands_;
   std::uint32_t walks_ = 1;

@@ -78,7 +78,8 @@ class JobPlan {
   std::span<const Step> steps() const { return steps_; }
   const DeviceCompute* compute() const;
   bool corrects() const { return corrects_; }
-  std::size_t blocks_per_walk() const { return blocks_; }       // control blocks; a staged transfer counts as one
+  // Control blocks; a staged transfer counts as one, and memory as one chunk (size_of_walk()).
+  std::size_t blocks_per_walk() const { return blocks_; }
   std::size_t correction_at() const { return correction_at_; }  // index of the correction DMA among them; ~0: none
 
  private:

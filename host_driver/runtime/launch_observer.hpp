@@ -9,7 +9,8 @@
 namespace svp {
 
 // How one step of one walk ended. A staged transfer is one record whatever the number of its chunks: times from the
-// first chunk's start to the last one's end, bytes moved by OK chunks.
+// first chunk's start to the last one's end, bytes moved by OK chunks. A transfer of memory that lies in several
+// regions is one record for each part that lies in one.
 struct BlockRecord {
   std::uint64_t launch = 0;  // number of the launch within its stream, from 1
   std::uint32_t stream = 0;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "host_driver/runtime/transfer_pieces.hpp"
+
 namespace svp {
 namespace {
 
@@ -30,6 +32,16 @@ void check_form(const Job& job, std::size_t index, const Argument& argument) {
     refuse_operand(job, index, "starts at byte " + std::to_string(argument.offset) + " of its allocation",
                    "start at a multiple of 128");
   }
+}
+
+// A kernel sees an operand through one window, that of its region.
+void require_one_chunk(const Job& job, std::size_t index, const FlexAllocator& allocator, AllocationIndex allocation) {
+  const auto memory = allocator.try_resolve_chunks(allocation);
+  if (!memory || memory->count == 1) return;
+  refuse_operand(job, index,
+                 "(number " + std::to_string(index) + ") lies in " + std::to_string(memory->count) +
+                     " chunks, and a kernel takes operands of one",
+                 "launch with a copy of it (Context::contiguous()), or allocate it without interleaving");
 }
 
 }  // namespace
@@ -73,6 +85,7 @@ void BoundOperands::resolve(FlexAllocator& allocator, std::span<const Argument> 
                             AllocationUses& uses) {
   const Argument& argument = arguments[index];
   const auto resolved = allocator.try_use(argument.allocation, uses);
+  if (!resolved) require_one_chunk(job_, index, allocator, argument.allocation);
   if (!resolved) refuse_operand(job_, index, "has no memory: " + resolved.error().message, resolved.error().next_step);
   if (resolved->type != RegionType::Tensor)
     refuse_operand(job_, index, "lies in program memory", "allocate it as a tensor");
@@ -131,15 +144,6 @@ void BoundOperands::write_segments(std::uint32_t tile, wire::ComputePayload& com
 
 namespace {
 
-void start_block(Unit& unit, wire::Opcode opcode, std::uint32_t tile, std::uint32_t step) {
-  unit.kind = Unit::Kind::Block;
-  unit.tile = tile;
-  unit.step = step;
-  unit.block.header = {};
-  unit.block.header.opcode = opcode;
-  unit.block.header.cookie = std::uint64_t{tile} << 32 | step;  // readable in a trace
-}
-
 wire::Endpoint host_endpoint(std::uint64_t window_offset) {
   return {
       .region_id = 0, .offset = window_offset, .generation = 0, .kind = wire::EndpointKind::HostMemory, .reserved = {}};
@@ -150,86 +154,123 @@ wire::Endpoint host_endpoint(std::uint64_t window_offset) {
   throw InvalidArgument(field, field + ": " + what, std::move(next_step));
 }
 
-// What a transfer works on, for one walk.
+// One walk, as far as it has been written.
 struct Walk {
   const LaunchSite& site;
   AllocationUses& uses;
+  std::uint32_t tile;
+  std::uint32_t step;
+  Unit* next;  // the first record that is not used
 };
 
-DevicePlace place_of(const Walk& walk, const Unit& unit, AllocationIndex index, std::uint64_t offset,
-                     std::uint64_t bytes) {
-  const std::uint32_t step = unit.step;
+Unit& start_block(Walk& walk, wire::Opcode opcode) {
+  // As many were counted before; a handle can not have changed its meaning since.
+  if (walk.next == nullptr) refuse_step(walk.step, "its memory changed during the launch", "launch it again");
+  Unit& unit = *walk.next;
+  walk.next = unit.next;
+  unit.kind = Unit::Kind::Block;
+  unit.tile = walk.tile;
+  unit.step = walk.step;
+  unit.block.header = {};
+  unit.block.header.opcode = opcode;
+  unit.block.header.cookie = std::uint64_t{walk.tile} << 32 | walk.step;  // readable in a trace
+  return unit;
+}
+
+wire::Endpoint endpoint(const ChunkPlace& place) {
+  return DevicePlace{place.address, place.region_generation}.endpoint();
+}
+
+CardEnd end_of(const Walk& walk, AllocationIndex index, std::uint64_t offset, std::uint64_t bytes) {
   FlexAllocator& allocator = walk.site.allocator;
   // Every tile names the same memory: used once, it stays.
-  const auto resolved = unit.tile == 0 ? allocator.try_use(index, walk.uses) : allocator.try_resolve(index);
-  if (!resolved) refuse_step(step, resolved.error().message, resolved.error().next_step);
-  if (!wire::range_inside(offset, bytes, resolved->block_bytes)) {
-    refuse_step(step,
+  const auto memory = walk.tile == 0 ? allocator.try_use_chunks(index, walk.uses) : allocator.try_resolve_chunks(index);
+  if (!memory) refuse_step(walk.step, memory.error().message, memory.error().next_step);
+  if (!wire::range_inside(offset, bytes, memory->block_bytes)) {
+    refuse_step(walk.step,
                 std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " exceed the allocation of " +
-                    std::to_string(resolved->block_bytes),
+                    std::to_string(memory->block_bytes),
                 "move less, or allocate more");
   }
-  return {advanced(resolved->address, offset), resolved->region_generation};
+  return {*memory, offset};
 }
 
 // Pageable memory becomes a staged transfer, which the scheduler cuts into chunks.
-void write_dma(const Walk& walk, const DMA& dma, Unit& unit) {
-  wire::DmaPayload& payload = unit.block.payload.dma;
-  payload = {};
-  payload.bytes = dma.size;
-  const wire::Endpoint card = place_of(walk, unit, dma.allocation_index, dma.offset, dma.size).endpoint();
-  if (dma.direction == Direction::DeviceToDevice) {
-    payload.source = place_of(walk, unit, dma.source_allocation_index, dma.source_offset, dma.size).endpoint();
-    payload.destination = card;
-    return;
-  }
+void write_host_dma(Walk& walk, const DMA& dma, const CardEnd& card) {
   const bool to_device = dma.direction == Direction::ToDevice;
   auto* host = static_cast<std::byte*>(dma.host_address);
   const auto window_offset =
       dma.converter != nullptr ? std::nullopt : walk.site.host_memory.window_offset_of({host, dma.size});
-  (to_device ? payload.source : payload.destination) = host_endpoint(window_offset.value_or(0));
-  (to_device ? payload.destination : payload.source) = card;
-  if (window_offset) return;
-  unit.kind = Unit::Kind::Staged;
-  unit.staged = {};
-  unit.staged.host = dma.converter != nullptr ? nullptr : host;
-  unit.staged.converter = dma.converter;
-  unit.staged.bytes = dma.size;
-  unit.staged.to_device = to_device;
-  unit.staged.end.stream = 0;
+  for_each_piece(dma.size, card, nullptr, [&](std::uint64_t at, std::uint64_t bytes) {
+    Unit& unit = start_block(walk, wire::Opcode::Dma);
+    wire::DmaPayload& payload = unit.block.payload.dma;
+    payload = {};
+    payload.bytes = bytes;
+    (to_device ? payload.source : payload.destination) = host_endpoint(window_offset ? *window_offset + at : 0);
+    (to_device ? payload.destination : payload.source) = endpoint(card.at(at));
+    if (window_offset) return;
+    unit.kind = Unit::Kind::Staged;
+    unit.staged = {};
+    unit.staged.host = dma.converter != nullptr ? nullptr : host + at;
+    unit.staged.converter = dma.converter;
+    unit.staged.converter_offset = at;
+    unit.staged.bytes = bytes;
+    unit.staged.to_device = to_device;
+    unit.staged.end.stream = 0;
+  });
 }
 
-wire::Endpoint strided_endpoint(const Walk& walk, const StridedDMA::End& end, const Unit& unit) {
+void write_dma(Walk& walk, const DMA& dma) {
+  const CardEnd card = end_of(walk, dma.allocation_index, dma.offset, dma.size);
+  if (dma.direction != Direction::DeviceToDevice) return write_host_dma(walk, dma, card);
+  const CardEnd source = end_of(walk, dma.source_allocation_index, dma.source_offset, dma.size);
+  for_each_piece(dma.size, card, &source, [&](std::uint64_t at, std::uint64_t bytes) {
+    wire::DmaPayload& payload = start_block(walk, wire::Opcode::Dma).block.payload.dma;
+    payload = {};
+    payload.bytes = bytes;
+    payload.source = endpoint(source.at(at));
+    payload.destination = endpoint(card.at(at));
+  });
+}
+
+wire::Endpoint strided_endpoint(const Walk& walk, const StridedDMA::End& end) {
   const auto& [place, origin, reach] = end;
   if (const auto* card = std::get_if<CardPlace>(&place)) {
-    const DevicePlace box = place_of(walk, unit, card->allocation_index, origin - reach.below, reach.bytes());
-    return DevicePlace{advanced(box.address, reach.below), box.generation}.endpoint();
+    const ChunkPlace box = end_of(walk, card->allocation_index, origin - reach.below, reach.bytes()).at(0);
+    if (box.bytes_left < reach.bytes()) {
+      refuse_step(walk.step, "the elements of a strided transfer lie in several chunks",
+                  "cut its loops where a chunk ends (split_at_chunks()), or copy through the host");
+    }
+    return DevicePlace{advanced(box.address, reach.below), box.region_generation}.endpoint();
   }
   const auto& pinned = std::get<PinnedPlace>(place);
   const auto window_offset = walk.site.host_memory.window_offset_of({pinned.data, pinned.bytes});
   if (!window_offset) {
-    refuse_step(unit.step, "the host memory of a strided transfer is not pinned",
+    refuse_step(walk.step, "the host memory of a strided transfer is not pinned",
                 "allocate it from host_memory(), or copy through memory from there");
   }
   return host_endpoint(*window_offset + origin);
 }
 
-void write_strided(const Walk& walk, const StridedDMA& strided, Unit& unit) {
-  wire::StridedDmaPayload& payload = unit.block.payload.strided;
+void write_strided(Walk& walk, const StridedDMA& strided) {
+  wire::StridedDmaPayload& payload = start_block(walk, wire::Opcode::Dma).block.payload.strided;
   payload = {};
-  payload.dma.source = strided_endpoint(walk, strided.source(), unit);
-  payload.dma.destination = strided_endpoint(walk, strided.destination(), unit);
+  payload.dma.source = strided_endpoint(walk, strided.source());
+  payload.dma.destination = strided_endpoint(walk, strided.destination());
   payload.dma.bytes = strided.bytes();
   payload.dma.flags = wire::kDmaStrided;
   payload.loops = strided.loops();
 }
 
-void write_fill(const Walk& walk, const Fill& fill, Unit& unit) {
-  wire::FillPayload& payload = unit.block.payload.fill;
-  payload = {};
-  payload.destination = place_of(walk, unit, fill.allocation_index, fill.offset, fill.size).endpoint();
-  payload.bytes = fill.size;
-  payload.pattern = fill.pattern;
+void write_fill(Walk& walk, const Fill& fill) {
+  const CardEnd card = end_of(walk, fill.allocation_index, fill.offset, fill.size);
+  for_each_piece(fill.size, card, nullptr, [&](std::uint64_t at, std::uint64_t bytes) {
+    wire::FillPayload& payload = start_block(walk, wire::Opcode::Fill).block.payload.fill;
+    payload = {};
+    payload.destination = endpoint(card.at(at));
+    payload.bytes = bytes;
+    payload.pattern = fill.pattern;
+  });
 }
 
 void write_correction(const LaunchSite& site, std::uint64_t bytes, Unit& unit) {
@@ -286,35 +327,42 @@ std::uint64_t run_host_operation(const LaunchSite& site, const Job& job, const B
 
 }  // namespace
 
+WalkSize size_of_walk(const FlexAllocator& allocator, const Job& job) {
+  const JobPlan& plan = job.job_plan();
+  WalkSize size{plan.blocks_per_walk(), plan.correction_at(), job.program_correction_metadata().max_bytes};
+  if (!allocator.has_chunked()) return size;
+  size.blocks = 0;
+  for (const Step& step : plan.steps()) {
+    if (std::holds_alternative<HostOperation>(step)) continue;
+    if (std::holds_alternative<CorrectionDMA>(step)) size.correction_at = size.blocks;
+    size.blocks += blocks_of(allocator, step);
+  }
+  return size;
+}
+
 Unit* write_walk(const LaunchSite& site, const Job& job, const BoundOperands* operands, std::uint32_t tile,
                  const LaunchOptions& options, AllocationUses& uses, Unit* unit) {
-  const Walk walk{site, uses};
+  Walk walk{site, uses, tile, 0, unit};
   std::uint64_t correction_bytes = 0;
   const auto steps = job.job_plan().steps();
-  for (std::uint32_t i = 0; i < steps.size(); ++i) {
-    if (const auto* host = std::get_if<HostOperation>(&steps[i])) {
-      correction_bytes = run_host_operation(site, job, *operands, *host, *unit, tile);
-      continue;
-    }
-    if (const auto* compute = std::get_if<DeviceCompute>(&steps[i])) {
-      start_block(*unit, wire::Opcode::Compute, tile, i);
-      write_compute(site, job, *operands, correction_bytes, *compute, options, *unit);
-    } else if (const auto* fill = std::get_if<Fill>(&steps[i])) {
-      start_block(*unit, wire::Opcode::Fill, tile, i);
-      write_fill(walk, *fill, *unit);
+  for (; walk.step < steps.size(); ++walk.step) {
+    const Step& step = steps[walk.step];
+    if (const auto* host = std::get_if<HostOperation>(&step)) {
+      correction_bytes = run_host_operation(site, job, *operands, *host, *walk.next, tile);
+    } else if (const auto* compute = std::get_if<DeviceCompute>(&step)) {
+      write_compute(site, job, *operands, correction_bytes, *compute, options,
+                    start_block(walk, wire::Opcode::Compute));
+    } else if (const auto* fill = std::get_if<Fill>(&step)) {
+      write_fill(walk, *fill);
+    } else if (const auto* dma = std::get_if<DMA>(&step)) {
+      write_dma(walk, *dma);
+    } else if (const auto* strided = std::get_if<StridedDMA>(&step)) {
+      write_strided(walk, *strided);
     } else {
-      start_block(*unit, wire::Opcode::Dma, tile, i);
-      if (const auto* dma = std::get_if<DMA>(&steps[i])) {
-        write_dma(walk, *dma, *unit);
-      } else if (const auto* strided = std::get_if<StridedDMA>(&steps[i])) {
-        write_strided(walk, *strided, *unit);
-      } else {
-        write_correction(site, correction_bytes, *unit);
-      }
+      write_correction(site, correction_bytes, start_block(walk, wire::Opcode::Dma));
     }
-    unit = unit->next;
   }
-  return unit;
+  return walk.next;
 }
 
 }  // namespace svp

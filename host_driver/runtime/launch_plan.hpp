@@ -11,6 +11,7 @@
 #include "host_driver/runtime/argument.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/job.hpp"
+#include "host_driver/runtime/stream_channel.hpp"
 #include "host_driver/runtime/tiling.hpp"
 #include "host_driver/runtime/unit.hpp"
 
@@ -69,6 +70,9 @@ struct LaunchSite {
   wire::AddressMode mode;
   std::uint64_t all_cores;
 };
+
+// The records that one walk takes. Transfers of memory of several chunks take more than the plan says.
+WalkSize size_of_walk(const FlexAllocator& allocator, const Job& job);
 
 // Writes the control blocks of one walk into `unit` and those behind it. Returns the first unit that it did not use.
 // The memory of its transfers goes into `uses`, with the first tile.

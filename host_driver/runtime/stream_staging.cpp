@@ -84,7 +84,7 @@ bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
   chunk.bytes = std::min<std::uint64_t>(transfer.bytes - at, staging_->chunk_bytes());
   chunk.host = transfer.host == nullptr ? nullptr : transfer.host + at;
   chunk.converter = transfer.converter;
-  chunk.offset = at;
+  chunk.offset = transfer.converter_offset + at;
   chunk.transfer = owner;
   transfer.assigned += chunk.bytes;
   ++transfer.chunks;

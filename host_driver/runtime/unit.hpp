@@ -85,6 +85,7 @@ struct CorrectionBuffer {
 struct StagedTransfer {
   std::byte* host = nullptr;
   StagedConverter* converter = nullptr;  // instead of `host`
+  std::uint64_t converter_offset = 0;    // of this transfer's first byte in what the converter moves
   std::uint64_t bytes = 0;
   bool to_device = true;
   StateMachine<TransferStage> stage{};

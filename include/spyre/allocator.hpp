@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SpyreAllocator (RFC): device memory by handles. Sizes are bytes and are rounded up to sticks of 128; a block lies in
-// one region. Most programs need tensors only (spyre/tensor.hpp).
+// one region, and an allocation is one block unless it is interleaved. Most programs need tensors only
+// (spyre/tensor.hpp).
 #pragma once
 
 #include <spyre/export.h>
@@ -82,7 +83,14 @@ using MemoryPressureCallback = std::function<void(const MemoryShortage&)>;
 // throws std::system_error (resource_deadlock_would_occur).
 using LockedMemoryPressureCallback = std::function<void(std::unique_lock<std::mutex>&)>;
 
-// One block of device memory; freed when the last owner is gone and everything that was launched on it before has
+struct AllocationOptions {
+  // Spread over the regions that are held as several blocks (docs/memory.md): for a tensor that is larger than each
+  // region's free memory, or than a region can be. Copies take it like any other. A kernel does not: a launch throws
+  // InvalidArgument naming the operand, and Context::contiguous() makes a tensor in one block of it.
+  bool interleaved = false;
+};
+
+// Device memory of one allocation; freed when the last owner is gone and everything that was launched on it before has
 // ended: nobody has to synchronise first. It may outlive its context: the memory is gone by then, and freeing does
 // nothing.
 class SPYRE_API DeviceStorage {
@@ -118,8 +126,10 @@ class SPYRE_API SpyreAllocator {
   // Throws OutOfMemory, after the memory-pressure callbacks and another try. Zero bytes: a storage without memory,
   // AllocationIndex::Null.
   std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes);
+  std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes, const AllocationOptions& options);
   // The same, but a failure is returned, also that of a callback. Throws nothing but std::bad_alloc.
   AllocationResult try_allocate(std::uint64_t bytes);
+  AllocationResult try_allocate(std::uint64_t bytes, const AllocationOptions& options);
 
   AllocatorStatistics statistics() const;
   MemoryStats memory_stats() const;

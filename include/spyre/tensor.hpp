@@ -30,6 +30,8 @@ struct TensorOptions {
   std::optional<std::vector<std::int64_t>> stride{};
   // Exactly this layout, one of the shape. Not together with dim_order, nor with another device_dtype.
   std::optional<SpyreTensorLayout> layout{};
+  // Its memory: AllocationOptions::interleaved.
+  bool interleaved = false;
 };
 
 // Cheap to copy; copies and views share the memory, which is freed with the last of them (see DeviceStorage), and the
