@@ -9,9 +9,10 @@
 namespace svp {
 namespace {
 
+template <typename Refusal = InvalidArgument>
 [[noreturn]] void refuse_operand(const Job& job, std::size_t index, const std::string& what, std::string next_step) {
   const std::string operand = "operand " + job.binary()->metadata().operands[index].name;
-  throw InvalidArgument(operand, operand + " of kernel " + job.binary()->name() + " " + what, std::move(next_step));
+  throw Refusal(operand, operand + " of kernel " + job.binary()->name() + " " + what, std::move(next_step));
 }
 
 void check_form(const Job& job, std::size_t index, const Argument& argument) {
@@ -38,10 +39,11 @@ void check_form(const Job& job, std::size_t index, const Argument& argument) {
 void require_one_chunk(const Job& job, std::size_t index, const FlexAllocator& allocator, AllocationIndex allocation) {
   const auto memory = allocator.try_resolve_chunks(allocation);
   if (!memory || memory->count == 1) return;
-  refuse_operand(job, index,
-                 "(number " + std::to_string(index) + ") lies in " + std::to_string(memory->count) +
-                     " chunks, and a kernel takes operands of one",
-                 "launch with a copy of it (Context::contiguous()), or allocate it without interleaving");
+  refuse_operand<spyre::CopyNeeded>(
+      job, index,
+      "(number " + std::to_string(index) + ") lies in " + std::to_string(memory->count) +
+          " chunks, and a kernel takes operands of one",
+      "launch with a copy of it (Context::contiguous()), or allocate it without interleaving");
 }
 
 }  // namespace

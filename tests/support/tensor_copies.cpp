@@ -111,7 +111,7 @@ Dims TensorCopies::random_shape() {
 }
 
 TensorOptions TensorCopies::random_options(DataType dtype, DeviceType device_dtype, const Dims& shape) {
-  TensorOptions options{.device_dtype = device_dtype};
+  TensorOptions options{.device_dtype = device_dtype, .interleaved = below(2) == 0};
   Dims order(shape.size());
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), random_);
@@ -152,6 +152,8 @@ TensorCopies::Modelled TensorCopies::random_tensor(const Modelled* like) {
   }
   const Dims shape = random_shape();
   Modelled made{SpyreTensor::empty(allocator_, dtype, shape, random_options(dtype, device_dtype, shape)), {}};
+  const auto memory = runtime_.allocator().try_resolve_chunks(made.tensor.allocation_index());
+  if (memory && memory->count > 1) ++counts_.in_chunks;
   made.codes.resize(made.tensor.base_shape().bytes_spanned() / item_bytes(dtype));
   write(made, made.tensor);
   return made;
@@ -310,6 +312,8 @@ void TensorCopies::restickify_one(std::array<Modelled, 2>& tensors) {
   Modelled made{restickify(runtime_, allocator_, stream_, old.tensor, order), {}};
   ++counts_.restickified;
   counts_.elements += static_cast<std::size_t>(made.tensor.element_count());
+  const auto memory = runtime_.allocator().try_resolve_chunks(made.tensor.allocation_index());
+  if (memory && memory->count > 1) ++counts_.in_chunks;
   made.codes.resize(made.tensor.base_shape().bytes_spanned() / item_bytes(made.tensor.data_type()));
   for_each_pair(made.tensor.device_view(), old.tensor.stride(), [&](std::int64_t at, std::int64_t other) {
     made.codes[static_cast<std::size_t>(at)] = old.codes[static_cast<std::size_t>(other)];

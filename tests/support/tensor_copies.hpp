@@ -22,6 +22,7 @@ struct CopyCounts {
   std::size_t on_card = 0;
   std::size_t restickified = 0;
   std::size_t elements = 0;
+  std::size_t in_chunks = 0;  // tensors whose memory lies in several regions: where several are held
 
   std::size_t copies() const { return to_card + to_host + on_card + restickified; }
 };

@@ -13,6 +13,7 @@
 
 #include "host_driver/frontend/spyre_stream.hpp"
 #include "tests/bounds.hpp"
+#include "tests/support/chunked_transfers.hpp"
 #include "tests/support/tensor_copies.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 
@@ -61,6 +62,37 @@ TEST(TensorCopy, AgreesWithTheModelInEveryByte) {
   test::TensorCopies copies(rig.runtime, rig.allocator, rig.stream, seed);
   const auto wrong = copies.run(1500);
   EXPECT_FALSE(wrong) << *wrong << ", seed " << seed;
+}
+
+TEST(TensorCopy, OfInterleavedTensorsAgreesWithTheModelInEveryByte) {
+  svp::test::NativeCard card{{.window_bytes = 16 * wire::kMiB}};
+  svp::RuntimeOptions options = small_memory();
+  options.allocator.region_bytes = {2 * wire::kMiB};
+  svp::Runtime runtime(card.attach(), options);
+  test::hold_regions(runtime.allocator(), 4, 2 * wire::kMiB);
+  SpyreAllocator allocator(runtime);
+  SpyreStream stream(runtime.default_stream());
+  const std::uint64_t seed = std::random_device{}();
+  test::TensorCopies copies(runtime, allocator, stream, seed);
+  const auto wrong = copies.run(1500);
+  EXPECT_FALSE(wrong) << *wrong << ", seed " << seed;
+  EXPECT_GT(copies.counts().in_chunks, 20U);
+}
+
+TEST(TensorCopy, ContiguousMakesOneChunkOfSeveral) {
+  Rig rig;
+  std::vector<SpyreTensor> large;  // two regions
+  for (int i = 0; i < 2; ++i) large.push_back(rig.empty({12 * 1024, 1024}));
+  const auto values = counted(64 * 50);
+  const SpyreTensor tensor = rig.on_card(values, {64, 50}, {.interleaved = true});
+  const auto chunks = [&](const SpyreTensor& of) {
+    return rig.runtime.allocator().resolve_chunks(of.allocation_index()).count;
+  };
+  ASSERT_EQ(chunks(tensor), 2U);
+  const SpyreTensor copy = contiguous(rig.runtime, rig.allocator, rig.stream, tensor);
+  EXPECT_EQ(chunks(copy), 1U);
+  EXPECT_EQ(rig.back(copy), values);
+  EXPECT_EQ(contiguous(rig.runtime, rig.allocator, rig.stream, copy), copy);
 }
 
 TEST(TensorCopy, ASliceLeavesItsNeighboursAlone) {
