@@ -25,7 +25,7 @@ std::optional<SticksOfRegion> spread(std::uint64_t sticks, std::uint32_t regions
   for_each_ordinal(regions, [&](std::size_t i) { sum += room[i]; });
   if (sum < sticks) return std::nullopt;
   SticksOfRegion parts{};
-  for (std::uint32_t open = 0; regions != open && regions != 0;) {  // bounded: each pass but the last closes a region
+  for (std::uint32_t open = 0; regions != open && regions != 0;) {  // each pass but the last closes one
     open = regions;
     const auto count = static_cast<std::uint64_t>(std::popcount(regions));
     const std::uint64_t part = (sticks + count - 1) / count;

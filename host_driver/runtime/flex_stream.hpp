@@ -65,6 +65,7 @@ class FlexStream {
   // enqueued when it throws:
   //   InvalidArgument   number of arguments, dtype, rank, extents, offset, allocation too small, released or foreign,
   //                     an output that overlaps another operand, a job that is not loaded; names operand and dimension
+  //   CopyNeeded        (an InvalidArgument) an operand's allocation has several chunks
   //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
   //   StreamError       the stream is poisoned: its first error, again
   //   Error             the stream is being reset, or the device recovered (again in a moment), or was while this ran

@@ -86,7 +86,7 @@ using LockedMemoryPressureCallback = std::function<void(std::unique_lock<std::mu
 struct AllocationOptions {
   // Spread over the regions that are held as several blocks (docs/memory.md): for a tensor that is larger than each
   // region's free memory, or than a region can be. Copies take it like any other. A kernel does not: a launch throws
-  // InvalidArgument naming the operand, and Context::contiguous() makes a tensor in one block of it.
+  // CopyNeeded naming the operand, and Context::contiguous() makes a tensor in one block of it.
   bool interleaved = false;
 };
 

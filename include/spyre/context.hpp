@@ -113,7 +113,8 @@ class SPYRE_API Context {
   SpyreTensor restickify(const SpyreTensor& source, std::optional<std::vector<std::int64_t>> dim_order = std::nullopt);
   SpyreTensor restickify(const SpyreTensor& source, std::optional<std::vector<std::int64_t>> dim_order,
                          SpyreStream stream);
-  // The tensor itself when kernels take it (a whole tensor in default layout); else a copy that they take.
+  // The tensor itself when kernels take it (a whole tensor in default layout and not interleaved); else a copy that
+  // they take.
   SpyreTensor contiguous(const SpyreTensor& tensor);
   SpyreTensor contiguous(const SpyreTensor& tensor, SpyreStream stream);
 

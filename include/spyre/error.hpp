@@ -74,7 +74,8 @@ class SPYRE_API InvalidArgument : public Error {
   const std::string& field() const noexcept { return info().source; }
 };
 
-// What was asked for is no view of the tensor's memory: its elements have to be moved. Nothing was.
+// What was asked for is no view of the tensor's memory, or lies in several regions: its elements have to be moved.
+// Nothing was.
 class SPYRE_API CopyNeeded : public InvalidArgument {
  public:
   using InvalidArgument::InvalidArgument;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "host_driver/runtime/strided_split.hpp"
-#include "tests/bounds.hpp"
 #include "tests/support/nest_loops.hpp"
 #include "tests/support/random_nests.hpp"
 
@@ -68,7 +67,7 @@ ChunkedTransfers::Memory ChunkedTransfers::allocate(std::uint64_t bytes) {
 void ChunkedTransfers::launch(const Job& job) {
   BlockCount count;
   stream_.Launch(job, {}, {.observer = &count});
-  stream_.Synchronize(FlexStream::Clock::now() + test_bounds::kWork);
+  stream_.Synchronize();
   ++counts_.transfers;
   counts_.blocks += count.blocks;
 }

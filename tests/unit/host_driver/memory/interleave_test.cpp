@@ -143,8 +143,8 @@ TEST_F(InterleaveTest, AFailureSaysWhatIsFreeTogetherAndChangesNothing) {
   EXPECT_EQ(after.inactive_split_bytes, before.inactive_split_bytes);
   EXPECT_EQ(chunks(allocator->allocate(kRegionBytes * 3 / 2, interleaved(0b11))).block_bytes, kRegionBytes * 3 / 2)
       << "exactly what the error said";
-  const auto absurd = allocator->try_allocate(~std::uint64_t{0}, interleaved());
-  EXPECT_FALSE(absurd);
+  const auto impossible = allocator->try_allocate(~std::uint64_t{0}, interleaved());
+  EXPECT_FALSE(impossible);
 }
 
 TEST_F(InterleaveTest, BadRegionsAreRefusedByName) {
@@ -230,7 +230,7 @@ struct Live {
   ResolvedChunks memory;
 };
 
-// No byte belongs to two allocations, and the statistics are the sums of what lives.
+// No byte belongs to two allocations, and the statistics are the sums of what is allocated.
 void check_all(const FlexAllocator& allocator, const std::vector<Live>& live) {
   std::vector<std::vector<std::pair<std::uint64_t, std::uint64_t>>> used(wire::kRegionsPerFunction);
   std::uint64_t bytes = 0;
