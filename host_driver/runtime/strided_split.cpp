@@ -65,7 +65,7 @@ std::optional<std::vector<StridedDMA>> split_at_chunks(const FlexAllocator& allo
   const auto destination = any ? several_chunks(allocator, transfer.destination) : std::nullopt;
   std::vector<StridedDMA> parts;
   std::vector<StridedTransfer> left{transfer};
-  while (!left.empty()) {  // bounded: parts are counted
+  while (!left.empty()) {  // ends: a cut makes both parts smaller
     if (parts.size() + left.size() > most) return std::nullopt;
     const StridedTransfer next = std::move(left.back());
     left.pop_back();

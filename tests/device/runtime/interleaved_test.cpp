@@ -23,7 +23,7 @@ class Interleaved : public test::OneCard {
   static void SetUpTestSuite() {
     svp::ContextOptions options;
     options.card.emplace().boot_arguments = "watchdog=200";
-    options.function = function_under_test();
+    options.function = test::function_under_test();
     options.runtime.allocator.region_bytes = {kRegionBytes};
     opened = svp::Context::open(std::move(options));
     test::hold_regions(opened->runtime().allocator(), 3, kRegionBytes);
@@ -97,7 +97,7 @@ TEST_F(Interleaved, AKernelRefusesItBeforeAnythingIsSentAndTakesTheCopyInOneChun
     to.Launch(plan.jobs()[0], std::vector{a, b, sum});
     FAIL() << "expected a refusal";
   } catch (const CopyNeeded& error) {
-    EXPECT_EQ(error.field(), "operand b");
+    EXPECT_EQ(error.field(), "operand B");
     EXPECT_NE(error.info().message.find("lies in 3 chunks"), std::string::npos) << error.info().message;
   }
   EXPECT_EQ(stream().Launch(Job(JobPlan()), {}), before + 1);
