@@ -33,7 +33,7 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-std::string hexadecimal(std::uintptr_t address) {
+std::string hex_address(std::uintptr_t address) {
   char digits[2 * sizeof address];
   const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), address, 16);
   return "0x" + std::string(digits, end);
@@ -94,7 +94,7 @@ std::expected<std::vector<PageExchange::Piece>, ExchangeRefusal> PageExchange::p
     if (!mapping || mapping->end <= covered) continue;
     if (mapping->begin > covered) break;
     if (const char* why = unfit(*mapping)) {
-      return refuse_memory("the memory from " + hexadecimal(covered) + " on " + why,
+      return refuse_memory("the memory from " + hex_address(covered) + " on " + why,
                            "register private anonymous memory: mmap(MAP_PRIVATE | MAP_ANONYMOUS), aligned_alloc()");
     }
     const std::uintptr_t upto = std::min(end, mapping->end);
@@ -102,7 +102,7 @@ std::expected<std::vector<PageExchange::Piece>, ExchangeRefusal> PageExchange::p
     covered = upto;
   }
   if (covered == end) return pieces;
-  return refuse_memory("there is no memory at " + hexadecimal(covered), "register memory that is mapped as a whole");
+  return refuse_memory("there is no memory at " + hex_address(covered), "register memory that is mapped as a whole");
 }
 
 // Only what is still parked: the addresses of the rest may be somebody else's by now.
