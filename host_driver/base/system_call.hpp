@@ -2,8 +2,9 @@
 // System calls of the driver that a scenario may let fail, as -1 with errno (mmap: MAP_FAILED).
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cerrno>
-#include <cstdint>
 #include <type_traits>
 
 #include "host_driver/base/host_faults.hpp"
@@ -17,7 +18,7 @@ std::invoke_result_t<Call> system_call(Call&& call) {
   if (const int error = system_call_error(); error != 0) [[unlikely]] {
     errno = error;
     if constexpr (std::is_pointer_v<Result>) {
-      return reinterpret_cast<Result>(std::intptr_t{-1});
+      return static_cast<Result>(MAP_FAILED);
     } else {
       return Result{-1};
     }
