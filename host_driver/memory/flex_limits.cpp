@@ -123,7 +123,7 @@ std::uint64_t FlexAllocator::largest_region(RegionType type, std::uint64_t neede
 }
 
 std::uint64_t FlexAllocator::limiting(const AllocationPolicy& policy, std::uint64_t bytes) const {
-  const std::uint64_t needed = saturating_align_up(bytes, wire::kGranuleBytes);
+  const std::uint64_t needed = saturating_align_up(region_needed(policy, bytes), wire::kGranuleBytes);
   const bool limited = needed <= kMaxRegionBytes && needed > room_in_limit() && can_hold_another(policy);
   return limited ? limit_ : 0;
 }

@@ -58,6 +58,24 @@ TEST(RecordStream, MemoryIsNobodyElsesBeforeWhatWasLaunchedUntilItsFreeHasEnded)
   EXPECT_EQ(rig.active(), rig.base);
 }
 
+TEST(RecordStream, AllChunksOfInterleavedMemoryAreKept) {
+  Rig rig;
+  auto large = rig.allocator->allocate(63 * wire::kMiB);
+  auto other = rig.allocator->allocate(4 * wire::kMiB);  // another region
+  large.reset();
+  other.reset();
+  auto storage = rig.allocator->allocate(kBytes, {.interleaved = true});
+  ASSERT_EQ(rig.runtime->allocator().resolve_chunks(storage->allocation_index()).count, 2U);
+  storage->record_stream(rig.stream);
+  rig.card.pause();
+  rig.work(rig.stream);
+  storage.reset();
+  EXPECT_EQ(rig.active(), rig.base + kBytes) << "free and in use";
+  rig.card.resume();
+  end(rig.stream);
+  EXPECT_EQ(rig.active(), rig.base);
+}
+
 TEST(RecordStream, LaunchesAfterTheFreeDoNotKeepIt) {
   Rig rig;
   auto storage = rig.allocator->allocate(kBytes);
