@@ -14,7 +14,6 @@ void DeviceStorage::record_stream(const SpyreStream& stream) const {
 }
 
 SpyreAllocator::SpyreAllocator(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-std::shared_ptr<const DeviceStorage> SpyreAllocator::allocate(std::uint64_t bytes) { return allocate(bytes, {}); }
 std::shared_ptr<const DeviceStorage> SpyreAllocator::allocate(std::uint64_t bytes, const AllocationOptions& options) {
   return Inside::storage(impl_->allocator.allocate(bytes, options));
 }
@@ -27,7 +26,6 @@ AllocatorStatistics SpyreAllocator::statistics() const {
           .fragmentation = inner.fragmentation,
           .regions = static_cast<unsigned>(inner.regions.size())};
 }
-AllocationResult SpyreAllocator::try_allocate(std::uint64_t bytes) { return try_allocate(bytes, {}); }
 AllocationResult SpyreAllocator::try_allocate(std::uint64_t bytes, const AllocationOptions& options) {
   auto storage = impl_->allocator.try_allocate(bytes, options);
   if (!storage) return {.storage = nullptr, .error = std::move(storage.error())};

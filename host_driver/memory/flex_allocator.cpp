@@ -263,12 +263,6 @@ std::expected<BlockId, FlexAllocator::Reason> FlexAllocator::find(AllocationInde
   return handle.id;
 }
 
-std::expected<BlockId, FlexAllocator::Reason> FlexAllocator::find_one_chunk(AllocationIndex index) const {
-  auto id = find(index);
-  if (id && nodes_[*id].chunked) return std::unexpected(Reason::SeveralChunks);
-  return id;
-}
-
 InvalidAllocation FlexAllocator::invalid(Reason reason, AllocationIndex index) {
   return {reason, describe_invalid(reason, index)};
 }
@@ -321,16 +315,12 @@ void FlexAllocator::free_block(BlockId id) {
 Expected<ResolvedAllocation> FlexAllocator::try_use(AllocationIndex index, AllocationUses& uses) {
   if (!process_.is_this()) return std::unexpected(made_by_the_parent("device memory"));
   const std::scoped_lock lock(mutex_);
-  const auto id = find_one_chunk(index);
-  if (!id) return std::unexpected(describe_invalid(id.error(), index));
+  const auto id = find(index);
+  if (!id || nodes_[*id].chunked) {
+    return std::unexpected(describe_invalid(id ? Reason::SeveralChunks : id.error(), index));
+  }
   hold(*id, index, uses);
   return resolved(*id);
-}
-
-void FlexAllocator::hold(BlockId id, AllocationIndex index, AllocationUses& uses) {
-  if (uses.allocator_ == nullptr) uses.allocator_ = shared_from_this();
-  uses.add(index);
-  ++nodes_[id].uses;
 }
 
 void FlexAllocator::end_uses(std::span<const AllocationIndex> indices) noexcept {
@@ -382,8 +372,8 @@ void AllocationUses::swap(AllocationUses& other) noexcept {
 ResolvedAllocation FlexAllocator::resolve(AllocationIndex index) const {
   require_own_process();
   const std::scoped_lock lock(mutex_);
-  const auto id = find_one_chunk(index);
-  if (!id) throw invalid(id.error(), index);
+  const auto id = find(index);
+  if (!id || nodes_[*id].chunked) throw invalid(id ? Reason::SeveralChunks : id.error(), index);
   return resolved(*id);
 }
 

@@ -51,8 +51,8 @@ enum class Placement : std::uint8_t {
   Preferred,  // these first, then as Anywhere
   // Spread over these as several chunks, one per region, in the order of the ordinals; 0: all that are held. Parts are
   // whole sticks and differ by one at most, unless the largest free block of a region is smaller than its part: all of
-  // it serves then, and the others share the rest. It fails exactly when the largest free blocks of these regions are
-  // too small together. With 0 other regions are acquired for what is missing. RegionOrder means nothing.
+  // it serves then, and the others share the rest. When the largest free blocks of these regions are too small
+  // together, others are acquired for what is missing: any with 0, else as for Bind. RegionOrder means nothing.
   Interleave,
 };
 
@@ -273,12 +273,15 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   Failure none_can_serve(const AllocationPolicy& policy, std::uint64_t bytes) const;
   MemoryShortage shortage(const AllocationPolicy& policy, std::uint64_t bytes) const;
   std::expected<BlockId, Reason> find(AllocationIndex index) const;
-  std::expected<BlockId, Reason> find_one_chunk(AllocationIndex index) const;
   static InvalidAllocation invalid(Reason reason, AllocationIndex index);
   ResolvedAllocation resolved(BlockId id) const;
   std::expected<void, Reason> release(AllocationIndex index);
   void free_block(BlockId id);
-  void hold(BlockId id, AllocationIndex index, AllocationUses& uses);
+  void hold(BlockId id, AllocationIndex index, AllocationUses& uses) {
+    if (uses.allocator_ == nullptr) uses.allocator_ = shared_from_this();
+    uses.add(index);
+    ++nodes_[id].uses;
+  }
   // ---- chunks (flex_chunks.cpp); `id` is the first one
   std::optional<AllocationIndex> allocate_interleaved(std::uint64_t bytes, const AllocationPolicy& policy);
   std::uint64_t free_in_chunks(const AllocationPolicy& policy) const;  // the most that could be interleaved now

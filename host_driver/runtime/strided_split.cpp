@@ -69,14 +69,14 @@ std::optional<std::vector<StridedDMA>> split_at_chunks(const FlexAllocator& allo
     if (parts.size() + left.size() > most) return std::nullopt;
     const StridedTransfer next = std::move(left.back());
     left.pop_back();
-    StridedDMA checked(next);
+    const StridedDMA checked(next);
     std::optional<Cut> cut;
     if (source) cut = cut_at_border(*source, checked.source(), next.loops, next.loops.src_stride, next.element_bytes);
     if (!cut && destination) {
       cut = cut_at_border(*destination, checked.destination(), next.loops, next.loops.dst_stride, next.element_bytes);
     }
     if (!cut) {
-      parts.push_back(std::move(checked));
+      parts.push_back(checked);
       continue;
     }
     auto [first, second] = parts_of(next, *cut);

@@ -125,11 +125,9 @@ class SPYRE_API SpyreAllocator {
  public:
   // Throws OutOfMemory, after the memory-pressure callbacks and another try. Zero bytes: a storage without memory,
   // AllocationIndex::Null.
-  std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes);
-  std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes, const AllocationOptions& options);
+  std::shared_ptr<const DeviceStorage> allocate(std::uint64_t bytes, const AllocationOptions& options = {});
   // The same, but a failure is returned, also that of a callback. Throws nothing but std::bad_alloc.
-  AllocationResult try_allocate(std::uint64_t bytes);
-  AllocationResult try_allocate(std::uint64_t bytes, const AllocationOptions& options);
+  AllocationResult try_allocate(std::uint64_t bytes, const AllocationOptions& options = {});
 
   AllocatorStatistics statistics() const;
   MemoryStats memory_stats() const;

@@ -26,6 +26,7 @@ class BlockCount final : public LaunchObserver {
 
 void hold_regions(FlexAllocator& allocator, std::size_t count, std::uint64_t region_bytes) {
   std::vector<AllocationIndex> all;
+  all.reserve(count);
   for (std::size_t i = 0; i < count; ++i) all.push_back(allocator.allocate(region_bytes));
   for (const AllocationIndex index : all) allocator.deallocate(index);
 }

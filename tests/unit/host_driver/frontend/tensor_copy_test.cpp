@@ -81,8 +81,7 @@ TEST(TensorCopy, OfInterleavedTensorsAgreesWithTheModelInEveryByte) {
 
 TEST(TensorCopy, ContiguousMakesOneChunkOfSeveral) {
   Rig rig;
-  std::vector<SpyreTensor> large;  // two regions
-  for (int i = 0; i < 2; ++i) large.push_back(rig.empty({12 * 1024, 1024}));
+  const std::vector large{rig.empty({12 * 1024, 1024}), rig.empty({12 * 1024, 1024})};  // two regions
   const auto values = counted(64 * 50);
   const SpyreTensor tensor = rig.on_card(values, {64, 50}, {.interleaved = true});
   const auto chunks = [&](const SpyreTensor& of) {

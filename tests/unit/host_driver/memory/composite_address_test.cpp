@@ -36,7 +36,8 @@ TEST_F(CompositeAddressTest, WhatOwnsFreesOnce) {
     EXPECT_EQ(memory.total_size(), 256U);
     EXPECT_EQ(active(), 256U);
     CompositeAddress moved = std::move(memory);
-    EXPECT_FALSE(memory.owns());  // NOLINT(bugprone-use-after-move): it is empty, as the header says
+    // It is empty, as the header says.
+    EXPECT_FALSE(memory.owns());  // NOLINT(bugprone-use-after-move,clang-analyzer-cplusplus.Move)
     EXPECT_TRUE(memory.chunks().empty());
     EXPECT_EQ(active(), 256U);
     moved = allocate(512);
