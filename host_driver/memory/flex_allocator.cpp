@@ -285,19 +285,16 @@ std::expected<void, FlexAllocator::Reason> FlexAllocator::release(AllocationInde
   const auto id = find(index);
   if (!id) return std::unexpected(id.error());
   BlockNode& node = nodes_[*id];
-  std::uint64_t bytes = node.size * kBlockUnit;
   if (node.chunked) {
-    bytes = release_handle_of_chunks(*id);
-  } else {
-    usage_.handle_released(bytes, node.slack);
+    release_chunks(*id);
+    return {};
   }
-  if (node.uses != 0) {
-    node.doomed = 1;
-    doomed_bytes_ += bytes;
-  } else if (node.chunked) {
-    free_chunks(*id);
-  } else {
+  usage_.handle_released(node.size * kBlockUnit, node.slack);
+  if (node.uses == 0) {
     free_block(*id);
+  } else {
+    node.doomed = 1;
+    doomed_bytes_ += node.size * kBlockUnit;
   }
   return {};
 }
@@ -319,7 +316,9 @@ Expected<ResolvedAllocation> FlexAllocator::try_use(AllocationIndex index, Alloc
   if (!id || nodes_[*id].chunked) {
     return std::unexpected(describe_invalid(id ? Reason::SeveralChunks : id.error(), index));
   }
-  hold(*id, index, uses);
+  if (uses.allocator_ == nullptr) uses.allocator_ = shared_from_this();
+  uses.add(index);
+  ++nodes_[*id].uses;
   return resolved(*id);
 }
 

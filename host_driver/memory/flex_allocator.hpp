@@ -277,19 +277,14 @@ class FlexAllocator : public std::enable_shared_from_this<FlexAllocator> {
   ResolvedAllocation resolved(BlockId id) const;
   std::expected<void, Reason> release(AllocationIndex index);
   void free_block(BlockId id);
-  void hold(BlockId id, AllocationIndex index, AllocationUses& uses) {
-    if (uses.allocator_ == nullptr) uses.allocator_ = shared_from_this();
-    uses.add(index);
-    ++nodes_[id].uses;
-  }
   // ---- chunks (flex_chunks.cpp); `id` is the first one
   std::optional<AllocationIndex> allocate_interleaved(std::uint64_t bytes, const AllocationPolicy& policy);
   std::uint64_t free_in_chunks(const AllocationPolicy& policy) const;  // the most that could be interleaved now
   // Bytes that another region must have, to serve the request or to bring it nearer.
   std::uint64_t region_needed(const AllocationPolicy& policy, std::uint64_t bytes) const;
   void link_chunks(std::span<const BlockId> blocks);
-  std::uint64_t release_handle_of_chunks(BlockId id);  // their bytes; likewise below
-  std::uint64_t free_chunks(BlockId id);
+  void release_chunks(BlockId id);
+  std::uint64_t free_chunks(BlockId id);  // their bytes
   ResolvedChunks chunks_at(BlockId id) const;
   void end_uses(std::span<const AllocationIndex> indices) noexcept;
   // False: nothing that would help is about to be freed, or it was not in time. `lock` is held, and has been since the

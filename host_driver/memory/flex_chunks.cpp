@@ -112,13 +112,18 @@ void FlexAllocator::link_chunks(std::span<const BlockId> blocks) {
   chunked_.fetch_add(1, std::memory_order_relaxed);
 }
 
-std::uint64_t FlexAllocator::release_handle_of_chunks(BlockId id) {
+void FlexAllocator::release_chunks(BlockId first) {
   std::uint64_t bytes = 0;
-  for (; id != kNoBlock; id = nodes_[id].next_chunk) {
+  for (BlockId id = first; id != kNoBlock; id = nodes_[id].next_chunk) {
     usage_.handle_released(nodes_[id].size * kBlockUnit, nodes_[id].slack);
     bytes += nodes_[id].size * kBlockUnit;
   }
-  return bytes;
+  if (nodes_[first].uses == 0) {
+    free_chunks(first);
+  } else {
+    nodes_[first].doomed = 1;
+    doomed_bytes_ += bytes;
+  }
 }
 
 std::uint64_t FlexAllocator::free_chunks(BlockId id) {
@@ -174,7 +179,9 @@ Expected<ResolvedChunks> FlexAllocator::try_use_chunks(AllocationIndex index, Al
   const std::scoped_lock lock(mutex_);
   const auto id = find(index);
   if (!id) return std::unexpected(invalid(id.error(), index).info());
-  hold(*id, index, uses);
+  if (uses.allocator_ == nullptr) uses.allocator_ = shared_from_this();
+  uses.add(index);
+  ++nodes_[*id].uses;
   return chunks_at(*id);
 }
 
