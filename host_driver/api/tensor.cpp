@@ -28,8 +28,13 @@ AllocatorStatistics SpyreAllocator::statistics() const {
 }
 AllocationResult SpyreAllocator::try_allocate(std::uint64_t bytes, const AllocationOptions& options) {
   auto storage = impl_->allocator.try_allocate(bytes, options);
-  if (!storage) return {.storage = nullptr, .error = std::move(storage.error())};
-  return {.storage = Inside::storage(std::move(*storage)), .error = std::nullopt};
+  AllocationResult result;
+  if (storage) {
+    result.storage = Inside::storage(std::move(*storage));
+  } else {
+    result.error = std::move(storage.error());
+  }
+  return result;
 }
 MemoryStats SpyreAllocator::memory_stats() const { return impl_->allocator.memory_stats(); }
 void SpyreAllocator::reset_peak_memory_stats() { impl_->allocator.reset_peak_memory_stats(); }
