@@ -2,8 +2,10 @@
 // Memory through the C++ API on a booted card: a limit, regions at open, streams that are recorded, raw storages.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <spyre/spyre.hpp>
 #include <string>
 #include <utility>
@@ -71,6 +73,33 @@ TEST_F(Memory, ARegionIsHeldFromTheStartAndTheLimitKeepsASecondOneOut) {
   }
   EXPECT_EQ(allocator().empty_cache(), kRegion);
   EXPECT_LE(reserved(), 32 * kMiB);
+}
+
+TEST_F(Memory, ATensorLargerThanAnyBlockIsCopiedAndNoOperandOfAKernel) {
+  using spyre::DataType;
+  constexpr std::int64_t kRows = 3072;
+  constexpr std::int64_t kColumns = 2048;         // 24 MiB on the card
+  const auto keeper = allocator().allocate(128);  // its region stays, and the limit allows no other of 24 MiB
+  EXPECT_FALSE(allocator().try_allocate(kRows * kColumns * sizeof(float)));
+  {
+    const auto tensor =
+        spyre::SpyreTensor::empty(allocator(), DataType::Float32, {kRows, kColumns},
+                                  spyre::TensorOptions{.device_dtype = spyre::DeviceType::Dl16, .interleaved = true});
+    const auto shape = spyre::HostShape::contiguous(DataType::Float32, {kRows, kColumns});
+    std::vector<float> values(kRows * kColumns);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 509);  // DL16 has each of them
+    context().copy(tensor, spyre::ConstHostTensor{shape, std::as_bytes(std::span(values))});
+    std::vector<float> found(values.size());
+    context().to_host(tensor, {shape, std::as_writable_bytes(std::span(found))});
+    EXPECT_EQ(found, values);
+
+    spyre::ExecutionPlan plan;
+    plan.add(spyre::Job(spyre::CompiledKernel(context().kernel("add"), {{"M", kRows}, {"N", kColumns}})));
+    context().load(plan);
+    auto stream = context().default_stream();
+    EXPECT_THROW(spyre::LaunchKernel(stream, plan, std::array{tensor, tensor, tensor}), spyre::CopyNeeded);
+  }
+  allocator().empty_cache();
 }
 
 TEST_F(Memory, AFractionIsOneOfAllThatTheContextCouldGet) {

@@ -39,17 +39,20 @@ struct Rig {
   }
   // Work that names `scratch` and nothing else.
   void work(FlexStream& on) { on.Launch(Job::fill(scratch->allocation_index(), 128, 1), {}); }
+  // The last owner of `storage` goes while work of `stream`, in which it is recorded, is under way: the card is paused.
+  void free_under_work(std::shared_ptr<const DeviceStorage> storage) {
+    storage->record_stream(stream);
+    card.pause();
+    work(stream);
+    storage.reset();
+  }
   std::uint64_t active() const { return allocator->memory_stats().active_bytes.current; }
   std::uint64_t allocated() const { return allocator->memory_stats().allocated_bytes.current; }
 };
 
 TEST(RecordStream, MemoryIsNobodyElsesBeforeWhatWasLaunchedUntilItsFreeHasEnded) {
   Rig rig;
-  auto storage = rig.allocator->allocate(kBytes);
-  storage->record_stream(rig.stream);
-  rig.card.pause();
-  rig.work(rig.stream);
-  storage.reset();
+  rig.free_under_work(rig.allocator->allocate(kBytes));
   EXPECT_EQ(rig.allocated(), rig.base);
   EXPECT_EQ(rig.active(), rig.base + kBytes) << "free and in use";
   rig.work(rig.stream);  // after the free: not waited for
@@ -66,10 +69,7 @@ TEST(RecordStream, AllChunksOfInterleavedMemoryAreKept) {
   other.reset();
   auto storage = rig.allocator->allocate(kBytes, {.interleaved = true});
   ASSERT_EQ(rig.runtime->allocator().resolve_chunks(storage->allocation_index()).count, 2U);
-  storage->record_stream(rig.stream);
-  rig.card.pause();
-  rig.work(rig.stream);
-  storage.reset();
+  rig.free_under_work(std::move(storage));
   EXPECT_EQ(rig.active(), rig.base + kBytes) << "free and in use";
   rig.card.resume();
   end(rig.stream);
@@ -123,11 +123,7 @@ TEST(RecordStream, AnAllocationWaitsForTheMemoryThatAStreamStillUses) {
   Rig rig;
   constexpr std::uint64_t kMost = 40 * wire::kMiB;  // no two of them fit into the region
   rig.allocator->set_memory_limit(rig.allocator->memory_stats().reserved_bytes.current);
-  auto storage = rig.allocator->allocate(kMost);
-  storage->record_stream(rig.stream);
-  rig.card.pause();
-  rig.work(rig.stream);
-  storage.reset();
+  rig.free_under_work(rig.allocator->allocate(kMost));
   std::thread resumes([&] { rig.card.resume(); });
   const auto next = rig.allocator->try_allocate(kMost);
   resumes.join();  // bounded: it resumes the card once
@@ -154,11 +150,7 @@ TEST(RecordStream, AStreamOfAnotherContextIsRefusedByName) {
 
 TEST(RecordStream, AResetOfTheStreamEndsWhatItKeeps) {
   Rig rig;
-  auto storage = rig.allocator->allocate(kBytes);
-  storage->record_stream(rig.stream);
-  rig.card.pause();
-  rig.work(rig.stream);
-  storage.reset();
+  rig.free_under_work(rig.allocator->allocate(kBytes));
   EXPECT_EQ(rig.active(), rig.base + kBytes);
   std::thread resumes([&] { rig.card.resume(); });
   rig.stream.Reset();
@@ -169,11 +161,7 @@ TEST(RecordStream, AResetOfTheStreamEndsWhatItKeeps) {
 
 TEST(RecordStream, ADeadCardKeepsNothing) {
   Rig rig;
-  auto storage = rig.allocator->allocate(kBytes);
-  storage->record_stream(rig.stream);
-  rig.card.pause();
-  rig.work(rig.stream);
-  storage.reset();
+  rig.free_under_work(rig.allocator->allocate(kBytes));
   rig.card.die();
   EXPECT_THROW(end(rig.stream), StreamError);
   EXPECT_EQ(rig.active(), rig.base);
