@@ -36,7 +36,7 @@ bool FaultTable::matches(const Row& row, const Occurrence& occurrence) {
 }
 
 std::optional<Shot> FaultTable::occur(FaultPoint point, const Occurrence& occurrence) {
-  const LockGuard guard(lock_);
+  const hal::LockGuard guard(lock_);
   for (Row& row : rows_) {
     if (!row.used || row.spec.point != point || !matches(row, occurrence)) continue;
     wire::FaultEvidence& evidence = row.evidence;
@@ -98,7 +98,7 @@ void FaultTable::publish_points() {
 }
 
 Verdict FaultTable::arm(const wire::FaultSpec& spec, hal::PhysicalAddress place) {
-  const LockGuard guard(lock_);
+  const hal::LockGuard guard(lock_);
   Row& row = rows_[spec.fault];
   if (row.used) return refused(Status::Busy);
   row = {true, spec, place, {}};
@@ -109,7 +109,7 @@ Verdict FaultTable::arm(const wire::FaultSpec& spec, hal::PhysicalAddress place)
 
 Verdict FaultTable::query(std::uint32_t index, wire::FaultEvidence& evidence) const {
   if (index >= wire::kFaultRows) return refused(Status::OutOfBounds);
-  const LockGuard guard(lock_);
+  const hal::LockGuard guard(lock_);
   if (!rows_[index].used) return refused(Status::NotArmed);
   evidence = evidence_of(rows_[index]);
   return {};
@@ -117,7 +117,7 @@ Verdict FaultTable::query(std::uint32_t index, wire::FaultEvidence& evidence) co
 
 Verdict FaultTable::disarm(std::uint32_t index, wire::FaultEvidence& evidence) {
   if (index >= wire::kFaultRows) return refused(Status::OutOfBounds);
-  const LockGuard guard(lock_);
+  const hal::LockGuard guard(lock_);
   if (!rows_[index].used) return refused(Status::NotArmed);
   evidence = evidence_of(rows_[index]);
   evidence.armed = 0;
@@ -127,7 +127,7 @@ Verdict FaultTable::disarm(std::uint32_t index, wire::FaultEvidence& evidence) {
 }
 
 void FaultTable::disarm_all() {
-  const LockGuard guard(lock_);
+  const hal::LockGuard guard(lock_);
   for (Row& row : rows_) row.used = false;
   publish_points();
 }

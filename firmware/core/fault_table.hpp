@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "firmware/core/spinlock.hpp"
 #include "firmware/core/stream.hpp"
 #include "firmware/hal/memory.hpp"
+#include "firmware/hal/spin_lock.hpp"
 #include "shared/fault.hpp"
 
 namespace fw {
@@ -79,7 +79,7 @@ class FaultTable {
   void publish_points();
 
   std::atomic<std::uint64_t> points_{0};
-  mutable Spinlock lock_;
+  mutable hal::SpinLock lock_;
   std::array<Row, wire::kFaultRows> rows_{};
 };
 

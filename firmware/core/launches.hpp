@@ -22,9 +22,9 @@
 #include "firmware/core/address_spaces.hpp"
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/run_queues.hpp"
-#include "firmware/core/spinlock.hpp"
 #include "firmware/core/timeouts.hpp"
 #include "firmware/hal/context.hpp"
+#include "firmware/hal/spin_lock.hpp"
 #include "shared/control_block.hpp"
 
 namespace fw {
@@ -116,7 +116,7 @@ class Launches {
     std::uint8_t area = 0;
     LaunchResult result{};  // of errors the first: written by whoever makes it Stopping or Condemned
     std::uint64_t budget_slices = 0;
-    Spinlock lock;                     // arrived, exited, parked
+    hal::SpinLock lock;                // arrived, exited, parked
     std::array<Part, kMaxCores> part;  // [0, parts) are set
   };
 

@@ -356,7 +356,7 @@ std::uint64_t RegionPool::beyond_share(Owner zone, std::uint64_t populated) cons
 
 // Granules of the zone that can be populated for the first time, now.
 std::uint64_t RegionPool::populatable(Owner zone) const {
-  const LockGuard guard(populate_lock_);
+  const hal::LockGuard guard(populate_lock_);
   const std::uint64_t share = zone == kNobody ? 0 : shares_.populated[zone];
   const std::uint64_t populated = tenants_[zone].populated;
   const std::uint64_t common = shares_.populated[kNobody];
@@ -366,7 +366,7 @@ std::uint64_t RegionPool::populatable(Owner zone) const {
 // The whole range or nothing. A granule is populated once between two power cycles and costs the machine a page fault,
 // so that a lock costs nothing beside it, and gives exact counts: no hart is refused for what another only tried.
 bool RegionPool::populate(std::uint64_t first, std::uint64_t last) {
-  const LockGuard guard(populate_lock_);
+  const hal::LockGuard guard(populate_lock_);
   std::uint64_t fresh = 0;
   for (std::uint64_t g = first; g <= last; ++g) fresh += test(populated_, g) ? 0 : 1;
   const Owner zone = zone_of(first);

@@ -19,8 +19,8 @@
 #include <expected>
 
 #include "firmware/core/memory_shares.hpp"
-#include "firmware/core/spinlock.hpp"
 #include "firmware/hal/memory.hpp"
+#include "firmware/hal/spin_lock.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/kernel_abi.hpp"
 #include "shared/outcome.hpp"
@@ -158,7 +158,7 @@ class RegionPool {
   Word* populated_ = nullptr;
   Word* retired_ = nullptr;
   std::uint64_t retired_count_ = 0;
-  mutable Spinlock populate_lock_;
+  mutable hal::SpinLock populate_lock_;
   std::atomic<std::uint64_t> populated_count_{0};
   std::uint64_t borrowed_ = 0;  // populated beyond shares, out of nobody's share; under populate_lock_
   std::array<Tenant, kMaxOwners> tenants_;

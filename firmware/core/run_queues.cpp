@@ -16,7 +16,7 @@ void RunQueues::init() {
 void RunQueues::push(unsigned core, Owner f, bool high_priority, Ticket ticket, bool fresh) {
   CoreQueue& queue = queues_[core];
   {
-    const LockGuard guard(queue.lock);
+    const hal::LockGuard guard(queue.lock);
     FunctionQueue& function = queue.functions[f];
     if (function.empty()) function.seen_slices = queue.slices;
     (high_priority ? function.high : function.low).push(ticket);
@@ -44,7 +44,7 @@ RunQueues::FunctionQueue& RunQueues::choose(CoreQueue& queue, std::uint32_t read
 bool RunQueues::pop(unsigned core, Ticket& ticket) {
   CoreQueue& queue = queues_[core];
   if (queue.waiting.load(std::memory_order_acquire) == 0) return false;
-  const LockGuard guard(queue.lock);
+  const hal::LockGuard guard(queue.lock);
   const std::uint32_t waiting = queue.waiting.load(std::memory_order_relaxed);
   if (waiting == 0) return false;
   const std::uint32_t ready = queue.ready.load(std::memory_order_relaxed);

@@ -14,8 +14,8 @@
 
 #include "firmware/core/launch_limits.hpp"
 #include "firmware/core/memory_shares.hpp"
-#include "firmware/core/spinlock.hpp"
 #include "firmware/core/stream.hpp"
+#include "firmware/hal/spin_lock.hpp"
 
 namespace fw {
 
@@ -80,7 +80,7 @@ class RunQueues {
     bool empty() const { return low.empty() && high.empty(); }
   };
   struct CoreQueue {
-    Spinlock lock;
+    hal::SpinLock lock;
     std::atomic<std::uint32_t> waiting{0};  // of all functions
     std::atomic<bool> fresh{false};
     std::atomic<std::uint32_t> ready{0};  // bit per function that has parts here; written under the lock

@@ -43,7 +43,7 @@ void Launches::call_parts(Launch& launch) {
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     bool parked = false;
     {
-      const LockGuard guard(launch.lock);
+      const hal::LockGuard guard(launch.lock);
       std::swap(parked, launch.part[p].parked);
     }
     if (parked) {
@@ -145,7 +145,7 @@ bool Launches::stale_translation(const Launch& launch, Part& part, const hal::St
 void Launches::leave(Launch& launch, Part& part, const hal::Stop& stop) {
   bool stuck;
   {
-    const LockGuard guard(launch.lock);
+    const hal::LockGuard guard(launch.lock);
     ++launch.exited;
     stuck = launch.arrived != 0 && launch.arrived + launch.exited == launch.parts;
   }
@@ -159,7 +159,7 @@ void Launches::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   bool last;
   bool stuck;
   {
-    const LockGuard guard(launch.lock);
+    const hal::LockGuard guard(launch.lock);
     last = ++launch.arrived == launch.parts;
     if (last) launch.arrived = 0;
     stuck = !last && launch.arrived + launch.exited == launch.parts;
@@ -172,7 +172,7 @@ void Launches::arrive(Launch& launch, Ticket ticket, const hal::Stop& stop) {
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     bool queue = p == ticket.part;
     {
-      const LockGuard guard(launch.lock);
+      const hal::LockGuard guard(launch.lock);
       queue |= launch.part[p].parked;
       launch.part[p].parked = false;
     }

@@ -4,19 +4,21 @@
 
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
+#include "firmware/hal/spin_lock.hpp"
 #include "firmware/probe/probe.hpp"
 #include "firmware/probe/timeouts.hpp"
 #include "shared/units.hpp"
 
 namespace {
 
-enum class Order : std::uint32_t { Sleep, Ring, Run, Break, Hang, Accuse };
+enum class Order : std::uint32_t { Sleep, Ring, Run, Break, Hang, Accuse, Lock };
 
 constinit std::atomic<Order> order{Order::Sleep};
 constinit std::atomic<std::uint64_t> period{0};
 constinit std::atomic<hal::Context*> work{nullptr};
 constinit std::atomic<std::uint64_t> arrived{0};
 constinit std::atomic<bool> hanging{false};
+constinit hal::SpinLock contended;
 hal::Stop last_stop;
 
 void give(Order what) {
@@ -50,6 +52,10 @@ namespace fw {
         // bounded: hart 0 marks it before it stands still; the host test bounds the probe
         while (hal::waypoint_of(0) != wire::Waypoint::Dma) asm volatile("pause");
         hal::stuck(0, "accused");
+      case Order::Lock:
+        hal::mark(wire::Waypoint::Dma);
+        contended.lock();
+        break;
       case Order::Break: asm volatile("sd zero, 0(%0)" : : "r"(std::uint64_t{16}) : "memory"); break;
     }
   }
@@ -96,6 +102,11 @@ void helper_run_on(hal::Context& context) {
 }
 
 void helper_accuse() { give(Order::Accuse); }
+
+void helper_lock() {
+  contended.lock();
+  give(Order::Lock);
+}
 
 void helper_break() { give(Order::Break); }
 

@@ -92,6 +92,8 @@ void helper_hang();
 void helper_run_on(hal::Context& context);
 // Hart 1 waits until hart 0 says that it moves data, then reports it as stuck.
 void helper_accuse();
+// It waits for a lock that the caller then holds, for ever. It marks Dma before.
+void helper_lock();
 
 void prove_contexts();
 void prove_faults();

@@ -86,6 +86,11 @@ void keep_helper_in_kernel(const Space& space) {
     helper_hang();
     hal::panic("one does not answer");
   }
+  if (what == "lock") {
+    helper_lock();
+    wait_for_helper(wire::Waypoint::Dma);
+    hal::panic("one waits for a lock");
+  }
   if (what == "kernel") {
     static Space space;
     keep_helper_in_kernel(space);
@@ -171,6 +176,10 @@ void check(std::string_view what, const FatalRecord& record) {
     expect_kind(proof, record, FatalKind::Assertion, "one is in a kernel");
     expect_state(proof, second, HartState::Kernel, "the state of hart 1");
     proof.expect(second.pc >= wire::kContextWindow, "its pc is the kernel's");
+  } else if (what == "lock") {
+    expect_kind(proof, record, FatalKind::Assertion, "one waits for a lock");
+    expect_state(proof, second, HartState::Firmware, "the state of hart 1");
+    proof.expect(second.waypoint == wire::Waypoint::Dma, "what hart 1 did");
   } else if (what == "stuck") {
     expect_kind(proof, record, FatalKind::Watchdog, "accused");
     expect_state(proof, first, HartState::Unknown, "the state of hart 0");
@@ -183,7 +192,8 @@ void check(std::string_view what, const FatalRecord& record) {
   proof.expect(first.waypoint == wire::Waypoint::Dispatch, "what hart 0 did");
   const bool silent = what == "silent";
   proof.expect_equal(record.waiting_for, silent ? 2 : 0, "who did not answer");
-  if (what != "kernel") expect_state(proof, second, silent ? HartState::Unknown : HartState::Asleep, "hart 1");
+  if (what != "kernel" && what != "lock")
+    expect_state(proof, second, silent ? HartState::Unknown : HartState::Asleep, "hart 1");
 }
 
 void damage(const FatalRecord& record) {

@@ -8,16 +8,16 @@
 #include "firmware/arch/riscv/assembly.hpp"
 #include "firmware/arch/riscv/hart_local.hpp"
 #include "firmware/arch/riscv/page_arena.hpp"
-#include "firmware/arch/riscv/spin_lock.hpp"
 #include "firmware/arch/riscv/sv39.hpp"
 #include "firmware/arch/riscv/timer.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/spin_lock.hpp"
 #include "firmware/mutants/mutants.hpp"
 #include "shared/kernel_abi.hpp"
 
 namespace {
 
-constinit riscv::SpinLock guard;
+constinit hal::SpinLock guard;
 constinit riscv::PageArena arena;
 constinit riscv::Sv39Tables tables(arena);
 
@@ -41,34 +41,34 @@ void arena_initialize(std::uint64_t begin, std::uint64_t end) { arena.initialize
 namespace hal {
 
 std::uint64_t create_root() {
-  const riscv::LockGuard lock(guard);
+  const hal::LockGuard lock(guard);
   return tables.create_root();
 }
 
 void destroy_root(std::uint64_t root) {
-  const riscv::LockGuard lock(guard);
+  const hal::LockGuard lock(guard);
   forget_root(root);
   tables.destroy_root(root);
 }
 
 bool map(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress physical, std::uint64_t bytes,
          Protection protection) {
-  const riscv::LockGuard lock(guard);
+  const hal::LockGuard lock(guard);
   return tables.map(root, virtual_address, physical, bytes, protection);
 }
 
 bool prepare_window(std::uint64_t root, std::uint64_t virtual_address, std::uint64_t bytes) {
-  const riscv::LockGuard lock(guard);
+  const hal::LockGuard lock(guard);
   return tables.prepare_window(root, virtual_address, bytes);
 }
 
 bool share_window(std::uint64_t from_root, std::uint64_t to_root, std::uint64_t virtual_address, std::uint64_t bytes) {
-  const riscv::LockGuard lock(guard);
+  const hal::LockGuard lock(guard);
   return tables.share_window(from_root, to_root, virtual_address, bytes);
 }
 
 void release_window(std::uint64_t root, std::uint64_t virtual_address, std::uint64_t bytes) {
-  const riscv::LockGuard lock(guard);
+  const hal::LockGuard lock(guard);
   forget_root(root);
   tables.release_window(root, virtual_address, bytes);
 }
@@ -90,14 +90,14 @@ bool refresh(std::uint64_t root, std::uint64_t virtual_address, Protection wante
 }
 
 std::uint64_t table_pages() {
-  const riscv::LockGuard lock(guard);
+  const hal::LockGuard lock(guard);
   return tables.table_pages();
 }
 
 PhysicalAddress allocate_pages(std::uint64_t bytes) {
   PhysicalAddress address;
   {
-    const riscv::LockGuard lock(guard);
+    const hal::LockGuard lock(guard);
     address = arena.allocate(bytes);
   }
   // A mutant leaves alone what kernels see: a page table that is not clear would end its firmware.
@@ -110,13 +110,13 @@ PhysicalAddress allocate_pages(std::uint64_t bytes) {
 }
 
 void free_pages(PhysicalAddress address, std::uint64_t bytes) {
-  const riscv::LockGuard lock(guard);
+  const hal::LockGuard lock(guard);
   if (!arena.release(address, bytes)) panic("free_pages: not a range that allocate_pages returned");
 }
 
 std::uint64_t arena_bytes() { return arena.bytes(); }
 std::uint64_t arena_pages_in_use() {
-  const riscv::LockGuard lock(guard);
+  const hal::LockGuard lock(guard);
   return arena.bytes() / riscv::PageArena::kPageBytes - arena.free_pages();
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // hal::log on the board's 16550 UART.
 #include "firmware/arch/riscv/mmio.hpp"
-#include "firmware/arch/riscv/spin_lock.hpp"
+#include "firmware/arch/riscv/panic.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory_map.h"
+#include "firmware/hal/spin_lock.hpp"
 
 namespace {
 
@@ -14,7 +15,7 @@ constexpr std::uint8_t kTransmitEmpty = 1 << 5;
 // looks (about 100 ns each) the byte is dropped.
 constexpr unsigned kMostLooks = 10'000;
 
-constinit riscv::SpinLock one_line_at_a_time;
+constinit hal::SpinLock one_line_at_a_time;
 
 void put(char character) {
   for (unsigned look = 0; look < kMostLooks; ++look) {

@@ -114,7 +114,7 @@ TEST_P(ProbeRecord, TheRecordOfABrokenBootIsFoundByTheNext) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ProbeRecord,
-                         ::testing::Values("trap", "stack", "assert", "silent", "kernel", "stuck", "damaged"),
+                         ::testing::Values("trap", "stack", "assert", "silent", "kernel", "lock", "stuck", "damaged"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ProbeRecords, AreOfEveryHartWhereThereAreMany) { expect_all_proven(run(card(16, "record-trap"))); }
