@@ -10,7 +10,6 @@
 namespace svp::conformance {
 namespace {
 
-using test::must;
 using test::Workbench;
 using wire::AdminCommand;
 using wire::Field;
@@ -36,7 +35,7 @@ TEST(Admin, UnknownCommandsAreRepliesNotErrors) {
   for (const unsigned number : {0u, kNext, 999u, 0xffffu}) {
     wire::AdminRequest request{};
     request.command = static_cast<AdminCommand>(number);
-    const auto reply = must(device->admin(request));
+    const auto reply = value_or_throw(device->admin(request));
     EXPECT_EQ(reply.outcome, Outcome::Rejected);
     EXPECT_EQ(reply.status, Status::BadOpcode);
     EXPECT_EQ(reply.field, Field::AdminCommand);
@@ -75,7 +74,7 @@ TEST(Admin, StatisticsCountEveryOutcomeAndEveryByteByItsDirection) {
   bad.header.flags = 1;
   ASSERT_EQ(bench.run(bad).outcome, Outcome::Rejected);
   ASSERT_EQ(bench.run(Workbench::nop()).outcome, Outcome::Aborted);
-  const auto stats = must(device->card_statistics()).values.stats;
+  const auto stats = value_or_throw(device->card_statistics()).values.stats;
   EXPECT_EQ(stats.completed, 4u);
   EXPECT_EQ(stats.rejected, 1u);
   EXPECT_EQ(stats.aborted, 1u);
@@ -93,8 +92,8 @@ TEST(Admin, StatisticsAreOfTheFunctionAlone) {
   const auto other = provider().open_bystander();
   Workbench beside(*other);
   for (int i = 0; i < 10; ++i) ASSERT_EQ(beside.run(Workbench::nop()).outcome, Outcome::Ok);
-  EXPECT_EQ(must(device->card_statistics()).values.stats.completed, 0u);
-  EXPECT_EQ(must(other->card_statistics()).values.stats.completed, 10u);
+  EXPECT_EQ(value_or_throw(device->card_statistics()).values.stats.completed, 0u);
+  EXPECT_EQ(value_or_throw(other->card_statistics()).values.stats.completed, 10u);
 }
 
 }  // namespace

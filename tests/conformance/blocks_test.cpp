@@ -13,7 +13,6 @@ namespace {
 using test::Blocks;
 using test::CompletionCounter;
 using test::CompletionRecorder;
-using test::must;
 using test::submit_nops;
 
 TEST(Blocks, ABlockEndsExactlyOnceAndItsFieldsComeBack) {
@@ -40,7 +39,7 @@ TEST(Blocks, WithAndWithoutOptionalFeaturesTheResultIsTheSame) {
     EXPECT_EQ(device->features() & wire::kOptionalFeatures, features);
     CompletionCounter counter;
     for (std::uint64_t sent = 0; sent < 2000;) {
-      sent += must(submit_nops(*device, 0, counter, std::min<std::size_t>(7, 2000 - sent)));
+      sent += value_or_throw(submit_nops(*device, 0, counter, std::min<std::size_t>(7, 2000 - sent)));
       (void)device->wait_until([&] { return counter.ended() + 64 > sent; }, test::soon());
     }
     EXPECT_EQ(device->wait_until([&] { return counter.ended() == 2000; }, test::soon()), WaitStatus::Done);
@@ -110,7 +109,7 @@ TEST(Blocks, ManyThreadsOnManyStreamsAllFinish) {
       CompletionCounter counter;
       std::uint64_t sent = 0;
       for (int round = 0; round < 200; ++round) {
-        sent += must(submit_nops(*device, *stream, counter, 1u + static_cast<unsigned>(round) % 5u));
+        sent += value_or_throw(submit_nops(*device, *stream, counter, 1u + static_cast<unsigned>(round) % 5u));
         if (device->wait_until([&] { return counter.ended() == sent; }, test::soon()) != WaitStatus::Done)
           bad.fetch_add(1);
       }

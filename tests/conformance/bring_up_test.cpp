@@ -51,13 +51,13 @@ TEST(BringUp, EveryOwnerStartsAfresh) {
     const auto block = Blocks::nop();
     CompletionCounter counter;
     const std::vector<ControlBlockRequest> requests(3, {&block, &counter});
-    ASSERT_EQ(test::must(device->submit(0, requests)), 3u);
+    ASSERT_EQ(svp::value_or_throw(device->submit(0, requests)), 3u);
     ASSERT_EQ(device->wait_until([&] { return counter.ended() == 3; }, test::soon()), WaitStatus::Done);
     EXPECT_EQ(counter.not_ok(), 0u);
-    const auto stats = test::must(device->card_statistics()).values.stats;
+    const auto stats = svp::value_or_throw(device->card_statistics()).values.stats;
     EXPECT_EQ(stats.completed, 3u) << "the statistics of an earlier owner";
-    EXPECT_EQ(test::must(device->open_stream(StreamPriority::Low)), 1u) << "a stream of an earlier owner";
-    (void)test::must(device->acquire_region(RegionType::Tensor, 2 * wire::kMiB));
+    EXPECT_EQ(svp::value_or_throw(device->open_stream(StreamPriority::Low)), 1u) << "a stream of an earlier owner";
+    (void)svp::value_or_throw(device->acquire_region(RegionType::Tensor, 2 * wire::kMiB));
   }
 }
 

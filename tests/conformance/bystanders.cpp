@@ -6,7 +6,6 @@
 
 namespace svp::conformance {
 
-using test::must;
 using test::Workbench;
 using wire::Outcome;
 
@@ -26,9 +25,9 @@ Bystander::Bystander(unsigned which)
     : mark_(0xB1D5'0000'0000'0000u + which),
       device_(provider().open_bystander(which)),
       bench_(std::in_place, *device_) {
-  stream_ = must(device_->open_stream(StreamPriority::Low));
-  work_stream_ = must(device_->open_stream(StreamPriority::High));
-  work_region_ = must(device_->acquire_region(RegionType::Tensor, Workbench::kRegionBytes));
+  stream_ = value_or_throw(device_->open_stream(StreamPriority::Low));
+  work_stream_ = value_or_throw(device_->open_stream(StreamPriority::High));
+  work_region_ = value_or_throw(device_->acquire_region(RegionType::Tensor, Workbench::kRegionBytes));
   auto* words = reinterpret_cast<std::uint64_t*>(device_->host_memory().data());
   for (std::uint64_t i = 0; i < kCanaryBytes / 8; ++i) words[i] = pattern(i);
   place_canaries(bench_->tensor());
@@ -45,7 +44,7 @@ void Bystander::place_canaries(const Region& region) {
 }
 
 void Bystander::surround() {
-  place_canaries(must(device_->acquire_region(RegionType::Tensor, Workbench::kRegionBytes)));
+  place_canaries(value_or_throw(device_->acquire_region(RegionType::Tensor, Workbench::kRegionBytes)));
 }
 
 Bystander::~Bystander() {
@@ -119,7 +118,7 @@ void Bystander::expect_untouched() {
       EXPECT_TRUE(holds_canaries(words + kReadBackAt / 8)) << "a region of a bystander changed";
     }
   }
-  const auto stats = must(device_->card_statistics()).values.stats;
+  const auto stats = value_or_throw(device_->card_statistics()).values.stats;
   EXPECT_EQ(stats.rejected + stats.failed + stats.aborted + stats.ring_violations, 0u);
   EXPECT_EQ(device_->health(), Health::Alive);
   EXPECT_FALSE(device_->failure());

@@ -12,7 +12,6 @@ namespace {
 using test::Blocks;
 using test::cancel;
 using test::CompletionRecorder;
-using test::must;
 using wire::Outcome;
 using wire::Status;
 
@@ -23,8 +22,8 @@ class Cancel : public testing::Test {
 
   Cancel()
       : device_(provider().open()),
-        stream_(must(device_->open_stream(StreamPriority::Low))),
-        region_(must(device_->acquire_region(RegionType::Tensor, kBytes))),
+        stream_(value_or_throw(device_->open_stream(StreamPriority::Low))),
+        region_(value_or_throw(device_->acquire_region(RegionType::Tensor, kBytes))),
         fill_(test::Workbench::fill({region_.base.region_id, 0, region_.generation, wire::EndpointKind::Region, {}},
                                     kBytes, 7)) {}
   ~Cancel() override { expect_healthy(*device_); }
@@ -32,7 +31,7 @@ class Cancel : public testing::Test {
   void submit(CompletionRecorder& recorder, std::initializer_list<wire::ControlBlock> blocks) {
     std::vector<ControlBlockRequest> requests;
     for (const auto& block : blocks) requests.push_back({&block, &recorder});
-    ASSERT_EQ(must(device_->submit(stream_, requests)), requests.size());
+    ASSERT_EQ(value_or_throw(device_->submit(stream_, requests)), requests.size());
   }
   // By sequence; each exactly once.
   std::map<std::uint64_t, wire::Completion> ends(CompletionRecorder& recorder, std::size_t count) {
@@ -87,7 +86,7 @@ TEST_F(Cancel, WhatRunsIsStoppedAndEndsFault) {
       EXPECT_EQ(reply.status, Status::AlreadyEnded);
       EXPECT_EQ(all.at(1).outcome, Outcome::Ok);
     }
-    must(device_->reset_stream(stream_));
+    value_or_throw(device_->reset_stream(stream_));
   }
   EXPECT_TRUE(stopped) << "twenty transfers of 64 MiB were over before they could be cancelled";
 }
@@ -116,7 +115,7 @@ TEST_F(Cancel, TwiceIsOnce) {
     const auto all = ends(recorder, 3);
     EXPECT_EQ(all.at(2).outcome, first.outcome == Outcome::Ok ? Outcome::Aborted : Outcome::Ok);
     cancelled += first.outcome == Outcome::Ok ? 1 : 0;
-    must(device_->reset_stream(stream_));
+    value_or_throw(device_->reset_stream(stream_));
   }
   EXPECT_NE(cancelled, 0u);
 }
@@ -125,9 +124,9 @@ TEST_F(Cancel, AStreamThatIsNotThereOrNotAnyMoreIsRefused) {
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::Cancel;
   request.arguments.cancel = {wire::kStreamsPerFunction, 1, 1};
-  EXPECT_EQ(must(device_->admin(request)).status, Status::UnknownStream);
+  EXPECT_EQ(value_or_throw(device_->admin(request)).status, Status::UnknownStream);
   request.arguments.cancel = {stream_, device_->stream_incarnation(stream_) + 1, 1};
-  EXPECT_EQ(must(device_->admin(request)).status, Status::StaleIncarnation);
+  EXPECT_EQ(value_or_throw(device_->admin(request)).status, Status::StaleIncarnation);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 namespace svp::conformance {
 namespace {
 
-using test::must;
 using test::Workbench;
 using wire::Outcome;
 
@@ -59,19 +58,19 @@ std::chrono::nanoseconds work_with_pauses(Workbench& bench, unsigned round_trips
 // Many in flight, and nobody waits: the event loop and its tick alone bring the ends in.
 void flood_without_waiter(Workbench& bench) {
   Device& device = bench.device();
-  const std::uint32_t stream = must(device.open_stream(StreamPriority::Low));
+  const std::uint32_t stream = value_or_throw(device.open_stream(StreamPriority::Low));
   test::CompletionCounter counter;
   const auto block = test::Blocks::nop();
   const std::vector<ControlBlockRequest> requests(64, {&block, &counter});
   for (std::uint64_t round = 1; round <= 5; ++round) {
-    ASSERT_EQ(must(device.submit(stream, requests)), requests.size());
+    ASSERT_EQ(value_or_throw(device.submit(stream, requests)), requests.size());
     const auto limit = test::soon();
     while (counter.ended() < round * requests.size() && Device::Clock::now() < limit)
       std::this_thread::sleep_for(test_bounds::kBriefLook);  // bounded: a pause of the loop above
     ASSERT_EQ(counter.ended(), round * requests.size()) << "lost";
   }
   EXPECT_EQ(counter.not_ok(), 0u);
-  must(device.close_stream(stream));
+  value_or_throw(device.close_stream(stream));
 }
 
 TEST(LostDoorbells, EverythingCompletesLaterAndNothingIsLost) {
@@ -125,7 +124,7 @@ TEST(LostDoorbells, WithoutTimersALostDoorbellStalls) {
     test::CompletionRecorder recorder;
     const auto block = test::Blocks::nop();
     const ControlBlockRequest request{&block, &recorder};
-    ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);
+    ASSERT_EQ(value_or_throw(device->submit(0, {&request, 1})), 1u);
     // A sleep that no doorbell ended lasts until the deadline; the last look finds what was there all the time.
     const auto begun = Device::Clock::now();
     const auto status = device->wait_until([&] { return recorder.ended() == 1; }, begun + kStalled);

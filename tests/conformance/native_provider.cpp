@@ -12,7 +12,7 @@ class NativeProvider final : public Provider {
   NativeProvider()
       : tested_(test::function_under_test()),
         card_({.virtual_functions = kBystanders, .window_bytes = 16 * wire::kMiB, .boot_arguments = {}}),
-        management_(test::must(Device::attach(card_.slot(0), card_.device_options()))) {}
+        management_(svp::value_or_throw(Device::attach(card_.slot(0), card_.device_options()))) {}
 
   wire::FunctionKind kind() const override {
     return tested_ == 0 ? wire::FunctionKind::Physical : wire::FunctionKind::Virtual;
@@ -34,7 +34,8 @@ class NativeProvider final : public Provider {
     DeviceOptions how;
     how.optional_features = options.optional_features;
     how.faults = options.faults;
-    return test::must(Device::attach(card_.slot(kPhysicalSlot + function), card_.device_options(std::move(how))));
+    return svp::value_or_throw(
+        Device::attach(card_.slot(kPhysicalSlot + function), card_.device_options(std::move(how))));
   }
 
   const unsigned tested_;

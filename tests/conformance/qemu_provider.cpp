@@ -10,7 +10,9 @@ namespace {
 class QemuProvider final : public KernelProvider {
  public:
   QemuProvider()
-      : tested_(test::function_under_test()), card_(boot()), management_(test::must(card_->open_management())) {}
+      : tested_(test::function_under_test()),
+        card_(boot()),
+        management_(svp::value_or_throw(card_->open_management())) {}
 
   wire::FunctionKind kind() const override {
     return tested_ == 0 ? wire::FunctionKind::Physical : wire::FunctionKind::Virtual;
@@ -47,8 +49,8 @@ class QemuProvider final : public KernelProvider {
     return others[tested_][which];
   }
   std::unique_ptr<Device> open_function(unsigned function, OpenOptions options) {
-    return test::must(function == 0 ? card_->open_physical(std::move(options))
-                                    : card_->open_virtual(function, std::move(options)));
+    return svp::value_or_throw(function == 0 ? card_->open_physical(std::move(options))
+                                             : card_->open_virtual(function, std::move(options)));
   }
   std::unique_ptr<svp::Context> context(unsigned function) {
     svp::ContextOptions options;

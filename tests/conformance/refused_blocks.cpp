@@ -11,7 +11,6 @@
 
 namespace svp::conformance {
 
-using test::must;
 using test::Workbench;
 using wire::ControlBlock;
 using wire::Field;
@@ -32,8 +31,8 @@ void RefusedBlocks::SetUp() {
   device_ = provider().open(options);
   ASSERT_EQ((device_->features() & wire::kFeatureControlBlockCrc) != 0, GetParam());
   bench_.emplace(*device_);
-  victim_ = must(device_->open_stream(StreamPriority::Low));
-  other_ = must(device_->open_stream(StreamPriority::High));
+  victim_ = value_or_throw(device_->open_stream(StreamPriority::Low));
+  other_ = value_or_throw(device_->open_stream(StreamPriority::High));
   const auto memory = device_->host_memory().first(kCanaryBytes);
   for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i * 7 + i / 251);
   canary_.assign(memory.begin(), memory.end());
@@ -79,18 +78,20 @@ void RefusedBlocks::seal(ControlBlock& block) const {
 wire::Completion RefusedBlocks::send(const ControlBlock& block) {
   test::CompletionRecorder recorder;
   const ControlBlockRequest request{&block, &recorder};
-  EXPECT_EQ(must(device_->submit_verbatim(victim_, {&request, 1})), 1u);
+  EXPECT_EQ(value_or_throw(device_->submit_verbatim(victim_, {&request, 1})), 1u);
   const auto status = device_->wait_until([&] { return recorder.ended() == 1; }, test::soon());
   if (status == WaitStatus::TimedOut) std::abort();  // the card would call a recorder that is gone
   return recorder.all().front();
 }
 
 void RefusedBlocks::heal() {
-  must(device_->reset_stream(victim_));
+  value_or_throw(device_->reset_stream(victim_));
   sequence_ = 1;
 }
 
-std::uint64_t RefusedBlocks::launches() const { return must(device_->card_statistics()).values.stats.launches; }
+std::uint64_t RefusedBlocks::launches() const {
+  return value_or_throw(device_->card_statistics()).values.stats.launches;
+}
 
 void RefusedBlocks::expect_nothing_written() {
   EXPECT_EQ(std::memcmp(device_->host_memory().data(), canary_.data(), canary_.size()), 0) << "host memory changed";

@@ -9,7 +9,6 @@
 namespace svp::conformance {
 namespace {
 
-using test::must;
 using test::Workbench;
 using wire::kMiB;
 using wire::Outcome;
@@ -21,19 +20,20 @@ wire::Endpoint in(const Region& region, std::uint64_t offset) {
 
 TEST(Regions, AreGrantedInGranulesAndComeBack) {
   const auto device = provider().open();
-  const auto tensor = must(device->acquire_region(RegionType::Tensor, 16 * kMiB - 1));
+  const auto tensor = value_or_throw(device->acquire_region(RegionType::Tensor, 16 * kMiB - 1));
   EXPECT_EQ(tensor.bytes, 16 * kMiB);
-  const auto program = must(device->acquire_region(RegionType::Program, 2 * kMiB));
+  const auto program = value_or_throw(device->acquire_region(RegionType::Program, 2 * kMiB));
   EXPECT_EQ(program.ordinal, wire::kProgramRegion);
-  must(device->release_region(tensor));
+  value_or_throw(device->release_region(tensor));
   EXPECT_FALSE(device->release_region(tensor)) << "twice";
-  must(device->release_region(program));
+  value_or_throw(device->release_region(program));
 }
 
 TEST(Regions, ANameIsTheIndexInAVirtualFunctionAndABaseInThePhysicalOne) {
   const auto device = provider().open();
   std::vector<Region> regions;
-  for (unsigned i = 0; i < 3; ++i) regions.push_back(must(device->acquire_region(RegionType::Tensor, 2 * kMiB)));
+  for (unsigned i = 0; i < 3; ++i)
+    regions.push_back(value_or_throw(device->acquire_region(RegionType::Tensor, 2 * kMiB)));
   for (unsigned i = 0; i < 3; ++i) {
     EXPECT_EQ(regions[i].ordinal, i);
     if (provider().kind() == wire::FunctionKind::Virtual) {
@@ -48,9 +48,9 @@ TEST(Regions, ANameIsTheIndexInAVirtualFunctionAndABaseInThePhysicalOne) {
 TEST(Regions, AFunctionHoldsSevenTensorRegionsAndOneForPrograms) {
   const auto device = provider().open();
   for (unsigned i = 0; i < wire::kProgramRegion; ++i) {
-    (void)must(device->acquire_region(RegionType::Tensor, 2 * kMiB));
+    (void)value_or_throw(device->acquire_region(RegionType::Tensor, 2 * kMiB));
   }
-  (void)must(device->acquire_region(RegionType::Program, 2 * kMiB));
+  (void)value_or_throw(device->acquire_region(RegionType::Program, 2 * kMiB));
   for (const RegionType type : {RegionType::Tensor, RegionType::Program}) {
     const auto refused = device->acquire_region(type, 2 * kMiB);
     ASSERT_FALSE(refused);
@@ -66,7 +66,7 @@ TEST(Regions, BadRequestsAreRefusedByTheirField) {
     wire::AdminRequest request{};
     request.command = wire::AdminCommand::RegionAcquire;
     request.arguments.region_acquire = {bytes, static_cast<wire::RegionType>(type)};
-    const auto reply = must(device->admin(request));
+    const auto reply = value_or_throw(device->admin(request));
     EXPECT_EQ(reply.outcome, Outcome::Rejected);
     EXPECT_EQ(reply.status, status) << wire::name(reply.status);
     EXPECT_EQ(reply.field, field);
@@ -86,7 +86,7 @@ TEST(Regions, MoreThanTheCardHasIsRefusedWithItsFigures) {
   request.arguments.region_acquire = {std::min(16 * wire::kGiB, device->config().memory_bytes), RegionType::Tensor};
   wire::AdminReply reply{};
   do {
-    reply = must(device->admin(request));
+    reply = value_or_throw(device->admin(request));
   } while (reply.outcome == Outcome::Ok);
   ASSERT_EQ(reply.status, Status::OutOfDeviceMemory) << wire::name(reply.status);
   EXPECT_LT(reply.values.region.largest_bytes, request.arguments.region_acquire.bytes);
@@ -98,28 +98,28 @@ TEST(Regions, MoreThanTheCardHasIsRefusedWithItsFigures) {
   EXPECT_GE(config.share_bytes, config.memory_bytes / (config.virtual_functions + 1) - wire::kGranuleBytes);
   // What the figures promise is granted.
   if (reply.values.region.largest_bytes == 0) return;
-  (void)must(device->acquire_region(RegionType::Program, reply.values.region.largest_bytes));
+  (void)value_or_throw(device->acquire_region(RegionType::Program, reply.values.region.largest_bytes));
 }
 
 TEST(Regions, AnOldHandleNeverMatchesAgain) {
   const auto device = provider().open();
   Workbench bench(*device);
-  const std::uint32_t stream = must(device->open_stream(StreamPriority::Low));
+  const std::uint32_t stream = value_or_throw(device->open_stream(StreamPriority::Low));
   for (int round = 0; round < 20; ++round) {
-    const auto old = must(device->acquire_region(RegionType::Tensor, 2 * kMiB));
+    const auto old = value_or_throw(device->acquire_region(RegionType::Tensor, 2 * kMiB));
     ASSERT_EQ(bench.run(Workbench::fill(in(old, 0), 4096, 1), stream).outcome, Outcome::Ok);
-    must(device->release_region(old));
+    value_or_throw(device->release_region(old));
     auto end = bench.run(Workbench::fill(in(old, 0), 4096, 2), stream);
     EXPECT_EQ(end.outcome, Outcome::Rejected);
     EXPECT_EQ(end.status, Status::UnknownRegion);
-    must(device->reset_stream(stream));
-    const auto fresh = must(device->acquire_region(RegionType::Tensor, 2 * kMiB));
+    value_or_throw(device->reset_stream(stream));
+    const auto fresh = value_or_throw(device->acquire_region(RegionType::Tensor, 2 * kMiB));
     end = bench.run(Workbench::fill(in(old, 0), 4096, 3), stream);
     EXPECT_EQ(end.outcome, Outcome::Rejected);
     EXPECT_EQ(end.status, fresh.base == old.base ? Status::StaleRegion : Status::UnknownRegion);
-    must(device->reset_stream(stream));
+    value_or_throw(device->reset_stream(stream));
     EXPECT_GT(fresh.generation, old.generation);
-    must(device->release_region(fresh));
+    value_or_throw(device->release_region(fresh));
   }
 }
 
@@ -129,11 +129,11 @@ TEST(Regions, WhatIsGrantedAgainIsClean) {
   Workbench bench(*device);
   const auto memory = device->host_memory().first(kBytes);
   for (int round = 0; round < 3; ++round) {
-    const auto region = must(device->acquire_region(RegionType::Tensor, kBytes));
+    const auto region = value_or_throw(device->acquire_region(RegionType::Tensor, kBytes));
     ASSERT_EQ(bench.run(Workbench::dma(in(region, 0), bench.host(0), kBytes)).outcome, Outcome::Ok);
     EXPECT_TRUE(svp::test::all_bytes_are(memory, std::byte{0})) << "round " << round;
     ASSERT_EQ(bench.run(Workbench::fill(in(region, 0), kBytes, ~std::uint64_t{0})).outcome, Outcome::Ok);
-    must(device->release_region(region));
+    value_or_throw(device->release_region(region));
   }
 }
 

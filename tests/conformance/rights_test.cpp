@@ -6,7 +6,6 @@
 namespace svp::conformance {
 namespace {
 
-using test::must;
 using test::Workbench;
 using wire::AdminCommand;
 using wire::Field;
@@ -18,7 +17,7 @@ bool physical() { return provider().kind() == wire::FunctionKind::Physical; }
 wire::AdminReply ask(Device& device, AdminCommand command, const wire::AdminRequest::Arguments& arguments) {
   wire::AdminRequest request = test::admin_request(command);
   request.arguments = arguments;
-  return must(device.admin(request));
+  return value_or_throw(device.admin(request));
 }
 
 void expect_not_permitted(const wire::AdminReply& reply) {
@@ -93,7 +92,7 @@ TEST(Rights, OnlyThePhysicalFunctionSetsQuotas) {
   if (physical()) {
     EXPECT_EQ(reply.outcome, Outcome::Ok) << wire::name(reply.status);
     EXPECT_EQ(reply.values.function.quota_bytes, 4 * wire::kMiB);
-    (void)must(other->acquire_region(RegionType::Tensor, 4 * wire::kMiB));
+    (void)value_or_throw(other->acquire_region(RegionType::Tensor, 4 * wire::kMiB));
     const auto more = other->acquire_region(RegionType::Tensor, 2 * wire::kMiB);
     ASSERT_FALSE(more);
     EXPECT_NE(more.error().message.find(wire::name(Status::QuotaExceeded)), std::string::npos)
@@ -103,7 +102,7 @@ TEST(Rights, OnlyThePhysicalFunctionSetsQuotas) {
     EXPECT_TRUE(other->acquire_region(RegionType::Tensor, 2 * wire::kMiB)) << "the quota was not lifted";
   } else {
     expect_not_permitted(reply);
-    (void)must(other->acquire_region(RegionType::Tensor, 16 * wire::kMiB));
+    (void)value_or_throw(other->acquire_region(RegionType::Tensor, 16 * wire::kMiB));
   }
 }
 

@@ -9,7 +9,6 @@ namespace {
 using test::Blocks;
 using test::CompletionCounter;
 using test::CompletionRecorder;
-using test::must;
 using test::submit_nops;
 
 TEST(Streams, AStreamThatIsNotOpenTakesNothing) {
@@ -40,7 +39,7 @@ TEST(Streams, ARejectedBlockPoisonsItsStreamUntilReset) {
   EXPECT_EQ(all[2].outcome, wire::Outcome::Aborted);
   ASSERT_TRUE(device->reset_stream(0));
   CompletionCounter counter;
-  must(submit_nops(*device, 0, counter, 1));
+  value_or_throw(submit_nops(*device, 0, counter, 1));
   ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, test::soon()), WaitStatus::Done);
   EXPECT_EQ(counter.not_ok(), 0u);
   std::vector<wire::DeviceEvent> events;
@@ -62,7 +61,7 @@ TEST(Streams, VerbatimBlocksReachTheCardAsTheyAre) {
   EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Rejected);
   EXPECT_EQ(recorder.all()[0].status, wire::Status::BadMagic);
   CompletionCounter counter;
-  must(submit_nops(*device, 0, counter, 1));
+  value_or_throw(submit_nops(*device, 0, counter, 1));
   ASSERT_EQ(device->wait_until([&] { return counter.ended() == 1; }, test::soon()), WaitStatus::Done);
   EXPECT_EQ(counter.not_ok(), 0u) << "a block that names no stream touches none";
 }
@@ -83,10 +82,10 @@ TEST(Streams, AllStreamsCanBeOpenedAndTheNextOneIsRefusedWithAReason) {
 TEST(Streams, AReopenedStreamHasANewIncarnationAndItsOldBlocksAreStale) {
   const auto device = provider().open();
   test::Workbench bench(*device);
-  const auto first = must(device->open_stream(StreamPriority::Low));
+  const auto first = value_or_throw(device->open_stream(StreamPriority::Low));
   const std::uint32_t incarnation = device->stream_incarnation(first);
-  must(device->close_stream(first));
-  const auto second = must(device->open_stream(StreamPriority::Low));
+  value_or_throw(device->close_stream(first));
+  const auto second = value_or_throw(device->open_stream(StreamPriority::Low));
   ASSERT_EQ(second, first) << "the lowest free number";
   EXPECT_GT(device->stream_incarnation(second), incarnation);
   auto old = Blocks::nop();
@@ -98,7 +97,7 @@ TEST(Streams, AReopenedStreamHasANewIncarnationAndItsOldBlocksAreStale) {
   old.header.sequence = 1;
   CompletionRecorder recorder;
   const ControlBlockRequest request{&old, &recorder};
-  ASSERT_EQ(must(device->submit_verbatim(second, {&request, 1})), 1u);
+  ASSERT_EQ(value_or_throw(device->submit_verbatim(second, {&request, 1})), 1u);
   ASSERT_EQ(device->wait_until([&] { return recorder.ended() == 1; }, test::soon()), WaitStatus::Done);
   EXPECT_EQ(recorder.all()[0].outcome, wire::Outcome::Rejected);
   EXPECT_EQ(recorder.all()[0].status, wire::Status::StaleIncarnation);
@@ -116,15 +115,15 @@ TEST(Streams, StreamZeroCannotBeClosed) {
 TEST(Streams, AResetClearsThePoisonOfItsStreamOnly) {
   const auto device = provider().open();
   test::Workbench bench(*device);
-  const auto faulting = must(device->open_stream(StreamPriority::Low));
-  const auto too = must(device->open_stream(StreamPriority::High));
-  const auto bystander = must(device->open_stream(StreamPriority::Low));
+  const auto faulting = value_or_throw(device->open_stream(StreamPriority::Low));
+  const auto too = value_or_throw(device->open_stream(StreamPriority::High));
+  const auto bystander = value_or_throw(device->open_stream(StreamPriority::Low));
   auto bad = Blocks::nop();
   bad.header.flags = 1;
   EXPECT_EQ(bench.run(bad, faulting).outcome, wire::Outcome::Rejected);
   EXPECT_EQ(bench.run(bad, too).outcome, wire::Outcome::Rejected);
   EXPECT_EQ(bench.run(Blocks::nop(), bystander).outcome, wire::Outcome::Ok);
-  must(device->reset_stream(faulting));
+  value_or_throw(device->reset_stream(faulting));
   EXPECT_EQ(bench.run(Blocks::nop(), faulting).outcome, wire::Outcome::Ok);
   EXPECT_EQ(bench.run(Blocks::nop(), too).outcome, wire::Outcome::Aborted);
   EXPECT_EQ(bench.run(Blocks::nop(), bystander).outcome, wire::Outcome::Ok);
@@ -134,15 +133,15 @@ TEST(Streams, AResetClearsThePoisonOfItsStreamOnly) {
 TEST(Streams, AResetEndsWhatRunsAndWhatWaits) {
   const auto device = provider().open();
   test::Workbench bench(*device);
-  const auto stream = must(device->open_stream(StreamPriority::Low));
-  const auto region = must(device->acquire_region(RegionType::Tensor, 64 * wire::kMiB));
+  const auto stream = value_or_throw(device->open_stream(StreamPriority::Low));
+  const auto region = value_or_throw(device->acquire_region(RegionType::Tensor, 64 * wire::kMiB));
   const auto fill = test::Workbench::fill({region.base.region_id, 0, region.generation, wire::EndpointKind::Region, {}},
                                           64 * wire::kMiB, 7);
   for (int round = 0; round < 5; ++round) {
     CompletionRecorder recorder;
     const std::vector<ControlBlockRequest> requests(4, {&fill, &recorder});
-    ASSERT_EQ(must(device->submit(stream, requests)), 4u);
-    must(device->reset_stream(stream));
+    ASSERT_EQ(value_or_throw(device->submit(stream, requests)), 4u);
+    value_or_throw(device->reset_stream(stream));
     const auto ends = recorder.all();
     ASSERT_EQ(ends.size(), 4u) << "everything is reported before the reset returns";
     bool stopped = false;

@@ -11,7 +11,6 @@ namespace svp::conformance {
 namespace {
 
 using test::CompletionRecorder;
-using test::must;
 using test::Workbench;
 using wire::kKiB;
 using wire::kMiB;
@@ -89,7 +88,7 @@ TEST_F(Transfers, TheFirstAndTheLastStickOfARegionAreReached) {
 }
 
 TEST_F(Transfers, ATransferOverTheGranulesOfALargeRegionArrives) {
-  const auto region = must(device_->acquire_region(RegionType::Tensor, 6 * kMiB));
+  const auto region = value_or_throw(device_->acquire_region(RegionType::Tensor, 6 * kMiB));
   const auto at = [&](std::uint64_t offset) {
     return wire::Endpoint{region.base.region_id, offset, region.generation, wire::EndpointKind::Region, {}};
   };
@@ -144,7 +143,7 @@ TEST_F(Transfers, AStreamIsFirstInFirstOut) {
     std::vector<ControlBlockRequest> requests;
     for (std::size_t i = sent; i < std::min(sent + 100, blocks.size()); ++i)
       requests.push_back({&blocks[i], &recorder});
-    sent += must(device_->submit(0, requests));
+    sent += value_or_throw(device_->submit(0, requests));
     ASSERT_EQ(device_->wait_until([&] { return recorder.ended() + 50 > sent; }, test::soon()), WaitStatus::Done);
   }
   ASSERT_EQ(device_->wait_until([&] { return recorder.ended() == blocks.size(); }, test::soon()), WaitStatus::Done);
@@ -166,16 +165,16 @@ TEST_F(Transfers, TheStreamsOfAFunctionDoNotMix) {
     back.push_back(Workbench::dma(bench_->tensor(s * kBytes), bench_->host(kBackAt + s * kBytes), kBytes));
   }
   for (unsigned s = 0; s < kStreams; ++s) {
-    const auto stream = must(device_->open_stream(s % 2 != 0 ? StreamPriority::High : StreamPriority::Low));
+    const auto stream = value_or_throw(device_->open_stream(s % 2 != 0 ? StreamPriority::High : StreamPriority::Low));
     const ControlBlockRequest requests[] = {{&out[s], &recorder}, {&back[s], &recorder}};
-    ASSERT_EQ(must(device_->submit(stream, requests)), 2u);
+    ASSERT_EQ(value_or_throw(device_->submit(stream, requests)), 2u);
   }
   ASSERT_EQ(device_->wait_until([&] { return recorder.ended() == 2 * kStreams; }, test::soon()), WaitStatus::Done);
   EXPECT_EQ(std::memcmp(host_.data(), host_.data() + kBackAt, kStreams * kBytes), 0);
 }
 
 TEST_F(Transfers, ATransferBeyondItsBudgetIsATimeoutThatSaysHowFarItCame) {
-  const auto region = must(device_->acquire_region(RegionType::Tensor, 64 * kMiB));
+  const auto region = value_or_throw(device_->acquire_region(RegionType::Tensor, 64 * kMiB));
   auto block =
       Workbench::fill({region.base.region_id, 0, region.generation, wire::EndpointKind::Region, {}}, 64 * kMiB, 1);
   block.header.budget = 1;  // a tick
@@ -184,7 +183,7 @@ TEST_F(Transfers, ATransferBeyondItsBudgetIsATimeoutThatSaysHowFarItCame) {
   EXPECT_EQ(end.status, wire::Status::BudgetExpired);
   EXPECT_GT(end.bytes, 0u);
   EXPECT_LT(end.bytes, 64 * kMiB);
-  must(device_->reset_stream(0));
+  value_or_throw(device_->reset_stream(0));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace svp::test {
 wire::Completion Workbench::run(const wire::ControlBlock& block, std::uint32_t stream) const {
   CompletionRecorder recorder;
   const ControlBlockRequest request{&block, &recorder};
-  if (must(device().submit(stream, {&request, 1})) != 1) throw std::runtime_error("the stream took no block");
+  if (value_or_throw(device().submit(stream, {&request, 1})) != 1) throw std::runtime_error("the stream took no block");
   const auto status = device().wait_until([&] { return recorder.ended() == 1; }, soon());
   if (status == WaitStatus::TimedOut) std::abort();  // the card would call a recorder that is gone
   return recorder.all().front();

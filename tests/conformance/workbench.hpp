@@ -22,13 +22,6 @@ namespace svp::test {
 inline constexpr std::chrono::seconds kBound = test_bounds::kWork;
 inline Device::TimePoint soon() { return Device::Clock::now() + kBound; }
 
-// The value, or the error thrown: GoogleTest shows its text.
-template <typename T>
-T must(Expected<T> result) {
-  if (!result) throw Error(std::move(result.error()));
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
-
 // The window behind a device: its host memory starts at a fixed place of it.
 inline std::byte* window_of(const Device& device) { return device.host_memory().data() - device.host_memory_offset(); }
 // A block builder with regions of 2 MiB, for tests in which every block ends.

@@ -17,7 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::boot;
-using test::must;
 using test::small_card;
 
 constexpr unsigned kPhysicalSlot = 1;
@@ -27,7 +26,7 @@ wire::WindowHeader& header_of(Window& window) { return window.at<wire::WindowHea
 std::shared_ptr<Window> map_slot(Card& card, unsigned slot) {
   auto handle = card.machine().slot(slot);
   if (!handle) throw std::runtime_error(qemu::to_string(handle.error()));
-  return must(Window::map(handle->window_fd(), handle->window_bytes()));
+  return value_or_throw(Window::map(handle->window_fd(), handle->window_bytes()));
 }
 
 bool appears(const std::function<bool()>& condition, std::chrono::milliseconds bound = test_bounds::kEmulator) {
@@ -93,7 +92,7 @@ TEST(BringUp, TwentySixSlotsAreMappedAndEachHeaderTellsWhoItIs) {
   }
   // The first and the last function work.
   for (const unsigned vf : {1u, 16u}) {
-    const auto device = must(card->open_virtual(vf));
+    const auto device = value_or_throw(card->open_virtual(vf));
     EXPECT_EQ(device->config().function_index, vf);
     EXPECT_EQ(test::Workbench(*device).run(test::Blocks::nop()).outcome, wire::Outcome::Ok);
   }
@@ -179,7 +178,7 @@ TEST(BringUp, ACardThatStandsStillIsATimeoutNamingItsPostCode) {
     EXPECT_TRUE(refusal.names("no new POST code in")) << describe(refusal.error);
   }
   ASSERT_TRUE(card->machine().cont());
-  const auto device = must(card->open_physical());
+  const auto device = value_or_throw(card->open_physical());
   EXPECT_EQ(test::Workbench(*device).run(test::Blocks::nop()).outcome, wire::Outcome::Ok);
 }
 
@@ -187,12 +186,12 @@ TEST(BringUp, ACardThatStopsAfterBringUpIsSilentAndComesBack) {
   CardOptions options = small_card();
   options.timeouts.silent = 100ms;
   const auto card = boot(options);
-  const auto device = must(card->open_physical());
+  const auto device = value_or_throw(card->open_physical());
   test::CompletionRecorder recorder;
   const auto block = test::Blocks::nop();
   const ControlBlockRequest request{&block, &recorder};
   ASSERT_TRUE(card->machine().stop());
-  ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);
+  ASSERT_EQ(value_or_throw(device->submit(0, {&request, 1})), 1u);
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Silent; }, test::soon()), WaitStatus::Done);
   EXPECT_EQ(recorder.ended(), 0u);
   EXPECT_FALSE(device->failure()) << "nothing has been given up";
@@ -219,7 +218,7 @@ TEST(BringUp, FirmwareThatIsMissingOrNoProgramIsRefusedByName) {
 
 TEST(BringUp, AnOpenFunctionIsRefusedAndFreeAgainAfterwards) {
   const auto card = boot();
-  auto device = must(card->open_physical());
+  auto device = value_or_throw(card->open_physical());
   const auto second = card->open_physical();
   ASSERT_FALSE(second);
   EXPECT_NE(second.error().message.find("open already"), std::string::npos) << describe(second.error());
@@ -227,7 +226,8 @@ TEST(BringUp, AnOpenFunctionIsRefusedAndFreeAgainAfterwards) {
   EXPECT_FALSE(card->open_virtual(card->options().virtual_functions + 1));
   device.reset();
   for (int i = 0; i < 5; ++i)
-    EXPECT_EQ(test::Workbench(*must(card->open_physical())).run(test::Blocks::nop()).outcome, wire::Outcome::Ok);
+    EXPECT_EQ(test::Workbench(*value_or_throw(card->open_physical())).run(test::Blocks::nop()).outcome,
+              wire::Outcome::Ok);
 }
 
 }  // namespace

@@ -17,7 +17,9 @@ namespace svp::test {
 // Two cores, whatever the machine has: kernels run on hart 0 and on another one.
 CardOptions small_card(std::string boot_arguments = {});
 
-inline std::unique_ptr<Card> boot(CardOptions options = small_card()) { return must(Card::boot(std::move(options))); }
+inline std::unique_ptr<Card> boot(CardOptions options = small_card()) {
+  return value_or_throw(Card::boot(std::move(options)));
+}
 
 // No firmware has panicked, and hart 0 still serves: what every attack ends with.
 void expect_healthy(Card& card, Device& device);

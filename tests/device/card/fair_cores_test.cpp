@@ -8,7 +8,6 @@
 namespace svp {
 namespace {
 
-using test::must;
 using test::RecordedStream;
 using test::Workbench;
 using wire::Outcome;
@@ -29,8 +28,8 @@ TEST_P(FairCores, AFunctionWithFourKernelsGetsNoMoreOfACoreThanOneWithOne) {
   auto options = test::small_card();
   options.virtual_functions = 2;
   const auto card = test::boot(options);
-  const auto many = must(card->open_virtual(1));
-  const auto one = must(card->open_virtual(2));
+  const auto many = value_or_throw(card->open_virtual(1));
+  const auto one = value_or_throw(card->open_virtual(2));
   const Workbench many_bench(*many), one_bench(*one);
   const auto image = test::kernel_image(*card, "spin");
   many_bench.load(0, image);
@@ -66,7 +65,7 @@ class CorePriority : public testing::TestWithParam<std::uint64_t> {
   static wire::Completion end_of(const RecordedStream& stream) { return stream.sink().all().front(); }
 
   const std::shared_ptr<Card> card_ = test::boot(test::small_card());
-  const std::unique_ptr<Device> device_ = must(card_->open_physical());
+  const std::unique_ptr<Device> device_ = value_or_throw(card_->open_physical());
   const Workbench bench_{*device_};
   const std::vector<std::byte> image_ = test::kernel_image(*card_, "spin");
   RecordedStream high_{*device_, StreamPriority::High};
@@ -92,7 +91,7 @@ TEST_P(CorePriority, LowEndsBesideHighThatDoesNot) {
   ASSERT_TRUE(low_.wait_all(test::kBound));
   EXPECT_EQ(end_of(low_).outcome, Outcome::Timeout);
   EXPECT_EQ(high_.ended(), 0u);
-  must(high_.reset());
+  value_or_throw(high_.reset());
   ASSERT_TRUE(high_.wait_all(test::kBound));
   test::expect_healthy(*card_, *device_);
 }

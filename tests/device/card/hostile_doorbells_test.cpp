@@ -20,7 +20,6 @@ namespace svp {
 namespace {
 
 using fwtest::RawDriver;
-using test::must;
 using wire::Outcome;
 
 constexpr unsigned kVirtualSlot = 2;
@@ -31,7 +30,7 @@ class HostileDoorbells : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     card_ = test::boot();
-    physical_ = must(card_->open_physical());
+    physical_ = value_or_throw(card_->open_physical());
     neighbour_.emplace(*physical_);
   }
   static void TearDownTestSuite() {
@@ -63,7 +62,7 @@ class HostileDoorbells : public testing::Test {
     }
   }
   static void virtual_function_works() {
-    const auto device = must(card_->open_virtual(1));
+    const auto device = value_or_throw(card_->open_virtual(1));
     const test::Workbench bench(*device);
     EXPECT_EQ(bench.run(test::Workbench::fill(bench.tensor(0), 4096, 7)).outcome, Outcome::Ok);
   }
@@ -94,7 +93,7 @@ TEST_F(HostileDoorbells, AFloodIsOnlySlow) {
 
 TEST_F(HostileDoorbells, ATenantThatNeverListensStopsNobody) {
   const auto handle = slot();
-  const auto window = must(Window::map(handle.window_fd(), handle.window_bytes()));
+  const auto window = value_or_throw(Window::map(handle.window_fd(), handle.window_bytes()));
   RawDriver driver(window->bytes(), [&] {
     ring(handle);
     std::this_thread::yield();

@@ -13,7 +13,6 @@
 namespace svp {
 namespace {
 
-using test::must;
 using test::RecordedStream;
 using test::Workbench;
 using wire::Outcome;
@@ -50,7 +49,7 @@ class LaunchFlood {
     for (auto& stream : streams_) ASSERT_TRUE(stream.wait_all(test::kBound));
   }
   void reset() {
-    for (auto& stream : streams_) must(stream.reset());
+    for (auto& stream : streams_) value_or_throw(stream.reset());
   }
   void expect_all_refused() const {
     for (const auto& stream : streams_) {
@@ -68,7 +67,7 @@ class LaunchFlood {
 // 256 checksums over a megabyte are a second of the emulated hart; that no beat of 5 ms came in it is what was seen.
 TEST(LaunchFlood, TheHeartbeatGoesOnBesideRefusedImages) {
   const auto card = test::boot();
-  const auto device = must(card->open_virtual(1));
+  const auto device = value_or_throw(card->open_virtual(1));
   LaunchFlood flood(*device, spoilt_image(*card));
   const auto& heartbeat = reinterpret_cast<const wire::WindowHeader*>(test::window_of(*device))->heartbeat;
   std::uint64_t fewest = ~std::uint64_t{0};

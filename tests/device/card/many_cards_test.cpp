@@ -8,7 +8,6 @@ namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
-using test::must;
 using test::Workbench;
 using wire::Outcome;
 
@@ -23,8 +22,8 @@ TEST(ManyCards, OneAfterTheOtherLeaveNothing) {
   for (std::uint64_t i = 0; i < 5; ++i) {
     const test::NothingIsLeft nothing;
     const auto card = test::boot();
-    const auto physical = must(card->open_physical());
-    const auto virtual_one = must(card->open_virtual(1));
+    const auto physical = value_or_throw(card->open_physical());
+    const auto virtual_one = value_or_throw(card->open_virtual(1));
     expect_works(*physical, i);
     expect_works(*virtual_one, ~i);
   }
@@ -34,14 +33,14 @@ TEST(ManyCards, TwoAtOnceDoNotKnowOfEachOther) {
   const test::NothingIsLeft nothing;
   const auto first = test::boot();
   const auto second = test::boot();
-  const auto left = must(first->open_physical());
-  auto right = must(second->open_physical());
+  const auto left = value_or_throw(first->open_physical());
+  auto right = value_or_throw(second->open_physical());
   std::thread beside([&] {
     for (std::uint64_t i = 0; i < 20; ++i) {
       test::CompletionRecorder recorder;
       const auto block = test::Blocks::nop(i);
       const ControlBlockRequest request{&block, &recorder};
-      ASSERT_EQ(must(left->submit(0, {&request, 1})), 1u);
+      ASSERT_EQ(value_or_throw(left->submit(0, {&request, 1})), 1u);
       ASSERT_EQ(left->wait_until([&] { return recorder.ended() == 1; }, test::soon()), WaitStatus::Done);
       ASSERT_EQ(recorder.all()[0].outcome, Outcome::Ok);
     }
@@ -59,7 +58,7 @@ TEST(ManyCards, TwoAtOnceDoNotKnowOfEachOther) {
 TEST(ManyCards, DevicesOutliveTheirCard) {
   const test::NothingIsLeft nothing;
   auto card = test::boot();
-  const auto device = must(card->open_physical());
+  const auto device = value_or_throw(card->open_physical());
   card.reset();
   expect_works(*device, 4);
 }
@@ -67,7 +66,7 @@ TEST(ManyCards, DevicesOutliveTheirCard) {
 TEST(ManyCards, AShutDownCardTellsItsDevices) {
   const test::NothingIsLeft nothing;
   const auto card = test::boot();
-  const auto device = must(card->open_physical());
+  const auto device = value_or_throw(card->open_physical());
   ASSERT_TRUE(card->shutdown());
   EXPECT_EQ(device->wait_until([] { return false; }, test::soon()), WaitStatus::Failed);
   EXPECT_TRUE(card->shutdown()) << "a second time is no error";
@@ -97,7 +96,7 @@ TEST(ManyCards, FailedBootsLeaveNothing) {
 // A stream's number is free again as soon as the card has closed it, before the thread that closed it knows.
 TEST(ManyCards, StreamsMayBeOpenedWhileOthersAreClosed) {
   const auto card = test::boot();
-  const auto device = must(card->open_physical());
+  const auto device = value_or_throw(card->open_physical());
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
@@ -118,11 +117,11 @@ TEST(ManyCards, ADeviceThatIsClosedUnderLoadEndsEveryBlock) {
   const test::NothingIsLeft nothing;
   const auto card = test::boot();
   for (int round = 0; round < 5; ++round) {
-    auto device = must(card->open_virtual(1));
+    auto device = value_or_throw(card->open_virtual(1));
     test::CompletionRecorder recorder;
     const auto block = test::Blocks::nop();
     const std::vector<ControlBlockRequest> requests(100, {&block, &recorder});
-    const std::size_t accepted = must(device->submit(0, requests));
+    const std::size_t accepted = value_or_throw(device->submit(0, requests));
     device.reset();
     EXPECT_EQ(recorder.ended(), accepted);
     for (const auto& end : recorder.all()) {

@@ -206,17 +206,17 @@ TEST_F(NoAddresses, InRefusalsOfTheCard) {
     for (; region; region = device().acquire_region(RegionType::Tensor, 128 * kMiB)) taken.push_back(*region);
     EXPECT_THAT(region.error().message, testing::HasSubstr("quota"));
     inspector().look("quota", region.error());
-    for (const Region& held : taken) test::must(device().release_region(held));
+    for (const Region& held : taken) svp::value_or_throw(device().release_region(held));
   }
-  Region region = test::must(device().acquire_region(RegionType::Tensor, 2 * kMiB));
-  test::must(device().release_region(region));
+  Region region = svp::value_or_throw(device().acquire_region(RegionType::Tensor, 2 * kMiB));
+  svp::value_or_throw(device().release_region(region));
   expect_refused("a region released twice", device().release_region(region));
   region.base.region_id = 0x80000000;
   expect_refused("a region of nobody", device().release_region(region));
   expect_refused("a stream of nobody", device().reset_stream(60));
   wire::AdminRequest bind{};
   bind.command = wire::AdminCommand::SlotBind;
-  EXPECT_NE(test::must(device().admin(bind)).outcome, wire::Outcome::Ok);
+  EXPECT_NE(svp::value_or_throw(device().admin(bind)).outcome, wire::Outcome::Ok);
 }
 
 // Each block with one thing wrong, as the card refuses it and the driver tells it.
@@ -250,15 +250,15 @@ TEST_F(NoAddresses, InRefusedBlocks) {
   blocks.emplace_back("an image in tensor memory", compute);
   compute.payload.compute.core_mask = std::uint64_t{1} << 63;
   blocks.emplace_back("a core of nobody", compute);
-  const std::uint32_t stream = test::must(device().open_stream(StreamPriority::Low));
+  const std::uint32_t stream = svp::value_or_throw(device().open_stream(StreamPriority::Low));
   for (const auto& [what, block] : blocks) {
     test::CompletionRecorder ends;
     const ControlBlockRequest request{&block, &ends};
-    ASSERT_EQ(test::must(device().submit(stream, {&request, 1})), 1u);
+    ASSERT_EQ(svp::value_or_throw(device().submit(stream, {&request, 1})), 1u);
     ASSERT_EQ(device().wait_until([&] { return ends.ended() == 1; }, test::soon()), WaitStatus::Done);
     ASSERT_EQ(ends.all().front().outcome, wire::Outcome::Rejected) << what;
     inspector().look(what, explain(describe_failure(block, {}, ends.all().front(), nullptr)));
-    test::must(device().reset_stream(stream));
+    svp::value_or_throw(device().reset_stream(stream));
   }
   for (const wire::DeviceEvent& event : device().take_events()) {
     inspector().look("an event", std::string(wire::name(event.kind)) + " " + std::string(wire::name(event.status)));
@@ -317,12 +317,12 @@ TEST_F(NoAddresses, InTheEndOfACard) {
 }
 
 TEST_F(NoAddresses, InAResetBySomebodyElse) {
-  const auto management = test::must(card_->open_management());
+  const auto management = svp::value_or_throw(card_->open_management());
   wire::AdminRequest reset{};
   reset.command = wire::AdminCommand::FunctionReset;
   reset.arguments.function.target =
       test::function_under_test() == 0 ? wire::kTargetPhysical : wire::target_of_virtual(1);
-  ASSERT_EQ(test::must(management->admin(reset)).outcome, wire::Outcome::Ok);
+  ASSERT_EQ(svp::value_or_throw(management->admin(reset)).outcome, wire::Outcome::Ok);
   ASSERT_EQ(device().wait_until([] { return false; }, test::soon()), WaitStatus::Failed);
   // Generations are as large as addresses of regions, and are shown otherwise.
   inspector().look("failure()", device().failure().value());

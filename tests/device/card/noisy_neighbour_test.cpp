@@ -22,7 +22,6 @@ namespace svp {
 namespace {
 
 using bench::FloodKind;
-using test::must;
 
 constexpr unsigned kVictim = 1;  // VF; the neighbours are those behind it
 constexpr unsigned kMostNeighbours = 3;

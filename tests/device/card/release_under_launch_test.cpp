@@ -14,7 +14,6 @@ namespace svp {
 namespace {
 
 using test::endpoint_of;
-using test::must;
 using test::Workbench;
 using wire::Outcome;
 using wire::Status;
@@ -41,7 +40,7 @@ class Flight {
     return stream_.sink().all().front();
   }
   void stop() {
-    if (!ended()) must(stream_.reset());
+    if (!ended()) value_or_throw(stream_.reset());
   }
 
  private:
@@ -66,7 +65,7 @@ struct Bench : Workbench {
     load(kGatedAt, gated_);
   }
 
-  Region acquire() const { return must(device().acquire_region(RegionType::Tensor, kBytes)); }
+  Region acquire() const { return value_or_throw(device().acquire_region(RegionType::Tensor, kBytes)); }
   wire::ControlBlock spin(std::uint64_t mask, std::uint64_t budget = 0) const {
     return compute(kSpinAt, spin_.size(), mask, budget);
   }
@@ -109,7 +108,7 @@ class ReleaseUnderLaunch : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
     card_ = test::boot(test::small_card(kTimeout));
-    device_ = must(GetParam().physical ? card_->open_physical() : card_->open_virtual(1));
+    device_ = value_or_throw(GetParam().physical ? card_->open_physical() : card_->open_virtual(1));
     bench_.emplace(*card_, *device_);
   }
   void TearDown() override {
@@ -129,11 +128,11 @@ TEST_P(ReleaseUnderLaunch, AKernelComputesOnWhatItBeganWithAndTheNextSeesTheNew)
   Flight waiting(*device_, bench_->gated(old, old_result, 0, GetParam().core_mask));
   const auto free = free_bytes(*device_);
 
-  must(device_->release_region(old));
+  value_or_throw(device_->release_region(old));
   EXPECT_EQ(free_bytes(*device_), free) << "nobody may have it yet";
   EXPECT_FALSE(device_->release_region(old)) << "released twice";
   EXPECT_EQ(bench_->run(Workbench::dma(endpoint_of(old), bench_->host(kReadBack), 128)).outcome, Outcome::Rejected);
-  must(device_->reset_stream(0));
+  value_or_throw(device_->reset_stream(0));
 
   const Region fresh = bench_->acquire();
   EXPECT_EQ(fresh.ordinal, old.ordinal);
@@ -182,7 +181,7 @@ TEST_P(ReleaseUnderLaunch, AReleaseWaitsForAnAddressSpaceAndGetsOneWhenAKernelIs
   for (unsigned i = 0; i < kSpaces; ++i) {
     region = bench_->acquire();
     kernels.push_back(std::make_unique<Flight>(*device_, bench_->spin(GetParam().core_mask)));
-    if (i + 1 < kSpaces) must(device_->release_region(region));
+    if (i + 1 < kSpaces) value_or_throw(device_->release_region(region));
   }
   auto last = std::async(std::launch::async, [&] { return device_->release_region(region); });
   EXPECT_EQ(bench_->run(Workbench::nop()).outcome, Outcome::Ok);
@@ -202,7 +201,7 @@ TEST_P(ReleaseUnderLaunch, AFunctionResetTakesRetiredAddressSpacesWithIt) {
       const Region region = bench_->acquire();
       bench_->write(region, kOld);
       kernels.push_back(std::make_unique<Flight>(*device_, bench_->spin(3)));
-      must(device_->release_region(region));
+      value_or_throw(device_->release_region(region));
     }
     for (auto& kernel : kernels) EXPECT_FALSE(kernel->ended());
     bench_.reset();
@@ -210,12 +209,12 @@ TEST_P(ReleaseUnderLaunch, AFunctionResetTakesRetiredAddressSpacesWithIt) {
     for (auto& kernel : kernels) EXPECT_TRUE(kernel->ended());
     kernels.clear();
     device_.reset();
-    device_ = must(GetParam().physical ? card_->open_physical() : card_->open_virtual(1));
+    device_ = value_or_throw(GetParam().physical ? card_->open_physical() : card_->open_virtual(1));
     bench_.emplace(*card_, *device_);
     EXPECT_TRUE(free_bytes_become(*device_, *free)) << "owner " << owner;
     const Region region = bench_->acquire();
     EXPECT_TRUE(bench_->holds(region, 0));
-    must(device_->release_region(region));
+    value_or_throw(device_->release_region(region));
   }
 }
 

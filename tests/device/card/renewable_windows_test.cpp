@@ -21,7 +21,6 @@
 namespace svp {
 namespace {
 
-using test::must;
 using test::Workbench;
 using wire::Outcome;
 
@@ -29,7 +28,7 @@ constexpr wire::Target kVf1 = wire::target_of_virtual(1);
 constexpr std::uint64_t kWindowBytes = 4 * wire::kMiB;
 
 template <typename T>
-T value_or_throw(qemu::Result<T> result) {
+T emulator_answer(qemu::Result<T> result) {
   if (!result) throw std::runtime_error(qemu::to_string(result.error()));
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
@@ -56,15 +55,15 @@ class RenewableWindows : public testing::Test {
     options.window_bytes = kWindowBytes;
     options.emulator.first_renewed_peer = first_peer;
     card_ = test::boot(options);
-    management_ = must(card_->open_management());
+    management_ = value_or_throw(card_->open_management());
     retire();
-    value_or_throw(machine().disconnect_peer(kVf1, qemu::kHostPeer));
+    emulator_answer(machine().disconnect_peer(kVf1, qemu::kHostPeer));
   }
   ~RenewableWindows() override { test::expect_healthy(*card_, *management_); }
 
   qemu::Machine& machine() const { return card_->machine(); }
 
-  wire::AdminReply ask(const wire::AdminRequest& request) const { return must(management_->admin(request)); }
+  wire::AdminReply ask(const wire::AdminRequest& request) const { return value_or_throw(management_->admin(request)); }
   void retire() const {
     EXPECT_EQ(test::manage(*management_, wire::AdminCommand::SlotRetire, kVf1).outcome, Outcome::Ok);
   }
@@ -75,7 +74,7 @@ class RenewableWindows : public testing::Test {
     return ask(request);
   }
   Lease make_lease(unsigned port) const {
-    return {value_or_throw(machine().plug_window(port, kWindowBytes)), value_or_throw(machine().connect_peer(kVf1))};
+    return {emulator_answer(machine().plug_window(port, kWindowBytes)), emulator_answer(machine().connect_peer(kVf1))};
   }
   static bool received(const qemu::DoorbellPeer& peer) {
     pollfd event{peer.from_card.get(), POLLIN, 0};
@@ -83,20 +82,20 @@ class RenewableWindows : public testing::Test {
   }
   std::unique_ptr<Device> attach(const Lease& lease) const {
     DeviceOptions options;
-    options.exit_fd = value_or_throw(machine().exit_fd());
-    return must(Device::attach({kFirstPort + lease.window.port, kWindowBytes, lease.window.memory.duplicate(),
-                                lease.peer.to_card.duplicate(), lease.peer.from_card.duplicate()},
-                               std::move(options)));
+    options.exit_fd = emulator_answer(machine().exit_fd());
+    return value_or_throw(Device::attach({kFirstPort + lease.window.port, kWindowBytes, lease.window.memory.duplicate(),
+                                          lease.peer.to_card.duplicate(), lease.peer.from_card.duplicate()},
+                                         std::move(options)));
   }
   // The owner is gone: nothing of it is left in the emulator.
   void end(const Lease& lease) const {
     retire();
-    value_or_throw(machine().disconnect_peer(lease.peer.slot, lease.peer.id));
+    emulator_answer(machine().disconnect_peer(lease.peer.slot, lease.peer.id));
     expect_gone(lease);
   }
   void expect_gone(const Lease& lease) const {
     const auto limit = test::soon();
-    while (!value_or_throw(machine().window_gone(lease.window.serial))) {
+    while (!emulator_answer(machine().window_gone(lease.window.serial))) {
       ASSERT_LT(Device::Clock::now(), limit) << "the window is still plugged";
       std::this_thread::sleep_for(test_bounds::kLook);  // bounded: a pause of the loop above
     }
@@ -138,12 +137,12 @@ TEST_F(RenewableWindows, EachOwnerFindsAFreshOneAndNothingPilesUp) {
 
 TEST_F(RenewableWindows, AResetOfTheCardKeepsThePluggedOneAndItsOwner) {
   const Lease lease = make_lease(1);
-  const Lease spare{.window = value_or_throw(machine().plug_window(0, kWindowBytes)), .peer = {}};
+  const Lease spare{.window = emulator_answer(machine().plug_window(0, kWindowBytes)), .peer = {}};
   ASSERT_EQ(bind(lease).outcome, Outcome::Ok);
   for (int round = 0; round < 3; ++round) {
     management_->close();
-    must(card_->reset());
-    management_ = must(card_->open_management());
+    value_or_throw(card_->reset());
+    management_ = value_or_throw(card_->open_management());
     EXPECT_EQ(bind(lease).outcome, Outcome::Ok) << "the same again is no error";
     const auto device = attach(lease);
     work(*device, 77);
@@ -151,7 +150,7 @@ TEST_F(RenewableWindows, AResetOfTheCardKeepsThePluggedOneAndItsOwner) {
   end(lease);
   // What was plugged and not bound before the resets serves the next owner.
   const Lease next{.window = {spare.window.port, spare.window.serial, kWindowBytes, spare.window.memory.duplicate()},
-                   .peer = value_or_throw(machine().connect_peer(kVf1))};
+                   .peer = emulator_answer(machine().connect_peer(kVf1))};
   ASSERT_EQ(bind(next).outcome, Outcome::Ok);
   work(*attach(next), 78);
   end(next);
@@ -159,7 +158,7 @@ TEST_F(RenewableWindows, AResetOfTheCardKeepsThePluggedOneAndItsOwner) {
 
 TEST_F(RenewableWindows, AnEmptyPortIsRefused) {
   const Lease lease{.window = {.port = 0, .serial = 1, .bytes = kWindowBytes, .memory = {}},
-                    .peer = value_or_throw(machine().connect_peer(kVf1))};
+                    .peer = emulator_answer(machine().connect_peer(kVf1))};
   EXPECT_EQ(bind(lease).status, wire::Status::OutOfSlots);
 }
 

@@ -15,7 +15,6 @@ namespace svp {
 namespace {
 
 using test::CompletionRecorder;
-using test::must;
 using test::Workbench;
 using wire::Outcome;
 using wire::Status;
@@ -66,7 +65,7 @@ class Owner {
         dirty_(test::kernel_image(card, "dirty")) {
     bench_.load(kResidueAt, residue_);
     bench_.load(kDirtyAt, dirty_);
-    for (auto& stream : streams_) stream = must(device_->open_stream(StreamPriority::Low));
+    for (auto& stream : streams_) stream = value_or_throw(device_->open_stream(StreamPriority::Low));
   }
 
   Device& device() const { return *device_; }
@@ -85,7 +84,7 @@ class Owner {
       if ((end.fault.argument & kKinds & ~kMemory) != 0) {
         ADD_FAILURE() << "core " << end.fault.core << ", stream " << i << ": " << text_of(end.fault.argument);
       }
-      must(device_->reset_stream(streams_[i]));
+      value_or_throw(device_->reset_stream(streams_[i]));
     }
     return found;
   }
@@ -145,7 +144,7 @@ class Owner {
                             : how == Dirt::PartialLoad ? Status::LoadFault
                                                        : Status::None;
     EXPECT_EQ(end.status, expected) << wire::name(end.status);
-    if (end.outcome != Outcome::Ok) must(device_->reset_stream(streams_[0]));
+    if (end.outcome != Outcome::Ok) value_or_throw(device_->reset_stream(streams_[0]));
   }
 
  private:
@@ -163,7 +162,7 @@ class Owner {
   }
   void submit(unsigned stream, const wire::ControlBlock& block, CompletionRecorder& ends) const {
     const ControlBlockRequest request{&block, &ends};
-    ASSERT_EQ(must(device_->submit(streams_[stream], {&request, 1})), 1u);
+    ASSERT_EQ(value_or_throw(device_->submit(streams_[stream], {&request, 1})), 1u);
   }
   wire::Completion wait(const CompletionRecorder& ends) const {
     const auto status = device_->wait_until([&] { return ends.ended() != 0; }, test::soon());
@@ -199,13 +198,15 @@ class Residue : public testing::Test {
     options.virtual_functions = kVirtualFunctions;
     options.spare_slots = 1;
     card_ = test::boot(options);
-    management_ = must(card_->open_management());
+    management_ = value_or_throw(card_->open_management());
   }
   ~Residue() override { test::expect_healthy(*card_, *management_); }
 
-  std::unique_ptr<Owner> physical() const { return std::make_unique<Owner>(*card_, must(card_->open_physical())); }
+  std::unique_ptr<Owner> physical() const {
+    return std::make_unique<Owner>(*card_, value_or_throw(card_->open_physical()));
+  }
   std::unique_ptr<Owner> virtual_function(unsigned number) const {
-    return std::make_unique<Owner>(*card_, must(card_->open_virtual(number)));
+    return std::make_unique<Owner>(*card_, value_or_throw(card_->open_virtual(number)));
   }
   void manage(wire::AdminCommand command, unsigned slot = 0) const {
     const auto reply = test::manage(*management_, command, wire::target_of_virtual(1), slot);
@@ -217,7 +218,8 @@ class Residue : public testing::Test {
     auto exit_fd = card_->machine().exit_fd();
     if (!exit_fd) throw std::runtime_error("the machine has ended");
     options.exit_fd = *std::move(exit_fd);
-    return std::make_unique<Owner>(*card_, must(Device::attach(must(card_->slot(kSpareSlot)), std::move(options))));
+    return std::make_unique<Owner>(
+        *card_, value_or_throw(Device::attach(value_or_throw(card_->slot(kSpareSlot)), std::move(options))));
   }
 
   std::unique_ptr<Card> card_;

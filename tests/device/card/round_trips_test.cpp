@@ -18,7 +18,6 @@ namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
-using test::must;
 using wire::Outcome;
 
 constexpr std::uint64_t kDefaultRoundTrips = 100'000;
@@ -69,13 +68,13 @@ void think(std::chrono::nanoseconds time) {
   for (const auto until = Device::Clock::now() + time; Device::Clock::now() < until;) cpu_pause();
 }
 
-std::uint64_t card_sleeps(Device& device) { return must(device.card_statistics()).values.stats.sleeps; }
+std::uint64_t card_sleeps(Device& device) { return value_or_throw(device.card_statistics()).values.stats.sleeps; }
 
 void go_round(Card& card, const char* name, bool spinning, std::uint64_t count, Result& result) {
   OpenOptions options;
   options.faults.no_timers = true;
   options.faults.no_spinning = !spinning;
-  const auto device = must(card.open_physical(options));
+  const auto device = value_or_throw(card.open_physical(options));
   std::mt19937 random(kSeed);
   Progress progress(name, count);
   const std::uint64_t card_slept = card_sleeps(*device);
@@ -88,7 +87,7 @@ void go_round(Card& card, const char* name, bool spinning, std::uint64_t count, 
     test::CompletionCounter counter;
     const ControlBlockRequest request{&block, &counter};
     const auto begun = Device::Clock::now();
-    ASSERT_EQ(must(device->submit(0, {&request, 1})), 1u);
+    ASSERT_EQ(value_or_throw(device->submit(0, {&request, 1})), 1u);
     const auto status = device->wait_until([&] { return counter.ended() == 1; }, begun + kStall);
     // A sleep that nothing ends lasts until its deadline, and the last look finds what was there all the time.
     if (status != WaitStatus::Done || Device::Clock::now() - begun >= kStall) {

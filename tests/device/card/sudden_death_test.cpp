@@ -17,7 +17,6 @@ namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
-using test::must;
 using test::Workbench;
 using wire::Outcome;
 
@@ -97,7 +96,7 @@ class AdminFlood {
 };
 
 struct LoadedCard {
-  explicit LoadedCard(Card& card) : device(must(card.open_physical())), bench(*device) {
+  explicit LoadedCard(Card& card) : device(value_or_throw(card.open_physical())), bench(*device) {
     const auto empty = test::kernel_image(card, "empty");
     const auto spin = test::kernel_image(card, "spin");
     bench.load(0, empty);
@@ -194,8 +193,8 @@ void expect_everything_fails_at_once(Device& device, const std::string& message)
 Homecoming play(Card& card, LoadedCard& loaded, const Round& round) {
   Device& device = *loaded.device;
   Homecoming home;
-  const std::uint32_t second = must(device.open_stream(StreamPriority::Low));
-  const std::uint32_t main = must(device.open_stream(StreamPriority::Low));
+  const std::uint32_t second = value_or_throw(device.open_stream(StreamPriority::Low));
+  const std::uint32_t main = value_or_throw(device.open_stream(StreamPriority::Low));
   std::optional<AdminFlood> admin;
   if (round.load == Load::Admin) admin.emplace(device);
   Flood first(loaded.bench, main, loaded.cycle(round.load));
@@ -323,7 +322,7 @@ TEST(SuddenDeath, ASystemResetEndsEveryBlockOnceAndTheCardCanBeAttachedAgain) {
     if (HasFailure()) break;
   }
   tally.print("10 resets");
-  const auto device = must(card->open_physical());
+  const auto device = value_or_throw(card->open_physical());
   EXPECT_EQ(Workbench(*device).run(test::Blocks::nop()).outcome, Outcome::Ok);
   test::expect_healthy(*card, *device);
 }

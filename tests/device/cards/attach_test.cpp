@@ -9,7 +9,6 @@
 namespace svp {
 namespace {
 
-using test::must;
 using test::Tenant;
 using test::Workbench;
 using testing::HasSubstr;
@@ -26,7 +25,7 @@ class Attaching : public testing::Test {
     }));
   }
   static Expected<AttachedFunction> attach_to(const char* function) {
-    return attach(card().folder(), must(parse_function_choice(function)));
+    return attach(card().folder(), value_or_throw(parse_function_choice(function)));
   }
 
   static inline std::unique_ptr<test::ServedCard> card_;
@@ -61,14 +60,14 @@ TEST_F(Attaching, SecondOwnerIsToldThePidOfTheFirst) {
 
 TEST_F(Attaching, AnyVirtualFunctionIsAFreeOneUntilNoneIsLeft) {
   std::vector<AttachedFunction> owned;
-  for (int i = 0; i < 3; ++i) owned.push_back(must(attach_to("VF")));
+  for (int i = 0; i < 3; ++i) owned.push_back(value_or_throw(attach_to("VF")));
   EXPECT_EQ(owned[0].function, "VF1");
   EXPECT_EQ(owned[2].function, "VF3");
   const auto refused = attach_to("VF");
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("VF2 by pid " + std::to_string(::getpid())));
   owned.erase(owned.begin() + 1);
-  EXPECT_EQ(must(attach_to("VF")).function, "VF2");
+  EXPECT_EQ(value_or_throw(attach_to("VF")).function, "VF2");
 }
 
 TEST_F(Attaching, FunctionThatTheCardDoesNotHaveIsRefusedByName) {
@@ -90,7 +89,7 @@ TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
   unsigned last_slot = 0;
   for (int i = 0; i < 3; ++i) {
     // Never "owned": who comes right after the last owner waits for its retirement.
-    auto function = must(attach_to("PF"));
+    auto function = value_or_throw(attach_to("PF"));
     EXPECT_NE(function.device->config().slot, last_slot);
     last_slot = function.device->config().slot;
     const auto memory = function.device->host_memory();
@@ -101,7 +100,7 @@ TEST_F(Attaching, EachOwnerFindsAFreshSlotAndAnEmptyWindow) {
 }
 
 TEST_F(Attaching, RetiredWindowGivesItsPagesBack) {
-  auto function = must(attach_to("VF1"));
+  auto function = value_or_throw(attach_to("VF1"));
   const auto kept = function.device->mapping();  // as a forked child would keep it
   const auto memory = function.device->host_memory();
   std::memset(memory.data(), 0x5a, 8 * wire::kMiB);
@@ -113,8 +112,8 @@ TEST_F(Attaching, RetiredWindowGivesItsPagesBack) {
 }
 
 TEST_F(Attaching, ResetByTheBrokerIsToldToTheOwnerAndNobodyElse) {
-  const auto owner = must(attach_to("VF1"));
-  const auto neighbour = must(attach_to("VF2"));
+  const auto owner = value_or_throw(attach_to("VF1"));
+  const auto neighbour = value_or_throw(attach_to("VF2"));
   ASSERT_TRUE(reset_function(card().folder(), owner.target));
   EXPECT_EQ(owner.device->wait_until([] { return false; }, test::soon()), WaitStatus::Failed);
   EXPECT_EQ(owner.device->health(), Health::NeedsReset);
@@ -126,12 +125,12 @@ TEST_F(Attaching, ResetByTheBrokerIsToldToTheOwnerAndNobodyElse) {
 }
 
 TEST_F(Attaching, DescriptionIsTheSameFromBrokerSocketAndFile) {
-  const auto owner = must(attach_to("VF3"));
+  const auto owner = value_or_throw(attach_to("VF3"));
   ASSERT_TRUE(card().wait_until_renewed());
-  const auto asked = must(describe_card(card().folder()));
+  const auto asked = value_or_throw(describe_card(card().folder()));
   EXPECT_EQ(asked, card().description());
-  const auto runtime = must(RuntimeFolder::open(card().broker().folder().parent_path()));
-  const auto listed = must(runtime.cards());
+  const auto runtime = value_or_throw(RuntimeFolder::open(card().broker().folder().parent_path()));
+  const auto listed = value_or_throw(runtime.cards());
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0], asked);
   EXPECT_EQ(asked.functions[3].owner, ::getpid());
@@ -147,12 +146,12 @@ TEST_F(Attaching, NameInUseIsToldWithThePid) {
 }
 
 TEST_F(Attaching, WhatATenantMayNotDoIsCountedAgainstIt) {
-  const auto owner = must(attach_to("VF1"));
+  const auto owner = value_or_throw(attach_to("VF1"));
   wire::AdminRequest request{};
   request.command = wire::AdminCommand::SlotBind;
   request.arguments.function = {wire::target_of_virtual(2), 7};
-  EXPECT_EQ(must(owner.device->admin(request)).status, wire::Status::NotPermitted);
-  const auto counted = [&] { return must(describe_card(card().folder())).functions[1].violations; };
+  EXPECT_EQ(value_or_throw(owner.device->admin(request)).status, wire::Status::NotPermitted);
+  const auto counted = [&] { return value_or_throw(describe_card(card().folder())).functions[1].violations; };
   EXPECT_TRUE(card().wait_until([&](const auto&) { return counted() >= 1; }));
 }
 

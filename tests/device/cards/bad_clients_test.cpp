@@ -14,7 +14,6 @@ namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
-using test::must;
 using testing::HasSubstr;
 
 class BadClient : public testing::Test {
@@ -24,8 +23,8 @@ class BadClient : public testing::Test {
     static qemu::test::TemporaryFolder runtime_folder;
     auto options = test::small_broker(runtime_folder.path(), "card0", 1, 8);
     options.card.timeouts.hello = 300ms;
-    broker_ = must(Broker::start(std::move(options)));
-    owner_ = must(attach(broker_->folder().string(), FunctionChoice::physical())).device;
+    broker_ = value_or_throw(Broker::start(std::move(options)));
+    owner_ = value_or_throw(attach(broker_->folder().string(), FunctionChoice::physical())).device;
   }
   static void TearDownTestSuite() {
     owner_.reset();
@@ -34,7 +33,7 @@ class BadClient : public testing::Test {
   // Whatever happened, the broker serves and the owner works.
   void TearDown() override {
     EXPECT_TRUE(owner_->card_statistics());
-    EXPECT_EQ(must(describe_card(broker_->folder().string())).functions[0].use, FunctionUse::Owned);
+    EXPECT_EQ(value_or_throw(describe_card(broker_->folder().string())).functions[0].use, FunctionUse::Owned);
   }
 
   static UniqueFd connect() {
@@ -52,7 +51,7 @@ class BadClient : public testing::Test {
   static ErrorInfo refusal_of(std::string_view text) {
     const auto socket = connect();
     EXPECT_TRUE(send_message(socket.get(), text));
-    const auto reply = must(parse_broker_reply(answer(socket).text));
+    const auto reply = value_or_throw(parse_broker_reply(answer(socket).text));
     EXPECT_EQ(answer(socket).kind, Received::Kind::End);
     return std::get<ErrorInfo>(reply);
   }
@@ -89,24 +88,24 @@ TEST_F(BadClient, DescriptorsAreRefusedAndNotKept) {
     const auto socket = connect();
     const std::vector<int> sent(descriptors, socket.get());
     ASSERT_TRUE(send_message(socket.get(), encode(DescribeRequest{}), sent));
-    EXPECT_TRUE(std::holds_alternative<ErrorInfo>(must(parse_broker_reply(answer(socket).text))));
+    EXPECT_TRUE(std::holds_alternative<ErrorInfo>(value_or_throw(parse_broker_reply(answer(socket).text))));
   }
-  EXPECT_EQ(must(describe_card(broker_->folder().string())).functions[1].use, FunctionUse::Free);
+  EXPECT_EQ(value_or_throw(describe_card(broker_->folder().string())).functions[1].use, FunctionUse::Free);
   EXPECT_EQ(test::settled_process_resources(before).own.descriptors, before.own.descriptors);
 }
 
 TEST_F(BadClient, ClientThatClosesAtOnceCostsNothing) {
   for (int i = 0; i < 100; ++i) (void)connect();
   // Also when it has said what it wants, and does not wait for it.
-  const auto retired = must(describe_card(broker_->folder().string())).retirements.count;
+  const auto retired = value_or_throw(describe_card(broker_->folder().string())).retirements.count;
   const auto socket = connect();
   ASSERT_TRUE(send_message(socket.get(), encode(DescribeRequest{})));
-  EXPECT_EQ(must(describe_card(broker_->folder().string())).retirements.count, retired);
+  EXPECT_EQ(value_or_throw(describe_card(broker_->folder().string())).retirements.count, retired);
 }
 
 TEST_F(BadClient, SilentClientIsSentAway) {
   const auto socket = connect();
-  const auto reply = must(parse_broker_reply(answer(socket).text));
+  const auto reply = value_or_throw(parse_broker_reply(answer(socket).text));
   EXPECT_THAT(std::get<ErrorInfo>(reply).message, HasSubstr("did not say in time"));
   EXPECT_EQ(answer(socket).kind, Received::Kind::End);
 }
@@ -124,7 +123,8 @@ TEST_F(BadClient, TooManySilentClientsAreRefusedAndTheirPlacesComeBack) {
   std::vector<UniqueFd> silent;
   for (unsigned i = 0; i < kMaxWaitingClients; ++i) silent.push_back(connect());
   const auto one_more = connect();
-  EXPECT_THAT(std::get<ErrorInfo>(must(parse_broker_reply(answer(one_more).text))).message, HasSubstr("already"));
+  EXPECT_THAT(std::get<ErrorInfo>(value_or_throw(parse_broker_reply(answer(one_more).text))).message,
+              HasSubstr("already"));
   for (const auto& socket : silent) EXPECT_EQ(answer(socket).kind, Received::Kind::Message);
   EXPECT_TRUE(describe_card(broker_->folder().string()));
 }
@@ -134,7 +134,7 @@ TEST_F(BadClient, OwnerThatTalksLosesItsFunction) {
   ASSERT_TRUE(send_message(socket.get(), encode(HelloRequest{wire::kAbiVersion, FunctionChoice::any_virtual()})));
   const Received granted = answer(socket);
   ASSERT_EQ(granted.descriptors.size(), kGrantDescriptors);
-  ASSERT_TRUE(std::holds_alternative<Grant>(must(parse_broker_reply(granted.text))));
+  ASSERT_TRUE(std::holds_alternative<Grant>(value_or_throw(parse_broker_reply(granted.text))));
   ASSERT_TRUE(send_message(socket.get(), "more"));
   EXPECT_EQ(answer(socket).kind, Received::Kind::End);
   EXPECT_TRUE(attach(broker_->folder().string(), FunctionChoice::any_virtual()));

@@ -8,7 +8,6 @@ namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
-using test::must;
 using test::ServedCard;
 using test::Tenant;
 using testing::HasSubstr;
@@ -23,7 +22,7 @@ TEST(CardEnd, StoppedByAClientLeavesNothing) {
   const test::NothingIsLeft nothing;
   ServedCard card;
   const std::string folder = card.folder();
-  auto owner = must(attach(folder, FunctionChoice::physical()));
+  auto owner = value_or_throw(attach(folder, FunctionChoice::physical()));
   ASSERT_TRUE(stop_card(folder));
   EXPECT_EQ(card.broker().run_until(-1), Broker::Ended::ByClient);
   EXPECT_FALSE(std::filesystem::exists(folder));
@@ -38,7 +37,7 @@ TEST(CardEnd, StoppedByAClientLeavesNothing) {
 TEST(CardEnd, EmulatorThatDiesIsReportedAndAPowerCycleHelps) {
   const test::NothingIsLeft nothing;
   ServedCard card;
-  auto owner = must(attach(card.folder(), FunctionChoice::virtual_function(1)));
+  auto owner = value_or_throw(attach(card.folder(), FunctionChoice::virtual_function(1)));
   ASSERT_EQ(::kill(card.description().emulator, SIGKILL), 0);
   EXPECT_THAT(failure_of(owner), HasSubstr("signal 9 (Killed)"));
   ASSERT_TRUE(card.wait_until([](const auto& now) { return now.state == CardState::Dead; }));
@@ -50,7 +49,7 @@ TEST(CardEnd, EmulatorThatDiesIsReportedAndAPowerCycleHelps) {
   ASSERT_TRUE(power_cycle_card(card.folder()));
   EXPECT_EQ(card.description().state, CardState::Running);
   EXPECT_EQ(card.description().power_cycles, 1u);
-  auto next = must(attach(card.folder(), FunctionChoice::virtual_function(1)));
+  auto next = value_or_throw(attach(card.folder(), FunctionChoice::virtual_function(1)));
   EXPECT_TRUE(next.device->card_statistics());
   owner.device.reset();
   next.device.reset();
@@ -58,24 +57,24 @@ TEST(CardEnd, EmulatorThatDiesIsReportedAndAPowerCycleHelps) {
 
 TEST(CardEnd, OwnersLoseTheirFunctionsInAPowerCycleAndMayComeBack) {
   ServedCard card;
-  auto owner = must(attach(card.folder(), FunctionChoice::physical()));
+  auto owner = value_or_throw(attach(card.folder(), FunctionChoice::physical()));
   ASSERT_TRUE(power_cycle_card(card.folder()));
   EXPECT_THAT(failure_of(owner), HasSubstr("for a power cycle"));
-  auto again = must(attach(card.folder(), FunctionChoice::physical()));
+  auto again = value_or_throw(attach(card.folder(), FunctionChoice::physical()));
   EXPECT_TRUE(again.device->card_statistics());
   // The end of an owner of the card's last boot is nobody's business in this one.
   owner.device.reset();
-  EXPECT_EQ(must(describe_card(card.folder())).retirements.count, 0u);
+  EXPECT_EQ(value_or_throw(describe_card(card.folder())).retirements.count, 0u);
   EXPECT_TRUE(again.device->card_statistics());
 }
 
 TEST(CardEnd, PowerCycleThatFailsCanBeTriedAgain) {
   const qemu::test::TemporaryFolder folder;
   const auto firmware = folder.path() / "firmware.elf";
-  std::filesystem::copy_file(must(find_firmware()), firmware);
+  std::filesystem::copy_file(value_or_throw(find_firmware()), firmware);
   auto options = test::small_broker(folder.path() / "run", "card0");
   options.card.firmware = firmware;
-  const auto broker = must(Broker::start(std::move(options)));
+  const auto broker = value_or_throw(Broker::start(std::move(options)));
   const std::string card = broker->folder().string();
   std::filesystem::rename(firmware, folder.path() / "away");
   EXPECT_FALSE(power_cycle_card(card));
@@ -90,7 +89,7 @@ TEST(CardEnd, PowerCycleThatFailsCanBeTriedAgain) {
 
 TEST(CardEnd, CardThatSleptIsACardAllTheSame) {
   ServedCard card;
-  auto owner = must(attach(card.folder(), FunctionChoice::physical()));
+  auto owner = value_or_throw(attach(card.folder(), FunctionChoice::physical()));
   ASSERT_TRUE(test::stop_process(card.description().emulator));
   Timeouts timeouts;
   timeouts.attach = 200ms;
@@ -103,15 +102,15 @@ TEST(CardEnd, CardThatSleptIsACardAllTheSame) {
 
 TEST(CardEnd, TwoCardsDoNotKnowOfEachOther) {
   const qemu::test::TemporaryFolder runtime_folder;
-  const auto left = must(Broker::start(test::small_broker(runtime_folder.path(), "left", 1, 2)));
-  const auto right = must(Broker::start(test::small_broker(runtime_folder.path(), "right", 1, 2)));
-  EXPECT_EQ(must(must(RuntimeFolder::open(runtime_folder.path())).cards()).size(), 2u);
+  const auto left = value_or_throw(Broker::start(test::small_broker(runtime_folder.path(), "left", 1, 2)));
+  const auto right = value_or_throw(Broker::start(test::small_broker(runtime_folder.path(), "right", 1, 2)));
+  EXPECT_EQ(value_or_throw(value_or_throw(RuntimeFolder::open(runtime_folder.path())).cards()).size(), 2u);
   Tenant on_left(left->folder().string(), "PF", "compute");
   Tenant on_right(right->folder().string(), "PF", "compute");
   EXPECT_EQ(on_right.wait_for("working"), "working");
   right->stop();
   EXPECT_EQ(on_left.wait_for("computed"), "computed 50 rounds");
-  EXPECT_EQ(must(must(RuntimeFolder::open(runtime_folder.path())).cards()).size(), 1u);
+  EXPECT_EQ(value_or_throw(value_or_throw(RuntimeFolder::open(runtime_folder.path())).cards()).size(), 1u);
 }
 
 // ---- the broker is a process of its own -----------------------------------------------------------------------------
@@ -150,8 +149,8 @@ TEST_F(BrokerProcess, KilledBrokerTakesTheEmulatorAlongAndOwnersAreTold) {
   // The kernel may let go of a dead process's listener a moment after the process.
   EXPECT_THAT(refused.error().message, testing::AnyOf(HasSubstr("nobody serves the card card0 any more"),
                                                       HasSubstr("ended before it answered")));
-  const auto runtime = must(RuntimeFolder::open(runtime_folder_.path()));
-  EXPECT_TRUE(must(runtime.cards()).empty());
+  const auto runtime = value_or_throw(RuntimeFolder::open(runtime_folder_.path()));
+  EXPECT_TRUE(value_or_throw(runtime.cards()).empty());
   EXPECT_FALSE(std::filesystem::exists(folder())) << "stale folders are removed by whoever lists";
 }
 

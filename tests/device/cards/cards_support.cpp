@@ -20,7 +20,8 @@ BrokerOptions small_broker(const std::filesystem::path& runtime_folder, std::str
 }
 
 ServedCard::ServedCard(unsigned vfs, unsigned spares, std::uint64_t window_bytes)
-    : broker_(must(Broker::start(small_broker(runtime_folder_.path(), "card0", vfs, spares, window_bytes)))) {}
+    : broker_(value_or_throw(Broker::start(small_broker(runtime_folder_.path(), "card0", vfs, spares, window_bytes)))) {
+}
 
 bool ServedCard::wait_until(const std::function<bool(const CardDescription&)>& holds,
                             std::chrono::milliseconds bound) const {

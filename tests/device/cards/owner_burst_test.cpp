@@ -17,7 +17,6 @@ namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
-using test::must;
 using test::Tenant;
 
 constexpr unsigned kVirtual = 4;
@@ -43,7 +42,7 @@ class OwnerBurst : public testing::Test {
 
 TEST_F(OwnerBurst, TwoHundredKilledOwnersLeaveTheCardAsItWas) {
   test::ServedCard card(kVirtual);
-  const auto physical = must(attach(card.folder(), FunctionChoice::physical()));
+  const auto physical = value_or_throw(attach(card.folder(), FunctionChoice::physical()));
   const test::Workbench bench(*physical.device);
   const auto work_goes_on = [&](std::uint64_t pattern) {
     ASSERT_EQ(bench.run(test::Workbench::fill(bench.tensor(0), 4096, pattern)).outcome, wire::Outcome::Ok);

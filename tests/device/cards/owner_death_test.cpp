@@ -9,7 +9,6 @@ namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
-using test::must;
 using test::Tenant;
 
 class OwnerDeath : public testing::TestWithParam<const char*> {

@@ -30,7 +30,7 @@
 
 namespace {
 
-using svp::test::must;
+using svp::value_or_throw;
 using svp::test::require;
 using svp::test::Workbench;
 
@@ -48,7 +48,7 @@ void expect_nothing_of_the_last(svp::Device& device, const Workbench& bench) {
     // The words of this driver's own bring-up lie elsewhere.
     require(all_zero({window + block.offset, block.bytes}), "a block of the window is not zero");
   }
-  const auto statistics = must(device.card_statistics()).values.stats;
+  const auto statistics = value_or_throw(device.card_statistics()).values.stats;
   require(statistics.completed == 0 && statistics.launches == 0 && statistics.bytes_to_device == 0,
           "statistics are not zero");
   for (const auto& at : {bench.tensor(0), bench.program(0)}) {
@@ -69,7 +69,7 @@ void leave_the_pattern(svp::Device& device, const Workbench& bench) {
 
 int own(const std::string& folder, const std::string& function, int report) {
   try {
-    const auto owned = must(svp::attach(folder, must(svp::parse_function_choice(function))));
+    const auto owned = value_or_throw(svp::attach(folder, value_or_throw(svp::parse_function_choice(function))));
     [[maybe_unused]] const auto told = ::write(report, "a", 1);
     const Workbench bench(*owned.device);
     expect_nothing_of_the_last(*owned.device, bench);

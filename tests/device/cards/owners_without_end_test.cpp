@@ -19,7 +19,6 @@
 namespace svp {
 namespace {
 
-using test::must;
 using test::Tenant;
 using test::Workbench;
 using testing::HasSubstr;
@@ -89,7 +88,7 @@ void let_owners_come_and_go(const test::ServedCard& card, const Workbench& bench
 TEST(OwnersWithoutEnd, OfOneCardLeaveNothingBehind) {
   const test::NothingIsLeft nothing;
   test::ServedCard card(kVirtual, kSpares, kWindowBytes);
-  const auto physical = must(attach(card.folder(), FunctionChoice::physical()));
+  const auto physical = value_or_throw(attach(card.folder(), FunctionChoice::physical()));
   const Workbench bench(*physical.device);
   // From its second owner on, a function has a renewed window: the first ones are those of the boot.
   ASSERT_NO_FATAL_FAILURE(let_owners_come_and_go(card, bench, 10 * kVirtual));
@@ -122,7 +121,7 @@ TEST(OwnersWithoutEnd, OfOneCardLeaveNothingBehind) {
 TEST(OwnersWithoutEnd, WithoutSparesAreOnlyDelayed) {
   test::ServedCard card(1, 0, kWindowBytes);
   for (int owner = 0; owner < 20; ++owner) {
-    const auto owned = must(attach(card.folder(), FunctionChoice::virtual_function(1)));
+    const auto owned = value_or_throw(attach(card.folder(), FunctionChoice::virtual_function(1)));
     work(Workbench(*owned.device), 1);
   }
   EXPECT_GE(card.description().retirements.count, 19u);
@@ -134,10 +133,10 @@ TEST(LastOwners, AreATypedErrorAndAPowerCycleLetsWorkGoOn) {
   qemu::test::TemporaryFolder runtime_folder;
   auto options = test::small_broker(runtime_folder.path(), "card0", 2, kSpares, kWindowBytes);
   options.card.emulator.first_renewed_peer = qemu::kLastPeer - kLeft + 1;
-  const auto broker = must(Broker::start(std::move(options)));
+  const auto broker = value_or_throw(Broker::start(std::move(options)));
   const std::string folder = broker->folder().string();
   for (unsigned owner = 0; owner <= kLeft; ++owner) {
-    const auto owned = must(attach(folder, FunctionChoice::virtual_function(1)));
+    const auto owned = value_or_throw(attach(folder, FunctionChoice::virtual_function(1)));
     work(Workbench(*owned.device), owner);
   }
   const auto refused = attach(folder, FunctionChoice::virtual_function(1));
@@ -147,10 +146,10 @@ TEST(LastOwners, AreATypedErrorAndAPowerCycleLetsWorkGoOn) {
   EXPECT_FALSE(refused.error().recoverable);
   EXPECT_EQ(broker->description().functions[1].use, FunctionUse::NoSlot);
   // Ids are the function's, not the card's.
-  work(Workbench(*must(attach(folder, FunctionChoice::virtual_function(2))).device), 7);
-  work(Workbench(*must(attach(folder, FunctionChoice::physical())).device), 8);
-  must(power_cycle_card(folder));
-  work(Workbench(*must(attach(folder, FunctionChoice::virtual_function(1))).device), 9);
+  work(Workbench(*value_or_throw(attach(folder, FunctionChoice::virtual_function(2))).device), 7);
+  work(Workbench(*value_or_throw(attach(folder, FunctionChoice::physical())).device), 8);
+  value_or_throw(power_cycle_card(folder));
+  work(Workbench(*value_or_throw(attach(folder, FunctionChoice::virtual_function(1))).device), 9);
 }
 
 }  // namespace

@@ -22,7 +22,6 @@ namespace svp {
 namespace {
 
 using namespace std::chrono_literals;
-using test::must;
 using test::ServedCard;
 using testing::HasSubstr;
 
@@ -32,7 +31,7 @@ FlexStream::Clock::time_point in_time() { return FlexStream::Clock::now() + test
 class Owner {
  public:
   Owner(const std::string& folder, const FunctionChoice& choice) {
-    auto attached = must(attach(folder, choice));
+    auto attached = value_or_throw(attach(folder, choice));
     auto source = source_of(attached, folder, {});
     RuntimeOptions options;
     options.allocator.region_bytes = {256 * wire::kMiB};
@@ -119,7 +118,7 @@ std::unique_ptr<Broker> impatient_broker(const std::filesystem::path& folder, un
   options.card.timeouts.detach = 200ms;
   options.card.timeouts.restart_silence = 1s;
   options.card.timeouts.wedge_deaths = wedge_deaths;
-  return must(Broker::start(std::move(options)));
+  return value_or_throw(Broker::start(std::move(options)));
 }
 
 TEST(CardRecovery, OwnersKeepTheirFunctionsThroughACardResetAndComeBackWithOneCall) {
@@ -129,7 +128,7 @@ TEST(CardRecovery, OwnersKeepTheirFunctionsThroughACardResetAndComeBackWithOneCa
   Owner second(card.folder(), FunctionChoice::physical());
   ASSERT_TRUE(card.wait_until_renewed());
   for (int round = 0; round < 3; ++round) {
-    EXPECT_THAT(must(raise_card(card.folder(), ResetLevel::Card)), HasSubstr("card reset helped"));
+    EXPECT_THAT(value_or_throw(raise_card(card.folder(), ResetLevel::Card)), HasSubstr("card reset helped"));
     EXPECT_EQ(card.description().state, CardState::Running);
     for (Owner* owner : {&first, &second}) {
       EXPECT_EQ(owner->runtime().recover().level(), ResetLevel::Function);
@@ -146,7 +145,7 @@ TEST(CardRecovery, ACardThatRestartsByItselfIsAttachedAgainByItsBroker) {
   Owner owner(card.folder(), FunctionChoice::virtual_function(1));
   for (int restart = 0; restart < 3; ++restart) {
     {
-      Monitor monitor(must(offer_debugger(card.folder())));
+      Monitor monitor(value_or_throw(offer_debugger(card.folder())));
       ASSERT_TRUE(monitor.connected());
       ASSERT_TRUE(monitor.command("system_reset"));
       ASSERT_TRUE(monitor.command("cont"));  // it stood still for the debugger
@@ -177,7 +176,7 @@ TEST(CardRecovery, ACardThatRestartsByItselfIsAttachedAgainByItsBroker) {
 TEST(CardRecovery, AFirmwareRestartIsAskedForThroughMAndFollowedByTheCardResetWhenItDoesNotHelp) {
   ServedCard card;
   Owner owner(card.folder(), FunctionChoice::virtual_function(1));
-  const std::string how = must(raise_card(card.folder(), ResetLevel::Firmware));
+  const std::string how = value_or_throw(raise_card(card.folder(), ResetLevel::Firmware));
   EXPECT_THAT(how, testing::AnyOf(HasSubstr("firmware restart helped"), HasSubstr("card reset helped")));
   EXPECT_EQ(owner.runtime().recover().level(), ResetLevel::Function);
   owner.expect_works();
@@ -188,7 +187,7 @@ TEST(CardRecovery, AfterAPowerCycleARuntimeAsksTheBrokerForItsFunctionAgain) {
   ServedCard card;
   Owner first(card.folder(), FunctionChoice::virtual_function(2));
   Owner second(card.folder(), FunctionChoice::physical());
-  must(power_cycle_card(card.folder()));
+  value_or_throw(power_cycle_card(card.folder()));
   for (Owner* owner : {&first, &second}) {
     EXPECT_EQ(owner->runtime().recover().level(), ResetLevel::Function);
     owner->expect_works();
@@ -202,7 +201,8 @@ TEST(CardRecovery, AResetOfOneFunctionLeavesTheOthersAlone) {
   Owner bystander(card.folder(), FunctionChoice::virtual_function(2));
   bystander.leave_pattern();
   for (int round = 0; round < 5; ++round) {
-    EXPECT_THAT(must(reset_function(card.folder(), wire::target_of_virtual(1))), HasSubstr("function reset helped"));
+    EXPECT_THAT(value_or_throw(reset_function(card.folder(), wire::target_of_virtual(1))),
+                HasSubstr("function reset helped"));
     EXPECT_EQ(source.runtime().recover().level(), ResetLevel::Function);
     source.expect_works();
     bystander.expect_pattern();
@@ -217,7 +217,7 @@ TEST(CardRecovery, ACommandThatIsNotAnsweredIsFollowedByTheLevelsAboveIt) {
   Owner owner(card, FunctionChoice::virtual_function(1));
   const pid_t before = broker->description().emulator;
   ASSERT_TRUE(test::stop_process(before));
-  const std::string how = must(reset_function(card, wire::target_of_virtual(1)));
+  const std::string how = value_or_throw(reset_function(card, wire::target_of_virtual(1)));
   EXPECT_THAT(how, HasSubstr("function reset failed"));
   EXPECT_THAT(how, HasSubstr("firmware restart failed"));
   EXPECT_THAT(how, HasSubstr("card reset failed"));
@@ -259,7 +259,7 @@ TEST(CardRecovery, ACardThatKeepsDyingIsWedgedSaysSoAndCanOnlyBeStopped) {
   };
   for (int death = 0; death < 2; ++death) {
     ASSERT_TRUE(dies_to(CardState::Dead));
-    must(power_cycle_card(card));
+    value_or_throw(power_cycle_card(card));
   }
   ASSERT_TRUE(dies_to(CardState::Wedged));
   EXPECT_THAT(broker->description().state_reason, HasSubstr("it died 3 times"));

@@ -25,7 +25,6 @@ namespace svp {
 namespace {
 
 using test::HelperProcess;
-using test::must;
 using test::Tenant;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -41,7 +40,7 @@ BrokerReply ask(const Broker& broker, const char* socket_name, const BrokerReque
   EXPECT_TRUE(send_message(socket->get(), encode(request)));
   pollfd event{socket->get(), POLLIN, 0};
   (void)::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kWork));
-  return must(parse_broker_reply(receive_message(socket->get(), kMaxBrokerMessage, 0).text));
+  return value_or_throw(parse_broker_reply(receive_message(socket->get(), kMaxBrokerMessage, 0).text));
 }
 
 std::string refusal_of(const BrokerReply& reply) {
@@ -72,7 +71,7 @@ class Rights : public testing::Test {
   void SetUp() override { start(test::small_broker(runtime_folder_.path(), "card0", 2, 8)); }
   void start(BrokerOptions options) {
     broker_.reset();
-    broker_ = must(Broker::start(std::move(options)));
+    broker_ = value_or_throw(Broker::start(std::move(options)));
   }
   std::string folder() const { return broker_->folder().string(); }
 
@@ -100,7 +99,7 @@ TEST_F(Rights, ATenantMayNotManage) {
 
 TEST_F(Rights, ATenantResetsItsOwnFunctionAndNoOther) {
   Tenant other(folder(), "VF1", "attach");
-  const auto own = must(attach(folder(), FunctionChoice::virtual_function(2)));
+  const auto own = value_or_throw(attach(folder(), FunctionChoice::virtual_function(2)));
   EXPECT_TRUE(reset_own_function(folder(), own.target));
   for (const wire::Target target : {wire::kTargetPhysical, wire::target_of_virtual(1)}) {
     const auto refused = reset_own_function(folder(), target);
@@ -128,7 +127,7 @@ TEST_F(Rights, CommandsAreBoundedAndTheirPlacesComeBack) {
   for (unsigned i = kMaxCommands; i < clients.size(); ++i) {
     pollfd event{clients[i].get(), POLLIN, 0};
     (void)::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kWork));
-    const auto reply = must(parse_broker_reply(receive_message(clients[i].get(), kMaxBrokerMessage, 0).text));
+    const auto reply = value_or_throw(parse_broker_reply(receive_message(clients[i].get(), kMaxBrokerMessage, 0).text));
     refused += refusal_of(reply).contains("commands are being carried out") ? 1 : 0;
   }
   EXPECT_EQ(refused, 4u);
@@ -168,7 +167,7 @@ TEST_F(Rights, AChildThatInheritedAConnectionCannotProveThatItIsThePeer) {
   const auto next_reply = [&] {
     pollfd event{socket->get(), POLLIN, 0};
     (void)::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kWork));
-    return must(parse_broker_reply(receive_message(socket->get(), kMaxBrokerMessage, 0).text));
+    return value_or_throw(parse_broker_reply(receive_message(socket->get(), kMaxBrokerMessage, 0).text));
   };
   const auto challenge = next_reply();
   ASSERT_TRUE(std::holds_alternative<Prove>(challenge));

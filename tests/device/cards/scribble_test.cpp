@@ -11,7 +11,6 @@
 namespace svp {
 namespace {
 
-using test::must;
 using test::Tenant;
 using test::Workbench;
 using testing::HasSubstr;
@@ -42,7 +41,8 @@ struct Orphan {
 class Bystander {
  public:
   Bystander(const std::string& folder, const char* function)
-      : owner_(must(attach(folder, must(parse_function_choice(function))))), bench_(*owner_.device) {
+      : owner_(value_or_throw(attach(folder, value_or_throw(parse_function_choice(function))))),
+        bench_(*owner_.device) {
     const auto memory = owner_.device->host_memory().first(kBytes);
     for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = canary(i);
     for (const auto& at : {bench_.tensor(0), bench_.program(0)}) {
@@ -59,7 +59,7 @@ class Bystander {
     }
     EXPECT_EQ(owner_.device->health(), Health::Alive);
     EXPECT_FALSE(owner_.device->failure());
-    const auto counted = must(owner_.device->card_statistics()).values.stats;
+    const auto counted = value_or_throw(owner_.device->card_statistics()).values.stats;
     EXPECT_EQ(counted.ring_violations, 0u);
     EXPECT_EQ(counted.rejected + counted.failed + counted.aborted, 0u);
   }

@@ -37,7 +37,7 @@
 namespace {
 
 using namespace std::chrono_literals;
-using svp::test::must;
+using svp::value_or_throw;
 using svp::test::require;
 using svp::test::say;
 using Clock = std::chrono::steady_clock;
@@ -58,12 +58,12 @@ struct Possession {
     auto socket = svp::connect_in(folder.get(), svp::kSocketName, test_bounds::kConnection);
     require(socket.has_value(), "no connection to the broker");
     connection = *std::move(socket);
-    const svp::HelloRequest hello{wire::kAbiVersion, must(svp::parse_function_choice(function))};
+    const svp::HelloRequest hello{wire::kAbiVersion, value_or_throw(svp::parse_function_choice(function))};
     require(svp::send_message(connection.get(), encode(svp::BrokerRequest(hello))), "the broker does not listen");
     pollfd event{connection.get(), POLLIN, 0};
     (void)::poll(&event, 1, test_bounds::in_milliseconds(test_bounds::kThread));
     auto received = svp::receive_message(connection.get(), svp::kMaxBrokerMessage, svp::kGrantDescriptors);
-    grant = std::get<svp::Grant>(must(svp::parse_broker_reply(received.text)));
+    grant = std::get<svp::Grant>(value_or_throw(svp::parse_broker_reply(received.text)));
     descriptors = std::move(received.descriptors);
   }
   svp::UniqueFd duplicate(std::size_t which) const {
@@ -197,7 +197,7 @@ int main(int argc, char** argv) {
     // In full use until the end: rings set up, blocks done, a kernel's memory held.
     svp::DeviceOptions options;
     options.exit_fd = possession.duplicate(3);
-    const auto device = must(svp::Device::attach(
+    const auto device = value_or_throw(svp::Device::attach(
         {possession.grant.slot, bytes, possession.duplicate(0), possession.duplicate(1), possession.duplicate(2)},
         std::move(options)));
     const svp::test::Workbench bench(*device);

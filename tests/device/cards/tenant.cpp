@@ -33,7 +33,7 @@
 
 namespace {
 
-using svp::test::must;
+using svp::value_or_throw;
 using svp::test::require;
 using svp::test::say;
 using svp::test::Workbench;
@@ -46,7 +46,7 @@ void wait_for_input_end() {
 }
 
 std::vector<std::byte> kernel_image(const char* name) {
-  return svp::test::kernel_image(must(svp::find_firmware()), name);
+  return svp::test::kernel_image(value_or_throw(svp::find_firmware()), name);
 }
 
 bool input_has_ended() {
@@ -60,7 +60,7 @@ void compute(std::unique_ptr<svp::Device> device, int rounds) {
   constexpr std::int64_t kRows = 256, kColumns = 64;  // one stick per row: the device layout is the plain one
   constexpr std::size_t kCount = kRows * kColumns, kBytes = kCount * sizeof(std::uint16_t);
   svp::Runtime runtime(std::move(device));
-  const auto folder = must(svp::find_firmware()).parent_path() / "kernels";
+  const auto folder = value_or_throw(svp::find_firmware()).parent_path() / "kernels";
   const auto kernel = svp::Kernel::load(folder / "add.img", folder / "add.json");
   svp::DimensionExtents extents;
   const auto& dimensions = kernel->metadata().dimensions;
@@ -98,7 +98,7 @@ void compute(std::unique_ptr<svp::Device> device, int rounds) {
   const std::vector<svp::ControlBlockRequest> requests(kBatch, {&block, &endings});
   bool told = false;
   for (;;) {
-    const std::size_t taken = must(bench.device().submit(0, requests));
+    const std::size_t taken = value_or_throw(bench.device().submit(0, requests));
     if (taken == 0) {
       if (!std::exchange(told, true)) say("working");
       (void)bench.device().wait_until([&] { return bench.device().outstanding(0) < 64; }, svp::test::soon());
@@ -121,7 +121,7 @@ void kernel_loop(svp::Device& device) {
   const auto block = bench.compute(0, spin.size(), all_cores, 1'000'000);
   svp::test::CompletionRecorder endings;
   const svp::ControlBlockRequest request{&block, &endings};
-  require(must(device.submit(0, {&request, 1})) == 1, "the stream took no kernel");
+  require(value_or_throw(device.submit(0, {&request, 1})) == 1, "the stream took no kernel");
   // Started: its sequence number, the second after that of the load, is published before its first instruction.
   while (svp::test::started_sequence(device, 0) < 2) (void)device.poll();
   say("working");
@@ -131,10 +131,10 @@ void kernel_loop(svp::Device& device) {
 
 void admin_loop(svp::Device& device) {
   for (bool told = false;; told = true) {  // bounded: its parent test kills it; every call is bounded
-    const auto region = must(device.acquire_region(svp::RegionType::Tensor, Workbench::kRegionBytes));
-    const auto stream = must(device.open_stream(svp::StreamPriority::High));
-    must(device.close_stream(stream));
-    must(device.release_region(region));
+    const auto region = value_or_throw(device.acquire_region(svp::RegionType::Tensor, Workbench::kRegionBytes));
+    const auto stream = value_or_throw(device.open_stream(svp::StreamPriority::High));
+    value_or_throw(device.close_stream(stream));
+    value_or_throw(device.release_region(region));
     if (!told) say("working");
   }
 }
@@ -159,7 +159,7 @@ void look(svp::Device& device) {
   for (const auto& block : {wire::kControlBlocks, wire::kCompletions, wire::kReservedBlock}) {
     require(all_zero({window + block.offset, block.bytes}), "a block of the window is not zero");
   }
-  const auto statistics = must(device.card_statistics()).values.stats;
+  const auto statistics = value_or_throw(device.card_statistics()).values.stats;
   require(statistics.completed == 0 && statistics.launches == 0 && statistics.bytes_to_device == 0,
           "statistics are not zero");
   const Workbench bench(device);
@@ -206,7 +206,7 @@ void act(const std::string& command, std::unique_ptr<svp::Device> device) {
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   try {
-    auto function = must(svp::attach(argv[1], must(svp::parse_function_choice(argv[2]))));
+    auto function = value_or_throw(svp::attach(argv[1], value_or_throw(svp::parse_function_choice(argv[2]))));
     say("attached {} slot {}", function.function, function.device->config().slot);
     act(argv[3], std::move(function.device));
   } catch (const std::exception& error) {

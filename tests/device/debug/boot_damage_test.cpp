@@ -65,7 +65,7 @@ TEST(BootDamage, AStepThatBootDoesNotPassIsRefused) {
 
 TEST(BootDamage, TheSelfTestIsRunWhenItIsAskedFor) {
   const auto card = test::boot(test::small_card("selftest=1"));
-  const auto device = test::must(card->open_physical());
+  const auto device = svp::value_or_throw(card->open_physical());
   EXPECT_THAT(card->machine().console(), HasSubstr("self-test"));
   test::expect_healthy(*card, *device);
 }

@@ -28,10 +28,10 @@ TEST(CoreFile, OfARecordLeadsToTheFunctionThatBroke) {
   test::DebuggedCard card(test::small_card());
   card.break_function(test::kLoopFunction);
   ASSERT_EQ(card.wait_for_epoch(2), 2u) << card.card().machine().console();
-  const auto image = test::must(ElfImage::open(card.firmware()));
-  const auto record = test::must(collect_record(card.card()));
+  const auto image = svp::value_or_throw(ElfImage::open(card.firmware()));
+  const auto record = svp::value_or_throw(collect_record(card.card()));
   const auto file = card.file("core");
-  test::must(write_core(core_of(record, image), file));
+  svp::value_or_throw(write_core(core_of(record, image), file));
 
   const std::string output = opened(card, file, {"info threads", "bt", "print/x $s1", "thread 2", "bt"});
   EXPECT_THAT(output, ContainsRegex("#0 +.*fw::loop_step"));
@@ -41,7 +41,7 @@ TEST(CoreFile, OfARecordLeadsToTheFunctionThatBroke) {
   std::snprintf(s1, sizeof s1, "= 0x%llx\n", static_cast<unsigned long long>(record.harts[0].x[9]));
   EXPECT_THAT(output, HasSubstr(s1));
 
-  const auto kept = test::must(read_record(file));
+  const auto kept = svp::value_or_throw(read_record(file));
   EXPECT_EQ(std::memcmp(&kept, &record, sizeof record), 0);
 }
 
@@ -50,11 +50,11 @@ TEST(CoreFile, OfACardThatHangsShowsWhereAndItsVariables) {
   options.cores = 1;  // nobody is there to notice
   test::DebuggedCard card(options);
   card.send_hart(0, "&riscv_park");
-  const auto image = test::must(ElfImage::open(card.firmware()));
-  const CoreFile core = test::must(collect_snapshot(card.card(), image));
+  const auto image = svp::value_or_throw(ElfImage::open(card.firmware()));
+  const CoreFile core = svp::value_or_throw(collect_snapshot(card.card(), image));
   EXPECT_FALSE(core.record);
   const auto file = card.file("core");
-  test::must(write_core(core, file));
+  svp::value_or_throw(write_core(core, file));
   const std::string output = opened(card, file, {"bt", "print 'riscv::(anonymous namespace)::known_harts'"});
   EXPECT_THAT(output, HasSubstr("riscv_park"));
   EXPECT_THAT(output, HasSubstr("$1 = 1"));
@@ -63,10 +63,10 @@ TEST(CoreFile, OfACardThatHangsShowsWhereAndItsVariables) {
 
 TEST(CoreFile, ASnapshotDisturbsNothing) {
   test::DebuggedCard card(test::small_card());
-  const auto image = test::must(ElfImage::open(card.firmware()));
-  const auto device = test::must(card.card().open_physical());
+  const auto image = svp::value_or_throw(ElfImage::open(card.firmware()));
+  const auto device = svp::value_or_throw(card.card().open_physical());
   const test::Workbench bench(*device);
-  EXPECT_EQ(test::must(collect_snapshot(card.card(), image)).harts.size(), 2u);
+  EXPECT_EQ(svp::value_or_throw(collect_snapshot(card.card(), image)).harts.size(), 2u);
   EXPECT_EQ(bench.run(bench.fill(bench.tensor(0), 4096, 7)).outcome, wire::Outcome::Ok);
   test::expect_healthy(card.card(), *device);
   // One that was stopped stays so.

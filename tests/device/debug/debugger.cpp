@@ -30,7 +30,7 @@ Finished gdb(const std::filesystem::path& firmware, const std::vector<std::strin
 
 DebuggedCard::DebuggedCard(CardOptions options) {
   options.emulator.gdb_endpoint = endpoint(folder_.path() / "gdb");
-  card_ = must(Card::boot(std::move(options)));
+  card_ = value_or_throw(Card::boot(std::move(options)));
   EXPECT_NE(wait_for_epoch(1), 0u);
 }
 
@@ -43,8 +43,8 @@ void DebuggedCard::inject(const std::vector<std::string>& commands) {
 }
 
 std::uint64_t DebuggedCard::wait_for_epoch(std::uint64_t epoch) const {
-  const auto slot = must(card_->slot(0));
-  const auto window = must(Window::map(slot.window_fd(), slot.window_bytes()));
+  const auto slot = value_or_throw(card_->slot(0));
+  const auto window = value_or_throw(Window::map(slot.window_fd(), slot.window_bytes()));
   const auto end = std::chrono::steady_clock::now() + kBound;
   while (std::chrono::steady_clock::now() < end) {
     const HeaderView header = window->header();

@@ -27,19 +27,20 @@ using wire::HartState;
 
 // The card serves, and nothing of the boot before is left but its record.
 void expect_works(test::DebuggedCard& card) {
-  const auto device = test::must(card.card().open_physical());
+  const auto device = svp::value_or_throw(card.card().open_physical());
   const test::Workbench bench(*device);
   EXPECT_EQ(bench.run(bench.fill(bench.tensor(0), 4096, 7)).outcome, wire::Outcome::Ok);
   EXPECT_EQ(device->health(), Health::Alive);
 }
 
-FatalRecord record_of(test::DebuggedCard& card) { return test::must(collect_record(card.card())); }
+FatalRecord record_of(test::DebuggedCard& card) { return svp::value_or_throw(collect_record(card.card())); }
 
 // The same bytes that M sees.
 FatalRecord shown_record(test::DebuggedCard& card) {
-  const auto slot = test::must(card.card().slot(0));
-  const auto window = test::must(Window::map(slot.window_fd(), slot.window_bytes()));
-  return test::must(parse_record(window->bytes().subspan(wire::kFatalRecord.offset, wire::kFatalRecord.bytes)));
+  const auto slot = svp::value_or_throw(card.card().slot(0));
+  const auto window = svp::value_or_throw(Window::map(slot.window_fd(), slot.window_bytes()));
+  return svp::value_or_throw(
+      parse_record(window->bytes().subspan(wire::kFatalRecord.offset, wire::kFatalRecord.bytes)));
 }
 
 TEST(FirmwareDeath, ACardThatNeverBrokeHasNoRecord) {
@@ -51,7 +52,7 @@ TEST(FirmwareDeath, ACardThatNeverBrokeHasNoRecord) {
 
 TEST(FirmwareDeath, ATrapIsRecordedAndTheCardComesBack) {
   test::DebuggedCard card(test::small_card());
-  const auto device = test::must(card.card().open_physical());
+  const auto device = svp::value_or_throw(card.card().open_physical());
   card.break_function(test::kLoopFunction);
   ASSERT_EQ(card.wait_for_epoch(2), 2u) << card.card().machine().console();
 
@@ -68,7 +69,7 @@ TEST(FirmwareDeath, ATrapIsRecordedAndTheCardComesBack) {
   const FatalRecord shown = shown_record(card);
   EXPECT_EQ(std::memcmp(&record, &shown, sizeof record), 0);
 
-  const auto image = test::must(ElfImage::open(card.firmware()));
+  const auto image = svp::value_or_throw(ElfImage::open(card.firmware()));
   EXPECT_TRUE(same_build(record, image));
   ASSERT_FALSE(image.build_id().empty());
   ASSERT_NE(image.function_at(record.harts[0].pc), nullptr);
@@ -159,12 +160,12 @@ TEST(FirmwareDeath, AHartZeroThatStandsStillIsNoticedByAnotherOne) {
 
 TEST(FirmwareDeath, AWatchdogThatIsOffNoticesNothing) {
   test::DebuggedCard card(test::small_card("loop_watchdog_ms=0"));
-  const auto device = test::must(card.card().open_physical());
+  const auto device = svp::value_or_throw(card.card().open_physical());
   card.send_hart(0, "&riscv_park");
   test::CompletionRecorder endings;
   const auto block = test::Blocks::nop();
   const ControlBlockRequest request{&block, &endings};
-  ASSERT_EQ(test::must(device->submit(0, {&request, 1})), 1u);
+  ASSERT_EQ(svp::value_or_throw(device->submit(0, {&request, 1})), 1u);
   // Silent after a second is what the host sees of it; a watchdog of 300 ms would have bitten before.
   EXPECT_EQ(device->wait_until([&] { return device->health() == Health::Silent; }, test::soon()), WaitStatus::Done);
   EXPECT_EQ(card.wait_for_epoch(1), 1u);

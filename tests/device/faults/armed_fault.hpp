@@ -31,7 +31,7 @@ class ArmedFault {
     }
     return false;
   }
-  wire::FaultEvidence evidence() { return must(client_.query(row_)); }
+  wire::FaultEvidence evidence() { return value_or_throw(client_.query(row_)); }
 
  private:
   fault::FaultClient client_;

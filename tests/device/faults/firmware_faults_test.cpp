@@ -12,7 +12,6 @@ namespace {
 using test::ArmedFault;
 using test::CompletionRecorder;
 using test::fault_of;
-using test::must;
 using test::Workbench;
 using wire::FaultAction;
 using wire::FaultPoint;
@@ -26,9 +25,9 @@ class FirmwareFaults : public testing::Test {
  protected:
   explicit FirmwareFaults(std::string boot_arguments = "watchdog=20")
       : card_(test::boot(test::small_card(std::move(boot_arguments)))),
-        management_(must(card_->open_management())),
-        victim_(must(card_->open_virtual(1))),
-        neighbour_(must(card_->open_virtual(2))),
+        management_(value_or_throw(card_->open_management())),
+        victim_(value_or_throw(card_->open_virtual(1))),
+        neighbour_(value_or_throw(card_->open_virtual(2))),
         bench_(*victim_),
         neighbours_bench_(*neighbour_),
         empty_(test::kernel_image(*card_, "empty")),
@@ -95,7 +94,7 @@ TEST_F(FirmwareFaults, AGoodKernelTrapsOrHangsWhereItIsToldToAndTheNextOneIsGood
       EXPECT_EQ(evidence.function, kVf1);
       EXPECT_EQ(evidence.hart, core);
       expect_neighbour_well();
-      must(victim_->reset_stream(0));
+      value_or_throw(victim_->reset_stream(0));
       EXPECT_EQ(bench_.run(empty(3)).outcome, Outcome::Ok);
     }
   }
@@ -126,7 +125,7 @@ TEST_F(FirmwareFaults, AHartThatStandsStillStopsItsOwnLaunchesOnly) {
   CompletionRecorder endings;
   const auto block = empty(2);
   const ControlBlockRequest request{&block, &endings};
-  ASSERT_EQ(must(victim_->submit(0, {&request, 1})), 1u);
+  ASSERT_EQ(value_or_throw(victim_->submit(0, {&request, 1})), 1u);
   EXPECT_TRUE(fault.fires());
   const auto other = neighbours_bench_.run(neighbours_bench_.compute(kEmptyAt, empty_.size(), 1));
   EXPECT_EQ(other.outcome, Outcome::Ok) << "core 0 goes on";
@@ -166,7 +165,7 @@ class ThreeTimeouts : public FirmwareFaults {
 };
 
 TEST_F(ThreeTimeouts, TheThirdTimeOutBansTheStream) {
-  const auto stream = must(victim_->open_stream(StreamPriority::Low));
+  const auto stream = value_or_throw(victim_->open_stream(StreamPriority::Low));
   for (int timeouts = 1; timeouts <= 3; ++timeouts) {
     EXPECT_EQ(bench_.run(bench_.compute(kSpinAt, spin_.size(), 1), stream).outcome, Outcome::Timeout);
     const auto reset = victim_->reset_stream(stream);
@@ -187,7 +186,7 @@ class OwnFaults : public testing::TestWithParam<FaultAction> {};
 
 TEST_P(OwnFaults, ABrokenFirmwareSaysSoOnItsWayOut) {
   const auto card = test::boot();
-  auto management = must(card->open_management());
+  auto management = value_or_throw(card->open_management());
   // The reply may come, or the card may be faster.
   (void)fault::FaultClient(*management).arm(fault_of(FaultPoint::Firmware, GetParam(), wire::kAnyFunction));
   (void)management->wait_until([&] { return card->machine().console().find("PANIC hart 0") != std::string::npos; },

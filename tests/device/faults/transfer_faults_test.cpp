@@ -15,7 +15,6 @@ namespace {
 
 using test::ArmedFault;
 using test::fault_of;
-using test::must;
 using wire::FaultAction;
 using wire::FaultPoint;
 using wire::Outcome;
@@ -35,8 +34,8 @@ void fill_pattern(std::span<std::byte> bytes, std::uint64_t seed) {
 
 class TransferFaults : public testing::Test {
  protected:
-  TransferFaults() : card_(must(Card::boot(test::small_card()))) {
-    management_ = must(card_->open_management());
+  TransferFaults() : card_(value_or_throw(Card::boot(test::small_card()))) {
+    management_ = value_or_throw(card_->open_management());
     context_ = open(true);
   }
   std::unique_ptr<svp::Context> open(bool checksums) {

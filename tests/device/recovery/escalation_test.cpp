@@ -18,7 +18,7 @@ std::shared_ptr<Card> boot_with(Timeouts timeouts, unsigned wedge_deaths = 100) 
   auto options = test::small_card();
   options.timeouts = timeouts;
   options.timeouts.wedge_deaths = wedge_deaths;
-  return test::must(Card::boot(std::move(options)));
+  return svp::value_or_throw(Card::boot(std::move(options)));
 }
 std::shared_ptr<Card> boot_impatient(unsigned wedge_deaths = 100) { return boot_with(test::impatient(), wedge_deaths); }
 

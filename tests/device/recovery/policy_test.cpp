@@ -17,7 +17,7 @@ using wire::Outcome;
 std::shared_ptr<Card> boot_shared() {
   auto options = test::small_card();
   options.timeouts.wedge_deaths = 100;
-  return test::must(Card::boot(std::move(options)));
+  return svp::value_or_throw(Card::boot(std::move(options)));
 }
 
 TEST(Policy, ManualTellsTheErrorAgainAndAgainUntilSomebodyRecovers) {

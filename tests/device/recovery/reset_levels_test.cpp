@@ -145,16 +145,16 @@ TEST(Levels, AfterAFirmwareRestartAllContextsRecover) { expect_all_come_back(Res
 TEST(Levels, ARequestedFirmwareRestartLeavesNoRecordAndCountsAsNoDeath) {
   constexpr unsigned kMoreThanInARow = 10;  // hal::kMostRestarts is 8
   const auto card = boot_shared();
-  std::uint64_t before = test::must(card->open_management())->config().boot_epoch;
+  std::uint64_t before = svp::value_or_throw(card->open_management())->config().boot_epoch;
   for (unsigned i = 0; i < kMoreThanInARow; ++i) {
     ASSERT_TRUE(card->restart_firmware().has_value());
-    const std::uint64_t epoch = test::must(card->open_management())->config().boot_epoch;
+    const std::uint64_t epoch = svp::value_or_throw(card->open_management())->config().boot_epoch;
     EXPECT_EQ(epoch, before + 1);
     before = epoch;
   }
   const auto slot = card->slot(0);
   ASSERT_TRUE(slot.has_value());
-  const auto window = test::must(Window::map(slot->window_fd(), slot->window_bytes()));
+  const auto window = svp::value_or_throw(Window::map(slot->window_fd(), slot->window_bytes()));
   EXPECT_EQ(wire::load_acquire(window->at<wire::WindowHeader>(0).record_bytes), 0u);
   Owner(card, 1).expect_works();
 }
@@ -184,7 +184,7 @@ TEST(Levels, AFunctionThatMHasResetComesBackWithOneCall) {
   bystander.leave_patterns();
   owner.start_endless_work();
   {
-    const auto management = test::must(card->open_management());
+    const auto management = svp::value_or_throw(card->open_management());
     const auto reply = test::manage(*management, wire::AdminCommand::FunctionReset, wire::target_of_virtual(1));
     ASSERT_EQ(reply.outcome, wire::Outcome::Ok);
   }

@@ -21,7 +21,6 @@ namespace svp {
 namespace {
 
 using svp::Context;
-using test::must;
 using test::Workbench;
 using wire::kGranuleBytes;
 using wire::kMiB;
@@ -32,7 +31,7 @@ constexpr unsigned kTenants = wire::boot::kMaxVirtualFunctions;
 constexpr std::int64_t kRows = 64;
 constexpr std::int64_t kColumns = 64;
 
-std::shared_ptr<Card> boot(const CardOptions& options) { return must(Card::boot(options)); }
+std::shared_ptr<Card> boot(const CardOptions& options) { return value_or_throw(Card::boot(options)); }
 
 std::unique_ptr<Context> tenant_of(const std::shared_ptr<Card>& card, unsigned function) {
   svp::ContextOptions options;
@@ -136,7 +135,7 @@ Outcome fill(Device& device, const Region& region, std::uint64_t offset, std::ui
   test::CompletionRecorder endings;
   const wire::ControlBlock block = Workbench::fill(in(region, offset), bytes, ~std::uint64_t{0});
   const ControlBlockRequest request{&block, &endings};
-  if (must(device.submit(0, {&request, 1})) != 1) throw std::runtime_error("the stream took no block");
+  if (value_or_throw(device.submit(0, {&request, 1})) != 1) throw std::runtime_error("the stream took no block");
   const auto status = device.wait_until([&] { return endings.ended() == 1; }, test::soon());
   if (status == WaitStatus::TimedOut) std::abort();  // the card would call a recorder that is gone
   return endings.all().front().outcome;
@@ -154,7 +153,7 @@ std::vector<Region> take_all(Device& device) {
       full = fill(device, region, at, 128) != Outcome::Ok;
     }
   }
-  if (full) must(device.reset_stream(0));
+  if (full) value_or_throw(device.reset_stream(0));
   return held;
 }
 
@@ -165,21 +164,21 @@ TEST(AHostileTenant, NeverTakesWhatItsNeighbourIsGuaranteed) {
   options.virtual_functions = kFunctions - 1;
   options.populated_budget_bytes = kBudget;
   const auto card = boot(options);
-  const auto hostile = must(card->open_virtual(1));
-  const auto neighbour = must(card->open_virtual(2));
+  const auto hostile = value_or_throw(card->open_virtual(1));
+  const auto neighbour = value_or_throw(card->open_virtual(2));
   std::vector<Region> held;
   for (int round = 0; round < 6; ++round) {
-    for (const Region& region : held) must(hostile->release_region(region));
+    for (const Region& region : held) value_or_throw(hostile->release_region(region));
     held = take_all(*hostile);
     ASSERT_FALSE(held.empty());
     // While it holds all that, and while what it released is not clean: memory, table entries, and pages to write on.
-    const auto large =
-        must(neighbour->acquire_region(RegionType::Tensor, neighbour->config().memory_bytes / kFunctions / 2));
-    const auto small = must(neighbour->acquire_region(RegionType::Program, kGranuleBytes));
+    const auto large = value_or_throw(
+        neighbour->acquire_region(RegionType::Tensor, neighbour->config().memory_bytes / kFunctions / 2));
+    const auto small = value_or_throw(neighbour->acquire_region(RegionType::Program, kGranuleBytes));
     EXPECT_EQ(fill(*neighbour, large, 0, kBudget / kFunctions - kGranuleBytes), Outcome::Ok) << "round " << round;
     EXPECT_EQ(fill(*neighbour, small, 0, kGranuleBytes), Outcome::Ok) << "round " << round;
-    must(neighbour->release_region(large));
-    must(neighbour->release_region(small));
+    value_or_throw(neighbour->release_region(large));
+    value_or_throw(neighbour->release_region(small));
   }
 }
 

@@ -25,12 +25,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-template <typename T>
-T must(Expected<T> result) {
-  if (!result) throw Error(std::move(result.error()));
-  return *std::move(result);
-}
-
 // A variable of the environment, for as long as this exists.
 class Variable {
  public:
@@ -51,7 +45,7 @@ class Variable {
 class RuntimeFolders : public testing::Test {
  protected:
   fs::path path() const { return temporary_.path() / "run"; }
-  RuntimeFolder open() const { return must(RuntimeFolder::open(path())); }
+  RuntimeFolder open() const { return value_or_throw(RuntimeFolder::open(path())); }
   std::string refusal() const {
     const auto opened = RuntimeFolder::open(path());
     return opened ? "not refused" : describe(opened.error());
@@ -73,7 +67,7 @@ class RuntimeFolders : public testing::Test {
   }
   static std::vector<std::string> names(const RuntimeFolder& folder) {
     std::vector<std::string> names;
-    for (const auto& card : must(folder.cards())) names.push_back(card.name);
+    for (const auto& card : value_or_throw(folder.cards())) names.push_back(card.name);
     return names;
   }
 
@@ -116,9 +110,9 @@ TEST_F(RuntimeFolders, OpenToOthersIsRefused) {
 
 TEST_F(RuntimeFolders, ACardIsSharedWithAGroupForReadingOnly) {
   auto folder = open();
-  auto card = must(folder.create_card("card0"));
+  auto card = value_or_throw(folder.create_card("card0"));
   ASSERT_TRUE(card.share_with(::getegid()));
-  must(card.write_description(test::example_card("card0")));
+  value_or_throw(card.write_description(test::example_card("card0")));
   const auto mode_of = [&](const fs::path& file) {
     struct stat info{};
     EXPECT_EQ(::lstat(file.c_str(), &info), 0) << file;
@@ -132,7 +126,7 @@ TEST_F(RuntimeFolders, ACardIsSharedWithAGroupForReadingOnly) {
   ASSERT_TRUE(listen_in(card.descriptor(), kManagementSocketName));
   EXPECT_EQ(mode_of(card.path() / kSocketName), 0660u);
   EXPECT_EQ(mode_of(card.path() / kManagementSocketName), 0600u);
-  EXPECT_EQ(must(RuntimeFolder::open(path())).cards()->size(), 1u) << "its own user still uses the folder";
+  EXPECT_EQ(value_or_throw(RuntimeFolder::open(path())).cards()->size(), 1u) << "its own user still uses the folder";
 }
 
 TEST_F(RuntimeFolders, SomebodyElsesIsRefused) {
@@ -172,14 +166,14 @@ TEST_F(RuntimeFolders, NamesAreShortAndPlain) {
 
 TEST_F(RuntimeFolders, CardIsNamedByNameOrByPath) {
   const Variable own(kRuntimeFolderVariable, "/own");
-  EXPECT_EQ(must(card_path("card0")), "/own/card0");
-  EXPECT_EQ(must(card_path("/x/.exec-1/card0")), "/x/.exec-1/card0");
+  EXPECT_EQ(value_or_throw(card_path("card0")), "/own/card0");
+  EXPECT_EQ(value_or_throw(card_path("/x/.exec-1/card0")), "/x/.exec-1/card0");
   EXPECT_FALSE(card_path("no such name"));
 }
 
 TEST_F(RuntimeFolders, NameInUseIsRefusedWithThePidThatHoldsIt) {
   const auto folder = open();
-  const auto card = must(folder.create_card("card0"));
+  const auto card = value_or_throw(folder.create_card("card0"));
   const auto again = folder.create_card("card0");
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().source, "card0");
@@ -189,7 +183,8 @@ TEST_F(RuntimeFolders, NameInUseIsRefusedWithThePidThatHoldsIt) {
 TEST_F(RuntimeFolders, AtMostEightCards) {
   const auto folder = open();
   std::vector<CardFolder> cards;
-  for (unsigned i = 0; i < kMaxCards; ++i) cards.push_back(must(folder.create_card("card" + std::to_string(i))));
+  for (unsigned i = 0; i < kMaxCards; ++i)
+    cards.push_back(value_or_throw(folder.create_card("card" + std::to_string(i))));
   const auto one_more = folder.create_card("one-more");
   ASSERT_FALSE(one_more);
   EXPECT_THAT(one_more.error().message, HasSubstr("there are 8 cards already"));
@@ -202,8 +197,8 @@ TEST_F(RuntimeFolders, AtMostEightCards) {
 
 TEST_F(RuntimeFolders, CardsAreListedByNameOnceTheyAreDescribed) {
   const auto folder = open();
-  const auto b = must(folder.create_card("b"));
-  const auto a = must(folder.create_card("a"));
+  const auto b = value_or_throw(folder.create_card("b"));
+  const auto a = value_or_throw(folder.create_card("a"));
   EXPECT_THAT(names(folder), ElementsAre());  // both are booting
   ASSERT_TRUE(b.write_description(test::example_card("b")));
   ASSERT_TRUE(a.write_description(test::example_card("a")));
@@ -213,7 +208,7 @@ TEST_F(RuntimeFolders, CardsAreListedByNameOnceTheyAreDescribed) {
 TEST_F(RuntimeFolders, CardFolderEndsWithItsOwner) {
   const auto folder = open();
   {
-    const auto card = must(folder.create_card("card0"));
+    const auto card = value_or_throw(folder.create_card("card0"));
     ASSERT_TRUE(card.write_description(test::example_card()));
     EXPECT_TRUE(listen_in(card.descriptor(), kSocketName));
     std::ofstream(card.path() / kConsoleName) << "post 0x01\n";
@@ -233,7 +228,7 @@ TEST_F(RuntimeFolders, CardOfABrokerThatDiedIsRemovedByWhoeverBoots) {
   const auto folder = open();
   broker_that_died("card0");
   broker_that_died("card1");
-  const auto card = must(folder.create_card("card0"));
+  const auto card = value_or_throw(folder.create_card("card0"));
   EXPECT_FALSE(fs::exists(card.path() / "card.json"));
   EXPECT_TRUE(listen_in(card.descriptor(), kSocketName)) << "the dead broker's socket is not in the way";
   EXPECT_FALSE(fs::exists(path() / "card1"));
@@ -255,7 +250,7 @@ TEST_F(RuntimeFolders, WhatIsNotOursIsLeftAlone) {
 
 TEST_F(RuntimeFolders, DescriptionThatCannotBeReadIsAnErrorThatNamesTheCard) {
   const auto folder = open();
-  const auto card = must(folder.create_card("card0"));
+  const auto card = value_or_throw(folder.create_card("card0"));
   std::ofstream(card.path() / "card.json") << "{\"name\": 1}";
   const auto cards = folder.cards();
   ASSERT_FALSE(cards);
@@ -267,7 +262,7 @@ TEST_F(RuntimeFolders, DescriptionThatCannotBeReadIsAnErrorThatNamesTheCard) {
 
 TEST_F(RuntimeFolders, LinksInsideAreNotFollowed) {
   const auto folder = open();
-  const auto card = must(folder.create_card("card0"));
+  const auto card = value_or_throw(folder.create_card("card0"));
   ASSERT_TRUE(card.write_description(test::example_card()));
   fs::rename(card.path() / "card.json", temporary_.path() / "outside");
   fs::create_symlink(temporary_.path() / "outside", card.path() / "card.json");
@@ -280,8 +275,8 @@ TEST_F(RuntimeFolders, LongPathsHaveSocketsToo) {
   auto longer = path();
   ASSERT_EQ(::mkdir(longer.c_str(), 0700), 0);
   for (int i = 0; i < 4; ++i) ASSERT_EQ(::mkdir((longer /= std::string(60, 'x')).c_str(), 0700), 0);
-  const auto folder = must(RuntimeFolder::open(longer));
-  const auto card = must(folder.create_card("card0"));
+  const auto folder = value_or_throw(RuntimeFolder::open(longer));
+  const auto card = value_or_throw(folder.create_card("card0"));
   const auto listener = listen_in(card.descriptor(), kSocketName);
   ASSERT_TRUE(listener) << describe(listener.error());
   const UniqueFd again{::open(card.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -293,14 +288,15 @@ TEST_F(RuntimeFolders, LongPathsHaveSocketsToo) {
 TEST_F(RuntimeFolders, PrivateFoldersAreNeitherListedNorCounted) {
   const auto folder = open();
   {
-    const auto inner = must(folder.create_private("exec"));
+    const auto inner = value_or_throw(folder.create_private("exec"));
     EXPECT_EQ(inner.path(), path() / (".exec-" + std::to_string(::getpid())));
-    const auto card = must(inner.create_card("card0"));
+    const auto card = value_or_throw(inner.create_card("card0"));
     ASSERT_TRUE(card.write_description(test::example_card()));
     EXPECT_THAT(names(inner), ElementsAre("card0"));
     EXPECT_THAT(names(folder), ElementsAre());
     EXPECT_TRUE(fs::exists(card.path())) << "it is in use";
-    EXPECT_THAT(names(must(RuntimeFolder::open(inner.path()))), ElementsAre("card0")) << "as a tenant opens it";
+    EXPECT_THAT(names(value_or_throw(RuntimeFolder::open(inner.path()))), ElementsAre("card0"))
+        << "as a tenant opens it";
   }
   EXPECT_TRUE(fs::is_empty(path()));
 }
@@ -325,7 +321,7 @@ TEST_F(RuntimeFolders, PrivateFolderOfAProcessThatDiedIsRemovedWithItsCards) {
 
 TEST_F(RuntimeFolders, ReadersSeeOneDescriptionOrTheNextNeverAPart) {
   const auto folder = open();
-  const auto card = must(folder.create_card("card0"));
+  const auto card = value_or_throw(folder.create_card("card0"));
   auto small = test::example_card("card0", 0), large = test::example_card("card0", 16);
   ASSERT_TRUE(card.write_description(small));
   std::atomic<bool> done{false};
@@ -334,7 +330,7 @@ TEST_F(RuntimeFolders, ReadersSeeOneDescriptionOrTheNextNeverAPart) {
     done = true;
   });
   while (!done) {
-    const auto cards = must(folder.cards());
+    const auto cards = value_or_throw(folder.cards());
     ASSERT_EQ(cards.size(), 1u);
     EXPECT_TRUE(cards[0] == small || cards[0] == large);
   }
