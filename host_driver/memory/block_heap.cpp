@@ -287,7 +287,7 @@ BlockId BlockHeap::relocate(BlockId id) {
   return fresh;
 }
 
-std::optional<BlockId> BlockHeap::allocate(std::uint64_t bytes, std::uint64_t alignment, Fit fit) {
+std::optional<BlockId> BlockHeap::allocate(std::uint64_t bytes, std::uint64_t alignment, Fit fit, BlockEnd end) {
   if (bytes == 0 || bytes > total_bytes() || alignment > total_bytes()) return std::nullopt;
   if (!nodes_->has_room(2)) return std::nullopt;  // two splits at most
   const auto size = static_cast<std::uint32_t>(wire::align_up(bytes, kBlockUnit) / kBlockUnit);
@@ -296,7 +296,9 @@ std::optional<BlockId> BlockHeap::allocate(std::uint64_t bytes, std::uint64_t al
   if (id == kNoBlock) return std::nullopt;
 
   take_free(id);
-  const std::uint32_t lost = align_units((*nodes_)[id].offset, step) - (*nodes_)[id].offset;
+  const std::uint32_t begin = (*nodes_)[id].offset;
+  const std::uint32_t highest = (begin + (*nodes_)[id].size - size) & ~(step - 1);
+  const std::uint32_t lost = (end == BlockEnd::Low ? align_units(begin, step) : highest) - begin;
   if (lost > 0) {
     const BlockId aligned = split(id, lost);
     add_free(id);

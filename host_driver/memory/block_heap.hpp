@@ -34,6 +34,9 @@ enum class Fit : std::uint8_t {
   First,  // the first block of the first size class in which every block is large enough; cheaper, looser
 };
 
+// Which end of a free block an allocation takes.
+enum class BlockEnd : std::uint8_t { Low, High };
+
 using BlockId = std::uint32_t;
 inline constexpr BlockId kNoBlock = ~BlockId{0};
 using BlockChildren = std::array<BlockId, 2>;
@@ -149,9 +152,10 @@ class BlockHeap {
 
   // `bytes` > 0, rounded up to whole units; `alignment` is a power of two ≥ kBlockUnit. The block holds exactly the
   // rounded bytes. With an alignment above the unit it succeeds whenever a free block of bytes + alignment - unit
-  // exists, and otherwise only if the best block happens to suit. nullopt (also when the slab is full): nothing
-  // changed.
-  std::optional<BlockId> allocate(std::uint64_t bytes, std::uint64_t alignment = kBlockUnit, Fit fit = Fit::Best);
+  // exists, and otherwise only if the best block happens to suit. It lies at the lowest or the highest aligned place of
+  // the free block. nullopt (also when the slab is full): nothing changed.
+  std::optional<BlockId> allocate(std::uint64_t bytes, std::uint64_t alignment = kBlockUnit, Fit fit = Fit::Best,
+                                  BlockEnd end = BlockEnd::Low);
 
   // `id` is a used block of this heap. Its generation goes up and the block merges with free neighbours.
   void release(BlockId id);

@@ -39,6 +39,12 @@ struct HostMemory::Registrations {
 
 namespace {
 
+// Larger buffers lie at the end of the window, smaller ones at its beginning: the smaller ones leave no holes between
+// the larger ones. And the card moves faster: the translation cache of the emulator is indexed by the low bits of page
+// numbers. Windows and regions begin at multiples of their sizes, so the first tensor and a buffer at the beginning of
+// the window would contend for the same entries (docs/notes/2026-11-23-dma-translations.md).
+constexpr std::uint64_t kFromTheEnd = wire::kMiB;
+
 void require_page_alignment(const char* field, std::uint64_t address) {
   if (wire::is_aligned(address, HostMemory::kLargeBytes)) return;
   throw InvalidArgument(field, "host memory does not start on a page",
@@ -84,7 +90,7 @@ void HostMemory::require_own_process() const {
   if (!process_.is_this()) throw Error(made_by_the_parent("pinned host memory"));
 }
 
-std::expected<PinnedBuffer, MemoryShortage> HostMemory::try_allocate(std::size_t bytes) {
+std::expected<PinnedBuffer, MemoryShortage> HostMemory::try_allocate(std::size_t bytes, BufferUse use) {
   require_own_process();
   PinnedBuffer buffer;
   if (bytes == 0) return buffer;
@@ -92,7 +98,8 @@ std::expected<PinnedBuffer, MemoryShortage> HostMemory::try_allocate(std::size_t
   auto kept = state();
   PinnedBuffer::State& state = *kept;
   const std::scoped_lock lock(state.mutex);
-  const auto id = state.heap.allocate(bytes, alignment);
+  const auto end = use == BufferUse::Transfer && bytes >= kFromTheEnd ? BlockEnd::High : BlockEnd::Low;
+  const auto id = state.heap.allocate(bytes, alignment, Fit::Best, end);
   if (!id) {
     return std::unexpected(MemoryShortage{.requested = bytes,
                                           .free_bytes = state.heap.free_bytes(),
@@ -114,8 +121,8 @@ std::expected<PinnedBuffer, MemoryShortage> HostMemory::try_allocate(std::size_t
   return buffer;
 }
 
-PinnedBuffer HostMemory::allocate(std::size_t bytes) {
-  auto buffer = try_allocate(bytes);
+PinnedBuffer HostMemory::allocate(std::size_t bytes, BufferUse use) {
+  auto buffer = try_allocate(bytes, use);
   if (buffer) return std::move(*buffer);
   throw OutOfMemory("pinned host memory", buffer.error(),
                     "release pinned buffers, use pageable memory, or boot with a larger window");

@@ -57,6 +57,12 @@ class PinnedBuffer {
   std::span<std::byte> bytes_;
 };
 
+// What a buffer is for decides where in the window it lies.
+enum class BufferUse : std::uint8_t {
+  Transfer,  // large ones at the end of the window
+  Staging,   // of the driver, for as long as the context: at the beginning
+};
+
 // Thread-safe. Buffers of less than 4 KiB are aligned to 128 bytes, larger ones to 4 KiB, both in the window and (as
 // the window is mapped at a page) in this process. The bytes of a new buffer are unspecified, but they are only ever
 // this function's own. In a forked child it throws Error: the memory is not mapped there.
@@ -84,9 +90,9 @@ class HostMemory {
   void move_to(std::span<std::byte> block, std::uint64_t window_offset, std::shared_ptr<void> keep_alive);
 
   // Throws OutOfMemory. `bytes` 0 gives an empty buffer.
-  PinnedBuffer allocate(std::size_t bytes);
+  PinnedBuffer allocate(std::size_t bytes, BufferUse use = BufferUse::Transfer);
   // The same without throwing, for callers that fall back to staging.
-  std::expected<PinnedBuffer, MemoryShortage> try_allocate(std::size_t bytes);
+  std::expected<PinnedBuffer, MemoryShortage> try_allocate(std::size_t bytes, BufferUse use = BufferUse::Transfer);
 
   // From now on these pages of the program are pinned, at their addresses, with their content: the card reaches them
   // without staging. They are the program's private anonymous memory, whole pages, and become a mapping of the window;

@@ -22,7 +22,7 @@ std::size_t chunk_bytes_in(const HostMemory& memory, const StagingOptions& optio
 StagingEngine::StagingEngine(HostMemory& memory, const StagingOptions& options)
     : chunk_bytes_(chunk_bytes_in(memory, options)) {
   for (std::size_t i = 0; i < options.chunks; ++i) {
-    chunks_.push_back({.buffer = memory.allocate(chunk_bytes_)});
+    chunks_.push_back({.buffer = memory.allocate(chunk_bytes_, BufferUse::Staging)});
   }
   for (StagingChunk& chunk : chunks_) free_.push(chunk);
   worker_ = start_worker("staged transfers", [this] { run(); });

@@ -16,6 +16,7 @@
 #include "firmware/arch/riscv/imsic.hpp"
 #include "firmware/arch/riscv/panic.hpp"
 #include "firmware/arch/riscv/timer.hpp"
+#include "firmware/arch/riscv/translation_cache.hpp"
 #include "firmware/arch/riscv/vector_unit.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/mutants/mutants.hpp"
@@ -45,6 +46,7 @@ void use_root(HartLocal& hart, std::uint64_t root) {
   // The emulator drops all translations when satp changes; the architecture asks for the fence, without ASIDs.
   riscv::write_csr<riscv::Csr::kSatp>(riscv::kSatpSv39 | root >> 12);
   asm volatile("sfence.vma" ::: "memory");
+  riscv::translation_cache[hart.hart].flushed_elsewhere();
   std::atomic_ref(hart.root).store(root, std::memory_order_relaxed);
 }
 

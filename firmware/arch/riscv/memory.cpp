@@ -9,9 +9,17 @@
 #include "firmware/arch/riscv/code_generation.hpp"
 #include "firmware/arch/riscv/hart_local.hpp"
 #include "firmware/arch/riscv/layout.h"
+#include "firmware/arch/riscv/translation_cache.hpp"
 #include "firmware/arch/riscv/vector_unit.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/hal/memory_map.h"
 #include "shared/crc32c.hpp"
+
+namespace riscv {
+
+constinit std::array<TranslationCacheGrowth, MAX_HARTS> translation_cache{};
+
+}  // namespace riscv
 
 namespace hal {
 
@@ -56,26 +64,19 @@ void copy_scalar(std::byte* to, const std::byte* from, std::uint64_t bytes) {
 
 namespace {
 
-// The emulator's translation cache of a hart starts with 256 pages and is resized only when it is flushed, which M-mode
-// code never needs to do: a transfer of 1 MiB would miss on every page for ever. So it is flushed after 8 MiB of large
-// moves, then at doubling distances: a dozen times in all until it fits the work, then practically never. (Hardware
-// loses a few cached translations.)
 constexpr std::uint64_t kLargeMove = 64 * 1024;
-constexpr std::uint64_t kFirstFlushAfter = 8 * 1024 * 1024;
-constexpr std::uint64_t kLongestDistance = std::uint64_t{4} << 30;
+
+// Makes the emulator translate an address of the card's memory, and nothing else: cbo.clean of Zicbom.
+void translate(std::uint64_t address) { asm volatile(".insn i 0x0f, 2, x0, %0, 1" : : "r"(address) : "memory"); }
 
 void let_translation_cache_grow(std::uint64_t bytes) {
-  struct Progress {
-    std::uint64_t moved = 0;
-    std::uint64_t distance = kFirstFlushAfter;
-  };
-  static std::array<Progress, MAX_HARTS> progress;
-  Progress& mine = progress[hal::hart_id()];
-  mine.moved += bytes;
-  if (mine.moved < mine.distance) return;
-  mine.moved = 0;
-  mine.distance = std::min(2 * mine.distance, kLongestDistance);
-  asm volatile("sfence.vma" ::: "memory");
+  using riscv::TranslationCacheGrowth;
+  constexpr std::uint64_t kPage = TranslationCacheGrowth::kPageBytes;
+  // Memory of every card, and no guard page in it.
+  constexpr std::uint64_t kRange = REGIONS_BASE - TranslationCacheGrowth::kMostEntries * kPage;
+  const TranslationCacheGrowth::Step step = riscv::translation_cache[hart_id()].moved(bytes);
+  for (std::uint64_t i = 0; i < step.pages; ++i) translate(kRange + (step.first_page + i) * kPage);
+  if (step.flush) asm volatile("sfence.vma" ::: "memory");
 }
 
 }  // namespace

@@ -43,11 +43,11 @@ class NaiveModel {
     }
     return smallest;
   }
-  std::uint64_t free_block_at(std::uint64_t offset) const {
+  BlockHeap::Block free_block_at(std::uint64_t offset) const {
     for (const auto& block : blocks()) {
-      if (!block.used && block.offset <= offset && offset < block.offset + block.bytes) return block.bytes;
+      if (!block.used && block.offset <= offset && offset < block.offset + block.bytes) return block;
     }
-    return 0;
+    return {};
   }
   void allocate(std::uint64_t offset, std::uint64_t bytes) { used_[offset] = bytes; }
   void release(std::uint64_t offset) { used_.erase(offset); }
@@ -81,6 +81,7 @@ struct Step {
   std::uint64_t bytes;
   std::uint64_t alignment;
   Fit fit;
+  BlockEnd end;
   std::uint32_t pick;
 };
 
@@ -93,6 +94,7 @@ Step any_step(std::uint64_t total) {
           .bytes = *rc::gen::element(small, large, clustered, clustered),
           .alignment = *rc::gen::element(kUnit, kUnit, kUnit, std::uint64_t{4096}),
           .fit = *rc::gen::element(Fit::Best, Fit::Best, Fit::First),
+          .end = *rc::gen::element(BlockEnd::Low, BlockEnd::High),
           .pick = *rc::gen::arbitrary<std::uint32_t>()};
 }
 
@@ -111,16 +113,19 @@ RC_GTEST_PROP(BlockHeap, AgreesWithTheNaiveModelOnAnySequence, (std::uint32_t ma
       heap.release(live[victim]);
       model.release(offset);
       live.erase(live.begin() + static_cast<std::ptrdiff_t>(victim));
-    } else if (const auto id = heap.allocate(step.bytes, step.alignment, step.fit)) {
+    } else if (const auto id = heap.allocate(step.bytes, step.alignment, step.fit, step.end)) {
       const BlockNode& node = nodes[*id];
       const std::uint64_t rounded = wire::align_up(step.bytes, kUnit);
       RC_ASSERT(node.size * kUnit == rounded);
       RC_ASSERT(rounded - node.slack == step.bytes);
       RC_ASSERT(node.heap == 5U);
       RC_ASSERT(node.offset * kUnit % step.alignment == 0U);
-      if (step.alignment == kUnit && step.fit == Fit::Best) {
-        RC_ASSERT(model.free_block_at(node.offset * kUnit) == model.smallest_fit(rounded));
-      }
+      const BlockHeap::Block from = model.free_block_at(node.offset * kUnit);
+      if (step.alignment == kUnit && step.fit == Fit::Best) RC_ASSERT(from.bytes == model.smallest_fit(rounded));
+      const std::uint64_t passed_by = step.end == BlockEnd::Low
+                                          ? node.offset * kUnit - from.offset
+                                          : from.offset + from.bytes - (node.offset * kUnit + rounded);
+      RC_ASSERT(passed_by < step.alignment);
       model.allocate(node.offset * kUnit, rounded);
       live.push_back(*id);
     } else {

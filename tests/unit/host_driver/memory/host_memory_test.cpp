@@ -36,6 +36,20 @@ TEST(HostMemory, SmallBuffersStartOnSticksAndLargeOnesOnPages) {
   }
 }
 
+TEST(HostMemory, LargeBuffersOfTransfersLieAtTheEndOfTheWindow) {
+  constexpr std::uint64_t kTotal = std::uint64_t{8} << 20;
+  Pages pages(kTotal);
+  HostMemory memory(pages.span, kWindowOffset);
+  const auto staging = memory.allocate(2 << 20, BufferUse::Staging);
+  const auto small = memory.allocate(8192);
+  const auto first = memory.allocate(2 << 20);
+  const auto second = memory.allocate((1 << 20) + 1);
+  EXPECT_EQ(staging.window_offset() - kWindowOffset, 0U);
+  EXPECT_EQ(small.window_offset() - kWindowOffset, std::uint64_t{2} << 20);
+  EXPECT_EQ(first.window_offset() - kWindowOffset, kTotal - (2 << 20));
+  EXPECT_EQ(second.window_offset() - kWindowOffset, kTotal - (3 << 20) - 4096) << "on a page";
+}
+
 TEST(HostMemory, ABufferGoesBackWhenItsOwnerIsGone) {
   Pages pages(8192);
   HostMemory memory(pages.span, kWindowOffset);
