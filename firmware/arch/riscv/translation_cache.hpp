@@ -23,7 +23,7 @@ class TranslationCacheGrowth {
   // Those of 512 MiB: the window and the first tensors of a region, without a common entry.
   static constexpr std::uint64_t kMostEntries = 128 * 1024;
   // After a flush that was not for the size (a change of address space), growing pays only when large moves go on.
-  static constexpr std::uint64_t kPatienceBytes = std::uint64_t{16} << 20;
+  static constexpr std::uint64_t kBytesBeforeRegrowth = std::uint64_t{16} << 20;
 
   struct Step {
     std::uint64_t first_page = 0;  // make entries for these pages, counted from anywhere
@@ -34,8 +34,8 @@ class TranslationCacheGrowth {
   // After a move of so many bytes. The work is in proportion to them: three pages for four pages moved.
   constexpr Step moved(std::uint64_t bytes) {
     if (entries_ == kMostEntries) return {};
-    if (patience_ > 0) {
-      patience_ -= std::min(patience_, bytes);
+    if (bytes_before_growth_ > 0) {
+      bytes_before_growth_ -= std::min(bytes_before_growth_, bytes);
       return {};
     }
     moved_ += bytes / kPageBytes;
@@ -53,7 +53,7 @@ class TranslationCacheGrowth {
   constexpr void flushed_elsewhere() {
     entries_ = kFirstEntries;
     moved_ = made_ = 0;
-    patience_ = kPatienceBytes;
+    bytes_before_growth_ = kBytesBeforeRegrowth;
   }
 
   constexpr std::uint64_t entries() const { return entries_; }
@@ -62,7 +62,7 @@ class TranslationCacheGrowth {
   std::uint64_t entries_ = kFirstEntries;
   std::uint64_t moved_ = 0;  // pages of each end, since the last flush
   std::uint64_t made_ = 0;   // entries for other pages, since then
-  std::uint64_t patience_ = 0;
+  std::uint64_t bytes_before_growth_ = 0;
 };
 
 // Each hart's own. Only the hart itself uses its entry.

@@ -75,7 +75,8 @@ TEST(TranslationCache, AfterAFlushOfAnotherKindItGrowsOnlyWhenMovesGoOn) {
   for (int i = 0; i < 10; ++i) {
     emulator.flush();
     growth.flushed_elsewhere();
-    EXPECT_EQ(move(growth, emulator, kMiB, Growth::kPatienceBytes), 0U) << "a flush for each 16 MiB: it stays as it is";
+    EXPECT_EQ(move(growth, emulator, kMiB, Growth::kBytesBeforeRegrowth), 0U)
+        << "a flush for each 16 MiB: it stays as it is";
   }
   move(growth, emulator, 64 * kMiB, 512 * kMiB);
   EXPECT_EQ(emulator.entries(), Growth::kMostEntries);
