@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host_driver/tensor/stick_kernels.hpp"
+#include "shared/units.hpp"
 
 namespace svp {
 namespace {
@@ -73,7 +74,7 @@ std::vector<CopyLoop> ordered(const StridedLoops& nest) {
   return loops;
 }
 
-// The fast kernel for dense runs of this pair, if there is one, and its direction.
+// The fast kernel for dense runs of this pair, if there is one, and which side it calls the device.
 struct FastPair {
   kernels::Conversion conversion;
   bool to_device;
@@ -86,7 +87,41 @@ std::optional<FastPair> fast_pair(ElementFormat from, ElementFormat to) {
   if (from == Dl16 && to == Bf16) return FastPair{kernels::Conversion::Bf16Dl16, false};
   if (from == Fp32 && to == Dl16) return FastPair{kernels::Conversion::Fp32Dl16, true};
   if (from == Dl16 && to == Fp32) return FastPair{kernels::Conversion::Fp32Dl16, false};
-  return std::nullopt;
+  if (from != to) return std::nullopt;
+  switch (bits_of(from)) {
+    case 8: return FastPair{kernels::Conversion::Copy1, true};
+    case 16: return FastPair{kernels::Conversion::Copy2, true};
+    case 32: return FastPair{kernels::Conversion::Copy4, true};
+    default: return std::nullopt;
+  }
+}
+
+// A nest as the kernels walk whole sticks: `rows` sticks that follow each other on the device, in `columns` that are a
+// step apart. Loops are of the order that ordered() gives.
+struct StickLoops {
+  bool to_device;
+  std::size_t rows;                    // which loop
+  std::optional<std::size_t> columns;  // likewise
+
+  static std::int64_t device_step(const CopyLoop& loop, bool to_device) { return to_device ? loop.dst : loop.src; }
+  static std::int64_t host_step(const CopyLoop& loop, bool to_device) { return to_device ? loop.src : loop.dst; }
+};
+
+// Nothing: its runs are no whole sticks, or none follow each other.
+std::optional<StickLoops> stick_loops(const std::vector<CopyLoop>& loops, std::int64_t elements, bool to_device) {
+  if (loops.size() < 2 || loops[0].count != elements || loops[0].src != 1 || loops[0].dst != 1) return std::nullopt;
+  const auto device_step = [&](const CopyLoop& loop) { return StickLoops::device_step(loop, to_device); };
+  const auto host_step = [&](const CopyLoop& loop) { return StickLoops::host_step(loop, to_device); };
+  StickLoops found{.to_device = to_device, .rows = 0, .columns = std::nullopt};
+  for (std::size_t d = 1; d < loops.size(); ++d) {
+    if (device_step(loops[d]) == elements && host_step(loops[d]) >= 0) found.rows = d;
+  }
+  if (found.rows == 0) return std::nullopt;
+  for (std::size_t d = 1; d < loops.size(); ++d) {
+    if (d == found.rows) continue;
+    if (!found.columns || host_step(loops[d]) < host_step(loops[*found.columns])) found.columns = d;
+  }
+  return found;
 }
 
 class Executor {
@@ -100,12 +135,26 @@ class Executor {
         dst_bytes_(bits_of(to) / 8) {}
 
   void execute(const StridedLoops& nest) const {
-    const std::vector<CopyLoop> loops = ordered(nest);
+    std::vector<CopyLoop> loops = ordered(nest);
+    const std::optional<StickLoops> sticks = sticks_of(loops);
+    std::optional<CopyLoop> rows;
+    std::optional<CopyLoop> columns;
+    if (sticks) {
+      rows = loops[sticks->rows];
+      if (sticks->columns) columns = loops[*sticks->columns];
+      // They are walked by the kernels, and no more here.
+      loops[sticks->rows].count = 1;
+      if (sticks->columns) loops[*sticks->columns].count = 1;
+    }
     std::int64_t from = nest.src_offset;
     std::int64_t to = nest.dst_offset;
     Dims index(loops.size(), 0);
     for (bool more = true; more;) {
-      run(loops.front(), from, to);
+      if (sticks) {
+        run_sticks(sticks->to_device, *rows, columns, from, to);
+      } else {
+        run(loops.front(), from, to);
+      }
       more = false;
       for (std::size_t d = 1; d < loops.size() && !more; ++d) {
         more = ++index[d] < loops[d].count;
@@ -118,15 +167,57 @@ class Executor {
   }
 
  private:
-  void run(const CopyLoop& loop, std::int64_t from, std::int64_t to) const {
-    const bool dense = loop.src == 1 && loop.dst == 1;
-    const std::byte* const src = src_ + from * src_bytes_;
-    std::byte* const dst = dst_ + to * dst_bytes_;
-    const auto aligned = [](const void* at, std::int64_t bytes) {
+  bool aligned() const {
+    const auto is = [](const void* at, std::int64_t bytes) {
       return reinterpret_cast<std::uintptr_t>(at) % static_cast<std::uintptr_t>(bytes) == 0;
     };
-    if (fast_ && dense && aligned(src, src_bytes_) && aligned(dst, dst_bytes_)) {
-      kernels::convert(fast_->conversion, fast_->to_device, src, dst, static_cast<std::size_t>(loop.count));
+    return is(src_, src_bytes_) && is(dst_, dst_bytes_);
+  }
+
+  std::optional<StickLoops> sticks_of(const std::vector<CopyLoop>& loops) const {
+    if (!fast_ || !aligned()) return std::nullopt;
+    const auto elements = [](std::int64_t bytes) { return static_cast<std::int64_t>(wire::kStickBytes) / bytes; };
+    auto found = stick_loops(loops, elements(fast_->to_device ? dst_bytes_ : src_bytes_), fast_->to_device);
+    // A copy has no device's side: either will do.
+    if (!found && src_bytes_ == dst_bytes_ && is_copy()) found = stick_loops(loops, elements(src_bytes_), false);
+    return found;
+  }
+  bool is_copy() const {
+    using enum kernels::Conversion;
+    return fast_->conversion == Copy1 || fast_->conversion == Copy2 || fast_->conversion == Copy4;
+  }
+
+  void run_sticks(bool to_device, const CopyLoop& rows, const std::optional<CopyLoop>& columns, std::int64_t from,
+                  std::int64_t to) const {
+    using kernels::StickColumns;
+    // The kernels read one side only, whichever it is.
+    std::byte* const src = const_cast<std::byte*>(src_) + from * src_bytes_;
+    std::byte* const dst = dst_ + to * dst_bytes_;
+    const std::int64_t host_row = StickLoops::host_step(rows, to_device) * (to_device ? src_bytes_ : dst_bytes_);
+    const std::int64_t count = columns ? columns->count : 1;
+    for (std::int64_t first = 0; first < count; first += StickColumns::kMaxColumns) {
+      StickColumns batch;
+      batch.count = std::min<std::size_t>(StickColumns::kMaxColumns, static_cast<std::size_t>(count - first));
+      batch.rows = static_cast<std::size_t>(rows.count);
+      batch.host_row_bytes = static_cast<std::size_t>(host_row);
+      for (std::size_t c = 0; c < batch.count; ++c) {
+        const std::int64_t column = first + static_cast<std::int64_t>(c);
+        std::byte* const read = src + (columns ? column * columns->src * src_bytes_ : 0);
+        std::byte* const written = dst + (columns ? column * columns->dst * dst_bytes_ : 0);
+        batch.host[c] = to_device ? read : written;
+        batch.device[c] = to_device ? written : read;
+        batch.lanes[c] = static_cast<std::uint32_t>(wire::kStickBytes /
+                                                    static_cast<std::uint64_t>(to_device ? dst_bytes_ : src_bytes_));
+      }
+      to_device ? kernels::to_sticks(fast_->conversion, batch) : kernels::from_sticks(fast_->conversion, batch);
+    }
+  }
+
+  void run(const CopyLoop& loop, std::int64_t from, std::int64_t to) const {
+    const bool dense = loop.src == 1 && loop.dst == 1;
+    if (fast_ && dense && aligned()) {
+      kernels::convert(fast_->conversion, fast_->to_device, src_ + from * src_bytes_, dst_ + to * dst_bytes_,
+                       static_cast<std::size_t>(loop.count));
     } else {
       run_({src_, from, loop.src, dst_, to, loop.dst, loop.count});
     }

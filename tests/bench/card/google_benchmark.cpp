@@ -59,20 +59,30 @@ Row compare(Row row, const Samples& samples, const std::string& ours, const std:
 }  // namespace
 
 void measure_layout(Session& session) {
-  constexpr const char* kFilter = "^Memcpy/8388608$|tickify/fp(16|32)_dl16/4096x1024$|tickify/fp32_fp32/1024x1024$";
+  constexpr const char* kMemcpy = "Memcpy/8388608";
+  constexpr const char* kFilter = "^Memcpy/8388608$|tickify/fp(16|32)_dl16/4096x1024$|^Strided";
   const Samples samples = run(session, "layout_bench", kFilter, "bytes_per_second");
-  for (const auto& [name, what] : std::map<std::string, std::string>{
-           {"fp16_dl16/4096x1024", "fp16 to DL16, 4096x1024"}, {"fp32_dl16/4096x1024", "fp32 to DL16, 4096x1024"}}) {
-    for (const auto& [verb, way] :
-         {std::pair{"Stickify/", "host layout to sticks"}, {"Unstickify/", "sticks to host layout"}}) {
-      Row row{.id = "P6",
-              .what = fmt::format("{}, {}", way, what),
-              .unit = Unit::BytesPerSecond,
-              .limit = "memcpy, 8 MiB",
-              .goal = at_least(0.5),
-              .checked = "1000 elements against the layout"};
-      session.add(compare(std::move(row), samples, verb + name, "Memcpy/8388608"));
-    }
+  const auto add = [&](const std::string& what, double goal, const char* checked, const std::string& ours) {
+    Row row{.id = "P6",
+            .what = what,
+            .unit = Unit::BytesPerSecond,
+            .limit = "memcpy, 8 MiB",
+            .goal = at_least(goal),
+            .checked = checked};
+    session.add(compare(std::move(row), samples, ours, kMemcpy));
+  };
+  for (const auto& [name, what] : {std::pair{"fp16_dl16", "fp16 to DL16"}, {"fp32_dl16", "fp32 to DL16"}}) {
+    constexpr const char* kSample = "1000 elements against the layout";
+    const auto size = fmt::format("{}/4096x1024", name);
+    add(fmt::format("host layout to sticks, {}, 4096x1024", what), 0.6, kSample, "Stickify/" + size);
+    add(fmt::format("sticks to host layout, {}, 4096x1024", what), 0.6, kSample, "Unstickify/" + size);
+  }
+  for (const auto& [name, what] :
+       {std::pair{"fp16_dl16", "fp16 to DL16"}, {"fp32_dl16", "fp32 to DL16"}, {"fp32_fp32", "fp32 as it is"}}) {
+    add(fmt::format("strided loops to sticks, {}, runs of a stick", what), 0.5, "1000 elements against the layout",
+        fmt::format("StridedToSticks/{}", name));
+    add(fmt::format("strided loops from sticks, {}, runs of a stick", what), 0.5, "every byte",
+        fmt::format("StridedToHost/{}", name));
   }
 }
 

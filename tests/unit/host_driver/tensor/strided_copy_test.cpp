@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -129,6 +130,63 @@ TEST(StridedCopy, NestsOfAnyPairMoveWhatTheySay) {
         expect_as_naive(nests, from, random_bytes(static_cast<std::size_t>(kElements * bits_of(from) + 7) / 8, random),
                         to, static_cast<std::size_t>(end * bits_of(to) + 7) / 8 + 16);
       }
+    }
+  }
+}
+
+// Sticks that follow each other on the device, in columns of any number: what the kernels walk by themselves. The loops
+// are in any order, and the host's steps are any.
+StridedLoops nest_of_sticks(std::mt19937& random, std::int64_t eps, bool to_device, std::int64_t& host_end,
+                            std::int64_t& device_end) {
+  const auto below = [&](std::int64_t bound) {
+    return static_cast<std::int64_t>(random() % static_cast<unsigned>(bound));
+  };
+  struct Loop {
+    std::int64_t size, host, device;
+  };
+  const std::int64_t rows = 1 + below(6);
+  const std::int64_t columns = 1 + below(40);
+  const std::int64_t outer = 1 + below(3);
+  // A row is as long as all its columns; the gaps differ.
+  const std::int64_t column_step = eps + below(5);
+  const std::int64_t row_step = columns * column_step + below(9);
+  const std::int64_t device_column = rows * eps + below(2) * eps;
+  std::vector<Loop> loops{{eps, 1, 1},
+                          {rows, row_step, eps},
+                          {columns, column_step, device_column},
+                          {outer, rows * row_step, columns * device_column}};
+  std::ranges::shuffle(loops, random);
+  StridedLoops nest;
+  (to_device ? nest.src_offset : nest.dst_offset) = below(100);
+  (to_device ? nest.dst_offset : nest.src_offset) = below(100);
+  host_end = 100 + outer * rows * row_step;
+  device_end = 100 + outer * columns * device_column;
+  for (const Loop& loop : loops) {
+    nest.size.push_back(loop.size);
+    nest.src_stride.push_back(to_device ? loop.host : loop.device);
+    nest.dst_stride.push_back(to_device ? loop.device : loop.host);
+  }
+  return nest;
+}
+
+TEST(StridedCopy, SticksInRowsAndColumnsMoveWhatTheySay) {
+  using Pair = std::pair<ElementFormat, ElementFormat>;
+  static constexpr std::array kPairs{Pair{Fp16, Dl16},   Pair{Bf16, Dl16},   Pair{Fp32, Dl16}, Pair{Fp32, Fp32},
+                                     Pair{Int16, Int16}, Pair{Int32, Int32}, Pair{Int8, Int8}};
+  std::mt19937 random(7);
+  for (int i = 0; i < 600; ++i) {
+    const auto [host, device] = kPairs[random() % kPairs.size()];
+    const bool to_device = random() % 2 == 0;
+    std::int64_t host_end = 0;
+    std::int64_t device_end = 0;
+    const StridedLoops nest = nest_of_sticks(random, 1024 / bits_of(device), to_device, host_end, device_end);
+    const std::size_t host_bytes = static_cast<std::size_t>(host_end) * bits_of(host) / 8;
+    const std::size_t device_bytes = static_cast<std::size_t>(device_end) * bits_of(device) / 8;
+    const Bytes src = random_bytes(to_device ? host_bytes : device_bytes, random);
+    if (to_device) {
+      expect_as_naive({nest}, host, src, device, device_bytes);
+    } else {
+      expect_as_naive({nest}, device, src, host, host_bytes);
     }
   }
 }
