@@ -136,6 +136,8 @@ Word<kTo> integer_from(double value) {
   }
 }
 
+inline constexpr std::uint16_t kDl16One = wire::kDl16Bias << wire::kDl16FractionBits;
+
 template <ElementFormat kFrom, ElementFormat kTo>
 Word<kTo> converted(Word<kFrom> from) {
   if constexpr (kFrom == kTo) {
@@ -150,8 +152,10 @@ Word<kTo> converted(Word<kFrom> from) {
     return wire::fp32_bits_from_fp16(from);
   } else if constexpr (kFrom == Bf16 && kTo == Fp32) {
     return std::uint32_t{from} << 16;
-  } else if constexpr (kFrom == Bool) {
-    return static_cast<Word<kTo>>(code_of(number_format<kTo>(), from != 0 ? 1.0 : 0.0));
+  } else if constexpr (kFrom == Bool && kTo == Dl16) {
+    return from != 0 ? kDl16One : std::uint16_t{0};
+  } else if constexpr (kFrom == Dl16 && kTo == Bool) {
+    return wire::dl16_is_zero(from) ? 0 : 1;  // NaN: 1
   } else if constexpr (kFloating<kFrom> && kFloating<kTo>) {
     return static_cast<Word<kTo>>(code_of(number_format<kTo>(), number<kFrom>(from)));
   } else if constexpr (kFloating<kFrom>) {
@@ -168,15 +172,24 @@ Word<kTo> converted(Word<kFrom> from) {
 
 // ---- runs -----------------------------------------------------------------------------------------------------------
 
+// Elements of whole bytes without gaps. The compiler makes vector code of it where the conversion is of integers.
+template <ElementFormat kFrom, ElementFormat kTo>
+void convert_dense(const ElementRun& run) {
+  constexpr auto kSourceBytes = static_cast<std::int64_t>(sizeof(Word<kFrom>));
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Word<kTo>));
+  const std::byte* const src = run.src + run.src_first * kSourceBytes;
+  std::byte* const dst = run.dst + run.dst_first * kBytes;
+  if constexpr (kFrom == kTo) {
+    std::memcpy(dst, src, static_cast<std::size_t>(run.count * kBytes));
+  } else {
+    for (std::int64_t i = 0; i < run.count; ++i) store<kTo>(dst, i, converted<kFrom, kTo>(load<kFrom>(src, i)));
+  }
+}
+
 template <ElementFormat kFrom, ElementFormat kTo>
 void convert_run(const ElementRun& run) {
-  if constexpr (kFrom == kTo && kPackedBits<kFrom> == 0) {
-    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Word<kFrom>));
-    if (run.src_stride == 1 && run.dst_stride == 1) {
-      std::memcpy(run.dst + run.dst_first * kBytes, run.src + run.src_first * kBytes,
-                  static_cast<std::size_t>(run.count * kBytes));
-      return;
-    }
+  if constexpr (kPackedBits<kFrom> == 0 && kPackedBits<kTo> == 0) {
+    if (run.src_stride == 1 && run.dst_stride == 1) return convert_dense<kFrom, kTo>(run);
   }
   std::int64_t from = run.src_first;
   std::int64_t to = run.dst_first;

@@ -4,6 +4,7 @@
 #include "host_driver/tensor/stick_kernels.hpp"
 
 #include <cstring>
+#include <type_traits>
 
 #include "hwy/foreach_target.h"  // compiles this file once per instruction set
 #include "hwy/highway.h"
@@ -158,20 +159,51 @@ struct Fp32Dl16 {
   }
 };
 
+// Conversions of one element, of which the compiler makes vector code for each instruction set.
+struct Int64Int32 {
+  using Host = std::int64_t;
+  using Device = std::int32_t;
+  static HWY_INLINE Device to_device(Host value) { return static_cast<Device>(value); }
+  static HWY_INLINE Host to_host(Device value) { return value; }
+};
+struct Uint8Uint32 {
+  using Host = std::uint8_t;
+  using Device = std::uint32_t;
+  static HWY_INLINE Device to_device(Host value) { return value; }
+  static HWY_INLINE Host to_host(Device value) { return static_cast<Host>(value); }
+};
+struct BoolDl16 {
+  using Host = std::uint8_t;
+  using Device = std::uint16_t;
+  static HWY_INLINE Device to_device(Host value) { return value != 0 ? wire::kDl16Bias << wire::kDl16FractionBits : 0; }
+  static HWY_INLINE Host to_host(Device code) { return (code & wire::kDl16Nan) != 0 ? 1 : 0; }
+};
+template <class Op>
+inline constexpr bool kByElement =
+    std::is_same_v<Op, Int64Int32> || std::is_same_v<Op, Uint8Uint32> || std::is_same_v<Op, BoolDl16>;
+
 // A stick is a whole number of vectors for every vector length up to 128 bytes; the lane count is a constant here.
 template <class Op>
 inline constexpr std::size_t kStickElements = wire::kStickBytes / sizeof(typename Op::Device);
 
 template <class Op>
-HWY_INLINE void fill_stick(const typename Op::Host* host, typename Op::Device* device) {
-  for (std::size_t i = 0; i < kStickElements<Op>; i += hn::Lanes(D16())) {
-    hn::StoreU(Op::load_to_device(host + i), D16(), device + i);
+HWY_INLINE void fill_stick(const typename Op::Host* HWY_RESTRICT host, typename Op::Device* HWY_RESTRICT device) {
+  if constexpr (kByElement<Op>) {
+    for (std::size_t i = 0; i < kStickElements<Op>; ++i) device[i] = Op::to_device(host[i]);
+  } else {
+    for (std::size_t i = 0; i < kStickElements<Op>; i += hn::Lanes(D16())) {
+      hn::StoreU(Op::load_to_device(host + i), D16(), device + i);
+    }
   }
 }
 
 template <class Op>
-HWY_INLINE void drain_stick(const typename Op::Device* device, typename Op::Host* host) {
-  for (std::size_t i = 0; i < kStickElements<Op>; i += hn::Lanes(D16())) Op::store_to_host(device + i, host + i);
+HWY_INLINE void drain_stick(const typename Op::Device* HWY_RESTRICT device, typename Op::Host* HWY_RESTRICT host) {
+  if constexpr (kByElement<Op>) {
+    for (std::size_t i = 0; i < kStickElements<Op>; ++i) host[i] = Op::to_host(device[i]);
+  } else {
+    for (std::size_t i = 0; i < kStickElements<Op>; i += hn::Lanes(D16())) Op::store_to_host(device + i, host + i);
+  }
 }
 
 // Zero has the code zero in every format, so padding the input pads the output.
@@ -251,12 +283,21 @@ void bf16_to_sticks(const StickColumns& c) { to_sticks_with<Bf16Dl16>(c); }
 void bf16_from_sticks(const StickColumns& c) { from_sticks_with<Bf16Dl16>(c); }
 void fp32_to_sticks(const StickColumns& c) { to_sticks_with<Fp32Dl16>(c); }
 void fp32_from_sticks(const StickColumns& c) { from_sticks_with<Fp32Dl16>(c); }
+void int64_to_sticks(const StickColumns& c) { to_sticks_with<Int64Int32>(c); }
+void int64_from_sticks(const StickColumns& c) { from_sticks_with<Int64Int32>(c); }
+void uint8_to_sticks(const StickColumns& c) { to_sticks_with<Uint8Uint32>(c); }
+void uint8_from_sticks(const StickColumns& c) { from_sticks_with<Uint8Uint32>(c); }
+void bool_to_sticks(const StickColumns& c) { to_sticks_with<BoolDl16>(c); }
+void bool_from_sticks(const StickColumns& c) { from_sticks_with<BoolDl16>(c); }
 
 void convert_array(Conversion conversion, bool to_device, const void* from, void* to, std::size_t count) {
   switch (conversion) {
     case Conversion::Fp16Dl16: return convert_with<Fp16Dl16>(to_device, from, to, count);
     case Conversion::Bf16Dl16: return convert_with<Bf16Dl16>(to_device, from, to, count);
     case Conversion::Fp32Dl16: return convert_with<Fp32Dl16>(to_device, from, to, count);
+    case Conversion::Int64Int32: return convert_with<Int64Int32>(to_device, from, to, count);
+    case Conversion::Uint8Uint32: return convert_with<Uint8Uint32>(to_device, from, to, count);
+    case Conversion::BoolDl16: return convert_with<BoolDl16>(to_device, from, to, count);
     case Conversion::Copy1: std::memcpy(to, from, count); return;
     case Conversion::Copy2: std::memcpy(to, from, count * 2); return;
     case Conversion::Copy4: std::memcpy(to, from, count * 4); return;
@@ -275,6 +316,12 @@ HWY_EXPORT(bf16_to_sticks);
 HWY_EXPORT(bf16_from_sticks);
 HWY_EXPORT(fp32_to_sticks);
 HWY_EXPORT(fp32_from_sticks);
+HWY_EXPORT(int64_to_sticks);
+HWY_EXPORT(int64_from_sticks);
+HWY_EXPORT(uint8_to_sticks);
+HWY_EXPORT(uint8_from_sticks);
+HWY_EXPORT(bool_to_sticks);
+HWY_EXPORT(bool_from_sticks);
 HWY_EXPORT(convert_array);
 
 namespace {
@@ -321,6 +368,9 @@ void to_sticks(Conversion conversion, const StickColumns& columns) {
     case Conversion::Fp16Dl16: return HWY_DYNAMIC_DISPATCH(fp16_to_sticks)(columns);
     case Conversion::Bf16Dl16: return HWY_DYNAMIC_DISPATCH(bf16_to_sticks)(columns);
     case Conversion::Fp32Dl16: return HWY_DYNAMIC_DISPATCH(fp32_to_sticks)(columns);
+    case Conversion::Int64Int32: return HWY_DYNAMIC_DISPATCH(int64_to_sticks)(columns);
+    case Conversion::Uint8Uint32: return HWY_DYNAMIC_DISPATCH(uint8_to_sticks)(columns);
+    case Conversion::BoolDl16: return HWY_DYNAMIC_DISPATCH(bool_to_sticks)(columns);
     case Conversion::Copy1:
     case Conversion::Copy2:
     case Conversion::Copy4: return copy_to_sticks(copied_item(conversion), columns);
@@ -332,6 +382,9 @@ void from_sticks(Conversion conversion, const StickColumns& columns) {
     case Conversion::Fp16Dl16: return HWY_DYNAMIC_DISPATCH(fp16_from_sticks)(columns);
     case Conversion::Bf16Dl16: return HWY_DYNAMIC_DISPATCH(bf16_from_sticks)(columns);
     case Conversion::Fp32Dl16: return HWY_DYNAMIC_DISPATCH(fp32_from_sticks)(columns);
+    case Conversion::Int64Int32: return HWY_DYNAMIC_DISPATCH(int64_from_sticks)(columns);
+    case Conversion::Uint8Uint32: return HWY_DYNAMIC_DISPATCH(uint8_from_sticks)(columns);
+    case Conversion::BoolDl16: return HWY_DYNAMIC_DISPATCH(bool_from_sticks)(columns);
     case Conversion::Copy1:
     case Conversion::Copy2:
     case Conversion::Copy4: return copy_from_sticks(copied_item(conversion), columns);

@@ -25,12 +25,14 @@ std::optional<Conversion> fast_conversion(DataType host, DeviceType device) {
       if (host == DataType::Float16) return Conversion::Fp16Dl16;
       if (host == DataType::BFloat16) return Conversion::Bf16Dl16;
       if (host == DataType::Float32) return Conversion::Fp32Dl16;
+      if (host == DataType::Bool) return Conversion::BoolDl16;
       break;
     case DeviceType::Fp32:
       if (host == DataType::Float32) return Conversion::Copy4;
       break;
     case DeviceType::Int32:
       if (host == DataType::Int32) return Conversion::Copy4;
+      if (host == DataType::Int64) return Conversion::Int64Int32;
       break;
     case DeviceType::Int16:
       if (host == DataType::Int16) return Conversion::Copy2;
@@ -44,7 +46,9 @@ std::optional<Conversion> fast_conversion(DataType host, DeviceType device) {
     case DeviceType::Fp8E5m2:
       if (host == DataType::Float8E5m2) return Conversion::Copy1;
       break;
-    case DeviceType::Uint32: break;
+    case DeviceType::Uint32:
+      if (host == DataType::Uint8) return Conversion::Uint8Uint32;
+      break;
   }
   return std::nullopt;
 }
@@ -242,6 +246,7 @@ void walk_tensor(Conversion conversion, const HostShape& shape, std::byte* host,
   switch (item) {
     case 1: return walk_gathered<std::uint8_t, kToDevice>(walk, host, device, kernel);
     case 2: return walk_gathered<std::uint16_t, kToDevice>(walk, host, device, kernel);
+    case 8: return walk_gathered<std::uint64_t, kToDevice>(walk, host, device, kernel);
     default: return walk_gathered<std::uint32_t, kToDevice>(walk, host, device, kernel);
   }
 }

@@ -87,6 +87,12 @@ std::optional<FastPair> fast_pair(ElementFormat from, ElementFormat to) {
   if (from == Dl16 && to == Bf16) return FastPair{kernels::Conversion::Bf16Dl16, false};
   if (from == Fp32 && to == Dl16) return FastPair{kernels::Conversion::Fp32Dl16, true};
   if (from == Dl16 && to == Fp32) return FastPair{kernels::Conversion::Fp32Dl16, false};
+  if (from == Int64 && (to == Int32 || to == Uint32)) return FastPair{kernels::Conversion::Int64Int32, true};
+  if (from == Int32 && to == Int64) return FastPair{kernels::Conversion::Int64Int32, false};
+  if (from == Uint8 && to == Uint32) return FastPair{kernels::Conversion::Uint8Uint32, true};
+  if (from == Uint32 && to == Uint8) return FastPair{kernels::Conversion::Uint8Uint32, false};
+  if (from == Bool && to == Dl16) return FastPair{kernels::Conversion::BoolDl16, true};
+  if (from == Dl16 && to == Bool) return FastPair{kernels::Conversion::BoolDl16, false};
   if (from != to) return std::nullopt;
   switch (bits_of(from)) {
     case 8: return FastPair{kernels::Conversion::Copy1, true};
@@ -171,16 +177,21 @@ class Executor {
     const auto is = [](const void* at, std::int64_t bytes) {
       return reinterpret_cast<std::uintptr_t>(at) % static_cast<std::uintptr_t>(bytes) == 0;
     };
-    return is(src_, src_bytes_) && is(dst_, dst_bytes_);
+    return src_bytes_ != 0 && dst_bytes_ != 0 && is(src_, src_bytes_) && is(dst_, dst_bytes_);
+  }
+
+  // How many elements of a side are a stick; 0 when they are less than bytes.
+  static std::int64_t per_stick(std::int64_t bytes) {
+    return bytes == 0 ? 0 : static_cast<std::int64_t>(wire::kStickBytes) / bytes;
   }
 
   std::optional<StickLoops> sticks_of(const std::vector<CopyLoop>& loops) const {
-    if (!fast_ || !aligned()) return std::nullopt;
-    const auto elements = [](std::int64_t bytes) { return static_cast<std::int64_t>(wire::kStickBytes) / bytes; };
-    auto found = stick_loops(loops, elements(fast_->to_device ? dst_bytes_ : src_bytes_), fast_->to_device);
-    // A copy has no device's side: either will do.
-    if (!found && src_bytes_ == dst_bytes_ && is_copy()) found = stick_loops(loops, elements(src_bytes_), false);
-    return found;
+    if (src_bytes_ == 0 || dst_bytes_ == 0) return std::nullopt;
+    if (fast_ && !is_copy())
+      return stick_loops(loops, per_stick(fast_->to_device ? dst_bytes_ : src_bytes_), fast_->to_device);
+    // Which side is the device's is not known; either will do.
+    const auto to_device = stick_loops(loops, per_stick(dst_bytes_), true);
+    return to_device ? to_device : stick_loops(loops, per_stick(src_bytes_), false);
   }
   bool is_copy() const {
     using enum kernels::Conversion;
@@ -189,27 +200,46 @@ class Executor {
 
   void run_sticks(bool to_device, const CopyLoop& rows, const std::optional<CopyLoop>& columns, std::int64_t from,
                   std::int64_t to) const {
-    using kernels::StickColumns;
+    constexpr std::int64_t kColumns = kernels::StickColumns::kMaxColumns;
+    const CopyLoop column = columns.value_or(CopyLoop{1, 0, 0});
+    for (std::int64_t first = 0; first < column.count; first += kColumns) {
+      const CopyLoop some{std::min(kColumns, column.count - first), column.src, column.dst};
+      const std::int64_t src = from + first * column.src;
+      const std::int64_t dst = to + first * column.dst;
+      fast_&& aligned() ? run_kernel(to_device, rows, some, src, dst) : run_rows(to_device, rows, some, src, dst);
+    }
+  }
+
+  void run_kernel(bool to_device, const CopyLoop& rows, const CopyLoop& columns, std::int64_t from,
+                  std::int64_t to) const {
     // The kernels read one side only, whichever it is.
     std::byte* const src = const_cast<std::byte*>(src_) + from * src_bytes_;
     std::byte* const dst = dst_ + to * dst_bytes_;
     const std::int64_t host_row = StickLoops::host_step(rows, to_device) * (to_device ? src_bytes_ : dst_bytes_);
-    const std::int64_t count = columns ? columns->count : 1;
-    for (std::int64_t first = 0; first < count; first += StickColumns::kMaxColumns) {
-      StickColumns batch;
-      batch.count = std::min<std::size_t>(StickColumns::kMaxColumns, static_cast<std::size_t>(count - first));
-      batch.rows = static_cast<std::size_t>(rows.count);
-      batch.host_row_bytes = static_cast<std::size_t>(host_row);
-      for (std::size_t c = 0; c < batch.count; ++c) {
-        const std::int64_t column = first + static_cast<std::int64_t>(c);
-        std::byte* const read = src + (columns ? column * columns->src * src_bytes_ : 0);
-        std::byte* const written = dst + (columns ? column * columns->dst * dst_bytes_ : 0);
-        batch.host[c] = to_device ? read : written;
-        batch.device[c] = to_device ? written : read;
-        batch.lanes[c] = static_cast<std::uint32_t>(wire::kStickBytes /
-                                                    static_cast<std::uint64_t>(to_device ? dst_bytes_ : src_bytes_));
+    kernels::StickColumns batch;
+    batch.count = static_cast<std::size_t>(columns.count);
+    batch.rows = static_cast<std::size_t>(rows.count);
+    batch.host_row_bytes = static_cast<std::size_t>(host_row);
+    const auto lanes = static_cast<std::uint32_t>(per_stick(to_device ? dst_bytes_ : src_bytes_));
+    for (std::int64_t c = 0; c < columns.count; ++c) {
+      std::byte* const read = src + c * columns.src * src_bytes_;
+      std::byte* const written = dst + c * columns.dst * dst_bytes_;
+      const auto i = static_cast<std::size_t>(c);
+      batch.host[i] = to_device ? read : written;
+      batch.device[i] = to_device ? written : read;
+      batch.lanes[i] = lanes;
+    }
+    to_device ? kernels::to_sticks(fast_->conversion, batch) : kernels::from_sticks(fast_->conversion, batch);
+  }
+
+  // The same by the general converter: the host's side in the order of its addresses, as the kernels do it.
+  void run_rows(bool to_device, const CopyLoop& rows, const CopyLoop& columns, std::int64_t from,
+                std::int64_t to) const {
+    const std::int64_t lanes = per_stick(to_device ? dst_bytes_ : src_bytes_);
+    for (std::int64_t r = 0; r < rows.count; ++r) {
+      for (std::int64_t c = 0; c < columns.count; ++c) {
+        run_({src_, from + r * rows.src + c * columns.src, 1, dst_, to + r * rows.dst + c * columns.dst, 1, lanes});
       }
-      to_device ? kernels::to_sticks(fast_->conversion, batch) : kernels::from_sticks(fast_->conversion, batch);
     }
   }
 

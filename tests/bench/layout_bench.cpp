@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "host_driver/tensor/element_format.hpp"
 #include "host_driver/tensor/stickify.hpp"
 #include "host_driver/tensor/strided_copy.hpp"
 #include "host_driver/tensor/strided_loops.hpp"
@@ -68,7 +69,14 @@ struct Tensor {
         device(layout.device_bytes()) {
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
-    if (shape.dtype == DataType::Float32) {
+    if (shape.dtype == DataType::Bool) {
+      for (std::byte& value : host.bytes()) value = static_cast<std::byte>(random() % 2);
+    } else if (shape.dtype == DataType::Int64) {
+      for (std::size_t i = 0; i < host.bytes().size(); i += 8) {
+        const auto value = static_cast<std::int64_t>(static_cast<std::int32_t>(random()));
+        std::memcpy(host.bytes().data() + i, &value, 8);
+      }
+    } else if (shape.dtype == DataType::Float32) {
       for (std::size_t i = 0; i < host.bytes().size(); i += 4) {
         const float value = normal(random);
         std::memcpy(host.bytes().data() + i, &value, 4);
@@ -96,8 +104,14 @@ struct Tensor {
       const std::size_t row = first_row + random() % (rows - first_row);
       const std::size_t column = first_column + random() % (columns - first_column);
       std::uint32_t expected = 0;
-      convert_to_device(shape.dtype, layout.device_dtype,
-                        host.bytes().data() + (row * columns + column) * item_bytes(shape.dtype), &expected, 1);
+      conversion(*format_of(shape.dtype),
+                 format_of(layout.device_dtype))({.src = host.bytes().data(),
+                                                  .src_first = static_cast<std::int64_t>(row * columns + column),
+                                                  .src_stride = 1,
+                                                  .dst = reinterpret_cast<std::byte*>(&expected),
+                                                  .dst_first = 0,
+                                                  .dst_stride = 1,
+                                                  .count = 1});
       const std::size_t stick = column / eps * rows + row;
       if (std::memcmp(&expected, device.bytes().data() + stick * 128 + column % eps * item, item) != 0) return false;
     }
@@ -196,7 +210,9 @@ void register_all() {
     DeviceType device;
   } strided[] = {{"fp16_dl16", DataType::Float16, DeviceType::Dl16},
                  {"fp32_dl16", DataType::Float32, DeviceType::Dl16},
-                 {"fp32_fp32", DataType::Float32, DeviceType::Fp32}};
+                 {"fp32_fp32", DataType::Float32, DeviceType::Fp32},
+                 {"int64_int32", DataType::Int64, DeviceType::Int32},
+                 {"bool_dl16", DataType::Bool, DeviceType::Dl16}};
   for (const auto& format : strided) {
     for (const bool to_device : {true, false}) {
       const HostShape shape = HostShape::contiguous(format.host, {4097, 1088});

@@ -158,6 +158,7 @@ void fill(std::byte* to, std::uint64_t pattern, std::uint64_t bytes) {
   } else if (bytes > 0) {
     riscv::take_vector_for_firmware(riscv::local());
     riscv_vector_fill(to, pattern, bytes);
+    if (bytes >= kLargeMove) let_translation_cache_grow(bytes);
   }
 }
 

@@ -77,8 +77,11 @@ void measure_layout(Session& session) {
     add(fmt::format("host layout to sticks, {}, 4096x1024", what), 0.6, kSample, "Stickify/" + size);
     add(fmt::format("sticks to host layout, {}, 4096x1024", what), 0.6, kSample, "Unstickify/" + size);
   }
-  for (const auto& [name, what] :
-       {std::pair{"fp16_dl16", "fp16 to DL16"}, {"fp32_dl16", "fp32 to DL16"}, {"fp32_fp32", "fp32 as it is"}}) {
+  for (const auto& [name, what] : {std::pair{"fp16_dl16", "fp16 to DL16"},
+                                   {"fp32_dl16", "fp32 to DL16"},
+                                   {"fp32_fp32", "fp32 as it is"},
+                                   {"int64_int32", "int64 to int32"},
+                                   {"bool_dl16", "bool to DL16"}}) {
     add(fmt::format("strided loops to sticks, {}, runs of a stick", what), 0.5, "1000 elements against the layout",
         fmt::format("StridedToSticks/{}", name));
     add(fmt::format("strided loops from sticks, {}, runs of a stick", what), 0.5, "every byte",

@@ -64,6 +64,9 @@ TEST(StridedCopy, AWholeTensorIsAsStickifyMakesIt) {
                                      {DataType::BFloat16, DeviceType::Dl16},
                                      {DataType::Float32, DeviceType::Dl16},
                                      {DataType::Float32, DeviceType::Fp32},
+                                     {DataType::Int64, DeviceType::Int32},
+                                     {DataType::Uint8, DeviceType::Uint32},
+                                     {DataType::Bool, DeviceType::Dl16},
                                      {DataType::Int8, DeviceType::Int8}}) {
     for (const Dims& size : {Dims{}, Dims{120}, Dims{5, 100, 150}, Dims{3, 64}, Dims{7, 1, 33}}) {
       const HostShape shape = HostShape::contiguous(type, size);
@@ -171,8 +174,9 @@ StridedLoops nest_of_sticks(std::mt19937& random, std::int64_t eps, bool to_devi
 
 TEST(StridedCopy, SticksInRowsAndColumnsMoveWhatTheySay) {
   using Pair = std::pair<ElementFormat, ElementFormat>;
-  static constexpr std::array kPairs{Pair{Fp16, Dl16},   Pair{Bf16, Dl16},   Pair{Fp32, Dl16}, Pair{Fp32, Fp32},
-                                     Pair{Int16, Int16}, Pair{Int32, Int32}, Pair{Int8, Int8}};
+  static constexpr std::array kPairs{Pair{Fp16, Dl16},    Pair{Bf16, Dl16},   Pair{Fp32, Dl16}, Pair{Fp32, Fp32},
+                                     Pair{Int16, Int16},  Pair{Int32, Int32}, Pair{Int8, Int8}, Pair{Int64, Int32},
+                                     Pair{Uint8, Uint32}, Pair{Bool, Dl16},   Pair{Int16, Dl16}};
   std::mt19937 random(7);
   for (int i = 0; i < 600; ++i) {
     const auto [host, device] = kPairs[random() % kPairs.size()];
