@@ -58,6 +58,9 @@ struct Position {
 class Digits {
  public:
   explicit Digits(const SpyreTensorLayout& layout) {
+    // Also one that walks nothing. The other extents may be any then.
+    places_ = std::ranges::find(layout.device_size, 0) == layout.device_size.end();
+    if (!places_) return;
     std::int64_t stride = 1;
     for (std::size_t j = layout.device_size.size(); j-- > 0;) {
       if (layout.device_size[j] > 1 && layout.stride_map[j] > 0) {
@@ -70,6 +73,7 @@ class Digits {
     });
   }
 
+  bool any_places() const { return places_; }
   std::size_t count() const { return digits_.size(); }
   const Digit& operator[](std::size_t level) const { return digits_[level]; }
   // The digit `level` and those below it begin again after so many host elements.
@@ -88,6 +92,7 @@ class Digits {
 
  private:
   std::vector<Digit> digits_;
+  bool places_ = true;
 };
 
 // ---- the walk: loops over the view, cut until the card's address is linear ------------------------------------------
@@ -261,7 +266,7 @@ struct NestLoop {
 // Where the index lies, or nothing when it is not in the tensor.
 std::optional<std::int64_t> device_offset(const Digits& digits, std::int64_t index) {
   const Position at = digits.of(index);
-  if (at.left_over != 0) return std::nullopt;
+  if (at.left_over != 0 || !digits.any_places()) return std::nullopt;
   std::int64_t offset = 0;
   for (std::size_t k = 0; k < digits.count(); ++k) {
     if (at.digits[k] >= digits[k].extent) return std::nullopt;
@@ -407,6 +412,18 @@ void require_list(const char* field, const Dims& list, std::size_t length) {
   }
 }
 
+// Dimensions of stride 0 reach nowhere, and count. No size is 0.
+void require_few_elements(const Dims& size) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : size) {
+    if (count <= (kMostElements - 1) / extent) {
+      count *= extent;
+      continue;
+    }
+    throw InvalidArgument("size", "the view has 2^62 elements or more: size " + text(size), "check the sizes");
+  }
+}
+
 std::int64_t last_index(const char* field, const Dims& size, const Dims& stride, std::int64_t first) {
   std::int64_t last = first;
   for (std::size_t d = 0; d < size.size(); ++d) {
@@ -480,6 +497,7 @@ std::vector<StridedLoops> describe_transfer(const SpyreTensorLayout& layout, con
   require_list("host stride", host_stride, view.size.size());
   require_list("offset", {view.offset}, 1);
   if (std::ranges::any_of(view.size, [](std::int64_t size) { return size == 0; })) return {};
+  require_few_elements(view.size);
   last_index("stride", view.size, view.stride, view.offset);
   last_index("host stride", view.size, host_stride, 0);
 

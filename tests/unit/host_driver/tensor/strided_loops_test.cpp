@@ -316,6 +316,7 @@ TEST(StridedLoops, RefusesViewsThatAreNone) {
   expect_refused({{8, 256}, {-256, 1}, 0}, {256, 1}, ToDevice, "stride", "negative");
   expect_refused({{8, 256}, {256, 1}, -1}, {256, 1}, ToDevice, "offset", "negative");
   expect_refused({{8, 256}, {kHuge, 1}, 0}, {256, 1}, FromDevice, "stride", "2^62");
+  expect_refused({{kHuge, kHuge}, {0, 0}, 0}, {0, 0}, ToDevice, "size", "2^62");
   expect_refused({{8, 256}, {256, 1}, 0}, {kHuge, 1}, FromDevice, "host stride", "2^62");
 }
 

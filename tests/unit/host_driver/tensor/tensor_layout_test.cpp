@@ -110,6 +110,7 @@ TEST(SpyreTensorLayout, RefusesMapsWithoutAPlaceForEachElement) {
   expect_refused(fp16({2, 64}), {1, 64}, {64, 1}, "device_size");
   expect_refused(fp16({64}), {1, 64}, {-1, 2}, "device_size");
   expect_refused(fp16({64}), {1, 64}, {-1, -1}, "device_size");
+  expect_refused({.dtype = DataType::Float16, .size = {22}, .stride = {0}}, {0, 64}, {0, 0}, "device_size");
 }
 
 TEST(SpyreTensorLayout, TheElementWidthDecidesTheElementsPerStick) {
