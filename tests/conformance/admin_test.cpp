@@ -20,7 +20,9 @@ TEST(Admin, CommandsFromManyThreadsEachGetTheirOwnReply) {
   const auto device = provider().open();
   std::vector<std::thread> threads;
   std::atomic<int> good{0};
-  for (int t = 0; t < 40; ++t) {  // more than there are slots
+  constexpr int kThreads = 40;  // more than there are slots
+  threads.reserve(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 20; ++i) good += device->card_statistics().has_value();
     });

@@ -30,7 +30,7 @@ class NativeProvider final : public Provider {
  private:
   static constexpr unsigned kPhysicalSlot = 1;
 
-  std::unique_ptr<Device> attach(unsigned function, OpenOptions options) {
+  std::unique_ptr<Device> attach(unsigned function, const OpenOptions& options) {
     DeviceOptions how;
     how.optional_features = options.optional_features;
     how.faults = options.faults;

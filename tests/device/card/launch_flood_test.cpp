@@ -15,7 +15,6 @@ namespace {
 
 using test::RecordedStream;
 using test::Workbench;
-using wire::Outcome;
 
 constexpr unsigned kStreams = 64;  // each launch poisons its stream
 constexpr unsigned kRounds = 4;
