@@ -206,7 +206,7 @@ class Executor {
       const CopyLoop some{std::min(kColumns, column.count - first), column.src, column.dst};
       const std::int64_t src = from + first * column.src;
       const std::int64_t dst = to + first * column.dst;
-      fast_&& aligned() ? run_kernel(to_device, rows, some, src, dst) : run_rows(to_device, rows, some, src, dst);
+      (fast_ && aligned()) ? run_kernel(to_device, rows, some, src, dst) : run_rows(to_device, rows, some, src, dst);
     }
   }
 

@@ -17,7 +17,7 @@ class NativeProvider final : public Provider {
   wire::FunctionKind kind() const override {
     return tested_ == 0 ? wire::FunctionKind::Physical : wire::FunctionKind::Virtual;
   }
-  std::unique_ptr<Device> open(OpenOptions options) override { return attach(tested_, std::move(options)); }
+  std::unique_ptr<Device> open(OpenOptions options) override { return attach(tested_, options); }
   std::unique_ptr<Device> open_bystander(unsigned which) override {
     const unsigned others[2][kBystanders] = {{1, 2}, {0, 2}};
     return attach(others[tested_][which], {});

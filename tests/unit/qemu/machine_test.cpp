@@ -170,13 +170,11 @@ TEST_F(MachineTest, AFirmwareExitCodeReachesEveryone) {
   EXPECT_THAT(machine.console(), HasSubstr("unfinished")) << "the last words must be there when the end is known";
 }
 
-TEST_F(MachineTest, SignalsAreKnownWithinMilliseconds) {
+TEST_F(MachineTest, ASignalIsToldApartFromAnExit) {
   Machine machine = start();
   EXPECT_EQ(machine.wait_exit(milliseconds{0}).error().kind, Kind::kTimeout);
-  const auto begin = std::chrono::steady_clock::now();
   ::kill(machine.pid(), SIGKILL);
   EXPECT_EQ(machine.wait_exit(kBound).value_or(ExitStatus{}), (ExitStatus{ExitStatus::Kind::kSignaled, SIGKILL}));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds{500});
 }
 
 TEST_F(MachineTest, QuitEndsWithCodeZero) {

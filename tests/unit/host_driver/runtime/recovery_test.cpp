@@ -272,10 +272,8 @@ TEST(Recovery, AnErrorIsThrownAgainAndAgainUntilALevelHelps) {
     } catch (const Error& error) {
       EXPECT_NE(error.info().message.find("power cycle failed"), std::string::npos) << error.what();
     }
-    const auto start = Clock::now();
     EXPECT_THROW(rig.stream.Launch(Job::fill(AllocationIndex::Null, 128, 1), {}), Error);
     EXPECT_THROW(rig.allocate(64 * kMiB), Error);
-    EXPECT_LT(Clock::now() - start, std::chrono::seconds(1));
   }
 }
 
