@@ -103,31 +103,33 @@ std::optional<FastPair> fast_pair(ElementFormat from, ElementFormat to) {
 }
 
 // A nest as the kernels walk whole sticks: `rows` sticks that follow each other on the device, in `columns` that are a
-// step apart. Loops are of the order that ordered() gives.
+// step apart.
 struct StickLoops {
   bool to_device;
-  std::size_t rows;                    // which loop
-  std::optional<std::size_t> columns;  // likewise
-
-  static std::int64_t device_step(const CopyLoop& loop, bool to_device) { return to_device ? loop.dst : loop.src; }
-  static std::int64_t host_step(const CopyLoop& loop, bool to_device) { return to_device ? loop.src : loop.dst; }
+  CopyLoop rows;
+  CopyLoop columns;
 };
 
-// Nothing: its runs are no whole sticks, or none follow each other.
-std::optional<StickLoops> stick_loops(const std::vector<CopyLoop>& loops, std::int64_t elements, bool to_device) {
-  if (loops.size() < 2 || loops[0].count != elements || loops[0].src != 1 || loops[0].dst != 1) return std::nullopt;
-  const auto device_step = [&](const CopyLoop& loop) { return StickLoops::device_step(loop, to_device); };
-  const auto host_step = [&](const CopyLoop& loop) { return StickLoops::host_step(loop, to_device); };
-  StickLoops found{.to_device = to_device, .rows = 0, .columns = std::nullopt};
-  for (std::size_t d = 1; d < loops.size(); ++d) {
-    if (device_step(loops[d]) == elements && host_step(loops[d]) >= 0) found.rows = d;
+std::int64_t device_step(const CopyLoop& loop, bool to_device) { return to_device ? loop.dst : loop.src; }
+std::int64_t host_step(const CopyLoop& loop, bool to_device) { return to_device ? loop.src : loop.dst; }
+
+// Takes rows and columns out of the loops, which ordered() has made: one step of each is left there. Nothing, and no
+// change: the runs are no whole sticks, or none follow each other.
+std::optional<StickLoops> take_sticks(std::vector<CopyLoop>& loops, std::int64_t elements, bool to_device) {
+  constexpr CopyLoop kOneStep{1, 0, 0};
+  if (loops[0].count != elements || loops[0].src != 1 || loops[0].dst != 1) return std::nullopt;
+  const auto rows = std::find_if(loops.begin() + 1, loops.end(), [&](const CopyLoop& loop) {
+    return device_step(loop, to_device) == elements && host_step(loop, to_device) >= 0;
+  });
+  if (rows == loops.end()) return std::nullopt;
+  StickLoops sticks{to_device, std::exchange(*rows, kOneStep), kOneStep};
+  auto columns = loops.end();
+  for (auto loop = loops.begin() + 1; loop != loops.end(); ++loop) {
+    if (loop->count == 1) continue;
+    if (columns == loops.end() || host_step(*loop, to_device) < host_step(*columns, to_device)) columns = loop;
   }
-  if (found.rows == 0) return std::nullopt;
-  for (std::size_t d = 1; d < loops.size(); ++d) {
-    if (d == found.rows) continue;
-    if (!found.columns || host_step(loops[d]) < host_step(loops[*found.columns])) found.columns = d;
-  }
-  return found;
+  if (columns != loops.end()) sticks.columns = std::exchange(*columns, kOneStep);
+  return sticks;
 }
 
 class Executor {
@@ -143,21 +145,12 @@ class Executor {
   void execute(const StridedLoops& nest) const {
     std::vector<CopyLoop> loops = ordered(nest);
     const std::optional<StickLoops> sticks = sticks_of(loops);
-    std::optional<CopyLoop> rows;
-    std::optional<CopyLoop> columns;
-    if (sticks) {
-      rows = loops[sticks->rows];
-      if (sticks->columns) columns = loops[*sticks->columns];
-      // They are walked by the kernels, and no more here.
-      loops[sticks->rows].count = 1;
-      if (sticks->columns) loops[*sticks->columns].count = 1;
-    }
     std::int64_t from = nest.src_offset;
     std::int64_t to = nest.dst_offset;
     Dims index(loops.size(), 0);
     for (bool more = true; more;) {
       if (sticks) {
-        run_sticks(sticks->to_device, *rows, columns, from, to);
+        run_sticks(*sticks, from, to);
       } else {
         run(loops.front(), from, to);
       }
@@ -185,37 +178,38 @@ class Executor {
     return bytes == 0 ? 0 : static_cast<std::int64_t>(wire::kStickBytes) / bytes;
   }
 
-  std::optional<StickLoops> sticks_of(const std::vector<CopyLoop>& loops) const {
+  std::optional<StickLoops> sticks_of(std::vector<CopyLoop>& loops) const {
     if (src_bytes_ == 0 || dst_bytes_ == 0) return std::nullopt;
-    if (fast_ && !is_copy())
-      return stick_loops(loops, per_stick(fast_->to_device ? dst_bytes_ : src_bytes_), fast_->to_device);
-    // Which side is the device's is not known; either will do.
-    const auto to_device = stick_loops(loops, per_stick(dst_bytes_), true);
-    return to_device ? to_device : stick_loops(loops, per_stick(src_bytes_), false);
+    const bool side_known = fast_ && !is_copy();
+    for (const bool to_device : {true, false}) {
+      if (side_known && to_device != fast_->to_device) continue;
+      if (auto sticks = take_sticks(loops, per_stick(to_device ? dst_bytes_ : src_bytes_), to_device)) return sticks;
+    }
+    return std::nullopt;
   }
   bool is_copy() const {
     using enum kernels::Conversion;
     return fast_->conversion == Copy1 || fast_->conversion == Copy2 || fast_->conversion == Copy4;
   }
 
-  void run_sticks(bool to_device, const CopyLoop& rows, const std::optional<CopyLoop>& columns, std::int64_t from,
-                  std::int64_t to) const {
+  void run_sticks(const StickLoops& sticks, std::int64_t from, std::int64_t to) const {
     constexpr std::int64_t kColumns = kernels::StickColumns::kMaxColumns;
-    const CopyLoop column = columns.value_or(CopyLoop{1, 0, 0});
-    for (std::int64_t first = 0; first < column.count; first += kColumns) {
-      const CopyLoop some{std::min(kColumns, column.count - first), column.src, column.dst};
-      const std::int64_t src = from + first * column.src;
-      const std::int64_t dst = to + first * column.dst;
-      (fast_ && aligned()) ? run_kernel(to_device, rows, some, src, dst) : run_rows(to_device, rows, some, src, dst);
+    const CopyLoop& columns = sticks.columns;
+    for (std::int64_t first = 0; first < columns.count; first += kColumns) {
+      StickLoops some = sticks;
+      some.columns.count = std::min(kColumns, columns.count - first);
+      const std::int64_t src = from + first * columns.src;
+      const std::int64_t dst = to + first * columns.dst;
+      (fast_ && aligned()) ? run_kernel(some, src, dst) : run_rows(some, src, dst);
     }
   }
 
-  void run_kernel(bool to_device, const CopyLoop& rows, const CopyLoop& columns, std::int64_t from,
-                  std::int64_t to) const {
+  void run_kernel(const StickLoops& sticks, std::int64_t from, std::int64_t to) const {
+    const auto& [to_device, rows, columns] = sticks;
     // The kernels read one side only, whichever it is.
     std::byte* const src = const_cast<std::byte*>(src_) + from * src_bytes_;
     std::byte* const dst = dst_ + to * dst_bytes_;
-    const std::int64_t host_row = StickLoops::host_step(rows, to_device) * (to_device ? src_bytes_ : dst_bytes_);
+    const std::int64_t host_row = host_step(rows, to_device) * (to_device ? src_bytes_ : dst_bytes_);
     kernels::StickColumns batch;
     batch.count = static_cast<std::size_t>(columns.count);
     batch.rows = static_cast<std::size_t>(rows.count);
@@ -233,8 +227,8 @@ class Executor {
   }
 
   // The same by the general converter: the host's side in the order of its addresses, as the kernels do it.
-  void run_rows(bool to_device, const CopyLoop& rows, const CopyLoop& columns, std::int64_t from,
-                std::int64_t to) const {
+  void run_rows(const StickLoops& sticks, std::int64_t from, std::int64_t to) const {
+    const auto& [to_device, rows, columns] = sticks;
     const std::int64_t lanes = per_stick(to_device ? dst_bytes_ : src_bytes_);
     for (std::int64_t r = 0; r < rows.count; ++r) {
       for (std::int64_t c = 0; c < columns.count; ++c) {

@@ -58,7 +58,8 @@ struct Position {
 class Digits {
  public:
   explicit Digits(const SpyreTensorLayout& layout) {
-    // Also one that walks nothing. The other extents may be any then.
+    // An extent of 0, also of a dimension that walks nothing, leaves no place. The product of the others may be any
+    // then.
     places_ = std::ranges::find(layout.device_size, 0) == layout.device_size.end();
     if (!places_) return;
     std::int64_t stride = 1;

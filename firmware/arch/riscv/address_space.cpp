@@ -10,6 +10,7 @@
 #include "firmware/arch/riscv/page_arena.hpp"
 #include "firmware/arch/riscv/sv39.hpp"
 #include "firmware/arch/riscv/timer.hpp"
+#include "firmware/arch/riscv/translation_cache.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/spin_lock.hpp"
 #include "firmware/mutants/mutants.hpp"
@@ -41,34 +42,34 @@ void arena_initialize(std::uint64_t begin, std::uint64_t end) { arena.initialize
 namespace hal {
 
 std::uint64_t create_root() {
-  const hal::LockGuard lock(guard);
+  const LockGuard lock(guard);
   return tables.create_root();
 }
 
 void destroy_root(std::uint64_t root) {
-  const hal::LockGuard lock(guard);
+  const LockGuard lock(guard);
   forget_root(root);
   tables.destroy_root(root);
 }
 
 bool map(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress physical, std::uint64_t bytes,
          Protection protection) {
-  const hal::LockGuard lock(guard);
+  const LockGuard lock(guard);
   return tables.map(root, virtual_address, physical, bytes, protection);
 }
 
 bool prepare_window(std::uint64_t root, std::uint64_t virtual_address, std::uint64_t bytes) {
-  const hal::LockGuard lock(guard);
+  const LockGuard lock(guard);
   return tables.prepare_window(root, virtual_address, bytes);
 }
 
 bool share_window(std::uint64_t from_root, std::uint64_t to_root, std::uint64_t virtual_address, std::uint64_t bytes) {
-  const hal::LockGuard lock(guard);
+  const LockGuard lock(guard);
   return tables.share_window(from_root, to_root, virtual_address, bytes);
 }
 
 void release_window(std::uint64_t root, std::uint64_t virtual_address, std::uint64_t bytes) {
-  const hal::LockGuard lock(guard);
+  const LockGuard lock(guard);
   forget_root(root);
   tables.release_window(root, virtual_address, bytes);
 }
@@ -79,25 +80,25 @@ bool fill(std::uint64_t root, std::uint64_t virtual_address, PhysicalAddress phy
     case riscv::Sv39Tables::Fill::kValidAlready: break;
     case riscv::Sv39Tables::Fill::kNoWindow: panic("fill: the window was never prepared in this root");
   }
-  asm volatile("sfence.vma" ::: "memory");
+  riscv::drop_translations();
   return false;
 }
 
 bool refresh(std::uint64_t root, std::uint64_t virtual_address, Protection wanted) {
   if (!tables.allows(root, virtual_address, wanted)) return false;
-  asm volatile("sfence.vma" ::: "memory");
+  riscv::drop_translations();
   return true;
 }
 
 std::uint64_t table_pages() {
-  const hal::LockGuard lock(guard);
+  const LockGuard lock(guard);
   return tables.table_pages();
 }
 
 PhysicalAddress allocate_pages(std::uint64_t bytes) {
   PhysicalAddress address;
   {
-    const hal::LockGuard lock(guard);
+    const LockGuard lock(guard);
     address = arena.allocate(bytes);
   }
   // A mutant leaves alone what kernels see: a page table that is not clear would end its firmware.
@@ -110,13 +111,13 @@ PhysicalAddress allocate_pages(std::uint64_t bytes) {
 }
 
 void free_pages(PhysicalAddress address, std::uint64_t bytes) {
-  const hal::LockGuard lock(guard);
+  const LockGuard lock(guard);
   if (!arena.release(address, bytes)) panic("free_pages: not a range that allocate_pages returned");
 }
 
 std::uint64_t arena_bytes() { return arena.bytes(); }
 std::uint64_t arena_pages_in_use() {
-  const hal::LockGuard lock(guard);
+  const LockGuard lock(guard);
   return arena.bytes() / riscv::PageArena::kPageBytes - arena.free_pages();
 }
 

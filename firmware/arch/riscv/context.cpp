@@ -45,8 +45,7 @@ void use_root(HartLocal& hart, std::uint64_t root) {
   if (std::atomic_ref(hart.root).load(std::memory_order_relaxed) == root) return;
   // The emulator drops all translations when satp changes; the architecture asks for the fence, without ASIDs.
   riscv::write_csr<riscv::Csr::kSatp>(riscv::kSatpSv39 | root >> 12);
-  asm volatile("sfence.vma" ::: "memory");
-  riscv::translation_cache[hart.hart].flushed_elsewhere();
+  riscv::drop_translations();
   std::atomic_ref(hart.root).store(root, std::memory_order_relaxed);
 }
 

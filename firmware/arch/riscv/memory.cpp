@@ -15,11 +15,17 @@
 #include "firmware/hal/memory_map.h"
 #include "shared/crc32c.hpp"
 
-namespace riscv {
+namespace {
 
-constinit std::array<TranslationCacheGrowth, MAX_HARTS> translation_cache{};
+// Each hart uses its own.
+constinit std::array<riscv::TranslationCacheGrowth, MAX_HARTS> translation_cache{};
 
-}  // namespace riscv
+}  // namespace
+
+void riscv::drop_translations() {
+  asm volatile("sfence.vma" ::: "memory");
+  translation_cache[hal::hart_id()].flushed_elsewhere();
+}
 
 namespace hal {
 
@@ -74,7 +80,7 @@ void let_translation_cache_grow(std::uint64_t bytes) {
   constexpr std::uint64_t kPage = TranslationCacheGrowth::kPageBytes;
   // Memory of every card, and no guard page in it.
   constexpr std::uint64_t kRange = REGIONS_BASE - TranslationCacheGrowth::kMostEntries * kPage;
-  const TranslationCacheGrowth::Step step = riscv::translation_cache[hart_id()].moved(bytes);
+  const TranslationCacheGrowth::Step step = translation_cache[hart_id()].moved(bytes);
   for (std::uint64_t i = 0; i < step.pages; ++i) translate(kRange + (step.first_page + i) * kPage);
   if (step.flush) asm volatile("sfence.vma" ::: "memory");
 }

@@ -9,10 +9,7 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-
-#include "firmware/arch/riscv/layout.h"
 
 namespace riscv {
 
@@ -65,7 +62,7 @@ class TranslationCacheGrowth {
   std::uint64_t bytes_before_growth_ = 0;
 };
 
-// Each hart's own. Only the hart itself uses its entry.
-extern std::array<TranslationCacheGrowth, MAX_HARTS> translation_cache;
+// Of the calling hart: sfence.vma for all addresses, for another reason than the size of the cache.
+void drop_translations();
 
 }  // namespace riscv

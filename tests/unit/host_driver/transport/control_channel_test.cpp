@@ -214,6 +214,7 @@ TEST_F(ControlChannelTest, EndlessTalkAboutSomethingElseIsNotBelieved) {
 }
 
 TEST_F(ControlChannelTest, ADeathEndsTheWait) {
+  timeouts.post_progress = std::chrono::seconds(30);
   peer.serve([&](const Message&) -> std::optional<Message> {
     peer.die();
     return std::nullopt;
@@ -250,10 +251,11 @@ TEST_F(ControlChannelTest, HostileIndicesAreTypedErrors) {
   }
 }
 
-TEST_F(ControlChannelTest, AFullFifoIsAnError) {
+TEST_F(ControlChannelTest, AFullFifoIsAnErrorAndKeepsItsMessages) {
   timeouts.post_progress = std::chrono::milliseconds(1);
   for (std::uint32_t i = 0; i < wire::kFifoSlots; ++i) EXPECT_FALSE(ask());
   EXPECT_FALSE(ask());
+  EXPECT_EQ(wire::load_acquire(peer.window()->fifo_to_card().written), wire::kFifoSlots) << "nothing was added";
 }
 
 }  // namespace
