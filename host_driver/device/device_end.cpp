@@ -13,21 +13,24 @@
 namespace svp {
 
 void Device::Impl::note_failure(ErrorInfo error, OutstandingEnd how, Health health) {
-  if (note_end(std::move(error), how, health)) report_failure();
+  note_end(std::move(error), how, health, EndRecord::Written);
 }
 
 // A record that there is no memory for is not written.
-void Device::Impl::report_failure() const try { ras::report(failure_or({}), where()); } catch (const std::bad_alloc&) {
+void Device::Impl::report_end(const ErrorInfo& error) const try {
+  ras::report(error, where());
+} catch (const std::bad_alloc&) {
 }
 
-bool Device::Impl::note_end(ErrorInfo error, OutstandingEnd how, Health ended) {
+// The record comes before the states: whoever is told of the end finds it in the log.
+void Device::Impl::note_end(ErrorInfo error, OutstandingEnd how, Health ended, EndRecord record) {
   const std::lock_guard lock(failure_mutex);
-  if (failure_info) return false;
+  if (failure_info) return;
   failure_info = std::move(error);
   outstanding_end = how;
+  if (record == EndRecord::Written) report_end(*failure_info);
   set_health([ended](Health) { return std::optional(ended); });
   set_state(begin_failing);  // second: see health()
-  return true;
 }
 
 void Device::Impl::fail(ErrorInfo error, OutstandingEnd how, Health health) {
@@ -51,7 +54,8 @@ void Device::Impl::note_death() {
             .next_step = "start a new card",
             .message = how.empty() ? std::string("the card died") : "the card died: " + how};
   });
-  if (note_end(std::move(death), OutstandingEnd::Died, Health::Dead) && options.records_death) report_failure();
+  note_end(std::move(death), OutstandingEnd::Died, Health::Dead,
+           options.records_death ? EndRecord::Written : EndRecord::LeftToOwner);
 }
 
 void Device::Impl::note_violation(const std::string& what) {
@@ -201,13 +205,13 @@ void Device::Impl::let_go_of_function() {
       progress();
     }
   }
-  (void)note_end({.layer = Layer::Driver,
-                  .source = "device",
-                  .outcome = wire::Outcome::Aborted,
-                  .recoverable = false,
-                  .next_step = "attach again",
-                  .message = "the device was closed"},
-                 how, Health::Dead);
+  note_end({.layer = Layer::Driver,
+            .source = "device",
+            .outcome = wire::Outcome::Aborted,
+            .recoverable = false,
+            .next_step = "attach again",
+            .message = "the device was closed"},
+           how, Health::Dead, EndRecord::NoError);
   fail_outstanding();
   if (how == OutstandingEnd::Died) return;
   (void)channel.transact<wire::StatusValue>(wire::MessageOp::SetDeviceStatus, wire::StatusValue{wire::kStatusReset});

@@ -141,9 +141,11 @@ struct Device::Impl final : RegionSource {
   // First failure wins. From a thread that does not hold reap_mutex_: also ends everything, now or through the holder.
   void fail(ErrorInfo error, OutstandingEnd how, Health health);
   void note_failure(ErrorInfo error, OutstandingEnd how, Health health);
-  // The same for an end that is no error. False: it had ended before, and the first reason stays.
-  bool note_end(ErrorInfo error, OutstandingEnd how, Health ended);
-  void report_failure() const;
+  // Whether the end is written to the log of errors: not if it is none, and not if the device's owner records it.
+  enum class EndRecord : std::uint8_t { Written, LeftToOwner, NoError };
+  // If the device had ended before, the first reason stays.
+  void note_end(ErrorInfo error, OutstandingEnd how, Health ended, EndRecord record);
+  void report_end(const ErrorInfo& error) const;
   void note_death();
   void note_violation(const std::string& what);
   void check_health();      // holds reap_mutex_

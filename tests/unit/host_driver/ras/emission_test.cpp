@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -77,6 +78,21 @@ TEST_F(RasEmission, ADeathIsRecordedOnceHoweverManyAreToldOfIt) {
   EXPECT_EQ(ras::to_string(records[0].code), "SPYRE-L006");
   EXPECT_EQ(records[0].where.function, "PF");
   EXPECT_FALSE(records[0].error.next_step.empty());
+}
+
+// Whichever thread sees the death first: while its record is written, nobody has been told of the death.
+TEST_F(RasEmission, WhoeverIsToldOfADeathFindsItInTheLog) {
+  const auto device = card_.attach(1, named());
+  std::atomic<int> records = 0;
+  std::atomic<bool> told_before_record = false;
+  ras::Log::process().set_sink([&](const ras::Record&) {
+    if (device->health() != Health::Alive) told_before_record = true;
+    ++records;
+  });
+  card_.die();
+  EXPECT_FALSE(device->open_stream(StreamPriority::Low));
+  EXPECT_EQ(records, 1);
+  EXPECT_FALSE(told_before_record);
 }
 
 TEST_F(RasEmission, ADeathThatItsOwnerRecordsIsNotRecordedTwice) {
