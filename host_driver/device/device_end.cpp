@@ -16,10 +16,10 @@ void Device::Impl::note_failure(ErrorInfo error, OutstandingEnd how, Health heal
   note_end(std::move(error), how, health, EndRecord::Written);
 }
 
-// A record that there is no memory for is not written.
 void Device::Impl::report_end(const ErrorInfo& error) const try {
   ras::report(error, where());
 } catch (const std::bad_alloc&) {
+  ras::report(error, {});  // there is no memory for the place's name
 }
 
 // The record comes before the states: whoever is told of the end finds it in the log.

@@ -105,13 +105,13 @@ void StreamChannel::note_failure(const Unit& unit, const wire::Completion& compl
   record_failure(nullptr);
 }
 
-// A record that there is no memory for is not written; the error itself is told.
 void StreamChannel::record_failure(const ErrorInfo* error) const try {
   ras::Where where = device_ != nullptr ? device_->where() : ras::Where{};
   where.stream = stream();
   if (failure_->launch != 0) where.launch = failure_->launch;
   ras::report(error != nullptr ? *error : explain(*failure_), where);
 } catch (const std::bad_alloc&) {
+  ras::report({}, {});  // told without its texts
 }
 
 // What the device does not take now is not lost: of a reset that somebody else has begun on_credits() tells the end.
