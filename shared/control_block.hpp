@@ -21,9 +21,9 @@ enum class Opcode : std::uint8_t {
   Dma = 1,
   Fill = 2,
   Compute = 3,
-  EventSignal = 4,  // numbers reserved: end REJECTED "unsupported" until built
+  EventSignal = 4,
   EventWait = 5,
-  Call = 6,
+  Call = 6,  // number reserved: ends REJECTED "unsupported" until built
 };
 
 constexpr std::string_view name(Opcode opcode) {
@@ -49,8 +49,8 @@ struct ControlBlockHeader {
   std::uint64_t generation;  // of the function
   std::uint64_t sequence;    // 1, 2, 3, … within an incarnation
   std::uint64_t cookie;      // the host's; echoed
-  std::uint64_t budget;      // COMPUTE: watchdog slices (0 = the card's default), at most kMaxBudgetSlices; DMA: device
-                             // ticks (0 = none)
+  std::uint64_t budget;      // COMPUTE: watchdog slices (0 = the card's default), at most kMaxBudgetSlices; DMA and
+                             // EVENT_WAIT: device ticks (0 = none)
   std::uint32_t crc32c;      // over the block with this field zero; only when negotiated, else zero
   std::uint32_t reserved0;
   std::uint64_t reserved1;
@@ -147,6 +147,17 @@ struct ComputePayload {
 };
 static_assert(sizeof(ComputePayload) == 384);
 
+// Each stream has a timeline: the value of its last EVENT_SIGNAL, 0 at first. It only grows, also over resets of the
+// stream; STREAM_OPEN begins at 0 again. A wait holds its stream back until the awaited timeline has come to `value`.
+struct EventPayload {
+  std::uint64_t value;  // EVENT_SIGNAL: larger than the timeline's; EVENT_WAIT: at least 1
+  // EVENT_WAIT: whose timeline, of the same function; EVENT_SIGNAL: 0, it is the block's own
+  std::uint32_t stream;
+  std::uint32_t incarnation;  // EVENT_WAIT: of that stream, in which the value is signalled; EVENT_SIGNAL: 0
+  std::uint64_t reserved[6];
+};
+static_assert(sizeof(EventPayload) == 64);
+
 // A block in its largest form; smaller opcodes use fewer sticks. Unused bytes are zero.
 struct alignas(8) ControlBlock {
   ControlBlockHeader header;
@@ -156,6 +167,7 @@ struct alignas(8) ControlBlock {
     StridedDmaPayload strided;
     FillPayload fill;
     ComputePayload compute;
+    EventPayload event;
   } payload;
 };
 static_assert(sizeof(ControlBlock) == kMaxControlBlockSticks * kStickBytes);
@@ -168,7 +180,9 @@ inline bool is_strided(const ControlBlock& block) {
 inline unsigned required_sticks(const ControlBlock& block) {
   switch (block.header.opcode) {
     case Opcode::Nop:
-    case Opcode::Fill: return 1;
+    case Opcode::Fill:
+    case Opcode::EventSignal:
+    case Opcode::EventWait: return 1;
     case Opcode::Dma: return is_strided(block) ? 3 : 1;
     case Opcode::Compute: return 4;
     default: return 0;
@@ -226,6 +240,8 @@ enum class Field : std::uint16_t {
   StridedLevelUnused,
   StridedSource,       // the source's strides
   StridedDestination,  // the destination's
+  EventValue,
+  EventStream,
 };
 
 constexpr std::string_view name(Field field) {
@@ -277,6 +293,8 @@ constexpr std::string_view name(Field field) {
     case Field::StridedLevelUnused: return "strided.levels not in use";
     case Field::StridedSource: return "strided.levels.source_stride";
     case Field::StridedDestination: return "strided.levels.destination_stride";
+    case Field::EventValue: return "event.value";
+    case Field::EventStream: return "event.stream";
   }
   return "unknown field";
 }
@@ -292,9 +310,15 @@ struct FaultRecord {
   std::uint32_t region_ordinal;  // kNoRegionOrdinal: outside every region window
   std::uint64_t offset;          // in the region's window; outside: the virtual address
   std::uint64_t pc;              // bytes from the start of text; ~0 when outside of it
-  std::uint64_t argument;        // KernelStatus: the kernel's status; ComputeSegment, Strided…: index; else 0
+  std::uint64_t argument;        // KernelStatus: the kernel's status; ComputeSegment, Strided…: index; EventFailed: the
+                                 // awaited stream; EventDeadlock: number of streams; else 0
 };
 static_assert(sizeof(FaultRecord) == 32);
+
+// EventDeadlock: the streams of the cycle, beginning with the one whose wait is ended and followed by the one that it
+// waits for: 8 bytes of FaultRecord::offset, then 8 of its pc, lowest first. FaultRecord::argument is their number;
+// those that find no room are not told.
+inline constexpr unsigned kCycleStreams = 16;
 
 struct Completion {
   Outcome outcome;
@@ -307,7 +331,7 @@ struct Completion {
   std::uint64_t generation;
   std::uint64_t sequence;
   std::uint64_t cookie;
-  std::uint64_t start_time;  // device ticks since boot; 0 when it never started
+  std::uint64_t start_time;  // device ticks since boot; 0 when it never started; of a wait: when it began to wait
   std::uint64_t end_time;
   std::uint64_t bytes;  // moved (DMA, FILL) or 0
   FaultRecord fault;

@@ -209,6 +209,7 @@ void open_stream(Function& function, const AdminRequest& request, AdminReply& re
     function.streams.set_state(s, StreamState::Open);
     stream.high_priority = request.arguments.stream_open.priority != 0;
     stream.incarnation = incarnation;
+    function.streams.open_timeline(s);
     reply.values.stream = {s, incarnation};
     return;
   }

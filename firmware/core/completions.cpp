@@ -100,13 +100,18 @@ void poison(Function& function, unsigned index, Status status) {
   post_stream_event(function, wire::EventKind::StreamBanned, index, Status::StreamBanned, stream.timeouts);
 }
 
+// A wait that lasts too long costs nobody anything.
+bool costs_others(const Ending& ending) {
+  return ending.outcome == Outcome::Timeout && ending.why.field != wire::Field::EventStream;
+}
+
 }  // namespace
 
 void end_head(Function& function, unsigned index, const Ending& ending) {
   [[clang::always_inline]] complete(function, function.streams.take_head(index), ending);
   if (ending.outcome == Outcome::Ok) [[likely]]
     return;
-  if (ending.outcome == Outcome::Timeout) count_timeout(function, index);
+  if (costs_others(ending)) count_timeout(function, index);
   poison(function, index, ending.why.status);
 }
 

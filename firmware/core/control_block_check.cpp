@@ -175,6 +175,16 @@ Verdict check_nest(const wire::StridedDmaPayload& strided) {
   return {};
 }
 
+[[gnu::noinline]] Verdict check_event(const wire::EventPayload& event, bool waits) {
+  if (!all_zero(reinterpret_cast<const std::uint8_t*>(event.reserved), sizeof event.reserved)) {
+    return {Status::ReservedBits, Field::Reserved};
+  }
+  if (event.value == 0) return {Status::EventRegressed, Field::EventValue};
+  if (!waits && (event.stream | event.incarnation) != 0) return {Status::ReservedBits, Field::EventStream};
+  if (event.stream >= wire::kStreamsPerFunction) return {Status::UnknownStream, Field::EventStream};
+  return {};
+}
+
 }  // namespace
 
 Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores) {
@@ -197,6 +207,8 @@ Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t
     case Opcode::Dma: return check_dma(block.payload.strided);
     case Opcode::Fill: return check_fill(block.payload.fill);
     case Opcode::Compute: return check_compute(block.payload.compute, header.budget, existing_cores);
+    case Opcode::EventSignal: return check_event(block.payload.event, false);
+    case Opcode::EventWait: return check_event(block.payload.event, true);
     default: return {Status::BadOpcode, Field::OpcodeField};
   }
 }

@@ -35,6 +35,8 @@ void step_stream(Card& card, Function& function, unsigned index) {
     case Opcode::Dma:
     case Opcode::Fill: return step_transfer(card, function, index);
     case Opcode::Compute: return start_launch(card, function, index);
+    case Opcode::EventSignal: return step_signal(function, index);
+    case Opcode::EventWait: return step_wait(function, index);
     default: break;
   }
   const std::uint64_t now = hal::now();
@@ -102,7 +104,9 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
     const bool fetched = sequence < stream.next_sequence;
     return fetched || !function.queue(wire::kControlBlockQueue).ready() ? Cancelled::Ended : Cancelled::NotFetched;
   }
-  if (stream.phase != Stream::Phase::Idle && at == stream.head) {
+  // A wait that is not fulfilled has not started.
+  const bool started = stream.phase != Stream::Phase::Idle && stream.phase != Stream::Phase::Waiting;
+  if (started && at == stream.head) {
     // What ran may have left half of its work behind: a fault like any other.
     if (stream.phase == Stream::Phase::Computing) {
       if (mutated(Mutant::CancelRunning)) return Cancelled::Ended;
@@ -112,6 +116,7 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
     return Cancelled::Yes;
   }
   function.streams.remove(index, before, at);
+  if (function.streams.block(at).cb.header.opcode == Opcode::EventSignal) function.streams.count_queued_signals(index);
   complete(function, at, {Outcome::Aborted, {Status::Stopped}, hal::now()});
   return Cancelled::Yes;
 }

@@ -121,6 +121,9 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   if (!stream.poisoned()) block.verdict = judge(card, function, stream, block.cb);
   ++stream.next_sequence;
   function.streams.append(index);
+  const bool signals = block.cb.header.opcode == wire::Opcode::EventSignal && block.verdict.ok();
+  if (signals && !stream.poisoned()) [[unlikely]]
+    function.streams.note_queued_signal(block.cb.header.stream, block.cb.payload.event.value);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ void begin_stream_reset(Card& card, Function& function, unsigned index, StreamSt
   }
   ++stream.incarnation;
   stream.next_sequence = 1;
+  function.streams.renew_timeline(index);
   function.streams.set_state(index, state);
   if (stream.phase == Stream::Phase::Computing) {
     // The head is completed when its kernel has stopped; then the queue behind it (launch_ended).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the parts of the dispatcher (dispatcher.hpp) need of each other: completions.cpp, intake.cpp, transfers.cpp,
-// launch_steps.cpp. Hart 0 only.
+// launch_steps.cpp, events.cpp. Hart 0 only.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,10 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 // Puts stalled streams back whose time is over, ends those whose budget is, and says when to look again.
 // True when a block has ended.
 [[gnu::cold, gnu::noinline]] bool wake_stalled(Function& function);
+
+// The EVENT_SIGNAL, or the EVENT_WAIT, at the head of a stream.
+[[gnu::noinline]] void step_signal(Function& function, unsigned stream);
+[[gnu::noinline]] void step_wait(Function& function, unsigned stream);
 
 // Starts the COMPUTE at the head of a stream, or finds out that it has to wait.
 void start_launch(Card& card, Function& function, unsigned stream);

@@ -75,6 +75,7 @@ struct Stream {
     Idle,       // the head block, if any, has not started
     Moving,     // a DMA or FILL is under way
     Computing,  // a launch is under way; the launches report its end
+    Waiting,    // an EVENT_WAIT has not been fulfilled: the stream is in a list of timelines.hpp
   };
   using State = StreamState;
 

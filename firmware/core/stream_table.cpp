@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "firmware/core/stream_table.hpp"
 
+#include <utility>
+
 #include "firmware/mutants/mutants.hpp"
 
 namespace fw {
@@ -13,6 +15,7 @@ void StreamTable::reset(bool first_open) {
     stream.incarnation = 1;
   }
   if (first_open) set_state(0, StreamState::Open);
+  timelines_ = {};
   runnable_ = StreamSet{};
   waiting_ = StreamSet{};
   checks_images_ = false;
@@ -22,6 +25,7 @@ void StreamTable::reset(bool first_open) {
 
 void StreamTable::remove(unsigned s, std::uint16_t before, std::uint16_t block) {
   Stream& stream = streams_[s];
+  if (before == kNoBlock && stream.phase == Stream::Phase::Waiting) end_wait(s);
   const std::uint16_t next = blocks_[block].next;
   (before == kNoBlock ? stream.head : blocks_[before].next) = next;
   if (stream.tail == block) stream.tail = before;
@@ -37,6 +41,40 @@ void StreamTable::call_waiting() {
   const Stream& stream = streams_[s];
   waiting_.remove(s, stream.high_priority);
   if (stream.head != kNoBlock && stream.phase != Stream::Phase::Computing) resume(s);
+}
+
+void StreamTable::park(unsigned waiter, unsigned awaited) {
+  Stream& stream = streams_[waiter];
+  stream.phase = Stream::Phase::Waiting;
+  timelines_[waiter].next_waiter = std::exchange(timelines_[awaited].first_waiter, static_cast<std::uint8_t>(waiter));
+  hold(waiter);
+  // Only its budget ends it then: wake_stalled().
+  if (blocks_[stream.head].cb.header.budget != 0) stall(waiter, kNever);
+}
+
+void StreamTable::end_wait(unsigned waiter) {
+  Stream& stream = streams_[waiter];
+  std::uint8_t* at = &timelines_[blocks_[stream.head].cb.payload.event.stream].first_waiter;
+  while (*at != waiter) at = &timelines_[*at].next_waiter;
+  *at = timelines_[waiter].next_waiter;
+  stream.phase = Stream::Phase::Idle;
+  stream.stalled_until = 0;
+}
+
+void StreamTable::call_waiters(unsigned awaited, std::uint64_t value) {
+  for (unsigned s = timelines_[awaited].first_waiter; s != kNoWaiter; s = timelines_[s].next_waiter) {
+    if (blocks_[streams_[s].head].cb.payload.event.value <= value) resume(s);
+  }
+}
+
+void StreamTable::count_queued_signals(unsigned s) {
+  timelines_[s].forget_queued();
+  for (std::uint16_t b = streams_[s].head; b != kNoBlock; b = blocks_[b].next) {
+    const Block& block = blocks_[b];
+    if (block.cb.header.opcode == wire::Opcode::EventSignal && block.verdict.ok()) {
+      timelines_[s].note_queued(block.cb.payload.event.value);
+    }
+  }
 }
 
 void StreamTable::restart_image_checks(hal::PhysicalAddress address, std::uint64_t bytes) {

@@ -2,13 +2,14 @@
 // The streams of one function with their blocks, and which of them want something of hart 0. Hart 0 only.
 //
 // Runnable are streams whose head can make a step. A stream with a head is not runnable while its launch runs, while it
-// waits for room on the cores, or while a fault holds its transfer back; one without a head never is.
+// waits for room on the cores or for an event, or while a fault holds its transfer back; one without a head never is.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
 #include "firmware/core/stream.hpp"
+#include "firmware/core/timelines.hpp"
 
 namespace fw {
 
@@ -25,8 +26,11 @@ class StreamTable {
   auto begin() const { return streams_.begin(); }
   auto end() const { return streams_.end(); }
 
+  // Who waits for the stream looks again: it signals nothing any more, or something else.
   void set_state(unsigned stream, StreamState to) {
     fw::set_state(Machine::Stream, streams_[stream].machine, to, function_ | std::uint64_t{stream} << 32);
+    if (timelines_[stream].awaited()) [[unlikely]]
+      call_waiters(stream, kNever);
   }
 
   // ---- blocks
@@ -65,6 +69,28 @@ class StreamTable {
     waiting_.remove(stream, streams_[stream].high_priority);
   }
 
+  // ---- events (events.cpp)
+
+  const Timeline& timeline(unsigned stream) const { return timelines_[stream]; }
+  // STREAM_OPEN: nobody can wait for what comes.
+  void open_timeline(unsigned stream) { timelines_[stream] = {}; }
+  // The next incarnation of the stream begins.
+  void renew_timeline(unsigned stream) { timelines_[stream].begin_incarnation(); }
+  // A signal stands in the stream's queue. A stream that waits itself may have closed a cycle: it looks again.
+  void note_queued_signal(unsigned stream, std::uint64_t value) {
+    timelines_[stream].note_queued(value);
+    if (streams_[stream].phase == Stream::Phase::Waiting) resume(stream);
+  }
+  // A signal was taken out of the stream's queue again.
+  void count_queued_signals(unsigned stream);
+  void signal(unsigned stream, std::uint64_t value) {
+    timelines_[stream].signal(value);
+    if (timelines_[stream].awaited()) call_waiters(stream, value);
+  }
+  // The head of `waiter` waits for the timeline of `awaited`, and is held until it is called.
+  void park(unsigned waiter, unsigned awaited);
+  void end_wait(unsigned waiter);
+
   // ---- faults that hold a transfer back
 
   // Nothing of the stream moves until then (device ticks).
@@ -91,11 +117,14 @@ class StreamTable {
   }
 
  private:
+  // Waiters for values up to this look again.
+  void call_waiters(unsigned awaited, std::uint64_t value);
   void restart_image_checks(hal::PhysicalAddress address, std::uint64_t bytes);
   void settle_runnable(unsigned stream) { streams_[stream].head == kNoBlock ? hold(stream) : resume(stream); }
 
   std::uint32_t function_ = 0;
   std::array<Stream, wire::kStreamsPerFunction> streams_;
+  std::array<Timeline, wire::kStreamsPerFunction> timelines_{};
   StreamSet runnable_;
   StreamSet waiting_;
   bool checks_images_ = false;
@@ -122,6 +151,8 @@ inline void StreamTable::append(std::uint16_t index) {
 
 inline std::uint16_t StreamTable::take_head(unsigned s) {
   Stream& stream = streams_[s];
+  if (stream.phase == Stream::Phase::Waiting) [[unlikely]]
+    end_wait(s);
   const std::uint16_t block = stream.head;
   stream.head = blocks_[block].next;
   if (stream.head == kNoBlock) stream.tail = kNoBlock;

@@ -276,7 +276,8 @@ bool wake_stalled(Function& function) {
     const std::uint64_t budget_end =
         budget == 0 || budget >= kNever - block.start_time ? kNever : block.start_time + budget;
     if (now > budget_end) {
-      end_head(function, s, {Outcome::Timeout, {Status::BudgetExpired, Field::Budget}, now});
+      const Field field = stream.phase == Stream::Phase::Waiting ? Field::EventStream : Field::Budget;
+      end_head(function, s, {Outcome::Timeout, {Status::BudgetExpired, field}, now});
       ended = true;
     } else if (now >= stream.stalled_until) {
       function.streams.end_stall(s);

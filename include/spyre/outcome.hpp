@@ -68,6 +68,9 @@ enum class Status : std::uint16_t {
   AlreadyEnded = 311,
   NotArmed = 312,
   StreamResetting = 313,
+  EventRegressed = 314,
+  EventFailed = 315,
+  EventDeadlock = 316,
   // execution
   Stopped = 400,
   WatchdogExpired = 401,
@@ -151,6 +154,9 @@ constexpr std::string_view name(Status status) {
     case Status::AlreadyEnded: return "no such block: it has ended";
     case Status::NotArmed: return "no fault in this row";
     case Status::StreamResetting: return "stream is being reset or closed";
+    case Status::EventRegressed: return "event value does not grow";
+    case Status::EventFailed: return "the awaited stream failed or was reset";
+    case Status::EventDeadlock: return "waits of streams form a cycle";
     case Status::Stopped: return "stopped by its owner";
     case Status::WatchdogExpired: return "watchdog expired";
     case Status::BudgetExpired: return "budget expired";

@@ -95,10 +95,31 @@ std::vector<BadField> strided_cases() {
 std::vector<BadField> all_cases() {
   std::vector<BadField> cases;
   for (const Base base : {Base::Nop, Base::ToDevice, Base::Fill}) add_header_cases(cases, base);
-  for (const auto opcode : {Opcode::EventSignal, Opcode::EventWait, Opcode::Call}) {
-    cases.push_back({"opcode that is not built", Base::Nop, [=](auto& b) { b.header.opcode = opcode; },
-                     Status::Unsupported, Field::OpcodeField});
+  cases.push_back({"opcode that is not built", Base::Nop, [](auto& b) { b.header.opcode = Opcode::Call; },
+                   Status::Unsupported, Field::OpcodeField});
+  for (const auto opcode : {Opcode::EventSignal, Opcode::EventWait}) {
+    cases.push_back({"event without a value", Base::Nop, [=](auto& b) { b.header.opcode = opcode; },
+                     Status::EventRegressed, Field::EventValue});
+    cases.push_back({"event with reserved words", Base::Nop,
+                     [=](auto& b) {
+                       b.header.opcode = opcode;
+                       b.payload.event.value = 1;
+                       b.payload.event.reserved[5] = 1;
+                     },
+                     Status::ReservedBits, Field::Reserved});
   }
+  cases.push_back({"signal that names a stream", Base::Nop,
+                   [](auto& b) {
+                     b.header.opcode = Opcode::EventSignal;
+                     b.payload.event = {.value = 1, .stream = 1, .incarnation = 0, .reserved = {}};
+                   },
+                   Status::ReservedBits, Field::EventStream});
+  cases.push_back({"wait for a stream that is not open", Base::Nop,
+                   [](auto& b) {
+                     b.header.opcode = Opcode::EventWait;
+                     b.payload.event = {.value = 1, .stream = 127, .incarnation = 1, .reserved = {}};
+                   },
+                   Status::UnknownStream, Field::EventStream});
   cases.push_back({"unknown opcode", Base::Nop, [](auto& b) { b.header.opcode = static_cast<Opcode>(0x77); },
                    Status::BadOpcode, Field::OpcodeField});
   cases.push_back({"NOP with a payload", Base::Nop, [](auto& b) { b.payload.words[7] = 1; }, Status::ReservedBits,

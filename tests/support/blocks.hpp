@@ -41,6 +41,21 @@ struct Blocks {
     block.payload.fill = {.destination = at, .bytes = bytes, .pattern = pattern, .reserved = {}};
     return block;
   }
+  static wire::ControlBlock event_signal(std::uint64_t value) {
+    wire::ControlBlock block{};
+    block.header.opcode = wire::Opcode::EventSignal;
+    block.payload.event.value = value;
+    return block;
+  }
+  // `budget`: device ticks, 0: none.
+  static wire::ControlBlock event_wait(std::uint32_t stream, std::uint32_t incarnation, std::uint64_t value,
+                                       std::uint64_t budget = 0) {
+    wire::ControlBlock block{};
+    block.header.opcode = wire::Opcode::EventWait;
+    block.header.budget = budget;
+    block.payload.event = {.value = value, .stream = stream, .incarnation = incarnation, .reserved = {}};
+    return block;
+  }
   // A kernel without operands. `budget`: slices, 0: the card's default.
   static wire::ControlBlock launch(const wire::Endpoint& image, std::uint64_t image_bytes, std::uint64_t core_mask = 1,
                                    std::uint64_t budget = 0) {

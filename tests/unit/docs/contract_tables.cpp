@@ -149,6 +149,11 @@ void add_control_block(Builder& builder) {
   STRUCT(StridedDmaPayload);
   FIELD(StridedDmaPayload, dma);
   FIELD(StridedDmaPayload, loops);
+  STRUCT(EventPayload);
+  FIELD(EventPayload, value);
+  FIELD(EventPayload, stream);
+  FIELD(EventPayload, incarnation);
+
   STRUCT(FillPayload);
   FIELD(FillPayload, destination);
   FIELD(FillPayload, bytes);

@@ -381,6 +381,15 @@ wire::ControlBlock RawDriver::addressed(StreamHandle& stream, wire::ControlBlock
 
 wire::ControlBlock RawDriver::nop(StreamHandle& stream) { return addressed(stream, Blocks::nop()); }
 
+wire::ControlBlock RawDriver::event_signal(StreamHandle& stream, std::uint64_t value) {
+  return addressed(stream, Blocks::event_signal(value));
+}
+
+wire::ControlBlock RawDriver::event_wait(StreamHandle& stream, const StreamHandle& awaited, std::uint64_t value,
+                                         std::uint64_t budget) {
+  return addressed(stream, Blocks::event_wait(awaited.id, awaited.incarnation, value, budget));
+}
+
 wire::ControlBlock RawDriver::fill(StreamHandle& stream, const RegionHandle& region, std::uint64_t offset,
                                    std::uint64_t bytes, std::uint64_t pattern) {
   return addressed(stream, Blocks::fill(device(region, offset), bytes, pattern));

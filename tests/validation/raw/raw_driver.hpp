@@ -173,6 +173,10 @@ class RawDriver {
   // ---- control blocks; the makers fill a correct header and take the stream's next sequence number
   wire::ControlBlock addressed(StreamHandle& stream, wire::ControlBlock block);
   wire::ControlBlock nop(StreamHandle& stream);
+  wire::ControlBlock event_signal(StreamHandle& stream, std::uint64_t value);
+  // For `awaited` in its incarnation of the handle.
+  wire::ControlBlock event_wait(StreamHandle& stream, const StreamHandle& awaited, std::uint64_t value,
+                                std::uint64_t budget = 0);
   wire::ControlBlock fill(StreamHandle& stream, const RegionHandle& region, std::uint64_t offset, std::uint64_t bytes,
                           std::uint64_t pattern);
   wire::ControlBlock dma(StreamHandle& stream, const wire::Endpoint& from, const wire::Endpoint& to,

@@ -25,7 +25,7 @@ using wire::Status;
 constexpr std::uint64_t kMax = ~std::uint64_t{0};
 constexpr std::uint64_t kHost = wire::kHostMemoryOffset;
 
-enum class Base { Nop, ToDevice, FromDevice, OnDevice, Fill, Compute };
+enum class Base { Nop, ToDevice, FromDevice, OnDevice, Fill, Signal, Wait, Compute };
 
 struct BadField {
   const char* what;
@@ -74,7 +74,7 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
     cases.push_back({what, base, std::move(spoil), status, field, names_no_stream});
   };
   // Header: the address of a block first, then its form.
-  for (const Base base : {Base::Nop, Base::ToDevice, Base::Fill, Base::Compute}) {
+  for (const Base base : {Base::Nop, Base::ToDevice, Base::Fill, Base::Signal, Base::Wait, Base::Compute}) {
     add("magic", base, [](auto& b) { b.header.magic ^= 1; }, Status::BadMagic, Field::Magic, true);
     add("0 sticks", base, [](auto& b) { b.header.sticks = 0; }, Status::BadSize, Field::Sticks, true);
     add("5 sticks", base, [](auto& b) { b.header.sticks = 5; }, Status::BadSize, Field::Sticks, true);
@@ -109,7 +109,7 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
         "unknown opcode", Base::Nop, [=](auto& b) { b.header.opcode = static_cast<Opcode>(opcode); }, Status::BadOpcode,
         Field::OpcodeField);
   }
-  for (const Opcode opcode : {Opcode::EventSignal, Opcode::EventWait, Opcode::Call}) {
+  for (const Opcode opcode : {Opcode::Call}) {
     add(
         "opcode that is not built", Base::Nop, [=](auto& b) { b.header.opcode = opcode; }, Status::Unsupported,
         Field::OpcodeField);
@@ -189,6 +189,32 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
       cases, Base::Fill, Field::FillDestination,
       [](ControlBlock& b) -> wire::Endpoint& { return b.payload.fill.destination; }, true, bytes, region_bytes,
       window_bytes);
+
+  // Events
+  for (const Base base : {Base::Signal, Base::Wait}) {
+    add("value 0", base, [](auto& b) { b.payload.event.value = 0; }, Status::EventRegressed, Field::EventValue);
+    for (unsigned word = 0; word < 6; ++word) {
+      add(
+          "reserved words of an event", base, [=](auto& b) { b.payload.event.reserved[word] = 1; },
+          Status::ReservedBits, Field::Reserved);
+    }
+  }
+  add(
+      "signal of a stream", Base::Signal, [](auto& b) { b.payload.event.stream = 1; }, Status::ReservedBits,
+      Field::EventStream);
+  add(
+      "signal of an incarnation", Base::Signal, [](auto& b) { b.payload.event.incarnation = 1; }, Status::ReservedBits,
+      Field::EventStream);
+  for (const std::uint32_t stream : {std::uint32_t{wire::kStreamsPerFunction}, ~0u, 100u}) {
+    add(
+        "wait for a stream that is not open", Base::Wait, [=](auto& b) { b.payload.event.stream = stream; },
+        Status::UnknownStream, Field::EventStream);
+  }
+  for (const std::uint32_t incarnation : {3u, ~0u}) {
+    add(
+        "wait for an incarnation to come", Base::Wait, [=](auto& b) { b.payload.event.incarnation = incarnation; },
+        Status::UnknownStream, Field::EventStream);
+  }
 
   // COMPUTE
   add_endpoint_cases(
@@ -278,6 +304,7 @@ class BadControlBlock : public testing::TestWithParam<bool> {
     program_ = driver_.acquire(2 * wire::kMiB, wire::RegionType::Program).value();
     stream_ = driver_.open_stream().value();
     other_ = driver_.open_stream().value();
+    EXPECT_EQ(driver_.run(driver_.event_signal(other_, other_signalled_)).outcome, Outcome::Ok);
     for (std::size_t i = 0; i < card_.board().region_memory().size(); i += 4096) {
       card_.board().region_memory()[i] = static_cast<std::byte>(i >> 12);
     }
@@ -292,6 +319,8 @@ class BadControlBlock : public testing::TestWithParam<bool> {
       case Base::FromDevice: return driver_.dma(stream_, low, host, kBytes);
       case Base::OnDevice: return driver_.dma(stream_, low, high, kBytes);
       case Base::Fill: return driver_.fill(stream_, tensor_, 0, kBytes, 0x55);
+      case Base::Signal: return driver_.event_signal(stream_, 1);
+      case Base::Wait: return driver_.event_wait(stream_, other_, other_signalled_);
       case Base::Compute: break;
     }
     auto block = driver_.compute(stream_, program_, 0, 1024, 1);
@@ -371,6 +400,7 @@ class BadControlBlock : public testing::TestWithParam<bool> {
   fwtest::RawDriver& driver_ = card_.driver(2);
   RegionHandle tensor_{}, program_{};
   StreamHandle stream_, other_;
+  const std::uint64_t other_signalled_ = 5;
 };
 
 TEST_P(BadControlBlock, EveryBadFieldIsRejectedByItsNameAndHarmsNothing) {
@@ -381,7 +411,8 @@ TEST_P(BadControlBlock, EveryBadFieldIsRejectedByItsNameAndHarmsNothing) {
 }
 
 TEST_P(BadControlBlock, TheUnspoiltBlocksAreGood) {
-  for (const Base base : {Base::Nop, Base::ToDevice, Base::FromDevice, Base::OnDevice, Base::Fill}) {
+  for (const Base base :
+       {Base::Nop, Base::ToDevice, Base::FromDevice, Base::OnDevice, Base::Fill, Base::Signal, Base::Wait}) {
     EXPECT_EQ(driver_.run(good(base)).outcome, Outcome::Ok);
   }
   // The image is zeros: its form is good, its contents are not.

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The timeline of a stream: the value of its last EVENT_SIGNAL, and who waits for a larger one. Events order streams of
+// a function on the card: a wait holds its stream back, never a hart. Hart 0 only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "shared/window.hpp"
+
+namespace fw {
+
+inline constexpr std::uint8_t kNoWaiter = 0xff;
+static_assert(wire::kStreamsPerFunction < kNoWaiter);
+
+class Timeline {
+ public:
+  std::uint64_t value() const { return value_; }
+  // What it had come to when the present incarnation of the stream began.
+  std::uint64_t value_before() const { return value_before_; }
+  // The stream signals up to this value by itself: such signals have been executed, or stand in its queue.
+  std::uint64_t queued() const { return queued_; }
+
+  void signal(std::uint64_t value) { value_ = value; }
+  void note_queued(std::uint64_t value) { queued_ = std::max(queued_, value); }
+  void forget_queued() { queued_ = value_; }
+  void begin_incarnation() { value_before_ = queued_ = value_; }
+
+  bool awaited() const { return first_waiter != kNoWaiter; }
+
+  // Lists of StreamTable: the streams that wait for this timeline, and who comes behind its own stream in such a list.
+  std::uint8_t first_waiter = kNoWaiter;
+  std::uint8_t next_waiter = kNoWaiter;
+
+ private:
+  std::uint64_t value_ = 0;
+  std::uint64_t value_before_ = 0;
+  std::uint64_t queued_ = 0;
+};
+
+}  // namespace fw
