@@ -24,6 +24,7 @@ namespace svp {
 
 class ChannelLink;
 class CurrentFunction;
+class Event;
 class HostWork;
 class StreamChannel;
 class StreamRecoverer;
@@ -76,6 +77,16 @@ class FlexStream {
   // All of them, in order, or none: every job is bound and validated before the first is enqueued. Throws as Launch()
   // of one; nothing was enqueued then. Returns the number of the last.
   std::uint64_t Launch(std::span<const LaunchRequest> requests);
+
+  // An event that the card signals when everything launched before has ended well. A launch of its own. Throws as
+  // Launch().
+  std::shared_ptr<Event> Record();
+  // What is launched afterwards begins on the card when the event has been signalled: no hart and no thread waits. An
+  // event that fails is an error of this stream (Status::EventFailed). Nothing happens for null, an event of this
+  // stream, and one that has been signalled. Throws as Launch(), and InvalidArgument for an event of another context.
+  void Wait(const std::shared_ptr<Event>& event);
+  // Until the launch has ended. False: the deadline passed.
+  bool wait_for_launch(std::uint64_t number, Clock::time_point deadline) { return wait(number, deadline); }
 
   // Until everything launched before has ended, with what is done on the host afterwards (HostWork). Each wait ends by
   // itself: kernels by the watchdog, the card's death by LOST. Throws the stream's first error, as StreamError, again

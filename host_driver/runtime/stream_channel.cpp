@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "host_driver/runtime/event.hpp"
+
 namespace svp {
 
 using wire::Outcome;
@@ -104,6 +106,7 @@ void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std:
   for (std::size_t i = 0; i < reservation.count; ++i) {
     Unit* unit = units_.take();
     unit->correction = {};
+    unit->event = nullptr;
     reservation.units.push(unit);
     if (i % walk.blocks == walk.correction_at) unit->correction = corrections_->take(walk.correction_bytes);
   }
@@ -112,6 +115,11 @@ void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std:
 std::uint64_t StreamChannel::commit(std::span<Reservation* const> reservations) {
   const Locked lock(*this);
   check_usable();
+  for (const Reservation* reservation : reservations) {
+    const Unit* first = reservation->units.head;
+    // Its place is not known before the reset of the stream that is due.
+    if (failure_ && first != nullptr && first->event != nullptr) throw current_error();
+  }
   for (Reservation* reservation : reservations) enqueue(*reservation);
   pump();
   return launched_;
@@ -125,7 +133,10 @@ void StreamChannel::enqueue(Reservation& reservation) {
   launch->outcome = Outcome::Ok;
   launch->uses.swap(reservation.uses);
   launches_.push(launch);
-  for (Unit* unit = reservation.units.head; unit != nullptr; unit = unit->next) unit->launch = launch;
+  for (Unit* unit = reservation.units.head; unit != nullptr; unit = unit->next) {
+    unit->launch = launch;
+    if (unit->event != nullptr) place_event(*unit, launch->number);
+  }
   // Behind what is kept already, and sent with it.
   (keeps_launches() ? launch->kept : pending_).append(reservation.units);
   if (launch->left == 0) retire_launches();
@@ -159,6 +170,9 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   for (Unit* unit = list.head; unit != nullptr && unit->kind != Unit::Kind::Staged && count < kBatch;
        unit = unit->next) {
     if (rules_.checksums) seal_transfer(*unit);
+    if (unit->event != nullptr && unit->block.header.opcode != wire::Opcode::EventSignal) {
+      unit->event->write_wait(unit->block);
+    }
     requests[count++] = {&unit->block, this};
   }
   Expected<std::size_t> taken = 0;

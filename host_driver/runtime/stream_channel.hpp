@@ -6,8 +6,8 @@
 //   pending_ ── head is a block ──────────────► submit ─► in_flight_ ─► on_completion ─► ended
 //      └─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
 //
-// Six files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_staging.cpp, stream_ending.cpp,
-// stream_reset.cpp (waiting, resetting), stream_recovery.cpp. Its states: stream_states.hpp.
+// Seven files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_staging.cpp,
+// stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp. Its states: stream_states.hpp.
 // A channel outlives its device: begin_recovery() … end_recovery() give it another one (runtime_recovery.hpp is the
 // order). Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's submit lock or the staging
 // engine's.
@@ -180,6 +180,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void check_usable() const;
   bool stopped() const { return failure_.has_value() || activity_.get() != StreamActivity::Open; }
   void enqueue(Reservation& reservation);
+  void place_event(Unit& unit, std::uint64_t launch);
+  bool depends_on_failure(const Unit& unit) const;
   void end_in_flight(const wire::Completion& reported);
   Expected<void> reset_as(StreamActivity kind, std::optional<TimePoint> deadline);
   // Without a deadline it is refused beside another reset.
@@ -243,6 +245,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::uint32_t letting_go_ = 0;            // threads that are at it
   std::atomic<bool> any_ended_{false};      // ended_launches_ is not empty
   std::uint64_t launched_ = 0;
+  std::uint64_t signals_ = 0;  // the last event's value on the timeline; never used twice, whatever is reset
   std::uint32_t drains_ = 0;   // chunks on their way to the caller's memory
   std::uint32_t chunks_ = 0;   // held by this stream
   std::uint32_t writing_ = 0;  // reservations

@@ -6,6 +6,7 @@
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/ras/log.hpp"
 #include "host_driver/recovery/busy.hpp"
+#include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
 
 namespace svp {
@@ -153,6 +154,7 @@ void StreamChannel::drop_unit(Unit& unit) {
 // Between a source's end and the reset that makes the stream work again, by RecoveryPolicy::Recover.
 bool StreamChannel::keeps_launches() const {
   if (!rules_.retry_aborted || gone()) return false;
+  if (failure_ && failure_->opcode == wire::Opcode::EventWait) return false;
   const StreamActivity activity = activity_.get();
   return activity == StreamActivity::Retrying || (activity == StreamActivity::Open && failure_.has_value());
 }
@@ -161,8 +163,8 @@ bool StreamChannel::keeps_launches() const {
 bool StreamChannel::keeps(const Unit& unit, const wire::Completion& completion) const {
   const StreamActivity activity = activity_.get();
   const bool goes_on = activity == StreamActivity::Open || activity == StreamActivity::Retrying;
-  return rules_.retry_aborted && goes_on && !gone() && completion.outcome == Outcome::Aborted &&
-         completion.bytes == 0 && unit.launch->left == unit.launch->total;
+  return rules_.retry_aborted && goes_on && !gone() && !depends_on_failure(unit) &&
+         completion.outcome == Outcome::Aborted && completion.bytes == 0 && unit.launch->left == unit.launch->total;
 }
 
 void StreamChannel::end_unit(Unit& unit, const wire::Completion& completion) {
@@ -200,6 +202,7 @@ bool StreamChannel::is_ended_by_recovery() const {
 
 void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
   if (is_ended_by_recovery() && completion.outcome != Outcome::Ok) note_failure(unit, completion);
+  if (unit.event != nullptr && unit.block.header.opcode == wire::Opcode::EventSignal) unit.event->end(completion);
   LaunchState& launch = *unit.launch;
   if (launch.observer != nullptr) {
     const DriverCall not_the_driver(nullptr);

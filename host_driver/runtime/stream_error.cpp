@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/stream_error.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "host_driver/runtime/kernel.hpp"
@@ -85,7 +86,10 @@ std::string next_step(const StreamFailure& f) {
       if (f.status == wire::Status::StreamBanned) return "use another stream, or reset the function";
       if (f.status == wire::Status::StreamResetting) return "submit after the answer to the reset";
       return "correct the request, then reset the stream";
-    case wire::Outcome::Timeout: return "give it a larger budget or repair the kernel, then reset the stream";
+    case wire::Outcome::Timeout:
+      if (f.opcode == wire::Opcode::EventWait)
+        return "see why the awaited stream does not go on, then reset the stream";
+      return "give it a larger budget or repair the kernel, then reset the stream";
     case wire::Outcome::Fault:
       if (f.status == wire::Status::MemoryBudget) {
         return "use less of the card's memory or boot it with a larger budget (spyre boot --budget), then reset the "
@@ -98,9 +102,13 @@ std::string next_step(const StreamFailure& f) {
         return "reset the stream, give the memory back and allocate other: the damaged granule is not granted again";
       }
       if (f.status == wire::Status::RegionEntryDamaged) return "reset the function: its region table is damaged";
+      if (f.status == wire::Status::EventDeadlock)
+        return "record events before they are waited for, then reset the streams";
       return f.status == wire::Status::Stopped ? "launch again"
                                                : "repair the kernel or its operands, then reset the stream";
-    case wire::Outcome::Aborted: return "reset the stream and launch again";
+    case wire::Outcome::Aborted:
+      if (f.status == wire::Status::EventFailed) return "repair the awaited stream, reset this one and launch again";
+      return "reset the stream and launch again";
     case wire::Outcome::Lost: return "recover (Context::recover()) and launch again";
     case wire::Outcome::Indeterminate: return "recover (Context::recover()), restore the operands, then launch again";
     case wire::Outcome::Ok: break;
@@ -108,7 +116,20 @@ std::string next_step(const StreamFailure& f) {
   return "reset the stream";
 }
 
+// Of a wait: for whom, or the cycle, as the card tells it.
+std::string wait_text(const StreamFailure& f) {
+  if (f.status == wire::Status::EventFailed) return ", stream " + std::to_string(f.fault.argument);
+  std::string text = ": streams";
+  const std::uint64_t told = std::min<std::uint64_t>(f.fault.argument, wire::kCycleStreams);
+  for (unsigned i = 0; i < told; ++i) {
+    text += (i == 0 ? " " : " → ") + std::to_string((i < 8 ? f.fault.offset : f.fault.pc) >> i % 8 * 8 & 0xff);
+  }
+  if (told < f.fault.argument) text += " and " + std::to_string(f.fault.argument - told) + " more";
+  return text + ", each waits for the next, the last for the first";
+}
+
 std::string fault_text(const StreamFailure& f) {
+  if (f.status == wire::Status::EventFailed || f.status == wire::Status::EventDeadlock) return wait_text(f);
   if (f.fault.access == wire::FaultAccess::None && f.symbol.empty()) return {};
   std::string text;
   if (f.fault.access != wire::FaultAccess::None) {
@@ -146,7 +167,8 @@ StreamFailure bare_failure(const wire::ControlBlock& block, const wire::Completi
 StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
                                const wire::Completion& completion, const Kernel* kernel) {
   StreamFailure failure = bare_failure(block, completion);
-  failure.job = kernel != nullptr ? kernel->name() : "transfer";
+  const bool event = block.header.opcode == wire::Opcode::EventSignal || block.header.opcode == wire::Opcode::EventWait;
+  failure.job = kernel != nullptr ? kernel->name() : event ? "event" : "transfer";
   const bool ran = completion.outcome == wire::Outcome::Fault || completion.outcome == wire::Outcome::Timeout;
   if (block.header.opcode == wire::Opcode::Compute && ran && completion.status != wire::Status::Stopped) {
     if (completion.fault.region_ordinal != wire::kNoRegionOrdinal &&

@@ -169,4 +169,13 @@ constexpr std::optional<StreamCondition> recovery_due(StreamCondition condition)
   }
 }
 
+// A recording of an event.
+enum class EventStage : std::uint8_t { Recorded, Signalled, Failed };
+inline constexpr std::array<std::string_view, 3> kEventStageNames{"recorded", "signalled", "failed"};
+inline constexpr std::array kEventStageEdges{
+    state_edge(EventStage::Recorded, EventStage::Signalled, "the card has signalled it"),
+    state_edge(EventStage::Recorded, EventStage::Failed, "its stream failed before it, or was reset"),
+};
+constexpr StateTable state_table(EventStage) { return {"event", kEventStageNames, kEventStageEdges}; }
+
 }  // namespace svp

@@ -20,6 +20,7 @@
 
 namespace svp {
 
+class Event;
 class Kernel;
 
 struct Unit;
@@ -105,6 +106,7 @@ struct Unit {
   std::uint32_t step = 0;
   SegmentWindows windows{};
   CorrectionBuffer correction{};
+  Event* event = nullptr;         // of a signal or a wait; the launch keeps it
   StagingChunk* chunk = nullptr;  // Chunk
   Unit* owner = nullptr;          // Chunk: its Staged unit
   StagedTransfer staged{};        // Staged

@@ -26,11 +26,11 @@ using svp::StateEdge;
 using svp::StateTable;
 
 // In the order of the page.
-constexpr std::array kMachines{state_table(svp::StreamActivity{}),  state_table(svp::StreamCondition{}),
-                               state_table(svp::TransferStage{}),   state_table(svp::RecoveryPhase{}),
-                               state_table(svp::DeviceState{}),     state_table(svp::Health{}),
-                               state_table(svp::RingStreamState{}), state_table(svp::CardPhase{}),
-                               state_table(svp::FunctionPhase{}),   state_table(svp::ClientPhase{})};
+constexpr std::array kMachines{
+    state_table(svp::StreamActivity{}), state_table(svp::StreamCondition{}), state_table(svp::TransferStage{}),
+    state_table(svp::EventStage{}),     state_table(svp::RecoveryPhase{}),   state_table(svp::DeviceState{}),
+    state_table(svp::Health{}),         state_table(svp::RingStreamState{}), state_table(svp::CardPhase{}),
+    state_table(svp::FunctionPhase{}),  state_table(svp::ClientPhase{})};
 
 // "queue reset" as Mermaid wants to name it: "queue_reset".
 std::string identifier(std::string_view name) {

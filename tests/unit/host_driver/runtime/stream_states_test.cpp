@@ -12,6 +12,7 @@ namespace {
 TEST(StreamStates, ActivityTakesEveryEdgeAndNoOther) { test::expect_lifecycle<StreamActivity>(); }
 TEST(StreamStates, ConditionTakesEveryEdgeAndNoOther) { test::expect_lifecycle<StreamCondition>(); }
 TEST(StreamStates, StagedTransferTakesEveryEdgeAndNoOther) { test::expect_lifecycle<TransferStage>(); }
+TEST(StreamStates, EventTakesEveryEdgeAndNoOther) { test::expect_lifecycle<EventStage>(); }
 
 TEST(RecoveryPhases, TakeEveryEdgeAndNoOther) { test::expect_lifecycle<RecoveryPhase>(); }
 

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/runtime/event.hpp"
+
+#include <string>
+
+#include "host_driver/base/error.hpp"
+#include "host_driver/base/timeouts.hpp"
+#include "host_driver/ras/state_log.hpp"
+#include "host_driver/runtime/flex_stream.hpp"
+
+namespace svp {
+
+void Event::end(const wire::Completion& completion) noexcept {
+  outcome_ = completion.outcome;
+  time_ = completion.start_time;
+  const bool well = completion.outcome == wire::Outcome::Ok;
+  ras::unlogged(place_.stream, stage_.change(well ? EventStage::Signalled : EventStage::Failed));
+}
+
+void Event::write_wait(wire::ControlBlock& block) const {
+  block.payload = {};
+  block.header.opcode = wire::Opcode::EventWait;
+  switch (stage()) {
+    case EventStage::Signalled: block.header.opcode = wire::Opcode::Nop; return;
+    case EventStage::Failed:  // no stream has an incarnation 0: the card ends it as a wait for what is lost
+      block.payload.event = {.value = place_.value, .stream = place_.stream, .incarnation = 0, .reserved = {}};
+      return;
+    case EventStage::Recorded:
+      block.payload.event = {
+          .value = place_.value, .stream = place_.stream, .incarnation = place_.incarnation, .reserved = {}};
+      return;
+  }
+}
+
+void Event::require_own_process() const {
+  if (!process_.is_this()) throw Error(made_by_the_parent("the event"));
+}
+
+bool Event::Query() const {
+  require_own_process();
+  if (stage() == EventStage::Recorded) (void)stream_->Query();
+  return stage() != EventStage::Recorded;
+}
+
+bool Event::wait_until(Clock::time_point deadline) const {
+  require_own_process();
+  while (stage() == EventStage::Recorded) {
+    if (!stream_->wait_for_launch(place_.launch, deadline)) return false;
+  }
+  return true;
+}
+
+void Event::require_ended_well() const {
+  if (stage() == EventStage::Signalled) return;
+  if (const auto error = stream_->error()) throw *error;
+  throw Error({.layer = Layer::Driver,
+               .source = "stream " + std::to_string(place_.stream),
+               .outcome = outcome_,
+               .recoverable = true,
+               .next_step = "record the event again",
+               .message = "the event of launch " + std::to_string(place_.launch) + " ended " +
+                          std::string(wire::name(outcome_)) + ": its stream failed before it, or was reset"});
+}
+
+void Event::Synchronize() const {
+  while (!wait_until(Clock::now() + kLookForRecovery)) {
+  }
+  require_ended_well();
+}
+
+void Event::Synchronize(Clock::time_point deadline) const {
+  if (!wait_until(deadline)) {
+    throw TimeoutError({.layer = Layer::Driver,
+                        .source = "stream " + std::to_string(place_.stream),
+                        .outcome = wire::Outcome::Timeout,
+                        .next_step = "wait again, or Reset() the stream",
+                        .message = "the event had not ended by the deadline"});
+  }
+  require_ended_well();
+}
+
+std::chrono::nanoseconds Event::since(const Event& start) const {
+  for (const Event* event : {&start, this}) {
+    if (event->stage() == EventStage::Signalled) continue;
+    throw InvalidArgument(event == this ? "event" : "start", "the event has not been signalled",
+                          "wait for it first; record it again when its stream failed");
+  }
+  constexpr std::int64_t kNanosecondsPerTick = 1'000'000'000 / static_cast<std::int64_t>(wire::kTicksPerSecond);
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(time_ - start.time_) * kNanosecondsPerTick);
+}
+
+}  // namespace svp

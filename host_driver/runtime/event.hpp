@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recording of an event: a place in a stream, which the card signals on the stream's timeline
+// (shared/control_block.hpp, EventPayload) when everything before it has ended. Shared by the program's handle, the
+// signal's launch and the waits for it. It is ended by its stream's channel, at the latest when the context ends; it
+// may outlive both.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "host_driver/base/process.hpp"
+#include "host_driver/runtime/stream_states.hpp"
+#include "shared/control_block.hpp"
+
+namespace svp {
+
+class FlexStream;
+
+class Event {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // FlexStream::Record().
+  explicit Event(FlexStream& stream) : stream_(&stream) {}
+
+  // ---- for programs. Thread-safe. In a forked child they throw Error.
+
+  // Whether it has ended, with whatever outcome. Does not block, but for a recovery that RecoveryPolicy::Recover makes
+  // due.
+  bool Query() const;
+  // Until it has ended. Throws StreamError when its stream failed before it, Error when it was ended otherwise; again
+  // and again.
+  void Synchronize() const;
+  // The same with a bound: TimeoutError, and everything goes on.
+  void Synchronize(Clock::time_point deadline) const;
+  // From `start` to this one, by the card's clock; negative when that was signalled later. Throws InvalidArgument when
+  // one of the two has not ended, or not well.
+  std::chrono::nanoseconds since(const Event& start) const;
+
+  EventStage stage() const { return stage_.get(std::memory_order_acquire); }
+  const FlexStream& stream() const { return *stream_; }
+
+  // ---- for the channel that it is recorded on, under its lock
+
+  // Before anybody else knows it.
+  struct Place {
+    std::uint32_t stream = 0;  // of the card
+    std::uint32_t incarnation = 0;
+    std::uint64_t value = 0;   // on the stream's timeline
+    std::uint64_t launch = 0;  // its number in the stream
+  };
+  void put(const Place& place) { place_ = place; }
+  void end(const wire::Completion& completion) noexcept;
+
+  // ---- for channels that wait for it
+
+  const Place& place() const { return place_; }
+  // What the card is sent for a wait, by what is known now: nothing to wait for, a wait that fails, or the wait itself.
+  void write_wait(wire::ControlBlock& block) const;
+
+ private:
+  void require_own_process() const;
+  bool wait_until(Clock::time_point deadline) const;
+  void require_ended_well() const;
+
+  FlexStream* const stream_;
+  const OwnerProcess process_;
+  Place place_;
+  // Written before the stage.
+  wire::Outcome outcome_ = wire::Outcome::Ok;
+  std::uint64_t time_ = 0;  // device ticks
+  AtomicStateMachine<EventStage> stage_;
+};
+
+}  // namespace svp

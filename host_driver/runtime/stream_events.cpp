@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events of a stream: recording one, and waiting for one of another stream.
+#include <utility>
+
+#include "host_driver/runtime/current_function.hpp"
+#include "host_driver/runtime/event.hpp"
+#include "host_driver/runtime/flex_stream.hpp"
+#include "host_driver/runtime/stream_channel.hpp"
+
+namespace svp {
+
+namespace {
+
+// A launch of one block that moves nothing.
+Unit& reserve_one(StreamChannel& channel, StreamChannel::Reservation& reservation, std::uint64_t recoveries,
+                  std::shared_ptr<Event> event) {
+  channel.reserve(reservation, {.blocks = 1}, 1, recoveries);
+  Unit& unit = *reservation.units.head;
+  unit.kind = Unit::Kind::Block;
+  unit.tile = unit.step = 0;
+  unit.block.header = {};
+  unit.block.payload = {};
+  unit.event = event.get();
+  reservation.launch->observer = nullptr;
+  reservation.launch->kernel = nullptr;
+  reservation.launch->program = nullptr;
+  reservation.launch->keep_alive = std::move(event);
+  return unit;
+}
+
+}  // namespace
+
+std::shared_ptr<Event> FlexStream::Record() {
+  function_.require_own_process();
+  (void)recover_if_needed();
+  const std::uint64_t recoveries = channel_.recoveries();
+  auto event = std::make_shared<Event>(*this);
+  StreamChannel::Reservation reservation(channel_);
+  reserve_one(channel_, reservation, recoveries, event).block.header.opcode = wire::Opcode::EventSignal;
+  StreamChannel::Reservation* const only = &reservation;
+  channel_.commit({&only, 1});
+  return event;
+}
+
+void FlexStream::Wait(const std::shared_ptr<Event>& event) {
+  function_.require_own_process();
+  if (event == nullptr || &event->stream() == this) return;
+  if (&event->stream().function_ != &function_) {
+    throw InvalidArgument("event", "the event was recorded on a stream of another context",
+                          "wait for it on the host: Synchronize() of the event");
+  }
+  if (event->stage() == EventStage::Signalled) return;
+  (void)recover_if_needed();
+  const std::uint64_t recoveries = channel_.recoveries();
+  StreamChannel::Reservation reservation(channel_);
+  reserve_one(channel_, reservation, recoveries, event).block.header.opcode = wire::Opcode::EventWait;
+  StreamChannel::Reservation* const only = &reservation;
+  channel_.commit({&only, 1});
+}
+
+// ---- the channel's part, with mutex_ held ---------------------------------------------------------------------------
+
+// Where the event stands is known when nothing can come between it and its launch.
+void StreamChannel::place_event(Unit& unit, std::uint64_t launch) {
+  if (unit.block.header.opcode != wire::Opcode::EventSignal) return;
+  unit.event->put({.stream = stream(),
+                   .incarnation = device_->stream_incarnation(stream()),
+                   .value = ++signals_,
+                   .launch = launch});
+  unit.block.payload.event.value = signals_;
+}
+
+// A signal behind a failed launch would say that everything before it has ended well. Its event ends with the failure;
+// what waits for it ends as well, and what stands behind such a wait is not sent again: it depends on what failed.
+bool StreamChannel::depends_on_failure(const Unit& unit) const {
+  if (unit.block.header.opcode == wire::Opcode::EventSignal) return true;
+  return failure_ && failure_->opcode == wire::Opcode::EventWait;
+}
+
+}  // namespace svp

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events against the real firmware core on a thread: order between streams, ends, errors, resets, recovery, time.
+#include "host_driver/runtime/event.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host_driver/runtime/execution_plan.hpp"
+#include "host_driver/runtime/runtime.hpp"
+#include "tests/bounds.hpp"
+#include "tests/unit/host_driver/device/native_card.hpp"
+#include "tests/unit/host_driver/runtime/test_kernel.hpp"
+
+namespace svp {
+namespace {
+
+using Clock = FlexStream::Clock;
+using wire::Status;
+
+Clock::time_point soon() { return Clock::now() + test_bounds::kWork; }
+
+class Events : public testing::Test {
+ protected:
+  explicit Events(RecoveryPolicy policy = RecoveryPolicy::Manual) : runtime_(card_.attach(), options(policy)) {}
+
+  static RuntimeOptions options(RecoveryPolicy policy) {
+    RuntimeOptions options;
+    options.allocator.region_bytes = {64 * wire::kMiB, 16 * wire::kMiB};
+    options.recovery.policy = policy;
+    return options;
+  }
+  void fill(FlexStream& stream, std::uint64_t pattern) { stream.Launch(Job::fill(memory_, 8, pattern), {}); }
+  // Poisons its stream: this card runs no kernels.
+  void launch_source(FlexStream& on) {
+    plan_.load(runtime_, on);
+    std::vector<Argument> arguments;
+    for (int i = 0; i < 3; ++i) {
+      arguments.push_back({.allocation = runtime_.allocator().allocate(64 * 64 * 2), .shape = {64, 64}});
+    }
+    on.Launch(plan_.jobs()[0], arguments);
+  }
+  std::uint64_t value(FlexStream& stream) { return value(stream, memory_); }
+  std::uint64_t value(FlexStream& stream, AllocationIndex memory) {
+    std::uint64_t word = 0;
+    stream.Launch(Job::from_device(&word, memory, sizeof word), {});
+    stream.Synchronize(soon());
+    return word;
+  }
+  // Its text.
+  std::string expect_error(FlexStream& stream, Status status) {
+    try {
+      stream.Synchronize(soon());
+    } catch (const StreamError& error) {
+      EXPECT_EQ(error.failure().status, status) << error.what();
+      return error.what();
+    }
+    ADD_FAILURE() << "no error";
+    return {};
+  }
+
+  test::NativeCard card_{{.window_bytes = 32 * wire::kMiB}};
+  Runtime runtime_;
+  AllocationIndex memory_ = runtime_.allocator().allocate(1 * wire::kMiB);
+  ExecutionPlan plan_{{Job(CompiledKernel(test::matmul_kernel(), {{"M", 64}, {"K", 64}, {"N", 64}}))}};
+  FlexStream& a_ = runtime_.next_stream(StreamPriority::Low);
+  FlexStream& b_ = runtime_.next_stream(StreamPriority::Low);
+  FlexStream& c_ = runtime_.next_stream(StreamPriority::High);
+};
+
+TEST_F(Events, WhatIsLaunchedBehindAWaitBeginsAfterWhatStoodBeforeTheEvent) {
+  // Long enough to be overtaken by everything that does not wait.
+  const auto large = runtime_.allocator().allocate(8 * wire::kMiB);
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    a_.Launch(Job::fill(large, 8 * wire::kMiB, round), {});
+    const auto event = a_.Record();
+    b_.Wait(event);
+    std::uint64_t last = 0;
+    b_.Launch(Job::from_device(&last, large, sizeof last, 8 * wire::kMiB - 128), {});
+    b_.Synchronize(soon());
+    EXPECT_EQ(last, round);
+    EXPECT_EQ(event->stage(), EventStage::Signalled) << "the wait's end is behind the signal's";
+    EXPECT_TRUE(event->Query());
+  }
+}
+
+TEST_F(Events, AnEventEndsWithWhatStoodBeforeIt) {
+  card_.pause();
+  a_.Launch(Job::fill(memory_, 8, 1), {});
+  const auto event = a_.Record();
+  EXPECT_FALSE(event->Query());
+  EXPECT_THROW(event->Synchronize(Clock::now()), TimeoutError);
+  EXPECT_FALSE(event->Query()) << "a timeout leaves everything running";
+  card_.resume();
+  event->Synchronize(soon());
+  EXPECT_TRUE(event->Query());
+  EXPECT_TRUE(a_.Query());
+}
+
+TEST_F(Events, AWaitForWhatIsSignalledOrForItsOwnStreamSendsNothing) {
+  const auto event = a_.Record();
+  event->Synchronize(soon());
+  const auto own = b_.Record();
+  b_.Synchronize(soon());
+  const std::uint64_t before = runtime_.device().statistics().submitted;
+  b_.Wait(event);
+  a_.Wait(event);
+  b_.Wait(own);
+  b_.Wait(nullptr);
+  b_.Synchronize(soon());
+  EXPECT_EQ(runtime_.device().statistics().submitted, before);
+}
+
+TEST_F(Events, AnyNumberOfStreamsWaitForOneAndOneForMany) {
+  std::vector<FlexStream*> streams;
+  for (unsigned id = 1; id <= 64; ++id) streams.push_back(&runtime_.stream(id));
+  card_.pause();
+  const auto first = runtime_.default_stream().Record();
+  std::vector<std::shared_ptr<Event>> ends;
+  for (FlexStream* stream : streams) {
+    stream->Wait(first);
+    ends.push_back(stream->Record());
+  }
+  FlexStream& last = runtime_.default_stream();
+  for (const auto& end : ends) last.Wait(end);
+  const auto end = last.Record();
+  card_.resume();
+  end->Synchronize(soon());
+  for (const auto& other : ends) EXPECT_EQ(other->stage(), EventStage::Signalled);
+}
+
+TEST_F(Events, TimeBetweenTwoEventsIsTheCards) {
+  const auto start = a_.Record();
+  const auto large = runtime_.allocator().allocate(8 * wire::kMiB);
+  for (int i = 0; i < 8; ++i) a_.Launch(Job::fill(large, 8 * wire::kMiB, 7), {});
+  const auto end = a_.Record();
+  EXPECT_THROW((void)end->since(*start), InvalidArgument) << "not before both have ended";
+  end->Synchronize(soon());
+  EXPECT_GT(end->since(*start).count(), 0);
+  EXPECT_EQ(start->since(*end), -end->since(*start));
+  EXPECT_EQ(end->since(*end).count(), 0);
+}
+
+TEST_F(Events, AnEventOfAnotherContextIsRefused) {
+  Runtime other(card_.attach(2), options(RecoveryPolicy::Manual));
+  const auto event = a_.Record();
+  const std::uint64_t before = other.device().statistics().submitted;
+  EXPECT_THROW(other.default_stream().Wait(event), InvalidArgument);
+  EXPECT_EQ(other.device().statistics().submitted, before);
+  EXPECT_FALSE(other.default_stream().error().has_value());
+}
+
+TEST_F(Events, AnEventMayOutliveItsContext) {
+  std::shared_ptr<Event> done, cut_off;
+  {
+    Runtime other(card_.attach(2), options(RecoveryPolicy::Manual));
+    done = other.default_stream().Record();
+    done->Synchronize(soon());
+    card_.pause();
+    cut_off = other.default_stream().Record();
+    card_.resume();
+  }
+  EXPECT_TRUE(done->Query());
+  done->Synchronize();
+  EXPECT_TRUE(cut_off->Query()) << "the context's end ends it";
+}
+
+// ---- errors
+
+TEST_F(Events, AnErrorBeforeTheEventIsAnErrorOfEveryStreamThatWaitsForIt) {
+  launch_source(a_);
+  const auto failed = a_.Record();
+  b_.Wait(failed);
+  fill(b_, 1);
+  const auto behind = b_.Record();
+  c_.Wait(behind);
+  const auto last = c_.Record();
+  expect_error(a_, Status::Unsupported);
+  const std::string text_of_b = expect_error(b_, Status::EventFailed);
+  EXPECT_NE(text_of_b.find("stream " + std::to_string(a_.stream_index())), std::string::npos) << text_of_b;
+  expect_error(c_, Status::EventFailed);
+  for (const auto& event : {failed, behind, last}) {
+    EXPECT_TRUE(event->Query());
+    EXPECT_THROW(event->Synchronize(soon()), StreamError);
+    EXPECT_THROW((void)event->since(*event), InvalidArgument);
+  }
+  EXPECT_NE(value(runtime_.default_stream()), 1u) << "nothing behind the wait has run";
+  for (FlexStream* stream : {&a_, &b_, &c_}) stream->Reset();
+  // An event that failed stays so: who waits for it again fails again.
+  b_.Wait(failed);
+  expect_error(b_, Status::EventFailed);
+  b_.Reset();
+  b_.Wait(a_.Record());
+  fill(b_, 2);
+  EXPECT_EQ(value(b_), 2u);
+}
+
+TEST_F(Events, OnAStreamThatFailedNoEventIsRecorded) {
+  launch_source(a_);
+  expect_error(a_, Status::Unsupported);
+  EXPECT_THROW((void)a_.Record(), StreamError);
+  EXPECT_THROW(a_.Wait(b_.Record()), StreamError);
+}
+
+TEST_F(Events, AResetOfTheAwaitedStreamEndsTheWait) {
+  // b waits for what a signals behind an event of c that cannot come while the card sleeps.
+  card_.pause();
+  const auto event = a_.Record();
+  b_.Wait(event);
+  fill(b_, 1);
+  std::thread resetting([&] { a_.Reset(); });
+  card_.resume();
+  resetting.join();  // bounded: a reset of a stream
+  // Whether the card executed the signal or the reset first is its own matter; what is told of it agrees.
+  if (event->stage() == EventStage::Signalled) {
+    EXPECT_EQ(value(b_), 1u);
+  } else {
+    EXPECT_THROW(event->Synchronize(soon()), Error);
+    expect_error(b_, Status::EventFailed);
+    b_.Reset();
+  }
+  b_.Wait(a_.Record());
+  fill(b_, 2);
+  EXPECT_EQ(value(b_), 2u);
+}
+
+TEST_F(Events, TheEndOfTheCardEndsEventsAndWaits) {
+  card_.pause();
+  const auto event = a_.Record();
+  b_.Wait(event);
+  card_.die();
+  EXPECT_THROW(b_.Synchronize(soon()), StreamError);
+  EXPECT_THROW(event->Synchronize(soon()), StreamError);
+  EXPECT_TRUE(event->Query());
+  EXPECT_EQ(event->stage(), EventStage::Failed);
+}
+
+TEST_F(Events, TwoStreamsWriteAlternately) {
+  const auto word = runtime_.allocator().allocate(128);
+  std::shared_ptr<Event> newest;
+  for (std::uint64_t i = 1; i <= 200; ++i) {
+    FlexStream& stream = i % 2 == 0 ? a_ : b_;
+    stream.Wait(newest);
+    stream.Launch(Job::fill(word, 8, i), {});
+    newest = stream.Record();
+  }
+  newest->Synchronize(soon());
+  EXPECT_EQ(value(c_, word), 200u);
+}
+
+TEST_F(Events, ManyThreadsRecordAndWait) {
+  constexpr unsigned kThreads = 6;
+  constexpr int kRounds = 200;
+  std::array<std::shared_ptr<Event>, kThreads> newest;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      FlexStream& stream = runtime_.stream(1 + t);
+      for (int i = 0; i < kRounds; ++i) {
+        const auto other = [&] {
+          const std::lock_guard lock(mutex);
+          return newest[static_cast<unsigned>(i) % kThreads];
+        }();
+        stream.Wait(other);
+        fill(stream, t);
+        auto event = stream.Record();
+        const std::lock_guard lock(mutex);
+        newest[t] = std::move(event);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();  // bounded: launching never waits for the card
+  for (unsigned t = 0; t < kThreads; ++t) EXPECT_NO_THROW(runtime_.stream(1 + t).Synchronize(soon()));
+  for (const auto& event : newest) EXPECT_EQ(event->stage(), EventStage::Signalled);
+}
+
+// ---- RecoveryPolicy::Recover
+
+class RecoveredEvents : public Events {
+ protected:
+  RecoveredEvents() : Events(RecoveryPolicy::Recover) {}
+};
+
+TEST_F(RecoveredEvents, WhatDependsOnAFailedLaunchIsNotSentAgain) {
+  card_.pause();
+  launch_source(a_);
+  const auto failed = a_.Record();
+  fill(a_, 1);  // says by the policy that it needs nothing of the launch before it
+  b_.Wait(failed);
+  fill(b_, 2);  // says by the wait that it does
+  card_.resume();
+  EXPECT_THROW(a_.Synchronize(soon()), StreamError);
+  EXPECT_THROW(b_.Synchronize(soon()), StreamError);
+  EXPECT_EQ(failed->stage(), EventStage::Failed);
+  EXPECT_EQ(value(c_), 1u) << "sent again on a, not on b";
+  EXPECT_NO_THROW(a_.Synchronize(soon()));
+  b_.Wait(a_.Record());
+  fill(b_, 3);
+  EXPECT_EQ(value(b_), 3u);
+}
+
+TEST_F(RecoveredEvents, AWaitBehindAFailedLaunchIsSentAgainBeforeWhatStandsBehindIt) {
+  const auto large = runtime_.allocator().allocate(8 * wire::kMiB);
+  card_.pause();
+  launch_source(b_);
+  a_.Launch(Job::fill(large, 8 * wire::kMiB, 5), {});
+  b_.Wait(a_.Record());
+  std::uint64_t last = 0;
+  b_.Launch(Job::from_device(&last, large, sizeof last, 8 * wire::kMiB - 128), {});
+  card_.resume();
+  EXPECT_THROW(b_.Synchronize(soon()), StreamError);
+  EXPECT_NO_THROW(b_.Synchronize(soon()));
+  EXPECT_EQ(last, 5u);
+}
+
+}  // namespace
+}  // namespace svp
