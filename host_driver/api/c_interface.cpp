@@ -19,6 +19,9 @@ struct spyre_context {
 struct spyre_stream {
   spyre::SpyreStream stream;
 };
+struct spyre_event {
+  spyre::Event event;
+};
 struct spyre_tensor {
   spyre::SpyreTensor tensor;
   spyre::HostShape shape;  // row-major
@@ -140,6 +143,33 @@ spyre_status spyre_synchronize_for(spyre_context* context, spyre_stream* stream,
 spyre_status spyre_query(spyre_context* context, spyre_stream* stream, int* done) {
   return guarded([&] { require(done, "done") = stream_of(context, stream).Query() ? 1 : 0; });
 }
+spyre_status spyre_context_synchronize(spyre_context* context) {
+  return guarded([&] { require(context, "context").context->Synchronize(); });
+}
+
+spyre_status spyre_event_record(spyre_context* context, spyre_stream* stream, spyre_event** event) {
+  return guarded([&] {
+    (void)require(event, "event");
+    *event = new spyre_event{stream_of(context, stream).Record()};
+  });
+}
+void spyre_event_release(spyre_event* event) { delete event; }
+spyre_status spyre_stream_wait(spyre_context* context, spyre_stream* stream, const spyre_event* event) {
+  return guarded([&] { stream_of(context, stream).Wait(require(event, "event").event); });
+}
+spyre_status spyre_event_query(const spyre_event* event, int* done) {
+  return guarded([&] { require(done, "done") = require(event, "event").event.Query() ? 1 : 0; });
+}
+spyre_status spyre_event_synchronize(const spyre_event* event) {
+  return guarded([&] { require(event, "event").event.Synchronize(); });
+}
+spyre_status spyre_event_elapsed(const spyre_event* start, const spyre_event* end, int64_t* nanoseconds) {
+  return guarded([&] {
+    (void)require(nanoseconds, "nanoseconds");
+    *nanoseconds = require(end, "end").event.since(require(start, "start").event).count();
+  });
+}
+
 spyre_status spyre_stream_reset(spyre_context* context, spyre_stream* stream) {
   return guarded([&] { stream_of(context, stream).Reset(); });
 }

@@ -77,6 +77,17 @@ SpyreStream Context::stream(StreamPriority priority) {
   return Inside::stream(impl_->context->runtime().next_stream(priority));
 }
 
+SpyreStream Context::stream_by_id(unsigned id) { return Inside::stream(impl_->context->runtime().stream(id)); }
+SpyreStream Context::current_stream() { return Inside::stream(impl_->context->runtime().current_stream()); }
+SpyreStream Context::set_current_stream(SpyreStream stream) {
+  return Inside::stream(impl_->context->runtime().set_current_stream(Inside::of(stream)));
+}
+void Context::Synchronize() { impl_->context->runtime().synchronize(); }
+void Context::Synchronize(std::chrono::steady_clock::time_point deadline) {
+  impl_->context->runtime().synchronize(deadline);
+}
+void SynchronizeAll() { svp::Runtime::synchronize_all(); }
+
 std::shared_ptr<const Kernel> Context::kernel(std::string_view name) const {
   return Inside::kernel(impl_->context->kernel(name));
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host_driver/frontend/context.hpp"
+#include "host_driver/runtime/event.hpp"
 
 namespace spyre::inline v0 {
 
@@ -28,6 +29,9 @@ struct HostMemory::Impl {
 };
 struct HostCopy::Impl {
   std::shared_ptr<svp::HostTask> task;
+};
+struct Event::Impl {
+  std::shared_ptr<svp::Event> event;
 };
 struct Kernel::Impl {
   std::shared_ptr<const svp::Kernel> kernel;
@@ -68,6 +72,10 @@ struct Inside {
   static HostCopy host_copy(std::shared_ptr<svp::HostTask> inner) {
     return inner != nullptr ? HostCopy(std::make_shared<HostCopy::Impl>(HostCopy::Impl{std::move(inner)})) : HostCopy();
   }
+  static Event event(std::shared_ptr<svp::Event> inner) {
+    return Event(std::make_shared<Event::Impl>(Event::Impl{std::move(inner)}));
+  }
+  static const std::shared_ptr<svp::Event>& of(const Event& event);
   static std::shared_ptr<const Kernel> kernel(std::shared_ptr<const svp::Kernel> inner) {
     return std::shared_ptr<const Kernel>(new Kernel(std::make_shared<Kernel::Impl>(Kernel::Impl{std::move(inner)})));
   }

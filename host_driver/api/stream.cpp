@@ -27,6 +27,8 @@ std::uint64_t SpyreStream::Launch(const Job& job, std::span<const SpyreTensor> t
   Arguments room;
   return Inside::of(*this).Launch(Inside::of(job), arguments_of(tensors, room), inner(options));
 }
+Event SpyreStream::Record() { return Inside::event(Inside::of(*this).Record()); }
+void SpyreStream::Wait(const Event& event) { Inside::of(*this).Wait(Inside::of(event)); }
 void SpyreStream::Synchronize() { Inside::of(*this).Synchronize(); }
 void SpyreStream::Synchronize(std::chrono::steady_clock::time_point deadline) {
   Inside::of(*this).Synchronize(deadline);
@@ -38,6 +40,8 @@ std::optional<StreamError> SpyreStream::error() const {
   return error ? std::optional<StreamError>(static_cast<const StreamError&>(*error)) : std::nullopt;
 }
 std::uint32_t SpyreStream::stream_index() const { return Inside::of(*this).stream_index(); }
+unsigned SpyreStream::id() const { return Inside::of(*this).id(); }
+StreamPriority SpyreStream::priority() const { return svp::Scheduler::priority_of(id()); }
 
 void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan, std::span<const SpyreTensor> tensors) {
   const auto jobs = Inside::of(plan).jobs();

@@ -37,9 +37,9 @@ ErrorInfo memory_changed() {
 
 }  // namespace
 
-FlexStream::FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel,
+FlexStream::FlexStream(unsigned id, CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel,
                        HostWork& host_work)
-    : function_(function), recoverer_(recoverer), channel_(channel), host_work_(host_work) {}
+    : id_(id), function_(function), recoverer_(recoverer), channel_(channel), host_work_(host_work) {}
 
 std::uint32_t FlexStream::stream_index() const { return channel_.stream(); }
 

@@ -54,10 +54,13 @@ class FlexStream {
   static constexpr std::uint32_t kMaxTiles = 1u << 16;
 
   // All outlive the stream.
-  FlexStream(CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel, HostWork& host_work);
+  FlexStream(unsigned id, CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel,
+             HostWork& host_work);
   FlexStream(const FlexStream&) = delete;
   FlexStream& operator=(const FlexStream&) = delete;
 
+  // In the scheduler's pools.
+  unsigned id() const { return id_; }
   // The card's stream. RFC: stream_index.
   std::uint32_t stream_index() const;
 
@@ -116,6 +119,7 @@ class FlexStream {
   // RecoveryPolicy::Recover: recovers when the stream needs it. True: it did.
   bool recover_if_needed();
 
+  const unsigned id_;
   CurrentFunction& function_;
   StreamRecoverer& recoverer_;
   StreamChannel& channel_;

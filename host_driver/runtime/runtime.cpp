@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/runtime.hpp"
 
+#include <exception>
+#include <unordered_map>
 #include <utility>
+
+#include "host_driver/runtime/open_runtimes.hpp"
 
 namespace svp {
 
@@ -9,10 +13,12 @@ Runtime::Runtime(std::unique_ptr<Device> device, RuntimeOptions options, std::un
     : source_(std::move(source)),
       function_(std::move(device), std::move(options.allocator)),
       scheduler_(std::make_unique<Scheduler>(function_, options.staging, options.recovery.policy, options.checksums)),
-      recovery_(function_, *scheduler_, source_.get(), options.recovery) {}
+      recovery_(function_, *scheduler_, source_.get(), options.recovery),
+      number_(OpenRuntimes::process().add(*this)) {}
 
 Runtime::~Runtime() {
   if (process_.is_this()) {
+    OpenRuntimes::process().remove(number_);
     scheduler_->close();
     function_.close();
     scheduler_->end_everything();
@@ -32,6 +38,68 @@ FlexStream& Runtime::stream(unsigned id) {
 FlexStream& Runtime::next_stream(StreamPriority priority) {
   function_.require_own_process();
   return stream(scheduler_->next_id(priority));
+}
+
+namespace {
+
+// By the runtime's number: a runtime that has ended is never taken for a later one. Default streams are not in it.
+thread_local std::unordered_map<std::uint64_t, FlexStream*> current_streams;
+
+// Each of them; the first exception is thrown at the end.
+template <typename Range, typename Action>
+void for_all(Range&& range, Action action) {
+  std::exception_ptr first;
+  for (auto* each : range) {
+    try {
+      action(*each);
+    } catch (...) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  }
+  if (first != nullptr) std::rethrow_exception(first);
+}
+
+}  // namespace
+
+FlexStream& Runtime::current_stream() {
+  function_.require_own_process();
+  const auto found = current_streams.find(number_);
+  return found != current_streams.end() ? *found->second : default_stream();
+}
+
+FlexStream& Runtime::set_current_stream(FlexStream& stream) {
+  FlexStream& before = current_stream();
+  if (stream.allocator() != shared_allocator()) {
+    throw InvalidArgument("stream", "the stream belongs to another context", "choose a stream of this one");
+  }
+  if (stream.id() == 0) {
+    current_streams.erase(number_);
+  } else {
+    current_streams[number_] = &stream;
+  }
+  return before;
+}
+
+void Runtime::synchronize() {
+  function_.require_own_process();
+  for_all(scheduler_->opened(), [](FlexStream& stream) { stream.Synchronize(); });
+}
+
+void Runtime::synchronize(FlexStream::Clock::time_point deadline) {
+  function_.require_own_process();
+  for_all(scheduler_->opened(), [deadline](FlexStream& stream) { stream.Synchronize(deadline); });
+}
+
+void Runtime::synchronize_all() {
+  std::exception_ptr first;
+  OpenRuntimes::process().for_each([&first](Runtime& runtime) {
+    try {
+      runtime.synchronize();
+    } catch (...) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  });
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 RecoveryReport Runtime::recover(std::optional<ResetLevel> from) {

@@ -60,6 +60,20 @@ class Runtime {
   // A stream by id (0 … 64), opened on the card when first asked for. Throws InvalidArgument, or Error from the card.
   FlexStream& stream(unsigned id);
 
+  // The stream that this thread has chosen, the default stream until it chooses one.
+  FlexStream& current_stream();
+  // Returns the one before. Throws InvalidArgument for a stream of another runtime.
+  FlexStream& set_current_stream(FlexStream& stream);
+
+  // FlexStream::Synchronize() of every stream that was ever asked for. All are waited for; throws the first error of
+  // the one with the lowest id.
+  void synchronize();
+  // The same with a bound; TimeoutError leaves everything running.
+  void synchronize(FlexStream::Clock::time_point deadline);
+  // synchronize() of every runtime of this process, in the order in which they were opened. All are waited for; throws
+  // the first error.
+  static void synchronize_all();
+
   // For a launch on the card's stream `stream`.
   LaunchSite launch_site(std::uint32_t stream) const { return function_.launch_site(stream); }
 
@@ -80,6 +94,7 @@ class Runtime {
   CurrentFunction function_;
   std::unique_ptr<Scheduler> scheduler_;
   RuntimeRecovery recovery_;
+  std::uint64_t number_ = 0;  // in OpenRuntimes
 };
 
 }  // namespace svp

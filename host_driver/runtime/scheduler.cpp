@@ -21,7 +21,7 @@ Scheduler::~Scheduler() { staging_->stop(); }
 
 Expected<std::uint32_t> Scheduler::open_on_card(Device& device, unsigned id) {
   if (id == 0) return 0;  // open from the start
-  return device.open_stream(id > kStreamsPerPool ? StreamPriority::High : StreamPriority::Low);
+  return device.open_stream(priority_of(id));
 }
 
 FlexStream& Scheduler::stream(unsigned id, StreamRecoverer& recoverer) {
@@ -38,6 +38,14 @@ FlexStream& Scheduler::stream(unsigned id, StreamRecoverer& recoverer) {
   streams_.push_back(std::make_unique<OpenStream>(id, function_, recoverer, *staging_, host_work_, *on_card, rules_));
   by_id_[id].store(streams_.back().get(), std::memory_order_release);
   return streams_.back()->stream;
+}
+
+std::vector<FlexStream*> Scheduler::opened() const {
+  std::vector<FlexStream*> streams;
+  for (const auto& entry : by_id_) {
+    if (OpenStream* const open = entry.load(std::memory_order_acquire)) streams.push_back(&open->stream);
+  }
+  return streams;
 }
 
 unsigned Scheduler::next_id(StreamPriority priority) {

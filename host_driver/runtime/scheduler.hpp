@@ -33,7 +33,7 @@ class Scheduler {
                HostWork& host_work, std::uint32_t on_card, ChannelRules rules)
         : id(given_id),
           channel(function.device(), function.host_memory(), staging, on_card, rules),
-          stream(function, recoverer, channel, host_work) {}
+          stream(given_id, function, recoverer, channel, host_work) {}
 
     const unsigned id;
     StreamChannel channel;
@@ -49,6 +49,11 @@ class Scheduler {
   // A stream by id, opened on the card when first asked for. Thread-safe. Throws InvalidArgument, or Error from the
   // card.
   FlexStream& stream(unsigned id, StreamRecoverer& recoverer);
+  // Those that were asked for, by id.
+  std::vector<FlexStream*> opened() const;
+  static StreamPriority priority_of(unsigned id) {
+    return id > kStreamsPerPool ? StreamPriority::High : StreamPriority::Low;
+  }
   // The next id of the pool: 1 … 32 for Low, 33 … 64 for High; the 33rd request gets the first again.
   unsigned next_id(StreamPriority priority);
 

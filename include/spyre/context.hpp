@@ -16,6 +16,7 @@
 
 #include <spyre/export.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -58,6 +59,19 @@ class SPYRE_API Context {
   // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again.
   // Two that share a stream run in the order of their launches, and an error of one is an error of both.
   SpyreStream stream(StreamPriority priority = StreamPriority::Low);
+  // One of them by its id, 0 … 64. Throws InvalidArgument.
+  SpyreStream stream_by_id(unsigned id);
+  // The stream that this thread has chosen for this context, the default stream until it chooses one. Nothing of this
+  // library takes it by itself: what takes no stream uses the default stream.
+  SpyreStream current_stream();
+  // Returns the one before. Throws InvalidArgument for a stream of another context.
+  SpyreStream set_current_stream(SpyreStream stream);
+
+  // SpyreStream::Synchronize() of every stream of this context that was ever handed out. All are waited for; throws the
+  // first error of the one with the lowest id.
+  void Synchronize();
+  // The same with a bound; TimeoutError leaves everything running.
+  void Synchronize(std::chrono::steady_clock::time_point deadline);
 
   // A kernel that belongs to the firmware: "matmul", "add", … Looked for in the folder SPYRE_KERNELS, else in "kernels"
   // beside the firmware. Kernel::load() reads any other. Throws Error, InvalidArgument.
@@ -128,6 +142,23 @@ class SPYRE_API Context {
   struct Impl;
   explicit Context(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
+};
+
+// Context::Synchronize() of every context of this process, in the order in which they were opened. All are waited for;
+// throws the first error.
+SPYRE_API void SynchronizeAll();
+
+// Chooses a stream for this thread, and the one before again at the end of the block.
+class StreamGuard {
+ public:
+  StreamGuard(Context& context, SpyreStream stream) : context_(context), before_(context.set_current_stream(stream)) {}
+  ~StreamGuard() { (void)context_.set_current_stream(before_); }
+  StreamGuard(const StreamGuard&) = delete;
+  StreamGuard& operator=(const StreamGuard&) = delete;
+
+ private:
+  Context& context_;
+  SpyreStream before_;
 };
 
 }  // namespace spyre::inline v0

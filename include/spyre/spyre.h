@@ -31,6 +31,7 @@ extern "C" {
 
 typedef struct spyre_context spyre_context; /* a function of a card and what executes on it */
 typedef struct spyre_stream spyre_stream;   /* launches and copies of one stream run in order */
+typedef struct spyre_event spyre_event;     /* a place in a stream that others can wait for */
 typedef struct spyre_tensor spyre_tensor;   /* memory on the card, with shape and type */
 typedef struct spyre_kernel spyre_kernel;   /* a device program as the kernel build writes it; needs no card */
 typedef struct spyre_program spyre_program; /* a kernel for fixed extents, loaded to a card */
@@ -127,6 +128,20 @@ SPYRE_API spyre_status spyre_synchronize(spyre_context* context, spyre_stream* s
 SPYRE_API spyre_status spyre_synchronize_for(spyre_context* context, spyre_stream* stream, uint64_t nanoseconds);
 /* *done: 1 when everything launched has ended, with whatever outcome; else 0. Does not block. */
 SPYRE_API spyre_status spyre_query(spyre_context* context, spyre_stream* stream, int* done);
+/* All streams of the context. */
+SPYRE_API spyre_status spyre_context_synchronize(spyre_context* context);
+
+/* An event behind everything that was launched on the stream. It is signalled by the card; it fails with the stream. */
+SPYRE_API spyre_status spyre_event_record(spyre_context* context, spyre_stream* stream, spyre_event** event);
+SPYRE_API void spyre_event_release(spyre_event* event);
+/* What is launched on the stream afterwards begins when the event has been signalled. Asynchronous. */
+SPYRE_API spyre_status spyre_stream_wait(spyre_context* context, spyre_stream* stream, const spyre_event* event);
+/* *done is 1 when it has ended, with whatever outcome, else 0. */
+SPYRE_API spyre_status spyre_event_query(const spyre_event* event, int* done);
+SPYRE_API spyre_status spyre_event_synchronize(const spyre_event* event);
+/* From `start` to `end` by the card's clock; negative when `start` was signalled later. */
+SPYRE_API spyre_status spyre_event_elapsed(const spyre_event* start, const spyre_event* end, int64_t* nanoseconds);
+
 /* Ends what the stream still has and makes it usable again. */
 SPYRE_API spyre_status spyre_stream_reset(spyre_context* context, spyre_stream* stream);
 

@@ -19,6 +19,7 @@
 #include <spyre/data_type.hpp>
 #include <spyre/devices.hpp>
 #include <spyre/error.hpp>
+#include <spyre/event.hpp>
 #include <spyre/host_copy.hpp>
 #include <spyre/host_memory.hpp>
 #include <spyre/job.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SpyreStream (RFC): jobs of one stream run in order; nothing orders two streams.
+// SpyreStream (RFC): jobs of one stream run in order; nothing orders two streams but events (spyre/event.hpp).
 //
 // What a launch uses stays alive until it ended: host memory of transfers is the caller's to keep (until Synchronize);
 // tensors, loaded programs and the driver's own buffers are kept by the launch.
@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <spyre/error.hpp>
+#include <spyre/event.hpp>
 #include <spyre/job.hpp>
 #include <spyre/options.hpp>
 #include <spyre/tensor.hpp>
@@ -32,6 +33,14 @@ class SPYRE_API SpyreStream {
   //   OutOfMemory       pinned memory for correction tensors
   std::uint64_t Launch(const Job& job, std::span<const SpyreTensor> tensors, const LaunchOptions& options = {});
 
+  // An event behind everything launched before. Throws as Launch: StreamError, Error.
+  Event Record();
+  // What is launched on this stream afterwards begins when the event has been signalled. Asynchronous: it is the card
+  // that waits. Nothing happens for an event that was not recorded, that was recorded on this stream, or that has been
+  // signalled. Throws as Launch, and InvalidArgument ("event") for an event of another context: wait for that one on
+  // the host.
+  void Wait(const Event& event);
+
   // Until everything launched before has ended. Each wait ends by itself: kernels by the watchdog, the card's death by
   // LOST. Throws the stream's first error, as StreamError, again and again until Reset().
   void Synchronize();
@@ -47,6 +56,9 @@ class SPYRE_API SpyreStream {
   // The first error since the last Reset().
   std::optional<StreamError> error() const;
   std::uint32_t stream_index() const;  // the card's number of the stream
+  unsigned id() const;                 // of the context's pools: 0 default, 1 … 32 low, 33 … 64 high priority
+  StreamPriority priority() const;
+  friend bool operator==(const SpyreStream&, const SpyreStream&) = default;  // the same stream
 
  private:
   friend struct Inside;

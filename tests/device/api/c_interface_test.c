@@ -111,6 +111,35 @@ static void* error_of_another_thread(void* unused) {
   return NULL;
 }
 
+static void events_order_streams(spyre_context* context) {
+  spyre_stream* first = NULL;
+  spyre_stream* second = NULL;
+  spyre_event* start = NULL;
+  spyre_event* end = NULL;
+  int64_t elapsed = -1;
+  int done = 0;
+
+  OK(spyre_stream_create(context, 0, &first));
+  OK(spyre_stream_create(context, 1, &second));
+  OK(spyre_event_record(context, first, &start));
+  OK(spyre_stream_wait(context, second, start));
+  OK(spyre_event_record(context, second, &end));
+  OK(spyre_event_synchronize(end));
+  OK(spyre_event_query(start, &done));
+  CHECK(done == 1);
+  OK(spyre_event_elapsed(start, end, &elapsed));
+  CHECK(elapsed >= 0);
+  OK(spyre_context_synchronize(context));
+  CHECK(spyre_stream_wait(context, second, NULL) == SPYRE_INVALID_ARGUMENT);
+  CHECK(spyre_event_record(context, first, NULL) == SPYRE_INVALID_ARGUMENT);
+  CHECK(spyre_event_elapsed(start, NULL, &elapsed) == SPYRE_INVALID_ARGUMENT);
+  spyre_event_release(end);
+  spyre_event_release(start);
+  spyre_event_release(NULL);
+  spyre_stream_release(second);
+  spyre_stream_release(first);
+}
+
 /* A kernel that never ends: its budget stops it, the stream says so until it is reset. */
 static void failures_are_told(spyre_context* context) {
   spyre_stream* stream = NULL;
@@ -191,6 +220,7 @@ int main(void) {
   OK(spyre_stream_create(context, 0, &stream));
   sums_are_right(context, stream);
   spyre_stream_release(stream);
+  events_order_streams(context);
   failures_are_told(context);
   wrong_arguments_are_refused(context);
   spyre_context_close(context);

@@ -29,6 +29,7 @@ class Events : public testing::Test {
   StreamHandle open() { return driver_.open_stream().value(); }
   std::vector<StreamHandle> open(unsigned count) {
     std::vector<StreamHandle> streams;
+    streams.reserve(count);
     for (unsigned i = 0; i < count; ++i) streams.push_back(open());
     return streams;
   }
@@ -115,6 +116,7 @@ TEST_F(Events, OneSignalReleasesAllThatItFulfilsAndNobodyElse) {
   auto streams = open(100);
   auto a = open();
   std::vector<std::uint64_t> waits_of;
+  waits_of.reserve(streams.size());
   for (unsigned i = 0; i < streams.size(); ++i) waits_of.push_back(submit(driver_.event_wait(streams[i], a, 1 + i)));
   submit(driver_.event_signal(a, 60));
   for (unsigned i = 0; i < streams.size(); ++i) EXPECT_EQ(waits(waits_of[i]), i >= 60) << i;
@@ -190,6 +192,7 @@ TEST_F(Events, AResetOfTheWaitingStreamEndsItsWaitOnly) {
   auto a = open();
   auto streams = open(3);
   std::vector<std::uint64_t> waits_of;
+  waits_of.reserve(streams.size());
   for (auto& stream : streams) waits_of.push_back(submit(driver_.event_wait(stream, a, 1)));
   ASSERT_EQ(driver_.reset_stream(streams[1]).outcome, Outcome::Ok);
   expect_end(waits_of[1], Outcome::Aborted, Status::Stopped);
@@ -285,6 +288,7 @@ TEST_F(Events, AWaitOfAStreamForItselfIsADeadlock) {
 TEST_F(Events, ACycleIsFoundWhenASignalClosesIt) {
   auto streams = open(3);
   std::vector<std::uint64_t> waits_of;
+  waits_of.reserve(streams.size());
   for (unsigned i = 0; i < 3; ++i) waits_of.push_back(submit(driver_.event_wait(streams[i], streams[(i + 1) % 3], 1)));
   for (const std::uint64_t wait : waits_of) EXPECT_TRUE(waits(wait)) << "another stream may signal as yet";
   for (unsigned i = 0; i < 2; ++i) submit(driver_.event_signal(streams[i], 1));

@@ -39,6 +39,7 @@ class Events : public testing::Test {
   void launch_source(FlexStream& on) {
     plan_.load(runtime_, on);
     std::vector<Argument> arguments;
+    arguments.reserve(3);
     for (int i = 0; i < 3; ++i) {
       arguments.push_back({.allocation = runtime_.allocator().allocate(64 * 64 * 2), .shape = {64, 64}});
     }
@@ -258,6 +259,7 @@ TEST_F(Events, ManyThreadsRecordAndWait) {
   std::array<std::shared_ptr<Event>, kThreads> newest;
   std::mutex mutex;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (unsigned t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       FlexStream& stream = runtime_.stream(1 + t);

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams and events of the C++ API on a booted card: order by events, errors along them, the current stream of a
+// thread, and waiting for everything.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <spyre/spyre.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/bounds.hpp"
+
+namespace {
+
+using spyre::DataType;
+using spyre::DeviceType;
+using spyre::HostShape;
+using spyre::SpyreTensor;
+
+std::chrono::steady_clock::time_point soon() { return std::chrono::steady_clock::now() + test_bounds::kCompute; }
+
+class ApiStreams : public testing::Test {
+ protected:
+  static constexpr std::int64_t kRows = 64;
+  static constexpr std::int64_t kColumns = 128;
+
+  static void SetUpTestSuite() {
+    spyre::ContextOptions options;
+    options.card.emplace().virtual_functions = 1;
+    opened = spyre::Context::open(options);
+  }
+  static void TearDownTestSuite() { opened.reset(); }
+  static spyre::Context& context() { return *opened; }
+
+  static SpyreTensor filled(float value) {
+    const std::vector<float> values(kRows * kColumns, value);
+    return context().to_device(
+        {HostShape::contiguous(DataType::Float32, {kRows, kColumns}), std::as_bytes(std::span(values))},
+        DeviceType::Dl16);
+  }
+  static float first_of(const SpyreTensor& tensor) {
+    std::vector<float> values(kRows * kColumns);
+    context().to_host(tensor, {HostShape::contiguous(DataType::Float32, {kRows, kColumns}),
+                               std::as_writable_bytes(std::span(values))});
+    for (const float value : values) EXPECT_EQ(value, values[0]);
+    return values[0];
+  }
+  static spyre::ExecutionPlan loaded(std::string_view kernel, const spyre::DimensionExtents& extents) {
+    spyre::ExecutionPlan plan;
+    plan.add(spyre::Job(spyre::CompiledKernel(context().kernel(kernel), extents)));
+    context().load(plan);
+    return plan;
+  }
+  static spyre::ExecutionPlan addition() { return loaded("add", {{"M", kRows}, {"N", kColumns}}); }
+
+ private:
+  static inline std::unique_ptr<spyre::Context> opened;
+};
+
+// The sum runs through all streams: each adds 1 to what the one before it wrote. Launched from the last to the first
+// one's view, so that nothing but the events can put them in order.
+TEST_F(ApiStreams, AChainOfEventsOrdersStreams) {
+  const auto plan = addition();
+  const SpyreTensor one = filled(1);
+  std::vector<SpyreTensor> sums;
+  for (int i = 0; i <= 40; ++i) sums.push_back(filled(0));
+  context().Synchronize(soon());
+  spyre::Event before;
+  for (std::size_t i = 0; i < 40; ++i) {
+    auto stream = context().stream(i % 3 == 0 ? spyre::StreamPriority::High : spyre::StreamPriority::Low);
+    stream.Wait(before);
+    spyre::LaunchKernel(stream, plan, std::array{sums[i], one, sums[i + 1]});
+    before = stream.Record();
+  }
+  before.Synchronize(soon());
+  EXPECT_TRUE(before.Query());
+  EXPECT_EQ(first_of(sums[40]), 40.0F);
+}
+
+TEST_F(ApiStreams, TimeBetweenEventsContainsTheKernelBetweenThem) {
+  const auto plan = addition();
+  const SpyreTensor one = filled(1);
+  const SpyreTensor sum = filled(0);
+  auto stream = context().stream();
+  const spyre::Event start = stream.Record();
+  for (int i = 0; i < 10; ++i) spyre::LaunchKernel(stream, plan, std::array{one, one, sum});
+  const spyre::Event end = stream.Record();
+  end.Synchronize(soon());
+  EXPECT_GT(end.since(start).count(), 0);
+  EXPECT_THROW((void)end.since(spyre::Event()), spyre::InvalidArgument);
+  EXPECT_THROW((void)spyre::Event().since(end), spyre::InvalidArgument);
+}
+
+TEST_F(ApiStreams, AKernelThatIsStoppedFailsWhoWaitsForIt) {
+  const auto spin = loaded("spin", {});
+  auto culprit = context().stream(), waiter = context().stream(), third = context().stream();
+  culprit.Launch(spin.jobs()[0], {}, {.budget_slices = 10});
+  const spyre::Event failed = culprit.Record();
+  waiter.Wait(failed);
+  third.Wait(waiter.Record());
+  try {
+    third.Synchronize(soon());
+    FAIL() << "no error";
+  } catch (const spyre::StreamError& error) {
+    EXPECT_EQ(error.failure().status, spyre::Status::EventFailed);
+    EXPECT_EQ(error.failure().operation, "EVENT_WAIT");
+    EXPECT_EQ(error.failure().job, "event");
+    EXPECT_NE(std::string(error.what()).find("stream " + std::to_string(waiter.stream_index())), std::string::npos)
+        << error.what();
+  }
+  EXPECT_THROW(failed.Synchronize(soon()), spyre::StreamError);
+  EXPECT_EQ(culprit.error()->failure().outcome, spyre::Outcome::Timeout);
+  EXPECT_THROW(context().Synchronize(soon()), spyre::StreamError);
+  for (auto* stream : {&culprit, &waiter, &third}) stream->Reset();
+  context().Synchronize(soon());
+}
+
+TEST_F(ApiStreams, AnEventOfAnotherContextIsRefused) {
+  spyre::ContextOptions options;
+  options.function = 1;
+  const auto other = context().open_beside(options);
+  const spyre::Event event = other->default_stream().Record();
+  EXPECT_THROW(context().default_stream().Wait(event), spyre::InvalidArgument);
+  event.Synchronize(soon());
+  spyre::SynchronizeAll();
+  EXPECT_THROW((void)context().set_current_stream(other->default_stream()), spyre::InvalidArgument);
+}
+
+TEST_F(ApiStreams, EachThreadHasACurrentStreamPerContext) {
+  const auto of_main = context().stream();
+  EXPECT_EQ(context().current_stream(), context().default_stream());
+  {
+    const spyre::StreamGuard guard(context(), of_main);
+    EXPECT_EQ(context().current_stream(), of_main);
+    std::thread([&] {
+      EXPECT_EQ(context().current_stream(), context().default_stream()) << "another thread, another choice";
+      (void)context().set_current_stream(context().stream_by_id(40));
+      EXPECT_EQ(context().current_stream().id(), 40u);
+    }).join();  // bounded: it waits for nothing
+    EXPECT_EQ(context().current_stream(), of_main);
+  }
+  EXPECT_EQ(context().current_stream().id(), 0u);
+}
+
+TEST_F(ApiStreams, IdsTellTheirPool) {
+  EXPECT_EQ(context().default_stream().priority(), spyre::StreamPriority::Low);
+  EXPECT_EQ(context().stream_by_id(32).priority(), spyre::StreamPriority::Low);
+  EXPECT_EQ(context().stream_by_id(33).priority(), spyre::StreamPriority::High);
+  EXPECT_EQ(context().stream_by_id(64).priority(), spyre::StreamPriority::High);
+  EXPECT_THROW((void)context().stream_by_id(65), spyre::InvalidArgument);
+  EXPECT_EQ(context().stream(spyre::StreamPriority::High).priority(), spyre::StreamPriority::High);
+}
+
+TEST_F(ApiStreams, SynchronizeWaitsForEveryStream) {
+  const auto plan = addition();
+  const SpyreTensor one = filled(1);
+  std::vector<SpyreTensor> sums;
+  std::vector<spyre::SpyreStream> streams;
+  for (unsigned i = 0; i < 12; ++i) {
+    streams.push_back(context().stream(i % 2 == 0 ? spyre::StreamPriority::Low : spyre::StreamPriority::High));
+    sums.push_back(filled(0));
+    for (int n = 0; n < 5; ++n) spyre::LaunchKernel(streams[i], plan, std::array{one, one, sums[i]});
+  }
+  context().Synchronize(soon());
+  for (auto& stream : streams) EXPECT_TRUE(stream.Query());
+  for (const SpyreTensor& sum : sums) EXPECT_EQ(first_of(sum), 2.0F);
+}
+
+}  // namespace
