@@ -7,6 +7,7 @@
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/ras/state_log.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
+#include "host_driver/runtime/stream_records.hpp"
 
 namespace svp {
 
@@ -38,21 +39,21 @@ void Event::require_own_process() const {
 
 bool Event::Query() const {
   require_own_process();
+  if (link_->is_cut()) return true;
   if (stage() == EventStage::Recorded) (void)stream_->Query();
-  return stage() != EventStage::Recorded;
+  return stream_->launch_ended(place_.launch);
 }
 
 bool Event::wait_until(Clock::time_point deadline) const {
   require_own_process();
-  while (stage() == EventStage::Recorded) {
-    if (!stream_->wait_for_launch(place_.launch, deadline)) return false;
-  }
-  return true;
+  return link_->is_cut() || stream_->wait_for_launch(place_.launch, deadline);
 }
 
 void Event::require_ended_well() const {
   if (stage() == EventStage::Signalled) return;
-  if (const auto error = stream_->error()) throw *error;
+  if (!link_->is_cut()) {
+    if (const auto error = stream_->error()) throw *error;
+  }
   throw Error({.layer = Layer::Driver,
                .source = "stream " + std::to_string(place_.stream),
                .outcome = outcome_,

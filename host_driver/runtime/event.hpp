@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "host_driver/base/process.hpp"
 #include "host_driver/runtime/stream_states.hpp"
@@ -14,6 +16,7 @@
 
 namespace svp {
 
+class ChannelLink;
 class FlexStream;
 
 class Event {
@@ -21,14 +24,14 @@ class Event {
   using Clock = std::chrono::steady_clock;
 
   // FlexStream::Record().
-  explicit Event(FlexStream& stream) : stream_(&stream) {}
+  Event(FlexStream& stream, std::shared_ptr<ChannelLink> link) : stream_(&stream), link_(std::move(link)) {}
 
   // ---- for programs. Thread-safe. In a forked child they throw Error.
 
-  // Whether it has ended, with whatever outcome. Does not block, but for a recovery that RecoveryPolicy::Recover makes
-  // due.
+  // Whether everything before it has ended, with whatever outcome, and what is done on the host for it. Does not block,
+  // but for a recovery that RecoveryPolicy::Recover makes due.
   bool Query() const;
-  // Until it has ended. Throws StreamError when its stream failed before it, Error when it was ended otherwise; again
+  // Until then. Throws StreamError when its stream failed before it, Error when it was ended otherwise; again
   // and again.
   void Synchronize() const;
   // The same with a bound: TimeoutError, and everything goes on.
@@ -63,7 +66,8 @@ class Event {
   bool wait_until(Clock::time_point deadline) const;
   void require_ended_well() const;
 
-  FlexStream* const stream_;
+  FlexStream* const stream_;  // as long as the link is not cut
+  const std::shared_ptr<ChannelLink> link_;
   const OwnerProcess process_;
   Place place_;
   // Written before the stage.

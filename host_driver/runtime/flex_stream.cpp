@@ -144,6 +144,17 @@ bool FlexStream::wait(std::uint64_t target, Clock::time_point deadline) {
   return ended;
 }
 
+bool FlexStream::wait_for_launch(std::uint64_t number, Clock::time_point deadline) {
+  while (channel_.ended() < number) {
+    if (!wait(number, deadline)) return false;
+  }
+  return host_work_.wait(*this, deadline);
+}
+
+bool FlexStream::launch_ended(std::uint64_t number) const {
+  return channel_.ended() >= number && host_work_.idle(*this);
+}
+
 void FlexStream::finish_host_work() {
   if (const auto failure = host_work_.take_failure(*this)) std::rethrow_exception(failure);
 }

@@ -88,8 +88,9 @@ class FlexStream {
   // event that fails is an error of this stream (Status::EventFailed). Nothing happens for null, an event of this
   // stream, and one that has been signalled. Throws as Launch(), and InvalidArgument for an event of another context.
   void Wait(const std::shared_ptr<Event>& event);
-  // Until the launch has ended. False: the deadline passed.
-  bool wait_for_launch(std::uint64_t number, Clock::time_point deadline) { return wait(number, deadline); }
+  // Until everything up to the launch has ended, with what is done on the host afterwards. False: the deadline passed.
+  bool wait_for_launch(std::uint64_t number, Clock::time_point deadline);
+  bool launch_ended(std::uint64_t number) const;
 
   // Until everything launched before has ended, with what is done on the host afterwards (HostWork). Each wait ends by
   // itself: kernels by the watchdog, the card's death by LOST. Throws the stream's first error, as StreamError, again

@@ -157,6 +157,8 @@ void StreamChannel::pump() {
       return;
     } else if (pending_.head->kind == Unit::Kind::Staged) {
       return start_staged(*pending_.head);  // the worker goes on from here
+    } else if (is_signal(*pending_.head) && reads_ != 0) {
+      return;  // what was read before the event is in the caller's memory first
     } else if (!submit_from(pending_)) {
       return;
     }
@@ -169,10 +171,9 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   std::size_t count = 0;
   for (Unit* unit = list.head; unit != nullptr && unit->kind != Unit::Kind::Staged && count < kBatch;
        unit = unit->next) {
+    if (is_signal(*unit) && reads_ != 0) break;
     if (rules_.checksums) seal_transfer(*unit);
-    if (unit->event != nullptr && unit->block.header.opcode != wire::Opcode::EventSignal) {
-      unit->event->write_wait(unit->block);
-    }
+    if (is_wait(*unit)) unit->event->write_wait(unit->block);
     requests[count++] = {&unit->block, this};
   }
   Expected<std::size_t> taken = 0;
@@ -186,7 +187,11 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
     note_refused(taken.error());
     return false;
   }
-  for (std::size_t i = 0; i < *taken; ++i) in_flight_.push(list.pop());
+  for (std::size_t i = 0; i < *taken; ++i) {
+    Unit* const sent = list.pop();
+    if (is_wait(*sent)) ++waits_;
+    in_flight_.push(sent);
+  }
   return *taken == count;
 }
 

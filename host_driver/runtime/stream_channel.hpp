@@ -181,6 +181,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   bool stopped() const { return failure_.has_value() || activity_.get() != StreamActivity::Open; }
   void enqueue(Reservation& reservation);
   void place_event(Unit& unit, std::uint64_t launch);
+  static bool is_signal(const Unit& unit);
+  static bool is_wait(const Unit& unit);
   bool depends_on_failure(const Unit& unit) const;
   void end_in_flight(const wire::Completion& reported);
   Expected<void> reset_as(StreamActivity kind, std::optional<TimePoint> deadline);
@@ -246,6 +248,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::atomic<bool> any_ended_{false};      // ended_launches_ is not empty
   std::uint64_t launched_ = 0;
   std::uint64_t signals_ = 0;  // the last event's value on the timeline; never used twice, whatever is reset
+  std::uint32_t waits_ = 0;    // for events, with the card
+  std::uint32_t reads_ = 0;    // staged transfers to the caller's memory that have begun
   std::uint32_t drains_ = 0;   // chunks on their way to the caller's memory
   std::uint32_t chunks_ = 0;   // held by this stream
   std::uint32_t writing_ = 0;  // reservations

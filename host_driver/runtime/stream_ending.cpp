@@ -37,6 +37,7 @@ void StreamChannel::on_completion(const wire::Completion& reported) noexcept {
 
 void StreamChannel::end_in_flight(const wire::Completion& reported) {
   Unit& unit = *in_flight_.pop();
+  const bool last_wait = is_wait(unit) && --waits_ == 0;
   const wire::Completion completion = rules_.checksums ? verified(unit, reported) : reported;
   if (completion.outcome != Outcome::Ok) note_failure(unit, completion);
   if (unit.kind == Unit::Kind::Chunk) {
@@ -45,6 +46,7 @@ void StreamChannel::end_in_flight(const wire::Completion& reported) {
     count_direct(unit, completion);
     end_unit(unit, completion);
   }
+  if (last_wait && !failure_) pump();
   if (!in_flight_.empty()) return;
   if (failure_) {
     drop_waiting();
@@ -202,7 +204,7 @@ bool StreamChannel::is_ended_by_recovery() const {
 
 void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
   if (is_ended_by_recovery() && completion.outcome != Outcome::Ok) note_failure(unit, completion);
-  if (unit.event != nullptr && unit.block.header.opcode == wire::Opcode::EventSignal) unit.event->end(completion);
+  if (is_signal(unit)) unit.event->end(completion);
   LaunchState& launch = *unit.launch;
   if (launch.observer != nullptr) {
     const DriverCall not_the_driver(nullptr);

@@ -34,7 +34,7 @@ std::shared_ptr<Event> FlexStream::Record() {
   function_.require_own_process();
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
-  auto event = std::make_shared<Event>(*this);
+  auto event = std::make_shared<Event>(*this, channel_.link());
   StreamChannel::Reservation reservation(channel_);
   reserve_one(channel_, reservation, recoveries, event).block.header.opcode = wire::Opcode::EventSignal;
   StreamChannel::Reservation* const only = &reservation;
@@ -62,7 +62,7 @@ void FlexStream::Wait(const std::shared_ptr<Event>& event) {
 
 // Where the event stands is known when nothing can come between it and its launch.
 void StreamChannel::place_event(Unit& unit, std::uint64_t launch) {
-  if (unit.block.header.opcode != wire::Opcode::EventSignal) return;
+  if (!is_signal(unit)) return;
   unit.event->put({.stream = stream(),
                    .incarnation = device_->stream_incarnation(stream()),
                    .value = ++signals_,
@@ -70,10 +70,16 @@ void StreamChannel::place_event(Unit& unit, std::uint64_t launch) {
   unit.block.payload.event.value = signals_;
 }
 
+bool StreamChannel::is_signal(const Unit& unit) {
+  return unit.kind == Unit::Kind::Block && unit.block.header.opcode == wire::Opcode::EventSignal;
+}
+
+bool StreamChannel::is_wait(const Unit& unit) { return unit.event != nullptr && !is_signal(unit); }
+
 // A signal behind a failed launch would say that everything before it has ended well. Its event ends with the failure;
 // what waits for it ends as well, and what stands behind such a wait is not sent again: it depends on what failed.
 bool StreamChannel::depends_on_failure(const Unit& unit) const {
-  if (unit.block.header.opcode == wire::Opcode::EventSignal) return true;
+  if (is_signal(unit)) return true;
   return failure_ && failure_->opcode == wire::Opcode::EventWait;
 }
 

@@ -19,6 +19,11 @@ void ChannelLink::cut() noexcept {
   channel_ = nullptr;
 }
 
+bool ChannelLink::is_cut() noexcept {
+  const std::scoped_lock lock(mutex_);
+  return channel_ == nullptr;
+}
+
 void StreamRecords::add(const FlexStream& stream, const std::shared_ptr<FlexAllocator>& allocator,
                         AllocationIndex index) {
   if (stream.allocator() != allocator) {

@@ -24,6 +24,7 @@ class ChannelLink {
   // and when the stream is gone.
   void keep(std::unique_ptr<RecordedUse> use) noexcept;
   void cut() noexcept;  // the channel ends
+  bool is_cut() noexcept;
 
  private:
   const OwnerProcess process_;

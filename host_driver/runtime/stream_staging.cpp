@@ -2,6 +2,7 @@
 // A stream's transfers of pageable memory: chunk by chunk through pinned memory, with the staging worker.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "host_driver/runtime/stream_channel.hpp"
 
@@ -11,8 +12,12 @@ using wire::Outcome;
 
 void StreamChannel::start_staged(Unit& unit) {
   StagedTransfer& transfer = unit.staged;
-  // The caller's memory may be what an earlier transfer of this stream is still being copied to.
-  if (transfer.stage.get() != TransferStage::Waiting || (transfer.to_device && drains_ != 0)) return;
+  // The caller's memory may be what an earlier transfer of this stream, or of one that it waits for, is still being
+  // copied to.
+  if (transfer.stage.get() != TransferStage::Waiting) return;
+  if (transfer.to_device && (drains_ != 0 || waits_ != 0)) return;
+  transfer.reads = !transfer.to_device;
+  if (transfer.reads) ++reads_;
   ras::unlogged(stream(), transfer.stage.change(TransferStage::Filling));
   request_chunks(transfer);
 }
@@ -179,6 +184,7 @@ void StreamChannel::chunk_ended(Unit& unit, const wire::Completion& completion) 
 
 void StreamChannel::finish_staged(Unit& owner) {
   if (owner.staged.stage.get() != TransferStage::Detached || owner.staged.chunks != 0) return;
+  if (std::exchange(owner.staged.reads, false)) --reads_;
   const wire::Completion end = owner.staged.end;
   end_unit(owner, end);
 }

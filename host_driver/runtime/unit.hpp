@@ -93,6 +93,7 @@ struct StagedTransfer {
   std::uint64_t assigned = 0;   // bytes given to chunks
   std::uint64_t submitted = 0;  // bytes whose DMA stands in the stream
   std::uint32_t chunks = 0;     // held
+  bool reads = false;           // it is counted in StreamChannel::reads_
   wire::Completion end{};       // collected from the chunks; first outcome that is not OK wins
 };
 

@@ -134,6 +134,38 @@ TEST_F(Events, AnyNumberOfStreamsWaitForOneAndOneForMany) {
   for (const auto& other : ends) EXPECT_EQ(other->stage(), EventStage::Signalled);
 }
 
+// Both streams stage the program's memory in many chunks: it is read for b when a has written all of it.
+TEST_F(Events, HostMemoryOfOneTransferIsReadByTheNextBehindAnEvent) {
+  constexpr std::size_t kWords = 1 << 18;
+  const auto source = runtime_.allocator().allocate(kWords * 8);
+  const auto target = runtime_.allocator().allocate(kWords * 8);
+  std::vector<std::uint64_t> host(kWords);
+  for (std::uint64_t round = 1; round <= 10; ++round) {
+    a_.Launch(Job::fill(source, kWords * 8, round), {});
+    a_.Launch(Job::from_device(host.data(), source, kWords * 8), {});
+    b_.Wait(a_.Record());
+    b_.Launch(Job::to_device(host.data(), target, kWords * 8), {});
+    std::uint64_t last = 0;
+    b_.Launch(Job::from_device(&last, target, sizeof last, kWords * 8 - 128), {});
+    b_.Synchronize(soon());
+    EXPECT_EQ(last, round);
+  }
+}
+
+TEST_F(Events, AnEventBehindATransferToTheHostEndsWithIt) {
+  constexpr std::size_t kWords = 1 << 18;
+  const auto source = runtime_.allocator().allocate(kWords * 8);
+  std::vector<std::uint64_t> host(kWords);
+  for (std::uint64_t round = 1; round <= 10; ++round) {
+    a_.Launch(Job::fill(source, kWords * 8, round), {});
+    a_.Launch(Job::from_device(host.data(), source, kWords * 8), {});
+    const auto event = a_.Record();
+    event->Synchronize(soon());
+    EXPECT_TRUE(event->Query());
+    EXPECT_EQ(host.back(), round);
+  }
+}
+
 TEST_F(Events, TimeBetweenTwoEventsIsTheCards) {
   const auto start = a_.Record();
   const auto large = runtime_.allocator().allocate(8 * wire::kMiB);
