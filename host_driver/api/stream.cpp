@@ -27,6 +27,9 @@ std::uint64_t SpyreStream::Launch(const Job& job, std::span<const SpyreTensor> t
   Arguments room;
   return Inside::of(*this).Launch(Inside::of(job), arguments_of(tensors, room), inner(options));
 }
+std::uint64_t SpyreStream::LaunchHost(std::function<void()> function) {
+  return Inside::of(*this).LaunchHost(std::move(function));
+}
 Event SpyreStream::Record() { return Inside::event(Inside::of(*this).Record()); }
 void SpyreStream::Wait(const Event& event) { Inside::of(*this).Wait(Inside::of(event)); }
 void SpyreStream::Synchronize() { Inside::of(*this).Synchronize(); }

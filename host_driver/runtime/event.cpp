@@ -7,6 +7,7 @@
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/ras/state_log.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
+#include "host_driver/runtime/stream_channel.hpp"
 #include "host_driver/runtime/stream_records.hpp"
 
 namespace svp {
@@ -16,6 +17,24 @@ void Event::end(const wire::Completion& completion) noexcept {
   time_ = completion.start_time;
   const bool well = completion.outcome == wire::Outcome::Ok;
   ras::unlogged(place_.stream, stage_.change(well ? EventStage::Signalled : EventStage::Failed));
+}
+
+void Event::add_waiter(StreamChannel& channel) {
+  const std::lock_guard lock(waiters_mutex_);
+  if (!is_with_card()) waiters_.push_back(&channel);
+}
+
+bool Event::note_with_card() noexcept {
+  const std::lock_guard lock(waiters_mutex_);
+  if (with_card_.exchange(true, std::memory_order_release) || waiters_.empty()) return false;
+  self_ = shared_from_this();
+  return true;
+}
+
+void Event::tell_waiters() noexcept {
+  const auto self = std::move(self_);
+  // Nobody is added any more.
+  for (StreamChannel* channel : waiters_) channel->awaited_event_came();
 }
 
 void Event::write_wait(wire::ControlBlock& block) const {

@@ -5,10 +5,13 @@
 // may outlive both.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "host_driver/base/process.hpp"
 #include "host_driver/runtime/stream_states.hpp"
@@ -18,8 +21,9 @@ namespace svp {
 
 class ChannelLink;
 class FlexStream;
+class StreamChannel;
 
-class Event {
+class Event : public std::enable_shared_from_this<Event> {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -54,10 +58,17 @@ class Event {
   };
   void put(const Place& place) { place_ = place; }
   void end(const wire::Completion& completion) noexcept;
+  // The signal is with the card, or the event has ended. True, once: there are waiters to be told, with no lock held.
+  bool note_with_card() noexcept;
+  void tell_waiters() noexcept;
+  Event* next = nullptr;  // of those whose waiters are to be told
 
   // ---- for channels that wait for it
 
   const Place& place() const { return place_; }
+  // The channel is told when a wait may be sent, if that is not so already.
+  void add_waiter(StreamChannel& channel);
+  bool is_with_card() const { return with_card_.load(std::memory_order_acquire); }
   // What the card is sent for a wait, by what is known now: nothing to wait for, a wait that fails, or the wait itself.
   void write_wait(wire::ControlBlock& block) const;
 
@@ -74,6 +85,10 @@ class Event {
   wire::Outcome outcome_ = wire::Outcome::Ok;
   std::uint64_t time_ = 0;  // device ticks
   AtomicStateMachine<EventStage> stage_;
+  std::mutex waiters_mutex_;
+  std::atomic<bool> with_card_{false};  // changed with waiters_mutex_ held
+  std::vector<StreamChannel*> waiters_;
+  std::shared_ptr<Event> self_;  // while waiters are to be told
 };
 
 }  // namespace svp

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -88,6 +89,12 @@ class FlexStream {
   // event that fails is an error of this stream (Status::EventFailed). Nothing happens for null, an event of this
   // stream, and one that has been signalled. Throws as Launch(), and InvalidArgument for an event of another context.
   void Wait(const std::shared_ptr<Event>& event);
+  // A function of the program that runs on a thread of the driver when everything launched before has ended well; what
+  // is launched afterwards begins when it has returned. It may launch, on this stream as well, and wait for other
+  // streams; waiting for this one throws Error. What it throws is the stream's error (outcome FAULT, job "host
+  // function"). A reset of the stream, and the end of the runtime, do not stop it; the end waits for it. Throws as
+  // Launch(), and InvalidArgument for an empty function.
+  std::uint64_t LaunchHost(std::function<void()> function);
   // Until everything up to the launch has ended, with what is done on the host afterwards. False: the deadline passed.
   bool wait_for_launch(std::uint64_t number, Clock::time_point deadline);
   bool launch_ended(std::uint64_t number) const;

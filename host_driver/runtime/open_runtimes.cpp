@@ -31,7 +31,7 @@ void OpenRuntimes::leave(Entry& entry) {
 }
 
 void OpenRuntimes::for_each(const std::function<void(Runtime&)>& visit) {
-  for (std::uint64_t after = 0;;) {
+  for (std::uint64_t after = 0;;) {  // bounded: each iteration visits a runtime that was opened later
     std::unique_lock lock(mutex_);
     const auto next = std::ranges::find_if(entries_, [after](const Entry& e) { return e.number > after && !e.leaves; });
     if (next == entries_.end()) return;

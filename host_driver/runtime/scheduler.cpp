@@ -12,7 +12,8 @@ Scheduler::Scheduler(CurrentFunction& function, const StagingOptions& staging, R
       rules_{.retry_aborted = policy == RecoveryPolicy::Recover,
              .first_failure = policy == RecoveryPolicy::FailFast ? &first_failure_ : nullptr,
              .checksums = checksums,
-             .counters = &counters_},
+             .counters = &counters_,
+             .host_calls = &host_calls_},
       staging_(std::make_unique<StagingEngine>(function.host_memory(), staging)) {
   streams_.reserve(kStreams);
 }
@@ -64,6 +65,7 @@ void Scheduler::close() {
 
 void Scheduler::end_everything() {
   // Without the lock: destructors of the caller's run here, and no stream comes or goes any more.
+  host_calls_.finish();  // what they waited for has ended with the device
   staging_->drop_drains();
   for (const auto& open : streams_) open->channel.end_at_close();
 }

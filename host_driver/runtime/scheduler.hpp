@@ -14,6 +14,7 @@
 
 #include "host_driver/runtime/current_function.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
+#include "host_driver/runtime/host_calls.hpp"
 #include "host_driver/runtime/host_work.hpp"
 #include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/staging.hpp"
@@ -88,6 +89,7 @@ class Scheduler {
   std::vector<std::unique_ptr<OpenStream>> streams_;        // in the order in which they were opened
   std::array<std::atomic<OpenStream*>, kStreams> by_id_{};  // of streams_: found without the lock
   std::array<std::atomic<unsigned>, 2> next_{};             // of a pool
+  HostCalls host_calls_;                                    // likewise
   HostWork host_work_;                                      // ends before the streams
 };
 

@@ -107,6 +107,7 @@ void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std:
     Unit* unit = units_.take();
     unit->correction = {};
     unit->event = nullptr;
+    unit->call = nullptr;
     reservation.units.push(unit);
     if (i % walk.blocks == walk.correction_at) unit->correction = corrections_->take(walk.correction_bytes);
   }
@@ -150,28 +151,31 @@ std::uint64_t StreamChannel::launched() const {
 // ---- sending --------------------------------------------------------------------------------------------------------
 
 void StreamChannel::pump() {
-  while (!stopped()) {
+  while (!stopped() && !runs_host_call_) {
     if (!ready_.empty()) {
       if (!submit_from(ready_)) return;
     } else if (pending_.empty()) {
       return;
     } else if (pending_.head->kind == Unit::Kind::Staged) {
       return start_staged(*pending_.head);  // the worker goes on from here
-    } else if (is_signal(*pending_.head) && reads_ != 0) {
-      return;  // what was read before the event is in the caller's memory first
+    } else if (pending_.head->kind == Unit::Kind::HostCall) {
+      return start_host_call();
+    } else if (!may_be_sent(*pending_.head)) {
+      return;
     } else if (!submit_from(pending_)) {
       return;
     }
   }
 }
 
-// Sends blocks from the front, up to the next staged transfer. False: the card took fewer, or is gone.
+// Sends blocks from the front, up to the next staged transfer or function of the host. False: the card took fewer, or
+// is gone.
 bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   std::array<ControlBlockRequest, kBatch> requests;
   std::size_t count = 0;
-  for (Unit* unit = list.head; unit != nullptr && unit->kind != Unit::Kind::Staged && count < kBatch;
-       unit = unit->next) {
-    if (is_signal(*unit) && reads_ != 0) break;
+  for (Unit* unit = list.head; unit != nullptr && count < kBatch; unit = unit->next) {
+    if (unit->kind == Unit::Kind::Staged || unit->kind == Unit::Kind::HostCall) break;
+    if (!may_be_sent(*unit)) break;
     if (rules_.checksums) seal_transfer(*unit);
     if (is_wait(*unit)) unit->event->write_wait(unit->block);
     requests[count++] = {&unit->block, this};
@@ -190,14 +194,18 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   for (std::size_t i = 0; i < *taken; ++i) {
     Unit* const sent = list.pop();
     if (is_wait(*sent)) ++waits_;
+    if (is_signal(*sent)) note_with_card(*sent->event);
     in_flight_.push(sent);
   }
   return *taken == count;
 }
 
 void StreamChannel::on_credits(std::uint32_t) noexcept {
-  const std::lock_guard guard(mutex_);
-  pump();
+  {
+    const std::lock_guard guard(mutex_);
+    pump();
+  }
+  tell_waiters();
 }
 
 }  // namespace svp

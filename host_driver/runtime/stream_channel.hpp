@@ -6,11 +6,11 @@
 //   pending_ ── head is a block ──────────────► submit ─► in_flight_ ─► on_completion ─► ended
 //      └─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
 //
-// Seven files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_staging.cpp,
-// stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp. Its states: stream_states.hpp.
-// A channel outlives its device: begin_recovery() … end_recovery() give it another one (runtime_recovery.hpp is the
-// order). Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's submit lock or the staging
-// engine's.
+// Eight files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_host_calls.cpp,
+// stream_staging.cpp, stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp. Its states:
+// stream_states.hpp. A channel outlives its device: begin_recovery() … end_recovery() give it another one
+// (runtime_recovery.hpp is the order). Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's
+// submit lock or the staging engine's.
 #pragma once
 
 #include <array>
@@ -18,6 +18,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,12 +41,15 @@ struct WalkSize {
   std::uint64_t correction_bytes = 0;
 };
 
+class HostCalls;
+
 // What a runtime's policy means for one stream.
 struct ChannelRules {
   bool retry_aborted = false;             // RecoveryPolicy::Recover
   FirstFailure* first_failure = nullptr;  // RecoveryPolicy::FailFast; outlives the channel
   bool checksums = false;                 // RuntimeOptions::checksums
   TransferCounters* counters = nullptr;   // never null; outlives the channel
+  HostCalls* host_calls = nullptr;        // likewise
 };
 
 class StreamChannel final : private CompletionSink, private CreditSink, private StagingClient, private AfterDelivery {
@@ -83,6 +87,13 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks, std::uint64_t recoveries);
   // Enqueues all of them, in order. Throws as reserve(); nothing was enqueued then. Returns the last launch's number.
   std::uint64_t commit(std::span<Reservation* const> reservations);
+
+  // There are threads for this stream's functions from now on. Throws Error: the system has none left.
+  void expect_host_calls();
+  // An event that this stream waits for has been sent or has ended.
+  void awaited_event_came() noexcept;
+  // On the function's thread; the call is gone when it returns.
+  void host_call_ended(HostCall& call, std::exception_ptr why) noexcept;
 
   // Memory that was released is kept until all that has been launched has ended; not at all when that is so already.
   void keep_until_ended(std::unique_ptr<RecordedUse> use) noexcept;
@@ -152,6 +163,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
     explicit Locked(StreamChannel& channel) : std::unique_lock<std::mutex>(channel.mutex_), channel_(channel) {}
     ~Locked() {
       if (owns_lock()) unlock();
+      channel_.tell_waiters();
       channel_.let_go_of_ended();
     }
 
@@ -160,9 +172,12 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   };
 
   void after_delivery() noexcept override { let_go_of_ended(); }
+  // Streams that wait for events of this one go on. With no channel's lock held; a sink may call it.
+  void tell_waiters() noexcept;
   void on_completion(const wire::Completion& completion) noexcept override;
   void on_credits(std::uint32_t stream) noexcept override;
   bool on_chunk(StagingChunk& chunk) noexcept override;
+  bool take_chunk(StagingChunk& chunk);
   void on_drain(StagingChunk& chunk) noexcept override;
   void on_drain_dropped(StagingChunk& chunk) noexcept override;
   void drain_ended(StagingChunk& chunk);
@@ -181,6 +196,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   bool stopped() const { return failure_.has_value() || activity_.get() != StreamActivity::Open; }
   void enqueue(Reservation& reservation);
   void place_event(Unit& unit, std::uint64_t launch);
+  void note_with_card(Event& event);
+  bool may_be_sent(const Unit& unit) const;
   static bool is_signal(const Unit& unit);
   static bool is_wait(const Unit& unit);
   bool depends_on_failure(const Unit& unit) const;
@@ -204,6 +221,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void pump();
   bool submit_from(LinkedList<Unit>& list);
   void start_staged(Unit& unit);
+  void start_host_call();
+  void fail_host_call(Unit& unit, const std::exception_ptr& why);
   void request_chunks(const StagedTransfer& transfer);
   // After something that stopped the stream and did nothing to the device: as if it had not been.
   void go_on();
@@ -247,7 +266,13 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::uint32_t letting_go_ = 0;            // threads that are at it
   std::atomic<bool> any_ended_{false};      // ended_launches_ is not empty
   std::uint64_t launched_ = 0;
-  std::uint64_t signals_ = 0;  // the last event's value on the timeline; never used twice, whatever is reset
+  std::uint64_t signals_ = 0;       // the last event's value on the timeline; never used twice, whatever is reset
+  LinkedList<Event> signals_told_;  // whose waiters have still to be told
+  std::atomic<bool> any_told_{false};
+  std::uint64_t resets_ = 0;  // of the stream, of any kind
+  bool has_host_thread_ = false;
+  bool runs_host_call_ = false;
+  std::uint64_t resets_before_call_ = 0;
   std::uint32_t waits_ = 0;    // for events, with the card
   std::uint32_t reads_ = 0;    // staged transfers to the caller's memory that have begun
   std::uint32_t drains_ = 0;   // chunks on their way to the caller's memory

@@ -29,10 +29,13 @@ wire::Completion StreamChannel::ending(Outcome outcome, Status status) const {
 }
 
 void StreamChannel::on_completion(const wire::Completion& reported) noexcept {
-  const std::lock_guard guard(mutex_);
-  const DriverCall marked = device_->driver_call();
-  end_in_flight(reported);
-  if (!ended_launches_.empty()) device_->after_delivery(*this);
+  {
+    const std::lock_guard guard(mutex_);
+    const DriverCall marked = device_->driver_call();
+    end_in_flight(reported);
+    if (!ended_launches_.empty()) device_->after_delivery(*this);
+  }
+  tell_waiters();
 }
 
 void StreamChannel::end_in_flight(const wire::Completion& reported) {
@@ -204,7 +207,10 @@ bool StreamChannel::is_ended_by_recovery() const {
 
 void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
   if (is_ended_by_recovery() && completion.outcome != Outcome::Ok) note_failure(unit, completion);
-  if (is_signal(unit)) unit.event->end(completion);
+  if (is_signal(unit)) {
+    unit.event->end(completion);
+    note_with_card(*unit.event);
+  }
   LaunchState& launch = *unit.launch;
   if (launch.observer != nullptr) {
     const DriverCall not_the_driver(nullptr);
@@ -243,6 +249,8 @@ void StreamChannel::retire_launches() {
     any_ended_.store(true, std::memory_order_relaxed);
     ended_.store(number, std::memory_order_release);
   }
+  const bool host_call_next = !pending_.empty() && pending_.head->kind == Unit::Kind::HostCall;
+  if (host_call_next && ready_.empty() && !runs_host_call_ && !stopped()) start_host_call();
 }
 
 void StreamChannel::keep_until_ended(std::unique_ptr<RecordedUse> use) noexcept {

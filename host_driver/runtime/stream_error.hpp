@@ -17,7 +17,7 @@ class Kernel;
 struct StreamFailure {
   std::uint32_t stream = 0;
   std::uint64_t launch = 0;  // within the stream, from 1
-  std::string job;           // the kernel's name, "transfer" or "event"
+  std::string job;           // the kernel's name, "transfer", "event" or "host function"
   std::uint32_t tile = 0;
   std::uint32_t step = 0;
   wire::Opcode opcode = wire::Opcode::Nop;

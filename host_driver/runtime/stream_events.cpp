@@ -50,6 +50,7 @@ void FlexStream::Wait(const std::shared_ptr<Event>& event) {
                           "wait for it on the host: Synchronize() of the event");
   }
   if (event->stage() == EventStage::Signalled) return;
+  event->add_waiter(channel_);
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
   StreamChannel::Reservation reservation(channel_);
@@ -75,6 +76,38 @@ bool StreamChannel::is_signal(const Unit& unit) {
 }
 
 bool StreamChannel::is_wait(const Unit& unit) { return unit.event != nullptr && !is_signal(unit); }
+
+// What was read before an event is in the caller's memory when it is signalled. And a wait is sent behind its signal:
+// the card may have room for neither, and what waits there has to end by what is there.
+bool StreamChannel::may_be_sent(const Unit& unit) const {
+  if (unit.event == nullptr) return true;
+  return is_signal(unit) ? reads_ == 0 : unit.event->is_with_card();
+}
+
+void StreamChannel::note_with_card(Event& event) {
+  if (!event.note_with_card()) return;
+  signals_told_.push(&event);
+  any_told_.store(true, std::memory_order_release);
+}
+
+void StreamChannel::tell_waiters() noexcept {
+  if (!any_told_.load(std::memory_order_acquire)) return;
+  LinkedList<Event> told;
+  {
+    const std::lock_guard guard(mutex_);
+    told = std::exchange(signals_told_, {});
+    any_told_.store(false, std::memory_order_relaxed);
+  }
+  while (!told.empty()) told.pop()->tell_waiters();
+}
+
+void StreamChannel::awaited_event_came() noexcept {
+  {
+    const std::lock_guard guard(mutex_);
+    pump();
+  }
+  tell_waiters();
+}
 
 // A signal behind a failed launch would say that everything before it has ended well. Its event ends with the failure;
 // what waits for it ends as well, and what stands behind such a wait is not sent again: it depends on what failed.

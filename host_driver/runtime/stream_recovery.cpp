@@ -92,7 +92,8 @@ Expected<StreamChannel::Ended> StreamChannel::end_everything(TimePoint deadline)
                                      .recoverable = true,
                                      .next_step = "recover again",
                                      .message = "copies of stream " + std::to_string(stream()) +
-                                                " between pinned and pageable memory have not ended"});
+                                                " between pinned and pageable memory, or its host function, have "
+                                                "not ended"});
   }
   return std::exchange(ended_by_recovery_, {});
 }
@@ -111,6 +112,7 @@ void StreamChannel::end_recovery(std::shared_ptr<Device> device, std::uint32_t s
   last_error_.reset();
   if (failure_) last_error_ = current_error();
   if (rules_.retry_aborted && !unreported_) unreported_ = last_error_;
+  ++resets_;
   std::swap(device_, device);
   stream_.store(stream, std::memory_order_relaxed);
   set_activity(StreamActivity::Open);

@@ -5,6 +5,7 @@
 
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/recovery/busy.hpp"
+#include "host_driver/runtime/host_calls.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
 
 namespace svp {
@@ -17,6 +18,12 @@ bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
     const std::lock_guard guard(mutex_);
     return device_;
   }();
+  if (HostCalls::inside(*this) && ended() < number) {
+    throw Error({.layer = Layer::Driver,
+                 .source = "stream " + std::to_string(stream()),
+                 .next_step = "wait on another thread, or for another stream",
+                 .message = "a host function tried to wait for its own stream"});
+  }
   switch (device->wait_until([&] { return ended() >= number || needs_recovery(); }, deadline)) {
     case WaitStatus::Done: return true;
     case WaitStatus::TimedOut: return false;
@@ -95,6 +102,7 @@ void StreamChannel::cancel_reset() {
 Expected<void> StreamChannel::end_reset(std::unique_lock<std::mutex>& lock, const Expected<void>& result,
                                         StreamActivity kind) {
   const bool retry = kind == StreamActivity::Retrying;
+  ++resets_;
   if (in_flight_.empty()) drop_waiting();
   if (!retry || !result) drop_kept();
   quiet_.wait_for(lock, kCopiesAfterReset, [&] { return chunks_ == 0; });

@@ -79,6 +79,12 @@ Unit& StreamChannel::chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t 
 }
 
 bool StreamChannel::on_chunk(StagingChunk& chunk) noexcept {
+  const bool taken = take_chunk(chunk);
+  tell_waiters();
+  return taken;
+}
+
+bool StreamChannel::take_chunk(StagingChunk& chunk) {
   std::unique_lock lock(mutex_);
   const DriverCall marked = device_->driver_call();
   Unit* owner = pending_.head;
@@ -136,6 +142,7 @@ void StreamChannel::on_drain(StagingChunk& chunk) noexcept {
     quiet_.notify_all();
   }
   device->wake_waiters();
+  tell_waiters();
 }
 
 void StreamChannel::on_drain_dropped(StagingChunk& chunk) noexcept {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The records behind a launch, recycled: no heap in the steady state. A unit is what ends in exactly one outcome: one
-// control block, one staged transfer, or one chunk of a staged transfer (which reports to its transfer).
+// control block, one staged transfer, one function of the host, or one chunk of a staged transfer (which reports to its
+// transfer).
 #pragma once
 
 #include <array>
@@ -22,6 +23,7 @@ namespace svp {
 
 class Event;
 class Kernel;
+struct HostCall;
 
 struct Unit;
 
@@ -98,7 +100,7 @@ struct StagedTransfer {
 };
 
 struct Unit {
-  enum class Kind : std::uint8_t { Block, Staged, Chunk };
+  enum class Kind : std::uint8_t { Block, Staged, Chunk, HostCall };
 
   Unit* next = nullptr;
   LaunchState* launch = nullptr;
@@ -108,6 +110,7 @@ struct Unit {
   SegmentWindows windows{};
   CorrectionBuffer correction{};
   Event* event = nullptr;         // of a signal or a wait; the launch keeps it
+  HostCall* call = nullptr;       // HostCall; the launch keeps it
   StagingChunk* chunk = nullptr;  // Chunk
   Unit* owner = nullptr;          // Chunk: its Staged unit
   StagedTransfer staged{};        // Staged

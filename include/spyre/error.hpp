@@ -130,7 +130,7 @@ class SPYRE_API TimeoutError : public Error {
 struct StreamFailure {
   std::uint32_t stream = 0;
   std::uint64_t launch = 0;  // within the stream, from 1
-  std::string job;           // the kernel's name, "transfer" or "event"
+  std::string job;           // the kernel's name, "transfer", "event" or "host function"
   std::uint32_t tile = 0;    // of a tiled launch, from 0
   std::uint32_t step = 0;    // within the job's plan, from 0
   std::string operation;     // "COMPUTE", "DMA", "FILL", "EVENT_SIGNAL", "EVENT_WAIT", "NOP"

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <spyre/error.hpp>
@@ -32,6 +33,13 @@ class SPYRE_API SpyreStream {
   //   Error             the stream is being reset, or the context recovers (again in a moment), or was while this ran
   //   OutOfMemory       pinned memory for correction tensors
   std::uint64_t Launch(const Job& job, std::span<const SpyreTensor> tensors, const LaunchOptions& options = {});
+
+  // A function that a thread of the library runs when everything launched before has ended well; what is launched
+  // afterwards begins when it has returned. Asynchronous. No lock of the library is held: the function may launch, on
+  // this stream as well, and wait for other streams; waiting for this one throws Error. What it throws is the stream's
+  // error (outcome FAULT, job "host function"). Reset() does not stop it, and the context's end waits for it. Returns
+  // the launch's number. Throws as Launch, and InvalidArgument ("function") for an empty one.
+  std::uint64_t LaunchHost(std::function<void()> function);
 
   // An event behind everything launched before. Throws as Launch: StreamError, Error.
   Event Record();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <spyre/spyre.hpp>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -117,6 +118,22 @@ TEST_F(ApiStreams, AKernelThatIsStoppedFailsWhoWaitsForIt) {
   EXPECT_THROW(context().Synchronize(soon()), spyre::StreamError);
   for (auto* stream : {&culprit, &waiter, &third}) stream->Reset();
   context().Synchronize(soon());
+}
+
+TEST_F(ApiStreams, AFunctionRunsBetweenTwoKernels) {
+  const auto plan = addition();
+  const SpyreTensor one = filled(1), first = filled(0), second = filled(0);
+  auto stream = context().stream();
+  float seen = 0;
+  spyre::LaunchKernel(stream, plan, std::array{one, one, first});
+  stream.LaunchHost([&] { seen = first_of(first); });  // waits for the default stream
+  spyre::LaunchKernel(stream, plan, std::array{first, one, second});
+  stream.Synchronize(soon());
+  EXPECT_EQ(seen, 2.0F);
+  EXPECT_EQ(first_of(second), 3.0F);
+  stream.LaunchHost([] { throw std::runtime_error("no more paper"); });
+  EXPECT_THROW(stream.Synchronize(soon()), spyre::StreamError);
+  stream.Reset();
 }
 
 TEST_F(ApiStreams, AnEventOfAnotherContextIsRefused) {

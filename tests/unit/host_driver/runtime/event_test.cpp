@@ -202,6 +202,22 @@ TEST_F(Events, AnEventMayOutliveItsContext) {
   EXPECT_TRUE(cut_off->Query()) << "the context's end ends it";
 }
 
+// What waits fills the whole ring, and more: the signal that all of it waits for must find room.
+TEST_F(Events, WaitsDoNotKeepTheirSignalFromTheCard) {
+  std::vector<FlexStream*> streams;
+  for (unsigned id = 4; id < 20; ++id) streams.push_back(&runtime_.stream(id));
+  card_.pause();
+  // More than the stream may have on the card stands before the event.
+  for (int i = 0; i < 1000; ++i) fill(a_, 1);
+  const auto event = a_.Record();
+  for (FlexStream* stream : streams) {
+    stream->Wait(event);
+    for (int i = 0; i < 200; ++i) fill(*stream, 2);
+  }
+  card_.resume();
+  for (FlexStream* stream : streams) EXPECT_NO_THROW(stream->Synchronize(soon()));
+}
+
 // ---- errors
 
 TEST_F(Events, AnErrorBeforeTheEventIsAnErrorOfEveryStreamThatWaitsForIt) {
