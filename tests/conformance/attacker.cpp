@@ -98,7 +98,9 @@ class Rights {
   bool to_execute(const ControlBlock& block) const {
     const auto& payload = block.payload;
     switch (block.header.opcode) {
-      case wire::Opcode::Nop: return true;
+      case wire::Opcode::Nop:
+      case wire::Opcode::EventSignal:
+      case wire::Opcode::EventWait: return true;  // they reach nothing but streams of the function
       case wire::Opcode::Dma:
         if (wire::is_strided(block)) return to_stride(payload.strided);
         return reaches(payload.dma.source, payload.dma.bytes) && reaches(payload.dma.destination, payload.dma.bytes);

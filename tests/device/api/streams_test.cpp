@@ -98,9 +98,9 @@ TEST_F(ApiStreams, TimeBetweenEventsContainsTheKernelBetweenThem) {
 
 TEST_F(ApiStreams, AKernelThatIsStoppedFailsWhoWaitsForIt) {
   const auto spin = loaded("spin", {});
-  auto culprit = context().stream(), waiter = context().stream(), third = context().stream();
-  culprit.Launch(spin.jobs()[0], {}, {.budget_slices = 10});
-  const spyre::Event failed = culprit.Record();
+  auto source = context().stream(), waiter = context().stream(), third = context().stream();
+  source.Launch(spin.jobs()[0], {}, {.budget_slices = 10});
+  const spyre::Event failed = source.Record();
   waiter.Wait(failed);
   third.Wait(waiter.Record());
   try {
@@ -114,9 +114,9 @@ TEST_F(ApiStreams, AKernelThatIsStoppedFailsWhoWaitsForIt) {
         << error.what();
   }
   EXPECT_THROW(failed.Synchronize(soon()), spyre::StreamError);
-  EXPECT_EQ(culprit.error()->failure().outcome, spyre::Outcome::Timeout);
+  EXPECT_EQ(source.error()->failure().outcome, spyre::Outcome::Timeout);
   EXPECT_THROW(context().Synchronize(soon()), spyre::StreamError);
-  for (auto* stream : {&culprit, &waiter, &third}) stream->Reset();
+  for (auto* stream : {&source, &waiter, &third}) stream->Reset();
   context().Synchronize(soon());
 }
 

@@ -36,8 +36,12 @@ class Events : public testing::Test {
   }
   void fill(FlexStream& stream, std::uint64_t pattern) { stream.Launch(Job::fill(memory_, 8, pattern), {}); }
   // Poisons its stream: this card runs no kernels.
-  void launch_source(FlexStream& on) {
+  void load_source(FlexStream& on) {
     plan_.load(runtime_, on);
+    on.Synchronize(soon());
+  }
+  void launch_source(FlexStream& on) {
+    if (!plan_.loaded()) plan_.load(runtime_, on);
     std::vector<Argument> arguments;
     arguments.reserve(3);
     for (int i = 0; i < 3; ++i) {
@@ -221,6 +225,8 @@ TEST_F(Events, WaitsDoNotKeepTheirSignalFromTheCard) {
 // ---- errors
 
 TEST_F(Events, AnErrorBeforeTheEventIsAnErrorOfEveryStreamThatWaitsForIt) {
+  load_source(a_);
+  card_.pause();  // else the error may be there before the event
   launch_source(a_);
   const auto failed = a_.Record();
   b_.Wait(failed);
@@ -228,6 +234,7 @@ TEST_F(Events, AnErrorBeforeTheEventIsAnErrorOfEveryStreamThatWaitsForIt) {
   const auto behind = b_.Record();
   c_.Wait(behind);
   const auto last = c_.Record();
+  card_.resume();
   expect_error(a_, Status::Unsupported);
   const std::string text_of_b = expect_error(b_, Status::EventFailed);
   EXPECT_NE(text_of_b.find("stream " + std::to_string(a_.stream_index())), std::string::npos) << text_of_b;

@@ -68,7 +68,7 @@ TEST_F(HostCallTest, LaunchingDoesNotWaitForTheFunction) {
   std::atomic<int> order = 0;
   int first = 0, second = 0;
   a_->LaunchHost([&] {
-    opened.wait();  // bounded: set below
+    opened.wait();  // bounded: by the set_value() of this test
     first = ++order;
   });
   a_->LaunchHost([&] { second = ++order; });
@@ -175,7 +175,7 @@ TEST_F(HostCallTest, AResetDoesNotStopAFunctionAndIsNotHeldByIt) {
   const auto opened = gate.get_future().share();
   a_->LaunchHost([&] {
     begun.set_value();
-    opened.wait();  // bounded: set below
+    opened.wait();  // bounded: by the set_value() of this test
     throw std::runtime_error("of the time before the reset");
   });
   begun.get_future().wait();  // bounded: the function begins, or this test does not end
@@ -222,7 +222,7 @@ TEST_F(HostCallTest, TheDeathOfTheCardEndsStreamsWithFunctions) {
   const auto opened = gate.get_future().share();
   a_->LaunchHost([&] {
     begun.set_value();
-    opened.wait();  // bounded: set below
+    opened.wait();  // bounded: by the set_value() of this test
   });
   fill(*a_, 1);
   b_->Wait(a_->Record());
