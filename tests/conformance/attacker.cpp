@@ -11,7 +11,6 @@
 namespace svp::conformance {
 
 using fwtest::RawDriver;
-using fwtest::StreamHandle;
 using wire::ControlBlock;
 using wire::kStickBytes;
 using wire::Outcome;
