@@ -45,6 +45,8 @@ class Event : public std::enable_shared_from_this<Event> {
   std::chrono::nanoseconds since(const Event& start) const;
 
   EventStage stage() const { return stage_.get(std::memory_order_acquire); }
+  // Never null. When the link is cut, the stream is gone.
+  const std::shared_ptr<ChannelLink>& link() const { return link_; }
   const FlexStream& stream() const { return *stream_; }
 
   // ---- for the channel that it is recorded on, under its lock
@@ -65,7 +67,6 @@ class Event : public std::enable_shared_from_this<Event> {
 
   // ---- for channels that wait for it
 
-  const Place& place() const { return place_; }
   // The channel is told when a wait may be sent, if that is not so already.
   void add_waiter(StreamChannel& channel);
   bool is_with_card() const { return with_card_.load(std::memory_order_acquire); }

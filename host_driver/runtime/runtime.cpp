@@ -45,19 +45,24 @@ namespace {
 // By the runtime's number: a runtime that has ended is never taken for a later one. Default streams are not in it.
 thread_local std::unordered_map<std::uint64_t, FlexStream*> current_streams;
 
-// Each of them; the first exception is thrown at the end.
-template <typename Range, typename Action>
-void for_all(Range&& range, Action action) {
-  std::exception_ptr first;
-  for (auto* each : range) {
+// Of actions that are all done, whatever the others throw.
+class FirstError {
+ public:
+  template <typename Action>
+  void attempt(Action action) {
     try {
-      action(*each);
+      action();
     } catch (...) {
-      if (first == nullptr) first = std::current_exception();
+      if (first_ == nullptr) first_ = std::current_exception();
     }
   }
-  if (first != nullptr) std::rethrow_exception(first);
-}
+  void rethrow() const {
+    if (first_ != nullptr) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+};
 
 }  // namespace
 
@@ -82,24 +87,22 @@ FlexStream& Runtime::set_current_stream(FlexStream& stream) {
 
 void Runtime::synchronize() {
   function_.require_own_process();
-  for_all(scheduler_->opened(), [](FlexStream& stream) { stream.Synchronize(); });
+  FirstError errors;
+  for (FlexStream* stream : scheduler_->opened()) errors.attempt([stream] { stream->Synchronize(); });
+  errors.rethrow();
 }
 
 void Runtime::synchronize(FlexStream::Clock::time_point deadline) {
   function_.require_own_process();
-  for_all(scheduler_->opened(), [deadline](FlexStream& stream) { stream.Synchronize(deadline); });
+  FirstError errors;
+  for (FlexStream* stream : scheduler_->opened()) errors.attempt([&] { stream->Synchronize(deadline); });
+  errors.rethrow();
 }
 
 void Runtime::synchronize_all() {
-  std::exception_ptr first;
-  OpenRuntimes::process().for_each([&first](Runtime& runtime) {
-    try {
-      runtime.synchronize();
-    } catch (...) {
-      if (first == nullptr) first = std::current_exception();
-    }
-  });
-  if (first != nullptr) std::rethrow_exception(first);
+  FirstError errors;
+  OpenRuntimes::process().for_each([&](Runtime& runtime) { errors.attempt([&] { runtime.synchronize(); }); });
+  errors.rethrow();
 }
 
 RecoveryReport Runtime::recover(std::optional<ResetLevel> from) {

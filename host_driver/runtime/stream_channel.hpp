@@ -19,6 +19,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -87,6 +88,9 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks, std::uint64_t recoveries);
   // Enqueues all of them, in order. Throws as reserve(); nothing was enqueued then. Returns the last launch's number.
   std::uint64_t commit(std::span<Reservation* const> reservations);
+  // Both for a launch of one unit that moves nothing: a block that `write` fills in, or what it makes of it.
+  std::uint64_t launch_one(std::shared_ptr<const void> keep_alive, std::uint64_t recoveries,
+                           const std::function<void(Unit&)>& write);
 
   // There are threads for this stream's functions from now on. Throws Error: the system has none left.
   void expect_host_calls();

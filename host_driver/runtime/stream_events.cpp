@@ -9,54 +9,55 @@
 
 namespace svp {
 
-namespace {
-
-// A launch of one block that moves nothing.
-Unit& reserve_one(StreamChannel& channel, StreamChannel::Reservation& reservation, std::uint64_t recoveries,
-                  std::shared_ptr<Event> event) {
-  channel.reserve(reservation, {.blocks = 1}, 1, recoveries);
+std::uint64_t StreamChannel::launch_one(std::shared_ptr<const void> keep_alive, std::uint64_t recoveries,
+                                        const std::function<void(Unit&)>& write) {
+  Reservation reservation(*this);
+  reserve(reservation, {.blocks = 1}, 1, recoveries);
   Unit& unit = *reservation.units.head;
   unit.kind = Unit::Kind::Block;
   unit.tile = unit.step = 0;
   unit.block.header = {};
   unit.block.payload = {};
-  unit.event = event.get();
+  write(unit);
   reservation.launch->observer = nullptr;
   reservation.launch->kernel = nullptr;
   reservation.launch->program = nullptr;
-  reservation.launch->keep_alive = std::move(event);
-  return unit;
+  reservation.launch->keep_alive = std::move(keep_alive);
+  Reservation* const only = &reservation;
+  return commit({&only, 1});
 }
-
-}  // namespace
 
 std::shared_ptr<Event> FlexStream::Record() {
   function_.require_own_process();
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
   auto event = std::make_shared<Event>(*this, channel_.link());
-  StreamChannel::Reservation reservation(channel_);
-  reserve_one(channel_, reservation, recoveries, event).block.header.opcode = wire::Opcode::EventSignal;
-  StreamChannel::Reservation* const only = &reservation;
-  channel_.commit({&only, 1});
+  channel_.launch_one(event, recoveries, [&](Unit& unit) {
+    unit.block.header.opcode = wire::Opcode::EventSignal;
+    unit.event = event.get();
+  });
   return event;
 }
 
 void FlexStream::Wait(const std::shared_ptr<Event>& event) {
   function_.require_own_process();
-  if (event == nullptr || &event->stream() == this) return;
-  if (&event->stream().function_ != &function_) {
-    throw InvalidArgument("event", "the event was recorded on a stream of another context",
+  if (event == nullptr || event->link() == channel_.link()) return;
+  const bool gone = event->link()->is_cut();
+  if (gone && event->stage() == EventStage::Signalled) return;
+  if (gone || &event->stream().function_ != &function_) {
+    throw InvalidArgument("event",
+                          gone ? "the context that the event was recorded in has ended"
+                               : "the event was recorded on a stream of another context",
                           "wait for it on the host: Synchronize() of the event");
   }
   if (event->stage() == EventStage::Signalled) return;
   event->add_waiter(channel_);
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
-  StreamChannel::Reservation reservation(channel_);
-  reserve_one(channel_, reservation, recoveries, event).block.header.opcode = wire::Opcode::EventWait;
-  StreamChannel::Reservation* const only = &reservation;
-  channel_.commit({&only, 1});
+  channel_.launch_one(event, recoveries, [&](Unit& unit) {
+    unit.block.header.opcode = wire::Opcode::EventWait;
+    unit.event = event.get();
+  });
 }
 
 // ---- the channel's part, with mutex_ held ---------------------------------------------------------------------------

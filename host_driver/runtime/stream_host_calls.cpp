@@ -24,19 +24,10 @@ std::uint64_t FlexStream::LaunchHost(std::function<void()> function) {
   channel_.expect_host_calls();
   auto call = std::make_shared<HostCall>();
   call->function = std::move(function);
-  StreamChannel::Reservation reservation(channel_);
-  channel_.reserve(reservation, {.blocks = 1}, 1, recoveries);
-  Unit& unit = *reservation.units.head;
-  unit.kind = Unit::Kind::HostCall;
-  unit.tile = unit.step = 0;
-  unit.block.header = {};
-  unit.call = call.get();
-  reservation.launch->observer = nullptr;
-  reservation.launch->kernel = nullptr;
-  reservation.launch->program = nullptr;
-  reservation.launch->keep_alive = std::move(call);
-  StreamChannel::Reservation* const only = &reservation;
-  return channel_.commit({&only, 1});
+  return channel_.launch_one(call, recoveries, [&](Unit& unit) {
+    unit.kind = Unit::Kind::HostCall;
+    unit.call = call.get();
+  });
 }
 
 void StreamChannel::expect_host_calls() {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -14,7 +13,7 @@
 #include <spyre/spyre.hpp>
 #include <vector>
 
-#include "tests/bounds.hpp"
+#include "tests/device/api/api_card.hpp"
 
 namespace {
 
@@ -23,24 +22,8 @@ using spyre::DeviceType;
 using spyre::HostShape;
 using spyre::SpyreTensor;
 
-class Api : public testing::Test {
+class Api : public ApiCard {
  protected:
-  static void SetUpTestSuite() {
-    spyre::ContextOptions options;
-    options.card.emplace().virtual_functions = 1;
-    opened = spyre::Context::open(options);
-  }
-  static void TearDownTestSuite() { opened.reset(); }
-  static spyre::Context& context() { return *opened; }
-  static std::chrono::steady_clock::time_point soon() {
-    return std::chrono::steady_clock::now() + test_bounds::kCompute;
-  }
-  static spyre::ExecutionPlan loaded(std::string_view kernel, const spyre::DimensionExtents& extents) {
-    spyre::ExecutionPlan plan;
-    plan.add(spyre::Job(spyre::CompiledKernel(context().kernel(kernel), extents)));
-    context().load(plan);
-    return plan;
-  }
   static SpyreTensor on_card(const std::vector<float>& values, std::vector<std::int64_t> shape) {
     return context().to_device(
         {HostShape::contiguous(DataType::Float32, std::move(shape)), std::as_bytes(std::span(values))},
@@ -52,9 +35,6 @@ class Api : public testing::Test {
     from.to_host(tensor, {shape, std::as_writable_bytes(std::span(values))});
     return values;
   }
-
- private:
-  static inline std::unique_ptr<spyre::Context> opened;
 };
 
 // Small integers: DL16 holds them and their sums exactly.

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <chrono>
 #include <memory>
 #include <span>
 #include <spyre/spyre.hpp>
@@ -11,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/bounds.hpp"
+#include "tests/device/api/api_card.hpp"
 
 namespace {
 
@@ -19,37 +18,23 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kRegion = 16 * kMiB;
 constexpr std::uint64_t kMost = 10 * kMiB;  // one of them in a region
 
-class Memory : public testing::Test {
+class Memory : public ApiCard {
  protected:
   static void SetUpTestSuite() {
     spyre::ContextOptions options;
-    options.card.emplace().virtual_functions = 1;
     options.memory.limit_bytes = 32 * kMiB;
     options.memory.region_bytes = {kRegion};
     options.memory.acquire_at_open = {kRegion};
-    opened = spyre::Context::open(options);
+    open(options);
   }
-  static void TearDownTestSuite() { opened.reset(); }
   void SetUp() override { allocator().set_memory_limit(32 * kMiB); }
-  static spyre::Context& context() { return *opened; }
-  static spyre::SpyreAllocator& allocator() { return opened->allocator(); }
+  static spyre::SpyreAllocator& allocator() { return context().allocator(); }
   static std::uint64_t reserved() { return allocator().memory_stats().reserved_bytes.current; }
-  static std::chrono::steady_clock::time_point soon() {
-    return std::chrono::steady_clock::now() + test_bounds::kCompute;
-  }
   // Runs until `slices` milliseconds of the card have passed, and names no memory.
   static void spin(spyre::SpyreStream stream, std::uint64_t slices) {
-    static const std::vector<spyre::Job> jobs = [] {
-      spyre::ExecutionPlan plan;
-      plan.add(spyre::Job(spyre::CompiledKernel(context().kernel("spin"), {})));
-      context().load(plan);
-      return plan.jobs();
-    }();
+    static const std::vector<spyre::Job> jobs = loaded("spin", {}).jobs();
     stream.Launch(jobs.front(), {}, {.budget_slices = slices});
   }
-
- private:
-  static inline std::unique_ptr<spyre::Context> opened;
 };
 
 TEST_F(Memory, ARegionIsHeldFromTheStartAndTheLimitKeepsASecondOneOut) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <chrono>
 #include <memory>
 #include <span>
 #include <spyre/spyre.hpp>
@@ -13,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/bounds.hpp"
+#include "tests/device/api/api_card.hpp"
 
 namespace {
 
@@ -22,20 +21,10 @@ using spyre::DeviceType;
 using spyre::HostShape;
 using spyre::SpyreTensor;
 
-std::chrono::steady_clock::time_point soon() { return std::chrono::steady_clock::now() + test_bounds::kCompute; }
-
-class ApiStreams : public testing::Test {
+class ApiStreams : public ApiCard {
  protected:
   static constexpr std::int64_t kRows = 64;
   static constexpr std::int64_t kColumns = 128;
-
-  static void SetUpTestSuite() {
-    spyre::ContextOptions options;
-    options.card.emplace().virtual_functions = 1;
-    opened = spyre::Context::open(options);
-  }
-  static void TearDownTestSuite() { opened.reset(); }
-  static spyre::Context& context() { return *opened; }
 
   static SpyreTensor filled(float value) {
     const std::vector<float> values(kRows * kColumns, value);
@@ -50,16 +39,7 @@ class ApiStreams : public testing::Test {
     for (const float value : values) EXPECT_EQ(value, values[0]);
     return values[0];
   }
-  static spyre::ExecutionPlan loaded(std::string_view kernel, const spyre::DimensionExtents& extents) {
-    spyre::ExecutionPlan plan;
-    plan.add(spyre::Job(spyre::CompiledKernel(context().kernel(kernel), extents)));
-    context().load(plan);
-    return plan;
-  }
   static spyre::ExecutionPlan addition() { return loaded("add", {{"M", kRows}, {"N", kColumns}}); }
-
- private:
-  static inline std::unique_ptr<spyre::Context> opened;
 };
 
 // The sum runs through all streams: each adds 1 to what the one before it wrote. Launched from the last to the first

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <future>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -197,13 +199,21 @@ TEST_F(Events, AnEventMayOutliveItsContext) {
     Runtime other(card_.attach(2), options(RecoveryPolicy::Manual));
     done = other.default_stream().Record();
     done->Synchronize(soon());
-    card_.pause();
+    // The context's end waits for the function, and sends nothing that stands behind it.
+    std::promise<void> gate;
+    other.default_stream().LaunchHost([opened = gate.get_future().share()] {
+      opened.wait();  // bounded: by the set_value() of this test
+      throw std::runtime_error("no");
+    });
     cut_off = other.default_stream().Record();
-    card_.resume();
+    gate.set_value();
   }
   EXPECT_TRUE(done->Query());
   done->Synchronize();
+  a_.Wait(done);  // nothing to wait for
   EXPECT_TRUE(cut_off->Query()) << "the context's end ends it";
+  EXPECT_THROW(cut_off->Synchronize(), Error);
+  EXPECT_THROW(a_.Wait(cut_off), InvalidArgument);
 }
 
 // What waits fills the whole ring, and more: the signal that all of it waits for must find room.
@@ -264,23 +274,23 @@ TEST_F(Events, OnAStreamThatFailedNoEventIsRecorded) {
   card_.resume();
 }
 
+// A function of the host keeps the signal from being sent; the reset takes it away.
 TEST_F(Events, AResetOfTheAwaitedStreamEndsTheWait) {
-  // b waits for what a signals behind an event of c that cannot come while the card sleeps.
-  card_.pause();
+  std::promise<void> gate;
+  a_.LaunchHost([opened = gate.get_future().share()] {
+    opened.wait();  // bounded: by the set_value() of this test
+  });
   const auto event = a_.Record();
   b_.Wait(event);
   fill(b_, 1);
-  std::thread resetting([&] { a_.Reset(); });
-  card_.resume();
-  resetting.join();  // bounded: a reset of a stream
-  // Whether the card executed the signal or the reset first is its own matter; what is told of it agrees.
-  if (event->stage() == EventStage::Signalled) {
-    EXPECT_EQ(value(b_), 1u);
-  } else {
-    EXPECT_THROW(event->Synchronize(soon()), Error);
-    expect_error(b_, Status::EventFailed);
-    b_.Reset();
-  }
+  EXPECT_FALSE(b_.Query());
+  a_.Reset();
+  expect_error(b_, Status::EventFailed);
+  EXPECT_EQ(event->stage(), EventStage::Failed);
+  gate.set_value();
+  EXPECT_THROW(event->Synchronize(soon()), Error);
+  b_.Reset();
+  EXPECT_NE(value(b_), 1u) << "nothing behind the wait has run";
   b_.Wait(a_.Record());
   fill(b_, 2);
   EXPECT_EQ(value(b_), 2u);

@@ -22,6 +22,24 @@ using Clock = FlexStream::Clock;
 
 Clock::time_point soon() { return Clock::now() + test_bounds::kWork; }
 
+// Where a function waits for the test.
+class Gate {
+ public:
+  void pass() {
+    arrived_.set_value();
+    opened_.wait();  // bounded: each test opens its gate
+  }
+  void wait_for_arrival() {
+    arrived_.get_future().wait();  // bounded: the function begins, or ctest ends the program
+  }
+  void open() { opening_.set_value(); }
+
+ private:
+  std::promise<void> arrived_;
+  std::promise<void> opening_;
+  const std::shared_future<void> opened_ = opening_.get_future().share();
+};
+
 class HostCallTest : public testing::Test {
  protected:
   explicit HostCallTest(RecoveryPolicy policy = RecoveryPolicy::Manual) {
@@ -63,12 +81,11 @@ TEST_F(HostCallTest, RunsBetweenWhatStandsBeforeAndBehindIt) {
 }
 
 TEST_F(HostCallTest, LaunchingDoesNotWaitForTheFunction) {
-  std::promise<void> gate;
-  const auto opened = gate.get_future().share();
+  Gate gate;
   std::atomic<int> order = 0;
   int first = 0, second = 0;
   a_->LaunchHost([&] {
-    opened.wait();  // bounded: by the set_value() of this test
+    gate.pass();
     first = ++order;
   });
   a_->LaunchHost([&] { second = ++order; });
@@ -80,7 +97,7 @@ TEST_F(HostCallTest, LaunchingDoesNotWaitForTheFunction) {
   b_->LaunchHost([&] { other = true; });
   b_->Synchronize(soon());
   EXPECT_TRUE(other);
-  gate.set_value();
+  gate.open();
   event->Synchronize(soon());
   EXPECT_EQ(first, 1);
   EXPECT_EQ(second, 2);
@@ -171,18 +188,16 @@ TEST_F(HostCallTest, AfterAnErrorNoFunctionBegins) {
 }
 
 TEST_F(HostCallTest, AResetDoesNotStopAFunctionAndIsNotHeldByIt) {
-  std::promise<void> begun, gate;
-  const auto opened = gate.get_future().share();
+  Gate gate;
   a_->LaunchHost([&] {
-    begun.set_value();
-    opened.wait();  // bounded: by the set_value() of this test
+    gate.pass();
     throw std::runtime_error("of the time before the reset");
   });
-  begun.get_future().wait();  // bounded: the function begins, or this test does not end
+  gate.wait_for_arrival();
   a_->Reset();
   fill(*a_, 5);
   EXPECT_FALSE(a_->Query()) << "in order, also after the reset";
-  gate.set_value();
+  gate.open();
   EXPECT_NO_THROW(a_->Synchronize(soon()));
   std::uint64_t word = 0;
   read(*a_, word);
@@ -202,33 +217,27 @@ TEST_F(HostCallTest, WhatAFunctionHoldsIsReleasedWithItsLaunch) {
 }
 
 TEST_F(HostCallTest, TheEndOfTheRuntimeWaitsForTheFunctionUnderWay) {
+  Gate gate;
   std::atomic<bool> returned = false;
-  std::promise<void> begun;
-  bool second = false;
   a_->LaunchHost([&] {
-    begun.set_value();
-    std::this_thread::yield();
+    gate.pass();
     returned = true;
   });
-  a_->LaunchHost([&] { second = true; });
-  begun.get_future().wait();  // bounded: the function begins, or this test does not end
+  gate.wait_for_arrival();
+  std::thread opener([&] { gate.open(); });
   runtime_.reset();
   EXPECT_TRUE(returned);
-  (void)second;  // it may have begun before the end
+  opener.join();  // bounded: it waits for nothing
 }
 
 TEST_F(HostCallTest, TheDeathOfTheCardEndsStreamsWithFunctions) {
-  std::promise<void> begun, gate;
-  const auto opened = gate.get_future().share();
-  a_->LaunchHost([&] {
-    begun.set_value();
-    opened.wait();  // bounded: by the set_value() of this test
-  });
+  Gate gate;
+  a_->LaunchHost([&] { gate.pass(); });
   fill(*a_, 1);
   b_->Wait(a_->Record());
-  begun.get_future().wait();  // bounded: the function begins, or this test does not end
+  gate.wait_for_arrival();
   card_.die();
-  gate.set_value();
+  gate.open();
   EXPECT_THROW(a_->Synchronize(soon()), StreamError);
   EXPECT_THROW(b_->Synchronize(soon()), StreamError);
 }

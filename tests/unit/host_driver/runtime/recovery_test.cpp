@@ -12,6 +12,7 @@
 
 #include "host_driver/base/timeouts.hpp"
 #include "host_driver/ras/state_log.hpp"
+#include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/execution_plan.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/runtime.hpp"
@@ -118,6 +119,33 @@ class Ends final : public LaunchObserver {
   std::map<std::uint64_t, int> count_;
   std::map<std::uint64_t, Outcome> outcome_;
 };
+
+// What was signalled stays so, what failed too, and new events order streams, whatever was reset.
+TEST(Recovery, EventsOverEachResetLevel) {
+  for (const ResetLevel level : {ResetLevel::Stream, ResetLevel::Queue, ResetLevel::Function}) {
+    SCOPED_TRACE(spyre::name(level));
+    Rig rig;
+    FlexStream& other = rig.runtime.next_stream(StreamPriority::Low);
+    const auto before = rig.stream.Record();
+    before->Synchronize(in_time());
+    (void)rig.allocate(128);  // a card that sleeps grants no region
+    rig.card.pause();
+    rig.launch_source(rig.stream);
+    const auto failed = rig.stream.Record();
+    other.Wait(failed);
+    rig.card.resume();
+    EXPECT_THROW(other.Synchronize(in_time()), StreamError);
+    (void)rig.runtime.recover(level);
+    EXPECT_EQ(before->stage(), EventStage::Signalled);
+    EXPECT_EQ(failed->stage(), EventStage::Failed);
+    other.Wait(before);
+    other.Wait(rig.stream.Record());
+    rig.stream.Wait(other.Record());
+    EXPECT_NO_THROW(rig.stream.Synchronize(in_time()));
+    other.Wait(failed);
+    EXPECT_THROW(other.Synchronize(in_time()), StreamError);
+  }
+}
 
 TEST(Recovery, OldHandlesAreRefusedNewOnesWorkAndPinnedMemoryStays) {
   Rig rig;
