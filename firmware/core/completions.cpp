@@ -56,7 +56,7 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
   completion.generation = header.generation;
   completion.sequence = header.sequence;
   completion.cookie = header.cookie;
-  completion.start_time = ending.outcome == Outcome::Aborted ? 0 : block.start_time;  // of a wait that was held
+  completion.start_time = block.start_time;
   completion.end_time = ending.end_time;
   completion.bytes = block.progress;
   completion.fault = ending.fault;

@@ -207,8 +207,8 @@ Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t
     case Opcode::Dma: return check_dma(block.payload.strided);
     case Opcode::Fill: return check_fill(block.payload.fill);
     case Opcode::Compute: return check_compute(block.payload.compute, header.budget, existing_cores);
-    case Opcode::EventSignal: return check_event(block.payload.event, false);
-    case Opcode::EventWait: return check_event(block.payload.event, true);
+    case Opcode::EventSignal:
+    case Opcode::EventWait: return check_event(block.payload.event, header.opcode == Opcode::EventWait);
     default: return {Status::BadOpcode, Field::OpcodeField};
   }
 }

@@ -35,8 +35,8 @@ void step_stream(Card& card, Function& function, unsigned index) {
     case Opcode::Dma:
     case Opcode::Fill: return step_transfer(card, function, index);
     case Opcode::Compute: return start_launch(card, function, index);
-    case Opcode::EventSignal: return step_signal(function, index);
-    case Opcode::EventWait: return step_wait(function, index);
+    case Opcode::EventSignal:
+    case Opcode::EventWait: return step_event(function, index);
     default: break;
   }
   const std::uint64_t now = hal::now();
@@ -124,6 +124,7 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
 void settle_stream_reset(Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   const Outcome left = mutated(Mutant::AbortAtReset) ? Outcome::Ok : Outcome::Aborted;
+  function.streams.withdraw_wait(index);
   while (stream.head != kNoBlock) finish_head(function, index, left, {Status::Stopped});
   const bool closes = stream.state() == StreamState::Closing;
   function.streams.set_state(index, closes ? StreamState::Closed : StreamState::Open);

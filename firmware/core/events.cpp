@@ -16,6 +16,8 @@ using wire::Field;
 using wire::Outcome;
 using wire::Status;
 
+namespace {
+
 void step_signal(Function& function, unsigned index) {
   Block& block = function.streams.head(index);
   const std::uint64_t value = block.cb.payload.event.value;
@@ -28,8 +30,6 @@ void step_signal(Function& function, unsigned index) {
   function.streams.signal(index, value);
   end_head(function, index, {Outcome::Ok, {}, now});
 }
-
-namespace {
 
 class CycleRecord {
  public:
@@ -81,12 +81,11 @@ Look look_at(const StreamTable& streams, const wire::EventPayload& event) {
   return last && event.value <= timeline.value_before() ? Look::Fulfilled : Look::Failed;
 }
 
-}  // namespace
-
 void step_wait(Function& function, unsigned index) {
   StreamTable& streams = function.streams;
-  if (streams[index].phase == Stream::Phase::Waiting) streams.end_wait(index);
   Block& block = streams.head(index);
+  const std::uint64_t waits_since = block.start_time;
+  streams.withdraw_wait(index);
   const wire::EventPayload& event = block.cb.payload.event;
   const std::uint64_t now = hal::now();
   const auto end = [&](Outcome outcome, Status status) {
@@ -95,7 +94,7 @@ void step_wait(Function& function, unsigned index) {
   const Look look = look_at(streams, event);
   if (look == Look::Unknown) return end(Outcome::Rejected, Status::UnknownStream);
   if (look == Look::Failed) return end(Outcome::Aborted, Status::EventFailed);
-  if (block.start_time == 0) block.start_time = now;
+  block.start_time = waits_since != 0 ? waits_since : now;
   if (look == Look::Fulfilled) {
     publish_started(function, block);
     return end_head(function, index, {Outcome::Ok, {}, now});
@@ -104,6 +103,13 @@ void step_wait(Function& function, unsigned index) {
     return end_head(function, index, {Outcome::Fault, {Status::EventDeadlock, Field::EventStream}, now, *cycle});
   }
   streams.park(index, event.stream);
+}
+
+}  // namespace
+
+void step_event(Function& function, unsigned index) {
+  const bool signals = function.streams.head(index).cb.header.opcode == wire::Opcode::EventSignal;
+  signals ? step_signal(function, index) : step_wait(function, index);
 }
 
 }  // namespace fw

@@ -51,8 +51,7 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 [[gnu::cold, gnu::noinline]] bool wake_stalled(Function& function);
 
 // The EVENT_SIGNAL, or the EVENT_WAIT, at the head of a stream.
-[[gnu::noinline]] void step_signal(Function& function, unsigned stream);
-[[gnu::noinline]] void step_wait(Function& function, unsigned stream);
+[[gnu::noinline]] void step_event(Function& function, unsigned stream);
 
 // Starts the COMPUTE at the head of a stream, or finds out that it has to wait.
 void start_launch(Card& card, Function& function, unsigned stream);

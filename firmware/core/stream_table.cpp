@@ -25,7 +25,7 @@ void StreamTable::reset(bool first_open) {
 
 void StreamTable::remove(unsigned s, std::uint16_t before, std::uint16_t block) {
   Stream& stream = streams_[s];
-  if (before == kNoBlock && stream.phase == Stream::Phase::Waiting) end_wait(s);
+  if (before == kNoBlock) withdraw_wait(s);
   const std::uint16_t next = blocks_[block].next;
   (before == kNoBlock ? stream.head : blocks_[before].next) = next;
   if (stream.tail == block) stream.tail = before;
@@ -43,6 +43,11 @@ void StreamTable::call_waiting() {
   if (stream.head != kNoBlock && stream.phase != Stream::Phase::Computing) resume(s);
 }
 
+void StreamTable::note_queued_signal(unsigned stream, std::uint64_t value) {
+  timelines_[stream].note_queued(value);
+  if (streams_[stream].phase == Stream::Phase::Waiting) resume(stream);
+}
+
 void StreamTable::park(unsigned waiter, unsigned awaited) {
   Stream& stream = streams_[waiter];
   stream.phase = Stream::Phase::Waiting;
@@ -54,11 +59,18 @@ void StreamTable::park(unsigned waiter, unsigned awaited) {
 
 void StreamTable::end_wait(unsigned waiter) {
   Stream& stream = streams_[waiter];
+  if (stream.phase != Stream::Phase::Waiting) return;
   std::uint8_t* at = &timelines_[blocks_[stream.head].cb.payload.event.stream].first_waiter;
   while (*at != waiter) at = &timelines_[*at].next_waiter;
   *at = timelines_[waiter].next_waiter;
   stream.phase = Stream::Phase::Idle;
   stream.stalled_until = 0;
+}
+
+void StreamTable::withdraw_wait(unsigned waiter) {
+  if (streams_[waiter].phase != Stream::Phase::Waiting) return;
+  blocks_[streams_[waiter].head].start_time = 0;
+  end_wait(waiter);
 }
 
 void StreamTable::call_waiters(unsigned awaited, std::uint64_t value) {

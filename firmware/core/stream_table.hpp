@@ -43,7 +43,7 @@ class StreamTable {
 
   // At the end of the stream that it names.
   [[gnu::always_inline]] void append(std::uint16_t block);
-  // Takes the head off its stream, which goes on with the next one.
+  // Takes the head off its stream, which goes on with the next one. The stream does not wait (end_wait()).
   [[gnu::always_inline]] std::uint16_t take_head(unsigned stream);
   // Takes a block that has not started out of its stream. `before` is the one in front of it, or kNoBlock.
   void remove(unsigned stream, std::uint16_t before, std::uint16_t block);
@@ -77,19 +77,19 @@ class StreamTable {
   // The next incarnation of the stream begins.
   void renew_timeline(unsigned stream) { timelines_[stream].begin_incarnation(); }
   // A signal stands in the stream's queue. A stream that waits itself may have closed a cycle: it looks again.
-  void note_queued_signal(unsigned stream, std::uint64_t value) {
-    timelines_[stream].note_queued(value);
-    if (streams_[stream].phase == Stream::Phase::Waiting) resume(stream);
-  }
+  [[gnu::cold, gnu::noinline]] void note_queued_signal(unsigned stream, std::uint64_t value);
   // A signal was taken out of the stream's queue again.
-  void count_queued_signals(unsigned stream);
+  [[gnu::cold, gnu::noinline]] void count_queued_signals(unsigned stream);
   void signal(unsigned stream, std::uint64_t value) {
     timelines_[stream].signal(value);
     if (timelines_[stream].awaited()) call_waiters(stream, value);
   }
   // The head of `waiter` waits for the timeline of `awaited`, and is held until it is called.
-  void park(unsigned waiter, unsigned awaited);
-  void end_wait(unsigned waiter);
+  [[gnu::cold, gnu::noinline]] void park(unsigned waiter, unsigned awaited);
+  // If it waits: its head is about to end, or to be looked at again.
+  [[gnu::cold, gnu::noinline]] void end_wait(unsigned waiter);
+  // Likewise, and the head ends as one that has not started.
+  [[gnu::cold, gnu::noinline]] void withdraw_wait(unsigned waiter);
 
   // ---- faults that hold a transfer back
 
@@ -118,7 +118,7 @@ class StreamTable {
 
  private:
   // Waiters for values up to this look again.
-  void call_waiters(unsigned awaited, std::uint64_t value);
+  [[gnu::cold, gnu::noinline]] void call_waiters(unsigned awaited, std::uint64_t value);
   void restart_image_checks(hal::PhysicalAddress address, std::uint64_t bytes);
   void settle_runnable(unsigned stream) { streams_[stream].head == kNoBlock ? hold(stream) : resume(stream); }
 
@@ -151,8 +151,6 @@ inline void StreamTable::append(std::uint16_t index) {
 
 inline std::uint16_t StreamTable::take_head(unsigned s) {
   Stream& stream = streams_[s];
-  if (stream.phase == Stream::Phase::Waiting) [[unlikely]]
-    end_wait(s);
   const std::uint16_t block = stream.head;
   stream.head = blocks_[block].next;
   if (stream.head == kNoBlock) stream.tail = kNoBlock;

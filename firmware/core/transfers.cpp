@@ -277,6 +277,7 @@ bool wake_stalled(Function& function) {
         budget == 0 || budget >= kNever - block.start_time ? kNever : block.start_time + budget;
     if (now > budget_end) {
       const Field field = stream.phase == Stream::Phase::Waiting ? Field::EventStream : Field::Budget;
+      function.streams.end_wait(s);
       end_head(function, s, {Outcome::Timeout, {Status::BudgetExpired, field}, now});
       ended = true;
     } else if (now >= stream.stalled_until) {
