@@ -194,6 +194,7 @@ bool move_linear(Card& card, Function& function, unsigned index, const Transfer&
 // FaultAction::Corrupt: one of the bytes that were moved since `from`.
 [[gnu::cold, gnu::noinline]] void corrupt_step(const Block& block, const Transfer& transfer, std::uint64_t from,
                                                std::uint64_t argument) {
+  if (block.progress == from) return;  // nothing was moved
   const std::uint64_t byte = from + argument % (block.progress - from);
   const bool strided = wire::is_strided(block.cb);
   *(strided ? destination_byte(block, transfer, byte) : transfer.destination.bytes + byte) ^= std::byte{0xff};
