@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <future>
 #include <memory>
 #include <span>
 #include <spyre/spyre.hpp>
@@ -79,10 +80,18 @@ TEST_F(ApiStreams, TimeBetweenEventsContainsTheKernelBetweenThem) {
 TEST_F(ApiStreams, AKernelThatIsStoppedFailsWhoWaitsForIt) {
   const auto spin = loaded("spin", {});
   auto source = context().stream(), waiter = context().stream(), third = context().stream();
+  // The kernel begins when everything has been launched: its error must not come before.
+  std::promise<void> gate;
+  auto holder = context().stream();
+  holder.LaunchHost([opened = gate.get_future().share()] {
+    opened.wait();  // bounded: by the set_value() of this test
+  });
+  source.Wait(holder.Record());
   source.Launch(spin.jobs()[0], {}, {.budget_slices = 10});
   const spyre::Event failed = source.Record();
   waiter.Wait(failed);
   third.Wait(waiter.Record());
+  gate.set_value();
   try {
     third.Synchronize(soon());
     FAIL() << "no error";

@@ -132,12 +132,17 @@ TEST_F(HostCallTest, AFunctionMayLaunchOnItsOwnStreamButNotWaitForIt) {
 }
 
 TEST_F(HostCallTest, WhatItThrowsIsTheStreamsError) {
+  Gate gate;
   fill(*a_, 1);
-  const std::uint64_t number = a_->LaunchHost([] { throw std::runtime_error("no more paper"); });
+  const std::uint64_t number = a_->LaunchHost([&] {
+    gate.pass();
+    throw std::runtime_error("no more paper");
+  });
   const auto event = a_->Record();
   fill(*a_, 2);
   b_->Wait(event);
   fill(*b_, 3);
+  gate.open();
   for (int i = 0; i < 2; ++i) {
     try {
       a_->Synchronize(soon());
@@ -176,11 +181,14 @@ TEST_F(HostCallTest, AnEmptyFunctionIsRefused) {
 }
 
 TEST_F(HostCallTest, AfterAnErrorNoFunctionBegins) {
+  Gate gate;
   bool ran = false;
-  card_.pause();
-  a_->LaunchHost([] { throw std::runtime_error("no"); });
+  a_->LaunchHost([&] {
+    gate.pass();
+    throw std::runtime_error("no");
+  });
   a_->LaunchHost([&] { ran = true; });
-  card_.resume();
+  gate.open();
   EXPECT_THROW(a_->Synchronize(soon()), StreamError);
   a_->Reset();
   a_->Synchronize(soon());
@@ -206,10 +214,15 @@ TEST_F(HostCallTest, AResetDoesNotStopAFunctionAndIsNotHeldByIt) {
 }
 
 TEST_F(HostCallTest, WhatAFunctionHoldsIsReleasedWithItsLaunch) {
+  Gate gate;
   const auto held = std::make_shared<int>(1);
   a_->LaunchHost([held] {});
-  a_->LaunchHost([held] { throw std::runtime_error("no"); });
+  a_->LaunchHost([held, &gate] {
+    gate.pass();
+    throw std::runtime_error("no");
+  });
   a_->LaunchHost([held] {});
+  gate.open();
   EXPECT_THROW(a_->Synchronize(soon()), StreamError);
   a_->Reset();
   a_->Synchronize(soon());
@@ -264,10 +277,15 @@ class RecoveredHostCalls : public HostCallTest {
 };
 
 TEST_F(RecoveredHostCalls, WhatStoodBehindAFunctionThatThrewIsSentAgain) {
+  Gate gate;
   int ran = 0;
-  a_->LaunchHost([] { throw std::runtime_error("no"); });
+  a_->LaunchHost([&] {
+    gate.pass();
+    throw std::runtime_error("no");
+  });
   a_->LaunchHost([&] { ++ran; });
   fill(*a_, 9);
+  gate.open();
   EXPECT_THROW(a_->Synchronize(soon()), StreamError);
   EXPECT_NO_THROW(a_->Synchronize(soon()));
   EXPECT_EQ(ran, 1);
