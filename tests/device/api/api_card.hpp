@@ -14,12 +14,12 @@
 class ApiCard : public testing::Test {
  protected:
   static void SetUpTestSuite() { open({}); }
-  static void TearDownTestSuite() { opened_.reset(); }
+  static void TearDownTestSuite() { opened.reset(); }
   static void open(spyre::ContextOptions options) {
     options.card.emplace().virtual_functions = 1;
-    opened_ = spyre::Context::open(options);
+    opened = spyre::Context::open(options);
   }
-  static spyre::Context& context() { return *opened_; }
+  static spyre::Context& context() { return *opened; }
   static std::chrono::steady_clock::time_point soon() {
     return std::chrono::steady_clock::now() + test_bounds::kCompute;
   }
@@ -31,5 +31,5 @@ class ApiCard : public testing::Test {
   }
 
  private:
-  static inline std::unique_ptr<spyre::Context> opened_;
+  static inline std::unique_ptr<spyre::Context> opened;
 };
