@@ -4,9 +4,8 @@
 
 namespace spyre::inline v0 {
 
-const std::shared_ptr<svp::Event>& Inside::of(const Event& event) {
-  static const std::shared_ptr<svp::Event> none;
-  return event.impl_ != nullptr ? event.impl_->event : none;
+std::shared_ptr<svp::Event> Inside::of(const Event& event) {
+  return event.impl_ != nullptr ? event.impl_->event : nullptr;
 }
 
 Event::Event() = default;

@@ -75,7 +75,8 @@ struct Inside {
   static Event event(std::shared_ptr<svp::Event> inner) {
     return Event(std::make_shared<Event::Impl>(Event::Impl{std::move(inner)}));
   }
-  static const std::shared_ptr<svp::Event>& of(const Event& event);
+  // Null: not recorded.
+  static std::shared_ptr<svp::Event> of(const Event& event);
   static std::shared_ptr<const Kernel> kernel(std::shared_ptr<const svp::Kernel> inner) {
     return std::shared_ptr<const Kernel>(new Kernel(std::make_shared<Kernel::Impl>(Kernel::Impl{std::move(inner)})));
   }
