@@ -19,6 +19,7 @@
 #include "host_driver/cli/suggestions.hpp"
 #include "host_driver/discovery/device_list.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
+#include "host_driver/trace/recorder.hpp"
 
 namespace cli {
 
@@ -50,6 +51,7 @@ CommandLine::CommandLine() {
   add_views();
   add_debug();
   add_exec();
+  add_trace();
   add_fault();
   add_tensors();
   version_ = app_.add_subcommand("version", "versions, and where the firmware is");
@@ -222,6 +224,22 @@ void CommandLine::add_exec() {
   add_card_options(*exec_, exec.shape);
 }
 
+void CommandLine::add_trace() {
+  trace_ = app_.add_subcommand("trace",
+                               "run a command and draw what host and card did: spyre trace [OPTIONS] -- COMMAND ...");
+  trace_->footer(
+      "The page is for ui.perfetto.dev: a track per thread, stream, core and DMA engine (docs/trace.md). The "
+      "command's\n"
+      "exit code is passed on; 125, 126 and 127 as with exec.\n"
+      "spyre trace -- spyre run matmul --m 2048\n"
+      "spyre exec --vfs 2 -- spyre trace -o two.json -- ./my_program");
+  trace_->add_option("-o,--output", trace.output, "the page")->capture_default_str();
+  trace.records = svp::trace::kDefaultRecords;
+  trace_->add_option("--records", trace.records, "entries that each process has room for (128 bytes each)")
+      ->check(CLI::Range(std::uint64_t{1}, svp::trace::kMostRecords))
+      ->capture_default_str();
+}
+
 void CommandLine::add_fault() {
   auto* fault = app_.add_subcommand("fault", "break a card on purpose: what can be broken, and scripts that do");
   fault->require_subcommand(1);
@@ -263,10 +281,10 @@ void CommandLine::parse(int argc, const char* const* argv) {
   words = without_help_word(std::vector<std::string>(argv + 1, argv + argc));
   std::vector<std::string> ours = words;
   const auto word = [&](std::size_t index) { return index < ours.size() ? std::string_view(ours[index]) : ""; };
-  if (word(0) == "exec" || word(0) == "__complete") {
+  if (word(0) == "exec" || word(0) == "trace" || word(0) == "__complete") {
     // What stands behind -- is somebody else's command line, down to its own -- and options.
     const auto end = std::ranges::find(ours, "--");
-    if (end != ours.end()) exec.command.assign(end + 1, ours.end());
+    if (end != ours.end()) (word(0) == "trace" ? trace.command : exec.command).assign(end + 1, ours.end());
     ours.erase(end, ours.end());
   } else if (word(0) == "soak" || (word(0) == "fault" && word(1) == "campaign")) {
     validation = ours;
@@ -276,6 +294,9 @@ void CommandLine::parse(int argc, const char* const* argv) {
   app_.parse(std::move(ours));
   if (exec_->parsed() && exec.command.empty()) {
     throw CLI::ValidationError("exec", "the command stands behind --, like: spyre exec -- spyre devices");
+  }
+  if (trace_->parsed() && trace.command.empty()) {
+    throw CLI::ValidationError("trace", "the command stands behind --, like: spyre trace -- spyre run matmul");
   }
   matmul.seed_given = run_matmul_->count("--seed") != 0;
   matmul.own_card = run_matmul_->count("--cores") + run_matmul_->count("--vf") != 0;
@@ -306,6 +327,7 @@ int CommandLine::execute() {
   if (reset_->parsed()) return cli::reset(reset);
   if (debug_->parsed()) return cli::debug(debug);
   if (exec_->parsed()) return cli::exec(exec);
+  if (trace_->parsed()) return cli::trace(trace);
   if (fault_list_->parsed()) return cli::fault_list(fault_list);
   if (fault_run_->parsed()) return cli::fault_run(fault_run);
   if (fault_campaign_->parsed() || soak_->parsed()) become_validation(validation);

@@ -36,6 +36,7 @@ class CommandLine {
   ResetOptions reset{};
   DebugOptions debug{};
   ExecOptions exec{};
+  TraceOptions trace{};
   FaultListOptions fault_list{};
   FaultRunOptions fault_run{};
   std::vector<std::string> validation{};  // fault campaign and soak: all words, for the validation program
@@ -59,6 +60,7 @@ class CommandLine {
   void add_tensors();
   void add_debug();
   void add_exec();
+  void add_trace();
   void add_fault();
   void add_hidden();
   int execute_boot();
@@ -75,6 +77,7 @@ class CommandLine {
   CLI::App* reset_ = nullptr;
   CLI::App* debug_ = nullptr;
   CLI::App* exec_ = nullptr;
+  CLI::App* trace_ = nullptr;
   CLI::App* fault_list_ = nullptr;
   CLI::App* fault_run_ = nullptr;
   CLI::App* fault_campaign_ = nullptr;

@@ -166,6 +166,16 @@ struct ExecOptions {
 // itself failed (an svp::Error is that, see main.cpp). Signals are passed on to the command.
 int exec(const ExecOptions& options);
 
+struct TraceOptions {
+  std::string output = "trace.json";
+  std::uint64_t records = 0;  // room of each process
+  std::vector<std::string> command{};
+};
+
+// Runs the command with SPYRE_TRACE, then writes what its processes recorded as a page for Perfetto. Exit codes as
+// exec(). Throws svp::Error when the page cannot be written.
+int trace(const TraceOptions& options);
+
 struct FaultListOptions {
   bool json = false;
 };

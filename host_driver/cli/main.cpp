@@ -7,7 +7,8 @@
 #include "host_driver/cli/exit_codes.hpp"
 
 int main(int argc, char** argv) {
-  const bool exec = argc > 1 && std::string_view(argv[1]) == "exec";
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  const bool exec = first == "exec" || first == "trace";
   const bool json = cli::asks_for_json(argc, argv);
   try {
     cli::CommandLine command;

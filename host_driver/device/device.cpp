@@ -118,6 +118,7 @@ Expected<std::unique_ptr<Device>> Device::attach(SlotHandle slot, DeviceOptions 
   const FaultHooks hooks = options.faults;
   const DriverCall call(hooks.injector.get(), hooks.function);
   return guarded("attaching", [&]() -> Expected<std::unique_ptr<Device>> {
+    if (auto traced = trace::start_from_environment(); !traced) return std::unexpected(std::move(traced.error()));
     auto window = Window::map(slot.window_fd(), slot.window_bytes());
     if (!window) return std::unexpected(std::move(window.error()));
     auto impl = std::make_unique<Impl>(std::move(options), *std::move(window), std::move(slot));
@@ -127,6 +128,7 @@ Expected<std::unique_ptr<Device>> Device::attach(SlotHandle slot, DeviceOptions 
       ras::report(started.error(), impl->where());
       return std::unexpected(std::move(started.error()));
     }
+    impl->begin_trace();
     device->impl_ = std::move(impl);
     return device;
   });
@@ -166,6 +168,13 @@ ras::Where Device::Impl::where() const {
   return {.device = options.card_name, .function = std::move(function), .stream = {}, .launch = {}};
 }
 
+void Device::Impl::begin_trace() {
+  trace::Recorder* const recorder = trace::recorder();
+  if (recorder == nullptr) return;
+  const ras::Where here = where();
+  trace_card = recorder->open_card(here.device + " " + here.function);
+}
+
 // ---- control blocks -------------------------------------------------------------------------------------------------
 
 ErrorInfo Device::Impl::refusal(ControlBlockRing::Refusal why, std::uint32_t stream) const {
@@ -190,6 +199,7 @@ Expected<std::size_t> Device::Impl::submit(std::uint32_t stream, std::span<const
   if (submission.refusal != ControlBlockRing::Refusal::None)
     return std::unexpected(refusal(submission.refusal, stream));
   if (submission.kick) {
+    trace::instant(trace::Kind::DoorbellToCard, trace_card);
     doorbells.ring();
   } else if (submission.accepted != 0) {
     doorbells_suppressed.fetch_add(1, std::memory_order_relaxed);
@@ -475,5 +485,6 @@ std::optional<ErrorInfo> Device::failure() const {
   return impl_->process.is_this() ? impl_->failure() : impl_->not_ours();
 }
 ras::Where Device::where() const { return impl_->where(); }
+std::uint32_t Device::trace_card() const { return impl_->trace_card.load(std::memory_order_relaxed); }
 
 }  // namespace svp

@@ -200,6 +200,8 @@ class Device {
   std::optional<ErrorInfo> failure() const;
   // For records of errors (host_driver/ras): which card, which function.
   ras::Where where() const;
+  // Its number in a trace (host_driver/trace); 0: nothing is recorded.
+  std::uint32_t trace_card() const;
 
  private:
   struct Impl;

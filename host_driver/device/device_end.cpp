@@ -174,6 +174,7 @@ void Device::Impl::detach() {
   }
   const Claim claim(*this);
   let_go_of_function();
+  if (trace::Recorder* const recorder = trace::recorder()) recorder->close_card(trace_card);
   set_state([](DeviceState) { return std::optional(DeviceState::Detached); });
   state.notify_all();
   // It may hold what stands for the ownership of the function.

@@ -31,6 +31,7 @@
 #include "host_driver/device/spin_policy.hpp"
 #include "host_driver/ras/log.hpp"
 #include "host_driver/ras/state_log.hpp"
+#include "host_driver/trace/recorder.hpp"
 #include "host_driver/transport/control_channel.hpp"
 #include "host_driver/transport/doorbells.hpp"
 #include "host_driver/transport/guarded.hpp"
@@ -67,6 +68,7 @@ struct Device::Impl final : RegionSource {
   Expected<MemoryInfo> memory_info() override;
   // For records of errors.
   ras::Where where() const;
+  void begin_trace();
   // Returns when whatever was being delivered has been delivered.
   void wait_for_deliveries();
 
@@ -210,6 +212,7 @@ struct Device::Impl final : RegionSource {
   std::shared_ptr<int> tick_lifetime = std::make_shared<int>(0);
 
   // ---- counters
+  std::atomic<std::uint32_t> trace_card{0};  // Device::trace_card()
   std::atomic<std::uint64_t> doorbells_suppressed{0};
   std::atomic<std::uint64_t> spin_waits{0};
   std::atomic<std::uint64_t> sleeps{0};

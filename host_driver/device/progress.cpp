@@ -343,6 +343,7 @@ void Device::Impl::on_doorbell(unsigned poll_events) {
   const DriverCall marked = driver_call();
   if ((poll_events & (POLLHUP | POLLERR)) != 0) note_death();
   if ((poll_events & POLLIN) != 0) {
+    trace::instant(trace::Kind::DoorbellFromCard, trace_card);
     const Doorbells::Received received = doorbells.receive();
     if (received.lost) return;
     if (received.twice) (void)try_reap(true);

@@ -11,6 +11,7 @@
 #include "host_driver/runtime/launch_plan.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
 #include "host_driver/runtime/stream_recoverer.hpp"
+#include "host_driver/trace/recorder.hpp"
 
 namespace svp {
 namespace {
@@ -102,6 +103,7 @@ class PreparedLaunch {
 
 std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options) {
   function_.require_own_process();
+  trace::Span traced(trace::Kind::Launch);
   (void)recover_if_needed();
   // What is looked up from here on is not used on another device: reserve() compares.
   const std::uint64_t recoveries = channel_.recoveries();
@@ -110,11 +112,26 @@ std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> argum
   launch.reserve(channel_, recoveries);
   launch.write(function_.launch_site(channel_.stream()));
   StreamChannel::Reservation* const reservation = launch.reservation();
-  return channel_.commit({&reservation, 1});
+  const std::uint64_t number = channel_.commit({&reservation, 1});
+  note_launched(traced, job, number, 1);
+  return number;
+}
+
+// Of several launches with one call the trace names the first.
+void FlexStream::note_launched(trace::Span& traced, const Job& first, std::uint64_t last, std::size_t count) const {
+  auto* const fields = traced.fields();
+  if (fields == nullptr) return;
+  *fields = {.kind = trace::Kind::Launch,
+             .card = channel_.trace_card(),
+             .stream = channel_.stream(),
+             .launch = last,
+             .tile = static_cast<std::uint32_t>(count),
+             .text = first.binary() == nullptr ? "transfer" : std::string_view(first.binary()->name())};
 }
 
 std::uint64_t FlexStream::Launch(std::span<const LaunchRequest> requests) {
   function_.require_own_process();
+  trace::Span traced(trace::Kind::Launch);
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
   std::vector<std::unique_ptr<PreparedLaunch>> launches;
@@ -126,7 +143,9 @@ std::uint64_t FlexStream::Launch(std::span<const LaunchRequest> requests) {
   for (const auto& launch : launches) launch->reserve(channel_, recoveries);
   const LaunchSite site = function_.launch_site(channel_.stream());
   for (const auto& launch : launches) launch->write(site);
-  return channel_.commit(reservations);
+  const std::uint64_t last = channel_.commit(reservations);
+  if (!requests.empty()) note_launched(traced, *requests.front().job, last, requests.size());
+  return last;
 }
 
 bool FlexStream::recover_if_needed() {
@@ -137,6 +156,11 @@ bool FlexStream::recover_if_needed() {
 
 // What recovers by itself (RecoveryPolicy::Recover) does so here, and waits for what it has sent again.
 bool FlexStream::wait(std::uint64_t target, Clock::time_point deadline) {
+  trace::Span traced(trace::Kind::Wait);
+  if (channel_.ended() >= target) traced.drop();
+  if (auto* const fields = traced.fields()) {
+    *fields = {.kind = trace::Kind::Wait, .card = channel_.trace_card(), .stream = channel_.stream(), .launch = target};
+  }
   bool ended = false;
   do {
     ended = channel_.wait(target, deadline);

@@ -23,6 +23,10 @@
 
 namespace svp {
 
+namespace trace {
+class Span;
+}
+
 class ChannelLink;
 class CurrentFunction;
 class Event;
@@ -126,6 +130,7 @@ class FlexStream {
   bool wait(std::uint64_t target, Clock::time_point deadline);
   // RecoveryPolicy::Recover: recovers when the stream needs it. True: it did.
   bool recover_if_needed();
+  void note_launched(trace::Span& traced, const Job& first, std::uint64_t last, std::size_t count) const;
 
   const unsigned id_;
   CurrentFunction& function_;

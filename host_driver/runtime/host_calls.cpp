@@ -6,6 +6,7 @@
 
 #include "host_driver/base/start_thread.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
+#include "host_driver/trace/recorder.hpp"
 
 namespace svp {
 
@@ -42,6 +43,7 @@ void HostCalls::work() {
     std::exception_ptr failure;
     running_for = &channel;
     try {
+      const trace::Span traced(trace::Kind::HostFunction);
       call.function();
     } catch (...) {
       failure = std::current_exception();

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "host_driver/runtime/transfer_pieces.hpp"
+#include "host_driver/trace/recorder.hpp"
 
 namespace svp {
 namespace {
@@ -316,7 +317,13 @@ std::uint64_t run_host_operation(const LaunchSite& site, const Job& job, const B
                                  .dimensions = job.compiled_extents(),
                                  .regions = regions,
                                  .tile = tile};
-  const std::size_t bytes = host.function(input, buffer);
+  const std::size_t bytes = [&] {
+    trace::Span traced(trace::Kind::HostOperation);
+    if (auto* fields = traced.fields()) {
+      *fields = {.kind = trace::Kind::HostOperation, .tile = tile, .text = job.binary()->name()};
+    }
+    return host.function(input, buffer);
+  }();
   if (bytes == 0 || bytes > buffer.size()) {
     throw InvalidArgument("HostOperation",
                           "the host operation of kernel " + job.binary()->name() + " produced " +

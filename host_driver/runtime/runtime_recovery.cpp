@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host_driver/recovery/busy.hpp"
+#include "host_driver/trace/recorder.hpp"
 
 namespace svp {
 
@@ -83,6 +84,8 @@ RecoveryReport RuntimeRecovery::escalate_from(ResetLevel from, bool wanted) {
 }
 
 Expected<void> RuntimeRecovery::run_level(ResetLevel level, bool wanted, RecoveryReport& report) {
+  trace::Span traced(trace::Kind::Reset);
+  if (auto* fields = traced.fields()) *fields = {.kind = trace::Kind::Reset, .text = name(level)};
   switch (level) {
     case ResetLevel::Stream: return reset_poisoned_streams();
     case ResetLevel::Queue: return reset_queues(report);

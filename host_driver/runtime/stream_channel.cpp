@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host_driver/runtime/event.hpp"
+#include "host_driver/trace/recorder.hpp"
 
 namespace svp {
 
@@ -108,6 +109,7 @@ void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std:
     unit->correction = {};
     unit->event = nullptr;
     unit->call = nullptr;
+    unit->sent = 0;
     reservation.units.push(unit);
     if (i % walk.blocks == walk.correction_at) unit->correction = corrections_->take(walk.correction_bytes);
   }
@@ -180,6 +182,7 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
     if (is_wait(*unit)) unit->event->write_wait(unit->block);
     requests[count++] = {&unit->block, this};
   }
+  const std::uint64_t sending = trace::recorder() != nullptr ? trace::Recorder::now() : 0;
   Expected<std::size_t> taken = 0;
   try {
     taken = device_->submit(stream(), std::span(requests.data(), count));
@@ -193,6 +196,7 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   }
   for (std::size_t i = 0; i < *taken; ++i) {
     Unit* const sent = list.pop();
+    sent->sent = sending;
     if (is_wait(*sent)) ++waits_;
     if (is_signal(*sent)) note_with_card(*sent->event);
     in_flight_.push(sent);

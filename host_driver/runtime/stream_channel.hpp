@@ -6,9 +6,9 @@
 //   pending_ ── head is a block ──────────────► submit ─► in_flight_ ─► on_completion ─► ended
 //      └─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
 //
-// Eight files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_host_calls.cpp,
-// stream_staging.cpp, stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp. Its states:
-// stream_states.hpp. A channel outlives its device: begin_recovery() … end_recovery() give it another one
+// Nine files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_host_calls.cpp,
+// stream_staging.cpp, stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp, stream_trace.cpp.
+// Its states: stream_states.hpp. A channel outlives its device: begin_recovery() … end_recovery() give it another one
 // (runtime_recovery.hpp is the order). Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's
 // submit lock or the staging engine's.
 #pragma once
@@ -91,6 +91,9 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // Both for a launch of one unit that moves nothing: a block that `write` fills in, or what it makes of it.
   std::uint64_t launch_one(std::shared_ptr<const void> keep_alive, std::uint64_t recoveries,
                            const std::function<void(Unit&)>& write);
+
+  // The number of its function in a trace.
+  std::uint32_t trace_card() const;
 
   // There are threads for this stream's functions from now on. Throws Error: the system has none left.
   void expect_host_calls();
@@ -235,6 +238,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void end_unit(Unit& unit, const wire::Completion& completion);
   void count_direct(const Unit& unit, const wire::Completion& completion) const;
   void retire_launches();
+  void trace_block(const Unit& unit, const wire::Completion& completion) const;
   void note_failure(const Unit& unit, const wire::Completion& completion);
   // To the log of errors: the first one of the stream.
   void record_failure(const ErrorInfo* error) const;  // null: failure_ explained

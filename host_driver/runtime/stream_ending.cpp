@@ -8,6 +8,7 @@
 #include "host_driver/recovery/busy.hpp"
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
+#include "host_driver/trace/recorder.hpp"
 
 namespace svp {
 
@@ -43,6 +44,8 @@ void StreamChannel::end_in_flight(const wire::Completion& reported) {
   const bool last_wait = is_wait(unit) && --waits_ == 0;
   const wire::Completion completion = rules_.checksums ? verified(unit, reported) : reported;
   if (completion.outcome != Outcome::Ok) note_failure(unit, completion);
+  if (trace::recorder() != nullptr) [[unlikely]]
+    trace_block(unit, completion);
   if (unit.kind == Unit::Kind::Chunk) {
     chunk_ended(unit, completion);
   } else {
@@ -301,6 +304,7 @@ void StreamChannel::drop_waiting() {
   while (!waiting.empty()) {
     Unit& unit = *waiting.pop();
     if (unit.kind != Unit::Kind::Staged) {
+      trace_block(unit, never);
       end_unit(unit, never);
       continue;
     }

@@ -7,6 +7,7 @@
 #include "host_driver/recovery/busy.hpp"
 #include "host_driver/runtime/host_calls.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
+#include "host_driver/trace/recorder.hpp"
 
 namespace svp {
 
@@ -129,6 +130,10 @@ void StreamChannel::set_usable() {
 }
 
 Expected<void> StreamChannel::reset_as(StreamActivity kind, std::optional<TimePoint> deadline) {
+  trace::Span traced(trace::Kind::Reset);
+  if (auto* fields = traced.fields()) {
+    *fields = {.kind = trace::Kind::Reset, .card = trace_card(), .stream = stream(), .text = "stream"};
+  }
   if (auto begun = begin_reset(kind, deadline); !begun) return begun;
   staging_->cancel_requests(*this);
   const auto device = [&] {

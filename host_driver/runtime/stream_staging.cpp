@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host_driver/runtime/stream_channel.hpp"
+#include "host_driver/trace/recorder.hpp"
 
 namespace svp {
 
@@ -31,13 +32,25 @@ void StreamChannel::request_chunks(const StagedTransfer& transfer) {
 
 namespace {
 
+class TracedCopy {
+ public:
+  TracedCopy(const char* text, std::uint64_t bytes) : span_(trace::Kind::Staging) {
+    if (auto* fields = span_.fields()) *fields = {.kind = trace::Kind::Staging, .bytes = bytes, .text = text};
+  }
+
+ private:
+  trace::Span span_;
+};
+
 void fill(const StagingChunk& chunk) {
+  const TracedCopy traced("to the card", chunk.bytes);
   if (chunk.converter != nullptr)
     return chunk.converter->fill_chunk(chunk.offset, chunk.buffer.bytes().first(chunk.bytes));
   std::memcpy(chunk.buffer.data(), chunk.host, chunk.bytes);
 }
 
 void drain_into_memory(const StagingChunk& chunk) {
+  const TracedCopy traced("from the card", chunk.bytes);
   if (chunk.converter != nullptr)
     return chunk.converter->drain_chunk(chunk.offset, chunk.buffer.bytes().first(chunk.bytes));
   std::memcpy(chunk.host, chunk.buffer.data(), chunk.bytes);
@@ -67,6 +80,7 @@ Unit& StreamChannel::chunk_unit(Unit& owner, StagingChunk& chunk, std::uint64_t 
   unit.tile = owner.tile;
   unit.step = owner.step;
   unit.correction = {};
+  unit.sent = 0;
   unit.chunk = &chunk;
   unit.owner = &owner;
   unit.block.header = owner.block.header;

@@ -113,6 +113,7 @@ struct Unit {
   HostCall* call = nullptr;       // HostCall; the launch keeps it
   StagingChunk* chunk = nullptr;  // Chunk
   Unit* owner = nullptr;          // Chunk: its Staged unit
+  std::uint64_t sent = 0;         // nanoseconds of CLOCK_MONOTONIC; 0: not sent yet, or nothing is traced
   StagedTransfer staged{};        // Staged
   wire::ControlBlock block{};     // Staged: the transfer as if it were one DMA
 };
