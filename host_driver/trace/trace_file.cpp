@@ -35,7 +35,8 @@ Expected<std::vector<std::byte>> contents(const std::filesystem::path& path) {
   if (!S_ISREG(status.st_mode)) return std::unexpected(no_trace(path, "it is no file"));
   std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
   std::size_t have = 0;
-  while (have < bytes.size()) {  // bounded: a file, read to its end
+  while (have < bytes.size()) {
+    // bounded: a file, read to its end
     const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
