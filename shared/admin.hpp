@@ -32,9 +32,10 @@ enum class AdminCommand : std::uint16_t {
   QuotaSet = 15,
   FunctionQuery = 16,
   FirmwareRestart = 17,
+  Trace = 18,
 };
 
-inline constexpr AdminCommand kLastAdminCommand = AdminCommand::FirmwareRestart;
+inline constexpr AdminCommand kLastAdminCommand = AdminCommand::Trace;
 
 constexpr std::string_view name(AdminCommand command) {
   switch (command) {
@@ -55,6 +56,7 @@ constexpr std::string_view name(AdminCommand command) {
     case AdminCommand::QuotaSet: return "QUOTA_SET";
     case AdminCommand::FunctionQuery: return "FUNCTION_QUERY";
     case AdminCommand::FirmwareRestart: return "FIRMWARE_RESTART";
+    case AdminCommand::Trace: return "TRACE";
   }
   return "unknown admin command";
 }
@@ -154,7 +156,10 @@ struct AdminRequest {
       std::uint32_t incarnation;
       std::uint64_t sequence;  // of the block
     } cancel;
-    FaultSpec fault;  // FAULT_ARM; M only
+    struct {
+      std::uint32_t on;  // 1: the ring (trace.hpp) is empty and written from now on; 0: written no more
+    } trace;             // TRACE; of the caller
+    FaultSpec fault;     // FAULT_ARM; M only
   } arguments;
 };
 static_assert(sizeof(AdminRequest) == kStickBytes);

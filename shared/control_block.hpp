@@ -242,6 +242,7 @@ enum class Field : std::uint16_t {
   StridedDestination,  // the destination's
   EventValue,
   EventStream,
+  AdminTrace,
 };
 
 constexpr std::string_view name(Field field) {
@@ -295,6 +296,7 @@ constexpr std::string_view name(Field field) {
     case Field::StridedDestination: return "strided.levels.destination_stride";
     case Field::EventValue: return "event.value";
     case Field::EventStream: return "event.stream";
+    case Field::AdminTrace: return "admin.trace";
   }
   return "unknown field";
 }

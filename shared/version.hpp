@@ -7,6 +7,6 @@
 
 namespace wire {
 
-inline constexpr std::uint32_t kAbiVersion = 7;
+inline constexpr std::uint32_t kAbiVersion = 8;
 
 }  // namespace wire

@@ -50,14 +50,15 @@ inline constexpr Block kAdminRequests{388 * kKiB, std::uint64_t{kAdminSlots} * k
 inline constexpr Block kAdminReplies{392 * kKiB, std::uint64_t{kAdminSlots} * kStickBytes};
 inline constexpr Block kEvents{396 * kKiB, std::uint64_t{kEventQueueSize} * kStickBytes};
 inline constexpr Block kFatalRecord{404 * kKiB, 40 * kKiB};  // management function only: WindowHeader::record_bytes
-// Kept free for rings of logs and traces: neither side reads or writes them, and no header names them.
-inline constexpr Block kReservedBlock{448 * kKiB, 576 * kKiB};
+inline constexpr Block kTraceRing{448 * kKiB, 512 * kKiB};   // trace.hpp
+// Kept free: neither side reads or writes it, and no header names it.
+inline constexpr Block kReservedBlock{960 * kKiB, 64 * kKiB};
 inline constexpr std::uint64_t kHostMemoryOffset = 1 * kMiB;
 
 static_assert(kControlBlocks.end() <= kCompletions.offset && kCompletions.end() <= kStartedSequences.offset);
 static_assert(kStartedSequences.end() <= kAdminRequests.offset && kAdminRequests.end() <= kAdminReplies.offset);
 static_assert(kAdminReplies.end() <= kEvents.offset && kEvents.end() <= kFatalRecord.offset);
-static_assert(kFatalRecord.end() <= kReservedBlock.offset);
+static_assert(kFatalRecord.end() <= kTraceRing.offset && kTraceRing.end() == kReservedBlock.offset);
 static_assert(kReservedBlock.end() == kHostMemoryOffset && kHostMemoryOffset < kMinWindowBytes);
 
 // What DMA may reach: everything behind the fixed blocks.

@@ -299,6 +299,17 @@ void query(const Card& card, const Function& function, AdminReply& reply) {
   if (function.manages()) fill_card_figures(card, reply);
 }
 
+void set_trace(Card& card, Function& function, const AdminRequest& request, AdminReply& reply) {
+  const std::uint32_t on = request.arguments.trace.on;
+  if (on > 1) {
+    reply = refusal(Status::BadType, Field::AdminTrace);
+  } else if (on == 1) {
+    card.traces.start(function.id(), function.window());
+  } else {
+    card.traces.stop(function.id());
+  }
+}
+
 // Commands about the whole card: M only.
 bool allowed_to_manage(const Function& function, AdminReply& reply) {
   if (function.manages()) return true;
@@ -315,7 +326,8 @@ bool for_management(AdminCommand command) {
     case AdminCommand::StreamReset:
     case AdminCommand::StreamClose:
     case AdminCommand::Cancel:
-    case AdminCommand::TimelineCreate: return false;
+    case AdminCommand::TimelineCreate:
+    case AdminCommand::Trace: return false;
     default: return true;
   }
 }
@@ -358,6 +370,7 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
         // The reply is published first: the loop restarts the firmware when this iteration is over.
         if (allowed_to_manage(function, reply)) card.request_restart();
         break;
+      case AdminCommand::Trace: set_trace(card, function, request, reply); break;
       case AdminCommand::TimelineCreate: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
       default: reply = refusal(Status::BadOpcode, Field::AdminCommand); break;
     }

@@ -57,6 +57,7 @@ void tell_of_functions(Card& card) {
   }
   tell_violations(card);
   tell_of_functions(card);
+  card.traces.drain();
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ void Card::init_cores(unsigned harts) {
   core_count_ = std::min(harts, kMaxCores);
   spaces.init(core_count_, options.virtual_functions + 1, pool);
   run_queues.init();
-  launches.init(options.watchdog_slices, spaces, run_queues, pool, faults);
+  launches.init(options.watchdog_slices, spaces, run_queues, pool, faults, traces);
 }
 
 std::uint32_t shown_post(const Card& card) {

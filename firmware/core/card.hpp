@@ -17,6 +17,7 @@
 #include "firmware/core/run_queues.hpp"
 #include "firmware/core/scrub_pace.hpp"
 #include "firmware/core/slot_table.hpp"
+#include "firmware/core/traces.hpp"
 
 namespace fw {
 
@@ -32,6 +33,7 @@ class Card {
   AddressSpaces spaces;
   RunQueues run_queues;
   Launches launches;
+  Traces traces;
   PollPlan plan;
   Heartbeat heart;
   ScrubPace scrubs;

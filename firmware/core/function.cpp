@@ -77,6 +77,7 @@ void publish_header(std::span<std::byte> window, const Identity& identity, std::
                 {"admin requests", wire::kAdminRequests},
                 {"admin replies", wire::kAdminReplies},
                 {"events", wire::kEvents},
+                {"trace", wire::kTraceRing},
                 {"host memory", wire::host_memory(window.size())}};
   for (std::size_t i = 0; i < std::size(blocks); ++i) name_block(fresh.blocks[i], blocks[i].name, blocks[i].block);
   auto* to = reinterpret_cast<std::uint64_t*>(&header);

@@ -94,6 +94,16 @@ Verdict judge(const Card& card, const Function& function, const Stream& stream, 
   return {};
 }
 
+[[gnu::cold, gnu::noinline]] void note_queued(Card& card, const Function& function,
+                                              const wire::ControlBlockHeader& header) {
+  wire::TraceEntry entry{};
+  entry.kind = wire::TraceKind::Queued;
+  entry.begin = entry.end = hal::now();
+  entry.stream = header.stream;
+  entry.sequence = header.sequence;
+  card.traces.write(function.id(), entry);
+}
+
 void accept_chain(Card& card, Function& function, const Chain& chain) {
   const std::uint16_t index = function.streams.take_block();
   Block& block = function.streams.block(index);
@@ -122,6 +132,8 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   ++stream.next_sequence;
   function.streams.append(index);
   const bool signals = block.cb.header.opcode == wire::Opcode::EventSignal && block.verdict.ok();
+  if (card.traces.on(function.id())) [[unlikely]]
+    note_queued(card, function, block.cb.header);
   if (signals && !stream.poisoned()) [[unlikely]]
     function.streams.note_queued_signal(block.cb.header.stream, block.cb.payload.event.value);
 }

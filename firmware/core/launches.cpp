@@ -17,12 +17,13 @@ using wire::Outcome;
 using wire::Status;
 
 void Launches::init(std::uint64_t default_budget, AddressSpaces& spaces, RunQueues& queues, RegionPool& pool,
-                    FaultTable& faults) {
+                    FaultTable& faults, Traces& traces) {
   default_budget_ = default_budget;
   spaces_ = &spaces;
   queues_ = &queues;
   pool_ = &pool;
   faults_ = &faults;
+  traces_ = &traces;
 }
 
 Launches::Launch* Launches::find(LaunchHandle handle) {
@@ -148,6 +149,7 @@ void Launches::begin(const Function& function, Launch& launch, unsigned stream, 
   launch.exited = 0;
   launch.sequence = block.cb.header.sequence;
   launch.result_bytes = 0;
+  launch.traced = traces_->on(function.id());
   launch.warning.store(Warning::None, std::memory_order_relaxed);
   launch.handle = ++started_ << kLaunchIndexBits | place_of(launch);
   launch.result = {launch.handle, function.id(), stream, Outcome::Ok, {}, {}, 0, 0, 0, false};

@@ -23,6 +23,7 @@
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/run_queues.hpp"
 #include "firmware/core/timeouts.hpp"
+#include "firmware/core/traces.hpp"
 #include "firmware/hal/context.hpp"
 #include "firmware/hal/spin_lock.hpp"
 #include "shared/control_block.hpp"
@@ -53,7 +54,7 @@ class Launches {
   enum class Start : std::uint8_t { Started, Unfinished, NoRoom, Refused };
 
   void init(std::uint64_t default_budget, AddressSpaces& spaces, RunQueues& queues, RegionPool& pool,
-            FaultTable& faults);
+            FaultTable& faults, Traces& traces);
 
   // Judges and prepares the launch of a stream's head block; nothing runs before release(). Unfinished: a step of the
   // image's checksum is done, and more are needed; call again with the same block. NoRoom: launches of the same
@@ -105,6 +106,7 @@ class Launches {
     LaunchHandle handle = kNoLaunch;  // kNoLaunch: free
     std::uint32_t stream = 0;
     bool high_priority = false;             // its stream's
+    bool traced = false;                    // its function wants a trace
     std::uint64_t sequence = 0;             // of its block
     hal::PhysicalAddress result_begin = 0;  // FaultPoint::KernelResult: the first writable segment …
     std::uint64_t result_bytes = 0;         // … when the point was armed at the start; else 0
@@ -159,6 +161,8 @@ class Launches {
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
   static wire::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop);
 
+  [[gnu::cold, gnu::noinline]] void note_slice(const Launch& launch, unsigned core, const hal::Stop& stop);
+
   // broken_launches.cpp: what armed faults do. Out of line, so that a slice that nothing breaks pays for a branch and
   // not for registers to save.
   static Occurrence occurrence_of(const Launch& launch);
@@ -171,6 +175,7 @@ class Launches {
   RunQueues* queues_ = nullptr;
   RegionPool* pool_ = nullptr;
   FaultTable* faults_ = nullptr;
+  Traces* traces_ = nullptr;
   std::uint64_t started_ = 0;  // launches; makes handles unique
   bool signalled_ = false;
   std::atomic<bool> warnings_{false};  // some launch's warning is due

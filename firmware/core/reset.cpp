@@ -65,6 +65,7 @@ void quiesce(Card& card, Function& function) {
   function.reset.begin(hal::now(), function.running());
   if (!mutated(Mutant::ClearRings)) function.close_rings();
   function.streams.hold_all();
+  card.traces.stop(function.id());
   card.launches.stop_all(function.id());
   card.plan.look_at(function);
   if (mutated(Mutant::ResetReaches)) reset_streams_of_others(card, function);

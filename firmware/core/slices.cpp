@@ -231,6 +231,23 @@ constexpr std::uint64_t kSlicePoints = point_bit(FaultPoint::FirmwareHart) | poi
 
 }  // namespace
 
+// A mark is told with the slice that it ends.
+void Launches::note_slice(const Launch& launch, unsigned core, const hal::Stop& stop) {
+  wire::TraceEntry entry{};
+  entry.kind = wire::TraceKind::Slice;
+  entry.begin = stop.began;
+  entry.end = std::max(stop.ended, stop.began);
+  entry.sequence = launch.sequence;
+  entry.stream = launch.stream;
+  entry.core = static_cast<std::uint16_t>(core);
+  traces_->note(core, launch.result.function, entry);
+  if (stop.reason != hal::StopReason::TraceMark) return;
+  entry.kind = wire::TraceKind::Mark;
+  entry.begin = entry.end;
+  entry.value = stop.argument;
+  traces_->note(core, launch.result.function, entry);
+}
+
 bool Launches::run_slice(unsigned core, std::uint64_t slice_ticks) {
   Ticket ticket;
   if (!queues_->pop(core, ticket)) return false;
@@ -252,6 +269,8 @@ bool Launches::run_slice(unsigned core, std::uint64_t slice_ticks) {
     if (core == 0) signalled_ = stop.reason == hal::StopReason::Interrupted;
     if (began == 0) began = stop.began;
     launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);
+    if (launch.traced) [[unlikely]]
+      note_slice(launch, core, stop);
     // The watchdog counts what was delivered, at most one slice an iteration: a starved machine burns no budget.
     part.budget_used += std::min(stop.ran_ticks, kSliceTicks);
     const bool ends = stop.reason == hal::StopReason::Exit;

@@ -173,6 +173,14 @@ void Device::Impl::begin_trace() {
   if (recorder == nullptr) return;
   const ras::Where here = where();
   trace_card = recorder->open_card(here.device + " " + here.function);
+  if (here.function == wire::name(wire::FunctionKind::Management)) return;  // it runs nothing
+  wire::AdminRequest request = make_request(wire::AdminCommand::Trace);
+  request.arguments.trace.on = 1;
+  const auto reply = admin(request);
+  // Without it the trace has the driver's part only: the error is in the log (admin()).
+  if (!reply || reply->outcome != wire::Outcome::Ok) return;
+  const Claim claim(*this);
+  card_trace.emplace(*window, *recorder, trace_card);
 }
 
 // ---- control blocks -------------------------------------------------------------------------------------------------

@@ -174,6 +174,8 @@ void Device::Impl::detach() {
   }
   const Claim claim(*this);
   let_go_of_function();
+  if (card_trace) card_trace->drain();
+  card_trace.reset();
   if (trace::Recorder* const recorder = trace::recorder()) recorder->close_card(trace_card);
   set_state([](DeviceState) { return std::optional(DeviceState::Detached); });
   state.notify_all();

@@ -24,6 +24,7 @@
 #include "host_driver/base/unique_fd.hpp"
 #include "host_driver/device/admin_port.hpp"
 #include "host_driver/device/bring_up.hpp"
+#include "host_driver/device/card_trace.hpp"
 #include "host_driver/device/control_block_ring.hpp"
 #include "host_driver/device/device.hpp"
 #include "host_driver/device/device_states.hpp"
@@ -213,6 +214,7 @@ struct Device::Impl final : RegionSource {
 
   // ---- counters
   std::atomic<std::uint32_t> trace_card{0};  // Device::trace_card()
+  std::optional<CardTrace> card_trace;       // with reap_mutex_ held
   std::atomic<std::uint64_t> doorbells_suppressed{0};
   std::atomic<std::uint64_t> spin_waits{0};
   std::atomic<std::uint64_t> sleeps{0};

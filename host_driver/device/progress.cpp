@@ -98,6 +98,8 @@ std::size_t Device::Impl::progress_now() {
     if (!polled) note_failure(polled.error(), OutstandingEnd::Unknown, Health::Dead);
     if (channel.needs_reset()) check_health();
   }
+  if (card_trace) [[unlikely]]
+    card_trace->drain();
   for (const std::string* violation : {&blocks->violation(), &admins->violation(), &events->violation()}) {
     if (!violation->empty()) note_violation(*violation);
   }

@@ -79,6 +79,23 @@ TEST_F(Trace, AMatmulIsDrawnOnOneClock) {
     EXPECT_LE(corrections[tile].end, computes[tile].begin + 0.2) << "a kernel begins when it is corrected";
     EXPECT_GE(computes[tile].begin, launches[0].begin - error) << "nothing of the card is before its launch";
   }
+  // The cores' own time: every kernel was run in slices, each inside its block, and never two at a time on one core.
+  const auto cores = page.tracks("core ");
+  ASSERT_FALSE(cores.empty());
+  std::size_t slices = 0;
+  for (const auto& core : cores) {
+    for (const auto& slice : page.intervals(core)) {
+      ++slices;
+      const auto inside = std::ranges::count_if(computes, [&](const auto& compute) {
+        return compute.arguments.at("sequence") == slice.arguments.at("sequence") &&
+               slice.begin >= compute.begin - 0.2 && slice.end <= compute.end + 0.2;
+      });
+      EXPECT_EQ(inside, 1) << slice.begin << " … " << slice.end;
+    }
+  }
+  EXPECT_GE(slices, 4u);
+  EXPECT_THAT(page.waits(), testing::Contains("in the ring"));
+  EXPECT_THAT(page.waits(), testing::Contains("queued on the card"));
   // The program waits for the last block.
   const auto waits = page.intervals_named("wait");
   ASSERT_FALSE(waits.empty());

@@ -12,6 +12,7 @@
 #include "shared/message.hpp"
 #include "shared/packed_ring.hpp"
 #include "shared/post_codes.hpp"
+#include "shared/trace.hpp"
 #include "shared/virtio.hpp"
 #include "shared/window.hpp"
 
@@ -110,8 +111,21 @@ void add_window(Builder& builder) {
   builder.block("admin replies", wire::kAdminReplies);
   builder.block("device events", wire::kEvents);
   builder.block("fatal record (M only)", wire::kFatalRecord);
+  builder.block("trace", wire::kTraceRing);
   builder.block("reserved", wire::kReservedBlock);
   builder.block("host memory (default window)", wire::host_memory(wire::kDefaultWindowBytes));
+}
+
+void add_trace(Builder& builder) {
+  STRUCT(TraceEntry);
+  FIELD(TraceEntry, number);
+  FIELD(TraceEntry, begin);
+  FIELD(TraceEntry, end);
+  FIELD(TraceEntry, sequence);
+  FIELD(TraceEntry, value);
+  FIELD(TraceEntry, stream);
+  FIELD(TraceEntry, kind);
+  FIELD(TraceEntry, core);
 }
 
 void add_control_block(Builder& builder) {
@@ -321,6 +335,7 @@ void add_kernel(Builder& builder) {
 std::vector<Table> contract_tables() {
   Builder builder;
   add_window(builder);
+  add_trace(builder);
   add_queue_structs(builder);
   add_control_block(builder);
   add_completion(builder);
