@@ -77,6 +77,7 @@ SpyreStream Context::stream(StreamPriority priority) {
   return Inside::stream(impl_->context->runtime().next_stream(priority));
 }
 
+SpyreStream Context::host_stream() { return Inside::stream(impl_->context->runtime().next_host_stream()); }
 SpyreStream Context::stream_by_id(unsigned id) { return Inside::stream(impl_->context->runtime().stream(id)); }
 SpyreStream Context::current_stream() { return Inside::stream(impl_->context->runtime().current_stream()); }
 SpyreStream Context::set_current_stream(SpyreStream stream) {

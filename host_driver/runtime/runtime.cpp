@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/runtime.hpp"
 
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <string>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -38,6 +43,29 @@ FlexStream& Runtime::stream(unsigned id) {
 FlexStream& Runtime::next_stream(StreamPriority priority) {
   function_.require_own_process();
   return stream(scheduler_->next_id(priority));
+}
+
+namespace {
+
+constexpr const char* kHostStreamsVariable = "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS";
+constexpr unsigned kDefaultHostStreams = 4;
+
+unsigned wanted_host_streams() {
+  const char* text = std::getenv(kHostStreamsVariable);
+  if (text == nullptr || *text == '\0') return kDefaultHostStreams;
+  unsigned number = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, number);
+  if (error == std::errc() && stop == end && number >= 1 && number <= Scheduler::kHostStreams) return number;
+  throw InvalidArgument(kHostStreamsVariable, std::string(kHostStreamsVariable) + " is \"" + text + "\"",
+                        "give 1 to " + std::to_string(Scheduler::kHostStreams));
+}
+
+}  // namespace
+
+FlexStream& Runtime::next_host_stream() {
+  function_.require_own_process();
+  return stream(scheduler_->next_host_id(wanted_host_streams()));
 }
 
 namespace {

@@ -57,7 +57,10 @@ class Runtime {
   FlexStream& default_stream() { return stream(0); }
   // The pool's next stream: ids 1 … 32 for Low, 33 … 64 for High; the 33rd request gets the first again.
   FlexStream& next_stream(StreamPriority priority);
-  // A stream by id (0 … 64), opened on the card when first asked for. Throws InvalidArgument, or Error from the card.
+  // The next of the streams for functions of the host (ids 65 …): TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS of them, 4
+  // without the variable, which is read at each call. Throws InvalidArgument when it is no number from 1 to 8.
+  FlexStream& next_host_stream();
+  // A stream by id (0 … 72), opened on the card when first asked for. Throws InvalidArgument, or Error from the card.
   FlexStream& stream(unsigned id);
 
   // The stream that this thread has chosen, the default stream until it chooses one.

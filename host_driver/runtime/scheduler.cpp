@@ -55,6 +55,10 @@ unsigned Scheduler::next_id(StreamPriority priority) {
   return 1 + next + (high ? kStreamsPerPool : 0);
 }
 
+unsigned Scheduler::next_host_id(unsigned of) {
+  return kFirstHostStream + next_host_.fetch_add(1, std::memory_order_relaxed) % of;
+}
+
 void Scheduler::close() {
   {
     const auto held = hold();

@@ -25,9 +25,12 @@ namespace svp {
 
 class Scheduler {
  public:
-  // Stream ids as users see them (facts of torch-spyre): 0 the default, then one pool per priority, handed out in turn.
+  // Stream ids as users see them (those of torch-spyre): 0 the default, then one pool per priority, then those for the
+  // program's functions, each pool handed out one after the other.
   static constexpr unsigned kStreamsPerPool = 32;
-  static constexpr unsigned kStreams = 2 * kStreamsPerPool + 1;
+  static constexpr unsigned kFirstHostStream = 2 * kStreamsPerPool + 1;
+  static constexpr unsigned kHostStreams = 8;
+  static constexpr unsigned kStreams = kFirstHostStream + kHostStreams;
 
   struct OpenStream {
     OpenStream(unsigned given_id, CurrentFunction& function, StreamRecoverer& recoverer, StagingEngine& staging,
@@ -53,10 +56,12 @@ class Scheduler {
   // Those that were asked for, by id.
   std::vector<FlexStream*> opened() const;
   static StreamPriority priority_of(unsigned id) {
-    return id > kStreamsPerPool ? StreamPriority::High : StreamPriority::Low;
+    return id > kStreamsPerPool && id < kFirstHostStream ? StreamPriority::High : StreamPriority::Low;
   }
   // The next id of the pool: 1 … 32 for Low, 33 … 64 for High; the 33rd request gets the first again.
   unsigned next_id(StreamPriority priority);
+  // The next of the first `of` ids from 65 on, `of` from 1 to kHostStreams.
+  unsigned next_host_id(unsigned of);
 
   // Refuses new work and ends the staging worker. After it the device may be closed, which ends what the card holds.
   void close();
@@ -89,6 +94,7 @@ class Scheduler {
   std::vector<std::unique_ptr<OpenStream>> streams_;        // in the order in which they were opened
   std::array<std::atomic<OpenStream*>, kStreams> by_id_{};  // of streams_: found without the lock
   std::array<std::atomic<unsigned>, 2> next_{};             // of a pool
+  std::atomic<unsigned> next_host_{0};                      // likewise
   HostCalls host_calls_;                                    // likewise
   HostWork host_work_;                                      // ends before the streams
 };

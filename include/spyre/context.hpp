@@ -59,7 +59,11 @@ class SPYRE_API Context {
   // Pools of 32 per priority, handed out in turn, as in PyTorch: the 33rd stream of a priority is the first one again.
   // Two that share a stream run in the order of their launches, and an error of one is an error of both.
   SpyreStream stream(StreamPriority priority = StreamPriority::Low);
-  // One of them by its id, 0 … 64. Throws InvalidArgument.
+  // Streams for functions of the host (LaunchHost), so that theirs do not keep those of kernels waiting: handed out one
+  // after the other, ids 65 and up, low priority. TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS says how many, 1 to 8 (4 without
+  // it). Throws InvalidArgument when it says anything else.
+  SpyreStream host_stream();
+  // One of them by its id, 0 … 72. Throws InvalidArgument.
   SpyreStream stream_by_id(unsigned id);
   // The stream that this thread has chosen for this context, the default stream until it chooses one. Nothing of this
   // library takes it by itself: what takes no stream uses the default stream.

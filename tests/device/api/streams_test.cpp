@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <span>
@@ -125,6 +126,40 @@ TEST_F(ApiStreams, AFunctionRunsBetweenTwoKernels) {
   stream.Reset();
 }
 
+TEST_F(ApiStreams, HostStreamsAreAPoolOfTheirOwn) {
+  constexpr const char* kVariable = "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS";
+  ::unsetenv(kVariable);
+  std::vector<unsigned> ids;
+  for (int i = 0; i < 8; ++i) ids.push_back(context().host_stream().id());
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_GE(ids[i], 65u);
+    EXPECT_LE(ids[i], 68u);
+    EXPECT_EQ(ids[i], ids[i + 4]) << "four of them";
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(ids[i], ids[j]);
+  }
+  ::setenv(kVariable, "1", 1);
+  EXPECT_EQ(context().host_stream().id(), 65u);
+  EXPECT_EQ(context().host_stream().id(), 65u);
+  for (const char* wrong : {"0", "9", "-1", "four", "4 "}) {
+    ::setenv(kVariable, wrong, 1);
+    EXPECT_THROW((void)context().host_stream(), spyre::InvalidArgument) << wrong;
+  }
+  ::unsetenv(kVariable);
+  // Work on it: what a kernel wrote is read by a function, whose result the next kernel takes.
+  const auto plan = addition();
+  const SpyreTensor one = filled(1), sum = filled(0), second = filled(0);
+  auto kernels = context().stream(), host = context().host_stream();
+  spyre::LaunchKernel(kernels, plan, std::array{one, one, sum});
+  host.Wait(kernels.Record());
+  float seen = 0;
+  host.LaunchHost([&] { seen = first_of(sum); });
+  kernels.Wait(host.Record());
+  spyre::LaunchKernel(kernels, plan, std::array{sum, one, second});
+  kernels.Synchronize(soon());
+  EXPECT_EQ(seen, 2.0F);
+  EXPECT_EQ(first_of(second), 3.0F);
+}
+
 TEST_F(ApiStreams, AnEventOfAnotherContextIsRefused) {
   spyre::ContextOptions options;
   options.function = 1;
@@ -157,7 +192,9 @@ TEST_F(ApiStreams, IdsTellTheirPool) {
   EXPECT_EQ(context().stream_by_id(32).priority(), spyre::StreamPriority::Low);
   EXPECT_EQ(context().stream_by_id(33).priority(), spyre::StreamPriority::High);
   EXPECT_EQ(context().stream_by_id(64).priority(), spyre::StreamPriority::High);
-  EXPECT_THROW((void)context().stream_by_id(65), spyre::InvalidArgument);
+  EXPECT_EQ(context().stream_by_id(65).priority(), spyre::StreamPriority::Low);
+  EXPECT_EQ(context().stream_by_id(72).id(), 72u);
+  EXPECT_THROW((void)context().stream_by_id(73), spyre::InvalidArgument);
   EXPECT_EQ(context().stream(spyre::StreamPriority::High).priority(), spyre::StreamPriority::High);
 }
 
