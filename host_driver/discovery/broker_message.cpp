@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "host_driver/base/strict_json.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
-#include "host_driver/discovery/strict_json.hpp"
 #include "shared/boot_arguments.hpp"
 #include "shared/version.hpp"
 #include "shared/window.hpp"

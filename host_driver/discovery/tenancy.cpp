@@ -137,8 +137,8 @@ Expected<std::unique_ptr<Device>> Tenancy::open(const OpenOptions& options, cons
   device.faults = options.faults;
   device.card_name = grant_.card;
   // The device keeps the tenancy, and with it the connection: the function is ours as long as the device is.
-  device.how_card_ended = [kept = shared_from_this(), bound = timeouts.death_report] {
-    return last_word(kept->death_.get(), kept->broker_, bound);
+  device.how_card_ended = [tenancy = shared_from_this(), bound = timeouts.death_report] {
+    return last_word(tenancy->death_.get(), tenancy->broker_, bound);
   };
   auto attached =
       Device::attach({grant_.slot, grant_.window_bytes, std::move(window), std::move(to_card), std::move(from_card)},

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -102,6 +103,8 @@ class LoadedProgram {
   AllocationIndex allocation_index() const { return index_; }
   const Kernel& kernel() const { return *kernel_; }
   const std::shared_ptr<FlexAllocator>& allocator() const { return allocator_; }
+  // False: a reset of the function took the place away.
+  bool on_card() const { return allocator_->try_resolve(index_).has_value(); }
 
  private:
   std::shared_ptr<FlexAllocator> allocator_;
@@ -117,6 +120,12 @@ class Job {
   explicit Job(JobPlan job_plan);
   // The standard job of a compiled kernel.
   explicit Job(const CompiledKernel& kernel);
+  // A binary of a SpyreCode directory, or a kernel image with its metadata beside it. Throw InvalidPlan, also for a
+  // file that is none. (docs/spyrecode.md)
+  Job(const std::filesystem::path& binary_path, ProgramCorrectionMetadata program_correction_metadata,
+      JobPlan job_plan);
+  // The standard job of a binary, with the extents of its command list.
+  explicit Job(const std::filesystem::path& binary_path);
 
   static Job to_device(const void* host, AllocationIndex destination, std::uint64_t size, std::uint64_t offset = 0);
   static Job from_device(void* host, AllocationIndex source, std::uint64_t size, std::uint64_t offset = 0);
@@ -133,6 +142,8 @@ class Job {
   AllocationIndex allocation_index() const { return program_ ? program_->allocation_index() : AllocationIndex::Null; }
   const std::shared_ptr<const LoadedProgram>& program() const { return program_; }
   void set_program(std::shared_ptr<const LoadedProgram> program) { program_ = std::move(program); }
+  // It can be launched: its binary is on the card, or it has none.
+  bool loaded() const { return binary_ == nullptr || (program_ != nullptr && program_->on_card()); }
 
   // All cores when the work is worth a hand-over, core 0 otherwise.
   bool worth_all_cores() const { return worth_all_cores_; }

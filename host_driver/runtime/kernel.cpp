@@ -47,6 +47,7 @@ std::shared_ptr<const Kernel> Kernel::load(const std::filesystem::path& image, c
 std::shared_ptr<const Kernel> Kernel::from_memory(std::vector<std::byte> image, std::string_view metadata) {
   std::shared_ptr<Kernel> kernel(new Kernel);
   kernel->metadata_ = parse_kernel_metadata(metadata);
+  kernel->metadata_text_ = metadata;
   kernel->image_ = std::move(image);
   if (kernel->image_.size() < sizeof(wire::ImageHeader)) refuse_image("size", "shorter than its header");
   std::memcpy(&kernel->header_, kernel->image_.data(), sizeof(wire::ImageHeader));

@@ -71,6 +71,7 @@ class Kernel {
 
   const std::string& name() const { return metadata_.name; }
   const KernelMetadata& metadata() const { return metadata_; }
+  std::string_view metadata_text() const { return metadata_text_; }  // what the metadata was read from
   std::span<const std::byte> image() const { return image_; }
   std::uint64_t max_correction_bytes() const { return header_.max_correction_bytes; }
 
@@ -83,6 +84,7 @@ class Kernel {
 
   std::vector<std::byte> image_;
   wire::ImageHeader header_{};
+  std::string metadata_text_;
   KernelMetadata metadata_;
 };
 

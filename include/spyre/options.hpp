@@ -80,4 +80,9 @@ struct LaunchOptions {
   std::shared_ptr<const void> keep_alive{};
 };
 
+// How the tensors' addresses reach a kernel of a plan on disk (docs/spyrecode.md). On: the directory describes the
+// correction tensor (ComputeOnHost, DataTransfer). Off: it says nothing, and the library gives the addresses with the
+// computation.
+enum class SymbolicArguments : std::uint8_t { Off, On };
+
 }  // namespace spyre::inline v0
