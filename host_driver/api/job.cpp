@@ -62,6 +62,7 @@ std::vector<std::int64_t> CompiledKernel::operand_shape(std::size_t operand) con
 
 Job::Job(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 Job::Job(const CompiledKernel& kernel) : impl_(std::make_shared<Impl>(Impl{svp::Job(Inside::of(kernel))})) {}
+Job::Job(const std::filesystem::path& binary) : impl_(std::make_shared<Impl>(Impl{svp::Job(binary)})) {}
 Job Job::to_device(const void* host, AllocationIndex destination, std::uint64_t size, std::uint64_t offset) {
   return Inside::job(svp::Job::to_device(host, destination, size, offset));
 }
@@ -75,7 +76,7 @@ std::shared_ptr<const Kernel> Job::binary() const {
   const auto& inner = impl_->job.binary();
   return inner != nullptr ? Inside::kernel(inner) : nullptr;
 }
-bool Job::loaded() const { return impl_->job.binary() == nullptr || impl_->job.program() != nullptr; }
+bool Job::loaded() const { return impl_->job.loaded(); }
 
 ExecutionPlan::ExecutionPlan() : impl_(std::make_unique<Impl>()) {}
 ExecutionPlan::ExecutionPlan(const std::vector<Job>& jobs) : ExecutionPlan() {
@@ -91,6 +92,15 @@ ExecutionPlan& ExecutionPlan::operator=(ExecutionPlan other) noexcept {
 }
 ExecutionPlan::~ExecutionPlan() = default;
 
+ExecutionPlan ExecutionPlan::from_directory(const std::filesystem::path& directory) {
+  ExecutionPlan plan;
+  plan.impl_->plan = svp::ExecutionPlan::from_directory(directory);
+  return plan;
+}
+void ExecutionPlan::write_directory(const std::filesystem::path& directory, SymbolicArguments arguments) const {
+  impl_->plan.write_directory(directory, arguments);
+}
+
 void ExecutionPlan::add(const Job& job) { impl_->plan.add(Inside::of(job)); }
 std::vector<Job> ExecutionPlan::jobs() const {
   std::vector<Job> result;
@@ -98,6 +108,8 @@ std::vector<Job> ExecutionPlan::jobs() const {
   return result;
 }
 std::size_t ExecutionPlan::size() const { return impl_->plan.jobs().size(); }
+void ExecutionPlan::remove(std::size_t index) { impl_->plan.remove(index); }
 bool ExecutionPlan::loaded() const { return impl_->plan.loaded(); }
+void ExecutionPlan::unload() { impl_->plan.unload(); }
 
 }  // namespace spyre::inline v0

@@ -54,6 +54,7 @@ CommandLine::CommandLine() {
   add_trace();
   add_fault();
   add_tensors();
+  add_spyrecode();
   version_ = app_.add_subcommand("version", "versions, and where the firmware is");
   version_->add_flag("--json", version_json, R"({"version", "contract_version", "firmware"})");
   add_hidden();
@@ -117,6 +118,33 @@ void CommandLine::add_tensors() {
   which->require_option(1);
   convert_->add_option("values", convert.values, "numbers (1.0, -0x1p-14, nan), or codes in hexadecimal")->required();
   convert_->footer("spyre convert --to dl16 -- 1.0 -0x1p-14 nan\nspyre convert --from dl16 -- 3E00");
+}
+
+void CommandLine::add_spyrecode() {
+  auto* spyrecode = app_.add_subcommand("spyrecode", "plans on disk: SpyreCode directories (docs/spyrecode.md)");
+  spyrecode->require_subcommand(1);
+  auto& make = spyrecode_make;
+  spyrecode_make_ = spyrecode->add_subcommand("make", "write a directory that runs one of our kernels");
+  spyrecode_make_->add_option("kernel", make.kernel, "matmul, add, ..., or the path of a kernel image (NAME.img)")
+      ->required();
+  spyrecode_make_->add_option("--shapes", make.shapes, "extents of the kernel's dimensions, like M=64,N=128")
+      ->capture_default_str();
+  spyrecode_make_->add_flag("--no-symbolic", make.no_symbolic,
+                            "without symbolic arguments: the runtime gives the addresses with the computation");
+  spyrecode_make_->add_option("-o,--output", make.output, "the directory; a plan that it holds is replaced")
+      ->required();
+  spyrecode_make_->add_flag("--json", make.json, R"({"directory", "files": [{"name", "bytes"}]})");
+  spyrecode_make_->footer(
+      "spyre spyrecode make matmul --shapes M=64,N=128,K=192 -o plan\n"
+      "spyre spyrecode make add --shapes M=64,N=64 --no-symbolic -o plan\n"
+      "spyre spyrecode make negate.img --shapes M=64,N=64 -o plan");
+
+  spyrecode_show_ = spyrecode->add_subcommand("show", "explain a directory, and say whether it can be run here");
+  spyrecode_show_->add_option("directory", spyrecode_show.directory, "what holds spyrecode.json")->required();
+  spyrecode_show_->add_flag("--json", spyrecode_show.json, "one JSON object");
+  spyrecode_show_->footer(
+      "Exit code 0: it can be run; 1: this runtime refuses it; 2: it is no such directory.\n"
+      "spyre spyrecode show plan");
 }
 
 void CommandLine::add_boot() {
@@ -334,6 +362,8 @@ int CommandLine::execute() {
   if (replay_->parsed()) return cli::replay(replay);
   if (layout_->parsed()) return cli::layout(layout);
   if (convert_->parsed()) return cli::convert(convert);
+  if (spyrecode_make_->parsed()) return cli::spyrecode_make(spyrecode_make);
+  if (spyrecode_show_->parsed()) return cli::spyrecode_show(spyrecode_show);
   if (complete_->parsed()) return execute_complete();
   if (manual_->parsed()) return execute_manual();
   return cli::version(version_json);

@@ -47,6 +47,8 @@ class CommandLine {
   LayoutOptions layout{};
   ConvertOptions convert{};
   StatsOptions stats{};
+  SpyrecodeMakeOptions spyrecode_make{};
+  SpyrecodeShowOptions spyrecode_show{};
   bool version_json = false;
   bool detach = false;               // boot --name --detach
   std::vector<std::string> words{};  // as they were given, without the program's name
@@ -58,6 +60,7 @@ class CommandLine {
   void add_cards();
   void add_views();
   void add_tensors();
+  void add_spyrecode();
   void add_debug();
   void add_exec();
   void add_trace();
@@ -89,6 +92,8 @@ class CommandLine {
   CLI::App* layout_ = nullptr;
   CLI::App* convert_ = nullptr;
   CLI::App* stats_ = nullptr;
+  CLI::App* spyrecode_make_ = nullptr;
+  CLI::App* spyrecode_show_ = nullptr;
   CLI::App* version_ = nullptr;
   CLI::App* complete_ = nullptr;
   CLI::App* manual_ = nullptr;

@@ -212,6 +212,26 @@ int replay(const ReplayOptions& options);
 // cannot be executed.
 [[noreturn]] void become_validation(const std::vector<std::string>& words);
 
+struct SpyrecodeMakeOptions {
+  std::string kernel{};  // a kernel of the firmware, or the path of an image (NAME.img)
+  std::string shapes{};  // "M=64,N=128"
+  std::string output{};
+  bool no_symbolic = false;
+  bool json = false;
+};
+
+// Writes a SpyreCode directory that runs the kernel with these extents. 0.
+int spyrecode_make(const SpyrecodeMakeOptions& options);
+
+struct SpyrecodeShowOptions {
+  std::string directory{};
+  bool json = false;
+};
+
+// Explains a SpyreCode directory. 0; 1 when this runtime refuses to run it. What is no such directory is refused:
+// svp::Error.
+int spyrecode_show(const SpyrecodeShowOptions& options);
+
 int version(bool json);
 
 }  // namespace cli

@@ -8,26 +8,15 @@
 
 #include "host_driver/discovery/attached_source.hpp"
 #include "host_driver/discovery/device_list.hpp"
+#include "host_driver/frontend/kernels.hpp"
 #include "qemu/embedded_function.hpp"
 
 namespace svp {
 namespace {
 
-constexpr const char* kKernelsVariable = "SPYRE_KERNELS";
-
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
   return value != nullptr && *value != '\0';
-}
-
-// Where the build puts them.
-std::filesystem::path kernels_beside(const std::filesystem::path& firmware) {
-  return firmware.parent_path() / "kernels";
-}
-
-// Only a program that asks for a kernel needs to find one: without firmware the first look-up fails and names the path.
-std::filesystem::path kernels_of_this_build() {
-  return kernels_beside(find_firmware().value_or(std::filesystem::path()));
 }
 
 // A card of which nobody else is to have a part.
@@ -104,12 +93,7 @@ const std::shared_ptr<Card>& Context::shared_card() {
                .message = device_name_ + " is attached, not embedded: its card belongs to the card's broker"});
 }
 
-std::shared_ptr<const Kernel> Context::kernel(std::string_view name) const {
-  const std::filesystem::path folder =
-      is_set(kKernelsVariable) ? std::filesystem::path(std::getenv(kKernelsVariable)) : kernels_;
-  const std::string stem(name);
-  return Kernel::load(folder / (stem + ".img"), folder / (stem + ".json"));
-}
+std::shared_ptr<const Kernel> Context::kernel(std::string_view name) const { return kernel_named(name, kernels_); }
 
 void Context::load(ExecutionPlan& plan) {
   plan.load(runtime_, runtime_.default_stream());
