@@ -15,6 +15,7 @@
 #include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/card_description.hpp"
 #include "host_driver/faults/script_json.hpp"
+#include "host_driver/runtime/plan_directory.hpp"
 #include "shared/version.hpp"
 #include "tests/bounds.hpp"
 #include "tests/support/block_builder.hpp"
@@ -22,6 +23,7 @@
 #include "tests/unit/firmware/core/played_kernels.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/discovery/example_card.hpp"
+#include "tests/unit/host_driver/runtime/test_kernel.hpp"
 #include "tests/validation/raw/attempts.hpp"
 
 namespace {
@@ -201,6 +203,24 @@ void record_fault_scripts() {
   write("fault_script", "of_each", to_json(all));
 }
 
+// Of a small kernel, so that a seed is one.
+void record_plans() {
+  const svp::Job job(svp::CompiledKernel(svp::test::matmul_kernel(), {{"M", 64}, {"N", 128}, {"K", 192}}));
+  const std::vector<svp::Job> two{job, job};
+  const auto record = [](const std::string& name, std::span<const svp::Job> jobs, svp::SymbolicArguments arguments) {
+    const svp::DirectoryContent content = svp::content_of(jobs, arguments);
+    const std::string json = svp::spyrecode::to_json(content.code);
+    Bytes bytes;
+    append(bytes, static_cast<std::uint16_t>(json.size()));
+    for (const char c : json) append(bytes, c);
+    for (const std::byte b : content.binaries.at(0).bytes) append(bytes, b);
+    write("plan_directory", name, bytes);
+  };
+  record("symbolic", std::span(&job, 1), svp::SymbolicArguments::On);
+  record("not_symbolic", std::span(&job, 1), svp::SymbolicArguments::Off);
+  record("two_computations", two, svp::SymbolicArguments::On);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -213,6 +233,7 @@ int main(int count, char** arguments) {
     record_images();
     record_texts();
     record_fault_scripts();
+    record_plans();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fuzz_record: %s\n", error.what());
     return 1;

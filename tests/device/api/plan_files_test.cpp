@@ -120,6 +120,31 @@ TEST_F(PlanFiles, SeveralComputationsShareTheirCorrection) {
   for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(sums[i], 2 * a[i] + b[i]) << i;
 }
 
+// Each stream has a correction slot of its own: neither launch gets the addresses of the other.
+TEST_F(PlanFiles, OnePlanRunsOnSeveralStreamsAtOnce) {
+  spyre::ExecutionPlan({kernel("add", {{"M", 32}, {"N", 64}})}).write_directory(folder("plan"));
+  auto plan = spyre::ExecutionPlan::from_directory(folder("plan"));
+  context().load(plan);
+  constexpr std::size_t kStreams = 4;
+  std::vector<std::vector<float>> values;
+  std::vector<std::array<SpyreTensor, 3>> tensors;
+  for (unsigned i = 0; i < kStreams; ++i) {
+    values.push_back(integers(256 * 64, i));
+    const SpyreTensor input = on_card(values.back(), {256, 64});
+    tensors.push_back({input, input, output({256, 64})});
+  }
+  context().Synchronize(soon());
+  for (const auto& of_stream : tensors) {
+    auto stream = context().stream();
+    spyre::LaunchKernel(stream, plan, of_stream);
+  }
+  context().Synchronize(soon());
+  for (std::size_t i = 0; i < kStreams; ++i) {
+    const auto sums = back(tensors[i][2]);
+    for (std::size_t e = 0; e < sums.size(); ++e) ASSERT_EQ(sums[e], 2 * values[i][e]) << "stream " << i;
+  }
+}
+
 TEST_F(PlanFiles, UnloadGivesProgramMemoryBack) {
   spyre::ExecutionPlan({kernel("matmul", kMatmul)}).write_directory(folder("plan"));
   auto plan = spyre::ExecutionPlan::from_directory(folder("plan"));

@@ -143,6 +143,29 @@ TEST(PlanDirectory, AJobOfADirectoryCanBeWrittenAgain) {
   EXPECT_EQ(spyrecode::to_json(content_of(jobs, SymbolicArguments::On).code), spyrecode::to_json(content.code));
 }
 
+TEST(PlanDirectory, SizesAreTakenAsTheyAreWritten) {
+  const Job job(compiled());
+  DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  std::get<ComputeOnHost>(content.code.exec[0]).size = 1024;
+  const Job larger = jobs_of(content.code, files_of(content)).at(0);
+  EXPECT_EQ(larger.program_correction_metadata().max_bytes, 1024u) << "the buffer of the ComputeOnHost";
+  EXPECT_EQ(correction_of(larger).size(), 512u) << "the bytes of the DataTransfer";
+  EXPECT_EQ(correction_of(larger), correction_of(job));
+}
+
+TEST(PlanDirectory, ComputationsInFrontOfAHostComputationGetTheirAddressesFromTheRuntime) {
+  const Job job(compiled());
+  DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  content.code.exec.insert(content.code.exec.begin(), content.code.exec[2]);
+  const auto jobs = again(content);
+  ASSERT_EQ(jobs.size(), 2u);
+  const auto is_described = [](const Job& each) {
+    return std::get<HostOperation>(each.job_plan().steps()[0]).function.target<DirectoryCorrection>() != nullptr;
+  };
+  EXPECT_FALSE(is_described(jobs[0]));
+  EXPECT_TRUE(is_described(jobs[1]));
+}
+
 TEST(PlanDirectory, WhatNoFileCanHoldIsNotWritten) {
   const auto written = [](const std::vector<Job>& jobs, SymbolicArguments arguments = SymbolicArguments::On) {
     return message_of([&] { (void)content_of(jobs, arguments); });
