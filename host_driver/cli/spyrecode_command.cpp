@@ -124,6 +124,14 @@ bool is_symbolic(const SpyreCode& code) {
                              [](const ExecStep& step) { return std::holds_alternative<ComputeOnHost>(step); });
 }
 
+// What a file says of itself may hold anything; a terminal gets what is printable.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    if ((c >= 0 && c < ' ') || c == 0x7F) c = '?';
+  }
+  return text;
+}
+
 std::string operand_of(const svp::Job& job, std::size_t index) {
   const auto& operand = job.binary()->metadata().operands[index];
   const auto& shape = job.job_plan().compute()->expected_input_shapes[index];
@@ -131,7 +139,7 @@ std::string operand_of(const svp::Job& job, std::size_t index) {
   for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
     axes.push_back(fmt::format("{}={}", job.binary()->metadata().dimensions[operand.shape[axis]], shape[axis]));
   }
-  return fmt::format("{}[{}]", operand.name, fmt::join(axes, ", "));
+  return printable(fmt::format("{}[{}]", operand.name, fmt::join(axes, ", ")));
 }
 
 const char* access_of(const svp::KernelOperand& operand) {
@@ -174,7 +182,7 @@ void print_step(const ExecStep& step, const svp::Job* job) {
     fmt::print("ComputeOnDevice  {}{}\n", place(compute.job_bin_ptr),
                compute.name.empty() ? "" : " '" + compute.name + "'");
     if (job == nullptr) return;
-    fmt::print("      kernel {}, image of {} bytes\n", job->binary()->name(), job->binary()->image().size());
+    fmt::print("      kernel {}, image of {} bytes\n", printable(job->binary()->name()), job->binary()->image().size());
     for (std::size_t i = 0; i < job->binary()->metadata().operands.size(); ++i) {
       const auto& operand = job->binary()->metadata().operands[i];
       fmt::print("      tensor {}: {}, {}, {}\n", i, operand_of(*job, i), svp::name(operand.dtype), access_of(operand));
@@ -196,7 +204,7 @@ void print_directory(const Shown& shown) {
     print_step(shown.code.exec[i], computes && job < shown.jobs.size() ? &shown.jobs[job] : nullptr);
     job += computes ? 1 : 0;
   }
-  if (shown.refused) fmt::print("  can not be run: {}\n", *shown.refused);
+  if (shown.refused) fmt::print("  can not be run: {}\n", printable(*shown.refused));
 }
 
 // ---- show as JSON ---------------------------------------------------------------------------------------------------

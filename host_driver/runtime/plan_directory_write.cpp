@@ -91,18 +91,23 @@ std::vector<std::byte> binary_of(const WrittenJob& written) {
   return spyrecode::write_binary(job.binary()->image(), job.binary()->metadata_text(), command);
 }
 
-// Named after its content: a directory that is written again never has the binary of one version and the plan of
-// another.
-std::string file_name(const std::string& kernel, std::span<const std::byte> bytes) {
-  constexpr std::size_t kMostKernelName = 64;
-  std::string name = kernel.substr(0, kMostKernelName);
+// A kernel's name may be anything; names of a directory stand on terminals and in file systems.
+std::string plain_name(const Kernel& kernel) {
+  constexpr std::size_t kMostBytes = 64;
+  std::string name = kernel.name().substr(0, kMostBytes);
   for (char& c : name) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     if (!plain) c = '_';
   }
-  char checksum[2 + 8 + 1];
+  return name;
+}
+
+// Named after its content: a directory that is written again never has the binary of one version and the plan of
+// another.
+std::string file_name(const std::string& kernel, std::span<const std::byte> bytes) {
+  char checksum[1 + 8 + 1];
   std::snprintf(checksum, sizeof checksum, "-%08x", crc32c(0, bytes));
-  return name + checksum + ".bin";
+  return kernel + checksum + ".bin";
 }
 
 // Its address; equal binaries have one.
@@ -145,10 +150,11 @@ DirectoryContent content_of(std::span<const Job> jobs, SymbolicArguments argumen
     code.allocate_bytes = wire::align_up(bytes, spyrecode::kAddressAlignment);
   }
   for (const WrittenJob& each : all) {
+    const std::string kernel = plain_name(*each.job->binary());
     std::vector<std::byte> bytes = binary_of(each);
-    std::string name = file_name(each.job->binary()->name(), bytes);
+    std::string name = file_name(kernel, bytes);
     const std::uint64_t address = place(content, std::move(name), std::move(bytes));
-    code.exec.emplace_back(ComputeOnDevice{.job_bin_ptr = address, .name = each.job->binary()->name()});
+    code.exec.emplace_back(ComputeOnDevice{.job_bin_ptr = address, .name = kernel});
   }
   return content;
 }

@@ -143,6 +143,18 @@ TEST(PlanDirectory, AJobOfADirectoryCanBeWrittenAgain) {
   EXPECT_EQ(spyrecode::to_json(content_of(jobs, SymbolicArguments::On).code), spyrecode::to_json(content.code));
 }
 
+TEST(PlanDirectory, AKernelOfAnyNameIsWritten) {
+  auto image = test::make_image();
+  std::string metadata = test::matmul_metadata(image);
+  const std::string name = "\"name\": \"matmul\"";
+  metadata.replace(metadata.find(name), name.size(), "\"name\": \"../\\u001b[1m" + std::string(1000, 'x') + "\"");
+  const CompiledKernel kernel(Kernel::from_memory(std::move(image), metadata), {{"M", 64}, {"N", 64}, {"K", 64}});
+  const Job job(kernel);
+  const DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  EXPECT_EQ(content.binaries[0].name.find_first_not_of("_xm-.0123456789abcdefbin"), std::string::npos);
+  ASSERT_EQ(again(content).size(), 1u);
+}
+
 TEST(PlanDirectory, SizesAreTakenAsTheyAreWritten) {
   const Job job(compiled());
   DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
