@@ -59,6 +59,8 @@ struct Run {
   double check_s = 0;
 };
 
+std::int64_t tiles_of(const RunMatmulOptions& options, const Run& run) { return (options.m - 1) / run.tile + 1; }
+
 std::span<const std::byte> bytes_of(const std::vector<std::uint16_t>& values) {
   return std::as_bytes(std::span(values));
 }
@@ -119,7 +121,7 @@ void compute(svp::Context& context, const RunMatmulOptions& options, const Matmu
   run.to_device_s = seconds_since(start);
 
   Recorder recorder;
-  recorder.reserve(static_cast<std::size_t>(2 * (options.m / run.tile)));
+  recorder.reserve(static_cast<std::size_t>(2 * tiles_of(options, run)));
   const svp::SpyreTensor tensors[] = {a, b, c};
   const std::span<const svp::SpyreTensor> arguments(tensors);
   svp::LaunchOptions launch;
@@ -155,7 +157,8 @@ std::vector<Bar> make_bars(const RunMatmulOptions& options, const Run& run) {
     bar.start_us = ticks_to_us(block.start_time - origin);
     bar.end_us = ticks_to_us(block.end_time - origin);
     bar.bytes = block.bytes;
-    bar.operations = kernel ? static_cast<double>(run.tile) * static_cast<double>(options.n * options.k) : 0;
+    const std::int64_t rows = std::min(run.tile, options.m - std::int64_t{block.tile} * run.tile);
+    bar.operations = kernel ? static_cast<double>(rows) * static_cast<double>(options.n * options.k) : 0;
     bar.wide = kernel;
     bar.outcome = block.outcome;
     bars.push_back(std::move(bar));
@@ -184,7 +187,7 @@ void print_report(const RunMatmulOptions& options, const Run& run) {
   fmt::print("\nC[{0},{2}] = A[{0},{1}] x B[{1},{2}], fp16 on the host, DL16 on the card, on {3}\n", options.m,
              options.k, options.n, run.function);
   fmt::print("  kernel compiled for [{},{}]: {} tile{}, {} control blocks on one stream, seed {}\n", run.tile,
-             options.k, options.m / run.tile, options.m == run.tile ? "" : "s", run.blocks.size(), run.seed);
+             options.k, tiles_of(options, run), tiles_of(options, run) == 1 ? "" : "s", run.blocks.size(), run.seed);
   fmt::print("  to the card in {}, launch {}, back in {}\n\n", format_time_us(run.to_device_s * 1e6),
              format_time_us(run.launch_s * 1e6), format_time_us(run.to_host_s * 1e6));
   fmt::print("{}", draw_timeline(make_bars(options, run), 48, style));

@@ -41,7 +41,7 @@ struct ResolvedOperand {
 struct HostOperationInput {
   const ProgramCorrectionMetadata& metadata;
   std::span<const ResolvedOperand> operands;
-  std::span<const std::int64_t> dimensions;  // compiled extents, in order of KernelMetadata::dimensions
+  std::span<const std::int64_t> dimensions;  // extents of this tile, in order of KernelMetadata::dimensions
   RegionMap regions;
   std::uint32_t tile = 0;
 };

@@ -66,23 +66,26 @@ class PreparedLaunch {
     if (job.binary() != nullptr) {
       check_loaded(job, allocator);
       operands_.emplace(allocator, job, request.arguments, request.options.allow_tiled_launch, reservation_.uses);
-      walks_ = operands_->tiling().iterations;
+      walks_ = operands_->tiling().tiles;
+      later_ = walks_ > 1 && TileBlocks::can_write(job);
+      if (!later_ && walks_ > FlexStream::kMaxTilesAtOnce) refuse_tiles();
     } else if (!request.arguments.empty()) {
       throw InvalidArgument("arguments", "a job of transfers takes no operands", "launch it without");
     }
   }
 
   void reserve(StreamChannel& channel, std::uint64_t recoveries) {
-    channel.reserve(reservation_, size_of_walk(allocator_, *request_.job), walks_, recoveries);
+    const WalkSize size = size_of_walk(allocator_, *request_.job);
+    if (later_) return channel.reserve_tiles(reservation_, size, walks_, recoveries);
+    channel.reserve(reservation_, size, walks_, recoveries);
   }
 
   void write(const LaunchSite& site) {
-    Unit* unit = reservation_.units.head;
-    for (std::uint32_t tile = 0; tile < walks_; ++tile) {
-      unit = write_walk(site, *request_.job, operands_ ? &*operands_ : nullptr, tile, request_.options,
-                        reservation_.uses, unit);
+    if (later_) {
+      write_first_tile(site);
+    } else {
+      write_all(site);
     }
-    if (unit != nullptr) throw Error(memory_changed());  // records that are not written must not be sent
     reservation_.launch->observer = request_.options.observer;
     reservation_.launch->kernel = request_.job->binary().get();
     reservation_.launch->program = request_.job->program();
@@ -92,11 +95,42 @@ class PreparedLaunch {
   StreamChannel::Reservation* reservation() { return &reservation_; }
 
  private:
+  [[noreturn]] void refuse_tiles() const {
+    throw InvalidArgument("arguments",
+                          std::to_string(walks_) + " tiles are more than a plan with steps of its own takes, " +
+                              std::to_string(FlexStream::kMaxTilesAtOnce),
+                          "compile the kernel for a larger tile, or launch its standard job");
+  }
+
+  void write_all(const LaunchSite& site) {
+    Unit* unit = reservation_.units.head;
+    for (std::uint32_t tile = 0; tile < walks_; ++tile) {
+      unit = write_walk(site, *request_.job, operands_ ? &*operands_ : nullptr, tile, request_.options,
+                        reservation_.uses, unit);
+    }
+    if (unit != nullptr) throw Error(memory_changed());  // records that are not written must not be sent
+  }
+
+  // What it throws no other tile throws. The last record stands for the tiles behind it.
+  void write_first_tile(const LaunchSite& site) {
+    auto blocks =
+        std::make_shared<TileBlocks>(*request_.job, *operands_, terms_of(site, *request_.job, request_.options));
+    Unit* const first = reservation_.units.head;
+    Unit& compute = blocks->corrects() ? *first->next : *first;
+    blocks->write_next(blocks->corrects() ? first : nullptr, compute);
+    Unit& others = *compute.next;
+    start_block(others, wire::Opcode::Compute, blocks->next(), blocks->first_step());
+    others.kind = Unit::Kind::Tiles;
+    others.block.payload.compute = {};
+    reservation_.launch->tiles = std::move(blocks);
+  }
+
   const LaunchRequest& request_;
   const FlexAllocator& allocator_;
   StreamChannel::Reservation reservation_;
   std::optional<BoundOperands> operands_;
   std::uint32_t walks_ = 1;
+  bool later_ = false;  // the blocks of all tiles but the first are written when the stream comes to them
 };
 
 }  // namespace

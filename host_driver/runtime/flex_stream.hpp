@@ -55,8 +55,9 @@ class FlexStream {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // More tiles than this in one launch are refused: a host that needs them compiled for the wrong tile.
-  static constexpr std::uint32_t kMaxTiles = 1u << 16;
+  // More tiles than this are refused for a plan that is not the standard one of a kernel: all of its blocks are written
+  // by Launch(). Those of a standard plan are written as the card takes them, in memory for a few tiles.
+  static constexpr std::uint32_t kMaxTilesAtOnce = 1u << 16;
 
   // All outlive the stream.
   FlexStream(unsigned id, CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel,

@@ -67,6 +67,7 @@ StreamChannel::Reservation::~Reservation() {
   launch->let_go();
   const std::lock_guard guard(channel_.mutex_);
   while (!units.empty()) channel_.drop_unit(*units.pop());
+  channel_.drop_spare(*launch);
   channel_.launch_records_.give(launch);
   if (--channel_.writing_ == 0) channel_.quiet_.notify_all();
 }
@@ -93,9 +94,8 @@ void StreamChannel::check_usable() const {
   }
 }
 
-void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks,
-                            std::uint64_t recoveries) {
-  const std::lock_guard guard(mutex_);
+// The reservation ends what this begins.
+void StreamChannel::begin_reservation(Reservation& reservation, std::uint64_t recoveries) {
   check_usable();
   if (recoveries != this->recoveries()) {
     throw Error(refused_now(" was recovered while this was launched",
@@ -103,13 +103,24 @@ void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std:
   }
   reservation.launch = launch_records_.take();
   ++writing_;
+}
+
+Unit* StreamChannel::take_unit() {
+  Unit* unit = units_.take();
+  unit->correction = {};
+  unit->event = nullptr;
+  unit->call = nullptr;
+  unit->sent = 0;
+  return unit;
+}
+
+void StreamChannel::reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks,
+                            std::uint64_t recoveries) {
+  const std::lock_guard guard(mutex_);
+  begin_reservation(reservation, recoveries);
   reservation.count = walk.blocks * walks;
   for (std::size_t i = 0; i < reservation.count; ++i) {
-    Unit* unit = units_.take();
-    unit->correction = {};
-    unit->event = nullptr;
-    unit->call = nullptr;
-    unit->sent = 0;
+    Unit* unit = take_unit();
     reservation.units.push(unit);
     if (i % walk.blocks == walk.correction_at) unit->correction = corrections_->take(walk.correction_bytes);
   }
@@ -154,30 +165,36 @@ std::uint64_t StreamChannel::launched() const {
 
 void StreamChannel::pump() {
   while (!stopped() && !runs_host_call_) {
-    if (!ready_.empty()) {
-      if (!submit_from(ready_)) return;
-    } else if (pending_.empty()) {
-      return;
-    } else if (pending_.head->kind == Unit::Kind::Staged) {
-      return start_staged(*pending_.head);  // the worker goes on from here
-    } else if (pending_.head->kind == Unit::Kind::HostCall) {
-      return start_host_call();
-    } else if (!may_be_sent(*pending_.head)) {
-      return;
-    } else if (!submit_from(pending_)) {
-      return;
-    }
+    if (!send_next()) return;
   }
 }
 
-// Sends blocks from the front, up to the next staged transfer or function of the host. False: the card took fewer, or
+// False: something has to happen first, which calls pump() again.
+bool StreamChannel::send_next() {
+  if (!ready_.empty()) return submit_from(ready_);
+  if (pending_.empty()) return false;
+  Unit& head = *pending_.head;
+  switch (head.kind) {
+    case Unit::Kind::Tiles: return write_tiles(head);
+    case Unit::Kind::Staged: start_staged(head); return false;  // the worker goes on from here
+    case Unit::Kind::HostCall: start_host_call(); return false;
+    default: return may_be_sent(head) && submit_from(pending_);
+  }
+}
+
+namespace {
+
+bool is_block(const Unit& unit) { return unit.kind == Unit::Kind::Block || unit.kind == Unit::Kind::Chunk; }
+
+}  // namespace
+
+// Sends blocks from the front, up to the first unit that is none. False: the card took fewer, or
 // is gone.
 bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   std::array<ControlBlockRequest, kBatch> requests;
   std::size_t count = 0;
   for (Unit* unit = list.head; unit != nullptr && count < kBatch; unit = unit->next) {
-    if (unit->kind == Unit::Kind::Staged || unit->kind == Unit::Kind::HostCall) break;
-    if (!may_be_sent(*unit)) break;
+    if (!is_block(*unit) || !may_be_sent(*unit)) break;
     if (rules_.checksums) seal_transfer(*unit);
     if (is_wait(*unit)) unit->event->write_wait(unit->block);
     requests[count++] = {&unit->block, this};

@@ -4,10 +4,12 @@
 // moved on by completions, credits and the staging worker.
 //
 //   pending_ ── head is a block ──────────────► submit ─► in_flight_ ─► on_completion ─► ended
-//      └─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
+//      ├─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
+//      └─ head are tiles ─► blocks of the next ones, in front of it
 //
-// Nine files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_host_calls.cpp,
-// stream_staging.cpp, stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp, stream_trace.cpp.
+// Ten files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_host_calls.cpp,
+// stream_staging.cpp, stream_tiles.cpp, stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp,
+// stream_trace.cpp.
 // Its states: stream_states.hpp. A channel outlives its device: begin_recovery() … end_recovery() give it another one
 // (runtime_recovery.hpp is the order). Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's
 // submit lock or the staging engine's.
@@ -67,8 +69,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
 
     LinkedList<Unit> units;
     LaunchState* launch = nullptr;
-    AllocationUses uses{};  // what the launch works on
-    std::size_t count = 0;
+    AllocationUses uses{};    // what the launch works on
+    std::uint64_t count = 0;  // of what ends: the units, or all blocks of a launch whose tiles are written later
 
    private:
     StreamChannel& channel_;
@@ -86,6 +88,9 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // looked up. Until the reservation ends no recovery begins. Throws StreamError when the stream is poisoned, Error
   // while it is being reset or recovered, or was since, OutOfMemory.
   void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks, std::uint64_t recoveries);
+  // The same for `tiles` tiles whose blocks are written as the card takes them: `units` gets the records of the first
+  // tile and one that stands for the others, launch->spare those that these are written into. Throws as reserve().
+  void reserve_tiles(Reservation& reservation, const WalkSize& walk, std::uint32_t tiles, std::uint64_t recoveries);
   // Enqueues all of them, in order. Throws as reserve(); nothing was enqueued then. Returns the last launch's number.
   std::uint64_t commit(std::span<Reservation* const> reservations);
   // Both for a launch of one unit that moves nothing: a block that `write` fills in, or what it makes of it.
@@ -201,6 +206,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   ErrorInfo refused_now(const char* state, const char* next, bool recoverable = true) const;
   void check_usable() const;
   bool stopped() const { return failure_.has_value() || activity_.get() != StreamActivity::Open; }
+  void begin_reservation(Reservation& reservation, std::uint64_t recoveries);
+  Unit* take_unit();
   void enqueue(Reservation& reservation);
   void place_event(Unit& unit, std::uint64_t launch);
   void note_with_card(Event& event);
@@ -226,7 +233,13 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void tell_failure();
   void note_first_failure();
   void pump();
+  bool send_next();
   bool submit_from(LinkedList<Unit>& list);
+  bool write_tiles(Unit& tiles);
+  std::uint64_t blocks_of(const Unit& unit) const;
+  void end_tiles(LaunchState& launch);
+  void drop_spare(LaunchState& launch);
+  static bool recycle(Unit& unit);
   void start_staged(Unit& unit);
   void start_host_call();
   void fail_host_call(Unit& unit, const std::exception_ptr& why);
@@ -266,7 +279,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   LinkedList<Unit>
       chunk_units_;  // set aside: one for each chunk of staging, because chunks come where nothing may fail
   std::optional<CorrectionPool> corrections_;
-  LinkedList<Unit> pending_;    // blocks and staged transfers, in order
+  LinkedList<Unit> pending_;    // blocks, staged transfers, functions and tiles, in order
   LinkedList<Unit> ready_;      // chunk DMAs of the transfer at the head of pending_, or of the one that just left it
   LinkedList<Unit> in_flight_;  // with the card, in order
   LinkedList<LaunchState> launches_;

@@ -230,8 +230,10 @@ void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) 
                                .bytes = completion.bytes});
   }
   if (launch.outcome == Outcome::Ok) launch.outcome = completion.outcome;
-  drop_unit(unit);
-  if (--launch.left == 0) retire_launches();
+  launch.left -= blocks_of(unit);
+  if (unit.kind == Unit::Kind::Tiles) end_tiles(launch);
+  if (!recycle(unit)) drop_unit(unit);
+  if (launch.left == 0) retire_launches();
 }
 
 void StreamChannel::retire_launches() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host_driver/runtime/tiling.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace svp {
@@ -14,118 +15,249 @@ struct Place {  // one axis of one operand, for messages
   std::uint32_t axis;
 
   std::uint32_t dimension() const { return kernel.operands[operand].shape[axis]; }
+  bool is_stick() const { return axis + 1 == kernel.operands[operand].shape.size(); }
   std::string name() const {
     return "operand " + kernel.operands[operand].name + ", dimension " + kernel.dimensions[dimension()];
   }
 };
 
+[[noreturn]] void refuse_tiling(Reason reason, const Place& place, const std::string& what, std::string next_step) {
+  throw TilingError(reason, place.name(), place.name() + " " + what, std::move(next_step));
+}
+
 std::string extents(std::int64_t actual, std::int64_t tile) {
   return std::to_string(actual) + " for a tile of " + std::to_string(tile);
 }
 
-// How many tiles fit along the axis; 1: exact.
-std::int64_t tiles_along(const Place& place, std::int64_t actual, std::int64_t tile) {
-  if (actual < tile) {
-    throw TilingError(Reason::SmallerThanTile, place.name(),
-                      place.name() + ": " + extents(actual, tile) + " is too small",
-                      "pad the tensor or compile the kernel for a smaller tile");
-  }
-  if (actual % tile != 0) {
-    throw TilingError(
-        Reason::NotDivisible, place.name(),
-        place.name() + ": " + extents(actual, tile) + " leaves a remainder of " + std::to_string(actual % tile),
-        "pad the tensor to a multiple of the tile or compile a kernel for the remainder");
-  }
-  return actual / tile;
-}
+class TilePlanner {
+ public:
+  TilePlanner(const KernelMetadata& kernel, std::span<const Shape> tiles, std::span<const Argument> arguments,
+              std::span<const StickGeometry> geometry)
+      : kernel_(kernel), tiles_(tiles), arguments_(arguments), geometry_(geometry) {}
 
-void note_axis(Tiling& tiling, const Place& place, std::int64_t count) {
-  if (!tiling.dimension) {
-    tiling.dimension = place.dimension();
-    tiling.iterations = static_cast<std::uint32_t>(count);
-    return;
-  }
-  if (*tiling.dimension != place.dimension()) {
-    throw TilingError(Reason::SeveralDimensions, place.name(),
-                      "dimensions " + place.kernel.dimensions[*tiling.dimension] + " and " +
-                          place.kernel.dimensions[place.dimension()] + " are both larger than the tile",
-                      "launch along one dimension at a time, or compile for a larger tile");
-  }
-  if (tiling.iterations != count) {
-    throw TilingError(Reason::Inconsistent, place.name(),
-                      place.name() + " has " + std::to_string(count) + " tiles, another operand has " +
-                          std::to_string(tiling.iterations),
-                      "give operands that agree on the dimension");
-  }
-}
+  Tiling plan(bool allow_tiled_launch);
 
-std::uint64_t step_along(const Place& place, const Shape& tile, const StickGeometry& geometry, std::int64_t per_stick) {
-  const bool is_stick = place.axis + 1 == tile.rank();
-  std::int64_t steps = tile[place.axis];
-  if (is_stick) {
-    if (steps % per_stick != 0) {
-      throw TilingError(Reason::StickUnaligned, place.name(),
-                        place.name() + " is the stick dimension: a tile of " + std::to_string(steps) +
-                            " is no multiple of " + std::to_string(per_stick),
-                        "compile for a tile of whole sticks");
+ private:
+  // `visit(place)` for every axis of every operand.
+  template <typename Visit>
+  void for_each_axis(Visit visit) const {
+    for (std::uint32_t i = 0; i < kernel_.operands.size(); ++i) {
+      for (std::uint32_t axis = 0; axis < kernel_.operands[i].shape.size(); ++axis) visit(Place{kernel_, i, axis});
     }
-    steps /= per_stick;
   }
-  return static_cast<std::uint64_t>(steps) * geometry.stride[place.axis];
+  std::int64_t actual(const Place& place) const { return arguments_[place.operand].shape[place.axis]; }
+  std::int64_t compiled(const Place& place) const { return tiles_[place.operand][place.axis]; }
+  std::int64_t whole(const Place& place) const { return whole_[place.dimension()]; }
+  std::int64_t per_stick(const Place& place) const { return elements_per_stick(arguments_[place.operand].dtype); }
+  bool takes_extent(std::uint32_t dimension) const;
+  bool takes_stride(const Place& place) const;
+  bool lacks(const KernelOperand& operand, std::uint32_t dimension) const;
+
+  void check_ranks() const;
+  void measure();
+  void check_agreement(const Place& place);
+  void check_extent(const Place& place) const;
+  void check_strides(std::uint32_t operand) const;
+  void check_outputs(const Place& place) const;
+  void add_dimension(std::uint32_t dimension);
+  std::uint64_t step_along(const Place& place) const;
+
+  const KernelMetadata& kernel_;
+  std::span<const Shape> tiles_;
+  std::span<const Argument> arguments_;
+  std::span<const StickGeometry> geometry_;
+  std::array<std::int64_t, kMaxDimensions> whole_{};  // the extents of the launch, per dimension
+  Tiling tiling_;
+};
+
+bool TilePlanner::takes_extent(std::uint32_t dimension) const {
+  return std::ranges::any_of(kernel_.symbols, [&](const KernelSymbol& symbol) {
+    return symbol.kind == wire::SymbolKind::Dimension && symbol.dimension == dimension;
+  });
+}
+
+bool TilePlanner::takes_stride(const Place& place) const {
+  return std::ranges::any_of(kernel_.symbols, [&](const KernelSymbol& symbol) {
+    return symbol.kind == wire::SymbolKind::Stride && symbol.operand == place.operand && symbol.axis == place.axis;
+  });
+}
+
+bool TilePlanner::lacks(const KernelOperand& operand, std::uint32_t dimension) const {
+  return std::ranges::find(operand.shape, dimension) == operand.shape.end();
+}
+
+void TilePlanner::check_ranks() const {
+  for (std::size_t i = 0; i < kernel_.operands.size(); ++i) {
+    const Shape& shape = arguments_[i].shape;
+    if (shape.rank() == tiles_[i].rank()) continue;
+    const std::string operand = "operand " + kernel_.operands[i].name;
+    throw TilingError(Reason::RankDiffers, operand,
+                      operand + " has shape " + to_string(shape) + ", compiled " + to_string(tiles_[i]),
+                      "give a tensor of the compiled rank");
+  }
+}
+
+// The extents of the launch are the largest ones that an operand has.
+void TilePlanner::measure() {
+  for_each_axis([&](const Place& place) {
+    const std::uint32_t d = place.dimension();
+    whole_[d] = std::max(whole_[d], actual(place));
+    tiling_.extent[d] = std::min(compiled(place), whole_[d]);
+  });
+}
+
+// An input may be shorter than the others: as long as one tile it is reused, of one element it is repeated.
+void TilePlanner::check_agreement(const Place& place) {
+  const std::int64_t extent = actual(place);
+  if (extent == whole(place)) return;
+  const KernelOperand& operand = kernel_.operands[place.operand];
+  const bool reduced = std::ranges::any_of(
+      kernel_.operands, [&](const KernelOperand& o) { return o.writes() && lacks(o, place.dimension()); });
+  const bool may_be_short = !operand.writes() && !reduced;
+  if (may_be_short && extent == compiled(place)) return;
+  if (!may_be_short || extent != 1) {
+    refuse_tiling(Reason::Inconsistent, place,
+                  "is " + std::to_string(extent) + ", another operand has " + std::to_string(whole(place)),
+                  operand.writes() ? "give an output of the full size" : "give operands that agree on the dimension");
+  }
+  if (place.is_stick()) {
+    refuse_tiling(Reason::StickBroadcast, place,
+                  "has one element, which would be repeated " + std::to_string(whole(place)) + " times in a stick",
+                  "expand it and launch with a copy");
+  }
+  if (!takes_stride(place)) {
+    refuse_tiling(Reason::FixedStride, place,
+                  "has one element for a tile of " + std::to_string(compiled(place)) +
+                      ", and the kernel takes no stride to repeat it with",
+                  "expand it and launch with a copy, or compile the kernel for a tile of 1");
+  }
+  tiling_.broadcast[place.operand] |= static_cast<std::uint8_t>(1U << place.axis);
+}
+
+// A tile that is not the compiled one needs a kernel that is told.
+void TilePlanner::check_extent(const Place& place) const {
+  const std::int64_t all = whole(place);
+  const std::int64_t tile = compiled(place);
+  if (all % tile == 0 || actual(place) != all || takes_extent(place.dimension())) return;
+  if (all < tile) {
+    refuse_tiling(Reason::SmallerThanTile, place, "is " + extents(all, tile) + ", and the kernel takes no extent",
+                  "pad the tensor or compile the kernel for a smaller tile");
+  }
+  refuse_tiling(Reason::NotDivisible, place,
+                "is " + extents(all, tile) + ", which leaves a remainder of " + std::to_string(all % tile) +
+                    ", and the kernel takes no extent",
+                "pad the tensor to a multiple of the tile or compile a kernel for the remainder");
+}
+
+// A kernel that takes no stride steps as in a tensor of the tile's size.
+void TilePlanner::check_strides(std::uint32_t operand) const {
+  const auto& dimensions = kernel_.operands[operand].shape;
+  Shape tile = tiles_[operand];
+  for (std::uint32_t axis = 0; axis < tile.rank(); ++axis) tile[axis] = tiling_.extent[dimensions[axis]];
+  const std::int64_t stick = elements_per_stick(arguments_[operand].dtype);
+  const StickGeometry dense = StickGeometry::of(tile, stick);
+  for (std::uint32_t axis = 0; axis < tile.rank(); ++axis) {
+    const Place place{kernel_, operand, axis};
+    const std::int64_t elements_of_a_step = place.is_stick() ? stick : 1;
+    const bool steps = tile[axis] > elements_of_a_step;
+    const bool as_given = dense.stride[axis] == geometry_[operand].stride[axis] || takes_stride(place);
+    if (!steps || as_given) continue;
+    refuse_tiling(Reason::FixedStride, place,
+                  "lies in steps of " + std::to_string(geometry_[operand].stride[axis]) +
+                      " bytes, and the kernel, which takes no stride, has " + std::to_string(dense.stride[axis]),
+                  "launch with a copy (Context::contiguous()), or build the kernel with a stride symbol");
+  }
 }
 
 // Every output has to move with the tiles; otherwise each tile would overwrite the last one's results.
-void check_outputs(const KernelMetadata& kernel, const Tiling& tiling) {
-  for (std::uint32_t i = 0; i < kernel.operands.size(); ++i) {
-    const KernelOperand& operand = kernel.operands[i];
-    if (!operand.writes() || tiling.step[i] != 0) continue;
-    bool has_dimension = false;
-    for (const std::uint32_t d : operand.shape) has_dimension |= d == *tiling.dimension;
-    const std::string& dimension = kernel.dimensions[*tiling.dimension];
-    if (has_dimension) {
-      throw TilingError(Reason::Inconsistent, "operand " + operand.name + ", dimension " + dimension,
-                        "output " + operand.name + " has the size of one tile along " + dimension +
-                            ", other operands " + std::to_string(tiling.iterations) + " tiles",
-                        "give an output of the full size");
-    }
-    throw TilingError(
-        Reason::Reduction, "operand " + operand.name + ", dimension " + dimension,
-        "tiling along " + dimension + " would need output " + operand.name + " to be accumulated",
+void TilePlanner::check_outputs(const Place& place) const {
+  const std::string& dimension = kernel_.dimensions[place.dimension()];
+  for (const KernelOperand& operand : kernel_.operands) {
+    if (!operand.writes() || !lacks(operand, place.dimension())) continue;
+    refuse_tiling(
+        Reason::Reduction, place,
+        "is " + extents(whole(place), compiled(place)) + ": output " + operand.name + " would need to be accumulated",
         "compile the kernel for the whole " + dimension + ", or add the partial results in a job of its own");
   }
+}
+
+std::uint64_t TilePlanner::step_along(const Place& place) const {
+  if (actual(place) != whole(place)) return 0;
+  std::int64_t steps = compiled(place);
+  if (place.is_stick()) {
+    if (steps % per_stick(place) != 0) {
+      refuse_tiling(Reason::StickUnaligned, place,
+                    "is the stick dimension: a tile of " + std::to_string(steps) + " is no multiple of " +
+                        std::to_string(per_stick(place)),
+                    "compile for a tile of whole sticks");
+    }
+    steps /= per_stick(place);
+  }
+  return static_cast<std::uint64_t>(steps) * geometry_[place.operand].stride[place.axis];
+}
+
+void TilePlanner::add_dimension(std::uint32_t dimension) {
+  const std::int64_t tile = tiling_.extent[dimension];
+  const std::int64_t count = (whole_[dimension] - 1) / tile + 1;
+  const bool too_many = __builtin_mul_overflow(tiling_.tiles, count, &tiling_.tiles);
+  TiledDimension& tiled = tiling_.nest[tiling_.depth++];
+  tiled.dimension = dimension;
+  tiled.count = static_cast<std::uint32_t>(count);
+  tiled.edge = whole_[dimension] - (count - 1) * tile;
+  for_each_axis([&](const Place& place) {
+    if (place.dimension() != dimension) return;
+    if (too_many) {
+      refuse_tiling(Reason::TooManyTiles, place, "is " + extents(whole(place), tile) + ": too many tiles for a launch",
+                    "compile the kernel for a larger tile");
+    }
+    if (tiled.step[place.operand] != 0) {
+      refuse_tiling(Reason::Inconsistent, place, "is tiled, and the operand has it twice",
+                    "compile the kernel for the full shape");
+    }
+    tiled.step[place.operand] = step_along(place);
+  });
+}
+
+Tiling TilePlanner::plan(bool allow_tiled_launch) {
+  check_ranks();
+  measure();
+  for_each_axis([&](const Place& place) { check_agreement(place); });
+  for_each_axis([&](const Place& place) { check_extent(place); });
+  for_each_axis([&](const Place& place) {
+    if (whole(place) <= compiled(place) || actual(place) != whole(place)) return;
+    if (!allow_tiled_launch) {
+      throw TiledLaunchNotAllowed(place.name(),
+                                  place.name() + ": " + extents(actual(place), compiled(place)) +
+                                      " exceeds the compiled tile, and tiled launch is not allowed",
+                                  "allow tiled launch (SPYRE_ALLOW_TILED_LAUNCH=1) or compile for the full shape");
+    }
+    check_outputs(place);
+  });
+  for (std::uint32_t d = 0; d < kernel_.dimensions.size(); ++d) {
+    if (whole_[d] > tiling_.extent[d]) add_dimension(d);
+  }
+  for (std::uint32_t i = 0; i < kernel_.operands.size(); ++i) check_strides(i);
+  return tiling_;
 }
 
 }  // namespace
 
 Tiling plan_tiling(const KernelMetadata& kernel, std::span<const Shape> tiles, std::span<const Argument> arguments,
                    std::span<const StickGeometry> geometry, bool allow_tiled_launch) {
-  Tiling tiling;
-  for (std::uint32_t i = 0; i < kernel.operands.size(); ++i) {
-    const Shape& tile = tiles[i];
-    const Shape& actual = arguments[i].shape;
-    if (actual.rank() != tile.rank()) {
-      throw TilingError(
-          Reason::RankDiffers, "operand " + kernel.operands[i].name,
-          "operand " + kernel.operands[i].name + " has shape " + to_string(actual) + ", compiled " + to_string(tile),
-          "give a tensor of the compiled rank");
-    }
-    if (actual == tile) continue;
-    for (std::uint32_t axis = 0; axis < tile.rank(); ++axis) {
-      const Place place{kernel, i, axis};
-      const std::int64_t count = tiles_along(place, actual[axis], tile[axis]);
-      if (count == 1) continue;
-      if (!allow_tiled_launch) {
-        throw TiledLaunchNotAllowed(place.name(),
-                                    place.name() + ": " + extents(actual[axis], tile[axis]) +
-                                        " exceeds the compiled tile, and tiled launch is not allowed",
-                                    "allow tiled launch (SPYRE_ALLOW_TILED_LAUNCH=1) or compile for the full shape");
-      }
-      note_axis(tiling, place, count);
-      tiling.step[i] = step_along(place, tile, geometry[i], elements_per_stick(arguments[i].dtype));
-    }
+  return TilePlanner(kernel, tiles, arguments, geometry).plan(allow_tiled_launch);
+}
+
+Tile tile_at(const Tiling& tiling, std::uint32_t number) {
+  Tile tile{.number = number, .offset = {}, .extent = tiling.extent};
+  for (std::size_t i = tiling.depth; i-- > 0;) {
+    const TiledDimension& tiled = tiling.nest[i];
+    const std::uint32_t index = number % tiled.count;
+    number /= tiled.count;
+    if (index + 1 == tiled.count) tile.extent[tiled.dimension] = tiled.edge;
+    for (std::size_t operand = 0; operand < kMaxOperands; ++operand)
+      tile.offset[operand] += index * tiled.step[operand];
   }
-  if (tiling.dimension) check_outputs(kernel, tiling);
-  return tiling;
+  return tile;
 }
 
 }  // namespace svp

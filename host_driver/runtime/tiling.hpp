@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiled execution (RFC "Program Execution Pipeline", Tiled Execution): a kernel compiled for a tile runs over a tensor
-// that is larger along one dimension, once per tile, with moved addresses. Pure arithmetic.
+// Tiled execution (RFC "Program Execution Pipeline", Tiled Execution): a kernel compiled for a tile runs over tensors
+// that are larger, once per tile, with moved addresses and the tile's own extents. Pure arithmetic; docs/tiling.md has
+// the rules.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "host_driver/runtime/argument.hpp"
@@ -16,16 +17,39 @@ namespace svp {
 using spyre::TiledLaunchNotAllowed;
 using spyre::TilingError;
 
-struct Tiling {
-  std::uint32_t iterations = 1;
-  std::optional<std::uint32_t> dimension;  // index into KernelMetadata::dimensions; empty: exact shapes
+// One dimension of which there are several tiles.
+struct TiledDimension {
+  std::uint32_t dimension = 0;  // index into KernelMetadata::dimensions
+  std::uint32_t count = 1;      // tiles
+  std::int64_t edge = 0;        // extent of the last one; the others have Tiling::extent
   // Bytes from one tile to the next, per operand; 0: the operand is reused.
   std::array<std::uint64_t, kMaxOperands> step{};
 };
 
-// `arguments` and `geometry` have one entry per operand of the kernel; extents are positive. Throws the errors above;
-// "exact or one larger dimension" is all that remains.
+// How the tiles of a launch lie in its operands.
+struct Tiling {
+  std::array<TiledDimension, kMaxDimensions> nest{};  // outermost first
+  std::size_t depth = 0;                              // of the nest; 0: one tile
+  std::uint32_t tiles = 1;
+  // Of a tile that is no edge: the compiled extents, or shorter ones where the tensors are.
+  std::array<std::int64_t, kMaxDimensions> extent{};
+  // Bit `axis`: the operand has one element there, the tile more. The kernel is given stride 0.
+  std::array<std::uint8_t, kMaxOperands> broadcast{};
+};
+
+// One of them.
+struct Tile {
+  std::uint32_t number = 0;
+  std::array<std::uint64_t, kMaxOperands> offset{};   // bytes from the operand's start
+  std::array<std::int64_t, kMaxDimensions> extent{};  // elements
+};
+
+// `arguments` and `geometry` have one entry per operand of the kernel, `tiles` the compiled shapes; all extents are
+// positive. Throws TilingError and TiledLaunchNotAllowed.
 Tiling plan_tiling(const KernelMetadata& kernel, std::span<const Shape> tiles, std::span<const Argument> arguments,
                    std::span<const StickGeometry> geometry, bool allow_tiled_launch);
+
+// The innermost dimension of the nest moves first. `number` is below tiling.tiles.
+Tile tile_at(const Tiling& tiling, std::uint32_t number);
 
 }  // namespace svp

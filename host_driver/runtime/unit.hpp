@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The records behind a launch, recycled: no heap in the steady state. A unit is what ends in exactly one outcome: one
-// control block, one staged transfer, one function of the host, or one chunk of a staged transfer (which reports to its
-// transfer).
+// control block, one staged transfer, one function of the host, one chunk of a staged transfer (which reports to its
+// transfer), or the tiles of a launch that have not been made into blocks yet.
 #pragma once
 
 #include <array>
@@ -23,6 +23,7 @@ namespace svp {
 
 class Event;
 class Kernel;
+class TileBlocks;
 struct HostCall;
 
 struct Unit;
@@ -53,12 +54,18 @@ struct LinkedList {
   }
 };
 
+// Records that the next tiles of a launch are written into; blocks that ended come back here.
+struct SpareBlocks {
+  LinkedList<Unit> corrections;  // each with its correction buffer
+  LinkedList<Unit> computes;
+};
+
 // One FlexStream::Launch under way.
 struct LaunchState {
   LaunchState* next = nullptr;
   std::uint64_t number = 0;
-  std::size_t total = 0;  // units
-  std::size_t left = 0;   // of them that have not ended
+  std::uint64_t total = 0;  // units, also those of tiles that have not been made into blocks yet
+  std::uint64_t left = 0;   // of them that have not ended
   wire::Outcome outcome = wire::Outcome::Ok;
   LaunchObserver* observer = nullptr;
   const Kernel* kernel = nullptr;            // of the job; null for transfers
@@ -67,6 +74,8 @@ struct LaunchState {
   RecordedUses recorded{};                   // what was released and is kept for this launch and those before it
   std::shared_ptr<const void> program{};     // and the loaded program
   std::shared_ptr<const void> keep_alive{};  // the caller's
+  std::shared_ptr<TileBlocks> tiles{};       // writes the blocks of a tiled launch; null: all are written
+  SpareBlocks spare{};                       // empty unless some have still to be written
 
   // Runs destructors of the caller's: with no lock held.
   void let_go() noexcept {
@@ -74,6 +83,7 @@ struct LaunchState {
     recorded.let_go();
     program.reset();
     keep_alive.reset();
+    tiles.reset();
   }
 };
 
@@ -100,7 +110,7 @@ struct StagedTransfer {
 };
 
 struct Unit {
-  enum class Kind : std::uint8_t { Block, Staged, Chunk, HostCall };
+  enum class Kind : std::uint8_t { Block, Staged, Chunk, HostCall, Tiles };
 
   Unit* next = nullptr;
   LaunchState* launch = nullptr;
@@ -115,7 +125,7 @@ struct Unit {
   Unit* owner = nullptr;          // Chunk: its Staged unit
   std::uint64_t sent = 0;         // nanoseconds of CLOCK_MONOTONIC; 0: not sent yet, or nothing is traced
   StagedTransfer staged{};        // Staged
-  wire::ControlBlock block{};     // Staged: the transfer as if it were one DMA
+  wire::ControlBlock block{};     // Staged: the transfer as if it were one DMA; Tiles: a compute, as far as known
 };
 
 // Records in slabs that are never given back before the pool is.

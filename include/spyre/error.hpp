@@ -160,17 +160,19 @@ class SPYRE_API InvalidPlan : public InvalidArgument {
 };
 
 // The shapes of a launch can not be covered by walks of the compiled tile (RFC "Program Execution Pipeline", Tiled
-// Execution).
+// Execution; docs/tiling.md). field(): "operand B, dimension N".
 class SPYRE_API TilingError : public InvalidArgument {
  public:
   enum class Reason : std::uint8_t {
-    RankDiffers,        // an operand has another number of dimensions than compiled
-    SmallerThanTile,    // a dimension is shorter than the tile (padding it is the compiler's work)
-    NotDivisible,       // a remainder would be left (RFC, open question: fail)
-    SeveralDimensions,  // more than one dimension is larger than the tile (open question 3: the compiler's work)
-    Inconsistent,       // operands disagree on a dimension, or an output would be written by every tile
-    Reduction,          // the tiled dimension is not one of an output: partial results (open question 2)
-    StickUnaligned,     // a tile along the stick dimension that is no whole number of sticks
+    RankDiffers,      // an operand has another number of dimensions than compiled
+    SmallerThanTile,  // a dimension is shorter than the tile, and the kernel does not take its extent
+    NotDivisible,     // a remainder would be left, and the kernel does not take the dimension's extent
+    Inconsistent,     // operands disagree on a dimension, or an output is not of the full size
+    Reduction,        // the tiled dimension is not one of an output, and the kernel keeps no partial results
+    StickUnaligned,   // a tile along the stick dimension that is no whole number of sticks
+    FixedStride,      // an operand lies with other strides than the kernel steps with
+    StickBroadcast,   // one element of the stick dimension would have to be repeated
+    TooManyTiles,     // more than a launch numbers
   };
   TilingError(Reason reason, std::string field, std::string message, std::string next_step)
       : InvalidArgument(std::move(field), std::move(message), std::move(next_step)), reason_(reason) {}

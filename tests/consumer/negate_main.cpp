@@ -67,11 +67,11 @@ void errors(spyre::Context& context, const spyre::ExecutionPlan& plan) {
     check(true, error.what());
   }
   try {
-    const auto one = context.empty(spyre::DataType::Float32, {kTileRows, 1}, spyre::DeviceType::Dl16);
+    const auto one = context.empty(spyre::DataType::Float32, {kTileRows}, spyre::DeviceType::Dl16);
     stream.Launch(plan.jobs()[0], std::array{one, one});
-    check(false, "a tensor that is smaller than the tile is refused");
+    check(false, "a tensor of another rank is refused");
   } catch (const spyre::TilingError& error) {
-    check(error.reason() == spyre::TilingError::Reason::SmallerThanTile, error.what());
+    check(error.reason() == spyre::TilingError::Reason::RankDiffers, error.what());
   }
 }
 

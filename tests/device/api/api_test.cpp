@@ -201,7 +201,8 @@ TEST_F(Api, EveryErrorIsCaughtByItsType) {
   EXPECT_THROW((void)context().empty(DataType::Float64, {8, 8}), spyre::InvalidArgument);
   EXPECT_THROW((void)context().allocator().allocate(std::uint64_t{1} << 50), spyre::OutOfMemory);
   const auto large = context().empty(DataType::Float32, {100, 64}, DeviceType::Dl16);
-  const std::array operands{large, large, large};
+  const auto shorter = context().empty(DataType::Float32, {50, 64}, DeviceType::Dl16);
+  const std::array operands{large, shorter, context().empty(DataType::Float32, {100, 64}, DeviceType::Dl16)};
   EXPECT_THROW(spyre::LaunchKernel(stream, plan, operands), spyre::TilingError);
   const auto tiles = context().empty(DataType::Float32, {128, 64}, DeviceType::Dl16);
   const std::array twice{tiles, tiles, context().empty(DataType::Float32, {128, 64}, DeviceType::Dl16)};

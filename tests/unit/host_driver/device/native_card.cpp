@@ -46,12 +46,13 @@ NativeCard::NativeCard(NativeCardOptions options) : options_(std::move(options))
   stop_listening_.reset(::eventfd(0, EFD_CLOEXEC));
   native::BoardOptions board;
   board.windows = windows_;
-  board.region_bytes = std::uint64_t{256} << 20;
+  board.region_bytes = options_.region_bytes;
   board.boot_arguments = "vfs=" + std::to_string(options_.virtual_functions) + " " + options_.boot_arguments;
   board.on_signal = [this](unsigned slot, std::uint32_t) {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(to_host_[slot].write_end.get(), &one, sizeof one);
   };
+  board.kernel = options_.kernel;
   board_ = std::make_unique<native::Board>(std::move(board));
   card_ = std::make_unique<fw::Card>();
   hart_ = std::thread([this] { run(); });

@@ -23,7 +23,9 @@ namespace svp::test {
 struct NativeCardOptions {
   unsigned virtual_functions = 1;
   std::uint64_t window_bytes = 4 * 1024 * 1024;
-  std::string boot_arguments{};  // besides vfs=
+  std::string boot_arguments{};                           // besides vfs=
+  std::uint64_t region_bytes = std::uint64_t{256} << 20;  // the card's memory
+  native::KernelPlayer kernel{};  // plays COMPUTE blocks on hart 0; without one they are refused
   // Called by the card's thread before each iteration of its loop: count decides when a simulated death happens.
   std::function<void(fw::Card&)> before_iteration{};
 };
@@ -47,6 +49,7 @@ class NativeCard {
   void die();
   // For looking at the card's own state: call with the card paused.
   fw::Card& core() { return *card_; }
+  const native::Board& board() const { return *board_; }  // for the player: to translate addresses
   std::byte* window(unsigned index) const { return windows_[index].data(); }
 
  private:

@@ -57,6 +57,16 @@ inline std::shared_ptr<const Kernel> matmul_kernel() {
   return Kernel::from_memory(std::move(image), metadata);
 }
 
+// One output [M, N], and nothing that a launch could tell it.
+inline std::shared_ptr<const Kernel> kernel_without_symbols() {
+  const auto image = make_image();
+  return Kernel::from_memory(image, R"({"format": 1, "name": "plain", "image_bytes": )" + std::to_string(image.size()) +
+                                        R"(, "image_crc32c": )" + std::to_string(crc_of(image)) +
+                                        R"(, "scratchpad_bytes": 0, "correction_bytes": 0, "operands": [
+    {"name": "c", "access": "write", "dtype": "dl16", "layout": "stick", "shape": ["M", "N"]}],
+  "symbols": [], "functions": []})");
+}
+
 inline CompiledKernel matmul_1024() { return {matmul_kernel(), {{"M", 1024}, {"N", 1024}, {"K", 1024}}}; }
 
 }  // namespace svp::test

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "tests/unit/host_driver/runtime/test_kernel.hpp"
+#include "tests/unit/host_driver/runtime/played_sum.hpp"
 
 namespace svp {
 namespace {
@@ -36,40 +36,98 @@ struct Plan {
   }
 };
 
-TEST(Tiling, ExactShapesAreOneWalk) {
+TEST(Tiling, ExactShapesAreOneTile) {
   const Tiling tiling = Plan{}({{1024, 512}, {512, 256}, {1024, 256}}, false);
-  EXPECT_EQ(tiling.iterations, 1u);
-  EXPECT_FALSE(tiling.dimension);
+  EXPECT_EQ(tiling.tiles, 1u);
+  EXPECT_EQ(tiling.depth, 0u);
+  EXPECT_EQ(tile_at(tiling, 0).extent[1], 512);
 }
 
 TEST(Tiling, RowTilesMoveByTheTilesRowsWithinEachStickColumn) {
   const Tiling tiling = Plan{}({{4096, 512}, {512, 256}, {4096, 256}});
-  EXPECT_EQ(tiling.iterations, 4u);
-  EXPECT_EQ(tiling.step[0], 1024u * 128);
-  EXPECT_EQ(tiling.step[1], 0u) << "an operand of the tile's shape is reused";
-  EXPECT_EQ(tiling.step[2], 1024u * 128);
+  EXPECT_EQ(tiling.tiles, 4u);
+  ASSERT_EQ(tiling.depth, 1u);
+  EXPECT_EQ(tiling.nest[0].step[0], 1024u * 128);
+  EXPECT_EQ(tiling.nest[0].step[1], 0u) << "an operand without the dimension is reused";
+  EXPECT_EQ(tiling.nest[0].step[2], 1024u * 128);
 }
 
 TEST(Tiling, StickTilesMoveByWholeStickColumns) {
   const Tiling tiling = Plan{}({{1024, 512}, {512, 1024}, {1024, 1024}});
-  EXPECT_EQ(tiling.iterations, 4u);
-  EXPECT_EQ(tiling.step[0], 0u);
-  EXPECT_EQ(tiling.step[1], 256u / 64 * 512 * 128);
-  EXPECT_EQ(tiling.step[2], 256u / 64 * 1024 * 128);
+  EXPECT_EQ(tiling.tiles, 4u);
+  EXPECT_EQ(tiling.nest[0].step[0], 0u);
+  EXPECT_EQ(tiling.nest[0].step[1], 256u / 64 * 512 * 128);
+  EXPECT_EQ(tiling.nest[0].step[2], 256u / 64 * 1024 * 128);
+}
+
+TEST(Tiling, DimensionsNestInTheKernelsOrderAndTheLastMovesFirst) {
+  const Tiling tiling = Plan{}({{2048, 512}, {512, 512}, {2048, 512}});
+  EXPECT_EQ(tiling.tiles, 4u);
+  ASSERT_EQ(tiling.depth, 2u);
+  EXPECT_EQ(tiling.nest[0].dimension, 0u);
+  EXPECT_EQ(tiling.nest[1].dimension, 2u);
+  constexpr std::uint64_t kRows = 1024 * 128, kSticks = 256 / 64 * 2048 * 128;
+  EXPECT_EQ(tile_at(tiling, 1).offset[2], kSticks);
+  EXPECT_EQ(tile_at(tiling, 2).offset[2], kRows);
+  EXPECT_EQ(tile_at(tiling, 3).offset[2], kRows + kSticks);
+  EXPECT_EQ(tile_at(tiling, 3).offset[0], kRows);
+}
+
+TEST(Tiling, TheEdgeTileHasTheRemainder) {
+  const Tiling tiling = Plan{}({{4000, 512}, {512, 300}, {4000, 300}});
+  EXPECT_EQ(tiling.tiles, 8u);
+  EXPECT_EQ(tile_at(tiling, 0).extent[0], 1024);
+  EXPECT_EQ(tile_at(tiling, 0).extent[2], 256);
+  EXPECT_EQ(tile_at(tiling, 7).extent[0], 928);
+  EXPECT_EQ(tile_at(tiling, 7).extent[1], 512);
+  EXPECT_EQ(tile_at(tiling, 7).extent[2], 44);
+}
+
+TEST(Tiling, ShorterTensorsThanTheTileAreOneTile) {
+  const Tiling tiling = Plan{}({{1000, 100}, {100, 7}, {1000, 7}}, false);
+  EXPECT_EQ(tiling.tiles, 1u);
+  EXPECT_EQ(tile_at(tiling, 0).extent[0], 1000);
+  EXPECT_EQ(tile_at(tiling, 0).extent[1], 100);
+  EXPECT_EQ(tile_at(tiling, 0).extent[2], 7);
+}
+
+TEST(Tiling, AnInputOfOneElementIsRepeatedWhereTheKernelTakesAStride) {
+  Plan sum{.kernel = test::sum_kernel(), .compiled = CompiledKernel(test::sum_kernel(), {{"M", 16}, {"N", 64}})};
+  const Tiling tiling = sum({{40, 64}, {1, 64}, {40, 64}});
+  EXPECT_EQ(tiling.broadcast[1], 1u);
+  EXPECT_EQ(tiling.broadcast[0] | tiling.broadcast[2], 0u);
+  EXPECT_EQ(tiling.nest[0].step[1], 0u);
+  EXPECT_EQ(sum.reason({{1, 64}, {40, 64}, {40, 64}}), Reason::FixedStride);
+  EXPECT_EQ(sum.reason({{40, 64}, {40, 1}, {40, 64}}), Reason::StickBroadcast);
+  EXPECT_EQ(sum.reason({{40, 64}, {40, 64}, {1, 64}}), Reason::Inconsistent) << "an output";
+  Plan row{.kernel = test::sum_kernel(), .compiled = CompiledKernel(test::sum_kernel(), {{"M", 1}, {"N", 64}})};
+  EXPECT_EQ(row({{1, 64}, {40, 64}, {40, 64}}).nest[0].step[0], 0u) << "a tile of 1 needs no stride";
 }
 
 TEST(Tiling, WhatCanNotBeTiledIsRefusedWithItsReason) {
   const Plan plan;
   EXPECT_EQ(plan.reason({{1024, 512, 1}, {512, 256}, {1024, 256}}), Reason::RankDiffers);
-  EXPECT_EQ(plan.reason({{1023, 512}, {512, 256}, {1023, 256}}), Reason::SmallerThanTile);
-  EXPECT_EQ(plan.reason({{4000, 512}, {512, 256}, {4000, 256}}), Reason::NotDivisible);
-  EXPECT_EQ(plan.reason({{2048, 512}, {512, 512}, {2048, 512}}), Reason::SeveralDimensions);
   EXPECT_EQ(plan.reason({{4096, 512}, {512, 256}, {2048, 256}}), Reason::Inconsistent);
   EXPECT_EQ(plan.reason({{4096, 512}, {512, 256}, {1024, 256}}), Reason::Inconsistent) << "an output of one tile";
+  EXPECT_EQ(plan.reason({{1024, 1024}, {512, 256}, {1024, 256}}), Reason::Inconsistent) << "a reduced dimension";
   EXPECT_EQ(plan.reason({{1024, 1024}, {1024, 256}, {1024, 256}}), Reason::Reduction);
+  EXPECT_EQ(plan.reason({{std::int64_t{1} << 43, 512}, {512, 256}, {std::int64_t{1} << 43, 256}}),
+            Reason::TooManyTiles);
   Plan odd;
   odd.compiled = CompiledKernel(odd.kernel, {{"M", 64}, {"K", 64}, {"N", 96}});
   EXPECT_EQ(odd.reason({{64, 64}, {64, 192}, {64, 192}}), Reason::StickUnaligned);
+}
+
+TEST(Tiling, AKernelThatTakesNoExtentsOrStridesGetsWholeTilesOnly) {
+  Plan fixed;
+  fixed.kernel = test::kernel_without_symbols();
+  fixed.compiled = CompiledKernel(fixed.kernel, {{"M", 64}, {"N", 64}});
+  EXPECT_EQ(fixed({{64, 256}}).tiles, 4u);
+  EXPECT_EQ(fixed.reason({{63, 64}}), Reason::SmallerThanTile);
+  EXPECT_EQ(fixed.reason({{64, 100}}), Reason::NotDivisible);
+  EXPECT_EQ(fixed.reason({{128, 64}}), std::nullopt) << "one stick column";
+  fixed.compiled = CompiledKernel(fixed.kernel, {{"M", 64}, {"N", 128}});
+  EXPECT_EQ(fixed.reason({{128, 128}}), Reason::FixedStride);
 }
 
 TEST(Tiling, StrictLaunchNamesOperandAndDimension) {

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/runtime/bound_operands.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace svp {
+namespace {
+
+template <typename Refusal = InvalidArgument>
+[[noreturn]] void refuse_operand(const Kernel& kernel, std::size_t index, const std::string& what,
+                                 std::string next_step) {
+  const std::string operand = "operand " + kernel.metadata().operands[index].name;
+  throw Refusal(operand, operand + " of kernel " + kernel.name() + " " + what, std::move(next_step));
+}
+
+void check_form(const Kernel& kernel, std::size_t index, const Argument& argument) {
+  const KernelOperand& operand = kernel.metadata().operands[index];
+  if (argument.dtype != operand.dtype) {
+    refuse_operand(kernel, index,
+                   "is " + std::string(name(argument.dtype)) + ", compiled for " + std::string(name(operand.dtype)),
+                   "convert the tensor");
+  }
+  for (std::size_t axis = 0; axis < argument.shape.rank(); ++axis) {
+    if (argument.shape[axis] < 1) {
+      refuse_operand(kernel, index,
+                     "has extent " + std::to_string(argument.shape[axis]) + " in dimension " + std::to_string(axis),
+                     "give positive extents");
+    }
+  }
+  if (!wire::is_aligned(argument.offset, wire::kStickBytes)) {
+    refuse_operand(kernel, index, "starts at byte " + std::to_string(argument.offset) + " of its allocation",
+                   "start at a multiple of 128");
+  }
+}
+
+// A kernel sees an operand through one window, that of its region.
+void require_one_chunk(const Kernel& kernel, std::size_t index, const FlexAllocator& allocator,
+                       AllocationIndex allocation) {
+  const auto memory = allocator.try_resolve_chunks(allocation);
+  if (!memory || memory->count == 1) return;
+  refuse_operand<spyre::CopyNeeded>(
+      kernel, index,
+      "(number " + std::to_string(index) + ") lies in " + std::to_string(memory->count) +
+          " chunks, and a kernel takes operands of one",
+      "launch with a copy of it (Context::contiguous()), or allocate it without interleaving");
+}
+
+}  // namespace
+
+BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
+                             bool allow_tiled_launch, AllocationUses& uses)
+    : kernel_(job.binary().get()) {
+  const KernelMetadata& kernel = kernel_->metadata();
+  if (arguments.size() != kernel.operands.size()) {
+    throw InvalidArgument("arguments",
+                          "kernel " + kernel.name + " takes " + std::to_string(kernel.operands.size()) + " operands, " +
+                              std::to_string(arguments.size()) + " were given",
+                          "give one tensor per operand, inputs and outputs");
+  }
+  const auto image = allocator.try_resolve(job.allocation_index());
+  if (!image) {
+    throw InvalidArgument("job", "kernel " + kernel.name + " is not on the card any more: " + image.error().message,
+                          "load the plan again");
+  }
+  image_ = {image->address, image->region_generation};
+  count_ = arguments.size();
+  for (std::size_t i = 0; i < count_; ++i) {
+    check_form(*kernel_, i, arguments[i]);
+    resolve(allocator, arguments[i], i, uses);
+  }
+  tiling_ = plan_tiling(kernel, job.job_plan().compute()->expected_input_shapes, arguments,
+                        std::span(geometry_.data(), count_), allow_tiled_launch);
+  check_overlap();
+  repeat_broadcast();
+}
+
+void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, std::size_t index,
+                            AllocationUses& uses) {
+  const Kernel& kernel = *kernel_;
+  const auto resolved = allocator.try_use(argument.allocation, uses);
+  if (!resolved) require_one_chunk(kernel, index, allocator, argument.allocation);
+  if (!resolved)
+    refuse_operand(kernel, index, "has no memory: " + resolved.error().message, resolved.error().next_step);
+  if (resolved->type != RegionType::Tensor)
+    refuse_operand(kernel, index, "lies in program memory", "allocate it as a tensor");
+  shape_[index] = argument.shape;
+  geometry_[index] = StickGeometry::of(argument.shape, elements_per_stick(argument.dtype));
+  if (!wire::range_inside(argument.offset, geometry_[index].bytes, resolved->block_bytes)) {
+    refuse_operand(kernel, index,
+                   "needs " + std::to_string(geometry_[index].bytes) + " bytes for shape " + to_string(argument.shape) +
+                       " from byte " + std::to_string(argument.offset) + ", its allocation has " +
+                       std::to_string(resolved->block_bytes),
+                   "allocate the tensor's size in device layout");
+  }
+  place_[index] = *resolved;
+  place_[index].address.offset += argument.offset;
+  regions_.region_id[resolved->region_ordinal] = resolved->address.region_id;
+}
+
+void BoundOperands::repeat_broadcast() {
+  for (std::size_t i = 0; i < count_; ++i) {
+    for (std::size_t axis = 0; axis < shape_[i].rank(); ++axis) {
+      if ((tiling_.broadcast[i] >> axis & 1U) != 0) geometry_[i].stride[axis] = 0;
+    }
+  }
+}
+
+// A kernel may read an operand while it writes another: where they overlap the result would depend on the order.
+void BoundOperands::check_overlap() const {
+  const auto& operands = kernel_->metadata().operands;
+  for (std::size_t i = 0; i < count_; ++i) {
+    for (std::size_t j = 0; operands[i].writes() && j < count_; ++j) {
+      const auto& a = place_[i];
+      const auto& b = place_[j];
+      if (i == j || a.region_ordinal != b.region_ordinal) continue;
+      if (a.address.offset < b.address.offset + geometry_[j].bytes &&
+          b.address.offset < a.address.offset + geometry_[i].bytes) {
+        refuse_operand(*kernel_, i, "is written and overlaps operand " + operands[j].name,
+                       "give the output memory of its own");
+      }
+    }
+  }
+}
+
+std::array<ResolvedOperand, kMaxOperands> BoundOperands::of_tile(const Tile& tile) const {
+  std::array<ResolvedOperand, kMaxOperands> operands;
+  for (std::size_t i = 0; i < count_; ++i) {
+    operands[i] = {advanced(place_[i].address, tile.offset[i]), geometry_[i].stride};
+  }
+  return operands;
+}
+
+// What the tile has of the operand; one that is reused or repeated may have less than the tile's extents.
+Shape BoundOperands::shape_of_tile(const Tile& tile, std::size_t index) const {
+  const auto& dimensions = kernel_->metadata().operands[index].shape;
+  Shape shape = shape_[index];
+  for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
+    shape[axis] = std::min(shape[axis], tile.extent[dimensions[axis]]);
+  }
+  return shape;
+}
+
+void BoundOperands::write_segments(const Tile& tile, wire::ComputePayload& compute, SegmentWindows& windows) const {
+  const auto& operands = kernel_->metadata().operands;
+  for (std::size_t i = 0; i < count_; ++i) {
+    wire::Segment& segment = compute.segments[i];
+    segment.region_id = place_[i].address.region_id;
+    segment.offset = place_[i].address.offset + tile.offset[i];
+    segment.bytes = geometry_[i].span_of(shape_of_tile(tile, i), elements_per_stick(operands[i].dtype));
+    segment.generation = place_[i].region_generation;
+    segment.access = operands[i].access;
+    windows[i] = static_cast<std::uint8_t>(place_[i].region_ordinal);
+  }
+}
+
+}  // namespace svp

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operands of a launch, checked against the kernel's metadata and resolved to places on the card.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "host_driver/memory/flex_allocator.hpp"
+#include "host_driver/runtime/argument.hpp"
+#include "host_driver/runtime/correction.hpp"
+#include "host_driver/runtime/job.hpp"
+#include "host_driver/runtime/stream_error.hpp"
+#include "host_driver/runtime/tiling.hpp"
+#include "shared/control_block.hpp"
+
+namespace svp {
+
+// A place in a region, ready for the wire.
+struct DevicePlace {
+  VirtualAddress address;
+  std::uint32_t generation = 0;
+
+  wire::Endpoint endpoint() const {
+    return {.region_id = address.region_id,
+            .offset = address.offset,
+            .generation = generation,
+            .kind = wire::EndpointKind::Region,
+            .reserved = {}};
+  }
+};
+
+// Does not allocate. Copyable; refers to the kernel, which outlives it.
+class BoundOperands {
+ public:
+  // Throws as FlexStream::Launch. The operands' memory goes into `uses`.
+  BoundOperands(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch,
+                AllocationUses& uses);
+
+  const Kernel& kernel() const { return *kernel_; }
+  const Tiling& tiling() const { return tiling_; }
+  const RegionMap& regions() const { return regions_; }
+  std::size_t count() const { return count_; }
+  const DevicePlace& image() const { return image_; }
+
+  // Operand addresses of one tile.
+  std::array<ResolvedOperand, kMaxOperands> of_tile(const Tile& tile) const;
+  // Rows of the segment table for that tile, and the windows they lie in.
+  void write_segments(const Tile& tile, wire::ComputePayload& compute, SegmentWindows& windows) const;
+
+ private:
+  void resolve(FlexAllocator& allocator, const Argument& argument, std::size_t index, AllocationUses& uses);
+  void repeat_broadcast();
+  void check_overlap() const;
+  Shape shape_of_tile(const Tile& tile, std::size_t index) const;
+
+  const Kernel* kernel_;
+  std::size_t count_ = 0;
+  std::array<ResolvedAllocation, kMaxOperands> place_{};
+  std::array<StickGeometry, kMaxOperands> geometry_{};  // as the kernel is given it
+  std::array<Shape, kMaxOperands> shape_{};             // of the whole operands
+  DevicePlace image_;
+  Tiling tiling_;
+  RegionMap regions_;
+};
+
+}  // namespace svp

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream's tiled launches: blocks of a few tiles at a time, written when the stream comes to them, into records that
+// were taken with the launch. So a launch takes as much memory for a million tiles as for a hundred.
+#include <algorithm>
+
+#include "host_driver/runtime/stream_channel.hpp"
+#include "host_driver/runtime/tile_blocks.hpp"
+
+namespace svp {
+namespace {
+
+// Blocks of a launch that exist at the same time: twice what one stream can have with the card, so that the next ones
+// are ready when it takes more.
+constexpr std::size_t kBlocksAhead = 2 * wire::kStreamCredits;
+
+}  // namespace
+
+void StreamChannel::reserve_tiles(Reservation& reservation, const WalkSize& walk, std::uint32_t tiles,
+                                  std::uint64_t recoveries) {
+  const std::lock_guard guard(mutex_);
+  begin_reservation(reservation, recoveries);
+  reservation.count = std::uint64_t{tiles} * walk.blocks;
+  SpareBlocks& spare = reservation.launch->spare;
+  const auto add = [&](LinkedList<Unit>& to, std::size_t step) {
+    Unit* unit = take_unit();
+    to.push(unit);
+    if (step == walk.correction_at) unit->correction = corrections_->take(walk.correction_bytes);
+  };
+  for (std::size_t step = 0; step < walk.blocks; ++step) add(reservation.units, step);
+  reservation.units.push(take_unit());
+  const std::size_t ahead = std::min<std::size_t>(tiles, kBlocksAhead / walk.blocks);
+  for (std::size_t tile = 1; tile < ahead; ++tile) {
+    for (std::size_t step = 0; step < walk.blocks; ++step) {
+      add(step == walk.correction_at ? spare.corrections : spare.computes, step);
+    }
+  }
+}
+
+namespace {
+
+bool can_write_a_tile(const LaunchState& launch) {
+  const SpareBlocks& spare = launch.spare;
+  return !launch.tiles->ended() && !spare.computes.empty() && !(launch.tiles->corrects() && spare.corrections.empty());
+}
+
+}  // namespace
+
+// `tiles` is the head of pending_. False: the records of all tiles that were written are still in use.
+bool StreamChannel::write_tiles(Unit& tiles) {
+  LaunchState& launch = *tiles.launch;
+  TileBlocks& blocks = *launch.tiles;
+  LinkedList<Unit> written;
+  while (can_write_a_tile(launch)) {
+    Unit* correction = blocks.corrects() ? launch.spare.corrections.pop() : nullptr;
+    Unit* compute = launch.spare.computes.pop();
+    blocks.write_next(correction, *compute);
+    for (Unit* unit : {correction, compute}) {
+      if (unit == nullptr) continue;
+      unit->launch = &launch;
+      written.push(unit);
+    }
+  }
+  if (blocks.ended()) {
+    pending_.pop();
+    drop_spare(launch);
+    units_.give(&tiles);
+  } else if (written.empty()) {
+    return false;
+  } else {
+    tiles.tile = blocks.next();
+  }
+  written.append(pending_);
+  pending_ = written;
+  return true;
+}
+
+// How many of the launch's units end with this one.
+std::uint64_t StreamChannel::blocks_of(const Unit& unit) const {
+  return unit.kind == Unit::Kind::Tiles ? unit.launch->tiles->blocks_left() : 1;
+}
+
+void StreamChannel::end_tiles(LaunchState& launch) {
+  launch.tiles->abandon();
+  drop_spare(launch);
+}
+
+void StreamChannel::drop_spare(LaunchState& launch) {
+  while (!launch.spare.corrections.empty()) drop_unit(*launch.spare.corrections.pop());
+  while (!launch.spare.computes.empty()) drop_unit(*launch.spare.computes.pop());
+}
+
+// False: its record goes back to the pool.
+bool StreamChannel::recycle(Unit& unit) {
+  LaunchState& launch = *unit.launch;
+  if (launch.tiles == nullptr || launch.tiles->ended()) return false;
+  (unit.correction.bytes != nullptr ? launch.spare.corrections : launch.spare.computes).push(&unit);
+  return true;
+}
+
+}  // namespace svp
