@@ -115,15 +115,27 @@ static_assert(sizeof(CorrectionHeader) == kStickBytes);
 inline constexpr std::uint64_t kNoRegion = ~std::uint64_t{0};
 
 // One symbol of the correction tensor; symbols follow the header in the order of the image's metadata.
-enum class SymbolKind : std::uint32_t { Address = 0, Stride = 1, Dimension = 2 };
+enum class SymbolKind : std::uint32_t {
+  Address = 0,
+  Stride = 1,
+  Dimension = 2,
+  Partials = 3,  // memory for partial results of an output, four bytes per element of the tile with its padding
+  Pass = 4,      // where in its reduction the tile stands
+};
 struct CorrectionSymbol {
   SymbolKind kind;
   std::uint32_t operand;
-  std::uint64_t region_id;  // Address only
-  std::uint64_t value;      // Address: byte offset in the region; Stride: bytes; Dimension: elements
+  std::uint64_t region_id;  // Address and Partials; Partials: kNoRegion when the only pass is the first and the last
+  // Address, Partials: byte offset in the region; Stride: bytes; Dimension: elements; Pass: bits
+  std::uint64_t value;
   std::uint64_t reserved;
 };
 static_assert(sizeof(CorrectionSymbol) == 32);
+
+// Tiles of a reduced dimension are passes over the same output, in ascending order. The first begins the sum; the
+// others go on with what the one before has left in the partials; the last writes the output. One tile is both.
+inline constexpr std::uint64_t kPassFirst = 1;
+inline constexpr std::uint64_t kPassLast = 2;
 
 constexpr std::uint64_t correction_bytes(std::uint32_t symbols) {
   return align_up(sizeof(CorrectionHeader) + symbols * sizeof(CorrectionSymbol), kStickBytes);

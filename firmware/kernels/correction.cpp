@@ -23,6 +23,11 @@ std::uint64_t virtual_address(const wire::CorrectionHeader& header, const wire::
   kernel::exit(kernel::kCorrectionUnknownRegion);
 }
 
+bool is_address(const wire::CorrectionSymbol& symbol) {
+  if (symbol.kind == wire::SymbolKind::Partials) return symbol.region_id != wire::kNoRegion;
+  return symbol.kind == wire::SymbolKind::Address;
+}
+
 void apply(const wire::KernelArguments& arguments) {
   const std::uint64_t count = kernel_symbol_keys.count;
   if (arguments.correction_bytes < sizeof(wire::CorrectionHeader) + count * sizeof(wire::CorrectionSymbol)) {
@@ -39,7 +44,7 @@ void apply(const wire::KernelArguments& arguments) {
     if (symbol.kind != expected.kind || symbol.operand != expected.operand) {
       kernel::exit(kernel::kCorrectionSymbolKind);
     }
-    kernel_symbols[i] = symbol.kind == wire::SymbolKind::Address ? virtual_address(header, symbol) : symbol.value;
+    kernel_symbols[i] = is_address(symbol) ? virtual_address(header, symbol) : symbol.value;
   }
 }
 

@@ -40,7 +40,8 @@ struct OperandInfo {
 };
 
 // Address: operand. Stride: operand, and the dimension whose outer copy (sticks of 64) the stride advances, in bytes.
-// Dimension: name; the operand is the first that has it.
+// Dimension: name; the operand is the first that has it. Partials and Pass: an output; together they let a launch tile
+// a dimension that the output lacks.
 struct SymbolInfo {
   wire::SymbolKind kind{};
   std::uint32_t operand = 0;
@@ -55,6 +56,9 @@ constexpr SymbolInfo stride_of(std::uint32_t operand, DimensionName dimension) {
 constexpr SymbolInfo extent_of(std::uint32_t operand, DimensionName dimension) {
   return {wire::SymbolKind::Dimension, operand, dimension, true};
 }
+
+constexpr SymbolInfo partials_of(std::uint32_t operand) { return {wire::SymbolKind::Partials, operand, {}, true}; }
+constexpr SymbolInfo pass_of(std::uint32_t operand) { return {wire::SymbolKind::Pass, operand, {}, true}; }
 
 struct KernelInfo {
   Text<32> name{};

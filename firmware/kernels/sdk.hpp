@@ -55,8 +55,9 @@ inline void barrier() {
 // Leaves a value in the launch's record.
 inline void trace_mark(std::uint64_t value) { environment_call(wire::KernelCall::TraceMark, value); }
 
-// Where the correction program puts the symbols, in the order of the description. Addresses are virtual by then,
-// strides are bytes, dimensions are elements.
+// Where the correction program puts the symbols, in the order of the description. Addresses (and partials, where there
+// are any) are virtual by then, strides are bytes, dimensions are elements, a pass has the bits wire::kPassFirst and
+// kPassLast.
 extern "C" [[gnu::visibility("hidden")]] std::uint64_t kernel_symbols[kMaxKernelSymbols];
 
 inline std::uint64_t symbol(unsigned index) { return kernel_symbols[index]; }

@@ -65,6 +65,39 @@ bool seen_in_default_layout(const SpyreTensorLayout& layout, DataType dtype, con
   return plain.device_size == layout.device_size && plain.stride_map == layout.stride_map;
 }
 
+// SpyreTensor::argument() of a view whose dimensions are those of `base`, which is in default layout; empty: it is
+// none.
+std::optional<Argument> strided_argument(const HostShape& base, const DeviceView& view, DeviceType dtype) {
+  const std::size_t rank = base.size.size();
+  if (view.size.size() != rank || rank > Shape::kMaxRank || rank == 0) return std::nullopt;
+  if (std::ranges::find(base.size, 0) != base.size.end() || element_count(view) == 0) return std::nullopt;
+  const std::int64_t per_stick = elements_per_stick(dtype);
+  const StickGeometry whole = StickGeometry::of(Shape(std::span(base.size)), per_stick);
+  Argument argument{.shape = Shape(std::span(view.size)), .dtype = dtype, .stride = whole.stride};
+  std::int64_t rest = view.offset;
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t first = rest / base.stride[d];
+    rest %= base.stride[d];
+    const std::int64_t size = view.size[d];
+    const bool repeats = size > 1 && view.stride[d] == 0;
+    const std::int64_t step = size == 1 || repeats ? 1 : view.stride[d] / base.stride[d];
+    if (size > 1 && view.stride[d] % base.stride[d] != 0) return std::nullopt;
+    const std::int64_t reach = repeats ? 1 : (size - 1) * step + 1;
+    if (first + reach > base.size[d]) return std::nullopt;
+    std::uint64_t& stride = (*argument.stride)[d];
+    if (d + 1 < rank) {
+      argument.offset += static_cast<std::uint64_t>(first) * stride;
+      stride *= static_cast<std::uint64_t>(repeats ? 0 : step);
+      continue;
+    }
+    // Padding lanes of the view's last stick are not somebody's elements.
+    const bool to_the_end = first + size == base.size[d] || size % per_stick == 0;
+    if (repeats || step != 1 || first % per_stick != 0 || !to_the_end) return std::nullopt;
+    argument.offset += static_cast<std::uint64_t>(first / per_stick) * stride;
+  }
+  return argument;
+}
+
 }  // namespace
 
 SpyreTensor::SpyreTensor() {
@@ -124,11 +157,20 @@ bool SpyreTensor::is_whole() const {
 }
 
 Argument SpyreTensor::argument() const {
-  if (!in_default_layout_) {
-    throw CopyNeeded("tensor", "a kernel reads whole tensors in default layout, and this is none: " + to_string(*this),
-                     "launch with a copy of it: Context::contiguous()");
+  if (in_default_layout_) {
+    return {.allocation = allocation_index(), .shape = Shape(std::span(view_.size)), .dtype = layout().device_dtype};
   }
-  return {.allocation = allocation_index(), .shape = Shape(std::span(view_.size)), .dtype = layout().device_dtype};
+  const DeviceView all = DeviceView::whole(base_->shape);
+  if (svp::is_contiguous(all) && seen_in_default_layout(base_->layout, base_->shape.dtype, all)) {
+    if (auto argument = strided_argument(base_->shape, view_, layout().device_dtype)) {
+      argument->allocation = allocation_index();
+      return *argument;
+    }
+  }
+  throw CopyNeeded(
+      "tensor",
+      "a kernel reads tensors in default layout and views of their sticks, and this is none: " + to_string(*this),
+      "launch with a copy of it: Context::contiguous()");
 }
 
 bool operator==(const SpyreTensor& a, const SpyreTensor& b) {

@@ -72,10 +72,11 @@ class SpyreTensor {
   void record_stream(const FlexStream& stream) const {
     if (base_->storage != nullptr) base_->storage->record_stream(stream);
   }
-  // Whether argument() gives one.
+  // Whether every kernel takes it.
   bool fits_kernels() const { return in_default_layout_; }
-  // As FlexStream takes it. Throws CopyNeeded when a kernel would read other elements than this view has: the kernel
-  // knows the shape only, and takes the tensor for one in default layout.
+  // As FlexStream takes it: the tensor in default layout, or a view of whole sticks of one whose dimensions are those
+  // of the tensor (narrowed, in steps, repeated), with strides, which not every kernel takes. Throws CopyNeeded for
+  // others: a kernel would read other elements than this view has.
   Argument argument() const;
 
   friend bool operator==(const SpyreTensor& a, const SpyreTensor& b);

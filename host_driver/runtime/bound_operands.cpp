@@ -29,6 +29,18 @@ void check_form(const Kernel& kernel, std::size_t index, const Argument& argumen
                      "give positive extents");
     }
   }
+  for (std::size_t axis = 0; argument.stride && axis < argument.shape.rank(); ++axis) {
+    const std::uint64_t stride = (*argument.stride)[axis];
+    if (!wire::is_aligned(stride, wire::kStickBytes)) {
+      refuse_operand(kernel, index,
+                     "has a stride of " + std::to_string(stride) + " bytes in dimension " + std::to_string(axis),
+                     "give multiples of 128");
+    }
+    if (operand.writes() && stride == 0 && argument.shape[axis] > 1) {
+      refuse_operand(kernel, index, "is written and repeats one element in dimension " + std::to_string(axis),
+                     "give an output with memory for each element");
+    }
+  }
   if (!wire::is_aligned(argument.offset, wire::kStickBytes)) {
     refuse_operand(kernel, index, "starts at byte " + std::to_string(argument.offset) + " of its allocation",
                    "start at a multiple of 128");
@@ -74,6 +86,7 @@ BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span
                         std::span(geometry_.data(), count_), allow_tiled_launch);
   check_overlap();
   repeat_broadcast();
+  find_partials(allocator, uses);
 }
 
 void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, std::size_t index,
@@ -86,7 +99,9 @@ void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, 
   if (resolved->type != RegionType::Tensor)
     refuse_operand(kernel, index, "lies in program memory", "allocate it as a tensor");
   shape_[index] = argument.shape;
-  geometry_[index] = StickGeometry::of(argument.shape, elements_per_stick(argument.dtype));
+  const std::int64_t per_stick = elements_per_stick(argument.dtype);
+  geometry_[index] = argument.stride ? StickGeometry::strided(argument.shape, *argument.stride, per_stick)
+                                     : StickGeometry::of(argument.shape, per_stick);
   if (!wire::range_inside(argument.offset, geometry_[index].bytes, resolved->block_bytes)) {
     refuse_operand(kernel, index,
                    "needs " + std::to_string(geometry_[index].bytes) + " bytes for shape " + to_string(argument.shape) +
@@ -104,6 +119,20 @@ void BoundOperands::repeat_broadcast() {
     for (std::size_t axis = 0; axis < shape_[i].rank(); ++axis) {
       if ((tiling_.broadcast[i] >> axis & 1U) != 0) geometry_[i].stride[axis] = 0;
     }
+  }
+}
+
+// Released at once: the launch uses it until it ends, and then it can be had again.
+void BoundOperands::find_partials(FlexAllocator& allocator, AllocationUses& uses) {
+  for (std::size_t i = 0; i < count_; ++i) {
+    partials_[i] = {.region_id = wire::kNoRegion, .offset = 0};
+    if (tiling_.partial_bytes[i] == 0) continue;
+    const AllocationIndex index = allocator.allocate(tiling_.partial_bytes[i]);
+    const auto resolved = allocator.try_use(index, uses);
+    allocator.deallocate(index);
+    if (!resolved) throw Error(resolved.error());
+    partials_[i] = resolved->address;
+    regions_.region_id[resolved->region_ordinal] = resolved->address.region_id;
   }
 }
 
@@ -127,7 +156,7 @@ void BoundOperands::check_overlap() const {
 std::array<ResolvedOperand, kMaxOperands> BoundOperands::of_tile(const Tile& tile) const {
   std::array<ResolvedOperand, kMaxOperands> operands;
   for (std::size_t i = 0; i < count_; ++i) {
-    operands[i] = {advanced(place_[i].address, tile.offset[i]), geometry_[i].stride};
+    operands[i] = {advanced(place_[i].address, tile.offset[i]), geometry_[i].stride, partials_[i]};
   }
   return operands;
 }

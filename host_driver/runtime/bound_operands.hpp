@@ -31,10 +31,11 @@ struct DevicePlace {
   }
 };
 
-// Does not allocate. Copyable; refers to the kernel, which outlives it.
+// Allocates nothing on the host. Copyable; refers to the kernel, which outlives it.
 class BoundOperands {
  public:
-  // Throws as FlexStream::Launch. The operands' memory goes into `uses`.
+  // Throws as FlexStream::Launch. The operands' memory goes into `uses`, and memory for partial results that nobody
+  // else has.
   BoundOperands(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch,
                 AllocationUses& uses);
 
@@ -52,6 +53,7 @@ class BoundOperands {
  private:
   void resolve(FlexAllocator& allocator, const Argument& argument, std::size_t index, AllocationUses& uses);
   void repeat_broadcast();
+  void find_partials(FlexAllocator& allocator, AllocationUses& uses);
   void check_overlap() const;
   Shape shape_of_tile(const Tile& tile, std::size_t index) const;
 
@@ -60,6 +62,7 @@ class BoundOperands {
   std::array<ResolvedAllocation, kMaxOperands> place_{};
   std::array<StickGeometry, kMaxOperands> geometry_{};  // as the kernel is given it
   std::array<Shape, kMaxOperands> shape_{};             // of the whole operands
+  std::array<VirtualAddress, kMaxOperands> partials_{};
   DevicePlace image_;
   Tiling tiling_;
   RegionMap regions_;

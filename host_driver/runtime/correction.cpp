@@ -34,6 +34,11 @@ std::size_t build_correction(const HostOperationInput& input, std::span<std::byt
         value.region_id = input.operands[symbol.operand].address.region_id;
         value.value = input.operands[symbol.operand].address.offset;
         break;
+      case wire::SymbolKind::Partials:
+        value.region_id = input.operands[symbol.operand].partials.region_id;
+        value.value = input.operands[symbol.operand].partials.offset;
+        break;
+      case wire::SymbolKind::Pass: value.value = input.pass; break;
       case wire::SymbolKind::Stride: value.value = input.operands[symbol.operand].stride[symbol.axis]; break;
       case wire::SymbolKind::Dimension:
         value.value = static_cast<std::uint64_t>(input.dimensions[symbol.dimension]);

@@ -35,8 +35,9 @@ struct RegionMap {
 
 // The resolved symbol values of one walk of the plan (one tile).
 struct ResolvedOperand {
-  VirtualAddress address;                             // of this tile
-  std::array<std::uint64_t, Shape::kMaxRank> stride;  // bytes, of the whole tensor; see StickGeometry
+  VirtualAddress address;                                              // of this tile
+  std::array<std::uint64_t, Shape::kMaxRank> stride;                   // bytes, of the whole tensor; see StickGeometry
+  VirtualAddress partials{.region_id = wire::kNoRegion, .offset = 0};  // of an output that is summed up in passes
 };
 struct HostOperationInput {
   const ProgramCorrectionMetadata& metadata;
@@ -44,6 +45,7 @@ struct HostOperationInput {
   std::span<const std::int64_t> dimensions;  // extents of this tile, in order of KernelMetadata::dimensions
   RegionMap regions;
   std::uint32_t tile = 0;
+  std::uint64_t pass = wire::kPassFirst | wire::kPassLast;
 };
 
 // Fills `correction` (zeroed, metadata.max_bytes long) and returns how much of it is used. Runs on the thread that

@@ -79,7 +79,7 @@ class FlexStream {
   //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
   //   StreamError       the stream is poisoned: its first error, again
   //   Error             the stream is being reset, or the device recovered (again in a moment), or was while this ran
-  //   OutOfMemory       pinned memory for correction tensors
+  //   OutOfMemory       pinned memory for correction tensors, memory for partial results
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, bool allow_tiled_launch = true);
   std::uint64_t Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options);
 

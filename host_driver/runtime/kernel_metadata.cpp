@@ -102,11 +102,13 @@ void read_symbol(const Json& json, const std::string& path, KernelMetadata& meta
   symbol.kind = choice<wire::SymbolKind>(text(json, path, "kind"), path + ".kind",
                                          {{"address", wire::SymbolKind::Address},
                                           {"stride", wire::SymbolKind::Stride},
-                                          {"dimension", wire::SymbolKind::Dimension}});
+                                          {"dimension", wire::SymbolKind::Dimension},
+                                          {"partials", wire::SymbolKind::Partials},
+                                          {"pass", wire::SymbolKind::Pass}});
   const std::uint64_t operand = number(json, path, "operand");
   if (operand >= metadata.operands.size()) refuse(path + ".operand", "names no operand");
   symbol.operand = static_cast<std::uint32_t>(operand);
-  if (symbol.kind != wire::SymbolKind::Address) {
+  if (symbol.kind == wire::SymbolKind::Stride || symbol.kind == wire::SymbolKind::Dimension) {
     const auto& shape = metadata.operands[operand].shape;
     const std::string name = text(json, path, "dimension");
     const auto found =

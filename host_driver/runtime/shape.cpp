@@ -46,6 +46,19 @@ StickGeometry StickGeometry::of(const Shape& shape, std::int64_t elements_per_st
   return geometry;
 }
 
+StickGeometry StickGeometry::strided(const Shape& shape, const std::array<std::uint64_t, Shape::kMaxRank>& stride,
+                                     std::int64_t elements_per_stick) {
+  StickGeometry geometry{.stride = stride, .bytes = wire::kStickBytes};
+  for (std::size_t d = 0; d < shape.rank(); ++d) {
+    const bool is_stick = d + 1 == shape.rank();
+    const std::uint64_t steps =
+        is_stick ? sticks_along(shape[d], elements_per_stick) : static_cast<std::uint64_t>(shape[d]);
+    const std::uint64_t reach = times(steps - 1, stride[d]);
+    if (__builtin_add_overflow(geometry.bytes, reach, &geometry.bytes)) geometry.bytes = kSaturated;
+  }
+  return geometry;
+}
+
 std::uint64_t StickGeometry::span_of(const Shape& shape, std::int64_t elements_per_stick) const {
   std::uint64_t last = 0;
   for (std::size_t d = 0; d < shape.rank(); ++d) {

@@ -61,6 +61,10 @@ struct StickGeometry {
   // Extents are positive. A size that does not fit 64 bits saturates `bytes`, which then fits no allocation.
   static StickGeometry of(const Shape& shape, std::int64_t elements_per_stick);
 
+  // With strides of its own (a view): multiples of 128, or 0 along a dimension whose elements are one.
+  static StickGeometry strided(const Shape& shape, const std::array<std::uint64_t, Shape::kMaxRank>& stride,
+                               std::int64_t elements_per_stick);
+
   // The bytes from a part's first to its last stick, when the part has `shape` and the strides of the whole.
   std::uint64_t span_of(const Shape& shape, std::int64_t elements_per_stick) const;
 };

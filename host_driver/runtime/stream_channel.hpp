@@ -9,10 +9,9 @@
 //
 // Ten files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_host_calls.cpp,
 // stream_staging.cpp, stream_tiles.cpp, stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp,
-// stream_trace.cpp.
-// Its states: stream_states.hpp. A channel outlives its device: begin_recovery() … end_recovery() give it another one
-// (runtime_recovery.hpp is the order). Thread-safe. Lock order: reaping lock of the device, mutex_, then the device's
-// submit lock or the staging engine's.
+// stream_trace.cpp. Its states: stream_states.hpp. A channel outlives its device: begin_recovery() … end_recovery()
+// give it another one (runtime_recovery.hpp is the order). Thread-safe. Lock order: reaping lock of the device, mutex_,
+// then the device's submit lock or the staging engine's.
 #pragma once
 
 #include <array>

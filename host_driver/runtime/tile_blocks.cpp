@@ -54,7 +54,8 @@ std::uint64_t run_host_operation(const HostFunction& host, const ProgramCorrecti
       .operands = std::span(addresses.data(), operands.count()),
       .dimensions = std::span(tile.extent.data(), operands.kernel().metadata().dimensions.size()),
       .regions = regions,
-      .tile = tile.number};
+      .tile = tile.number,
+      .pass = tile.pass};
   const std::size_t bytes = [&] {
     trace::Span traced(trace::Kind::HostOperation);
     if (auto* fields = traced.fields()) {

@@ -51,7 +51,10 @@ class TilePlanner {
   std::int64_t per_stick(const Place& place) const { return elements_per_stick(arguments_[place.operand].dtype); }
   bool takes_extent(std::uint32_t dimension) const;
   bool takes_stride(const Place& place) const;
+  bool takes(wire::SymbolKind kind, std::uint32_t operand) const;
   bool lacks(const KernelOperand& operand, std::uint32_t dimension) const;
+  bool is_reduced(std::uint32_t dimension) const;
+  Shape kernel_shape(std::uint32_t operand) const;
 
   void check_ranks() const;
   void measure();
@@ -59,7 +62,8 @@ class TilePlanner {
   void check_extent(const Place& place) const;
   void check_strides(std::uint32_t operand) const;
   void check_outputs(const Place& place) const;
-  void add_dimension(std::uint32_t dimension);
+  void add_dimension(std::uint32_t dimension, bool reduced);
+  void keep_partials(std::uint32_t dimension);
   std::uint64_t step_along(const Place& place) const;
 
   const KernelMetadata& kernel_;
@@ -82,8 +86,26 @@ bool TilePlanner::takes_stride(const Place& place) const {
   });
 }
 
+bool TilePlanner::takes(wire::SymbolKind kind, std::uint32_t operand) const {
+  return std::ranges::any_of(
+      kernel_.symbols, [&](const KernelSymbol& symbol) { return symbol.kind == kind && symbol.operand == operand; });
+}
+
 bool TilePlanner::lacks(const KernelOperand& operand, std::uint32_t dimension) const {
   return std::ranges::find(operand.shape, dimension) == operand.shape.end();
+}
+
+bool TilePlanner::is_reduced(std::uint32_t dimension) const {
+  return std::ranges::any_of(kernel_.operands,
+                             [&](const KernelOperand& o) { return o.writes() && lacks(o, dimension); });
+}
+
+// What the kernel takes the operand for.
+Shape TilePlanner::kernel_shape(std::uint32_t operand) const {
+  const auto& dimensions = kernel_.operands[operand].shape;
+  Shape shape = tiles_[operand];
+  for (std::uint32_t axis = 0; axis < shape.rank(); ++axis) shape[axis] = tiling_.extent[dimensions[axis]];
+  return shape;
 }
 
 void TilePlanner::check_ranks() const {
@@ -111,9 +133,7 @@ void TilePlanner::check_agreement(const Place& place) {
   const std::int64_t extent = actual(place);
   if (extent == whole(place)) return;
   const KernelOperand& operand = kernel_.operands[place.operand];
-  const bool reduced = std::ranges::any_of(
-      kernel_.operands, [&](const KernelOperand& o) { return o.writes() && lacks(o, place.dimension()); });
-  const bool may_be_short = !operand.writes() && !reduced;
+  const bool may_be_short = !operand.writes() && !is_reduced(place.dimension());
   if (may_be_short && extent == compiled(place)) return;
   if (!may_be_short || extent != 1) {
     refuse_tiling(Reason::Inconsistent, place,
@@ -151,9 +171,7 @@ void TilePlanner::check_extent(const Place& place) const {
 
 // A kernel that takes no stride steps as in a tensor of the tile's size.
 void TilePlanner::check_strides(std::uint32_t operand) const {
-  const auto& dimensions = kernel_.operands[operand].shape;
-  Shape tile = tiles_[operand];
-  for (std::uint32_t axis = 0; axis < tile.rank(); ++axis) tile[axis] = tiling_.extent[dimensions[axis]];
+  const Shape tile = kernel_shape(operand);
   const std::int64_t stick = elements_per_stick(arguments_[operand].dtype);
   const StickGeometry dense = StickGeometry::of(tile, stick);
   for (std::uint32_t axis = 0; axis < tile.rank(); ++axis) {
@@ -162,6 +180,13 @@ void TilePlanner::check_strides(std::uint32_t operand) const {
     const bool steps = tile[axis] > elements_of_a_step;
     const bool as_given = dense.stride[axis] == geometry_[operand].stride[axis] || takes_stride(place);
     if (!steps || as_given) continue;
+    if (arguments_[operand].stride) {
+      throw spyre::CopyNeeded(place.name(),
+                              place.name() + " is of a view in steps of " +
+                                  std::to_string(geometry_[operand].stride[axis]) +
+                                  " bytes, and the kernel takes no stride for it",
+                              "launch with a copy of it: Context::contiguous()");
+    }
     refuse_tiling(Reason::FixedStride, place,
                   "lies in steps of " + std::to_string(geometry_[operand].stride[axis]) +
                       " bytes, and the kernel, which takes no stride, has " + std::to_string(dense.stride[axis]),
@@ -169,15 +194,20 @@ void TilePlanner::check_strides(std::uint32_t operand) const {
   }
 }
 
-// Every output has to move with the tiles; otherwise each tile would overwrite the last one's results.
+// An output has to move with the tiles, or the kernel has to keep partial results: each tile would overwrite the
+// results of the one before.
 void TilePlanner::check_outputs(const Place& place) const {
   const std::string& dimension = kernel_.dimensions[place.dimension()];
-  for (const KernelOperand& operand : kernel_.operands) {
-    if (!operand.writes() || !lacks(operand, place.dimension())) continue;
-    refuse_tiling(
-        Reason::Reduction, place,
-        "is " + extents(whole(place), compiled(place)) + ": output " + operand.name + " would need to be accumulated",
-        "compile the kernel for the whole " + dimension + ", or add the partial results in a job of its own");
+  for (std::uint32_t i = 0; i < kernel_.operands.size(); ++i) {
+    const KernelOperand& operand = kernel_.operands[i];
+    if (!operand.writes()) continue;
+    const bool has_passes = takes(wire::SymbolKind::Partials, i) && takes(wire::SymbolKind::Pass, i);
+    // With several outputs all of them are summed up, or none.
+    if (lacks(operand, place.dimension()) ? has_passes : !is_reduced(place.dimension())) continue;
+    refuse_tiling(Reason::Reduction, place,
+                  "is " + extents(whole(place), compiled(place)) + ": output " + operand.name +
+                      " would need to be accumulated, and the kernel keeps no partial results",
+                  "compile the kernel for the whole " + dimension + ", or add the partial results in a job of its own");
   }
 }
 
@@ -196,12 +226,26 @@ std::uint64_t TilePlanner::step_along(const Place& place) const {
   return static_cast<std::uint64_t>(steps) * geometry_[place.operand].stride[place.axis];
 }
 
-void TilePlanner::add_dimension(std::uint32_t dimension) {
+// Room for the largest tile; the first bytes of it serve the others.
+void TilePlanner::keep_partials(std::uint32_t dimension) {
+  constexpr std::uint64_t kPartialBytes = 4;
+  for (std::uint32_t i = 0; i < kernel_.operands.size(); ++i) {
+    if (!kernel_.operands[i].writes() || !lacks(kernel_.operands[i], dimension)) continue;
+    const auto per_stick = elements_per_stick(arguments_[i].dtype);
+    const std::uint64_t sticks = StickGeometry::of(kernel_shape(i), per_stick).bytes / wire::kStickBytes;
+    tiling_.partial_bytes[i] = sticks * static_cast<std::uint64_t>(per_stick) * kPartialBytes;
+  }
+}
+
+void TilePlanner::add_dimension(std::uint32_t dimension, bool reduced) {
+  if (whole_[dimension] <= tiling_.extent[dimension] || is_reduced(dimension) != reduced) return;
+  if (reduced) keep_partials(dimension);
   const std::int64_t tile = tiling_.extent[dimension];
   const std::int64_t count = (whole_[dimension] - 1) / tile + 1;
   const bool too_many = __builtin_mul_overflow(tiling_.tiles, count, &tiling_.tiles);
   TiledDimension& tiled = tiling_.nest[tiling_.depth++];
   tiled.dimension = dimension;
+  tiled.reduced = reduced;
   tiled.count = static_cast<std::uint32_t>(count);
   tiled.edge = whole_[dimension] - (count - 1) * tile;
   for_each_axis([&](const Place& place) {
@@ -233,8 +277,8 @@ Tiling TilePlanner::plan(bool allow_tiled_launch) {
     }
     check_outputs(place);
   });
-  for (std::uint32_t d = 0; d < kernel_.dimensions.size(); ++d) {
-    if (whole_[d] > tiling_.extent[d]) add_dimension(d);
+  for (const bool reduced : {false, true}) {
+    for (std::uint32_t d = 0; d < kernel_.dimensions.size(); ++d) add_dimension(d, reduced);
   }
   for (std::uint32_t i = 0; i < kernel_.operands.size(); ++i) check_strides(i);
   return tiling_;
@@ -254,6 +298,8 @@ Tile tile_at(const Tiling& tiling, std::uint32_t number) {
     const std::uint32_t index = number % tiled.count;
     number /= tiled.count;
     if (index + 1 == tiled.count) tile.extent[tiled.dimension] = tiled.edge;
+    if (tiled.reduced && index != 0) tile.pass &= ~wire::kPassFirst;
+    if (tiled.reduced && index + 1 != tiled.count) tile.pass &= ~wire::kPassLast;
     for (std::size_t operand = 0; operand < kMaxOperands; ++operand)
       tile.offset[operand] += index * tiled.step[operand];
   }

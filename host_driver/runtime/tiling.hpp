@@ -22,19 +22,22 @@ struct TiledDimension {
   std::uint32_t dimension = 0;  // index into KernelMetadata::dimensions
   std::uint32_t count = 1;      // tiles
   std::int64_t edge = 0;        // extent of the last one; the others have Tiling::extent
+  bool reduced = false;         // outputs lack it: its tiles are passes that add to the same output
   // Bytes from one tile to the next, per operand; 0: the operand is reused.
   std::array<std::uint64_t, kMaxOperands> step{};
 };
 
 // How the tiles of a launch lie in its operands.
 struct Tiling {
-  std::array<TiledDimension, kMaxDimensions> nest{};  // outermost first
+  std::array<TiledDimension, kMaxDimensions> nest{};  // outermost first; reduced dimensions are the innermost
   std::size_t depth = 0;                              // of the nest; 0: one tile
   std::uint32_t tiles = 1;
   // Of a tile that is no edge: the compiled extents, or shorter ones where the tensors are.
   std::array<std::int64_t, kMaxDimensions> extent{};
   // Bit `axis`: the operand has one element there, the tile more. The kernel is given stride 0.
   std::array<std::uint8_t, kMaxOperands> broadcast{};
+  // Memory for partial results, per operand: bytes, 0 for none.
+  std::array<std::uint64_t, kMaxOperands> partial_bytes{};
 };
 
 // One of them.
@@ -42,6 +45,7 @@ struct Tile {
   std::uint32_t number = 0;
   std::array<std::uint64_t, kMaxOperands> offset{};   // bytes from the operand's start
   std::array<std::int64_t, kMaxDimensions> extent{};  // elements
+  std::uint64_t pass = wire::kPassFirst | wire::kPassLast;
 };
 
 // `arguments` and `geometry` have one entry per operand of the kernel, `tiles` the compiled shapes; all extents are

@@ -31,7 +31,7 @@ class SPYRE_API SpyreStream {
   //   TilingError, TiledLaunchNotAllowed (both InvalidArgument)   shapes against the compiled tile
   //   StreamError       the stream failed before: its first error, again
   //   Error             the stream is being reset, or the context recovers (again in a moment), or was while this ran
-  //   OutOfMemory       pinned memory for correction tensors
+  //   OutOfMemory       pinned memory for correction tensors, memory for partial results
   std::uint64_t Launch(const Job& job, std::span<const SpyreTensor> tensors, const LaunchOptions& options = {});
 
   // A function that a thread of the library runs when everything launched before has ended well; what is launched

@@ -7,6 +7,10 @@
 // A [M,K], B [K,N], C [M,N] in stick layout; any M, N, K; strides are those of the whole tensors, so that a tile of
 // rows is addressed by a larger stride. Padding lanes of A and B are never used; those of C are written as zero.
 //
+// K may be cut into passes of whole chunks: each but the last leaves the fp32 sums in the launch's memory for partial
+// results, and each but the first goes on with them. The additions are the same in the same order, so that the result
+// does not depend on the passes. A sum that a NaN belongs to is kept as NaN.
+//
 // The work is cut into blocks of up to 512 rows by 8 stick columns of C, which the cores take in turn. For each chunk
 // of K a block's part of A becomes integers (once for all its columns), then one stick column of B at a time (once for
 // all its rows), and block.S multiplies: half a stick of B (16 KiB) stays in the host's first-level cache while the
@@ -19,7 +23,7 @@
 namespace kernel::matmul {
 namespace {
 
-enum Symbol : unsigned { kAddressA, kStrideA, kAddressB, kStrideB, kAddressC, kStrideC, kM, kN, kK };
+enum Symbol : unsigned { kAddressA, kStrideA, kAddressB, kStrideB, kAddressC, kStrideC, kM, kN, kK, kPartials, kPass };
 enum Status : std::uint64_t { kOk = 0, kScratchpadTooSmall = 1 };
 
 constexpr unsigned kBlockSticks = 8;
@@ -41,7 +45,14 @@ static_assert(sizeof(Scratchpad) <= wire::kScratchpadBytes);
 struct Problem {
   StickTensor a, b, c;
   std::uint64_t m, n, k;
+  std::uint64_t partials;  // [stick column][row][half][32] fp32
+  std::uint64_t pass;
   std::uint64_t columns() const { return (n + kLanes - 1) / kLanes; }
+  bool first() const { return (pass & wire::kPassFirst) != 0; }
+  bool last() const { return (pass & wire::kPassLast) != 0; }
+  float* kept(std::uint64_t row, std::uint64_t stick, unsigned half) const {
+    return reinterpret_cast<float*>(partials + ((stick * m + row) * kHalves + half) * wire::kStickBytes);
+  }
 };
 
 struct Extent {
@@ -60,13 +71,23 @@ class Block {
 
   void run() {
     clear();
+    if (!p_.first()) for_each_stick([this](unsigned row, unsigned stick) { resume(row, stick); });
     for (std::uint64_t first_k = 0; first_k < p_.k; first_k += kChunk) add_chunk(first_k);
-    for (unsigned row = 0; row < rows_.count; ++row) {
-      for (unsigned stick = 0; stick < sticks_.count; ++stick) store(row, stick);
+    if (p_.last()) {
+      for_each_stick([this](unsigned row, unsigned stick) { store(row, stick); });
+    } else {
+      for_each_stick([this](unsigned row, unsigned stick) { keep(row, stick); });
     }
   }
 
  private:
+  template <typename Visit>
+  void for_each_stick(Visit visit) {
+    for (unsigned row = 0; row < rows_.count; ++row) {
+      for (unsigned stick = 0; stick < sticks_.count; ++stick) visit(row, stick);
+    }
+  }
+
   void clear() {
     const vuint32m8_t zero = __riscv_vmv_v_x_u32m8(0, 8 * kVector32);
     for (unsigned i = 0; i < sticks_.count * kHalves; ++i) {
@@ -152,13 +173,38 @@ class Block {
     return __riscv_vor_vv_i32m1(code, sign, vl);
   }
 
+  // All bits of the lanes that a NaN belongs to.
+  vuint16m1_t nan_lanes(unsigned row, unsigned stick) const {
+    const vuint16m1_t row_nan = __riscv_vmv_v_x_u16m1(s_.row_nan[row] != 0 ? 0xFFFF : 0, kVector16);
+    return __riscv_vor_vv_u16m1(load_stick(s_.column_nan[stick]), row_nan, kVector16);
+  }
+
+  void resume(unsigned row, unsigned stick) {
+    for (unsigned half = 0; half < kHalves; ++half) {
+      store_register(s_.sums[stick][half][row], load_words(p_.kept(rows_.first + row, sticks_.first + stick, half)));
+    }
+  }
+
+  void keep(unsigned row, unsigned stick) {
+    constexpr std::int32_t kNan = 0x7FC00000;  // what an addition with it gives, too
+    constexpr std::size_t vl = kVector32;
+    const vint16m1_t lanes = __riscv_vreinterpret_v_u16m1_i16m1(nan_lanes(row, stick));
+    const vint32m2_t nan = __riscv_vsext_vf2_i32m2(lanes, kVector16);
+    for (unsigned half = 0; half < kHalves; ++half) {
+      const vint32m1_t mine = half == 0 ? __riscv_vget_v_i32m2_i32m1(nan, 0) : __riscv_vget_v_i32m2_i32m1(nan, 1);
+      const vint32m1_t numbers =
+          __riscv_vand_vv_i32m1(load_words(s_.sums[stick][half][row]), __riscv_vxor_vx_i32m1(mine, -1, vl), vl);
+      store_register(p_.kept(rows_.first + row, sticks_.first + stick, half),
+                     __riscv_vor_vv_i32m1(numbers, __riscv_vand_vx_i32m1(mine, kNan, vl), vl));
+    }
+  }
+
   void store(unsigned row, unsigned stick) {
     const auto& sums = s_.sums[stick];
     const vint32m2_t both = __riscv_vcreate_v_i32m1_i32m2(rounded(sums[0][row]), rounded(sums[1][row]));
     constexpr std::size_t vl = kVector16;
     vuint16m1_t codes = __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vnsra_wx_i16m1(both, 0, vl));
-    const vuint16m1_t row_nan = __riscv_vmv_v_x_u16m1(s_.row_nan[row] != 0 ? 0xFFFF : 0, vl);
-    const vuint16m1_t nan = __riscv_vor_vv_u16m1(load_stick(s_.column_nan[stick]), row_nan, vl);
+    const vuint16m1_t nan = nan_lanes(row, stick);
     codes = __riscv_vand_vv_u16m1(codes, __riscv_vxor_vx_u16m1(nan, 0xFFFF, vl), vl);
     codes = __riscv_vor_vv_u16m1(codes, __riscv_vand_vx_u16m1(nan, wire::kDl16Nan, vl), vl);
     codes = __riscv_vand_vv_u16m1(codes, load_stick(s_.mask_n[stick].lane), vl);
@@ -208,7 +254,7 @@ SPYRE_KERNEL({
                  {.name = "C", .access = kernel::Access::Write, .shape = {"M", "N"}}},
     .symbols = {kernel::address_of(0), kernel::stride_of(0, "K"), kernel::address_of(1), kernel::stride_of(1, "N"),
                 kernel::address_of(2), kernel::stride_of(2, "N"), kernel::extent_of(0, "M"), kernel::extent_of(1, "N"),
-                kernel::extent_of(0, "K")},
+                kernel::extent_of(0, "K"), kernel::partials_of(2), kernel::pass_of(2)},
 });
 
 std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
@@ -221,7 +267,9 @@ std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
                         {symbol(kAddressC), symbol(kStrideC)},
                         symbol(kM),
                         symbol(kN),
-                        symbol(kK)};
+                        symbol(kK),
+                        symbol(kPartials),
+                        symbol(kPass)};
   const Grid grid(problem, arguments.core_count);
   const Share share(arguments);
   for (std::uint64_t i = share.first; i < grid.blocks(problem); i += share.step) {

@@ -189,6 +189,8 @@ const char* kind_name(wire::SymbolKind kind) {
     case wire::SymbolKind::Address: return "address";
     case wire::SymbolKind::Stride: return "stride";
     case wire::SymbolKind::Dimension: return "dimension";
+    case wire::SymbolKind::Partials: return "partials";
+    case wire::SymbolKind::Pass: return "pass";
   }
   fail("description: unknown symbol kind");
 }

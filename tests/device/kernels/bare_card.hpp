@@ -61,6 +61,12 @@ class BareCard {
   static wire::CorrectionSymbol dimension(std::uint32_t operand, std::uint64_t elements) {
     return {wire::SymbolKind::Dimension, operand, 0, elements, 0};
   }
+  static wire::CorrectionSymbol partials(std::uint32_t operand, std::uint64_t offset) {
+    return {wire::SymbolKind::Partials, operand, offset == 0 ? wire::kNoRegion : kRegion, offset, 0};
+  }
+  static wire::CorrectionSymbol pass(std::uint32_t operand, std::uint64_t bits) {
+    return {wire::SymbolKind::Pass, operand, 0, bits, 0};
+  }
 
   // Runs the image once for each core of a launch, one core after the other, and stops at the first that fails.
   // `name` tells images apart: one that was loaded before is used again, with a fresh literal pool.

@@ -71,11 +71,13 @@ class Matmul : public KernelTest {
   struct Places {
     std::uint64_t a, stride_a, b, stride_b, c, stride_c;
   };
-  void launch(const Places& p, Shape s, unsigned cores) {
+  void launch(const Places& p, Shape s, unsigned cores, std::uint64_t partials = 0,
+              std::uint64_t pass = wire::kPassFirst | wire::kPassLast) {
     const wire::CorrectionSymbol symbols[] = {
         BareCard::address(0, p.a),       BareCard::stride(0, p.stride_a), BareCard::address(1, p.b),
         BareCard::stride(1, p.stride_b), BareCard::address(2, p.c),       BareCard::stride(2, p.stride_c),
-        BareCard::dimension(0, s.m),     BareCard::dimension(1, s.n),     BareCard::dimension(0, s.k)};
+        BareCard::dimension(0, s.m),     BareCard::dimension(1, s.n),     BareCard::dimension(0, s.k),
+        BareCard::partials(2, partials), BareCard::pass(2, pass)};
     expect_success(run("matmul", symbols, cores));
   }
 
@@ -256,6 +258,36 @@ TEST_F(Matmul, TileOfRowsUsesTheStridesOfTheWholeTensor) {
   svp::golden::matmul_dl16(a, b, expected, whole.m, whole.n, whole.k);
   expect_equal(from_sticks(card().tensor<Dl16>(at_c, stick_elements(whole.m, whole.n)), whole.m, whole.n), expected,
                whole);
+}
+
+// The sums of all passes but the last are kept in fp32.
+TEST_F(Matmul, PassesOverKGiveTheBitsOfOne) {
+  const Shape whole{70, 100, 300};
+  Codes a = exponents(random_, whole.m * whole.k, 10, 50);
+  Codes b = exponents(random_, whole.k * whole.n, 10, 50);
+  a[3 * whole.k + 20] = wire::kDl16Nan;                              // in the first pass
+  a[5 * whole.k + 200] = wire::kDl16Nan;                             // in a later one
+  b[260 * whole.n + 77] = wire::kDl16Nan;                            // in the last one
+  for (std::size_t k = 0; k < whole.k; ++k) a[9 * whole.k + k] = 0;  // a row of zeros
+  const std::uint64_t at_a = BareCard::kTensors;
+  const std::uint64_t at_b = at_a + stick_elements(whole.m, whole.k) * 2;
+  const std::uint64_t at_c = at_b + stick_elements(whole.k, whole.n) * 2;
+  const std::uint64_t partials = at_c + stick_elements(whole.m, whole.n) * 2;
+  to_sticks(a, whole.m, whole.k, card().tensor<Dl16>(at_a, stick_elements(whole.m, whole.k)));
+  to_sticks(b, whole.k, whole.n, card().tensor<Dl16>(at_b, stick_elements(whole.k, whole.n)));
+  Codes expected(whole.m * whole.n);
+  svp::golden::matmul_dl16(a, b, expected, whole.m, whole.n, whole.k);
+  for (const std::size_t depth : {64, 128, 256}) {
+    SCOPED_TRACE("passes of " + std::to_string(depth));
+    for (std::size_t k = 0; k < whole.k; k += depth) {
+      const std::size_t left = std::min(depth, whole.k - k);
+      const std::uint64_t pass = (k == 0 ? wire::kPassFirst : 0) | (k + left == whole.k ? wire::kPassLast : 0);
+      launch({at_a + k / 64 * whole.m * 128, whole.m * 128, at_b + k * 128, whole.k * 128, at_c, whole.m * 128},
+             {whole.m, whole.n, left}, 2, partials, pass);
+    }
+    expect_equal(from_sticks(card().tensor<Dl16>(at_c, stick_elements(whole.m, whole.n)), whole.m, whole.n), expected,
+                 whole);
+  }
 }
 
 }  // namespace

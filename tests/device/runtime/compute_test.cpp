@@ -92,6 +92,25 @@ TEST_F(Compute, TiledAlongSticksIsExact) {
   expect_product({96, 128, 5}, {128, 320, 6}, plan);
 }
 
+TEST_F(Compute, TiledAlongEveryDimensionWithEdgesIsExact) {
+  const auto plan = load("matmul", {{"M", 64}, {"N", 64}, {"K", 64}});
+  Matrix a(150, 200, 14), b(200, 130, 15);
+  a.values[7 * 200 + 130] = wire::kDl16Nan;
+  Records records;
+  expect_product(a, b, plan, {.observer = &records});
+  EXPECT_EQ(records.blocks.size(), 2u * 3 * 3 * 4);
+}
+
+TEST_F(Compute, TilesOfTheReducedDimensionGiveTheBitsOfOne) {
+  const auto plan = load("matmul", {{"M", 256}, {"N", 128}, {"K", 128}});
+  expect_product({100, 1000, 16}, {1000, 100, 17}, plan);
+}
+
+TEST_F(Compute, SmallerThanTheTileIsExact) {
+  const auto plan = load("matmul", {{"M", 64}, {"N", 64}, {"K", 128}});
+  expect_product({3, 70, 18}, {70, 5, 19}, plan);
+}
+
 TEST_F(Compute, OneCoreAndAllCoresGiveTheSameBits) {
   const auto plan = load("matmul", {{"M", 128}, {"N", 128}, {"K", 128}});
   expect_product({128, 128, 7}, {128, 128, 8}, plan, {.core_mask = 1});
@@ -109,6 +128,63 @@ TEST_F(Compute, AddIsExactAlsoTiled) {
   std::vector<std::uint16_t> golden(result.size());
   golden::add_dl16(a.values, b.values, golden);
   EXPECT_EQ(result, golden);
+}
+
+TEST_F(Compute, ARowIsAddedToEveryRow) {
+  const auto plan = load("add", {{"M", 1}, {"N", 128}});
+  const Matrix a(37, 200, 20), row(1, 200, 21);
+  SpyreStream stream = context().default_stream();
+  const SpyreTensor tensors[] = {on_card(a), on_card(row), output(37, 200)};
+  LaunchKernel(stream, plan, tensors);
+  std::vector<std::uint16_t> repeated;
+  for (int i = 0; i < 37; ++i) repeated.insert(repeated.end(), row.values.begin(), row.values.end());
+  std::vector<std::uint16_t> golden(repeated.size());
+  golden::add_dl16(a.values, repeated, golden);
+  EXPECT_EQ(back(tensors[2], stream), golden);
+}
+
+// Parts of larger tensors, where they lie.
+TEST_F(Compute, ViewsOfWholeSticksAreMultipliedInPlace) {
+  const auto plan = load("matmul", {{"M", 64}, {"N", 64}, {"K", 64}});
+  const Matrix a(150, 256, 24), b(200, 192, 25);
+  SpyreStream stream = context().default_stream();
+  const SpyreTensor tensors[] = {on_card(a).slice(0, 20, 120).slice(1, 64, 192),
+                                 on_card(b).slice(0, 50, 178).slice(1, 64), output(100, 128)};
+  LaunchKernel(stream, plan, tensors);
+  Matrix part_a(100, 128), part_b(128, 128);
+  for (std::int64_t row = 0; row < 128; ++row) {
+    for (std::int64_t column = 0; column < 128; ++column) {
+      const auto to = static_cast<std::size_t>(row * 128 + column);
+      if (row < 100) part_a.values[to] = a.values[static_cast<std::size_t>((row + 20) * 256 + column + 64)];
+      part_b.values[to] = b.values[static_cast<std::size_t>((row + 50) * 192 + column + 64)];
+    }
+  }
+  std::vector<std::uint16_t> golden(100 * 128);
+  golden::matmul_dl16(part_a.values, part_b.values, golden, 100, 128, 128);
+  EXPECT_EQ(back(tensors[2], stream), golden);
+}
+
+// Many more than the card holds of a stream; another stream is served in between.
+TEST_F(Compute, AHundredThousandTilesAreExactAndOtherStreamsGoOn) {
+  constexpr std::int64_t kTiles = 100'000;
+  const auto plan = load("add", {{"M", 1}, {"N", 64}});
+  const Matrix a(kTiles, 64, 22), b(kTiles, 64, 23);
+  SpyreStream stream = context().default_stream();
+  const SpyreTensor tensors[] = {on_card(a), on_card(b), output(kTiles, 64)};
+  const AllocationIndex memory = allocate(128);
+  stream.Synchronize(test::soon());
+  SpyreStream other = context().stream();
+  stream.Launch(plan.jobs()[0], tensors);
+  for (int i = 0; i < 100; ++i) {
+    other.Launch(Job::fill(memory, 128, 1), {});
+    other.Synchronize(test::soon());
+  }
+  EXPECT_FALSE(stream.Query()) << "the launches of the other stream came after it";
+  stream.Synchronize(test::soon());
+  std::vector<std::uint16_t> golden(a.values.size());
+  golden::add_dl16(a.values, b.values, golden);
+  EXPECT_EQ(back(tensors[2], stream), golden);
+  free(memory);
 }
 
 TEST_F(Compute, APlanOfSeveralJobsRunsThemInOrder) {

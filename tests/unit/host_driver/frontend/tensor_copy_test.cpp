@@ -152,12 +152,37 @@ TEST(TensorCopy, AKernelTakesWhatItWouldReadInTheRightOrder) {
   const SpyreTensor rows = rig.empty({70, 130});
   EXPECT_EQ(rows.argument().shape, (svp::Shape{70, 130}));
   EXPECT_THROW(rows.transpose(0, 1).argument(), CopyNeeded);
-  EXPECT_THROW(rows.slice(0, 0, 69).argument(), CopyNeeded);
-  EXPECT_THROW(rows.slice(0, 1).argument(), CopyNeeded);
+  EXPECT_FALSE(rows.slice(0, 0, 69).fits_kernels()) << "only kernels that take strides";
   EXPECT_EQ(rows.slice(0, 0, 70), rows);
   const SpyreTensor columns = rig.empty({70, 130}, {.dim_order = Dims{1, 0}});
   EXPECT_THROW(columns.argument(), CopyNeeded);
   EXPECT_EQ(columns.transpose(0, 1).argument().shape, (svp::Shape{130, 70}));
+}
+
+TEST(TensorCopy, AViewOfWholeSticksIsAnOperandWithStrides) {
+  Rig rig;
+  const SpyreTensor rows = rig.empty({70, 130});
+  static constexpr std::uint64_t kColumn = 70 * 128;
+  const auto expect = [](const SpyreTensor& view, const svp::Shape& shape, std::uint64_t offset, std::uint64_t row) {
+    const Argument argument = view.argument();
+    EXPECT_EQ(argument.shape, shape);
+    EXPECT_EQ(argument.offset, offset);
+    ASSERT_TRUE(argument.stride);
+    EXPECT_EQ((*argument.stride)[0], row);
+    EXPECT_EQ((*argument.stride)[1], kColumn);
+  };
+  const std::int64_t lanes = elements_per_stick(rows.layout().device_dtype);
+  expect(rows.slice(0, 0, 69), {69, 130}, 0, 128);
+  expect(rows.slice(0, 3), {67, 130}, 3 * 128, 128);
+  expect(rows.slice(0, 3, 60, 2), {29, 130}, 3 * 128, 256);
+  expect(rows.slice(1, lanes), {70, 130 - lanes}, kColumn, 128);
+  expect(rows.slice(1, 0, lanes).slice(0, 1), {69, lanes}, 128, 128);
+  expect(rows.narrow(0, 5, 1).expand({40, 130}), {40, 130}, 5 * 128, 0);
+  EXPECT_THROW(rows.slice(1, 1).argument(), CopyNeeded) << "not at a stick";
+  EXPECT_THROW(rows.slice(1, 0, 100).argument(), CopyNeeded) << "other elements in its last stick";
+  EXPECT_THROW(rows.slice(1, 0, 130, 2).argument(), CopyNeeded) << "every other lane";
+  EXPECT_THROW(rows.narrow(1, 0, 1).expand({70, 64}).argument(), CopyNeeded);
+  EXPECT_THROW(rows.select(0, 3).argument(), CopyNeeded) << "another rank";
 }
 
 // ---- copies to the host go on by themselves -------------------------------------------------------------------------

@@ -99,5 +99,33 @@ TEST(Correction, TheTensorCarriesEverySymbolInOrderAndTheRegionMap) {
   EXPECT_EQ(symbols[8].value, 22u);
 }
 
+TEST(Correction, PartialsAreAPlaceAndAPassIsBits) {
+  const auto kernel = test::matmul_in_passes();
+  const auto metadata = ProgramCorrectionMetadata::of(*kernel);
+  ResolvedOperand operands[3] = {{{7, 128}, {128, 1000}}, {{7, 256}, {128, 2000}}, {{9, 384}, {128, 3000}}};
+  const std::int64_t dimensions[3] = {11, 22, 33};
+  alignas(8) std::byte tensor[512]{};
+  wire::CorrectionSymbol symbols[11];
+  const auto build = [&](std::uint64_t pass) {
+    EXPECT_EQ(build_correction({.metadata = metadata,
+                                .operands = operands,
+                                .dimensions = dimensions,
+                                .regions = {},
+                                .tile = 0,
+                                .pass = pass},
+                               tensor),
+              wire::correction_bytes(11));
+    std::memcpy(symbols, tensor + sizeof(wire::CorrectionHeader), sizeof symbols);
+  };
+  build(wire::kPassFirst | wire::kPassLast);
+  EXPECT_EQ(symbols[9].region_id, wire::kNoRegion);
+  EXPECT_EQ(symbols[10].value, 3u);
+  operands[2].partials = {9, 512};
+  build(wire::kPassLast);
+  EXPECT_EQ(symbols[9].region_id, 9u);
+  EXPECT_EQ(symbols[9].value, 512u);
+  EXPECT_EQ(symbols[10].value, 2u);
+}
+
 }  // namespace
 }  // namespace svp

@@ -158,6 +158,22 @@ TEST(LaunchCheck, ShapesAgainstTheTile) {
   rig.expect_untouched();
 }
 
+TEST(LaunchCheck, StridesOfViews) {
+  Rig rig;
+  using Strides = std::array<std::uint64_t, Shape::kMaxRank>;
+  EXPECT_EQ(rig.with(1, [](Argument& b) { b.stride = Strides{100, 2048}; }), invalid("operand b"));
+  EXPECT_EQ(rig.with(1, [](Argument& b) { b.stride = Strides{1024, 2048}; }), invalid("operand b")) << "too far";
+  EXPECT_EQ(rig.with(1, [](Argument& b) { b.stride = Strides{~std::uint64_t{127}, 2048}; }), invalid("operand b"));
+  EXPECT_EQ(rig.with(0, [](Argument& a) { a.stride = Strides{256, 2048}; }),
+            (Refusal{"CopyNeeded", "operand a, dimension M"}))
+      << "the kernel takes no stride for its rows";
+  EXPECT_EQ(rig.with(2, [](Argument& c) { c.stride = Strides{0, 2048}; }), invalid("operand c")) << "an output";
+  EXPECT_EQ(rig.with(1, [](Argument& b) { b.stride = Strides{256, 8192}; }).type, "accepted");
+  ++rig.launches;
+  rig.stream.Synchronize(Clock::now() + test_bounds::kWork);
+  rig.expect_untouched();
+}
+
 TEST(LaunchCheck, JobsAndDevices) {
   Rig rig;
   EXPECT_EQ(refusal_of([&] { rig.stream.Launch(Job(rig.compiled), rig.good); }), invalid("job")) << "not loaded";

@@ -57,6 +57,16 @@ inline std::shared_ptr<const Kernel> matmul_kernel() {
   return Kernel::from_memory(std::move(image), metadata);
 }
 
+// The same, with symbols for passes over K.
+inline std::shared_ptr<const Kernel> matmul_in_passes() {
+  auto image = make_image();
+  std::string metadata = matmul_metadata(image);
+  const std::string last = R"({"kind": "dimension", "operand": 0, "dimension": "K"})";
+  metadata.insert(metadata.find(last) + last.size(),
+                  R"(, {"kind": "partials", "operand": 2}, {"kind": "pass", "operand": 2})");
+  return Kernel::from_memory(std::move(image), metadata);
+}
+
 // One output [M, N], and nothing that a launch could tell it.
 inline std::shared_ptr<const Kernel> kernel_without_symbols() {
   const auto image = make_image();

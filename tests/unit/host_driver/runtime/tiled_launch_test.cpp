@@ -197,6 +197,52 @@ TEST(TiledLaunch, AnInputOfOneTileIsReused) {
   EXPECT_EQ(rig.expect_sum(40, 64, 16).size(), 3u);
 }
 
+// Every other row of B, from the third on, and a part of the columns of A.
+TEST(TiledLaunch, ViewsAreTiledWithTheirOwnStrides) {
+  Rig rig(16, 64);
+  constexpr std::int64_t kRows = 40, kColumns = 128, kColumnsOfA = 256, kRowsOfB = 90;
+  Sticks a(kRows, kColumnsOfA, 1), b(kRowsOfB, kColumns, 2), c(kRows, kColumns);
+  const Argument operands[] = {
+      {.allocation = rig.on_card(a), .shape = {kRows, kColumns}, .offset = kRows * 128, .stride = {{128, kRows * 128}}},
+      {.allocation = rig.on_card(b), .shape = {kRows, kColumns}, .offset = 3 * 128, .stride = {{256, kRowsOfB * 128}}},
+      {.allocation = rig.on_card(c), .shape = {kRows, kColumns}}};
+  rig.launch(operands);
+  rig.stream.Launch(Job::from_device(c.lanes.data(), operands[2].allocation, c.bytes()), {});
+  rig.synchronize();
+  EXPECT_EQ(rig.sum.seen().size(), 6u);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    for (std::int64_t column = 0; column < kColumns; ++column) {
+      const int sum = a.at(row, column + 64) + b.at(3 + 2 * row, column);
+      ASSERT_EQ(c.at(row, column), static_cast<std::uint16_t>(sum)) << row << ", " << column;
+    }
+  }
+}
+
+TEST(TiledLaunch, PartialResultsLieInMemoryThatIsTheLaunchsAlone) {
+  Rig rig;
+  rig.sum.counts_only = true;
+  ExecutionPlan plan({Job(CompiledKernel(test::matmul_in_passes(), {{"M", 64}, {"K", 64}, {"N", 64}}))});
+  plan.load(rig.runtime, rig.stream);
+  const Argument operands[] = {{.allocation = rig.allocate(64 * 256 * 2), .shape = {64, 256}},
+                               {.allocation = rig.allocate(256 * 64 * 2), .shape = {256, 64}},
+                               {.allocation = rig.allocate(64 * 64 * 2), .shape = {64, 64}}};
+  rig.synchronize();
+  FlexAllocator& allocator = rig.runtime.allocator();
+  constexpr std::uint64_t kPartials = 64 * 64 * 4;
+  const AllocationIndex probe = allocator.allocate(kPartials);
+  const VirtualAddress place = allocator.resolve(probe).address;  // where the next one of that size will lie
+  allocator.deallocate(probe);
+  rig.card.pause();
+  rig.stream.Launch(plan.jobs()[0], operands);
+  const AllocationIndex beside = allocator.allocate(kPartials);
+  EXPECT_NE(allocator.resolve(beside).address.offset, place.offset) << "the launch has it";
+  rig.card.resume();
+  rig.synchronize();
+  const AllocationIndex after = allocator.allocate(kPartials);
+  EXPECT_EQ(allocator.resolve(after).address.offset, place.offset) << "the launch has ended";
+  EXPECT_EQ(rig.sum.tiles, 4u);
+}
+
 TEST(TiledLaunch, MoreTilesThanBlocksThatExistAtOnce) {
   Rig rig(1, 64);
   EXPECT_EQ(rig.expect_sum(1000, 64, 1000).size(), 1000u);

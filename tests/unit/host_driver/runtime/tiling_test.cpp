@@ -104,6 +104,28 @@ TEST(Tiling, AnInputOfOneElementIsRepeatedWhereTheKernelTakesAStride) {
   EXPECT_EQ(row({{1, 64}, {40, 64}, {40, 64}}).nest[0].step[0], 0u) << "a tile of 1 needs no stride";
 }
 
+TEST(Tiling, AReducedDimensionIsTheInnermostAndItsTilesArePasses) {
+  Plan plan;
+  plan.kernel = test::matmul_in_passes();
+  plan.compiled = CompiledKernel(plan.kernel, {{"M", 64}, {"K", 128}, {"N", 64}});
+  const Tiling tiling = plan({{64, 300}, {300, 200}, {64, 200}});
+  ASSERT_EQ(tiling.depth, 2u);
+  EXPECT_EQ(tiling.nest[0].dimension, 2u);
+  EXPECT_EQ(tiling.nest[1].dimension, 1u);
+  EXPECT_TRUE(tiling.nest[1].reduced);
+  EXPECT_EQ(tiling.tiles, 12u);
+  EXPECT_EQ(tiling.partial_bytes[2], 64u * 64 * 4);
+  EXPECT_EQ(tiling.partial_bytes[0], 0u);
+  EXPECT_EQ(tile_at(tiling, 3).pass, wire::kPassFirst);
+  EXPECT_EQ(tile_at(tiling, 4).pass, 0u);
+  EXPECT_EQ(tile_at(tiling, 5).pass, wire::kPassLast);
+  EXPECT_EQ(tile_at(tiling, 5).extent[1], 44);
+  EXPECT_EQ(tile_at(tiling, 3).offset[2], tile_at(tiling, 5).offset[2]);
+  EXPECT_EQ(tile_at(tiling, 5).offset[1], 2u * 128 * 128 + 300 * 128);
+  EXPECT_EQ(plan({{64, 128}, {128, 200}, {64, 200}}).partial_bytes[2], 0u) << "one pass";
+  EXPECT_EQ(tile_at(plan({{64, 100}, {100, 64}, {64, 64}}), 0).pass, wire::kPassFirst | wire::kPassLast);
+}
+
 TEST(Tiling, WhatCanNotBeTiledIsRefusedWithItsReason) {
   const Plan plan;
   EXPECT_EQ(plan.reason({{1024, 512, 1}, {512, 256}, {1024, 256}}), Reason::RankDiffers);
