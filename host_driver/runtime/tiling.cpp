@@ -56,6 +56,7 @@ class TilePlanner {
   bool is_reduced(std::uint32_t dimension) const;
   Shape kernel_shape(std::uint32_t operand) const;
 
+  bool is_exact() const;
   void check_ranks() const;
   void measure();
   void check_agreement(const Place& place);
@@ -106,6 +107,14 @@ Shape TilePlanner::kernel_shape(std::uint32_t operand) const {
   Shape shape = tiles_[operand];
   for (std::uint32_t axis = 0; axis < shape.rank(); ++axis) shape[axis] = tiling_.extent[dimensions[axis]];
   return shape;
+}
+
+// The usual launch: nothing to plan.
+bool TilePlanner::is_exact() const {
+  for (std::size_t i = 0; i < tiles_.size(); ++i) {
+    if (!(arguments_[i].shape == tiles_[i]) || arguments_[i].stride) return false;
+  }
+  return true;
 }
 
 void TilePlanner::check_ranks() const {
@@ -265,6 +274,7 @@ void TilePlanner::add_dimension(std::uint32_t dimension, bool reduced) {
 Tiling TilePlanner::plan(bool allow_tiled_launch) {
   check_ranks();
   measure();
+  if (is_exact()) return tiling_;
   for_each_axis([&](const Place& place) { check_agreement(place); });
   for_each_axis([&](const Place& place) { check_extent(place); });
   for_each_axis([&](const Place& place) {
