@@ -8,14 +8,15 @@
 // either way the larger operand comes out, because the smaller is below a quarter of its last place, even of the last
 // place one binade down.
 //
-// Cores take stick columns in turn. Padding lanes are added like the others.
+// Cores take stick columns in turn. Padding lanes are added like the others. The rows of A and B have strides, so that
+// a row may be added to every other one.
 #include "firmware/kernels/sdk.hpp"
 #include "firmware/kernels/vector.hpp"
 #include "shared/dl16.hpp"
 
 namespace {
 
-enum Symbol : unsigned { kAddressA, kStrideA, kAddressB, kStrideB, kAddressC, kStrideC, kM, kN };
+enum Symbol : unsigned { kAddressA, kStrideA, kRowA, kAddressB, kStrideB, kRowB, kAddressC, kStrideC, kM, kN };
 
 using V = vint16m1_t;
 using U = vuint16m1_t;
@@ -105,13 +106,14 @@ SPYRE_KERNEL({
     .operands = {{.name = "A", .access = kernel::Access::Read, .shape = {"M", "N"}},
                  {.name = "B", .access = kernel::Access::Read, .shape = {"M", "N"}},
                  {.name = "C", .access = kernel::Access::Write, .shape = {"M", "N"}}},
-    .symbols = {kernel::address_of(0), kernel::stride_of(0, "N"), kernel::address_of(1), kernel::stride_of(1, "N"),
-                kernel::address_of(2), kernel::stride_of(2, "N"), kernel::extent_of(0, "M"), kernel::extent_of(0, "N")},
+    .symbols = {kernel::address_of(0), kernel::stride_of(0, "N"), kernel::stride_of(0, "M"), kernel::address_of(1),
+                kernel::stride_of(1, "N"), kernel::stride_of(1, "M"), kernel::address_of(2), kernel::stride_of(2, "N"),
+                kernel::extent_of(0, "M"), kernel::extent_of(0, "N")},
 });
 
 std::uint64_t kernel::compute(const wire::KernelArguments& arguments) {
-  const StickTensor a{symbol(kAddressA), symbol(kStrideA)};
-  const StickTensor b{symbol(kAddressB), symbol(kStrideB)};
+  const StridedStickTensor a{symbol(kAddressA), symbol(kStrideA), symbol(kRowA)};
+  const StridedStickTensor b{symbol(kAddressB), symbol(kStrideB), symbol(kRowB)};
   const StickTensor c{symbol(kAddressC), symbol(kStrideC)};
   const std::uint64_t rows = symbol(kM);
   const std::uint64_t columns = (symbol(kN) + kLanes - 1) / kLanes;

@@ -73,6 +73,18 @@ struct StickTensor {
   }
 };
 
+// The same of a kernel that takes the stride of rows as a symbol, too: of a view in steps, or 0 of a row that is
+// repeated.
+struct StridedStickTensor {
+  std::uint64_t address;
+  std::uint64_t column_stride;
+  std::uint64_t row_stride;
+
+  std::uint16_t* stick(std::uint64_t row, std::uint64_t column) const {
+    return reinterpret_cast<std::uint16_t*>(address + column * column_stride + row * row_stride);
+  }
+};
+
 inline constexpr std::uint64_t kLanes = wire::kStickBytes / sizeof(std::uint16_t);
 
 // Items first, first + step, … of a launch that is split over cores without overlap.

@@ -125,13 +125,12 @@ void BoundOperands::repeat_broadcast() {
 // Released at once: the launch uses it until it ends, and then it can be had again.
 void BoundOperands::find_partials(FlexAllocator& allocator, AllocationUses& uses) {
   for (std::size_t i = 0; i < count_; ++i) {
-    partials_[i] = {.region_id = wire::kNoRegion, .offset = 0};
     if (tiling_.partial_bytes[i] == 0) continue;
-    const AllocationIndex index = allocator.allocate(tiling_.partial_bytes[i]);
+    const AllocationIndex index = allocator.allocate(tiling_.partial_bytes[i], AllocationPolicy{});
     const auto resolved = allocator.try_use(index, uses);
     allocator.deallocate(index);
     if (!resolved) throw Error(resolved.error());
-    partials_[i] = resolved->address;
+    partials_[i] = *resolved;
     regions_.region_id[resolved->region_ordinal] = resolved->address.region_id;
   }
 }
@@ -156,7 +155,9 @@ void BoundOperands::check_overlap() const {
 std::array<ResolvedOperand, kMaxOperands> BoundOperands::of_tile(const Tile& tile) const {
   std::array<ResolvedOperand, kMaxOperands> operands;
   for (std::size_t i = 0; i < count_; ++i) {
-    operands[i] = {advanced(place_[i].address, tile.offset[i]), geometry_[i].stride, partials_[i]};
+    operands[i].address = advanced(place_[i].address, tile.offset[i]);
+    operands[i].stride = geometry_[i].stride;
+    if (partials_[i].bytes != 0) operands[i].partials = partials_[i].address;
   }
   return operands;
 }
@@ -181,6 +182,18 @@ void BoundOperands::write_segments(const Tile& tile, wire::ComputePayload& compu
     segment.generation = place_[i].region_generation;
     segment.access = operands[i].access;
     windows[i] = static_cast<std::uint8_t>(place_[i].region_ordinal);
+  }
+  std::size_t row = count_;
+  for (std::size_t i = 0; i < count_ && row < wire::kSegments; ++i) {
+    const ResolvedAllocation& partials = partials_[i];
+    if (partials.bytes == 0) continue;
+    compute.segments[row] = {.region_id = partials.address.region_id,
+                             .offset = partials.address.offset,
+                             .bytes = partials.bytes,
+                             .generation = partials.region_generation,
+                             .access = wire::kSegmentReadWrite,
+                             .reserved = {}};
+    windows[row++] = static_cast<std::uint8_t>(partials.region_ordinal);
   }
 }
 

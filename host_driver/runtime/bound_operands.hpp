@@ -47,7 +47,7 @@ class BoundOperands {
 
   // Operand addresses of one tile.
   std::array<ResolvedOperand, kMaxOperands> of_tile(const Tile& tile) const;
-  // Rows of the segment table for that tile, and the windows they lie in.
+  // Rows of the segment table for that tile, and the windows they lie in: operands, then partial results.
   void write_segments(const Tile& tile, wire::ComputePayload& compute, SegmentWindows& windows) const;
 
  private:
@@ -60,9 +60,9 @@ class BoundOperands {
   const Kernel* kernel_;
   std::size_t count_ = 0;
   std::array<ResolvedAllocation, kMaxOperands> place_{};
-  std::array<StickGeometry, kMaxOperands> geometry_{};  // as the kernel is given it
-  std::array<Shape, kMaxOperands> shape_{};             // of the whole operands
-  std::array<VirtualAddress, kMaxOperands> partials_{};
+  std::array<StickGeometry, kMaxOperands> geometry_{};       // as the kernel is given it
+  std::array<Shape, kMaxOperands> shape_{};                  // of the whole operands
+  std::array<ResolvedAllocation, kMaxOperands> partials_{};  // bytes 0: none
   DevicePlace image_;
   Tiling tiling_;
   RegionMap regions_;

@@ -49,9 +49,11 @@ std::string place_outside_regions(std::uint64_t address) {
          " of execution area " + std::to_string(offset / wire::kExecutionAreaStride) + context;
 }
 
+// Behind the operands come the places of partial results.
 std::string operand_name(const Kernel* kernel, unsigned index) {
-  const bool known = kernel != nullptr && index < kernel->metadata().operands.size();
-  return known ? kernel->metadata().operands[index].name : std::to_string(index);
+  if (kernel == nullptr) return std::to_string(index);
+  const auto& operands = kernel->metadata().operands;
+  return index < operands.size() ? operands[index].name : "partial results";
 }
 
 // The operand at the faulting place, or the one that ends closest before it.

@@ -29,8 +29,10 @@ class Elementwise : public KernelTest {
     to_sticks(a, rows, columns, card().tensor<Dl16>(kA, count));
     to_sticks(b, rows, columns, card().tensor<Dl16>(kB, count));
     const std::uint64_t stride = rows * wire::kStickBytes;
+    constexpr std::uint64_t kRow = wire::kStickBytes;
     const wire::CorrectionSymbol symbols[] = {BareCard::address(0, kA),     BareCard::stride(0, stride),
-                                              BareCard::address(1, kB),     BareCard::stride(1, stride),
+                                              BareCard::stride(0, kRow),    BareCard::address(1, kB),
+                                              BareCard::stride(1, stride),  BareCard::stride(1, kRow),
                                               BareCard::address(2, kC),     BareCard::stride(2, stride),
                                               BareCard::dimension(0, rows), BareCard::dimension(0, columns)};
     expect_success(run("add", symbols, cores));

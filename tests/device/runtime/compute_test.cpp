@@ -131,16 +131,22 @@ TEST_F(Compute, AddIsExactAlsoTiled) {
 }
 
 TEST_F(Compute, ARowIsAddedToEveryRow) {
-  const auto plan = load("add", {{"M", 1}, {"N", 128}});
   const Matrix a(37, 200, 20), row(1, 200, 21);
   SpyreStream stream = context().default_stream();
-  const SpyreTensor tensors[] = {on_card(a), on_card(row), output(37, 200)};
-  LaunchKernel(stream, plan, tensors);
-  std::vector<std::uint16_t> repeated;
-  for (int i = 0; i < 37; ++i) repeated.insert(repeated.end(), row.values.begin(), row.values.end());
-  std::vector<std::uint16_t> golden(repeated.size());
-  golden::add_dl16(a.values, repeated, golden);
-  EXPECT_EQ(back(tensors[2], stream), golden);
+  const SpyreTensor repeated = on_card(row), whole = on_card(a);
+  std::vector<std::uint16_t> rows;
+  for (int i = 0; i < 37; ++i) rows.insert(rows.end(), row.values.begin(), row.values.end());
+  std::vector<std::uint16_t> golden(rows.size());
+  golden::add_dl16(a.values, rows, golden);
+  for (const std::int64_t tile : {1, 16, 64}) {
+    SCOPED_TRACE("tiles of " + std::to_string(tile));
+    const auto plan = load("add", {{"M", tile}, {"N", 128}});
+    for (const SpyreTensor& one : {repeated, repeated.expand({37, 200})}) {
+      const SpyreTensor tensors[] = {whole, one, output(37, 200)};
+      LaunchKernel(stream, plan, tensors);
+      EXPECT_EQ(back(tensors[2], stream), golden);
+    }
+  }
 }
 
 // Parts of larger tensors, where they lie.

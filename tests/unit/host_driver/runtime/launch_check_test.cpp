@@ -188,6 +188,32 @@ TEST(LaunchCheck, JobsAndDevices) {
   rig.expect_untouched();
 }
 
+// Its blocks are all written by Launch().
+TEST(LaunchCheck, TilesOfAPlanWithFunctionsOfItsOwn) {
+  Rig rig;
+  const CompiledKernel row(test::sum_kernel(), {{"M", 1}, {"N", 64}});
+  unsigned calls = 0;
+  const HostFunction function = [&](const HostOperationInput& input, std::span<std::byte> correction) {
+    ++calls;
+    return build_correction(input, correction);
+  };
+  Job job(row.kernel(), ProgramCorrectionMetadata::of(*row.kernel()),
+          JobPlan({HostOperation{function}, CorrectionDMA{},
+                   DeviceCompute{{row.operand_shapes().begin(), row.operand_shapes().end()}}}));
+  job.set_program(rig.plan.jobs()[0].program());
+  constexpr std::int64_t kMany = FlexStream::kMaxTilesAtOnce + 1;
+  std::vector<Argument> many;
+  for (int i = 0; i < 3; ++i) many.push_back({.allocation = rig.allocate(kMany * 128), .shape = {kMany, 64}});
+  EXPECT_EQ(refusal_of([&] { rig.stream.Launch(job, many); }), invalid("arguments"));
+  EXPECT_EQ(calls, 0u);
+  EXPECT_EQ(refusal_of([&] { rig.stream.Launch(job, rig.good); }).type, "accepted");
+  EXPECT_EQ(calls, 16u) << "all before Launch() returns";
+  ++rig.launches;
+  rig.stream.Synchronize(Clock::now() + test_bounds::kWork);
+  EXPECT_EQ(rig.sum.tiles, 16u);
+  rig.expect_untouched();
+}
+
 // Every job of a plan is checked before the first is submitted.
 TEST(LaunchCheck, OneWrongJobOfSeveralRefusesAll) {
   Rig rig;

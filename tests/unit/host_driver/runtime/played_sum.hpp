@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -50,7 +49,14 @@ class PlayedSum {
   std::atomic<std::uint64_t> tiles{0};                     // that began
   std::atomic<std::uint64_t> fails_at{~std::uint64_t{0}};  // this one exits with status 5
   std::atomic<bool> counts_only{false};                    // computes nothing
-  std::function<void(std::uint64_t tile)> before{};        // on the card's thread; set before a kernel runs
+                                                           // The card stops in front of this tile until it is let go.
+  std::atomic<std::uint64_t> holds_at{~std::uint64_t{0}};
+
+  void await_held() { held_.wait(false); }  // bounded: the tiles before it end by themselves
+  void let_go() {
+    let_go_ = true;
+    let_go_.notify_all();
+  }
 
   std::vector<Extents> seen() const {
     const std::lock_guard guard(mutex_);
@@ -71,7 +77,7 @@ class PlayedSum {
   hal::Stop play(hal::Context& context) {
     std::uint64_t& runs = context.integer[10];  // ours, zero at the start
     const std::uint64_t tile = runs++ == 0 ? tiles.fetch_add(1) : tiles - 1;
-    if (runs == 1 && before) before(tile);
+    if (runs == 1 && tile == holds_at) hold();
     hal::Stop stop{};
     stop.reason = hal::StopReason::Exit;
     stop.ran_ticks = 1;
@@ -89,6 +95,12 @@ class PlayedSum {
       }
     }
     return stop;
+  }
+
+  void hold() {
+    held_ = true;
+    held_.notify_all();
+    let_go_.wait(false);  // bounded: the test lets it go
   }
 
   std::byte* place(std::uint64_t root, std::uint64_t address) const {
@@ -132,6 +144,8 @@ class PlayedSum {
     seen_.push_back({value[kM], value[kN]});
   }
 
+  std::atomic<bool> held_{false};
+  std::atomic<bool> let_go_{false};
   mutable std::mutex mutex_;
   std::vector<Extents> seen_;
 };

@@ -318,32 +318,19 @@ TEST(TiledLaunch, AFailingTileEndsTheOthersUnwritten) {
 
 // The card stops in front of tile `tile`; what then happens is the test's.
 struct HeldRig : Rig {
-  std::atomic<bool> reached{false};
-  std::atomic<bool> let_go{false};
-
   explicit HeldRig(std::uint64_t tile, RecoveryPolicy policy = RecoveryPolicy::Manual) : Rig(1, 64, policy) {
-    sum.before = [this, tile](std::uint64_t at) {
-      if (at != tile) return;
-      reached = true;
-      reached.notify_all();
-      let_go.wait(false);  // bounded: the test lets it go
-    };
+    sum.holds_at = tile;
   }
-  ~HeldRig() { go_on(); }
-  void await() { reached.wait(false); }  // bounded: the tiles before it end by themselves
-  void go_on() {
-    let_go = true;
-    let_go.notify_all();
-  }
+  ~HeldRig() { sum.let_go(); }
 };
 
 TEST(TiledLaunch, AResetEndsAHalfWrittenWalk) {
   HeldRig rig(300);
   Records records;
   rig.launch(rig.arguments(100'000, 64), &records);
-  rig.await();
+  rig.sum.await_held();
   std::thread resets([&] { rig.stream.Reset(); });
-  rig.go_on();
+  rig.sum.let_go();
   resets.join();  // bounded: a reset is
   EXPECT_TRUE(rig.stream.Query());
   EXPECT_EQ(rig.stream.error(), std::nullopt);
@@ -361,9 +348,9 @@ TEST(TiledLaunch, ADyingCardEndsAHalfWrittenWalkOnce) {
   HeldRig rig(300);
   Records records;
   rig.launch(rig.arguments(100'000, 64), &records);
-  rig.await();
+  rig.sum.await_held();
   std::thread dies([&] { rig.card.die(); });
-  rig.go_on();
+  rig.sum.let_go();
   dies.join();  // bounded: the card's thread ends its iteration
   EXPECT_THROW(rig.synchronize(), StreamError);
   EXPECT_EQ(records.ended, 1u);
@@ -375,8 +362,8 @@ TEST(TiledLaunch, TheEndOfTheRuntimeEndsAHalfWrittenWalk) {
   {
     HeldRig rig(300);
     rig.launch(rig.arguments(100'000, 64), &records);
-    rig.await();
-    rig.go_on();
+    rig.sum.await_held();
+    rig.sum.let_go();
   }
   EXPECT_EQ(records.ended, 1u);
 }
@@ -386,10 +373,10 @@ TEST(TiledLaunch, AWalkBehindAFailureIsSentAgainWhole) {
   HeldRig rig(0, RecoveryPolicy::Recover);
   rig.sum.fails_at = 0;
   rig.launch(rig.arguments(1, 64));
-  rig.await();
+  rig.sum.await_held();
   Records records;
   rig.launch(rig.arguments(1000, 64), &records);
-  rig.go_on();
+  rig.sum.let_go();
   EXPECT_THROW(rig.synchronize(), StreamError);
   rig.synchronize();
   EXPECT_EQ(rig.sum.tiles, 1001u);
