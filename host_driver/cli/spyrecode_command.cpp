@@ -150,7 +150,7 @@ const char* access_of(const svp::KernelOperand& operand) {
 std::string symbol_text(const svp::spyrecode::Hcm& hcm, const svp::spyrecode::HcmSymbol& symbol) {
   const std::string tensor =
       fmt::format("{} of tensor {}", svp::spyrecode::name_of(symbol.kind), hcm.inputs[symbol.input]);
-  return symbol.kind == wire::SymbolKind::Address ? tensor : fmt::format("{}, axis {}", tensor, symbol.axis);
+  return svp::spyrecode::has_axis(symbol.kind) ? fmt::format("{}, axis {}", tensor, symbol.axis) : tensor;
 }
 
 std::string place(std::uint64_t address) { return fmt::format("P + {}", address - svp::spyrecode::kProgramBase); }

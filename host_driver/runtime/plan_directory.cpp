@@ -60,7 +60,7 @@ CompiledKernel with_extents(std::shared_ptr<const Kernel> kernel, const spyrecod
 
 bool same_symbol(const KernelSymbol& a, const KernelSymbol& b) {
   if (a.kind != b.kind || a.operand != b.operand) return false;
-  return a.kind == wire::SymbolKind::Address || (a.axis == b.axis && a.dimension == b.dimension);
+  return !spyrecode::has_axis(a.kind) || (a.axis == b.axis && a.dimension == b.dimension);
 }
 
 std::size_t DirectoryCorrection::operator()(const HostOperationInput& input, std::span<std::byte> correction) const {
@@ -230,7 +230,7 @@ KernelSymbol symbol_of(const HcmSymbol& symbol, const Hcm& hcm, const KernelMeta
     refuse(path, "reads tensor " + std::to_string(result.operand) + ", and kernel " + kernel.name + " has " +
                      std::to_string(kernel.operands.size()) + " operands");
   }
-  if (symbol.kind == wire::SymbolKind::Address) return result;
+  if (!spyrecode::has_axis(symbol.kind)) return result;
   const auto& shape = kernel.operands[result.operand].shape;
   if (symbol.axis >= shape.size()) {
     refuse(path, "names axis " + std::to_string(symbol.axis) + " of operand " + kernel.operands[result.operand].name +
@@ -243,7 +243,7 @@ KernelSymbol symbol_of(const HcmSymbol& symbol, const Hcm& hcm, const KernelMeta
 
 std::string words_of(const KernelSymbol& symbol, const KernelMetadata& kernel) {
   std::string text = spyrecode::name_of(symbol.kind) + std::string(" of ") + kernel.operands[symbol.operand].name;
-  if (symbol.kind != wire::SymbolKind::Address) text += "." + kernel.dimensions[symbol.dimension];
+  if (spyrecode::has_axis(symbol.kind)) text += "." + kernel.dimensions[symbol.dimension];
   return text;
 }
 

@@ -64,8 +64,7 @@ Hcm hcm_of(const Job& job) {
   Hcm hcm;
   for (std::uint32_t i = 0; i < job.binary()->metadata().operands.size(); ++i) hcm.inputs.push_back(i);
   for (const KernelSymbol& symbol : job.program_correction_metadata().symbols) {
-    const bool address = symbol.kind == wire::SymbolKind::Address;
-    hcm.symbols.push_back({symbol.kind, symbol.operand, address ? 0 : symbol.axis});
+    hcm.symbols.push_back({symbol.kind, symbol.operand, spyrecode::has_axis(symbol.kind) ? symbol.axis : 0});
   }
   return hcm;
 }

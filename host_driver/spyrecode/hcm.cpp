@@ -15,7 +15,8 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr std::uint64_t kHcmFormat = 1;
-constexpr std::array kKinds{wire::SymbolKind::Address, wire::SymbolKind::Stride, wire::SymbolKind::Dimension};
+constexpr std::array kKinds{wire::SymbolKind::Address, wire::SymbolKind::Stride, wire::SymbolKind::Dimension,
+                            wire::SymbolKind::Partials, wire::SymbolKind::Pass};
 
 std::string element(const std::string& list, std::size_t index) { return list + "[" + std::to_string(index) + "]"; }
 
@@ -24,7 +25,7 @@ wire::SymbolKind read_kind(StrictObject& object) {
   for (const wire::SymbolKind kind : kKinds) {
     if (word == name_of(kind)) return kind;
   }
-  object.refuse("kind", "is none of address, stride, dimension");
+  object.refuse("kind", "is none of address, stride, dimension, partials, pass");
 }
 
 HcmSymbol read_symbol(const json& value, const std::string& path, const Hcm& hcm) {
@@ -34,7 +35,7 @@ HcmSymbol read_symbol(const json& value, const std::string& path, const Hcm& hcm
   const std::uint64_t input = object.decimal("input", kAnyNumber);
   if (input >= hcm.inputs.size()) object.refuse("input", "is no index of vdci.inputSym");
   symbol.input = static_cast<std::uint32_t>(input);
-  if (symbol.kind != wire::SymbolKind::Address) {
+  if (has_axis(symbol.kind)) {
     symbol.axis = static_cast<std::uint32_t>(object.decimal("axis", kMostAxes - 1));
   }
   object.finish();
@@ -73,6 +74,8 @@ const char* name_of(wire::SymbolKind kind) {
     case wire::SymbolKind::Address: return "address";
     case wire::SymbolKind::Stride: return "stride";
     case wire::SymbolKind::Dimension: return "dimension";
+    case wire::SymbolKind::Partials: return "partials";
+    case wire::SymbolKind::Pass: return "pass";
   }
   return "unknown";
 }
@@ -92,7 +95,7 @@ std::string to_json(const Hcm& hcm) {
   ordered_json symbols = ordered_json::array();
   for (const HcmSymbol& symbol : hcm.symbols) {
     ordered_json written = {{"kind", name_of(symbol.kind)}, {"input", std::to_string(symbol.input)}};
-    if (symbol.kind != wire::SymbolKind::Address) written["axis"] = std::to_string(symbol.axis);
+    if (has_axis(symbol.kind)) written["axis"] = std::to_string(symbol.axis);
     symbols.push_back(std::move(written));
   }
   const ordered_json object = {{"format", std::to_string(kHcmFormat)},

@@ -16,14 +16,20 @@ namespace svp::spyrecode {
 inline constexpr std::size_t kMostInputs = 8;  // rows of the segment table of a launch
 inline constexpr std::uint32_t kMostAxes = 8;
 
+constexpr bool has_axis(wire::SymbolKind kind) {
+  return kind == wire::SymbolKind::Stride || kind == wire::SymbolKind::Dimension;
+}
+
 // One symbol of the correction tensor. `input` is an index into Hcm::inputs.
 //   Address     where the tensor begins
 //   Stride      bytes from one step of `axis` to the next; of the stick dimension, from one stick to the next
-//   Dimension   compiled extent of `axis`, in elements
+//   Dimension   extent of `axis` of the tile, in elements
+//   Partials    where the partial results of an output lie, when it takes several passes
+//   Pass        where in its reduction the tile stands (wire::kPassFirst, kPassLast)
 struct HcmSymbol {
   wire::SymbolKind kind = wire::SymbolKind::Address;
   std::uint32_t input = 0;
-  std::uint32_t axis = 0;  // Stride and Dimension
+  std::uint32_t axis = 0;  // has_axis()
   friend bool operator==(const HcmSymbol&, const HcmSymbol&) = default;
 };
 
@@ -39,7 +45,7 @@ struct Hcm {
 Hcm parse_hcm(std::string_view json, const std::string& path);
 std::string to_json(const Hcm& hcm);
 
-// "address", "stride", "dimension".
+// "address", "stride", "dimension", "partials", "pass".
 const char* name_of(wire::SymbolKind kind);
 
 }  // namespace svp::spyrecode

@@ -15,7 +15,8 @@ using nlohmann::json;
 
 const char* const kHcm = R"({"format": "1", "vdci": {"inputSym": ["0", "1"]}, "senConstants": [], "symbols": [
   {"kind": "address", "input": "0"}, {"kind": "stride", "input": "1", "axis": "1"},
-  {"kind": "dimension", "input": "0", "axis": "0"}]})";
+  {"kind": "dimension", "input": "0", "axis": "0"}, {"kind": "partials", "input": "1"},
+  {"kind": "pass", "input": "1"}]})";
 
 std::string message_of(const json& hcm) {
   try {
@@ -31,7 +32,9 @@ TEST(Hcm, SymbolsAreReadInOrderAndWrittenAgain) {
   EXPECT_EQ(hcm.inputs, (std::vector<std::uint32_t>{0, 1}));
   EXPECT_EQ(hcm.symbols, (std::vector<HcmSymbol>{{wire::SymbolKind::Address, 0, 0},
                                                  {wire::SymbolKind::Stride, 1, 1},
-                                                 {wire::SymbolKind::Dimension, 0, 0}}));
+                                                 {wire::SymbolKind::Dimension, 0, 0},
+                                                 {wire::SymbolKind::Partials, 1, 0},
+                                                 {wire::SymbolKind::Pass, 1, 0}}));
   EXPECT_EQ(parse_hcm(to_json(hcm), "hcm"), hcm);
   EXPECT_EQ(json::parse(to_json(hcm)), json::parse(kHcm));
 }
@@ -54,7 +57,7 @@ TEST(Hcm, EveryRefusalHasAMessageOfItsOwn) {
             "spyrecode.json: hcm.senConstants is not empty, and the corrections of this runtime have no constants");
   EXPECT_EQ(patched(R"([{"op":"remove","path":"/symbols"}])"), "spyrecode.json: hcm.symbols is missing");
   EXPECT_EQ(patched(R"([{"op":"replace","path":"/symbols/0/kind","value":"offset"}])"),
-            "spyrecode.json: hcm.symbols[0].kind is none of address, stride, dimension");
+            "spyrecode.json: hcm.symbols[0].kind is none of address, stride, dimension, partials, pass");
   EXPECT_EQ(patched(R"([{"op":"replace","path":"/symbols/0/input","value":"2"}])"),
             "spyrecode.json: hcm.symbols[0].input is no index of vdci.inputSym");
   EXPECT_EQ(patched(R"([{"op":"remove","path":"/symbols/1/axis"}])"), "spyrecode.json: hcm.symbols[1].axis is missing");
