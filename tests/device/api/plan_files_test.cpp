@@ -71,16 +71,17 @@ class PlanFiles : public ApiCard {
   static spyre::Job kernel(const char* name, const spyre::DimensionExtents& extents) {
     return spyre::Job(spyre::CompiledKernel(context().kernel(name), extents));
   }
-  // Of M × 64 by 64 × 64.
-  static void expect_product(const spyre::ExecutionPlan& plan, std::size_t m, unsigned seed) {
-    const auto a = integers(m * 64, seed);
-    const auto b = integers(64 * 64, seed + 1);
+  // Of M × K by K × 64.
+  static void expect_product(const spyre::ExecutionPlan& plan, std::size_t m, unsigned seed, std::size_t k = 64) {
+    const auto a = integers(m * k, seed);
+    const auto b = integers(k * 64, seed + 1);
     const auto rows = static_cast<std::int64_t>(m);
-    const std::array tensors{on_card(a, {rows, 64}), on_card(b, {64, 64}), output({rows, 64})};
+    const auto inner = static_cast<std::int64_t>(k);
+    const std::array tensors{on_card(a, {rows, inner}), on_card(b, {inner, 64}), output({rows, 64})};
     auto stream = context().default_stream();
     spyre::LaunchKernel(stream, plan, tensors);
     stream.Synchronize(soon());
-    EXPECT_EQ(back(tensors[2]), product(a, b, m, 64, 64));
+    EXPECT_EQ(back(tensors[2]), product(a, b, m, 64, k));
   }
   static std::uint64_t bytes() { return context().allocator().statistics().bytes.current; }
 
@@ -99,7 +100,8 @@ TEST_F(PlanFiles, LoadOnceLaunchOftenWithSymbolicArgumentsOnAndOff) {
     context().load(plan);
     EXPECT_TRUE(plan.loaded());
     for (unsigned i = 0; i < 3; ++i) expect_product(plan, 64, 10 * i);
-    expect_product(plan, 192, 7);  // tile by tile: a correction tensor for each
+    expect_product(plan, 192, 7);      // tile by tile: a correction tensor for each
+    expect_product(plan, 64, 8, 192);  // in passes over the reduced dimension
   }
 }
 
