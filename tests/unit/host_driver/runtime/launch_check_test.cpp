@@ -71,6 +71,7 @@ struct Rig {
     sum.card = &card;
     plan.load(*runtime, stream);
     ++launches;
+    good.reserve(3);
     for (int i = 0; i < 3; ++i) good.push_back({.allocation = allocate(4 * kBytes), .shape = {16, 64}});
     stream.Synchronize(Clock::now() + test_bounds::kWork);
   }
@@ -203,6 +204,7 @@ TEST(LaunchCheck, TilesOfAPlanWithFunctionsOfItsOwn) {
   job.set_program(rig.plan.jobs()[0].program());
   constexpr std::int64_t kMany = FlexStream::kMaxTilesAtOnce + 1;
   std::vector<Argument> many;
+  many.reserve(3);
   for (int i = 0; i < 3; ++i) many.push_back({.allocation = rig.allocate(kMany * 128), .shape = {kMany, 64}});
   EXPECT_EQ(refusal_of([&] { rig.stream.Launch(job, many); }), invalid("arguments"));
   EXPECT_EQ(calls, 0u);
@@ -222,6 +224,7 @@ TEST(LaunchCheck, OneWrongJobOfSeveralRefusesAll) {
   const Job& job = rig.plan.jobs()[0];
   for (int wrong_one = 0; wrong_one < 3; ++wrong_one) {
     std::vector<LaunchRequest> requests;
+    requests.reserve(3);
     for (int i = 0; i < 3; ++i) requests.push_back({&job, i == wrong_one ? wrong : rig.good, {}});
     EXPECT_EQ(refusal_of([&] { rig.stream.Launch(requests); }), invalid("operand c"));
   }

@@ -56,21 +56,30 @@ constinit Live live;
 }  // namespace svp
 
 #if SVP_OWN_NEW
-// The forms of the standard library that are not replaced here call these.
-void* operator new(std::size_t bytes) {
+namespace {
+
+void* counted(std::size_t bytes) {
   void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc();
   svp::live.add(static_cast<std::int64_t>(::malloc_usable_size(memory)));
   return memory;
 }
-void* operator new[](std::size_t bytes) { return operator new(bytes); }
-void operator delete(void* memory) noexcept {
+void uncounted(void* memory) noexcept {
   if (memory != nullptr) svp::live.add(-static_cast<std::int64_t>(::malloc_usable_size(memory)));
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
-void operator delete[](void* memory) noexcept { operator delete(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { operator delete(memory); }
+
+}  // namespace
+
+// The forms of the standard library that are not replaced here call these.
+void* operator new(std::size_t bytes) { return counted(bytes); }
+void* operator new[](std::size_t bytes) { return counted(bytes); }
+// NOLINTBEGIN(clang-analyzer-cplusplus.NewDelete): to the analyser a deleter uses what is deleted
+void operator delete(void* memory) noexcept { uncounted(memory); }
+void operator delete(void* memory, std::size_t) noexcept { uncounted(memory); }
+void operator delete[](void* memory) noexcept { uncounted(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { uncounted(memory); }
+// NOLINTEND(clang-analyzer-cplusplus.NewDelete)
 #endif
 
 namespace svp {
@@ -143,6 +152,7 @@ struct Rig {
   std::vector<Argument> arguments(std::int64_t rows, std::int64_t columns) {
     const std::uint64_t bytes = Sticks(rows, columns).bytes();
     std::vector<Argument> arguments;
+    arguments.reserve(3);
     for (int i = 0; i < 3; ++i) arguments.push_back({.allocation = allocate(bytes), .shape = {rows, columns}});
     return arguments;
   }

@@ -17,18 +17,20 @@ struct Plan {
   std::shared_ptr<const Kernel> kernel = test::matmul_kernel();
   CompiledKernel compiled{kernel, {{"M", 1024}, {"K", 512}, {"N", 256}}};
 
-  Tiling operator()(std::vector<Shape> shapes, bool allow = true) const {
+  Tiling operator()(const std::vector<Shape>& shapes, bool allow = true) const {
     std::vector<Argument> arguments;
     std::vector<StickGeometry> geometry;
+    arguments.reserve(shapes.size());
+    geometry.reserve(shapes.size());
     for (const Shape& shape : shapes) {
       arguments.push_back({.shape = shape});
       geometry.push_back(StickGeometry::of(shape, 64));
     }
     return plan_tiling(kernel->metadata(), compiled.operand_shapes(), arguments, geometry, allow);
   }
-  std::optional<Reason> reason(std::vector<Shape> shapes) const {
+  std::optional<Reason> reason(const std::vector<Shape>& shapes) const {
     try {
-      (*this)(std::move(shapes));
+      (*this)(shapes);
     } catch (const TilingError& error) {
       return error.reason();
     }
