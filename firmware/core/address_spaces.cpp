@@ -199,6 +199,26 @@ AddressSpaces::Fit AddressSpaces::take_context(FunctionSpace& space, unsigned co
   return Fit::Busy;
 }
 
+bool AddressSpaces::find_place(Owner function, const RegionTable& regions, const wire::ComputePayload& compute,
+                               Place& place) const {
+  FunctionSpace* space = tenants_[function].current;
+  const std::uint32_t version = regions.version();
+  if (space == nullptr || space->regions_version != version) return false;
+  unsigned area = 0;
+  while (!space->areas[area].is_named(compute.image, compute.image_bytes, version)) {
+    if (++area == space->areas.size()) return false;
+  }
+  const CoreSpace* core = space->cores[0];
+  if (core == nullptr || core->windows != space->windows) return false;
+  unsigned context = 0;
+  while (core->contexts[context].busy) {
+    if (++context == kContextsPerCore) return false;
+  }
+  if ((core->contexts[context].mapped_areas >> area & 1) == 0) return false;
+  place = {space, static_cast<std::uint8_t>(area), static_cast<std::uint8_t>(context)};
+  return true;
+}
+
 void AddressSpaces::restore_pool(FunctionSpace& space, unsigned core, unsigned context, unsigned area_index) {
   const ExecutionArea& area = space.areas[area_index];
   if (area.header.pool_bytes == 0) return;

@@ -35,6 +35,15 @@ class AddressSpaces {
 
   // The function's current space; nullptr: no pages.
   FunctionSpace* current(Owner function);
+  // What a launch of one part on core 0 runs in. All of it exists and nobody else uses it: nothing has to be made.
+  struct Place {
+    FunctionSpace* space;
+    std::uint8_t area;
+    std::uint8_t context;  // of core 0
+  };
+  // Finds one for an image that an earlier launch has named in the same way. False: there is none, and only current(),
+  // find_area() and take_context() know why.
+  bool find_place(Owner function, const RegionTable& regions, const wire::ComputePayload& compute, Place& place) const;
   // Whether regions have come that the current space does not map yet.
   bool lacks_regions(Owner function, const RegionTable& regions) const;
   // `index` is the area that holds the image then, loaded when needed. Refused: see `why`.

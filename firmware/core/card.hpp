@@ -8,6 +8,7 @@
 #include "firmware/core/address_spaces.hpp"
 #include "firmware/core/boot_options.hpp"
 #include "firmware/core/fault_table.hpp"
+#include "firmware/core/first_slices.hpp"
 #include "firmware/core/function_table.hpp"
 #include "firmware/core/heartbeat.hpp"
 #include "firmware/core/interrupt_moderation.hpp"
@@ -38,6 +39,7 @@ class Card {
   Heartbeat heart;
   ScrubPace scrubs;
   InterruptModeration doorbells;
+  FirstSlices first_slices;
 
   // ---- the state of the card
 

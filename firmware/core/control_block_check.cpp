@@ -164,7 +164,8 @@ Verdict check_nest(const wire::StridedDmaPayload& strided) {
   if (!all_zero(reinterpret_cast<const std::uint8_t*>(compute.reserved), sizeof compute.reserved)) {
     return {Status::ReservedBits, Field::Reserved};
   }
-  for (unsigned i = 0; i < wire::kSegments; ++i) {
+  const unsigned rows = segment_rows(compute);
+  for (unsigned i = 0; i < rows; ++i) {
     const wire::Segment& segment = compute.segments[i];
     if (!all_zero(segment.reserved, sizeof segment.reserved)) return {Status::ReservedBits, Field::ComputeSegment, i};
     if (segment.access > wire::kSegmentReadWrite) return {Status::BadAccess, Field::ComputeSegment, i};

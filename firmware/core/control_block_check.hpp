@@ -2,7 +2,9 @@
 // Whether a control block is well formed, judged on the card's private copy. Pure: no memory but the arguments.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "firmware/core/stream.hpp"
 #include "shared/control_block.hpp"
@@ -14,5 +16,23 @@ Verdict check_frame(const wire::ControlBlockHeader& header, std::uint32_t readab
 
 // Everything else that depends on the block alone: opcode, flags, reserved bytes, CRC, payload form.
 Verdict check_form(const wire::ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores);
+
+// Rows of `segments` up to the last one that says anything of access: those behind it are unused. Most launches use few
+// of them, and every row is looked at several times.
+inline unsigned segment_rows(const wire::ComputePayload& compute) {
+  const auto access_and_reserved = [&](unsigned i) {
+    std::uint64_t word;
+    static_assert(offsetof(wire::Segment, access) == offsetof(wire::Segment, generation) + 4);
+    static_assert(offsetof(wire::Segment, generation) + sizeof word == sizeof(wire::Segment));
+    std::memcpy(&word, &compute.segments[i].generation, sizeof word);
+    return word >> 32;
+  };
+  std::uint64_t any = 0;
+  for (unsigned i = 0; i < wire::kSegments; ++i) any |= access_and_reserved(i);
+  if (any == 0) return 0;
+  unsigned rows = wire::kSegments;
+  while (access_and_reserved(rows - 1) == 0) --rows;
+  return rows;
+}
 
 }  // namespace fw

@@ -22,27 +22,33 @@ using wire::Status;
 
 namespace {
 
-void step_stream(Card& card, Function& function, unsigned index) {
+// False: kernels have had their share of this iteration.
+bool step_stream(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   Block& block = function.streams.block(stream.head);
   if (stream.poisoned() && !mutated(Mutant::Poison)) {
-    return end_head(function, index, {Outcome::Aborted, {Status::StreamPoisoned}, hal::now()});
+    end_head(function, index, {Outcome::Aborted, {Status::StreamPoisoned}, hal::now()});
+    return true;
   }
-  if (!block.verdict.ok()) return end_head(function, index, {Outcome::Rejected, block.verdict, hal::now()});
+  if (!block.verdict.ok()) {
+    end_head(function, index, {Outcome::Rejected, block.verdict, hal::now()});
+    return true;
+  }
   if (card.faults.armed(FaultPoint::RegionEntry) && stream.phase == Stream::Phase::Idle) [[unlikely]]
     damage_entries(function, block.cb);
   switch (block.cb.header.opcode) {
     case Opcode::Dma:
-    case Opcode::Fill: return step_transfer(card, function, index);
+    case Opcode::Fill: step_transfer(card, function, index); return true;
     case Opcode::Compute: return start_launch(card, function, index);
     case Opcode::EventSignal:
-    case Opcode::EventWait: return step_event(function, index);
+    case Opcode::EventWait: step_event(function, index); return true;
     default: break;
   }
   const std::uint64_t now = hal::now();
   block.start_time = now;
   publish_started(function, block);
   [[clang::always_inline]] end_head(function, index, {Outcome::Ok, {}, now});
+  return true;
 }
 
 // What a quantum is charged with: bytes of transfers, and of launches that were made ready (only `function` steps now).
@@ -71,8 +77,11 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
   const unsigned budget_before = budget;
   const std::uint64_t most = kQuantumBytes * function.weight();
   while (budget-- != 0 && function.running() && function.streams.any_runnable()) {
-    step_stream(card, function, function.streams.next_runnable());
     any = true;
+    if (!step_stream(card, function, function.streams.next_runnable())) {
+      card.plan.look_at_all();
+      break;
+    }
     const std::uint64_t charged = charged_so_far(card, function) - charged_before;
     if (charged == 0) continue;
     if (quantum_ends == kNever) quantum_ends = card.heart.stepped_at() + kUncontendedQuantumTicks;

@@ -27,6 +27,14 @@ struct ContextSlot {
   hal::PhysicalAddress data;  // stack, arguments, correction (one run of pages)
   hal::PhysicalAddress scratchpad;
   std::array<hal::PhysicalAddress, wire::kExecutionAreas> pools;
+  // What the arguments page tells, which kernels only read: the next launch that would be told the same finds it there.
+  struct Told {
+    std::uint64_t correction_bytes;
+    std::uint32_t index;
+    std::uint32_t parts;  // 0: nothing yet
+    std::uint32_t area;
+    bool operator==(const Told&) const = default;
+  } told;
 };
 
 // What a space has on one core: a page table and contexts that only its function ever uses.

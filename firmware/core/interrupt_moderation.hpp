@@ -31,23 +31,31 @@ class InterruptModeration {
       --masked_slices_;
       return true;
     }
-    signalled_ = signalled;
-    if (!signalled) spurious_ = 0;
+    slice_ended(signalled, 1);
     return false;
   }
+  // The same inside of an iteration, which has looked at the rings before: the next one judges the doorbell. Not while
+  // masked().
+  void slice_inside_ended(bool signalled) { slice_ended(signalled, 2); }
   // An iteration has looked at the rings; `found`: there was something.
   void iteration_ended(bool found) {
-    const bool was_level = signalled_;
-    signalled_ = false;
-    if (!was_level || found || ++spurious_ < kSpuriousDoorbells) return;
+    if (looks_until_judged_ == 0 || --looks_until_judged_ != 0 || found || ++spurious_ < kSpuriousDoorbells) return;
     spurious_ = kSpuriousDoorbells - 1;  // one more is enough the next time
     masked_slices_ = kMaskedSlices;
   }
 
  private:
+  void slice_ended(bool signalled, unsigned looks) {
+    if (signalled) {
+      looks_until_judged_ = looks;
+    } else if (looks_until_judged_ == 0) {
+      spurious_ = 0;
+    }
+  }
+
   unsigned spurious_ = 0;  // in a row, but for those that found something
   unsigned masked_slices_ = 0;
-  bool signalled_ = false;
+  unsigned looks_until_judged_ = 0;  // iterations until the doorbell that ended the last slice is; 0: none did
 };
 
 }  // namespace fw

@@ -4,6 +4,7 @@
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/steps.hpp"
+#include "firmware/core/timeouts.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/hal/record.hpp"
 #include "firmware/mutants/mutants.hpp"
@@ -46,7 +47,54 @@ namespace {
 
 }  // namespace
 
-void start_launch(Card& card, Function& function, unsigned index) {
+namespace {
+
+// Faults that the usual way of a launch looks for.
+constexpr std::uint64_t kLaunchPoints = point_bit(FaultPoint::FirmwareHart) | point_bit(FaultPoint::Kernel) |
+                                        point_bit(FaultPoint::KernelResult) | point_bit(FaultPoint::Memory);
+
+// Whether a launch may have its first slice now: nobody else wants core 0, or hart 0.
+bool core_is_free(const Card& card) {
+  return card.first_slices.allowed() && !card.run_queues.has_work(0) && !card.contended() && !card.doorbells.masked() &&
+         !card.faults.armed_any(kLaunchPoints);
+}
+
+// The launch begins: said before its first side effect.
+void note_start(Function& function, unsigned index, Block& block, std::uint64_t now) {
+  block.image = {};
+  block.start_time = now;
+  hal::note(now, wire::RecordedEventKind::Launch, index, function.id());
+  publish_started(function, block);
+  ++function.counters().launches;
+}
+
+// The first slice of a launch that is ready, here and now. Most kernels end in it. False: no more in this iteration.
+bool run_first_slice(Card& card, Function& function, unsigned index, const Launches::Place& place,
+                     std::uint64_t slice_ticks) {
+  Stream& stream = function.streams[index];
+  Block& block = function.streams.block(stream.head);
+  const std::uint64_t began = hal::now();
+  note_start(function, index, block, began);
+  hal::mark(wire::Waypoint::Slice);
+  const hal::Stop stop = hal::run(Launches::context(place), began, slice_ticks);
+  hal::mark(wire::Waypoint::Dispatch);
+  card.heart.stepped(stop.ended);
+  card.doorbells.slice_inside_ended(stop.reason == hal::StopReason::Interrupted);
+  const bool more = card.first_slices.ran(stop.ran_ticks);
+  if (stop.reason != hal::StopReason::Exit || stop.argument != 0) [[unlikely]] {
+    stream.phase = Stream::Phase::Computing;
+    function.streams.hold(index);
+    card.launches.goes_on(function, index, block, place, stop, stream.launch);
+    return false;
+  }
+  function.counters().kernel_ticks += stop.ran_ticks;
+  end_head(function, index, {Outcome::Ok, {}, stop.ended, {}, stop.ran_ticks < kSliceTicks ? 0u : 1u});
+  retry_waiting_launch(function);
+  return more;
+}
+
+// The usual way: prepared now, run by the loop of its cores.
+[[gnu::noinline]] void queue_launch(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   Block& block = function.streams.block(stream.head);
   Verdict why;
@@ -55,11 +103,7 @@ void start_launch(Card& card, Function& function, unsigned index) {
   switch (start) {
     case Launches::Start::Unfinished: function.streams.note_image_check(); return;
     case Launches::Start::Started:
-      block.image = {};
-      block.start_time = card.heart.stepped_at();
-      hal::note(block.start_time, wire::RecordedEventKind::Launch, index, function.id());
-      publish_started(function, block);
-      ++function.counters().launches;
+      note_start(function, index, block, card.heart.stepped_at());
       stream.phase = Stream::Phase::Computing;
       function.streams.hold(index);
       if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
@@ -72,6 +116,21 @@ void start_launch(Card& card, Function& function, unsigned index) {
       return;
     case Launches::Start::Refused: return end_head(function, index, {Outcome::Rejected, why, card.heart.stepped_at()});
   }
+}
+
+}  // namespace
+
+bool start_launch(Card& card, Function& function, unsigned index) {
+  if (core_is_free(card)) [[likely]] {
+    const std::uint64_t left = card.first_slices.left(card.plan.iterations());
+    const Stream& stream = function.streams[index];
+    Launches::Place place;
+    if (left != 0 && card.launches.make_ready(function, function.streams.block(stream.head), place)) [[likely]] {
+      return run_first_slice(card, function, index, place, left);
+    }
+  }
+  queue_launch(card, function, index);
+  return true;
 }
 
 void retry_waiting_launch(Function& function) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "firmware/core/context_layout.hpp"
+#include "firmware/core/control_block_check.hpp"
 #include "firmware/core/function.hpp"
 #include "firmware/mutants/mutants.hpp"
 
@@ -26,6 +27,13 @@ void Launches::init(std::uint64_t default_budget, AddressSpaces& spaces, RunQueu
   traces_ = &traces;
 }
 
+Launches::Launch* Launches::free_launch(Owner function) {
+  for (Launch& launch : launches_of(function)) {
+    if (launch.machine.is(State::Free, std::memory_order_relaxed)) return &launch;
+  }
+  return nullptr;
+}
+
 Launches::Launch* Launches::find(LaunchHandle handle) {
   if (handle == kNoLaunch) return nullptr;
   Launch& launch = launches_[handle & kLaunchIndexMask];
@@ -41,8 +49,7 @@ std::uint64_t Launches::text_address(const Launch& launch, const Part& part) {
 namespace {
 
 // On success `image` is where the image lies.
-Verdict judge_compute(const Function& function, const wire::ComputePayload& compute, hal::PhysicalAddress& image) {
-  const auto& regions = function.regions;
+Verdict judge_image(const RegionTable& regions, const wire::ComputePayload& compute, hal::PhysicalAddress& image) {
   const auto place =
       regions.resolve(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
   if (!place) return {place.error(), Field::ComputeImage};
@@ -50,6 +57,11 @@ Verdict judge_compute(const Function& function, const wire::ComputePayload& comp
     return {Status::WrongRegionType, Field::ComputeImage};
   }
   image = place->address;
+  return {};
+}
+
+// Everything but the image.
+Verdict judge_operands(const RegionTable& regions, const wire::ComputePayload& compute) {
   if (compute.correction_bytes != 0) {
     const auto correction = regions.resolve(compute.correction.region_id, compute.correction.generation,
                                             compute.correction.offset, compute.correction_bytes);
@@ -58,7 +70,8 @@ Verdict judge_compute(const Function& function, const wire::ComputePayload& comp
       return {Status::WrongRegionType, Field::ComputeCorrection};
     }
   }
-  for (unsigned i = 0; i < wire::kSegments; ++i) {
+  const unsigned rows = segment_rows(compute);
+  for (unsigned i = 0; i < rows; ++i) {
     const wire::Segment& segment = compute.segments[i];
     if (segment.access == wire::kSegmentUnused) continue;
     const auto at = regions.resolve(segment.region_id, segment.generation, segment.offset, segment.bytes);
@@ -74,31 +87,41 @@ Verdict judge_compute(const Function& function, const wire::ComputePayload& comp
 
 // ---- entry ----------------------------------------------------------------------------------------------------------
 
-void Launches::prepare_entry(const Function& function, Launch& launch, unsigned index,
-                             const wire::ComputePayload& compute) {
-  const Part& part = launch.part[index];
-  const wire::ImageHeader& header = launch.space->areas[launch.area].header;
-  ContextSlot& slot = slot_of(launch, part);
-  const std::uint64_t base = context_base(part.context);
-  const std::uint64_t text = text_address(launch, part);
-  spaces_->restore_pool(*launch.space, part.core, part.context, launch.area);
+// In an image's area, what depends on the image alone does not change: an area is emptied only with its space.
+void Launches::tell(ContextSlot& slot, const Place& place, const ContextSlot::Told& told) {
+  const wire::ImageHeader& header = place.space->areas[place.area].header;
+  const std::uint64_t base = context_base(place.context);
+  const std::uint64_t area = area_base(place.context, place.area);
   wire::KernelArguments arguments{};
-  arguments.core_index = index;
-  arguments.core_count = launch.parts;
+  arguments.core_index = told.index;
+  arguments.core_count = told.parts;
   arguments.correction_address = base + wire::kCorrectionOffset;
-  arguments.correction_bytes = compute.correction_bytes;
-  arguments.pool_address = area_base(part.context, launch.area) + wire::kPoolOffset;
+  arguments.correction_bytes = told.correction_bytes;
+  arguments.pool_address = area + wire::kPoolOffset;
   arguments.pool_bytes = header.pool_bytes;
-  arguments.compute_entry = text + header.compute_entry;
+  arguments.compute_entry = area + wire::kTextOffset + header.compute_entry;
   arguments.scratchpad_address = base + wire::kScratchpadOffset;
   arguments.scratchpad_bytes = wire::kScratchpadBytes;
   std::memcpy(hal::pointer(slot.data + kArgumentsAt), &arguments, sizeof arguments);
+  slot.told = told;
+}
+
+void Launches::prepare_entry(const Function& function, const PartPlace& part, const wire::ComputePayload& compute) {
+  const auto& [space, area, context] = part.place;
+  const wire::ImageHeader& header = space->areas[area].header;
+  ContextSlot& slot = space->cores[part.core]->contexts[context];
+  const std::uint64_t base = context_base(context);
+  const std::uint64_t text = area_base(context, area) + wire::kTextOffset;
+  spaces_->restore_pool(*space, part.core, context, area);
+  const ContextSlot::Told told{compute.correction_bytes, part.index, part.parts, area};
+  if (slot.told != told) [[unlikely]]
+    tell(slot, part.place, told);
   if (compute.correction_bytes != 0) {
     const auto from = function.regions.resolve(compute.correction.region_id, compute.correction.generation,
                                                compute.correction.offset, compute.correction_bytes);
     hal::copy(hal::pointer(slot.data + kCorrectionAt), hal::pointer(from->address), compute.correction_bytes);
   }
-  hal::start(slot.context, launch.space->cores[part.core]->root, text + header.correction_entry,
+  hal::start(slot.context, space->cores[part.core]->root, text + header.correction_entry,
              base + wire::kStackOffset + wire::kKernelStackBytes, base + wire::kArgumentsOffset);
 }
 
@@ -179,7 +202,11 @@ Launches::Fit Launches::prepare(const Function& function, Launch& launch, unsign
     quit(launch);
     return fit;
   }
-  for (unsigned p = 0; p < launch.parts; ++p) prepare_entry(function, launch, p, compute);
+  space->areas[launch.area].set_name(compute.image, function.regions.version());
+  for (std::uint32_t p = 0; p < launch.parts; ++p) {
+    const Part& part = launch.part[p];
+    prepare_entry(function, {{space, launch.area, part.context}, part.core, p, launch.parts}, compute);
+  }
   if (faults_->armed(wire::FaultPoint::KernelResult)) [[unlikely]]
     note_result(function, launch, compute);
   return Fit::Yes;
@@ -192,18 +219,16 @@ Launches::Start Launches::start(const Function& function, unsigned stream, Block
     return Start::Refused;
   }
   hal::PhysicalAddress image = 0;
-  why = judge_compute(function, block.cb.payload.compute, image);
+  why = judge_image(function.regions, block.cb.payload.compute, image);
+  if (why.ok()) why = judge_operands(function.regions, block.cb.payload.compute);
   if (!why.ok()) return Start::Refused;
   // The launch would get the memory that a damaged entry tells of, whether its block names it or not.
   if (spaces_->lacks_regions(function.id(), function.regions) && !function.regions.intact()) {
     why = {Status::RegionEntryDamaged, Field::ComputeSegment};
     return Start::Refused;
   }
-  const auto launches = launches_of(function.id());
-  const auto free = std::find_if(launches.begin(), launches.end(), [](const Launch& launch) {
-    return launch.machine.is(State::Free, std::memory_order_relaxed);
-  });
-  if (free == launches.end()) return Start::NoRoom;
+  Launch* const free = free_launch(function.id());
+  if (free == nullptr) return Start::NoRoom;
   Fit fit = prepare(function, *free, stream, block, image, why);
   if (fit == Fit::NoPages && spaces_->drop_idle(function.id()))
     fit = prepare(function, *free, stream, block, image, why);
@@ -230,6 +255,32 @@ void Launches::release(LaunchHandle handle) {
   launch->machine.set_state(condemned ? State::Stopping : State::Running);
   const std::uint8_t place = place_of(*launch);
   for (std::uint32_t p = 0; p < launch->parts; ++p) queue_part(*launch, {place, static_cast<std::uint8_t>(p)}, true);
+}
+
+// ---- at once --------------------------------------------------------------------------------------------------------
+
+bool Launches::make_ready(const Function& function, const Block& block, Place& place) {
+  const wire::ComputePayload& compute = block.cb.payload.compute;
+  if (compute.core_mask > 1 || under_way_[function.id()] == kLaunchesPerFunction) return false;
+  if (!spaces_->find_place(function.id(), function.regions, compute, place)) return false;
+  if (compute.correction_bytes > place.space->areas[place.area].header.max_correction_bytes) return false;
+  if (!judge_operands(function.regions, compute).ok()) return false;
+  prepare_entry(function, {place, 0, 0, 1}, compute);
+  return true;
+}
+
+void Launches::goes_on(const Function& function, unsigned stream, const Block& block, const Place& place,
+                       const hal::Stop& stop, LaunchHandle& handle) {
+  Launch& launch = *free_launch(function.id());  // there is one: make_ready()
+  begin(function, launch, stream, block, *place.space);
+  launch.area = place.area;
+  place.space->cores[0]->contexts[place.context].busy = true;
+  launch.part[launch.parts++] = {0, place.context, false, 0, 0, 0, 0};
+  launch.parts_left.store(1, std::memory_order_relaxed);
+  launch.machine.set_state(State::Running);
+  handle = launch.handle;
+  const Ticket ticket{place_of(launch), 0};
+  if (slice_ended(launch, ticket, stop)) queue_part(launch, ticket, false);
 }
 
 }  // namespace fw

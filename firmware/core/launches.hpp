@@ -63,6 +63,17 @@ class Launches {
   Start start(const Function& function, unsigned stream, Block& block, LaunchHandle& launch, Verdict& why);
   void release(LaunchHandle launch);
 
+  // The other way to start one: a launch of one part on core 0, whose context enters U-mode at once. Everything that it
+  // needs exists already; the caller runs its first slice (context()), and when that was not its end, the launch goes
+  // on as one that was released (goes_on()). Hart 0 only, and nothing else of core 0's may be queued.
+  using Place = AddressSpaces::Place;
+  // Judges and prepares. False: start() finds out why.
+  bool make_ready(const Function& function, const Block& block, Place& place);
+  static hal::Context& context(const Place& place) { return place.space->cores[0]->contexts[place.context].context; }
+  // Its first slice has ended by `stop`. `launch` names it until collect() tells its end.
+  [[gnu::noinline]] void goes_on(const Function& function, unsigned stream, const Block& block, const Place& place,
+                                 const hal::Stop& stop, LaunchHandle& launch);
+
   // Kills a launch, or all of a function; they end as FAULT "stopped by its owner" through collect(), also one that was
   // prepared and not released. False: there is no such launch, or it has failed or ended already.
   bool stop(LaunchHandle launch);
@@ -127,6 +138,8 @@ class Launches {
   std::span<Launch, kLaunchesPerFunction> launches_of(Owner function) {
     return std::span<Launch, kLaunchesPerFunction>(&launches_[function * kLaunchesPerFunction], kLaunchesPerFunction);
   }
+  // nullptr: the function has kLaunchesPerFunction under way.
+  Launch* free_launch(Owner function);
   // nullptr: it has been collected.
   Launch* find(LaunchHandle handle);
   std::uint8_t place_of(const Launch& launch) const { return static_cast<std::uint8_t>(&launch - launches_.data()); }
@@ -140,7 +153,14 @@ class Launches {
               Verdict& why);
   void begin(const Function& function, Launch& launch, unsigned stream, const Block& block, FunctionSpace& space);
   Fit add_parts(const Function& function, Launch& launch, const wire::ComputePayload& compute);
-  void prepare_entry(const Function& function, Launch& launch, unsigned index, const wire::ComputePayload& compute);
+  struct PartPlace {
+    Place place;
+    std::uint32_t core;
+    std::uint32_t index;  // of so many parts
+    std::uint32_t parts;
+  };
+  void prepare_entry(const Function& function, const PartPlace& part, const wire::ComputePayload& compute);
+  [[gnu::noinline]] static void tell(ContextSlot& slot, const Place& place, const ContextSlot::Told& told);
   [[gnu::cold, gnu::noinline]] static void note_result(const Function& function, Launch& launch,
                                                        const wire::ComputePayload& compute);
   void quit(Launch& launch);
@@ -153,12 +173,13 @@ class Launches {
   void call_parts(Launch& launch);
   bool fail(Launch& launch, wire::Outcome outcome, Verdict why, const wire::FaultRecord& fault);
   [[gnu::cold, gnu::noinline]] bool watchdog(Launch& launch, Part& part, const hal::Stop& stop);
-  void part_done(Launch& launch, unsigned core);
+  void part_done(Launch& launch, unsigned core, std::uint64_t now);
   void arrive(Launch& launch, Ticket ticket, const hal::Stop& stop);
   void leave(Launch& launch, Part& part, const hal::Stop& stop);
   bool first_touch(Launch& launch, Part& part, const hal::Stop& stop);
   static bool stale_translation(const Launch& launch, Part& part, const hal::Stop& stop);
   bool handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop);
+  bool slice_ended(Launch& launch, Ticket ticket, const hal::Stop& stop);
   static wire::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop);
 
   [[gnu::cold, gnu::noinline]] void note_slice(const Launch& launch, unsigned core, const hal::Stop& stop);

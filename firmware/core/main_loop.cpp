@@ -188,6 +188,7 @@ void boot_main(unsigned) {
     card.set_state(CardState::Failed);
     hal::panic(booted.error().data());
   }
+  card.first_slices.allow(true);
   the_card.store(&card, std::memory_order_release);
   for (unsigned core = 1; core < card.core_count(); ++core) hal::wake(core);
   // bounded: the lifetime of the card; a step is bounded, and another hart watches

@@ -60,6 +60,7 @@ bool RegionTable::damage(std::uint64_t region_id, std::uint64_t byte) {
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (names_[i] != region_id) continue;
     reinterpret_cast<std::byte*>(&regions_[i])[byte % offsetof(Region, check)] ^= std::byte{0xff};
+    ++version_;
     return true;
   }
   return false;

@@ -58,7 +58,7 @@ class RegionTable {
   Region& at(unsigned ordinal) { return regions_[ordinal]; }
   const Region& at(unsigned ordinal) const { return regions_[ordinal]; }
 
-  // Changes with every install() and remove(): who caches something about the regions compares it.
+  // Changes with every install(), remove() and damage(): who caches something about the regions compares it.
   std::uint32_t version() const { return version_; }
 
   std::expected<unsigned, wire::Status> find(std::uint64_t region_id, std::uint32_t generation) const;

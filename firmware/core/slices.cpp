@@ -24,9 +24,9 @@ void Launches::queue_part(const Launch& launch, Ticket ticket, bool fresh) {
 
 // ---- ends -----------------------------------------------------------------------------------------------------------
 
-void Launches::part_done(Launch& launch, unsigned core) {
+void Launches::part_done(Launch& launch, unsigned core, std::uint64_t now) {
   if (launch.parts_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  launch.result.end_time = hal::now();
+  launch.result.end_time = now;
   launch.machine.set_state(State::Ended);
   const std::uint32_t place = std::uint32_t{place_of(launch)} + 1;
   std::uint32_t newest = ended_.load(std::memory_order_relaxed);
@@ -150,7 +150,7 @@ void Launches::leave(Launch& launch, Part& part, const hal::Stop& stop) {
     stuck = launch.arrived != 0 && launch.arrived + launch.exited == launch.parts;
   }
   if (stuck) fail(launch, Outcome::Fault, {Status::BadEnvironmentCall}, describe(launch, part, stop));
-  part_done(launch, part.core);
+  part_done(launch, part.core, stop.ended);
 }
 
 // The last core to arrive queues all others again and goes on itself.
@@ -197,12 +197,12 @@ bool Launches::handle_stop(Launch& launch, Ticket ticket, const hal::Stop& stop)
     case hal::StopReason::Barrier: arrive(launch, ticket, stop); return false;
     case hal::StopReason::BadCall:
       fail(launch, Outcome::Fault, {Status::BadEnvironmentCall}, describe(launch, part, stop));
-      part_done(launch, part.core);
+      part_done(launch, part.core, stop.ended);
       return false;
     case hal::StopReason::Fault:
       if (first_touch(launch, part, stop) || stale_translation(launch, part, stop)) return true;
       if (!mutated(Mutant::KernelTrap)) fail(launch, Outcome::Fault, {stop.status}, describe(launch, part, stop));
-      part_done(launch, part.core);
+      part_done(launch, part.core, stop.ended);
       return false;
     case hal::StopReason::Timer:
     case hal::StopReason::Interrupted: break;
@@ -248,47 +248,50 @@ void Launches::note_slice(const Launch& launch, unsigned core, const hal::Stop& 
   traces_->note(core, launch.result.function, entry);
 }
 
+// A slice has been run. True when the part wants to go on at once; else it has ended, is parked or queued again.
+bool Launches::slice_ended(Launch& launch, Ticket ticket, const hal::Stop& stop) {
+  Part& part = launch.part[ticket.part];
+  launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);
+  if (launch.traced) [[unlikely]]
+    note_slice(launch, part.core, stop);
+  // The watchdog counts what was delivered, at most one slice an iteration: a starved machine burns no budget.
+  part.budget_used += std::min(stop.ran_ticks, kSliceTicks);
+  const bool ends = stop.reason == hal::StopReason::Exit;
+  if (!ends && part.budget_used > launch.budget_slices * kSliceTicks && watchdog(launch, part, stop)) {
+    hal::drop(slot_of(launch, part).context);
+    part_done(launch, part.core, stop.ended);
+    return false;
+  }
+  if (part.slow != 0) [[unlikely]]
+    part.not_before = stop.ended + stop.ran_ticks * (std::exchange(part.slow, 0) - 1);
+  return handle_stop(launch, ticket, stop);
+}
+
 bool Launches::run_slice(unsigned core, std::uint64_t slice_ticks) {
   Ticket ticket;
   if (!queues_->pop(core, ticket)) return false;
   hal::mark(wire::Waypoint::Slice);
   Launch& launch = launches_[ticket.launch];
-  Part& part = launch.part[ticket.part];
-  hal::Context& context = slot_of(launch, part).context;
+  hal::Context& context = slot_of(launch, launch.part[ticket.part]).context;
   if (faults_->armed_any(kSlicePoints)) [[unlikely]]
     if (!break_slice(launch, ticket, context)) return true;
   std::uint64_t began = 0;
-  bool go_on = true;
-  while (go_on) {
+  for (;;) {
     if (launch.machine.is(State::Stopping)) {
       hal::drop(context);
-      part_done(launch, core);
+      part_done(launch, core, hal::now());
       return true;
     }
     const hal::Stop stop = hal::run(context, slice_ticks);
     if (core == 0) signalled_ = stop.reason == hal::StopReason::Interrupted;
     if (began == 0) began = stop.began;
-    launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);
-    if (launch.traced) [[unlikely]]
-      note_slice(launch, core, stop);
-    // The watchdog counts what was delivered, at most one slice an iteration: a starved machine burns no budget.
-    part.budget_used += std::min(stop.ran_ticks, kSliceTicks);
-    const bool ends = stop.reason == hal::StopReason::Exit;
-    if (!ends && part.budget_used > launch.budget_slices * kSliceTicks && watchdog(launch, part, stop)) {
-      hal::drop(context);
-      part_done(launch, core);
-      return true;
-    }
-    if (part.slow != 0) [[unlikely]]
-      part.not_before = stop.ended + stop.ran_ticks * (std::exchange(part.slow, 0) - 1);
-    go_on = handle_stop(launch, ticket, stop);
+    if (!slice_ended(launch, ticket, stop)) return true;
     // Stops that go on at once must not keep the hart from its other work: together they get one slice as well.
-    if (go_on && stop.ended - began >= slice_ticks) {
+    if (stop.ended - began >= slice_ticks) {
       queue_part(launch, ticket, false);
       return true;
     }
   }
-  return true;
 }
 
 }  // namespace fw

@@ -53,7 +53,8 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 // The EVENT_SIGNAL, or the EVENT_WAIT, at the head of a stream.
 [[gnu::noinline]] void step_event(Function& function, unsigned stream);
 
-// Starts the COMPUTE at the head of a stream, or finds out that it has to wait.
-void start_launch(Card& card, Function& function, unsigned stream);
+// Starts the COMPUTE at the head of a stream, or finds out that it has to wait. False: it has run already, and kernels
+// have had their share of this iteration.
+bool start_launch(Card& card, Function& function, unsigned stream);
 
 }  // namespace fw

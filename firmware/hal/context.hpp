@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 
+#include "firmware/hal/hart.hpp"
 #include "firmware/hal/memory.hpp"
 #include "shared/outcome.hpp"
 
@@ -56,7 +57,9 @@ void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint6
 // wake that came before the call ends the slice at once. A fault leaves the context as it was before the faulting
 // instruction: run it again when the cause is gone. Changing the root against the last run on this hart costs a
 // translation flush (3 to 5 µs). Call start() before the first run; a context stays on the hart of its first run.
-Stop run(Context& context, std::uint64_t slice_ticks);
+// `now` is for who has just read the clock.
+Stop run(Context& context, std::uint64_t now, std::uint64_t slice_ticks);
+inline Stop run(Context& context, std::uint64_t slice_ticks) { return run(context, now(), slice_ticks); }
 
 // What a kernel can be made to run into in place of its own code (FaultPoint::Kernel).
 enum class Planted : std::uint8_t { Hang, Illegal, StrayLoad };

@@ -160,12 +160,11 @@ void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint6
   context.integer[kFlags] = CTX_FRESH;  // the other registers are set to zero on entry
 }
 
-Stop run(Context& context, std::uint64_t slice_ticks) {
+Stop run(Context& context, std::uint64_t began, std::uint64_t slice_ticks) {
   HartLocal& hart = riscv::local();
   use_root(hart, context.integer[kRoot]);
   riscv::fetch_new_code(hart);
   load_units(hart, context);
-  const std::uint64_t began = now();
   const std::uint64_t end = riscv::deadline_after(began, slice_ticks);
   riscv::timer_cover(hart, began, end);
   for (;;) {

@@ -315,8 +315,7 @@ void plant(PhysicalAddress) {}
 void divert(Context& context, std::uint64_t, Planted planted) {
   context.integer[39] = static_cast<std::uint64_t>(planted) + 1;
 }
-Stop run(Context& context, std::uint64_t slice_ticks) {
-  const std::uint64_t began = now();
+Stop run(Context& context, std::uint64_t began, std::uint64_t slice_ticks) {
   Stop stop = context.integer[39] != 0 ? native::play_planted(context, slice_ticks)
                                        : the_state->options.kernel(context, slice_ticks);
   if (the_state->options.clock) native::work(stop.ran_ticks);

@@ -72,6 +72,25 @@ TEST(InterruptModeration, ASliceThatNobodyRangEndsTheCount) {
   }
 }
 
+// The rings were looked at before the slice began: what the doorbell was for is found by the next iteration.
+TEST(InterruptModeration, ADoorbellInsideOfAnIterationIsJudgedByTheNextOne) {
+  InterruptModeration doorbells;
+  for (unsigned i = 0; i < 100; ++i) {
+    doorbells.slice_inside_ended(true);
+    doorbells.iteration_ended(true);
+    doorbells.slice_ended(false);
+    doorbells.iteration_ended(true);
+    ASSERT_FALSE(doorbells.masked());
+  }
+  for (unsigned i = 0; i < kSpuriousDoorbells; ++i) {
+    doorbells.slice_inside_ended(true);
+    doorbells.iteration_ended(true);
+    doorbells.slice_ended(false);
+    doorbells.iteration_ended(false);
+  }
+  EXPECT_TRUE(doorbells.masked());
+}
+
 TEST(InterruptModeration, AnIterationWithoutASliceCountsNothing) {
   InterruptModeration doorbells;
   doorbells.slice_ended(true);

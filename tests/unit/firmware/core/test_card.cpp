@@ -98,6 +98,7 @@ void TestCard::pump() {
 
 void TestCard::start_loop() {
   stop_ = false;
+  card_->first_slices.allow(true);
   for (unsigned hart = 1; hart < options_.harts; ++hart) {
     harts_.emplace_back([this, hart] {
       native::become_hart(hart);
@@ -118,6 +119,7 @@ void TestCard::stop_loop() {
   // bounded: they are told to stop and woken; a sleep is bounded by the native board
   for (auto& hart : harts_) hart.join();
   harts_.clear();
+  card_->first_slices.allow(false);
 }
 
 }  // namespace fwtest
