@@ -202,28 +202,27 @@ AddressSpaces::Fit AddressSpaces::take_context(FunctionSpace& space, unsigned co
 bool AddressSpaces::find_place(Owner function, const RegionTable& regions, const wire::ComputePayload& compute,
                                Place& place) const {
   FunctionSpace* space = tenants_[function].current;
-  const std::uint32_t version = regions.version();
-  if (space == nullptr || space->regions_version != version) return false;
+  if (space == nullptr || space->regions_version != regions.version()) return false;
+  const std::uint32_t version = regions.names_version();
   unsigned area = 0;
   while (!space->areas[area].is_named(compute.image, compute.image_bytes, version)) {
     if (++area == space->areas.size()) return false;
   }
-  const CoreSpace* core = space->cores[0];
+  CoreSpace* core = space->cores[0];
   if (core == nullptr || core->windows != space->windows) return false;
   unsigned context = 0;
   while (core->contexts[context].busy) {
     if (++context == kContextsPerCore) return false;
   }
   if ((core->contexts[context].mapped_areas >> area & 1) == 0) return false;
-  place = {space, static_cast<std::uint8_t>(area), static_cast<std::uint8_t>(context)};
+  place = {space, core, static_cast<std::uint8_t>(area), static_cast<std::uint8_t>(context)};
   return true;
 }
 
-void AddressSpaces::restore_pool(FunctionSpace& space, unsigned core, unsigned context, unsigned area_index) {
-  const ExecutionArea& area = space.areas[area_index];
+void AddressSpaces::restore_pool(const Place& place) {
+  const ExecutionArea& area = place.image();
   if (area.header.pool_bytes == 0) return;
-  const ContextSlot& slot = space.cores[core]->contexts[context];
-  hal::copy(hal::pointer(slot.pools[area_index]), hal::pointer(area.pool), area.header.pool_bytes);
+  hal::copy(hal::pointer(place.slot().pools[place.area]), hal::pointer(area.pool), area.header.pool_bytes);
   prepared_bytes_ += area.header.pool_bytes;
 }
 

@@ -35,14 +35,18 @@ class AddressSpaces {
 
   // The function's current space; nullptr: no pages.
   FunctionSpace* current(Owner function);
-  // What a launch of one part on core 0 runs in. All of it exists and nobody else uses it: nothing has to be made.
+  // What a part of a launch runs in.
   struct Place {
     FunctionSpace* space;
+    CoreSpace* core;
     std::uint8_t area;
-    std::uint8_t context;  // of core 0
+    std::uint8_t context;  // of the core
+
+    const ExecutionArea& image() const { return space->areas[area]; }
+    ContextSlot& slot() const { return core->contexts[context]; }
   };
-  // Finds one for an image that an earlier launch has named in the same way. False: there is none, and only current(),
-  // find_area() and take_context() know why.
+  // Finds one on core 0 that exists and that nobody uses, for an image that an earlier launch has named in the same
+  // way. False: there is none, and only current(), find_area() and take_context() know why.
   bool find_place(Owner function, const RegionTable& regions, const wire::ComputePayload& compute, Place& place) const;
   // Whether regions have come that the current space does not map yet.
   bool lacks_regions(Owner function, const RegionTable& regions) const;
@@ -54,7 +58,7 @@ class AddressSpaces {
   // A context on the core from which the image in `area` can be run; `planted`: with prepare_planted()'s instructions.
   Fit take_context(FunctionSpace& space, unsigned core, unsigned area, bool planted, std::uint8_t& context);
   // The context's own copy of the image's pool is as new.
-  void restore_pool(FunctionSpace& space, unsigned core, unsigned context, unsigned area);
+  void restore_pool(const Place& place);
 
   // A launch is under way on the space; leave() takes it back, and frees a retired space with its last one.
   void enter(FunctionSpace& space) { ++space.launches; }

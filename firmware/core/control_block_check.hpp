@@ -19,7 +19,7 @@ Verdict check_form(const wire::ControlBlock& block, bool crc_negotiated, std::ui
 
 // Rows of `segments` up to the last one that says anything of access: those behind it are unused. Most launches use few
 // of them, and every row is looked at several times.
-inline unsigned segment_rows(const wire::ComputePayload& compute) {
+[[gnu::always_inline]] inline unsigned segment_rows(const wire::ComputePayload& compute) {
   const auto access_and_reserved = [&](unsigned i) {
     std::uint64_t word;
     static_assert(offsetof(wire::Segment, access) == offsetof(wire::Segment, generation) + 4);

@@ -28,8 +28,7 @@ struct ExecutionArea {
   std::uint64_t text_pages = 0;   // bytes, page-aligned
   std::uint64_t pool_pages = 0;
   bool stale = false;  // its source was written: matches nothing any more
-  // How the launch that used it last named its source, under which version of the function's region table. Version 0:
-  // none has.
+  // How the launch that used it last named its source, and RegionTable::names_version() then. 0: none has.
   std::uint64_t named_region = 0;
   std::uint64_t named_offset = 0;
   std::uint32_t named_generation = 0;

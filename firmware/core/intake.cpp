@@ -51,10 +51,36 @@ bool completion_usable(const Chain& chain) {
   if (function.ring_violations.first_of(card.heart.beats())) tell_ring_violations(function);
 }
 
+constexpr std::uint64_t kLongestBytes = wire::kMaxControlBlockSticks * wire::kStickBytes;
+constexpr std::size_t kSegmentWords = sizeof(wire::Segment) / 8;
+constexpr std::size_t kSegmentsAt = offsetof(ControlBlock, payload.compute.segments) / 8;
+
+// The segments of a COMPUTE. Of those that say nothing of access nobody looks at the rest (segment_rows()), and nothing
+// stands behind them: most launches are half of their block.
+void copy_segments(std::uint64_t* to, const std::uint64_t* from) {
+  std::uint64_t any = 0;
+  for (std::size_t i = kSegmentWords - 1; i < wire::kSegments * kSegmentWords; i += kSegmentWords) {
+    to[i] = wire::load_relaxed(from[i]);
+    any |= to[i];
+  }
+  if (any >> 32 == 0) return;
+  for (std::size_t i = 0; i < wire::kSegments * kSegmentWords; i += kSegmentWords) {
+    wire::copy_shared_words(to + i, from + i, kSegmentWords - 1);
+  }
+}
+
 // Copies the block once. The first stick says how long it is; a longer claim than the chain holds is judged afterwards.
 void copy_block(Function& function, const Chain& chain, ControlBlock& to) {
-  wire::copy_shared_words(reinterpret_cast<std::uint64_t*>(&to), function.at<std::uint64_t>(chain.readable.offset),
-                          chain.readable.bytes / 8);
+  auto* words = reinterpret_cast<std::uint64_t*>(&to);
+  const auto* from = function.at<std::uint64_t>(chain.readable.offset);
+  if (chain.readable.bytes != kLongestBytes) {
+    return wire::copy_shared_words(words, from, chain.readable.bytes / 8);
+  }
+  wire::copy_shared_words(words, from, kSegmentsAt);
+  if (to.header.opcode == wire::Opcode::Compute && !function.crc_negotiated()) {
+    return copy_segments(words + kSegmentsAt, from + kSegmentsAt);
+  }
+  wire::copy_shared_words(words + kSegmentsAt, from + kSegmentsAt, kLongestBytes / 8 - kSegmentsAt);
 }
 
 // Whether the block names a stream of this function as it is now; only such a block may poison one.

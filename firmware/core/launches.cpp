@@ -88,8 +88,8 @@ Verdict judge_operands(const RegionTable& regions, const wire::ComputePayload& c
 // ---- entry ----------------------------------------------------------------------------------------------------------
 
 // In an image's area, what depends on the image alone does not change: an area is emptied only with its space.
-void Launches::tell(ContextSlot& slot, const Place& place, const ContextSlot::Told& told) {
-  const wire::ImageHeader& header = place.space->areas[place.area].header;
+void Launches::tell(const Place& place, const ContextSlot::Told& told) {
+  const wire::ImageHeader& header = place.image().header;
   const std::uint64_t base = context_base(place.context);
   const std::uint64_t area = area_base(place.context, place.area);
   wire::KernelArguments arguments{};
@@ -102,26 +102,25 @@ void Launches::tell(ContextSlot& slot, const Place& place, const ContextSlot::To
   arguments.compute_entry = area + wire::kTextOffset + header.compute_entry;
   arguments.scratchpad_address = base + wire::kScratchpadOffset;
   arguments.scratchpad_bytes = wire::kScratchpadBytes;
-  std::memcpy(hal::pointer(slot.data + kArgumentsAt), &arguments, sizeof arguments);
-  slot.told = told;
+  std::memcpy(hal::pointer(place.slot().data + kArgumentsAt), &arguments, sizeof arguments);
+  place.slot().told = told;
 }
 
-void Launches::prepare_entry(const Function& function, const PartPlace& part, const wire::ComputePayload& compute) {
-  const auto& [space, area, context] = part.place;
-  const wire::ImageHeader& header = space->areas[area].header;
-  ContextSlot& slot = space->cores[part.core]->contexts[context];
-  const std::uint64_t base = context_base(context);
-  const std::uint64_t text = area_base(context, area) + wire::kTextOffset;
-  spaces_->restore_pool(*space, part.core, context, area);
-  const ContextSlot::Told told{compute.correction_bytes, part.index, part.parts, area};
+void Launches::prepare_entry(const Function& function, const Place& place, std::uint32_t index, std::uint32_t parts,
+                             const wire::ComputePayload& compute) {
+  ContextSlot& slot = place.slot();
+  spaces_->restore_pool(place);
+  const ContextSlot::Told told{compute.correction_bytes, index, parts, place.area};
   if (slot.told != told) [[unlikely]]
-    tell(slot, part.place, told);
+    tell(place, told);
   if (compute.correction_bytes != 0) {
     const auto from = function.regions.resolve(compute.correction.region_id, compute.correction.generation,
                                                compute.correction.offset, compute.correction_bytes);
     hal::copy(hal::pointer(slot.data + kCorrectionAt), hal::pointer(from->address), compute.correction_bytes);
   }
-  hal::start(slot.context, space->cores[part.core]->root, text + header.correction_entry,
+  const std::uint64_t base = context_base(place.context);
+  const std::uint64_t text = area_base(place.context, place.area) + wire::kTextOffset;
+  hal::start(slot.context, place.core->root, text + place.image().header.correction_entry,
              base + wire::kStackOffset + wire::kKernelStackBytes, base + wire::kArgumentsOffset);
 }
 
@@ -202,10 +201,10 @@ Launches::Fit Launches::prepare(const Function& function, Launch& launch, unsign
     quit(launch);
     return fit;
   }
-  space->areas[launch.area].set_name(compute.image, function.regions.version());
+  space->areas[launch.area].set_name(compute.image, function.regions.names_version());
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     const Part& part = launch.part[p];
-    prepare_entry(function, {{space, launch.area, part.context}, part.core, p, launch.parts}, compute);
+    prepare_entry(function, {space, space->cores[part.core], launch.area, part.context}, p, launch.parts, compute);
   }
   if (faults_->armed(wire::FaultPoint::KernelResult)) [[unlikely]]
     note_result(function, launch, compute);
@@ -263,9 +262,11 @@ bool Launches::make_ready(const Function& function, const Block& block, Place& p
   const wire::ComputePayload& compute = block.cb.payload.compute;
   if (compute.core_mask > 1 || under_way_[function.id()] == kLaunchesPerFunction) return false;
   if (!spaces_->find_place(function.id(), function.regions, compute, place)) return false;
-  if (compute.correction_bytes > place.space->areas[place.area].header.max_correction_bytes) return false;
-  if (!judge_operands(function.regions, compute).ok()) return false;
-  prepare_entry(function, {place, 0, 0, 1}, compute);
+  if (compute.correction_bytes > place.image().header.max_correction_bytes) return false;
+  Verdict why;
+  [[clang::always_inline]] why = judge_operands(function.regions, compute);
+  if (!why.ok()) return false;
+  [[clang::always_inline]] prepare_entry(function, place, 0, 1, compute);
   return true;
 }
 
@@ -274,7 +275,7 @@ void Launches::goes_on(const Function& function, unsigned stream, const Block& b
   Launch& launch = *free_launch(function.id());  // there is one: make_ready()
   begin(function, launch, stream, block, *place.space);
   launch.area = place.area;
-  place.space->cores[0]->contexts[place.context].busy = true;
+  place.slot().busy = true;
   launch.part[launch.parts++] = {0, place.context, false, 0, 0, 0, 0};
   launch.parts_left.store(1, std::memory_order_relaxed);
   launch.machine.set_state(State::Running);

@@ -64,12 +64,11 @@ class Launches {
   void release(LaunchHandle launch);
 
   // The other way to start one: a launch of one part on core 0, whose context enters U-mode at once. Everything that it
-  // needs exists already; the caller runs its first slice (context()), and when that was not its end, the launch goes
+  // needs exists already; the caller runs its first slice, and when that was not its end, the launch goes
   // on as one that was released (goes_on()). Hart 0 only, and nothing else of core 0's may be queued.
   using Place = AddressSpaces::Place;
   // Judges and prepares. False: start() finds out why.
   bool make_ready(const Function& function, const Block& block, Place& place);
-  static hal::Context& context(const Place& place) { return place.space->cores[0]->contexts[place.context].context; }
   // Its first slice has ended by `stop`. `launch` names it until collect() tells its end.
   [[gnu::noinline]] void goes_on(const Function& function, unsigned stream, const Block& block, const Place& place,
                                  const hal::Stop& stop, LaunchHandle& launch);
@@ -153,14 +152,10 @@ class Launches {
               Verdict& why);
   void begin(const Function& function, Launch& launch, unsigned stream, const Block& block, FunctionSpace& space);
   Fit add_parts(const Function& function, Launch& launch, const wire::ComputePayload& compute);
-  struct PartPlace {
-    Place place;
-    std::uint32_t core;
-    std::uint32_t index;  // of so many parts
-    std::uint32_t parts;
-  };
-  void prepare_entry(const Function& function, const PartPlace& part, const wire::ComputePayload& compute);
-  [[gnu::noinline]] static void tell(ContextSlot& slot, const Place& place, const ContextSlot::Told& told);
+  // The part is number `index` of `parts`.
+  void prepare_entry(const Function& function, const Place& place, std::uint32_t index, std::uint32_t parts,
+                     const wire::ComputePayload& compute);
+  [[gnu::noinline]] static void tell(const Place& place, const ContextSlot::Told& told);
   [[gnu::cold, gnu::noinline]] static void note_result(const Function& function, Launch& launch,
                                                        const wire::ComputePayload& compute);
   void quit(Launch& launch);

@@ -28,7 +28,7 @@ Region& RegionTable::install(unsigned ordinal, hal::PhysicalAddress base, std::u
   granted_[ordinal] = {base, bytes};
   names_[ordinal] = kind_ == wire::FunctionKind::Virtual ? ordinal : base;
   region.check = check_of(ordinal);
-  ++version_;
+  ++version_, ++names_version_;
   return region;
 }
 
@@ -36,7 +36,7 @@ void RegionTable::remove(unsigned ordinal) {
   regions_[ordinal].bytes = 0;
   granted_[ordinal] = {};
   names_[ordinal] = wire::kNoRegion;
-  ++version_;
+  ++version_, ++names_version_;
 }
 
 // Not a checksum for many bytes: each field enters so that a change of it alone changes the sum, which is what damage
@@ -60,7 +60,7 @@ bool RegionTable::damage(std::uint64_t region_id, std::uint64_t byte) {
   for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
     if (names_[i] != region_id) continue;
     reinterpret_cast<std::byte*>(&regions_[i])[byte % offsetof(Region, check)] ^= std::byte{0xff};
-    ++version_;
+    ++names_version_;
     return true;
   }
   return false;

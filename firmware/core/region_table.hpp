@@ -58,8 +58,10 @@ class RegionTable {
   Region& at(unsigned ordinal) { return regions_[ordinal]; }
   const Region& at(unsigned ordinal) const { return regions_[ordinal]; }
 
-  // Changes with every install(), remove() and damage(): who caches something about the regions compares it.
+  // Changes with every install() and remove(): who caches something about the regions compares it.
   std::uint32_t version() const { return version_; }
+  // Changes with damage() as well: what a name was resolved to holds as long. Never 0.
+  std::uint32_t names_version() const { return names_version_; }
 
   std::expected<unsigned, wire::Status> find(std::uint64_t region_id, std::uint32_t generation) const;
 
@@ -90,6 +92,7 @@ class RegionTable {
   // another ordinal, and an old handle must not match there either.
   std::uint32_t generation_ = 0;
   std::uint32_t version_ = 1;
+  std::uint32_t names_version_ = 1;
 };
 
 }  // namespace fw

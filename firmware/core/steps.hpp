@@ -55,6 +55,6 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 
 // Starts the COMPUTE at the head of a stream, or finds out that it has to wait. False: it has run already, and kernels
 // have had their share of this iteration.
-bool start_launch(Card& card, Function& function, unsigned stream);
+[[gnu::noinline]] bool start_launch(Card& card, Function& function, unsigned stream);
 
 }  // namespace fw

@@ -17,6 +17,7 @@
 #include "firmware/arch/riscv/panic.hpp"
 #include "firmware/arch/riscv/timer.hpp"
 #include "firmware/arch/riscv/translation_cache.hpp"
+#include "firmware/arch/riscv/unit_owner.hpp"
 #include "firmware/arch/riscv/vector_unit.hpp"
 #include "firmware/hal/hart.hpp"
 #include "firmware/mutants/mutants.hpp"
@@ -49,6 +50,23 @@ void use_root(HartLocal& hart, std::uint64_t root) {
   std::atomic_ref(hart.root).store(root, std::memory_order_relaxed);
 }
 
+// What mstatus says of the units before a kernel has used them.
+constexpr std::uint64_t kUnused =
+    riscv::float_state(riscv::UnitState::kInitial) | riscv::vector_state(riscv::UnitState::kInitial);
+
+using Owner = riscv::UnitOwner<Context>;
+
+// Whether the hart stands as a new context wants it: its address space is in use, no code has come, nobody's registers
+// stand in the units, and both are zero. One question and not seven, because every branch ends a block of the emulator.
+bool stands_ready(HartLocal& hart, const Context& context) {
+  const std::uint64_t owned = reinterpret_cast<std::uintptr_t>(Owner(hart.float_owner).seen_here()) |
+                              reinterpret_cast<std::uintptr_t>(Owner(hart.vector_owner).seen_here());
+  const std::uint64_t zero = static_cast<unsigned>(hart.float_zero) & static_cast<unsigned>(hart.vector_zero);
+  return ((std::atomic_ref(hart.root).load(std::memory_order_relaxed) ^ context.integer[kRoot]) |
+          (riscv::code_generation.load(std::memory_order_acquire) ^ hart.code_generation) |
+          (hart.unit_status ^ kUnused) | (context.integer[kFlags] ^ CTX_FRESH) | owned | (zero ^ 1)) == 0;
+}
+
 // Brings the registers to what `context` left, or to zero, and mstatus to what tells us its next use.
 void load_units(HartLocal& hart, Context& context) {
   const std::uint64_t flags = context.integer[kFlags];
@@ -70,11 +88,12 @@ void load_units(HartLocal& hart, Context& context) {
 
 void note_unit_use(HartLocal& hart, Context& context) {
   const std::uint64_t now = hart.status & (riscv::kStatusFloat | riscv::kStatusVector);
+  hart.unit_status = now;
+  if (now == kUnused) return;
   const bool vectors_used = (now & riscv::kStatusVector) == riscv::kStatusVector;
   bool floats_used = (now & riscv::kStatusFloat) == riscv::kStatusFloat;
   // Vector instructions that raise float exceptions change fcsr, but this emulator does not count that as use of F.
   if (vectors_used && !floats_used) floats_used = riscv::read_csr<riscv::Csr::kFcsr>() != 0;
-  hart.unit_status = now;
   if (floats_used) {
     context.integer[kFlags] |= CTX_FLOAT;
     hart.float_zero = false;
@@ -160,11 +179,25 @@ void start(Context& context, std::uint64_t root, std::uint64_t entry, std::uint6
   context.integer[kFlags] = CTX_FRESH;  // the other registers are set to zero on entry
 }
 
-Stop run(Context& context, std::uint64_t began, std::uint64_t slice_ticks) {
-  HartLocal& hart = riscv::local();
+namespace {
+
+[[gnu::noinline]] void make_ready(HartLocal& hart, Context& context) {
   use_root(hart, context.integer[kRoot]);
   riscv::fetch_new_code(hart);
   load_units(hart, context);
+}
+
+}  // namespace
+
+Stop run(Context& context, std::uint64_t began, std::uint64_t slice_ticks) {
+  HartLocal& hart = riscv::local();
+  if (stands_ready(hart, context) && !fw::mutated(fw::Mutant::ClearRegisters)) [[likely]] {
+    Owner(hart.float_owner).set(&context);
+    Owner(hart.vector_owner).set(&context);
+    hart.vector_ready = false;
+  } else {
+    make_ready(hart, context);
+  }
   const std::uint64_t end = riscv::deadline_after(began, slice_ticks);
   riscv::timer_cover(hart, began, end);
   for (;;) {

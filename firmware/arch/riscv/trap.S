@@ -6,12 +6,12 @@
 #include "firmware/arch/riscv/layout.h"
 #include "firmware/hal/memory_map.h"
 
-  .text
+  .section .text.trap, "ax", @progbits
 
 /* std::uint64_t riscv_enter(hal::Context* context)
  * Runs the context until a trap. Returns 0 after the exit call (integer registers of the context are then not saved:
  * nobody will resume it), 1 after anything else (all of x and pc are saved). mstatus.MPP is U before and after. */
-  .balign 4
+  .balign 128
   .globl riscv_enter
   .type riscv_enter, @function
 riscv_enter:
@@ -58,7 +58,10 @@ riscv_enter:
   .endr
   mret
 
-  .balign 4
+  /* Bit 6 of its address is 1, and riscv_enter's is 0: the emulator's cache of jump targets takes an address's bits 0 to 5
+   * exclusive-or 6 to 11, so the two never want the same entries. */
+  .balign 128
+  .skip 64
   .globl riscv_trap
   .type riscv_trap, @function
 riscv_trap:

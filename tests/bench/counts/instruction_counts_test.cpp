@@ -33,7 +33,7 @@ TEST(InstructionCounts, OfAnEmptyKernelStayBelowTheirBounds) {
   CountingCard card;
   const auto job = bench::load_empty_kernel(card.context());
   const auto block = bench::compute_block(job, card.context().runtime().allocator());
-  constexpr Bounds kBounds{.instructions = 4'400, .lookups = 90};
+  constexpr Bounds kBounds{.instructions = 1'680, .lookups = 30};
   const Cost cost = card.below(block, kBounds);
   EXPECT_GT(cost.instructions, 1'000) << "nothing was counted";
   EXPECT_LT(cost.instructions, kBounds.instructions);

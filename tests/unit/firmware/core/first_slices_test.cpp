@@ -192,7 +192,11 @@ TEST_F(FirstSlices, AnOverwrittenImageIsLoadedAnew) {
 }
 
 TEST_F(FirstSlices, ADamagedRegionEntryIsFound) {
+  const auto tensors = driver_.acquire(8 * wire::kMiB).value();
   run_queued(Program::Exit);
+  ASSERT_TRUE(card_.function(2).regions.damage(tensors.id, 3));
+  EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok) << "it does not name that region";
+  kernels_.slices = 0;
   ASSERT_TRUE(card_.function(2).regions.damage(programs_.id, 3));
   const auto end = run(Program::Exit);
   EXPECT_EQ(end.outcome, Outcome::Rejected);
