@@ -88,6 +88,8 @@ bool run_first_slice(Card& card, Function& function, unsigned index, const Launc
     card.launches.goes_on(function, index, block, place, stop, stream.launch);
     return false;
   }
+  if (card.traces.on(function.id())) [[unlikely]]
+    card.launches.note_only_slice(function, block.cb.header, stop);
   function.counters().kernel_ticks += stop.ran_ticks;
   [[clang::always_inline]] end_head(function, index,
                                     {Outcome::Ok, {}, stop.ended, {}, stop.ran_ticks < kSliceTicks ? 0u : 1u});

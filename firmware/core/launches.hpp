@@ -69,6 +69,9 @@ class Launches {
   using Place = AddressSpaces::Place;
   // Judges and prepares. False: start() finds out why.
   bool make_ready(const Function& function, const Block& block, Place& place);
+  // Of a function that wants a trace: what goes_on() writes of its first slice for a launch that ends in it.
+  [[gnu::cold, gnu::noinline]] void note_only_slice(const Function& function, const wire::ControlBlockHeader& header,
+                                                    const hal::Stop& stop);
   // Its first slice has ended by `stop`. `launch` names it until collect() tells its end.
   [[gnu::noinline]] void goes_on(const Function& function, unsigned stream, const Block& block, const Place& place,
                                  const hal::Stop& stop, LaunchHandle& launch);
@@ -177,7 +180,13 @@ class Launches {
   bool slice_ended(Launch& launch, Ticket ticket, const hal::Stop& stop);
   static wire::FaultRecord describe(const Launch& launch, const Part& part, const hal::Stop& stop);
 
-  [[gnu::cold, gnu::noinline]] void note_slice(const Launch& launch, unsigned core, const hal::Stop& stop);
+  struct Traced {
+    Owner function;
+    std::uint32_t stream;
+    std::uint64_t sequence;
+    unsigned core;
+  };
+  [[gnu::cold, gnu::noinline]] void note_slice(const Traced& of, const hal::Stop& stop);
 
   // broken_launches.cpp: what armed faults do. Out of line, so that a slice that nothing breaks pays for a branch and
   // not for registers to save.

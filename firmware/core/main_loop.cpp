@@ -154,7 +154,8 @@ namespace {
 
 }  // namespace
 
-void loop_step(Card& card, unsigned& quiet_iterations) {
+// At the start of a page: where its parts cross pages, which costs a lookup of the emulator, changes only with itself.
+[[gnu::aligned(4096)]] void loop_step(Card& card, unsigned& quiet_iterations) {
   const std::uint64_t began = card.run_queues.has_work(0) && card.contended() ? hal::now() : 0;
   const bool any = iteration_with_faults(card);
   card.doorbells.iteration_ended(any);
@@ -181,18 +182,6 @@ std::atomic<Card*> the_card{nullptr};
 
 }  // namespace
 
-namespace {
-
-// The loop with its step inside. At the start of a page: where its parts cross pages, which costs a lookup of the
-// emulator, changes only with itself.
-[[noreturn, gnu::noinline, gnu::aligned(4096)]] void serve(Card& card) {
-  // bounded: the lifetime of the card; a step is bounded, and another hart watches
-  for (unsigned quiet_iterations = 0;;) [[clang::always_inline]]
-    loop_step(card, quiet_iterations);
-}
-
-}  // namespace
-
 void boot_main(unsigned) {
   Card& card = *new (card_storage) Card;
   if (const auto booted = boot(card); !booted) {
@@ -202,7 +191,8 @@ void boot_main(unsigned) {
   card.first_slices.allow(true);
   the_card.store(&card, std::memory_order_release);
   for (unsigned core = 1; core < card.core_count(); ++core) hal::wake(core);
-  serve(card);
+  // bounded: the lifetime of the card; a step is bounded, and another hart watches
+  for (unsigned quiet_iterations = 0;;) loop_step(card, quiet_iterations);
 }
 
 void core_main(unsigned hart) {

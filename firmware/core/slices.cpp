@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "firmware/core/function.hpp"
 #include "firmware/core/launches.hpp"
 #include "firmware/core/region_pool.hpp"
 #include "firmware/core/timeouts.hpp"
@@ -232,20 +233,25 @@ constexpr std::uint64_t kSlicePoints = point_bit(FaultPoint::FirmwareHart) | poi
 }  // namespace
 
 // A mark is told with the slice that it ends.
-void Launches::note_slice(const Launch& launch, unsigned core, const hal::Stop& stop) {
+void Launches::note_slice(const Traced& of, const hal::Stop& stop) {
   wire::TraceEntry entry{};
   entry.kind = wire::TraceKind::Slice;
   entry.begin = stop.began;
   entry.end = std::max(stop.ended, stop.began);
-  entry.sequence = launch.sequence;
-  entry.stream = launch.stream;
-  entry.core = static_cast<std::uint16_t>(core);
-  traces_->note(core, launch.result.function, entry);
+  entry.sequence = of.sequence;
+  entry.stream = of.stream;
+  entry.core = static_cast<std::uint16_t>(of.core);
+  traces_->note(of.core, of.function, entry);
   if (stop.reason != hal::StopReason::TraceMark) return;
   entry.kind = wire::TraceKind::Mark;
   entry.begin = entry.end;
   entry.value = stop.argument;
-  traces_->note(core, launch.result.function, entry);
+  traces_->note(of.core, of.function, entry);
+}
+
+void Launches::note_only_slice(const Function& function, const wire::ControlBlockHeader& header,
+                               const hal::Stop& stop) {
+  note_slice({function.id(), header.stream, header.sequence, 0}, stop);
 }
 
 // A slice has been run. True when the part wants to go on at once; else it has ended, is parked or queued again.
@@ -253,7 +259,7 @@ bool Launches::slice_ended(Launch& launch, Ticket ticket, const hal::Stop& stop)
   Part& part = launch.part[ticket.part];
   launch.kernel_ticks.fetch_add(stop.ran_ticks, std::memory_order_relaxed);
   if (launch.traced) [[unlikely]]
-    note_slice(launch, part.core, stop);
+    note_slice({launch.result.function, launch.stream, launch.sequence, part.core}, stop);
   // The watchdog counts what was delivered, at most one slice an iteration: a starved machine burns no budget.
   part.budget_used += std::min(stop.ran_ticks, kSliceTicks);
   const bool ends = stop.reason == hal::StopReason::Exit;

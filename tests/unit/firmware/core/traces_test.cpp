@@ -66,6 +66,29 @@ TEST_F(TracesOfTheCard, ALaunchIsQueuedAndRunInSlices) {
   EXPECT_EQ(told[1].core, 0);
 }
 
+// firmware/core/first_slices.hpp
+TEST_F(TracesOfTheCard, ALaunchThatRunsWhereItIsStartedTellsTheSame) {
+  EXPECT_EQ(run(Program::Exit).outcome, Outcome::Ok);
+  EXPECT_EQ(run(Program::Barriers).outcome, Outcome::Ok);
+  ASSERT_EQ(trace(driver_, 1).outcome, Outcome::Ok);
+  card_.card().first_slices.allow(true);
+  driver_.submit(block(stream_, Program::Exit));
+  card_.run_until_idle();
+  const auto ended = driver_.collect();
+  ASSERT_EQ(ended.size(), 1u);
+  auto told = entries(driver_);
+  ASSERT_EQ(kinds(told), "queued slice ");
+  EXPECT_EQ(told[1].sequence, ended[0].completion.sequence);
+  EXPECT_EQ(told[1].begin, ended[0].completion.start_time);
+  EXPECT_EQ(told[1].end, ended[0].completion.end_time);
+  const auto end = run(Program::Barriers);
+  EXPECT_EQ(end.outcome, Outcome::Ok);
+  told = entries(driver_);
+  ASSERT_EQ(kinds(told), "queued slice queued slice slice slice slice slice slice ");
+  EXPECT_EQ(told[3].begin, end.start_time);
+  EXPECT_EQ(told.back().sequence, end.sequence);
+}
+
 TEST_F(TracesOfTheCard, MarksOfAKernelCarryTheirValues) {
   ASSERT_EQ(trace(driver_, 1).outcome, Outcome::Ok);
   driver_.submit(block(stream_, Program::TraceBurst));
