@@ -211,10 +211,9 @@ bool AddressSpaces::find_place(Owner function, const RegionTable& regions, const
   CoreSpace* core = space->cores[0];
   if (core == nullptr || core->windows != space->windows) return false;
   unsigned context = 0;
-  while (core->contexts[context].busy) {
+  while (core->contexts[context].busy || (core->contexts[context].mapped_areas >> area & 1) == 0) {
     if (++context == kContextsPerCore) return false;
   }
-  if ((core->contexts[context].mapped_areas >> area & 1) == 0) return false;
   place = {space, core, static_cast<std::uint8_t>(area), static_cast<std::uint8_t>(context)};
   return true;
 }

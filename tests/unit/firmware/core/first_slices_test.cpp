@@ -133,11 +133,19 @@ TEST_F(FirstSlices, AFunctionResetEndsAKernelThatGoesOnAndFreesItsPages) {
 }
 
 TEST_F(FirstSlices, WhileAKernelGoesOnTheOthersAreQueued) {
-  run_queued(Program::Exit);
-  run_queued(Program::Endless);
+  // Once beside each other, so that the second context has the image as well.
+  auto other = driver_.open_stream().value();
+  driver_.submit(block(stream_, Program::Endless));
+  driver_.submit(block(other, Program::Exit));
+  card_.run_until_idle();
+  while (slice()) card_.run_until_idle();
+  EXPECT_EQ(driver_.collect().size(), 2u);
+  ASSERT_EQ(driver_.reset_stream(stream_).outcome, Outcome::Ok);
+  allow();
+  kernels_.slices = 0;
+
   submit(Program::Endless);
   ASSERT_EQ(kernels_.slices, 1u);
-  auto other = driver_.open_stream().value();
   driver_.submit(block(other, Program::Exit));
   card_.run_until_idle();
   EXPECT_EQ(kernels_.slices, 1u) << "it had the core before the one that waits for it";
