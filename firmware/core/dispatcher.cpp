@@ -69,6 +69,7 @@ bool run_streams(Card& card, Function& function, unsigned budget) {
   }
   if (!function.streams.any_runnable()) return any;
   hal::mark(wire::Waypoint::Dispatch);
+  card.first_slices.begin_quantum();
   const std::uint64_t charged_before = charged_so_far(card, function);
   // Read only when a step was long: a quantum of empty blocks is over by their number.
   std::uint64_t quantum_ends = kNever;

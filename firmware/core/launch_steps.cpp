@@ -53,9 +53,9 @@ namespace {
 constexpr std::uint64_t kLaunchPoints = point_bit(FaultPoint::FirmwareHart) | point_bit(FaultPoint::Kernel) |
                                         point_bit(FaultPoint::KernelResult) | point_bit(FaultPoint::Memory);
 
-// Whether a launch may have its first slice now: nobody else wants core 0, or hart 0.
+// Whether a launch may have its first slice now: nobody waits for core 0.
 bool core_is_free(const Card& card) {
-  return card.first_slices.allowed() && !card.run_queues.has_work(0) && !card.contended() && !card.doorbells.masked() &&
+  return card.first_slices.allowed() && !card.run_queues.has_work(0) && !card.doorbells.masked() &&
          !card.faults.armed_any(kLaunchPoints);
 }
 
@@ -129,7 +129,11 @@ bool run_first_slice(Card& card, Function& function, unsigned index, const Launc
 // scripts/count-instructions shows).
 [[gnu::aligned(128)]] bool start_launch(Card& card, Function& function, unsigned index) {
   if (core_is_free(card)) [[likely]] {
-    const std::uint64_t left = card.first_slices.left(card.plan.iterations());
+    // With others busy kernels are a part of the function's quantum. (A function that was quiet is not busy yet
+    // itself.)
+    const bool shared = (card.plan.busy_functions() & ~(std::uint32_t{1} << function.id())) != 0;
+    const std::uint64_t most = shared ? kQuantumTicks * function.weight() : kFirstSliceTicks;
+    const std::uint64_t left = card.first_slices.left(most);
     const Stream& stream = function.streams[index];
     Launches::Place place;
     if (left != 0 && card.launches.make_ready(function, function.streams.block(stream.head), place)) [[likely]] {

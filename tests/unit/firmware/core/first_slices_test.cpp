@@ -251,41 +251,74 @@ class FirstSlicesOfAnIteration : public testing::Test {
  protected:
   static constexpr std::uint64_t kTicks = fw::kFirstSliceTicks / 4;
   FirstSlicesOfAnIteration()
-      : card_({.region_bytes = 256 * wire::kMiB, .kernel = [this](hal::Context&, std::uint64_t slice_ticks) {
+      : card_({.virtual_functions = 2,
+               .region_bytes = 256 * wire::kMiB,
+               .kernel = [this](hal::Context&, std::uint64_t slice_ticks) {
                  given_.push_back(slice_ticks);
                  hal::Stop stop{};
                  stop.reason = hal::StopReason::Exit;
                  stop.ran_ticks = kTicks;
                  return stop;
-               }}) {}
+               }}) {
+    EXPECT_TRUE(driver_.bring_up(wire::kMandatoryFeatures));
+    programs_ = fwtest::load_programs(driver_, stream_);
+    submit(1);  // the image is loaded, and named
+    card_.run_until_idle();
+    card_.card().launches.run_slice(0, fw::kSliceTicks);
+    card_.run_until_idle();
+    EXPECT_EQ(driver_.collect().size(), 1u);
+    given_.clear();
+    card_.card().first_slices.allow(true);
+  }
+
+  void submit(unsigned launches) {
+    for (unsigned i = 0; i < launches; ++i) {
+      driver_.submit(fwtest::launch_of(driver_, stream_, programs_, Program::Exit));
+    }
+  }
+  // Those from `first` on, of one iteration: each was given what the ones before it had left.
+  void expect_shares_of(std::uint64_t ticks, std::size_t first) const {
+    for (std::size_t i = first; i < given_.size(); ++i, ticks -= kTicks) EXPECT_EQ(given_[i], ticks);
+  }
 
   std::vector<std::uint64_t> given_;
   fwtest::TestCard card_;
+  RawDriver& driver_ = card_.driver(2);
+  StreamHandle stream_;
+  fwtest::RegionHandle programs_{};
 };
 
 TEST_F(FirstSlicesOfAnIteration, TogetherTakeNoLongerThanOneSlice) {
-  RawDriver& driver = card_.driver(2);
-  ASSERT_TRUE(driver.bring_up(wire::kMandatoryFeatures));
-  StreamHandle stream;
-  const auto programs = fwtest::load_programs(driver, stream);
-  driver.submit(fwtest::launch_of(driver, stream, programs, Program::Exit));
-  card_.run_until_idle();
-  card_.card().launches.run_slice(0, fw::kSliceTicks);
-  card_.run_until_idle();
-  given_.clear();
-  card_.card().first_slices.allow(true);
   constexpr unsigned kLaunches = 10;
-  for (unsigned i = 0; i < kLaunches; ++i) {
-    driver.submit(fwtest::launch_of(driver, stream, programs, Program::Exit));
-  }
+  submit(kLaunches);
   for (std::size_t before = 0; given_.size() < kLaunches; before = given_.size()) {
     ASSERT_TRUE(fw::run_iteration(card_.card()));
-    ASSERT_LE(given_.size() - before, 4u);
-    std::uint64_t left = fw::kFirstSliceTicks;
-    for (std::size_t i = before; i < given_.size(); ++i, left -= kTicks) EXPECT_EQ(given_[i], left);
+    EXPECT_LE(given_.size() - before, 4u);
+    expect_shares_of(fw::kFirstSliceTicks, before);
   }
   card_.run_until_idle();
-  EXPECT_EQ(driver.collect().size(), kLaunches + 1u);
+  EXPECT_EQ(driver_.collect().size(), kLaunches);
+}
+
+TEST_F(FirstSlicesOfAnIteration, TogetherTakeNoLongerThanAQuantumBesideABusyFunction) {
+  RawDriver& neighbour = card_.driver(3);
+  ASSERT_TRUE(neighbour.bring_up(wire::kMandatoryFeatures));
+  StreamHandle stream;
+  const auto work = [&] { neighbour.submit(neighbour.nop(stream)); };
+  work();
+  for (unsigned i = 0; i < 1000 && neighbour.collect().empty(); ++i) fw::run_iteration(card_.card());
+  constexpr unsigned kLaunches = 10;
+  submit(kLaunches);
+  work();
+  for (std::size_t before = 0; given_.size() < kLaunches; before = given_.size(), work()) {
+    ASSERT_TRUE(fw::run_iteration(card_.card()));
+    ASSERT_EQ(card_.card().contended(), !given_.empty()) << "from when the launches were found on";
+    EXPECT_EQ(neighbour.collect().size(), 1u) << "it waited for more than a quantum";
+    EXPECT_LE(given_.size() - before, 2u);
+    expect_shares_of(fw::kQuantumTicks, before);
+  }
+  card_.run_until_idle();
+  EXPECT_EQ(driver_.collect().size(), kLaunches);
 }
 
 }  // namespace
