@@ -136,6 +136,7 @@ std::string operand_of(const svp::Job& job, std::size_t index) {
   const auto& operand = job.binary()->metadata().operands[index];
   const auto& shape = job.job_plan().compute()->expected_input_shapes[index];
   std::vector<std::string> axes;
+  axes.reserve(shape.rank());
   for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
     axes.push_back(fmt::format("{}={}", job.binary()->metadata().dimensions[operand.shape[axis]], shape[axis]));
   }

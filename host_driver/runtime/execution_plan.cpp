@@ -20,6 +20,7 @@ void ExecutionPlan::write_directory(const std::filesystem::path& directory, Symb
   const DirectoryContent content = content_of(jobs_, arguments);
   const std::string json = spyrecode::to_json(content.code);
   std::vector<spyrecode::NamedBytes> files;
+  files.reserve(content.binaries.size() + 1);
   for (const auto& binary : content.binaries) files.push_back({binary.name, binary.bytes});
   files.push_back({spyrecode::kFileName, std::as_bytes(std::span(json))});
   spyrecode::write_files(directory, files);

@@ -131,6 +131,7 @@ DirectoryContent content_of(std::span<const Job> jobs, SymbolicArguments argumen
                "write several directories");
   }
   std::vector<WrittenJob> all;
+  all.reserve(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) all.push_back(written(jobs[i], i));
   DirectoryContent content;
   SpyreCode& code = content.code;

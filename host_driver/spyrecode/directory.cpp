@@ -96,23 +96,20 @@ UniqueFd Directory::open(const std::string& name, struct stat& status) const {
     refuse_file(name, "'" + name + "' leads out of the directory, or names no file of it",
                 "name files of the directory");
   }
-  UniqueFd file;
-  for (std::size_t i = 0; i < components.size(); ++i) {
-    const bool last = i + 1 == components.size();
-    const int folder = file.valid() ? file.get() : fd_.get();
-    const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
-    UniqueFd next(::openat(folder, components[i].c_str(), flags));
-    if (!next.valid()) {
-      const int failure = errno;
-      struct stat found{};
-      const bool link =
-          ::fstatat(folder, components[i].c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode);
-      if (link) refuse_file(name, name + " leads through a symbolic link", "put the file itself into the directory");
-      if (failure == ENOENT) refuse_file(name, "there is no file " + name + " in " + path_.string());
-      refuse_file(name, "can not open " + name + ": " + reason(failure));
-    }
-    file = std::move(next);
-  }
+  const auto open_one = [&](int folder, std::size_t index) {
+    const char* component = components[index].c_str();
+    const int folders_only = index + 1 == components.size() ? 0 : O_DIRECTORY;
+    UniqueFd opened(::openat(folder, component, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | folders_only));
+    if (opened.valid()) return opened;
+    const int failure = errno;
+    struct stat found{};
+    const bool link = ::fstatat(folder, component, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(found.st_mode);
+    if (link) refuse_file(name, name + " leads through a symbolic link", "put the file itself into the directory");
+    if (failure == ENOENT) refuse_file(name, "there is no file " + name + " in " + path_.string());
+    refuse_file(name, "can not open " + name + ": " + reason(failure));
+  };
+  UniqueFd file = open_one(fd_.get(), 0);
+  for (std::size_t i = 1; i < components.size(); ++i) file = open_one(file.get(), i);
   status = status_of(file, name);
   return file;
 }

@@ -45,6 +45,7 @@ Entry read_entry(const json& value, std::string path) {
 std::vector<Entry> read_list(StrictObject& file, const char* name, std::size_t most) {
   std::vector<Entry> entries;
   const json& list = file.list(name, most);
+  entries.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) {
     entries.push_back(read_entry(list[i], std::string(name) + "[" + std::to_string(i) + "]"));
   }
