@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels through plans, tiles and tensors, on QEMU, held against the golden model.
+#include <atomic>
+#include <future>
+
 #include "host_driver/tensor/golden/golden.hpp"
 #include "tests/device/runtime/shared_context.hpp"
 
@@ -170,7 +173,27 @@ TEST_F(Compute, ViewsOfWholeSticksAreMultipliedInPlace) {
   EXPECT_EQ(back(tensors[2], stream), golden);
 }
 
-// Many more than the card holds of a stream; another stream is served in between.
+namespace {
+
+// Counts blocks that have ended, and how many of another launch had when this one did.
+class BlocksEnded final : public svp::LaunchObserver {
+ public:
+  explicit BlocksEnded(const BlocksEnded* beside = nullptr) : beside_(beside) {}
+  void on_block(const svp::BlockRecord&) noexcept override { ++count; }
+  void on_launch_ended(std::uint64_t, wire::Outcome) noexcept override {
+    if (beside_ != nullptr) beside_at_the_end = beside_->count.load();
+  }
+  std::atomic<std::uint64_t> count{0};
+  std::atomic<std::uint64_t> beside_at_the_end{0};
+
+ private:
+  const BlocksEnded* beside_;
+};
+
+}  // namespace
+
+// Many more than the card holds of a stream; another stream, whose launches begin at the same event, is served in
+// between. Blocks of tiles are written when earlier ones have ended, so the clock has no part in how many that are.
 TEST_F(Compute, AHundredThousandTilesAreExactAndOtherStreamsGoOn) {
   constexpr std::int64_t kTiles = 100'000;
   const auto plan = load("add", {{"M", 1}, {"N", 64}});
@@ -180,12 +203,19 @@ TEST_F(Compute, AHundredThousandTilesAreExactAndOtherStreamsGoOn) {
   const AllocationIndex memory = allocate(128);
   stream.Synchronize(test::soon());
   SpyreStream other = context().stream();
-  stream.Launch(plan.jobs()[0], tensors);
-  for (int i = 0; i < 100; ++i) {
-    other.Launch(Job::fill(memory, 128, 1), {});
-    other.Synchronize(test::soon());
-  }
-  EXPECT_FALSE(stream.Query()) << "the launches of the other stream came after it";
+  BlocksEnded walk, beside(&walk);
+  std::promise<void> gate;
+  stream.flex_stream().LaunchHost([opened = gate.get_future().share()] {
+    opened.wait();  // bounded: by the set_value() below
+  });
+  const auto start = stream.flex_stream().Record();
+  stream.Launch(plan.jobs()[0], tensors, {.observer = &walk});
+  other.flex_stream().Wait(start);
+  for (int i = 0; i < 100; ++i) other.Launch(Job::fill(memory, 128, 1), {}, {.observer = &beside});
+  gate.set_value();
+  other.Synchronize(test::soon());
+  EXPECT_EQ(beside.count, 100u);
+  EXPECT_LT(beside.beside_at_the_end, 20'000u) << "the launches of the other stream came after the walk";
   stream.Synchronize(test::soon());
   std::vector<std::uint16_t> golden(a.values.size());
   golden::add_dl16(a.values, b.values, golden);
