@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "host_driver/runtime/plan_directory.hpp"
 #include "host_driver/trace/recorder.hpp"
 
 namespace svp {
@@ -77,9 +78,15 @@ std::uint64_t run_host_operation(const HostFunction& host, const ProgramCorrecti
 
 namespace {
 
-bool is_standard(const HostFunction& function) {
+// Ours: they read nothing but their input, and may run with any lock held.
+bool is_own(const HostFunction& function) {
   const auto* plain = function.target<std::size_t (*)(const HostOperationInput&, std::span<std::byte>)>();
-  return plain != nullptr && *plain == build_correction;
+  return (plain != nullptr && *plain == build_correction) || function.target<DirectoryCorrection>() != nullptr;
+}
+
+HostFunction host_of(const Job& job) {
+  const auto* host = std::get_if<HostOperation>(&job.job_plan().steps()[0]);
+  return host != nullptr ? host->function : HostFunction{};
 }
 
 }  // namespace
@@ -89,7 +96,7 @@ bool TileBlocks::can_write(const Job& job) {
   if (steps.size() == 1) return std::holds_alternative<DeviceCompute>(steps[0]);
   if (steps.size() != 3 || !std::holds_alternative<CorrectionDMA>(steps[1])) return false;
   const auto* host = std::get_if<HostOperation>(&steps[0]);
-  return host != nullptr && is_standard(host->function);
+  return host != nullptr && is_own(host->function);
 }
 
 TileBlocks::TileBlocks(const Job& job, const BoundOperands& operands, const ComputeTerms& terms)
@@ -97,13 +104,14 @@ TileBlocks::TileBlocks(const Job& job, const BoundOperands& operands, const Comp
       operands_(operands),
       metadata_(job.program_correction_metadata()),
       terms_(terms),
+      host_(host_of(job)),
       corrects_(job.job_plan().corrects()) {}
 
 void TileBlocks::write_next(Unit* correction, Unit& compute) {
   const Tile tile = tile_at(operands_.tiling(), next_);
   std::uint64_t bytes = 0;
   if (correction != nullptr) {
-    bytes = run_host_operation(build_correction, metadata_, terms_, operands_, tile, correction->correction);
+    bytes = run_host_operation(host_, metadata_, terms_, operands_, tile, correction->correction);
     start_block(*correction, wire::Opcode::Dma, tile.number, first_step());
     write_correction(terms_, bytes, *correction);
   }

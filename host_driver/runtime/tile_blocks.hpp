@@ -25,8 +25,8 @@ struct ComputeTerms {
 
 class TileBlocks {
  public:
-  // The plan is the standard one: [HostOperation build_correction, CorrectionDMA,] DeviceCompute. Only then a tile
-  // can be written on any thread, with any lock held.
+  // The plan is [HostOperation, CorrectionDMA,] DeviceCompute, and its function one of the driver's: build_correction,
+  // or that of a plan on disk. Only then a tile can be written on any thread, with any lock held.
   static bool can_write(const Job& job);
 
   TileBlocks(const Job& job, const BoundOperands& operands, const ComputeTerms& terms);
@@ -49,6 +49,7 @@ class TileBlocks {
   BoundOperands operands_;
   ProgramCorrectionMetadata metadata_;
   ComputeTerms terms_;
+  HostFunction host_;  // empty: corrects() is false
   bool corrects_;
   std::uint32_t next_ = 0;
 };

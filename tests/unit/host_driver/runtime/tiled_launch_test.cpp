@@ -18,6 +18,7 @@
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
 #include "tests/unit/host_driver/runtime/played_sum.hpp"
+#include "tests/unit/qemu/test_support.hpp"
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -428,6 +429,24 @@ class TilesAtEnd final : public LaunchObserver {
 }  // namespace
 
 // ---- many tiles -----------------------------------------------------------------------------------------------------
+
+// Its HostOperation is the driver's own as well: more tiles than are written at once.
+TEST(TiledLaunch, APlanOnDiskIsWrittenAsTheCardTakesIt) {
+  constexpr std::int64_t kTiles = FlexStream::kMaxTilesAtOnce + 1'000;
+  Rig rig(1, 64);
+  const qemu::test::TemporaryFolder folder;
+  rig.plan.write_directory(folder.path() / "plan", spyre::SymbolicArguments::On);
+  ExecutionPlan plan = ExecutionPlan::from_directory(folder.path() / "plan");
+  plan.load(rig.runtime, rig.stream);
+  rig.synchronize();
+  rig.sum.counts_only = true;
+  Records records;
+  rig.stream.Launch(plan.jobs()[0], rig.arguments(kTiles, 64), {.observer = &records});
+  rig.stream.Synchronize(Clock::now() + test_bounds::kCompute);
+  EXPECT_EQ(rig.sum.tiles, static_cast<std::uint64_t>(kTiles));
+  EXPECT_EQ(records.blocks, 2 * static_cast<std::uint64_t>(kTiles));
+  EXPECT_EQ(records.failed, 0u);
+}
 
 TEST(TiledLaunch, AMillionTilesTakeConstantMemoryAndOtherStreamsGoOn) {
   constexpr std::int64_t kTiles = kCountsMemory ? 1'000'000 : 50'000;
