@@ -39,7 +39,10 @@ class InterruptModeration {
   void slice_inside_ended(bool signalled) { slice_ended(signalled, 2); }
   // An iteration has looked at the rings; `found`: there was something.
   void iteration_ended(bool found) {
-    if (looks_until_judged_ == 0 || --looks_until_judged_ != 0 || found || ++spurious_ < kSpuriousDoorbells) return;
+    if (looks_until_judged_ == 0) return;
+    --looks_until_judged_;
+    if (looks_until_judged_ != 0 || found) return;
+    if (++spurious_ < kSpuriousDoorbells) return;
     spurious_ = kSpuriousDoorbells - 1;  // one more is enough the next time
     masked_slices_ = kMaskedSlices;
   }
