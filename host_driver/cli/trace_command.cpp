@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `spyre trace`: runs a command and draws what its driver and its card did.
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
