@@ -27,7 +27,8 @@ void Launches::queue_part(const Launch& launch, Ticket ticket, bool fresh) {
 
 void Launches::part_done(Launch& launch, unsigned core, std::uint64_t now) {
   if (launch.parts_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  launch.result.end_time = now;
+  // Of several parts the last one here may have stopped, and read the clock, before another one.
+  launch.result.end_time = launch.parts == 1 ? now : hal::now();
   launch.machine.set_state(State::Ended);
   const std::uint32_t place = std::uint32_t{place_of(launch)} + 1;
   std::uint32_t newest = ended_.load(std::memory_order_relaxed);

@@ -52,6 +52,7 @@ TEST_F(Trace, AMatmulIsDrawnOnOneClock) {
   const PerfettoPage page(page_text());
   EXPECT_EQ(page.problems(), "");
   EXPECT_EQ(page.other().at("clock_segments"), 1);
+  for (const char* left_out : {"unwritten", "damaged", "unplaced"}) EXPECT_EQ(page.other().at(left_out), 0) << left_out;
   const double error = page.other().at("clock_error_us").get<double>() + 0.2;
 
   const auto operations = page.intervals_named("host operation matmul");
@@ -104,12 +105,17 @@ TEST_F(Trace, AMatmulIsDrawnOnOneClock) {
   EXPECT_EQ(page.intervals(page.track("DMA engine")).size(), static_cast<std::size_t>(transfers));
 }
 
-TEST_F(Trace, ACommandThatIsKilledLeavesItsTrace) {
-  const auto ran = trace({}, {"sh", "-c", SPYRE_RANK " work; kill -9 $$"});
-  EXPECT_EQ(ran.code, 128 + 9);
+// Killed while it holds its card: what it had recorded until then is drawn.
+TEST_F(Trace, AProgramThatIsKilledLeavesItsTrace) {
+  const std::string script = "cd " + folder_.string() +
+                             " && mkfifo in out || exit 1\n" SPYRE_RANK
+                             " hold <in >out & pid=$!\n"
+                             "exec 3>in; read line <out; kill -9 $pid; wait $pid";
+  const auto ran = trace({}, {"sh", "-c", script});
+  EXPECT_EQ(ran.code, 128 + 9) << ran.output;
   const PerfettoPage page(page_text());
   EXPECT_EQ(page.problems(), "");
-  EXPECT_FALSE(page.intervals_named("COMPUTE").empty());
+  EXPECT_THAT(page.process_name(1U << 30), HasSubstr("PF of cli_rank")) << "the first function of a card";
 }
 
 TEST_F(Trace, TooFewRecordsAreTold) {
