@@ -28,11 +28,15 @@ class ApiStreams : public ApiCard {
   static constexpr std::int64_t kRows = 64;
   static constexpr std::int64_t kColumns = 128;
 
+  // The copy is made on the default stream. It has ended when this returns: nothing orders it before what a test
+  // launches on another stream, and a kernel's result could be overwritten by the zeros that come late.
   static SpyreTensor filled(float value) {
     const std::vector<float> values(kRows * kColumns, value);
-    return context().to_device(
+    SpyreTensor tensor = context().to_device(
         {HostShape::contiguous(DataType::Float32, {kRows, kColumns}), std::as_bytes(std::span(values))},
         DeviceType::Dl16);
+    context().default_stream().Synchronize(soon());
+    return tensor;
   }
   static float first_of(const SpyreTensor& tensor) {
     std::vector<float> values(kRows * kColumns);
@@ -51,7 +55,6 @@ TEST_F(ApiStreams, AChainOfEventsOrdersStreams) {
   const SpyreTensor one = filled(1);
   std::vector<SpyreTensor> sums;
   for (int i = 0; i <= 40; ++i) sums.push_back(filled(0));
-  context().Synchronize(soon());
   spyre::Event before;
   for (std::size_t i = 0; i < 40; ++i) {
     auto stream = context().stream(i % 3 == 0 ? spyre::StreamPriority::High : spyre::StreamPriority::Low);
