@@ -146,14 +146,21 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
                                fixed ? fixed->doorbell_to_card() : lease->peer.to_card.get(),
                                fixed ? fixed->doorbell_from_card() : lease->peer.from_card.get(), death_read.get()};
   static_assert(descriptors.size() == kGrantDescriptors);
-  // Not sent: the client is gone, and has never seen the window.
-  if (!send_message(client.socket.get(), encode(BrokerReply(reply)), descriptors)) return end_client(id, "");
+  // The description names the owner before the owner can know of it, and so before anybody can ask about it.
+  set_phase(granted, FunctionPhase::Owned);
+  granted.owner = id;
+  publish();
+  if (!send_message(client.socket.get(), encode(BrokerReply(reply)), descriptors)) {
+    // The client is gone, and has never seen the window: the next one gets the function as it is.
+    granted.owner = 0;
+    set_phase(granted, FunctionPhase::Free);
+    publish();
+    return end_client(id, "");
+  }
   set_phase(id, client, ClientPhase::Owner);
   if (mutated(HostMutant::OwnerEnd)) stop_watching(client);
   client.target = granted.binding.target;
   renewal.schedule.attaching(Clock::now());
-  set_phase(granted, FunctionPhase::Owned);
-  granted.owner = id;
   describe_owners(function_name(client.target) + ": owned by pid " + std::to_string(client.peer.pid));
 }
 

@@ -65,6 +65,7 @@ inline constexpr std::array<std::string_view, 7> kFunctionPhaseNames{"free",    
 inline constexpr std::array kFunctionPhaseEdges{
     state_edge(FunctionPhase::Free, FunctionPhase::Owned, "handed out"),
     state_edge(FunctionPhase::Free, FunctionPhase::Stuck, "card ended"),
+    state_edge(FunctionPhase::Owned, FunctionPhase::Free, "the owner was never told"),
     state_edge(FunctionPhase::Owned, FunctionPhase::Retiring, "owner gone"),
     state_edge(FunctionPhase::Owned, FunctionPhase::Stuck, "card ended"),
     state_edge(FunctionPhase::Retiring, FunctionPhase::Retiring, "again, after a restart"),
