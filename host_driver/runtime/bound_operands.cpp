@@ -76,7 +76,7 @@ BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span
     throw InvalidArgument("job", "kernel " + kernel.name + " is not on the card any more: " + image.error().message,
                           "load the plan again");
   }
-  image_ = {image->address, image->region_generation};
+  image_ = {advanced(image->address, job.program()->offset()), image->region_generation};
   count_ = arguments.size();
   for (std::size_t i = 0; i < count_; ++i) {
     check_form(*kernel_, i, arguments[i]);

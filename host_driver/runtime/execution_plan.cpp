@@ -52,7 +52,7 @@ void ExecutionPlan::load(Runtime& runtime, FlexStream& stream) {
       const bool keeps = program != nullptr && program->allocator() == allocator && program->on_card();
       if (!keeps) program = std::make_shared<const LoadedProgram>(allocator, job.binary());
       const auto image = job.binary()->image();
-      stream.Launch(Job::to_device(image.data(), program->allocation_index(), image.size()), {},
+      stream.Launch(Job::to_device(image.data(), program->allocation_index(), image.size(), program->offset()), {},
                     {.keep_alive = job.binary()});
     }
     job.set_program(program);

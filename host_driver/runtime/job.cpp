@@ -91,7 +91,23 @@ LoadedProgram::LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shar
       kernel_(std::move(kernel)),
       index_(allocator_->allocate(kernel_->image().size(), {.type = RegionType::Program})) {}
 
-LoadedProgram::~LoadedProgram() { (void)allocator_->try_deallocate(index_); }
+LoadedProgram::LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel,
+                             AllocationIndex place, std::uint64_t offset)
+    : allocator_(std::move(allocator)), kernel_(std::move(kernel)), index_(place), offset_(offset) {
+  const auto memory = allocator_->try_use(place, borrowed_);
+  if (!memory) (void)allocator_->resolve(place);  // throws why
+  const bool fits = wire::is_aligned(offset, wire::kStickBytes) &&
+                    wire::range_inside(offset, kernel_->image().size(), memory->block_bytes);
+  if (fits) return;
+  throw InvalidArgument("offset",
+                        "the image of kernel " + kernel_->name() + " does not lie at byte " + std::to_string(offset) +
+                            " of an allocation of " + std::to_string(memory->block_bytes) + " bytes",
+                        "send it to a multiple of 128, inside of the allocation");
+}
+
+LoadedProgram::~LoadedProgram() {
+  if (borrowed_.empty()) (void)allocator_->try_deallocate(index_);
+}
 
 Job::Job(std::shared_ptr<const Kernel> binary, ProgramCorrectionMetadata program_correction_metadata, JobPlan job_plan)
     : binary_(std::move(binary)), correction_(std::move(program_correction_metadata)), plan_(std::move(job_plan)) {

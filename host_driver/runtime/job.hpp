@@ -96,11 +96,17 @@ class LoadedProgram {
  public:
   // Throws OutOfMemory.
   LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel);
+  // In memory of somebody else, who has sent the image to byte `offset` of it (a multiple of 128): who releases it
+  // meanwhile gives up the handle only. Throws InvalidAllocation; InvalidArgument ("offset") when the image does not
+  // fit.
+  LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel, AllocationIndex place,
+                std::uint64_t offset);
   ~LoadedProgram();
   LoadedProgram(const LoadedProgram&) = delete;
   LoadedProgram& operator=(const LoadedProgram&) = delete;
 
   AllocationIndex allocation_index() const { return index_; }
+  std::uint64_t offset() const { return offset_; }  // of the image, in the allocation
   const Kernel& kernel() const { return *kernel_; }
   const std::shared_ptr<FlexAllocator>& allocator() const { return allocator_; }
   // False: a reset of the function took the place away.
@@ -110,6 +116,8 @@ class LoadedProgram {
   std::shared_ptr<FlexAllocator> allocator_;
   std::shared_ptr<const Kernel> kernel_;
   AllocationIndex index_;
+  std::uint64_t offset_ = 0;
+  AllocationUses borrowed_;  // of memory of somebody else
 };
 
 class Job {
