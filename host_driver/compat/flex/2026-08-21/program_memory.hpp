@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program has sent into an allocation of program memory: binaries, which launches run from where they lie, and
+// correction tensors, which name the tensors of the launches behind them. The driver keeps a copy of the bytes, because
+// a launch needs a binary's metadata.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host_driver/memory/flex_allocator.hpp"
+#include "host_driver/runtime/job.hpp"
+
+namespace flex::detail {
+
+class ProgramMemory {
+ public:
+  explicit ProgramMemory(std::uint64_t bytes) : bytes_(bytes) {}
+
+  // The bytes are sent to `offset` on the stream. They fit.
+  void note_sent(unsigned stream, std::uint64_t offset, std::span<const std::byte> bytes);
+
+  // The job of the binary at `offset`, to be run from where it lies; `name` is for messages. Throws InvalidArgument:
+  // none was sent there, or what was sent is none.
+  std::shared_ptr<const svp::Job> job_at(const std::shared_ptr<svp::FlexAllocator>& allocator,
+                                         svp::AllocationIndex place, std::uint64_t offset, const std::string& name);
+
+  // The correction tensor that was sent on the stream last; empty: none was.
+  std::vector<std::byte> correction_of(unsigned stream) const;
+
+ private:
+  struct Binary {
+    std::uint64_t bytes;
+    std::shared_ptr<const svp::Job> job;
+  };
+  void forget_binaries(std::uint64_t offset, std::uint64_t bytes);
+
+  const std::uint64_t bytes_;
+  mutable std::mutex mutex_;
+  std::vector<std::byte> content_;                          // empty until something is sent
+  std::map<std::uint64_t, Binary> binaries_;                // by offset
+  std::map<unsigned, std::vector<std::byte>> corrections_;  // by stream
+};
+
+}  // namespace flex::detail

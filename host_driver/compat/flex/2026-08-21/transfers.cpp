@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transfers and fills.
+#include "host_driver/compat/flex/2026-08-21/transfers.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "host_driver/compat/flex/2026-08-21/formats.hpp"
+#include "host_driver/compat/flex/2026-08-21/guarded.hpp"
+#include "host_driver/frontend/loop_transfer.hpp"
+
+namespace flex::detail {
+namespace {
+
+// Plain transfers into tensors up to this are copied by the launch; the memory of larger ones is the caller's to keep.
+constexpr std::size_t kMostCopied = wire::kMiB;
+
+// Bytes of the caller's, in memory of the launch's own: pinned when there is room.
+struct Copied {
+  svp::PinnedBuffer pinned;
+  std::vector<std::byte> pageable;
+  std::span<std::byte> bytes;
+  std::shared_ptr<const void> completion;
+};
+
+std::shared_ptr<Copied> copied(svp::Runtime& runtime, std::span<const std::byte> bytes,
+                               std::shared_ptr<const void> completion) {
+  auto copy = std::make_shared<Copied>();
+  if (auto pinned = runtime.host_memory().try_allocate(bytes.size())) {
+    copy->pinned = *std::move(pinned);
+    copy->bytes = copy->pinned.bytes();
+  } else {
+    copy->pageable.resize(bytes.size());
+    copy->bytes = copy->pageable;
+  }
+  std::ranges::copy(bytes, copy->bytes.begin());
+  copy->completion = std::move(completion);
+  return copy;
+}
+
+struct Target {
+  Place place;
+  std::shared_ptr<const void> completion;  // the callback is due when this goes
+};
+
+// What both directions have in common. The callback is the transfer's from here on.
+Target target_of(Context& context, unsigned stream, DmaParams& params, bool to_device) {
+  if (Access::to_device(params) != to_device) {
+    refuse("params", std::string("they were made for the other direction, ") + (to_device ? "D2H" : "H2D"),
+           "launch them with the operation of that direction");
+  }
+  Target target{context.place_of(Access::device(params), "device address"), nullptr};
+  target.completion = context.completions()->due(stream, params.callback);
+  return target;
+}
+
+std::size_t plain_bytes(const DmaParams& params, const Place& place) {
+  const std::size_t bytes = Access::bytes(params);
+  if (bytes != 0 && Access::host(params) == nullptr) refuse("host", "there is no memory", "give its address");
+  if (bytes <= place.bytes) return bytes;
+  refuse("size", std::to_string(bytes) + " bytes do not fit the address, which has " + std::to_string(place.bytes),
+         "move total_size() bytes at most");
+}
+
+svp::ElementFormat format_of(DataFormats format) {
+  if (const auto known = element_format(format)) return *known;
+  refuse("format", "there is no conversion with " + std::string(name_of(format)),
+         "take one of the pairs that docs/torch-spyre.md lists");
+}
+
+svp::LoopTransfer loops_of(const data_conversion_info& conversion, std::byte* host, const Place& place,
+                           bool to_device) {
+  if (conversion.isHostToSen_ != to_device) {
+    refuse("conversion", "isHostToSen_ says the other direction", "set it as the operation is");
+  }
+  svp::LoopTransfer transfer{
+      .nests = {},
+      .host_format = format_of(to_device ? conversion.dataformat_src_ : conversion.dataformat_dst_),
+      .host = host,
+      .card_format = format_of(to_device ? conversion.dataformat_dst_ : conversion.dataformat_src_),
+      .memory = place.allocation->index(),
+      .offset = place.offset,
+      .bytes = place.bytes};
+  for (const data_conversion_stride_info& nest : conversion.dcsi_) {
+    transfer.nests.push_back({.size = nest.size_,
+                              .src_stride = nest.stride_src_,
+                              .dst_stride = nest.stride_dst_,
+                              .src_offset = nest.offset_src_,
+                              .dst_offset = nest.offset_dst_});
+  }
+  return transfer;
+}
+
+}  // namespace
+
+void send(Context& context, const Context::Call& call, unsigned stream, DmaParams& params) {
+  const auto [place, completion] = target_of(context, stream, params, true);
+  svp::FlexStream& flex = call.stream(stream);
+  if (const data_conversion_info* conversion = Access::conversion(params)) {
+    return copy_to_card(call.runtime(), flex, loops_of(*conversion, Access::host(params), place, true));
+  }
+  const std::size_t bytes = plain_bytes(params, place);
+  if (bytes == 0) return;
+  ProgramMemory* const program = place.allocation->program();
+  const std::span source(Access::host(params), bytes);
+  if (program != nullptr || bytes <= kMostCopied) {
+    const auto copy = copied(call.runtime(), source, completion);
+    flex.Launch(svp::Job::to_device(copy->bytes.data(), place.allocation->index(), bytes, place.offset), {},
+                {.keep_alive = copy});
+    if (program != nullptr) program->note_sent(stream, place.offset, source);
+    return;
+  }
+  flex.Launch(svp::Job::to_device(source.data(), place.allocation->index(), bytes, place.offset), {},
+              {.keep_alive = completion});
+}
+
+void receive(Context& context, const Context::Call& call, unsigned stream, DmaParams& params) {
+  const auto [place, completion] = target_of(context, stream, params, false);
+  svp::FlexStream& flex = call.stream(stream);
+  if (const data_conversion_info* conversion = Access::conversion(params)) {
+    (void)copy_from_card(call.runtime(), flex, loops_of(*conversion, Access::host(params), place, false), completion);
+    return;
+  }
+  const std::size_t bytes = plain_bytes(params, place);
+  if (bytes == 0) return;
+  flex.Launch(svp::Job::from_device(Access::host(params), place.allocation->index(), bytes, place.offset), {},
+              {.keep_alive = completion});
+}
+
+void fill(Context& context, const Context::Call& call, unsigned stream, const CompositeAddress* address, double value,
+          DataFormats format) {
+  const Place place = context.place_of(address, "device address");
+  if (place.allocation->program() != nullptr) {
+    refuse("device address", "it is memory of programs", "fill memory of tensors");
+  }
+  const std::uint64_t pattern = fill_pattern(value, format);
+  call.stream(stream).Launch(svp::Job::fill(place.allocation->index(), place.bytes, pattern, place.offset), {});
+}
+
+}  // namespace flex::detail
