@@ -87,6 +87,11 @@ inline constexpr std::uint32_t kDmaStrided = 1;
 // strided transfer: over its elements in the order of its loops.
 inline constexpr std::uint32_t kDmaChecksum = 2;
 inline constexpr unsigned kDmaRetries = 3;
+// The card may move it while a COMPUTE that stands directly in front of it runs: nothing else uses the destination from
+// then on until the block has ended. After another end than OK its content is not defined. All else is as without the
+// flag: the order of completions, and that the block ends ABORTED when the COMPUTE fails. From host memory into a
+// region, linear, at most kMaxCorrectionBytes.
+inline constexpr std::uint32_t kDmaAhead = 4;
 
 // The loops of a strided transfer: the element of the indices i lies at offset + element_bytes × Σ i · stride of either
 // end. Rules and their arithmetic: shared/strided.hpp.

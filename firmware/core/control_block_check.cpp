@@ -124,9 +124,17 @@ Verdict check_nest(const wire::StridedDmaPayload& strided) {
   return check_nest(strided);
 }
 
+constexpr std::uint32_t kDmaFlags = wire::kDmaChecksum | wire::kDmaStrided | wire::kDmaAhead;
+
+bool may_go_ahead(const wire::DmaPayload& dma) {
+  return (dma.flags & wire::kDmaStrided) == 0 && dma.source.kind == wire::EndpointKind::HostMemory &&
+         dma.destination.kind == wire::EndpointKind::Region && dma.bytes <= wire::kMaxCorrectionBytes;
+}
+
 [[gnu::noinline]] Verdict check_dma(const wire::StridedDmaPayload& strided) {
   const wire::DmaPayload& dma = strided.dma;
-  if ((dma.flags & ~(wire::kDmaChecksum | wire::kDmaStrided)) != 0) return {Status::BadFlags, Field::DmaFlags};
+  if ((dma.flags & ~kDmaFlags) != 0) return {Status::BadFlags, Field::DmaFlags};
+  if ((dma.flags & wire::kDmaAhead) != 0 && !may_go_ahead(dma)) return {Status::BadFlags, Field::DmaFlags};
   // Only who sends bytes into the card knows their sum before.
   const bool sum_allowed = (dma.flags & wire::kDmaChecksum) != 0 && dma.source.kind == wire::EndpointKind::HostMemory;
   if (dma.checksum != 0 && !sum_allowed) return {Status::BadFlags, Field::DmaFlags};

@@ -142,6 +142,7 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   block.image = {};
   block.checksum = 0;
   block.retries = 0;
+  block.moved_ahead = false;
   block.verdict = check_frame(block.cb.header, chain.readable.bytes);
   const bool length = block.verdict.status == Status::BadSize && mutated(Mutant::BlockLength);
   if (!block.verdict.ok() && !mutated(Mutant::BlockFrame, block.verdict.status) && !length) {
@@ -157,6 +158,8 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   if (!stream.poisoned()) block.verdict = judge(card, function, stream, block.cb);
   ++stream.next_sequence;
   function.streams.append(index);
+  if (stream.phase == Stream::Phase::Computing && stream.count == 2) [[unlikely]]
+    move_ahead(card, function, stream);
   const bool signals = block.cb.header.opcode == wire::Opcode::EventSignal && block.verdict.ok();
   if (card.traces.on(function.id())) [[unlikely]]
     note_queued(card, function, block.cb.header);

@@ -113,6 +113,7 @@ bool run_first_slice(Card& card, Function& function, unsigned index, const Launc
       if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
         break_launch(card, function, index, block.cb);
       card.launches.release(stream.launch);
+      move_ahead(card, function, stream);
       return;
     case Launches::Start::NoRoom:
       function.streams.wait_for_room(index);  // until retry_waiting_launch

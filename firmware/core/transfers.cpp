@@ -253,8 +253,10 @@ void step_transfer(Card& card, Function& function, unsigned index) {
     publish_started(function, block);
     if (wire::is_strided(block.cb)) prepare_strided(block);
     stream.phase = Stream::Phase::Moving;
+    if (block.moved_ahead) [[unlikely]]
+      block.progress = transfer->bytes;
   }
-  if (block.progress == transfer->bytes) [[unlikely]] {  // its last step was slow
+  if (block.progress == transfer->bytes) [[unlikely]] {  // its last step was slow, or it was moved ahead
     return end_transfer(function, index, *transfer, hal::now());
   }
   std::optional<Shot> shot;
@@ -263,6 +265,34 @@ void step_transfer(Card& card, Function& function, unsigned index) {
     if (shot && step_breaks(function, index, *shot)) return;
   }
   make_step(card, function, index, *transfer, shot);
+}
+
+namespace {
+
+// Faults that the steps of a transfer look for.
+constexpr std::uint64_t kTransferPoints =
+    point_bit(FaultPoint::DmaStep) | point_bit(FaultPoint::Memory) | point_bit(FaultPoint::RegionEntry);
+
+bool is_ahead(const Block& block) {
+  return block.verdict.ok() && !block.moved_ahead && block.cb.header.opcode == Opcode::Dma &&
+         (block.cb.payload.dma.flags & (wire::kDmaAhead | wire::kDmaChecksum)) == wire::kDmaAhead;
+}
+
+}  // namespace
+
+// What is in its way now is said when its turn comes.
+void move_ahead(Card& card, Function& function, const Stream& stream) {
+  const Block& head = function.streams.block(stream.head);
+  if (head.next == kNoBlock || stream.state() != StreamState::Open) return;
+  Block& block = function.streams.block(head.next);
+  const std::uint64_t cores = head.cb.payload.compute.core_mask;
+  if (!is_ahead(block) || cores == 0 || (cores & 1) != 0 || card.faults.armed_any(kTransferPoints)) return;
+  const auto transfer = resolve_transfer(function, block.cb);
+  if (!transfer) return;
+  if (!card.pool.mark_written(function.id(), transfer->destination.address, transfer->bytes)) return;
+  move_step(card, function, block, *transfer, transfer->bytes);
+  block.progress = 0;
+  block.moved_ahead = true;
 }
 
 bool wake_stalled(Function& function) {

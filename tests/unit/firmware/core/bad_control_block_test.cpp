@@ -141,7 +141,19 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
           },
           Status::BadFlags, Field::DmaFlags);
     }
-    add("unknown DMA flag", base, [](auto& b) { b.payload.dma.flags = 4; }, Status::BadFlags, Field::DmaFlags);
+    add("unknown DMA flag", base, [](auto& b) { b.payload.dma.flags = 8; }, Status::BadFlags, Field::DmaFlags);
+    if (base != Base::ToDevice) {
+      add(
+          "ahead of its turn, but not to the card", base, [](auto& b) { b.payload.dma.flags = wire::kDmaAhead; },
+          Status::BadFlags, Field::DmaFlags);
+    }
+    add(
+        "ahead of its turn, and larger than a correction tensor", base,
+        [](auto& b) {
+          b.payload.dma.flags = wire::kDmaAhead;
+          b.payload.dma.bytes = wire::kMaxCorrectionBytes + 1;
+        },
+        Status::BadFlags, Field::DmaFlags);
     add(
         "checksum without its flag", base, [](auto& b) { b.payload.dma.checksum = 1; }, Status::BadFlags,
         Field::DmaFlags);
