@@ -47,7 +47,7 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 // One step of the DMA or FILL at the head of a stream.
 [[gnu::noinline]] void step_transfer(Card& card, Function& function, unsigned stream);
 // A COMPUTE at the head of the stream runs: the DMA behind it is moved now if it says that it may be (wire::kDmaAhead),
-// and ends when its turn comes. Not beside a COMPUTE with a part on core 0: that part would wait for it.
+// and ends when it comes to the head. Not beside a COMPUTE with a part on core 0: that part would wait for it.
 [[gnu::noinline]] void move_ahead(Card& card, Function& function, const Stream& stream);
 // Puts stalled streams back whose time is over, ends those whose budget is, and says when to look again.
 // True when a block has ended.

@@ -40,7 +40,7 @@ struct Block {
   ImageCheck image;        // of a launch that has not started
   std::uint32_t checksum;  // of a transfer with wire::kDmaChecksum: over `progress` bytes
   std::uint32_t retries;   // of it, because what arrived was not what was sent
-  bool moved_ahead;        // all of it, before its turn (wire::kDmaAhead)
+  bool moved_ahead;        // all of it, while another one was the head (wire::kDmaAhead)
   std::uint16_t chain_id;
   std::uint16_t chain_slots;
   std::uint16_t next;  // in its stream, or in the free list

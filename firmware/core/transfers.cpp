@@ -280,7 +280,7 @@ bool is_ahead(const Block& block) {
 
 }  // namespace
 
-// What is in its way now is said when its turn comes.
+// What is in its way now is said when it comes to the head of its stream.
 void move_ahead(Card& card, Function& function, const Stream& stream) {
   const Block& head = function.streams.block(stream.head);
   if (head.next == kNoBlock || stream.state() != StreamState::Open) return;

@@ -157,6 +157,9 @@ void spyre_event_release(spyre_event* event) { delete event; }
 spyre_status spyre_stream_wait(spyre_context* context, spyre_stream* stream, const spyre_event* event) {
   return guarded([&] { stream_of(context, stream).Wait(require(event, "event").event); });
 }
+spyre_status spyre_stream_pipeline_barrier(spyre_context* context, spyre_stream* stream) {
+  return guarded([&] { stream_of(context, stream).PipelineBarrier(); });
+}
 spyre_status spyre_event_query(const spyre_event* event, int* done) {
   return guarded([&] { require(done, "done") = require(event, "event").event.Query() ? 1 : 0; });
 }

@@ -41,6 +41,7 @@ svp::ContextOptions inner(const ContextOptions& options) {
   context.runtime.allocator = inner(options.memory);
   context.runtime.recovery = options.recovery;
   context.runtime.checksums = options.checksums;
+  context.runtime.elide_corrections = options.elide_corrections;
   return context;
 }
 

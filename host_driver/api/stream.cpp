@@ -18,6 +18,7 @@ svp::LaunchOptions inner(const LaunchOptions& options) {
   return {.allow_tiled_launch = options.allow_tiled_launch,
           .core_mask = options.core_mask,
           .budget_slices = options.budget_slices,
+          .pipeline_barrier = options.pipeline_barrier,
           .keep_alive = options.keep_alive};
 }
 
@@ -32,6 +33,7 @@ std::uint64_t SpyreStream::LaunchHost(std::function<void()> function) {
 }
 Event SpyreStream::Record() { return Inside::event(Inside::of(*this).Record()); }
 void SpyreStream::Wait(const Event& event) { Inside::of(*this).Wait(Inside::of(event)); }
+void SpyreStream::PipelineBarrier() { Inside::of(*this).PipelineBarrier(); }
 void SpyreStream::Synchronize() { Inside::of(*this).Synchronize(); }
 void SpyreStream::Synchronize(std::chrono::steady_clock::time_point deadline) {
   Inside::of(*this).Synchronize(deadline);

@@ -48,8 +48,8 @@ struct HostOperationInput {
   std::uint64_t pass = wire::kPassFirst | wire::kPassLast;
 };
 
-// Fills `correction` (zeroed, metadata.max_bytes long) and returns how much of it is used. Runs on the thread that
-// calls Launch, once per tile; what it throws reaches that caller, and nothing was enqueued.
+// Fills `correction` (zeroed, metadata.max_bytes long) and returns how much of it is used. Once per tile, in order; on
+// which thread, and what becomes of what it throws: HostTime (job.hpp).
 using HostFunction = std::function<std::size_t(const HostOperationInput&, std::span<std::byte> correction)>;
 
 // The standard HostOperation.

@@ -67,34 +67,50 @@ class PreparedLaunch {
       check_loaded(job, allocator);
       operands_.emplace(allocator, job, request.arguments, request.options.allow_tiled_launch, reservation_.uses);
       walks_ = operands_->tiling().tiles;
-      later_ = walks_ > 1 && TileBlocks::can_write(job);
+      in_stream_ = job.job_plan().runs_in_stream();
+      later_ = in_stream_ || (walks_ > 1 && TileBlocks::can_write(job));
       if (!later_ && walks_ > FlexStream::kMaxTilesAtOnce) refuse_tiles();
     } else if (!request.arguments.empty()) {
       throw InvalidArgument("arguments", "a job of transfers takes no operands", "launch it without");
     }
+    reservation_.barrier = request.options.pipeline_barrier;
+    if (in_stream_) channel.expect_host_operations();
   }
 
   void reserve(StreamChannel& channel, std::uint64_t recoveries) {
+    if (uses_more_slots(channel)) {
+      slots_ = channel.slots_for(request_.job->program()->allocator(),
+                                 request_.job->program_correction_metadata().max_bytes);
+    }
     const WalkSize size = size_of_walk(allocator_, *request_.job);
-    if (later_) return channel.reserve_tiles(reservation_, size, walks_, recoveries);
+    if (later_) return channel.reserve_tiles(reservation_, size, walks_, !in_stream_, recoveries);
     channel.reserve(reservation_, size, walks_, recoveries);
   }
 
   void write(const LaunchSite& site) {
     if (later_) {
-      write_first_tile(site);
+      prepare_tiles(site);
     } else {
       write_all(site);
     }
     reservation_.launch->observer = request_.options.observer;
     reservation_.launch->kernel = request_.job->binary().get();
     reservation_.launch->program = request_.job->program();
+    reservation_.launch->slots = std::move(slots_);
     reservation_.launch->keep_alive = request_.options.keep_alive;
   }
 
   StreamChannel::Reservation* reservation() { return &reservation_; }
 
  private:
+  // The next correction DMA can be moved while a computation runs that has no part on core 0, whose hart moves it.
+  bool uses_more_slots(const StreamChannel& channel) const {
+    const JobPlan& plan = request_.job->job_plan();
+    if (!plan.corrects()) return false;
+    const std::uint64_t mask = request_.options.core_mask != 0 ? request_.options.core_mask : plan.compute()->core_mask;
+    return channel.elides_corrections() || (mask != 0 && (mask & 1) == 0);
+  }
+
   [[noreturn]] void refuse_tiles() const {
     throw InvalidArgument("arguments",
                           std::to_string(walks_) + " tiles are more than a plan with steps of its own takes, " +
@@ -111,17 +127,20 @@ class PreparedLaunch {
     if (unit != nullptr) throw Error(memory_changed());  // records that are not written must not be sent
   }
 
-  // What it throws no other tile throws. The last record stands for the tiles behind it.
-  void write_first_tile(const LaunchSite& site) {
+  // The first one now, unless its HostOperation runs in the stream: what it throws no other tile throws. The last
+  // record stands for the tiles behind it.
+  void prepare_tiles(const LaunchSite& site) {
     auto blocks =
         std::make_shared<TileBlocks>(*request_.job, *operands_, terms_of(site, *request_.job, request_.options));
-    Unit* const first = reservation_.units.head;
-    Unit& compute = blocks->corrects() ? *first->next : *first;
-    blocks->write_next(blocks->corrects() ? first : nullptr, compute);
-    Unit& others = *compute.next;
-    start_block(others, wire::Opcode::Compute, blocks->next(), blocks->first_step());
-    others.kind = Unit::Kind::Tiles;
-    others.block.payload.compute = {};
+    Unit* others = reservation_.units.head;
+    if (!in_stream_) {
+      Unit* const correction = blocks->corrects() ? std::exchange(others, others->next) : nullptr;
+      Unit& compute = *std::exchange(others, others->next);
+      blocks->write_next(correction, compute);
+    }
+    start_block(*others, wire::Opcode::Compute, blocks->next(), blocks->first_step());
+    others->kind = Unit::Kind::Tiles;
+    others->block.payload.compute = {};
     reservation_.launch->tiles = std::move(blocks);
   }
 
@@ -129,8 +148,10 @@ class PreparedLaunch {
   const FlexAllocator& allocator_;
   StreamChannel::Reservation reservation_;
   std::optional<BoundOperands> operands_;
+  std::shared_ptr<const SlotMemory> slots_;
   std::uint32_t walks_ = 1;
-  bool later_ = false;  // the blocks of all tiles but the first are written when the stream comes to them
+  bool later_ = false;      // the blocks of all tiles but the first are written when the stream comes to them
+  bool in_stream_ = false;  // those of the first one as well, by a thread of the pool
 };
 
 }  // namespace
@@ -260,6 +281,12 @@ bool FlexStream::Query() {
   }
   channel_.let_go_of_ended();
   return channel_.ended() >= target && host_work_.idle(*this);
+}
+
+void FlexStream::PipelineBarrier() {
+  function_.require_own_process();
+  (void)recover_if_needed();
+  channel_.pipeline_barrier();
 }
 
 void FlexStream::Reset() {

@@ -38,6 +38,9 @@ struct LaunchOptions {
   bool allow_tiled_launch = true;
   std::uint64_t core_mask = 0;      // 0: the plan's, else by the amount of work
   std::uint64_t budget_slices = 0;  // watchdog; 0: the plan's, else the card's default
+  // Begins when everything launched on the stream before has ended: neither a HostOperation in the stream nor a block
+  // of the launch before that. Without it both overlap with what is under way.
+  bool pipeline_barrier = false;
   LaunchObserver* observer = nullptr;
   // Released when the launch has ended, at the latest before Synchronize() returns: memory that only the launch still
   // needs. Its destructor runs on any thread of the program or of the driver, with no lock of the driver held; it may
@@ -55,8 +58,9 @@ class FlexStream {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // More tiles than this are refused for a plan that is not the standard one of a kernel: all of its blocks are written
-  // by Launch(). Those of a standard plan are written as the card takes them, in memory for a few tiles.
+  // More tiles than this are refused for a plan with other steps than the standard ones, or with a HostOperation of its
+  // own that runs at the launch: all of its blocks are written by Launch(). Those of other plans are written as the
+  // card takes them, in memory for a few tiles.
   static constexpr std::uint32_t kMaxTilesAtOnce = 1u << 16;
 
   // All outlive the stream.
@@ -71,8 +75,8 @@ class FlexStream {
   std::uint32_t stream_index() const;
 
   // One argument per operand of the job's kernel, in order; a job of transfers takes none. Checks everything first,
-  // runs the HostOperations on this thread, enqueues, and returns the launch's number within the stream. Nothing was
-  // enqueued when it throws:
+  // runs the HostOperations of HostTime::AtLaunch on this thread, enqueues, and returns the launch's number within the
+  // stream. Nothing was enqueued when it throws:
   //   InvalidArgument   number of arguments, dtype, rank, extents, offset, allocation too small, released or foreign,
   //                     an output that overlaps another operand, a job that is not loaded; names operand and dimension
   //   CopyNeeded        (an InvalidArgument) an operand's allocation has several chunks
@@ -100,6 +104,8 @@ class FlexStream {
   // function"). A reset of the stream, and the end of the runtime, do not stop it; the end waits for it. Throws as
   // Launch(), and InvalidArgument for an empty function.
   std::uint64_t LaunchHost(std::function<void()> function);
+  // The next launch on this stream, of any kind, gets LaunchOptions::pipeline_barrier. Throws as Launch().
+  void PipelineBarrier();
   // Until everything up to the launch has ended, with what is done on the host afterwards. False: the deadline passed.
   bool wait_for_launch(std::uint64_t number, Clock::time_point deadline);
   bool launch_ended(std::uint64_t number) const;

@@ -6,6 +6,7 @@
 
 #include "host_driver/base/start_thread.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
+#include "host_driver/runtime/tile_blocks.hpp"
 #include "host_driver/trace/recorder.hpp"
 
 namespace svp {
@@ -13,14 +14,24 @@ namespace svp {
 namespace {
 
 thread_local const StreamChannel* running_for = nullptr;
+thread_local bool runs_operations = false;
 
 }  // namespace
 
+void HostCall::run() {
+  if (tiles != nullptr) return tiles->write(correction, *compute);
+  const trace::Span traced(trace::Kind::HostFunction);
+  function();
+}
+
 bool HostCalls::inside(const StreamChannel& channel) { return running_for == &channel; }
+bool HostCalls::inside_operation() { return runs_operations; }
 
 void HostCalls::add_thread() {
   const std::lock_guard lock(mutex_);
-  threads_.push_back(start_worker("functions of streams", [this] { work(); }));
+  if (kind_ == Kind::Operations && threads_.size() == kOperationThreads) return;
+  const char* const name = kind_ == Kind::Operations ? "host operations" : "functions of streams";
+  threads_.push_back(start_worker(name, [this] { work(); }));
 }
 
 void HostCalls::run(HostCall& call) noexcept {
@@ -32,6 +43,7 @@ void HostCalls::run(HostCall& call) noexcept {
 }
 
 void HostCalls::work() {
+  runs_operations = kind_ == Kind::Operations;
   std::unique_lock lock(mutex_);
   for (;;) {  // bounded: ends with stop_, which finish() sets
     // bounded: an idle worker; nobody waits for it but finish(), which wakes it
@@ -43,8 +55,7 @@ void HostCalls::work() {
     std::exception_ptr failure;
     running_for = &channel;
     try {
-      const trace::Span traced(trace::Kind::HostFunction);
-      call.function();
+      call.run();
     } catch (...) {
       failure = std::current_exception();
     }

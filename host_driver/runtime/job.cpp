@@ -52,6 +52,7 @@ JobPlan::JobPlan(std::vector<Step> steps) : steps_(std::move(steps)) {
                "order HostOperation, CorrectionDMA, DeviceCompute");
       }
       corrects_ = true;
+      in_stream_ = host->time == HostTime::InStream;
       correction_at_ = blocks_;
       continue;
     }
@@ -69,6 +70,10 @@ JobPlan::JobPlan(std::vector<Step> steps) : steps_(std::move(steps)) {
     } else if (const auto* fill = std::get_if<Fill>(&steps_[i])) {
       check_fill(i, *fill);
     }
+  }
+  if (in_stream_ && steps_.size() != 3) {
+    throw InvalidPlan("job_plan", "a plan with a HostOperation in the stream has other steps than its own three",
+                      "put transfers into jobs of their own, or let the operation run at the launch");
   }
 }
 

@@ -22,9 +22,20 @@ namespace svp {
 
 enum class Direction : std::uint8_t { ToDevice, FromDevice, DeviceToDevice };
 
+// When a HostOperation runs.
+//   AtLaunch   on the thread that calls Launch(), before it returns; what it throws reaches that caller, and nothing
+//              was enqueued. The driver's own function runs so for the first tile, and for the others when the stream
+//              comes to them
+//   InStream   on a thread of the runtime's pool, when everything launched before has been sent to the card (behind a
+//              pipeline barrier: when it has ended), tile by tile, a few ahead of the card. The functions of a stream
+//              run one at a time and in order. What one throws is the stream's error: what stands before it has run,
+//              what stands behind it ends ABORTED. It may launch, and may not wait for a stream
+enum class HostTime : std::uint8_t { AtLaunch, InStream };
+
 // Host computation of a walk; its result is what the correction DMA behind it carries.
 struct HostOperation {
   HostFunction function = build_correction;
+  HostTime time = HostTime::AtLaunch;
 };
 
 // Moves `size` bytes (1 and up) between host memory of any kind and an allocation, or inside the card. Offsets are
@@ -70,7 +81,8 @@ class JobPlan {
  public:
   JobPlan() = default;
   // Throws InvalidPlan naming the step: a plan is (DMA | StridedDMA | Fill)*, and around at most one DeviceCompute,
-  // which may have HostOperation, CorrectionDMA directly in front of it.
+  // which may have HostOperation, CorrectionDMA directly in front of it. One with a HostOperation in the stream has no
+  // other steps than these three.
   JobPlan(std::vector<Step> steps);  // NOLINT(google-explicit-constructor): a list of steps is a plan
 
   // HostOperation, CorrectionDMA, DeviceCompute; only the last for a kernel without symbols.
@@ -79,6 +91,7 @@ class JobPlan {
   std::span<const Step> steps() const { return steps_; }
   const DeviceCompute* compute() const;
   bool corrects() const { return corrects_; }
+  bool runs_in_stream() const { return in_stream_; }  // it has a HostOperation of HostTime::InStream
   // Control blocks; a staged transfer counts as one, and memory as one chunk (size_of_walk()).
   std::size_t blocks_per_walk() const { return blocks_; }
   std::size_t correction_at() const { return correction_at_; }  // index of the correction DMA among them; ~0: none
@@ -89,6 +102,7 @@ class JobPlan {
   std::size_t blocks_ = 0;
   std::size_t correction_at_ = ~std::size_t{0};
   bool corrects_ = false;
+  bool in_stream_ = false;
 };
 
 // A kernel's place in Program memory; given back when the last job, copy or running launch that uses it is gone.

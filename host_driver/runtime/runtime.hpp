@@ -28,6 +28,10 @@ struct RuntimeOptions {
   // differs is moved again; out of it it is compared here. What does not match ends FAULT "checksum". Costs both sides
   // a pass over the bytes; off for that reason.
   bool checksums = false;
+  // A correction tensor whose bytes are in one of the stream's slots already is not sent again: the launch has no
+  // correction DMA then, only its computation. The RFC's sequence is the default. What damages a slot unnoticed (see
+  // `checksums`) is seen by each launch that uses it.
+  bool elide_corrections = false;
 };
 
 class Runtime {

@@ -6,14 +6,17 @@
 
 namespace svp {
 
-Scheduler::Scheduler(CurrentFunction& function, const StagingOptions& staging, RecoveryPolicy policy, bool checksums)
+Scheduler::Scheduler(CurrentFunction& function, const StagingOptions& staging, RecoveryPolicy policy,
+                     const SchedulerOptions& options)
     : function_(function),
       staging_options_(staging),
       rules_{.retry_aborted = policy == RecoveryPolicy::Recover,
              .first_failure = policy == RecoveryPolicy::FailFast ? &first_failure_ : nullptr,
-             .checksums = checksums,
+             .checksums = options.checksums,
+             .elide_corrections = options.elide_corrections,
              .counters = &counters_,
-             .host_calls = &host_calls_},
+             .host_calls = &host_calls_,
+             .host_operations = &host_operations_},
       staging_(std::make_unique<StagingEngine>(function.host_memory(), staging)) {
   streams_.reserve(kStreams);
 }
@@ -70,6 +73,7 @@ void Scheduler::close() {
 void Scheduler::end_everything() {
   // Without the lock: destructors of the caller's run here, and no stream comes or goes any more.
   host_calls_.finish();  // what they waited for has ended with the device
+  host_operations_.finish();
   staging_->drop_drains();
   for (const auto& open : streams_) open->channel.end_at_close();
 }

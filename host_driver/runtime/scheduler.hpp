@@ -23,6 +23,12 @@
 
 namespace svp {
 
+// RuntimeOptions.
+struct SchedulerOptions {
+  bool checksums = false;
+  bool elide_corrections = false;
+};
+
 class Scheduler {
  public:
   // Stream ids as users see them (those of torch-spyre): 0 the default, then one pool per priority, then those for the
@@ -45,7 +51,8 @@ class Scheduler {
   };
 
   // `function` outlives the scheduler. Throws OutOfMemory (staging chunks).
-  Scheduler(CurrentFunction& function, const StagingOptions& staging, RecoveryPolicy policy, bool checksums);
+  Scheduler(CurrentFunction& function, const StagingOptions& staging, RecoveryPolicy policy,
+            const SchedulerOptions& options);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -95,7 +102,8 @@ class Scheduler {
   std::array<std::atomic<OpenStream*>, kStreams> by_id_{};  // of streams_: found without the lock
   std::array<std::atomic<unsigned>, 2> next_{};             // of a pool
   std::atomic<unsigned> next_host_{0};                      // likewise
-  HostCalls host_calls_;                                    // likewise
+  HostCalls host_calls_{HostCalls::Kind::Functions};        // likewise
+  HostCalls host_operations_{HostCalls::Kind::Operations};  // likewise
   HostWork host_work_;                                      // ends before the streams
 };
 

@@ -22,7 +22,12 @@ constexpr std::size_t kBatch = wire::kStreamCredits;
 
 StreamChannel::StreamChannel(std::shared_ptr<Device> device, HostMemory& memory, StagingEngine& staging,
                              std::uint32_t stream, ChannelRules rules)
-    : staging_(&staging), rules_(rules), stream_(stream), device_(std::move(device)), corrections_(memory) {
+    : staging_(&staging),
+      rules_(rules),
+      stream_(stream),
+      device_(std::move(device)),
+      corrections_(memory),
+      slots_(rules.elide_corrections) {
   set_chunk_units_aside(staging.chunks());
   device_->set_credit_sink(stream, this);
 }
@@ -44,9 +49,11 @@ void StreamChannel::close() {
 }
 
 void StreamChannel::end_at_close() {
+  std::shared_ptr<const SlotMemory> slots;
   const Locked lock(*this);
   drop_waiting();
   drop_kept();
+  slots = slots_.replace(nullptr);
 }
 
 // ---- launching ------------------------------------------------------------------------------------------------------
@@ -110,6 +117,8 @@ Unit* StreamChannel::take_unit() {
   unit->correction = {};
   unit->event = nullptr;
   unit->call = nullptr;
+  unit->leaves_out = false;
+  unit->left_out = nullptr;
   unit->sent = 0;
   return unit;
 }
@@ -146,6 +155,8 @@ void StreamChannel::enqueue(Reservation& reservation) {
   launch->left = launch->total = reservation.count;
   launch->outcome = Outcome::Ok;
   launch->uses.swap(reservation.uses);
+  launch->barrier = reservation.barrier;
+  if (reservation.count != 0 && std::exchange(barrier_next_, false)) launch->barrier = true;
   launches_.push(launch);
   for (Unit* unit = reservation.units.head; unit != nullptr; unit = unit->next) {
     unit->launch = launch;
@@ -156,6 +167,12 @@ void StreamChannel::enqueue(Reservation& reservation) {
   if (launch->left == 0) retire_launches();
 }
 
+void StreamChannel::pipeline_barrier() {
+  const std::lock_guard guard(mutex_);
+  check_usable();
+  barrier_next_ = true;
+}
+
 std::uint64_t StreamChannel::launched() const {
   const std::lock_guard guard(mutex_);
   return launched_;
@@ -164,7 +181,7 @@ std::uint64_t StreamChannel::launched() const {
 // ---- sending --------------------------------------------------------------------------------------------------------
 
 void StreamChannel::pump() {
-  while (!stopped() && !runs_host_call_) {
+  while (!stopped() && on_host_ == OnHost::Nothing) {
     if (!send_next()) return;
   }
 }
@@ -174,6 +191,7 @@ bool StreamChannel::send_next() {
   if (!ready_.empty()) return submit_from(ready_);
   if (pending_.empty()) return false;
   Unit& head = *pending_.head;
+  if (!may_begin(head)) return false;
   switch (head.kind) {
     case Unit::Kind::Tiles: return write_tiles(head);
     case Unit::Kind::Staged: start_staged(head); return false;  // the worker goes on from here
@@ -185,6 +203,7 @@ bool StreamChannel::send_next() {
 namespace {
 
 bool is_block(const Unit& unit) { return unit.kind == Unit::Kind::Block || unit.kind == Unit::Kind::Chunk; }
+bool is_correction(const Unit& unit) { return unit.correction.bytes != nullptr; }
 
 }  // namespace
 
@@ -193,8 +212,15 @@ bool is_block(const Unit& unit) { return unit.kind == Unit::Kind::Block || unit.
 bool StreamChannel::submit_from(LinkedList<Unit>& list) {
   std::array<ControlBlockRequest, kBatch> requests;
   std::size_t count = 0;
+  slots_.begin_batch();
   for (Unit* unit = list.head; unit != nullptr && count < kBatch; unit = unit->next) {
-    if (!is_block(*unit) || !may_be_sent(*unit)) break;
+    if (!is_block(*unit) || !may_begin(*unit) || !may_be_sent(*unit)) break;
+    if (is_correction(*unit)) {
+      unit->leaves_out = slots_.place_dma(*unit);
+      if (unit->leaves_out) continue;  // its compute comes next
+    } else if (unit->block.header.opcode == wire::Opcode::Compute) {
+      slots_.place_compute(*unit);
+    }
     if (rules_.checksums) seal_transfer(*unit);
     if (is_wait(*unit)) unit->event->write_wait(unit->block);
     requests[count++] = {&unit->block, this};
@@ -205,20 +231,58 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
     taken = device_->submit(stream(), std::span(requests.data(), count));
   } catch (const std::bad_alloc&) {
     // Refused, and no memory to say why: the end of a reset comes by on_credits(), the end of the card by completions.
+    slots_.forget();
     return false;
   }
   if (!taken) {
+    slots_.forget();
     note_refused(taken.error());
     return false;
   }
   for (std::size_t i = 0; i < *taken; ++i) {
-    Unit* const sent = list.pop();
+    Unit* const sent = next_sent(list);
     sent->sent = sending;
     if (is_wait(*sent)) ++waits_;
     if (is_signal(*sent)) note_with_card(*sent->event);
     in_flight_.push(sent);
   }
+  if (rules_.elide_corrections) forget_unsent(list, count - *taken);
   return *taken == count;
+}
+
+// The first block of `list`, which the card has taken. In front of it may be a DMA that was left out.
+Unit* StreamChannel::next_sent(LinkedList<Unit>& list) {
+  Unit* const first = list.pop();
+  if (is_correction(*first)) slots_.sent(*first);
+  if (!is_correction(*first) || !first->leaves_out) return first;
+  Unit* const compute = list.pop();
+  compute->left_out = first;
+  return compute;
+}
+
+// The card did not take the next `blocks` of the list: their corrections are not in the slots that were chosen.
+void StreamChannel::forget_unsent(const LinkedList<Unit>& list, std::size_t blocks) {
+  for (const Unit* unit = list.head; blocks != 0; unit = unit->next) {
+    if (is_correction(*unit) && unit->leaves_out) continue;
+    if (is_correction(*unit)) slots_.not_sent(*unit);
+    --blocks;
+  }
+}
+
+std::shared_ptr<const SlotMemory> StreamChannel::slots_for(const std::shared_ptr<FlexAllocator>& allocator,
+                                                           std::uint64_t bytes) {
+  const auto fits = [&] { return slots_.memory() != nullptr && slots_.memory()->slot_bytes() >= bytes; };
+  {
+    const std::lock_guard guard(mutex_);
+    if (fits()) return slots_.memory();
+  }
+  auto memory = SlotMemory::allocate(allocator, bytes);
+  if (memory == nullptr) return nullptr;
+  std::shared_ptr<const SlotMemory> before;  // let go of without the lock
+  const std::lock_guard guard(mutex_);
+  if (fits()) return slots_.memory();  // another thread was first
+  before = slots_.replace(memory);
+  return memory;
 }
 
 void StreamChannel::on_credits(std::uint32_t) noexcept {

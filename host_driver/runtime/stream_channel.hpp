@@ -5,7 +5,8 @@
 //
 //   pending_ ── head is a block ──────────────► submit ─► in_flight_ ─► on_completion ─► ended
 //      ├─ head is a staged transfer ─► worker ─► ready_ (DMA of one chunk) ─┘
-//      └─ head are tiles ─► blocks of the next ones, in front of it
+//      └─ head are tiles ─► blocks of the next ones, in front of it; by a thread of the pool when their HostOperation
+//                           runs in the stream
 //
 // Ten files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_host_calls.cpp,
 // stream_staging.cpp, stream_tiles.cpp, stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp,
@@ -28,6 +29,8 @@
 
 #include "host_driver/device/device.hpp"
 #include "host_driver/ras/state_log.hpp"
+#include "host_driver/runtime/correction_slots.hpp"
+#include "host_driver/runtime/host_calls.hpp"
 #include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/stream_records.hpp"
 #include "host_driver/runtime/stream_states.hpp"
@@ -43,15 +46,15 @@ struct WalkSize {
   std::uint64_t correction_bytes = 0;
 };
 
-class HostCalls;
-
 // What a runtime's policy means for one stream.
 struct ChannelRules {
   bool retry_aborted = false;             // RecoveryPolicy::Recover
   FirstFailure* first_failure = nullptr;  // RecoveryPolicy::FailFast; outlives the channel
   bool checksums = false;                 // RuntimeOptions::checksums
+  bool elide_corrections = false;         // RuntimeOptions::elide_corrections
   TransferCounters* counters = nullptr;   // never null; outlives the channel
-  HostCalls* host_calls = nullptr;        // likewise
+  HostCalls* host_calls = nullptr;        // likewise; functions of the program
+  HostCalls* host_operations = nullptr;   // likewise
 };
 
 class StreamChannel final : private CompletionSink, private CreditSink, private StagingClient, private AfterDelivery {
@@ -70,6 +73,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
     LaunchState* launch = nullptr;
     AllocationUses uses{};    // what the launch works on
     std::uint64_t count = 0;  // of what ends: the units, or all blocks of a launch whose tiles are written later
+    bool barrier = false;     // LaunchOptions::pipeline_barrier
 
    private:
     StreamChannel& channel_;
@@ -88,8 +92,10 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // while it is being reset or recovered, or was since, OutOfMemory.
   void reserve(Reservation& reservation, const WalkSize& walk, std::size_t walks, std::uint64_t recoveries);
   // The same for `tiles` tiles whose blocks are written as the card takes them: `units` gets the records of the first
-  // tile and one that stands for the others, launch->spare those that these are written into. Throws as reserve().
-  void reserve_tiles(Reservation& reservation, const WalkSize& walk, std::uint32_t tiles, std::uint64_t recoveries);
+  // tile (none of `first_now` is false) and one that stands for the others, launch->spare those that these are written
+  // into. Throws as reserve().
+  void reserve_tiles(Reservation& reservation, const WalkSize& walk, std::uint32_t tiles, bool first_now,
+                     std::uint64_t recoveries);
   // Enqueues all of them, in order. Throws as reserve(); nothing was enqueued then. Returns the last launch's number.
   std::uint64_t commit(std::span<Reservation* const> reservations);
   // Both for a launch of one unit that moves nothing: a block that `write` fills in, or what it makes of it.
@@ -99,11 +105,21 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   // The number of its function in a trace.
   std::uint32_t trace_card() const;
 
-  // There are threads for this stream's functions from now on. Throws Error: the system has none left.
+  // Slots for correction tensors of up to `bytes`, for launches that overlap or leave out their DMA. Null: there is no
+  // memory for them, and the launch uses the stream's first slot.
+  std::shared_ptr<const SlotMemory> slots_for(const std::shared_ptr<FlexAllocator>& allocator, std::uint64_t bytes);
+  bool elides_corrections() const { return rules_.elide_corrections; }
+
+  // The next launch begins when everything before it has ended. Throws as reserve().
+  void pipeline_barrier();
+
+  // There are threads for this stream's functions, or HostOperations, from now on. Throws Error: the system has none
+  // left.
   void expect_host_calls();
+  void expect_host_operations();
   // An event that this stream waits for has been sent or has ended.
   void awaited_event_came() noexcept;
-  // On the function's thread; the call is gone when it returns.
+  // On the thread that ran it; a call of a function is gone when it returns.
   void host_call_ended(HostCall& call, std::exception_ptr why) noexcept;
 
   // Memory that was released is kept until all that has been launched has ended; not at all when that is so already.
@@ -227,6 +243,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   bool keeps(const Unit& unit, const wire::Completion& completion) const;
   bool is_ended_by_recovery() const;
   void finish_unit(Unit& unit, const wire::Completion& completion);
+  void tell_observer(const Unit& unit, const wire::Completion& completion) const;
   void drop_kept();
   void send_kept_again();
   void tell_failure();
@@ -234,6 +251,9 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void pump();
   bool send_next();
   bool submit_from(LinkedList<Unit>& list);
+  Unit* next_sent(LinkedList<Unit>& list);
+  void forget_unsent(const LinkedList<Unit>& list, std::size_t blocks);
+  void end_left_out(Unit& unit, const wire::Completion& of_compute);
   bool write_tiles(Unit& tiles);
   std::uint64_t blocks_of(const Unit& unit) const;
   void end_tiles(LaunchState& launch);
@@ -242,6 +262,16 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void start_staged(Unit& unit);
   void start_host_call();
   void fail_host_call(Unit& unit, const std::exception_ptr& why);
+  void note_host_failure(const Unit& unit, const char* job, const std::exception_ptr& why);
+  void start_host_operation();
+  void host_operation_ended(HostCall& call, std::exception_ptr why) noexcept;
+  void put_back(HostCall& call, bool written);
+  void fail_host_operation();
+  void end_failed_tile(Unit& tiles);
+  void end_operation_of_before(HostCall& call);
+  // Blocks with the card, or a HostOperation on its thread.
+  bool is_under_way() const { return !in_flight_.empty() || on_host_ == OnHost::Operation; }
+  bool may_begin(const Unit& unit) const { return !unit.launch->barrier || launches_.head == unit.launch; }
   void request_chunks(const StagedTransfer& transfer);
   // After something that stopped the stream and did nothing to the device: as if it had not been.
   void go_on();
@@ -265,6 +295,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void seal_transfer(Unit& unit) const;
   wire::Completion verified(const Unit& unit, const wire::Completion& completion) const;
   wire::Completion ending(wire::Outcome outcome, wire::Status status) const;
+  wire::Completion never_sent() const;
 
   const std::shared_ptr<ChannelLink> link_ = std::make_shared<ChannelLink>(*this);
   StagingEngine* staging_;  // never null; changed by a recovery
@@ -278,6 +309,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   LinkedList<Unit>
       chunk_units_;  // set aside: one for each chunk of staging, because chunks come where nothing may fail
   std::optional<CorrectionPool> corrections_;
+  CorrectionSlots slots_;
   LinkedList<Unit> pending_;    // blocks, staged transfers, functions and tiles, in order
   LinkedList<Unit> ready_;      // chunk DMAs of the transfer at the head of pending_, or of the one that just left it
   LinkedList<Unit> in_flight_;  // with the card, in order
@@ -290,9 +322,14 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   LinkedList<Event> signals_told_;  // whose waiters have still to be told
   std::atomic<bool> any_told_{false};
   std::uint64_t resets_ = 0;  // of the stream, of any kind
-  bool has_host_thread_ = false;
-  bool runs_host_call_ = false;
+  // What of this stream runs on the host. Nothing is sent meanwhile.
+  enum class OnHost : std::uint8_t { Nothing, Function, Operation };
+  OnHost on_host_ = OnHost::Nothing;
+  HostCall host_operation_;
   std::uint64_t resets_before_call_ = 0;
+  bool has_host_thread_ = false;
+  bool has_operation_thread_ = false;
+  bool barrier_next_ = false;  // the next launch stands behind a barrier
   std::uint32_t waits_ = 0;    // for events, with the card
   std::uint32_t reads_ = 0;    // staged transfers to the caller's memory that have begun
   std::uint32_t drains_ = 0;   // chunks on their way to the caller's memory

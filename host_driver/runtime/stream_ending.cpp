@@ -29,6 +29,11 @@ wire::Completion StreamChannel::ending(Outcome outcome, Status status) const {
   return completion;
 }
 
+// Of what the card never had.
+wire::Completion StreamChannel::never_sent() const {
+  return gone() ? ending(Outcome::Lost, Status::None) : ending(Outcome::Aborted, Status::StreamPoisoned);
+}
+
 void StreamChannel::on_completion(const wire::Completion& reported) noexcept {
   {
     const std::lock_guard guard(mutex_);
@@ -50,16 +55,23 @@ void StreamChannel::end_in_flight(const wire::Completion& reported) {
     chunk_ended(unit, completion);
   } else {
     count_direct(unit, completion);
+    if (Unit* const left_out = std::exchange(unit.left_out, nullptr)) end_left_out(*left_out, completion);
     end_unit(unit, completion);
   }
   if (last_wait && !failure_) pump();
-  if (!in_flight_.empty()) return;
+  if (is_under_way()) return;  // a HostOperation that comes to its end looks again
   if (failure_) {
     drop_waiting();
     tell_failure();
   } else {
     pump();
   }
+}
+
+// A DMA that was not needed ends with its compute: well when that has begun.
+void StreamChannel::end_left_out(Unit& unit, const wire::Completion& of_compute) {
+  const bool never = of_compute.outcome == Outcome::Aborted || means_dead(of_compute.outcome);
+  end_unit(unit, never ? ending(of_compute.outcome, of_compute.status) : ending(Outcome::Ok, Status::None));
 }
 
 // Correction tensors are the driver's own and not counted.
@@ -149,7 +161,7 @@ void StreamChannel::note_unusable(const ErrorInfo& why) {
     }
     record_failure(&why);
   }
-  if (!in_flight_.empty()) return;
+  if (is_under_way()) return;
   drop_waiting();
   tell_failure();
 }
@@ -208,6 +220,23 @@ bool StreamChannel::is_ended_by_recovery() const {
   return is_recovering(activity_.get()) || activity_.get() == StreamActivity::QueueReset;
 }
 
+void StreamChannel::tell_observer(const Unit& unit, const wire::Completion& completion) const {
+  const LaunchState& launch = *unit.launch;
+  if (launch.observer == nullptr) return;
+  const DriverCall not_the_driver(nullptr);
+  launch.observer->on_block({.launch = launch.number,
+                             .stream = stream(),
+                             .tile = unit.tile,
+                             .step = unit.step,
+                             .opcode = unit.block.header.opcode,
+                             .outcome = completion.outcome,
+                             .status = completion.status,
+                             .sequence = completion.sequence,
+                             .start_time = completion.start_time,
+                             .end_time = completion.end_time,
+                             .bytes = completion.bytes});
+}
+
 void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
   if (is_ended_by_recovery() && completion.outcome != Outcome::Ok) note_failure(unit, completion);
   if (is_signal(unit)) {
@@ -215,20 +244,7 @@ void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) 
     note_with_card(*unit.event);
   }
   LaunchState& launch = *unit.launch;
-  if (launch.observer != nullptr) {
-    const DriverCall not_the_driver(nullptr);
-    launch.observer->on_block({.launch = launch.number,
-                               .stream = stream(),
-                               .tile = unit.tile,
-                               .step = unit.step,
-                               .opcode = unit.block.header.opcode,
-                               .outcome = completion.outcome,
-                               .status = completion.status,
-                               .sequence = completion.sequence,
-                               .start_time = completion.start_time,
-                               .end_time = completion.end_time,
-                               .bytes = completion.bytes});
-  }
+  tell_observer(unit, completion);
   if (launch.outcome == Outcome::Ok) launch.outcome = completion.outcome;
   launch.left -= blocks_of(unit);
   if (unit.kind == Unit::Kind::Tiles) end_tiles(launch);
@@ -255,7 +271,7 @@ void StreamChannel::retire_launches() {
     ended_.store(number, std::memory_order_release);
   }
   const bool host_call_next = !pending_.empty() && pending_.head->kind == Unit::Kind::HostCall;
-  if (host_call_next && ready_.empty() && !runs_host_call_ && !stopped()) start_host_call();
+  if (host_call_next && ready_.empty() && on_host_ == OnHost::Nothing && !stopped()) start_host_call();
 }
 
 void StreamChannel::keep_until_ended(std::unique_ptr<RecordedUse> use) noexcept {
@@ -297,9 +313,9 @@ void StreamChannel::finish_letting_go() noexcept {
 
 // Ends everything that was never sent. In order: called when nothing is in flight any more.
 void StreamChannel::drop_waiting() {
-  const bool lost = gone();
-  const Outcome outcome = lost ? Outcome::Lost : Outcome::Aborted;
-  const wire::Completion never = ending(outcome, lost ? Status::None : Status::StreamPoisoned);
+  const wire::Completion never = never_sent();
+  const bool lost = never.outcome == Outcome::Lost;
+  const Outcome outcome = never.outcome;
   LinkedList<Unit> chunks = std::exchange(ready_, {});
   while (!chunks.empty()) chunk_ended(*chunks.pop(), never);
   LinkedList<Unit> waiting = std::exchange(pending_, {});

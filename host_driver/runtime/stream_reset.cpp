@@ -19,6 +19,12 @@ bool StreamChannel::wait(std::uint64_t number, TimePoint deadline) {
     const std::lock_guard guard(mutex_);
     return device_;
   }();
+  if (HostCalls::inside_operation() && ended() < number) {
+    throw Error({.layer = Layer::Driver,
+                 .source = "stream " + std::to_string(stream()),
+                 .next_step = "wait in a function of LaunchHost(), or on another thread",
+                 .message = "a host operation tried to wait for a stream"});
+  }
   if (HostCalls::inside(*this) && ended() < number) {
     throw Error({.layer = Layer::Driver,
                  .source = "stream " + std::to_string(stream()),
@@ -72,7 +78,11 @@ std::optional<StreamError> StreamChannel::take_error(std::uint64_t since) {
 
 Expected<void> StreamChannel::begin_reset(StreamActivity kind, std::optional<TimePoint> deadline) {
   std::unique_lock lock(mutex_);
-  const auto free_for_a_reset = [&] { return !is_reset_under_way(activity_.get()) || is_recovering(activity_.get()); };
+  // One that sends again what had not started has to know what has: a HostOperation of it may be under way.
+  const auto operates = [&] { return deadline && on_host_ == OnHost::Operation; };
+  const auto free_for_a_reset = [&] {
+    return is_recovering(activity_.get()) || (!is_reset_under_way(activity_.get()) && !operates());
+  };
   if (deadline) quiet_.wait_until(lock, *deadline, free_for_a_reset);
   const StreamActivity activity = activity_.get();
   if (activity == StreamActivity::Closed)
@@ -81,6 +91,11 @@ Expected<void> StreamChannel::begin_reset(StreamActivity kind, std::optional<Tim
     return std::unexpected(refused_now(" is being recovered", "wait until recover() has returned"));
   if (is_reset_under_way(activity)) {
     ErrorInfo busy = refused_now(" is being reset already", "wait for the other Reset() to return");
+    busy.status = Status::Busy;
+    return std::unexpected(std::move(busy));
+  }
+  if (operates()) {
+    ErrorInfo busy = refused_now(" runs a host operation that does not end", "let it return, then recover again");
     busy.status = Status::Busy;
     return std::unexpected(std::move(busy));
   }
@@ -104,6 +119,7 @@ Expected<void> StreamChannel::end_reset(std::unique_lock<std::mutex>& lock, cons
                                         StreamActivity kind) {
   const bool retry = kind == StreamActivity::Retrying;
   ++resets_;
+  slots_.forget();
   if (in_flight_.empty()) drop_waiting();
   if (!retry || !result) drop_kept();
   quiet_.wait_for(lock, kCopiesAfterReset, [&] { return chunks_ == 0; });

@@ -65,7 +65,7 @@ bool is_filling(const Unit& unit) {
 // Whoever stopped the stream has cancelled its requests for chunks, and completions that came meanwhile pumped nothing.
 void StreamChannel::go_on() {
   if (stopped()) {
-    if (failure_ && in_flight_.empty()) tell_failure();
+    if (failure_ && !is_under_way()) tell_failure();
     return;
   }
   const Unit* head = pending_.head;

@@ -15,7 +15,7 @@ constexpr std::size_t kBlocksAhead = 2 * wire::kStreamCredits;
 
 }  // namespace
 
-void StreamChannel::reserve_tiles(Reservation& reservation, const WalkSize& walk, std::uint32_t tiles,
+void StreamChannel::reserve_tiles(Reservation& reservation, const WalkSize& walk, std::uint32_t tiles, bool first_now,
                                   std::uint64_t recoveries) {
   const std::lock_guard guard(mutex_);
   begin_reservation(reservation, recoveries);
@@ -26,10 +26,10 @@ void StreamChannel::reserve_tiles(Reservation& reservation, const WalkSize& walk
     to.push(unit);
     if (step == walk.correction_at) unit->correction = corrections_->take(walk.correction_bytes);
   };
-  for (std::size_t step = 0; step < walk.blocks; ++step) add(reservation.units, step);
+  for (std::size_t step = 0; first_now && step < walk.blocks; ++step) add(reservation.units, step);
   reservation.units.push(take_unit());
   const std::size_t ahead = std::min<std::size_t>(tiles, kBlocksAhead / walk.blocks);
-  for (std::size_t tile = 1; tile < ahead; ++tile) {
+  for (std::size_t tile = first_now ? 1 : 0; tile < ahead; ++tile) {
     for (std::size_t step = 0; step < walk.blocks; ++step) {
       add(step == walk.correction_at ? spare.corrections : spare.computes, step);
     }
@@ -45,10 +45,59 @@ bool can_write_a_tile(const LaunchState& launch) {
 
 }  // namespace
 
+// The head of pending_ are tiles of a launch whose HostOperations run in the stream. One that threw is told when what
+// stands before it has ended.
+void StreamChannel::start_host_operation() {
+  Unit& tiles = *pending_.head;
+  LaunchState& launch = *tiles.launch;
+  if (launch.host_failure != nullptr) {
+    if (in_flight_.empty()) fail_host_operation();
+    return;
+  }
+  if (!can_write_a_tile(launch)) return;
+  pending_.pop();
+  on_host_ = OnHost::Operation;
+  resets_before_call_ = resets_;
+  host_operation_.channel = this;
+  host_operation_.unit = &tiles;
+  host_operation_.tiles = launch.tiles;
+  host_operation_.correction = launch.spare.corrections.pop();
+  host_operation_.compute = launch.spare.computes.pop();
+  rules_.host_operations->run(host_operation_);
+}
+
+// The records of a tile, in front of the tiles behind it.
+void StreamChannel::put_back(HostCall& call, bool written) {
+  LaunchState& launch = *call.unit->launch;
+  LinkedList<Unit> front;
+  for (Unit* unit : {call.correction, call.compute}) {
+    unit->launch = &launch;
+    if (written) {
+      front.push(unit);
+    } else {
+      (unit == call.correction ? launch.spare.corrections : launch.spare.computes).push(unit);
+    }
+  }
+  if (written) launch.tiles->advance();
+  if (launch.tiles->ended()) {
+    drop_spare(launch);
+    units_.give(call.unit);
+  } else {
+    call.unit->tile = launch.tiles->next();
+    front.push(call.unit);
+  }
+  front.append(pending_);
+  pending_ = front;
+}
+
 // `tiles` is the head of pending_. False: the records of all tiles that were written are still in use.
 bool StreamChannel::write_tiles(Unit& tiles) {
   LaunchState& launch = *tiles.launch;
   TileBlocks& blocks = *launch.tiles;
+  if (blocks.in_stream()) {
+    start_host_operation();
+    return false;
+  }
   LinkedList<Unit> written;
   while (can_write_a_tile(launch)) {
     Unit* correction = blocks.corrects() ? launch.spare.corrections.pop() : nullptr;

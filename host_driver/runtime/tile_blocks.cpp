@@ -15,6 +15,7 @@ void start_block(Unit& unit, wire::Opcode opcode, std::uint32_t tile, std::uint3
   unit.tile = tile;
   unit.step = step;
   unit.sent = 0;
+  unit.leaves_out = false;
   unit.block.header = {};
   unit.block.header.opcode = opcode;
   unit.block.header.cookie = std::uint64_t{tile} << 32 | step;  // readable in a trace
@@ -96,7 +97,7 @@ bool TileBlocks::can_write(const Job& job) {
   if (steps.size() == 1) return std::holds_alternative<DeviceCompute>(steps[0]);
   if (steps.size() != 3 || !std::holds_alternative<CorrectionDMA>(steps[1])) return false;
   const auto* host = std::get_if<HostOperation>(&steps[0]);
-  return host != nullptr && is_own(host->function);
+  return host != nullptr && (host->time == HostTime::InStream || is_own(host->function));
 }
 
 TileBlocks::TileBlocks(const Job& job, const BoundOperands& operands, const ComputeTerms& terms)
@@ -105,9 +106,10 @@ TileBlocks::TileBlocks(const Job& job, const BoundOperands& operands, const Comp
       metadata_(job.program_correction_metadata()),
       terms_(terms),
       host_(host_of(job)),
-      corrects_(job.job_plan().corrects()) {}
+      corrects_(job.job_plan().corrects()),
+      in_stream_(job.job_plan().runs_in_stream()) {}
 
-void TileBlocks::write_next(Unit* correction, Unit& compute) {
+void TileBlocks::write(Unit* correction, Unit& compute) const {
   const Tile tile = tile_at(operands_.tiling(), next_);
   std::uint64_t bytes = 0;
   if (correction != nullptr) {
@@ -117,7 +119,6 @@ void TileBlocks::write_next(Unit* correction, Unit& compute) {
   }
   start_block(compute, wire::Opcode::Compute, tile.number, corrects_ ? 2 : 0);
   write_compute(terms_, operands_, tile, bytes, compute);
-  ++next_;
 }
 
 }  // namespace svp

@@ -25,8 +25,9 @@ struct ComputeTerms {
 
 class TileBlocks {
  public:
-  // The plan is [HostOperation, CorrectionDMA,] DeviceCompute, and its function one of the driver's: build_correction,
-  // or that of a plan on disk. Only then a tile can be written on any thread, with any lock held.
+  // The plan is [HostOperation, CorrectionDMA,] DeviceCompute, and its function runs in the stream, or is one of the
+  // driver's: build_correction, or that of a plan on disk. Of the driver's a tile can be written on any thread, with
+  // any lock held; the others are written with none.
   static bool can_write(const Job& job);
 
   TileBlocks(const Job& job, const BoundOperands& operands, const ComputeTerms& terms);
@@ -34,13 +35,21 @@ class TileBlocks {
   std::uint32_t next() const { return next_; }  // the first tile that is not written
   bool ended() const { return next_ == operands_.tiling().tiles; }
   bool corrects() const { return corrects_; }
-  std::uint64_t blocks_left() const { return std::uint64_t{operands_.tiling().tiles - next_} * (corrects_ ? 2 : 1); }
+  bool in_stream() const { return in_stream_; }  // HostTime::InStream
+  std::uint64_t blocks_per_tile() const { return corrects_ ? 2 : 1; }
+  std::uint64_t blocks_left() const { return (operands_.tiling().tiles - next_) * blocks_per_tile(); }
   // Steps of the plan, for records and traces.
   std::uint32_t first_step() const { return corrects_ ? 1 : 0; }
 
-  // Of tile next(), which then is the following one. `correction` is null when corrects() is false. Throws
-  // InvalidArgument for a correction tensor that is larger than its buffer; when the first tile does not, none does.
-  void write_next(Unit* correction, Unit& compute);
+  // Of tile next(). `correction` is null when corrects() is false. Throws what the function throws, and InvalidArgument
+  // when it fills none or too much; of the driver's functions, when the first tile does not, none does.
+  void write(Unit* correction, Unit& compute) const;
+  // The tile is written, or will not be: next() is the following one.
+  void advance() { ++next_; }
+  void write_next(Unit* correction, Unit& compute) {
+    write(correction, compute);
+    advance();
+  }
   // The others will not be written.
   void abandon() { next_ = operands_.tiling().tiles; }
 
@@ -51,6 +60,7 @@ class TileBlocks {
   ComputeTerms terms_;
   HostFunction host_;  // empty: corrects() is false
   bool corrects_;
+  bool in_stream_;
   std::uint32_t next_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,7 @@ namespace svp {
 
 class Event;
 class Kernel;
+class SlotMemory;
 class TileBlocks;
 struct HostCall;
 
@@ -68,22 +70,27 @@ struct LaunchState {
   std::uint64_t left = 0;   // of them that have not ended
   wire::Outcome outcome = wire::Outcome::Ok;
   LaunchObserver* observer = nullptr;
-  const Kernel* kernel = nullptr;            // of the job; null for transfers
-  LinkedList<Unit> kept{};                   // removed before they started; sent again after a reset of the stream
-  AllocationUses uses{};                     // what the card still reads and writes: operands, transfers
-  RecordedUses recorded{};                   // what was released and is kept for this launch and those before it
-  std::shared_ptr<const void> program{};     // and the loaded program
-  std::shared_ptr<const void> keep_alive{};  // the caller's
-  std::shared_ptr<TileBlocks> tiles{};       // writes the blocks of a tiled launch; null: all are written
-  SpareBlocks spare{};                       // empty unless some have still to be written
+  const Kernel* kernel = nullptr;             // of the job; null for transfers
+  LinkedList<Unit> kept{};                    // removed before they started; sent again after a reset of the stream
+  AllocationUses uses{};                      // what the card still reads and writes: operands, transfers
+  RecordedUses recorded{};                    // what was released and is kept for this launch and those before it
+  std::shared_ptr<const void> program{};      // and the loaded program
+  std::shared_ptr<const SlotMemory> slots{};  // for its corrections; null: the stream's first slot
+  std::shared_ptr<const void> keep_alive{};   // the caller's
+  std::shared_ptr<TileBlocks> tiles{};        // writes the blocks of a tiled launch; null: all are written
+  SpareBlocks spare{};                        // empty unless some have still to be written
+  std::exception_ptr host_failure{};          // what the HostOperation of the next tile threw
+  bool barrier = false;                       // begins when all launches before it have ended
 
   // Runs destructors of the caller's: with no lock held.
   void let_go() noexcept {
     uses.let_go();
     recorded.let_go();
     program.reset();
+    slots.reset();
     keep_alive.reset();
     tiles.reset();
+    host_failure = nullptr;
   }
 };
 
@@ -119,6 +126,9 @@ struct Unit {
   std::uint32_t step = 0;
   SegmentWindows windows{};
   CorrectionBuffer correction{};
+  std::uint32_t slot = 0;         // on the card, of a correction DMA (CorrectionSlots)
+  bool leaves_out = false;        // a correction DMA whose bytes are in the slot already
+  Unit* left_out = nullptr;       // of a compute with the card: such a DMA
   Event* event = nullptr;         // of a signal or a wait; the launch keeps it
   HostCall* call = nullptr;       // HostCall; the launch keeps it
   StagingChunk* chunk = nullptr;  // Chunk

@@ -66,6 +66,9 @@ struct ContextOptions {
   // Transfers between host and card carry a CRC32C that the receiving side compares. What does not match ends FAULT
   // "checksum". Costs both sides a pass over the bytes.
   bool checksums = false;
+  // A launch whose correction tensor is on the card already, byte by byte, from an earlier launch of its stream, does
+  // not send it again. False: each launch sends its own, as the RFC says.
+  bool elide_corrections = false;
 };
 
 enum class StreamPriority : std::uint32_t { Low = 0, High = 1 };
@@ -75,6 +78,9 @@ struct LaunchOptions {
   bool allow_tiled_launch = true;
   std::uint64_t core_mask = 0;      // bit n: core n; 0: chosen by the amount of work
   std::uint64_t budget_slices = 0;  // watchdog slices of 1 ms of the card's time; 0: the card's default
+  // Begins when everything launched on the stream before has ended: nothing of the launch, neither what the host
+  // computes for it in the order of the stream nor a block, overlaps with what stands before it (docs/streams.md).
+  bool pipeline_barrier = false;
   // Released when the launch has ended, at the latest before Synchronize() returns: memory that only the launch still
   // needs. Its destructor runs on any thread of the program or of the driver, with no lock of the driver held.
   std::shared_ptr<const void> keep_alive{};

@@ -136,6 +136,8 @@ SPYRE_API spyre_status spyre_event_record(spyre_context* context, spyre_stream* 
 SPYRE_API void spyre_event_release(spyre_event* event);
 /* What is launched on the stream afterwards begins when the event has been signalled. Asynchronous. */
 SPYRE_API spyre_status spyre_stream_wait(spyre_context* context, spyre_stream* stream, const spyre_event* event);
+/* The next launch on the stream begins when everything launched before has ended. Asynchronous. */
+SPYRE_API spyre_status spyre_stream_pipeline_barrier(spyre_context* context, spyre_stream* stream);
 /* *done is 1 when it has ended, with whatever outcome, else 0. */
 SPYRE_API spyre_status spyre_event_query(const spyre_event* event, int* done);
 SPYRE_API spyre_status spyre_event_synchronize(const spyre_event* event);

@@ -49,6 +49,10 @@ class SPYRE_API SpyreStream {
   // the host.
   void Wait(const Event& event);
 
+  // The next launch on this stream, of any kind, has LaunchOptions::pipeline_barrier. Throws as Launch: StreamError,
+  // Error.
+  void PipelineBarrier();
+
   // Until everything launched before has ended. Each wait ends by itself: kernels by the watchdog, the card's death by
   // LOST. Throws the stream's first error, as StreamError, again and again until Reset().
   void Synchronize();

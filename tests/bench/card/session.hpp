@@ -62,6 +62,7 @@ void measure_matmul(Session& session);        // P7
 void measure_cold_start(Session& session);    // P9
 void measure_stream_reset(Session& session);  // P10
 void measure_allocator(Session& session);     // P11
+void measure_overlap(Session& session);       // P13
 // On cards of their own, with eight virtual functions.
 void measure_function_reset(Session& session);    // P10
 void measure_scrub(Session& session);             // P10

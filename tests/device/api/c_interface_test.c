@@ -123,6 +123,7 @@ static void events_order_streams(spyre_context* context) {
   OK(spyre_stream_create(context, 1, &second));
   OK(spyre_event_record(context, first, &start));
   OK(spyre_stream_wait(context, second, start));
+  OK(spyre_stream_pipeline_barrier(context, second));
   OK(spyre_event_record(context, second, &end));
   OK(spyre_event_synchronize(end));
   OK(spyre_event_query(start, &done));

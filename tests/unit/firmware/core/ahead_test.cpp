@@ -71,7 +71,7 @@ TEST_F(Ahead, TheBytesMoveWhileTheKernelRunsAndTheBlocksEndInOrder) {
     EXPECT_EQ(ends[i].sequence, ends[0].sequence + i);
   }
   EXPECT_EQ(ends[1].bytes, kBytes);
-  EXPECT_GE(ends[1].start_time, ends[0].end_time) << "its turn came behind the kernel";
+  EXPECT_GE(ends[1].start_time, ends[0].end_time) << "it began behind the kernel";
   EXPECT_EQ(at(kSlot), std::byte{1});
 }
 
@@ -150,8 +150,8 @@ TEST_F(Ahead, AResetOfTheStreamEndsItOnce) {
   EXPECT_EQ(ends[1].bytes, 0u);
 }
 
-// A place that is wrong is told when its turn comes, as ever.
-TEST_F(Ahead, ABadPlaceIsRejectedInItsTurn) {
+// A place that is wrong is told when the block comes to the head of its stream.
+TEST_F(Ahead, ABadPlaceIsRejectedAtTheHeadOfTheStream) {
   driver_.submit(block(stream_, Program::UntilReleased, kOnCore1));
   driver_.submit(dma(programs_.bytes - wire::kStickBytes));
   EXPECT_TRUE(collect().empty());

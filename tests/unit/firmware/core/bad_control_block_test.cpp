@@ -144,11 +144,11 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
     add("unknown DMA flag", base, [](auto& b) { b.payload.dma.flags = 8; }, Status::BadFlags, Field::DmaFlags);
     if (base != Base::ToDevice) {
       add(
-          "ahead of its turn, but not to the card", base, [](auto& b) { b.payload.dma.flags = wire::kDmaAhead; },
-          Status::BadFlags, Field::DmaFlags);
+          "ahead, but not to the card", base, [](auto& b) { b.payload.dma.flags = wire::kDmaAhead; }, Status::BadFlags,
+          Field::DmaFlags);
     }
     add(
-        "ahead of its turn, and larger than a correction tensor", base,
+        "ahead, and larger than a correction tensor", base,
         [](auto& b) {
           b.payload.dma.flags = wire::kDmaAhead;
           b.payload.dma.bytes = wire::kMaxCorrectionBytes + 1;
