@@ -106,10 +106,14 @@ class Attack {
     const wire::Endpoint to = input_.below(2) != 0 ? on_device() : host_memory();
     return driver().strided(s, from, to, 1u << input_.below(4), std::span(levels).first(depth));
   }
-  // With a checksum or not; to the device mostly the right one of what is there now.
+  // With a checksum or not, to the device mostly the right one of what is there now; or ahead.
   wire::ControlBlock summed(wire::ControlBlock block) {
     wire::DmaPayload& dma = block.payload.dma;
     const unsigned how = input_.below(8);
+    if (how == 3) {
+      dma.flags = wire::kDmaAhead;
+      driver().seal(block);
+    }
     if (how > 2) return block;
     dma.flags = wire::kDmaChecksum;
     const auto memory = driver().window();

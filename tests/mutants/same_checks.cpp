@@ -231,6 +231,7 @@ constexpr auto kSameChecks = std::to_array<SameCheck>({
      .proof = Detected,
      .claim = "checksum/out-of-the-card",
      .why = "check_form(): BadFlags"},
+    {.row = "F7/flags", .scenario = "F7", .proof = Detected, .claim = "ahead/*", .why = "check_form(): BadFlags"},
     {.row = "F7/image/reserved", .scenario = "F7", .proof = Detected, .claim = "image/length", .why = "check_layout()"},
     {.row = "F7/image/crc-of-its-last-byte",
      .scenario = "F7",

@@ -67,6 +67,25 @@ TEST_F(ApiStreams, AChainOfEventsOrdersStreams) {
   EXPECT_EQ(first_of(sums[40]), 40.0F);
 }
 
+// Sums that each need the one before, with barriers of both kinds between them.
+TEST_F(ApiStreams, LaunchesBehindPipelineBarriersAreInOrder) {
+  const auto plan = addition();
+  const SpyreTensor one = filled(1);
+  const SpyreTensor a = filled(0), b = filled(0);
+  auto stream = context().stream();
+  int functions = 0;
+  for (int i = 0; i < 10; ++i) {
+    stream.PipelineBarrier();
+    stream.Launch(plan.jobs()[0], std::array{a, one, b});
+    stream.Launch(plan.jobs()[0], std::array{b, one, a}, {.pipeline_barrier = true});
+    stream.PipelineBarrier();
+    stream.LaunchHost([&] { ++functions; });
+  }
+  stream.Synchronize(soon());
+  EXPECT_EQ(functions, 10);
+  EXPECT_EQ(first_of(a), 20.0F);
+}
+
 TEST_F(ApiStreams, TimeBetweenEventsContainsTheKernelBetweenThem) {
   const auto plan = addition();
   const SpyreTensor one = filled(1);
@@ -214,6 +233,40 @@ TEST_F(ApiStreams, SynchronizeWaitsForEveryStream) {
   context().Synchronize(soon());
   for (auto& stream : streams) EXPECT_TRUE(stream.Query());
   for (const SpyreTensor& sum : sums) EXPECT_EQ(first_of(sum), 2.0F);
+}
+
+class ElidedCorrections : public ApiStreams {
+ protected:
+  static void SetUpTestSuite() {
+    spyre::ContextOptions options;
+    options.elide_corrections = true;
+    open(std::move(options));
+  }
+};
+
+// The same launches again and again, more of them than a stream has slots.
+TEST_F(ElidedCorrections, LaunchesThatRepeatAreRight) {
+  const auto plan = addition();
+  const SpyreTensor one = filled(1);
+  constexpr std::size_t kPairs = 3;  // six launches, four slots
+  std::vector<SpyreTensor> there, back;
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    there.push_back(filled(static_cast<float>(i)));
+    back.push_back(filled(0));
+  }
+  auto stream = context().stream();
+  for (std::size_t most = 1; most <= kPairs; ++most) {
+    for (int round = 0; round < 8; ++round) {
+      for (std::size_t i = 0; i < most; ++i) {
+        stream.Launch(plan.jobs()[0], std::array{there[i], one, back[i]});
+        stream.Launch(plan.jobs()[0], std::array{back[i], one, there[i]});
+      }
+    }
+  }
+  stream.Synchronize(soon());
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    EXPECT_EQ(first_of(there[i]), static_cast<float>(i + 16 * (kPairs - i))) << i;
+  }
 }
 
 }  // namespace

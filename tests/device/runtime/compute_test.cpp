@@ -114,6 +114,41 @@ TEST_F(Compute, SmallerThanTheTileIsExact) {
   expect_product({3, 70, 18}, {70, 5, 19}, plan);
 }
 
+// The correction of the next tile, and of the next job, is moved while a tile computes on the other core.
+TEST_F(Compute, TilesOnAnotherCoreThanTheTransfersAreExact) {
+  if (context().device().config().cores < 2) GTEST_SKIP() << "one core";
+  const auto plan = load("matmul", {{"M", 32}, {"N", 64}, {"K", 64}});
+  Records records;
+  for (unsigned seed = 30; seed < 34; ++seed) {
+    expect_product({150, 200, seed}, {200, 130, seed + 10}, plan, {.core_mask = 2, .observer = &records});
+  }
+  ASSERT_EQ(records.blocks.size(), 4u * 2 * 5 * 3 * 4);
+  for (std::size_t i = 1; i < records.blocks.size(); ++i) {
+    EXPECT_GE(records.blocks[i].start_time, records.blocks[i - 1].end_time) << "blocks end in order";
+  }
+}
+
+// Launches of both kinds in one stream: slots of several, the first slot, and tiles whose operations run in the stream.
+TEST_F(Compute, HostOperationsInTheStreamAndBarriersAreExact) {
+  const auto plan = load("matmul", {{"M", 32}, {"N", 64}, {"K", 64}});
+  const Job& job = plan.jobs()[0];
+  std::atomic<unsigned> calls = 0;
+  const auto build = [&](const HostOperationInput& input, std::span<std::byte> correction) {
+    ++calls;
+    return build_correction(input, correction);
+  };
+  ExecutionPlan in_stream(
+      {Job(job.binary(), job.program_correction_metadata(),
+           JobPlan({HostOperation{build, HostTime::InStream}, CorrectionDMA{}, *job.job_plan().compute()}))});
+  context().load(in_stream);
+  const std::uint64_t other = context().device().config().cores > 1 ? 2 : 1;
+  for (unsigned round = 0; round < 4; ++round) {
+    expect_product({70, 100, 50 + round}, {100, 70, 60 + round}, round % 2 == 0 ? in_stream : plan,
+                   {.core_mask = round < 2 ? other : 1, .pipeline_barrier = round % 2 != 0});
+  }
+  EXPECT_EQ(calls, 2u * 3 * 2 * 2);
+}
+
 TEST_F(Compute, OneCoreAndAllCoresGiveTheSameBits) {
   const auto plan = load("matmul", {{"M", 128}, {"N", 128}, {"K", 128}});
   expect_product({128, 128, 7}, {128, 128, 8}, plan, {.core_mask = 1});

@@ -69,6 +69,14 @@ void add_payload_forms(Refusals& refusals, const BlockBuilder& builder) {
     b.payload.dma.flags = wire::kDmaChecksum;
     b.payload.dma.checksum = 1;
   });
+  refusals.add_spoilt("ahead/out-of-the-card", dma, Status::BadFlags, [](auto& b) {
+    std::swap(b.payload.dma.source, b.payload.dma.destination);
+    b.payload.dma.flags = wire::kDmaAhead;
+  });
+  refusals.add_spoilt("ahead/too-long", dma, Status::BadFlags, [](auto& b) {
+    b.payload.dma.flags = wire::kDmaAhead;
+    b.payload.dma.bytes = wire::kMaxCorrectionBytes + 1;
+  });
 }
 
 // Images in Program memory, each with one thing wrong. All but the last have the checksum of their bytes.
