@@ -75,5 +75,17 @@ TEST_F(FlexContext, MistakesAreErrorsThatSayWhatToDo) {
   flex::destroyHostCallbackParams(params);
 }
 
+const char* name_of(DataFormats format) {
+  switch (format) {
+    case DataFormats::IEEE_FP32: return "fp32";
+    default: DT_ERROR("no such format");  // as torch-spyre ends a function that returns a value
+  }
+}
+
+TEST(FlexErrors, DtErrorThrowsItsText) {
+  EXPECT_STREQ(name_of(DataFormats::IEEE_FP32), "fp32");
+  EXPECT_EQ(what_of([] { (void)name_of(DataFormats::INVALID); }), "no such format");
+}
+
 }  // namespace
 }  // namespace flex_test

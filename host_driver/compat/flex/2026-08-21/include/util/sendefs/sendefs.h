@@ -2,8 +2,12 @@
 // Number formats by the numbers and names that torch-spyre of 2026-08-21 uses (docs/torch-spyre.md).
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
+
+// Says that a value is none of its enum's, and leaves the calling function.
+#define DT_ERROR(text) throw std::runtime_error(text)
 
 #pragma GCC visibility push(default)
 
