@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "shared/command_buffer.hpp"
 #include "shared/control_block.hpp"
 #include "shared/fault.hpp"
 #include "shared/outcome.hpp"
@@ -33,9 +34,11 @@ enum class AdminCommand : std::uint16_t {
   FunctionQuery = 16,
   FirmwareRestart = 17,
   Trace = 18,
+  BufferCreate = 19,
+  BufferDestroy = 20,
 };
 
-inline constexpr AdminCommand kLastAdminCommand = AdminCommand::Trace;
+inline constexpr AdminCommand kLastAdminCommand = AdminCommand::BufferDestroy;
 
 constexpr std::string_view name(AdminCommand command) {
   switch (command) {
@@ -57,6 +60,8 @@ constexpr std::string_view name(AdminCommand command) {
     case AdminCommand::FunctionQuery: return "FUNCTION_QUERY";
     case AdminCommand::FirmwareRestart: return "FIRMWARE_RESTART";
     case AdminCommand::Trace: return "TRACE";
+    case AdminCommand::BufferCreate: return "BUFFER_CREATE";
+    case AdminCommand::BufferDestroy: return "BUFFER_DESTROY";
   }
   return "unknown admin command";
 }
@@ -159,7 +164,17 @@ struct AdminRequest {
     struct {
       std::uint32_t on;  // 1: the ring (trace.hpp) is empty and written from now on; 0: written no more
     } trace;             // TRACE; of the caller
-    FaultSpec fault;     // FAULT_ARM; M only
+    struct {
+      std::uint64_t offset;      // of the blocks in the window's host memory, stick-aligned
+      std::uint32_t blocks;      // 1 … kMaxBufferBlocks
+      std::uint32_t data_bytes;  // behind them; whole sticks, at most kMaxBufferDataBytes
+    } buffer_create;
+    struct {
+      std::uint32_t buffer;
+      std::uint32_t reserved;
+      std::uint64_t epoch;
+    } buffer_destroy;
+    FaultSpec fault;  // FAULT_ARM; M only
   } arguments;
 };
 static_assert(sizeof(AdminRequest) == kStickBytes);
@@ -236,6 +251,12 @@ struct AdminReply {
       std::uint64_t waited_slices;
     } function;
     FaultEvidence fault;  // FAULT_ARM: of the row, after the operation
+    struct {              // BUFFER_CREATE
+      std::uint32_t buffer;
+      std::uint32_t block;     // refused for a block of it: which one …
+      std::uint64_t epoch;     // never used twice, whatever is reset
+      std::uint64_t argument;  // … and as Completion::fault.argument
+    } buffer;
   } values;
 };
 static_assert(sizeof(AdminReply) == kStickBytes);

@@ -23,8 +23,11 @@ enum class Opcode : std::uint8_t {
   Compute = 3,
   EventSignal = 4,
   EventWait = 5,
-  Call = 6,  // number reserved: ends REJECTED "unsupported" until built
+  Call = 6,      // the blocks of a command buffer (command_buffer.hpp), in order
+  Prepared = 7,  // likewise, of one that is a single COMPUTE
+  Patch = 8,     // replaces a block of a command buffer
 };
+inline constexpr Opcode kLastOpcode = Opcode::Patch;
 
 constexpr std::string_view name(Opcode opcode) {
   switch (opcode) {
@@ -35,6 +38,8 @@ constexpr std::string_view name(Opcode opcode) {
     case Opcode::EventSignal: return "EVENT_SIGNAL";
     case Opcode::EventWait: return "EVENT_WAIT";
     case Opcode::Call: return "CALL";
+    case Opcode::Prepared: return "PREPARED";
+    case Opcode::Patch: return "PATCH";
   }
   return "unknown opcode";
 }
@@ -60,12 +65,16 @@ inline constexpr std::uint64_t kMaxBudgetSlices = 1'000'000'000;  // twice of it
 static_assert(offsetof(ControlBlockHeader, generation) == 16 && offsetof(ControlBlockHeader, crc32c) == 48);
 
 // An end of a transfer: bytes in the function's own window, or in a granted region.
-enum class EndpointKind : std::uint8_t { HostMemory = 0, Region = 1 };
+enum class EndpointKind : std::uint8_t {
+  HostMemory = 0,
+  Region = 1,
+  BufferData = 2,  // bytes behind the blocks of the command buffer; `correction` of a COMPUTE in one, and nowhere else
+};
 
 struct Endpoint {
-  std::uint64_t region_id;   // 0 for host memory
-  std::uint64_t offset;      // bytes: in the window, or in the region
-  std::uint32_t generation;  // of the region; 0 for host memory
+  std::uint64_t region_id;   // 0 for host memory and a buffer's data
+  std::uint64_t offset;      // bytes: in the window, in the region, or in the buffer's data
+  std::uint32_t generation;  // of the region; 0 for host memory and a buffer's data
   EndpointKind kind;
   std::uint8_t reserved[3];
 };
@@ -163,6 +172,29 @@ struct EventPayload {
 };
 static_assert(sizeof(EventPayload) == 64);
 
+// CALL and PREPARED. The buffer's blocks run in order, as if they stood in the stream; the CALL ends once, behind the
+// last one or with the first that does not end OK.
+struct CallPayload {
+  std::uint32_t buffer;  // AdminReply::Values::buffer
+  std::uint32_t reserved0;
+  std::uint64_t epoch;        // likewise
+  std::uint64_t signal_base;  // added to the values of the buffer's EVENT_SIGNALs; PREPARED: 0
+  std::uint64_t reserved[5];
+};
+static_assert(sizeof(CallPayload) == 64);
+
+// Replaces block `block` of a buffer, and the bytes of its correction tensor, by what lies in host memory: the block
+// (kBufferBlockBytes, its opcode as before), then the tensor.
+struct PatchPayload {
+  std::uint32_t buffer;
+  std::uint32_t block;
+  std::uint64_t epoch;
+  std::uint64_t offset;  // in the window's host memory, stick-aligned
+  std::uint64_t bytes;   // of the block and the tensor together
+  std::uint64_t reserved[4];
+};
+static_assert(sizeof(PatchPayload) == 64);
+
 // A block in its largest form; smaller opcodes use fewer sticks. Unused bytes are zero.
 struct alignas(8) ControlBlock {
   ControlBlockHeader header;
@@ -173,6 +205,8 @@ struct alignas(8) ControlBlock {
     FillPayload fill;
     ComputePayload compute;
     EventPayload event;
+    CallPayload call;
+    PatchPayload patch;
   } payload;
 };
 static_assert(sizeof(ControlBlock) == kMaxControlBlockSticks * kStickBytes);
@@ -181,13 +215,16 @@ inline bool is_strided(const ControlBlock& block) {
   return block.header.opcode == Opcode::Dma && (block.payload.dma.flags & kDmaStrided) != 0;
 }
 
-// Size in sticks that a block must have; 0 for opcodes that are not built yet or not known.
+// Size in sticks that a block must have; 0 for opcodes that are not known.
 inline unsigned required_sticks(const ControlBlock& block) {
   switch (block.header.opcode) {
     case Opcode::Nop:
     case Opcode::Fill:
     case Opcode::EventSignal:
-    case Opcode::EventWait: return 1;
+    case Opcode::EventWait:
+    case Opcode::Call:
+    case Opcode::Prepared:
+    case Opcode::Patch: return 1;
     case Opcode::Dma: return is_strided(block) ? 3 : 1;
     case Opcode::Compute: return 4;
     default: return 0;
@@ -248,6 +285,15 @@ enum class Field : std::uint16_t {
   EventValue,
   EventStream,
   AdminTrace,
+  CallBuffer,
+  CallEpoch,
+  CallSignalBase,
+  PatchBlock,
+  PatchSource,
+  PatchBytes,
+  AdminSource,
+  AdminBlocks,
+  AdminBuffer,
 };
 
 constexpr std::string_view name(Field field) {
@@ -302,6 +348,15 @@ constexpr std::string_view name(Field field) {
     case Field::EventValue: return "event.value";
     case Field::EventStream: return "event.stream";
     case Field::AdminTrace: return "admin.trace";
+    case Field::CallBuffer: return "call.buffer";
+    case Field::CallEpoch: return "call.epoch";
+    case Field::CallSignalBase: return "call.signal_base";
+    case Field::PatchBlock: return "patch.block";
+    case Field::PatchSource: return "patch.offset";
+    case Field::PatchBytes: return "patch.bytes";
+    case Field::AdminSource: return "admin.offset";
+    case Field::AdminBlocks: return "admin.blocks";
+    case Field::AdminBuffer: return "admin.buffer";
   }
   return "unknown field";
 }
@@ -344,7 +399,9 @@ struct Completion {
   FaultRecord fault;
   std::uint64_t slices;    // COMPUTE: watchdog slices taken
   std::uint64_t checksum;  // DMA with kDmaChecksum that ended OK: CRC32C over the bytes of the source
-  std::uint64_t reserved2[2];
+  std::uint32_t block;     // CALL: the block of the buffer that ended it, or its last one
+  std::uint32_t reserved2;
+  std::uint64_t reserved3;
 };
 static_assert(sizeof(Completion) == kStickBytes);
 static_assert(offsetof(Completion, generation) == 16 && offsetof(Completion, fault) == 64);

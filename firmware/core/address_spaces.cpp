@@ -59,6 +59,18 @@ hal::PhysicalAddress AddressSpaces::take_pages(FunctionSpace& space, std::uint64
   return pages;
 }
 
+hal::PhysicalAddress AddressSpaces::hold_pages(Owner function, std::uint64_t bytes) {
+  Tenant& tenant = tenants_[function];
+  const hal::PhysicalAddress pages = fits(tenant, bytes) ? hal::allocate_pages(bytes) : 0;
+  if (pages != 0) tenant.bytes += bytes;
+  return pages;
+}
+
+void AddressSpaces::give_pages(Owner function, hal::PhysicalAddress pages, std::uint64_t bytes) {
+  hal::free_pages(pages, bytes);
+  tenants_[function].bytes -= bytes;
+}
+
 // Page tables are made inside hal; only hart 0 makes any, so their number tells what a call took.
 template <typename Make>
 bool AddressSpaces::make_tables(FunctionSpace& space, Make make) {

@@ -71,6 +71,12 @@ class AddressSpaces {
   // is none, or something runs on it.
   bool drop_idle(Owner function);
 
+  // ---- for command buffers
+
+  // Whole pages of firmware memory out of the function's share, zeroed; 0: it has no more, or nobody has.
+  hal::PhysicalAddress hold_pages(Owner function, std::uint64_t bytes);
+  void give_pages(Owner function, hal::PhysicalAddress pages, std::uint64_t bytes);
+
   // ---- for everybody else
 
   // A region that is about to leave the function's table: later launches do not see it, those under way go on with it,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "firmware/core/buffer_commands.hpp"
 #include "firmware/core/card.hpp"
 #include "firmware/core/dispatcher.hpp"
 #include "firmware/core/fault_actions.hpp"
@@ -327,7 +328,9 @@ bool for_management(AdminCommand command) {
     case AdminCommand::StreamClose:
     case AdminCommand::Cancel:
     case AdminCommand::TimelineCreate:
-    case AdminCommand::Trace: return false;
+    case AdminCommand::Trace:
+    case AdminCommand::BufferCreate:
+    case AdminCommand::BufferDestroy: return false;
     default: return true;
   }
 }
@@ -371,6 +374,8 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
         if (allowed_to_manage(function, reply)) card.request_restart();
         break;
       case AdminCommand::Trace: set_trace(card, function, request, reply); break;
+      case AdminCommand::BufferCreate: create_buffer(card, function, request, reply); break;
+      case AdminCommand::BufferDestroy: destroy_buffer(card, function, request, reply); break;
       case AdminCommand::TimelineCreate: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
       default: reply = refusal(Status::BadOpcode, Field::AdminCommand); break;
     }
@@ -420,9 +425,15 @@ bool serve_admin(Card& card, Function& function, unsigned budget) {
   const PackedQueue& queue = function.queue(wire::kAdminQueue);
   if (!function.running() || function.reset.running()) return false;
   bool any = false;
-  while (budget-- != 0 && !function.commands.full() && queue.ready()) {
+  const std::uint64_t charged = function.charged();
+  // A command buffer that is copied and judged is enough for one quantum.
+  while (budget-- != 0 && !function.commands.full() && queue.ready() && function.charged() == charged) {
     any = true;
     serve_command(card, function);
+  }
+  if (function.charged() != charged) {
+    card.plan.note_bytes(function.charged() - charged);
+    card.plan.look_at_all();
   }
   return any;
 }

@@ -40,6 +40,7 @@ class Card {
   ScrubPace scrubs;
   InterruptModeration doorbells;
   FirstSlices first_slices;
+  PatchRoom patch_room;
 
   // ---- the state of the card
 

@@ -63,6 +63,10 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
   if (ending.why.argument != 0) completion.fault.argument = ending.why.argument;
   completion.slices = ending.slices;
   if (ending.outcome == Outcome::Ok && !mutated(Mutant::DmaTold)) completion.checksum = block.checksum;
+  if (block.call.buffer != nullptr) [[unlikely]] {
+    completion.block = block.call.index;
+    function.buffers.leave(*block.call.buffer);
+  }
   count(function.counters(), ending.outcome);
   if (ending.outcome != Outcome::Ok && is_violation(ending.outcome, ending.why.status)) {
     note_violation(function, ending.why.status);
@@ -107,12 +111,26 @@ bool costs_others(const Ending& ending) {
 
 }  // namespace
 
-void end_head(Function& function, unsigned index, const Ending& ending) {
+void end_block(Function& function, unsigned index, const Ending& ending) {
   [[clang::always_inline]] complete(function, function.streams.take_head(index), ending);
   if (ending.outcome == Outcome::Ok) [[likely]]
     return;
   if (costs_others(ending)) count_timeout(function, index);
   poison(function, index, ending.why.status);
+}
+
+namespace {
+
+[[gnu::noinline]] void end_of_buffer(Function& function, unsigned index, Ending ending) {
+  if (!call_goes_on(function, index, ending)) end_block(function, index, ending);
+}
+
+}  // namespace
+
+void end_head(Function& function, unsigned index, const Ending& ending) {
+  if (function.streams.head(index).call.buffer != nullptr) [[unlikely]]
+    return end_of_buffer(function, index, ending);
+  [[clang::always_inline]] end_block(function, index, ending);
 }
 
 void finish_head(Function& function, unsigned stream, Outcome outcome, Verdict why) {

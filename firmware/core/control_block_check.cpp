@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "firmware/mutants/mutants.hpp"
+#include "shared/command_buffer.hpp"
 #include "shared/crc32c.hpp"
 #include "shared/memory_order.hpp"
 #include "shared/strided.hpp"
@@ -150,8 +151,23 @@ bool may_go_ahead(const wire::DmaPayload& dma) {
   return check_endpoint(fill.destination, Field::FillDestination);
 }
 
+Verdict check_correction(const wire::Endpoint& correction, BlockPlace place) {
+  if (correction.kind == wire::EndpointKind::BufferData && place == BlockPlace::Buffer) {
+    if (!all_zero(correction.reserved, sizeof correction.reserved) || correction.region_id != 0 ||
+        correction.generation != 0) {
+      return {Status::ReservedBits, Field::ComputeCorrection};
+    }
+    if (!wire::is_aligned(correction.offset, wire::kStickBytes)) {
+      return {Status::BadAlignment, Field::ComputeCorrection};
+    }
+    return {};
+  }
+  if (correction.kind != wire::EndpointKind::Region) return {Status::BadEndpointKind, Field::ComputeCorrection};
+  return check_endpoint(correction, Field::ComputeCorrection);
+}
+
 [[gnu::noinline]] Verdict check_compute(const wire::ComputePayload& compute, std::uint64_t budget,
-                                        std::uint64_t existing_cores) {
+                                        std::uint64_t existing_cores, BlockPlace place) {
   if (compute.image.kind != wire::EndpointKind::Region) return {Status::BadEndpointKind, Field::ComputeImage};
   if (const Verdict v = check_endpoint(compute.image, Field::ComputeImage); !v.ok()) return v;
   // Bounded here already: what is no image must not cost hart 0 a checksum over gigabytes.
@@ -163,10 +179,7 @@ bool may_go_ahead(const wire::DmaPayload& dma) {
     return {Status::CorrectionTooLarge, Field::ComputeCorrectionBytes};
   }
   if (compute.correction_bytes != 0) {
-    if (compute.correction.kind != wire::EndpointKind::Region) {
-      return {Status::BadEndpointKind, Field::ComputeCorrection};
-    }
-    if (const Verdict v = check_endpoint(compute.correction, Field::ComputeCorrection); !v.ok()) return v;
+    if (const Verdict v = check_correction(compute.correction, place); !v.ok()) return v;
   }
   if ((compute.core_mask & ~existing_cores) != 0) return {Status::BadCoreMask, Field::ComputeCoreMask};
   if (!all_zero(reinterpret_cast<const std::uint8_t*>(compute.reserved), sizeof compute.reserved)) {
@@ -194,15 +207,58 @@ bool may_go_ahead(const wire::DmaPayload& dma) {
   return {};
 }
 
+[[gnu::noinline]] Verdict check_call(const wire::CallPayload& call, bool prepared) {
+  if (call.reserved0 != 0 || !all_zero(reinterpret_cast<const std::uint8_t*>(call.reserved), sizeof call.reserved)) {
+    return {Status::ReservedBits, Field::Reserved};
+  }
+  if (prepared && call.signal_base != 0) return {Status::ReservedBits, Field::CallSignalBase};
+  return {};
+}
+
+[[gnu::noinline]] Verdict check_patch(const wire::PatchPayload& patch) {
+  if (!all_zero(reinterpret_cast<const std::uint8_t*>(patch.reserved), sizeof patch.reserved)) {
+    return {Status::ReservedBits, Field::Reserved};
+  }
+  if (!wire::is_aligned(patch.offset, wire::kStickBytes)) return {Status::BadAlignment, Field::PatchSource};
+  if (patch.bytes < wire::kBufferBlockBytes || patch.bytes > wire::kBufferBlockBytes + wire::kMaxCorrectionBytes ||
+      !wire::is_aligned(patch.bytes, wire::kStickBytes)) {
+    return {Status::BadSize, Field::PatchBytes};
+  }
+  return {};
+}
+
+// What is the call's, and not of a block that it runs.
+bool names_a_place(const wire::ControlBlockHeader& header) {
+  return (header.stream | header.incarnation | header.generation | header.sequence | header.cookie) != 0;
+}
+
 }  // namespace
 
-Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores) {
+Verdict check_buffer_block(const ControlBlock& block, std::uint64_t data_bytes, std::uint64_t existing_cores) {
   const auto& header = block.header;
-  const unsigned sticks = wire::required_sticks(block);
-  if (sticks == 0) {
-    const bool known = header.opcode <= Opcode::Call;
+  if (header.magic != wire::kControlBlockMagic) return {Status::BadMagic, Field::Magic};
+  if (!wire::is_bufferable(header.opcode)) {
+    const bool known = header.opcode <= wire::kLastOpcode;
     return {known ? Status::Unsupported : Status::BadOpcode, Field::OpcodeField};
   }
+  if (names_a_place(header)) return {Status::ReservedBits, Field::Reserved};
+  if (const Verdict v = check_form(block, false, existing_cores, BlockPlace::Buffer); !v.ok()) return v;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(&block);
+  const std::size_t used = header.sticks * wire::kStickBytes;
+  if (!all_zero(bytes + used, sizeof block - used)) return {Status::ReservedBits, Field::Reserved};
+  if (header.opcode != Opcode::Compute) return {};
+  const wire::ComputePayload& compute = block.payload.compute;
+  if (compute.correction_bytes == 0 || compute.correction.kind != wire::EndpointKind::BufferData) return {};
+  if (!wire::range_inside(compute.correction.offset, compute.correction_bytes, data_bytes)) {
+    return {Status::OutOfBounds, Field::ComputeCorrection};
+  }
+  return {};
+}
+
+Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores, BlockPlace place) {
+  const auto& header = block.header;
+  const unsigned sticks = wire::required_sticks(block);
+  if (sticks == 0) return {Status::BadOpcode, Field::OpcodeField};
   if (header.sticks != sticks) return {Status::BadSize, Field::Sticks};
   if (header.flags != 0) return {Status::BadFlags, Field::Flags};
   if (header.reserved0 != 0 || header.reserved1 != 0) return {Status::ReservedBits, Field::Reserved};
@@ -215,9 +271,16 @@ Verdict check_form(const ControlBlock& block, bool crc_negotiated, std::uint64_t
     }
     case Opcode::Dma: return check_dma(block.payload.strided);
     case Opcode::Fill: return check_fill(block.payload.fill);
-    case Opcode::Compute: return check_compute(block.payload.compute, header.budget, existing_cores);
+    case Opcode::Compute: return check_compute(block.payload.compute, header.budget, existing_cores, place);
     case Opcode::EventSignal:
     case Opcode::EventWait: return check_event(block.payload.event, header.opcode == Opcode::EventWait);
+    case Opcode::Call:
+    case Opcode::Prepared:
+      if (header.budget != 0) return {Status::BadBudget, Field::Budget};
+      return check_call(block.payload.call, header.opcode == Opcode::Prepared);
+    case Opcode::Patch:
+      if (header.budget != 0) return {Status::BadBudget, Field::Budget};
+      return check_patch(block.payload.patch);
     default: return {Status::BadOpcode, Field::OpcodeField};
   }
 }

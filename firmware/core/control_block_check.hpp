@@ -15,7 +15,12 @@ namespace fw {
 Verdict check_frame(const wire::ControlBlockHeader& header, std::uint32_t readable_bytes);
 
 // Everything else that depends on the block alone: opcode, flags, reserved bytes, CRC, payload form.
-Verdict check_form(const wire::ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores);
+enum class BlockPlace : std::uint8_t { Ring, Buffer };
+Verdict check_form(const wire::ControlBlock& block, bool crc_negotiated, std::uint64_t existing_cores,
+                   BlockPlace place = BlockPlace::Ring);
+
+// All of it for a block of a command buffer with `data_bytes` of data.
+Verdict check_buffer_block(const wire::ControlBlock& block, std::uint64_t data_bytes, std::uint64_t existing_cores);
 
 // Rows of `segments` up to the last one that says anything of access: those behind it are unused. Most launches use few
 // of them, and every row is looked at several times.

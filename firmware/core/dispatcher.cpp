@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "firmware/core/buffer_commands.hpp"
 #include "firmware/core/card.hpp"
 #include "firmware/core/fault_actions.hpp"
 #include "firmware/core/steps.hpp"
@@ -22,6 +23,28 @@ using wire::Status;
 
 namespace {
 
+// A step of the head, whatever it is.
+[[gnu::always_inline]] inline bool step_head(Card& card, Function& function, unsigned index, Block& block) {
+  if (card.faults.armed(FaultPoint::RegionEntry) && function.streams[index].phase == Stream::Phase::Idle) [[unlikely]]
+    damage_entries(function, block);
+  switch (block.cb.header.opcode) {
+    case Opcode::Dma:
+    case Opcode::Fill: step_transfer(card, function, index); return true;
+    case Opcode::Compute: return start_launch(card, function, index);
+    case Opcode::EventSignal:
+    case Opcode::EventWait: step_event(function, index); return true;
+    case Opcode::Call:
+    case Opcode::Prepared: return step_call(card, function, index);
+    case Opcode::Patch: step_patch(card, function, index); return true;
+    default: break;
+  }
+  const std::uint64_t now = hal::now();
+  block.start_time = now;
+  publish_started(function, block);
+  [[clang::always_inline]] end_head(function, index, {Outcome::Ok, {}, now});
+  return true;
+}
+
 // False: kernels have had their share of this iteration.
 bool step_stream(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
@@ -34,21 +57,7 @@ bool step_stream(Card& card, Function& function, unsigned index) {
     end_head(function, index, {Outcome::Rejected, block.verdict, hal::now()});
     return true;
   }
-  if (card.faults.armed(FaultPoint::RegionEntry) && stream.phase == Stream::Phase::Idle) [[unlikely]]
-    damage_entries(function, block.cb);
-  switch (block.cb.header.opcode) {
-    case Opcode::Dma:
-    case Opcode::Fill: step_transfer(card, function, index); return true;
-    case Opcode::Compute: return start_launch(card, function, index);
-    case Opcode::EventSignal:
-    case Opcode::EventWait: step_event(function, index); return true;
-    default: break;
-  }
-  const std::uint64_t now = hal::now();
-  block.start_time = now;
-  publish_started(function, block);
-  [[clang::always_inline]] end_head(function, index, {Outcome::Ok, {}, now});
-  return true;
+  return step_head(card, function, index, block);
 }
 
 // What a quantum is charged with: bytes of transfers, and of launches that were made ready (only `function` steps now).
@@ -57,6 +66,11 @@ std::uint64_t charged_so_far(const Card& card, const Function& function) {
 }
 
 }  // namespace
+
+// Of calls: the step of another head is inlined into the loop of run_streams().
+[[gnu::noinline]] bool step_block(Card& card, Function& function, unsigned index) {
+  return step_head(card, function, index, function.streams.head(index));
+}
 
 bool run_streams(Card& card, Function& function, unsigned budget) {
   bool any = false;
@@ -115,18 +129,22 @@ Cancelled cancel_block(Card& card, Function& function, unsigned index, std::uint
     return fetched || !function.queue(wire::kControlBlockQueue).ready() ? Cancelled::Ended : Cancelled::NotFetched;
   }
   // A wait that is not fulfilled has not started.
-  const bool started = stream.phase != Stream::Phase::Idle && stream.phase != Stream::Phase::Waiting;
+  const bool begun = stream.phase != Stream::Phase::Idle && stream.phase != Stream::Phase::Waiting;
+  const CallState& call = function.streams.block(at).call;
+  const bool started = begun || (call.buffer != nullptr &&
+                                 function.streams.block(at).cb.header.opcode != Opcode::Call && call.index != 0);
   if (started && at == stream.head) {
     // What ran may have left half of its work behind: a fault like any other.
     if (stream.phase == Stream::Phase::Computing) {
       if (mutated(Mutant::CancelRunning)) return Cancelled::Ended;
       return card.launches.stop(stream.launch) ? Cancelled::Yes : Cancelled::Ended;
     }
+    function.streams.end_wait(index);
     end_head(function, index, {Outcome::Fault, {Status::Stopped}, hal::now()});
     return Cancelled::Yes;
   }
   function.streams.remove(index, before, at);
-  if (function.streams.block(at).cb.header.opcode == Opcode::EventSignal) function.streams.count_queued_signals(index);
+  if (function.streams.block(at).signals != 0) function.streams.count_queued_signals(index);
   complete(function, at, {Outcome::Aborted, {Status::Stopped}, hal::now()});
   return Cancelled::Yes;
 }

@@ -42,7 +42,8 @@ bool reset_stalls(Card& card, Function& function, std::uint64_t now) {
   return now < function.reset.stall_end();
 }
 
-void damage_entries(Function& function, const wire::ControlBlock& block) {
+void damage_entries(Function& function, const Block& of) {
+  const wire::ControlBlock& block = of.cb;
   const auto& header = block.header;
   const auto look_up = [&](std::uint64_t region_id) {
     const Occurrence occurrence{.function = function.id(),
@@ -61,8 +62,8 @@ void damage_entries(Function& function, const wire::ControlBlock& block) {
     case wire::Opcode::Fill: return look_up_end(block.payload.fill.destination);
     case wire::Opcode::Dma: look_up_end(block.payload.dma.source); return look_up_end(block.payload.dma.destination);
     case wire::Opcode::Compute:
-      look_up_end(block.payload.compute.image);
-      for (const wire::Segment& segment : block.payload.compute.segments) {
+      look_up_end(compute_of(of).image);
+      for (const wire::Segment& segment : compute_of(of).segments) {
         if (segment.access != wire::kSegmentUnused) look_up(segment.region_id);
       }
       return;

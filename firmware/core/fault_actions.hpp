@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kLoopPoints =
 [[gnu::cold, gnu::noinline]] bool reset_stalls(Card& card, Function& function, std::uint64_t now);
 
 // RegionEntry: before the regions that the block names are looked up.
-[[gnu::cold, gnu::noinline]] void damage_entries(Function& function, const wire::ControlBlock& block);
+[[gnu::cold, gnu::noinline]] void damage_entries(Function& function, const Block& block);
 
 // Memory: [begin, end) of card memory is about to be touched for the block. A corrected error is counted and told. An
 // uncorrectable one is told and its granule retired: true, with the damaged byte, and the block must end FAULT. A card

@@ -21,6 +21,7 @@ void Function::create(const Identity& identity, FaultTable& faults, std::uint32_
   generation_ = first_generation;
   regions.init(identity.kind);
   streams.init(identity.id);
+  buffers.init(first_generation);
   reset.init(identity.id);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "firmware/core/command_buffers.hpp"
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/function_reset.hpp"
 #include "firmware/core/packed_queue.hpp"
@@ -63,6 +64,7 @@ class Function {
   RegionTable regions;
   std::array<PackedQueue, wire::kQueueCount> queues;
   StreamTable streams;
+  CommandBuffers buffers;
   PendingCommands commands;
   FunctionReset reset;
   Violations violations;

@@ -38,6 +38,9 @@ struct ContextSlot {
               (area ^ other.area)) == 0;
     }
   } told;
+  // Which correction tensor of a command buffer it holds (BufferEntry::tensor), which kernels only read; 0: another
+  // one.
+  std::uint64_t tensor;
 };
 
 // What a space has on one core: a page table and contexts that only its function ever uses.

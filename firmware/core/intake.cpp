@@ -130,6 +130,17 @@ Verdict judge(const Card& card, const Function& function, const Stream& stream, 
   card.traces.write(function.id(), entry);
 }
 
+// A buffer that is gone by then, or other ones, signal nothing: then a cycle of waits may be found later, or not.
+void note_signals(Function& function, Block& block) {
+  if (block.cb.header.opcode == wire::Opcode::EventSignal) [[unlikely]] {
+    block.signals = block.cb.payload.event.value;
+  } else if (block.cb.header.opcode == wire::Opcode::Call) [[unlikely]] {
+    block.signals = last_signal_of_call(function, block.cb.payload.call);
+  }
+  if (block.signals != 0) [[unlikely]]
+    function.streams.note_queued_signal(block.cb.header.stream, block.signals);
+}
+
 void accept_chain(Card& card, Function& function, const Chain& chain) {
   const std::uint16_t index = function.streams.take_block();
   Block& block = function.streams.block(index);
@@ -143,6 +154,8 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   block.checksum = 0;
   block.retries = 0;
   block.moved_ahead = false;
+  block.call.buffer = nullptr;
+  block.signals = 0;
   block.verdict = check_frame(block.cb.header, chain.readable.bytes);
   const bool length = block.verdict.status == Status::BadSize && mutated(Mutant::BlockLength);
   if (!block.verdict.ok() && !mutated(Mutant::BlockFrame, block.verdict.status) && !length) {
@@ -160,11 +173,9 @@ void accept_chain(Card& card, Function& function, const Chain& chain) {
   function.streams.append(index);
   if (stream.phase == Stream::Phase::Computing && stream.count == 2) [[unlikely]]
     move_ahead(card, function, stream);
-  const bool signals = block.cb.header.opcode == wire::Opcode::EventSignal && block.verdict.ok();
+  if (block.verdict.ok() && !stream.poisoned()) note_signals(function, block);
   if (card.traces.on(function.id())) [[unlikely]]
     note_queued(card, function, block.cb.header);
-  if (signals && !stream.poisoned()) [[unlikely]]
-    function.streams.note_queued_signal(block.cb.header.stream, block.cb.payload.event.value);
 }
 
 }  // namespace

@@ -80,6 +80,8 @@ bool serve(Card& card, Function& function, bool any) {
   if (told) card.note_work(kStepsOfCommands);
   any |= told;
   any |= progress_admin(card, function);
+  if (function.buffers.any_unused()) [[unlikely]]
+    function.buffers.free_unused(card.spaces, function.id());
   if (function.reset.running()) any |= progress_resets(card, function);
   if (any) notify(function);
   return any;

@@ -20,8 +20,9 @@ namespace {
 
 // FaultPoint::Memory at what a launch is said to touch: image, correction, segments. The launch is prepared, and ends
 // FAULT before its first slice.
-[[gnu::cold, gnu::noinline]] void break_launch(Card& card, Function& function, unsigned index, const ControlBlock& cb) {
-  const wire::ComputePayload& compute = cb.payload.compute;
+[[gnu::cold, gnu::noinline]] void break_launch(Card& card, Function& function, unsigned index, const Block& block) {
+  const ControlBlock& cb = block.cb;
+  const wire::ComputePayload& compute = compute_of(block);
   const auto touch = [&](std::uint64_t region_id, std::uint32_t generation, std::uint64_t offset, std::uint64_t bytes) {
     const auto at = function.regions.resolve(region_id, generation, offset, bytes);
     hal::PhysicalAddress place;
@@ -34,7 +35,7 @@ namespace {
     card.launches.fail(function.streams[index].launch, {Status::UncorrectableMemory}, record);
   };
   touch(compute.image.region_id, compute.image.generation, compute.image.offset, compute.image_bytes);
-  if (compute.correction_bytes != 0) {
+  if (compute.correction_bytes != 0 && compute.correction.kind == wire::EndpointKind::Region) {
     touch(compute.correction.region_id, compute.correction.generation, compute.correction.offset,
           compute.correction_bytes);
   }
@@ -111,7 +112,7 @@ bool run_first_slice(Card& card, Function& function, unsigned index, const Launc
       stream.phase = Stream::Phase::Computing;
       function.streams.hold(index);
       if (card.faults.armed(FaultPoint::Memory)) [[unlikely]]
-        break_launch(card, function, index, block.cb);
+        break_launch(card, function, index, block);
       card.launches.release(stream.launch);
       move_ahead(card, function, stream);
       return;

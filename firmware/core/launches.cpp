@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "firmware/core/command_buffers.hpp"
 #include "firmware/core/context_layout.hpp"
 #include "firmware/core/control_block_check.hpp"
 #include "firmware/core/function.hpp"
@@ -62,7 +63,7 @@ Verdict judge_image(const RegionTable& regions, const wire::ComputePayload& comp
 
 // Everything but the image.
 Verdict judge_operands(const RegionTable& regions, const wire::ComputePayload& compute) {
-  if (compute.correction_bytes != 0) {
+  if (compute.correction_bytes != 0 && compute.correction.kind == wire::EndpointKind::Region) {
     const auto correction = regions.resolve(compute.correction.region_id, compute.correction.generation,
                                             compute.correction.offset, compute.correction_bytes);
     if (!correction) return {correction.error(), Field::ComputeCorrection};
@@ -85,6 +86,12 @@ Verdict judge_operands(const RegionTable& regions, const wire::ComputePayload& c
 
 }  // namespace
 
+Verdict judge_launch(const RegionTable& regions, const wire::ComputePayload& compute) {
+  hal::PhysicalAddress image;
+  const Verdict why = judge_image(regions, compute, image);
+  return why.ok() ? judge_operands(regions, compute) : why;
+}
+
 // ---- entry ----------------------------------------------------------------------------------------------------------
 
 // In an image's area, what depends on the image alone does not change: an area is emptied only with its space.
@@ -106,18 +113,32 @@ void Launches::tell(const Place& place, const ContextSlot::Told& told) {
   place.slot().told = told;
 }
 
+// Kernels only read it: what a launch of the same block has left is there still.
+void Launches::bring_correction(const Function& function, ContextSlot& slot, const Block& block) {
+  const wire::ComputePayload& compute = compute_of(block);
+  std::byte* const to = hal::pointer(slot.data + kCorrectionAt);
+  if (compute.correction.kind == wire::EndpointKind::BufferData) {
+    const BufferEntry& entry = *entry_of(block);
+    if (slot.tensor == entry.tensor) return;
+    hal::copy(to, block.call.buffer->data() + entry.data_offset, compute.correction_bytes);
+    slot.tensor = entry.tensor;
+    return;
+  }
+  const auto from = function.regions.resolve(compute.correction.region_id, compute.correction.generation,
+                                             compute.correction.offset, compute.correction_bytes);
+  hal::copy(to, hal::pointer(from->address), compute.correction_bytes);
+  slot.tensor = 0;
+}
+
 void Launches::prepare_entry(const Function& function, const Place& place, std::uint32_t index, std::uint32_t parts,
-                             const wire::ComputePayload& compute) {
+                             const Block& block) {
+  const wire::ComputePayload& compute = compute_of(block);
   ContextSlot& slot = place.slot();
   spaces_->restore_pool(place);
   const ContextSlot::Told told{compute.correction_bytes, index, parts, place.area};
   if (slot.told != told) [[unlikely]]
     tell(place, told);
-  if (compute.correction_bytes != 0) {
-    const auto from = function.regions.resolve(compute.correction.region_id, compute.correction.generation,
-                                               compute.correction.offset, compute.correction_bytes);
-    hal::copy(hal::pointer(slot.data + kCorrectionAt), hal::pointer(from->address), compute.correction_bytes);
-  }
+  if (compute.correction_bytes != 0) bring_correction(function, slot, block);
   const std::uint64_t base = context_base(place.context);
   const std::uint64_t text = area_base(place.context, place.area) + wire::kTextOffset;
   hal::start(slot.context, place.core->root, text + place.image().header.correction_entry,
@@ -186,7 +207,7 @@ void Launches::begin(const Function& function, Launch& launch, unsigned stream, 
 // Everything but the release; on failure nothing is left but caches.
 Launches::Fit Launches::prepare(const Function& function, Launch& launch, unsigned stream, Block& block,
                                 hal::PhysicalAddress image, Verdict& why) {
-  const wire::ComputePayload& compute = block.cb.payload.compute;
+  const wire::ComputePayload& compute = compute_of(block);
   FunctionSpace* space = spaces_->current(function.id());
   if (space == nullptr) return Fit::NoPages;
   Fit fit = spaces_->find_area(*space, image, compute.image_bytes, launch.area, block.image, why);
@@ -204,7 +225,7 @@ Launches::Fit Launches::prepare(const Function& function, Launch& launch, unsign
   space->areas[launch.area].set_name(compute.image, function.regions.names_version());
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     const Part& part = launch.part[p];
-    prepare_entry(function, {space, space->cores[part.core], launch.area, part.context}, p, launch.parts, compute);
+    prepare_entry(function, {space, space->cores[part.core], launch.area, part.context}, p, launch.parts, block);
   }
   if (faults_->armed(wire::FaultPoint::KernelResult)) [[unlikely]]
     note_result(function, launch, compute);
@@ -218,8 +239,8 @@ Launches::Start Launches::start(const Function& function, unsigned stream, Block
     return Start::Refused;
   }
   hal::PhysicalAddress image = 0;
-  why = judge_image(function.regions, block.cb.payload.compute, image);
-  if (why.ok()) why = judge_operands(function.regions, block.cb.payload.compute);
+  why = judge_image(function.regions, compute_of(block), image);
+  if (why.ok()) why = judge_operands(function.regions, compute_of(block));
   if (!why.ok()) return Start::Refused;
   // The launch would get the memory that a damaged entry tells of, whether its block names it or not.
   if (spaces_->lacks_regions(function.id(), function.regions) && !function.regions.intact()) {
@@ -259,14 +280,17 @@ void Launches::release(LaunchHandle handle) {
 // ---- at once --------------------------------------------------------------------------------------------------------
 
 bool Launches::make_ready(const Function& function, const Block& block, Place& place) {
-  const wire::ComputePayload& compute = block.cb.payload.compute;
+  const wire::ComputePayload& compute = compute_of(block);
   if (compute.core_mask > 1 || under_way_[function.id()] == kLaunchesPerFunction) return false;
   if (!spaces_->find_place(function.id(), function.regions, compute, place)) return false;
   if (compute.correction_bytes > place.image().header.max_correction_bytes) return false;
-  Verdict why;
-  [[clang::always_inline]] why = judge_operands(function.regions, compute);
-  if (!why.ok()) return false;
-  [[clang::always_inline]] prepare_entry(function, place, 0, 1, compute);
+  const BufferEntry* const entry = entry_of(block);
+  if (entry == nullptr || entry->judged != function.regions.names_version()) {
+    Verdict why;
+    [[clang::always_inline]] why = judge_operands(function.regions, compute);
+    if (!why.ok()) return false;
+  }
+  [[clang::always_inline]] prepare_entry(function, place, 0, 1, block);
   return true;
 }
 

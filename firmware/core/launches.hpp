@@ -49,6 +49,9 @@ struct LaunchResult {
   bool warned;                 // the watchdog's warning has still to be told (take_warnings())
 };
 
+// What a launch names, as the region table is now.
+Verdict judge_launch(const RegionTable& regions, const wire::ComputePayload& compute);
+
 class Launches {
  public:
   enum class Start : std::uint8_t { Started, Unfinished, NoRoom, Refused };
@@ -157,7 +160,8 @@ class Launches {
   Fit add_parts(const Function& function, Launch& launch, const wire::ComputePayload& compute);
   // The part is number `index` of `parts`.
   void prepare_entry(const Function& function, const Place& place, std::uint32_t index, std::uint32_t parts,
-                     const wire::ComputePayload& compute);
+                     const Block& block);
+  static void bring_correction(const Function& function, ContextSlot& slot, const Block& block);
   [[gnu::noinline]] static void tell(const Place& place, const ContextSlot::Told& told);
   [[gnu::cold, gnu::noinline]] static void note_result(const Function& function, Launch& launch,
                                                        const wire::ComputePayload& compute);

@@ -27,7 +27,8 @@ struct Ending {
 
 // Writes the completion and hands the chain back; the block is free afterwards.
 void complete(Function& function, std::uint16_t block, const Ending& ending);
-// Takes the head block off its stream and completes it. Any ending but OK poisons the stream.
+// Takes the head block off its stream and completes it. Any ending but OK poisons the stream. The head may be a block
+// of a command buffer: then what ends is the call, or nothing, and the next block is the head.
 void end_head(Function& function, unsigned stream, const Ending& ending);
 
 // Tells the host that the block began, before its first side effect: after a death LOST and INDETERMINATE differ by it.
@@ -55,6 +56,23 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 
 // The EVENT_SIGNAL, or the EVENT_WAIT, at the head of a stream.
 [[gnu::noinline]] void step_event(Function& function, unsigned stream);
+
+// ---- command buffers (calls.cpp)
+
+// The CALL or PREPARED at the head of a stream, which has not begun: judges the buffer again when regions have changed,
+// a few blocks in a step, then begins with its first block. False: as step_block().
+[[gnu::noinline]] bool step_call(Card& card, Function& function, unsigned stream);
+// A step of the head, whatever it is. False: kernels have had their share of this iteration.
+bool step_block(Card& card, Function& function, unsigned stream);
+// A block of a buffer has ended. True: the stream goes on with the next one. Else the call ends: `ending` is its own
+// then.
+bool call_goes_on(Function& function, unsigned stream, Ending& ending);
+// The head ends, also a call none of whose blocks has begun.
+void end_block(Function& function, unsigned stream, const Ending& ending);
+// The largest value that the timeline gets by a call: 0: none, or there is no such buffer.
+std::uint64_t last_signal_of_call(const Function& function, const wire::CallPayload& call);
+// What a block names, as the region table is now: the same that its start finds out.
+Verdict judge_addresses(Function& function, const wire::ControlBlock& cb);
 
 // Starts the COMPUTE at the head of a stream, or finds out that it has to wait. False: it has run already, and kernels
 // have had their share of this iteration.

@@ -30,6 +30,19 @@ struct Verdict {
   bool ok() const { return status == wire::Status::None; }
 };
 
+struct CommandBuffer;
+
+// Where a CALL or PREPARED stands that has begun.
+struct CallState {
+  CommandBuffer* buffer;     // nullptr: no such block, or it has not begun. It does not go while this names it
+  std::uint32_t index;       // the block that is next, or under way
+  std::uint32_t judged_for;  // RegionTable::names_version() of the blocks before it, while they are judged again
+  std::uint64_t signal_base;
+  std::uint64_t start_time;  // of the first block; 0: none has started
+  std::uint64_t bytes;       // moved by the blocks before this one
+  std::uint64_t slices;      // taken by them
+};
+
 // A control block that the card accepted from the ring: the private copy and what is needed to give it back.
 struct Block {
   wire::ControlBlock cb;
@@ -38,6 +51,8 @@ struct Block {
   std::uint64_t progress;    // bytes moved so far
   Verdict verdict;
   ImageCheck image;        // of a launch that has not started
+  CallState call;          // `cb` then holds the block of the buffer that it has come to, with the call's own address
+  std::uint64_t signals;   // the largest value of the timeline that it will signal; 0: none
   std::uint32_t checksum;  // of a transfer with wire::kDmaChecksum: over `progress` bytes
   std::uint32_t retries;   // of it, because what arrived was not what was sent
   bool moved_ahead;        // all of it, while another one was the head (wire::kDmaAhead)

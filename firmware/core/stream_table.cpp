@@ -82,10 +82,7 @@ void StreamTable::call_waiters(unsigned awaited, std::uint64_t value) {
 void StreamTable::count_queued_signals(unsigned s) {
   timelines_[s].forget_queued();
   for (std::uint16_t b = streams_[s].head; b != kNoBlock; b = blocks_[b].next) {
-    const Block& block = blocks_[b];
-    if (block.cb.header.opcode == wire::Opcode::EventSignal && block.verdict.ok()) {
-      timelines_[s].note_queued(block.cb.payload.event.value);
-    }
+    if (blocks_[b].signals != 0) timelines_[s].note_queued(blocks_[b].signals);
   }
 }
 

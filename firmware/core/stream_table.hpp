@@ -45,6 +45,13 @@ class StreamTable {
   [[gnu::always_inline]] void append(std::uint16_t block);
   // Takes the head off its stream, which goes on with the next one. The stream does not wait (end_wait()).
   [[gnu::always_inline]] std::uint16_t take_head(unsigned stream);
+  // The head is another block of its command buffer now, and has not started.
+  void begin_next_of_call(unsigned stream) {
+    streams_[stream].phase = Stream::Phase::Idle;
+    streams_[stream].launch = kNoLaunch;
+    streams_[stream].stalled_until = 0;
+    resume(stream);
+  }
   // Takes a block that has not started out of its stream. `before` is the one in front of it, or kNoBlock.
   void remove(unsigned stream, std::uint16_t before, std::uint16_t block);
 

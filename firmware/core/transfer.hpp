@@ -31,6 +31,9 @@ struct Transfer {
   std::uint64_t bytes;
 };
 
+// Both ends of a DMA or FILL, all of it.
+Verdict judge_transfer(Function& function, const wire::ControlBlock& cb);
+
 // `bytes` were moved for the block, at the cost of a copy of `cost` bytes.
 void count_bytes(Function& function, const wire::ControlBlock& cb, std::uint64_t bytes, std::uint64_t cost);
 

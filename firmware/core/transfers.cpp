@@ -69,6 +69,11 @@ std::expected<Transfer, Verdict> resolve_transfer(Function& function, const Cont
 
 }  // namespace
 
+Verdict judge_transfer(Function& function, const ControlBlock& cb) {
+  const auto transfer = resolve_transfer(function, cb);
+  return transfer ? Verdict{} : transfer.error();
+}
+
 void count_bytes(Function& function, const ControlBlock& cb, std::uint64_t bytes, std::uint64_t cost) {
   function.charge(cost);
   auto& stats = function.counters();
@@ -283,7 +288,8 @@ bool is_ahead(const Block& block) {
 // What is in its way now is said when it comes to the head of its stream.
 void move_ahead(Card& card, Function& function, const Stream& stream) {
   const Block& head = function.streams.block(stream.head);
-  if (head.next == kNoBlock || stream.state() != StreamState::Open) return;
+  // Of a call, later blocks may use what the DMA writes.
+  if (head.next == kNoBlock || head.call.buffer != nullptr || stream.state() != StreamState::Open) return;
   Block& block = function.streams.block(head.next);
   const std::uint64_t cores = head.cb.payload.compute.core_mask;
   if (!is_ahead(block) || cores == 0 || (cores & 1) != 0 || card.faults.armed_any(kTransferPoints)) return;

@@ -198,7 +198,7 @@ std::optional<wire::Target> function_called(std::string_view text) {
 }
 
 std::optional<std::uint32_t> opcode_called(const PointRule& rule, std::string_view text) {
-  constexpr std::uint32_t kLastOpcode = static_cast<std::uint32_t>(wire::Opcode::Call);
+  constexpr std::uint32_t kLastOpcode = static_cast<std::uint32_t>(wire::kLastOpcode);
   constexpr std::uint32_t kLastCommand = static_cast<std::uint32_t>(wire::kLastAdminCommand);
   const bool command = (rule.conditions & kByCommand) != 0;
   for (std::uint32_t n = command ? 1 : 0; n <= (command ? kLastCommand : kLastOpcode); ++n) {

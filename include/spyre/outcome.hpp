@@ -71,6 +71,8 @@ enum class Status : std::uint16_t {
   EventRegressed = 314,
   EventFailed = 315,
   EventDeadlock = 316,
+  UnknownCommandBuffer = 317,
+  StaleCommandBuffer = 318,
   // execution
   Stopped = 400,
   WatchdogExpired = 401,
@@ -101,6 +103,7 @@ enum class Status : std::uint16_t {
   OutOfExecutionAreas = 503,
   QuotaExceeded = 504,
   OutOfSlots = 505,
+  OutOfCommandBuffers = 506,
 };
 
 constexpr std::string_view name(Outcome outcome) {
@@ -157,6 +160,8 @@ constexpr std::string_view name(Status status) {
     case Status::EventRegressed: return "event value does not grow";
     case Status::EventFailed: return "the awaited stream failed or was reset";
     case Status::EventDeadlock: return "waits of streams form a cycle";
+    case Status::UnknownCommandBuffer: return "unknown command buffer";
+    case Status::StaleCommandBuffer: return "stale command buffer";
     case Status::Stopped: return "stopped by its owner";
     case Status::WatchdogExpired: return "watchdog expired";
     case Status::BudgetExpired: return "budget expired";
@@ -185,6 +190,7 @@ constexpr std::string_view name(Status status) {
     case Status::OutOfExecutionAreas: return "no free execution area";
     case Status::QuotaExceeded: return "memory quota of the function exceeded";
     case Status::OutOfSlots: return "the slot cannot be mapped";
+    case Status::OutOfCommandBuffers: return "no room for a command buffer";
   }
   return "unknown status";
 }

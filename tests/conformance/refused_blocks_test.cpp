@@ -95,8 +95,18 @@ std::vector<BadField> strided_cases() {
 std::vector<BadField> all_cases() {
   std::vector<BadField> cases;
   for (const Base base : {Base::Nop, Base::ToDevice, Base::Fill}) add_header_cases(cases, base);
-  cases.push_back({"opcode that is not built", Base::Nop, [](auto& b) { b.header.opcode = Opcode::Call; },
-                   Status::Unsupported, Field::OpcodeField});
+  for (const auto opcode : {Opcode::Call, Opcode::Prepared}) {
+    cases.push_back({"call of a command buffer that there is not", Base::Nop,
+                     [=](auto& b) { b.header.opcode = opcode; }, Status::UnknownCommandBuffer, Field::CallBuffer});
+    cases.push_back({"call with reserved words", Base::Nop,
+                     [=](auto& b) {
+                       b.header.opcode = opcode;
+                       b.payload.call.reserved[4] = 1;
+                     },
+                     Status::ReservedBits, Field::Reserved});
+  }
+  cases.push_back({"patch of nothing", Base::Nop, [](auto& b) { b.header.opcode = Opcode::Patch; }, Status::BadSize,
+                   Field::PatchBytes});
   for (const auto opcode : {Opcode::EventSignal, Opcode::EventWait}) {
     cases.push_back({"event without a value", Base::Nop, [=](auto& b) { b.header.opcode = opcode; },
                      Status::EventRegressed, Field::EventValue});

@@ -167,6 +167,16 @@ void add_control_block(Builder& builder) {
   FIELD(EventPayload, value);
   FIELD(EventPayload, stream);
   FIELD(EventPayload, incarnation);
+  STRUCT(CallPayload);
+  FIELD(CallPayload, buffer);
+  FIELD(CallPayload, epoch);
+  FIELD(CallPayload, signal_base);
+  STRUCT(PatchPayload);
+  FIELD(PatchPayload, buffer);
+  FIELD(PatchPayload, block);
+  FIELD(PatchPayload, epoch);
+  FIELD(PatchPayload, offset);
+  FIELD(PatchPayload, bytes);
 
   STRUCT(FillPayload);
   FIELD(FillPayload, destination);
@@ -202,6 +212,8 @@ void add_completion(Builder& builder) {
   FIELD(Completion, bytes);
   FIELD(Completion, fault);
   FIELD(Completion, slices);
+  FIELD(Completion, checksum);
+  FIELD(Completion, block);
   STRUCT(FaultRecord);
   FIELD(FaultRecord, access);
   FIELD(FaultRecord, core);

@@ -45,8 +45,8 @@ void bad_opcodes(ScenarioContext& context) {
   Refusals refusals(context);
   ControlBlock nop = refusals.addressed(BlockBuilder::nop());
   nop.header.opcode = Opcode::Call;
-  refusals.add("an opcode that is not built", nop, Status::Unsupported);
-  for (unsigned opcode = 7; opcode < 256; opcode += 31) {
+  refusals.add("a command buffer that there is not", nop, Status::UnknownCommandBuffer);
+  for (unsigned opcode = 9; opcode < 256; opcode += 31) {
     nop.header.opcode = static_cast<Opcode>(opcode);
     refusals.add("an unknown opcode", nop, Status::BadOpcode);
   }

@@ -317,7 +317,7 @@ void StressClient::refused() {
     case 0: bad.payload.dma.destination.region_id = 1u << 20, why = Status::UnknownRegion; break;
     case 1: bad.payload.dma.bytes = ~std::uint64_t{0}, why = Status::NotHostMemory; break;
     case 2: bad.header.flags = 0x8000, why = Status::BadFlags; break;
-    default: bad.header.opcode = wire::Opcode::Call, why = Status::Unsupported; break;
+    default: bad.header.opcode = static_cast<wire::Opcode>(0x77), why = Status::BadOpcode; break;
   }
   Batch batch;
   batch.add(bad, Outcome::Rejected, why);

@@ -104,15 +104,16 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
     add("skipped sequence", base, [](auto& b) { ++b.header.sequence; }, Status::BadSequence, Field::Sequence);
     add("sequence 2^64-1", base, [](auto& b) { b.header.sequence = kMax; }, Status::BadSequence, Field::Sequence);
   }
-  for (const unsigned opcode : {7u, 8u, 0x80u, 0xffu}) {
+  for (const unsigned opcode : {9u, 10u, 0x80u, 0xffu}) {
     add(
         "unknown opcode", Base::Nop, [=](auto& b) { b.header.opcode = static_cast<Opcode>(opcode); }, Status::BadOpcode,
         Field::OpcodeField);
   }
-  for (const Opcode opcode : {Opcode::Call}) {
+  // command_buffers_test.cpp has what else can be wrong with these.
+  for (const Opcode opcode : {Opcode::Call, Opcode::Prepared}) {
     add(
-        "opcode that is not built", Base::Nop, [=](auto& b) { b.header.opcode = opcode; }, Status::Unsupported,
-        Field::OpcodeField);
+        "a command buffer that there is not", Base::Nop, [=](auto& b) { b.header.opcode = opcode; },
+        Status::UnknownCommandBuffer, Field::CallBuffer);
   }
   add(
       "opcode of another size", Base::Nop, [](auto& b) { b.header.opcode = Opcode::Compute; }, Status::BadSize,

@@ -26,9 +26,9 @@ constexpr std::uint64_t kNoWatchdog = 1'000'000;  // slices
 // Of one function of weight 1: its bytes, or the step in which its time was over.
 constexpr std::uint64_t kQuantumAndStepBytes = fw::kQuantumBytes + fw::kDmaStepBytes;
 
-enum class Kind { Nops, SingleNops, Fills, ShortFills, Strided, Refused, Admin, Kernels };
-constexpr Kind kKinds[] = {Kind::Nops,    Kind::SingleNops, Kind::Fills, Kind::ShortFills,
-                           Kind::Strided, Kind::Refused,    Kind::Admin, Kind::Kernels};
+enum class Kind { Nops, SingleNops, Fills, ShortFills, Strided, Refused, Admin, Kernels, Calls, Buffers };
+constexpr Kind kKinds[] = {Kind::Nops,    Kind::SingleNops, Kind::Fills,   Kind::ShortFills, Kind::Strided,
+                           Kind::Refused, Kind::Admin,      Kind::Kernels, Kind::Calls,      Kind::Buffers};
 
 // A function that keeps the card as busy with one kind of work as it can.
 class Neighbour {
@@ -37,6 +37,8 @@ class Neighbour {
     EXPECT_TRUE(driver_.bring_up(wire::kMandatoryFeatures));
     region_ = driver_.acquire(kRegionBytes).value();
     programs_ = fwtest::load_programs(driver_, stream_);
+    if (kind == Kind::Calls || kind == Kind::Buffers) write_buffer();
+    if (kind == Kind::Calls) buffer_ = driver_.admin(create()).values.buffer;
     if (kind != Kind::Kernels) return;
     for (unsigned i = 0; i < fw::kContextsPerCore; ++i) {
       StreamHandle own = driver_.open_stream().value();
@@ -68,6 +70,14 @@ class Neighbour {
         });
       case Kind::Admin: return ask();
       case Kind::Kernels: return;
+      case Kind::Calls:
+        return fill_ring(4, [&] {
+          auto block = driver_.nop(stream_);
+          block.header.opcode = wire::Opcode::Call;
+          block.payload.call = {buffer_.buffer, 0, buffer_.epoch, 0, {}};
+          return block;
+        });
+      case Kind::Buffers: return make_buffers();
     }
   }
   std::uint64_t ended() const { return ended_; }
@@ -76,6 +86,45 @@ class Neighbour {
   template <typename Make>
   void fill_ring(std::uint64_t most, Make make) {
     for (; submitted_ < ended_ + most; ++submitted_) driver_.submit(make());
+  }
+  // As large as a buffer can be; every eighth block fills so much that its quantum is over.
+  void write_buffer() {
+    auto* blocks = driver_.at<wire::ControlBlock>(wire::kHostMemoryOffset);
+    for (unsigned i = 0; i < wire::kMaxBufferBlocks; ++i) {
+      wire::ControlBlock block{};
+      block.header.magic = wire::kControlBlockMagic;
+      block.header.sticks = 1;
+      block.header.opcode = i % 8 == 7 ? wire::Opcode::Fill : wire::Opcode::Nop;
+      if (i % 8 == 7) {
+        block.payload.fill.destination = RawDriver::device(region_, 0);
+        block.payload.fill.bytes = kRegionBytes;
+      }
+      blocks[i] = block;
+    }
+  }
+  wire::AdminRequest create() {
+    auto request = driver_.admin_request(AdminCommand::BufferCreate);
+    request.arguments.buffer_create = {wire::kHostMemoryOffset, wire::kMaxBufferBlocks, wire::kMaxBufferDataBytes};
+    return request;
+  }
+  // Made and destroyed, again and again.
+  void make_buffers() {
+    std::vector<std::uint16_t> next;
+    for (const std::uint16_t slot : asked_) {
+      const auto reply = driver_.take_admin(slot);
+      if (!reply) {
+        next.push_back(slot);
+        continue;
+      }
+      EXPECT_EQ(reply->outcome, Outcome::Ok) << wire::name(reply->status);
+      ++ended_;
+      if (reply->values.buffer.epoch == 0) continue;  // of a destroy
+      auto destroy = driver_.admin_request(AdminCommand::BufferDestroy);
+      destroy.arguments.buffer_destroy = {reply->values.buffer.buffer, 0, reply->values.buffer.epoch};
+      next.push_back(driver_.send_admin(destroy));
+    }
+    asked_ = std::move(next);
+    while (asked_.size() < 8) asked_.push_back(driver_.send_admin(create()));
   }
   void ask() {
     for (const std::uint16_t slot : asked_) ended_ += driver_.wait_admin(slot).has_value();
@@ -87,6 +136,7 @@ class Neighbour {
   const Kind kind_;
   StreamHandle stream_;
   RegionHandle region_{}, programs_{};
+  decltype(wire::AdminReply::Values::buffer) buffer_{};
   std::vector<std::uint16_t> asked_;
   std::uint64_t submitted_ = 0;
   std::uint64_t ended_ = 0;

@@ -15,7 +15,7 @@
 namespace fwtest {
 
 namespace {
-constexpr unsigned kPrograms = static_cast<unsigned>(Program::WritesText) + 1;
+constexpr unsigned kPrograms = static_cast<unsigned>(Program::TellsCorrection) + 1;
 constexpr std::uint64_t kTextBytes = 4096;
 
 hal::Stop stop(hal::StopReason reason, std::uint64_t argument = 0, std::uint64_t ran = 1) {
@@ -108,6 +108,13 @@ hal::Stop PlayedKernels::play(hal::Context& context, std::uint64_t slice_ticks) 
     case Program::BrokenStack:
       ++step;
       return fault(wire::Status::StoreFault, hal::Access::Store, context.integer[2] - 8, entry + 4);
+    case Program::TellsCorrection: {
+      wire::KernelArguments arguments;
+      std::memcpy(&arguments, board->translate(root, argument), sizeof arguments);
+      std::uint64_t word = 0;
+      std::memcpy(&word, board->translate(root, arguments.correction_address), sizeof word);
+      return stop(hal::StopReason::Exit, word);
+    }
     case Program::WritesText: return fault(wire::Status::StoreFault, hal::Access::Store, entry, entry + 4);
   }
   return fault(wire::Status::IllegalInstruction, hal::Access::Fetch, entry, entry);

@@ -24,13 +24,14 @@ enum class Program : std::uint64_t {
   UntilReleased,  // slices until PlayedKernels::released
   Slices,         // twenty slices, then exits
   BadCall,
-  Accumulates,  // one more in the word at kSumAt of region 0 a slice; once released, or at kMostSums, as Touches
-  TouchesLate,  // slices until PlayedKernels::released, then as Touches
-  Scribbles,    // fills stack, pool and scratchpad, then exits
-  FindsBytes,   // exits with 1 when one of them holds a byte
-  StaleStack,   // its first store to its stack faults once, as on a hart that knew an older translation; then exits
-  BrokenStack,  // likewise, but always
-  WritesText,   // a store to its own first instruction
+  Accumulates,      // one more in the word at kSumAt of region 0 a slice; once released, or at kMostSums, as Touches
+  TouchesLate,      // slices until PlayedKernels::released, then as Touches
+  Scribbles,        // fills stack, pool and scratchpad, then exits
+  FindsBytes,       // exits with 1 when one of them holds a byte
+  StaleStack,       // its first store to its stack faults once, as on a hart that knew an older translation; then exits
+  BrokenStack,      // likewise, but always
+  WritesText,       // a store to its own first instruction
+  TellsCorrection,  // exits with the first word of its correction tensor
 };
 inline constexpr std::uint64_t kSumAt = 64;
 inline constexpr std::uint64_t kMostSums = 50;
