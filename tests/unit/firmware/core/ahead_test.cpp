@@ -120,6 +120,39 @@ TEST_F(Ahead, WithoutTheFlagAndBehindAKernelOfCore0NothingMovesEarly) {
   }
 }
 
+// The kernel of a call is not the last that the call does: a block behind it may use what the DMA writes.
+TEST_F(Ahead, BehindACallNothingMovesEarly) {
+  EXPECT_EQ(run(Program::Exit, kOnCore1).outcome, Outcome::Ok);  // its record is that of the call afterwards
+  put(std::byte{1});
+  fwtest::StreamHandle scratch;
+  wire::ControlBlock compute = block(scratch, Program::UntilReleased, kOnCore1);
+  const std::uint8_t sticks = compute.header.sticks;
+  compute.header = {};
+  compute.header.magic = wire::kControlBlockMagic;
+  compute.header.sticks = sticks;
+  compute.header.opcode = wire::Opcode::Compute;
+  constexpr std::uint64_t kBuffer = kHost + wire::kMiB;
+  std::memcpy(driver_.at<std::byte>(kBuffer), &compute, sizeof compute);
+  auto request = driver_.admin_request(wire::AdminCommand::BufferCreate);
+  request.arguments.buffer_create = {kBuffer, 1, 0};
+  const auto made = driver_.admin(request);
+  ASSERT_EQ(made.outcome, Outcome::Ok) << wire::name(made.status) << " " << wire::name(made.field);
+  wire::ControlBlock call = driver_.nop(stream_);
+  call.header.opcode = wire::Opcode::Call;
+  call.payload.call = {made.values.buffer.buffer, 0, made.values.buffer.epoch, 0, {}};
+  driver_.seal(call);
+  driver_.submit(call);
+  driver_.submit(dma());
+  EXPECT_TRUE(collect().empty());
+  EXPECT_EQ(at(kSlot), std::byte{0});
+  kernels_.released = true;
+  const auto ends = finish();
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0].outcome, Outcome::Ok) << wire::name(ends[0].status) << " " << wire::name(ends[0].field);
+  EXPECT_EQ(ends[1].outcome, Outcome::Ok);
+  EXPECT_EQ(at(kSlot), std::byte{1});
+}
+
 TEST_F(Ahead, BehindAKernelThatFailsItEndsAbortedWithoutBytes) {
   put(std::byte{1});
   driver_.submit(block(stream_, Program::Endless, kOnCore1));
