@@ -43,6 +43,11 @@ foreach(folder IN ITEMS site-functions vendor-completions)
   install(FILES "${completion}/_spyre" DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/${folder} COMPONENT runtime)
 endforeach()
 
+# torch-spyre's runtime interface (docs/torch-spyre.md): one root with include and lib, as its build wants it.
+set(flex ${SPYRE_INSTALL_DATADIR}/flex-compat/${SPYRE_FLEX_VERSION})
+install(TARGETS flex_shared LIBRARY DESTINATION ${flex}/lib COMPONENT runtime)
+install(DIRECTORY "${SPYRE_FLEX_INCLUDE}/" DESTINATION ${flex}/include COMPONENT development)
+
 # ---- development
 install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/spyre" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT spyreTargets NAMESPACE spyre:: DESTINATION ${package_folder} COMPONENT development)
