@@ -280,6 +280,18 @@ Reading read_named_sticks(Runtime& runtime, const Checked& transfer, const std::
 
 }  // namespace
 
+std::uint64_t host_bytes_of(const LoopTransfer& transfer, TransferDirection direction) {
+  const bool to_card = direction == TransferDirection::ToDevice;
+  std::int64_t indices = 0;
+  for (const StridedLoops& nest : transfer.nests) {
+    const Strides strides = to_card ? &StridedLoops::src_stride : &StridedLoops::dst_stride;
+    if ((nest.*strides).size() != nest.size.size()) refuse_loops("lists of different lengths");
+    indices =
+        std::max(indices, indices_of(nest, strides, to_card ? &StridedLoops::src_offset : &StridedLoops::dst_offset));
+  }
+  return bytes_for(indices, transfer.host_format);
+}
+
 void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer) {
   const Checked checked(std::move(transfer), TransferDirection::ToDevice);
   if (checked.empty()) return;

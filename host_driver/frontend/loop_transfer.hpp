@@ -28,7 +28,10 @@ struct LoopTransfer {
   std::uint64_t bytes = 0;   // of the card from there on, that the loops may name
 };
 
-// All throw before anything is moved:
+// Bytes from `host` on that the loops reach over. Throws InvalidArgument ("loops").
+std::uint64_t host_bytes_of(const LoopTransfer& transfer, TransferDirection direction);
+
+// Both throw before anything is moved:
 //   InvalidArgument  "format" (no such conversion), "loops" (negative, lists of different lengths, an element outside of
 //                    `bytes`, 2^62 elements or more), "host" (null)
 //   OutOfMemory, Error, StreamError  as FlexStream::Launch

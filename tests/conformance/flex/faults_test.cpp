@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -61,6 +62,28 @@ TEST_F(FlexFault, OfAKernelFailsItsStreamUntilTheRuntimeIsReplaced) {
   other.fillAsync(&target, 1, DataFormats::SEN169_FP16, true);
   other.synchronize();
   EXPECT_FALSE(other.needsShutdown());
+  replace();
+  expect_works();
+}
+
+// Ordered by whoever owns the card: SPYRE_FLEX_RESET is the command for this process's function.
+TEST_F(FlexFault, AResetOfTheFunctionFailsEveryStreamUntilTheRuntimeIsReplaced) {
+  const char* const reset = std::getenv("SPYRE_FLEX_RESET");
+  if (reset == nullptr) GTEST_SKIP() << "the card is this process's own";
+  const PreparedPlan plan = prepared("spin");
+  flex::RuntimeStream& other = *runtime->createStream(flex::RuntimeStreamPriority::HIGH);
+  const auto memory = tensor(4096);
+  plan.launch(stream(), {}, PreparedPlan::Addresses::Bound);
+  ASSERT_EQ(std::system(reset), 0) << reset;  // bounded: the command is
+  EXPECT_THAT(what_of([&] { stream().synchronize(); }), testing::ContainsRegex("outcome (ABORTED|LOST|INDETERMINATE)"));
+  EXPECT_THAT(what_of([&] {
+                other.fillAsync(&memory, 0, DataFormats::SENINT8, true);
+                other.synchronize();
+              }),
+              HasSubstr("reset"));
+  EXPECT_TRUE(stream().needsShutdown());
+  EXPECT_TRUE(other.needsShutdown());
+  EXPECT_TRUE(runtime->hasStreamError());
   replace();
   expect_works();
 }

@@ -122,6 +122,28 @@ TEST_F(FlexTransfer, OperationsOfAStreamAreInOrder) {
   EXPECT_EQ(content(memory), last);
 }
 
+// Nobody waits in between: each transfer to the card reads what the one before has brought.
+TEST_F(FlexTransfer, WhatComesBackMayBeSentOnAtOnce) {
+  for (const std::size_t bytes : {std::size_t{4096}, std::size_t{3} << 20}) {
+    const auto sent = counted_bytes(bytes);
+    std::vector<std::uint8_t> host(bytes);
+    std::vector<flex::CompositeAddress> memory;
+    memory.push_back(tensor(bytes));
+    send(stream(), sent.data(), bytes, memory.back());
+    const auto count = static_cast<std::int64_t>(bytes);
+    for (int i = 0; i < 6; ++i) {
+      const bool converted = i % 2 == 0;
+      const Nest all{{count}, {1}, {1}, 0, 0};
+      receive(stream(), host.data(), bytes, memory.back(),
+              converted ? conversion(false, DataFormats::SENINT8, DataFormats::SENINT8, {all}) : nullptr);
+      memory.push_back(tensor(bytes));
+      send(stream(), host.data(), bytes, memory.back(),
+           i % 3 == 0 ? conversion(true, DataFormats::SENINT8, DataFormats::SENINT8, {all}) : nullptr);
+    }
+    EXPECT_EQ(content(memory.back()), sent);
+  }
+}
+
 TEST_F(FlexTransfer, ACallbackIsKeptUntilItsTransferHasEnded) {
   for (const bool to_device : {true, false}) {
     std::vector<std::uint8_t> host(std::size_t{4} << 20, 3);

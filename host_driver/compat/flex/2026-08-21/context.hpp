@@ -13,6 +13,7 @@
 #include "host_driver/base/process.hpp"
 #include "host_driver/compat/flex/2026-08-21/call_gate.hpp"
 #include "host_driver/compat/flex/2026-08-21/completions.hpp"
+#include "host_driver/compat/flex/2026-08-21/host_writes.hpp"
 #include "host_driver/compat/flex/2026-08-21/memory_map.hpp"
 #include "host_driver/compat/flex/2026-08-21/open_device.hpp"
 
@@ -91,6 +92,7 @@ class Context : public std::enable_shared_from_this<Context> {
   bool ended() const { return gate_.closed(); }
   const std::shared_ptr<MemoryMap>& memory() const { return memory_; }
   const std::shared_ptr<Completions>& completions() const { return completions_; }
+  HostWrites& host_writes() { return host_writes_; }
 
   // The memory behind an address. Throws InvalidArgument naming `what`: none, or several pieces.
   Place place_of(const CompositeAddress* address, const char* what) const;
@@ -115,6 +117,7 @@ class Context : public std::enable_shared_from_this<Context> {
   CallGate gate_;
   const std::shared_ptr<MemoryMap> memory_ = std::make_shared<MemoryMap>();
   const std::shared_ptr<Completions> completions_ = std::make_shared<Completions>();
+  HostWrites host_writes_;
   std::array<std::atomic<svp::FlexStream*>, kStreams> streams_{};  // null: not opened yet
   std::mutex mutex_;
   std::array<RuntimeStream*, kStreams> handles_{};  // never freed: a program keeps the pointers

@@ -92,16 +92,32 @@ svp::LoopTransfer loops_of(const data_conversion_info& conversion, std::byte* ho
   return transfer;
 }
 
+// The memory is what earlier operations of the stream leave there.
+void wait_for_writes(Context& context, svp::FlexStream& flex, unsigned stream, const std::byte* memory,
+                     std::size_t bytes) {
+  if (context.host_writes().reach(stream, memory, bytes)) flex.Synchronize();
+}
+
+// Goes when the transfer has ended, with its callback.
+struct Receiving {
+  std::shared_ptr<const void> write;
+  std::shared_ptr<const void> completion;
+};
+
 }  // namespace
 
 void send(Context& context, const Context::Call& call, unsigned stream, DmaParams& params) {
   const auto [place, completion] = target_of(context, stream, params, true);
   svp::FlexStream& flex = call.stream(stream);
   if (const data_conversion_info* conversion = Access::conversion(params)) {
-    return copy_to_card(call.runtime(), flex, loops_of(*conversion, Access::host(params), place, true));
+    svp::LoopTransfer transfer = loops_of(*conversion, Access::host(params), place, true);
+    const std::uint64_t reads = host_bytes_of(transfer, svp::TransferDirection::ToDevice);
+    wait_for_writes(context, flex, stream, transfer.host, reads);
+    return copy_to_card(call.runtime(), flex, std::move(transfer));
   }
   const std::size_t bytes = plain_bytes(params, place);
   if (bytes == 0) return;
+  wait_for_writes(context, flex, stream, Access::host(params), bytes);
   ProgramMemory* const program = place.allocation->program();
   const std::span source(Access::host(params), bytes);
   if (program != nullptr || bytes <= kMostCopied) {
@@ -119,13 +135,19 @@ void receive(Context& context, const Context::Call& call, unsigned stream, DmaPa
   const auto [place, completion] = target_of(context, stream, params, false);
   svp::FlexStream& flex = call.stream(stream);
   if (const data_conversion_info* conversion = Access::conversion(params)) {
-    (void)copy_from_card(call.runtime(), flex, loops_of(*conversion, Access::host(params), place, false), completion);
+    svp::LoopTransfer transfer = loops_of(*conversion, Access::host(params), place, false);
+    const std::uint64_t writes = host_bytes_of(transfer, svp::TransferDirection::FromDevice);
+    auto receiving =
+        std::make_shared<const Receiving>(context.host_writes().add(stream, transfer.host, writes), completion);
+    (void)copy_from_card(call.runtime(), flex, std::move(transfer), std::move(receiving));
     return;
   }
   const std::size_t bytes = plain_bytes(params, place);
   if (bytes == 0) return;
+  const auto receiving =
+      std::make_shared<const Receiving>(context.host_writes().add(stream, Access::host(params), bytes), completion);
   flex.Launch(svp::Job::from_device(Access::host(params), place.allocation->index(), bytes, place.offset), {},
-              {.keep_alive = completion});
+              {.keep_alive = receiving});
 }
 
 void fill(Context& context, const Context::Call& call, unsigned stream, const CompositeAddress* address, double value,
