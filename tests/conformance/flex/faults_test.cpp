@@ -74,7 +74,7 @@ TEST_F(FlexFault, AResetOfTheFunctionFailsEveryStreamUntilTheRuntimeIsReplaced) 
   flex::RuntimeStream& other = *runtime->createStream(flex::RuntimeStreamPriority::HIGH);
   const auto memory = tensor(4096);
   plan.launch(stream(), {}, PreparedPlan::Addresses::Bound);
-  ASSERT_EQ(std::system(reset), 0) << reset;  // bounded: the command is
+  ASSERT_EQ(std::system(reset), 0) << reset;
   EXPECT_THAT(what_of([&] { stream().synchronize(); }), testing::ContainsRegex("outcome (ABORTED|LOST|INDETERMINATE)"));
   EXPECT_THAT(what_of([&] {
                 other.fillAsync(&memory, 0, DataFormats::SENINT8, true);
