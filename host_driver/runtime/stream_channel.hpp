@@ -234,6 +234,8 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   Expected<void> reset_as(StreamActivity kind, std::optional<TimePoint> deadline);
   // Without a deadline it is refused beside another reset.
   Expected<void> begin_reset(StreamActivity kind, std::optional<TimePoint> deadline);
+  Expected<void> free_for_reset() const;
+  Expected<void> free_for_reset_by(std::unique_lock<std::mutex>& lock, TimePoint deadline);
   void leave_reset();
   void cancel_reset();
   Ended end_queue_reset_now(std::unique_lock<std::mutex>& lock, const Expected<void>& result);
@@ -327,6 +329,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   OnHost on_host_ = OnHost::Nothing;
   HostCall host_operation_;
   std::uint64_t resets_before_call_ = 0;
+  std::uint32_t resets_waiting_ = 0;  // for a HostOperation to return
   bool has_host_thread_ = false;
   bool has_operation_thread_ = false;
   bool barrier_next_ = false;  // the next launch stands behind a barrier

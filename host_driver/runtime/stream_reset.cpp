@@ -77,30 +77,41 @@ std::optional<StreamError> StreamChannel::take_error(std::uint64_t since) {
 }
 
 Expected<void> StreamChannel::begin_reset(StreamActivity kind, std::optional<TimePoint> deadline) {
-  std::unique_lock lock(mutex_);
-  // One that sends again what had not started has to know what has: a HostOperation of it may be under way.
-  const auto operates = [&] { return deadline && on_host_ == OnHost::Operation; };
-  const auto free_for_a_reset = [&] {
-    return is_recovering(activity_.get()) || (!is_reset_under_way(activity_.get()) && !operates());
-  };
-  if (deadline) quiet_.wait_until(lock, *deadline, free_for_a_reset);
+  Locked lock(*this);
+  auto free = deadline ? free_for_reset_by(lock, *deadline) : free_for_reset();
+  if (free) {
+    set_activity(kind);
+  } else {
+    pump();
+  }
+  return free;
+}
+
+Expected<void> StreamChannel::free_for_reset() const {
   const StreamActivity activity = activity_.get();
   if (activity == StreamActivity::Closed)
     return std::unexpected(refused_now(" is closed", "open another device", false));
   if (is_recovering(activity))
     return std::unexpected(refused_now(" is being recovered", "wait until recover() has returned"));
-  if (is_reset_under_way(activity)) {
-    ErrorInfo busy = refused_now(" is being reset already", "wait for the other Reset() to return");
-    busy.status = Status::Busy;
-    return std::unexpected(std::move(busy));
-  }
-  if (operates()) {
-    ErrorInfo busy = refused_now(" runs a host operation that does not end", "let it return, then recover again");
-    busy.status = Status::Busy;
-    return std::unexpected(std::move(busy));
-  }
-  set_activity(kind);
-  return {};
+  if (!is_reset_under_way(activity)) return {};
+  ErrorInfo busy = refused_now(" is being reset already", "wait for the other Reset() to return");
+  busy.status = Status::Busy;
+  return std::unexpected(std::move(busy));
+}
+
+// Who sends again what had not started has to know what has: a HostOperation of it may be under way. Until it has
+// returned no other one begins.
+Expected<void> StreamChannel::free_for_reset_by(std::unique_lock<std::mutex>& lock, TimePoint deadline) {
+  const auto operates = [&] { return on_host_ == OnHost::Operation; };
+  ++resets_waiting_;
+  quiet_.wait_until(lock, deadline, [&] {
+    return is_recovering(activity_.get()) || (!is_reset_under_way(activity_.get()) && !operates());
+  });
+  --resets_waiting_;
+  if (auto free = free_for_reset(); !free || !operates()) return free;
+  ErrorInfo busy = refused_now(" runs a host operation that does not end", "let it return, then recover again");
+  busy.status = Status::Busy;
+  return std::unexpected(std::move(busy));
 }
 
 void StreamChannel::leave_reset() {

@@ -54,7 +54,7 @@ void StreamChannel::start_host_operation() {
     if (in_flight_.empty()) fail_host_operation();
     return;
   }
-  if (!can_write_a_tile(launch)) return;
+  if (resets_waiting_ != 0 || !can_write_a_tile(launch)) return;
   pending_.pop();
   on_host_ = OnHost::Operation;
   resets_before_call_ = resets_;

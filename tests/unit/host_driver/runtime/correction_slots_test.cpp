@@ -164,11 +164,28 @@ TEST_F(RecoveredElision, WhatIsSentAgainSendsItsCorrectionAgain) {
   expect_right(job, arguments);
 }
 
-TEST_F(RecoveredElision, AfterAQueueResetAndAFunctionResetItIsRight) {
-  const auto arguments = rig_.rows(1);
-  EXPECT_EQ(run(rig_.standard(), arguments), 1u);
-  rig_.runtime.recover(ResetLevel::Queue);
-  EXPECT_EQ(run(rig_.plans[0].jobs()[0], arguments), 1u);
+TEST_F(Elision, AfterEachResetLevelTheCorrectionIsSentAgain) {
+  (void)rig_.standard();
+  for (const ResetLevel level : {ResetLevel::Stream, ResetLevel::Queue, ResetLevel::Function}) {
+    SCOPED_TRACE(spyre::name(level));
+    const auto arguments = rig_.rows(1);
+    const std::uint64_t sent_before = run(rig_.plans[0].jobs()[0], arguments);
+    EXPECT_EQ(sent_before, 1u);
+    EXPECT_EQ(run(rig_.plans[0].jobs()[0], arguments), 0u);
+    if (level == ResetLevel::Stream) {
+      rig_.stream.Reset();
+    } else {
+      (void)rig_.runtime.recover(level);
+    }
+    if (level == ResetLevel::Function) {
+      rig_.plans[0].load(rig_.runtime, rig_.stream);
+      EXPECT_EQ(run(rig_.plans[0].jobs()[0], rig_.rows(1)), 1u);
+    } else {
+      EXPECT_EQ(run(rig_.plans[0].jobs()[0], arguments), 1u);
+    }
+    const auto fresh = rig_.rows(1);
+    expect_right(rig_.plans[0].jobs()[0], fresh);
+  }
 }
 
 // ---- the RFC's sequence ---------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 // resets.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -351,6 +352,53 @@ TEST(HostOperations, TheDeathOfTheCardEndsTheLaunchOnce) {
   EXPECT_EQ(records.ended, 1u);
   EXPECT_EQ(behind.ended, 1u);
   EXPECT_EQ(behind.outcome, Outcome::Lost);
+}
+
+// A recovery waits for the one that runs, and no other begins meanwhile. A reset by the owner does not wait.
+TEST(HostOperations, OverEachResetLevel) {
+  for (const ResetLevel level : {ResetLevel::Stream, ResetLevel::Queue, ResetLevel::Function}) {
+    SCOPED_TRACE(spyre::name(level));
+    RuntimeOptions options;
+    options.elide_corrections = true;
+    SumRig rig(options);
+    Gate gate;
+    std::atomic<unsigned> calls = 0;
+    const Job job = rig.job([&](const HostOperationInput& input, std::span<std::byte> correction) {
+      if (++calls == 2) gate.pass();
+      return standard(input, correction);
+    });
+    LaunchRecords records, behind;
+    constexpr unsigned kTiles = 20'000;
+    rig.launch(job, rig.rows(kTiles), &records);
+    rig.launch(job, rig.rows(2), &behind, true);
+    gate.wait_for_arrival();
+    std::thread resets([&] {
+      if (level == ResetLevel::Stream) {
+        rig.stream.Reset();
+      } else {
+        EXPECT_EQ(rig.runtime.recover(level).level(), level);
+      }
+    });
+    if (level == ResetLevel::Stream) resets.join();  // bounded: a reset is
+    gate.open();
+    if (level != ResetLevel::Stream) resets.join();  // bounded: a recovery is
+    while (!rig.stream.Query()) {                    // bounded: the operation has been let go
+    }
+    EXPECT_EQ(records.ended, 1u);
+    EXPECT_NE(records.outcome, Outcome::Ok);
+    EXPECT_EQ(behind.ended, 1u);
+    EXPECT_EQ(behind.outcome, Outcome::Aborted);
+    EXPECT_LT(calls, kTiles) << "a recovery does not wait for all of them";
+    // Everything works again, with a barrier that has nothing in front of it.
+    const unsigned before = calls;
+    if (level == ResetLevel::Function) rig.plans.back().load(rig.runtime, rig.stream);
+    LaunchRecords after;
+    rig.stream.PipelineBarrier();
+    rig.launch(rig.plans.back().jobs()[0], rig.rows(5), &after);
+    rig.stream.Synchronize(soon());
+    EXPECT_EQ(after.outcome, Outcome::Ok);
+    EXPECT_EQ(calls, before + 5);
+  }
 }
 
 // ---- RecoveryPolicy::Recover ----------------------------------------------------------------------------------------

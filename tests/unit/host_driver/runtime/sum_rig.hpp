@@ -49,6 +49,18 @@ class LaunchRecords final : public LaunchObserver {
   std::atomic<unsigned> ended{0};
 };
 
+// Opens the function of the card again.
+class SumSource final : public DeviceSource {
+ public:
+  explicit SumSource(NativeCard& card) : card_(card) {}
+  Expected<std::unique_ptr<Device>> open() override { return Device::attach(card_.slot(1), card_.device_options()); }
+  Expected<void> raise(ResetLevel, bool) override { return {}; }
+  ResetLevel highest() const override { return ResetLevel::Function; }
+
+ private:
+  NativeCard& card_;
+};
+
 struct SumRig {
   PlayedSum sum;
   NativeCard card{{.window_bytes = 32 * wire::kMiB, .region_bytes = 512 * wire::kMiB, .kernel = sum.player()}};
@@ -57,7 +69,8 @@ struct SumRig {
   CompiledKernel compiled{sum_kernel(), {{"M", 1}, {"N", 64}}};
   std::vector<ExecutionPlan> plans;  // that keep what a job has loaded
 
-  explicit SumRig(RuntimeOptions options = {}) : runtime(card.attach(), with_regions(std::move(options))) {
+  explicit SumRig(RuntimeOptions options = {})
+      : runtime(card.attach(), with_regions(std::move(options)), std::make_unique<SumSource>(card)) {
     sum.card = &card;
   }
   ~SumRig() { sum.let_go(); }
