@@ -11,7 +11,9 @@ namespace svp {
 // How one step of one walk ended. A staged transfer is one record whatever the number of its chunks: times from the
 // first chunk's start to the last one's end, bytes moved by OK chunks. A transfer of memory that lies in several
 // regions is one record for each part that lies in one. Tiles of which no block had been written when the stream failed
-// or was reset are one record together: of the first of them, ABORTED or LOST, sequence 0.
+// or was reset are one record together: of the first of them, ABORTED or LOST, sequence 0. A tile whose HostOperation
+// threw in the stream is one record: FAULT, of step 0. A correction DMA that was left out (elide_corrections) is OK
+// with sequence 0 when its computation began.
 struct BlockRecord {
   std::uint64_t launch = 0;  // number of the launch within its stream, from 1
   std::uint32_t stream = 0;
