@@ -71,10 +71,6 @@ std::string text_of(const std::exception_ptr& failure) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // What has thrown.
 std::string text_of(const Unit& unit) {
   const std::string of = " of launch " + std::to_string(unit.launch->number);
