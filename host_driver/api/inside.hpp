@@ -9,6 +9,7 @@
 
 #include "host_driver/frontend/context.hpp"
 #include "host_driver/runtime/event.hpp"
+#include "host_driver/runtime/prepared_launches.hpp"
 
 namespace spyre::inline v0 {
 
@@ -32,6 +33,9 @@ struct HostCopy::Impl {
 };
 struct Event::Impl {
   std::shared_ptr<svp::Event> event;
+};
+struct PreparedLaunches::Impl {
+  std::shared_ptr<svp::PreparedLaunches> launches;
 };
 struct Kernel::Impl {
   std::shared_ptr<const svp::Kernel> kernel;
@@ -71,6 +75,9 @@ struct Inside {
   }
   static HostCopy host_copy(std::shared_ptr<svp::HostTask> inner) {
     return inner != nullptr ? HostCopy(std::make_shared<HostCopy::Impl>(HostCopy::Impl{std::move(inner)})) : HostCopy();
+  }
+  static PreparedLaunches prepared(std::shared_ptr<svp::PreparedLaunches> inner) {
+    return PreparedLaunches(std::make_shared<PreparedLaunches::Impl>(PreparedLaunches::Impl{std::move(inner)}));
   }
   static Event event(std::shared_ptr<svp::Event> inner) {
     return Event(std::make_shared<Event::Impl>(Event::Impl{std::move(inner)}));

@@ -31,6 +31,7 @@ class ChannelLink;
 class CurrentFunction;
 class Event;
 class HostWork;
+class PreparedLaunches;
 class StreamChannel;
 class StreamRecoverer;
 
@@ -90,6 +91,21 @@ class FlexStream {
   // All of them, in order, or none: every job is bound and validated before the first is enqueued. Throws as Launch()
   // of one; nothing was enqueued then. Returns the number of the last.
   std::uint64_t Launch(std::span<const LaunchRequest> requests);
+
+  // The same launches kept on the card, to be launched again and again (prepared_launches.hpp). Binds and checks them
+  // as Launch() does, and waits for the card; nothing is launched. Transfers of the host's memory must be pinned.
+  // Throws as Launch(), InvalidArgument for memory that is not pinned, and Error when the card has no room.
+  std::shared_ptr<PreparedLaunches> Prepare(std::span<const LaunchRequest> requests);
+  // All of them, in order, as one launch: a block of one stick for at most 64 blocks. Throws StreamError and Error as
+  // Launch(); InvalidArgument when they were prepared in another context; Error (Status::StaleCommandBuffer) when a
+  // reset of the function has ended them, and when a patch of them failed.
+  std::uint64_t Launch(const PreparedLaunches& prepared);
+  // Launch number `launch` of them gets other operands, for what is launched on this stream afterwards. The launch's
+  // kernel, cores and number of tiles stay. Asynchronous. What other streams launch is ordered with it by events, and
+  // none of it may be under way (REJECTED "busy", an error of this stream). Throws as Launch() of a job;
+  // InvalidArgument when other blocks would be needed; Error (Status::Busy) while the last patch has not ended.
+  std::uint64_t Patch(PreparedLaunches& prepared, std::size_t launch, std::span<const Argument> arguments,
+                      std::shared_ptr<const void> keep_alive = {});
 
   // An event that the card signals when everything launched before has ended well. A launch of its own. Throws as
   // Launch().

@@ -119,6 +119,7 @@ Unit* StreamChannel::take_unit() {
   unit->call = nullptr;
   unit->leaves_out = false;
   unit->left_out = nullptr;
+  unit->prepared = nullptr;
   unit->sent = 0;
   return unit;
 }

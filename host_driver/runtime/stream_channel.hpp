@@ -102,6 +102,12 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   std::uint64_t launch_one(std::shared_ptr<const void> keep_alive, std::uint64_t recoveries,
                            const std::function<void(Unit&)>& write);
 
+  // What was prepared, in one submission. Throws as reserve().
+  std::uint64_t launch_prepared(std::shared_ptr<PreparedLaunches::State> state, std::uint64_t recoveries);
+  // A PATCH for each of `blocks`, as one launch; `reservation` has no records yet. Throws as commit(), and OutOfMemory.
+  std::uint64_t patch_prepared(Reservation& reservation, std::shared_ptr<PreparedLaunches::State> state,
+                               std::span<const PreparedBlock* const> blocks);
+
   // The number of its function in a trace.
   std::uint32_t trace_card() const;
 
@@ -283,6 +289,7 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void count_direct(const Unit& unit, const wire::Completion& completion) const;
   void retire_launches();
   void trace_block(const Unit& unit, const wire::Completion& completion) const;
+  static StreamFailure describe(const Unit& unit, const wire::Completion& completion);
   void note_failure(const Unit& unit, const wire::Completion& completion);
   // To the log of errors: the first one of the stream.
   void record_failure(const ErrorInfo* error) const;  // null: failure_ explained

@@ -114,14 +114,14 @@ void StreamChannel::note_failure(const Unit& unit, const wire::Completion& compl
   const StreamActivity activity = activity_.get();
   if (failure_ || (is_reset_under_way(activity) && activity != StreamActivity::QueueReset)) return;
   try {
-    failure_ = describe_failure(unit.block, unit.windows, completion, unit.launch->kernel);
+    failure_ = describe(unit, completion);
   } catch (const std::bad_alloc&) {
     failure_ = bare_failure(unit.block, completion);  // told without its texts
+    failure_->tile = unit.tile;
+    failure_->step = unit.step;
   }
   failure_->stream = stream();
   failure_->launch = unit.launch->number;
-  failure_->tile = unit.tile;
-  failure_->step = unit.step;
   set_condition(after_error);
   record_failure(nullptr);
 }

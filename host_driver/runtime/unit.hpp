@@ -14,6 +14,7 @@
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/memory/host_memory.hpp"
 #include "host_driver/runtime/launch_observer.hpp"
+#include "host_driver/runtime/prepared_launches.hpp"
 #include "host_driver/runtime/recorded_use.hpp"
 #include "host_driver/runtime/staging.hpp"
 #include "host_driver/runtime/stream_error.hpp"
@@ -131,6 +132,8 @@ struct Unit {
   Unit* left_out = nullptr;       // of a compute with the card: such a DMA
   Event* event = nullptr;         // of a signal or a wait; the launch keeps it
   HostCall* call = nullptr;       // HostCall; the launch keeps it
+  // Of a call of a command buffer, number `step` of them; the launch keeps it.
+  const PreparedLaunches::State* prepared = nullptr;
   StagingChunk* chunk = nullptr;  // Chunk
   Unit* owner = nullptr;          // Chunk: its Staged unit
   std::uint64_t sent = 0;         // nanoseconds of CLOCK_MONOTONIC; 0: not sent yet, or nothing is traced
@@ -163,12 +166,13 @@ class RecordPool {
   T* free_ = nullptr;
 };
 
-// Pinned memory for correction tensors in four sizes, 512 to 4096 bytes.
+// Pinned memory for correction tensors and patches in five sizes, 512 to 8192 bytes.
 class CorrectionPool {
  public:
   explicit CorrectionPool(HostMemory& memory) : memory_(memory) {}
 
-  // Throws OutOfMemory. `bytes` at most wire::kMaxCorrectionBytes.
+  // Throws OutOfMemory. `bytes` at most kMost.
+  static constexpr std::uint64_t kMost = 8192;
   CorrectionBuffer take(std::uint64_t bytes) {
     const auto size_class = static_cast<std::uint8_t>(bytes <= kSmallest ? 0 : std::bit_width((bytes - 1) / kSmallest));
     auto& free = free_[size_class];
@@ -194,9 +198,10 @@ class CorrectionPool {
   }
 
   HostMemory& memory_;
-  std::array<std::vector<CorrectionBuffer>, 4> free_;
+  std::array<std::vector<CorrectionBuffer>, 5> free_;
   std::vector<PinnedBuffer> slabs_;
 };
-static_assert(wire::kMaxCorrectionBytes == 512u << 3);
+static_assert(CorrectionPool::kMost == 512u << 4 &&
+              CorrectionPool::kMost >= wire::kBufferBlockBytes + wire::kMaxCorrectionBytes);
 
 }  // namespace svp

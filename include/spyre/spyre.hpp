@@ -26,6 +26,7 @@
 #include <spyre/kernel.hpp>
 #include <spyre/options.hpp>
 #include <spyre/outcome.hpp>
+#include <spyre/prepared.hpp>
 #include <spyre/raw_storage.hpp>
 #include <spyre/recovery.hpp>
 #include <spyre/stream.hpp>
