@@ -173,11 +173,20 @@ std::shared_ptr<Packed> pack(Runtime& runtime, const Checked& transfer) {
   return packed;
 }
 
+// What a launch keeps.
+struct Kept {
+  std::shared_ptr<const void> memory;
+  std::shared_ptr<const void> callers;
+};
+std::shared_ptr<const Kept> kept(std::shared_ptr<const void> memory, std::shared_ptr<const void> callers) {
+  return std::make_shared<const Kept>(std::move(memory), std::move(callers));
+}
+
 // ---- to the card ----------------------------------------------------------------------------------------------------
 
 // Every element of these sticks is named.
 void write_named_sticks(Runtime& runtime, FlexStream& stream, const Checked& transfer,
-                        const std::vector<StickRun>& runs) {
+                        const std::vector<StickRun>& runs, const std::shared_ptr<const void>& keep_alive) {
   const auto buffer = StickBuffer::pinned(runtime.host_memory(), runs);
   if (buffer == nullptr) {
     const auto converter =
@@ -190,28 +199,30 @@ void write_named_sticks(Runtime& runtime, FlexStream& stream, const Checked& tra
   copy_strided(buffer->loops_here(transfer.nests(), LoopSide::Destination, transfer.eps()), transfer.host().format,
                transfer.host().memory, transfer.card().format, buffer->bytes());
   runtime.transfer_counters().add_copied(bytes_of(runs));
-  launch_loops(stream, buffer->transfers(runs, transfer.card().tensor, Direction::ToDevice), buffer);
+  launch_loops(stream, buffer->transfers(runs, transfer.card().tensor, Direction::ToDevice), kept(buffer, keep_alive));
 }
 
-bool write_packed(Runtime& runtime, FlexStream& stream, const Checked& transfer) {
+bool write_packed(Runtime& runtime, FlexStream& stream, const Checked& transfer,
+                  const std::shared_ptr<const void>& keep_alive) {
   const auto packed = pack(runtime, transfer);
   if (packed == nullptr) return false;
   copy_strided(packed->host, transfer.host().format, transfer.host().memory, transfer.card().format,
                packed->memory.bytes());
   runtime.transfer_counters().add_copied(packed->memory.size());
-  launch_loops(stream, packed->steps, packed);
+  launch_loops(stream, packed->steps, kept(packed, keep_alive));
   return true;
 }
 
 // Reads the sticks, changes what the loops name, and writes them.
-void change_sticks(Runtime& runtime, FlexStream& stream, const Checked& transfer, const std::vector<StickRun>& runs) {
+void change_sticks(Runtime& runtime, FlexStream& stream, const Checked& transfer, const std::vector<StickRun>& runs,
+                   const std::shared_ptr<const void>& keep_alive) {
   const auto buffer = StickBuffer::any(runtime.host_memory(), runs);
   launch_loops(stream, buffer->transfers(runs, transfer.card().tensor, Direction::FromDevice), buffer);
   stream.Synchronize();
   copy_strided(buffer->loops_here(transfer.nests(), LoopSide::Destination, transfer.eps()), transfer.host().format,
                transfer.host().memory, transfer.card().format, buffer->bytes());
   runtime.transfer_counters().add_copied(bytes_of(runs));
-  launch_loops(stream, buffer->transfers(runs, transfer.card().tensor, Direction::ToDevice), buffer);
+  launch_loops(stream, buffer->transfers(runs, transfer.card().tensor, Direction::ToDevice), kept(buffer, keep_alive));
 }
 
 // Every loop steps over all that the loops inside of it name. What is no such nest may name an element twice.
@@ -292,15 +303,15 @@ std::uint64_t host_bytes_of(const LoopTransfer& transfer, TransferDirection dire
   return bytes_for(indices, transfer.host_format);
 }
 
-void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer) {
+void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer, std::shared_ptr<const void> keep_alive) {
   const Checked checked(std::move(transfer), TransferDirection::ToDevice);
   if (checked.empty()) return;
   const StickRuns runs = sticks_of(checked.nests(), LoopSide::Destination, checked.eps());
   if (runs.partial.empty() && fills_exactly(checked, runs.all)) {
-    return write_named_sticks(runtime, stream, checked, runs.all);
+    return write_named_sticks(runtime, stream, checked, runs.all, keep_alive);
   }
-  if (write_packed(runtime, stream, checked)) return;
-  change_sticks(runtime, stream, checked, runs.all);
+  if (write_packed(runtime, stream, checked, keep_alive)) return;
+  change_sticks(runtime, stream, checked, runs.all, keep_alive);
 }
 
 std::shared_ptr<HostTask> copy_from_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer,

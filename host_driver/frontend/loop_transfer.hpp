@@ -39,7 +39,9 @@ std::uint64_t host_bytes_of(const LoopTransfer& transfer, TransferDirection dire
 // Elements of the card that no loop names keep their value. The host's memory has been read when it returns. Waits for
 // the stream when pinned memory has no room for the elements, and when the sticks have to be read first: loops that
 // name a part of a stick in more than kMostBlocks pieces, or elements of less than a byte.
-void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer);
+// `keep_alive` goes when the transfer has ended.
+void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer,
+                  std::shared_ptr<const void> keep_alive = {});
 
 // Returns at once: a thread of the driver converts when the stream has come so far, which the stream's Synchronize()
 // tells. `keep_alive` goes when the host's memory is written, or never will be. Null: there is nothing to move.

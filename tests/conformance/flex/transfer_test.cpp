@@ -164,6 +164,23 @@ TEST_F(FlexTransfer, ACallbackIsKeptUntilItsTransferHasEnded) {
   }
 }
 
+// Each way to the card: sticks that are filled, elements that the card scatters, sticks that are changed.
+TEST_F(FlexTransfer, ACallbackOfAConversionComesWhenTheCardHasTheElements) {
+  const auto memory = tensor(std::size_t{64} << 10);
+  const std::vector<std::uint8_t> host(std::size_t{64} << 10, 1);
+  const std::vector<std::shared_ptr<data_conversion_info>> conversions = {
+      conversion(true, DataFormats::SENINT8, DataFormats::SENINT8, {{{65536}, {1}, {1}, 0, 0}}),
+      conversion(true, DataFormats::SENINT8, DataFormats::SENINT8, {{{20000}, {1}, {3}, 0, 0}}),
+      conversion(true, DataFormats::SENINT4, DataFormats::SENINT4, {{{20000}, {1}, {3}, 0, 0}})};
+  for (const auto& info : conversions) {
+    std::promise<bool> ended;
+    send(stream(), host.data(), memory.total_size(), memory, info, [&](void*) { ended.set_value(stream().query()); });
+    auto had_ended = ended.get_future();
+    ASSERT_EQ(had_ended.wait_for(test_bounds::kCompute), std::future_status::ready);
+    EXPECT_TRUE(had_ended.get());  // bounded: it is ready
+  }
+}
+
 // A lock of the program's is held around everything that the runtime is asked for, and its callbacks want it.
 TEST_F(FlexTransfer, NoCallbackIsWaitedForThatWantsALockOfTheProgram) {
   std::mutex global;
@@ -280,19 +297,34 @@ TEST_F(FlexTransfer, APartOfAnAllocationIsAnAddress) {
   expect_elements(DataFormats::IEEE_FP32, DataFormats::SEN169_FP16, content(memory), card);
 }
 
-// More than there is pinned memory for.
+// More than there is pinned memory for; with sticks that are not full, too.
 TEST_F(FlexTransfer, LargeTensorsAreConvertedPieceByPiece) {
   const std::int64_t rows = SPYRE_FLEX_LARGE_ROWS;
-  const std::int64_t columns = std::int64_t{64} * 1000;
-  const auto host = counted_bytes(static_cast<std::size_t>(rows * columns) * 4);
-  const auto memory = tensor(static_cast<std::size_t>(rows * columns) * 4);
-  send(stream(), host.data(), memory.total_size(), memory,
-       conversion(true, DataFormats::IEEE_INT32, DataFormats::IEEE_INT32, matrix(rows, columns, 32, true)));
-  std::vector<std::uint8_t> back(host.size());
-  receive(stream(), back.data(), memory.total_size(), memory,
-          conversion(false, DataFormats::IEEE_INT32, DataFormats::IEEE_INT32, matrix(rows, columns, 32, false)));
-  stream().synchronize();
-  EXPECT_TRUE(back == host);
+  for (const std::int64_t columns : {std::int64_t{64000}, std::int64_t{63997}}) {
+    const auto host = counted_bytes(static_cast<std::size_t>(rows * columns) * 4);
+    const auto memory = tensor(static_cast<std::size_t>(rows * 64000) * 4);
+    send(stream(), host.data(), memory.total_size(), memory,
+         conversion(true, DataFormats::IEEE_INT32, DataFormats::IEEE_INT32, matrix(rows, columns, 32, true)));
+    std::vector<std::uint8_t> back(host.size());
+    receive(stream(), back.data(), memory.total_size(), memory,
+            conversion(false, DataFormats::IEEE_INT32, DataFormats::IEEE_INT32, matrix(rows, columns, 32, false)));
+    stream().synchronize();
+    EXPECT_TRUE(back == host) << columns << " columns";
+  }
+}
+
+// More pieces than the card is given blocks for.
+TEST_F(FlexTransfer, ManyPiecesAreOneCopy) {
+  const auto memory = tensor(std::size_t{64} << 10);
+  auto card = counted_bytes(memory.total_size(), 9);
+  send(stream(), card.data(), card.size(), memory);
+  std::vector<Nest> nests;
+  for (std::int64_t i = 0; i < 400; ++i) nests.push_back({{3}, {2}, {1}, i * 6, i * 61 + 5});
+  const auto info = conversion(true, DataFormats::IEEE_FP16, DataFormats::SEN169_FP16, nests);
+  const auto host = elements(DataFormats::IEEE_FP16, 2400, 77);
+  send(stream(), host.data(), memory.total_size(), memory, info);
+  convert(*info, host, card);
+  EXPECT_EQ(content(memory), card);
 }
 
 TEST_F(FlexTransfer, MistakesAreRefusedBeforeAnythingMoves) {

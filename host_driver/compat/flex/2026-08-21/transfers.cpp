@@ -113,7 +113,7 @@ void send(Context& context, const Context::Call& call, unsigned stream, DmaParam
     svp::LoopTransfer transfer = loops_of(*conversion, Access::host(params), place, true);
     const std::uint64_t reads = host_bytes_of(transfer, svp::TransferDirection::ToDevice);
     wait_for_writes(context, flex, stream, transfer.host, reads);
-    return copy_to_card(call.runtime(), flex, std::move(transfer));
+    return copy_to_card(call.runtime(), flex, std::move(transfer), completion);
   }
   const std::size_t bytes = plain_bytes(params, place);
   if (bytes == 0) return;

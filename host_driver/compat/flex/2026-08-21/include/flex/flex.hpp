@@ -130,8 +130,9 @@ class FlexAllocator {
 // `pipeline_barrier`: wait for everything launched before. Operations of one stream always do.
 struct DmaParams {
   bool pipeline_barrier = true;
-  // Called once, with null, when the transfer has ended in whatever way; kept until then. On a thread of libflex, or
-  // of a caller of synchronize(); no lock is held, and synchronize() does not wait for one that has begun elsewhere.
+  // Called once, with null, when the transfer has ended in whatever way, or was refused; kept until then. On a thread
+  // of libflex, or of a caller of synchronize(); no lock is held, and synchronize() does not wait for one that has
+  // begun elsewhere.
   std::function<void(void*)> callback{};
 
  private:
