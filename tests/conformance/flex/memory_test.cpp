@@ -2,6 +2,7 @@
 // Addresses, ownership, and what happens when memory is short.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <list>
 #include <sstream>
 #include <thread>
@@ -104,6 +105,26 @@ TEST_F(FlexMemory, WhatWorkUnderWayUsesIsNobodyElses) {
 TEST_F(FlexMemory, ADomainThatDoesNotExistIsRefused) {
   const flex::AllocationDirective second(flex::PlacementPolicy::Bind, {1}, std::nullopt, flex::MemoryType::Tensor);
   EXPECT_THAT(what_of([&] { (void)allocator().allocate(128, second); }), HasSubstr("one domain"));
+}
+
+TEST_F(FlexMemory, AnInterleavedAddressHasSeveralChunks) {
+  {
+    std::list<flex::CompositeAddress> memory;
+    exhaust(memory);  // all segments have memory afterwards
+  }
+  const flex::AllocationDirective directive(flex::PlacementPolicy::Interleave, {0}, 0, flex::MemoryType::Tensor);
+  const auto memory = allocator().allocate(std::size_t{1} << 20, directive);
+  ASSERT_GT(memory.chunks().size(), 1U);
+  EXPECT_EQ(memory.total_size(), std::size_t{1} << 20);
+  EXPECT_THAT(what_of([&] { (void)allocator().compositeAddressToDmva(memory); }), HasSubstr("chunks"));
+  auto bytes = counted_bytes(memory.total_size());
+  send(stream(), bytes.data(), bytes.size(), memory);
+  // A chunk is an address of its own.
+  const flex::CompositeAddress second(memory.chunks()[1]);
+  stream().fillAsync(&second, 5, DataFormats::SENINT8, true);
+  const auto first_bytes = static_cast<std::ptrdiff_t>(memory.chunks()[0].size);
+  std::fill_n(bytes.begin() + first_bytes, memory.chunks()[1].size, std::uint8_t{5});
+  EXPECT_EQ(content(memory), bytes);
 }
 
 TEST_F(FlexMemory, RunningOutSaysSo) {
