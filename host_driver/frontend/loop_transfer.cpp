@@ -303,7 +303,8 @@ std::uint64_t host_bytes_of(const LoopTransfer& transfer, TransferDirection dire
   return bytes_for(indices, transfer.host_format);
 }
 
-void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer, std::shared_ptr<const void> keep_alive) {
+void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer,
+                  const std::shared_ptr<const void>& keep_alive) {
   const Checked checked(std::move(transfer), TransferDirection::ToDevice);
   if (checked.empty()) return;
   const StickRuns runs = sticks_of(checked.nests(), LoopSide::Destination, checked.eps());

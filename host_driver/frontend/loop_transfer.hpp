@@ -41,7 +41,7 @@ std::uint64_t host_bytes_of(const LoopTransfer& transfer, TransferDirection dire
 // name a part of a stick in more than kMostBlocks pieces, or elements of less than a byte.
 // `keep_alive` goes when the transfer has ended.
 void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer,
-                  std::shared_ptr<const void> keep_alive = {});
+                  const std::shared_ptr<const void>& keep_alive = {});
 
 // Returns at once: a thread of the driver converts when the stream has come so far, which the stream's Synchronize()
 // tells. `keep_alive` goes when the host's memory is written, or never will be. Null: there is nothing to move.

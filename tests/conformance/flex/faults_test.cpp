@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults below, as a program sees them through the runtime interface.
 #include <gmock/gmock.h>
-#include <signal.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

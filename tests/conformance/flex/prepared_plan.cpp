@@ -50,7 +50,7 @@ PreparedPlan::PreparedPlan(const std::filesystem::path& directory, flex::FlexAll
     if (entry.at("command") == "ComputeOnHost") {
       auto& buffer = buffers_[properties.at("ohandle")];
       buffer.resize(number(properties.at("size")));
-      HostCompute host{std::make_unique<Hcm>(), {}, &buffer};
+      HostCompute host{std::make_shared<Hcm>(), {}, &buffer};
       host.hcm->importJsonStr(properties.at("hcm").dump());
       deeptools::buildFastHcmPatchPlan(host.fast, *host.hcm);
       steps_.emplace_back(std::move(host));

@@ -33,7 +33,7 @@ class PreparedPlan {
 
  private:
   struct HostCompute {
-    std::unique_ptr<Hcm> hcm;
+    std::shared_ptr<Hcm> hcm;
     deeptools::FastHcmPatchPlan fast;
     std::vector<std::uint8_t>* buffer;
   };

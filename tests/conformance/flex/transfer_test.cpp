@@ -319,6 +319,7 @@ TEST_F(FlexTransfer, ManyPiecesAreOneCopy) {
   auto card = counted_bytes(memory.total_size(), 9);
   send(stream(), card.data(), card.size(), memory);
   std::vector<Nest> nests;
+  nests.reserve(400);
   for (std::int64_t i = 0; i < 400; ++i) nests.push_back({{3}, {2}, {1}, i * 6, i * 61 + 5});
   const auto info = conversion(true, DataFormats::IEEE_FP16, DataFormats::SEN169_FP16, nests);
   const auto host = elements(DataFormats::IEEE_FP16, 2400, 77);
