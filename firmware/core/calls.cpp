@@ -126,7 +126,15 @@ bool step_call(Card& card, Function& function, unsigned index) {
   }
   block.call.index = 0;
   load_entry(block);
+  if (block.cb.header.opcode == Opcode::Compute && !card.faults.armed(wire::FaultPoint::RegionEntry)) [[likely]]
+    return start_launch(card, function, index);
   return step_block(card, function, index);
+}
+
+void begin_next_of_call(Function& function, unsigned index, Block& block) {
+  ++block.call.index;
+  load_entry(block);
+  function.streams.begin_next_of_call(index);
 }
 
 bool call_goes_on(Function& function, unsigned index, Ending& ending) {
@@ -136,9 +144,7 @@ bool call_goes_on(Function& function, unsigned index, Ending& ending) {
   call.bytes += block.progress;
   call.slices += ending.slices;
   if (ending.outcome == Outcome::Ok && call.index + 1 != call.buffer->blocks) {
-    ++call.index;
-    load_entry(block);
-    function.streams.begin_next_of_call(index);
+    begin_next_of_call(function, index, block);
     return true;
   }
   // Of blocks alone these say that nothing has begun.

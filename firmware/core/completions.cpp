@@ -119,6 +119,17 @@ void end_block(Function& function, unsigned index, const Ending& ending) {
   poison(function, index, ending.why.status);
 }
 
+void end_called_kernel(Function& function, unsigned index, std::uint64_t end_time, std::uint64_t slices) {
+  Block& block = function.streams.head(index);
+  CallState& call = block.call;
+  if (call.index == 0) call.start_time = block.start_time;
+  call.slices += slices;
+  if (call.index + 1 != call.buffer->blocks) return begin_next_of_call(function, index, block);
+  block.start_time = call.start_time;
+  block.progress = call.bytes;
+  [[clang::always_inline]] end_block(function, index, {Outcome::Ok, {}, end_time, {}, call.slices});
+}
+
 namespace {
 
 [[gnu::noinline]] void end_of_buffer(Function& function, unsigned index, Ending ending) {

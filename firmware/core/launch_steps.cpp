@@ -92,8 +92,12 @@ bool run_first_slice(Card& card, Function& function, unsigned index, const Launc
   if (card.traces.on(function.id())) [[unlikely]]
     card.launches.note_only_slice(function, block.cb.header, stop);
   function.counters().kernel_ticks += stop.ran_ticks;
-  [[clang::always_inline]] end_head(function, index,
-                                    {Outcome::Ok, {}, stop.ended, {}, stop.ran_ticks < kSliceTicks ? 0u : 1u});
+  const std::uint64_t slices = stop.ran_ticks < kSliceTicks ? 0u : 1u;
+  if (block.call.buffer != nullptr) [[unlikely]] {
+    end_called_kernel(function, index, stop.ended, slices);
+  } else {
+    [[clang::always_inline]] end_block(function, index, {Outcome::Ok, {}, stop.ended, {}, slices});
+  }
   retry_waiting_launch(function);
   return more;
 }

@@ -114,8 +114,8 @@ void Launches::tell(const Place& place, const ContextSlot::Told& told) {
 }
 
 // Kernels only read it: what a launch of the same block has left is there still.
-void Launches::bring_correction(const Function& function, ContextSlot& slot, const Block& block) {
-  const wire::ComputePayload& compute = compute_of(block);
+void Launches::bring_correction(const Function& function, ContextSlot& slot, const Block& block,
+                                const wire::ComputePayload& compute) {
   std::byte* const to = hal::pointer(slot.data + kCorrectionAt);
   if (compute.correction.kind == wire::EndpointKind::BufferData) {
     const BufferEntry& entry = *entry_of(block);
@@ -131,14 +131,13 @@ void Launches::bring_correction(const Function& function, ContextSlot& slot, con
 }
 
 void Launches::prepare_entry(const Function& function, const Place& place, std::uint32_t index, std::uint32_t parts,
-                             const Block& block) {
-  const wire::ComputePayload& compute = compute_of(block);
+                             const Block& block, const wire::ComputePayload& compute) {
   ContextSlot& slot = place.slot();
   spaces_->restore_pool(place);
   const ContextSlot::Told told{compute.correction_bytes, index, parts, place.area};
   if (slot.told != told) [[unlikely]]
     tell(place, told);
-  if (compute.correction_bytes != 0) bring_correction(function, slot, block);
+  if (compute.correction_bytes != 0) bring_correction(function, slot, block, compute);
   const std::uint64_t base = context_base(place.context);
   const std::uint64_t text = area_base(place.context, place.area) + wire::kTextOffset;
   hal::start(slot.context, place.core->root, text + place.image().header.correction_entry,
@@ -225,7 +224,8 @@ Launches::Fit Launches::prepare(const Function& function, Launch& launch, unsign
   space->areas[launch.area].set_name(compute.image, function.regions.names_version());
   for (std::uint32_t p = 0; p < launch.parts; ++p) {
     const Part& part = launch.part[p];
-    prepare_entry(function, {space, space->cores[part.core], launch.area, part.context}, p, launch.parts, block);
+    prepare_entry(function, {space, space->cores[part.core], launch.area, part.context}, p, launch.parts, block,
+                  compute);
   }
   if (faults_->armed(wire::FaultPoint::KernelResult)) [[unlikely]]
     note_result(function, launch, compute);
@@ -280,17 +280,17 @@ void Launches::release(LaunchHandle handle) {
 // ---- at once --------------------------------------------------------------------------------------------------------
 
 bool Launches::make_ready(const Function& function, const Block& block, Place& place) {
-  const wire::ComputePayload& compute = compute_of(block);
+  const BufferEntry* const entry = entry_of(block);
+  const wire::ComputePayload& compute = entry != nullptr ? entry->cb.payload.compute : block.cb.payload.compute;
   if (compute.core_mask > 1 || under_way_[function.id()] == kLaunchesPerFunction) return false;
   if (!spaces_->find_place(function.id(), function.regions, compute, place)) return false;
   if (compute.correction_bytes > place.image().header.max_correction_bytes) return false;
-  const BufferEntry* const entry = entry_of(block);
   if (entry == nullptr || entry->judged != function.regions.names_version()) {
     Verdict why;
     [[clang::always_inline]] why = judge_operands(function.regions, compute);
     if (!why.ok()) return false;
   }
-  [[clang::always_inline]] prepare_entry(function, place, 0, 1, block);
+  [[clang::always_inline]] prepare_entry(function, place, 0, 1, block, compute);
   return true;
 }
 

@@ -64,9 +64,14 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 [[gnu::noinline]] bool step_call(Card& card, Function& function, unsigned stream);
 // A step of the head, whatever it is. False: kernels have had their share of this iteration.
 bool step_block(Card& card, Function& function, unsigned stream);
+// The call goes on with the next block of its buffer.
+void begin_next_of_call(Function& function, unsigned stream, Block& block);
 // A block of a buffer has ended. True: the stream goes on with the next one. Else the call ends: `ending` is its own
 // then.
 bool call_goes_on(Function& function, unsigned stream, Ending& ending);
+// The same for a kernel of a call that has exited with 0 at `end_time`, with what follows from it.
+[[gnu::noinline]] void end_called_kernel(Function& function, unsigned stream, std::uint64_t end_time,
+                                         std::uint64_t slices);
 // The head ends, also a call none of whose blocks has begun.
 void end_block(Function& function, unsigned stream, const Ending& ending);
 // The largest value that the timeline gets by a call: 0: none, or there is no such buffer.

@@ -91,7 +91,8 @@ std::byte* pointer(PhysicalAddress address) { return reinterpret_cast<std::byte*
 
 PhysicalAddress address_of(const std::byte* pointer) { return reinterpret_cast<PhysicalAddress>(pointer); }
 
-void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+// Aligned so that it lies in one page: the emulator looks up jumps between pages, and every launch comes here.
+[[gnu::aligned(1024)]] void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   if (bytes <= kWord || (bytes < kFewestVectorBytes && aligned(to, from))) {
     copy_scalar(to, from, bytes);
   } else {

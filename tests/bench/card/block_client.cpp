@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 namespace bench {
 
@@ -45,6 +46,30 @@ svp::Job load_empty_kernel(svp::Context& card) {
   plan.add(svp::Job(svp::CompiledKernel(card.kernel("empty"), {})));
   card.load(plan);
   return plan.jobs().front();
+}
+
+wire::ControlBlock call_block(svp::Context& card, const wire::ControlBlock& compute, std::uint32_t times) {
+  wire::ControlBlock entry = compute;
+  entry.header = {};
+  entry.header.magic = wire::kControlBlockMagic;
+  entry.header.sticks = static_cast<std::uint8_t>(wire::required_sticks(compute));
+  entry.header.opcode = compute.header.opcode;
+  const svp::PinnedBuffer source = card.host_memory().allocate(times * sizeof entry);
+  for (std::uint32_t i = 0; i < times; ++i) std::memcpy(source.data() + i * sizeof entry, &entry, sizeof entry);
+  wire::AdminRequest request{};
+  request.command = wire::AdminCommand::BufferCreate;
+  request.arguments.buffer_create = {source.window_offset(), times, 0};
+  const auto reply = card.device().admin(request);
+  if (!reply) throw svp::Error(reply.error());
+  require(reply->outcome == wire::Outcome::Ok, "the card refused a command buffer");
+  wire::ControlBlock call{};
+  call.header.opcode = times == 1 ? wire::Opcode::Prepared : wire::Opcode::Call;
+  call.payload.call = {.buffer = reply->values.buffer.buffer,
+                       .reserved0 = 0,
+                       .epoch = reply->values.buffer.epoch,
+                       .signal_base = 0,
+                       .reserved = {}};
+  return call;
 }
 
 void BlockClient::wait_ended(std::uint64_t target) {

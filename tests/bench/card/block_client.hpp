@@ -42,6 +42,10 @@ wire::ControlBlock compute_block(const svp::Job& job, const svp::FlexAllocator& 
 // The empty kernel, ready to be launched.
 svp::Job load_empty_kernel(svp::Context& card);
 
+// `compute` so many times in a command buffer of the card, and the block that runs it: PREPARED for one, else CALL. The
+// buffer stays until the function is reset. Throws MeasurementError when the card refuses it.
+wire::ControlBlock call_block(svp::Context& card, const wire::ControlBlock& compute, std::uint32_t times);
+
 // A stream of its own, used by one thread. Every call is bounded by kBound and throws MeasurementError when a block
 // ends with anything but OK, svp::Error when the card is gone.
 class BlockClient {

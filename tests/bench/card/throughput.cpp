@@ -14,6 +14,7 @@ namespace {
 
 constexpr unsigned kBatch = 2'000;
 constexpr unsigned kBatches = 20;
+constexpr unsigned kOfACall = 50;  // kernels
 
 // The fastest of several batches, of ours and of every limit alike. A batch lasts longer than a time slice: a median
 // would tell how busy the machine is with others.
@@ -44,9 +45,13 @@ void measure_throughput(Session& session) {
   const auto job = load_empty_kernel(card);
   const auto compute = compute_block(job, card.runtime().allocator());
   const auto nop = svp::test::Blocks::nop();
+  const auto prepared = call_block(card, compute, 1);
+  const auto call = call_block(card, compute, kOfACall);
   const Apart apart(card);
   const auto nop_rate = [&] { return batch_rate(batches, [&] { client.run_many(nop, kBatch); }); };
   const auto compute_rate = [&] { return batch_rate(batches, [&] { client.run_many(compute, kBatch); }); };
+  const auto prepared_rate = [&] { return batch_rate(batches, [&] { client.run_many(prepared, kBatch); }); };
+  const auto call_rate = [&] { return batch_rate(batches, [&] { client.run_many(call, kBatch / kOfACall); }); };
 
   Row nops{.id = "P4",
            .what = "empty control blocks, best batch of 2000",
@@ -65,6 +70,18 @@ void measure_throughput(Session& session) {
                    .unit = Unit::PerSecond,
                    .limit = "PoCL, 2000 empty kernels",
                    .checked = "outcomes, count"};
+  Row prepared_kernels{.id = "P4",
+                       .what = "empty kernels, PREPARED, best batch of 2000",
+                       .unit = Unit::PerSecond,
+                       .limit = "mret/ecall pairs",
+                       .goal = at_least(0.5),
+                       .checked = "outcomes, count"};
+  Row replayed_kernels{.id = "P4",
+                       .what = "empty kernels, CALLs of 50, best batch of 2000",
+                       .unit = Unit::PerSecond,
+                       .limit = "mret/ecall pairs",
+                       .goal = at_least(0.5),
+                       .checked = "outcomes, count"};
   nop_rate();
   compute_rate();
   for (unsigned round = 0; round < session.options().rounds; ++round) {
@@ -72,6 +89,8 @@ void measure_throughput(Session& session) {
     for (unsigned i = 1; i < batches; ++i) pair = std::min(pair, enter_exit_pair(card, kBatch));
     const double compute_now = compute_rate();
     kernels.add(compute_now, 1e9 / pair);
+    prepared_kernels.add(prepared_rate(), 1e9 / pair);
+    replayed_kernels.add(call_rate(), 1e9 / pair);
     nops.ours.push_back(nop_rate());
     kernels_peer.ours.push_back(compute_now);
     if (opencl == nullptr) continue;
@@ -81,6 +100,8 @@ void measure_throughput(Session& session) {
   }
   session.add(std::move(nops));
   session.add(std::move(kernels));
+  session.add(std::move(prepared_kernels));
+  session.add(std::move(replayed_kernels));
   session.add(std::move(kernels_peer));
 }
 

@@ -40,5 +40,23 @@ TEST(InstructionCounts, OfAnEmptyKernelStayBelowTheirBounds) {
   EXPECT_LT(cost.lookups, kBounds.lookups);
 }
 
+TEST(InstructionCounts, OfAPreparedKernelAndOfACallStayBelowTheirBounds) {
+  CountingCard card;
+  const auto job = bench::load_empty_kernel(card.context());
+  const auto kernel = bench::compute_block(job, card.context().runtime().allocator());
+  constexpr Bounds kPrepared{.instructions = 1'720, .lookups = 33};
+  const Cost prepared = card.below(bench::call_block(card.context(), kernel, 1), kPrepared);
+  EXPECT_GT(prepared.instructions, 1'000) << "nothing was counted";
+  EXPECT_LT(prepared.instructions, kPrepared.instructions);
+  EXPECT_LT(prepared.lookups, kPrepared.lookups);
+  // Of a kernel in a call: no block is fetched and no completion written for it.
+  constexpr double kKernels = wire::kMaxBufferBlocks;
+  constexpr Bounds kCall{.instructions = 1'030 * kKernels, .lookups = 30 * kKernels};
+  const Cost call = card.below(bench::call_block(card.context(), kernel, wire::kMaxBufferBlocks), kCall);
+  EXPECT_GT(call.instructions, 500 * kKernels) << "nothing was counted";
+  EXPECT_LT(call.instructions, kCall.instructions);
+  EXPECT_LT(call.lookups, kCall.lookups);
+}
+
 }  // namespace
 }  // namespace counts

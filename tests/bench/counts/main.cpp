@@ -47,10 +47,14 @@ int run(int argc, char** argv) {
   const auto job = bench::load_empty_kernel(card.context());
   const auto nop = svp::test::Blocks::nop();
   const auto kernel = bench::compute_block(job, card.context().runtime().allocator());
+  const auto prepared = bench::call_block(card.context(), kernel, 1);
+  const auto call = bench::call_block(card.context(), kernel, wire::kMaxBufferBlocks);
   const counts::StickTransfer transfer(card.context());
   const std::vector<std::pair<std::string, Counted>> rows{
       {"empty control block, in a batch", card.in_batches(nop, kBatches)},
       {"empty kernel, in a batch", card.in_batches(kernel, kBatches)},
+      {"the same, PREPARED", card.in_batches(prepared, kBatches)},
+      {"a CALL of 64 of them", card.in_batches(call, kBatches / 10)},
       {"transfer of a stick to the card, in a batch", card.in_batches(transfer.block(), kBatches)},
       {"empty control block alone, with the polls of its wait", card.one_by_one(nop, kRoundTrips)},
   };
