@@ -9,6 +9,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/device/card_options.hpp"
 #include "host_driver/device/device.hpp"
+#include "host_driver/device/timeline_sharing.hpp"
 #include "host_driver/recovery/reset_level.hpp"
 #include "qemu/machine.hpp"
 
@@ -30,6 +31,11 @@ class Card {
   Expected<std::unique_ptr<Device>> open_physical(OpenOptions options = {});
   // `number` from 1.
   Expected<std::unique_ptr<Device>> open_virtual(unsigned number, OpenOptions options = {});
+
+  // Waits of functions for streams of others (timeline_sharing.hpp). A grant uses M for a moment: it is refused while
+  // somebody else holds M.
+  TimelineToken offer_timeline(const Timeline& timeline);
+  Expected<TimelineGrant> redeem_timeline(const TimelineToken& token, wire::Target grantee, std::uint64_t generation);
 
   // The management function M, for whoever serves this card to others (cards/broker.hpp); never handed out.
   Expected<std::unique_ptr<Device>> open_management(OpenOptions options = {});

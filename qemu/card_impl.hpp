@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of Card. Two files: card.cpp (boot, opening functions), card_resets.cpp (what brings the whole card back).
+// Inside of Card. Three files: card.cpp (boot, opening functions), card_resets.cpp (what brings the whole card back),
+// card_timelines.cpp (waits across functions).
 #pragma once
 
 #include <array>
@@ -11,6 +12,7 @@
 
 #include "host_driver/base/event_loop.hpp"
 #include "host_driver/base/process.hpp"
+#include "host_driver/device/timeline_sharing.hpp"
 #include "host_driver/recovery/escalation.hpp"
 #include "host_driver/transport/window.hpp"
 #include "qemu/card.hpp"
@@ -40,6 +42,9 @@ struct Card::Impl {
   std::array<std::weak_ptr<void>, wire::boot::kMaxVirtualFunctions + 2>
       owners;  // by slot: alive while a device is open
   DeathCount deaths;
+
+  TimelineOffers timelines;
+  std::mutex grant_mutex;  // one opens M for a grant at a time
 
   std::mutex level_mutex;  // one reset level at a time; before mutex
   std::atomic<std::uint64_t> boots{1};

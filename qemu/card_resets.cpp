@@ -84,6 +84,7 @@ Expected<void> Card::Impl::reset() {
 }
 
 Expected<void> Card::Impl::power_cycle() {
+  timelines.clear();
   if (auto killed = current()->kill(); !killed) return std::unexpected(from_machine(killed.error()));
   auto started = qemu::Machine::start(machine_for(options));
   if (!started) return std::unexpected(from_machine(started.error()));

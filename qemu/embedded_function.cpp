@@ -7,6 +7,23 @@ namespace svp {
 
 namespace {
 
+class EmbeddedTimelines final : public TimelineSharing {
+ public:
+  EmbeddedTimelines(std::shared_ptr<Card> card, wire::Target function) : card_(std::move(card)), function_(function) {}
+
+  Expected<TimelineToken> offer(std::uint64_t generation, std::uint32_t stream, std::uint32_t incarnation) override {
+    return card_->offer_timeline(
+        {.function = function_, .generation = generation, .stream = stream, .incarnation = incarnation});
+  }
+  Expected<TimelineGrant> redeem(const TimelineToken& token, std::uint64_t generation) override {
+    return card_->redeem_timeline(token, function_, generation);
+  }
+
+ private:
+  const std::shared_ptr<Card> card_;
+  const wire::Target function_;
+};
+
 class EmbeddedFunction final : public DeviceSource {
  public:
   EmbeddedFunction(std::shared_ptr<Card> card, unsigned function, OpenOptions options)
@@ -20,6 +37,9 @@ class EmbeddedFunction final : public DeviceSource {
     return card_->raise(level, wanted ? card_->boots() : seen_, wanted);
   }
   ResetLevel highest() const override { return ResetLevel::PowerCycle; }
+  std::shared_ptr<TimelineSharing> sharing() override {
+    return std::make_shared<EmbeddedTimelines>(card_, wire::target_of_virtual(function_));
+  }
 
  private:
   const std::shared_ptr<Card> card_;

@@ -36,9 +36,11 @@ enum class AdminCommand : std::uint16_t {
   Trace = 18,
   BufferCreate = 19,
   BufferDestroy = 20,
+  EventGrant = 21,
+  EventRevoke = 22,
 };
 
-inline constexpr AdminCommand kLastAdminCommand = AdminCommand::BufferDestroy;
+inline constexpr AdminCommand kLastAdminCommand = AdminCommand::EventRevoke;
 
 constexpr std::string_view name(AdminCommand command) {
   switch (command) {
@@ -62,6 +64,8 @@ constexpr std::string_view name(AdminCommand command) {
     case AdminCommand::Trace: return "TRACE";
     case AdminCommand::BufferCreate: return "BUFFER_CREATE";
     case AdminCommand::BufferDestroy: return "BUFFER_DESTROY";
+    case AdminCommand::EventGrant: return "EVENT_GRANT";
+    case AdminCommand::EventRevoke: return "EVENT_REVOKE";
   }
   return "unknown admin command";
 }
@@ -174,6 +178,20 @@ struct AdminRequest {
       std::uint32_t reserved;
       std::uint64_t epoch;
     } buffer_destroy;
+    struct {
+      Target owner;  // whose timeline it is
+      Target grantee;
+      std::uint32_t stream;  // of the owner: not closed
+      // Of that stream, since it was opened: when it was closed and opened again since, it is another timeline.
+      std::uint32_t incarnation;
+      std::uint64_t owner_generation;  // of the functions: who asked M, and not who has the function now
+      std::uint64_t grantee_generation;
+    } event_grant;  // EVENT_GRANT; M only. The same grant again is the same one
+    struct {
+      Target grantee;
+      std::uint32_t grant;
+      std::uint64_t epoch;
+    } event_revoke;  // EVENT_REVOKE; M only
     FaultSpec fault;  // FAULT_ARM; M only
   } arguments;
 };
@@ -257,6 +275,11 @@ struct AdminReply {
       std::uint64_t epoch;     // never used twice, whatever is reset
       std::uint64_t argument;  // … and as Completion::fault.argument
     } buffer;
+    struct {
+      std::uint32_t grant;  // of the grantee: below kGrantsPerFunction
+      std::uint32_t reserved;
+      std::uint64_t epoch;  // never used again for this grantee
+    } event_grant;          // EVENT_GRANT
   } values;
 };
 static_assert(sizeof(AdminReply) == kStickBytes);

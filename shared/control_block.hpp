@@ -165,12 +165,19 @@ static_assert(sizeof(ComputePayload) == 384);
 // stream; STREAM_OPEN begins at 0 again. A wait holds its stream back until the awaited timeline has come to `value`.
 struct EventPayload {
   std::uint64_t value;  // EVENT_SIGNAL: larger than the timeline's; EVENT_WAIT: at least 1
-  // EVENT_WAIT: whose timeline, of the same function; EVENT_SIGNAL: 0, it is the block's own
+  // EVENT_WAIT: whose timeline, of the same function, or 0 with kEventGranted; EVENT_SIGNAL: 0, it is the block's own
   std::uint32_t stream;
   std::uint32_t incarnation;  // EVENT_WAIT: of that stream, in which the value is signalled; EVENT_SIGNAL: 0
-  std::uint64_t reserved[6];
+  std::uint32_t flags;        // EVENT_WAIT: kEventGranted or 0; EVENT_SIGNAL: 0
+  std::uint32_t grant;        // with kEventGranted, else 0: the grant that names the timeline …
+  std::uint64_t epoch;        // … and its epoch, as the reply to EVENT_GRANT said them
+  std::uint64_t reserved[4];
 };
 static_assert(sizeof(EventPayload) == 64);
+// The timeline is another function's. M has granted it to the block's own function (EVENT_GRANT).
+inline constexpr std::uint32_t kEventGranted = 1;
+// That a function can hold at a time.
+inline constexpr unsigned kGrantsPerFunction = 64;
 
 // CALL and PREPARED. The buffer's blocks run in order, as if they stood in the stream; the CALL ends once, behind the
 // last one or with the first that does not end OK.
@@ -294,6 +301,10 @@ enum class Field : std::uint16_t {
   AdminSource,
   AdminBlocks,
   AdminBuffer,
+  EventFlags,
+  EventGrant,
+  AdminGrantee,
+  AdminGrant,
 };
 
 constexpr std::string_view name(Field field) {
@@ -357,6 +368,10 @@ constexpr std::string_view name(Field field) {
     case Field::AdminSource: return "admin.offset";
     case Field::AdminBlocks: return "admin.blocks";
     case Field::AdminBuffer: return "admin.buffer";
+    case Field::EventFlags: return "event.flags";
+    case Field::EventGrant: return "event.grant";
+    case Field::AdminGrantee: return "admin.grantee";
+    case Field::AdminGrant: return "admin.grant";
   }
   return "unknown field";
 }
@@ -373,13 +388,14 @@ struct FaultRecord {
   std::uint64_t offset;          // in the region's window; outside: the virtual address
   std::uint64_t pc;              // bytes from the start of text; ~0 when outside of it
   std::uint64_t argument;        // KernelStatus: the kernel's status; ComputeSegment, Strided…: index; EventFailed: the
-                                 // awaited stream; EventDeadlock: number of streams; else 0
+                                 // awaited stream, or the grant (field EventGrant), likewise of UnknownGrant and
+                                 // GrantRevoked; EventDeadlock: number of streams; else 0
 };
 static_assert(sizeof(FaultRecord) == 32);
 
 // EventDeadlock: the streams of the cycle, beginning with the one whose wait is ended and followed by the one that it
 // waits for: 8 bytes of FaultRecord::offset, then 8 of its pc, lowest first. FaultRecord::argument is their number;
-// those that find no room are not told.
+// those that find no room are not told, nor are streams of other functions.
 inline constexpr unsigned kCycleStreams = 16;
 
 struct Completion {

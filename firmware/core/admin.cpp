@@ -376,6 +376,8 @@ Progress handle(Card& card, Function& function, PendingAdmin& pending, bool resu
       case AdminCommand::Trace: set_trace(card, function, request, reply); break;
       case AdminCommand::BufferCreate: create_buffer(card, function, request, reply); break;
       case AdminCommand::BufferDestroy: destroy_buffer(card, function, request, reply); break;
+      case AdminCommand::EventGrant: grant_event(card, function, request, reply); break;
+      case AdminCommand::EventRevoke: revoke_event(card, function, request, reply); break;
       case AdminCommand::TimelineCreate: reply = refusal(Status::Unsupported, Field::AdminCommand); break;
       default: reply = refusal(Status::BadOpcode, Field::AdminCommand); break;
     }

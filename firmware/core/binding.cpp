@@ -25,7 +25,8 @@ void adopt_fifos(Function& function) {
 void create_function(Card& card, unsigned id, wire::FunctionKind kind, std::uint32_t index) {
   Function& function = card.functions.add(id);
   // No generation of an earlier boot ever comes back.
-  function.create({id, kind, index}, card.faults, card.options.stream_timeouts, card.boot_epoch() << 32);
+  function.create({id, kind, index}, card.faults, card.event_grants, card.options.stream_timeouts,
+                  card.boot_epoch() << 32);
   function.set_quota(kind == wire::FunctionKind::Virtual ? card.options.quota_bytes : 0);
 }
 

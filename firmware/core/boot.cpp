@@ -74,6 +74,7 @@ std::expected<void, std::string_view> init_persistent(Card& card) {
   persistent.version = Persistent::kVersion;
   persistent.boot_epoch = card.boot_epoch();
   persistent.crc32c = checksum(persistent);
+  card.event_grants.init(card.boot_epoch());
   card.slots.init(persistent.slots, warm, card.options.virtual_functions + 2);
   card.pool.init(hal::region_memory(), hal::persistent() + sizeof(Persistent), warm, card.options);
   return {};

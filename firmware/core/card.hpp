@@ -7,6 +7,7 @@
 
 #include "firmware/core/address_spaces.hpp"
 #include "firmware/core/boot_options.hpp"
+#include "firmware/core/event_grants.hpp"
 #include "firmware/core/fault_table.hpp"
 #include "firmware/core/first_slices.hpp"
 #include "firmware/core/function_table.hpp"
@@ -36,6 +37,7 @@ class Card {
   Launches launches;
   Traces traces;
   PollPlan plan;
+  EventGrants event_grants{functions, plan};
   Heartbeat heart;
   ScrubPace scrubs;
   InterruptModeration doorbells;

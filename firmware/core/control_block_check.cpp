@@ -202,6 +202,10 @@ Verdict check_correction(const wire::Endpoint& correction, BlockPlace place) {
     return {Status::ReservedBits, Field::Reserved};
   }
   if (event.value == 0) return {Status::EventRegressed, Field::EventValue};
+  if ((event.flags & ~(waits ? wire::kEventGranted : 0)) != 0) return {Status::BadFlags, Field::EventFlags};
+  const bool granted = (event.flags & wire::kEventGranted) != 0;
+  if (!granted && (event.grant | event.epoch) != 0) return {Status::ReservedBits, Field::EventGrant};
+  if (granted && event.stream != 0) return {Status::ReservedBits, Field::EventStream};
   if (!waits && (event.stream | event.incarnation) != 0) return {Status::ReservedBits, Field::EventStream};
   if (event.stream >= wire::kStreamsPerFunction) return {Status::UnknownStream, Field::EventStream};
   return {};

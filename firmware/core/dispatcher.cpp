@@ -32,7 +32,7 @@ namespace {
     case Opcode::Fill: step_transfer(card, function, index); return true;
     case Opcode::Compute: return start_launch(card, function, index);
     case Opcode::EventSignal:
-    case Opcode::EventWait: step_event(function, index); return true;
+    case Opcode::EventWait: step_event(card, function, index); return true;
     case Opcode::Call:
     case Opcode::Prepared: return step_call(card, function, index);
     case Opcode::Patch: step_patch(card, function, index); return true;

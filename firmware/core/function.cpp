@@ -13,14 +13,14 @@
 
 namespace fw {
 
-void Function::create(const Identity& identity, FaultTable& faults, std::uint32_t timeout_limit,
+void Function::create(const Identity& identity, FaultTable& faults, EventGrants& grants, std::uint32_t timeout_limit,
                       std::uint64_t first_generation) {
   identity_ = identity;
   faults_ = &faults;
   timeout_limit_ = timeout_limit;
   generation_ = first_generation;
   regions.init(identity.kind);
-  streams.init(identity.id);
+  streams.init(identity.id, grants);
   buffers.init(first_generation);
   reset.init(identity.id);
 }

@@ -81,7 +81,7 @@ class Function {
   };
   // Once, before everything else; it has no slot yet. `timeout_limit`: a stream's time-outs before it is banned; 0:
   // never. No generation below `first_generation` was its own in this boot or comes back.
-  void create(const Identity& identity, FaultTable& faults, std::uint32_t timeout_limit,
+  void create(const Identity& identity, FaultTable& faults, EventGrants& grants, std::uint32_t timeout_limit,
               std::uint64_t first_generation);
   std::uint32_t id() const { return identity_.id; }
   wire::FunctionKind kind() const { return identity_.kind; }

@@ -28,12 +28,14 @@ namespace {
 // | STATS, FUNCTION_QUERY    | yes     | yes         | yes            |
 // | FUNCTION_RESET, QUOTA_SET| no      | yes         | yes            |
 // | SLOT_BIND, SLOT_RETIRE   | no      | no          | yes            |
+// | EVENT_GRANT, EVENT_REVOKE| no      | no          | yes            |
 bool permitted(const Function& caller, AdminCommand command, const Function& target) {
   const bool reads = command == AdminCommand::Stats || command == AdminCommand::FunctionQuery;
   if (&caller == &target) return reads;
   if (caller.kind() == FunctionKind::Management) return true;
-  const bool slots = command == AdminCommand::SlotBind || command == AdminCommand::SlotRetire;
-  return caller.kind() == FunctionKind::Physical && target.kind() == FunctionKind::Virtual && !slots;
+  const bool of_management = command == AdminCommand::SlotBind || command == AdminCommand::SlotRetire ||
+                             command == AdminCommand::EventGrant || command == AdminCommand::EventRevoke;
+  return caller.kind() == FunctionKind::Physical && target.kind() == FunctionKind::Virtual && !of_management;
 }
 
 FunctionState state_of(const Function& function) {
@@ -227,6 +229,73 @@ void set_quota(Card& card, Function& caller, const AdminRequest& request, AdminR
   // What is held already stays; new regions are measured against the new number.
   (*target)->set_quota(arguments.bytes);
   describe(card, **target, reply);
+}
+
+namespace {
+
+// Why the function, as who asked M knew it, has no part in a grant now.
+Verdict check_party(const Function& function, std::uint64_t generation, Field field) {
+  if (function.reset.running()) return {Status::FunctionResetting, field};
+  if (!function.bound()) return {Status::FunctionUnbound, field};
+  if (generation != function.generation()) return {Status::StaleGeneration, field};
+  return {};
+}
+
+// The stream is the one that was named: it has not been closed and opened again.
+Verdict check_timeline(const Function& owner, std::uint32_t stream, std::uint32_t incarnation) {
+  if (stream >= wire::kStreamsPerFunction || owner.streams[stream].state() == StreamState::Closed) {
+    return {Status::UnknownStream, Field::AdminStream};
+  }
+  const bool same =
+      incarnation >= owner.streams.timeline(stream).opened_in && incarnation <= owner.streams[stream].incarnation;
+  return same ? Verdict{} : Verdict{Status::StaleIncarnation, Field::AdminStream};
+}
+
+}  // namespace
+
+void grant_event(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {
+  const auto target = resolve_target(card, caller, request);
+  if (!target) {
+    reply = target.error();
+    return;
+  }
+  const Function& owner = **target;
+  const auto& asked = request.arguments.event_grant;
+  // A stream waits for others of its own function without a grant.
+  if (asked.grantee < kPhysical || asked.grantee >= card.functions.count() || asked.grantee == owner.id()) {
+    reply = refusal(Status::UnknownFunction, Field::AdminGrantee);
+    return;
+  }
+  Verdict verdict = check_party(owner, asked.owner_generation, Field::AdminTarget);
+  if (verdict.ok()) {
+    verdict = check_party(card.functions[asked.grantee], asked.grantee_generation, Field::AdminGrantee);
+  }
+  if (verdict.ok()) verdict = check_timeline(owner, asked.stream, asked.incarnation);
+  if (!verdict.ok()) {
+    reply = refusal(verdict.status, verdict.field);
+    return;
+  }
+  const auto made = card.event_grants.make({owner.id(), asked.stream}, asked.grantee);
+  if (!made) {
+    reply = refusal(Status::OutOfGrants, Field::AdminGrantee);
+    return;
+  }
+  reply.values.event_grant = {.grant = made->index, .reserved = 0, .epoch = made->epoch};
+}
+
+void revoke_event(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {
+  const auto target = resolve_target(card, caller, request);
+  if (!target) {
+    reply = target.error();
+    return;
+  }
+  const auto& asked = request.arguments.event_revoke;
+  const auto found = card.event_grants.find((*target)->id(), {asked.grant, asked.epoch});
+  if (!found) {
+    reply = refusal(found.error(), Field::AdminGrant);
+    return;
+  }
+  card.event_grants.revoke((*target)->id(), asked.grant);
 }
 
 void query_function(Card& card, Function& caller, const AdminRequest& request, AdminReply& reply) {

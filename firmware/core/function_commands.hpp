@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admin commands that are about a function: FUNCTION_RESET, SLOT_BIND, SLOT_RETIRE, QUOTA_SET, FUNCTION_QUERY, and
-// whose STATS one may read. Who may do what to whom is decided here and nowhere else (protocol §1).
+// Admin commands that are about a function: FUNCTION_RESET, SLOT_BIND, SLOT_RETIRE, QUOTA_SET, FUNCTION_QUERY,
+// EVENT_GRANT, EVENT_REVOKE, and whose STATS one may read. Who may do what to whom is decided here and nowhere else
+// (protocol §1).
 #pragma once
 
 #include <expected>
@@ -28,6 +29,8 @@ Progress retire_function(Card& card, Function& caller, PendingAdmin& pending, bo
 
 Progress bind_function(Card& card, Function& caller, const wire::AdminRequest& request, wire::AdminReply& reply);
 void set_quota(Card& card, Function& caller, const wire::AdminRequest& request, wire::AdminReply& reply);
+void grant_event(Card& card, Function& caller, const wire::AdminRequest& request, wire::AdminReply& reply);
+void revoke_event(Card& card, Function& caller, const wire::AdminRequest& request, wire::AdminReply& reply);
 void query_function(Card& card, Function& caller, const wire::AdminRequest& request, wire::AdminReply& reply);
 
 }  // namespace fw

@@ -55,7 +55,7 @@ inline Occurrence occurrence_of(const Function& function, const wire::ControlBlo
 [[gnu::cold, gnu::noinline]] bool wake_stalled(Function& function);
 
 // The EVENT_SIGNAL, or the EVENT_WAIT, at the head of a stream.
-[[gnu::noinline]] void step_event(Function& function, unsigned stream);
+[[gnu::noinline]] void step_event(Card& card, Function& function, unsigned stream);
 
 // ---- command buffers (calls.cpp)
 

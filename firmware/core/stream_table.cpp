@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "firmware/core/event_grants.hpp"
 #include "firmware/mutants/mutants.hpp"
 
 namespace fw {
@@ -48,11 +49,25 @@ void StreamTable::note_queued_signal(unsigned stream, std::uint64_t value) {
   if (streams_[stream].phase == Stream::Phase::Waiting) resume(stream);
 }
 
-void StreamTable::park(unsigned waiter, unsigned awaited) {
+void StreamTable::open_timeline(unsigned stream) {
+  if (timelines_[stream].first_grant != kNoEventGrant) grants_->revoke_timeline(function_, stream);
+  timelines_[stream] = {};
+  timelines_[stream].opened_in = streams_[stream].incarnation;
+}
+
+std::uint8_t& StreamTable::first_beside(unsigned waiter) {
+  const wire::EventPayload& event = head(waiter).cb.payload.event;
+  const bool granted = (event.flags & wire::kEventGranted) != 0;
+  return granted ? grants_->first_waiter(function_, event.grant) : timelines_[event.stream].first_waiter;
+}
+
+void StreamTable::park(unsigned waiter) {
   Stream& stream = streams_[waiter];
   stream.phase = Stream::Phase::Waiting;
-  timelines_[waiter].next_waiter = std::exchange(timelines_[awaited].first_waiter, static_cast<std::uint8_t>(waiter));
+  timelines_[waiter].next_waiter = std::exchange(first_beside(waiter), static_cast<std::uint8_t>(waiter));
   hold(waiter);
+  const wire::EventPayload& event = head(waiter).cb.payload.event;
+  if ((event.flags & wire::kEventGranted) != 0) grants_->note_wait(function_, event.grant, event.value);
   // Only its budget ends it then: wake_stalled().
   if (blocks_[stream.head].cb.header.budget != 0) stall(waiter, kNever);
 }
@@ -60,7 +75,7 @@ void StreamTable::park(unsigned waiter, unsigned awaited) {
 void StreamTable::end_wait(unsigned waiter) {
   Stream& stream = streams_[waiter];
   if (stream.phase != Stream::Phase::Waiting) return;
-  std::uint8_t* at = &timelines_[blocks_[stream.head].cb.payload.event.stream].first_waiter;
+  std::uint8_t* at = &first_beside(waiter);
   while (*at != waiter) at = &timelines_[*at].next_waiter;
   *at = timelines_[waiter].next_waiter;
   stream.phase = Stream::Phase::Idle;
@@ -77,6 +92,7 @@ void StreamTable::call_waiters(unsigned awaited, std::uint64_t value) {
   for (unsigned s = timelines_[awaited].first_waiter; s != kNoWaiter; s = timelines_[s].next_waiter) {
     if (blocks_[streams_[s].head].cb.payload.event.value <= value) resume(s);
   }
+  if (timelines_[awaited].first_grant != kNoEventGrant) grants_->call_waiters(timelines_[awaited].first_grant, value);
 }
 
 void StreamTable::count_queued_signals(unsigned s) {

@@ -13,9 +13,14 @@
 
 namespace fw {
 
+class EventGrants;
+
 class StreamTable {
  public:
-  void init(std::uint32_t function) { function_ = function; }
+  void init(std::uint32_t function, EventGrants& grants) {
+    function_ = function;
+    grants_ = &grants;
+  }
   // As new: no blocks, every stream of incarnation 1 and closed, but stream 0 open when `first_open`.
   void reset(bool first_open);
 
@@ -79,8 +84,8 @@ class StreamTable {
   // ---- events (events.cpp)
 
   const Timeline& timeline(unsigned stream) const { return timelines_[stream]; }
-  // STREAM_OPEN: nobody can wait for what comes.
-  void open_timeline(unsigned stream) { timelines_[stream] = {}; }
+  // STREAM_OPEN: nobody can wait for what comes. Grants of the timeline that was are revoked.
+  void open_timeline(unsigned stream);
   // The next incarnation of the stream begins.
   void renew_timeline(unsigned stream) { timelines_[stream].begin_incarnation(); }
   // A signal stands in the stream's queue. A stream that waits itself may have closed a cycle: it looks again.
@@ -91,12 +96,16 @@ class StreamTable {
     timelines_[stream].signal(value);
     if (timelines_[stream].awaited()) call_waiters(stream, value);
   }
-  // The head of `waiter` waits for the timeline of `awaited`, and is held until it is called.
-  [[gnu::cold, gnu::noinline]] void park(unsigned waiter, unsigned awaited);
+  // The EVENT_WAIT at the head of `waiter` is not fulfilled: the stream is held until it is called.
+  [[gnu::cold, gnu::noinline]] void park(unsigned waiter);
   // If it waits: its head is about to end, or to be looked at again.
   [[gnu::cold, gnu::noinline]] void end_wait(unsigned waiter);
   // Likewise, and the head ends as one that has not started.
   [[gnu::cold, gnu::noinline]] void withdraw_wait(unsigned waiter);
+  // Of EventGrants: the list of a timeline's grants, of a grant's waiters.
+  std::uint16_t& grants_of(unsigned stream) { return timelines_[stream].first_grant; }
+  std::uint8_t waiter_behind(unsigned waiter) const { return timelines_[waiter].next_waiter; }
+  std::uint64_t awaited_value(unsigned waiter) { return head(waiter).cb.payload.event.value; }
 
   // ---- faults that hold a transfer back
 
@@ -124,12 +133,15 @@ class StreamTable {
   }
 
  private:
+  // Who stands first in the list that the wait at the head of `waiter` belongs in.
+  std::uint8_t& first_beside(unsigned waiter);
   // Waiters for values up to this look again.
   [[gnu::cold, gnu::noinline]] void call_waiters(unsigned awaited, std::uint64_t value);
   void restart_image_checks(hal::PhysicalAddress address, std::uint64_t bytes);
   void settle_runnable(unsigned stream) { streams_[stream].head == kNoBlock ? hold(stream) : resume(stream); }
 
   std::uint32_t function_ = 0;
+  EventGrants* grants_ = nullptr;
   std::array<Stream, wire::kStreamsPerFunction> streams_;
   std::array<Timeline, wire::kStreamsPerFunction> timelines_{};
   StreamSet runnable_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timeline of a stream: the value of its last EVENT_SIGNAL, and who waits for a larger one. Events order streams of
-// a function on the card: a wait holds its stream back, never a hart. Hart 0 only.
+// The timeline of a stream: the value of its last EVENT_SIGNAL, and who waits for a larger one. Events order streams on
+// the card: a wait holds its stream back, never a hart. Streams of other functions wait by grants (event_grants.hpp).
+// Hart 0 only.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,7 @@ namespace fw {
 
 inline constexpr std::uint8_t kNoWaiter = 0xff;
 static_assert(wire::kStreamsPerFunction < kNoWaiter);
+inline constexpr std::uint16_t kNoEventGrant = 0xffff;
 
 class Timeline {
  public:
@@ -26,11 +28,17 @@ class Timeline {
   void forget_queued() { queued_ = value_; }
   void begin_incarnation() { value_before_ = queued_ = value_; }
 
-  bool awaited() const { return first_waiter != kNoWaiter; }
+  // By a stream, or perhaps by one of another function.
+  bool awaited() const { return first_waiter != kNoWaiter || first_grant != kNoEventGrant; }
 
-  // Lists of StreamTable: the streams that wait for this timeline, and who comes behind its own stream in such a list.
+  // Lists of StreamTable: the streams that wait for this timeline, and who comes behind its own stream in such a list,
+  // or in one of a grant.
   std::uint8_t first_waiter = kNoWaiter;
   std::uint8_t next_waiter = kNoWaiter;
+  std::uint16_t first_grant = kNoEventGrant;  // list of EventGrants: the grants of this timeline
+
+  // The incarnation in which the stream was opened: an earlier one had another timeline.
+  std::uint32_t opened_in = 1;
 
  private:
   std::uint64_t value_ = 0;

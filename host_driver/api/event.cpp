@@ -19,6 +19,10 @@ void Event::Synchronize() const {
 void Event::Synchronize(std::chrono::steady_clock::time_point deadline) const {
   if (impl_ != nullptr) impl_->event->Synchronize(deadline);
 }
+SharedEvent Event::share() const {
+  if (impl_ != nullptr) return impl_->event->share();
+  throw InvalidArgument("event", "the event was not recorded", "record it on a stream (SpyreStream::Record())");
+}
 std::chrono::nanoseconds Event::since(const Event& start) const {
   for (const Event* event : {&start, this}) {
     if (event->impl_ != nullptr) continue;

@@ -34,6 +34,7 @@ std::uint64_t SpyreStream::LaunchHost(std::function<void()> function) {
 Event SpyreStream::Record() { return Inside::event(Inside::of(*this).Record()); }
 void SpyreStream::Wait(const Event& event) { Inside::of(*this).Wait(Inside::of(event)); }
 void SpyreStream::PipelineBarrier() { Inside::of(*this).PipelineBarrier(); }
+void SpyreStream::Wait(const SharedEvent& event) { Inside::of(*this).Wait(event); }
 void SpyreStream::Synchronize() { Inside::of(*this).Synchronize(); }
 void SpyreStream::Synchronize(std::chrono::steady_clock::time_point deadline) {
   Inside::of(*this).Synchronize(deadline);

@@ -65,6 +65,7 @@ Expected<std::shared_ptr<CardSession>> Broker::Impl::boot_session(CardLifetime n
 void Broker::Impl::adopt(std::shared_ptr<CardSession> booted) {
   session = std::move(booted);
   ++lifetime;
+  timelines.clear();
   set_phase(CardPhase::Running);
   emulator = session->emulator();
   cores = session->options().cores;

@@ -123,15 +123,22 @@ bool Broker::Impl::owns(const Client& client, wire::Target target) const {
          owner->second.peer.alive() && client.peer.alive();
 }
 
+std::optional<wire::Target> Broker::Impl::owned_target(const BrokerRequest& request) {
+  if (const auto* reset = std::get_if<ResetRequest>(&request)) return reset->target;
+  if (const auto* offer = std::get_if<OfferTimelineRequest>(&request)) return offer->timeline.function;
+  if (const auto* redeem = std::get_if<RedeemTimelineRequest>(&request)) return redeem->target;
+  return std::nullopt;
+}
+
 std::optional<ErrorInfo> Broker::Impl::forbidden(const Client& client, const BrokerRequest& request) const {
   if (client.manages || std::holds_alternative<HelloRequest>(request) ||
       std::holds_alternative<DescribeRequest>(request)) {
     return std::nullopt;
   }
-  if (const auto* reset = std::get_if<ResetRequest>(&request)) {
-    if (owns(client, reset->target)) return std::nullopt;
-    return refusal("request.target", function_name(reset->target) + " is not owned by the process that asks",
-                   "reset your own function, or use the management socket");
+  if (const auto target = owned_target(request)) {
+    if (owns(client, *target)) return std::nullopt;
+    return refusal("request.target", function_name(*target) + " is not owned by the process that asks",
+                   "name your own function, or use the management socket");
   }
   return refusal("request.type", "a tenant may not manage the card", "use the management socket");
 }
@@ -178,6 +185,10 @@ void Broker::Impl::handle_request(ClientId id, const BrokerRequest& request) {
     command_debug(id, debug->offer);
   } else if (const auto* statistics = std::get_if<StatisticsRequest>(&request)) {
     command_statistics(id, statistics->target);
+  } else if (const auto* offer = std::get_if<OfferTimelineRequest>(&request)) {
+    offer_timeline(id, offer->timeline);
+  } else if (const auto* redeem = std::get_if<RedeemTimelineRequest>(&request)) {
+    redeem_timeline(id, *redeem);
   } else {
     note_events();
     write_pending_file();
@@ -277,6 +288,31 @@ void Broker::Impl::command_statistics(ClientId id, wire::Target target) {
     return [this, id, statistics = std::move(statistics)] {
       if (!statistics) return reply_and_close(id, statistics.error());
       reply_and_close(id, *statistics);
+    };
+  });
+}
+
+// The card says whether there is such a stream, when somebody redeems the token.
+void Broker::Impl::offer_timeline(ClientId id, const Timeline& timeline) {
+  if (timeline.function - wire::kTargetPhysical >= functions.size()) {
+    return reply_and_close(id, no_such_function(timeline.function));
+  }
+  reply_and_close(id, TimelineOffered{timelines.offer(timeline)});
+}
+
+void Broker::Impl::redeem_timeline(ClientId id, const RedeemTimelineRequest& request) {
+  if (request.target - wire::kTargetPhysical >= functions.size()) {
+    return reply_and_close(id, no_such_function(request.target));
+  }
+  if (!in(CardPhase::Running)) return reply_and_close(id, refusal_by_state());
+  const auto timeline = timelines.find(request.token);
+  if (!timeline) return reply_and_close(id, unknown_timeline());
+  run_command(id, [this, id, request, timeline = *timeline, card = session]() mutable -> EventLoop::Closure {
+    auto granted = card->grant(timeline, request.target, request.generation);
+    card.reset();
+    return [this, id, granted = std::move(granted)] {
+      if (!granted) return reply_and_close(id, granted.error());
+      reply_and_close(id, *granted);
     };
   });
 }

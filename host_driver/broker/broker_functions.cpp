@@ -169,6 +169,7 @@ void Broker::Impl::grant(ClientId id, Function& granted) {
 void Broker::Impl::retire(Function& gone, const std::string& why) {
   const auto began = Clock::now();
   const wire::Target target = gone.binding.target;
+  timelines.forget(target);
   if (session && in(CardPhase::Recovering)) {
     set_phase(gone, FunctionPhase::Retiring);
     retire_again.push_back(target);

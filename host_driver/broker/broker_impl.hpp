@@ -27,6 +27,7 @@
 #include "host_driver/broker/card_session.hpp"
 #include "host_driver/broker/renewal_schedule.hpp"
 #include "host_driver/broker/tasks.hpp"
+#include "host_driver/device/timeline_sharing.hpp"
 #include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/local_socket.hpp"
 #include "host_driver/discovery/peer_process.hpp"
@@ -163,6 +164,10 @@ struct Broker::Impl {
   void command_collect(ClientId id, const CollectRequest& request);
   void command_debug(ClientId id, bool offer);
   void command_statistics(ClientId id, wire::Target target);
+  // The function that a request is about which only its owner may make; nothing: it is another request.
+  static std::optional<wire::Target> owned_target(const BrokerRequest& request);
+  void offer_timeline(ClientId id, const Timeline& timeline);
+  void redeem_timeline(ClientId id, const RedeemTimelineRequest& request);
 
   // ---- broker_functions.cpp
   void serve(ClientId id);
@@ -262,6 +267,7 @@ struct Broker::Impl {
   std::map<ClientId, Client> clients;
   ClientId next_client = 1;
   std::vector<Function> functions;
+  TimelineOffers timelines;
   Renewal renewal;
 
   std::shared_ptr<CardSession> session;  // null while there is none

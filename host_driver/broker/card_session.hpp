@@ -18,6 +18,7 @@
 #include "host_driver/base/error.hpp"
 #include "host_driver/debug/collect.hpp"
 #include "host_driver/device/device.hpp"
+#include "host_driver/device/timeline_sharing.hpp"
 #include "host_driver/discovery/function_statistics.hpp"
 #include "qemu/card.hpp"
 
@@ -63,6 +64,11 @@ class CardSession {
   // Answered when the emulator knows the peer: its first doorbell has arrived.
   Expected<Binding> bind(wire::Target target, const Lease& lease);
   Expected<Binding> reset(wire::Target target) { return command(wire::AdminCommand::FunctionReset, target); }
+
+  // A wait across functions, for functions as they were in these generations.
+  Expected<TimelineGrant> grant(const Timeline& timeline, wire::Target grantee, std::uint64_t generation) const {
+    return grant_timeline(*management(), timeline, grantee, generation);
+  }
 
   // What the card has counted of it: STATS, FUNCTION_QUERY and QUERY, one behind the other.
   Expected<FunctionStatistics> statistics(wire::Target target) const;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "host_driver/device/device.hpp"
+#include "host_driver/device/timeline_sharing.hpp"
 #include "host_driver/recovery/reset_level.hpp"
 
 namespace svp {
@@ -21,6 +22,8 @@ class DeviceSource {
   // the card when it is the power cycle.
   virtual Expected<void> raise(ResetLevel level, bool wanted) = 0;
   virtual ResetLevel highest() const = 0;
+  // Waits for other functions of the card; null: there is nobody to grant them. The same for every device.
+  virtual std::shared_ptr<TimelineSharing> sharing() { return nullptr; }
 };
 
 }  // namespace svp

@@ -85,6 +85,27 @@ Expected<FunctionStatistics> function_statistics(std::string_view card, wire::Ta
   return *statistics;
 }
 
+Expected<TimelineToken> offer_timeline(std::string_view card, const Timeline& timeline, const Timeouts& timeouts) {
+  auto connection = BrokerConnection::open(card, Socket::Tenant, timeouts.attach);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  const auto answer = connection->transact(OfferTimelineRequest{timeline});
+  if (!answer) return std::unexpected(answer.error());
+  const auto* offered = std::get_if<TimelineOffered>(&answer->reply);
+  if (offered == nullptr) return std::unexpected(bad_reply());
+  return offered->token;
+}
+
+Expected<TimelineGrant> redeem_timeline(std::string_view card, const TimelineToken& token, wire::Target grantee,
+                                        std::uint64_t generation, const Timeouts& timeouts) {
+  auto connection = BrokerConnection::open(card, Socket::Tenant, timeouts.card_command);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  const auto answer = connection->transact(RedeemTimelineRequest{grantee, generation, token});
+  if (!answer) return std::unexpected(answer.error());
+  const auto* granted = std::get_if<TimelineGrant>(&answer->reply);
+  if (granted == nullptr) return std::unexpected(bad_reply());
+  return *granted;
+}
+
 Expected<void> stop_card(std::string_view card, const Timeouts& timeouts) {
   const auto done = command(card, StopRequest{}, timeouts);
   if (!done) return std::unexpected(done.error());

@@ -15,6 +15,7 @@
 
 #include "host_driver/base/error.hpp"
 #include "host_driver/device/device.hpp"
+#include "host_driver/device/timeline_sharing.hpp"
 #include "host_driver/discovery/card_description.hpp"
 #include "host_driver/discovery/function_choice.hpp"
 #include "host_driver/discovery/function_statistics.hpp"
@@ -53,6 +54,11 @@ Expected<std::string> reset_own_function(std::string_view card, wire::Target tar
 // card does not run, or does not answer (Timeouts::admin).
 Expected<FunctionStatistics> function_statistics(std::string_view card, wire::Target target,
                                                  const Timeouts& timeouts = {});
+
+// Waits across functions (device/timeline_sharing.hpp), for a function that this process owns.
+Expected<TimelineToken> offer_timeline(std::string_view card, const Timeline& timeline, const Timeouts& timeouts = {});
+Expected<TimelineGrant> redeem_timeline(std::string_view card, const TimelineToken& token, wire::Target grantee,
+                                        std::uint64_t generation, const Timeouts& timeouts = {});
 
 // ---- management: refused unless this user is the one whose card it is
 // Returns when the card is gone.

@@ -9,6 +9,26 @@ namespace svp {
 
 namespace {
 
+class AttachedTimelines final : public TimelineSharing {
+ public:
+  AttachedTimelines(std::string card, wire::Target function, const Timeouts& timeouts)
+      : card_(std::move(card)), function_(function), timeouts_(timeouts) {}
+
+  Expected<TimelineToken> offer(std::uint64_t generation, std::uint32_t stream, std::uint32_t incarnation) override {
+    return offer_timeline(
+        card_, {.function = function_, .generation = generation, .stream = stream, .incarnation = incarnation},
+        timeouts_);
+  }
+  Expected<TimelineGrant> redeem(const TimelineToken& token, std::uint64_t generation) override {
+    return redeem_timeline(card_, token, function_, generation, timeouts_);
+  }
+
+ private:
+  const std::string card_;
+  const wire::Target function_;
+  const Timeouts timeouts_;
+};
+
 class AttachedSource final : public DeviceSource {
  public:
   AttachedSource(std::shared_ptr<Tenancy> tenancy, wire::Target target, std::string card, OpenOptions options,
@@ -44,6 +64,9 @@ class AttachedSource final : public DeviceSource {
   }
 
   ResetLevel highest() const override { return ResetLevel::Function; }
+  std::shared_ptr<TimelineSharing> sharing() override {
+    return std::make_shared<AttachedTimelines>(card_, target_, timeouts_);
+  }
 
  private:
   Expected<std::unique_ptr<Device>> attach_afresh() {

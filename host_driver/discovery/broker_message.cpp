@@ -66,6 +66,34 @@ wire::Target read_owned_target(StrictObject& object) {
   return target;
 }
 
+std::uint32_t read_stream(StrictObject& object) {
+  return static_cast<std::uint32_t>(object.number("stream", wire::kStreamsPerFunction - 1));
+}
+
+OfferTimelineRequest read_offer(StrictObject& object) {
+  Timeline timeline;
+  timeline.function = read_owned_target(object);
+  timeline.generation = object.number("generation", kAnyNumber);
+  timeline.stream = read_stream(object);
+  timeline.incarnation =
+      static_cast<std::uint32_t>(object.number("incarnation", std::numeric_limits<std::uint32_t>::max()));
+  return {timeline};
+}
+
+TimelineToken read_token(StrictObject& object) {
+  const auto token = token_from(object.text("token", kMaxName));
+  if (!token) object.refuse("token", "is no token of 32 hexadecimal digits");
+  return *token;
+}
+
+RedeemTimelineRequest read_redemption(StrictObject& object) {
+  RedeemTimelineRequest request;
+  request.target = read_owned_target(object);
+  request.generation = object.number("generation", kAnyNumber);
+  request.token = read_token(object);
+  return request;
+}
+
 BrokerRequest read_request(const Json& json) {
   StrictObject object(json, "request");
   const std::string type = object.text("type", kMaxName);
@@ -92,6 +120,10 @@ BrokerRequest read_request(const Json& json) {
     request = DebugRequest{object.boolean("offer")};
   } else if (type == "statistics") {
     request = StatisticsRequest{read_owned_target(object)};
+  } else if (type == "offer-timeline") {
+    request = read_offer(object);
+  } else if (type == "redeem-timeline") {
+    request = read_redemption(object);
   } else if (type == "proof") {
     request = ProofRequest{object.number("nonce", kAnyNumber)};
   } else {
@@ -162,6 +194,13 @@ BrokerReply read_reply(const Json& json) {
     reply = Done{object.text("how", kMaxBrokerMessage)};
   } else if (type == "statistics") {
     reply = read_statistics(object);
+  } else if (type == "offered") {
+    reply = TimelineOffered{read_token(object)};
+  } else if (type == "timeline-granted") {
+    TimelineGrant grant;
+    grant.grant = static_cast<std::uint32_t>(object.number("grant", wire::kGrantsPerFunction - 1));
+    grant.epoch = object.number("epoch", kAnyNumber);
+    reply = grant;
   } else if (type == "prove") {
     reply = Prove{object.number("nonce", kAnyNumber)};
   } else if (type == "refused") {
@@ -235,32 +274,52 @@ std::string encode(const BrokerRequest& request) {
                      [](const StatisticsRequest& statistics) {
                        return Json{{"type", "statistics"}, {"target", statistics.target}};
                      },
+                     [](const OfferTimelineRequest& offer) {
+                       return Json{{"type", "offer-timeline"},
+                                   {"target", offer.timeline.function},
+                                   {"generation", offer.timeline.generation},
+                                   {"stream", offer.timeline.stream},
+                                   {"incarnation", offer.timeline.incarnation}};
+                     },
+                     [](const RedeemTimelineRequest& redeem) {
+                       return Json{{"type", "redeem-timeline"},
+                                   {"target", redeem.target},
+                                   {"generation", redeem.generation},
+                                   {"token", to_text(redeem.token)}};
+                     },
                      [](const ProofRequest& proof) { return Json{{"type", "proof"}, {"nonce", proof.nonce}}; },
                  },
                  request));
 }
 
 std::string encode(const BrokerReply& reply) {
-  return std::visit(Overloaded{
-                        [](const Grant& grant) {
-                          return dump(Json{{"type", "granted"},
-                                           {"card", grant.card},
-                                           {"target", grant.target},
-                                           {"slot", grant.slot},
-                                           {"window_bytes", grant.window_bytes},
-                                           {"generation", grant.generation},
-                                           {"boot_epoch", grant.boot_epoch},
-                                           {"quota_bytes", grant.quota_bytes}});
-                        },
-                        [](const CardDescription& card) {
-                          return dump(Json{{"type", "card"}, {"card", Json::parse(to_json(card, -1))}});
-                        },
-                        [](const Done& done) { return encode_done(done); },
-                        [](const ErrorInfo& error) { return encode_error(error); },
-                        [](const FunctionStatistics& statistics) { return dump(statistics_json(statistics)); },
-                        [](const Prove& prove) { return dump(Json{{"type", "prove"}, {"nonce", prove.nonce}}); },
-                    },
-                    reply);
+  return std::visit(
+      Overloaded{
+          [](const Grant& grant) {
+            return dump(Json{{"type", "granted"},
+                             {"card", grant.card},
+                             {"target", grant.target},
+                             {"slot", grant.slot},
+                             {"window_bytes", grant.window_bytes},
+                             {"generation", grant.generation},
+                             {"boot_epoch", grant.boot_epoch},
+                             {"quota_bytes", grant.quota_bytes}});
+          },
+          [](const CardDescription& card) {
+            return dump(Json{{"type", "card"}, {"card", Json::parse(to_json(card, -1))}});
+          },
+          [](const Done& done) { return encode_done(done); },
+          [](const ErrorInfo& error) { return encode_error(error); },
+          [](const FunctionStatistics& statistics) { return dump(statistics_json(statistics)); },
+          [](const TimelineOffered& offered) {
+            return dump(Json{{"type", "offered"}, {"token", to_text(offered.token)}});
+          },
+          [](const TimelineGrant& grant) {
+            return dump(Json{{"type", "timeline-granted"}, {"grant", grant.grant}, {"epoch", grant.epoch}});
+          },
+          [](const Prove& prove) { return dump(Json{{"type", "prove"}, {"nonce", prove.nonce}}); },
+      },
+      reply);
 }
 
 Expected<BrokerRequest> parse_broker_request(std::string_view text) {

@@ -7,6 +7,10 @@
 //   {"type": "hello", "abi": 5, "want": "VF"}      → granted (with descriptors, see Grant) or refused
 //   {"type": "describe"}                           → card
 //   {"type": "reset", "target": 1}                 → done or refused: of the function that the asking process owns
+//   {"type": "offer-timeline", "target": 1, "generation": G, "stream": 3, "incarnation": 1}
+//                                                  → offered or refused: of a stream of that function
+//   {"type": "redeem-timeline", "target": 2, "generation": G, "token": "…"}
+//                                                  → timeline-granted or refused: to that function
 // On the management socket also:
 //   {"type": "reset", "target": 1}                 → of any function
 //   {"type": "raise", "level": "card reset"}        → done or refused; or "firmware restart"
@@ -24,6 +28,7 @@
 #include <variant>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/device/timeline_sharing.hpp"
 #include "host_driver/discovery/card_description.hpp"
 #include "host_driver/discovery/function_choice.hpp"
 #include "host_driver/discovery/function_statistics.hpp"
@@ -70,12 +75,24 @@ struct StatisticsRequest {
   wire::Target target = wire::kTargetPhysical;
   friend bool operator==(const StatisticsRequest&, const StatisticsRequest&) = default;
 };
+// Both are for whoever owns the function.
+struct OfferTimelineRequest {
+  Timeline timeline{};
+  friend bool operator==(const OfferTimelineRequest&, const OfferTimelineRequest&) = default;
+};
+struct RedeemTimelineRequest {
+  wire::Target target = wire::kTargetPhysical;
+  std::uint64_t generation = 0;
+  TimelineToken token{};
+  friend bool operator==(const RedeemTimelineRequest&, const RedeemTimelineRequest&) = default;
+};
 struct ProofRequest {
   std::uint64_t nonce = 0;
   friend bool operator==(const ProofRequest&, const ProofRequest&) = default;
 };
 using BrokerRequest = std::variant<HelloRequest, DescribeRequest, ResetRequest, RaiseRequest, PowerCycleRequest,
-                                   StopRequest, CollectRequest, DebugRequest, StatisticsRequest, ProofRequest>;
+                                   StopRequest, CollectRequest, DebugRequest, StatisticsRequest, ProofRequest,
+                                   OfferTimelineRequest, RedeemTimelineRequest>;
 
 // ---- replies
 // Comes with kGrantDescriptors descriptors in this order: window (memfd), doorbell to the card (pipe, write end),
@@ -100,7 +117,12 @@ struct Prove {
   std::uint64_t nonce = 0;
   friend bool operator==(const Prove&, const Prove&) = default;
 };
-using BrokerReply = std::variant<Grant, CardDescription, Done, ErrorInfo, Prove, FunctionStatistics>;
+struct TimelineOffered {
+  TimelineToken token{};
+  friend bool operator==(const TimelineOffered&, const TimelineOffered&) = default;
+};
+using BrokerReply =
+    std::variant<Grant, CardDescription, Done, ErrorInfo, Prove, FunctionStatistics, TimelineOffered, TimelineGrant>;
 
 // At most kMaxBrokerMessage bytes; the texts of an error are cut when they are too long.
 std::string encode(const BrokerRequest& request);

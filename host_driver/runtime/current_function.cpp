@@ -6,10 +6,12 @@
 
 namespace svp {
 
-CurrentFunction::CurrentFunction(std::unique_ptr<Device> device, FlexAllocatorOptions options)
+CurrentFunction::CurrentFunction(std::unique_ptr<Device> device, FlexAllocatorOptions options,
+                                 std::shared_ptr<TimelineSharing> sharing)
     : device_(std::move(device)),
       regions_(std::make_shared<CurrentRegions>(device_)),
       host_memory_(device_->host_memory(), device_->host_memory_offset(), device_->mapping()),
+      shared_timelines_(std::move(sharing)),
       allocator_(std::make_shared<FlexAllocator>(*regions_, std::move(options))) {
   take_facts();
   allocator_->apply_limit_fraction();
@@ -94,6 +96,7 @@ void CurrentFunction::replace(std::shared_ptr<Device> device) {
     device_before_ = std::exchange(device_, device);
   }
   take_facts();
+  shared_timelines_.forget();
   allocator_->forget_regions();
   regions_->open_here(std::move(device));
   reserve_correction_slots();

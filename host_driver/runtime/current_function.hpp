@@ -13,6 +13,7 @@
 #include "host_driver/memory/host_memory.hpp"
 #include "host_driver/runtime/current_regions.hpp"
 #include "host_driver/runtime/launch_plan.hpp"
+#include "host_driver/runtime/shared_timelines.hpp"
 
 namespace svp {
 
@@ -24,7 +25,8 @@ class CurrentFunction {
 
   // Acquires the Program region, reserves the slots, and acquires FlexAllocatorOptions::acquire_at_open. Throws what
   // the card or the allocator reports.
-  CurrentFunction(std::unique_ptr<Device> device, FlexAllocatorOptions options);
+  CurrentFunction(std::unique_ptr<Device> device, FlexAllocatorOptions options,
+                  std::shared_ptr<TimelineSharing> sharing = nullptr);
   CurrentFunction(const CurrentFunction&) = delete;
   CurrentFunction& operator=(const CurrentFunction&) = delete;
 
@@ -37,6 +39,7 @@ class CurrentFunction {
   std::shared_ptr<Device> device() const;
   const std::shared_ptr<FlexAllocator>& allocator() const { return allocator_; }
   HostMemory& host_memory() { return host_memory_; }
+  SharedTimelines& shared_timelines() { return shared_timelines_; }
   // For a launch on the card's stream `stream`; during a reservation of its channel.
   LaunchSite launch_site(std::uint32_t stream) const;
 
@@ -65,6 +68,7 @@ class CurrentFunction {
   std::shared_ptr<Device> device_before_;  // who has just asked for device() may still use it
   std::shared_ptr<CurrentRegions> regions_;
   HostMemory host_memory_;
+  SharedTimelines shared_timelines_;
   std::shared_ptr<FlexAllocator> allocator_;
   AllocationIndex slots_ = AllocationIndex::Null;
   ResolvedAllocation slots_at_{};

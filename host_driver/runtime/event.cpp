@@ -43,13 +43,22 @@ void Event::write_wait(wire::ControlBlock& block) const {
   switch (stage()) {
     case EventStage::Signalled: block.header.opcode = wire::Opcode::Nop; return;
     case EventStage::Failed:  // no stream has an incarnation 0: the card ends it as a wait for what is lost
-      block.payload.event = {.value = place_.value, .stream = place_.stream, .incarnation = 0, .reserved = {}};
+      block.payload.event.value = place_.value;
+      block.payload.event.stream = place_.stream;
       return;
     case EventStage::Recorded:
-      block.payload.event = {
-          .value = place_.value, .stream = place_.stream, .incarnation = place_.incarnation, .reserved = {}};
+      block.payload.event.value = place_.value;
+      block.payload.event.stream = place_.stream;
+      block.payload.event.incarnation = place_.incarnation;
       return;
   }
+}
+
+spyre::SharedEvent Event::share() const {
+  require_own_process();
+  if (!link_->is_cut()) return stream_->share(*this);
+  throw Error(refused_by_driver("event", "the context that the event was recorded in has ended",
+                                "record the event again, in another context"));
 }
 
 void Event::require_own_process() const {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <spyre/event.hpp>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,9 @@ class Event : public std::enable_shared_from_this<Event> {
   // one of the two has not ended, or not well.
   std::chrono::nanoseconds since(const Event& start) const;
 
+  // For a stream of another function. Throws Error: the stream's context has ended or recovers, or nobody can grant.
+  spyre::SharedEvent share() const;
+
   EventStage stage() const { return stage_.get(std::memory_order_acquire); }
   // Never null. When the link is cut, the stream is gone.
   const std::shared_ptr<ChannelLink>& link() const { return link_; }
@@ -55,14 +59,16 @@ class Event : public std::enable_shared_from_this<Event> {
   struct Place {
     std::uint32_t stream = 0;  // of the card
     std::uint32_t incarnation = 0;
-    std::uint64_t value = 0;   // on the stream's timeline
-    std::uint64_t launch = 0;  // its number in the stream
+    std::uint64_t value = 0;       // on the stream's timeline
+    std::uint64_t launch = 0;      // its number in the stream
+    std::uint64_t recoveries = 0;  // of the stream: with the next one the timeline is another
   };
   void put(const Place& place) { place_ = place; }
   void end(const wire::Completion& completion) noexcept;
   // The signal is with the card, or the event has ended. True, once: there are waiters to be told, with no lock held.
   bool note_with_card() noexcept;
   void tell_waiters() noexcept;
+  const Place& place() const { return place_; }
   Event* next = nullptr;  // of those whose waiters are to be told
 
   // ---- for channels that wait for it

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <spyre/event.hpp>
 #include <vector>
 
 #include "host_driver/runtime/argument.hpp"
@@ -112,8 +113,14 @@ class FlexStream {
   std::shared_ptr<Event> Record();
   // What is launched afterwards begins on the card when the event has been signalled: no hart and no thread waits. An
   // event that fails is an error of this stream (Status::EventFailed). Nothing happens for null, an event of this
-  // stream, and one that has been signalled. Throws as Launch(), and InvalidArgument for an event of another context.
+  // stream, and one that has been signalled. One of another context of the card is shared, and waited for as below.
+  // Throws as Launch(), and InvalidArgument for an event of a context that has ended.
   void Wait(const std::shared_ptr<Event>& event);
+  // For an event of another function, by a grant. Blocks while the grant is asked for, once per stream. Throws as
+  // Launch(), InvalidArgument for bytes that are none, and Error when there is no grant.
+  void Wait(const spyre::SharedEvent& event);
+  // Event::share() of one that was recorded here.
+  spyre::SharedEvent share(const Event& event);
   // A function of the program that runs on a thread of the driver when everything launched before has ended well; what
   // is launched afterwards begins when it has returned. It may launch, on this stream as well, and wait for other
   // streams; waiting for this one throws Error. What it throws is the stream's error (outcome FAULT, job "host

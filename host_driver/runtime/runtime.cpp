@@ -16,7 +16,7 @@ namespace svp {
 
 Runtime::Runtime(std::unique_ptr<Device> device, RuntimeOptions options, std::unique_ptr<DeviceSource> source)
     : source_(std::move(source)),
-      function_(std::move(device), std::move(options.allocator)),
+      function_(std::move(device), std::move(options.allocator), source_ ? source_->sharing() : nullptr),
       scheduler_(std::make_unique<Scheduler>(function_, options.staging, options.recovery.policy,
                                              SchedulerOptions{options.checksums, options.elide_corrections})),
       recovery_(function_, *scheduler_, source_.get(), options.recovery),

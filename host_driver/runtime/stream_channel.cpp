@@ -223,7 +223,7 @@ bool StreamChannel::submit_from(LinkedList<Unit>& list) {
       slots_.place_compute(*unit);
     }
     if (rules_.checksums) seal_transfer(*unit);
-    if (is_wait(*unit)) unit->event->write_wait(unit->block);
+    if (unit->event != nullptr && is_wait(*unit)) unit->event->write_wait(unit->block);
     requests[count++] = {&unit->block, this};
   }
   const std::uint64_t sending = trace::recorder() != nullptr ? trace::Recorder::now() : 0;

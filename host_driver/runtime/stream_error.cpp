@@ -110,6 +110,8 @@ std::string next_step(const StreamFailure& f) {
                                                : "repair the kernel or its operands, then reset the stream";
     case wire::Outcome::Aborted:
       if (f.status == wire::Status::EventFailed) return "repair the awaited stream, reset this one and launch again";
+      if (f.status == wire::Status::GrantRevoked)
+        return "reset the stream, and have the other function share another event";
       return "reset the stream and launch again";
     case wire::Outcome::Lost: return "recover (Context::recover()) and launch again";
     case wire::Outcome::Indeterminate: return "recover (Context::recover()), restore the operands, then launch again";
@@ -120,14 +122,17 @@ std::string next_step(const StreamFailure& f) {
 
 // Of a wait: for whom, or the cycle, as the card tells it.
 std::string wait_text(const StreamFailure& f) {
-  if (f.status == wire::Status::EventFailed) return ", stream " + std::to_string(f.fault.argument);
-  std::string text = ": streams";
+  const bool granted = f.field == wire::Field::EventGrant;
+  if (f.status == wire::Status::EventFailed) {
+    return granted ? ", of another function" : ", stream " + std::to_string(f.fault.argument);
+  }
+  std::string text = granted ? ", through other functions: streams" : ": streams";
   const std::uint64_t told = std::min<std::uint64_t>(f.fault.argument, wire::kCycleStreams);
   for (unsigned i = 0; i < told; ++i) {
     text += (i == 0 ? " " : " → ") + std::to_string((i < 8 ? f.fault.offset : f.fault.pc) >> i % 8 * 8 & 0xff);
   }
   if (told < f.fault.argument) text += " and " + std::to_string(f.fault.argument - told) + " more";
-  return text + ", each waits for the next, the last for the first";
+  return text + (granted ? ", and streams of others" : ", each waits for the next, the last for the first");
 }
 
 std::string fault_text(const StreamFailure& f) {

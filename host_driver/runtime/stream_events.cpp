@@ -5,6 +5,7 @@
 #include "host_driver/runtime/current_function.hpp"
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
+#include "host_driver/runtime/shared_timelines.hpp"
 #include "host_driver/runtime/stream_channel.hpp"
 
 namespace svp {
@@ -42,21 +43,50 @@ std::shared_ptr<Event> FlexStream::Record() {
 void FlexStream::Wait(const std::shared_ptr<Event>& event) {
   function_.require_own_process();
   if (event == nullptr || event->link() == channel_.link()) return;
-  const bool gone = event->link()->is_cut();
-  if (gone && event->stage() == EventStage::Signalled) return;
-  if (gone || &event->stream().function_ != &function_) {
-    throw InvalidArgument("event",
-                          gone ? "the context that the event was recorded in has ended"
-                               : "the event was recorded on a stream of another context",
+  if (event->stage() == EventStage::Signalled) return;
+  if (event->link()->is_cut()) {
+    throw InvalidArgument("event", "the context that the event was recorded in has ended",
                           "wait for it on the host: Synchronize() of the event");
   }
-  if (event->stage() == EventStage::Signalled) return;
+  if (&event->stream().function_ != &function_) return Wait(event->share());
   event->add_waiter(channel_);
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
   channel_.launch_one(event, recoveries, [&](Unit& unit) {
     unit.block.header.opcode = wire::Opcode::EventWait;
     unit.event = event.get();
+  });
+}
+
+SharedEvent FlexStream::share(const Event& event) {
+  function_.require_own_process();
+  const Event::Place& place = event.place();
+  if (place.recoveries != channel_.recoveries()) {
+    throw Error(refused_by_driver("event", "the context was recovered since the event was recorded",
+                                  "record the event again, and share it then"));
+  }
+  const auto device = function_.device();
+  const auto token = function_.shared_timelines().offer(device->config().generation, place.stream,
+                                                        device->stream_incarnation(place.stream));
+  const bool failed = event.stage() == EventStage::Failed;
+  return to_bytes({.token = token, .incarnation = failed ? 0 : place.incarnation, .value = place.value});
+}
+
+// The card is asked at once: it does not know whether the signal is on its way.
+void FlexStream::Wait(const SharedEvent& event) {
+  function_.require_own_process();
+  const EventPlace place = place_from(event);
+  (void)recover_if_needed();
+  const std::uint64_t recoveries = channel_.recoveries();
+  const TimelineGrant grant = function_.shared_timelines().redeem(place.token, function_.device()->config().generation);
+  channel_.launch_one(nullptr, recoveries, [&](Unit& unit) {
+    unit.block.header.opcode = wire::Opcode::EventWait;
+    wire::EventPayload& wait = unit.block.payload.event;
+    wait.value = place.value;
+    wait.incarnation = place.incarnation;
+    wait.flags = wire::kEventGranted;
+    wait.grant = grant.grant;
+    wait.epoch = grant.epoch;
   });
 }
 
@@ -68,7 +98,8 @@ void StreamChannel::place_event(Unit& unit, std::uint64_t launch) {
   unit.event->put({.stream = stream(),
                    .incarnation = device_->stream_incarnation(stream()),
                    .value = ++signals_,
-                   .launch = launch});
+                   .launch = launch,
+                   .recoveries = recoveries()});
   unit.block.payload.event.value = signals_;
 }
 
@@ -76,7 +107,11 @@ bool StreamChannel::is_signal(const Unit& unit) {
   return unit.kind == Unit::Kind::Block && unit.block.header.opcode == wire::Opcode::EventSignal;
 }
 
-bool StreamChannel::is_wait(const Unit& unit) { return unit.event != nullptr && !is_signal(unit); }
+// For a stream of another function there is no event.
+bool StreamChannel::is_wait(const Unit& unit) {
+  if (unit.event != nullptr) return !is_signal(unit);
+  return unit.kind == Unit::Kind::Block && unit.block.header.opcode == wire::Opcode::EventWait;
+}
 
 // What was read before an event is in the caller's memory when it is signalled. And a wait is sent behind its signal:
 // the card may have room for neither, and what waits there has to end by what is there.

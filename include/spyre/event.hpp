@@ -11,13 +11,26 @@
 
 #include <spyre/export.h>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <spyre/error.hpp>
 
 namespace spyre::inline v0 {
 
 struct Inside;  // of the library
+
+// An event for streams of another function of the same card, also of another process: its bytes may be sent to it over
+// any channel, and are waited for there (SpyreStream::Wait). Whoever has the bytes and owns a function of the card may
+// let its streams wait for this event and for what is recorded on the same stream; nothing else of the stream or of its
+// function can be had by them. They are void from the reset of the recording stream's function on, and from the end of
+// its context on: who waits then fails (status "the grant was revoked"). Host byte order.
+struct SharedEvent {
+  static constexpr std::size_t kBytes = 40;
+  std::array<std::byte, kBytes> bytes{};
+  friend bool operator==(const SharedEvent&, const SharedEvent&) = default;
+};
 
 // One recording. Cheap to copy; copies are the same recording. Thread-safe. It may outlive its context, whose end ends
 // it. In a process that was forked from the one that recorded it every call throws Error.
@@ -38,6 +51,10 @@ class SPYRE_API Event {
   // of one card, without a restart of its firmware in between. Throws InvalidArgument ("event", "start") when one was
   // not recorded, has not ended, or failed.
   std::chrono::nanoseconds since(const Event& start) const;
+  // For another function. Asks the holder of the card's management function (the card's broker, or this process when
+  // the card is embedded) once per stream; blocks until it has answered. Throws InvalidArgument when nothing was
+  // recorded, Error: the context has ended or recovers, the broker refuses or does not answer.
+  SharedEvent share() const;
 
  private:
   friend struct Inside;

@@ -73,6 +73,8 @@ enum class Status : std::uint16_t {
   EventDeadlock = 316,
   UnknownCommandBuffer = 317,
   StaleCommandBuffer = 318,
+  UnknownGrant = 319,
+  GrantRevoked = 320,
   // execution
   Stopped = 400,
   WatchdogExpired = 401,
@@ -104,6 +106,7 @@ enum class Status : std::uint16_t {
   QuotaExceeded = 504,
   OutOfSlots = 505,
   OutOfCommandBuffers = 506,
+  OutOfGrants = 507,
 };
 
 constexpr std::string_view name(Outcome outcome) {
@@ -162,6 +165,8 @@ constexpr std::string_view name(Status status) {
     case Status::EventDeadlock: return "waits of streams form a cycle";
     case Status::UnknownCommandBuffer: return "unknown command buffer";
     case Status::StaleCommandBuffer: return "stale command buffer";
+    case Status::UnknownGrant: return "no grant of this function";
+    case Status::GrantRevoked: return "the grant was revoked";
     case Status::Stopped: return "stopped by its owner";
     case Status::WatchdogExpired: return "watchdog expired";
     case Status::BudgetExpired: return "budget expired";
@@ -191,6 +196,7 @@ constexpr std::string_view name(Status status) {
     case Status::QuotaExceeded: return "memory quota of the function exceeded";
     case Status::OutOfSlots: return "the slot cannot be mapped";
     case Status::OutOfCommandBuffers: return "no room for a command buffer";
+    case Status::OutOfGrants: return "the function holds too many grants";
   }
   return "unknown status";
 }

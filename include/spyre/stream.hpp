@@ -45,9 +45,15 @@ class SPYRE_API SpyreStream {
   Event Record();
   // What is launched on this stream afterwards begins when the event has been signalled. Asynchronous: it is the card
   // that waits. Nothing happens for an event that was not recorded, that was recorded on this stream, or that has been
-  // signalled. Throws as Launch, and InvalidArgument ("event") for an event of another context: wait for that one on
-  // the host.
+  // signalled. An event of another context of the same card needs a grant: it is shared and waited for as below. Throws
+  // as Launch, and InvalidArgument ("event") for an event of a context that has ended.
   void Wait(const Event& event);
+  // The same for an event of another function, whoever has recorded it. The first wait for a stream asks the holder of
+  // the card's management function and blocks until it has answered; later ones do not. When the recording stream
+  // fails or is reset, or its function is, this stream fails (EventFailed, GrantRevoked). Throws as Launch;
+  // InvalidArgument ("event") for bytes that are no shared event; Error when the grant is refused: the event was not
+  // shared by a function of this card, or its function was reset since; a function waits for streams of 64 at most.
+  void Wait(const SharedEvent& event);
 
   // The next launch on this stream, of any kind, has LaunchOptions::pipeline_barrier. Throws as Launch: StreamError,
   // Error.

@@ -114,22 +114,35 @@ std::vector<BadField> all_cases() {
                      [=](auto& b) {
                        b.header.opcode = opcode;
                        b.payload.event.value = 1;
-                       b.payload.event.reserved[5] = 1;
+                       b.payload.event.reserved[3] = 1;
                      },
                      Status::ReservedBits, Field::Reserved});
   }
   cases.push_back({"signal that names a stream", Base::Nop,
                    [](auto& b) {
                      b.header.opcode = Opcode::EventSignal;
-                     b.payload.event = {.value = 1, .stream = 1, .incarnation = 0, .reserved = {}};
+                     b.payload.event = svp::test::Blocks::event_wait(1, 0, 1).payload.event;
                    },
                    Status::ReservedBits, Field::EventStream});
   cases.push_back({"wait for a stream that is not open", Base::Nop,
                    [](auto& b) {
                      b.header.opcode = Opcode::EventWait;
-                     b.payload.event = {.value = 1, .stream = 127, .incarnation = 1, .reserved = {}};
+                     b.payload.event = svp::test::Blocks::event_wait(127, 1, 1).payload.event;
                    },
                    Status::UnknownStream, Field::EventStream});
+  cases.push_back({"wait with an unknown flag", Base::Nop,
+                   [](auto& b) {
+                     b.header.opcode = Opcode::EventWait;
+                     b.payload.event = svp::test::Blocks::event_wait(1, 1, 1).payload.event;
+                     b.payload.event.flags = 2;
+                   },
+                   Status::BadFlags, Field::EventFlags});
+  cases.push_back({"wait by a grant that was never made", Base::Nop,
+                   [](auto& b) {
+                     b.header.opcode = Opcode::EventWait;
+                     b.payload.event = svp::test::Blocks::granted_wait(0, 1, 1, 1).payload.event;
+                   },
+                   Status::UnknownGrant, Field::EventGrant});
   cases.push_back({"unknown opcode", Base::Nop, [](auto& b) { b.header.opcode = static_cast<Opcode>(0x77); },
                    Status::BadOpcode, Field::OpcodeField});
   cases.push_back({"NOP with a payload", Base::Nop, [](auto& b) { b.payload.words[7] = 1; }, Status::ReservedBits,

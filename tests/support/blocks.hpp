@@ -53,7 +53,18 @@ struct Blocks {
     wire::ControlBlock block{};
     block.header.opcode = wire::Opcode::EventWait;
     block.header.budget = budget;
-    block.payload.event = {.value = value, .stream = stream, .incarnation = incarnation, .reserved = {}};
+    block.payload.event.value = value;
+    block.payload.event.stream = stream;
+    block.payload.event.incarnation = incarnation;
+    return block;
+  }
+  // For the timeline of another function that M has granted.
+  static wire::ControlBlock granted_wait(std::uint32_t grant, std::uint64_t epoch, std::uint32_t incarnation,
+                                         std::uint64_t value, std::uint64_t budget = 0) {
+    wire::ControlBlock block = event_wait(0, incarnation, value, budget);
+    block.payload.event.flags = wire::kEventGranted;
+    block.payload.event.grant = grant;
+    block.payload.event.epoch = epoch;
     return block;
   }
   // A kernel without operands. `budget`: slices, 0: the card's default.

@@ -5,7 +5,7 @@
 // never ends by itself: it prints "working" when it is in full swing, and is killed. The others end when their standard
 // input does.
 //
-//   tenant <card folder> <PF|VF|VFn> attach|compute|compute-until-told|dma-loop|kernel-loop|admin-loop|fork-and-die|look|until-card-ends
+//   tenant <card folder> <PF|VF|VFn> attach|compute|compute-until-told|dma-loop|kernel-loop|admin-loop|fork-and-die|look|until-card-ends|share-event
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -20,9 +20,12 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host_driver/discovery/attach.hpp"
+#include "host_driver/discovery/attached_source.hpp"
+#include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/execution_plan.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "host_driver/tensor/golden/golden.hpp"
@@ -180,6 +183,22 @@ void until_card_ends(const svp::Device& device) {
   say("failed {}", svp::describe(*failure));
 }
 
+// An event that is signalled when the input has ended, as bytes for other processes.
+void share_event(svp::AttachedFunction function, const char* card) {
+  auto source = svp::source_of(function, card, {});
+  svp::Runtime runtime(std::move(function.device), {}, std::move(source));
+  svp::FlexStream& stream = runtime.next_stream(svp::StreamPriority::Low);
+  stream.LaunchHost([] { wait_for_input_end(); });
+  const spyre::SharedEvent event = stream.Record()->share();
+  std::string text;
+  for (const std::byte byte : event.bytes) text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  say("event {}", text);
+  stream.Synchronize();
+  // Its owner stays until it has been seen: the end of the function revokes what it granted.
+  say("signalled");
+  for (;;) ::pause();  // bounded: its parent test kills it
+}
+
 void act(const std::string& command, std::unique_ptr<svp::Device> device) {
   const std::map<std::string, void (*)(svp::Device&)> commands{
       {"attach",
@@ -208,6 +227,10 @@ int main(int argc, char** argv) {
   try {
     auto function = value_or_throw(svp::attach(argv[1], value_or_throw(svp::parse_function_choice(argv[2]))));
     say("attached {} slot {}", function.function, function.device->config().slot);
+    if (std::string_view(argv[3]) == "share-event") {
+      share_event(std::move(function), argv[1]);
+      return 0;
+    }
     act(argv[3], std::move(function.device));
   } catch (const std::exception& error) {
     say("error {}", error.what());

@@ -167,6 +167,9 @@ void add_control_block(Builder& builder) {
   FIELD(EventPayload, value);
   FIELD(EventPayload, stream);
   FIELD(EventPayload, incarnation);
+  FIELD(EventPayload, flags);
+  FIELD(EventPayload, grant);
+  FIELD(EventPayload, epoch);
   STRUCT(CallPayload);
   FIELD(CallPayload, buffer);
   FIELD(CallPayload, epoch);

@@ -366,6 +366,24 @@ wire::AdminReply RawDriver::reset_stream(StreamHandle& stream) {
 
 // ---- control blocks -------------------------------------------------------------------------------------------------
 
+wire::AdminRequest RawDriver::grant_request(wire::Target of, const RawDriver& owner, const StreamHandle& stream,
+                                            wire::Target to, const RawDriver& grantee) const {
+  auto request = admin_request(wire::AdminCommand::EventGrant);
+  request.arguments.event_grant = {.owner = of,
+                                   .grantee = to,
+                                   .stream = stream.id,
+                                   .incarnation = stream.incarnation,
+                                   .owner_generation = owner.generation(),
+                                   .grantee_generation = grantee.generation()};
+  return request;
+}
+
+wire::AdminRequest RawDriver::revoke_request(wire::Target grantee, const GrantHandle& grant) const {
+  auto request = admin_request(wire::AdminCommand::EventRevoke);
+  request.arguments.event_revoke = {.grantee = grantee, .grant = grant.index, .epoch = grant.epoch};
+  return request;
+}
+
 wire::ControlBlock RawDriver::addressed(StreamHandle& stream, wire::ControlBlock block) {
   auto& header = block.header;
   header.magic = wire::kControlBlockMagic;
@@ -388,6 +406,11 @@ wire::ControlBlock RawDriver::event_signal(StreamHandle& stream, std::uint64_t v
 wire::ControlBlock RawDriver::event_wait(StreamHandle& stream, const StreamHandle& awaited, std::uint64_t value,
                                          std::uint64_t budget) {
   return addressed(stream, Blocks::event_wait(awaited.id, awaited.incarnation, value, budget));
+}
+
+wire::ControlBlock RawDriver::granted_wait(StreamHandle& stream, const GrantHandle& grant, const StreamHandle& awaited,
+                                           std::uint64_t value, std::uint64_t budget) {
+  return addressed(stream, Blocks::granted_wait(grant.index, grant.epoch, awaited.incarnation, value, budget));
 }
 
 wire::ControlBlock RawDriver::fill(StreamHandle& stream, const RegionHandle& region, std::uint64_t offset,

@@ -106,6 +106,13 @@ struct StreamHandle {
   std::uint64_t next_sequence = 1;
 };
 
+// A timeline of another function, as M granted it.
+struct GrantHandle {
+  std::uint32_t index = 0;
+  std::uint64_t epoch = 0;
+  friend bool operator==(const GrantHandle&, const GrantHandle&) = default;
+};
+
 struct RegionHandle {
   std::uint64_t id;
   std::uint32_t generation;
@@ -169,6 +176,10 @@ class RawDriver {
   wire::AdminRequest stream_request(wire::AdminCommand command, const StreamHandle& stream) const;
   wire::AdminReply reset_stream(StreamHandle& stream);
   void poll_admin();
+  // Of M: the stream of `owner`, which is function `of`, for `grantee`, which is function `to`.
+  wire::AdminRequest grant_request(wire::Target of, const RawDriver& owner, const StreamHandle& stream, wire::Target to,
+                                   const RawDriver& grantee) const;
+  wire::AdminRequest revoke_request(wire::Target grantee, const GrantHandle& grant) const;
 
   // ---- control blocks; the makers fill a correct header and take the stream's next sequence number
   wire::ControlBlock addressed(StreamHandle& stream, wire::ControlBlock block);
@@ -177,6 +188,9 @@ class RawDriver {
   // For `awaited` in its incarnation of the handle.
   wire::ControlBlock event_wait(StreamHandle& stream, const StreamHandle& awaited, std::uint64_t value,
                                 std::uint64_t budget = 0);
+  // For the stream of another function, in its incarnation of the handle.
+  wire::ControlBlock granted_wait(StreamHandle& stream, const GrantHandle& grant, const StreamHandle& awaited,
+                                  std::uint64_t value, std::uint64_t budget = 0);
   wire::ControlBlock fill(StreamHandle& stream, const RegionHandle& region, std::uint64_t offset, std::uint64_t bytes,
                           std::uint64_t pattern);
   wire::ControlBlock dma(StreamHandle& stream, const wire::Endpoint& from, const wire::Endpoint& to,

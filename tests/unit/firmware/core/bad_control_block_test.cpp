@@ -206,12 +206,47 @@ std::vector<BadField> bad_fields(std::uint64_t bytes, std::uint64_t region_bytes
   // Events
   for (const Base base : {Base::Signal, Base::Wait}) {
     add("value 0", base, [](auto& b) { b.payload.event.value = 0; }, Status::EventRegressed, Field::EventValue);
-    for (unsigned word = 0; word < 6; ++word) {
+    for (unsigned word = 0; word < 4; ++word) {
       add(
           "reserved words of an event", base, [=](auto& b) { b.payload.event.reserved[word] = 1; },
           Status::ReservedBits, Field::Reserved);
     }
   }
+  for (const std::uint32_t flags : {1u, 2u, 1u << 31}) {
+    add(
+        "signal with flags", Base::Signal, [=](auto& b) { b.payload.event.flags = flags; }, Status::BadFlags,
+        Field::EventFlags);
+    if (flags == wire::kEventGranted) continue;
+    add(
+        "wait with a flag that is not known", Base::Wait, [=](auto& b) { b.payload.event.flags = flags; },
+        Status::BadFlags, Field::EventFlags);
+  }
+  for (const Base base : {Base::Signal, Base::Wait}) {
+    add(
+        "grant without its flag", base, [](auto& b) { b.payload.event.grant = 1; }, Status::ReservedBits,
+        Field::EventGrant);
+    add(
+        "epoch without its flag", base, [](auto& b) { b.payload.event.epoch = 1; }, Status::ReservedBits,
+        Field::EventGrant);
+  }
+  for (const std::uint32_t grant : {0u, 63u, 64u, ~0u}) {
+    add(
+        "wait by a grant that was never made", Base::Wait,
+        [=](auto& b) {
+          b.payload.event.stream = 0;
+          b.payload.event.flags = wire::kEventGranted;
+          b.payload.event.grant = grant;
+          b.payload.event.epoch = std::uint64_t{1} << 32 | 1;
+        },
+        Status::UnknownGrant, Field::EventGrant);
+  }
+  add(
+      "wait by a grant that names a stream", Base::Wait,
+      [](auto& b) {
+        b.payload.event.stream = 1;
+        b.payload.event.flags = wire::kEventGranted;
+      },
+      Status::ReservedBits, Field::EventStream);
   add(
       "signal of a stream", Base::Signal, [](auto& b) { b.payload.event.stream = 1; }, Status::ReservedBits,
       Field::EventStream);

@@ -363,6 +363,20 @@ TEST_F(Events, ACycleOfAnEarlierIncarnationIsNone) {
   EXPECT_TRUE(waits(of_b));
 }
 
+TEST_F(Events, AWaitThatHasItsSignalIsInNoCycleBeforeItIsStepped) {
+  auto x = open(), z = open();
+  auto y = driver_.open_stream(true).value();
+  const auto of_x = submit(driver_.event_wait(x, y, 3));
+  submit(driver_.event_signal(x, 1));
+  const auto of_z = submit(driver_.event_wait(z, x, 1));
+  submit(driver_.event_signal(z, 1));
+  ASSERT_TRUE(waits(of_z));
+  // High priority makes both steps before x makes its next one.
+  submit(driver_.event_signal(y, 3));
+  const auto of_y = submit(driver_.event_wait(y, z, 1));
+  for (const std::uint64_t wait : {of_x, of_z, of_y}) expect_end(wait, Outcome::Ok);
+}
+
 // ---- anything in any order
 
 // Waits name only what has been submitted: there is no cycle, and nothing may stay.

@@ -84,6 +84,7 @@ TEST_F(Functions, RightsAreAsInTheTable) {
   const Right rights[] = {
       {AdminCommand::Stats, true, true, false, true},          {AdminCommand::FunctionQuery, true, true, false, true},
       {AdminCommand::FunctionReset, false, true, false, true}, {AdminCommand::QuotaSet, false, true, false, true},
+      {AdminCommand::EventGrant, false, false, false, true},   {AdminCommand::EventRevoke, false, false, false, true},
       {AdminCommand::SlotRetire, false, false, false, true},   {AdminCommand::SlotBind, false, false, false, true}};
   const auto allowed = [](RawDriver& driver, AdminCommand command, Target target) {
     // Slot 99 does not exist: a permitted SLOT_BIND is refused for that, and changes nothing.

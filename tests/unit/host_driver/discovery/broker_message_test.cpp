@@ -41,6 +41,12 @@ TEST(FunctionChoices, AreReadAsTheyAreWritten) {
   EXPECT_EQ(function_name(wire::target_of_virtual(7)), "VF7");
 }
 
+TimelineToken example_token() {
+  TimelineToken token;
+  for (std::size_t i = 0; i < token.size(); ++i) token[i] = static_cast<std::byte>(i * 37 + 11);
+  return token;
+}
+
 TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
   const BrokerRequest all[] = {HelloRequest{wire::kAbiVersion, FunctionChoice::virtual_function(3)},
                                DescribeRequest{},
@@ -51,6 +57,8 @@ TEST(BrokerMessages, RequestsAreReadAsTheyAreWritten) {
                                CollectRequest{"/tmp/core", true},
                                DebugRequest{false},
                                StatisticsRequest{wire::target_of_virtual(16)},
+                               OfferTimelineRequest{{wire::target_of_virtual(16), kMost, 127, ~std::uint32_t{0}}},
+                               RedeemTimelineRequest{wire::kTargetPhysical, kMost, example_token()},
                                ProofRequest{kMost}};
   for (const auto& request : all) {
     const auto read = parse_broker_request(encode(request));
@@ -70,6 +78,31 @@ TEST(BrokerMessages, StatisticsAreReadAsTheyAreWritten) {
   EXPECT_EQ(std::get<FunctionStatistics>(*read), statistics);
   EXPECT_FALSE(parse_broker_reply(R"({"type": "statistics", "target": 1})"));
   EXPECT_FALSE(parse_broker_request(R"({"type": "statistics", "target": 0})")) << "M has no owner";
+}
+
+TEST(BrokerMessages, GrantsOfTimelinesAreReadAsTheyAreWritten) {
+  const TimelineOffered offered{example_token()};
+  EXPECT_EQ(std::get<TimelineOffered>(*parse_broker_reply(encode(BrokerReply(offered)))), offered);
+  const TimelineGrant granted{wire::kGrantsPerFunction - 1, kMost};
+  EXPECT_EQ(std::get<TimelineGrant>(*parse_broker_reply(encode(BrokerReply(granted)))), granted);
+  const std::string token = to_text(example_token());
+  const auto redeem = [](const std::string& text) {
+    return R"({"type": "redeem-timeline", "target": 1, "generation": 1, "token": ")" + text + R"("})";
+  };
+  EXPECT_EQ(source_of_request(redeem(token)), "accepted");
+  for (const std::string& bad : {std::string(), token.substr(1), token + "0", "A" + token.substr(1),
+                                 "g" + token.substr(1), std::string(32, ' ')}) {
+    EXPECT_EQ(source_of_request(redeem(bad)), "request.token") << bad;
+  }
+  EXPECT_EQ(
+      source_of_request(R"({"type": "offer-timeline", "target": 1, "generation": 1, "stream": 128, "incarnation": 1})"),
+      "request.stream");
+  EXPECT_EQ(
+      source_of_request(R"({"type": "offer-timeline", "target": 0, "generation": 1, "stream": 1, "incarnation": 1})"),
+      "request.target")
+      << "M has no streams";
+  EXPECT_EQ(source_of_reply(R"({"type": "timeline-granted", "grant": 64, "epoch": 1})"), "reply.grant");
+  EXPECT_EQ(source_of_reply(R"({"type": "offered", "token": "00"})"), "reply.token");
 }
 
 TEST(Utilisation, IsThePartOfTheCoresTimeThatKernelsHad) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <future>
 #include <mutex>
 #include <stdexcept>
@@ -184,13 +185,19 @@ TEST_F(Events, TimeBetweenTwoEventsIsTheCards) {
   EXPECT_EQ(end->since(*end).count(), 0);
 }
 
-TEST_F(Events, AnEventOfAnotherContextIsRefused) {
+TEST_F(Events, AnEventOfAnotherContextIsRefusedWhenNobodyCanGrantIt) {
   Runtime other(card_.attach(2), options(RecoveryPolicy::Manual));
+  card_.pause();
   const auto event = a_.Record();
   const std::uint64_t before = other.device().statistics().submitted;
-  EXPECT_THROW(other.default_stream().Wait(event), InvalidArgument);
+  EXPECT_THROW(other.default_stream().Wait(event), Error);
+  EXPECT_THROW((void)event->share(), Error);
   EXPECT_EQ(other.device().statistics().submitted, before);
   EXPECT_FALSE(other.default_stream().error().has_value());
+  card_.resume();
+  event->Synchronize(soon());
+  other.default_stream().Wait(event);  // it has been signalled: nothing to wait for
+  other.default_stream().Synchronize(soon());
 }
 
 TEST_F(Events, AnEventMayOutliveItsContext) {
@@ -385,6 +392,176 @@ TEST_F(RecoveredEvents, AWaitBehindAFailedLaunchIsSentAgainBeforeWhatStandsBehin
   EXPECT_THROW(b_.Synchronize(soon()), StreamError);
   EXPECT_NO_THROW(b_.Synchronize(soon()));
   EXPECT_EQ(last, 5u);
+}
+
+// ---- events of other functions
+
+// Whoever holds M: grants as a broker does, and counts what it is asked.
+class Granter {
+ public:
+  explicit Granter(test::NativeCard& card) : management_(card.attach(0)) {}
+
+  class Sharing final : public TimelineSharing {
+   public:
+    Sharing(Granter& granter, wire::Target function) : granter_(granter), function_(function) {}
+    Expected<TimelineToken> offer(std::uint64_t generation, std::uint32_t stream, std::uint32_t incarnation) override {
+      ++granter_.offered;
+      return granter_.offers_.offer(
+          {.function = function_, .generation = generation, .stream = stream, .incarnation = incarnation});
+    }
+    Expected<TimelineGrant> redeem(const TimelineToken& token, std::uint64_t generation) override {
+      ++granter_.redeemed;
+      const auto timeline = granter_.offers_.find(token);
+      if (!timeline) return std::unexpected(unknown_timeline());
+      return grant_timeline(*granter_.management_, *timeline, function_, generation);
+    }
+
+   private:
+    Granter& granter_;
+    const wire::Target function_;
+  };
+
+  unsigned offered = 0;
+  unsigned redeemed = 0;
+
+ private:
+  std::unique_ptr<Device> management_;
+  TimelineOffers offers_;
+};
+
+// A function of the card, opened again by each recovery.
+class SharingSource final : public DeviceSource {
+ public:
+  SharingSource(test::NativeCard& card, Granter& granter, unsigned slot)
+      : card_(card), granter_(granter), slot_(slot) {}
+  Expected<std::unique_ptr<Device>> open() override {
+    return Device::attach(card_.slot(slot_), card_.device_options());
+  }
+  Expected<void> raise(ResetLevel, bool) override { return {}; }
+  ResetLevel highest() const override { return ResetLevel::Function; }
+  std::shared_ptr<TimelineSharing> sharing() override { return std::make_shared<Granter::Sharing>(granter_, slot_); }
+
+ private:
+  test::NativeCard& card_;
+  Granter& granter_;
+  const unsigned slot_;
+};
+
+class SharedEvents : public testing::Test {
+ protected:
+  static RuntimeOptions options() {
+    RuntimeOptions options;
+    options.allocator.region_bytes = {16 * wire::kMiB};
+    return options;
+  }
+  std::unique_ptr<Runtime> open(unsigned slot) {
+    return std::make_unique<Runtime>(card_.attach(slot), options(),
+                                     std::make_unique<SharingSource>(card_, granter_, slot));
+  }
+  static wire::Status status_of(FlexStream& stream) {
+    try {
+      stream.Synchronize(soon());
+    } catch (const StreamError& error) {
+      EXPECT_FALSE(error.info().next_step.empty());
+      return error.failure().status;
+    }
+    return wire::Status::None;
+  }
+
+  test::NativeCard card_;
+  Granter granter_{card_};
+  std::unique_ptr<Runtime> owner_ = open(1), other_ = open(2);
+  FlexStream& a_ = owner_->next_stream(StreamPriority::Low);
+  FlexStream& b_ = other_->next_stream(StreamPriority::Low);
+};
+
+TEST_F(SharedEvents, OrderStreamsOfTwoFunctions) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> before{false};
+    bool seen = false;
+    std::promise<void> gate;
+    a_.LaunchHost([&before, opened = gate.get_future().share()] {
+      opened.wait();  // bounded: by the set_value() of this test
+      before = true;
+    });
+    b_.Wait(a_.Record());
+    b_.LaunchHost([&] { seen = before; });
+    gate.set_value();
+    b_.Synchronize(soon());
+    EXPECT_TRUE(seen);
+    a_.Synchronize(soon());
+  }
+  EXPECT_EQ(granter_.offered, 1u) << "once per stream";
+  EXPECT_EQ(granter_.redeemed, 1u);
+}
+
+TEST_F(SharedEvents, MayBeSentAsBytes) {
+  const spyre::SharedEvent event = a_.Record()->share();
+  spyre::SharedEvent received;
+  received.bytes = event.bytes;
+  b_.Wait(received);
+  EXPECT_EQ(status_of(b_), wire::Status::None);
+  EXPECT_EQ(a_.Record()->share().bytes == event.bytes, false) << "another event";
+}
+
+TEST_F(SharedEvents, AnErrorOfTheOwnerFailsTheWaiterAndNamesNoStreamOfIt) {
+  b_.Wait(a_.Record()->share());  // from now on nobody has to be asked
+  b_.Synchronize(soon());
+  card_.pause();
+  a_.LaunchHost([] { throw std::runtime_error("no"); });
+  b_.Wait(a_.Record()->share());
+  card_.resume();
+  EXPECT_THROW(a_.Synchronize(soon()), StreamError);
+  a_.Reset();  // the card has not seen the error of a function of the host
+  EXPECT_EQ(status_of(b_), wire::Status::EventFailed);
+  const std::string text = b_.error()->what();
+  EXPECT_NE(text.find("of another function"), std::string::npos) << text;
+  b_.Reset();
+  b_.Wait(a_.Record()->share());
+  EXPECT_EQ(status_of(b_), wire::Status::None);
+}
+
+TEST_F(SharedEvents, AResetOfTheOwnersFunctionRevokesWhatWasGranted) {
+  b_.Wait(a_.Record()->share());
+  EXPECT_EQ(status_of(b_), wire::Status::None);
+  const spyre::SharedEvent before = a_.Record()->share();
+  const auto old = a_.Record();
+  old->Synchronize(soon());
+  (void)owner_->recover(ResetLevel::Function);
+  EXPECT_THROW((void)old->share(), Error) << "recorded before the recovery";
+  b_.Wait(before);
+  EXPECT_EQ(status_of(b_), wire::Status::GrantRevoked);
+  b_.Reset();
+  b_.Wait(a_.Record()->share());
+  EXPECT_EQ(status_of(b_), wire::Status::None);
+  EXPECT_EQ(granter_.redeemed, 2u);
+  (void)other_->recover(ResetLevel::Function);
+  b_.Wait(a_.Record()->share());
+  EXPECT_EQ(status_of(b_), wire::Status::None);
+  EXPECT_EQ(granter_.redeemed, 3u) << "the waiter's own reset takes its grants as well";
+}
+
+TEST_F(SharedEvents, WaitsOfManyStreamsEndInTypedErrorsBeyondWhatAFunctionHolds) {
+  std::vector<spyre::SharedEvent> events;
+  for (unsigned id = 0; id <= 64; ++id) events.push_back(owner_->stream(id).Record()->share());
+  for (unsigned id = 0; id < 64; ++id) b_.Wait(events[id]);
+  try {
+    b_.Wait(events[64]);
+    ADD_FAILURE() << "a 65th grant";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.info().status, wire::Status::OutOfGrants) << error.what();
+  }
+  EXPECT_EQ(status_of(b_), wire::Status::None) << "what was refused has launched nothing";
+}
+
+TEST_F(SharedEvents, BytesThatWereNeverSharedAreRefused) {
+  spyre::SharedEvent bad = a_.Record()->share();
+  bad.bytes[8] ^= std::byte{1};  // the token
+  const std::uint64_t before = other_->device().statistics().submitted;
+  EXPECT_THROW(b_.Wait(bad), Error);
+  EXPECT_THROW(b_.Wait(spyre::SharedEvent{}), InvalidArgument);
+  EXPECT_EQ(other_->device().statistics().submitted, before);
+  EXPECT_EQ(status_of(b_), wire::Status::None);
 }
 
 }  // namespace

@@ -122,7 +122,8 @@ class Ends final : public LaunchObserver {
 
 // What was signalled stays so, what failed too, and new events order streams, whatever was reset.
 TEST(Recovery, EventsOverEachResetLevel) {
-  for (const ResetLevel level : {ResetLevel::Stream, ResetLevel::Queue, ResetLevel::Function}) {
+  for (const ResetLevel level : {ResetLevel::Stream, ResetLevel::Queue, ResetLevel::Function, ResetLevel::Firmware,
+                                 ResetLevel::Card, ResetLevel::PowerCycle}) {
     SCOPED_TRACE(spyre::name(level));
     Rig rig;
     FlexStream& other = rig.runtime.next_stream(StreamPriority::Low);
