@@ -43,6 +43,15 @@ class BoundOperands {
   const Tiling& tiling() const { return tiling_; }
   const RegionMap& regions() const { return regions_; }
   std::size_t count() const { return count_; }
+  // All of an operand, whatever its tiles are.
+  wire::Segment whole(std::size_t index) const {
+    return {.region_id = place_[index].address.region_id,
+            .offset = place_[index].address.offset,
+            .bytes = place_[index].bytes,
+            .generation = place_[index].region_generation,
+            .access = kernel_->metadata().operands[index].access,
+            .reserved = {}};
+  }
   const DevicePlace& image() const { return image_; }
 
   // Operand addresses of one tile.

@@ -197,6 +197,7 @@ Expected<void> RuntimeRecovery::adopt(const std::shared_ptr<Device>& device) {
       if (!on_card) return std::unexpected(on_card.error());
       open->channel.end_recovery(device, *on_card);
     }
+    scheduler_.forget_lost_writes();
     function_.open_regions();
     return {};
   } catch (const Error& error) {

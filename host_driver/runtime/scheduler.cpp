@@ -14,6 +14,7 @@ Scheduler::Scheduler(CurrentFunction& function, const StagingOptions& staging, R
              .first_failure = policy == RecoveryPolicy::FailFast ? &first_failure_ : nullptr,
              .checksums = options.checksums,
              .elide_corrections = options.elide_corrections,
+             .lost_writes = policy == RecoveryPolicy::Recover ? &lost_writes_ : nullptr,
              .counters = &counters_,
              .host_calls = &host_calls_,
              .host_operations = &host_operations_},

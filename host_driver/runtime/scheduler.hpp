@@ -88,6 +88,9 @@ class Scheduler {
   // RecoveryPolicy::FailFast: streams are stopped no more.
   void clear_first_failure() { first_failure_.clear(); }
 
+  // The function's memory is new.
+  void forget_lost_writes() { lost_writes_.clear(); }
+
   TransferCounters& counters() { return counters_; }
 
  private:
@@ -95,6 +98,7 @@ class Scheduler {
   const StagingOptions staging_options_;
   FirstFailure first_failure_;
   TransferCounters counters_;
+  LostWrites lost_writes_;
   const ChannelRules rules_;
   std::unique_ptr<StagingEngine> staging_;
   std::mutex mutex_;

@@ -31,6 +31,7 @@
 #include "host_driver/ras/state_log.hpp"
 #include "host_driver/runtime/correction_slots.hpp"
 #include "host_driver/runtime/host_calls.hpp"
+#include "host_driver/runtime/lost_writes.hpp"
 #include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/stream_records.hpp"
 #include "host_driver/runtime/stream_states.hpp"
@@ -52,6 +53,7 @@ struct ChannelRules {
   FirstFailure* first_failure = nullptr;  // RecoveryPolicy::FailFast; outlives the channel
   bool checksums = false;                 // RuntimeOptions::checksums
   bool elide_corrections = false;         // RuntimeOptions::elide_corrections
+  LostWrites* lost_writes = nullptr;      // with retry_aborted; outlives the channel
   TransferCounters* counters = nullptr;   // never null; outlives the channel
   HostCalls* host_calls = nullptr;        // likewise; functions of the program
   HostCalls* host_operations = nullptr;   // likewise
@@ -250,10 +252,12 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   bool keeps_launches() const;
   bool keeps(const Unit& unit, const wire::Completion& completion) const;
   bool is_ended_by_recovery() const;
+  void note_written(const Unit& unit, wire::Outcome outcome);
   void finish_unit(Unit& unit, const wire::Completion& completion);
   void tell_observer(const Unit& unit, const wire::Completion& completion) const;
   void drop_kept();
   void send_kept_again();
+  void begin_kept(LaunchState& launch);
   void tell_failure();
   void note_first_failure();
   void pump();

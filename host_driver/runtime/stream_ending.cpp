@@ -188,7 +188,10 @@ bool StreamChannel::keeps(const Unit& unit, const wire::Completion& completion) 
 }
 
 void StreamChannel::end_unit(Unit& unit, const wire::Completion& completion) {
-  if (keeps(unit, completion)) return unit.launch->kept.push(&unit);
+  if (keeps(unit, completion)) {
+    rules_.lost_writes->note_kept(this, unit);
+    return unit.launch->kept.push(&unit);
+  }
   if (!unit.launch->kept.empty()) drop_kept();
   finish_unit(unit, completion);
 }
@@ -197,22 +200,58 @@ void StreamChannel::end_unit(Unit& unit, const wire::Completion& completion) {
 void StreamChannel::drop_kept() {
   LinkedList<Unit> units;
   for (LaunchState* launch = launches_.head; launch != nullptr; launch = launch->next) units.append(launch->kept);
+  if (rules_.lost_writes != nullptr) rules_.lost_writes->end_kept(this);
   while (!units.empty()) finish_unit(*units.pop(), ending(Outcome::Aborted, Status::StreamPoisoned));
 }
 
-void StreamChannel::send_kept_again() {
-  for (LaunchState* launch = launches_.head; launch != nullptr; launch = launch->next) {
-    for (Unit* unit = launch->kept.head; unit != nullptr; unit = unit->next) {
-      if (unit->kind != Unit::Kind::Staged) continue;
-      StagedTransfer& transfer = unit->staged;
-      // One that was launched while the stream waited for its reset has not been begun at all.
-      if (transfer.stage.get() == TransferStage::Waiting) continue;
-      ras::unlogged(stream(), transfer.stage.change(TransferStage::Waiting));
-      transfer.assigned = transfer.submitted = 0;
-      transfer.end = {};
-    }
-    pending_.append(launch->kept);
+// Staged transfers of the launch begin again.
+void StreamChannel::begin_kept(LaunchState& launch) {
+  for (Unit* unit = launch.kept.head; unit != nullptr; unit = unit->next) {
+    if (unit->kind != Unit::Kind::Staged) continue;
+    StagedTransfer& transfer = unit->staged;
+    // One that was launched while the stream waited for its reset has not been begun at all.
+    if (transfer.stage.get() == TransferStage::Waiting) continue;
+    ras::unlogged(stream(), transfer.stage.change(TransferStage::Waiting));
+    transfer.assigned = transfer.submitted = 0;
+    transfer.end = {};
   }
+}
+
+namespace {
+
+// Whether the units of a launch read what is lost; then what they write is lost as well, else it will be there. With
+// too little memory to say it, everything is lost: `known` is false.
+bool reads_any_of(RangeSet& lost, bool& known, const LinkedList<Unit>& units) noexcept try {
+  if (!known) return true;
+  Accesses accesses;
+  for (const Unit* unit = units.head; unit != nullptr; unit = unit->next) add_accesses(*unit, accesses);
+  const bool reads = lost.overlaps(accesses.reads);
+  reads ? lost.add(accesses.writes) : lost.remove(accesses.writes);
+  return reads;
+} catch (const std::bad_alloc&) {
+  known = false;
+  return true;
+}
+
+}  // namespace
+
+// In order; but what reads what a launch before it would have written, and did not, ends as it is: removed before it
+// started.
+void StreamChannel::send_kept_again() {
+  RangeSet lost;
+  bool known = rules_.lost_writes->seen_by(this, lost);
+  LinkedList<Unit> dropped;
+  for (LaunchState* launch = launches_.head; launch != nullptr; launch = launch->next) {
+    if (launch->kept.empty()) continue;
+    if (reads_any_of(lost, known, launch->kept)) {
+      dropped.append(launch->kept);
+    } else {
+      begin_kept(*launch);
+      pending_.append(launch->kept);
+    }
+  }
+  rules_.lost_writes->end_kept(this);
+  while (!dropped.empty()) finish_unit(*dropped.pop(), ending(Outcome::Aborted, Status::StreamPoisoned));
 }
 
 // What ends now is ended by a recovery that all of its streams are part of.
@@ -237,7 +276,19 @@ void StreamChannel::tell_observer(const Unit& unit, const wire::Completion& comp
                              .bytes = completion.bytes});
 }
 
+// What the owner's own reset removes is over: nothing is sent again for it.
+void StreamChannel::note_written(const Unit& unit, Outcome outcome) {
+  const StreamActivity activity = activity_.get();
+  const bool goes_on = activity == StreamActivity::Open || activity == StreamActivity::Retrying;
+  if (outcome == Outcome::Ok) {
+    rules_.lost_writes->note_written(unit);
+  } else if (goes_on) {
+    rules_.lost_writes->note_lost(unit);
+  }
+}
+
 void StreamChannel::finish_unit(Unit& unit, const wire::Completion& completion) {
+  if (rules_.lost_writes != nullptr) note_written(unit, completion.outcome);
   if (is_ended_by_recovery() && completion.outcome != Outcome::Ok) note_failure(unit, completion);
   if (is_signal(unit)) {
     unit.event->end(completion);

@@ -50,6 +50,18 @@ class TileBlocks {
     write(correction, compute);
     advance();
   }
+  // What its tiles read and write together, without partial results; and the image.
+  template <typename Visit>
+  void for_each_operand(Visit visit) const {
+    for (std::size_t i = 0; i < operands_.count(); ++i) visit(operands_.whole(i));
+    const VirtualAddress& image = operands_.image().address;
+    visit(wire::Segment{.region_id = image.region_id,
+                        .offset = image.offset,
+                        .bytes = kernel_->image().size(),
+                        .generation = 0,
+                        .access = wire::kSegmentRead,
+                        .reserved = {}});
+  }
   // The others will not be written.
   void abandon() { next_ = operands_.tiling().tiles; }
 
