@@ -8,6 +8,7 @@
 #include <string>
 
 #include "host_driver/discovery/attached_source.hpp"
+#include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/device/cards/cards_support.hpp"
 
