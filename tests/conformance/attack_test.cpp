@@ -49,8 +49,10 @@ class Attacks : public testing::Test {
 };
 
 TEST_F(Attacks, RandomControlBlocksEndTypedAndReachNobodyElse) {
+  attacker_->know(bystanders_.grants());
   attacker_->control_blocks(attack_seed(), 4000);
   EXPECT_GE(attacker_->attempts(), 4000u);
+  EXPECT_GT(attacker_->endings().at("REJECTED no grant of this function"), 0u);
   EXPECT_GT(attacker_->refused(), attacker_->attempts() / 3) << "the attempts are too tame";
   EXPECT_GT(attacker_->endings().at("OK none"), 0u) << "nothing gets as far as being executed";
 }

@@ -28,6 +28,8 @@ Attacker::Attacker(std::vector<fwtest::RegionHandle> foreign, std::vector<std::b
   targets_.foreign = std::move(foreign);
 }
 
+void Attacker::know(const std::vector<fwtest::GrantHandle>& grants) { targets_.grants = grants; }
+
 Attacker::~Attacker() {
   if (driver_) EXPECT_EQ(driver_->set_status(0), 0u);
 }
@@ -98,8 +100,9 @@ class Rights {
     const auto& payload = block.payload;
     switch (block.header.opcode) {
       case wire::Opcode::Nop:
-      case wire::Opcode::EventSignal:
-      case wire::Opcode::EventWait: return true;  // they reach nothing but streams of the function
+      case wire::Opcode::EventSignal: return true;
+      // Nothing but streams of the function: nobody has granted it another one.
+      case wire::Opcode::EventWait: return payload.event.flags == 0;
       case wire::Opcode::Dma:
         if (wire::is_strided(block)) return to_stride(payload.strided);
         return reaches(payload.dma.source, payload.dma.bytes) && reaches(payload.dma.destination, payload.dma.bytes);

@@ -22,6 +22,8 @@ class Attacker {
   // `foreign`: regions of others, to be aimed at. `image`: of a kernel that ends at once; empty where there are none.
   Attacker(std::vector<fwtest::RegionHandle> foreign, std::vector<std::byte> image = {});
   ~Attacker();  // status 0: the function is free again
+  // Grants of events that others hold, by the names that they have there.
+  void know(const std::vector<fwtest::GrantHandle>& grants);
   Attacker(const Attacker&) = delete;
   Attacker& operator=(const Attacker&) = delete;
 

@@ -125,4 +125,28 @@ void Bystander::expect_untouched() {
   EXPECT_TRUE(device_->take_events().empty());
 }
 
+wire::Target Bystander::target() const {
+  const wire::DeviceConfig& config = device_->config();
+  return config.kind == wire::FunctionKind::Physical ? wire::kTargetPhysical
+                                                     : wire::target_of_virtual(config.function_index);
+}
+
+Timeline Bystander::timeline() const {
+  return {.function = target(),
+          .generation = generation(),
+          .stream = stream_,
+          .incarnation = device_->stream_incarnation(stream_)};
+}
+
+std::vector<fwtest::GrantHandle> Bystanders::grants() const {
+  std::vector<fwtest::GrantHandle> all;
+  for (unsigned i = 0; i < Provider::kBystanders; ++i) {
+    const Bystander& grantee = *all_[(i + 1) % Provider::kBystanders];
+    const TimelineGrant granted = value_or_throw(
+        grant_timeline(provider().management(), all_[i]->timeline(), grantee.target(), grantee.generation()));
+    all.push_back({granted.grant, granted.epoch});
+  }
+  return all;
+}
+
 }  // namespace svp::conformance

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "host_driver/device/timeline_sharing.hpp"
 #include "tests/conformance/provider.hpp"
 #include "tests/unit/firmware/core/raw_driver.hpp"
 
@@ -23,6 +24,10 @@ class Bystander {
 
   // As this function calls them: what an attacker would like to reach.
   std::vector<fwtest::RegionHandle> regions() const;
+  // One of its streams, as M knows it, and the function as a grantee.
+  Timeline timeline() const;
+  wire::Target target() const;
+  std::uint64_t generation() const { return device_->config().generation; }
 
   // One more region with canaries: called when the attacker has its own, so that there are some on both sides of those.
   void surround();
@@ -67,6 +72,8 @@ class Bystanders {
     }
     return all;
   }
+  // M grants each of them a stream of the other: what they may wait by, and nobody else.
+  std::vector<fwtest::GrantHandle> grants() const;
   void surround() {
     for (auto& one : all_) one->surround();
   }

@@ -25,6 +25,7 @@ class NativeProvider final : public Provider {
   SlotHandle slot() override { return card_.slot(kPhysicalSlot + tested_); }
   // A firmware that panics ends this process.
   void expect_alive() override {}
+  Device& management() override { return *management_; }
   std::uint64_t violations() override { return violations_told_by(*management_, tested_); }
 
  private:

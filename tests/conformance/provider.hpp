@@ -33,6 +33,9 @@ class Provider {
   // Fails the test when the card is not as well as it was after boot.
   virtual void expect_alive() = 0;
 
+  // M, to grant waits across functions.
+  virtual Device& management() = 0;
+
   // How many violations of the function under test the management function has counted since boot (FUNCTION_QUERY; it
   // is told of them by EventKind::FunctionViolation).
   virtual std::uint64_t violations() = 0;

@@ -29,6 +29,7 @@ class QemuProvider final : public KernelProvider {
     EXPECT_EQ(card_->machine().console().find("PANIC"), std::string::npos) << card_->machine().console();
   }
 
+  Device& management() override { return *management_; }
   std::uint64_t violations() override { return violations_told_by(*management_, tested_); }
 
   std::vector<std::byte> kernel_image(std::string_view name) override { return test::kernel_image(*card_, name); }

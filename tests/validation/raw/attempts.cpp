@@ -115,8 +115,23 @@ ControlBlock Attempts::base(const StreamHandle& stream) {
   const auto host = RawDriver::host(wire::kHostMemoryOffset + below(1 << 20));
   const auto device = RawDriver::device(targets_.tensor, std::uint64_t{below(1024)} * kStick);
   const std::uint64_t bytes = 1 + below(64 * 1024);
-  switch (below(7)) {
+  switch (below(8)) {
     case 0: break;
+    case 7:
+      // For somebody else's stream. It ends at once, or by its budget when it is spoilt into a wait for its own.
+      header.opcode = Opcode::EventWait;
+      header.budget = 1;
+      block.payload.event.value = 1 + below(3);
+      block.payload.event.incarnation = below(3);
+      block.payload.event.flags = wire::kEventGranted;
+      block.payload.event.grant = below(wire::kGrantsPerFunction + 2);
+      block.payload.event.epoch = word();
+      if (!targets_.grants.empty() && below(2) == 0) {
+        const GrantHandle& known = targets_.grants[below(static_cast<unsigned>(targets_.grants.size()))];
+        block.payload.event.grant = known.index;
+        block.payload.event.epoch = known.epoch + below(3);
+      }
+      break;
     case 6: stride(block, host, device); break;
     case 1:
       header.opcode = Opcode::Dma;
@@ -296,7 +311,7 @@ wire::AdminRequest Attempts::admin_request() {
   request.magic = below(16) == 0 ? static_cast<std::uint32_t>(word()) : wire::kAdminMagic;
   request.generation = below(16) == 0 ? word() : targets_.generation;
   request.flags = below(16) == 0 ? static_cast<std::uint16_t>(word()) : std::uint16_t{0};
-  request.command = static_cast<AdminCommand>(below(16) == 0 ? static_cast<unsigned>(word()) : below(20));
+  request.command = static_cast<AdminCommand>(below(16) == 0 ? static_cast<unsigned>(word()) : below(22));
   auto& arguments = request.arguments;
   for (auto& any : arguments.words) any = below(3) == 0 ? word() : 0;
   switch (request.command) {
@@ -318,6 +333,10 @@ wire::AdminRequest Attempts::admin_request() {
     case AdminCommand::SlotRetire:
     case AdminCommand::FunctionQuery:
     case AdminCommand::Stats: arguments.function = {some_target(request.command), below(40)}; break;
+    case AdminCommand::EventGrant:
+      arguments.event_grant = {below(24), below(24), below(140), below(4), some_generation(), some_generation()};
+      break;
+    case AdminCommand::EventRevoke: arguments.event_revoke = {below(24), below(70), word()}; break;
     case AdminCommand::QuotaSet:
       arguments.quota = {some_target(request.command), static_cast<std::uint32_t>(below(4) == 0 ? word() : 0), word()};
       break;

@@ -26,6 +26,7 @@ struct Targets {
   RegionHandle program{};             // its own
   RegionHandle released{};            // was its own
   std::vector<RegionHandle> foreign;  // as their owners call them
+  std::vector<GrantHandle> grants;    // of events, that others have, or that it had
   std::uint64_t image_offset = 0;     // of a good image in `program`
   std::uint64_t image_bytes = 0;      // 0: there is none
 };
