@@ -82,13 +82,30 @@ class Attack {
 
   wire::ControlBlock good_block() {
     StreamHandle& s = stream();
-    switch (input_.below(6)) {
+    switch (input_.below(7)) {
       case 0: return driver().nop(s);
+      case 6: return event(s);
       case 1: return driver().fill(s, region(), input_.below(1024) * wire::kStickBytes, some_bytes(), 0x5a5a);
       case 2: return summed(driver().dma(s, host_memory(), on_device(), some_bytes()));
       case 3: return summed(driver().dma(s, on_device(), host_memory(), some_bytes()));
       case 4: return input_.below(2) != 0 ? strided(s) : driver().dma(s, on_device(), on_device(), some_bytes());
       default: return launch(s);
+    }
+  }
+  // Signals and waits, of its own streams, of the bystander's by a grant, and by what is none.
+  wire::ControlBlock event(StreamHandle& s) {
+    const std::uint64_t value = 1 + input_.below(4);
+    constexpr std::uint64_t kBudget = 1;  // each wait ends
+    switch (input_.below(4)) {
+      case 0: return driver().event_signal(s, value);
+      case 1: return driver().event_wait(s, stream(), value, kBudget);
+      case 2: return driver().granted_wait(s, attacker_.grant_bystander(), StreamHandle{}, value, kBudget);
+      default: {
+        raw::GrantHandle grant = attacker_.grant_bystander();
+        grant.index ^= input_.take<std::uint8_t>();
+        grant.epoch ^= input_.take<std::uint64_t>();
+        return driver().granted_wait(s, grant, stream(), value, kBudget);
+      }
     }
   }
   // Transposed, or with any strides.
@@ -157,6 +174,7 @@ class Attack {
     auto& budget = block.header.budget;
     const bool launches = block.header.opcode == wire::Opcode::Compute;
     if (launches && budget <= wire::kMaxBudgetSlices) budget = std::min(budget, kBrief);
+    if (block.header.opcode == wire::Opcode::EventWait) budget = kBrief;
   }
   wire::ControlBlock any_block() {
     auto block = input_.take<wire::ControlBlock>();
@@ -280,7 +298,7 @@ class Attack {
   void command() {
     auto request = input_.take<wire::AdminRequest>();
     const unsigned honest = input_.below(256);
-    request.command = static_cast<AdminCommand>(input_.below(18));
+    request.command = static_cast<AdminCommand>(input_.below(static_cast<unsigned>(wire::kLastAdminCommand) + 1));
     if ((honest & 1) != 0) request.magic = wire::kAdminMagic;
     if ((honest & 2) != 0) request.flags = 0;
     if ((honest & 4) != 0) request.generation = driver().generation();

@@ -74,6 +74,13 @@ void NativeAttacker::begin(bool physical) {
   settle();
 }
 
+raw::GrantHandle NativeAttacker::grant_bystander() {
+  const std::uint32_t hostile = hostile_ == &physical_ ? kPhysicalSlot : kVirtualSlot;
+  const auto made = card_.card().event_grants.make({.function = kBystanderSlot, .stream = 0}, hostile);
+  require(made.has_value(), "the same grant again is the same one");
+  return {made->index, made->epoch};
+}
+
 bool NativeAttacker::slices() {
   bool any = false;
   for (unsigned hart = 0; hart < card_.card().core_count(); ++hart) {

@@ -24,6 +24,9 @@ class NativeAttacker {
   void begin(bool physical);
   fwtest::RawDriver& driver() { return *hostile_; }
 
+  // A stream of the bystander for the hostile function, as M would grant it. It signals nothing.
+  raw::GrantHandle grant_bystander();
+
   // One look of hart 0 at everything, and one slice of every core, as often as said.
   void run_iterations(unsigned count);
   // Until nothing is left to do, kernels and resets included. Bounded: a card that never comes to rest breaks a
