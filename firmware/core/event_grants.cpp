@@ -6,6 +6,7 @@
 
 #include "firmware/core/function_table.hpp"
 #include "firmware/core/poll_plan.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 
@@ -32,7 +33,14 @@ std::optional<EventGrants::Name> EventGrants::make(const StreamPlace& timeline, 
 }
 
 std::expected<StreamPlace, Status> EventGrants::find(std::uint32_t grantee, const Name& name) const {
-  if (name.index >= kGrantsPerFunction || !was_made(grantee, name.epoch)) return std::unexpected(Status::UnknownGrant);
+  if (name.index >= kGrantsPerFunction) return std::unexpected(Status::UnknownGrant);
+  if (!was_made(grantee, name.epoch)) {
+    if (mutated(Mutant::GrantName)) {
+      const auto any = std::ranges::find_if(grants_, [](const Grant& grant) { return grant.epoch != 0; });
+      if (any != grants_.end()) return any->timeline;
+    }
+    return std::unexpected(Status::UnknownGrant);
+  }
   const Grant& grant = at(grantee, name.index);
   if (grant.epoch != name.epoch) return std::unexpected(Status::GrantRevoked);
   return grant.timeline;
@@ -84,6 +92,7 @@ void EventGrants::revoke_timeline(std::uint32_t owner, unsigned stream) {
 }
 
 void EventGrants::revoke_function(std::uint32_t function) {
+  if (mutated(Mutant::RevokeGrants)) return;
   for (std::uint32_t grantee = kPhysical; grantee < functions_.count(); ++grantee) {
     for (std::uint32_t i = 0; i < kGrantsPerFunction; ++i) {
       const Grant& grant = at(grantee, i);

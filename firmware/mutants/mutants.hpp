@@ -63,6 +63,7 @@ enum class Mutant : std::uint8_t {
   StreamOfReset,     // stream and incarnation of a command about a stream                         (by status)
   TableOfStreams,    // there are so many streams and no more
   Quota,             // bytes of regions per function
+  GrantName,         // a grant of events that the function has; one of another function's is taken instead
   GiveBack,          // a region that was released is the function's no more
   LostReplyAlone,    // a reply that is lost holds up no other command
   CancelEnded,       // CANCEL of what has ended is refused
@@ -103,6 +104,7 @@ enum class Mutant : std::uint8_t {
   ReleaseReaches,   // only its own memory is cleared
   CountReset,       // only its own resets are counted
   JoinResets,       // a reset of a function that is being reset joins
+  RevokeGrants,     // a reset of a function revokes the grants of its events
   AnswerReset,      // a reset that was carried out is answered OK
   AnswerLate,       // and not before its end
   ResetQueue,       // a queue can be reset

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "host_driver/device/timeline_sharing.hpp"
+#include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/refusals.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
 
@@ -132,6 +134,17 @@ void freed_and_foreign_regions(ScenarioContext& context) {
   }
   refusals.add_spoilt("an old generation of its own", dma, Status::StaleRegion,
                       [](auto& b) { --b.payload.dma.destination.generation; });
+  // The third function may wait for a stream of the bystander. By the name that its grant has there, this one may not.
+  Device& management = context.management();
+  const wire::Target owner = wire::target_of_virtual(kBystander), grantee = wire::target_of_virtual(kThird);
+  const TimelineGrant granted = value_or_throw(grant_timeline(
+      management,
+      {.function = owner, .generation = figures_of(management, owner).generation, .stream = 0, .incarnation = 1},
+      grantee, figures_of(management, grantee).generation));
+  constexpr std::uint64_t kBudget = wire::kTicksPerSecond / 100;  // of a wait that is not refused
+  refusals.add("a grant of another function",
+               refusals.addressed(BlockBuilder::granted_wait(granted.grant, granted.epoch, 1, 1, kBudget)),
+               Status::UnknownGrant);
   refusals.run();
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "host_driver/device/timeline_sharing.hpp"
 #include "tests/validation/campaign/kernel_jobs.hpp"
 #include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/resources.hpp"
@@ -60,12 +61,49 @@ void keep_first(std::string& wrong, std::string now) {
 
 // ---- F34 ------------------------------------------------------------------------------------------------------------
 
+namespace {
+
+// The PF waits for stream 0 of the function that is reset, by a grant.
+class GrantedWait {
+ public:
+  explicit GrantedWait(ScenarioContext& context)
+      : context_(context), device_(value_or_throw(context.card().open_physical())), stream_(*device_) {
+    const TimelineGrant granted = value_or_throw(grant_timeline(context.management(),
+                                                                {.function = kFaultingTarget,
+                                                                 .generation = context.faulting().config().generation,
+                                                                 .stream = 0,
+                                                                 .incarnation = 1},
+                                                                wire::kTargetPhysical, device_->config().generation));
+    waits_ = stream_.submit(BlockBuilder::granted_wait(granted.grant, granted.epoch, 1, 1));
+  }
+  ~GrantedWait() { context_.keep_trace(stream_); }
+  GrantedWait(const GrantedWait&) = delete;
+  GrantedWait& operator=(const GrantedWait&) = delete;
+
+  // How it ended, when the grant was not revoked as it should be; else empty.
+  std::string check_revoked() {
+    if (!waits_ || !stream_.wait_all(context_.timeout())) return "a wait for the function that was reset never ended";
+    const wire::Completion end = stream_.endings().back();
+    const bool revoked = end.outcome == Outcome::Aborted && end.status == wire::Status::GrantRevoked;
+    return revoked ? std::string() : "a wait for the function that was reset ended " + ending(end);
+  }
+
+ private:
+  ScenarioContext& context_;
+  std::unique_ptr<Device> device_;
+  TestStream stream_;
+  bool waits_ = false;
+};
+
+}  // namespace
+
 void reset_of_one_leaves_the_others(ScenarioContext& context) {
   constexpr unsigned kResets = 6;
   unsigned asked = 0;
   context.bystander();
   BusyTenant busy(context, context.open(kThird));
   Device& management = context.management();
+  GrantedWait granted(context);
   const auto others = {wire::kTargetPhysical, kNeighbour, kBusy};
   const auto before = standings(management, others);
   const std::uint64_t resets = figures_of(management, kFaultingTarget).resets;
@@ -88,6 +126,8 @@ void reset_of_one_leaves_the_others(ScenarioContext& context) {
   context.claim(Proof::Fired, "resets", running && done >= asked, std::to_string(done) + " resets under a kernel");
   context.claim(Proof::Detected, "answered", refused.empty(), refused);
   context.claim(Proof::Detected, "typed", typed, "a block of the function that was reset never ended");
+  const std::string revoked = granted.check_revoked();
+  context.claim(Proof::Detected, "granted wait", revoked.empty(), revoked);
   context.claim(Proof::Contained, "jobs", jobs.empty(), jobs);
   context.claim(Proof::Contained, "standing", standings(management, others) == before,
                 "a generation or a counter of another function changed");
