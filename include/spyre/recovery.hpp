@@ -52,10 +52,10 @@ enum class RecoveryPolicy : std::uint8_t {
   // Every error is told, again and again, until Reset() or recover() is called.
   Manual,
   // The next Launch, Query or Synchronize on a stream that failed recovers first, from the lowest reset level on.
-  // Launches that ended ABORTED (no block of them had started) are sent again at the stream reset level, in order, what
-  // was started never is: who uses this says that a launch does not need the result of one that failed before it. What
-  // stands behind a wait for an event that failed is not sent again. The
-  // error that made it necessary is thrown once, by the next Synchronize.
+  // Launches that ended ABORTED (no block of them had started) are sent again at the stream reset level, in order; what
+  // was started never is, nor what reads bytes that a launch which failed or was removed would have written
+  // (docs/recovery.md), nor what stands behind a wait for an event that failed. The error that made it necessary is
+  // thrown once, by the next Synchronize.
   Recover,
   // The first failure of a stream stops all: every stream refuses with that error until recover().
   FailFast,

@@ -15,8 +15,9 @@
  *
  * Mutants: NO_CALL (a signal wakes nobody), CALL_ONE (only the first of its waiters), NO_CALL_ON_POISON,
  * NO_CALL_ON_RESET, NO_LOOK_AGAIN (a signal queued behind a wait does not look for the cycle that it closes),
- * NO_CYCLES (none is looked for), ANY_WAIT_IS_A_CYCLE (it does not matter whether the signal is queued), FORGETFUL (a
- * reset forgets what had been signalled).
+ * NO_CYCLES (none is looked for), ANY_WAIT_IS_A_CYCLE (it does not matter whether the signal is queued),
+ * THROUGH_FULFILLED (a wait that has its end, and has not been stepped since, is part of a cycle), FORGETFUL (a reset
+ * forgets what had been signalled).
  */
 #ifndef STREAMS
 #define STREAMS 2
@@ -39,6 +40,7 @@ byte head[STREAMS];
 byte count[STREAMS];     /* submitted */
 byte last[STREAMS];      /* signal that was submitted */
 bool parked[STREAMS];
+bool called[STREAMS];    /* parked, and looks again when it is stepped */
 bool poisoned[STREAMS];
 byte value[STREAMS];
 byte queued[STREAMS];
@@ -52,7 +54,7 @@ hidden byte s, t, v, i, at, b;
 hidden byte any, cycle, found;
 
 #define HEAD AT(s, head[s])
-#define RUNNABLE(x) (head[x] < count[x] && !parked[x])
+#define RUNNABLE(x) (head[x] < count[x] && (!parked[x] || called[x]))
 
 inline call_waiters(whose, all) {
   any = false;
@@ -63,11 +65,11 @@ inline call_waiters(whose, all) {
     :: parked[i] && target[AT(i, head[i])] == whose && (all || wanted[AT(i, head[i])] <= value[whose]) ->
 #ifdef CALL_ONE
       if
-      :: !any -> parked[i] = false
+      :: !any -> called[i] = true
       :: else
       fi;
 #else
-      parked[i] = false;
+      called[i] = true;
 #endif
       any = true
     :: else
@@ -81,6 +83,7 @@ inline call_waiters(whose, all) {
 inline drop_blocks() {
   head[s] = count[s];
   parked[s] = false;
+  called[s] = false;
   queued[s] = value[s]
 }
 
@@ -119,6 +122,9 @@ inline look_for_cycle() {
     :: t == at -> cycle = true
     :: else ->
       if
+#ifndef THROUGH_FULFILLED
+      :: v <= value[t] || wanted_of[AT(at, head[at])] != incarnation[t] -> break
+#endif
 #ifndef ANY_WAIT_IS_A_CYCLE
       :: queued[t] < v -> break
 #endif
@@ -181,6 +187,8 @@ inline step_signal() {
 }
 
 inline step_wait() {
+  parked[s] = false;
+  called[s] = false;
   t = target[HEAD];
   v = wanted[HEAD];
   if
@@ -215,7 +223,7 @@ inline submit_signal() {
     wanted[AT(s, count[s])] = last[s];
     queued[s] = last[s];
 #ifndef NO_LOOK_AGAIN
-    parked[s] = false
+    called[s] = parked[s]
 #endif
   fi;
   if
