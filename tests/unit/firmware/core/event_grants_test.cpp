@@ -457,6 +457,53 @@ TEST_F(EventGrants, ACycleAcrossFunctionsIsFoundAndNamesOwnStreamsOnly) {
   expect_end(kVf1, of_c, Outcome::Aborted, Status::EventFailed, Field::EventStream);
 }
 
+// A walk along waits costs everybody time: it ends after as many as a function has streams.
+TEST_F(EventGrants, ACycleThatIsTooLongToBeFoundIsEndedByABudget) {
+  constexpr unsigned kHalf = 70;
+  static_assert(2 * kHalf > wire::kStreamsPerFunction);
+  std::array<std::vector<StreamHandle>, kFunctions> streams;
+  for (const Target f : {kVf1, kVf2}) {
+    for (unsigned i = 0; i < kHalf; ++i) streams[f].push_back(open(f));
+  }
+  const auto to_vf1 = grant(kVf2, streams[kVf2][0], kVf1), to_vf2 = grant(kVf1, streams[kVf1][0], kVf2);
+  std::vector<std::pair<Target, std::uint64_t>> all;
+  for (const Target f : {kVf1, kVf2}) {
+    auto& own = streams[f];
+    for (unsigned i = 0; i + 1 < kHalf; ++i)
+      all.emplace_back(f, submit(f, driver(f).event_wait(own[i], own[i + 1], 1)));
+  }
+  all.emplace_back(kVf1, submit(kVf1, driver(kVf1).granted_wait(streams[kVf1].back(), to_vf1, streams[kVf2][0], 1)));
+  let_end();
+  for (const Target f : {kVf1, kVf2}) {
+    for (unsigned i = 0; i < kHalf - (f == kVf2); ++i) submit(f, driver(f).event_signal(streams[f][i], 1));
+  }
+  for (const auto& [f, wait] : all) ASSERT_TRUE(waits(f, wait));
+  auto& last = streams[kVf2].back();
+  const auto closes = submit(kVf2, driver(kVf2).granted_wait(last, to_vf2, streams[kVf1][0], 1, 1));
+  submit(kVf2, driver(kVf2).event_signal(last, 1));
+  expect_end(kVf2, closes, Outcome::Timeout, Status::BudgetExpired, Field::EventStream);
+  for (const auto& [f, wait] : all) {
+    const auto end = ended(f, wait);
+    ASSERT_TRUE(end.has_value());
+    EXPECT_EQ(end->status, Status::EventFailed);
+  }
+}
+
+TEST_F(EventGrants, AFunctionThatOnlyWaitsForAnotherWaitsForNoQuantum) {
+  auto a = open(kVf1), b = open(kVf2), c = open(kVf1);
+  const auto wait = submit(kVf2, driver(kVf2).granted_wait(b, grant(kVf1, a, kVf2), a, 1));
+  ASSERT_TRUE(waits(kVf2, wait));
+  auto query = manager().admin_request(AdminCommand::FunctionQuery);
+  query.arguments.function = {kVf2, 0};
+  const auto before = manager().admin(query).values.function;
+  for (int i = 0; i < 2000; ++i) ASSERT_EQ(driver(kVf1).run(driver(kVf1).nop(c)).outcome, Outcome::Ok);
+  const auto after = manager().admin(query).values.function;
+  EXPECT_EQ(after.waited_quanta, before.waited_quanta);
+  EXPECT_EQ(after.waited_bytes, before.waited_bytes);
+  submit(kVf1, driver(kVf1).event_signal(a, 1));
+  expect_end(kVf2, wait, Outcome::Ok);
+}
+
 TEST_F(EventGrants, ARevokedGrantIsInNoCycle) {
   auto a = open(kVf1), b = open(kVf2);
   const auto to_vf1 = grant(kVf2, b, kVf1);
