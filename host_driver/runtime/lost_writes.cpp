@@ -204,7 +204,7 @@ void LostWrites::forget_written(const Unit& unit) noexcept {
     lost_.remove(accesses.writes);
     any_.store(!lost_.empty(), std::memory_order_release);
   } catch (const std::bad_alloc&) {
-    // What is lost stays so: less is sent again.
+    any_.store(true, std::memory_order_release);  // what is lost stays so: less is sent again
   }
 }
 

@@ -182,12 +182,20 @@ TEST_F(ApiStreams, HostStreamsAreAPoolOfTheirOwn) {
   EXPECT_EQ(first_of(second), 3.0F);
 }
 
-TEST_F(ApiStreams, AnEventOfAnotherContextIsRefused) {
+// Within a card it is granted (shared_events_test.cpp).
+TEST_F(ApiStreams, AnEventOfAnotherCardIsRefusedAndOfNoUseHere) {
   spyre::ContextOptions options;
-  options.function = 1;
-  const auto other = context().open_beside(options);
-  const spyre::Event event = other->default_stream().Record();
-  EXPECT_THROW(context().default_stream().Wait(event), spyre::InvalidArgument);
+  options.card.emplace();
+  const auto other = spyre::Context::open(options);
+  std::promise<void> gate;
+  auto stream = other->default_stream();
+  stream.LaunchHost([opened = gate.get_future().share()] {
+    opened.wait();  // bounded: by the set_value() of this test
+  });
+  const spyre::Event event = stream.Record();
+  EXPECT_THROW(context().default_stream().Wait(event), spyre::Error);
+  EXPECT_FALSE(context().default_stream().error().has_value());
+  gate.set_value();
   event.Synchronize(soon());
   spyre::SynchronizeAll();
   EXPECT_THROW((void)context().set_current_stream(other->default_stream()), spyre::InvalidArgument);
