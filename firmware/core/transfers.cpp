@@ -48,7 +48,9 @@ bool overlap(const ResolvedEnd& a, const ResolvedEnd& b, std::uint64_t bytes) {
 }
 
 // Resolves both ends for the whole transfer. Done at every step: a region may be released between two of them.
-std::expected<Transfer, Verdict> resolve_transfer(Function& function, const ControlBlock& cb) {
+// Inlined, like move_step(): each small transfer runs through both, and a call costs two look-ups of jump targets.
+[[gnu::always_inline]] inline std::expected<Transfer, Verdict> resolve_transfer(Function& function,
+                                                                                const ControlBlock& cb) {
   if (cb.header.opcode == Opcode::Fill) {
     const auto& fill = cb.payload.fill;
     const auto destination = resolve_end(function, fill.destination, fill.bytes);
@@ -88,7 +90,8 @@ void count_bytes(Function& function, const ControlBlock& cb, std::uint64_t bytes
 
 namespace {
 
-void move_step(Card& card, Function& function, Block& block, const Transfer& transfer, std::uint64_t step) {
+[[gnu::always_inline]] inline void move_step(Card& card, Function& function, Block& block, const Transfer& transfer,
+                                             std::uint64_t step) {
   std::byte* to = transfer.destination.bytes + block.progress;
   if (transfer.destination.device) {
     // A cached kernel must not outlive the image it was loaded from.
