@@ -246,7 +246,8 @@ void fill_what_fits(Function& function, const ControlBlock& cb) {
 
 }  // namespace
 
-void step_transfer(Card& card, Function& function, unsigned index) {
+// Aligned as start_launch() is, and for the same reason.
+[[gnu::aligned(128)]] void step_transfer(Card& card, Function& function, unsigned index) {
   Stream& stream = function.streams[index];
   Block& block = function.streams.block(stream.head);
   const auto transfer = resolve_transfer(function, block.cb);
