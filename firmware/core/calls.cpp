@@ -11,6 +11,7 @@
 #include "firmware/core/steps.hpp"
 #include "firmware/core/transfer.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 
@@ -121,7 +122,8 @@ bool step_call(Card& card, Function& function, unsigned index) {
   if (judged == Judged::Some) return true;
   if (judged == Judged::Refused) {
     block.start_time = 0;
-    end_block(function, index, {Outcome::Rejected, why, hal::now()});
+    const bool passes = block.call.buffer == nullptr && mutated(Mutant::CallBuffer);
+    end_block(function, index, {passes ? Outcome::Ok : Outcome::Rejected, passes ? Verdict{} : why, hal::now()});
     return true;
   }
   block.call.index = 0;

@@ -128,7 +128,9 @@ enum class Mutant : std::uint8_t {
   QuantumBytes,      // a quantum has so many bytes
   FairSlices,        // kernels of functions run in turn (the first function with one goes first)
   OneSlice,          // each has one slice of an iteration (it has four)
-  Last = OneSlice,
+  // Command buffers
+  CallBuffer,  // a call of a buffer that there is not, or is another one, is refused (it ends OK)
+  Last = CallBuffer,
 };
 
 // Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status`
