@@ -104,7 +104,7 @@ class PreparedLaunches {
     std::shared_ptr<const State> before{};
   };
 
-  PreparedLaunches(std::size_t launches, std::shared_ptr<Device> device, const CurrentFunction& function,
+  PreparedLaunches(std::size_t launches, const std::shared_ptr<Device>& device, const CurrentFunction& function,
                    std::shared_ptr<State> state)
       : launches_(launches),
         device_(device),
