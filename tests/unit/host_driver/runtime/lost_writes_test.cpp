@@ -23,7 +23,6 @@ namespace svp {
 namespace {
 
 using Clock = FlexStream::Clock;
-using wire::Outcome;
 
 Clock::time_point soon() { return Clock::now() + test_bounds::kWork; }
 
