@@ -94,6 +94,7 @@ struct SumRig {
   // `rows` tiles; nothing is in their memory.
   std::vector<Argument> rows(std::int64_t rows) {
     std::vector<Argument> arguments;
+    arguments.reserve(3);
     for (int i = 0; i < 3; ++i) {
       arguments.push_back(
           {.allocation = runtime.allocator().allocate(static_cast<std::uint64_t>(rows) * 128), .shape = {rows, 64}});
