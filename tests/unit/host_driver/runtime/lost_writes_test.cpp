@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <random>
 #include <set>
 #include <thread>
@@ -14,6 +15,7 @@
 
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/execution_plan.hpp"
+#include "host_driver/runtime/prepared_launches.hpp"
 #include "host_driver/runtime/runtime.hpp"
 #include "tests/bounds.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
@@ -128,6 +130,30 @@ TEST_F(Recovered, WhatReadsWhatAFailedLaunchWouldHaveWrittenIsNotSentAgain) {
   EXPECT_EQ(result.first(), 0u) << "it depends on the product";
   EXPECT_EQ(other.first(), 1u);
   EXPECT_EQ(operand.first(), 1u) << "an operand that is read is what it was";
+}
+
+TEST_F(Recovered, PreparedLaunchesAreWhatTheirBlocksReadAndWrite) {
+  const PinnedBuffer of_product = runtime_.host_memory().allocate(kBytes),
+                     of_other = runtime_.host_memory().allocate(kBytes);
+  std::memset(of_product.data(), 0, kBytes);
+  std::memset(of_other.data(), 0, kBytes);
+  const std::vector<Argument> arguments{{.allocation = memory_[0], .shape = {64, 64}},
+                                        {.allocation = memory_[1], .shape = {64, 64}},
+                                        {.allocation = memory_[2], .shape = {64, 64}}};
+  const std::array product_of{LaunchRequest{.job = &plan_.jobs()[0], .arguments = arguments}};
+  const auto prepared = a_.Prepare(product_of);
+  const Job read_product = Job::from_device(of_product.data(), memory_[2], kBytes);
+  const Job read_other = Job::from_device(of_other.data(), memory_[3], kBytes);
+  const std::array first{LaunchRequest{.job = &read_product}}, second{LaunchRequest{.job = &read_other}};
+  const auto dependent = a_.Prepare(first), independent = a_.Prepare(second);
+  card_.pause();
+  a_.Launch(*prepared);
+  a_.Launch(*dependent);
+  a_.Launch(*independent);
+  card_.resume();
+  recover(a_);
+  EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(of_product.data()), 0u) << "it depends on the product";
+  EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(of_other.data()), 1u);
 }
 
 TEST_F(Recovered, WhatDependsOnWhatWasRemovedIsNotSentAgainEither) {
