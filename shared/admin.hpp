@@ -191,7 +191,7 @@ struct AdminRequest {
       Target grantee;
       std::uint32_t grant;
       std::uint64_t epoch;
-    } event_revoke;  // EVENT_REVOKE; M only
+    } event_revoke;   // EVENT_REVOKE; M only
     FaultSpec fault;  // FAULT_ARM; M only
   } arguments;
 };

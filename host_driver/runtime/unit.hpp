@@ -127,11 +127,11 @@ struct Unit {
   std::uint32_t step = 0;
   SegmentWindows windows{};
   CorrectionBuffer correction{};
-  std::uint32_t slot = 0;         // on the card, of a correction DMA (CorrectionSlots)
-  bool leaves_out = false;        // a correction DMA whose bytes are in the slot already
-  Unit* left_out = nullptr;       // of a compute with the card: such a DMA
-  Event* event = nullptr;         // of a signal or a wait; the launch keeps it
-  HostCall* call = nullptr;       // HostCall; the launch keeps it
+  std::uint32_t slot = 0;    // on the card, of a correction DMA (CorrectionSlots)
+  bool leaves_out = false;   // a correction DMA whose bytes are in the slot already
+  Unit* left_out = nullptr;  // of a compute with the card: such a DMA
+  Event* event = nullptr;    // of a signal or a wait; the launch keeps it
+  HostCall* call = nullptr;  // HostCall; the launch keeps it
   // Of a call of a command buffer, number `step` of them; the launch keeps it.
   const PreparedLaunches::State* prepared = nullptr;
   StagingChunk* chunk = nullptr;  // Chunk
