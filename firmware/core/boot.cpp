@@ -46,7 +46,7 @@ void reach(Card& card, CardState state) {
 }
 
 // True: the memory of an earlier boot is there and can be believed. False: there was none.
-std::expected<bool, std::string_view> judge_persistent(const Persistent& persistent) {
+std::expected<bool, const char*> judge_persistent(const Persistent& persistent) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(&persistent, 1));
   if (std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; })) return false;
   if (persistent.magic != Persistent::kMagic && !mutated(Mutant::Persistent, wire::Status::BadMagic)) {
@@ -61,7 +61,7 @@ std::expected<bool, std::string_view> judge_persistent(const Persistent& persist
   return true;
 }
 
-std::expected<void, std::string_view> init_persistent(Card& card) {
+std::expected<void, const char*> init_persistent(Card& card) {
   if (hal::persistent_bytes() < sizeof(Persistent) + RegionPool::bitmap_bytes()) {
     return std::unexpected("persistent memory too small");
   }
@@ -132,7 +132,7 @@ bool map_unbound_slots(const Card& card) {
 
 }  // namespace
 
-std::expected<void, std::string_view> boot(Card& card) {
+std::expected<void, const char*> boot(Card& card) {
   hal::mark(wire::Waypoint::Boot);
   card.set_state(CardState::Memory);
   const auto options = parse_boot_options(hal::boot_arguments());

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <expected>
-#include <string_view>
 
 namespace fw {
 
@@ -10,6 +9,6 @@ class Card;
 
 // Boots the card from what hal found: options, region pool, functions bound to slots 0 … n + 1, cores. The string is
 // the reason of a failed boot.
-std::expected<void, std::string_view> boot(Card& card);
+std::expected<void, const char*> boot(Card& card);
 
 }  // namespace fw

@@ -190,7 +190,7 @@ void boot_main(unsigned) {
   Card& card = *new (card_storage) Card;
   if (const auto booted = boot(card); !booted) {
     card.set_state(CardState::Failed);
-    hal::panic(booted.error().data());
+    hal::panic(booted.error());
   }
   card.first_slices.allow(true);
   the_card.store(&card, std::memory_order_release);

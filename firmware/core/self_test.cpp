@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <new>
+#include <string_view>
 
 #include "firmware/core/admin.hpp"
 #include "firmware/core/card.hpp"
@@ -140,7 +141,7 @@ bool kernels_come_back() {
 
 }  // namespace
 
-std::expected<void, std::string_view> run_boot_self_test() {
+std::expected<void, const char*> run_boot_self_test() {
   if (!checksums_are_right()) return std::unexpected("self-test: checksums");
   if (!moves_are_right()) return std::unexpected("self-test: moves of memory");
   if (hal::contexts_supported() && !kernels_come_back()) return std::unexpected("self-test: kernels");

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <expected>
-#include <string_view>
 
 #include "firmware/core/function.hpp"
 #include "shared/admin.hpp"
@@ -15,7 +14,7 @@ class Card;
 
 // What a boot proves that was asked to, or that follows a boot that broke: the checksum that tables and blocks rely on,
 // moves of memory, and the way into a kernel and back. The string is what failed.
-std::expected<void, std::string_view> run_boot_self_test();
+std::expected<void, const char*> run_boot_self_test();
 
 void run_self_test(Card& card, Function& function, const wire::AdminRequest& request, wire::AdminReply& reply);
 
