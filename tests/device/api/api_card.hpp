@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <spyre/spyre.hpp>
 #include <string_view>
+#include <vector>
 
 #include "tests/bounds.hpp"
 
@@ -32,4 +35,30 @@ class ApiCard : public testing::Test {
 
  private:
   static inline std::unique_ptr<spyre::Context> opened;
+};
+
+// Tensors of one value, and the kernel that adds two of them.
+class ApiAddition : public ApiCard {
+ protected:
+  static constexpr std::int64_t kRows = 64;
+  static constexpr std::int64_t kColumns = 128;
+
+  // The copy is made on the default stream. It has ended when this returns: nothing orders it before what a test
+  // launches on another stream, and a kernel's result could be overwritten by the zeros that come late.
+  static spyre::SpyreTensor filled(float value, std::int64_t rows = kRows) {
+    const std::vector<float> values(rows * kColumns, value);
+    spyre::SpyreTensor tensor = context().to_device(
+        {spyre::HostShape::contiguous(spyre::DataType::Float32, {rows, kColumns}), std::as_bytes(std::span(values))},
+        spyre::DeviceType::Dl16);
+    context().default_stream().Synchronize(soon());
+    return tensor;
+  }
+  static float first_of(const spyre::SpyreTensor& tensor, std::int64_t rows = kRows) {
+    std::vector<float> values(rows * kColumns);
+    context().to_host(tensor, {spyre::HostShape::contiguous(spyre::DataType::Float32, {rows, kColumns}),
+                               std::as_writable_bytes(std::span(values))});
+    for (const float value : values) EXPECT_EQ(value, values[0]);
+    return values[0];
+  }
+  static spyre::ExecutionPlan addition() { return loaded("add", {{"M", kRows}, {"N", kColumns}}); }
 };

@@ -13,37 +13,15 @@
 
 namespace {
 
-using spyre::DataType;
-using spyre::DeviceType;
-using spyre::HostShape;
 using spyre::SpyreTensor;
 
-class ApiPrepared : public ApiCard {
+class ApiPrepared : public ApiAddition {
  protected:
-  static constexpr std::int64_t kRows = 64;
-  static constexpr std::int64_t kColumns = 128;
-
-  // Has ended when this returns: other streams find the values.
-  static SpyreTensor filled(float value, std::int64_t rows = kRows) {
-    const std::vector<float> values(rows * kColumns, value);
-    SpyreTensor tensor = context().to_device(
-        {HostShape::contiguous(DataType::Float32, {rows, kColumns}), std::as_bytes(std::span(values))},
-        DeviceType::Dl16);
-    context().default_stream().Synchronize(soon());
-    return tensor;
-  }
-  static float first_of(const SpyreTensor& tensor, std::int64_t rows = kRows) {
-    std::vector<float> values(rows * kColumns);
-    context().to_host(tensor, {HostShape::contiguous(DataType::Float32, {rows, kColumns}),
-                               std::as_writable_bytes(std::span(values))});
-    for (const float value : values) EXPECT_EQ(value, values[0]);
-    return values[0];
-  }
-  static spyre::Job addition() { return loaded("add", {{"M", kRows}, {"N", kColumns}}).jobs()[0]; }
+  static spyre::Job added() { return addition().jobs()[0]; }
 };
 
 TEST_F(ApiPrepared, APreparedLaunchComputesWhatTheLaunchComputes) {
-  const auto job = addition();
+  const auto job = added();
   auto stream = context().stream();
   const SpyreTensor one = filled(1), sum = filled(0), other = filled(0);
   // sum = sum' + 1, and sum' = sum + 1: two in each round.
@@ -58,7 +36,7 @@ TEST_F(ApiPrepared, APreparedLaunchComputesWhatTheLaunchComputes) {
 }
 
 TEST_F(ApiPrepared, APatchGivesOtherTensorsToWhatIsLaunchedBehindIt) {
-  const auto job = addition();
+  const auto job = added();
   auto stream = context().stream();
   const SpyreTensor one = filled(1), two = filled(2), first = filled(0), second = filled(0);
   const auto add = spyre::Prepare(stream, job, std::array{one, one, first});
@@ -79,7 +57,7 @@ TEST_F(ApiPrepared, APatchGivesOtherTensorsToWhatIsLaunchedBehindIt) {
 }
 
 TEST_F(ApiPrepared, TilesAreLaunchedAsOne) {
-  const auto job = addition();
+  const auto job = added();
   auto stream = context().stream();
   const SpyreTensor one = filled(1, 4 * kRows), sum = filled(0, 4 * kRows);
   const auto add = spyre::Prepare(stream, job, std::array{one, one, sum});
@@ -91,7 +69,7 @@ TEST_F(ApiPrepared, TilesAreLaunchedAsOne) {
 }
 
 TEST_F(ApiPrepared, ACaptureIsReplayedInOrderAndComposed) {
-  const auto job = addition();
+  const auto job = added();
   auto stream = context().stream();
   const SpyreTensor one = filled(1), a = filled(0), b = filled(0);
   spyre::StreamCapture step(stream);
@@ -116,7 +94,7 @@ TEST_F(ApiPrepared, ACaptureIsReplayedInOrderAndComposed) {
 }
 
 TEST_F(ApiPrepared, TheErrorOfAKernelNamesItsJobAndNothingBehindItRuns) {
-  const auto job = addition();
+  const auto job = added();
   const auto spin = loaded("spin", {});
   auto stream = context().stream();
   const SpyreTensor one = filled(1), sum = filled(0);
@@ -140,10 +118,12 @@ TEST_F(ApiPrepared, TheErrorOfAKernelNamesItsJobAndNothingBehindItRuns) {
 }
 
 TEST_F(ApiPrepared, SeveralStreamsAndThreadsLaunchThem) {
-  const auto job = addition();
+  const auto job = added();
   const SpyreTensor one = filled(1);
   std::vector<std::thread> threads;
   std::vector<SpyreTensor> sums;
+  threads.reserve(3);
+  sums.reserve(3);
   for (int t = 0; t < 3; ++t) sums.push_back(filled(0));
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
@@ -168,7 +148,7 @@ TEST_F(ApiPrepared, EmptyOnesAreRefused) {
 TEST_F(ApiPrepared, AResetOfTheFunctionEndsThemAndTheyArePreparedAgain) {
   auto stream = context().stream();
   {
-    const auto job = addition();
+    const auto job = added();
     const SpyreTensor one = filled(1), sum = filled(0);
     const auto add = spyre::Prepare(stream, job, std::array{one, one, sum});
     add.Launch(stream);
@@ -181,7 +161,7 @@ TEST_F(ApiPrepared, AResetOfTheFunctionEndsThemAndTheyArePreparedAgain) {
       EXPECT_EQ(error.info().status, spyre::Status::StaleCommandBuffer) << error.what();
     }
   }
-  const auto job = addition();
+  const auto job = added();
   const SpyreTensor one = filled(1), sum = filled(0);
   spyre::Prepare(stream, job, std::array{one, one, sum}).Launch(stream);
   stream.Synchronize(soon());

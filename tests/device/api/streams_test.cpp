@@ -18,35 +18,9 @@
 
 namespace {
 
-using spyre::DataType;
-using spyre::DeviceType;
-using spyre::HostShape;
 using spyre::SpyreTensor;
 
-class ApiStreams : public ApiCard {
- protected:
-  static constexpr std::int64_t kRows = 64;
-  static constexpr std::int64_t kColumns = 128;
-
-  // The copy is made on the default stream. It has ended when this returns: nothing orders it before what a test
-  // launches on another stream, and a kernel's result could be overwritten by the zeros that come late.
-  static SpyreTensor filled(float value) {
-    const std::vector<float> values(kRows * kColumns, value);
-    SpyreTensor tensor = context().to_device(
-        {HostShape::contiguous(DataType::Float32, {kRows, kColumns}), std::as_bytes(std::span(values))},
-        DeviceType::Dl16);
-    context().default_stream().Synchronize(soon());
-    return tensor;
-  }
-  static float first_of(const SpyreTensor& tensor) {
-    std::vector<float> values(kRows * kColumns);
-    context().to_host(tensor, {HostShape::contiguous(DataType::Float32, {kRows, kColumns}),
-                               std::as_writable_bytes(std::span(values))});
-    for (const float value : values) EXPECT_EQ(value, values[0]);
-    return values[0];
-  }
-  static spyre::ExecutionPlan addition() { return loaded("add", {{"M", kRows}, {"N", kColumns}}); }
-};
+class ApiStreams : public ApiAddition {};
 
 // The sum runs through all streams: each adds 1 to what the one before it wrote. Launched from the last to the first
 // one's view, so that nothing but the events can put them in order.
@@ -54,6 +28,7 @@ TEST_F(ApiStreams, AChainOfEventsOrdersStreams) {
   const auto plan = addition();
   const SpyreTensor one = filled(1);
   std::vector<SpyreTensor> sums;
+  sums.reserve(41);
   for (int i = 0; i <= 40; ++i) sums.push_back(filled(0));
   spyre::Event before;
   for (std::size_t i = 0; i < 40; ++i) {
@@ -152,6 +127,7 @@ TEST_F(ApiStreams, HostStreamsAreAPoolOfTheirOwn) {
   constexpr const char* kVariable = "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS";
   ::unsetenv(kVariable);
   std::vector<unsigned> ids;
+  ids.reserve(8);
   for (int i = 0; i < 8; ++i) ids.push_back(context().host_stream().id());
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_GE(ids[i], 65u);
