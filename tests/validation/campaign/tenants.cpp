@@ -20,39 +20,66 @@ constexpr wire::Target kFlooding = wire::target_of_virtual(kFaulting), kWaiting 
 
 // docs/protocol.md, "Fairness": a quantum's bytes and the step in which they are used up.
 constexpr std::uint64_t kQuantumBytes = 512 * wire::kKiB + 256 * wire::kKiB;
-// Beside the waiting function: the flooding one, the neighbour that always works, and M, which asks. One has kernels.
-constexpr std::uint64_t kOthers = 3, kOthersWithKernels = 1;
+// Beside the waiting function: the two that flood, the neighbour that always works, and M, which asks and moves nothing.
+// One has kernels.
+constexpr std::uint64_t kOthers = 4, kOthersThatMove = 3, kOthersWithKernels = 1;
 
-// A stream full of copies of megabytes and another full of endless kernels, kept full.
-class Flood {
+// A stream full of copies of megabytes, kept full.
+class Copies {
  public:
-  Flood(ScenarioContext& context, Device& device) : stream_(context.stream()), kernels_(device) {
-    const BlockBuilder& builder = context.builder();
-    copy_ = BlockBuilder::dma(builder.tensor(0), builder.tensor(2 * wire::kMiB), 2 * wire::kMiB);
-    (void)kernels_.submit(context.kernel("spin", kManySlices));
-    keep_up();
-  }
+  Copies(TestStream& stream, const BlockBuilder& builder)
+      : stream_(stream), copy_(BlockBuilder::dma(builder.tensor(0), builder.tensor(2 * wire::kMiB), 2 * wire::kMiB)) {}
   void keep_up() {
     const std::size_t missing = wire::kStreamCredits - (stream_.submitted() - stream_.ended());
     if (missing >= wire::kStreamCredits / 4) (void)stream_.submit(std::vector<ControlBlock>(missing, copy_));
   }
-  // Work of both kinds is queued or under way, and none of it has failed.
+  // Work is queued or under way, and none of it has failed.
   bool lasts() const {
-    return stream_.ended() < stream_.submitted() && kernels_.ended() == 0 &&
-           stream_.ended_with(Outcome::Ok) == stream_.ended();
+    return stream_.ended() < stream_.submitted() && stream_.ended_with(Outcome::Ok) == stream_.ended();
   }
-  // Empty: every copy ended OK, and the kernel when its stream was reset.
+  // Empty: every copy ended OK.
   std::string end(ScenarioContext& context) {
     if (!stream_.wait_all(context.timeout())) return "the flood does not end";
-    if (stream_.ended_with(Outcome::Ok) != stream_.ended()) return "a copy of the flood failed";
+    return stream_.ended_with(Outcome::Ok) == stream_.ended() ? std::string() : "a copy of the flood failed";
+  }
+
+ private:
+  TestStream& stream_;
+  ControlBlock copy_;
+};
+
+// Copies of two functions, so that whoever waits finds both full, and an endless kernel of the first.
+class Flood {
+ public:
+  Flood(ScenarioContext& context, Device& device, Device& second)
+      : kernels_(device),
+        second_builder_(second),
+        second_stream_(second),
+        first_copies_(context.stream(), context.builder()),
+        second_copies_(second_stream_, second_builder_) {
+    (void)kernels_.submit(context.kernel("spin", kManySlices));  // its image is loaded before the copies begin
+    keep_up();
+  }
+  void keep_up() {
+    first_copies_.keep_up();
+    second_copies_.keep_up();
+  }
+  bool lasts() const { return kernels_.ended() == 0 && first_copies_.lasts() && second_copies_.lasts(); }
+  // Empty: every copy ended OK, and the kernel when its stream was reset.
+  std::string end(ScenarioContext& context) {
+    for (Copies* copies : {&first_copies_, &second_copies_}) {
+      if (const std::string wrong = copies->end(context); !wrong.empty()) return wrong;
+    }
     if (const auto reset = kernels_.reset(); !reset) return reset.error().message;
     return kernels_.ended_with(Outcome::Fault) == 1 ? std::string() : "the endless kernel was not stopped";
   }
 
  private:
-  TestStream& stream_;
   TestStream kernels_;
-  ControlBlock copy_{};
+  BlockBuilder second_builder_;
+  TestStream second_stream_;
+  Copies first_copies_;
+  Copies second_copies_;
 };
 
 // Regions until the card says no. Empty: it said that the quota is used up, and the function holds no more than that.
@@ -79,8 +106,9 @@ void noisy_neighbour(ScenarioContext& context) {
   context.bystander();
   context.set_quota(kQuota);
   Device& flooding = context.faulting();
+  const auto second = value_or_throw(context.card().open_physical());
   context.trigger();
-  Flood flood(context, flooding);  // first: its launch is made ready before anybody waits
+  Flood flood(context, flooding, *second);  // first: its launch is made ready before anybody waits
   BusyTenant waiting(context, context.open(kThird));
   const std::string kernel = waiting.open_gate();  // of this one short jobs are enough
   std::vector<Region> held;
@@ -110,7 +138,7 @@ void noisy_neighbour(ScenarioContext& context) {
   context.claim(Proof::Contained, "jobs", wrong.empty(), wrong);
   context.claim(Proof::Contained, "quanta", waited.waited_quanta <= kOthers,
                 std::to_string(waited.waited_quanta) + " quanta of others at a time");
-  context.claim(Proof::Contained, "bytes", waited.waited_bytes <= (kOthers + 1) * kQuantumBytes,
+  context.claim(Proof::Contained, "bytes", waited.waited_bytes <= (kOthersThatMove + 1) * kQuantumBytes,
                 std::to_string(waited.waited_bytes) + " bytes of others at a time");
   context.claim(Proof::Contained, "slices", waited.waited_slices <= kOthersWithKernels,
                 std::to_string(waited.waited_slices) + " slices of others at a time");
