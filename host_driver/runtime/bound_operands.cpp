@@ -59,6 +59,20 @@ void require_one_chunk(const Kernel& kernel, std::size_t index, const FlexAlloca
       "launch with a copy of it (Context::contiguous()), or allocate it without interleaving");
 }
 
+StickGeometry geometry_of(const Argument& argument) {
+  const std::int64_t per_stick = elements_per_stick(argument.dtype);
+  return argument.stride ? StickGeometry::strided(argument.shape, *argument.stride, per_stick)
+                         : StickGeometry::of(argument.shape, per_stick);
+}
+
+void repeat_broadcast(LaunchForm& form, std::size_t operands) {
+  for (std::size_t i = 0; i < operands; ++i) {
+    for (std::size_t axis = 0; axis < form.shape[i].rank(); ++axis) {
+      if ((form.tiling.broadcast[i] >> axis & 1U) != 0) form.geometry[i].stride[axis] = 0;
+    }
+  }
+}
+
 }  // namespace
 
 BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
@@ -78,19 +92,28 @@ BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span
   }
   image_ = {advanced(image->address, job.program()->offset()), image->region_generation};
   count_ = arguments.size();
-  for (std::size_t i = 0; i < count_; ++i) {
-    check_form(*kernel_, i, arguments[i]);
-    resolve(allocator, arguments[i], i, uses);
+  form_ = remembered_form(job, arguments, allow_tiled_launch);
+  if (form_ != nullptr) {
+    for (std::size_t i = 0; i < count_; ++i) resolve(allocator, arguments[i], form_->geometry[i], i, uses);
+  } else {
+    const auto form = std::make_shared<LaunchForm>();
+    for (std::size_t i = 0; i < count_; ++i) {
+      check_form(*kernel_, i, arguments[i]);
+      form->shape[i] = arguments[i].shape;
+      form->geometry[i] = geometry_of(arguments[i]);
+      resolve(allocator, arguments[i], form->geometry[i], i, uses);
+    }
+    form->tiling = plan_tiling(kernel, job.job_plan().compute()->expected_input_shapes, arguments,
+                               std::span(form->geometry.data(), count_), allow_tiled_launch);
+    repeat_broadcast(*form, count_);
+    form_ = remember_form(form, job, arguments, allow_tiled_launch);
   }
-  tiling_ = plan_tiling(kernel, job.job_plan().compute()->expected_input_shapes, arguments,
-                        std::span(geometry_.data(), count_), allow_tiled_launch);
   check_overlap();
-  repeat_broadcast();
   find_partials(allocator, uses);
 }
 
-void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, std::size_t index,
-                            AllocationUses& uses) {
+void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, const StickGeometry& geometry,
+                            std::size_t index, AllocationUses& uses) {
   const Kernel& kernel = *kernel_;
   const auto resolved = allocator.try_use(argument.allocation, uses);
   if (!resolved) require_one_chunk(kernel, index, allocator, argument.allocation);
@@ -98,13 +121,9 @@ void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, 
     refuse_operand(kernel, index, "has no memory: " + resolved.error().message, resolved.error().next_step);
   if (resolved->type != RegionType::Tensor)
     refuse_operand(kernel, index, "lies in program memory", "allocate it as a tensor");
-  shape_[index] = argument.shape;
-  const std::int64_t per_stick = elements_per_stick(argument.dtype);
-  geometry_[index] = argument.stride ? StickGeometry::strided(argument.shape, *argument.stride, per_stick)
-                                     : StickGeometry::of(argument.shape, per_stick);
-  if (!wire::range_inside(argument.offset, geometry_[index].bytes, resolved->block_bytes)) {
+  if (!wire::range_inside(argument.offset, geometry.bytes, resolved->block_bytes)) {
     refuse_operand(kernel, index,
-                   "needs " + std::to_string(geometry_[index].bytes) + " bytes for shape " + to_string(argument.shape) +
+                   "needs " + std::to_string(geometry.bytes) + " bytes for shape " + to_string(argument.shape) +
                        " from byte " + std::to_string(argument.offset) + ", its allocation has " +
                        std::to_string(resolved->block_bytes),
                    "allocate the tensor's size in device layout");
@@ -114,19 +133,11 @@ void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, 
   regions_.region_id[resolved->region_ordinal] = resolved->address.region_id;
 }
 
-void BoundOperands::repeat_broadcast() {
-  for (std::size_t i = 0; i < count_; ++i) {
-    for (std::size_t axis = 0; axis < shape_[i].rank(); ++axis) {
-      if ((tiling_.broadcast[i] >> axis & 1U) != 0) geometry_[i].stride[axis] = 0;
-    }
-  }
-}
-
 // Released at once: the launch uses it until it ends, and then it can be had again.
 void BoundOperands::find_partials(FlexAllocator& allocator, AllocationUses& uses) {
   for (std::size_t i = 0; i < count_; ++i) {
-    if (tiling_.partial_bytes[i] == 0) continue;
-    const AllocationIndex index = allocator.allocate(tiling_.partial_bytes[i], AllocationPolicy{});
+    if (form_->tiling.partial_bytes[i] == 0) continue;
+    const AllocationIndex index = allocator.allocate(form_->tiling.partial_bytes[i], AllocationPolicy{});
     const auto resolved = allocator.try_use(index, uses);
     allocator.deallocate(index);
     if (!resolved) throw Error(resolved.error());
@@ -143,8 +154,8 @@ void BoundOperands::check_overlap() const {
       const auto& a = place_[i];
       const auto& b = place_[j];
       if (i == j || a.region_ordinal != b.region_ordinal) continue;
-      if (a.address.offset < b.address.offset + geometry_[j].bytes &&
-          b.address.offset < a.address.offset + geometry_[i].bytes) {
+      if (a.address.offset < b.address.offset + form_->geometry[j].bytes &&
+          b.address.offset < a.address.offset + form_->geometry[i].bytes) {
         refuse_operand(*kernel_, i, "is written and overlaps operand " + operands[j].name,
                        "give the output memory of its own");
       }
@@ -156,7 +167,7 @@ std::array<ResolvedOperand, kMaxOperands> BoundOperands::of_tile(const Tile& til
   std::array<ResolvedOperand, kMaxOperands> operands;
   for (std::size_t i = 0; i < count_; ++i) {
     operands[i].address = advanced(place_[i].address, tile.offset[i]);
-    operands[i].stride = geometry_[i].stride;
+    operands[i].stride = form_->geometry[i].stride;
     if (partials_[i].bytes != 0) operands[i].partials = partials_[i].address;
   }
   return operands;
@@ -165,7 +176,7 @@ std::array<ResolvedOperand, kMaxOperands> BoundOperands::of_tile(const Tile& til
 // What the tile has of the operand; one that is reused or repeated may have less than the tile's extents.
 Shape BoundOperands::shape_of_tile(const Tile& tile, std::size_t index) const {
   const auto& dimensions = kernel_->metadata().operands[index].shape;
-  Shape shape = shape_[index];
+  Shape shape = form_->shape[index];
   for (std::size_t axis = 0; axis < shape.rank(); ++axis) {
     shape[axis] = std::min(shape[axis], tile.extent[dimensions[axis]]);
   }
@@ -178,7 +189,7 @@ void BoundOperands::write_segments(const Tile& tile, wire::ComputePayload& compu
     wire::Segment& segment = compute.segments[i];
     segment.region_id = place_[i].address.region_id;
     segment.offset = place_[i].address.offset + tile.offset[i];
-    segment.bytes = geometry_[i].span_of(shape_of_tile(tile, i), elements_per_stick(operands[i].dtype));
+    segment.bytes = form_->geometry[i].span_of(shape_of_tile(tile, i), elements_per_stick(operands[i].dtype));
     segment.generation = place_[i].region_generation;
     segment.access = operands[i].access;
     windows[i] = static_cast<std::uint8_t>(place_[i].region_ordinal);

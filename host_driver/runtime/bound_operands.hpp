@@ -5,14 +5,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/runtime/argument.hpp"
 #include "host_driver/runtime/correction.hpp"
 #include "host_driver/runtime/job.hpp"
+#include "host_driver/runtime/launch_form.hpp"
 #include "host_driver/runtime/stream_error.hpp"
-#include "host_driver/runtime/tiling.hpp"
 #include "shared/control_block.hpp"
 
 namespace svp {
@@ -31,7 +32,8 @@ struct DevicePlace {
   }
 };
 
-// Allocates nothing on the host. Copyable; refers to the kernel, which outlives it.
+// Allocates nothing on the host but for shapes that the thread has not launched lately. Copyable; refers to the kernel,
+// which outlives it.
 class BoundOperands {
  public:
   // Throws as FlexStream::Launch. The operands' memory goes into `uses`, and memory for partial results that nobody
@@ -40,7 +42,7 @@ class BoundOperands {
                 AllocationUses& uses);
 
   const Kernel& kernel() const { return *kernel_; }
-  const Tiling& tiling() const { return tiling_; }
+  const Tiling& tiling() const { return form_->tiling; }
   const RegionMap& regions() const { return regions_; }
   std::size_t count() const { return count_; }
   // All of an operand, whatever its tiles are.
@@ -60,20 +62,18 @@ class BoundOperands {
   void write_segments(const Tile& tile, wire::ComputePayload& compute, SegmentWindows& windows) const;
 
  private:
-  void resolve(FlexAllocator& allocator, const Argument& argument, std::size_t index, AllocationUses& uses);
-  void repeat_broadcast();
+  void resolve(FlexAllocator& allocator, const Argument& argument, const StickGeometry& geometry, std::size_t index,
+               AllocationUses& uses);
   void find_partials(FlexAllocator& allocator, AllocationUses& uses);
   void check_overlap() const;
   Shape shape_of_tile(const Tile& tile, std::size_t index) const;
 
   const Kernel* kernel_;
   std::size_t count_ = 0;
+  std::shared_ptr<const LaunchForm> form_;
   std::array<ResolvedAllocation, kMaxOperands> place_{};
-  std::array<StickGeometry, kMaxOperands> geometry_{};       // as the kernel is given it
-  std::array<Shape, kMaxOperands> shape_{};                  // of the whole operands
   std::array<ResolvedAllocation, kMaxOperands> partials_{};  // bytes 0: none
   DevicePlace image_;
-  Tiling tiling_;
   RegionMap regions_;
 };
 

@@ -2,6 +2,7 @@
 #include "host_driver/runtime/kernel.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -36,6 +37,15 @@ std::string hex(std::uint64_t value) {
 }
 
 }  // namespace
+
+namespace {
+std::uint64_t next_serial() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+}  // namespace
+
+Kernel::Kernel() : serial_(next_serial()) {}
 
 std::shared_ptr<const Kernel> Kernel::load(const std::filesystem::path& image, const std::filesystem::path& metadata) {
   const std::vector<char> image_file = read_file(image);
@@ -122,6 +132,7 @@ CompiledKernel::CompiledKernel(std::shared_ptr<const Kernel> kernel, const Dimen
   }
   for (const KernelOperand& operand : metadata.operands) {
     std::vector<std::int64_t> shape;
+    shape.reserve(operand.shape.size());
     for (const std::uint32_t dimension : operand.shape) shape.push_back(extents_[dimension]);
     shapes_.emplace_back(std::span<const std::int64_t>(shape));
   }

@@ -70,6 +70,7 @@ class Kernel {
   static std::shared_ptr<const Kernel> from_memory(std::vector<std::byte> image, std::string_view metadata);
 
   const std::string& name() const { return metadata_.name; }
+  std::uint64_t serial() const { return serial_; }  // no other kernel of this process has or had it
   const KernelMetadata& metadata() const { return metadata_; }
   std::string_view metadata_text() const { return metadata_text_; }  // what the metadata was read from
   std::span<const std::byte> image() const { return image_; }
@@ -79,9 +80,10 @@ class Kernel {
   std::string symbolise(std::uint64_t pc) const;
 
  private:
-  Kernel() = default;
+  Kernel();
   void check_image() const;
 
+  const std::uint64_t serial_;
   std::vector<std::byte> image_;
   wire::ImageHeader header_{};
   std::string metadata_text_;

@@ -20,8 +20,8 @@ constexpr wire::Target kFlooding = wire::target_of_virtual(kFaulting), kWaiting 
 
 // docs/protocol.md, "Fairness": a quantum's bytes and the step in which they are used up.
 constexpr std::uint64_t kQuantumBytes = 512 * wire::kKiB + 256 * wire::kKiB;
-// Beside the waiting function: the two that flood, the neighbour that always works, and M, which asks and moves nothing.
-// One has kernels.
+// Beside the waiting function: the two that flood, the neighbour that always works, and M, which asks and moves
+// nothing. One has kernels.
 constexpr std::uint64_t kOthers = 4, kOthersThatMove = 3, kOthersWithKernels = 1;
 
 // A stream full of copies of megabytes, kept full.
