@@ -100,6 +100,7 @@ constexpr std::string_view name(FunctionState state) {
 enum class SelfTestKind : std::uint32_t {
   Echo = 0,       // copies a word from host memory at `offset` to `offset` + 128 whenever it changes, `rounds` times
   EnterExit = 1,  // enters U-mode and leaves it by the exit call, `rounds` times
+  Switch = 2,     // the same in two address spaces in turn, so that all translations are dropped each time
 };
 
 // Peer ids of a doorbell device. The card is peer 1; the host is peer 0 until the slot's first owner has gone, and gets

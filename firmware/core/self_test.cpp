@@ -81,16 +81,19 @@ struct Trampoline {
   hal::Context* context = nullptr;
 };
 
-// The limit of an empty kernel: into U-mode and back by the exit call, nothing else.
-void enter_and_exit(Card& card, const Function& function, std::uint32_t rounds, wire::AdminReply& reply) {
-  Trampoline trampoline;
-  if (!trampoline.map()) {
+// The limit of an empty kernel: into U-mode and back by the exit call, nothing else; in turn in each of `spaces`.
+void enter_and_exit(Card& card, const Function& function, std::uint32_t rounds, std::uint32_t spaces,
+                    wire::AdminReply& reply) {
+  std::array<Trampoline, 2> trampolines;
+  for (std::uint32_t i = 0; i < spaces; ++i) {
+    if (trampolines[i].map()) continue;
     reply = refusal(Status::OutOfExecutionAreas, Field::AdminSelfTest);
     return;
   }
   const std::uint64_t start = hal::now();
   std::uint32_t done = 0;
   while (done < rounds && (done % 64 != 0 || !is_over(card, function, start))) {
+    const Trampoline& trampoline = trampolines[done % spaces];
     hal::start(*trampoline.context, trampoline.root, Trampoline::kText, Trampoline::kStack + kPageBytes, 0);
     hal::StopReason reason;
     do reason = hal::run(*trampoline.context, kSliceTicks).reason;
@@ -163,11 +166,13 @@ void run_self_test(Card& card, Function& function, const wire::AdminRequest& req
       }
       return echo(card, function, arguments.offset, arguments.rounds, reply);
     case wire::SelfTestKind::EnterExit:
+    case wire::SelfTestKind::Switch:
       if (!hal::contexts_supported()) {
         reply = refusal(Status::Unsupported, Field::AdminSelfTest);
         return;
       }
-      return enter_and_exit(card, function, arguments.rounds, reply);
+      return enter_and_exit(card, function, arguments.rounds, arguments.kind == wire::SelfTestKind::Switch ? 2 : 1,
+                            reply);
   }
   reply = refusal(Status::BadType, Field::AdminSelfTest);
 }

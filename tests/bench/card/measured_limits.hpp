@@ -10,7 +10,9 @@ namespace bench {
 // A word written by the host and copied back by the card, nothing between them (SELFTEST Echo): median.
 double echo_round_trip(svp::Context& card, unsigned count);
 // Into U-mode and back by the exit call (SELFTEST EnterExit): mean, by the card's clock.
-double enter_exit_pair(svp::Context& card, unsigned count);
+double enter_exit_pair(svp::Device& physical, unsigned count);
+// What it costs more to do so in another address space than before (SELFTEST Switch): the card drops all translations.
+double translation_flush(svp::Device& physical, unsigned count);
 // An empty OpenCL kernel, enqueued and waited for: median.
 double opencl_round_trip(OpenClPeer& peer, unsigned count);
 

@@ -85,8 +85,8 @@ void measure_throughput(Session& session) {
   nop_rate();
   compute_rate();
   for (unsigned round = 0; round < session.options().rounds; ++round) {
-    double pair = enter_exit_pair(card, kBatch);
-    for (unsigned i = 1; i < batches; ++i) pair = std::min(pair, enter_exit_pair(card, kBatch));
+    double pair = enter_exit_pair(card.device(), kBatch);
+    for (unsigned i = 1; i < batches; ++i) pair = std::min(pair, enter_exit_pair(card.device(), kBatch));
     const double compute_now = compute_rate();
     kernels.add(compute_now, 1e9 / pair);
     prepared_kernels.add(prepared_rate(), 1e9 / pair);

@@ -326,7 +326,7 @@ wire::AdminRequest Attempts::admin_request() {
     case AdminCommand::StreamClose: arguments.stream = {below(140), below(4)}; break;
     case AdminCommand::SelfTest:
       // The PF may, and a good one holds the card for seconds.
-      arguments.self_test = {static_cast<wire::SelfTestKind>(2 + below(100)), below(1000), some_window_offset()};
+      arguments.self_test = {static_cast<wire::SelfTestKind>(3 + below(100)), below(1000), some_window_offset()};
       break;
     case AdminCommand::FunctionReset:
     case AdminCommand::SlotBind:
