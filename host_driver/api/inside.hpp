@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host_driver/frontend/context.hpp"
+#include "host_driver/runtime/captured_steps.hpp"
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/prepared_launches.hpp"
 
@@ -31,8 +32,12 @@ struct HostMemory::Impl {
 struct HostCopy::Impl {
   std::shared_ptr<svp::HostTask> task;
 };
+// One of a capture stands for what the latest replay has recorded.
 struct Event::Impl {
   std::shared_ptr<svp::Event> event;
+  std::shared_ptr<svp::CapturedEvent> captured;
+
+  std::shared_ptr<svp::Event> now() const { return captured != nullptr ? captured->latest() : event; }
 };
 struct PreparedLaunches::Impl {
   std::shared_ptr<svp::PreparedLaunches> launches;
@@ -80,10 +85,15 @@ struct Inside {
     return PreparedLaunches(std::make_shared<PreparedLaunches::Impl>(PreparedLaunches::Impl{std::move(inner)}));
   }
   static Event event(std::shared_ptr<svp::Event> inner) {
-    return Event(std::make_shared<Event::Impl>(Event::Impl{std::move(inner)}));
+    return Event(std::make_shared<Event::Impl>(Event::Impl{std::move(inner), nullptr}));
+  }
+  static Event event(std::shared_ptr<svp::CapturedEvent> inner) {
+    return Event(std::make_shared<Event::Impl>(Event::Impl{nullptr, std::move(inner)}));
   }
   // Null: not recorded.
   static std::shared_ptr<svp::Event> of(const Event& event);
+  // Null: not an event of a capture.
+  static std::shared_ptr<svp::CapturedEvent> captured(const Event& event);
   static std::shared_ptr<const Kernel> kernel(std::shared_ptr<const svp::Kernel> inner) {
     return std::shared_ptr<const Kernel>(new Kernel(std::make_shared<Kernel::Impl>(Kernel::Impl{std::move(inner)})));
   }

@@ -2,6 +2,7 @@
 // Prepared launches and captures.
 #include <spyre/prepared.hpp>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "host_driver/api/inside.hpp"
@@ -14,8 +15,12 @@ struct StreamCapture::Impl {
     std::vector<SpyreTensor> tensors;
     LaunchOptions options;
   };
+  using Step = std::variant<Captured, svp::RecordStep, svp::WaitStep, svp::HostStep>;
   SpyreStream stream;
-  std::vector<Captured> launches;
+  std::vector<Step> steps;
+  std::size_t launches = 0;
+  std::size_t events = 0;
+  std::size_t slots = 0;
 };
 
 namespace {
@@ -46,9 +51,22 @@ namespace {
 
 }  // namespace
 
+std::size_t PreparedLaunches::events() const { return impl_ != nullptr ? impl_->launches->events() : 0; }
+std::size_t PreparedLaunches::slots() const { return impl_ != nullptr ? impl_->launches->slots() : 0; }
+
 std::uint64_t PreparedLaunches::Launch(const SpyreStream& stream) const {
   if (impl_ == nullptr) refuse_empty();
   return Inside::of(stream).Launch(*impl_->launches);
+}
+
+Replay PreparedLaunches::Launch(const SpyreStream& stream, std::span<const Event> slots) const {
+  if (impl_ == nullptr) refuse_empty();
+  std::vector<std::shared_ptr<svp::Event>> awaited, recorded;
+  for (const Event& event : slots) awaited.push_back(Inside::of(event));
+  Replay replay;
+  replay.launch = Inside::of(stream).Launch(*impl_->launches, awaited, &recorded);
+  for (auto& event : recorded) replay.events.push_back(Inside::event(std::move(event)));
+  return replay;
 }
 
 std::uint64_t PreparedLaunches::Patch(const SpyreStream& stream, std::size_t launch,
@@ -70,34 +88,73 @@ StreamCapture& StreamCapture::operator=(StreamCapture other) noexcept {
 StreamCapture::~StreamCapture() = default;
 
 std::size_t StreamCapture::Launch(const Job& job, std::span<const SpyreTensor> tensors, const LaunchOptions& options) {
-  impl_->launches.push_back({job, {tensors.begin(), tensors.end()}, options});
-  return impl_->launches.size() - 1;
+  impl_->steps.emplace_back(Impl::Captured{job, {tensors.begin(), tensors.end()}, options});
+  return impl_->launches++;
+}
+
+Event StreamCapture::Record() {
+  auto event = std::make_shared<svp::CapturedEvent>();
+  impl_->steps.emplace_back(svp::RecordStep{event});
+  ++impl_->events;
+  return Inside::event(std::move(event));
+}
+
+void StreamCapture::Wait(const Event& event) {
+  if (auto captured = Inside::captured(event)) {
+    impl_->steps.emplace_back(svp::WaitStep{std::move(captured)});
+  } else if (auto recorded = Inside::of(event)) {
+    impl_->steps.emplace_back(svp::WaitStep{std::move(recorded)});
+  }
+}
+
+void StreamCapture::Wait(const SharedEvent& event) { impl_->steps.emplace_back(svp::WaitStep{event}); }
+
+std::size_t StreamCapture::WaitSlot() {
+  impl_->steps.emplace_back(svp::WaitStep{svp::WaitSlot{}});
+  return impl_->slots++;
+}
+
+void StreamCapture::LaunchHost(std::function<void()> function) {
+  impl_->steps.emplace_back(svp::HostStep{std::make_shared<const std::function<void()>>(std::move(function))});
 }
 
 std::size_t StreamCapture::Add(const StreamCapture& child) {
-  const std::size_t first = impl_->launches.size();
-  const auto added = child.impl_->launches;  // a copy: the child may be this one
-  impl_->launches.insert(impl_->launches.end(), added.begin(), added.end());
+  const std::size_t first = impl_->launches;
+  const Impl added = *child.impl_;  // a copy: the child may be this one
+  impl_->steps.insert(impl_->steps.end(), added.steps.begin(), added.steps.end());
+  impl_->launches += added.launches;
+  impl_->events += added.events;
+  impl_->slots += added.slots;
   return first;
 }
 
-std::size_t StreamCapture::size() const { return impl_->launches.size(); }
+std::size_t StreamCapture::size() const { return impl_->launches; }
+std::size_t StreamCapture::events() const { return impl_->events; }
+std::size_t StreamCapture::slots() const { return impl_->slots; }
 
 PreparedLaunches StreamCapture::Instantiate() const {
-  std::vector<std::vector<svp::Argument>> arguments(impl_->launches.size());
-  std::vector<svp::LaunchRequest> requests;
-  for (std::size_t i = 0; i < impl_->launches.size(); ++i) {
-    const Impl::Captured& one = impl_->launches[i];
-    write_arguments(one.tensors, arguments[i]);
+  std::vector<std::vector<svp::Argument>> arguments(impl_->launches);
+  std::vector<svp::CapturedStep> steps;
+  std::size_t launch = 0;
+  const auto request_of = [&](const Impl::Captured& one) {
+    std::vector<svp::Argument>& room = arguments[launch++];
+    write_arguments(one.tensors, room);
     auto kept = std::make_shared<const Kept>(Kept{one.tensors, one.options.keep_alive});
-    requests.push_back({.job = &Inside::of(one.job),
-                        .arguments = arguments[i],
-                        .options = {.allow_tiled_launch = one.options.allow_tiled_launch && svp::allow_tiled_launch(),
-                                    .core_mask = one.options.core_mask,
-                                    .budget_slices = one.options.budget_slices,
-                                    .keep_alive = std::move(kept)}});
+    return svp::LaunchRequest{
+        .job = &Inside::of(one.job),
+        .arguments = room,
+        .options = {.allow_tiled_launch = one.options.allow_tiled_launch && svp::allow_tiled_launch(),
+                    .core_mask = one.options.core_mask,
+                    .budget_slices = one.options.budget_slices,
+                    .keep_alive = std::move(kept)}};
+  };
+  for (const Impl::Step& step : impl_->steps) {
+    if (const auto* const one = std::get_if<Impl::Captured>(&step)) steps.emplace_back(request_of(*one));
+    if (const auto* const record = std::get_if<svp::RecordStep>(&step)) steps.emplace_back(*record);
+    if (const auto* const wait = std::get_if<svp::WaitStep>(&step)) steps.emplace_back(*wait);
+    if (const auto* const host = std::get_if<svp::HostStep>(&step)) steps.emplace_back(*host);
   }
-  return Inside::prepared(Inside::of(impl_->stream).Prepare(requests));
+  return Inside::prepared(Inside::of(impl_->stream).Prepare(steps));
 }
 
 PreparedLaunches Prepare(const SpyreStream& stream, const Job& job, std::span<const SpyreTensor> tensors,

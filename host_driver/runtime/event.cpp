@@ -54,6 +54,12 @@ void Event::write_wait(wire::ControlBlock& block) const {
   }
 }
 
+void require_context_of(const Event& event) {
+  if (!event.link()->is_cut()) return;
+  throw InvalidArgument("event", "the context that the event was recorded in has ended",
+                        "wait for it on the host: Synchronize() of the event");
+}
+
 spyre::SharedEvent Event::share() const {
   require_own_process();
   if (!link_->is_cut()) return stream_->share(*this);

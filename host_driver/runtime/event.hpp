@@ -98,4 +98,7 @@ class Event : public std::enable_shared_from_this<Event> {
   std::shared_ptr<Event> self_;  // while waiters are to be told
 };
 
+// Throws InvalidArgument: the event's context has ended, and with it what a stream could wait for.
+void require_context_of(const Event& event);
+
 }  // namespace svp

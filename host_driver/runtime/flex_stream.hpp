@@ -17,8 +17,9 @@
 #include <vector>
 
 #include "host_driver/runtime/argument.hpp"
+#include "host_driver/runtime/captured_steps.hpp"
 #include "host_driver/runtime/job.hpp"
-#include "host_driver/runtime/launch_observer.hpp"
+#include "host_driver/runtime/launch_request.hpp"
 #include "host_driver/runtime/stream_error.hpp"
 #include "host_driver/runtime/tiling.hpp"
 
@@ -33,28 +34,9 @@ class CurrentFunction;
 class Event;
 class HostWork;
 class PreparedLaunches;
+class ReplayWriter;
 class StreamChannel;
 class StreamRecoverer;
-
-struct LaunchOptions {
-  bool allow_tiled_launch = true;
-  std::uint64_t core_mask = 0;      // 0: the plan's, else by the amount of work
-  std::uint64_t budget_slices = 0;  // watchdog; 0: the plan's, else the card's default
-  // Begins when everything launched on the stream before has ended: neither a HostOperation in the stream nor a block
-  // of the launch before that. Without it both overlap with what is under way.
-  bool pipeline_barrier = false;
-  LaunchObserver* observer = nullptr;
-  // Released when the launch has ended, at the latest before Synchronize() returns: memory that only the launch still
-  // needs. Its destructor runs on any thread of the program or of the driver, with no lock of the driver held; it may
-  // launch and wait.
-  std::shared_ptr<const void> keep_alive{};
-};
-
-struct LaunchRequest {
-  const Job* job = nullptr;
-  std::span<const Argument> arguments{};
-  LaunchOptions options{};
-};
 
 class FlexStream {
  public:
@@ -97,10 +79,19 @@ class FlexStream {
   // as Launch() does, and waits for the card; nothing is launched. Transfers of the host's memory must be pinned.
   // Throws as Launch(), InvalidArgument for memory that is not pinned, and Error when the card has no room.
   std::shared_ptr<PreparedLaunches> Prepare(std::span<const LaunchRequest> requests);
+  // The same with events and functions of the host between launches. Throws also InvalidArgument for an empty function
+  // and for an event of a context that has ended.
+  std::shared_ptr<PreparedLaunches> Prepare(std::span<const CapturedStep> steps);
   // All of them, in order, as one launch: a block of one stick for at most 64 blocks. Throws StreamError and Error as
   // Launch(); InvalidArgument when they were prepared in another context; Error (Status::StaleCommandBuffer) when a
   // reset of the function has ended them, and when a patch of them failed.
-  std::uint64_t Launch(const PreparedLaunches& prepared);
+  std::uint64_t Launch(const PreparedLaunches& prepared) { return Launch(prepared, {}, nullptr); }
+  // With what its wait slots wait for, one event for each (null: nothing); an event is waited for as Wait() does, and
+  // throws what that throws. `recorded`: gets the events of this replay, in order; null: nobody wants them. What stands
+  // between two events or functions is a launch with a number of its own, and so is each of those; all of them are
+  // enqueued at once, or none. Returns the last one's number. Throws also InvalidArgument for another number of slots.
+  std::uint64_t Launch(const PreparedLaunches& prepared, std::span<const std::shared_ptr<Event>> slots,
+                       std::vector<std::shared_ptr<Event>>* recorded);
   // Launch number `launch` of them gets other operands, for what is launched on this stream afterwards. The launch's
   // kernel, cores and number of tiles stay. Asynchronous. What other streams launch is ordered with it by events, and
   // none of it may be under way (REJECTED "busy", an error of this stream). Throws as Launch() of a job;
@@ -156,6 +147,13 @@ class FlexStream {
   const std::shared_ptr<ChannelLink>& link() const;
 
  private:
+  friend class ReplayWriter;
+  std::shared_ptr<Event> make_event();
+  wire::EventPayload granted_wait(const spyre::SharedEvent& event);
+  // Else the event is none, has been signalled, or is of this stream.
+  bool has_to_wait_for(const std::shared_ptr<Event>& event) const;
+  AwaitedPlace awaited_place(const std::shared_ptr<Event>& event);
+  void wait_for(const AwaitedPlace& place, std::uint64_t recoveries);
   void finish_host_work();
   bool wait(std::uint64_t target, Clock::time_point deadline);
   // RecoveryPolicy::Recover: recovers when the stream needs it. True: it did.

@@ -78,6 +78,20 @@ const PreparedBlock* PreparedLaunches::State::find(std::size_t buffer, std::uint
   return found != blocks.end() ? &*found : nullptr;
 }
 
+PreparedLaunches::PreparedLaunches(const std::shared_ptr<Device>& device, const CurrentFunction& function,
+                                   std::shared_ptr<State> state)
+    : launches_(state->held.size()),
+      device_(device),
+      device_address_(device.get()),
+      function_(&function),
+      state_(std::move(state)) {
+  for (const ReplayStep& step : *state_->steps) {
+    if (std::holds_alternative<RecordStep>(step)) ++events_;
+    const auto* const wait = std::get_if<WaitStep>(&step);
+    if (wait != nullptr && std::holds_alternative<WaitSlot>(wait->awaited)) ++slots_;
+  }
+}
+
 std::size_t PreparedLaunches::blocks() const {
   const std::lock_guard guard(mutex_);
   return state_->blocks.size();

@@ -3,6 +3,10 @@
 // (protocol §5), checked when they are prepared. Launching them again is one block of a stick for each buffer; the host
 // writes no block, runs no HostOperation and moves no correction tensor.
 //
+// Events and functions of the host stand between buffers, not in them: a replay is made of launches, each with its own
+// number, as if the program had launched, recorded and waited itself. So an event ends, a failure poisons and a
+// recovery sends again by the same rules, and the driver sends a wait of another stream behind its signal.
+//
 // FlexStream::Prepare() makes them, Launch() runs them on any stream of the same context, Patch() gives one of them
 // other operands. They hold what they work on (operands, programs) until they are gone and everything launched of them
 // has ended. A reset of a stream or of the queues does not touch them; a function reset and everything above ends them.
@@ -14,10 +18,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <variant>
 #include <vector>
 
 #include "host_driver/device/device.hpp"
 #include "host_driver/memory/flex_allocator.hpp"
+#include "host_driver/runtime/captured_steps.hpp"
 #include "host_driver/runtime/job.hpp"
 #include "host_driver/runtime/launch_observer.hpp"
 #include "host_driver/runtime/stream_error.hpp"
@@ -27,6 +33,7 @@ namespace svp {
 
 class CurrentFunction;
 class HostMemory;
+struct HostCall;
 struct Unit;
 
 // A block of a command buffer as the host wrote it, with the tensor that goes behind it.
@@ -65,15 +72,32 @@ class CardBuffer {
   bool one_compute_;
 };
 
+// `count` buffers from `first` on, which are called together.
+struct CallsStep {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+using ReplayStep = std::variant<CallsStep, RecordStep, WaitStep, HostStep>;
+
+// A step of one replay, which becomes a launch: with the event that it records, what it waits for now, the call.
+struct SignalPiece {
+  std::shared_ptr<Event> event;
+};
+using ReplayPiece = std::variant<CallsStep, SignalPiece, AwaitedPlace, std::shared_ptr<HostCall>>;
+
 class PreparedLaunches {
  public:
   // How many launches were prepared together.
   std::size_t size() const { return launches_; }
+  // How many events each replay records, and for how many it has to be told what to wait for.
+  std::size_t events() const { return events_; }
+  std::size_t slots() const { return slots_; }
   // Control blocks on the card.
   std::size_t blocks() const;
 
  private:
   friend class FlexStream;
+  friend class PreparedWriter;
   friend class StreamChannel;
   friend struct Unit;
 
@@ -94,27 +118,27 @@ class PreparedLaunches {
     }
     // Block `index` of buffer `buffer`; nullptr: the card names one that there is not.
     const PreparedBlock* find(std::size_t buffer, std::uint32_t index) const;
+    // Nothing stands between its buffers.
+    bool is_one_call() const { return steps->size() == 1 && std::holds_alternative<CallsStep>(steps->front()); }
 
     std::vector<std::shared_ptr<const Held>> held;
     std::vector<PreparedBlock> blocks;
     std::shared_ptr<const std::vector<std::unique_ptr<CardBuffer>>> buffers;
+    std::shared_ptr<const std::vector<ReplayStep>> steps;
     // Of the patch that this state is the result of. Until it is done the card works with the state before it.
     enum class Patch : std::uint8_t { Done, UnderWay, Failed };
     std::atomic<Patch> patch{Patch::Done};
     std::shared_ptr<const State> before{};
   };
 
-  PreparedLaunches(std::size_t launches, const std::shared_ptr<Device>& device, const CurrentFunction& function,
-                   std::shared_ptr<State> state)
-      : launches_(launches),
-        device_(device),
-        device_address_(device.get()),
-        function_(&function),
-        state_(std::move(state)) {}
+  PreparedLaunches(const std::shared_ptr<Device>& device, const CurrentFunction& function,
+                   std::shared_ptr<State> state);
   // Throws Error when the function was reset since, or a patch failed; InvalidArgument on another context.
   std::shared_ptr<State> current(const CurrentFunction& function) const;
 
   const std::size_t launches_;
+  std::size_t events_ = 0;
+  std::size_t slots_ = 0;
   const std::weak_ptr<Device> device_;  // on which it was prepared
   const Device* const device_address_;
   const CurrentFunction* const function_;

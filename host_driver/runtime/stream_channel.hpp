@@ -8,11 +8,11 @@
 //      └─ head are tiles ─► blocks of the next ones, in front of it; by a thread of the pool when their HostOperation
 //                           runs in the stream
 //
-// Ten files: stream_channel.cpp (launching, sending), stream_checksum.cpp, stream_events.cpp, stream_host_calls.cpp,
-// stream_staging.cpp, stream_tiles.cpp, stream_ending.cpp, stream_reset.cpp (waiting, resetting), stream_recovery.cpp,
-// stream_trace.cpp. Its states: stream_states.hpp. A channel outlives its device: begin_recovery() … end_recovery()
-// give it another one (runtime_recovery.hpp is the order). Thread-safe. Lock order: reaping lock of the device, mutex_,
-// then the device's submit lock or the staging engine's.
+// Eleven files: stream_channel.cpp (launching, sending), stream_replay.cpp, stream_checksum.cpp, stream_events.cpp,
+// stream_host_calls.cpp, stream_staging.cpp, stream_tiles.cpp, stream_ending.cpp, stream_reset.cpp (waiting,
+// resetting), stream_recovery.cpp, stream_trace.cpp. Its states: stream_states.hpp. A channel outlives its device:
+// begin_recovery() … end_recovery() give it another one (runtime_recovery.hpp is the order). Thread-safe. Lock order:
+// reaping lock of the device, mutex_, then the device's submit lock or the staging engine's.
 #pragma once
 
 #include <array>
@@ -106,6 +106,12 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
 
   // What was prepared, in one submission. Throws as reserve().
   std::uint64_t launch_prepared(std::shared_ptr<PreparedLaunches::State> state, std::uint64_t recoveries);
+  // The same of what has events or functions of the host: each piece is a launch. All of them, or none. Throws as
+  // commit().
+  std::uint64_t launch_pieces(const std::shared_ptr<PreparedLaunches::State>& state,
+                              std::span<const ReplayPiece> pieces, std::uint64_t recoveries);
+  // A wait of a launch of one block, which keeps the event.
+  static void write_wait(Unit& unit, const AwaitedPlace& place);
   // A PATCH for each of `blocks`, as one launch; `reservation` has no records yet. Throws as commit(), and OutOfMemory.
   std::uint64_t patch_prepared(Reservation& reservation, std::shared_ptr<PreparedLaunches::State> state,
                                std::span<const PreparedBlock* const> blocks);
@@ -232,6 +238,9 @@ class StreamChannel final : private CompletionSink, private CreditSink, private 
   void begin_reservation(Reservation& reservation, std::uint64_t recoveries);
   Unit* take_unit();
   void enqueue(Reservation& reservation);
+  void write_calls(Reservation& reservation, std::shared_ptr<PreparedLaunches::State> state, const CallsStep& calls);
+  void write_piece(Reservation& reservation, const std::shared_ptr<PreparedLaunches::State>& state,
+                   const ReplayPiece& piece);
   void place_event(Unit& unit, std::uint64_t launch);
   void note_with_card(Event& event);
   bool may_be_sent(const Unit& unit) const;

@@ -28,11 +28,13 @@ std::uint64_t StreamChannel::launch_one(std::shared_ptr<const void> keep_alive, 
   return commit({&only, 1});
 }
 
+std::shared_ptr<Event> FlexStream::make_event() { return std::make_shared<Event>(*this, channel_.link()); }
+
 std::shared_ptr<Event> FlexStream::Record() {
   function_.require_own_process();
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
-  auto event = std::make_shared<Event>(*this, channel_.link());
+  auto event = make_event();
   channel_.launch_one(event, recoveries, [&](Unit& unit) {
     unit.block.header.opcode = wire::Opcode::EventSignal;
     unit.event = event.get();
@@ -40,22 +42,29 @@ std::shared_ptr<Event> FlexStream::Record() {
   return event;
 }
 
+bool FlexStream::has_to_wait_for(const std::shared_ptr<Event>& event) const {
+  return event != nullptr && event->link() != channel_.link() && event->stage() != EventStage::Signalled;
+}
+
+AwaitedPlace FlexStream::awaited_place(const std::shared_ptr<Event>& event) {
+  require_context_of(*event);
+  if (&event->stream().function_ != &function_) return granted_wait(event->share());
+  event->add_waiter(channel_);
+  return event;
+}
+
 void FlexStream::Wait(const std::shared_ptr<Event>& event) {
   function_.require_own_process();
-  if (event == nullptr || event->link() == channel_.link()) return;
-  if (event->stage() == EventStage::Signalled) return;
-  if (event->link()->is_cut()) {
-    throw InvalidArgument("event", "the context that the event was recorded in has ended",
-                          "wait for it on the host: Synchronize() of the event");
-  }
-  if (&event->stream().function_ != &function_) return Wait(event->share());
-  event->add_waiter(channel_);
+  if (!has_to_wait_for(event)) return;
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
-  channel_.launch_one(event, recoveries, [&](Unit& unit) {
-    unit.block.header.opcode = wire::Opcode::EventWait;
-    unit.event = event.get();
-  });
+  wait_for(awaited_place(event), recoveries);
+}
+
+void FlexStream::wait_for(const AwaitedPlace& place, std::uint64_t recoveries) {
+  const auto* const event = std::get_if<std::shared_ptr<Event>>(&place);
+  channel_.launch_one(event != nullptr ? *event : nullptr, recoveries,
+                      [&](Unit& unit) { StreamChannel::write_wait(unit, place); });
 }
 
 SharedEvent FlexStream::share(const Event& event) {
@@ -73,24 +82,37 @@ SharedEvent FlexStream::share(const Event& event) {
 }
 
 // The card is asked at once: it does not know whether the signal is on its way.
-void FlexStream::Wait(const SharedEvent& event) {
-  function_.require_own_process();
+wire::EventPayload FlexStream::granted_wait(const SharedEvent& event) {
   const EventPlace place = place_from(event);
-  (void)recover_if_needed();
-  const std::uint64_t recoveries = channel_.recoveries();
   const TimelineGrant grant = function_.shared_timelines().redeem(place.token, function_.device()->config().generation);
-  channel_.launch_one(nullptr, recoveries, [&](Unit& unit) {
-    unit.block.header.opcode = wire::Opcode::EventWait;
-    wire::EventPayload& wait = unit.block.payload.event;
-    wait.value = place.value;
-    wait.incarnation = place.incarnation;
-    wait.flags = wire::kEventGranted;
-    wait.grant = grant.grant;
-    wait.epoch = grant.epoch;
-  });
+  wire::EventPayload wait{};
+  wait.value = place.value;
+  wait.incarnation = place.incarnation;
+  wait.flags = wire::kEventGranted;
+  wait.grant = grant.grant;
+  wait.epoch = grant.epoch;
+  return wait;
 }
 
-// ---- the channel's part, with mutex_ held ---------------------------------------------------------------------------
+void FlexStream::Wait(const SharedEvent& event) {
+  function_.require_own_process();
+  (void)recover_if_needed();
+  const std::uint64_t recoveries = channel_.recoveries();
+  wait_for(granted_wait(event), recoveries);
+}
+
+// ---- the channel's part ---------------------------------------------------------------------------------------------
+
+void StreamChannel::write_wait(Unit& unit, const AwaitedPlace& place) {
+  unit.block.header.opcode = wire::Opcode::EventWait;
+  if (const auto* const event = std::get_if<std::shared_ptr<Event>>(&place)) {
+    unit.event = event->get();
+  } else {
+    unit.block.payload.event = std::get<wire::EventPayload>(place);
+  }
+}
+
+// With mutex_ held.
 
 // Where the event stands is known when nothing can come between it and its launch.
 void StreamChannel::place_event(Unit& unit, std::uint64_t launch) {

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events and functions of the host in captures, on a booted card: order shown by results, errors, and what replays
+// leave.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <span>
+#include <spyre/spyre.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/device/api/api_card.hpp"
+
+namespace {
+
+using spyre::SpyreTensor;
+
+class ApiCaptures : public ApiAddition {
+ protected:
+  void SetUp() override { plan_ = addition(); }
+  spyre::Job added() { return plan_.jobs()[0]; }
+  static spyre::StreamFailure failure_of(spyre::SpyreStream stream) {
+    try {
+      stream.Synchronize(soon());
+    } catch (const spyre::StreamError& error) {
+      return error.failure();
+    }
+    ADD_FAILURE() << "the stream did not fail";
+    return {};
+  }
+
+ private:
+  spyre::ExecutionPlan plan_;
+};
+
+TEST_F(ApiCaptures, ReplaysOfTwoStreamsAreOrderedByEventsOfCaptures) {
+  const auto job = added();
+  auto a = context().stream(), b = context().stream();
+  const SpyreTensor one = filled(1), left = filled(0), right = filled(0);
+  // right = left + 1 on one stream, left = right + 1 on the other: each needs what the other has just written.
+  spyre::StreamCapture there(a), back(b);
+  there.Launch(job, std::array{left, one, right});
+  const auto went = there.Record();
+  back.Wait(went);
+  back.Launch(job, std::array{right, one, left});
+  const auto returned = back.Record();
+  spyre::StreamCapture again(a);
+  again.Wait(returned);
+  again.Add(there);
+  const auto first = again.Instantiate(), second = back.Instantiate();
+  EXPECT_FALSE(went.recorded());
+  for (int i = 0; i < 50; ++i) {
+    first.Launch(a);
+    second.Launch(b);
+  }
+  EXPECT_TRUE(went.recorded());
+  b.Synchronize(soon());
+  a.Synchronize(soon());
+  EXPECT_EQ(first_of(left), 100.0F);
+  EXPECT_GE(returned.since(went).count(), 0);
+}
+
+TEST_F(ApiCaptures, SlotsOrderThreadsThatReplayTheSame) {
+  const auto job = added();
+  auto shared = context().stream();
+  const SpyreTensor one = filled(1), sum = filled(0), other = filled(0);
+  spyre::StreamCapture capture(shared);
+  EXPECT_EQ(capture.WaitSlot(), 0u);
+  capture.Launch(job, std::array{sum, one, other});
+  capture.Launch(job, std::array{other, one, sum});
+  (void)capture.Record();
+  const auto graph = capture.Instantiate();
+  EXPECT_EQ(graph.slots(), 1u);
+  EXPECT_EQ(graph.events(), 1u);
+  // A chain through the threads: each replay waits for the one before, on whatever stream that was.
+  std::mutex mutex;
+  spyre::Event last;
+  std::vector<std::thread> threads;
+  std::atomic<int> failed{0};
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      try {
+        auto stream = context().stream();
+        for (int i = 0; i < 20; ++i) {
+          const std::lock_guard guard(mutex);
+          last = graph.Launch(stream, std::array{last}).events.at(0);
+        }
+        stream.Synchronize(soon());
+      } catch (const spyre::Error&) {
+        ++failed;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();  // bounded: each of them waits until soon() at most
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(first_of(sum), 120.0F);
+  EXPECT_THROW(graph.Launch(shared), spyre::InvalidArgument);
+}
+
+TEST_F(ApiCaptures, AFunctionSeesWhatWasComputedAndFeedsWhatComesNext) {
+  const auto job = added();
+  auto stream = context().stream();
+  const SpyreTensor one = filled(1), sum = filled(0), twice = filled(0);
+  std::vector<int> order;
+  spyre::StreamCapture capture(stream);
+  capture.Launch(job, std::array{one, one, sum});
+  capture.LaunchHost([&] { order.push_back(1); });
+  capture.Launch(job, std::array{sum, sum, twice});
+  capture.LaunchHost([&] { order.push_back(2); });
+  const auto graph = capture.Instantiate();
+  for (int i = 0; i < 10; ++i) graph.Launch(stream);
+  stream.Synchronize(soon());
+  EXPECT_EQ(first_of(twice), 4.0F);
+  ASSERT_EQ(order.size(), 20u);
+  for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], i % 2 == 0 ? 1 : 2);
+}
+
+TEST_F(ApiCaptures, AKernelThatFailsFailsTheReplayThatWaitsForIt) {
+  const auto job = added();
+  const auto spin = loaded("spin", {});
+  auto a = context().stream(), b = context().stream();
+  const SpyreTensor one = filled(1), sum = filled(0);
+  spyre::StreamCapture failing(a), waiting(b);
+  failing.Launch(spin.jobs()[0], {}, {.budget_slices = 10});
+  waiting.Wait(failing.Record());
+  waiting.Launch(job, std::array{one, one, sum});
+  const auto end = waiting.Record();
+  const auto first = failing.Instantiate(), second = waiting.Instantiate();
+  first.Launch(a);
+  second.Launch(b);
+  EXPECT_EQ(failure_of(a).status, spyre::Status::WatchdogExpired);
+  EXPECT_EQ(failure_of(b).status, spyre::Status::EventFailed);
+  EXPECT_THROW(end.Synchronize(soon()), spyre::Error);
+  a.Reset();
+  b.Reset();
+  EXPECT_EQ(first_of(sum), 0.0F) << "what stands behind the wait has not run";
+}
+
+TEST_F(ApiCaptures, AFunctionThatThrowsStopsTheReplay) {
+  const auto job = added();
+  auto stream = context().stream();
+  const SpyreTensor one = filled(1), sum = filled(0), twice = filled(0);
+  spyre::StreamCapture capture(stream);
+  capture.Launch(job, std::array{one, one, sum});
+  capture.LaunchHost([] { throw std::runtime_error("out of paper"); });
+  capture.Launch(job, std::array{sum, sum, twice});
+  capture.Instantiate().Launch(stream);
+  const auto failure = failure_of(stream);
+  EXPECT_EQ(failure.outcome, spyre::Outcome::Fault);
+  EXPECT_EQ(failure.job, "host function");
+  stream.Reset();
+  EXPECT_EQ(first_of(sum), 2.0F);
+  EXPECT_EQ(first_of(twice), 0.0F);
+}
+
+TEST_F(ApiCaptures, AnEventOfAnotherContextIsWaitedForByAGrant) {
+  const auto job = added();
+  const auto other = context().open_beside({.function = 1});
+  auto theirs = other->stream();
+  auto stream = context().stream();
+  const SpyreTensor one = filled(1), sum = filled(0);
+  std::atomic<bool> open{false};
+  theirs.LaunchHost([&] { open.wait(false); });  // bounded: the test opens it further down
+  spyre::StreamCapture capture(stream);
+  const auto event = theirs.Record();
+  capture.Wait(event);
+  capture.Wait(event.share());
+  capture.Launch(job, std::array{one, one, sum});
+  capture.Instantiate().Launch(stream);
+  EXPECT_FALSE(stream.Query());
+  open = true;
+  open.notify_all();
+  stream.Synchronize(soon());
+  EXPECT_EQ(first_of(sum), 2.0F);
+}
+
+TEST_F(ApiCaptures, AThousandReplaysOfSeveralThreadsLeaveNothingBehind) {
+  const auto job = added();
+  const SpyreTensor one = filled(1), sum = filled(0);
+  std::atomic<int> runs{0};
+  {
+    auto stream = context().stream();
+    spyre::StreamCapture capture(stream), body(stream);
+    body.Launch(job, std::array{one, one, sum});
+    capture.Wait(body.Record());  // the replay before, whatever its stream
+    capture.Add(body);
+    capture.LaunchHost([&] { ++runs; });
+    const auto graph = capture.Instantiate();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        auto own = context().stream();
+        for (int i = 0; i < 250; ++i) graph.Launch(own);
+        own.Synchronize(soon());
+      });
+    }
+    for (auto& thread : threads) thread.join();  // bounded: each of them waits until soon() at most
+  }
+  EXPECT_EQ(runs, 1000);
+  EXPECT_EQ(first_of(sum), 2.0F);
+  // As many buffers as the card has can be prepared once more: 1024 at most are asked for.
+  auto stream = context().stream();
+  const auto fill_up = [&] {
+    std::vector<spyre::PreparedLaunches> all;
+    try {
+      while (all.size() < 1024) all.push_back(spyre::Prepare(stream, job, std::array{one, one, sum}));
+    } catch (const spyre::Error& error) {
+      EXPECT_EQ(error.info().status, spyre::Status::OutOfCommandBuffers) << error.what();
+    }
+    return all.size();
+  };
+  const std::size_t room = fill_up();
+  spyre::StreamCapture capture(stream);
+  capture.Launch(job, std::array{one, one, sum});
+  (void)capture.Record();
+  for (int i = 0; i < 100; ++i) capture.Instantiate().Launch(stream);
+  stream.Synchronize(soon());
+  EXPECT_EQ(fill_up(), room);
+}
+
+}  // namespace
