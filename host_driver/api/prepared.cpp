@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "host_driver/api/inside.hpp"
+#include "host_driver/runtime/stream_records.hpp"
 
 namespace spyre::inline v0 {
 
@@ -163,5 +164,23 @@ PreparedLaunches Prepare(const SpyreStream& stream, const Job& job, std::span<co
   capture.Launch(job, tensors, options);
   return capture.Instantiate();
 }
+
+void SpyreStream::BeginCapture() { (void)Inside::of(*this).BeginCapture(); }
+PreparedLaunches SpyreStream::EndCapture() { return Inside::prepared(Inside::of(*this).EndCapture()); }
+
+struct CaptureScope::Impl {
+  SpyreStream stream;
+  std::shared_ptr<svp::ChannelLink> link;
+  std::shared_ptr<const void> capture;
+};
+
+CaptureScope::CaptureScope(const SpyreStream& stream)
+    : impl_(std::make_unique<Impl>(Impl{stream, Inside::of(stream).link(), nullptr})) {
+  impl_->capture = Inside::of(stream).BeginCapture();
+}
+CaptureScope::~CaptureScope() {
+  if (!impl_->link->is_cut()) (void)Inside::of(impl_->stream).AbandonCapture(impl_->capture);
+}
+PreparedLaunches CaptureScope::End() { return impl_->stream.EndCapture(); }
 
 }  // namespace spyre::inline v0

@@ -31,8 +31,15 @@ std::uint64_t SpyreStream::Launch(const Job& job, std::span<const SpyreTensor> t
 std::uint64_t SpyreStream::LaunchHost(std::function<void()> function) {
   return Inside::of(*this).LaunchHost(std::move(function));
 }
-Event SpyreStream::Record() { return Inside::event(Inside::of(*this).Record()); }
-void SpyreStream::Wait(const Event& event) { Inside::of(*this).Wait(Inside::of(event)); }
+Event SpyreStream::Record() {
+  if (auto captured = Inside::of(*this).RecordInCapture()) return Inside::event(std::move(captured));
+  return Inside::event(Inside::of(*this).Record());
+}
+void SpyreStream::Wait(const Event& event) {
+  const auto captured = Inside::captured(event);
+  if (captured != nullptr && Inside::of(*this).WaitInCapture(captured)) return;
+  Inside::of(*this).Wait(Inside::of(event));
+}
 void SpyreStream::PipelineBarrier() { Inside::of(*this).PipelineBarrier(); }
 void SpyreStream::Wait(const SharedEvent& event) { Inside::of(*this).Wait(event); }
 void SpyreStream::Synchronize() { Inside::of(*this).Synchronize(); }

@@ -305,6 +305,7 @@ std::uint64_t host_bytes_of(const LoopTransfer& transfer, TransferDirection dire
 
 void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer,
                   const std::shared_ptr<const void>& keep_alive) {
+  stream.refuse_in_capture("a copy between a tensor and memory of the host");
   const Checked checked(std::move(transfer), TransferDirection::ToDevice);
   if (checked.empty()) return;
   const StickRuns runs = sticks_of(checked.nests(), LoopSide::Destination, checked.eps());
@@ -317,6 +318,7 @@ void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer,
 
 std::shared_ptr<HostTask> copy_from_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer,
                                          std::shared_ptr<const void> keep_alive) {
+  stream.refuse_in_capture("a copy between a tensor and memory of the host");
   const Checked checked(std::move(transfer), TransferDirection::FromDevice);
   if (checked.empty()) return nullptr;
   const auto runs = runs_of_read(sticks_of(checked.nests(), LoopSide::Source, checked.eps()).all);

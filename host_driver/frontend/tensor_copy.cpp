@@ -254,6 +254,7 @@ HostCopyPlan read_sticks(Runtime& runtime, const SpyreTensor& source, const Host
 // Of one tensor into another one, both on the card, through host memory.
 void copy_through_host(Runtime& runtime, SpyreStream& stream, const SpyreTensor& destination, const SpyreTensor& source,
                        const DeviceView& view, CopyPath path) {
+  stream.flex_stream().refuse_in_capture("a copy of a tensor through the host");
   const Dims dense = HostShape::contiguous(DataType::Int8, destination.shape()).stride;
   auto reads =
       of_side("source", [&] { return describe_transfer(source.layout(), view, dense, TransferDirection::FromDevice); });
@@ -362,6 +363,7 @@ HostCopyPlan read_view(Runtime& runtime, const HostTensor& destination, const Sp
 
 void copy(Runtime& runtime, SpyreStream& stream, const SpyreTensor& destination, const ConstHostTensor& source,
           CopyPath path) {
+  stream.flex_stream().refuse_in_capture("a copy between a tensor and memory of the host");
   const ElementFormat format = host_format(source.shape.dtype);
   require_conversion(format, format_of(destination.layout().device_dtype));
   require_host("source", source.shape, source.bytes.size());
@@ -384,6 +386,7 @@ void copy(Runtime& runtime, SpyreStream& stream, const SpyreTensor& destination,
 
 std::shared_ptr<HostTask> copy(Runtime& runtime, SpyreStream& stream, const HostTensor& destination,
                                const SpyreTensor& source, CopyPath path) {
+  stream.flex_stream().refuse_in_capture("a copy between a tensor and memory of the host");
   require_conversion(format_of(source.layout().device_dtype), host_format(destination.shape.dtype));
   require_host("destination", destination.shape, destination.bytes.size());
   const DeviceView view = repeated_to(destination.shape.size, source.device_view());

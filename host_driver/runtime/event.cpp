@@ -74,7 +74,7 @@ void Event::require_own_process() const {
 bool Event::Query() const {
   require_own_process();
   if (link_->is_cut()) return true;
-  if (stage() == EventStage::Recorded) (void)stream_->Query();
+  if (stage() == EventStage::Recorded) (void)stream_->look();
   return stream_->launch_ended(place_.launch);
 }
 

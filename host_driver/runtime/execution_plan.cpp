@@ -42,6 +42,7 @@ void ExecutionPlan::unload() {
 bool ExecutionPlan::loaded() const { return std::ranges::all_of(jobs_, &Job::loaded); }
 
 void ExecutionPlan::load(Runtime& runtime, FlexStream& stream) {
+  stream.refuse_in_capture("the loading of a plan");
   const std::shared_ptr<FlexAllocator>& allocator = runtime.shared_allocator();
   std::map<const Kernel*, std::shared_ptr<const LoadedProgram>> sent;
   for (Job& job : jobs_) {

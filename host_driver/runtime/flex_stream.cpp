@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host_driver/base/timeouts.hpp"
+#include "host_driver/runtime/active_capture.hpp"
 #include "host_driver/runtime/current_function.hpp"
 #include "host_driver/runtime/host_work.hpp"
 #include "host_driver/runtime/launch_plan.hpp"
@@ -41,6 +42,8 @@ ErrorInfo memory_changed() {
 FlexStream::FlexStream(unsigned id, CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel,
                        HostWork& host_work)
     : id_(id), function_(function), recoverer_(recoverer), channel_(channel), host_work_(host_work) {}
+
+FlexStream::~FlexStream() = default;
 
 std::uint32_t FlexStream::stream_index() const { return channel_.stream(); }
 
@@ -158,6 +161,10 @@ class PreparedLaunch {
 
 std::uint64_t FlexStream::Launch(const Job& job, std::span<const Argument> arguments, const LaunchOptions& options) {
   function_.require_own_process();
+  if (const auto capture = capture_of_this_thread()) {
+    const LaunchRequest request{&job, arguments, options};
+    return collect(*capture, std::span(&request, 1));
+  }
   trace::Span traced(trace::Kind::Launch);
   (void)recover_if_needed();
   // What is looked up from here on is not used on another device: reserve() compares.
@@ -186,6 +193,7 @@ void FlexStream::note_launched(trace::Span& traced, const Job& first, std::uint6
 
 std::uint64_t FlexStream::Launch(std::span<const LaunchRequest> requests) {
   function_.require_own_process();
+  if (const auto capture = capture_of_this_thread()) return collect(*capture, requests);
   trace::Span traced(trace::Kind::Launch);
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
@@ -240,6 +248,7 @@ void FlexStream::finish_host_work() {
 
 void FlexStream::Synchronize() {
   function_.require_own_process();
+  refuse_in_capture("Synchronize()");
   const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
   while (!wait(target, Clock::now() + kLookAround)) {
@@ -253,6 +262,7 @@ void FlexStream::Synchronize() {
 
 void FlexStream::Synchronize(Clock::time_point deadline) {
   function_.require_own_process();
+  refuse_in_capture("Synchronize()");
   const std::uint64_t recoveries = channel_.recoveries();
   const std::uint64_t target = channel_.launched();
   const auto late = [this](std::string message) {
@@ -274,6 +284,12 @@ void FlexStream::Synchronize(Clock::time_point deadline) {
 
 bool FlexStream::Query() {
   function_.require_own_process();
+  refuse_in_capture("Query()");
+  return look();
+}
+
+bool FlexStream::look() {
+  function_.require_own_process();
   const std::uint64_t target = channel_.launched();
   if (channel_.ended() < target) {
     channel_.poll();
@@ -285,12 +301,17 @@ bool FlexStream::Query() {
 
 void FlexStream::PipelineBarrier() {
   function_.require_own_process();
+  if (const auto capture = capture_of_this_thread()) {
+    capture->barrier_next = true;
+    return;
+  }
   (void)recover_if_needed();
   channel_.pipeline_barrier();
 }
 
 void FlexStream::Reset() {
   function_.require_own_process();
+  if (const auto capture = capture_of_this_thread()) (void)AbandonCapture(capture);
   if (auto result = channel_.reset(); !result) throw Error(std::move(result.error()));
 }
 

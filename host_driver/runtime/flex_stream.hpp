@@ -7,10 +7,12 @@
 // allocation that is released meanwhile can be had again when the launch has ended, and no earlier.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <spyre/event.hpp>
@@ -29,6 +31,7 @@ namespace trace {
 class Span;
 }
 
+struct ActiveCapture;
 class ChannelLink;
 class CurrentFunction;
 class Event;
@@ -50,6 +53,7 @@ class FlexStream {
   // All outlive the stream.
   FlexStream(unsigned id, CurrentFunction& function, StreamRecoverer& recoverer, StreamChannel& channel,
              HostWork& host_work);
+  ~FlexStream();
   FlexStream(const FlexStream&) = delete;
   FlexStream& operator=(const FlexStream&) = delete;
 
@@ -99,6 +103,24 @@ class FlexStream {
   std::uint64_t Patch(PreparedLaunches& prepared, std::size_t launch, std::span<const Argument> arguments,
                       std::shared_ptr<const void> keep_alive = {});
 
+  // ---- capturing: between the two calls Launch() of jobs, Wait(), LaunchHost() and PipelineBarrier() of this thread
+  // are checked as Prepare() checks them, and collected instead of run; Launch() returns the launch's number for
+  // Patch(), from 0. Nothing is collected of a call that throws, and the capture goes on. Error for every other call
+  // that launches or waits, and for all calls of other threads, but for error() and what asks nothing of the stream.
+  // Reset() of this thread abandons the capture. A recovery from the queue reset on ends it: calls throw Error until
+  // EndCapture(). What was launched before goes on.
+  // Throws as Launch(), and Error when a capture is under way. The result names the capture.
+  std::shared_ptr<const void> BeginCapture();
+  // The capture has ended when this returns or throws: Error when none is under way, and what Prepare() throws.
+  std::shared_ptr<PreparedLaunches> EndCapture();
+  // Any thread. False: it has ended before.
+  bool AbandonCapture(const std::shared_ptr<const void>& capture) noexcept;
+  // Record() and Wait() in a capture. Null, false: none is under way. Throw as the others.
+  std::shared_ptr<CapturedEvent> RecordInCapture();
+  bool WaitInCapture(const std::shared_ptr<CapturedEvent>& event);
+  // Throws Error while a capture is under way: `what` is no part of one.
+  void refuse_in_capture(const char* what) const;
+
   // An event that the card signals when everything launched before has ended well. A launch of its own. Throws as
   // Launch().
   std::shared_ptr<Event> Record();
@@ -133,6 +155,8 @@ class FlexStream {
   // RFC open question 6: true when everything launched has ended, with whatever outcome. Does not block, but for a
   // recovery that RecoveryPolicy::Recover makes due.
   bool Query();
+  // The same for the driver's own threads: also while the stream is captured.
+  bool look();
 
   // Ends what the stream still has and makes it usable again (admin STREAM_RESET). Throws Error when the card does not
   // answer.
@@ -148,6 +172,11 @@ class FlexStream {
 
  private:
   friend class ReplayWriter;
+  // Null: none is under way. Throws Error when it is another thread's.
+  std::shared_ptr<ActiveCapture> capture_of_this_thread() const;
+  void check_capture(const ActiveCapture& capture);
+  void collect(ActiveCapture& capture, const CapturedStep& step);
+  std::uint64_t collect(ActiveCapture& capture, std::span<const LaunchRequest> requests);
   std::shared_ptr<Event> make_event();
   wire::EventPayload granted_wait(const spyre::SharedEvent& event);
   // Else the event is none, has been signalled, or is of this stream.
@@ -165,6 +194,9 @@ class FlexStream {
   StreamRecoverer& recoverer_;
   StreamChannel& channel_;
   HostWork& host_work_;
+  mutable std::mutex capture_mutex_;
+  std::shared_ptr<ActiveCapture> capture_;
+  std::atomic<bool> capturing_{false};  // there is one
 };
 
 }  // namespace svp

@@ -69,7 +69,7 @@ bool HostTask::wait_a_while(Clock::time_point deadline) const {
 void HostTask::wait() {
   require_own_process();
   // The launch ends as FlexStream::Synchronize() says, then the worker converts.
-  while (!wait_a_while(Clock::now() + kLookForRecovery)) (void)stream_.Query();
+  while (!wait_a_while(Clock::now() + kLookForRecovery)) (void)stream_.look();
   if (failure_) std::rethrow_exception(failure_);
 }
 
@@ -83,7 +83,7 @@ void HostTask::wait(Clock::time_point deadline) {
                           .next_step = "wait again, or Reset() the stream",
                           .message = "a copy to the host had not ended by the deadline"});
     }
-    (void)stream_.Query();  // what recovers by itself does so here
+    (void)stream_.look();  // what recovers by itself does so here
   }
   if (failure_) std::rethrow_exception(failure_);
 }
@@ -121,7 +121,7 @@ std::shared_ptr<HostTask> HostWork::make(FlexStream& stream, std::uint64_t bytes
                    .message = std::to_string(bytes_) + " bytes of copies to the host are under way and do not end"});
     }
     lock.unlock();
-    (void)stream.Query();  // what recovers by itself does so here
+    (void)stream.look();  // what recovers by itself does so here
     lock.lock();
   }
   auto task = std::make_shared<HostTask>(*this, stream, bytes, std::move(work));

@@ -76,6 +76,7 @@ class CardBuffer {
 struct CallsStep {
   std::size_t first = 0;
   std::size_t count = 0;
+  bool barrier = false;  // LaunchOptions::pipeline_barrier of the first launch in them
 };
 using ReplayStep = std::variant<CallsStep, RecordStep, WaitStep, HostStep>;
 

@@ -158,7 +158,21 @@ void check_function(const HostStep& host) {
 
 }  // namespace
 
-void PreparedWriter::add(const LaunchSite& site, const CapturedStep& step) {
+void PreparedWriter::add(const LaunchSite& site, std::span<const CapturedStep> steps) {
+  const std::size_t launches = state_->held.size(), blocks = state_->blocks.size(), all = steps_.size();
+  const ReplayStep last = steps_.empty() ? ReplayStep{} : steps_.back();  // it may grow
+  try {
+    for (const CapturedStep& step : steps) add_step(site, step);
+  } catch (...) {
+    state_->held.resize(launches);
+    state_->blocks.resize(blocks);
+    steps_.resize(all);
+    if (all != 0) steps_.back() = last;
+    throw;
+  }
+}
+
+void PreparedWriter::add_step(const LaunchSite& site, const CapturedStep& step) {
   if (const auto* const request = std::get_if<LaunchRequest>(&step)) {
     add_launch(site, *request);
   } else if (const auto* const record = std::get_if<RecordStep>(&step)) {
@@ -188,16 +202,16 @@ void PreparedWriter::add_launch(const LaunchSite& site, const LaunchRequest& req
     state_->blocks.push_back(std::move(block));
   }
   state_->held.push_back(std::move(held));
-  add_to_calls(first, blocks.size());
+  add_to_calls({first, blocks.size(), request.options.pipeline_barrier});
 }
 
-void PreparedWriter::add_to_calls(std::size_t first, std::size_t count) {
-  if (count == 0) return;
-  auto* const calls = steps_.empty() ? nullptr : std::get_if<CallsStep>(&steps_.back());
-  if (calls != nullptr) {
-    calls->count += count;
+void PreparedWriter::add_to_calls(const CallsStep& calls) {
+  if (calls.count == 0) return;
+  auto* const before = steps_.empty() ? nullptr : std::get_if<CallsStep>(&steps_.back());
+  if (before != nullptr && !calls.barrier) {
+    before->count += calls.count;
   } else {
-    steps_.emplace_back(CallsStep{first, count});
+    steps_.emplace_back(calls);
   }
 }
 
@@ -216,7 +230,7 @@ void PreparedWriter::place_on_card(CurrentFunction& function) {
     if (calls == nullptr) continue;
     const std::size_t first = state_->blocks[calls->first].buffer;
     const std::size_t last = state_->blocks[calls->first + calls->count - 1].buffer;
-    *calls = {first, last - first + 1};
+    *calls = {first, last - first + 1, calls->barrier};
   }
   state_->buffers = std::move(buffers);
   state_->steps = std::make_shared<const std::vector<ReplayStep>>(std::move(steps_));

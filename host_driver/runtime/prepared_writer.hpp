@@ -21,16 +21,17 @@ void write_prepared(const LaunchSite& site, const Job& job, std::span<const Argu
 
 class PreparedWriter {
  public:
-  // Checks it, and holds what it works on. Nothing was added when it throws InvalidArgument. No recovery between the
-  // first and finish().
-  void add(const LaunchSite& site, const CapturedStep& step);
+  // Checks them, and holds what they work on. Nothing was added when it throws InvalidArgument. No recovery between the
+  // first call and finish().
+  void add(const LaunchSite& site, std::span<const CapturedStep> steps);
   std::size_t launches() const { return state_->held.size(); }
   // Waits for the card. Once. Throws InvalidArgument when there is nothing to launch, and Error.
   std::shared_ptr<PreparedLaunches> finish(CurrentFunction& function);
 
  private:
+  void add_step(const LaunchSite& site, const CapturedStep& step);
   void add_launch(const LaunchSite& site, const LaunchRequest& request);
-  void add_to_calls(std::size_t first, std::size_t count);
+  void add_to_calls(const CallsStep& calls);
   // Their blocks in buffers of the card, and the steps as they are replayed.
   void place_on_card(CurrentFunction& function);
 

@@ -2,6 +2,7 @@
 // Events of a stream: recording one, and waiting for one of another stream.
 #include <utility>
 
+#include "host_driver/runtime/active_capture.hpp"
 #include "host_driver/runtime/current_function.hpp"
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
@@ -32,6 +33,7 @@ std::shared_ptr<Event> FlexStream::make_event() { return std::make_shared<Event>
 
 std::shared_ptr<Event> FlexStream::Record() {
   function_.require_own_process();
+  refuse_in_capture("an event that is needed at once");
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
   auto event = make_event();
@@ -55,6 +57,10 @@ AwaitedPlace FlexStream::awaited_place(const std::shared_ptr<Event>& event) {
 
 void FlexStream::Wait(const std::shared_ptr<Event>& event) {
   function_.require_own_process();
+  if (const auto capture = capture_of_this_thread()) {
+    if (event != nullptr) collect(*capture, WaitStep{event});
+    return;
+  }
   if (!has_to_wait_for(event)) return;
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
@@ -96,6 +102,7 @@ wire::EventPayload FlexStream::granted_wait(const SharedEvent& event) {
 
 void FlexStream::Wait(const SharedEvent& event) {
   function_.require_own_process();
+  if (const auto capture = capture_of_this_thread()) return collect(*capture, WaitStep{event});
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
   wait_for(granted_wait(event), recoveries);

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "host_driver/runtime/active_capture.hpp"
 #include "host_driver/runtime/current_function.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/host_calls.hpp"
@@ -20,6 +21,10 @@ using wire::Status;
 std::uint64_t FlexStream::LaunchHost(std::function<void()> function) {
   function_.require_own_process();
   if (!function) throw InvalidArgument("function", "an empty function was given", "give one that can be called");
+  if (const auto capture = capture_of_this_thread()) {
+    collect(*capture, HostStep{std::make_shared<const std::function<void()>>(std::move(function))});
+    return 0;
+  }
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
   channel_.expect_host_calls();

@@ -31,13 +31,14 @@ std::shared_ptr<PreparedLaunches> FlexStream::Prepare(std::span<const CapturedSt
   channel_.reserve(reservation, {}, 0, recoveries);
   const LaunchSite site = function_.launch_site(channel_.stream());
   PreparedWriter writer;
-  for (const CapturedStep& step : steps) writer.add(site, step);
+  writer.add(site, steps);
   return writer.finish(function_);
 }
 
 std::uint64_t FlexStream::Patch(PreparedLaunches& prepared, std::size_t launch, std::span<const Argument> arguments,
                                 std::shared_ptr<const void> keep_alive) {
   function_.require_own_process();
+  refuse_in_capture("a patch");
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
   const std::shared_ptr<PreparedLaunches::State> before = prepared.current(function_);

@@ -75,6 +75,7 @@ class ReplayWriter {
 std::uint64_t FlexStream::Launch(const PreparedLaunches& prepared, std::span<const std::shared_ptr<Event>> slots,
                                  std::vector<std::shared_ptr<Event>>* recorded) {
   function_.require_own_process();
+  refuse_in_capture("a launch of prepared launches");
   trace::Span traced(trace::Kind::Launch);
   (void)recover_if_needed();
   const std::uint64_t recoveries = channel_.recoveries();
@@ -111,7 +112,7 @@ std::uint64_t StreamChannel::launch_prepared(std::shared_ptr<PreparedLaunches::S
   Reservation reservation(*this);  // ends without the lock
   const Locked lock(*this);
   begin_reservation(reservation, recoveries);
-  const CallsStep all{.first = 0, .count = state->buffers->size()};
+  const CallsStep all = std::get<CallsStep>(state->steps->front());
   write_calls(reservation, std::move(state), all);
   enqueue(reservation);
   pump();
@@ -142,6 +143,7 @@ void StreamChannel::write_calls(Reservation& reservation, std::shared_ptr<Prepar
   launch.observer = nullptr;
   launch.kernel = nullptr;
   reservation.count = calls.count;
+  reservation.barrier = calls.barrier;
   for (std::size_t i = calls.first; i < calls.first + calls.count; ++i) {
     const CardBuffer& buffer = *(*state->buffers)[i];
     Unit* const unit = take_unit();

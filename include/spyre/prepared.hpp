@@ -129,4 +129,28 @@ class SPYRE_API StreamCapture {
   std::unique_ptr<Impl> impl_;
 };
 
+// A capture on a stream itself (SpyreStream::BeginCapture): for code that launches on a stream it is given.
+//
+//   CaptureScope capture(stream);
+//   step(stream);                                   // Launch, Record, Wait, LaunchHost … are collected
+//   auto graph = capture.End();
+//
+// One that is destroyed without End(), by an exception too, abandons what was collected, and the stream launches again.
+// It may outlive its context.
+class SPYRE_API CaptureScope {
+ public:
+  // Throws as SpyreStream::BeginCapture.
+  explicit CaptureScope(const SpyreStream& stream);
+  ~CaptureScope();
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+  // Throws as SpyreStream::EndCapture.
+  PreparedLaunches End();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
 }  // namespace spyre::inline v0

@@ -20,6 +20,8 @@
 
 namespace spyre::inline v0 {
 
+class PreparedLaunches;
+
 // Cheap to copy; copies are the same stream, which the context owns: it is not used after the context's end.
 // Thread-safe.
 class SPYRE_API SpyreStream {
@@ -58,6 +60,26 @@ class SPYRE_API SpyreStream {
   // The next launch on this stream, of any kind, has LaunchOptions::pipeline_barrier. Throws as Launch: StreamError,
   // Error.
   void PipelineBarrier();
+
+  // ---- capturing: what this thread launches on the stream is checked, and collected instead of run, until
+  // EndCapture() (spyre/prepared.hpp, which also has a scope that ends a capture when an exception leaves it). Nobody
+  // else uses the stream meanwhile.
+  //   collected         Launch, LaunchKernel and copies inside of the card; jobs of transfers between the card and pinned
+  //                     memory; Record, Wait, LaunchHost, PipelineBarrier. Launch returns the number that
+  //                     PreparedLaunches::Patch takes; the Event of Record is one of StreamCapture::Record
+  //   InvalidArgument   what Prepare() refuses: memory of the host that is not pinned, a job that is not loaded, …
+  //   Error             Synchronize, Query, copies between tensors and memory of the host, a launch or patch of what was
+  //                     prepared, loading on this stream; every call of another thread; every call behind a recovery of
+  //                     the context that reset the queues or more: end the capture, and capture again
+  //   StreamError       what was launched before failed
+  // Nothing of a call that throws is collected, and the capture goes on. Reset() by this thread abandons it.
+  //
+  // Throws as Launch, and Error when a capture is under way. Tensors that are captured are held until the result of
+  // EndCapture() is gone.
+  void BeginCapture();
+  // The capture has ended when this returns or throws, and the stream launches again. Waits for the card. Throws Error
+  // when none is under way, and what Prepare() throws.
+  PreparedLaunches EndCapture();
 
   // Until everything launched before has ended. Each wait ends by itself: kernels by the watchdog, the card's death by
   // LOST. Throws the stream's first error, as StreamError, again and again until Reset().

@@ -222,4 +222,154 @@ TEST_F(ApiCaptures, AThousandReplaysOfSeveralThreadsLeaveNothingBehind) {
   EXPECT_EQ(fill_up(), room);
 }
 
+// ---- captures begun and ended on a stream
+
+TEST_F(ApiCaptures, CodeThatLaunchesIsCollectedUnchanged) {
+  const auto job = added();
+  auto stream = context().stream();
+  const SpyreTensor one = filled(1), sum = filled(0), next = filled(0);
+  auto bytes = context().host_memory().allocate(128);
+  std::atomic<int> runs{0};
+  const auto step = [&](spyre::SpyreStream on) {
+    on.Launch(job, std::array{sum, one, next});
+    context().copy(sum, next, on);  // inside of the card
+    on.LaunchHost([&] { ++runs; });
+    on.PipelineBarrier();
+    on.Launch(spyre::Job::from_device(bytes.data(), sum.allocation_index(), 128), {});
+    return on.Record();
+  };
+  step(stream).Synchronize(soon());
+  EXPECT_EQ(first_of(sum), 1.0F);
+  spyre::CaptureScope capture(stream);
+  const auto event = step(stream);
+  const auto graph = capture.End();
+  EXPECT_FALSE(event.recorded());
+  EXPECT_EQ(graph.size(), 3u);
+  for (int i = 0; i < 9; ++i) graph.Launch(stream);
+  event.Synchronize(soon());
+  EXPECT_EQ(runs, 10);
+  EXPECT_EQ(first_of(sum), 10.0F);
+  step(stream).Synchronize(soon());
+  EXPECT_EQ(first_of(sum), 11.0F) << "it launches again";
+}
+
+TEST_F(ApiCaptures, PlansAreCollectedAndPatched) {
+  auto plan = addition();
+  auto stream = context().stream();
+  const SpyreTensor one = filled(1), two = filled(2), sum = filled(0), other = filled(0);
+  stream.BeginCapture();
+  spyre::LaunchKernel(stream, plan, std::array{one, one, sum});
+  EXPECT_EQ(stream.Launch(plan.jobs()[0], std::array{sum, one, other}), 1u);
+  const auto graph = stream.EndCapture();
+  graph.Patch(stream, 0, std::array{two, two, sum});
+  graph.Launch(stream);
+  stream.Synchronize(soon());
+  EXPECT_EQ(first_of(sum), 4.0F);
+  EXPECT_EQ(first_of(other), 5.0F);
+}
+
+// `call` throws Error, and what is captured before and after it is all that is captured.
+template <typename Call>
+void refused(spyre::SpyreStream stream, const char* what, Call call) {
+  try {
+    call();
+    ADD_FAILURE() << "not refused: " << what;
+  } catch (const spyre::Error& error) {
+    EXPECT_FALSE(error.info().next_step.empty()) << what;
+    EXPECT_FALSE(stream.error().has_value()) << what;
+  }
+}
+
+TEST_F(ApiCaptures, WhatIsNoPartOfACaptureIsRefusedAndTheStreamIsUsable) {
+  const auto job = added();
+  auto plan = addition();
+  auto stream = context().stream();
+  const SpyreTensor one = filled(1), sum = filled(0);
+  const std::vector<float> values(kRows * kColumns, 5);
+  std::vector<float> out(kRows * kColumns);
+  const auto shape = spyre::HostShape::contiguous(spyre::DataType::Float32, {kRows, kColumns});
+  const auto prepared = spyre::Prepare(stream, job, std::array{one, one, sum});
+  stream.BeginCapture();
+  stream.Launch(job, std::array{one, one, sum});
+  refused(stream, "Synchronize", [&] { stream.Synchronize(); });
+  refused(stream, "Query", [&] { (void)stream.Query(); });
+  refused(stream, "BeginCapture", [&] { stream.BeginCapture(); });
+  refused(stream, "copy to the card", [&] { context().copy(sum, {shape, std::as_bytes(std::span(values))}, stream); });
+  refused(stream, "copy to the host",
+          [&] { (void)context().copy({shape, std::as_writable_bytes(std::span(out))}, sum, stream); });
+  refused(stream, "to_host", [&] { context().to_host(sum, {shape, std::as_writable_bytes(std::span(out))}, stream); });
+  refused(stream, "prepared launches", [&] { prepared.Launch(stream); });
+  refused(stream, "patch", [&] { prepared.Patch(stream, 0, std::array{one, one, one}); });
+  refused(stream, "Context::Synchronize", [&] { context().Synchronize(); });
+  refused(stream, "pageable memory",
+          [&] { stream.Launch(spyre::Job::from_device(out.data(), sum.allocation_index(), 128), {}); });
+  refused(stream, "tensors of another number", [&] { stream.Launch(job, std::array{one}); });
+  std::thread([&] {
+    refused(stream, "another thread", [&] { stream.Launch(job, std::array{one, one, sum}); });
+  }).join();  // bounded: every call of the thread is refused
+  const auto graph = stream.EndCapture();
+  EXPECT_EQ(graph.size(), 1u);
+  refused(stream, "EndCapture", [&] { (void)stream.EndCapture(); });
+  graph.Launch(stream);
+  stream.Synchronize(soon());
+  EXPECT_EQ(first_of(sum), 2.0F);
+}
+
+TEST_F(ApiCaptures, TheDefaultStreamDoesNotCaptureWhatTheLibraryDoesForItself) {
+  auto stream = context().default_stream();
+  const auto job = added();
+  const SpyreTensor one = filled(1), sum = filled(0);
+  {
+    spyre::CaptureScope capture(stream);
+    stream.Launch(job, std::array{one, one, sum});
+    EXPECT_THROW((void)addition(), spyre::Error) << "plans are loaded on the default stream";
+    const auto graph = capture.End();
+    graph.Launch(stream);
+  }
+  stream.Synchronize(soon());
+  EXPECT_EQ(first_of(sum), 2.0F);
+}
+
+TEST_F(ApiCaptures, AnExceptionAbandonsTheCapture) {
+  const auto job = added();
+  auto stream = context().stream();
+  const SpyreTensor one = filled(1), sum = filled(0), other = filled(0);
+  try {
+    spyre::CaptureScope capture(stream);
+    stream.Launch(job, std::array{one, one, sum});
+    throw std::runtime_error("a defect of the program");
+  } catch (const std::runtime_error&) {
+  }
+  stream.Launch(job, std::array{one, one, other});
+  stream.Synchronize(soon());
+  EXPECT_EQ(first_of(sum), 0.0F);
+  EXPECT_EQ(first_of(other), 2.0F);
+}
+
+TEST_F(ApiCaptures, AScopeMayOutliveItsContext) {
+  auto other = context().open_beside({.function = 1});
+  spyre::CaptureScope capture(other->stream());
+  other.reset();
+}
+
+TEST_F(ApiCaptures, ARecoveryEndsTheCaptureAndTheNextOneWorks) {
+  auto stream = context().stream();
+  {
+    const SpyreTensor one = filled(1), sum = filled(0);
+    const auto job = added();
+    stream.BeginCapture();
+    stream.Launch(job, std::array{one, one, sum});
+    (void)context().recover(spyre::ResetLevel::Function);
+    EXPECT_THROW(stream.LaunchHost([] {}), spyre::Error);
+    EXPECT_THROW((void)stream.EndCapture(), spyre::Error);
+  }
+  const auto plan = addition();
+  const SpyreTensor one = filled(1), sum = filled(0);
+  spyre::CaptureScope capture(stream);
+  stream.Launch(plan.jobs()[0], std::array{one, one, sum});
+  capture.End().Launch(stream);
+  stream.Synchronize(soon());
+  EXPECT_EQ(first_of(sum), 2.0F);
+}
+
 }  // namespace
