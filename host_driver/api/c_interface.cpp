@@ -7,37 +7,14 @@
 #include <cstring>
 #include <span>
 
+#include "host_driver/api/c_handles.hpp"
 #include "host_driver/api/c_support.hpp"
 #include "host_driver/api/inside.hpp"
 
 using spyre::guarded;
 using spyre::require;
 
-struct spyre_context {
-  std::unique_ptr<spyre::Context> context;
-};
-struct spyre_stream {
-  spyre::SpyreStream stream;
-};
-struct spyre_event {
-  spyre::Event event;
-};
-struct spyre_tensor {
-  spyre::SpyreTensor tensor;
-  spyre::HostShape shape;  // row-major
-};
-struct spyre_kernel {
-  std::shared_ptr<const spyre::Kernel> kernel;
-};
-struct spyre_program {
-  spyre::ExecutionPlan plan;
-};
-
 namespace {
-
-spyre::SpyreStream stream_of(spyre_context* context, const spyre_stream* stream) {
-  return stream != nullptr ? stream->stream : require(context, "context").context->default_stream();
-}
 
 // An enumeration of the API by its number.
 template <typename Enum>
@@ -104,6 +81,14 @@ spyre_status spyre_context_open(const spyre_context_options* options, spyre_cont
     *context = new spyre_context{spyre::Context::open(context_options(given))};
   });
 }
+spyre_status spyre_context_open_beside(spyre_context* context, uint32_t function, spyre_context** beside) {
+  return guarded([&] {
+    (void)require(beside, "beside");
+    spyre::ContextOptions options;
+    options.function = function;
+    *beside = new spyre_context{require(context, "context").context->open_beside(options)};
+  });
+}
 void spyre_context_close(spyre_context* context) { delete context; }
 const char* spyre_context_device_name(const spyre_context* context) {
   return context != nullptr ? context->context->device_name().c_str() : nullptr;
@@ -131,17 +116,17 @@ spyre_status spyre_stream_create(spyre_context* context, int high_priority, spyr
 void spyre_stream_release(spyre_stream* stream) { delete stream; }
 
 spyre_status spyre_synchronize(spyre_context* context, spyre_stream* stream) {
-  return guarded([&] { stream_of(context, stream).Synchronize(); });
+  return guarded([&] { spyre::stream_of(context, stream).Synchronize(); });
 }
 spyre_status spyre_synchronize_for(spyre_context* context, spyre_stream* stream, uint64_t nanoseconds) {
   return guarded([&] {
     constexpr std::uint64_t kLongest = std::uint64_t{1} << 60;  // 36 years; more would overflow the clock
     const auto now = std::chrono::steady_clock::now();
-    stream_of(context, stream).Synchronize(now + std::chrono::nanoseconds(std::min(nanoseconds, kLongest)));
+    spyre::stream_of(context, stream).Synchronize(now + std::chrono::nanoseconds(std::min(nanoseconds, kLongest)));
   });
 }
 spyre_status spyre_query(spyre_context* context, spyre_stream* stream, int* done) {
-  return guarded([&] { require(done, "done") = stream_of(context, stream).Query() ? 1 : 0; });
+  return guarded([&] { require(done, "done") = spyre::stream_of(context, stream).Query() ? 1 : 0; });
 }
 spyre_status spyre_context_synchronize(spyre_context* context) {
   return guarded([&] { require(context, "context").context->Synchronize(); });
@@ -150,15 +135,15 @@ spyre_status spyre_context_synchronize(spyre_context* context) {
 spyre_status spyre_event_record(spyre_context* context, spyre_stream* stream, spyre_event** event) {
   return guarded([&] {
     (void)require(event, "event");
-    *event = new spyre_event{stream_of(context, stream).Record()};
+    *event = new spyre_event{spyre::stream_of(context, stream).Record()};
   });
 }
 void spyre_event_release(spyre_event* event) { delete event; }
 spyre_status spyre_stream_wait(spyre_context* context, spyre_stream* stream, const spyre_event* event) {
-  return guarded([&] { stream_of(context, stream).Wait(require(event, "event").event); });
+  return guarded([&] { spyre::stream_of(context, stream).Wait(require(event, "event").event); });
 }
 spyre_status spyre_stream_pipeline_barrier(spyre_context* context, spyre_stream* stream) {
-  return guarded([&] { stream_of(context, stream).PipelineBarrier(); });
+  return guarded([&] { spyre::stream_of(context, stream).PipelineBarrier(); });
 }
 spyre_status spyre_event_query(const spyre_event* event, int* done) {
   return guarded([&] { require(done, "done") = require(event, "event").event.Query() ? 1 : 0; });
@@ -174,7 +159,7 @@ spyre_status spyre_event_elapsed(const spyre_event* start, const spyre_event* en
 }
 
 spyre_status spyre_stream_reset(spyre_context* context, spyre_stream* stream) {
-  return guarded([&] { stream_of(context, stream).Reset(); });
+  return guarded([&] { spyre::stream_of(context, stream).Reset(); });
 }
 
 spyre_status spyre_tensor_create(spyre_context* context, spyre_data_type type, const int64_t* shape, size_t rank,
@@ -201,7 +186,7 @@ spyre_status spyre_copy_to_device(spyre_context* context, spyre_stream* stream, 
     require_bytes(require(tensor, "tensor"), data, bytes);
     require(context, "context")
         .context->copy_to_device({tensor->shape, {static_cast<const std::byte*>(data), bytes}}, tensor->tensor,
-                                 stream_of(context, stream));
+                                 spyre::stream_of(context, stream));
   });
 }
 spyre_status spyre_copy_to_host(spyre_context* context, spyre_stream* stream, const spyre_tensor* tensor, void* data,
@@ -210,7 +195,7 @@ spyre_status spyre_copy_to_host(spyre_context* context, spyre_stream* stream, co
     require_bytes(require(tensor, "tensor"), data, bytes);
     require(context, "context")
         .context->to_host(tensor->tensor, {tensor->shape, {static_cast<std::byte*>(data), bytes}},
-                          stream_of(context, stream));
+                          spyre::stream_of(context, stream));
   });
 }
 
@@ -251,18 +236,10 @@ void spyre_program_release(spyre_program* program) { delete program; }
 spyre_status spyre_launch(spyre_context* context, spyre_stream* stream, const spyre_program* program,
                           const spyre_tensor* const* tensors, size_t count, const spyre_launch_options* options) {
   return guarded([&] {
-    spyre_launch_options given{};
-    if (options != nullptr) given = spyre::copy_of_options(*options);
-    spyre::require_zero(given.reserved, "reserved");
-    svp::require_operands(count);
-    if (count != 0) (void)require(tensors, "tensors");
-    std::array<spyre::SpyreTensor, svp::kMaxOperands> operands;
-    for (std::size_t i = 0; i < count; ++i) operands[i] = require(tensors[i], "tensors").tensor;
-    const std::span<const spyre::SpyreTensor> of_job(operands.data(), count);
-    spyre::SpyreStream on = stream_of(context, stream);
-    spyre::LaunchKernel(on, require(program, "program").plan, std::span(&of_job, 1),
-                        {.allow_tiled_launch = given.refuse_tiled_launch == 0,
-                         .core_mask = given.core_mask,
-                         .budget_slices = given.budget_slices});
+    const spyre::LaunchOptions inner = spyre::launch_options(options);
+    const std::vector<spyre::SpyreTensor> operands = spyre::operands_of(tensors, count);
+    const std::span<const spyre::SpyreTensor> of_job(operands);
+    spyre::SpyreStream on = spyre::stream_of(context, stream);
+    spyre::LaunchKernel(on, require(program, "program").plan, std::span(&of_job, 1), inner);
   });
 }

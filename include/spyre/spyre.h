@@ -35,6 +35,8 @@ typedef struct spyre_event spyre_event;     /* a place in a stream that others c
 typedef struct spyre_tensor spyre_tensor;   /* memory on the card, with shape and type */
 typedef struct spyre_kernel spyre_kernel;   /* a device program as the kernel build writes it; needs no card */
 typedef struct spyre_program spyre_program; /* a kernel for fixed extents, loaded to a card */
+typedef struct spyre_graph spyre_graph;     /* launches that the card keeps */
+typedef struct spyre_capture spyre_capture; /* collects what a graph is made of */
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
@@ -99,6 +101,9 @@ typedef struct spyre_context_options {
 
 /* `options` may be NULL: all defaults. */
 SPYRE_API spyre_status spyre_context_open(const spyre_context_options* options, spyre_context** context);
+/* Another function of an embedded card: 0 the physical one, n virtual function n. The card ends with the last of its
+ * contexts. */
+SPYRE_API spyre_status spyre_context_open_beside(spyre_context* context, uint32_t function, spyre_context** beside);
 /* Ends everything that was launched on it; its streams are not used after it. */
 SPYRE_API void spyre_context_close(spyre_context* context);
 /* "PF of an embedded card"; valid as long as the context. NULL for NULL. */
@@ -138,6 +143,17 @@ SPYRE_API void spyre_event_release(spyre_event* event);
 SPYRE_API spyre_status spyre_stream_wait(spyre_context* context, spyre_stream* stream, const spyre_event* event);
 /* The next launch on the stream begins when everything launched before has ended. Asynchronous. */
 SPYRE_API spyre_status spyre_stream_pipeline_barrier(spyre_context* context, spyre_stream* stream);
+/* For a function of the same card, also in another process, which gets the bytes over any channel. Void when the
+ * function of the recording stream is reset or its context ends. */
+#define SPYRE_SHARED_EVENT_BYTES 40
+typedef struct spyre_shared_event {
+  uint8_t bytes[SPYRE_SHARED_EVENT_BYTES];
+} spyre_shared_event;
+/* Blocks until the holder of the card's management function has answered, once per stream. */
+SPYRE_API spyre_status spyre_event_share(const spyre_event* event, spyre_shared_event* shared);
+/* As spyre_stream_wait(). Blocks while a grant is asked for, once per stream. */
+SPYRE_API spyre_status spyre_stream_wait_shared(spyre_context* context, spyre_stream* stream,
+                                                const spyre_shared_event* shared);
 /* *done is 1 when it has ended, with whatever outcome, else 0. */
 SPYRE_API spyre_status spyre_event_query(const spyre_event* event, int* done);
 SPYRE_API spyre_status spyre_event_synchronize(const spyre_event* event);
@@ -219,16 +235,74 @@ SPYRE_API void spyre_program_release(spyre_program* program);
 typedef struct spyre_launch_options {
   size_t size;
   uint32_t
-      refuse_tiled_launch; /* 1: operands larger than the extents are refused; 0: as SPYRE_ALLOW_TILED_LAUNCH says */
-  uint32_t reserved;       /* 0 */
-  uint64_t core_mask;      /* bit n: core n; 0: chosen by the amount of work */
-  uint64_t budget_slices;  /* watchdog slices of 1 ms of the card's time; 0: the card's default */
+      refuse_tiled_launch;   /* 1: operands larger than the extents are refused; 0: as SPYRE_ALLOW_TILED_LAUNCH says */
+  uint32_t pipeline_barrier; /* 1: begins when everything launched on the stream before has ended */
+  uint64_t core_mask;        /* bit n: core n; 0: chosen by the amount of work */
+  uint64_t budget_slices;    /* watchdog slices of 1 ms of the card's time; 0: the card's default */
 } spyre_launch_options;
 
 /* Asynchronous. One tensor per operand of the kernel, in order. `options` may be NULL. */
 SPYRE_API spyre_status spyre_launch(spyre_context* context, spyre_stream* stream, const spyre_program* program,
                                     const spyre_tensor* const* tensors, size_t count,
                                     const spyre_launch_options* options);
+
+/* Runs on a thread of the library; 0: it has done its work, else the stream fails with that number. It may launch, and may
+ * wait for other streams. */
+typedef int (*spyre_host_function)(void* data);
+/* Called when everything launched before has ended well; what is launched afterwards begins when it has returned.
+ * Asynchronous: `data` belongs to it until then. */
+SPYRE_API spyre_status spyre_launch_host(spyre_context* context, spyre_stream* stream, spyre_host_function function,
+                                         void* data);
+
+/* ---- graphs: launches that the card keeps, launched again and again (docs/prepared.md) --------------------------- */
+
+/* One launch. Waits for the card, launches nothing. */
+SPYRE_API spyre_status spyre_prepare(spyre_context* context, spyre_stream* stream, const spyre_program* program,
+                                     const spyre_tensor* const* tensors, size_t count,
+                                     const spyre_launch_options* options, spyre_graph** graph);
+/* Its memory on the card is free when what was launched of it has ended. */
+SPYRE_API void spyre_graph_release(spyre_graph* graph);
+/* How many launches it has, how many events each of its launches records, and how many wait slots it has. 0 for NULL. */
+SPYRE_API size_t spyre_graph_size(const spyre_graph* graph);
+SPYRE_API size_t spyre_graph_events(const spyre_graph* graph);
+SPYRE_API size_t spyre_graph_slots(const spyre_graph* graph);
+
+/* All of it, in order, on any stream of the context. Asynchronous. `slots`: an event for each wait slot; NULL in it: nothing
+ * to wait for. `events`: gets what this launch has recorded, spyre_graph_events() of them, which the caller releases;
+ * `event_count` 0: not wanted. After a reset of the function: SPYRE_FAILED, prepare it again. */
+SPYRE_API spyre_status spyre_graph_launch(spyre_context* context, spyre_stream* stream, const spyre_graph* graph,
+                                          const spyre_event* const* slots, size_t slot_count, spyre_event** events,
+                                          size_t event_count);
+/* Gives launch number `launch` (from 0) other tensors, for what is launched on the stream from here on. Asynchronous. */
+SPYRE_API spyre_status spyre_graph_patch(spyre_context* context, spyre_stream* stream, const spyre_graph* graph,
+                                         size_t launch, const spyre_tensor* const* tensors, size_t count);
+
+/* Between the two what this thread launches on the stream is checked and collected instead of run: spyre_launch,
+ * spyre_launch_host, spyre_event_record, spyre_stream_wait, spyre_stream_wait_shared, spyre_stream_pipeline_barrier. An
+ * event that is recorded so stands for that of the graph's latest launch. All else on the stream fails, and the capture
+ * goes on; spyre_stream_reset() abandons it. */
+SPYRE_API spyre_status spyre_stream_begin_capture(spyre_context* context, spyre_stream* stream);
+/* The capture has ended, also when this fails. Waits for the card. */
+SPYRE_API spyre_status spyre_stream_end_capture(spyre_context* context, spyre_stream* stream, spyre_graph** graph);
+
+/* The same without a stream that collects: one thread at a time, checked by spyre_capture_instantiate(). Not used after
+ * the context's end. */
+SPYRE_API spyre_status spyre_capture_create(spyre_context* context, spyre_stream* stream, spyre_capture** capture);
+SPYRE_API void spyre_capture_release(spyre_capture* capture);
+SPYRE_API spyre_status spyre_capture_launch(spyre_capture* capture, const spyre_program* program,
+                                            const spyre_tensor* const* tensors, size_t count,
+                                            const spyre_launch_options* options);
+/* Each launch of the graph calls it: `data` belongs to the graph until that is released and its launches have ended. */
+SPYRE_API spyre_status spyre_capture_launch_host(spyre_capture* capture, spyre_host_function function, void* data);
+SPYRE_API spyre_status spyre_capture_record(spyre_capture* capture, spyre_event** event);
+SPYRE_API spyre_status spyre_capture_wait(spyre_capture* capture, const spyre_event* event);
+SPYRE_API spyre_status spyre_capture_wait_shared(spyre_capture* capture, const spyre_shared_event* shared);
+/* For an event that spyre_graph_launch() names; slots are numbered in order. */
+SPYRE_API spyre_status spyre_capture_wait_slot(spyre_capture* capture);
+/* What `child` has collected so far. */
+SPYRE_API spyre_status spyre_capture_add(spyre_capture* capture, const spyre_capture* child);
+/* Waits for the card. As often as wanted. */
+SPYRE_API spyre_status spyre_capture_instantiate(const spyre_capture* capture, spyre_graph** graph);
 
 #ifdef __cplusplus
 }

@@ -81,6 +81,7 @@ TEST_F(ApiCaptures, SlotsOrderThreadsThatReplayTheSame) {
   spyre::Event last;
   std::vector<std::thread> threads;
   std::atomic<int> failed{0};
+  threads.reserve(3);
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&] {
       try {
@@ -191,6 +192,7 @@ TEST_F(ApiCaptures, AThousandReplaysOfSeveralThreadsLeaveNothingBehind) {
     capture.LaunchHost([&] { ++runs; });
     const auto graph = capture.Instantiate();
     std::vector<std::thread> threads;
+    threads.reserve(4);
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
         auto own = context().stream();
@@ -334,12 +336,12 @@ TEST_F(ApiCaptures, AnExceptionAbandonsTheCapture) {
   const auto job = added();
   auto stream = context().stream();
   const SpyreTensor one = filled(1), sum = filled(0), other = filled(0);
-  try {
-    spyre::CaptureScope capture(stream);
+  const auto fail_in_a_capture = [&] {
+    const spyre::CaptureScope capture(stream);
     stream.Launch(job, std::array{one, one, sum});
     throw std::runtime_error("a defect of the program");
-  } catch (const std::runtime_error&) {
-  }
+  };
+  EXPECT_THROW(fail_in_a_capture(), std::runtime_error);
   stream.Launch(job, std::array{one, one, other});
   stream.Synchronize(soon());
   EXPECT_EQ(first_of(sum), 0.0F);

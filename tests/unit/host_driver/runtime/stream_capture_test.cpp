@@ -23,8 +23,6 @@ namespace svp {
 namespace {
 
 using Clock = FlexStream::Clock;
-using wire::Outcome;
-using wire::Status;
 
 Clock::time_point soon() { return Clock::now() + test_bounds::kWork; }
 
