@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "host_driver/api/inside.hpp"
+#include "host_driver/base/process.hpp"
 #include "host_driver/runtime/stream_records.hpp"
 
 namespace spyre::inline v0 {
@@ -147,6 +148,7 @@ PreparedLaunches StreamCapture::Instantiate() const {
         .options = {.allow_tiled_launch = one.options.allow_tiled_launch && svp::allow_tiled_launch(),
                     .core_mask = one.options.core_mask,
                     .budget_slices = one.options.budget_slices,
+                    .pipeline_barrier = one.options.pipeline_barrier,
                     .keep_alive = std::move(kept)}};
   };
   for (const Impl::Step& step : impl_->steps) {
@@ -172,14 +174,16 @@ struct CaptureScope::Impl {
   SpyreStream stream;
   std::shared_ptr<svp::ChannelLink> link;
   std::shared_ptr<const void> capture;
+  svp::OwnerProcess process{};
 };
 
 CaptureScope::CaptureScope(const SpyreStream& stream)
-    : impl_(std::make_unique<Impl>(Impl{stream, Inside::of(stream).link(), nullptr})) {
+    : impl_(std::make_unique<Impl>(Impl{stream, Inside::of(stream).link(), nullptr, {}})) {
   impl_->capture = Inside::of(stream).BeginCapture();
 }
 CaptureScope::~CaptureScope() {
-  if (!impl_->link->is_cut()) (void)Inside::of(impl_->stream).AbandonCapture(impl_->capture);
+  if (impl_->process.is_this() && !impl_->link->is_cut())
+    (void)Inside::of(impl_->stream).AbandonCapture(impl_->capture);
 }
 PreparedLaunches CaptureScope::End() { return impl_->stream.EndCapture(); }
 

@@ -105,10 +105,10 @@ class FlexStream {
 
   // ---- capturing: between the two calls Launch() of jobs, Wait(), LaunchHost() and PipelineBarrier() of this thread
   // are checked as Prepare() checks them, and collected instead of run; Launch() returns the launch's number for
-  // Patch(), from 0. Nothing is collected of a call that throws, and the capture goes on. Error for every other call
-  // that launches or waits, and for all calls of other threads, but for error() and what asks nothing of the stream.
-  // Reset() of this thread abandons the capture. A recovery from the queue reset on ends it: calls throw Error until
-  // EndCapture(). What was launched before goes on.
+  // Patch(), from 0, and LaunchHost() returns 0. Nothing is collected of a call that throws, and the capture goes on.
+  // Error for every other call that launches or waits, and for all calls of other threads, but for error() and what
+  // asks nothing of the stream. Reset() of this thread abandons the capture. A recovery from the queue reset on ends
+  // it: calls throw Error until EndCapture(). What was launched before goes on.
   // Throws as Launch(), and Error when a capture is under way. The result names the capture.
   std::shared_ptr<const void> BeginCapture();
   // The capture has ended when this returns or throws: Error when none is under way, and what Prepare() throws.

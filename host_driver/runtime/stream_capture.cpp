@@ -114,7 +114,7 @@ std::uint64_t FlexStream::collect(ActiveCapture& capture, std::span<const Launch
   channel_.reserve(reservation, {}, 0, capture.recoveries);
   capture.writer.add(function_.launch_site(channel_.stream()), steps);
   if (!steps.empty()) capture.barrier_next = false;
-  return capture.writer.launches() - 1;
+  return capture.writer.launches() - (steps.empty() ? 0 : 1);
 }
 
 std::shared_ptr<CapturedEvent> FlexStream::RecordInCapture() {

@@ -97,7 +97,8 @@ class SPYRE_API StreamCapture {
   ~StreamCapture();
 
   // A job with a kernel, or a transfer; its host memory must be pinned, and belongs to each launch of the result.
-  // Returns its number, for PreparedLaunches::Patch.
+  // Returns its number, for PreparedLaunches::Patch. With a pipeline barrier it begins, in each replay, when everything
+  // before it on the stream has ended.
   std::size_t Launch(const Job& job, std::span<const SpyreTensor> tensors, const LaunchOptions& options = {});
   // An event behind everything captured so far, recorded anew by each replay. The result stands for that of the replay
   // that was launched last, of whatever was instantiated from this capture and its copies; before the first replay it

@@ -66,7 +66,7 @@ class SPYRE_API SpyreStream {
   // else uses the stream meanwhile.
   //   collected         Launch, LaunchKernel and copies inside of the card; jobs of transfers between the card and pinned
   //                     memory; Record, Wait, LaunchHost, PipelineBarrier. Launch returns the number that
-  //                     PreparedLaunches::Patch takes; the Event of Record is one of StreamCapture::Record
+  //                     PreparedLaunches::Patch takes, LaunchHost 0; the Event of Record is one of StreamCapture::Record
   //   InvalidArgument   what Prepare() refuses: memory of the host that is not pinned, a job that is not loaded, …
   //   Error             Synchronize, Query, copies between tensors and memory of the host, a launch or patch of what was
   //                     prepared, loading on this stream; every call of another thread; every call behind a recovery of

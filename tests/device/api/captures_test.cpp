@@ -120,6 +120,20 @@ TEST_F(ApiCaptures, AFunctionSeesWhatWasComputedAndFeedsWhatComesNext) {
   for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], i % 2 == 0 ? 1 : 2);
 }
 
+TEST_F(ApiCaptures, APipelineBarrierIsPartOfTheReplay) {
+  const auto job = added();
+  auto stream = context().stream();
+  const SpyreTensor one = filled(1), sum = filled(0), twice = filled(0);
+  spyre::StreamCapture capture(stream);
+  capture.Launch(job, std::array{one, one, sum});
+  capture.Launch(job, std::array{sum, sum, twice}, {.pipeline_barrier = true});
+  const auto graph = capture.Instantiate();
+  const auto first = graph.Launch(stream, {}).launch;
+  EXPECT_EQ(graph.Launch(stream), first + 2) << "the second of its launches stands behind the barrier";
+  stream.Synchronize(soon());
+  EXPECT_EQ(first_of(twice), 4.0F);
+}
+
 TEST_F(ApiCaptures, AKernelThatFailsFailsTheReplayThatWaitsForIt) {
   const auto job = added();
   const auto spin = loaded("spin", {});

@@ -428,5 +428,24 @@ TEST_F(RecoveredCaptures, WhatStandsBehindAFailedWaitIsNotSentAgain) {
   EXPECT_EQ(value(a_, memory), 3u);
 }
 
+TEST_F(RecoveredCaptures, WhatHadNotStartedIsSentAgainAndItsEventsHaveFailed) {
+  const auto memory = allocate(), other = allocate();
+  Gate gate;
+  a_.LaunchHost([&] {
+    gate.pass()();
+    throw std::runtime_error("no");
+  });
+  int runs = 0;
+  const auto graph = Steps().fill(memory, 1).record().host([&] { ++runs; }).fill(other, 2).on(b_);
+  Events events;
+  a_.Launch(*graph, {}, &events);
+  gate.open();
+  EXPECT_THROW(a_.Synchronize(soon()), StreamError);
+  EXPECT_EQ(events[0]->stage(), EventStage::Failed);
+  EXPECT_EQ(value(a_, memory), 1u);
+  EXPECT_EQ(value(a_, other), 2u);
+  EXPECT_EQ(runs, 0) << "it may read what the function that threw would have written: docs/recovery.md";
+}
+
 }  // namespace
 }  // namespace svp
