@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "tests/conformance/flex/flex_runtime.hpp"
-#include "tests/conformance/flex/prepared_plan.hpp"
 #include "tests/conformance/flex/reference.hpp"
+#include "tests/support/flex/prepared_plan.hpp"
 
 namespace flex_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "tests/conformance/flex/flex_runtime.hpp"
-#include "tests/conformance/flex/prepared_plan.hpp"
+#include "tests/support/flex/prepared_plan.hpp"
 
 namespace {
 bool leaks_are_the_parents = false;

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "tests/conformance/flex/flex_runtime.hpp"
-#include "tests/conformance/flex/prepared_plan.hpp"
+#include "tests/support/flex/prepared_plan.hpp"
 
 namespace flex_test {
 namespace {

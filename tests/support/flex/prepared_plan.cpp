@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/conformance/flex/prepared_plan.hpp"
+#include "tests/support/flex/prepared_plan.hpp"
 
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "tests/conformance/flex/flex_runtime.hpp"
+#include "tests/support/flex/launches.hpp"
 
 namespace flex_test {
 namespace {
