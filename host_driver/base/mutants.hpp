@@ -30,8 +30,15 @@ enum class HostMutant : std::uint8_t {
   CardReset,          // a reset of the card that was asked for is carried out (it is refused)
   Snapshot,           // a snapshot has the harts' registers
   Report,             // a report of a record says where the harts were
-  Last = Report,
+  FlexException,      // libflex: what leaves it is a std::runtime_error (it is the driver's own type)
+  FlexStreamError,    // libflex: a stream that failed says so
+  FlexCardError,      // libflex: a stream of a card that failed says so
+  FlexEnd,            // libflex: a runtime that ends gives its device back
+  Last = FlexEnd,
 };
+
+// Which one, for programs that `spyre-mutant` starts. Nothing that is shipped reads it.
+inline constexpr const char* kMutantVariable = "SPYRE_HOST_MUTANT";
 
 HostMutant active_mutant() noexcept;
 inline bool mutated(HostMutant mutant) noexcept { return active_mutant() == mutant; }

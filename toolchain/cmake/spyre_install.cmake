@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts where (docs/install.md), and the Debian package. Components:
 #
-#   runtime       bin/spyre, libexec/spyre/spyre-validation, libspyre.so.0, firmware and kernels (lib/spyre),
+#   runtime       bin/spyre, libexec/spyre/spyre-validation and spyre-flex-tenant, libspyre.so.0, firmware and kernels (lib/spyre),
 #                 manual pages, completion
 #   development   headers, libspyre.so, CMake package, pkg-config
 #   sdk           the kernel SDK (lib/spyre/sdk, libexec/spyre/spyre-pack-kernel)
@@ -18,7 +18,7 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/spyre)
 
 # ---- runtime
 install(TARGETS spyre RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
-install(TARGETS spyre-validation RUNTIME DESTINATION ${SPYRE_INSTALL_LIBEXECDIR} COMPONENT runtime)
+install(TARGETS spyre-validation spyre-flex-tenant RUNTIME DESTINATION ${SPYRE_INSTALL_LIBEXECDIR} COMPONENT runtime)
 install(TARGETS spyre_shared EXPORT spyreTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
 install(FILES "${SPYRE_FIRMWARE_DIR}/spyre-firmware.elf" DESTINATION ${SPYRE_INSTALL_DATADIR} COMPONENT runtime)

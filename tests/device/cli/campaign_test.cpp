@@ -50,12 +50,12 @@ void expect_all_covered(const nlohmann::json& scenarios) {
   }
 }
 
-TEST_F(Campaign, FortyScenariosProveFiveThingsEach) {
+TEST_F(Campaign, EveryScenarioProvesFiveThings) {
   const Finished ran = run_spyre({"fault", "campaign", "--json"});
   ASSERT_TRUE(ran.code.has_value());
   const auto json = nlohmann::json::parse(ran.output, nullptr, false);
   ASSERT_TRUE(json.is_object()) << ran.output;
-  ASSERT_EQ(json["scenarios"].size(), 40u);
+  ASSERT_EQ(json["scenarios"].size(), 43u);
   for (const auto& scenario : json["scenarios"]) {
     EXPECT_EQ(scenario["verdict"], "passed") << scenario.dump(2);
     for (const char* proof : kProofs) EXPECT_EQ(scenario[proof], true) << scenario["id"] << " " << proof;
@@ -73,9 +73,9 @@ TEST_F(Campaign, MutantsAreAnotherBuild) {
 }
 
 TEST_F(Campaign, WhatDoesNotExistIsRefusedByName) {
-  const Finished ran = run_spyre({"fault", "campaign", "--only", "F41"});
+  const Finished ran = run_spyre({"fault", "campaign", "--only", "F99"});
   EXPECT_EQ(ran.code, 2);
-  EXPECT_THAT(ran.output, HasSubstr("F41"));
+  EXPECT_THAT(ran.output, HasSubstr("F99"));
 }
 
 TEST_F(Campaign, AnInterruptPrintsWhatThereIsAndAJunitFile) {

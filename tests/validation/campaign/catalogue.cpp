@@ -12,7 +12,7 @@ namespace {
 
 using enum Section;
 
-constexpr std::array<Scenario, 40> kCatalogue{{
+constexpr std::array<Scenario, 43> kCatalogue{{
     {"F1",
      Driver,
      "allocation failure at every driver allocation, during open and under load",
@@ -173,6 +173,24 @@ constexpr std::array<Scenario, 40> kCatalogue{{
      "form, chains, resolver and incarnations",
      {},
      fuzzing_under_mutation},
+    {"F42",
+     Platform,
+     "a kernel of a libflex program faults",
+     "exceptions of libflex",
+     {.own_card = true},
+     flex_kernel_fault},
+    {"F43",
+     Platform,
+     "M resets the function of a libflex program with work in flight",
+     "exceptions of libflex",
+     {.own_card = true},
+     flex_function_reset},
+    {"F44",
+     Platform,
+     "emulator killed under a libflex program",
+     "exceptions of libflex",
+     {.own_card = true},
+     flex_emulator_end},
 }};
 
 bool same_id(std::string_view id, std::string_view given) {

@@ -52,5 +52,9 @@ void noisy_neighbour(ScenarioContext& context);                 // F37
 void hot_unplug(ScenarioContext& context);              // F38
 void thousand_resets(ScenarioContext& context);         // F39
 void fuzzing_under_mutation(ScenarioContext& context);  // F40
+// Programs of libflex
+void flex_kernel_fault(ScenarioContext& context);    // F42
+void flex_function_reset(ScenarioContext& context);  // F43
+void flex_emulator_end(ScenarioContext& context);    // F44
 
 }  // namespace svp::campaign

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/validation/campaign/tenant_process.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <random>
@@ -20,8 +13,6 @@
 #include "tests/validation/bounds.hpp"
 #include "tests/validation/campaign/card_fixture.hpp"
 #include "tests/validation/campaign/test_stream.hpp"
-
-extern char** environ;
 
 namespace svp::campaign {
 
@@ -36,81 +27,13 @@ constexpr auto kBound = campaign_bounds::kBlock;
 constexpr auto kLongestOccupation = campaign_bounds::kOccupation;
 constexpr int kNotAsItShouldBe = 3;
 
-int milliseconds(nanoseconds time) {
-  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
-}
-
-[[noreturn]] void fail(const char* what) {
-  throw Error({.layer = Layer::Driver,
-               .source = "a tenant's process",
-               .outcome = Outcome::Rejected,
-               .recoverable = true,
-               .next_step = "look at this machine's limits on processes and descriptors",
-               .message = std::string(what) + ": " + std::strerror(errno)});
-}
-
-struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
-};
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("no pipe for a tenant's process");
-  return {UniqueFd{ends[0]}, UniqueFd{ends[1]}};
-}
-
 }  // namespace
 
-TenantProcess::TenantProcess(const std::string& card, const std::string& function, TenantTask task,
-                             std::uint64_t seed) {
-  Pipe input = make_pipe();
-  Pipe output = make_pipe();
-  const std::string its_seed = std::to_string(seed);
-  const std::array<const char*, 7> arguments{
-      "spyre",          kCommand, card.c_str(), function.c_str(), task == TenantTask::Work ? "work" : "occupy",
-      its_seed.c_str(), nullptr};
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, input.read.get(), STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, output.write.get(), STDOUT_FILENO);
-  const int error =
-      ::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, const_cast<char* const*>(arguments.data()), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) {
-    errno = error;
-    fail("a tenant's process could not be started");
-  }
-  pidfd_ = UniqueFd{static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))};
-  input_ = std::move(input.write);
-  output_ = std::move(output.read);
-}
+TenantProcess::TenantProcess(const std::string& card, const std::string& function, TenantTask task, std::uint64_t seed)
+    : process_("/proc/self/exe", {"spyre", kCommand, card, function, task == TenantTask::Work ? "work" : "occupy",
+                                  std::to_string(seed)}) {}
 
-TenantProcess::~TenantProcess() {
-  if (pid_ == 0) return;
-  kill();
-  (void)wait_end(kBound);
-}
-
-void TenantProcess::kill() {
-  if (pid_ != 0) ::kill(pid_, SIGKILL);
-}
-
-bool TenantProcess::wait_working(nanoseconds bound) {
-  pollfd event{output_.get(), POLLIN, 0};
-  if (::poll(&event, 1, milliseconds(bound)) != 1 || (event.revents & POLLIN) == 0) return false;
-  std::array<char, 64> text{};
-  const auto got = ::read(output_.get(), text.data(), text.size());  // bounded: poll() said that there is something
-  return got > 0 && std::string_view(text.data(), static_cast<std::size_t>(got)).contains("working");
-}
-
-std::optional<int> TenantProcess::wait_end(nanoseconds bound) {
-  pollfd event{pidfd_.get(), POLLIN, 0};
-  if (::poll(&event, 1, milliseconds(bound)) != 1) return std::nullopt;
-  int status = 0;
-  if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
-  pid_ = 0;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
+bool TenantProcess::wait_working(nanoseconds bound) { return process_.read_line(bound) == "working"; }
 
 // ---- inside the process ---------------------------------------------------------------------------------------------
 

@@ -3,15 +3,12 @@
 // one: `spyre fault-tenant CARD FUNCTION work|occupy SEED`.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "host_driver/base/error.hpp"
-#include "host_driver/base/unique_fd.hpp"
+#include "tests/validation/campaign/piped_process.hpp"
 
 namespace svp::campaign {
 
@@ -24,22 +21,14 @@ class TenantProcess {
  public:
   // `card`: its folder. Throws svp::Error when it cannot be started.
   TenantProcess(const std::string& card, const std::string& function, TenantTask task, std::uint64_t seed);
-  // Killed if it still runs.
-  ~TenantProcess();
-  TenantProcess(const TenantProcess&) = delete;
-  TenantProcess& operator=(const TenantProcess&) = delete;
-
   // Its line "working" has come.
   bool wait_working(std::chrono::nanoseconds bound);
-  void kill();
+  void kill() { process_.kill(); }
   // Its exit code, 128 + n for signal n; nothing when it still runs.
-  std::optional<int> wait_end(std::chrono::nanoseconds bound);
+  std::optional<int> wait_end(std::chrono::nanoseconds bound) { return process_.wait_end(bound); }
 
  private:
-  pid_t pid_ = 0;
-  UniqueFd pidfd_;
-  UniqueFd input_;
-  UniqueFd output_;
+  PipedProcess process_;
 };
 
 // What the process does. 0: everything was as it should be; 3: not, with a line on stderr.

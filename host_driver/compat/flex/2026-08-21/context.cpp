@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "host_driver/base/mutants.hpp"
 #include "host_driver/compat/flex/2026-08-21/guarded.hpp"
 #include "host_driver/compat/flex/2026-08-21/timeouts.hpp"
 
@@ -55,7 +56,8 @@ void Context::close() noexcept {
     svp::keep_for_ever(completions_);
     return;
   }
-  if (gate_.wait_until_empty(CallGate::Clock::now() + kCallsEnd)) {
+  const bool kept = svp::mutated(svp::HostMutant::FlexEnd);
+  if (gate_.wait_until_empty(CallGate::Clock::now() + kCallsEnd) && !kept) {
     device_.owner.reset();
   } else {
     // A thread of the program waits inside, for example at the end of the process: what ends the process ends it.
@@ -100,13 +102,17 @@ RuntimeStream* Context::next_stream(RuntimeStreamPriority priority) {
 bool Context::device_failed() {
   svp::Device& device = device_.runtime->device();
   device.check();
-  return device.health() >= svp::Health::NeedsReset;
+  return device.health() >= svp::Health::NeedsReset && !svp::mutated(svp::HostMutant::FlexCardError);
+}
+
+bool Context::stream_failed(const svp::FlexStream& stream) {
+  return stream.error().has_value() && !svp::mutated(svp::HostMutant::FlexStreamError);
 }
 
 bool Context::failed(unsigned id) {
   if (!process_.is_this() || !gate_.try_enter()) return true;
   const Call call(*this);
-  return call.stream(id).error().has_value() || device_failed();
+  return stream_failed(call.stream(id)) || device_failed();
 }
 
 bool Context::any_stream_failed() {
@@ -114,7 +120,7 @@ bool Context::any_stream_failed() {
   if (device_failed()) return true;
   for (const auto& known : streams_) {
     const svp::FlexStream* stream = known.load(std::memory_order_acquire);
-    if (stream != nullptr && stream->error()) return true;
+    if (stream != nullptr && stream_failed(*stream)) return true;
   }
   return false;
 }

@@ -111,6 +111,7 @@ class Context : public std::enable_shared_from_this<Context> {
   svp::FlexStream& stream(unsigned id);
   RuntimeStream* handle(unsigned id);
   bool device_failed();
+  static bool stream_failed(const svp::FlexStream& stream);
 
   const svp::OwnerProcess process_;
   OpenedDevice device_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/base/mutants.hpp"
 
 namespace flex::detail {
 
@@ -15,6 +16,7 @@ auto guarded(F&& f) -> decltype(std::forward<F>(f)()) {
   try {
     return std::forward<F>(f)();
   } catch (const svp::Error& error) {
+    if (svp::mutated(svp::HostMutant::FlexException)) throw;
     throw std::runtime_error(error.what());
   }
 }
