@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // F42 to F44: what fails below, as a program of torch-spyre's runtime interface sees it. The program is a process that
 // knows libflex only; it has VF1 of a long-lived card.
-#include <signal.h>
-
+#include <csignal>
 #include <string>
 
 #include "host_driver/discovery/attach.hpp"

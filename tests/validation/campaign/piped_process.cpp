@@ -2,7 +2,6 @@
 #include "tests/validation/campaign/piped_process.hpp"
 
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -12,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -55,6 +55,7 @@ std::vector<std::string> environment_with(const PipedProcess::Variables& variabl
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (std::string& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // F20 and F22: owners in processes of their own, on a long-lived card.
-#include <signal.h>
-#include <stdlib.h>
-#include <unistd.h>
-
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,12 +13,6 @@
 #include "tests/validation/campaign/tenant_process.hpp"
 
 namespace svp::campaign {
-
-namespace {
-
-using wire::Outcome;
-
-}  // namespace
 
 void several_processes(ScenarioContext& context) {
   constexpr unsigned kProcesses = 3;

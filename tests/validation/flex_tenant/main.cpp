@@ -132,6 +132,6 @@ int main(int argc, char** argv) {
   Tenant tenant(argv[1]);
   std::string command;
   // bounded: by the campaign
-  while (std::getline(std::cin, command)) std::cout << answer(tenant, command) << std::endl;
+  while (std::getline(std::cin, command)) std::cout << answer(tenant, command) << "\n" << std::flush;
   return 0;
 }
