@@ -66,11 +66,13 @@ PreparedPlan::PreparedPlan(const std::filesystem::path& directory, flex::FlexAll
 }
 
 void PreparedPlan::launch(flex::RuntimeStream& stream, const Tensors& tensors, Addresses addresses) const {
-  std::vector<std::int64_t> dmvas;
-  for (const auto* tensor : tensors) {
-    dmvas.push_back(static_cast<std::int64_t>(allocator_.compositeAddressToDmva(*tensor)));
-  }
   const bool bound = addresses == Addresses::Bound;
+  std::vector<std::int64_t> dmvas;
+  if (!bound) {
+    for (const auto* tensor : tensors) {
+      dmvas.push_back(static_cast<std::int64_t>(allocator_.compositeAddressToDmva(*tensor)));
+    }
+  }
   for (const auto& step : steps_) {
     if (const auto* host = std::get_if<HostCompute>(&step)) {
       if (bound) continue;
