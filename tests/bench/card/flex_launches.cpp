@@ -33,13 +33,13 @@ double thread_cpu_ns() {
 }
 
 // CPU time of one launch, the median of means over a row of them.
-double cost(Session& session, const auto& launch, const auto& wait) {
+double cost(Session& session, const auto& launch, const auto& synchronize) {
   std::vector<double> samples(session.amount(kRepetitions));
   for (double& sample : samples) {
     const double start = thread_cpu_ns();
     for (unsigned i = 0; i < kLaunches; ++i) launch();
     sample = (thread_cpu_ns() - start) / kLaunches;
-    wait();
+    synchronize();
   }
   return median(std::move(samples));
 }
@@ -80,9 +80,13 @@ class FlexAdd {
     stream_->synchronize();
   }
   void launch() {
-    plan_->launch(*stream_, {&tensors_[0], &tensors_[1], &tensors_[2]}, flex_test::PreparedPlan::Addresses::Bound);
+    const auto& [offset, name] = plan_->computation();
+    auto* const params =
+        flex::createComputeParams(&plan_->program(), {&tensors_[0], &tensors_[1], &tensors_[2]}, name, offset);
+    stream_->launchOperationCompute(params);
+    flex::destroyComputeParams(params);
   }
-  void wait() { stream_->synchronize(); }
+  void synchronize() { stream_->synchronize(); }
   void check() {
     std::vector<std::uint16_t> result(kBytes / 2);
     flex_test::receive(*stream_, result.data(), kBytes, tensors_[2]);
@@ -143,7 +147,7 @@ void measure_flex_launches(Session& session) {
           .limit = "FlexStream::Launch of the same kernel",
           .goal = at_most(1.15),
           .checked = "every element of both results"};
-  const auto by_flex = [&] { return cost(session, [&] { flex.launch(); }, [&] { flex.wait(); }); };
+  const auto by_flex = [&] { return cost(session, [&] { flex.launch(); }, [&] { flex.synchronize(); }); };
   by_flex();
   for (unsigned round = 0; round < session.options().rounds; ++round) {
     const double flex_cost = by_flex();

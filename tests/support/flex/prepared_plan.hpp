@@ -28,8 +28,16 @@ class PreparedPlan {
 
   PreparedPlan(const std::filesystem::path& directory, flex::FlexAllocator& allocator, flex::RuntimeStream& stream);
 
+  // The computation of a plan.
+  struct Compute {
+    std::uint64_t bootstrap_offset;
+    std::string name;
+  };
+
   void launch(flex::RuntimeStream& stream, const Tensors& tensors, Addresses addresses) const;
   const flex::CompositeAddress& program() const { return program_; }
+  // The last one, for whoever launches it himself.
+  const Compute& computation() const { return std::get<Compute>(steps_.back()); }
 
  private:
   struct HostCompute {
@@ -40,10 +48,6 @@ class PreparedPlan {
   struct Transfer {
     std::vector<std::uint8_t>* buffer;
     flex::CompositeAddress device;
-  };
-  struct Compute {
-    std::uint64_t bootstrap_offset;
-    std::string name;
   };
 
   flex::FlexAllocator& allocator_;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches of programs from where the caller has put them.
-#include <array>
 #include <cstring>
 #include <span>
 #include <string>
@@ -14,22 +13,20 @@ namespace flex::detail {
 namespace {
 
 // The tensors of a launch; their memory is somebody's until it is launched.
-struct Operands {
-  std::vector<Place> places;
+using Operands = std::vector<Place>;
 
-  std::array<svp::Argument, svp::kMaxOperands> arguments(const svp::Job& job) const {
-    std::array<svp::Argument, svp::kMaxOperands> list{};
-    const auto& operands = job.binary()->metadata().operands;
-    const auto& shapes = job.job_plan().compute()->expected_input_shapes;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      list[i] = {.allocation = places[i].allocation->index(),
-                 .shape = shapes[i],
-                 .dtype = operands[i].dtype,
-                 .offset = places[i].offset};
-    }
-    return list;
+std::vector<svp::Argument> arguments_of(const svp::Job& job, const Operands& operands) {
+  const auto& metadata = job.binary()->metadata().operands;
+  const auto& shapes = job.job_plan().compute()->expected_input_shapes;
+  std::vector<svp::Argument> list(operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    list[i].allocation = operands[i].allocation->index();
+    list[i].shape = shapes[i];
+    list[i].dtype = metadata[i].dtype;
+    list[i].offset = operands[i].offset;
   }
-};
+  return list;
+}
 
 void require_count(const svp::Job& job, std::size_t given) {
   const svp::KernelMetadata& kernel = job.binary()->metadata();
@@ -44,9 +41,8 @@ Operands given_operands(const Context& context, const svp::Job& job,
                         const std::vector<const CompositeAddress*>& tensors) {
   require_count(job, tensors.size());
   Operands operands;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    operands.places.push_back(context.place_of(tensors[i], ("tensor " + std::to_string(i)).c_str()));
-  }
+  operands.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) operands.push_back(context.place_of(tensors[i], {"tensor", i}));
   return operands;
 }
 
@@ -74,7 +70,7 @@ Operands corrected_operands(const Context& context, const svp::Job& job, std::sp
            "make it by the hcm of the program's own directory");
   }
   Operands operands;
-  operands.places.resize(kernel.operands.size());
+  operands.resize(kernel.operands.size());
   for (std::size_t i = 0; i < kernel.symbols.size(); ++i) {
     wire::CorrectionSymbol symbol;
     std::memcpy(&symbol, tensor.data() + sizeof header + i * sizeof symbol, sizeof symbol);
@@ -84,11 +80,11 @@ Operands corrected_operands(const Context& context, const svp::Job& job, std::sp
              "make it by the hcm of the program's own directory");
     }
     if (expected.kind == wire::SymbolKind::Address) {
-      operands.places[expected.operand] = place_at(context, symbol, expected.operand);
+      operands[expected.operand] = place_at(context, symbol, expected.operand);
     }
   }
-  for (std::size_t i = 0; i < operands.places.size(); ++i) {
-    if (operands.places[i].allocation == nullptr) {
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].allocation == nullptr) {
       refuse("correction tensor", "it does not say where operand " + kernel.operands[i].name + " lies",
              "give the tensors' addresses with the launch");
     }
@@ -115,8 +111,7 @@ void compute(Context& context, const Context::Call& call, unsigned stream, const
   const Operands operands = !tensors.empty() || none_needed
                                 ? given_operands(context, *job, tensors)
                                 : corrected_operands(context, *job, memory->correction_of(stream));
-  const auto arguments = operands.arguments(*job);
-  call.stream(stream).Launch(*job, std::span(arguments).first(operands.places.size()));
+  call.stream(stream).Launch(*job, arguments_of(*job, operands));
 }
 
 }  // namespace flex::detail

@@ -125,27 +125,28 @@ bool Context::any_stream_failed() {
   return false;
 }
 
-Place Context::place_of(const CompositeAddress* address, const char* what) const {
+Place Context::place_of(const CompositeAddress* address, const Named& what) const {
   if (address == nullptr || address->chunks().empty()) {
-    refuse(what, "there is no memory", "allocate it first");
+    refuse(what.text().c_str(), "there is no memory", "allocate it first");
   }
   if (const auto& owned = Access::owned(*address)) {
     if (owned->allocator() != device_.runtime->shared_allocator()) {
-      refuse(what, "it is memory of a runtime that has ended", "allocate it again");
+      refuse(what.text().c_str(), "it is memory of a runtime that has ended", "allocate it again");
     }
     return {owned, 0, address->total_size()};
   }
-  if (address->chunks().size() != 1) refuse(what, "it is a view of several chunks", "give a view of one chunk");
+  if (address->chunks().size() != 1)
+    refuse(what.text().c_str(), "it is a view of several chunks", "give a view of one chunk");
   const Chunk& chunk = address->chunks().front();
   Place place = memory_->find(chunk.addr.region_id, chunk.addr.offset, chunk.size);
   if (place.allocation == nullptr) {
-    refuse(what,
+    refuse(what.text().c_str(),
            std::to_string(chunk.size) + " bytes from byte " + std::to_string(chunk.addr.offset) + " of segment " +
                std::to_string(chunk.addr.region_id) + " lie in no allocation",
            "allocate the memory, and keep its owner as long as the view");
   }
   if (!wire::is_aligned(place.offset, wire::kStickBytes)) {
-    refuse(what, "it begins inside of a stick", "begin at a multiple of 128 bytes");
+    refuse(what.text().c_str(), "it begins inside of a stick", "begin at a multiple of 128 bytes");
   }
   return place;
 }

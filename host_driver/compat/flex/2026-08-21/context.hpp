@@ -8,6 +8,7 @@
 #include <flex/flex.hpp>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "host_driver/base/process.hpp"
@@ -62,6 +63,16 @@ struct Access {
   static bool barrier(const HostCallbackParams& params) { return params.pipeline_barrier_; }
 };
 
+// What an error names: "tensor 3", or without its number. The text is only made when there is one.
+struct Named {
+  Named(const char* what) : what(what) {}  // NOLINT(google-explicit-constructor)
+  Named(const char* what, std::size_t number) : what(what), number(number) {}
+  std::string text() const { return number ? std::string(what) + " " + std::to_string(*number) : what; }
+
+  const char* what;
+  std::optional<std::size_t> number{};
+};
+
 class Context : public std::enable_shared_from_this<Context> {
  public:
   // Throws svp::Error.
@@ -95,7 +106,7 @@ class Context : public std::enable_shared_from_this<Context> {
   HostWrites& host_writes() { return host_writes_; }
 
   // The memory behind an address. Throws InvalidArgument naming `what`: none, or several pieces.
-  Place place_of(const CompositeAddress* address, const char* what) const;
+  Place place_of(const CompositeAddress* address, const Named& what) const;
 
   RuntimeStream* default_stream();
   RuntimeStream* next_stream(RuntimeStreamPriority priority);
