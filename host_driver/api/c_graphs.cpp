@@ -3,9 +3,12 @@
 #include <spyre/spyre.h>
 
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "host_driver/api/c_handles.hpp"
 #include "host_driver/api/c_support.hpp"
@@ -46,7 +49,7 @@ std::vector<SpyreTensor> operands_of(const spyre_tensor* const* tensors, std::si
 
 namespace {
 
-const spyre::Job job_of(const spyre_program* program) { return require(program, "program").plan.jobs().at(0); }
+spyre::Job job_of(const spyre_program* program) { return require(program, "program").plan.jobs().at(0); }
 
 // A function of the program in C, which tells a failure by its result.
 std::function<void()> host_function(spyre_host_function function, void* data) {
@@ -114,6 +117,7 @@ spyre_status spyre_graph_launch(spyre_context* context, spyre_stream* stream, co
     if (event_count != 0) (void)require(events, "events");
     if (slot_count != 0) (void)require(slots, "slots");
     std::vector<spyre::Event> awaited;
+    awaited.reserve(slot_count);
     for (const spyre_event* event : std::span(slots, slot_count)) {
       awaited.push_back(event != nullptr ? event->event : spyre::Event());
     }
