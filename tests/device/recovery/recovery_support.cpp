@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/device/recovery/recovery_support.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 namespace svp::test {
 
@@ -18,6 +23,20 @@ std::vector<std::byte> pattern(std::uint64_t seed) {
     byte = static_cast<std::byte>(state >> 56);
   }
   return bytes;
+}
+
+// Until the thread of this process with that number, when it has one, sleeps (proc(5): state S).
+bool sleeps(const std::atomic<long>& thread) {
+  const auto deadline = in_time();
+  while (std::chrono::steady_clock::now() < deadline) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread.load()) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_end = text.rfind(") ");
+    if (name_end != std::string::npos && text[name_end + 2] == 'S') return true;
+    std::this_thread::sleep_for(test_bounds::kLook);  // bounded: the deadline is above
+  }
+  return false;
 }
 
 RuntimeOptions runtime_options(RecoveryOptions recovery) {
@@ -110,6 +129,25 @@ unsigned Owner::start_endless_work() {
   return kLaunches;
 }
 
+Waiter::Waiter(FlexStream& stream)
+    : thread_([this, &stream] {
+        number_ = ::syscall(SYS_gettid);
+        try {
+          stream.Synchronize(in_time());
+        } catch (const StreamError& error) {
+          told_ = error.info();
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << error.what();
+        }
+      }) {
+  EXPECT_TRUE(sleeps(number_)) << "nobody waits for the work";
+}
+
+std::optional<ErrorInfo> Waiter::told() {
+  if (thread_.joinable()) thread_.join();  // bounded: it waits until in_time() at most
+  return told_;
+}
+
 void LaunchEndings::on_launch_ended(std::uint64_t launch, wire::Outcome outcome) noexcept {
   const std::lock_guard lock(mutex_);
   ended_.emplace_back(launch, outcome);
@@ -118,6 +156,7 @@ void LaunchEndings::on_launch_ended(std::uint64_t launch, wire::Outcome outcome)
 std::vector<wire::Outcome> LaunchEndings::outcomes() const {
   const std::lock_guard lock(mutex_);
   std::vector<wire::Outcome> result;
+  result.reserve(ended_.size());
   for (const auto& [launch, outcome] : ended_) result.push_back(outcome);
   return result;
 }

@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -50,6 +53,23 @@ class Owner {
   std::uint64_t seed_;
   AllocationIndex memory_ = AllocationIndex::Null;
   PinnedBuffer pinned_;
+};
+
+// Waits on a thread of its own for everything launched on a stream. It waits when the constructor returns.
+class Waiter {
+ public:
+  explicit Waiter(FlexStream& stream);
+  ~Waiter() { (void)told(); }
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+
+  // Until the wait is over: the error that it threw. Nothing: it threw none.
+  std::optional<ErrorInfo> told();
+
+ private:
+  std::atomic<long> number_{0};  // of the thread, for the kernel
+  std::optional<ErrorInfo> told_;
+  std::thread thread_;  // last: it writes the others
 };
 
 // Counts how the launches of it end.

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each reset level on a working card, with work in flight and with bystanders beside it: what it ends, what it leaves
 // (the table of docs/recovery.md), and that twenty of them leave nothing behind.
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <fstream>
-#include <optional>
 #include <string>
-#include <thread>
 
 #include "host_driver/transport/window.hpp"
 #include "shared/memory_order.hpp"
@@ -23,39 +16,12 @@ using testing::HasSubstr;
 
 std::shared_ptr<Card> boot_shared() { return test::boot(); }
 
-// Until the thread of this process with that number, when it has one, sleeps (proc(5): state S).
-bool sleeps(const std::atomic<long>& thread) {
-  const auto deadline = test::in_time();
-  while (std::chrono::steady_clock::now() < deadline) {
-    std::ifstream file("/proc/self/task/" + std::to_string(thread.load()) + "/stat");
-    std::string text;
-    std::getline(file, text);
-    const std::size_t name_end = text.rfind(") ");
-    if (name_end != std::string::npos && text[name_end + 2] == 'S') return true;
-    std::this_thread::sleep_for(test_bounds::kLook);  // bounded: the deadline is above
-  }
-  return false;
-}
-
 // Recovers `owner` from `reset level` on with endless work in flight, of which somebody waits for the end.
 RecoveryReport recover_from(Owner& owner, ResetLevel level) {
   const unsigned launches = owner.start_endless_work();
-  std::optional<wire::Outcome> told;
-  std::atomic<long> waits{0};
-  std::thread waiter([&] {
-    waits = ::syscall(SYS_gettid);
-    try {
-      owner.stream().Synchronize(test::in_time());
-    } catch (const StreamError& error) {
-      told = error.info().outcome;
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-  });
-  EXPECT_TRUE(sleeps(waits)) << "nobody waits for the work";
+  test::Waiter waiter(owner.stream());
   const RecoveryReport report = owner.context().recover(level);
-  waiter.join();  // bounded: it waits until in_time() at most
-  EXPECT_TRUE(told) << "a waiter was not told that its work is lost";
+  EXPECT_TRUE(waiter.told()) << "a waiter was not told that its work is lost";
   EXPECT_EQ(report.aborted + report.lost, launches);
   EXPECT_EQ(report.level(), level) << describe(report);
   return report;
