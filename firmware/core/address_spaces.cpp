@@ -184,7 +184,10 @@ bool AddressSpaces::ensure_context(FunctionSpace& space, CoreSpace& core, unsign
   if ((slot.mapped_areas & bit) != 0) return true;
   const ExecutionArea& area = space.areas[area_index];
   hal::PhysicalAddress& pool = slot.pools[area_index];
-  if (area.pool_pages != 0 && pool == 0 && (pool = take_pages(space, area.pool_pages)) == 0) return false;
+  if (area.pool_pages != 0 && pool == 0) {
+    pool = take_pages(space, area.pool_pages);
+    if (pool == 0) return false;
+  }
   const std::uint64_t base = area_base(index, area_index);
   const bool mapped = make_tables(space, [&] {
     return hal::map(core.root, base + wire::kTextOffset, area.text, area.text_pages, hal::Protection::ReadExecute) &&
@@ -291,7 +294,7 @@ void AddressSpaces::note_write(Owner function, hal::PhysicalAddress address, std
   if (space == nullptr || address >= space->images_end || address + bytes <= space->images_begin) return;
   for (ExecutionArea& area : space->areas) {
     if (area.source != 0 && address < area.source + area.header.image_bytes && area.source < address + bytes) {
-      area.stale = true;
+      area.stale = !mutated(Mutant::ImageWritten);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "firmware/core/control_block_check.hpp"
 #include "firmware/core/steps.hpp"
 #include "firmware/hal/hart.hpp"
+#include "firmware/mutants/mutants.hpp"
 
 namespace fw {
 
@@ -56,7 +57,7 @@ void copy_in(Function& function, CommandBuffer& buffer, std::uint64_t offset) {
 // Whether the block may stand in a buffer with so much data, and what it names is there now.
 Verdict judge(const Card& card, Function& function, const ControlBlock& cb, std::uint64_t data_bytes) {
   const Verdict form = check_buffer_block(cb, data_bytes, card.core_mask());
-  return form.ok() ? judge_addresses(function, cb) : form;
+  return form.ok() && !mutated(Mutant::BufferJudged) ? judge_addresses(function, cb) : form;
 }
 
 }  // namespace
@@ -115,7 +116,8 @@ namespace {
 
 // The new block against the one that it replaces.
 Verdict check_replacement(const BufferEntry& entry, const ControlBlock& cb, std::uint64_t bytes) {
-  if (cb.header.opcode != entry.cb.header.opcode) return {Status::BadOpcode, Field::OpcodeField};
+  if (cb.header.opcode != entry.cb.header.opcode && !mutated(Mutant::PatchKind))
+    return {Status::BadOpcode, Field::OpcodeField};
   const std::uint64_t tensor = tensor_bytes(cb);
   if (bytes - wire::kBufferBlockBytes != tensor) return {Status::BadSize, Field::PatchBytes};
   if (tensor == 0) return {};
@@ -130,7 +132,7 @@ Verdict patch_block(Card& card, Function& function, Block& block) {
   Verdict why;
   CommandBuffer* const buffer = function.buffers.find(patch.buffer, patch.epoch, why);
   if (buffer == nullptr) return why;
-  if (buffer->users != 0) return {Status::Busy, Field::CallBuffer};
+  if (buffer->users != 0 && !mutated(Mutant::PatchBusy)) return {Status::Busy, Field::CallBuffer};
   if (patch.block >= buffer->blocks) return {Status::OutOfBounds, Field::PatchBlock};
   if (!wire::host_memory(function.window().size()).contains(patch.offset, patch.bytes)) {
     return {Status::NotHostMemory, Field::PatchSource};
@@ -144,6 +146,7 @@ Verdict patch_block(Card& card, Function& function, Block& block) {
   if (!why.ok()) return why;
   block.start_time = hal::now();
   publish_started(function, block);
+  if (mutated(Mutant::PatchDone)) return {};
   entry.cb = room.cb;
   std::memcpy(buffer->data() + entry.data_offset, room.tensor.data(), patch.bytes - wire::kBufferBlockBytes);
   entry.tensor = function.buffers.next_tensor();

@@ -51,7 +51,7 @@ enum class Judged : std::uint8_t { All, Some, Refused };
     BufferEntry& entry = call.buffer->entry(call.index);
     if (entry.judged == version) continue;
     why = judge_addresses(function, entry.cb);
-    if (!why.ok()) return Judged::Refused;
+    if (!why.ok() && !mutated(Mutant::CallJudged)) return Judged::Refused;
     entry.judged = version;
   }
   if (call.index < call.buffer->blocks) return Judged::Some;
@@ -117,12 +117,13 @@ bool step_call(Card& card, Function& function, unsigned index) {
   Verdict why;
   if (block.call.buffer == nullptr) why = begin_call(function, block);
   Judged judged = why.ok() ? Judged::All : Judged::Refused;
+  // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): missing() is never OK, so that there is a buffer
   if (why.ok() && block.call.buffer->judged != function.regions.names_version()) [[unlikely]]
     judged = judge_again(function, block, why);
   if (judged == Judged::Some) return true;
   if (judged == Judged::Refused) {
     block.start_time = 0;
-    const bool passes = block.call.buffer == nullptr && mutated(Mutant::CallBuffer);
+    const bool passes = block.call.buffer == nullptr && mutated(Mutant::CallBuffer, why.status);
     end_block(function, index, {passes ? Outcome::Ok : Outcome::Rejected, passes ? Verdict{} : why, hal::now()});
     return true;
   }
@@ -145,12 +146,14 @@ bool call_goes_on(Function& function, unsigned index, Ending& ending) {
   if (call.index == 0) call.start_time = block.start_time;
   call.bytes += block.progress;
   call.slices += ending.slices;
-  if (ending.outcome == Outcome::Ok && call.index + 1 != call.buffer->blocks) {
+  const bool goes_on = ending.outcome == Outcome::Ok || mutated(Mutant::CallEnds);
+  if (goes_on && call.index + 1 != call.buffer->blocks) {
     begin_next_of_call(function, index, block);
     return true;
   }
   // Of blocks alone these say that nothing has begun.
-  if (call.index != 0 && (ending.outcome == Outcome::Rejected || ending.outcome == Outcome::Aborted)) {
+  if (call.index != 0 && (ending.outcome == Outcome::Rejected || ending.outcome == Outcome::Aborted) &&
+      !mutated(Mutant::CallHalf)) {
     ending.outcome = Outcome::Fault;
   }
   block.start_time = call.start_time;

@@ -64,7 +64,7 @@ void complete(Function& function, std::uint16_t index, const Ending& ending) {
   completion.slices = ending.slices;
   if (ending.outcome == Outcome::Ok && !mutated(Mutant::DmaTold)) completion.checksum = block.checksum;
   if (block.call.buffer != nullptr) [[unlikely]] {
-    completion.block = block.call.index;
+    completion.block = mutated(Mutant::CallBlock) ? 0 : block.call.index;
     function.buffers.leave(*block.call.buffer);
   }
   count(function.counters(), ending.outcome);

@@ -141,7 +141,7 @@ void end_function_reset(Card& card, Function& function) {
   hal::note(wire::RecordedEventKind::FunctionReset, function.id(), function.generation());
   const auto request = function.reset.take_request();
   function.reset.end();
-  function.buffers.destroy_all(card.spaces, function.id());
+  if (!mutated(Mutant::BuffersEnd)) function.buffers.destroy_all(card.spaces, function.id());
   function.renew(mutated(Mutant::ClearRings));
   if (!function.bound()) return;
   publish_header(function, card.boot_epoch());

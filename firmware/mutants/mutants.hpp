@@ -129,8 +129,18 @@ enum class Mutant : std::uint8_t {
   FairSlices,        // kernels of functions run in turn (the first function with one goes first)
   OneSlice,          // each has one slice of an iteration (it has four)
   // Command buffers
-  CallBuffer,  // a call of a buffer that there is not, or is another one, is refused (it ends OK)
-  Last = CallBuffer,
+  CallBuffer,    // a call of a buffer that there is not, or is another one, is refused (it ends OK)  (by status)
+  CallJudged,    // a call whose regions have gone has not begun
+  CallEnds,      // a call ends with its first block that fails
+  CallHalf,      // half a call ends FAULT, and not REJECTED
+  CallBlock,     // the block that failed is told
+  ImageWritten,  // an image that was written to is checked again
+  BufferJudged,  // the addresses of what a buffer is made of, or patched with
+  PatchKind,     // a block is replaced by one of its kind
+  PatchBusy,     // a buffer in use is not patched
+  PatchDone,     // a patch is carried out
+  BuffersEnd,    // with the reset of their function
+  Last = BuffersEnd,
 };
 
 // Whether the check is left out. Asked behind the finding and not before it: what is in order never gets here. `status`

@@ -12,7 +12,7 @@ namespace {
 
 using enum Section;
 
-constexpr std::array<Scenario, 43> kCatalogue{{
+constexpr std::array<Scenario, 44> kCatalogue{{
     {"F1",
      Driver,
      "allocation failure at every driver allocation, during open and under load",
@@ -173,6 +173,12 @@ constexpr std::array<Scenario, 43> kCatalogue{{
      "form, chains, resolver and incarnations",
      {},
      fuzzing_under_mutation},
+    {"F41",
+     Tenants,
+     "captured work under a function reset and a fault",
+     "names and judgement of command buffers",
+     {},
+     captured_work_under_faults},
     {"F42",
      Platform,
      "a kernel of a libflex program faults",

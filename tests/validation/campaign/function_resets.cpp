@@ -13,6 +13,7 @@
 #include "tests/validation/campaign/management.hpp"
 #include "tests/validation/campaign/resources.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
+#include "tests/validation/campaign/standing.hpp"
 
 namespace svp::campaign {
 
@@ -26,27 +27,7 @@ using wire::Outcome;
 // One when a reset begins, so that the driver sees at once that its work is over, and one when it ends.
 constexpr std::uint64_t kGenerationsPerReset = 2;
 
-constexpr wire::Target kFaultingTarget = wire::target_of_virtual(kFaulting),
-                       kNeighbour = wire::target_of_virtual(kBystander), kBusy = wire::target_of_virtual(kThird);
-
-// What the card says of a function and no reset of another one may change.
-struct Standing {
-  FunctionState state{};
-  std::uint64_t generation = 0;
-  std::uint64_t resets = 0;
-  std::uint64_t granted_bytes = 0;
-  std::uint64_t violations = 0;
-  friend bool operator==(const Standing&, const Standing&) = default;
-};
-Standing standing_of(Device& management, wire::Target target) {
-  const auto figures = figures_of(management, target);
-  return {figures.state, figures.generation, figures.resets, figures.granted_bytes, figures.violations};
-}
-std::vector<Standing> standings(Device& management, std::initializer_list<wire::Target> targets) {
-  std::vector<Standing> all;
-  for (const wire::Target target : targets) all.push_back(standing_of(management, target));
-  return all;
-}
+constexpr wire::Target kBusy = wire::target_of_virtual(kThird);
 
 wire::AdminRequest reset_request(wire::Target target) {
   return test::function_request(AdminCommand::FunctionReset, target);
@@ -215,6 +196,7 @@ void reset_of_all_in_parallel(ScenarioContext& context) {
   {
     std::barrier together(std::ssize(kAll));
     std::vector<std::jthread> threads;
+    threads.reserve(workers.size());
     for (const auto& worker : workers) {
       threads.emplace_back([&, target = worker->target()] {
         together.arrive_and_wait();  // bounded: as many threads as it counts, each only comes here
@@ -267,6 +249,7 @@ Pair reset_twice_at_once(ScenarioContext& context) {
   {
     std::barrier together(2);
     std::vector<std::jthread> threads;
+    threads.reserve(2);
     for (int i = 0; i < 2; ++i) {
       threads.emplace_back([&] {
         together.arrive_and_wait();  // bounded: two threads, each only comes here

@@ -16,6 +16,7 @@
 #include "tests/validation/campaign/raw_client.hpp"
 #include "tests/validation/campaign/resources.hpp"
 #include "tests/validation/campaign/scenarios.hpp"
+#include "tests/validation/campaign/standing.hpp"
 
 namespace svp::campaign {
 
@@ -34,7 +35,7 @@ constexpr std::uint64_t kBothCores = 3;
 constexpr std::uint64_t kFlagsAt = 3 * wire::kMiB, kFlagBytes = 2 * wire::kKiB;
 constexpr std::uint64_t kKernelAt = 1 * wire::kMiB;  // in Program regions
 
-constexpr wire::Target kFaultingTarget = wire::target_of_virtual(kFaulting), kForeign = wire::target_of_virtual(kThird);
+constexpr wire::Target kForeign = wire::target_of_virtual(kThird);
 
 // What the kernel "residue" looks at (residue.cpp), by claim.
 struct Trace {
@@ -164,7 +165,7 @@ std::string look_at_old_rings(ScenarioContext& context) {
   if (!driver.bring_up()) return "the function does not come up";
   raw::StreamHandle stream;
   if (driver.run(driver.nop(stream)).outcome != Outcome::Ok) return "its rings do not work before the reset";
-  const std::string reason = ok_or_reason(manage(context.management(), AdminCommand::FunctionReset, kForeign));
+  std::string reason = ok_or_reason(manage(context.management(), AdminCommand::FunctionReset, kForeign));
   if (!reason.empty()) return reason;
   driver.submit(driver.nop(stream));
   const std::uint16_t asked = driver.send_admin(driver.admin_request(AdminCommand::Query));

@@ -48,6 +48,7 @@ void reset_of_one_leaves_the_others(ScenarioContext& context);  // F34
 void reset_of_all_in_parallel(ScenarioContext& context);        // F35
 void two_resets_at_once(ScenarioContext& context);              // F36
 void noisy_neighbour(ScenarioContext& context);                 // F37
+void captured_work_under_faults(ScenarioContext& context);      // F41
 // Platform
 void hot_unplug(ScenarioContext& context);              // F38
 void thousand_resets(ScenarioContext& context);         // F39
