@@ -71,6 +71,14 @@ class Checked {
   }
   std::int64_t eps() const { return static_cast<std::int64_t>(wire::kStickBytes * 8 / bits_of(transfer_.card_format)); }
   std::int64_t element_count() const { return elements_; }
+  // Of the same memories, some of the nests.
+  Checked part(std::vector<StridedLoops> nests) const {
+    Checked some(*this);
+    some.transfer_.nests = std::move(nests);
+    some.elements_ = 0;
+    for (const StridedLoops& nest : some.nests()) some.elements_ += nest.element_count();
+    return some;
+  }
 
  private:
   Offset card_offset() const {
@@ -202,15 +210,12 @@ void write_named_sticks(Runtime& runtime, FlexStream& stream, const Checked& tra
   launch_loops(stream, buffer->transfers(runs, transfer.card().tensor, Direction::ToDevice), kept(buffer, keep_alive));
 }
 
-bool write_packed(Runtime& runtime, FlexStream& stream, const Checked& transfer,
+void write_packed(Runtime& runtime, FlexStream& stream, const Checked& transfer, const std::shared_ptr<Packed>& packed,
                   const std::shared_ptr<const void>& keep_alive) {
-  const auto packed = pack(runtime, transfer);
-  if (packed == nullptr) return false;
   copy_strided(packed->host, transfer.host().format, transfer.host().memory, transfer.card().format,
                packed->memory.bytes());
   runtime.transfer_counters().add_copied(packed->memory.size());
   launch_loops(stream, packed->steps, kept(packed, keep_alive));
-  return true;
 }
 
 // Reads the sticks, changes what the loops name, and writes them.
@@ -244,6 +249,41 @@ bool names_each_once(const StridedLoops& nest) {
 bool fills_exactly(const Checked& transfer, std::span<const StickRun> runs) {
   if (!std::ranges::all_of(transfer.nests(), names_each_once)) return false;
   return static_cast<std::uint64_t>(transfer.element_count()) * bits_of(transfer.card().format) == bytes_of(runs) * 8;
+}
+
+// Whether every stick that the nest comes to is named as a whole, by its form: it may be one and not look so.
+bool has_whole_sticks(const StridedLoops& nest, std::int64_t eps) {
+  bool filled = false;
+  for (std::size_t i = 0; i < nest.size.size(); ++i) {
+    if (nest.size[i] == 1) continue;
+    if (nest.dst_stride[i] == 1 && nest.size[i] % eps == 0) {
+      filled = true;
+    } else if (nest.dst_stride[i] % eps != 0) {
+      return false;
+    }
+  }
+  return filled && nest.dst_offset % eps == 0;
+}
+
+// Nests that fill their sticks, and others: of a matrix whose last column of sticks is not full. The card moves what
+// fills sticks by linear DMA while the host makes the rest ready for the strided one. False: nothing was moved.
+bool write_sticks_and_rest(Runtime& runtime, FlexStream& stream, const Checked& transfer,
+                           const std::shared_ptr<const void>& keep_alive) {
+  std::vector<StridedLoops> whole;
+  std::vector<StridedLoops> rest;
+  for (const StridedLoops& nest : transfer.nests()) {
+    (has_whole_sticks(nest, transfer.eps()) ? whole : rest).push_back(nest);
+  }
+  const Checked sticks = transfer.part(std::move(whole));
+  const Checked others = transfer.part(std::move(rest));
+  if (sticks.empty() || others.empty()) return false;
+  const auto runs = sticks_of(sticks.nests(), LoopSide::Destination, sticks.eps()).all;
+  if (!fills_exactly(sticks, runs)) return false;
+  const auto packed = pack(runtime, others);
+  if (packed == nullptr) return false;
+  write_named_sticks(runtime, stream, sticks, runs, keep_alive);
+  write_packed(runtime, stream, others, packed, keep_alive);
+  return true;
 }
 
 // ---- from the card --------------------------------------------------------------------------------------------------
@@ -312,7 +352,8 @@ void copy_to_card(Runtime& runtime, FlexStream& stream, LoopTransfer transfer,
   if (runs.partial.empty() && fills_exactly(checked, runs.all)) {
     return write_named_sticks(runtime, stream, checked, runs.all, keep_alive);
   }
-  if (write_packed(runtime, stream, checked, keep_alive)) return;
+  if (write_sticks_and_rest(runtime, stream, checked, keep_alive)) return;
+  if (const auto packed = pack(runtime, checked)) return write_packed(runtime, stream, checked, packed, keep_alive);
   change_sticks(runtime, stream, checked, runs.all, keep_alive);
 }
 

@@ -36,7 +36,8 @@ class StickList {
   }
 
   StickRuns runs() {
-    std::ranges::sort(uses_, {}, &StickUse::first);
+    // Loops mostly come in the order of the sticks.
+    if (!std::ranges::is_sorted(uses_, {}, &StickUse::first)) std::ranges::sort(uses_, {}, &StickUse::first);
     StickRuns runs;
     for (std::size_t i = 0; i < uses_.size();) {
       StickUse use = uses_[i++];

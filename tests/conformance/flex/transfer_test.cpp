@@ -285,6 +285,30 @@ TEST_F(FlexTransfer, LoopsMoveWhatTheyNameAndNothingElse) {
   }
 }
 
+// Full sticks of a matrix and the others of its last column go to the card in different ways; they are one transfer.
+TEST_F(FlexTransfer, AMatrixWithPartOfAStickLeavesTheRestOfIt) {
+  constexpr std::int64_t kLanes = 64;
+  for (const std::int64_t columns : {240, 129, 65, 63}) {
+    for (const bool rest_first : {false, true}) {
+      const std::int64_t rows = 100;
+      auto nests = matrix(rows, columns, kLanes, true);
+      if (rest_first) std::ranges::reverse(nests);
+      const auto info = conversion(true, DataFormats::IEEE_FP16, DataFormats::SEN169_FP16, nests);
+      const auto host =
+          elements(DataFormats::IEEE_FP16, static_cast<std::size_t>(rows * columns), static_cast<unsigned>(columns));
+      const auto memory = tensor(static_cast<std::size_t>((columns + kLanes - 1) / kLanes * rows) * 128);
+      auto card = counted_bytes(memory.total_size(), 5);
+      send(stream(), card.data(), card.size(), memory);
+      std::atomic<int> calls = 0;
+      send(stream(), host.data(), host.size(), memory, info, [&](void*) { ++calls; });
+      convert(*info, host, card);
+      EXPECT_EQ(content(memory), card) << columns << " columns";
+      stream().synchronize();
+      EXPECT_EQ(calls, 1) << columns << " columns";
+    }
+  }
+}
+
 TEST_F(FlexTransfer, APartOfAnAllocationIsAnAddress) {
   const auto memory = tensor(128 * 12);
   auto card = counted_bytes(memory.total_size());
