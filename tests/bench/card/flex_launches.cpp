@@ -2,8 +2,8 @@
 // P14, launches: createComputeParams, launchOperationCompute and destroyComputeParams against FlexStream::Launch of the
 // same kernel on the same card, in CPU time of the calling thread (as P1); and how long a context takes until its first
 // copy has ended.
-#include <stdlib.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
