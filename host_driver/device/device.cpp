@@ -489,6 +489,10 @@ void Device::check() {
   if (!inside_sink() && impl_->process.is_this()) impl_->look_at_card();
 }
 
+void Device::check_now() {
+  if (!inside_sink() && impl_->process.is_this()) impl_->look_at_card_now();
+}
+
 std::optional<ErrorInfo> Device::failure() const {
   return impl_->process.is_this() ? impl_->failure() : impl_->not_ours();
 }

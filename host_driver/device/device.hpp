@@ -195,7 +195,11 @@ class Device {
   std::vector<wire::DeviceEvent> take_events();
   Health health() const;
   // Looks at the card now. An idle device does not: without this, a restart is found with the next call that submits.
+  // While another thread waits for the device it looks, every Timeouts::recheck_max, and this does nothing.
   void check();
+  // The same whoever waits, who gives way for it: health() is that of the card after this call began. Costs the wake-up
+  // of a thread.
+  void check_now();
   // Why the device is Dead or NeedsReset; empty while it works.
   std::optional<ErrorInfo> failure() const;
   // For records of errors (host_driver/ras): which card, which function.

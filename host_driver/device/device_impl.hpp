@@ -121,6 +121,9 @@ struct Device::Impl final : RegionSource {
   void on_tick();
   // Reaps and looks at the card, unless somebody who does both holds the lock.
   std::size_t look_at_card();
+  // Whoever holds it: a waiting holder gives way, because it may be asleep and has not seen what the caller knows of.
+  void look_at_card_now();
+  std::size_t look_as_holder();
   void start_ticking();
   void schedule_tick();
 

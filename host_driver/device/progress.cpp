@@ -379,6 +379,18 @@ void Device::Impl::schedule_tick() {
 std::size_t Device::Impl::look_at_card() {
   if (outstanding_failed() || !reap_mutex.try_lock()) return 0;  // who waits looks after everything himself
   enter();
+  const std::size_t found = look_as_holder();
+  leave();
+  return found;
+}
+
+void Device::Impl::look_at_card_now() {
+  if (outstanding_failed()) return;
+  const Claim claim(*this);
+  (void)look_as_holder();
+}
+
+std::size_t Device::Impl::look_as_holder() {
   const std::size_t found = progress();
   if (state.get(std::memory_order_relaxed) != DeviceState::Detached) {
     pollfd end{options.exit_fd.get(), POLLIN, 0};
@@ -386,7 +398,6 @@ std::size_t Device::Impl::look_at_card() {
     check_health();
   }
   if (failing(std::memory_order_acquire)) fail_outstanding();
-  leave();
   return found;
 }
 

@@ -34,7 +34,7 @@ std::uint64_t host_bytes_of(const LoopTransfer& transfer, TransferDirection dire
 // Both throw before anything is moved:
 //   InvalidArgument  "format" (no such conversion), "loops" (negative, lists of different lengths, an element outside of
 //                    `bytes`, 2^62 elements or more), "host" (null)
-//   OutOfMemory, Error, StreamError  as FlexStream::Launch
+//   OutOfMemory, Error, StreamError  as FlexStream::Launch; a stream that fails during the call may have moved a part
 //
 // Elements of the card that no loop names keep their value. The host's memory has been read when it returns. Waits for
 // the stream when pinned memory has no room for the elements, and when the sticks have to be read first: loops that

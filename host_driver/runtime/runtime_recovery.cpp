@@ -28,7 +28,7 @@ RecoveryReport RuntimeRecovery::recover(std::optional<ResetLevel> from) {
   const std::lock_guard recovering(mutex_);
   const auto held = scheduler_.hold();
   const Attempt attempt(*this);
-  function_.device()->check();
+  function_.device()->check_now();
   return escalate_from(from.value_or(lowest_level()), from.has_value());
 }
 

@@ -83,6 +83,23 @@ class Intruder final : public CompletionSink {
   Device& device_;
 };
 
+// A thread that waits sleeps between its looks at the card; here for as long as the test lasts.
+TEST(Device, CheckNowFindsARestartThatAThreadWhichWaitsHasNotSeen) {
+  NativeCard card;
+  DeviceOptions options;
+  options.faults.no_timers = true;
+  const auto device = card.attach(1, std::move(options));
+  std::thread waiter([&] { EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
+  while (device->statistics().sleeps == 0) std::this_thread::yield();  // bounded: the waiter has nothing else to do
+  card.pause();
+  auto& epoch = reinterpret_cast<wire::WindowHeader*>(card.window(1))->boot_epoch;
+  epoch = epoch + 1;
+  device->check_now();
+  EXPECT_EQ(device->health(), Health::NeedsReset);
+  waiter.join();  // bounded: the device has failed
+  card.resume();
+}
+
 TEST(Device, BlockingInsideASinkIsRefusedAtOnce) {
   NativeCard card;
   const auto device = card.attach();
