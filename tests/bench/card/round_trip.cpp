@@ -110,12 +110,12 @@ double translation_flush(svp::Device& physical, unsigned count) {
   // Of the fastest, as what it is added to: a mean would tell how busy the machine is.
   constexpr unsigned kTries = 20;
   const unsigned each = std::max(1U, count / kTries);
-  double pair = std::numeric_limits<double>::max(), in_turn = pair;
+  double pair = std::numeric_limits<double>::max(), switching = pair;
   for (unsigned i = 0; i < kTries; ++i) {
-    in_turn = std::min(in_turn, mean_round(physical, wire::SelfTestKind::Switch, each));
+    switching = std::min(switching, mean_round(physical, wire::SelfTestKind::Switch, each));
     pair = std::min(pair, enter_exit_pair(physical, each));
   }
-  return in_turn - pair;
+  return switching - pair;
 }
 
 double opencl_round_trip(OpenClPeer& peer, unsigned count) {

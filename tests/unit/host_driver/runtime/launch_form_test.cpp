@@ -74,7 +74,7 @@ TEST_F(LaunchFormTest, AnotherThreadRemembersForItself) {
   remember(1024);
   bool known = true;
   {
-    const std::jthread other([&] { known = knows(1024); });
+    const std::jthread other([&] { known = knows(1024); });  // bounded: it looks once
   }
   EXPECT_FALSE(known);
 }
