@@ -171,7 +171,7 @@ void measure_empty_kernel(Session& session) {
   Row raw{.id = "P3",
           .what = "empty kernel, submit to completion",
           .limit = "mret/ecall pair + empty control block",
-          .goal = at_most(2),
+          .goal = at_most(1.3),
           .checked = "outcome"};
   Row full{.id = "P3",
            .what = "empty kernel, FlexStream Launch to Synchronize",
