@@ -296,8 +296,11 @@ TEST_F(Captures, WhatAFunctionThrowsIsTheStreamsErrorAndNothingBehindItRuns) {
 
 TEST_F(Captures, AFailedEventFailsTheReplayThatWaitsForIt) {
   const auto memory = allocate();
+  Gate gate;
+  b_.LaunchHost(gate.pass());  // else it may fail before there is an event
   b_.LaunchHost([] { throw std::runtime_error("no"); });
   const auto failed = b_.Record();
+  gate.open();
   EXPECT_EQ(failure_of(b_).outcome, Outcome::Fault);
   const auto graph = Steps().awaiting(failed).fill(memory, 4).record().on(a_);
   for (int i = 0; i < 2; ++i) {
