@@ -24,7 +24,7 @@ RememberedForms& forms_of_this_thread() {
 }  // namespace
 
 bool LaunchForm::fits(const Job& job, std::span<const Argument> arguments, bool tiled_launch_allowed) const {
-  if (kernel != job.binary()->serial() || allow_tiled_launch != tiled_launch_allowed) return false;
+  if (kernel_serial != job.binary()->serial() || allow_tiled_launch != tiled_launch_allowed) return false;
   if (!std::ranges::equal(compiled, job.job_plan().compute()->expected_input_shapes)) return false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Argument& argument = arguments[i];
@@ -48,7 +48,7 @@ std::shared_ptr<const LaunchForm> remembered_form(const Job& job, std::span<cons
 
 std::shared_ptr<const LaunchForm> remember_form(std::shared_ptr<LaunchForm> form, const Job& job,
                                                 std::span<const Argument> arguments, bool allow_tiled_launch) {
-  form->kernel = job.binary()->serial();
+  form->kernel_serial = job.binary()->serial();
   form->allow_tiled_launch = allow_tiled_launch;
   form->compiled = job.job_plan().compute()->expected_input_shapes;
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -25,7 +25,7 @@ struct LaunchForm {
   Tiling tiling;
 
   // What it was made of.
-  std::uint64_t kernel = 0;  // Kernel::serial()
+  std::uint64_t kernel_serial = 0;
   bool allow_tiled_launch = false;
   std::vector<Shape> compiled;
   std::array<DeviceType, kMaxOperands> dtype{};

@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Prepared launches, captures, shared events and functions of the host in the C interface, on a booted card. Plain C, no
- * test library: a failed check prints its line, and the program ends with 1. */
+ * Prepared launches, captures, shared events and functions of the host in the C interface, on a booted card. */
 #include <spyre/spyre.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                    \
-  do {                                                                                                      \
-    if (!(condition)) {                                                                                     \
-      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, spyre_last_error()); \
-      exit(1);                                                                                              \
-    }                                                                                                       \
-  } while (0)
-#define OK(call) CHECK((call) == SPYRE_OK)
-#define REFUSED(call) CHECK((call) == SPYRE_INVALID_ARGUMENT)
-#define BOUND_NS UINT64_C(60000000000) /* ends a hang; nothing is judged by it */
+#include "c_checks.h"
 
-enum { M = 64, N = 128, ELEMENTS = M * N };
+#define REFUSED(call) CHECK((call) == SPYRE_INVALID_ARGUMENT)
+
 static float values[ELEMENTS];
 
 /* What all tests work with. */

@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The C interface on a booted card: every function, every kind of refusal. Plain C, no test library: a failed check prints
- * its line, and the program ends with 1. */
+ * The C interface on a booted card: every function but those of c_graphs_test.c, every kind of refusal. */
 #include <pthread.h>
 #include <spyre/spyre.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define CHECK(condition)                                                                                    \
-  do {                                                                                                      \
-    if (!(condition)) {                                                                                     \
-      fprintf(stderr, "%s:%d: %s\n  last error: %s\n", __FILE__, __LINE__, #condition, spyre_last_error()); \
-      exit(1);                                                                                              \
-    }                                                                                                       \
-  } while (0)
-#define OK(call) CHECK((call) == SPYRE_OK)
-
-enum { M = 64, N = 128, ELEMENTS = M * N };
-#define BOUND_NS UINT64_C(60000000000) /* ends a hang; nothing is judged by it */
+#include "c_checks.h"
 
 static float a_values[ELEMENTS], b_values[ELEMENTS], sums[ELEMENTS];
 

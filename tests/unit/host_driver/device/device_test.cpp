@@ -90,7 +90,9 @@ TEST(Device, CheckNowFindsARestartThatAThreadWhichWaitsHasNotSeen) {
   options.faults.no_timers = true;
   const auto device = card.attach(1, std::move(options));
   std::thread waiter([&] { EXPECT_EQ(device->wait_until([] { return false; }, in_seconds(60)), WaitStatus::Failed); });
-  while (device->statistics().sleeps == 0) std::this_thread::yield();  // bounded: the waiter has nothing else to do
+  const auto limit = in_seconds(60);
+  while (device->statistics().sleeps == 0 && Device::Clock::now() < limit) std::this_thread::yield();
+  ASSERT_NE(device->statistics().sleeps, 0u);
   card.pause();
   auto& epoch = reinterpret_cast<wire::WindowHeader*>(card.window(1))->boot_epoch;
   epoch = epoch + 1;
