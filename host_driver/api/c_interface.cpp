@@ -16,14 +16,6 @@ using spyre::require;
 
 namespace {
 
-// An enumeration of the API by its number.
-template <typename Enum>
-Enum enumerated(std::int32_t number, Enum last, const char* argument) {
-  if (number >= 0 && number <= static_cast<std::int32_t>(last)) return static_cast<Enum>(number);
-  throw spyre::InvalidArgument(argument, "there is no " + std::string(argument) + " " + std::to_string(number),
-                               "give one of the constants of spyre/spyre.h");
-}
-
 std::size_t host_bytes(const spyre_tensor& tensor) {
   return static_cast<std::size_t>(tensor.shape.element_count()) * spyre::item_bytes(tensor.shape.dtype);
 }
@@ -166,10 +158,10 @@ spyre_status spyre_tensor_create(spyre_context* context, spyre_data_type type, c
                                  spyre_device_type device_type, spyre_tensor** tensor) {
   return guarded([&] {
     (void)require(tensor, "tensor");
-    const auto dtype = enumerated(type, spyre::DataType::Bool, "type");
+    const auto dtype = spyre::enumerated(type, spyre::DataType::Bool, "type");
     std::optional<spyre::DeviceType> on_card;
     if (device_type != SPYRE_DEVICE_DEFAULT) {
-      on_card = enumerated(device_type, spyre::DeviceType::Fp8E5m2, "device_type");
+      on_card = spyre::enumerated(device_type, spyre::DeviceType::Fp8E5m2, "device_type");
     }
     std::vector<std::int64_t> extents;
     if (rank != 0) extents.assign(&require(shape, "shape"), shape + rank);

@@ -44,6 +44,14 @@ inline const void* require(const void* pointer, const char* argument) {
 void require_size(std::size_t given, std::size_t known, const char* argument);
 void require_zero(std::uint64_t value, const char* member);
 
+// The enumerator with this number. Throws InvalidArgument.
+template <typename Enum>
+Enum enumerated(std::int32_t number, Enum last, const char* argument) {
+  if (number >= 0 && number <= static_cast<std::int32_t>(last)) return static_cast<Enum>(number);
+  throw InvalidArgument(argument, "there is no " + std::string(argument) + " " + std::to_string(number),
+                        "give one of the constants of spyre/spyre.h");
+}
+
 // A structure of a program that was built with an older or a newer header: what it does not have is 0, and what this
 // library does not know has to be 0.
 template <typename Options>

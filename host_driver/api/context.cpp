@@ -50,8 +50,9 @@ svp::ContextOptions inner(const ContextOptions& options) {
 std::unique_ptr<Context> Inside::context(std::unique_ptr<svp::Context> inner) {
   SpyreAllocator pool = allocator(inner->allocator());
   auto memory = host_memory(inner->runtime());
-  return std::unique_ptr<Context>(new Context(
-      std::make_unique<Context::Impl>(Context::Impl{std::move(inner), std::move(pool), std::move(memory)})));
+  auto operations = std::make_unique<svp::Operations>(*inner);
+  return std::unique_ptr<Context>(new Context(std::make_unique<Context::Impl>(
+      Context::Impl{std::move(inner), std::move(pool), std::move(memory), std::move(operations)})));
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

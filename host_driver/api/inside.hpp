@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host_driver/frontend/context.hpp"
+#include "host_driver/ops/operations.hpp"
 #include "host_driver/runtime/captured_steps.hpp"
 #include "host_driver/runtime/event.hpp"
 #include "host_driver/runtime/prepared_launches.hpp"
@@ -58,6 +59,7 @@ struct Context::Impl {
   std::unique_ptr<svp::Context> context;
   SpyreAllocator allocator;
   std::unique_ptr<HostMemory> host_memory;
+  std::unique_ptr<svp::Operations> operations;  // ends before the context
 };
 
 struct Inside {
@@ -109,6 +111,7 @@ struct Inside {
     return storage.impl_->storage;
   }
   static const std::shared_ptr<const svp::Kernel>& of(const Kernel& kernel) { return kernel.impl_->kernel; }
+  static svp::Operations& operations(Context& context) { return *context.impl_->operations; }
   static const svp::CompiledKernel& of(const CompiledKernel& kernel) { return kernel.impl_->kernel; }
   static const svp::Job& of(const Job& job) { return job.impl_->job; }
   static svp::ExecutionPlan& of(ExecutionPlan& plan) { return plan.impl_->plan; }

@@ -19,6 +19,7 @@
 #include "host_driver/cli/suggestions.hpp"
 #include "host_driver/discovery/device_list.hpp"
 #include "host_driver/discovery/runtime_folder.hpp"
+#include "host_driver/ops/operation_table.hpp"
 #include "host_driver/trace/recorder.hpp"
 
 namespace cli {
@@ -86,6 +87,41 @@ void CommandLine::add_run() {
   run_matmul_->footer(
       "spyre run matmul --m 1024 --n 512 --k 512      a card of its own, or FLEX_DEVICE's device\n"
       "spyre run matmul --cores 4 --json              on four cores, as JSON");
+  add_run_operations(*run);
+}
+
+void CommandLine::add_run_operations(CLI::App& run) {
+  run_transformer_ = run.add_subcommand("transformer", "a small decoder, token by token, checked in double precision");
+  run_transformer_->add_option("--layers", transformer.layers)->check(CLI::Range(1, 16))->capture_default_str();
+  run_transformer_->add_option("--heads", transformer.heads, "of 64 elements")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  run_transformer_->add_option("--tokens", transformer.tokens)->check(CLI::Range(2, 512))->capture_default_str();
+  run_transformer_->add_option("--seed", transformer.seed, "of the weights")->capture_default_str();
+  run_transformer_->add_option("--cores", transformer.cores, "a card of its own with this many harts")
+      ->check(CLI::Range(0, 64));
+  run_transformer_->add_flag("--json", transformer.json, "one JSON object instead of the report");
+  for (const svp::ops::OpInfo& info : svp::ops::operation_table()) {
+    if (info.op == svp::ops::Op::MatMul || info.op == svp::ops::Op::IndexCopy) continue;
+    CLI::App* command = run.add_subcommand(info.name, "an operation of the engine on random data")->group("operations");
+    command->add_option("--shape", run_op.shapes, "of each input, like 64x128; one serves them all");
+    command->add_option("--dtype", run_op.dtype, "float16, bfloat16 or float32")->capture_default_str();
+    command->add_option("--number", run_op.numbers, std::string("in order: ") + info.arguments);
+    command->add_option("--integer", run_op.integers, std::string("in order: ") + info.arguments);
+    command->add_option("--seed", run_op.seed, "of the data (default: random, printed)");
+    command->add_option("--repeat", run_op.repeat, "launches that are timed")
+        ->check(CLI::Range(1, 100000))
+        ->capture_default_str();
+    command->add_option("--cores", run_op.cores, "a card of its own with this many harts")->check(CLI::Range(0, 64));
+    command->add_option("--vf", run_op.function, "a card of its own, on this virtual function")
+        ->check(CLI::Range(0, 16));
+    command->add_flag("--verify", run_op.verify, "compare with the golden model and with double precision");
+    command->add_flag("--json", run_op.json, "one JSON object instead of the report");
+    run_ops_.push_back(command);
+  }
+  ops_ = app_.add_subcommand("ops", "operations of the engine, with formats and error bounds");
+  ops_->add_flag("--json", ops.json,
+                 R"({"operations": [{"name", "tensors", "arguments", "fp32", "error_bound"}, ...]})");
 }
 
 void CommandLine::add_tensors() {
@@ -329,6 +365,12 @@ void CommandLine::parse(int argc, const char* const* argv) {
   }
   matmul.seed_given = run_matmul_->count("--seed") != 0;
   matmul.own_card = run_matmul_->count("--cores") + run_matmul_->count("--vf") != 0;
+  for (const CLI::App* command : run_ops_) {
+    if (!command->parsed()) continue;
+    run_op.op = command->get_name();
+    run_op.seed_given = command->count("--seed") != 0;
+    run_op.own_card = command->count("--cores") + command->count("--vf") != 0;
+  }
   fault_run.seed_given = fault_run_->count("--seed") != 0;
   exec.vfs_given = exec_->count("--vfs") != 0;
   boot.shape = serve.shape;
@@ -346,6 +388,9 @@ int CommandLine::exit_code_of(const CLI::ParseError& error, bool json) const {
 int CommandLine::execute() {
   set_color_mode(color);
   if (run_matmul_->parsed()) return cli::run_matmul(matmul);
+  if (run_transformer_->parsed()) return cli::run_transformer(transformer);
+  if (!run_op.op.empty()) return cli::run_op(run_op);
+  if (ops_->parsed()) return cli::ops(ops);
   if (boot_->parsed()) return execute_boot();
   if (devices_->parsed()) return cli::devices(devices);
   if (inspect_->parsed()) return cli::inspect(inspect);

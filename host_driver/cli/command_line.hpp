@@ -29,6 +29,9 @@ class CommandLine {
   CLI::App& app() { return app_; }
 
   RunMatmulOptions matmul{};
+  RunOpOptions run_op{};
+  RunTransformerOptions transformer{};
+  OpsOptions ops{};
   BootOptions boot{};
   ServeOptions serve{};  // boot --name
   DevicesOptions devices{};
@@ -56,6 +59,7 @@ class CommandLine {
 
  private:
   void add_run();
+  void add_run_operations(CLI::App& run);
   void add_boot();
   void add_cards();
   void add_views();
@@ -74,6 +78,9 @@ class CommandLine {
 
   CLI::App app_{"spyre: an open virtual platform for a Spyre-class AI accelerator"};
   CLI::App* run_matmul_ = nullptr;
+  std::vector<CLI::App*> run_ops_{};
+  CLI::App* run_transformer_ = nullptr;
+  CLI::App* ops_ = nullptr;
   CLI::App* boot_ = nullptr;
   CLI::App* devices_ = nullptr;
   CLI::App* stop_ = nullptr;

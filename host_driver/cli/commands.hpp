@@ -29,6 +29,45 @@ struct RunMatmulOptions {
 // anything differs.
 int run_matmul(const RunMatmulOptions& options);
 
+struct RunOpOptions {
+  std::string op{};
+  std::vector<std::string> shapes{};  // "64x128"; one serves every input
+  std::string dtype = "float16";
+  std::vector<double> numbers{};
+  std::vector<std::int64_t> integers{};
+  std::uint64_t seed = 0;
+  bool seed_given = false;
+  unsigned repeat = 20;  // launches that are timed
+  unsigned cores = 0;
+  unsigned function = 0;
+  bool own_card = false;
+  bool verify = false;
+  bool json = false;
+};
+
+// One operation on random data: times, and with `verify` the result against the golden model (equal) and double
+// precision. 1 when an element differs from the golden model.
+int run_op(const RunOpOptions& options);
+
+struct RunTransformerOptions {
+  unsigned layers = 2;
+  unsigned heads = 4;
+  unsigned tokens = 32;
+  std::uint64_t seed = 1;
+  unsigned cores = 0;  // not 0: a card of its own
+  bool json = false;
+};
+
+// A small decoder, token by token, its logits against double precision. 1 when one is beyond the bound.
+int run_transformer(const RunTransformerOptions& options);
+
+struct OpsOptions {
+  bool json = false;
+};
+
+// The table of operations. 0.
+int ops(const OpsOptions& options);
+
 struct LayoutOptions {
   std::string size{};  // "512,256"; empty: a scalar
   std::optional<std::string> stride{};

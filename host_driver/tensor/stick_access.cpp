@@ -33,35 +33,37 @@ struct IndexDigits {
   }
 };
 
-// Padding behind the last element of the stick dimension belongs to nobody, so its limit is the dimension's own size.
+// Elements of the stick dimension: padding behind them belongs to nobody.
 std::int64_t size_of_stick_dimension(const HostShape& base, const SpyreTensorLayout& layout, std::int64_t otherwise) {
   const std::int64_t dimension = layout.dim_map.back();
   if (dimension < 0 || static_cast<std::size_t>(dimension) >= base.size.size()) return otherwise;
   const auto d = static_cast<std::size_t>(dimension);
-  return base.stride[d] == layout.stride_map.back() ? std::min(base.size[d], otherwise) : otherwise;
+  return base.stride[d] == layout.stride_map.back() ? base.size[d] : otherwise;
 }
 
 IndexDigits digits_of(const HostShape& base, const SpyreTensorLayout& layout) {
   IndexDigits digits{.digit = {}, .lanes = layout.elements_per_stick()};
   const std::size_t last = layout.device_size.size() - 1;
   const std::int64_t lane_weight = layout.stride_map[last];
-  if (lane_weight > 0) digits.digit.push_back({lane_weight, digits.lanes, 0, true});
+  const std::int64_t stick_size = size_of_stick_dimension(base, layout, digits.lanes);
+  if (lane_weight > 0) digits.digit.push_back({lane_weight, std::min(stick_size, digits.lanes), 0, true});
   std::int64_t sticks = 1;
   for (std::size_t j = last; j-- > 0;) {
     const std::int64_t extent = layout.device_size[j];
     const std::int64_t weight = layout.stride_map[j];
     if (extent > 1 && weight > 0) {
-      if (lane_weight > 0 && weight == lane_weight * digits.lanes && digits.digit.front().sticks == 0) {
-        digits.digit.front().limit = digits.lanes * extent;
+      // Sticks of the same dimension, or of one whose steps follow upon full sticks.
+      const bool same = layout.dim_map[j] == layout.dim_map[last];
+      const bool follows =
+          lane_weight > 0 && weight == lane_weight * digits.lanes && (same || stick_size == digits.lanes);
+      if (follows && digits.digit.front().sticks == 0) {
+        digits.digit.front().limit = same ? std::min(stick_size, digits.lanes * extent) : digits.lanes * extent;
         digits.digit.front().sticks = sticks;
       } else {
         digits.digit.push_back({weight, extent, sticks, false});
       }
     }
     sticks *= extent;
-  }
-  if (lane_weight > 0) {
-    digits.digit.front().limit = size_of_stick_dimension(base, layout, digits.digit.front().limit);
   }
   std::ranges::sort(digits.digit, [](const IndexDigit& a, const IndexDigit& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.sticks < b.sticks;

@@ -212,6 +212,33 @@ SPYRE_API spyre_status spyre_copy_to_device(spyre_context* context, spyre_stream
 SPYRE_API spyre_status spyre_copy_to_host(spyre_context* context, spyre_stream* stream, const spyre_tensor* tensor,
                                           void* data, size_t bytes);
 
+/* The same with its dimensions in this order on the card, the last one in sticks; `order` ends with -1 for one element in
+ * each stick (spyre::TensorOptions::dim_order). */
+SPYRE_API spyre_status spyre_tensor_create_ordered(spyre_context* context, spyre_data_type type, const int64_t* shape,
+                                                   size_t rank, spyre_device_type device_type, const int64_t* order,
+                                                   size_t order_length, spyre_tensor** tensor);
+/* A view: any sizes and strides in elements, inside of the tensor as it was allocated, whose first element is `offset`. It
+ * keeps the memory. Copies to and from the host take it as a row-major array of its own. */
+SPYRE_API spyre_status spyre_tensor_as_strided(const spyre_tensor* tensor, const int64_t* shape, const int64_t* stride,
+                                               size_t rank, int64_t offset, spyre_tensor** view);
+/* Extents into `shape`, which has room for `capacity` of them; `rank` tells how many there are (also when they do not
+ * fit: SPYRE_INVALID_ARGUMENT). */
+SPYRE_API spyre_status spyre_tensor_shape(const spyre_tensor* tensor, int64_t* shape, size_t capacity, size_t* rank);
+SPYRE_API spyre_status spyre_tensor_type(const spyre_tensor* tensor, spyre_data_type* type);
+
+/* ---- operations (spyre/ops.hpp, docs/operations.md) --------------------------------------------------------------- */
+
+/* Name number `index`; NULL behind the last one. Valid for ever. */
+SPYRE_API const char* spyre_operation_name(size_t index);
+/* Makes the operation's program the first time that it meets these shapes, layouts and types, and launches it. Numbers
+ * and integers as `spyre ops` says; `out` may be NULL: a new tensor. `results` has room for `capacity` tensors, which the
+ * caller releases; `result_count` of them are made. */
+SPYRE_API spyre_status spyre_run_operation(spyre_context* context, spyre_stream* stream, const char* name,
+                                           const spyre_tensor* const* tensors, size_t count, const double* numbers,
+                                           size_t number_count, const int64_t* integers, size_t integer_count,
+                                           const spyre_tensor* out, spyre_tensor** results, size_t capacity,
+                                           size_t* result_count);
+
 /* ---- kernels and launches ---------------------------------------------------------------------------------------- */
 
 /* A kernel that belongs to the firmware ("matmul", "add"): in the folder SPYRE_KERNELS, else beside the firmware. */

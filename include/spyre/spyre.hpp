@@ -24,6 +24,7 @@
 #include <spyre/host_memory.hpp>
 #include <spyre/job.hpp>
 #include <spyre/kernel.hpp>
+#include <spyre/ops.hpp>
 #include <spyre/options.hpp>
 #include <spyre/outcome.hpp>
 #include <spyre/prepared.hpp>

@@ -104,6 +104,21 @@ TEST(StickAccess, ViewsOfWholeSticksAreWalked) {
   EXPECT_EQ(split->stick, 2U);
 }
 
+TEST(StickAccess, ShapesOfFullSticksAreWalkedInAnyForm) {
+  for (const Dims& size : {Dims{33, 64}, Dims{31, 2, 64}, Dims{1, 62, 64}, Dims{1, 40}, Dims{7, 1}, Dims{}}) {
+    const Tensor t = tensor(size);
+    const auto access = access_of(t, t.all());
+    ASSERT_TRUE(access.has_value()) << to_string(size);
+    EXPECT_TRUE(access->whole_sticks) << to_string(size);
+    expect_places(t, t.all(), *access);
+  }
+  // Heads of one stick each, joined.
+  const Tensor heads = tensor({4, 1, 64});
+  const auto joined = access_of(heads, reshaped(permuted(heads.all(), {1, 0, 2}), {1, 256}));
+  ASSERT_TRUE(joined.has_value());
+  EXPECT_EQ(joined->stride[1], 128U);
+}
+
 TEST(StickAccess, WhatBeginsInsideOfAStickIsNot) {
   const Tensor t = tensor({64, 256});
   EXPECT_FALSE(access_of(t, narrowed(t.all(), 1, 10, 64)).has_value());

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `spyre run OP` computes: inputs of given shapes with random elements, and the check of the result.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host_driver/cli/commands.hpp"
+#include "host_driver/ops/lowering.hpp"
+#include "host_driver/ops/reference.hpp"
+
+namespace cli {
+
+struct OpProblem {
+  svp::ops::Op op;
+  svp::DataType dtype = svp::DataType::Float16;
+  std::vector<svp::ops::Array> inputs;  // what the card's format holds
+  std::vector<svp::DataType> dtypes;    // of each
+  std::vector<double> numbers;
+  std::vector<std::int64_t> integers;
+};
+
+// Throws InvalidArgument ("op", "--shape", "--dtype").
+OpProblem make_op_problem(const RunOpOptions& options, std::uint64_t seed);
+
+struct OpCheck {
+  std::uint64_t elements = 0;
+  std::uint64_t differ = 0;   // in value from what the golden model makes of the same program
+  double largest_error = 0;   // against double precision
+  double relative_error = 0;  // that, relative to the largest magnitude of the result
+};
+
+// `results`: the elements that came back.
+OpCheck check_op(const OpProblem& problem, const svp::ops::Request& request,
+                 const std::vector<svp::ops::Array>& results);
+
+// "64x128" → {64, 128}; "" is a scalar. Throws InvalidArgument ("--shape").
+std::vector<std::int64_t> parse_extents(const std::string& text);
+
+}  // namespace cli

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations on tensors, executed by the card's engine (docs/operations.md). Each call makes the device program of its
+// operation the first time that it meets these shapes, layouts and types, keeps it on the card, and launches it: it
+// returns at once, and the result is there when the stream has come so far. Names and meaning are PyTorch's.
+//
+//   auto y = spyre::ops::softmax(*context, spyre::ops::matmul(*context, a, b));
+//
+// Tensors: float16, bfloat16 and bool, which are DL16 on the card, and float32 as DL16 or FP32, in any layout; views
+// without a copy where whole sticks allow it, others through a copy on the card (Context::contiguous()). Shapes are
+// repeated as in PyTorch. A result is a new tensor, row-major in default layout, unless Options::out says where it goes.
+// How exact each operation is: docs/numerics.md, operations().
+//
+// All throw InvalidArgument naming what does not fit ("shape", "dtype", "dim", …), OutOfMemory, and what
+// SpyreStream::Launch throws; nothing was launched then. Thread-safe as SpyreStream is.
+#pragma once
+
+#include <spyre/export.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <spyre/context.hpp>
+#include <spyre/stream.hpp>
+#include <spyre/tensor.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace spyre::inline v0::ops {
+
+struct Options {
+  std::optional<SpyreStream> stream{};  // empty: the context's default stream
+  // The result's memory: a tensor or view of the result's shape; its type may be another one. May be an input of an
+  // element-wise operation.
+  std::optional<SpyreTensor> out{};
+  std::uint64_t core_mask = 0;  // LaunchOptions::core_mask
+};
+
+// One row of the table of operations.
+struct Operation {
+  std::string name;
+  unsigned tensors = 0;   // inputs, or the most of them
+  std::string arguments;  // numbers that it takes, in order, with their defaults
+  bool fp32 = false;      // also on FP32 tensors
+  std::string error;      // the bound of a DL16 result
+};
+SPYRE_API std::vector<Operation> operations();
+
+// Any operation by its name: numbers and integers as Operation::arguments says. One result; two of topk.
+SPYRE_API std::vector<SpyreTensor> run(Context& context, std::string_view name, std::span<const SpyreTensor> tensors,
+                                       std::span<const double> numbers = {},
+                                       std::span<const std::int64_t> integers = {}, const Options& options = {});
+
+namespace detail {
+inline SpyreTensor one(Context& context, const char* name, std::initializer_list<SpyreTensor> tensors,
+                       std::initializer_list<double> numbers, std::span<const std::int64_t> integers,
+                       const Options& options) {
+  return run(context, name, {tensors.begin(), tensors.size()}, {numbers.begin(), numbers.size()}, integers, options)
+      .front();
+}
+}  // namespace detail
+
+// The elements in another layout, type or place: Options::out says which.
+inline SpyreTensor copy(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "copy", {x}, {}, {}, o);
+}
+
+// ---- two tensors, or a tensor and a number
+inline SpyreTensor add(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "add", {a, b}, {}, {}, o);
+}
+inline SpyreTensor add(Context& c, const SpyreTensor& a, double b, const Options& o = {}) {
+  return detail::one(c, "add", {a}, {b}, {}, o);
+}
+inline SpyreTensor sub(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "sub", {a, b}, {}, {}, o);
+}
+inline SpyreTensor sub(Context& c, const SpyreTensor& a, double b, const Options& o = {}) {
+  return detail::one(c, "sub", {a}, {b}, {}, o);
+}
+inline SpyreTensor mul(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "mul", {a, b}, {}, {}, o);
+}
+inline SpyreTensor mul(Context& c, const SpyreTensor& a, double b, const Options& o = {}) {
+  return detail::one(c, "mul", {a}, {b}, {}, o);
+}
+inline SpyreTensor div(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "div", {a, b}, {}, {}, o);
+}
+inline SpyreTensor div(Context& c, const SpyreTensor& a, double b, const Options& o = {}) {
+  return detail::one(c, "div", {a}, {b}, {}, o);
+}
+inline SpyreTensor maximum(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "maximum", {a, b}, {}, {}, o);
+}
+inline SpyreTensor minimum(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "minimum", {a, b}, {}, {}, o);
+}
+// Results of comparisons are bool tensors.
+inline SpyreTensor equal(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "equal", {a, b}, {}, {}, o);
+}
+inline SpyreTensor not_equal(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "not_equal", {a, b}, {}, {}, o);
+}
+inline SpyreTensor greater(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "greater", {a, b}, {}, {}, o);
+}
+inline SpyreTensor greater_equal(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "greater_equal", {a, b}, {}, {}, o);
+}
+inline SpyreTensor less(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "less", {a, b}, {}, {}, o);
+}
+inline SpyreTensor less_equal(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "less_equal", {a, b}, {}, {}, o);
+}
+inline SpyreTensor where(Context& c, const SpyreTensor& condition, const SpyreTensor& a, const SpyreTensor& b,
+                         const Options& o = {}) {
+  return detail::one(c, "where", {condition, a, b}, {}, {}, o);
+}
+
+// ---- one tensor
+inline SpyreTensor abs(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "abs", {x}, {}, {}, o);
+}
+inline SpyreTensor neg(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "neg", {x}, {}, {}, o);
+}
+inline SpyreTensor relu(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "relu", {x}, {}, {}, o);
+}
+inline SpyreTensor clip(Context& c, const SpyreTensor& x, double low, double high, const Options& o = {}) {
+  return detail::one(c, "clip", {x}, {low, high}, {}, o);
+}
+inline SpyreTensor floor(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "floor", {x}, {}, {}, o);
+}
+inline SpyreTensor exp(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "exp", {x}, {}, {}, o);
+}
+inline SpyreTensor log(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "log", {x}, {}, {}, o);
+}
+inline SpyreTensor sqrt(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "sqrt", {x}, {}, {}, o);
+}
+inline SpyreTensor rsqrt(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "rsqrt", {x}, {}, {}, o);
+}
+inline SpyreTensor reciprocal(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "reciprocal", {x}, {}, {}, o);
+}
+inline SpyreTensor sigmoid(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "sigmoid", {x}, {}, {}, o);
+}
+inline SpyreTensor tanh(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "tanh", {x}, {}, {}, o);
+}
+inline SpyreTensor silu(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "silu", {x}, {}, {}, o);
+}
+// The tanh form.
+inline SpyreTensor gelu(Context& c, const SpyreTensor& x, const Options& o = {}) {
+  return detail::one(c, "gelu", {x}, {}, {}, o);
+}
+inline SpyreTensor softplus(Context& c, const SpyreTensor& x, double beta = 1, double threshold = 20,
+                            const Options& o = {}) {
+  return detail::one(c, "softplus", {x}, {beta, threshold}, {}, o);
+}
+
+// ---- along dimensions. No dimensions: all of them.
+namespace detail {
+inline SpyreTensor reduction(Context& c, const char* name, const SpyreTensor& x, std::span<const std::int64_t> dims,
+                             bool keepdim, const Options& o) {
+  std::vector<std::int64_t> integers{keepdim ? 1 : 0};
+  integers.insert(integers.end(), dims.begin(), dims.end());
+  return one(c, name, {x}, {}, integers, o);
+}
+}  // namespace detail
+inline SpyreTensor sum(Context& c, const SpyreTensor& x, std::initializer_list<std::int64_t> dims = {},
+                       bool keepdim = false, const Options& o = {}) {
+  return detail::reduction(c, "sum", x, {dims.begin(), dims.size()}, keepdim, o);
+}
+inline SpyreTensor mean(Context& c, const SpyreTensor& x, std::initializer_list<std::int64_t> dims = {},
+                        bool keepdim = false, const Options& o = {}) {
+  return detail::reduction(c, "mean", x, {dims.begin(), dims.size()}, keepdim, o);
+}
+inline SpyreTensor max(Context& c, const SpyreTensor& x, std::initializer_list<std::int64_t> dims = {},
+                       bool keepdim = false, const Options& o = {}) {
+  return detail::reduction(c, "max", x, {dims.begin(), dims.size()}, keepdim, o);
+}
+inline SpyreTensor min(Context& c, const SpyreTensor& x, std::initializer_list<std::int64_t> dims = {},
+                       bool keepdim = false, const Options& o = {}) {
+  return detail::reduction(c, "min", x, {dims.begin(), dims.size()}, keepdim, o);
+}
+inline SpyreTensor prod(Context& c, const SpyreTensor& x, std::initializer_list<std::int64_t> dims = {},
+                        bool keepdim = false, const Options& o = {}) {
+  return detail::reduction(c, "prod", x, {dims.begin(), dims.size()}, keepdim, o);
+}
+struct TopK {
+  SpyreTensor values;
+  SpyreTensor indices;  // numbers of the tensor's own type
+};
+// The k largest (1 to 128), largest first; equal ones in the order of their positions. A NaN is the largest.
+inline TopK topk(Context& c, const SpyreTensor& x, std::int64_t k, std::int64_t dim = -1, const Options& o = {}) {
+  const SpyreTensor tensors[] = {x};
+  const std::int64_t integers[] = {k, dim};
+  std::vector<SpyreTensor> results = run(c, "topk", tensors, {}, integers, o);
+  return {results[0], results[1]};
+}
+
+// ---- matrix products, of DL16 tensors
+// [..., M, K] x [..., K, N]; vectors and repeated dimensions as in PyTorch.
+inline SpyreTensor matmul(Context& c, const SpyreTensor& a, const SpyreTensor& b, const Options& o = {}) {
+  return detail::one(c, "matmul", {a, b}, {}, {}, o);
+}
+// x · weightᵀ + bias. A weight [N, K] with dim_order {1, 0} needs no copy: its first dimension lies in sticks.
+inline SpyreTensor linear(Context& c, const SpyreTensor& x, const SpyreTensor& weight, const Options& o = {}) {
+  return detail::one(c, "linear", {x, weight}, {}, {}, o);
+}
+inline SpyreTensor linear(Context& c, const SpyreTensor& x, const SpyreTensor& weight, const SpyreTensor& bias,
+                          const Options& o = {}) {
+  return detail::one(c, "linear", {x, weight, bias}, {}, {}, o);
+}
+// softmax(scale · q kᵀ) v over the last two dimensions; causal: query i sees the keys up to i + (keys − queries).
+// scale 0: 1 / √E.
+inline SpyreTensor attention(Context& c, const SpyreTensor& q, const SpyreTensor& k, const SpyreTensor& v,
+                             bool causal = false, double scale = 0, const Options& o = {}) {
+  const std::int64_t integers[] = {causal ? 1 : 0};
+  if (scale == 0) return detail::one(c, "attention", {q, k, v}, {}, integers, o);
+  return detail::one(c, "attention", {q, k, v}, {scale}, integers, o);
+}
+
+// ---- norms
+inline SpyreTensor softmax(Context& c, const SpyreTensor& x, std::int64_t dim = -1, const Options& o = {}) {
+  const std::int64_t integers[] = {dim};
+  return detail::one(c, "softmax", {x}, {}, integers, o);
+}
+// Over the last dimension.
+inline SpyreTensor layer_norm(Context& c, const SpyreTensor& x, double eps = 1e-5, const Options& o = {}) {
+  return detail::one(c, "layer_norm", {x}, {eps}, {}, o);
+}
+inline SpyreTensor layer_norm(Context& c, const SpyreTensor& x, const SpyreTensor& weight, const SpyreTensor& bias,
+                              double eps = 1e-5, const Options& o = {}) {
+  return detail::one(c, "layer_norm", {x, weight, bias}, {eps}, {}, o);
+}
+inline SpyreTensor rms_norm(Context& c, const SpyreTensor& x, double eps = 1e-5, const Options& o = {}) {
+  return detail::one(c, "rms_norm", {x}, {eps}, {}, o);
+}
+inline SpyreTensor rms_norm(Context& c, const SpyreTensor& x, const SpyreTensor& weight, double eps = 1e-5,
+                            const Options& o = {}) {
+  return detail::one(c, "rms_norm", {x, weight}, {eps}, {}, o);
+}
+
+// ---- rows and parts
+// Rows of table [rows, width] by an int32 or int64 tensor. An index outside ends the launch with a fault.
+inline SpyreTensor embedding(Context& c, const SpyreTensor& table, const SpyreTensor& index, const Options& o = {}) {
+  return detail::one(c, "embedding", {table, index}, {}, {}, o);
+}
+// out[index[i…], :] = rows[i…, :], for Options::out [rows, width]; its other rows stay as they are.
+inline SpyreTensor index_copy(Context& c, const SpyreTensor& out, const SpyreTensor& index, const SpyreTensor& rows,
+                              Options o = {}) {
+  o.out = out;
+  return detail::one(c, "index_copy", {index, rows}, {}, {}, o);
+}
+// At most 29 tensors. Where a part would end inside of a stick of the result: CopyNeeded.
+inline SpyreTensor cat(Context& c, std::span<const SpyreTensor> tensors, std::int64_t dim = 0, const Options& o = {}) {
+  const std::int64_t integers[] = {dim};
+  return run(c, "cat", tensors, {}, integers, o).front();
+}
+
+}  // namespace spyre::inline v0::ops

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/op_cases.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "host_driver/tensor/tensor_view.hpp"
+
+namespace svp::test {
+namespace {
+
+using ops::Array;
+using ops::Op;
+using ops::TensorForm;
+using Dims = std::vector<std::int64_t>;
+
+std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+std::int64_t below(Random& random, std::int64_t bound) {
+  return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(bound));
+}
+
+// ---- what a case is made of -----------------------------------------------------------------------------------------
+
+constexpr std::int64_t kExtents[] = {1, 2, 3, 5, 16, 33, 63, 64, 65, 100, 128, 130, 200};
+
+struct Maker {
+  Random& random;
+  std::int64_t limit;
+  DeviceType device;
+  DataType dtype;
+
+  std::int64_t extent() { return kExtents[below(random, std::size(kExtents))]; }
+  Dims shape(std::size_t rank) {
+    Dims size;
+    std::int64_t left = limit;
+    for (std::size_t d = 0; d < rank; ++d) {
+      size.push_back(std::clamp<std::int64_t>(extent(), 1, std::max<std::int64_t>(left, 1)));
+      left /= size.back();
+    }
+    std::ranges::shuffle(size, random);
+    return size;
+  }
+  // A tensor of this size: of its own, or a view that needs no copy; in any order on the card.
+  TensorForm form(const Dims& size) {
+    Dims base = size;
+    Dims start(size.size(), 0);
+    const bool narrow = below(random, 3) == 0;
+    for (std::size_t d = 0; narrow && d < size.size(); ++d) {
+      if (size[d] % 64 != 0 && d + 1 == size.size()) continue;  // the end of a stick is the end of the tensor
+      base[d] += 64 * below(random, 2);
+      start[d] = base[d] == size[d] ? 0 : 64 * below(random, 2);
+    }
+    Dims order(base.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::vector<std::size_t> axes(base.size());
+    std::iota(axes.begin(), axes.end(), std::size_t{0});
+    if (below(random, 3) == 0) std::ranges::shuffle(axes, random);  // the tensor is a permutation of the view
+    Dims stored;
+    for (const std::size_t axis : axes) stored.push_back(base[axis]);
+    if (below(random, 3) == 0) std::ranges::shuffle(order, random);
+    TensorForm result = TensorForm::dense(dtype, stored, device, order.empty() ? std::nullopt : std::optional(order));
+    Dims back(axes.size());
+    for (std::size_t d = 0; d < axes.size(); ++d) back[axes[d]] = static_cast<std::int64_t>(d);
+    DeviceView view = permuted(result.view, back);
+    for (std::size_t d = 0; d < size.size(); ++d)
+      view = narrowed(view, static_cast<std::int64_t>(d), start[d], size[d]);
+    result.view = view;
+    if (!stick_access(result.base, result.layout, result.view)) return TensorForm::dense(dtype, size, device);
+    return result;
+  }
+  Dims repeated_somewhere(const Dims& size) {
+    Dims part = size;
+    for (std::int64_t& extent : part) extent = below(random, 4) == 0 ? 1 : extent;
+    part.erase(part.begin(), part.begin() + below(random, static_cast<std::int64_t>(part.size()) + 1) / 2);
+    return part;
+  }
+  Array values(const Dims& size, double scale, double shift = 0) {
+    std::normal_distribution<double> normal(shift, scale);
+    Array array = Array::of(size);
+    for (double& x : array.data) x = ops::rounded_to(device, normal(random));
+    return array;
+  }
+};
+
+void add_input(OpCase& made, std::vector<Array>& arrays, const TensorForm& form, Array array) {
+  made.inputs.push_back(ops::device_bytes(form, array));
+  made.request.inputs.push_back(form);
+  arrays.push_back(std::move(array));
+}
+
+void make_elementwise(Op op, Maker& make, OpCase& made, std::vector<Array>& arrays) {
+  const ops::OpInfo& info = ops::info_of(op);
+  const Dims size = make.shape(place(1 + below(make.random, 4)));
+  const bool positive = op == Op::Log || op == Op::Sqrt || op == Op::Rsqrt;
+  for (unsigned i = 0; i < info.tensors; ++i) {
+    const bool number = i != 0 && op != Op::Where && below(make.random, 5) == 0;
+    if (number) {
+      made.request.scalars.push_back(ops::rounded_to(make.device, 1.5 + static_cast<double>(below(make.random, 5))));
+      continue;
+    }
+    const Dims part = i == 0 ? size : make.repeated_somewhere(size);
+    Array array = make.values(part, 2);
+    for (double& x : array.data) {
+      if (positive) x = std::fabs(x) + 0.5;
+      if (info.family == ops::Family::Comparison || (op == Op::Where && i == 0)) x = std::round(x);
+      x = ops::rounded_to(make.device, x);
+    }
+    add_input(made, arrays, make.form(part), std::move(array));
+  }
+  if (op == Op::Clip) made.request.scalars = {-1.0, 1.5};
+  made.ulps = op == Op::Div ? 1 : 0;
+}
+
+void make_reduction(Op op, Maker& make, OpCase& made, std::vector<Array>& arrays) {
+  const Dims size = make.shape(place(1 + below(make.random, 4)));
+  add_input(made, arrays, make.form(size), make.values(size, op == Op::Prod ? 0.1 : 2, op == Op::Prod ? 1 : 0));
+  const auto rank = static_cast<std::int64_t>(size.size());
+  if (op == Op::TopK) {
+    const std::int64_t dim = below(make.random, rank);
+    made.request.integers = {1 + below(make.random, std::min<std::int64_t>(size[place(dim)], 9)), dim - rank};
+    return;
+  }
+  made.request.integers = {below(make.random, 2)};
+  if (op == Op::Prod || below(make.random, 4) != 0) made.request.integers.push_back(below(make.random, rank));
+  made.relative = op == Op::Max || op == Op::Min ? 0 : 0x1p-9;
+}
+
+void make_product(Op op, Maker& make, OpCase& made, std::vector<Array>& arrays) {
+  const std::int64_t m = make.extent();
+  const std::int64_t n = make.extent();
+  const std::int64_t k = make.extent();
+  Dims batch = op == Op::Linear ? Dims{} : Dims(place(below(make.random, 3)), 2);
+  const auto with = [&batch](std::int64_t rows, std::int64_t columns) {
+    Dims size = batch;
+    size.push_back(rows);
+    size.push_back(columns);
+    return size;
+  };
+  std::vector<Dims> sizes{with(m, k), with(k, n)};
+  if (op == Op::Linear) sizes = {with(m, k), {n, k}, {n}};
+  if (op == Op::Attention) sizes = {with(m, k), with(n, k), with(n, 40)};
+  if (op == Op::MatMul && !batch.empty() && below(make.random, 2) == 0) sizes[1].erase(sizes[1].begin());
+  for (const Dims& size : sizes) add_input(made, arrays, make.form(size), make.values(size, 1));
+  if (op == Op::Attention) made.request.integers = {n >= m ? below(make.random, 2) : 0};
+  made.relative = op == Op::Attention ? 0.03 : 0x1p-9;
+}
+
+void make_norm(Op op, Maker& make, OpCase& made, std::vector<Array>& arrays) {
+  const Dims size = make.shape(place(1 + below(make.random, 4)));
+  add_input(made, arrays, make.form(size), make.values(size, 2, 0.5));
+  if (op == Op::Softmax) made.request.integers = {below(make.random, static_cast<std::int64_t>(size.size()))};
+  const std::int64_t parameters = op == Op::Softmax ? 0 : below(make.random, op == Op::LayerNorm ? 3 : 2);
+  for (std::int64_t i = 0; i < parameters; ++i) {
+    add_input(made, arrays, make.form({size.back()}), make.values({size.back()}, 1, 1));
+  }
+  if (op != Op::Softmax) made.request.scalars = {0.5};
+  made.relative = 0.02;
+}
+
+// Rows of a tensor are replaced.
+void make_index_copy(Maker& make, OpCase& made) {
+  const std::int64_t rows = 2 + below(make.random, 60);
+  const std::int64_t width = make.extent();
+  std::vector<std::int64_t> all(place(rows));
+  std::iota(all.begin(), all.end(), 0);
+  std::ranges::shuffle(all, make.random);
+  all.resize(place(1 + below(make.random, rows)));
+  const auto count = static_cast<std::int64_t>(all.size());
+  Array index{.size = {count}, .data = {all.begin(), all.end()}};
+  const Array from = make.values({count, width}, 2);
+  Array to = make.values({rows, width}, 2);
+  made.request.out = TensorForm::dense(make.dtype, {rows, width}, make.device);
+  made.out = ops::device_bytes(*made.request.out, to);
+  for (std::int64_t i = 0; i < count * width; ++i) {
+    to.data[place(all[place(i / width)] * width + i % width)] = from.data[place(i)];
+  }
+  std::vector<Array> arrays;
+  add_input(made, arrays, TensorForm::dense(DataType::Int32, {count}, DeviceType::Int32), std::move(index));
+  add_input(made, arrays, make.form({count, width}), from);
+  made.expected = {std::move(to)};
+}
+
+void make_movement(Op op, Maker& make, OpCase& made, std::vector<Array>& arrays) {
+  Dims size = make.shape(place(1 + below(make.random, 4)));
+  if (op == Op::Copy) {
+    add_input(made, arrays, make.form(size), make.values(size, 2));
+    TensorForm out = make.form(size);
+    if (stick_access(out.base, out.layout, out.view)->whole_sticks) made.request.out = out;
+    return;
+  }
+  if (op == Op::Cat) {
+    const std::int64_t dim = size.size() > 1 ? below(make.random, static_cast<std::int64_t>(size.size()) - 1) : 0;
+    if (size.size() == 1) size[0] = 64;
+    for (std::int64_t i = 1 + below(make.random, 4); i > 0; --i) {
+      if (size.size() > 1) size[place(dim)] = 1 + below(make.random, 5);
+      add_input(made, arrays, make.form(size), make.values(size, 2));
+    }
+    made.request.integers = {dim};
+    return;
+  }
+  const std::int64_t rows = 2 + below(make.random, 100);
+  const std::int64_t width = make.extent();
+  add_input(made, arrays, make.form({rows, width}), make.values({rows, width}, 2));
+  Dims index_size = make.shape(place(1 + below(make.random, 2)));
+  for (std::int64_t& extent : index_size) extent = std::min<std::int64_t>(extent, 20);
+  Array index = Array::of(index_size);
+  for (double& i : index.data) i = static_cast<double>(below(make.random, rows));
+  add_input(made, arrays, TensorForm::dense(DataType::Int32, index_size, DeviceType::Int32), std::move(index));
+}
+
+// The distance between neighbours of the format at this magnitude.
+double spacing(DeviceType type, double value) {
+  const int fraction = type == DeviceType::Fp32 ? 23 : 9;
+  return value == 0 || !std::isfinite(value) ? 0 : std::ldexp(1.0, std::ilogb(value) - fraction);
+}
+
+std::string index_text(const Dims& size, std::int64_t i) {
+  Dims index(size.size());
+  for (std::size_t d = size.size(); d-- > 0; i /= size[d]) index[d] = i % size[d];
+  return to_string(index);
+}
+
+std::optional<std::string> compare(const OpCase& made, const TensorForm& form, const Array& got, const Array& wanted) {
+  const DeviceType type = form.layout.device_dtype;
+  double largest = 0;
+  for (const double x : wanted.data) largest = std::isfinite(x) ? std::max(largest, std::fabs(x)) : largest;
+  if (got.size != wanted.size) return "shape " + to_string(got.size) + ", expected " + to_string(wanted.size);
+  for (std::int64_t i = 0; i < wanted.count(); ++i) {
+    const double expected = ops::rounded_to(type, wanted.data[place(i)]);
+    const double actual = got.data[place(i)];
+    if (std::isnan(expected) && std::isnan(actual)) continue;
+    // An fp32 function is rounded from fp64: one unit covers every libm.
+    const double ulps = type == DeviceType::Fp32 ? std::max(made.ulps, 1.0) : made.ulps;
+    const double tiny = type == DeviceType::Fp32 ? 0x1p-24 : 0;
+    const double bound = made.relative * largest + ulps * spacing(type, expected) + tiny;
+    if (std::fabs(actual - expected) <= bound) continue;
+    return "element " + index_text(wanted.size, i) + " is " + std::to_string(actual) + ", expected " +
+           std::to_string(expected) + " within " + std::to_string(bound);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string OpCase::text() const {
+  std::string result = ops::info_of(request.op).name;
+  for (const TensorForm& form : request.inputs) {
+    result += " " + to_string(form.view.size) + "/" + to_string(form.view.stride) + "+" +
+              std::to_string(form.view.offset) + " of " + spyre::to_string(form.layout);
+  }
+  for (const double scalar : request.scalars) result += " " + std::to_string(scalar);
+  result += " " + to_string(request.integers);
+  return result + (request.out ? " into " + to_string(request.out->view.stride) : "");
+}
+
+OpCase random_op_case(Op op, Random& random, std::int64_t size_limit) {
+  const ops::OpInfo& info = ops::info_of(op);
+  const bool fp32 = info.fp32 && below(random, 3) == 0;
+  Maker make{random, size_limit, fp32 ? DeviceType::Fp32 : DeviceType::Dl16,
+             fp32 ? DataType::Float32 : DataType::Float16};
+  OpCase made;
+  made.request.op = op;
+  std::vector<Array> arrays;
+  if (op == Op::IndexCopy) {
+    make_index_copy(make, made);
+    return made;
+  }
+  switch (info.family) {
+    case ops::Family::Movement: make_movement(op, make, made, arrays); break;
+    case ops::Family::Reduction: make_reduction(op, make, made, arrays); break;
+    case ops::Family::Product: make_product(op, make, made, arrays); break;
+    case ops::Family::Norm: make_norm(op, make, made, arrays); break;
+    default: make_elementwise(op, make, made, arrays); break;
+  }
+  made.expected = ops::reference(op, arrays, made.request.scalars, made.request.integers);
+  return made;
+}
+
+std::optional<std::string> check_op_case(const OpCase& op_case, const Executor& execute) {
+  const ops::Lowered lowered = ops::lower(op_case.request);
+  std::vector<std::vector<std::byte>> memory = op_case.inputs;
+  for (const TensorForm& form : lowered.outputs) memory.emplace_back(form.layout.device_bytes(), std::byte{0x55});
+  if (!op_case.out.empty()) memory.back() = op_case.out;
+  const std::vector<std::span<std::byte>> arguments(memory.begin(), memory.end());
+  execute(lowered, arguments);
+  for (std::size_t i = 0; i < op_case.inputs.size(); ++i) {
+    if (memory[i] != op_case.inputs[i]) return op_case.text() + ": input " + std::to_string(i) + " has changed";
+  }
+  if (lowered.outputs.size() != op_case.expected.size()) return op_case.text() + ": another number of results";
+  for (std::size_t i = 0; i < lowered.outputs.size(); ++i) {
+    const TensorForm& form = lowered.outputs[i];
+    const auto wrong =
+        compare(op_case, form, ops::elements_of(form, memory[op_case.inputs.size() + i]), op_case.expected[i]);
+    if (wrong) return op_case.text() + ": result " + std::to_string(i) + ": " + *wrong;
+  }
+  return std::nullopt;
+}
+
+}  // namespace svp::test
