@@ -21,9 +21,10 @@
 // An operand without a stick dimension has one element in each stick, in lane 0; written, all lanes get it.
 //
 // A scratchpad operand is cut into slices: dimension d into split[d] parts of extent[d] / split[d] each (whole sticks).
-// Index n belongs to part p_d = n_d div (extent[d] / split[d]), lies in the scratchpad of slice Σ p_d · split_stride[d],
-// and is addressed there by its place in the part, n_d mod (extent[d] / split[d]), in place of n_d. A dimension that is
-// not present may be split too: then there is a copy in each of those slices. Outputs write all copies.
+// Index n belongs to part p_d = n_d div (extent[d] / split[d]), lies in the scratchpad of slice Σ p_d ·
+// split_stride[d], and is addressed there by its place in the part, n_d mod (extent[d] / split[d]), in place of n_d. A
+// dimension that is not present may be split too: then there is a copy in each of those slices. Outputs write all
+// copies.
 //
 // Operations run one after the other: what one writes is visible to the next. The results do not depend on the number
 // of cores that execute a program.
