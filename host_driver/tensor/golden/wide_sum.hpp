@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "shared/dl16.hpp"
 
@@ -28,8 +29,11 @@ class WideSum {
     }
   }
 
-  // The sum rounded once to fp32, nearest, ties to even; +0 for zero. Never subnormal: the unit is 2^-80.
-  float to_fp32() const {
+  float to_fp32() const { return to<float>(); }
+
+  // The sum rounded once to fp32 or fp64, nearest, ties to even; +0 for zero. Never subnormal: the unit is 2^-80.
+  template <typename Real>
+  Real to() const {
     // Carry low's upper half into high; then the value is high:low as one 192-bit number, high with the sign.
     Int128 high = high_ + (low_ >> 64);
     auto low = static_cast<std::uint64_t>(low_);
@@ -40,13 +44,13 @@ class WideSum {
     }
     const auto upper = static_cast<std::uint64_t>(static_cast<UInt128>(high) >> 64);
     const auto middle = static_cast<std::uint64_t>(high);
-    float magnitude = 0;
+    Real magnitude = 0;
     if (upper != 0) {
-      magnitude = round(upper, middle, low != 0, 128 - 80);
+      magnitude = round<Real>(upper, middle, low != 0, 128 - 80);
     } else if (middle != 0) {
-      magnitude = round(middle, low, false, 64 - 80);
+      magnitude = round<Real>(middle, low, false, 64 - 80);
     } else if (low != 0) {
-      magnitude = round(low, 0, false, -80);
+      magnitude = round<Real>(low, 0, false, -80);
     }
     return negative ? -magnitude : magnitude;
   }
@@ -56,17 +60,19 @@ class WideSum {
   __extension__ using UInt128 = unsigned __int128;
 
   // (first + next * 2^-64 + something below if `more`) * 2^exponent, first != 0.
-  static float round(std::uint64_t first, std::uint64_t next, bool more, int exponent) {
+  template <typename Real>
+  static Real round(std::uint64_t first, std::uint64_t next, bool more, int exponent) {
+    constexpr int kDropped = 64 - std::numeric_limits<Real>::digits;
     const int zeros = std::countl_zero(first);
     std::uint64_t bits = first << zeros;
     if (zeros > 0) bits |= next >> (64 - zeros);
     const std::uint64_t lost = zeros > 0 ? next << zeros : next;
-    std::uint64_t kept = bits >> 40;  // 24 bits, the top one set
-    const std::uint64_t rest = bits & ((std::uint64_t{1} << 40) - 1);
-    const std::uint64_t half = std::uint64_t{1} << 39;
+    std::uint64_t kept = bits >> kDropped;  // as many bits as the result has, the top one set
+    const std::uint64_t rest = bits & ((std::uint64_t{1} << kDropped) - 1);
+    const std::uint64_t half = std::uint64_t{1} << (kDropped - 1);
     const bool sticky = lost != 0 || more;
     if (rest > half || (rest == half && (sticky || (kept & 1) != 0))) ++kept;
-    return std::ldexp(static_cast<float>(kept), exponent + 40 - zeros);
+    return std::ldexp(static_cast<Real>(kept), exponent + kDropped - zeros);
   }
 
   Int128 low_ = 0;

@@ -384,7 +384,8 @@ Refusal reduced_after(const std::function<void(Operation&)>& spoil, Opcode opcod
 TEST(DeviceProgramCheck, AReductionReducesOneDimensionOfItsInput) {
   EXPECT_TRUE(reduced_after([](Operation&) {}).ok());
   for (const unsigned bits : {0u, 1u, 3u, 4u, 8u}) {
-    EXPECT_EQ(reduced_after([=](Operation& o) { o.reduced = static_cast<std::uint8_t>(bits); }), (Refusal{Where::Reduced, kNoOperand, 0}))
+    EXPECT_EQ(reduced_after([=](Operation& o) { o.reduced = static_cast<std::uint8_t>(bits); }),
+              (Refusal{Where::Reduced, kNoOperand, 0}))
         << +bits;
   }
   EXPECT_EQ(reduced_after([](Operation& o) { o.operand[1].stick_dim = 0; }), (Refusal{Where::StickDim, 0, 0}));

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The golden model of device programs (shared/device_program.hpp): what the engine must compute, for every byte of
+// every argument. It interprets a program element by element, by the address formula; it is written to be read, and
+// slow. It shares no code with the engine. Meanings and roundings: docs/numerics.md.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "host_driver/base/error.hpp"
+#include "shared/device_program.hpp"
+
+namespace svp::program::golden {
+
+// The program breaks a rule of the format, or an index led outside of its argument while it ran.
+class Refused : public InvalidArgument {
+ public:
+  explicit Refused(wire::program::Refusal refusal);
+  const wire::program::Refusal& refusal() const noexcept { return refusal_; }
+
+ private:
+  wire::program::Refusal refusal_;
+};
+
+// Arguments have at least the bytes that the program names, and do not overlap. The workspace is made here and filled
+// with a pattern. Throws Refused; InvalidArgument when arguments are missing or too small. After a throw the contents
+// of arguments that may be written are undefined. Any thread.
+void run(std::span<const std::byte> program, std::span<const std::span<std::byte>> arguments);
+
+}  // namespace svp::program::golden

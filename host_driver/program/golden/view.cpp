@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/program/golden/view.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace svp::program::golden {
+namespace {
+
+using namespace wire::program;
+
+constexpr std::byte kUndefined{0xA5};  // what a workspace holds when a launch begins
+
+}  // namespace
+
+Memory::Memory(std::span<const std::byte> program, const Header& header,
+               std::span<const std::span<std::byte>> arguments)
+    : arguments_(arguments.begin(), arguments.end()),
+      pool_(header.pool_bytes, kUndefined),
+      scratchpads_(std::size_t{header.slices} * header.scratchpad_bytes, kUndefined),
+      scratchpad_bytes_(header.scratchpad_bytes) {
+  const auto data = program.subspan(header.data_offset, header.data_bytes);
+  data_.assign(data.begin(), data.end());
+}
+
+std::span<std::byte> Memory::of(const Operand& operand, unsigned slice) {
+  switch (operand.base) {
+    case Base::Argument: return arguments_.at(operand.argument);
+    case Base::Data: return data_;
+    case Base::Pool: return pool_;
+    case Base::Scratchpad: return std::span(scratchpads_).subspan(slice * scratchpad_bytes_, scratchpad_bytes_);
+    case Base::None: break;
+  }
+  throw std::logic_error("golden model: an operand without a base");
+}
+
+View::View(const Step& step, unsigned operand)
+    : step_(step),
+      operand_(step.operation.operand[operand]),
+      is_fp8_weight_(step.operation.opcode == Opcode::Dl16ToFp8Weight && operand == 1) {}
+
+std::uint32_t View::positions_per_step(unsigned dimension) const {
+  constexpr std::uint32_t kWeightColumns = 64;
+  constexpr std::uint32_t kWeightRows = 2;
+  if (is_fp8_weight_ && step_.operation.reduced == 1u << dimension) return kWeightRows;
+  if (dimension != operand_.stick_dim) return 1;
+  return is_fp8_weight_ ? kWeightColumns : lanes_of(operand_.format);
+}
+
+std::uint32_t View::padded_extent(unsigned dimension) const {
+  return wire::align_up(step_.operation.extent[dimension], positions_per_step(dimension));
+}
+
+bool View::has_lane(const Index& n) const {
+  return operand_.stick_dim == kNoDimension || n[operand_.stick_dim] < padded_extent(operand_.stick_dim);
+}
+
+View::Place View::place(const Index& n) const {
+  Place place{0, operand_.offset, 0};
+  for (unsigned l = 0; l < kMaxLoops; ++l) place.offset += operand_.loop_stride[l] * step_.iteration[l];
+  for (unsigned d = 0; d < step_.operation.rank; ++d) {
+    std::uint32_t local = n[d];
+    if (operand_.split[d] > 1) {
+      const std::uint32_t part = step_.operation.extent[d] / operand_.split[d];
+      place.slice += n[d] / part * operand_.split_stride[d];
+      local = n[d] % part;
+    }
+    if (!has_dimension(d)) continue;
+    const std::uint32_t per_step = positions_per_step(d);
+    place.offset += operand_.stride[d] * (local / per_step);
+    const bool alternates = is_fp8_weight_ && d == operand_.stick_dim;
+    place.lane += local % per_step * (alternates ? 2 : 1);
+  }
+  return place;
+}
+
+std::span<std::byte> View::stick_at(unsigned slice, std::uint64_t offset) const {
+  const auto base = step_.memory.of(operand_, slice);
+  if (!wire::range_inside(offset, wire::kStickBytes, base.size())) {
+    throw std::logic_error("golden model: a stick outside of its base");
+  }
+  return base.subspan(offset, wire::kStickBytes);
+}
+
+std::vector<unsigned> View::slices_of_copies(unsigned first) const {
+  std::vector<unsigned> slices{first};
+  for (unsigned d = 0; d < step_.operation.rank; ++d) {
+    if (has_dimension(d)) continue;
+    const std::size_t known = slices.size();
+    for (unsigned part = 1; part < operand_.split[d]; ++part) {
+      for (std::size_t i = 0; i < known; ++i) slices.push_back(slices[i] + part * operand_.split_stride[d]);
+    }
+  }
+  return slices;
+}
+
+bool View::reaches(const Index& n, std::uint64_t beyond) const {
+  const Place at = place(n);
+  const std::uint64_t size = step_.memory.of(operand_, at.slice).size();
+  return beyond <= size && wire::range_inside(at.offset + beyond, wire::kStickBytes, size);
+}
+
+std::uint32_t View::bits(const Index& n, std::uint64_t beyond) const {
+  const Place at = place(n);
+  const unsigned bytes = item_bytes(operand_.format);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &stick_at(at.slice, at.offset + beyond)[at.lane * bytes], bytes);
+  return bits;
+}
+
+// Copies are those of dimensions that the operand has not; an output is written for position 0 of them.
+void View::set(const Index& n, std::uint32_t bits, std::uint64_t beyond) const {
+  const Place at = place(n);
+  const unsigned bytes = item_bytes(operand_.format);
+  for (const unsigned slice : slices_of_copies(at.slice)) {
+    const auto stick = stick_at(slice, at.offset + beyond);
+    if (operand_.stick_dim != kNoDimension) {
+      std::memcpy(&stick[at.lane * bytes], &bits, bytes);
+      continue;
+    }
+    for (unsigned lane = 0; lane < lanes_of(operand_.format); ++lane) std::memcpy(&stick[lane * bytes], &bits, bytes);
+  }
+}
+
+std::array<std::byte, wire::kStickBytes> View::stick(const Index& n) const {
+  const Place at = place(n);
+  std::array<std::byte, wire::kStickBytes> stick;
+  std::ranges::copy(stick_at(at.slice, at.offset), stick.begin());
+  return stick;
+}
+
+void View::set_stick(const Index& n, std::span<const std::byte, wire::kStickBytes> stick) const {
+  const Place at = place(n);
+  for (const unsigned slice : slices_of_copies(at.slice)) std::ranges::copy(stick, stick_at(slice, at.offset).begin());
+}
+
+Index counts(const Step& step, const View& view, std::uint8_t dimensions, bool padded) {
+  Index count;
+  for (unsigned d = 0; d < kMaxRank; ++d) {
+    const bool moves = d < step.operation.rank && (dimensions >> d & 1) != 0;
+    count[d] = !moves ? 1 : padded ? view.padded_extent(d) : step.operation.extent[d];
+  }
+  return count;
+}
+
+void zero_pad_lanes(const Step& step, const View& output) {
+  const std::uint8_t stick_dim = output.operand().stick_dim;
+  if (stick_dim == kNoDimension) return;
+  for_each_index(counts(step, output, output.operand().present, true), [&](const Index& n) {
+    if (n[stick_dim] >= step.operation.extent[stick_dim]) output.set(n, 0);
+  });
+}
+
+bool is_masked(const Operation& operation, const Index& n) {
+  return std::ranges::any_of(std::span(operation.mask, operation.mask_count), [&](const Mask& mask) {
+    const std::uint32_t position = n[mask.dimension];
+    return position >= mask.start && position - mask.start < mask.count;
+  });
+}
+
+}  // namespace svp::program::golden

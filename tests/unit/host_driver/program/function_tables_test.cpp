@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_driver/program/function_tables.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "host_driver/base/error.hpp"
+#include "host_driver/program/golden/golden.hpp"
+#include "shared/device_program_names.hpp"
+#include "tests/support/program_builder.hpp"
+
+namespace {
+
+using svp::program::function_dl16;
+using svp::program::function_table;
+using wire::program::Opcode;
+
+constexpr Opcode kFunctions[] = {Opcode::Exp,     Opcode::Log,  Opcode::Sqrt, Opcode::Rsqrt, Opcode::Reciprocal,
+                                 Opcode::Sigmoid, Opcode::Tanh, Opcode::Silu, Opcode::Gelu,  Opcode::Softplus};
+constexpr wire::Dl16 kOne = 0x3E00;
+constexpr wire::Dl16 kMinusOne = 0xBE00;
+constexpr wire::Dl16 kInfinity = 0x7FFF;  // as a result; it reads as NaN
+constexpr wire::Dl16 kMinusInfinity = 0xFFFF;
+
+TEST(FunctionTables, HaveTheKnownValues) {
+  const auto dl16 = [](double value) { return wire::dl16_from_fp64(value); };
+  EXPECT_EQ(function_dl16(Opcode::Exp, 0), kOne);
+  EXPECT_EQ(function_dl16(Opcode::Exp, 0x8000), kOne);
+  EXPECT_EQ(function_dl16(Opcode::Exp, kOne), dl16(std::numbers::e));
+  EXPECT_EQ(function_dl16(Opcode::Exp, dl16(30)), kInfinity);
+  EXPECT_EQ(function_dl16(Opcode::Exp, dl16(-30)), 0);
+  EXPECT_EQ(function_dl16(Opcode::Log, kOne), 0);
+  EXPECT_EQ(function_dl16(Opcode::Log, 0), kMinusInfinity);
+  EXPECT_EQ(function_dl16(Opcode::Log, kMinusOne), wire::kDl16Nan);
+  EXPECT_EQ(function_dl16(Opcode::Sqrt, dl16(9)), dl16(3));
+  EXPECT_EQ(function_dl16(Opcode::Sqrt, 0x8000), 0x8000);
+  EXPECT_EQ(function_dl16(Opcode::Sqrt, kMinusOne), wire::kDl16Nan);
+  EXPECT_EQ(function_dl16(Opcode::Rsqrt, dl16(4)), dl16(0.5));
+  EXPECT_EQ(function_dl16(Opcode::Rsqrt, 0), kInfinity);
+  EXPECT_EQ(function_dl16(Opcode::Reciprocal, dl16(-4)), dl16(-0.25));
+  EXPECT_EQ(function_dl16(Opcode::Reciprocal, 0x8000), kMinusInfinity);
+  EXPECT_EQ(function_dl16(Opcode::Sigmoid, 0), dl16(0.5));
+  EXPECT_EQ(function_dl16(Opcode::Sigmoid, dl16(100)), kOne);
+  EXPECT_EQ(function_dl16(Opcode::Tanh, dl16(-100)), kMinusOne);
+  EXPECT_EQ(function_dl16(Opcode::Tanh, 0x8000), 0x8000);
+  EXPECT_EQ(function_dl16(Opcode::Silu, dl16(100)), dl16(100));
+  EXPECT_EQ(function_dl16(Opcode::Silu, 0xFFFE), 0x8000);
+  EXPECT_EQ(function_dl16(Opcode::Gelu, dl16(100)), dl16(100));
+  EXPECT_EQ(function_dl16(Opcode::Gelu, kOne), dl16(0.841192));
+  EXPECT_EQ(function_dl16(Opcode::Softplus, 0), dl16(std::numbers::ln2));
+  EXPECT_EQ(function_dl16(Opcode::Softplus, dl16(21)), dl16(21));
+  EXPECT_EQ(function_dl16(Opcode::Softplus, kOne, {2, 20}), dl16(std::log1p(std::exp(2.0))));
+  EXPECT_EQ(function_dl16(Opcode::Softplus, kOne, {2, 1}), kOne);
+  for (const Opcode function : kFunctions) EXPECT_EQ(function_dl16(function, 0xFFFF), wire::kDl16Nan);
+}
+
+TEST(FunctionTables, AreRefusedForOtherOpcodes) { EXPECT_THROW(function_table(Opcode::Add), svp::InvalidArgument); }
+
+// The distance of a table's entry from the function, evaluated in fp64, is half a step of DL16 at most: the tables' own
+// arithmetic has eleven bits more.
+TEST(FunctionTables, AreTheNearestDl16) {
+  for (const Opcode function : kFunctions) {
+    const auto table = function_table(function);
+    for (unsigned code = 0; code < table.size(); ++code) {
+      const auto x = static_cast<wire::Dl16>(code);
+      const double exact = svp::program::function_fp64(function, wire::fp64_from_dl16(x));
+      if (wire::dl16_is_nan(table[code]) || std::fabs(exact) < 0x1p-30) continue;
+      const double step = std::ldexp(1.0, std::ilogb(exact) - 9);
+      EXPECT_LE(std::fabs(wire::fp64_from_dl16(table[code]) - exact), step / 2 * (1 + 1e-9))
+          << name(function) << " of " << code;
+    }
+  }
+}
+
+// A program with the table and the function itself agree for every code.
+TEST(FunctionTables, AreFollowedByTheGoldenModel) {
+  using namespace wire::program;
+  for (const Opcode function : kFunctions) {
+    svp::test::ProgramBuilder builder;
+    const std::array<std::uint32_t, 1> extent{65536};
+    Operation operation = svp::test::operation_of(function, extent);
+    operation.operand_count = 3;
+    operation.operand[0] = svp::test::dense_operand(Format::Dl16, extent, std::array{0u}, 0);
+    operation.operand[2] = operation.operand[0];
+    operation.operand[0].argument = builder.add_argument(2 * 65536, Access::Read);
+    operation.operand[2].argument = builder.add_argument(2 * 65536, Access::Write);
+    operation.operand[1] = svp::test::dense_operand(Format::Dl16, extent, {}, kNoDimension);
+    operation.operand[1].base = Base::Data;
+    const auto table = function_table(function);
+    operation.operand[1].offset = builder.add_data(std::as_bytes(std::span(table)));
+    builder.add(operation);
+    std::vector<std::uint16_t> codes(65536);
+    for (unsigned code = 0; code < codes.size(); ++code) codes[code] = static_cast<std::uint16_t>(code);
+    std::vector<std::uint16_t> results(65536);
+    const std::array arguments{std::as_writable_bytes(std::span(codes)), std::as_writable_bytes(std::span(results))};
+    svp::program::golden::run(builder.build(), arguments);
+    for (const std::uint16_t code : codes) ASSERT_EQ(results[code], function_dl16(function, code)) << code;
+  }
+}
+
+}  // namespace
