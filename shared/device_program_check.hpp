@@ -334,14 +334,11 @@ constexpr Where check_element_wise(const Context& c, unsigned i) {
   return sticks_match(input, c.output()) ? Where::Nothing : Where::StickDim;
 }
 
+// Copy keeps lanes where they are; this is for all other arrangements, also from and to one element in each stick.
 constexpr Where check_relayout(const Context& c) {
   const Operand& input = c.operand(0);
-  const Operand& output = c.output();
-  if (input.stick_dim == kNoDimension || output.stick_dim == kNoDimension) return Where::StickDim;
-  if (input.stick_dim == output.stick_dim) return Where::StickDim;
-  if ((input.present & ~output.present & c.wide()) != 0) return Where::Present;
-  const bool both = has_dimension(output.present, input.stick_dim) && has_dimension(input.present, output.stick_dim);
-  return both ? Where::Nothing : Where::Present;
+  if (input.stick_dim == c.output().stick_dim) return Where::StickDim;
+  return (input.present & ~c.output().present & c.wide()) != 0 ? Where::Present : Where::Nothing;
 }
 
 constexpr Where check_stagger(const Context& c) {
