@@ -48,12 +48,6 @@ bool can_be_walked(const SpyreTensor& tensor, bool written) {
   return access && (access->whole_sticks || !written);
 }
 
-// All of a tensor's memory, whatever view of it the program was made for.
-Argument whole_memory(const SpyreTensor& tensor) {
-  const std::int64_t elements[] = {static_cast<std::int64_t>(tensor.layout().device_bytes() / sizeof(std::uint16_t))};
-  return {.allocation = tensor.allocation_index(), .shape = Shape(std::span(elements)), .dtype = DeviceType::Dl16};
-}
-
 }  // namespace
 
 struct Operations::Program {
@@ -108,7 +102,7 @@ void Operations::launch(Program& program, std::span<const SpyreTensor> tensors, 
   }
   std::vector<Argument> arguments;
   arguments.reserve(tensors.size());
-  for (const SpyreTensor& tensor : tensors) arguments.push_back(whole_memory(tensor));
+  for (const SpyreTensor& tensor : tensors) arguments.push_back(Argument::raw(tensor.allocation_index()));
   SpyreStream stream = options.stream.value_or(context_.default_stream());
   stream.flex_stream().Launch(program.plan.jobs()[0], arguments, LaunchOptions{.core_mask = options.core_mask});
 }

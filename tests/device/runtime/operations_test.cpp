@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations of spyre::ops on a card: the engine against the golden model, byte by byte, and against double precision.
+#include "host_driver/ops/operations.hpp"
+
+#include "host_driver/ops/elements.hpp"
+#include "host_driver/program/device_program.hpp"
+#include "host_driver/program/golden/golden.hpp"
+#include "tests/device/runtime/shared_context.hpp"
+#include "tests/support/op_cases.hpp"
+
+namespace svp {
+namespace {
+
+using ops::Op;
+
+std::uint64_t seed() {
+  const char* text = std::getenv("SPYRE_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20261124;
+}
+int cases() {
+  const char* text = std::getenv("SPYRE_OP_CASES");
+  return text != nullptr ? std::atoi(text) : 8;
+}
+
+class OperationsOnCard : public test::OneCard {
+ protected:
+  // Memory of the card with these bytes.
+  static AllocationIndex on_card(std::span<const std::byte> bytes) {
+    const AllocationIndex index = allocate(bytes.size());
+    stream().Launch(Job::to_device(bytes.data(), index, bytes.size()), {});
+    return index;
+  }
+
+  // The engine's bytes of every argument, which the golden model's have to be.
+  static void execute(const ops::Lowered& lowered, std::span<const std::span<std::byte>> memory) {
+    std::vector<std::vector<std::byte>> golden;
+    for (const auto bytes : memory) golden.emplace_back(bytes.begin(), bytes.end());
+    const std::vector<std::span<std::byte>> golden_memory(golden.begin(), golden.end());
+    svp::program::golden::run(lowered.program, golden_memory);
+
+    ExecutionPlan plan;
+    plan.add(Job(std::make_shared<const DeviceProgram>("case", lowered.program), context().engine()));
+    context().load(plan);
+    std::vector<AllocationIndex> places;
+    std::vector<Argument> arguments;
+    for (const auto bytes : memory) {
+      places.push_back(on_card(bytes));
+      arguments.push_back(Argument::raw(places.back()));
+    }
+    stream().Launch(plan.jobs()[0], arguments);
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      stream().Launch(Job::from_device(memory[i].data(), places[i], memory[i].size()), {});
+    }
+    stream().Synchronize(test::soon());
+    for (const AllocationIndex place : places) free(place);
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      const auto differs = std::ranges::mismatch(memory[i], golden[i]);
+      if (differs.in1 == memory[i].end()) continue;
+      throw std::runtime_error("argument " + std::to_string(i) + " differs from the golden model at byte " +
+                               std::to_string(differs.in1 - memory[i].begin()));
+    }
+  }
+
+  static SpyreTensor tensor(const ops::Array& array, DataType dtype = DataType::Float16) {
+    std::vector<float> values(array.data.begin(), array.data.end());
+    const SpyreTensor made = context().empty(dtype, array.size);
+    context().copy(made, {HostShape::contiguous(DataType::Float32, array.size), std::as_bytes(std::span(values))},
+                   context().default_stream());
+    return made;
+  }
+  static ops::Array back(const SpyreTensor& from) {
+    ops::Array array = ops::Array::of(from.shape());
+    std::vector<float> values(array.data.size());
+    const HostShape shape = HostShape::contiguous(DataType::Float32, from.shape());
+    (void)context().copy({shape, std::as_writable_bytes(std::span(values))}, from, context().default_stream());
+    context().default_stream().flex_stream().Synchronize(test::soon());
+    std::ranges::copy(values, array.data.begin());
+    return array;
+  }
+  static ops::Array random(std::vector<std::int64_t> size, unsigned seed) {
+    ops::Array array = ops::Array::of(std::move(size));
+    const std::vector<std::uint16_t> codes = test::random_dl16(array.data.size(), seed);
+    std::ranges::transform(codes, array.data.begin(), [](std::uint16_t c) { return wire::fp64_from_dl16(c); });
+    return array;
+  }
+  static void expect_near(const ops::Array& got, const ops::Array& expected, double bound) {
+    ASSERT_EQ(got.size, expected.size);
+    for (std::size_t i = 0; i < got.data.size(); ++i) ASSERT_NEAR(got.data[i], expected.data[i], bound) << i;
+  }
+};
+
+TEST_F(OperationsOnCard, EachIsTheGoldenModelsBitForBit) {
+  for (const ops::OpInfo& info : ops::operation_table()) {
+    test::Random random(seed() * 100 + static_cast<unsigned>(info.op));
+    for (int number = 0; number < cases(); ++number) {
+      const test::OpCase made = test::random_op_case(info.op, random, 20000);
+      std::optional<std::string> wrong;
+      ASSERT_NO_THROW(wrong = test::check_op_case(made, execute)) << made.text();
+      ASSERT_EQ(wrong, std::nullopt) << *wrong << "\nSPYRE_SEED=" << seed();
+    }
+  }
+}
+
+TEST_F(OperationsOnCard, AProgramIsMadeOnceForItsForms) {
+  Operations operations(context());
+  const ops::Array a = random({5, 100}, 1);
+  const ops::Array b = random({5, 100}, 2);
+  const SpyreTensor inputs[] = {tensor(a), tensor(b)};
+  const SpyreTensor first = operations.run(Op::Add, inputs).front();
+  const SpyreTensor second = operations.run(Op::Add, inputs).front();
+  EXPECT_EQ(operations.programs(), 1U);
+  EXPECT_NE(first.allocation_index(), second.allocation_index());
+  expect_near(back(second), ops::reference(Op::Add, {a, b}).front(), 0.02);
+  const SpyreTensor other[] = {inputs[0], inputs[1].slice(0, 0, 1)};
+  operations.run(Op::Add, other);
+  EXPECT_EQ(operations.programs(), 2U);
+}
+
+TEST_F(OperationsOnCard, ViewsThatCannotBeWalkedAreCopied) {
+  Operations operations(context());
+  const ops::Array a = random({6, 200}, 3);
+  const SpyreTensor whole = tensor(a);
+  const SpyreTensor part = whole.slice(1, 10, 110).slice(0, 0, 6, 2);  // begins inside of a stick
+  const SpyreTensor inputs[] = {part};
+  const double numbers[] = {2.0};
+  const ops::Array got = back(operations.run(Op::Mul, inputs, numbers).front());
+  ops::Array expected = ops::Array::of({3, 100});
+  for (std::size_t i = 0; i < 300; ++i) expected.data[i] = 2 * a.data[i / 100 * 400 + i % 100 + 10];
+  expect_near(got, expected, 0);
+}
+
+TEST_F(OperationsOnCard, AResultGoesWhereItIsWanted) {
+  Operations operations(context());
+  const ops::Array a = random({4, 70}, 4);
+  const SpyreTensor x = tensor(a);
+  const SpyreTensor inputs[] = {x};
+  // In place.
+  operations.run(Op::Neg, inputs, {}, {}, {.stream = {}, .out = x, .core_mask = 0});
+  expect_near(back(x), ops::reference(Op::Neg, {a}).front(), 0);
+  // Into rows of a larger tensor; and into columns that share sticks with others, by a copy.
+  const SpyreTensor rows = tensor(ops::Array::of({9, 70}));
+  operations.run(Op::Neg, inputs, {}, {}, {.stream = {}, .out = rows.narrow(0, 3, 4), .core_mask = 0});
+  const ops::Array got = back(rows);
+  for (std::size_t i = 0; i < got.data.size(); ++i) {
+    const bool inside = i >= 3 * 70 && i < 7 * 70;
+    ASSERT_EQ(got.data[i], inside ? a.data[i - 3 * 70] : 0) << i;
+  }
+  const SpyreTensor wide = tensor(ops::Array::of({4, 200}));
+  operations.run(Op::Neg, inputs, {}, {}, {.stream = {}, .out = wide.narrow(1, 33, 70), .core_mask = 0});
+  const ops::Array columns = back(wide);
+  for (std::size_t i = 0; i < columns.data.size(); ++i) {
+    const std::size_t c = i % 200;
+    ASSERT_EQ(columns.data[i], c >= 33 && c < 103 ? a.data[i / 200 * 70 + c - 33] : 0) << i;
+  }
+}
+
+TEST_F(OperationsOnCard, WhatDoesNotFitIsRefusedByItsName) {
+  Operations operations(context());
+  const SpyreTensor inputs[] = {tensor(random({4, 70}, 5)), tensor(random({4, 71}, 6))};
+  const auto field_of = [&](Op op, std::span<const SpyreTensor> tensors, std::span<const std::int64_t> integers = {}) {
+    try {
+      operations.run(op, tensors, {}, integers);
+    } catch (const InvalidArgument& error) {
+      return error.field();
+    }
+    return std::string("nothing");
+  };
+  EXPECT_EQ(field_of(Op::Add, inputs), "shape");
+  EXPECT_EQ(field_of(Op::MatMul, inputs), "shape");
+  EXPECT_EQ(field_of(Op::Add, {}), "inputs");
+  const std::int64_t dim[] = {0, 7};
+  EXPECT_EQ(field_of(Op::Sum, {inputs, 1}, dim), "dim");
+  const std::int64_t k[] = {400};
+  EXPECT_EQ(field_of(Op::TopK, {inputs, 1}, k), "k");
+  EXPECT_EQ(field_of(Op::Embedding, inputs), "dtype");
+}
+
+TEST_F(OperationsOnCard, AnIndexOutsideEndsTheLaunchWithItsOperation) {
+  Operations operations(context());
+  const std::int32_t rows[] = {1, 9};
+  const SpyreTensor index =
+      context().to_device({HostShape::contiguous(DataType::Int32, {2}), std::as_bytes(std::span(rows))});
+  const SpyreTensor inputs[] = {tensor(random({4, 70}, 7)), index};
+  operations.run(Op::Embedding, inputs);
+  try {
+    stream().Synchronize(test::soon());
+    ADD_FAILURE() << "an index outside of its table was not refused";
+  } catch (const StreamError& error) {
+    EXPECT_NE(std::string(error.what()).find("operation 0 (Gather)"), std::string::npos) << error.what();
+  }
+  stream().Reset();
+}
+
+TEST_F(OperationsOnCard, ProgramsComeBackAfterAReset) {
+  Operations operations(context());
+  const ops::Array a = random({3, 64}, 8);
+  {
+    const SpyreTensor inputs[] = {tensor(a)};
+    operations.run(Op::Exp, inputs);
+    stream().Synchronize(test::soon());
+  }
+  context().recover(ResetLevel::Function);
+  const SpyreTensor inputs[] = {tensor(a)};
+  expect_near(back(operations.run(Op::Exp, inputs).front()), ops::reference(Op::Exp, {a}).front(), 0.05);
+  EXPECT_EQ(operations.programs(), 1U);
+}
+
+}  // namespace
+}  // namespace svp
