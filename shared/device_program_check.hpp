@@ -252,7 +252,8 @@ constexpr bool loop_strides_are_good(const Context& c, const Operand& operand, R
   return true;
 }
 
-// Dimension d of an operand in a scratchpad. Beyond the rank there is nothing to split: 0 or 1.
+// Dimension d of an operand in a scratchpad. Parts are whole sticks of the operand, and of the output: a stick of the
+// output, with its pad lanes, has its inputs in one part. Beyond the rank there is nothing to split: 0 or 1.
 constexpr bool split_is_good(const Context& c, unsigned i, unsigned d) {
   const Operand& operand = c.operand(i);
   const unsigned parts = operand.split[d];
@@ -260,7 +261,9 @@ constexpr bool split_is_good(const Context& c, unsigned i, unsigned d) {
   if (parts == 0 || (parts > 1) != (operand.split_stride[d] != 0)) return false;
   if (parts == 1) return true;
   if (operand.base != Base::Scratchpad || c.operation.extent[d] % parts != 0) return false;
-  return c.operation.extent[d] / parts % positions_per_step(c.row, c.operation, i, d) == 0;
+  const std::uint32_t part = c.operation.extent[d] / parts;
+  return part % positions_per_step(c.row, c.operation, i, d) == 0 &&
+         part % positions_per_step(c.row, c.operation, c.last(), d) == 0;
 }
 
 // The slices of the parts: they exist, and those of an output differ.

@@ -69,7 +69,7 @@ struct Box {
 constexpr bool are_apart(Box a, Box b) {
   unsigned i = 0;
   unsigned j = 0;
-  for (;;) {
+  for (;;) {  // bounded: each iteration steps over a level of a or of b
     if (a.offset + a.reach(i) <= b.offset || b.offset + b.reach(j) <= a.offset) return true;
     const std::uint64_t of_a = i < a.rank ? a.level[i].stride : 0;
     const std::uint64_t of_b = j < b.rank ? b.level[j].stride : 0;

@@ -114,8 +114,9 @@ class ProgramMaker {
   // A new place in an argument that several operands share.
   Region new_region(std::uint64_t bytes) {
     constexpr std::size_t kShared = 6;
-    if (shared_.size() < kShared && (shared_.empty() || one_in(random_, 2))) shared_.push_back(new_argument());
-    const std::uint8_t argument = shared_[below(random_, shared_.size())];
+    const bool fresh = shared_.size() < kShared && (shared_.empty() || one_in(random_, 2));
+    if (fresh) shared_.push_back(new_argument());
+    const std::uint8_t argument = fresh ? shared_.back() : shared_[below(random_, shared_.size())];
     auto& content = contents_[argument];
     if (one_in(random_, 2)) content.resize(content.size() + kStickBytes * below(random_, 4));
     const Region region{argument, content.size(), bytes};
@@ -284,6 +285,7 @@ class ProgramMaker {
       const std::uint32_t extent = operation_.extent[d];
       if (parts == 1 || slices * parts > kMaxSlices || extent % parts != 0) continue;
       if (extent / parts % positions_per_step(*row_, operation_, i, d) != 0) continue;
+      if (extent / parts % positions_per_step(*row_, operation_, last(), d) != 0) continue;
       operand.split[d] = static_cast<std::uint8_t>(parts);
       operand.split_stride[d] = static_cast<std::uint8_t>(slices);
       slices *= parts;

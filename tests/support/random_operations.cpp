@@ -46,7 +46,7 @@ class Maker {
   }
 
   Format any_of(std::uint8_t formats) {
-    for (;;) {
+    for (;;) {  // bounded: the formats of a row are not empty
       const auto format = static_cast<Format>(below(random_, kFormats));
       if (has_format(formats, format)) return format;
     }

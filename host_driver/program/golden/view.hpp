@@ -80,7 +80,7 @@ class View {
 template <typename Visit>
 void for_each_index(const Index& count, Visit visit) {
   Index n{};
-  for (;;) {
+  for (;;) {  // bounded: it counts to the last index
     visit(n);
     unsigned d = wire::program::kMaxRank;
     while (d > 0 && ++n[d - 1] == count[d - 1]) n[--d] = 0;

@@ -358,6 +358,24 @@ TEST(DeviceProgramCheck, PartsOfAScratchpadOperandAreWholeSticksOfSlices) {
   EXPECT_EQ(judge([](Sliced& s) { s.addition.builder.scratchpad_bytes = kStick; }), (Refusal{Where::Bounds, 2, 0}));
 }
 
+TEST(DeviceProgramCheck, AStickOfTheOutputHasItsInputsInOnePart) {
+  const auto judge = [](std::uint32_t columns) {
+    Addition addition;  // the first input is the same for all columns, with a copy in each of two slices
+    addition.builder.slices = 2;
+    addition.builder.scratchpad_bytes = 4 * kStick;
+    Operation& operation = addition.operation();
+    operation.extent[1] = columns;
+    Operand& input = operation.operand[0];
+    input = dense_operand(Format::Dl16, std::array{4u, columns}, std::array{0u}, kNoDimension);
+    input.base = Base::Scratchpad;
+    input.split[1] = 2;
+    input.split_stride[1] = 1;
+    return addition.judge();
+  };
+  EXPECT_TRUE(judge(128).ok());
+  EXPECT_EQ(judge(100), (Refusal{Where::Split, 0, 0}));
+}
+
 // Sum of [4, 100] along dimension 1 to [4], one element in each stick.
 struct Reduction {
   ProgramBuilder builder;
