@@ -61,6 +61,7 @@ TEST(WideSum, SumsThatFitADoubleAreExact) {
       expected += wire::fp64_from_dl16(a[i]) * wire::fp64_from_dl16(b[i]);
     }
     ASSERT_EQ(sum.to_fp32(), static_cast<float>(expected));
+    ASSERT_EQ(sum.to<double>(), expected);
   }
 }
 
@@ -83,6 +84,23 @@ TEST(WideSum, ABitAtTheFarEndDecidesATie) {
   negative.add_product(static_cast<Dl16>(half_ulp | 0x8000), one);
   negative.add_product(static_cast<Dl16>(tiny | 0x8000), tiny);
   EXPECT_EQ(negative.to_fp32(), -(1.0f + 0x1p-23f));
+}
+
+TEST(WideSum, RoundsOnceToFp64) {
+  const Dl16 one = dl16(1);
+  const Dl16 tiny = wire::kDl16MinPositive;
+  WideSum tie;
+  tie.add_product(one, one);
+  tie.add_product(dl16(0x1p-26), dl16(0x1p-27));  // half of a unit in the last place
+  EXPECT_EQ(tie.to<double>(), 1.0);               // even
+  tie.add_product(tiny, tiny);
+  EXPECT_EQ(tie.to<double>(), 1.0 + 0x1p-52);
+  WideSum far;
+  far.add_product(wire::kDl16Max, wire::kDl16Max);
+  far.add_product(static_cast<Dl16>(tiny | 0x8000), tiny);
+  EXPECT_EQ(far.to<double>(), 8573157376.0 * 8573157376.0);
+  far.add_product(static_cast<Dl16>(wire::kDl16Max | 0x8000), wire::kDl16Max);
+  EXPECT_EQ(far.to<double>(), -std::ldexp(513.0 * 513.0, -80));
 }
 
 TEST(WideSum, ReachesBothEndsOfItsRange) {
