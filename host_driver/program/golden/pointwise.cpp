@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "host_driver/program/function_tables.hpp"
 #include "host_driver/program/golden/families.hpp"
 #include "host_driver/program/golden/numbers.hpp"
 #include "shared/dl16.hpp"
+#include "shared/real_functions.hpp"
 
 namespace svp::program::golden {
 namespace {
@@ -62,7 +62,8 @@ std::uint32_t unary(const Operation& operation, Format format, std::uint32_t bit
     case Opcode::Relu: return bits_of(format, std::isnan(x) || x > 0 ? x : 0.0F);
     case Opcode::Clip: return bits_of(format, clipped(operation, format, x));
     case Opcode::Floor: return bits_of(format, std::floor(x));
-    default: return bits_of(format, function_fp64(operation.opcode, x, constants_of(operation)));
+    // On FP32 a function is what this evaluation gives: there is no table to say so.
+    default: return wire::real::evaluate_fp32(operation.opcode, bits, operation.constant[0], operation.constant[1]);
   }
 }
 
