@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The correction program, the same in every image: reads the correction tensor of the launch, converts each symbol into
 // the value that the compute program works with, writes it into the literal pool, and jumps to the compute program.
+#include "firmware/kernels/region_map.hpp"
 #include "firmware/kernels/sdk.hpp"
 
 extern "C" {
@@ -13,14 +14,10 @@ void compute_entry(const wire::KernelArguments* arguments);
 
 namespace {
 
-// In either mode a region is found by its name; only what the name means differs (protocol §7).
-std::uint64_t virtual_address(const wire::CorrectionHeader& header, const wire::CorrectionSymbol& symbol) {
-  for (unsigned i = 0; i < wire::kRegionsPerFunction; ++i) {
-    if (header.region[i].region_id == symbol.region_id && symbol.region_id != wire::kNoRegion) {
-      return wire::region_window(i) + symbol.value;
-    }
-  }
-  kernel::exit(kernel::kCorrectionUnknownRegion);
+std::uint64_t address_of(const wire::CorrectionHeader& header, const wire::CorrectionSymbol& symbol) {
+  const auto address = kernel::virtual_address(header, symbol);
+  if (!address) kernel::exit(kernel::kCorrectionUnknownRegion);
+  return *address;
 }
 
 bool is_address(const wire::CorrectionSymbol& symbol) {
@@ -44,7 +41,7 @@ void apply(const wire::KernelArguments& arguments) {
     if (symbol.kind != expected.kind || symbol.operand != expected.operand) {
       kernel::exit(kernel::kCorrectionSymbolKind);
     }
-    kernel_symbols[i] = is_address(symbol) ? virtual_address(header, symbol) : symbol.value;
+    kernel_symbols[i] = is_address(symbol) ? address_of(header, symbol) : symbol.value;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <riscv_vector.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace kernel {

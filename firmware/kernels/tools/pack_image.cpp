@@ -134,6 +134,11 @@ std::uint64_t entry(const ElfFile& elf, std::string_view name) {
   fail("has no " + std::string(name));
 }
 
+std::uint64_t max_correction_bytes(const kernel::KernelInfo& info) {
+  if (info.any_symbols) return wire::kMaxCorrectionBytes;
+  return info.symbol_count() == 0 ? 0 : wire::correction_bytes(info.symbol_count());
+}
+
 Bytes build_image(const ElfFile& elf, const kernel::KernelInfo& info, wire::ImageHeader& header) {
   elf.refuse_relocations();
   if (elf.section(".text").sh_addr != 0) fail("text is not at 0");
@@ -158,7 +163,7 @@ Bytes build_image(const ElfFile& elf, const kernel::KernelInfo& info, wire::Imag
   header.correction_entry = entry(elf, "correction_entry");
   header.compute_entry = entry(elf, "compute_entry");
   header.scratchpad_bytes = info.scratchpad_bytes;
-  header.max_correction_bytes = info.symbol_count() == 0 ? 0 : wire::correction_bytes(info.symbol_count());
+  header.max_correction_bytes = max_correction_bytes(info);
 
   Bytes image(header.image_bytes);
   std::copy(text.begin(), text.end(), image.begin() + static_cast<std::ptrdiff_t>(header.text_offset));

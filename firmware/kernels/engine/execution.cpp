@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/kernels/engine/execution.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "firmware/kernels/sdk.hpp"
+#include "firmware/kernels/vector.hpp"
+
+namespace kernel::engine {
+namespace {
+
+// An operation of fewer sticks is executed by core 0 alone: a barrier costs more than the others would save.
+constexpr std::uint64_t kSharedSticks = 256;
+
+constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+void copy_operation(const Operation* from, Operation* to) {
+  static_assert(sizeof(Operation) == 8 * wire::kStickBytes);
+  store_registers8(to, load_sticks8(from));
+}
+
+}  // namespace
+
+Execution::Execution(const Launch& launch, Memory& memory, unsigned core, unsigned cores)
+    : memory_(memory), places_{}, core_(core), cores_(cores) {
+  std::fill_n(kept_, kKeptOperations, kNone);
+  refusal_ = launch.refusal.ok() ? read_header(launch) : launch.refusal;
+}
+
+Refusal Execution::read_header(const Launch& launch) {
+  constexpr std::uint64_t kWindowBytes = std::uint64_t{1} << wire::kRegionShift;
+  places_.program = launch.address[0];
+  program::Header& header = memory_.header;
+  store_register(&header, load_stick(reinterpret_cast<const void*>(places_.program)));
+  const Refusal refusal = program::check_header(header, kWindowBytes - places_.program % kWindowBytes);
+  if (!refusal.ok()) return refusal;
+  const std::uint32_t with_workspace = program::workspace_bytes(header) != 0 ? 1 : 0;
+  if (launch.count != 1 + header.argument_count + with_workspace) return {.where = Where::Correction};
+  std::memcpy(memory_.argument, reinterpret_cast<const void*>(places_.program + header.arguments_offset),
+              header.argument_count * sizeof(program::Argument));
+  std::copy_n(launch.address + 1, header.argument_count, places_.argument);
+  if (with_workspace != 0) places_.pool = launch.address[launch.count - 1];
+  places_.scratchpads = places_.pool + header.pool_bytes;
+  return {};
+}
+
+Refusal Execution::run() {
+  if (!refusal_.ok()) return refusal_;
+  std::uint32_t number = 0;
+  while (number < memory_.header.operation_count) {
+    Operation* operation = nullptr;
+    Refusal refusal = fetch(number, operation);
+    if (refusal.ok()) refusal = step(*operation, number);
+    if (!refusal.ok()) return refusal;
+  }
+  if (loops_.depth != 0) return {Where::Loop, program::kNoOperand, number};
+  return {};
+}
+
+Refusal Execution::fetch(std::uint32_t number, Operation*& operation) {
+  const std::uint32_t slot = number % kKeptOperations;
+  operation = &memory_.operation[slot];
+  const bool marks_loop =
+      kept_[slot] == number && (operation->opcode == Opcode::LoopBegin || operation->opcode == Opcode::LoopEnd);
+  if (kept_[slot] == number && !marks_loop) return {};
+  if (!marks_loop) {
+    const auto* from = reinterpret_cast<const Operation*>(places_.program + memory_.header.operations_offset);
+    kept_[slot] = number;
+    copy_operation(from + number, operation);
+  }
+  // A mark of a loop is checked each time: the check follows the loops.
+  if (operation->opcode == Opcode::LoopBegin || operation->opcode == Opcode::LoopEnd) return {};
+  return program::check_operation(memory_.header, {memory_.argument, memory_.header.argument_count}, *operation, number,
+                                  loops_);
+}
+
+Refusal Execution::step(const Operation& operation, std::uint32_t& number) {
+  if (operation.opcode == Opcode::LoopBegin) return begin_loop(operation, number);
+  if (operation.opcode == Opcode::LoopEnd) return end_loop(operation, number);
+  return execute(operation, number++);
+}
+
+Refusal Execution::begin_loop(const Operation& operation, std::uint32_t& number) {
+  const Refusal refusal = program::check_operation(memory_.header, {memory_.argument, memory_.header.argument_count},
+                                                   operation, number, loops_);
+  if (!refusal.ok()) return refusal;
+  const unsigned l = loops_.depth - 1;
+  loop_[l] = {.first = ++number, .count = operation.extent[0]};
+  iteration_[l] = 0;
+  return {};
+}
+
+Refusal Execution::end_loop(const Operation& operation, std::uint32_t& number) {
+  const program::LoopStack inside = loops_;
+  const Refusal refusal = program::check_operation(memory_.header, {memory_.argument, memory_.header.argument_count},
+                                                   operation, number, loops_);
+  if (!refusal.ok()) return refusal;
+  const unsigned l = inside.depth - 1;
+  if (++iteration_[l] < loop_[l].count) {
+    loops_ = inside;
+    number = loop_[l].first;
+  } else {
+    ++number;
+  }
+  return {};
+}
+
+Refusal Execution::execute(const Operation& operation, std::uint32_t number) {
+  const bool shared = cores_ > 1 && sticks_of(operation) >= kSharedSticks;
+  wait_for_others(shared);
+  if (!shared && core_ != 0) return {};
+  return dispatch({.header = memory_.header,
+                   .places = places_,
+                   .operation = operation,
+                   .number = number,
+                   .iteration = iteration_,
+                   .depth = loops_.depth,
+                   .core = shared ? core_ : 0,
+                   .cores = shared ? cores_ : 1,
+                   .working = memory_.working});
+}
+
+// An operation sees what the ones before it have written. What core 0 executes alone, one after the other, needs no
+// barrier between.
+void Execution::wait_for_others(bool shared) {
+  if (cores_ > 1 && (executed_shared_ || (shared && executed_))) {
+    barrier();
+    executed_ = false;
+    executed_shared_ = false;
+  }
+  executed_ = true;
+  executed_shared_ = executed_shared_ || shared;
+}
+
+}  // namespace kernel::engine

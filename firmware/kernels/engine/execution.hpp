@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// One core's execution of a program: what is in card memory is copied once, checked, and only the copy is used.
+#pragma once
+
+#include <cstdint>
+
+#include "firmware/kernels/engine/launch.hpp"
+#include "firmware/kernels/engine/work.hpp"
+#include "shared/device_program_check.hpp"
+
+namespace kernel::engine {
+
+// Copies of operations that are kept: a loop of no more operations does not copy and check them in each iteration.
+inline constexpr std::uint32_t kKeptOperations = 512;
+
+// What a core needs of its scratchpad.
+struct alignas(wire::kStickBytes) Memory {
+  program::Header header;
+  program::Argument argument[program::kMaxArguments + 2];  // whole sticks
+  Operation operation[kKeptOperations];
+  Working working;
+};
+static_assert(sizeof(Memory) <= wire::kScratchpadBytes);
+
+class Execution {
+ public:
+  Execution(const Launch& launch, Memory& memory, unsigned core, unsigned cores);
+
+  // Of all operations. The first refusal ends it.
+  Refusal run();
+
+ private:
+  struct Loop {
+    std::uint32_t first;  // operation after the LoopBegin
+    std::uint32_t count;
+  };
+
+  Refusal read_header(const Launch& launch);
+  Refusal fetch(std::uint32_t number, Operation*& operation);
+  Refusal step(const Operation& operation, std::uint32_t& number);
+  Refusal begin_loop(const Operation& operation, std::uint32_t& number);
+  Refusal end_loop(const Operation& operation, std::uint32_t& number);
+  Refusal execute(const Operation& operation, std::uint32_t number);
+  void wait_for_others(bool shared);
+
+  Memory& memory_;
+  Places places_;
+  Refusal refusal_;
+  unsigned core_;
+  unsigned cores_;
+  program::LoopStack loops_;
+  Loop loop_[program::kMaxLoops];
+  std::uint32_t iteration_[program::kMaxLoops];
+  bool executed_ = false;         // any operation since the last barrier
+  bool executed_shared_ = false;  // one that all cores took part in
+  std::uint32_t kept_[kKeptOperations];
+};
+
+// The family of the operation executes it (engine.cpp).
+Refusal dispatch(const Work& work);
+
+}  // namespace kernel::engine

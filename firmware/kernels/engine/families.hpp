@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What executes the operations: one source file for each family. Each executes the part of `work` that belongs to its
+// core, or refuses what it can not execute.
+#pragma once
+
+#include "firmware/kernels/engine/work.hpp"
+
+namespace kernel::engine {
+
+Refusal copy(const Work& work);        // copy.cpp
+Refusal restickify(const Work& work);  // restickify.cpp
+Refusal arithmetic(const Work& work);  // arithmetic.cpp: Add Sub Mul Div
+
+}  // namespace kernel::engine

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/kernels/engine/loop_nest.hpp"
+
+#include <numeric>
+
+namespace kernel::engine {
+namespace {
+
+// A run is preferably along the smallest step of the output; shorter than this, along the longest loop.
+constexpr std::uint32_t kLongRun = 16;
+
+}  // namespace
+
+LoopNest::LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank])
+    : work_(work), rank_(work.operation.rank), operands_(work.operation.operand_count) {
+  for (unsigned d = 0; d < rank_; ++d) {
+    unit_[d] = unit[d];
+    count_[d] = (work.operation.extent[d] + unit[d] - 1) / unit[d];
+    segment_[d] = count_[d];
+  }
+  for (unsigned o = 0; o < operands_; ++o) add_operand(o);
+}
+
+void LoopNest::add_operand(unsigned o) {
+  const Operand& operand = work_.operation.operand[o];
+  address_[o] = work_.address(operand);
+  for (unsigned d = 0; d < rank_; ++d) {
+    part_[o][d] = 0;
+    stride_[o][d] = 0;
+    if ((operand.present >> d & 1) != 0) {
+      const std::uint32_t lanes = operand.stick_dim == d ? program::lanes_of(operand.format) : 1;
+      stride_[o][d] = operand.stride[d] * (unit_[d] / lanes);
+    }
+    if (operand.base == program::Base::Scratchpad && operand.split[d] > 1) cut(o, d);
+  }
+}
+
+void LoopNest::cut(unsigned o, unsigned d) {
+  const Operand& operand = work_.operation.operand[o];
+  const std::uint32_t elements = work_.operation.extent[d] / operand.split[d];
+  if (elements % unit_[d] != 0) {
+    refusal_ = work_.refuse(Where::Unsupported, o);
+    return;
+  }
+  part_[o][d] = elements / unit_[d];
+  part_step_[o][d] = std::uint64_t{operand.split_stride[d]} * work_.header.scratchpad_bytes;
+  segment_[d] = std::gcd(segment_[d], part_[o][d]);
+}
+
+std::uint64_t LoopNest::place(unsigned o, unsigned d, std::uint32_t index) const {
+  const std::uint32_t part = part_[o][d];
+  if (part == 0) return index * stride_[o][d];
+  return index / part * part_step_[o][d] + index % part * stride_[o][d];
+}
+
+Box LoopNest::whole() const {
+  Box box{};
+  std::copy_n(count_, rank_, box.count);
+  return box;
+}
+
+Box LoopNest::share() const {
+  Box box = whole();
+  if (work_.cores == 1) return box;
+  const unsigned output = operands_ - 1;
+  // The dimension that gives the busiest core the smallest part.
+  unsigned chosen = rank_;
+  std::uint32_t size = 1;
+  std::uint64_t pieces = 1;
+  std::uint64_t busiest = 1;
+  for (unsigned d = 0; d < rank_; ++d) {
+    const bool absent = stride_[output][d] == 0;
+    if (absent && part_[output][d] == 0) continue;  // all of it goes to one place
+    const std::uint32_t piece = absent ? part_[output][d] : segment_[d] < count_[d] ? segment_[d] : 1;
+    const std::uint64_t n = count_[d] / piece;
+    const std::uint64_t most = (n + work_.cores - 1) / work_.cores;
+    if (n * busiest <= pieces * most) continue;
+    chosen = d;
+    size = piece;
+    pieces = n;
+    busiest = most;
+  }
+  if (chosen == rank_) {
+    if (work_.core != 0) box.count[0] = 0;
+    return box;
+  }
+  const auto first = static_cast<std::uint32_t>(pieces * work_.core / work_.cores);
+  const auto end = static_cast<std::uint32_t>(pieces * (work_.core + 1) / work_.cores);
+  box.first[chosen] = first * size;
+  box.count[chosen] = (end - first) * size;
+  return box;
+}
+
+// ---- the walk -------------------------------------------------------------------------------------------------------
+
+LoopNest::Walk::Walk(const LoopNest& nest, const Box& box)
+    : nest_(nest), box_(box), loops_(0), in_segment_(false), ended_(box.empty(nest.rank_)) {
+  for (unsigned d = 0; d < nest.rank_; ++d) {
+    at_[d] = box.first[d];
+    size_[d] = std::min(box.count[d], nest.segment_[d] - box.first[d] % nest.segment_[d]);
+  }
+}
+
+bool LoopNest::Walk::next(Run& run) {
+  if (ended_) return false;
+  if (!in_segment_) {
+    build_loops();
+    in_segment_ = true;
+  } else {
+    unsigned l = 1;
+    while (l < loops_ && ++iteration_[l] == loop_[l].count) {
+      for (unsigned o = 0; o < nest_.operands_; ++o) address_[o] -= loop_[l].step[o] * (loop_[l].count - 1);
+      iteration_[l++] = 0;
+    }
+    if (l < loops_) {
+      for (unsigned o = 0; o < nest_.operands_; ++o) address_[o] += loop_[l].step[o];
+    } else if (advance_segment()) {
+      build_loops();
+    } else {
+      ended_ = true;
+      return false;
+    }
+  }
+  for (unsigned o = 0; o < nest_.operands_; ++o) {
+    run.address[o] = address_[o];
+    run.step[o] = loop_[0].step[o];
+  }
+  run.count = loop_[0].count;
+  return true;
+}
+
+// To the next segment, if there is one: the dimensions count like the digits of a number.
+bool LoopNest::Walk::advance_segment() {
+  for (unsigned d = 0; d < nest_.rank_; ++d) {
+    const std::uint32_t end = box_.first[d] + box_.count[d];
+    at_[d] += size_[d];
+    if (at_[d] < end) {
+      size_[d] = std::min(nest_.segment_[d], end - at_[d]);
+      return true;
+    }
+    at_[d] = box_.first[d];
+    size_[d] = std::min(box_.count[d], nest_.segment_[d] - at_[d] % nest_.segment_[d]);
+  }
+  return false;
+}
+
+void LoopNest::Walk::build_loops() {
+  loops_ = 0;
+  for (unsigned o = 0; o < nest_.operands_; ++o) {
+    address_[o] = nest_.address_[o];
+    for (unsigned d = 0; d < nest_.rank_; ++d) address_[o] += nest_.place(o, d, at_[d]);
+  }
+  for (unsigned d = 0; d < nest_.rank_; ++d) {
+    if (size_[d] > 1) add_loop(d, size_[d]);
+  }
+  if (loops_ == 0) {
+    loop_[0] = {.count = 1, .step = {}};
+    loops_ = 1;
+  }
+  merge_loops();
+  choose_innermost();
+  std::fill_n(iteration_, loops_, 0u);
+}
+
+// Sorted by the step of the output. A dimension that no operand has is left out: its iterations are all the same.
+void LoopNest::Walk::add_loop(unsigned d, std::uint32_t count) {
+  Loop loop{.count = count, .step = {}};
+  std::uint64_t any = 0;
+  for (unsigned o = 0; o < nest_.operands_; ++o) any |= loop.step[o] = nest_.stride_[o][d];
+  if (any == 0) return;
+  unsigned at = loops_++;
+  for (; at > 0 && before(loop, loop_[at - 1]); --at) loop_[at] = loop_[at - 1];
+  loop_[at] = loop;
+}
+
+// Outputs decide; what the output does not have goes outside.
+bool LoopNest::Walk::before(const Loop& a, const Loop& b) const {
+  const unsigned output = nest_.operands_ - 1;
+  if (a.step[output] != b.step[output]) return a.step[output] - 1 < b.step[output] - 1;
+  return a.step[0] < b.step[0];
+}
+
+void LoopNest::Walk::merge_loops() {
+  unsigned kept = 0;
+  for (unsigned l = 1; l < loops_; ++l) {
+    Loop& inner = loop_[kept];
+    const Loop& outer = loop_[l];
+    bool follows = true;
+    for (unsigned o = 0; o < nest_.operands_; ++o) follows = follows && outer.step[o] == inner.step[o] * inner.count;
+    if (follows) {
+      inner.count *= outer.count;
+    } else {
+      loop_[++kept] = outer;
+    }
+  }
+  loops_ = kept + 1;
+}
+
+void LoopNest::Walk::choose_innermost() {
+  unsigned longest = 0;
+  for (unsigned l = 0; l < loops_ && loop_[longest].count < kLongRun; ++l) {
+    if (loop_[l].count > loop_[longest].count) longest = l;
+  }
+  std::swap(loop_[0], loop_[longest]);
+}
+
+}  // namespace kernel::engine

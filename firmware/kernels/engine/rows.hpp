@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise operations as rows of sticks: inputs and output have the same lanes. An input without a stick dimension,
+// beside an output with one, is given as sticks whose lanes all hold its element; so is every input of an output
+// without a stick dimension.
+#pragma once
+
+#include <cstdint>
+
+#include "firmware/kernels/engine/loop_nest.hpp"
+
+namespace kernel::engine {
+
+inline constexpr unsigned kMaxRowInputs = 3;
+
+struct Rows {
+  const std::byte* in[kMaxRowInputs];
+  std::uint64_t in_step[kMaxRowInputs];  // bytes
+  std::byte* out;
+  std::uint64_t out_step;
+  std::uint64_t count;  // sticks
+};
+
+// The rows of this core, and afterwards the masks of the operation. All operands have lanes of the same size.
+class RowWalk {
+ public:
+  // The first `inputs` operands and the output take part.
+  RowWalk(const Work& work, unsigned inputs);
+
+  Refusal refusal() const { return refusal_.ok() ? nest_.refusal() : refusal_; }
+
+  template <typename Visit>
+  Refusal for_each(Visit visit) {
+    if (!refusal().ok()) return refusal();
+    const Box box = nest_.share();
+    nest_.for_each_run(box, [&](const Run& run) {
+      Rows rows;
+      for (std::uint64_t done = 0; done < run.count; done += rows.count) {
+        take(run, done, rows);
+        visit(rows);
+      }
+    });
+    return {};
+  }
+
+ private:
+  static constexpr unsigned kSplats = 64;  // sticks that are made at a time
+  struct Buffers {
+    std::byte stick[kMaxRowInputs][kSplats][wire::kStickBytes];
+  };
+  static_assert(sizeof(Buffers) <= kWorkingBytes);
+
+  void take(const Run& run, std::uint64_t done, Rows& rows);
+
+  const Work& work_;
+  unsigned inputs_;
+  unsigned item_;
+  Refusal refusal_;
+  bool any_splat_ = false;
+  bool splat_[kMaxRowInputs]{};
+  LoopNest nest_;
+};
+
+}  // namespace kernel::engine

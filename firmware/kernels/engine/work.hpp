@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a family of operations gets to execute one operation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "shared/device_program.hpp"
+#include "shared/kernel_abi.hpp"
+
+namespace kernel::engine {
+
+using wire::program::Opcode;
+using wire::program::Operand;
+using wire::program::Operation;
+using wire::program::Refusal;
+using wire::program::Where;
+namespace program = wire::program;
+
+// Where the program and its operands lie, in the address space of the launch.
+struct Places {
+  std::uint64_t program;
+  std::uint64_t argument[program::kMaxArguments];
+  std::uint64_t pool;
+  std::uint64_t scratchpads;  // of all slices, one behind the other
+};
+
+// Memory of a core for whatever a family needs while it executes one operation. Undefined at its start.
+inline constexpr std::size_t kWorkingBytes = 1280 * wire::kKiB;
+struct alignas(wire::kStickBytes) Working {
+  std::byte bytes[kWorkingBytes];
+};
+
+// One operation, checked, as this core has to execute it: cores 0 … cores - 1 execute it at the same time, each another
+// part of its outputs.
+struct Work {
+  const program::Header& header;
+  const Places& places;
+  const Operation& operation;
+  std::uint32_t number;
+  const std::uint32_t* iteration;  // of the enclosing loops, outermost first
+  unsigned depth;
+  unsigned core;
+  unsigned cores;
+  Working& working;
+
+  unsigned inputs() const { return operation.operand_count - 1u; }
+  const Operand& output() const { return operation.operand[operation.operand_count - 1]; }
+  Refusal refuse(Where where, unsigned operand = program::kNoOperand) const {
+    return {where, static_cast<std::uint8_t>(operand), number};
+  }
+  // Of the element with all indices 0; in the scratchpad of slice 0.
+  std::uint64_t address(const Operand& operand) const;
+};
+
+// Elements that the operation visits, in sticks of its output: what decides whether more than one core executes it.
+std::uint64_t sticks_of(const Operation& operation);
+
+}  // namespace kernel::engine

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device programs for tests of the engine: put together by hand, or of one random operation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "shared/device_program.hpp"
+
+namespace kernel_test {
+
+namespace program = wire::program;
+using Bytes = std::vector<std::byte>;
+using Random = std::mt19937_64;
+
+program::Header new_header();
+
+// A program in parts. bytes() fills in the offsets of the header.
+struct Program {
+  program::Header header = new_header();
+  std::vector<program::Argument> arguments;
+  std::vector<program::Operation> operations;
+  Bytes data;
+
+  Bytes bytes() const;
+  std::uint64_t workspace_bytes() const { return program::workspace_bytes(header); }
+};
+
+// An operation without operands; extents of all dimensions.
+program::Operation operation_of(program::Opcode opcode, std::initializer_list<std::uint32_t> extents);
+
+// Adds the operand behind those that the operation has. Its dimensions follow each other in memory from the inner to
+// the outer as listed in `order` (only present ones); `gap` counts units that are left free behind each dimension.
+struct Layout {
+  program::Format format = program::Format::Dl16;
+  std::uint8_t stick_dim = program::kNoDimension;
+  std::vector<unsigned> order;
+  std::uint32_t gap = 0;
+  std::uint8_t split[program::kMaxRank] = {1, 1, 1, 1, 1, 1, 1, 1};
+  std::uint8_t split_stride[program::kMaxRank] = {};
+};
+// Bytes that the operand spans from its offset (in one slice).
+std::uint64_t add_operand(program::Operation& operation, const Layout& layout);
+
+// As an argument of its own, with some sticks in front and behind.
+void add_argument(Program& made, program::Operation& operation, const Layout& layout, program::Access access,
+                  Random& random);
+
+}  // namespace kernel_test
