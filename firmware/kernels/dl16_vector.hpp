@@ -95,4 +95,82 @@ inline V sum_of(V a, V b) {
   return either(both(code, inverted(nan)), __riscv_vand_vx_i16m1(nan, wire::kDl16Nan, vl));
 }
 
+// The product of two significands of ten bits has 20, which fp32 holds: rounding it once is the same. Rounding adds
+// half of the last place, so it needs no more than the bits above: the lowest five of the product are left out.
+inline V product_of(V a, V b) {
+  const V a_magnitude = __riscv_vand_vx_i16m1(a, 0x7FFF, vl);
+  const V b_magnitude = __riscv_vand_vx_i16m1(b, 0x7FFF, vl);
+  const V x = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(a, 0x1FF, vl), 0x200, vl);
+  const V y = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(b, 0x1FF, vl), 0x200, vl);
+  const V high = __riscv_vmul_vv_i16m1(x, __riscv_vsra_vx_i16m1(y, 5, vl), vl);
+  const V low = __riscv_vmul_vv_i16m1(x, __riscv_vand_vx_i16m1(y, 0x1F, vl), vl);
+  V value = add(high, __riscv_vsra_vx_i16m1(low, 5, vl));  // 2^13 … 2^15 - 1
+
+  V exponent = add(__riscv_vsra_vx_i16m1(a_magnitude, 9, vl), __riscv_vsra_vx_i16m1(b_magnitude, 9, vl));
+  exponent = __riscv_vadd_vx_i16m1(exponent, 1 - wire::kDl16Bias, vl);
+  normalise<1>(value, exponent);
+  V code = as_signed(__riscv_vsrl_vx_u16m1(as_unsigned(__riscv_vadd_vx_i16m1(value, 16, vl)), 5, vl));
+  code = add(__riscv_vadd_vx_i16m1(code, -512, vl), __riscv_vsll_vx_i16m1(exponent, 9, vl));
+  const V neither_zero = both(nonzero_mask(a_magnitude), nonzero_mask(b_magnitude));
+  code = both(both(code, inverted(sign_mask(exponent))), neither_zero);
+  code = as_signed(__riscv_vminu_vv_u16m1(as_unsigned(code), __riscv_vmv_v_x_u16m1(wire::kDl16Nan, vl), vl));
+
+  code = either(code, __riscv_vand_vx_i16m1(differing(a, b), INT16_MIN, vl));
+  const V nan = either(nan_mask(a_magnitude), nan_mask(b_magnitude));
+  return either(both(code, inverted(nan)), __riscv_vand_vx_i16m1(nan, wire::kDl16Nan, vl));
+}
+
+// ---- in 32-bit lanes: of a stick, the even elements or the odd ones
+
+using W = vint32m1_t;
+inline constexpr std::size_t wide = kernel::kVector32;
+
+inline W unsigned_shift_right(W value, unsigned bits) {
+  return __riscv_vreinterpret_v_u32m1_i32m1(
+      __riscv_vsrl_vx_u32m1(__riscv_vreinterpret_v_i32m1_u32m1(value), bits, wide));
+}
+inline W all_but(W value, W without) {
+  return __riscv_vand_vv_i32m1(value, __riscv_vxor_vx_i32m1(without, -1, wide), wide);
+}
+
+// fp32 of the codes in the low halves; the high halves are zero. NaN becomes 0x7FC00000.
+inline W to_fp32(W code) {
+  const W magnitude = __riscv_vand_vx_i32m1(code, 0x7FFF, wide);
+  const W nonzero = __riscv_vsra_vx_i32m1(__riscv_vrsub_vx_i32m1(magnitude, 0, wide), 31, wide);
+  const W nan = __riscv_vsra_vx_i32m1(__riscv_vrsub_vx_i32m1(magnitude, wire::kDl16Max, wide), 31, wide);
+  W bits = __riscv_vadd_vx_i32m1(__riscv_vsll_vx_i32m1(magnitude, 14, wide), 96 << 23, wide);
+  bits = __riscv_vand_vv_i32m1(bits, nonzero, wide);
+  bits = __riscv_vor_vv_i32m1(
+      bits, __riscv_vsll_vx_i32m1(__riscv_vand_vx_i32m1(code, wire::kDl16SignBit, wide), 16, wide), wide);
+  return __riscv_vor_vv_i32m1(all_but(bits, nan), __riscv_vand_vx_i32m1(nan, 0x7FC00000, wide), wide);
+}
+
+// The code in the low half, zero in the high one. NaN becomes 0x7FFF.
+inline W from_fp32(W bits) {
+  const W magnitude = __riscv_vand_vx_i32m1(bits, 0x7FFFFFFF, wide);
+  const W nan = __riscv_vsra_vx_i32m1(__riscv_vrsub_vx_i32m1(magnitude, 0x7F800000, wide), 31, wide);
+  W code = unsigned_shift_right(__riscv_vadd_vx_i32m1(magnitude, 1 << 13, wide), 14);
+  code = __riscv_vadd_vx_i32m1(code, -(96 << 9), wide);
+  code = __riscv_vmax_vv_i32m1(code, __riscv_vmv_v_x_i32m1(0, wide), wide);
+  code = __riscv_vmin_vv_i32m1(code, __riscv_vmv_v_x_i32m1(wire::kDl16Nan, wide), wide);
+  const W sign = __riscv_vand_vx_i32m1(unsigned_shift_right(bits, 16), wire::kDl16SignBit, wide);
+  code = all_but(__riscv_vor_vv_i32m1(code, sign, wide), nan);
+  return __riscv_vor_vv_i32m1(code, __riscv_vand_vx_i32m1(nan, wire::kDl16Nan, wide), wide);
+}
+
+inline W even_codes(W stick) { return __riscv_vand_vx_i32m1(stick, 0xFFFF, wide); }
+inline W odd_codes(W stick) { return unsigned_shift_right(stick, 16); }
+
+inline W fp32_quotient(W a, W b) {
+  return __riscv_vreinterpret_v_f32m1_i32m1(
+      __riscv_vfdiv_vv_f32m1(__riscv_vreinterpret_v_i32m1_f32m1(a), __riscv_vreinterpret_v_i32m1_f32m1(b), wide));
+}
+
+// Of two sticks. Needs enable_host_float().
+inline W quotient_of(W a, W b) {
+  const W even = from_fp32(fp32_quotient(to_fp32(even_codes(a)), to_fp32(even_codes(b))));
+  const W odd = from_fp32(fp32_quotient(to_fp32(odd_codes(a)), to_fp32(odd_codes(b))));
+  return __riscv_vor_vv_i32m1(even, __riscv_vsll_vx_i32m1(odd, 16, wide), wide);
+}
+
 }  // namespace kernel::dl16

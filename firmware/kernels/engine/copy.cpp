@@ -30,7 +30,7 @@ void copy_bits(const Rows& rows) {
 }  // namespace
 
 Refusal copy(const Work& work) {
-  if (work.operation.operand[0].format != work.output().format) return work.refuse(Where::Unsupported);
+  if (work.operation.operand[0].format != work.output().format) return convert(work);
   RowWalk walk(work, 1);
   return walk.for_each(copy_bits);
 }

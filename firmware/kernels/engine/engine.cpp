@@ -64,6 +64,7 @@ Refusal dispatch(const Work& work) {
     case Opcode::Sub:
     case Opcode::Mul:
     case Opcode::Div: return arithmetic(work);
+
     case Opcode::Maximum:
     case Opcode::Minimum:
     case Opcode::Equal:
@@ -72,13 +73,13 @@ Refusal dispatch(const Work& work) {
     case Opcode::GreaterEqual:
     case Opcode::Less:
     case Opcode::LessEqual:
-    case Opcode::Where: break;
+    case Opcode::Where: return comparison(work);
 
     case Opcode::Abs:
     case Opcode::Neg:
     case Opcode::Relu:
     case Opcode::Clip:
-    case Opcode::Floor: break;
+    case Opcode::Floor: return unary(work);
 
     case Opcode::Exp:
     case Opcode::Log:
@@ -89,7 +90,7 @@ Refusal dispatch(const Work& work) {
     case Opcode::Tanh:
     case Opcode::Silu:
     case Opcode::Gelu:
-    case Opcode::Softplus: break;
+    case Opcode::Softplus: return function(work);
 
     case Opcode::Sum:
     case Opcode::Mean:

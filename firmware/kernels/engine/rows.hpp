@@ -39,6 +39,7 @@ class RowWalk {
         visit(rows);
       }
     });
+    write_masks(box);
     return {};
   }
 
@@ -50,6 +51,10 @@ class RowWalk {
   static_assert(sizeof(Buffers) <= kWorkingBytes);
 
   void take(const Run& run, std::uint64_t done, Rows& rows);
+  void write_masks(const Box& box);
+  void write_mask(const Box& box, const program::Mask& mask);
+  // The mask value into positions first … end - 1 of each unit of the box.
+  void write_lanes(const Box& box, std::uint32_t first, std::uint32_t end);
 
   const Work& work_;
   unsigned inputs_;

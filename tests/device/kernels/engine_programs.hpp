@@ -33,7 +33,7 @@ struct Program {
 program::Operation operation_of(program::Opcode opcode, std::initializer_list<std::uint32_t> extents);
 
 // Adds the operand behind those that the operation has. Its dimensions follow each other in memory from the inner to
-// the outer as listed in `order` (only present ones); `gap` counts units that are left free behind each dimension.
+// the outer as listed in `order` (only present ones); `gap` counts units that are left free behind the innermost.
 struct Layout {
   program::Format format = program::Format::Dl16;
   std::uint8_t stick_dim = program::kNoDimension;
@@ -48,5 +48,24 @@ std::uint64_t add_operand(program::Operation& operation, const Layout& layout);
 // As an argument of its own, with some sticks in front and behind.
 void add_argument(Program& made, program::Operation& operation, const Layout& layout, program::Access access,
                   Random& random);
+
+// ---- random ones
+
+std::uint32_t below(Random& random, std::uint32_t limit);
+
+struct Recipe {
+  program::Opcode opcode;
+  unsigned inputs;
+  program::Format from;
+  program::Format to;
+  std::uint32_t largest_sticks = 600;  // of an operand
+};
+// One element-wise operation on arguments: any rank, order of dimensions, gaps, broadcast and masks. An input that is
+// a table is not added.
+Program random_elementwise(const Recipe& recipe, Random& random);
+
+// A layout of the operation's dimensions in `present`, in any order.
+Layout random_layout(const program::Operation& operation, program::Format format, std::uint8_t present,
+                     std::uint8_t stick_dim, Random& random);
 
 }  // namespace kernel_test
