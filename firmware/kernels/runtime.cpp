@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that a compiler calls on its own for block copies and clears. Compiled with -fno-builtin, or each loop
-// would be turned into a call of itself. Kernels move tensors with vector instructions; this is for small structures.
+// The functions that a compiler calls on its own for block copies and clears, and what the C++ library calls. Compiled
+// with -fno-builtin, or each loop would be turned into a call of itself. Kernels move tensors with vector instructions;
+// this is for small structures.
 #include <cstddef>
 #include <cstdint>
 
@@ -29,6 +30,10 @@ bool whole_words(const void* a, const void* b, std::size_t bytes) {
 
 extern "C" {
 
+// A check of the C++ library failed, an index out of range: the kernel ends with an illegal instruction.
+[[noreturn]] void fw_assert_failed(const char* message);
+void fw_assert_failed(const char* /*message*/) { __builtin_trap(); }
+
 void* memcpy(void* to, const void* from, std::size_t bytes) {
   if (whole_words(to, from, bytes)) {
     copy_up<std::uint64_t>(to, from, bytes / 8);
@@ -49,8 +54,14 @@ void* memmove(void* to, const void* from, std::size_t bytes) {
 }
 
 void* memset(void* to, int value, std::size_t bytes) {
-  auto* out = static_cast<std::uint8_t*>(to);
-  for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::uint8_t>(value);
+  if (whole_words(to, to, bytes)) {
+    constexpr std::uint64_t kEachByte = 0x0101010101010101;
+    auto* out = static_cast<std::uint64_t*>(to);
+    for (std::size_t i = 0; i < bytes / 8; ++i) out[i] = static_cast<std::uint8_t>(value) * kEachByte;
+  } else {
+    auto* out = static_cast<std::uint8_t*>(to);
+    for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::uint8_t>(value);
+  }
   return to;
 }
 }

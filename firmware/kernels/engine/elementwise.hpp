@@ -13,8 +13,8 @@ void for_each_stick(const Rows& rows, Function function)
 {
   const std::byte* a = rows.in[0];
   std::byte* out = rows.out;
-  for (std::uint64_t n = 0; n < rows.count; ++n) {
-    store_register(out, function(lanes::load<V>(a)));
+  for (std::uint64_t n = rows.count; n > 0; --n) {
+    lanes::store<V>(out, function(lanes::load<V>(a)));
     a += rows.in_step[0];
     out += rows.out_step;
   }
@@ -27,8 +27,8 @@ void for_each_stick(const Rows& rows, Function function)
   const std::byte* a = rows.in[0];
   const std::byte* b = rows.in[1];
   std::byte* out = rows.out;
-  for (std::uint64_t n = 0; n < rows.count; ++n) {
-    store_register(out, function(lanes::load<V>(a), lanes::load<V>(b)));
+  for (std::uint64_t n = rows.count; n > 0; --n) {
+    lanes::store<V>(out, function(lanes::load<V>(a), lanes::load<V>(b)));
     a += rows.in_step[0];
     b += rows.in_step[1];
     out += rows.out_step;
@@ -43,8 +43,8 @@ void for_each_stick(const Rows& rows, Function function)
   const std::byte* b = rows.in[1];
   const std::byte* c = rows.in[2];
   std::byte* out = rows.out;
-  for (std::uint64_t n = 0; n < rows.count; ++n) {
-    store_register(out, function(lanes::load<V>(a), lanes::load<V>(b), lanes::load<V>(c)));
+  for (std::uint64_t n = rows.count; n > 0; --n) {
+    lanes::store<V>(out, function(lanes::load<V>(a), lanes::load<V>(b), lanes::load<V>(c)));
     a += rows.in_step[0];
     b += rows.in_step[1];
     c += rows.in_step[2];

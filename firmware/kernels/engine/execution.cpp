@@ -35,10 +35,13 @@ Refusal Execution::read_header(const Launch& launch) {
   store_register(&header, load_stick(reinterpret_cast<const void*>(places_.program)));
   const Refusal refusal = program::check_header(header, kWindowBytes - places_.program % kWindowBytes);
   if (!refusal.ok()) return refusal;
-  const std::uint32_t with_workspace = program::workspace_bytes(header) != 0 ? 1 : 0;
-  if (launch.count != 1 + header.argument_count + with_workspace) return {.where = Where::Correction};
   std::memcpy(memory_.argument, reinterpret_cast<const void*>(places_.program + header.arguments_offset),
               header.argument_count * sizeof(program::Argument));
+  for (std::uint8_t i = 0; i < header.argument_count; ++i) {
+    if (const Refusal bad = program::check_argument(memory_.argument[i], i); !bad.ok()) return bad;
+  }
+  const std::uint32_t with_workspace = program::workspace_bytes(header) != 0 ? 1 : 0;
+  if (launch.count != 1 + header.argument_count + with_workspace) return {.where = Where::Correction};
   std::copy_n(launch.address + 1, header.argument_count, places_.argument);
   if (with_workspace != 0) places_.pool = launch.address[launch.count - 1];
   places_.scratchpads = places_.pool + header.pool_bytes;
@@ -54,56 +57,56 @@ Refusal Execution::run() {
     if (refusal.ok()) refusal = step(*operation, number);
     if (!refusal.ok()) return refusal;
   }
-  if (loops_.depth != 0) return {Where::Loop, program::kNoOperand, number};
-  return {};
+  return program::check_end(loops_);
 }
 
 Refusal Execution::fetch(std::uint32_t number, Operation*& operation) {
   const std::uint32_t slot = number % kKeptOperations;
   operation = &memory_.operation[slot];
-  const bool marks_loop =
-      kept_[slot] == number && (operation->opcode == Opcode::LoopBegin || operation->opcode == Opcode::LoopEnd);
-  if (kept_[slot] == number && !marks_loop) return {};
-  if (!marks_loop) {
-    const auto* from = reinterpret_cast<const Operation*>(places_.program + memory_.header.operations_offset);
-    kept_[slot] = number;
-    copy_operation(from + number, operation);
-  }
-  // A mark of a loop is checked each time: the check follows the loops.
-  if (operation->opcode == Opcode::LoopBegin || operation->opcode == Opcode::LoopEnd) return {};
-  return program::check_operation(memory_.header, {memory_.argument, memory_.header.argument_count}, *operation, number,
-                                  loops_);
+  if (kept_[slot] == number) return {};
+  const auto* from = reinterpret_cast<const Operation*>(places_.program + memory_.header.operations_offset);
+  copy_operation(from + number, operation);
+  const Refusal refusal = check(*operation, number);
+  if (refusal.ok()) kept_[slot] = number;
+  return refusal;
+}
+
+Refusal Execution::check(const Operation& operation, std::uint32_t number) {
+  program::LoopStack after = loops_;
+  const Refusal refusal = program::check_operation(memory_.header, {memory_.argument, memory_.header.argument_count},
+                                                   operation, number, after);
+  // What it adds to the count of executed operations has all iterations in it, so it is added once.
+  if (number >= checked_) loops_.executed = after.executed;
+  checked_ = std::max(checked_, number + 1);
+  return refusal;
 }
 
 Refusal Execution::step(const Operation& operation, std::uint32_t& number) {
-  if (operation.opcode == Opcode::LoopBegin) return begin_loop(operation, number);
-  if (operation.opcode == Opcode::LoopEnd) return end_loop(operation, number);
-  return execute(operation, number++);
-}
-
-Refusal Execution::begin_loop(const Operation& operation, std::uint32_t& number) {
-  const Refusal refusal = program::check_operation(memory_.header, {memory_.argument, memory_.header.argument_count},
-                                                   operation, number, loops_);
-  if (!refusal.ok()) return refusal;
-  const unsigned l = loops_.depth - 1;
-  loop_[l] = {.first = ++number, .count = operation.extent[0]};
-  iteration_[l] = 0;
-  return {};
-}
-
-Refusal Execution::end_loop(const Operation& operation, std::uint32_t& number) {
-  const program::LoopStack inside = loops_;
-  const Refusal refusal = program::check_operation(memory_.header, {memory_.argument, memory_.header.argument_count},
-                                                   operation, number, loops_);
-  if (!refusal.ok()) return refusal;
-  const unsigned l = inside.depth - 1;
-  if (++iteration_[l] < loop_[l].count) {
-    loops_ = inside;
-    number = loop_[l].first;
+  if (operation.opcode == Opcode::LoopBegin) {
+    begin_loop(operation, number);
+  } else if (operation.opcode == Opcode::LoopEnd) {
+    end_loop(number);
   } else {
-    ++number;
+    return execute(operation, number++);
   }
   return {};
+}
+
+void Execution::begin_loop(const Operation& operation, std::uint32_t& number) {
+  const unsigned l = loops_.depth++;
+  loops_.count[l] = operation.extent[0];
+  loop_[l] = ++number;
+  iteration_[l] = 0;
+}
+
+void Execution::end_loop(std::uint32_t& number) {
+  const unsigned l = loops_.depth - 1;
+  if (++iteration_[l] < loops_.count[l]) {
+    number = loop_[l];
+  } else {
+    ++number;
+    loops_.count[--loops_.depth] = 0;
+  }
 }
 
 Refusal Execution::execute(const Operation& operation, std::uint32_t number) {

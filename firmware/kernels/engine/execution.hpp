@@ -30,16 +30,12 @@ class Execution {
   Refusal run();
 
  private:
-  struct Loop {
-    std::uint32_t first;  // operation after the LoopBegin
-    std::uint32_t count;
-  };
-
   Refusal read_header(const Launch& launch);
   Refusal fetch(std::uint32_t number, Operation*& operation);
+  Refusal check(const Operation& operation, std::uint32_t number);
   Refusal step(const Operation& operation, std::uint32_t& number);
-  Refusal begin_loop(const Operation& operation, std::uint32_t& number);
-  Refusal end_loop(const Operation& operation, std::uint32_t& number);
+  void begin_loop(const Operation& operation, std::uint32_t& number);
+  void end_loop(std::uint32_t& number);
   Refusal execute(const Operation& operation, std::uint32_t number);
   void wait_for_others(bool shared);
 
@@ -49,7 +45,8 @@ class Execution {
   unsigned core_;
   unsigned cores_;
   program::LoopStack loops_;
-  Loop loop_[program::kMaxLoops];
+  std::uint32_t checked_ = 0;               // operations that were checked at least once: those in front of this number
+  std::uint32_t loop_[program::kMaxLoops];  // first operation behind the LoopBegin
   std::uint32_t iteration_[program::kMaxLoops];
   bool executed_ = false;         // any operation since the last barrier
   bool executed_shared_ = false;  // one that all cores took part in

@@ -11,14 +11,25 @@ constexpr std::uint32_t kLongRun = 16;
 
 }  // namespace
 
-LoopNest::LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank])
-    : work_(work), rank_(work.operation.rank), operands_(work.operation.operand_count) {
+Box part_of(Box box, unsigned d, std::uint32_t first, std::uint32_t end) {
+  const std::uint32_t box_end = box.first[d] + box.count[d];
+  box.first[d] = std::clamp(first, box.first[d], box_end);
+  box.count[d] = std::clamp(end, box.first[d], box_end) - box.first[d];
+  return box;
+}
+
+LoopNest::LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank], unsigned first_operand)
+    : work_(work),
+      rank_(work.operation.rank),
+      first_operand_(first_operand),
+      operands_(work.operation.operand_count),
+      address_{} {
   for (unsigned d = 0; d < rank_; ++d) {
     unit_[d] = unit[d];
     count_[d] = (work.operation.extent[d] + unit[d] - 1) / unit[d];
     segment_[d] = count_[d];
   }
-  for (unsigned o = 0; o < operands_; ++o) add_operand(o);
+  for (unsigned o = first_operand; o < operands_; ++o) add_operand(o);
 }
 
 void LoopNest::add_operand(unsigned o) {
@@ -27,6 +38,9 @@ void LoopNest::add_operand(unsigned o) {
   for (unsigned d = 0; d < rank_; ++d) {
     part_[o][d] = 0;
     stride_[o][d] = 0;
+    // The output has copies along what it has not; all come from the first position.
+    const bool copies = (work_.output().present >> d & 1) == 0;
+    if (copies && o != operands_ - 1) continue;
     if ((operand.present >> d & 1) != 0) {
       const std::uint32_t lanes = operand.stick_dim == d ? program::lanes_of(operand.format) : 1;
       stride_[o][d] = operand.stride[d] * (unit_[d] / lanes);
@@ -109,11 +123,12 @@ bool LoopNest::Walk::next(Run& run) {
   } else {
     unsigned l = 1;
     while (l < loops_ && ++iteration_[l] == loop_[l].count) {
-      for (unsigned o = 0; o < nest_.operands_; ++o) address_[o] -= loop_[l].step[o] * (loop_[l].count - 1);
+      for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o)
+        address_[o] -= loop_[l].step[o] * (loop_[l].count - 1);
       iteration_[l++] = 0;
     }
     if (l < loops_) {
-      for (unsigned o = 0; o < nest_.operands_; ++o) address_[o] += loop_[l].step[o];
+      for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o) address_[o] += loop_[l].step[o];
     } else if (advance_segment()) {
       build_loops();
     } else {
@@ -121,7 +136,7 @@ bool LoopNest::Walk::next(Run& run) {
       return false;
     }
   }
-  for (unsigned o = 0; o < nest_.operands_; ++o) {
+  for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o) {
     run.address[o] = address_[o];
     run.step[o] = loop_[0].step[o];
   }
@@ -146,7 +161,7 @@ bool LoopNest::Walk::advance_segment() {
 
 void LoopNest::Walk::build_loops() {
   loops_ = 0;
-  for (unsigned o = 0; o < nest_.operands_; ++o) {
+  for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o) {
     address_[o] = nest_.address_[o];
     for (unsigned d = 0; d < nest_.rank_; ++d) address_[o] += nest_.place(o, d, at_[d]);
   }
@@ -166,7 +181,7 @@ void LoopNest::Walk::build_loops() {
 void LoopNest::Walk::add_loop(unsigned d, std::uint32_t count) {
   Loop loop{.count = count, .step = {}};
   std::uint64_t any = 0;
-  for (unsigned o = 0; o < nest_.operands_; ++o) any |= loop.step[o] = nest_.stride_[o][d];
+  for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o) any |= loop.step[o] = nest_.stride_[o][d];
   if (any == 0) return;
   unsigned at = loops_++;
   for (; at > 0 && before(loop, loop_[at - 1]); --at) loop_[at] = loop_[at - 1];
@@ -177,7 +192,7 @@ void LoopNest::Walk::add_loop(unsigned d, std::uint32_t count) {
 bool LoopNest::Walk::before(const Loop& a, const Loop& b) const {
   const unsigned output = nest_.operands_ - 1;
   if (a.step[output] != b.step[output]) return a.step[output] - 1 < b.step[output] - 1;
-  return a.step[0] < b.step[0];
+  return a.step[nest_.first_operand_] < b.step[nest_.first_operand_];
 }
 
 void LoopNest::Walk::merge_loops() {
@@ -186,7 +201,8 @@ void LoopNest::Walk::merge_loops() {
     Loop& inner = loop_[kept];
     const Loop& outer = loop_[l];
     bool follows = true;
-    for (unsigned o = 0; o < nest_.operands_; ++o) follows = follows && outer.step[o] == inner.step[o] * inner.count;
+    for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o)
+      follows = follows && outer.step[o] == inner.step[o] * inner.count;
     if (follows) {
       inner.count *= outer.count;
     } else {

@@ -3,7 +3,8 @@
 // how many elements of each dimension it handles at a time (one, or those of a stick). What a family sees are runs: the
 // address of each operand, how far it goes from one unit to the next, and how many units follow at these distances.
 //
-// Scratchpad operands are cut at the borders of their parts; within such a segment all addresses are linear.
+// Only dimensions of the output are counted. Scratchpad operands are cut at the borders of their parts; within such a
+// segment all addresses are linear.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +21,14 @@ using program::kMaxRank;
 struct Box {
   std::uint32_t first[kMaxRank];
   std::uint32_t count[kMaxRank];
+
   bool empty(unsigned rank) const {
     return std::any_of(count, count + rank, [](std::uint32_t n) { return n == 0; });
   }
 };
+
+// The part in which dimension d has the units first … end - 1.
+Box part_of(Box box, unsigned d, std::uint32_t first, std::uint32_t end);
 
 struct Run {
   std::uint64_t address[kMaxOperands];
@@ -31,11 +36,20 @@ struct Run {
   std::uint64_t count;
 };
 
+// One stick of an operand at a time.
+struct StickUnits {
+  explicit StickUnits(const Operand& operand) {
+    for (unsigned d = 0; d < kMaxRank; ++d) elements[d] = d == operand.stick_dim ? lanes_of(operand.format) : 1;
+  }
+  std::uint32_t elements[kMaxRank];
+};
+
 class LoopNest {
  public:
   // unit[d]: elements of dimension d in one unit, 1 or a multiple of the lanes of every operand that has its sticks
   // along d.
-  LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank]);
+  // Operands in front of `first_operand` are left out: their addresses are 0.
+  LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank], unsigned first_operand = 0);
 
   // A scratchpad operand is cut within a unit.
   Refusal refusal() const { return refusal_; }
@@ -91,6 +105,7 @@ class LoopNest {
 
   const Work& work_;
   unsigned rank_;
+  unsigned first_operand_;
   unsigned operands_;
   Refusal refusal_;
   std::uint32_t unit_[kMaxRank];

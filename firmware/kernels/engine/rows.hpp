@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "firmware/kernels/engine/loop_nest.hpp"
+#include "firmware/kernels/engine/masks.hpp"
 
 namespace kernel::engine {
 
@@ -39,7 +40,7 @@ class RowWalk {
         visit(rows);
       }
     });
-    write_masks(box);
+    write_masks(work_, nest_, box);
     return {};
   }
 
@@ -51,10 +52,6 @@ class RowWalk {
   static_assert(sizeof(Buffers) <= kWorkingBytes);
 
   void take(const Run& run, std::uint64_t done, Rows& rows);
-  void write_masks(const Box& box);
-  void write_mask(const Box& box, const program::Mask& mask);
-  // The mask value into positions first … end - 1 of each unit of the box.
-  void write_lanes(const Box& box, std::uint32_t first, std::uint32_t end);
 
   const Work& work_;
   unsigned inputs_;

@@ -92,7 +92,7 @@ void choose_extents(program::Operation& operation, std::uint8_t stick_dim, unsig
 
 void add_masks(program::Operation& operation, std::uint8_t stick_dim, unsigned lanes, Random& random) {
   operation.mask_count = static_cast<std::uint8_t>(below(random, 3));
-  operation.mask_value = static_cast<std::uint32_t>(random());
+  if (operation.mask_count != 0) operation.mask_value = static_cast<std::uint32_t>(random());
   for (unsigned m = 0; m < operation.mask_count; ++m) {
     const std::uint32_t d = below(random, operation.rank);
     const std::uint32_t end =
@@ -126,7 +126,9 @@ Program random_elementwise(const Recipe& recipe, Random& random) {
       random() % 8 == 0 ? program::kNoDimension : static_cast<std::uint8_t>(below(random, operation.rank));
   choose_extents(operation, stick_dim, lanes, recipe.largest_sticks, random);
   if (random() % 4 == 0) add_masks(operation, stick_dim, lanes, random);
-  for (std::uint32_t& constant : operation.constant) constant = static_cast<std::uint32_t>(random());
+  if (recipe.opcode == program::Opcode::Clip) {
+    for (unsigned i = 0; i < 2; ++i) operation.constant[i] = static_cast<std::uint32_t>(random()) & 0xCF7FFFFF;
+  }
   const auto all = static_cast<std::uint8_t>((1u << operation.rank) - 1);
   for (unsigned i = 0; i < recipe.inputs; ++i) {
     const auto present = static_cast<std::uint8_t>(random() % 2 == 0 ? all : all & random());
