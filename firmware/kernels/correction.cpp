@@ -5,8 +5,8 @@
 #include "firmware/kernels/sdk.hpp"
 
 extern "C" {
-[[gnu::visibility("hidden")]] extern const kernel::SymbolKeys kernel_symbol_keys;
-std::uint64_t kernel_symbols[kernel::kMaxKernelSymbols];
+[[gnu::visibility("hidden")]] extern const std::uint64_t kernel_symbol_count;
+[[gnu::visibility("hidden")]] extern const kernel::SymbolKey kernel_symbol_keys[];  // SymbolKeys::key of the kernel
 
 void correction_entry(const wire::KernelArguments* arguments);
 void compute_entry(const wire::KernelArguments* arguments);
@@ -26,7 +26,7 @@ bool is_address(const wire::CorrectionSymbol& symbol) {
 }
 
 void apply(const wire::KernelArguments& arguments) {
-  const std::uint64_t count = kernel_symbol_keys.count;
+  const std::uint64_t count = kernel_symbol_count;
   if (arguments.correction_bytes < sizeof(wire::CorrectionHeader) + count * sizeof(wire::CorrectionSymbol)) {
     kernel::exit(kernel::kCorrectionTooShort);
   }
@@ -37,11 +37,11 @@ void apply(const wire::KernelArguments& arguments) {
   if (header.symbol_count != count) kernel::exit(kernel::kCorrectionSymbolCount);
   for (std::uint64_t i = 0; i < count; ++i) {
     const wire::CorrectionSymbol& symbol = symbols[i];
-    const auto& expected = kernel_symbol_keys.key[i];
+    const auto& expected = kernel_symbol_keys[i];
     if (symbol.kind != expected.kind || symbol.operand != expected.operand) {
       kernel::exit(kernel::kCorrectionSymbolKind);
     }
-    kernel_symbols[i] = is_address(symbol) ? address_of(header, symbol) : symbol.value;
+    kernel::kernel_symbols[i] = is_address(symbol) ? address_of(header, symbol) : symbol.value;
   }
 }
 
@@ -50,7 +50,7 @@ void apply(const wire::KernelArguments& arguments) {
 void compute_entry(const wire::KernelArguments* arguments) { kernel::exit(kernel::compute(*arguments)); }
 
 void correction_entry(const wire::KernelArguments* arguments) {
-  if (kernel_symbol_keys.count != 0) apply(*arguments);
+  if (kernel_symbol_count != 0) apply(*arguments);
   auto* const entry = reinterpret_cast<void (*)(const wire::KernelArguments*)>(arguments->compute_entry);
   [[clang::musttail]] return entry(arguments);
 }

@@ -11,9 +11,9 @@
 
 namespace kernel {
 
-inline constexpr std::size_t kMaxKernelOperands = 4;
-inline constexpr std::size_t kMaxKernelSymbols = 16;
-inline constexpr std::size_t kMaxOperandRank = 4;
+inline constexpr std::size_t kMaxKernelOperands = 16;
+inline constexpr std::size_t kMaxKernelSymbols = wire::kMaxSymbols;  // what a correction tensor holds
+inline constexpr std::size_t kMaxOperandRank = 6;
 
 enum class Access : std::uint32_t { None = 0, Read = 1, Write = 2, ReadWrite = 3 };
 
@@ -32,11 +32,18 @@ struct Text {
 
 using DimensionName = Text<8>;
 
-// A DL16 tensor in default stick layout. A dimension is the name of a dimension symbol; every launch binds it.
+// Of the elements; the metadata names them by kFormatNames.
+enum class Format : std::uint32_t { Dl16, Fp32, Int32, Int16, Int8, Uint32, Fp8E4m3, Fp8E5m2 };
+inline constexpr const char* kFormatNames[] = {"dl16", "fp32",   "int32",   "int16",
+                                               "int8", "uint32", "fp8e4m3", "fp8e5m2"};
+
+// A tensor in default stick layout. A dimension is the name of a dimension symbol; every launch binds it. An operand
+// without a dimension is a scalar: one stick, the element in lane 0.
 struct OperandInfo {
   Text<8> name{};
   Access access = Access::None;
   DimensionName shape[kMaxOperandRank]{};
+  Format format = Format::Dl16;
 };
 
 // Address: operand. Stride: operand, and the dimension whose outer copy (sticks of 64) the stride advances, in bytes.
@@ -74,20 +81,26 @@ struct KernelInfo {
   }
 };
 
-// What the correction program compares with the symbols of a launch; this part is loaded, as a constant beside the
-// text.
-struct SymbolKeys {
-  std::uint64_t count = 0;
-  struct Key {
-    wire::SymbolKind kind{};
-    std::uint32_t operand = 0;
-  } key[kMaxKernelSymbols]{};
+// What the correction program compares with the symbols of a launch; this part is loaded, as constants beside the text.
+// As long as the kernel has symbols: what is loaded is copied for launches.
+struct SymbolKey {
+  wire::SymbolKind kind{};
+  std::uint32_t operand = 0;
 };
 
-constexpr SymbolKeys keys_of(const KernelInfo& info) {
-  SymbolKeys keys;
-  keys.count = info.symbol_count();
-  for (std::size_t i = 0; i < keys.count; ++i) keys.key[i] = {info.symbols[i].kind, info.symbols[i].operand};
+constexpr std::size_t room_for_symbols(const KernelInfo& info) {
+  return info.symbol_count() == 0 ? 1 : info.symbol_count();
+}
+
+template <std::size_t kCount>
+struct SymbolKeys {
+  SymbolKey key[kCount]{};
+};
+
+template <std::size_t kCount>
+constexpr SymbolKeys<kCount> keys_of(const KernelInfo& info) {
+  SymbolKeys<kCount> keys;
+  for (std::size_t i = 0; i < info.symbol_count(); ++i) keys.key[i] = {info.symbols[i].kind, info.symbols[i].operand};
   return keys;
 }
 

@@ -58,7 +58,7 @@ inline void trace_mark(std::uint64_t value) { environment_call(wire::KernelCall:
 // Where the correction program puts the symbols, in the order of the description. Addresses (and partials, where there
 // are any) are virtual by then, strides are bytes, dimensions are elements, a pass has the bits wire::kPassFirst and
 // kPassLast.
-extern "C" [[gnu::visibility("hidden")]] std::uint64_t kernel_symbols[kMaxKernelSymbols];
+extern "C" [[gnu::visibility("hidden")]] std::uint64_t kernel_symbols[];
 
 inline std::uint64_t symbol(unsigned index) { return kernel_symbols[index]; }
 
@@ -97,10 +97,13 @@ struct Share {
 }  // namespace kernel
 
 // The description; once in a kernel, at namespace scope: SPYRE_KERNEL({.name = "add", …}). Fields: kernel::KernelInfo.
-#define SPYRE_KERNEL(...)                                                                                              \
-  extern "C" {                                                                                                         \
-  [[gnu::section(".kernel_info"), gnu::used,                                                                           \
-    gnu::retain]] extern constexpr kernel::KernelInfo kernel_info __VA_ARGS__;                                         \
-  [[gnu::visibility("hidden")]] extern constexpr kernel::SymbolKeys kernel_symbol_keys = kernel::keys_of(kernel_info); \
-  }                                                                                                                    \
+#define SPYRE_KERNEL(...)                                                                                        \
+  extern "C" {                                                                                                   \
+  [[gnu::section(".kernel_info"), gnu::used,                                                                     \
+    gnu::retain]] extern constexpr kernel::KernelInfo kernel_info __VA_ARGS__;                                   \
+  [[gnu::visibility("hidden")]] extern constexpr std::uint64_t kernel_symbol_count = kernel_info.symbol_count(); \
+  [[gnu::visibility("hidden")]] extern constexpr auto kernel_symbol_keys =                                       \
+      kernel::keys_of<kernel::room_for_symbols(kernel_info)>(kernel_info);                                       \
+  std::uint64_t kernel_symbols[kernel::room_for_symbols(kernel_info)];                                           \
+  }                                                                                                              \
   static_assert(true)

@@ -10,8 +10,9 @@ using svp::Arguments;
 // The arguments of a launch, written into `room`.
 std::span<const svp::Argument> arguments_of(std::span<const SpyreTensor> tensors, Arguments& room) {
   svp::require_operands(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) room[i] = Inside::of(tensors[i]).argument();
-  return {room.data(), tensors.size()};
+  room.clear();
+  for (const SpyreTensor& tensor : tensors) room.push_back(Inside::of(tensor).argument());
+  return room.items();
 }
 
 svp::LaunchOptions inner(const LaunchOptions& options) {

@@ -31,8 +31,9 @@ namespace {
 // The arguments of a launch, written into `room`.
 std::span<const Argument> arguments_of(std::span<const SpyreTensor> tensors, Arguments& room) {
   require_operands(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) room[i] = tensors[i].argument();
-  return {room.data(), tensors.size()};
+  room.clear();
+  for (const SpyreTensor& tensor : tensors) room.push_back(tensor.argument());
+  return room.items();
 }
 
 }  // namespace

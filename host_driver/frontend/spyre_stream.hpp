@@ -2,7 +2,6 @@
 // SpyreStream (RFC): the passthrough from tensors to FlexStream, and LaunchKernel.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -48,7 +47,7 @@ inline constexpr const char* kAllowTiledLaunchVariable = "SPYRE_ALLOW_TILED_LAUN
 bool allow_tiled_launch();
 
 // What LaunchKernel is made of, for whoever has tensors of another type (host_driver/api).
-using Arguments = std::array<Argument, kMaxOperands>;
+using Arguments = PerOperand<Argument>;
 // Throw InvalidArgument: more tensors than a kernel has operands; not one list of tensors per job.
 void require_operands(std::size_t tensors);
 void require_tensors_of_jobs(std::size_t jobs, std::size_t lists);

@@ -99,12 +99,12 @@ BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span
     const auto form = std::make_shared<LaunchForm>();
     for (std::size_t i = 0; i < count_; ++i) {
       check_form(*kernel_, i, arguments[i]);
-      form->shape[i] = arguments[i].shape;
-      form->geometry[i] = geometry_of(arguments[i]);
+      form->shape.push_back(arguments[i].shape);
+      form->geometry.push_back(geometry_of(arguments[i]));
       resolve(allocator, arguments[i], form->geometry[i], i, uses);
     }
     form->tiling = plan_tiling(kernel, job.job_plan().compute()->expected_input_shapes, arguments,
-                               std::span(form->geometry.data(), count_), allow_tiled_launch);
+                               form->geometry.items(), allow_tiled_launch);
     repeat_broadcast(*form, count_);
     form_ = remember_form(form, job, arguments, allow_tiled_launch);
   }
@@ -128,8 +128,7 @@ void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, 
                        std::to_string(resolved->block_bytes),
                    "allocate the tensor's size in device layout");
   }
-  place_[index] = *resolved;
-  place_[index].address.offset += argument.offset;
+  place_.push_back(*resolved).address.offset += argument.offset;
   regions_.region_id[resolved->region_ordinal] = resolved->address.region_id;
 }
 
@@ -137,6 +136,7 @@ void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, 
 void BoundOperands::find_partials(FlexAllocator& allocator, AllocationUses& uses) {
   for (std::size_t i = 0; i < count_; ++i) {
     if (form_->tiling.partial_bytes[i] == 0) continue;
+    if (partials_.empty()) partials_.resize(count_);
     const AllocationIndex index = allocator.allocate(form_->tiling.partial_bytes[i], AllocationPolicy{});
     const auto resolved = allocator.try_use(index, uses);
     allocator.deallocate(index);
@@ -163,12 +163,12 @@ void BoundOperands::check_overlap() const {
   }
 }
 
-std::array<ResolvedOperand, kMaxOperands> BoundOperands::of_tile(const Tile& tile) const {
-  std::array<ResolvedOperand, kMaxOperands> operands;
+PerOperand<ResolvedOperand> BoundOperands::of_tile(const Tile& tile) const {
+  PerOperand<ResolvedOperand> operands;
   for (std::size_t i = 0; i < count_; ++i) {
-    operands[i].address = advanced(place_[i].address, tile.offset[i]);
-    operands[i].stride = form_->geometry[i].stride;
-    if (partials_[i].bytes != 0) operands[i].partials = partials_[i].address;
+    ResolvedOperand& operand = operands.push_back(
+        {.address = advanced(place_[i].address, tile.offset[i]), .stride = form_->geometry[i].stride});
+    if (!partials_.empty() && partials_[i].bytes != 0) operand.partials = partials_[i].address;
   }
   return operands;
 }
@@ -185,7 +185,7 @@ Shape BoundOperands::shape_of_tile(const Tile& tile, std::size_t index) const {
 
 void BoundOperands::write_segments(const Tile& tile, wire::ComputePayload& compute, SegmentWindows& windows) const {
   const auto& operands = kernel_->metadata().operands;
-  for (std::size_t i = 0; i < count_; ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(count_, wire::kSegments); ++i) {
     wire::Segment& segment = compute.segments[i];
     segment.region_id = place_[i].address.region_id;
     segment.offset = place_[i].address.offset + tile.offset[i];
@@ -195,8 +195,8 @@ void BoundOperands::write_segments(const Tile& tile, wire::ComputePayload& compu
     windows[i] = static_cast<std::uint8_t>(place_[i].region_ordinal);
   }
   std::size_t row = count_;
-  for (std::size_t i = 0; i < count_ && row < wire::kSegments; ++i) {
-    const ResolvedAllocation& partials = partials_[i];
+  for (const ResolvedAllocation& partials : partials_) {
+    if (row >= wire::kSegments) break;
     if (partials.bytes == 0) continue;
     compute.segments[row] = {.region_id = partials.address.region_id,
                              .offset = partials.address.offset,
@@ -206,6 +206,16 @@ void BoundOperands::write_segments(const Tile& tile, wire::ComputePayload& compu
                              .reserved = {}};
     windows[row++] = static_cast<std::uint8_t>(partials.region_ordinal);
   }
+}
+
+SharedOperandTable BoundOperands::table() const {
+  if (count_ <= wire::kSegments) return nullptr;
+  auto table = std::make_shared<OperandTable>();
+  table->reserve(count_);
+  for (std::size_t i = 0; i < count_; ++i) {
+    table->push_back({.segment = whole(i), .window = static_cast<std::uint8_t>(place_[i].region_ordinal)});
+  }
+  return table;
 }
 
 }  // namespace svp

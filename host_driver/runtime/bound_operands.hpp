@@ -2,7 +2,6 @@
 // The operands of a launch, checked against the kernel's metadata and resolved to places on the card.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "host_driver/runtime/correction.hpp"
 #include "host_driver/runtime/job.hpp"
 #include "host_driver/runtime/launch_form.hpp"
+#include "host_driver/runtime/operand_table.hpp"
 #include "host_driver/runtime/stream_error.hpp"
 #include "shared/control_block.hpp"
 
@@ -49,7 +49,7 @@ class BoundOperands {
   wire::Segment whole(std::size_t index) const {
     return {.region_id = place_[index].address.region_id,
             .offset = place_[index].address.offset,
-            .bytes = place_[index].bytes,
+            .bytes = form_->geometry[index].bytes,
             .generation = place_[index].region_generation,
             .access = kernel_->metadata().operands[index].access,
             .reserved = {}};
@@ -57,9 +57,12 @@ class BoundOperands {
   const DevicePlace& image() const { return image_; }
 
   // Operand addresses of one tile.
-  std::array<ResolvedOperand, kMaxOperands> of_tile(const Tile& tile) const;
-  // Rows of the segment table for that tile, and the windows they lie in: operands, then partial results.
+  PerOperand<ResolvedOperand> of_tile(const Tile& tile) const;
+  // Rows of the segment table for that tile, and the windows they lie in: operands, then partial results, as many as
+  // there are rows for.
   void write_segments(const Tile& tile, wire::ComputePayload& compute, SegmentWindows& windows) const;
+  // Null when the segment table has a row for every operand.
+  SharedOperandTable table() const;
 
  private:
   void resolve(FlexAllocator& allocator, const Argument& argument, const StickGeometry& geometry, std::size_t index,
@@ -71,8 +74,8 @@ class BoundOperands {
   const Kernel* kernel_;
   std::size_t count_ = 0;
   std::shared_ptr<const LaunchForm> form_;
-  std::array<ResolvedAllocation, kMaxOperands> place_{};
-  std::array<ResolvedAllocation, kMaxOperands> partials_{};  // bytes 0: none
+  PerOperand<ResolvedAllocation> place_;
+  PerOperand<ResolvedAllocation> partials_;  // empty: no operand has any; bytes 0: this one has none
   DevicePlace image_;
   RegionMap regions_;
 };

@@ -98,6 +98,7 @@ class PreparedLaunch {
     }
     reservation_.launch->observer = request_.options.observer;
     reservation_.launch->kernel = request_.job->binary().get();
+    if (operands_) reservation_.launch->operands = operands_->table();
     reservation_.launch->program = request_.job->program();
     reservation_.launch->slots = std::move(slots_);
     reservation_.launch->keep_alive = request_.options.keep_alive;

@@ -20,15 +20,19 @@
 
 namespace svp {
 
-// More operands than the segment table of a control block has rows can not be attributed, so they are refused.
-inline constexpr std::size_t kMaxOperands = wire::kSegments;
-inline constexpr std::size_t kMaxDimensions = 16;
+// Of one launch. The segment table of a control block has rows for the first wire::kSegments of them; for those behind
+// it the driver keeps a table of its own (operand_table.hpp).
+inline constexpr std::size_t kMaxOperands = 32;
+inline constexpr std::size_t kMaxDimensions = 32;
 
 struct KernelOperand {
   std::string name;
   wire::SegmentAccess access = wire::kSegmentRead;
   DeviceType dtype = DeviceType::Dl16;
-  std::vector<std::uint32_t> shape;  // indices into KernelMetadata::dimensions
+  std::vector<std::uint32_t> shape;  // indices into KernelMetadata::dimensions; none: a scalar, one stick
+
+  // Memory of the driver's that only the launch itself sees: what it writes there is lost on nobody.
+  bool driver_own = false;
 
   bool writes() const { return (access & wire::kSegmentWrite) != 0; }
 };

@@ -75,7 +75,8 @@ std::uint32_t dimension_index(KernelMetadata& metadata, const std::string& name,
   auto& names = metadata.dimensions;
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return static_cast<std::uint32_t>(found - names.begin());
-  if (names.size() == kMaxDimensions) refuse(field, "brings more than 16 dimensions");
+  if (names.size() == kMaxDimensions)
+    refuse(field, "brings more than " + std::to_string(kMaxDimensions) + " dimensions");
   names.push_back(name);
   return static_cast<std::uint32_t>(names.size() - 1);
 }
@@ -87,13 +88,19 @@ void read_operand(const Json& json, const std::string& path, KernelMetadata& met
       text(json, path, "access"), path + ".access",
       {{"read", wire::kSegmentRead}, {"write", wire::kSegmentWrite}, {"read_write", wire::kSegmentReadWrite}});
   operand.dtype = choice<DeviceType>(text(json, path, "dtype"), path + ".dtype",
-                                     {{"dl16", DeviceType::Dl16}, {"fp32", DeviceType::Fp32}});
+                                     {{"dl16", DeviceType::Dl16},
+                                      {"fp32", DeviceType::Fp32},
+                                      {"int32", DeviceType::Int32},
+                                      {"int16", DeviceType::Int16},
+                                      {"int8", DeviceType::Int8},
+                                      {"uint32", DeviceType::Uint32},
+                                      {"fp8e4m3", DeviceType::Fp8E4m3},
+                                      {"fp8e5m2", DeviceType::Fp8E5m2}});
   choice<int>(text(json, path, "layout"), path + ".layout", {{"stick", 0}});
   for (const Json& dimension : list(json, path, "shape", Shape::kMaxRank)) {
     if (!dimension.is_string()) refuse(path + ".shape", "has an entry that is not a name");
     operand.shape.push_back(dimension_index(metadata, dimension.get<std::string>(), path + ".shape"));
   }
-  if (operand.shape.empty()) refuse(path + ".shape", "is empty");
   metadata.operands.push_back(std::move(operand));
 }
 

@@ -51,9 +51,9 @@ std::shared_ptr<const LaunchForm> remember_form(std::shared_ptr<LaunchForm> form
   form->kernel_serial = job.binary()->serial();
   form->allow_tiled_launch = allow_tiled_launch;
   form->compiled = job.job_plan().compute()->expected_input_shapes;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    form->dtype[i] = arguments[i].dtype;
-    form->stride[i] = arguments[i].stride;
+  for (const Argument& argument : arguments) {
+    form->dtype.push_back(argument.dtype);
+    form->stride.push_back(argument.stride);
   }
   RememberedForms& forms = forms_of_this_thread();
   // The search goes up from the last one, so the place below it was used longest ago.

@@ -127,22 +127,27 @@ void add_segment(const wire::Segment& segment, Accesses& accesses) {
   if ((segment.access & wire::kSegmentWrite) != 0) accesses.writes.add(range);
 }
 
-void add_compute(const wire::ComputePayload& compute, const Kernel* kernel, Accesses& accesses) {
+// The operands of a block: the driver's table of a launch with more of them than the block has rows.
+void add_compute(const wire::ComputePayload& compute, const Kernel* kernel, const OperandTable* table,
+                 Accesses& accesses) {
   accesses.reads.add(range_of(compute.image, compute.image_bytes));
   const std::size_t operands = kernel != nullptr ? kernel->metadata().operands.size() : wire::kSegments;
-  for (std::size_t i = 0; i < std::min<std::size_t>(operands, wire::kSegments); ++i) {
-    if (compute.segments[i].access != wire::kSegmentUnused) add_segment(compute.segments[i], accesses);
+  const std::size_t rows = table != nullptr ? table->size() : wire::kSegments;
+  for (std::size_t i = 0; i < std::min(operands, rows); ++i) {
+    const wire::Segment& segment = table != nullptr ? (*table)[i].segment : compute.segments[i];
+    const bool own = kernel != nullptr && kernel->metadata().operands[i].driver_own;
+    if (segment.access != wire::kSegmentUnused && !own) add_segment(segment, accesses);
   }
 }
 
-void add_block(const wire::ControlBlock& block, const Kernel* kernel, Accesses& accesses) {
+void add_block(const wire::ControlBlock& block, const Kernel* kernel, const OperandTable* table, Accesses& accesses) {
   switch (block.header.opcode) {
     case wire::Opcode::Dma: return add_transfer(block, accesses);
     case wire::Opcode::Fill: {
       const wire::FillPayload& fill = block.payload.fill;
       return accesses.writes.add(range_of(fill.destination, fill.bytes));
     }
-    case wire::Opcode::Compute: return add_compute(block.payload.compute, kernel, accesses);
+    case wire::Opcode::Compute: return add_compute(block.payload.compute, kernel, table, accesses);
     default: return;
   }
 }
@@ -151,14 +156,15 @@ void add_block(const wire::ControlBlock& block, const Kernel* kernel, Accesses& 
 void add_prepared(const Unit& unit, Accesses& accesses) {
   for (const PreparedBlock& block : unit.prepared->blocks) {
     if (block.buffer != unit.step) continue;
-    add_block(block.block, unit.prepared->held[block.request]->job.binary().get(), accesses);
+    const auto& held = *unit.prepared->held[block.request];
+    add_block(block.block, held.job.binary().get(), held.operands.get(), accesses);
   }
 }
 
 void add_ring_block(const Unit& unit, Accesses& accesses) {
   if (unit.prepared != nullptr) return add_prepared(unit, accesses);
   if (unit.correction.bytes != nullptr && unit.block.header.opcode == wire::Opcode::Dma) return;
-  add_block(unit.block, unit.launch->kernel, accesses);
+  add_block(unit.block, unit.launch->kernel, unit.launch->operands.get(), accesses);
 }
 
 }  // namespace

@@ -53,6 +53,11 @@ WrittenJob written(const Job& job, std::size_t index) {
       refuse_job(name, "has a transfer or a fill, whose memory belongs to this process");
     }
   }
+  if (job.compiled_extents().size() > spyrecode::kCommandExtents) {
+    refuse_job(name, "has " + std::to_string(job.compiled_extents().size()) +
+                         " dimensions, and a command has room for " + std::to_string(spyrecode::kCommandExtents) +
+                         " extents");
+  }
   const auto& symbols = job.program_correction_metadata().symbols;
   if (result.correction_bytes != 0 && !std::ranges::equal(symbols, job.binary()->metadata().symbols, same_symbol)) {
     refuse_job(name, "has other symbols than its kernel");
@@ -85,7 +90,6 @@ std::vector<std::byte> binary_of(const WrittenJob& written) {
   command.extent_count = static_cast<std::uint32_t>(job.compiled_extents().size());
   command.core_mask = written.compute->core_mask;
   command.budget_slices = written.compute->budget_slices;
-  static_assert(kMaxDimensions <= spyrecode::kCommandExtents);
   std::ranges::copy(job.compiled_extents(), command.extents);
   return spyrecode::write_binary(job.binary()->image(), job.binary()->metadata_text(), command);
 }

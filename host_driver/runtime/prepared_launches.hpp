@@ -26,6 +26,7 @@
 #include "host_driver/runtime/captured_steps.hpp"
 #include "host_driver/runtime/job.hpp"
 #include "host_driver/runtime/launch_observer.hpp"
+#include "host_driver/runtime/operand_table.hpp"
 #include "host_driver/runtime/stream_error.hpp"
 #include "shared/command_buffer.hpp"
 
@@ -106,6 +107,7 @@ class PreparedLaunches {
   struct Held {
     Job job;
     AllocationUses uses{};
+    SharedOperandTable operands{};
     std::shared_ptr<const void> keep_alive{};
     bool allow_tiled_launch = true;
     std::uint64_t core_mask = 0;

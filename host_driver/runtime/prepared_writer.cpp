@@ -75,6 +75,8 @@ class LaunchWriter {
     for (std::uint32_t tile = 0; tile < tiles; ++tile) write_tile(tile, blocks);
   }
 
+  SharedOperandTable table() const { return operands_ ? operands_->table() : nullptr; }
+
  private:
   static constexpr std::uint32_t kMostTiles = 1024;
 
@@ -139,9 +141,12 @@ std::vector<std::vector<PreparedBlock*>> place(std::vector<PreparedBlock>& block
 
 }  // namespace
 
-void write_prepared(const LaunchSite& site, const Job& job, std::span<const Argument> arguments,
-                    const LaunchOptions& options, AllocationUses& uses, std::vector<PreparedBlock>& blocks) {
-  LaunchWriter(site, job, arguments, options, uses).write(blocks);
+SharedOperandTable write_prepared(const LaunchSite& site, const Job& job, std::span<const Argument> arguments,
+                                  const LaunchOptions& options, AllocationUses& uses,
+                                  std::vector<PreparedBlock>& blocks) {
+  LaunchWriter writer(site, job, arguments, options, uses);
+  writer.write(blocks);
+  return writer.table();
 }
 
 namespace {
@@ -190,12 +195,13 @@ void PreparedWriter::add_launch(const LaunchSite& site, const LaunchRequest& req
   auto held = std::make_shared<PreparedLaunches::Held>(
       PreparedLaunches::Held{.job = *request.job,
                              .uses = {},
+                             .operands = {},
                              .keep_alive = request.options.keep_alive,
                              .allow_tiled_launch = request.options.allow_tiled_launch,
                              .core_mask = request.options.core_mask,
                              .budget_slices = request.options.budget_slices});
   std::vector<PreparedBlock> blocks;
-  write_prepared(site, *request.job, request.arguments, request.options, held->uses, blocks);
+  held->operands = write_prepared(site, *request.job, request.arguments, request.options, held->uses, blocks);
   const std::size_t first = state_->blocks.size();
   for (PreparedBlock& block : blocks) {
     block.request = state_->held.size();

@@ -14,10 +14,11 @@ namespace svp {
 
 class CurrentFunction;
 
-// All tiles of a launch, all steps of its plan but the transfer of the correction tensor. Throws InvalidArgument as
-// FlexStream::Prepare().
-void write_prepared(const LaunchSite& site, const Job& job, std::span<const Argument> arguments,
-                    const LaunchOptions& options, AllocationUses& uses, std::vector<PreparedBlock>& blocks);
+// All tiles of a launch, all steps of its plan but the transfer of the correction tensor. Returns where its operands
+// lie. Throws InvalidArgument as FlexStream::Prepare().
+SharedOperandTable write_prepared(const LaunchSite& site, const Job& job, std::span<const Argument> arguments,
+                                  const LaunchOptions& options, AllocationUses& uses,
+                                  std::vector<PreparedBlock>& blocks);
 
 class PreparedWriter {
  public:

@@ -56,22 +56,34 @@ std::string operand_name(const Kernel* kernel, unsigned index) {
   return index < operands.size() ? operands[index].name : "partial results";
 }
 
+// Visits the operands' places and what else stands in the block, until `visit` returns true.
+template <typename Visit>
+void for_each_row(const LaunchedBlock& of, Visit visit) {
+  const unsigned known = of.operands != nullptr ? static_cast<unsigned>(of.operands->size()) : 0;
+  for (unsigned i = 0; i < known; ++i) {
+    if (visit(i, (*of.operands)[i].segment, (*of.operands)[i].window)) return;
+  }
+  for (unsigned i = known; i < wire::kSegments; ++i) {
+    if (visit(i, of.block.payload.compute.segments[i], of.windows[i])) return;
+  }
+}
+
 // The operand at the faulting place, or the one that ends closest before it.
-std::string attribute(const wire::ComputePayload& compute, const SegmentWindows& windows,
-                      const wire::FaultRecord& fault, const Kernel* kernel) {
+std::string attribute(const LaunchedBlock& of, const wire::FaultRecord& fault) {
   std::string nearest;
   std::uint64_t best = ~std::uint64_t{0};
-  for (unsigned i = 0; i < wire::kSegments; ++i) {
-    const wire::Segment& segment = compute.segments[i];
-    if (segment.access == wire::kSegmentUnused || windows[i] != fault.region_ordinal) continue;
+  for_each_row(of, [&](unsigned i, const wire::Segment& segment, std::uint8_t window) {
+    if (segment.access == wire::kSegmentUnused || window != fault.region_ordinal) return false;
     if (fault.offset >= segment.offset && fault.offset - segment.offset < segment.bytes) {
-      return operand_name(kernel, i) + "+" + offset_text(fault.offset - segment.offset);
+      nearest = operand_name(of.kernel, i) + "+" + offset_text(fault.offset - segment.offset);
+      return true;
     }
     if (fault.offset >= segment.offset + segment.bytes && fault.offset - segment.offset - segment.bytes < best) {
       best = fault.offset - segment.offset - segment.bytes;
-      nearest = std::to_string(best) + " bytes behind operand " + operand_name(kernel, i);
+      nearest = std::to_string(best) + " bytes behind operand " + operand_name(of.kernel, i);
     }
-  }
+    return false;
+  });
   return nearest;
 }
 
@@ -171,8 +183,8 @@ StreamFailure bare_failure(const wire::ControlBlock& block, const wire::Completi
   return failure;
 }
 
-StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
-                               const wire::Completion& completion, const Kernel* kernel) {
+StreamFailure describe_failure(const LaunchedBlock& of, const wire::Completion& completion) {
+  const auto& [block, windows, kernel, operands] = of;
   StreamFailure failure = bare_failure(block, completion);
   const bool event = block.header.opcode == wire::Opcode::EventSignal || block.header.opcode == wire::Opcode::EventWait;
   failure.job = kernel != nullptr ? kernel->name() : event ? "event" : "transfer";
@@ -180,7 +192,7 @@ StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWin
   if (block.header.opcode == wire::Opcode::Compute && ran && completion.status != wire::Status::Stopped) {
     if (completion.fault.region_ordinal != wire::kNoRegionOrdinal &&
         completion.fault.access != wire::FaultAccess::None) {
-      failure.operand = attribute(block.payload.compute, windows, completion.fault, kernel);
+      failure.operand = attribute(of, completion.fault);
     }
     if (kernel != nullptr) failure.symbol = kernel->symbolise(completion.fault.pc);
   }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "host_driver/base/error.hpp"
+#include "host_driver/runtime/operand_table.hpp"
 #include "shared/control_block.hpp"
 
 namespace svp {
@@ -46,9 +47,16 @@ class StreamError : public spyre::StreamError {
 // The region window of each row of a block's segment table: the rows name regions as the card does, faults by window.
 using SegmentWindows = std::array<std::uint8_t, wire::kSegments>;
 
-// What a block of a launch was, and how it ended; `kernel` null for transfers.
-StreamFailure describe_failure(const wire::ControlBlock& block, const SegmentWindows& windows,
-                               const wire::Completion& completion, const Kernel* kernel);
+// A block of a launch, with what the driver knows of it.
+struct LaunchedBlock {
+  const wire::ControlBlock& block;
+  const SegmentWindows& windows;
+  const Kernel* kernel;          // null for transfers
+  const OperandTable* operands;  // null: the block's rows are all
+};
+
+// What a block was, and how it ended.
+StreamFailure describe_failure(const LaunchedBlock& of, const wire::Completion& completion);
 // The same without texts, which need memory.
 StreamFailure bare_failure(const wire::ControlBlock& block, const wire::Completion& completion) noexcept;
 ErrorInfo explain(const StreamFailure& failure);

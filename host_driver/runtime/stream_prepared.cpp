@@ -61,6 +61,7 @@ std::uint64_t FlexStream::Patch(PreparedLaunches& prepared, std::size_t launch, 
   auto held =
       std::make_shared<PreparedLaunches::Held>(PreparedLaunches::Held{.job = old.job,
                                                                       .uses = {},
+                                                                      .operands = {},
                                                                       .keep_alive = std::move(keep_alive),
                                                                       .allow_tiled_launch = old.allow_tiled_launch,
                                                                       .core_mask = old.core_mask,
@@ -68,7 +69,8 @@ std::uint64_t FlexStream::Patch(PreparedLaunches& prepared, std::size_t launch, 
   std::vector<PreparedBlock> blocks;
   StreamChannel::Reservation reservation(channel_);
   channel_.reserve(reservation, {}, 0, recoveries);
-  write_prepared(function_.launch_site(channel_.stream()), held->job, arguments, options, held->uses, blocks);
+  held->operands =
+      write_prepared(function_.launch_site(channel_.stream()), held->job, arguments, options, held->uses, blocks);
   auto state = std::make_shared<PreparedLaunches::State>();
   state->held = before->held;
   state->held[launch] = std::move(held);
@@ -138,9 +140,15 @@ std::uint64_t StreamChannel::patch_prepared(Reservation& reservation, std::share
 StreamFailure StreamChannel::describe(const Unit& unit, const wire::Completion& completion) {
   const PreparedBlock* const block =
       unit.prepared != nullptr ? unit.prepared->find(unit.step, completion.block) : nullptr;
-  StreamFailure failure = block == nullptr ? describe_failure(unit.block, unit.windows, completion, unit.launch->kernel)
-                                           : describe_failure(block->block, block->windows, completion,
-                                                              unit.prepared->held[block->request]->job.binary().get());
+  StreamFailure failure;
+  if (block == nullptr) {
+    failure =
+        describe_failure({unit.block, unit.windows, unit.launch->kernel, unit.launch->operands.get()}, completion);
+  } else {
+    const PreparedLaunches::Held& held = *unit.prepared->held[block->request];
+    failure =
+        describe_failure({block->block, block->windows, held.job.binary().get(), held.operands.get()}, completion);
+  }
   failure.tile = block != nullptr ? block->tile : unit.tile;
   failure.step = block != nullptr ? block->step : unit.step;
   return failure;

@@ -51,13 +51,12 @@ std::uint64_t run_host_operation(const HostFunction& host, const ProgramCorrecti
   regions.mode = terms.mode;
   const std::span buffer(correction.bytes, metadata.max_bytes);
   std::memset(buffer.data(), 0, buffer.size());
-  const HostOperationInput input{
-      .metadata = metadata,
-      .operands = std::span(addresses.data(), operands.count()),
-      .dimensions = std::span(tile.extent.data(), operands.kernel().metadata().dimensions.size()),
-      .regions = regions,
-      .tile = tile.number,
-      .pass = tile.pass};
+  const HostOperationInput input{.metadata = metadata,
+                                 .operands = addresses.items(),
+                                 .dimensions = tile.extent.items(),
+                                 .regions = regions,
+                                 .tile = tile.number,
+                                 .pass = tile.pass};
   const std::size_t bytes = [&] {
     trace::Span traced(trace::Kind::HostOperation);
     if (auto* fields = traced.fields()) {

@@ -53,7 +53,9 @@ class TileBlocks {
   // What its tiles read and write together, without partial results; and the image.
   template <typename Visit>
   void for_each_operand(Visit visit) const {
-    for (std::size_t i = 0; i < operands_.count(); ++i) visit(operands_.whole(i));
+    for (std::size_t i = 0; i < operands_.count(); ++i) {
+      if (!kernel_->metadata().operands[i].driver_own) visit(operands_.whole(i));
+    }
     const VirtualAddress& image = operands_.image().address;
     visit(wire::Segment{.region_id = image.region_id,
                         .offset = image.offset,

@@ -33,7 +33,12 @@ class TilePlanner {
  public:
   TilePlanner(const KernelMetadata& kernel, std::span<const Shape> tiles, std::span<const Argument> arguments,
               std::span<const StickGeometry> geometry)
-      : kernel_(kernel), tiles_(tiles), arguments_(arguments), geometry_(geometry) {}
+      : kernel_(kernel), tiles_(tiles), arguments_(arguments), geometry_(geometry) {
+    whole_.resize(kernel.dimensions.size());
+    tiling_.extent.resize(kernel.dimensions.size());
+    tiling_.broadcast.resize(kernel.operands.size());
+    tiling_.partial_bytes.resize(kernel.operands.size());
+  }
 
   Tiling plan(bool allow_tiled_launch);
 
@@ -71,7 +76,7 @@ class TilePlanner {
   std::span<const Shape> tiles_;
   std::span<const Argument> arguments_;
   std::span<const StickGeometry> geometry_;
-  std::array<std::int64_t, kMaxDimensions> whole_{};  // the extents of the launch, per dimension
+  PerDimension<std::int64_t> whole_;  // the extents of the launch, per dimension
   Tiling tiling_;
 };
 
@@ -252,7 +257,8 @@ void TilePlanner::add_dimension(std::uint32_t dimension, bool reduced) {
   const std::int64_t tile = tiling_.extent[dimension];
   const std::int64_t count = (whole_[dimension] - 1) / tile + 1;
   const bool too_many = __builtin_mul_overflow(tiling_.tiles, count, &tiling_.tiles);
-  TiledDimension& tiled = tiling_.nest[tiling_.depth++];
+  TiledDimension& tiled = tiling_.nest.push_back({});
+  tiled.step.resize(kernel_.operands.size());
   tiled.dimension = dimension;
   tiled.reduced = reduced;
   tiled.count = static_cast<std::uint32_t>(count);
@@ -303,14 +309,15 @@ Tiling plan_tiling(const KernelMetadata& kernel, std::span<const Shape> tiles, s
 
 Tile tile_at(const Tiling& tiling, std::uint32_t number) {
   Tile tile{.number = number, .offset = {}, .extent = tiling.extent};
-  for (std::size_t i = tiling.depth; i-- > 0;) {
+  tile.offset.resize(tiling.broadcast.size());
+  for (std::size_t i = tiling.nest.size(); i-- > 0;) {
     const TiledDimension& tiled = tiling.nest[i];
     const std::uint32_t index = number % tiled.count;
     number /= tiled.count;
     if (index + 1 == tiled.count) tile.extent[tiled.dimension] = tiled.edge;
     if (tiled.reduced && index != 0) tile.pass &= ~wire::kPassFirst;
     if (tiled.reduced && index + 1 != tiled.count) tile.pass &= ~wire::kPassLast;
-    for (std::size_t operand = 0; operand < kMaxOperands; ++operand)
+    for (std::size_t operand = 0; operand < tiled.step.size(); ++operand)
       tile.offset[operand] += index * tiled.step[operand];
   }
   return tile;

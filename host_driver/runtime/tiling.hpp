@@ -4,11 +4,11 @@
 // the rules.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "host_driver/base/bounded_list.hpp"
 #include "host_driver/runtime/argument.hpp"
 #include "host_driver/runtime/kernel.hpp"
 
@@ -17,6 +17,11 @@ namespace svp {
 using spyre::TiledLaunchNotAllowed;
 using spyre::TilingError;
 
+template <typename T>
+using PerOperand = BoundedList<T, kMaxOperands>;
+template <typename T>
+using PerDimension = BoundedList<T, kMaxDimensions>;
+
 // One dimension of which there are several tiles.
 struct TiledDimension {
   std::uint32_t dimension = 0;  // index into KernelMetadata::dimensions
@@ -24,27 +29,26 @@ struct TiledDimension {
   std::int64_t edge = 0;        // extent of the last one; the others have Tiling::extent
   bool reduced = false;         // outputs lack it: its tiles are passes that add to the same output
   // Bytes from one tile to the next, per operand; 0: the operand is reused.
-  std::array<std::uint64_t, kMaxOperands> step{};
+  PerOperand<std::uint64_t> step;
 };
 
 // How the tiles of a launch lie in its operands.
 struct Tiling {
-  std::array<TiledDimension, kMaxDimensions> nest{};  // outermost first; reduced dimensions are the innermost
-  std::size_t depth = 0;                              // of the nest; 0: one tile
+  PerDimension<TiledDimension> nest;  // outermost first; reduced dimensions are the innermost. Empty: one tile
   std::uint32_t tiles = 1;
   // Of a tile that is no edge: the compiled extents, or shorter ones where the tensors are.
-  std::array<std::int64_t, kMaxDimensions> extent{};
+  PerDimension<std::int64_t> extent;
   // Bit `axis`: the operand has one element there, the tile more. The kernel is given stride 0.
-  std::array<std::uint8_t, kMaxOperands> broadcast{};
+  PerOperand<std::uint8_t> broadcast;
   // Memory for partial results, per operand: bytes, 0 for none.
-  std::array<std::uint64_t, kMaxOperands> partial_bytes{};
+  PerOperand<std::uint64_t> partial_bytes;
 };
 
 // One of them.
 struct Tile {
   std::uint32_t number = 0;
-  std::array<std::uint64_t, kMaxOperands> offset{};   // bytes from the operand's start
-  std::array<std::int64_t, kMaxDimensions> extent{};  // elements
+  PerOperand<std::uint64_t> offset;   // bytes from the operand's start
+  PerDimension<std::int64_t> extent;  // elements
   std::uint64_t pass = wire::kPassFirst | wire::kPassLast;
 };
 

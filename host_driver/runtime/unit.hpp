@@ -14,6 +14,7 @@
 #include "host_driver/memory/flex_allocator.hpp"
 #include "host_driver/memory/host_memory.hpp"
 #include "host_driver/runtime/launch_observer.hpp"
+#include "host_driver/runtime/operand_table.hpp"
 #include "host_driver/runtime/prepared_launches.hpp"
 #include "host_driver/runtime/recorded_use.hpp"
 #include "host_driver/runtime/staging.hpp"
@@ -72,6 +73,7 @@ struct LaunchState {
   wire::Outcome outcome = wire::Outcome::Ok;
   LaunchObserver* observer = nullptr;
   const Kernel* kernel = nullptr;             // of the job; null for transfers
+  SharedOperandTable operands{};              // of a launch with more operands than a block has rows
   LinkedList<Unit> kept{};                    // removed before they started; sent again after a reset of the stream
   AllocationUses uses{};                      // what the card still reads and writes: operands, transfers
   RecordedUses recorded{};                    // what was released and is kept for this launch and those before it
@@ -86,6 +88,7 @@ struct LaunchState {
   // Runs destructors of the caller's: with no lock held.
   void let_go() noexcept {
     uses.let_go();
+    operands.reset();
     recorded.let_go();
     program.reset();
     slots.reset();

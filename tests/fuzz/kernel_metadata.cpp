@@ -7,7 +7,7 @@ namespace {
 
 void expect_consistent(const svp::KernelMetadata& kernel) {
   using fuzz::require;
-  require(kernel.operands.size() <= svp::kMaxOperands, "operands fit the segment table");
+  require(kernel.operands.size() <= svp::kMaxOperands, "operands are bounded");
   require(kernel.dimensions.size() <= svp::kMaxDimensions, "dimensions are bounded");
   for (const auto& operand : kernel.operands) {
     for (const std::uint32_t dimension : operand.shape) {

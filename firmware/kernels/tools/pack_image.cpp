@@ -200,13 +200,19 @@ const char* kind_name(wire::SymbolKind kind) {
   fail("description: unknown symbol kind");
 }
 
+const char* format_name(kernel::Format format) {
+  const auto index = static_cast<std::size_t>(format);
+  if (index >= std::size(kernel::kFormatNames)) fail("description: unknown format");
+  return kernel::kFormatNames[index];
+}
+
 std::string operand_list(const kernel::KernelInfo& info) {
   std::ostringstream out;
   const char* comma = "";
   for (const kernel::OperandInfo& operand : info.operands) {
     if (operand.name.empty()) break;
     out << comma << "\n    {\"name\": " << quoted(operand.name) << ", \"access\": \"" << access_name(operand.access)
-        << "\", \"dtype\": \"dl16\", \"layout\": \"stick\", \"shape\": [";
+        << "\", \"dtype\": \"" << format_name(operand.format) << "\", \"layout\": \"stick\", \"shape\": [";
     const char* inner = "";
     for (const kernel::DimensionName& dimension : operand.shape) {
       if (dimension.empty()) break;

@@ -257,7 +257,8 @@ TEST_F(NoAddresses, InRefusedBlocks) {
     ASSERT_EQ(svp::value_or_throw(device().submit(stream, {&request, 1})), 1u);
     ASSERT_EQ(device().wait_until([&] { return ends.ended() == 1; }, test::soon()), WaitStatus::Done);
     ASSERT_EQ(ends.all().front().outcome, wire::Outcome::Rejected) << what;
-    inspector().look(what, explain(describe_failure(block, {}, ends.all().front(), nullptr)));
+    const SegmentWindows windows{};
+    inspector().look(what, explain(describe_failure({block, windows, nullptr, nullptr}, ends.all().front())));
     svp::value_or_throw(device().reset_stream(stream));
   }
   for (const wire::DeviceEvent& event : device().take_events()) {

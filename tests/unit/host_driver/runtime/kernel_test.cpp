@@ -52,11 +52,40 @@ TEST(Kernel, EveryWrongMetadataFieldIsNamed) {
   EXPECT_EQ(field(replaced(good, "\"operands\"", "\"arguments\"")), "metadata.operands");
   EXPECT_EQ(field(replaced(good, "\"access\": \"write\"", "\"access\": \"wipe\"")), "metadata.operands[2].access");
   EXPECT_EQ(field(replaced(good, "\"dtype\": \"dl16\"", "\"dtype\": \"dl17\"")), "metadata.operands[0].dtype");
-  EXPECT_EQ(field(replaced(good, "[\"M\", \"K\"]", "[]")), "metadata.operands[0].shape");
   EXPECT_EQ(field(replaced(good, "{\"kind\": \"address\", \"operand\": 2}", "{\"kind\": \"address\", \"operand\": 3}")),
             "metadata.symbols[2].operand");
   EXPECT_EQ(field(replaced(good, "\"operand\": 0, \"dimension\": \"K\"", "\"operand\": 0, \"dimension\": \"N\"")),
             "metadata.symbols[3].dimension");
+}
+
+TEST(Kernel, AnOperandHasAnyFormatAndMayBeAScalar) {
+  const auto image = make_image();
+  const std::string good = matmul_metadata(image);
+  const std::pair<const char*, DeviceType> formats[] = {
+      {"dl16", DeviceType::Dl16},       {"fp32", DeviceType::Fp32},      {"int32", DeviceType::Int32},
+      {"int16", DeviceType::Int16},     {"int8", DeviceType::Int8},      {"uint32", DeviceType::Uint32},
+      {"fp8e4m3", DeviceType::Fp8E4m3}, {"fp8e5m2", DeviceType::Fp8E5m2}};
+  for (const auto& [text, format] : formats) {
+    const auto kernel =
+        Kernel::from_memory(image, replaced(good, "\"dtype\": \"dl16\"", std::string("\"dtype\": \"") + text + '"'));
+    EXPECT_EQ(kernel->metadata().operands[0].dtype, format) << text;
+  }
+  std::string scalar = replaced(good, "\"shape\": [\"M\", \"K\"]", "\"shape\": []");
+  scalar = replaced(scalar, "{\"kind\": \"stride\", \"operand\": 0, \"dimension\": \"K\"}, ", "");
+  scalar = replaced(scalar, "{\"kind\": \"dimension\", \"operand\": 0, \"dimension\": \"M\"}",
+                    "{\"kind\": \"dimension\", \"operand\": 2, \"dimension\": \"M\"}");
+  scalar = replaced(scalar, "{\"kind\": \"dimension\", \"operand\": 0, \"dimension\": \"K\"}",
+                    "{\"kind\": \"dimension\", \"operand\": 1, \"dimension\": \"K\"}");
+  const CompiledKernel compiled(Kernel::from_memory(image, scalar), {{"M", 2}, {"K", 3}, {"N", 4}});
+  EXPECT_EQ(compiled.operand_shapes()[0].rank(), 0u);
+  EXPECT_EQ(StickGeometry::of(compiled.operand_shapes()[0], 64).bytes, wire::kStickBytes);
+}
+
+TEST(Kernel, AKernelHasAtMostThirtyTwoOperands) {
+  const auto image = make_image(1024, wire::kMaxCorrectionBytes);
+  EXPECT_EQ(test::kernel_of_many(kMaxOperands)->metadata().operands.size(), 32u);
+  EXPECT_EQ(field_of([&] { (void)Kernel::from_memory(image, test::metadata_of_many(image, kMaxOperands + 1)); }),
+            "metadata.operands");
 }
 
 TEST(Kernel, EveryWrongImageFieldIsNamed) {

@@ -26,7 +26,7 @@ class LaunchFormTest : public ::testing::Test {
   std::shared_ptr<const LaunchForm> remember(std::int64_t rows) {
     auto form = std::make_shared<LaunchForm>();
     const auto given = operands(rows);
-    for (std::size_t i = 0; i < given.size(); ++i) form->shape[i] = given[i].shape;
+    for (const Argument& argument : given) form->shape.push_back(argument.shape);
     return remember_form(form, job_, given, true);
   }
   bool knows(std::int64_t rows) { return remembered_form(job_, operands(rows), true) != nullptr; }

@@ -132,6 +132,46 @@ TEST_F(Recovered, WhatReadsWhatAFailedLaunchWouldHaveWrittenIsNotSentAgain) {
   EXPECT_EQ(operand.first(), 1u) << "an operand that is read is what it was";
 }
 
+// The segment table of a control block has eight rows.
+TEST_F(Recovered, AnOperandBehindTheRowsOfABlockIsLostAsWell) {
+  constexpr std::size_t kOperands = 12;
+  ExecutionPlan plan({Job(CompiledKernel(test::kernel_of_many(kOperands), {{"N", 64}}))});
+  plan.load(runtime_, a_);
+  a_.Synchronize(soon());
+  std::vector<Argument> arguments(kOperands, {.allocation = memory_[0], .shape = {64}});
+  arguments[9].allocation = memory_[1];
+  arguments.back().allocation = memory_[2];
+  Copy result, operand;
+  card_.pause();
+  a_.Launch(plan.jobs()[0], arguments);
+  read(a_, memory_[2], result);
+  read(a_, memory_[1], operand);
+  card_.resume();
+  recover(a_);
+  EXPECT_EQ(result.first(), 0u) << "it depends on the last operand";
+  EXPECT_EQ(operand.first(), 1u) << "an operand that is read is what it was";
+}
+
+TEST_F(Recovered, AnOperandBehindTheRowsOfAPreparedBlockIsLostAsWell) {
+  constexpr std::size_t kOperands = 12;
+  ExecutionPlan plan({Job(CompiledKernel(test::kernel_of_many(kOperands), {{"N", 64}}))});
+  plan.load(runtime_, a_);
+  a_.Synchronize(soon());
+  std::vector<Argument> arguments(kOperands, {.allocation = memory_[0], .shape = {64}});
+  arguments.back().allocation = memory_[2];
+  const LaunchRequest request{&plan.jobs()[0], arguments, {}};
+  const auto prepared = a_.Prepare(std::span(&request, 1));
+  Copy result, operand;
+  card_.pause();
+  a_.Launch(*prepared);
+  read(a_, memory_[2], result);
+  read(a_, memory_[1], operand);
+  card_.resume();
+  recover(a_);
+  EXPECT_EQ(result.first(), 0u) << "it depends on the last operand";
+  EXPECT_EQ(operand.first(), 1u);
+}
+
 TEST_F(Recovered, PreparedLaunchesAreWhatTheirBlocksReadAndWrite) {
   const PinnedBuffer of_product = runtime_.host_memory().allocate(kBytes),
                      of_other = runtime_.host_memory().allocate(kBytes);

@@ -77,6 +77,25 @@ inline std::shared_ptr<const Kernel> kernel_without_symbols() {
   "symbols": [], "functions": []})");
 }
 
+// `count` operands [N] named "t0", "t1", …; the last one is written, the others are read. Takes their addresses.
+inline std::string metadata_of_many(const std::vector<std::byte>& image, std::size_t count) {
+  std::string operands, symbols;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string comma = i == 0 ? "" : ", ";
+    operands += comma + R"({"name": "t)" + std::to_string(i) + R"(", "access": ")" +
+                (i + 1 == count ? "write" : "read") + R"(", "dtype": "dl16", "layout": "stick", "shape": ["N"]})";
+    symbols += comma + R"({"kind": "address", "operand": )" + std::to_string(i) + "}";
+  }
+  return R"({"format": 1, "name": "many", "image_bytes": )" + std::to_string(image.size()) + R"(, "image_crc32c": )" +
+         std::to_string(crc_of(image)) + R"(, "operands": [)" + operands + R"(], "symbols": [)" + symbols +
+         R"(], "functions": []})";
+}
+
+inline std::shared_ptr<const Kernel> kernel_of_many(std::size_t count) {
+  const auto image = make_image(1024, wire::kMaxCorrectionBytes);
+  return Kernel::from_memory(image, metadata_of_many(image, count));
+}
+
 inline CompiledKernel matmul_1024() { return {matmul_kernel(), {{"M", 1024}, {"N", 1024}, {"K", 1024}}}; }
 
 }  // namespace svp::test

@@ -41,14 +41,14 @@ struct Plan {
 TEST(Tiling, ExactShapesAreOneTile) {
   const Tiling tiling = Plan{}({{1024, 512}, {512, 256}, {1024, 256}}, false);
   EXPECT_EQ(tiling.tiles, 1u);
-  EXPECT_EQ(tiling.depth, 0u);
+  EXPECT_EQ(tiling.nest.size(), 0u);
   EXPECT_EQ(tile_at(tiling, 0).extent[1], 512);
 }
 
 TEST(Tiling, RowTilesMoveByTheTilesRowsWithinEachStickColumn) {
   const Tiling tiling = Plan{}({{4096, 512}, {512, 256}, {4096, 256}});
   EXPECT_EQ(tiling.tiles, 4u);
-  ASSERT_EQ(tiling.depth, 1u);
+  ASSERT_EQ(tiling.nest.size(), 1u);
   EXPECT_EQ(tiling.nest[0].step[0], 1024u * 128);
   EXPECT_EQ(tiling.nest[0].step[1], 0u) << "an operand without the dimension is reused";
   EXPECT_EQ(tiling.nest[0].step[2], 1024u * 128);
@@ -65,7 +65,7 @@ TEST(Tiling, StickTilesMoveByWholeStickColumns) {
 TEST(Tiling, DimensionsNestInTheKernelsOrderAndTheLastMovesFirst) {
   const Tiling tiling = Plan{}({{2048, 512}, {512, 512}, {2048, 512}});
   EXPECT_EQ(tiling.tiles, 4u);
-  ASSERT_EQ(tiling.depth, 2u);
+  ASSERT_EQ(tiling.nest.size(), 2u);
   EXPECT_EQ(tiling.nest[0].dimension, 0u);
   EXPECT_EQ(tiling.nest[1].dimension, 2u);
   constexpr std::uint64_t kRows = 1024 * 128, kSticks = 256 / 64 * 2048 * 128;
@@ -111,7 +111,7 @@ TEST(Tiling, AReducedDimensionIsTheInnermostAndItsTilesArePasses) {
   plan.kernel = test::matmul_in_passes();
   plan.compiled = CompiledKernel(plan.kernel, {{"M", 64}, {"K", 128}, {"N", 64}});
   const Tiling tiling = plan({{64, 300}, {300, 200}, {64, 200}});
-  ASSERT_EQ(tiling.depth, 2u);
+  ASSERT_EQ(tiling.nest.size(), 2u);
   EXPECT_EQ(tiling.nest[0].dimension, 2u);
   EXPECT_EQ(tiling.nest[1].dimension, 1u);
   EXPECT_TRUE(tiling.nest[1].reduced);
