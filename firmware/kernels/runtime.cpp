@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "firmware/kernels/sdk.hpp"
+
 namespace {
 
 // Eight bytes at a time where both ends allow it.
@@ -64,4 +66,8 @@ void* memset(void* to, int value, std::size_t bytes) {
   }
   return to;
 }
+
+// An index that a container of the library has checked.
+[[noreturn]] void fw_assert_failed(const char* message);
+void fw_assert_failed(const char* /*message*/) { kernel::exit(kernel::kAssertionFailed); }
 }

@@ -33,9 +33,9 @@ struct Kept {
   std::shared_ptr<const void> callers;
 };
 
-void write_arguments(std::span<const SpyreTensor> tensors, std::vector<svp::Argument>& arguments) {
+void write_arguments(bool device_program, std::span<const SpyreTensor> tensors, std::vector<svp::Argument>& arguments) {
   svp::require_operands(tensors.size());
-  for (const SpyreTensor& tensor : tensors) arguments.push_back(Inside::of(tensor).argument());
+  for (const SpyreTensor& tensor : tensors) arguments.push_back(svp::argument_for(device_program, Inside::of(tensor)));
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::uint64_t PreparedLaunches::Patch(const SpyreStream& stream, std::size_t lau
                                       std::span<const SpyreTensor> tensors) const {
   if (impl_ == nullptr) refuse_empty();
   std::vector<svp::Argument> arguments;
-  write_arguments(tensors, arguments);
+  write_arguments(impl_->launches->is_device_program(launch), tensors, arguments);
   auto kept = std::make_shared<const Kept>(Kept{{tensors.begin(), tensors.end()}, {}});
   return Inside::of(stream).Patch(*impl_->launches, launch, arguments, std::move(kept));
 }
@@ -140,7 +140,7 @@ PreparedLaunches StreamCapture::Instantiate() const {
   std::size_t launch = 0;
   const auto request_of = [&](const Impl::Captured& one) {
     std::vector<svp::Argument>& room = arguments[launch++];
-    write_arguments(one.tensors, room);
+    write_arguments(Inside::of(one.job).device_program() != nullptr, one.tensors, room);
     auto kept = std::make_shared<const Kept>(Kept{one.tensors, one.options.keep_alive});
     return svp::LaunchRequest{
         .job = &Inside::of(one.job),

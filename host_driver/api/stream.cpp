@@ -8,10 +8,11 @@ namespace {
 using svp::Arguments;
 
 // The arguments of a launch, written into `room`.
-std::span<const svp::Argument> arguments_of(std::span<const SpyreTensor> tensors, Arguments& room) {
+std::span<const svp::Argument> arguments_of(const svp::Job& job, std::span<const SpyreTensor> tensors,
+                                            Arguments& room) {
   svp::require_operands(tensors.size());
   room.clear();
-  for (const SpyreTensor& tensor : tensors) room.push_back(Inside::of(tensor).argument());
+  for (const SpyreTensor& tensor : tensors) room.push_back(svp::argument_for(job, Inside::of(tensor)));
   return room.items();
 }
 
@@ -27,7 +28,7 @@ svp::LaunchOptions inner(const LaunchOptions& options) {
 
 std::uint64_t SpyreStream::Launch(const Job& job, std::span<const SpyreTensor> tensors, const LaunchOptions& options) {
   Arguments room;
-  return Inside::of(*this).Launch(Inside::of(job), arguments_of(tensors, room), inner(options));
+  return Inside::of(*this).Launch(Inside::of(job), arguments_of(Inside::of(job), tensors, room), inner(options));
 }
 std::uint64_t SpyreStream::LaunchHost(std::function<void()> function) {
   return Inside::of(*this).LaunchHost(std::move(function));
@@ -61,7 +62,7 @@ void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan, std::span<cons
   const auto jobs = Inside::of(plan).jobs();
   const auto of_job = [&](std::size_t job, Arguments& room) {
     // A job of transfers names its own memory.
-    return arguments_of(jobs[job].binary() != nullptr ? tensors : std::span<const SpyreTensor>{}, room);
+    return arguments_of(jobs[job], jobs[job].binary() != nullptr ? tensors : std::span<const SpyreTensor>{}, room);
   };
   svp::launch_all(Inside::of(stream), Inside::of(plan), of_job, {.allow_tiled_launch = svp::allow_tiled_launch()});
 }
@@ -71,7 +72,10 @@ void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan,
   svp::require_tensors_of_jobs(plan.size(), tensors_of_job.size());
   svp::LaunchOptions effective = inner(options);
   effective.allow_tiled_launch &= svp::allow_tiled_launch();
-  const auto of_job = [&](std::size_t job, Arguments& room) { return arguments_of(tensors_of_job[job], room); };
+  const auto jobs = Inside::of(plan).jobs();
+  const auto of_job = [&](std::size_t job, Arguments& room) {
+    return arguments_of(jobs[job], tensors_of_job[job], room);
+  };
   svp::launch_all(Inside::of(stream), Inside::of(plan), of_job, effective);
 }
 

@@ -74,12 +74,13 @@ std::unique_ptr<Context> Context::open(ContextOptions options) {
 std::unique_ptr<Context> Context::open(std::shared_ptr<Card> card, ContextOptions options) {
   auto source = function_of(card, options.function, std::move(options.device));
   auto device = value_or_throw(source->open());
-  Place place{.card = card,
+  Place place{.card = {},
               .source = std::move(source),
               .device = std::move(device),
               .name = options.function == 0 ? std::string("PF") : "VF" + std::to_string(options.function),
               .kernels = kernels_beside(card->options().firmware)};
   place.name += " of an embedded card";
+  place.card = std::move(card);
   return std::unique_ptr<Context>(new Context(std::move(place), std::move(options.runtime)));
 }
 
@@ -95,8 +96,14 @@ const std::shared_ptr<Card>& Context::shared_card() {
 
 std::shared_ptr<const Kernel> Context::kernel(std::string_view name) const { return kernel_named(name, kernels_); }
 
+std::shared_ptr<const Kernel> Context::engine() {
+  const std::lock_guard lock(engine_mutex_);
+  if (engine_ == nullptr) engine_ = kernel("engine");
+  return engine_;
+}
+
 void Context::load(ExecutionPlan& plan) {
-  plan.load(runtime_, runtime_.default_stream());
+  plan.load(runtime_, runtime_.default_stream(), plan.needs_engine() ? engine() : nullptr);
   runtime_.default_stream().Synchronize();
 }
 

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,6 +72,9 @@ class Context {
   // A kernel that was built with the firmware: "matmul", "add", … Looked for in SPYRE_KERNELS, else in "kernels" beside
   // the firmware. Throws Error, InvalidArgument.
   std::shared_ptr<const Kernel> kernel(std::string_view name) const;
+
+  // The kernel that executes device programs, "engine" among them. The same one at every call. Throws as kernel().
+  std::shared_ptr<const Kernel> engine();
 
   // Brings this context back after a failure, at the lowest reset level that helps (Runtime::recover()). Handles of
   // tensors from before a function reset are refused afterwards; plans have to be loaded again.
@@ -132,6 +136,8 @@ class Context {
   std::shared_ptr<Card> card_;  // empty: attached
   std::string device_name_;
   std::filesystem::path kernels_;
+  std::mutex engine_mutex_;
+  std::shared_ptr<const Kernel> engine_;
   Runtime runtime_;
   SpyreAllocator allocator_;
 };

@@ -29,10 +29,10 @@ void require_tensors_of_jobs(std::size_t jobs, std::size_t lists) {
 namespace {
 
 // The arguments of a launch, written into `room`.
-std::span<const Argument> arguments_of(std::span<const SpyreTensor> tensors, Arguments& room) {
+std::span<const Argument> arguments_of(const Job& job, std::span<const SpyreTensor> tensors, Arguments& room) {
   require_operands(tensors.size());
   room.clear();
-  for (const SpyreTensor& tensor : tensors) room.push_back(tensor.argument());
+  for (const SpyreTensor& tensor : tensors) room.push_back(argument_for(job, tensor));
   return room.items();
 }
 
@@ -40,7 +40,7 @@ std::span<const Argument> arguments_of(std::span<const SpyreTensor> tensors, Arg
 
 std::uint64_t SpyreStream::Launch(const Job& job, std::span<const SpyreTensor> tensors, const LaunchOptions& options) {
   Arguments room;
-  return stream_->Launch(job, arguments_of(tensors, room), options);
+  return stream_->Launch(job, arguments_of(job, tensors, room), options);
 }
 
 bool parse_allow_tiled_launch(const char* value) {
@@ -76,7 +76,8 @@ void launch_all(FlexStream& stream, const ExecutionPlan& plan,
 void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan, std::span<const SpyreTensor> tensors) {
   const auto of_job = [&](std::size_t job, Arguments& room) {
     // A job of transfers names its own memory.
-    return arguments_of(plan.jobs()[job].binary() != nullptr ? tensors : std::span<const SpyreTensor>{}, room);
+    const Job& launched = plan.jobs()[job];
+    return arguments_of(launched, launched.binary() != nullptr ? tensors : std::span<const SpyreTensor>{}, room);
   };
   launch_all(stream.flex_stream(), plan, of_job, {.allow_tiled_launch = allow_tiled_launch()});
 }
@@ -86,7 +87,9 @@ void LaunchKernel(SpyreStream& stream, const ExecutionPlan& plan,
   require_tensors_of_jobs(plan.jobs().size(), tensors_of_job.size());
   LaunchOptions effective = options;
   effective.allow_tiled_launch &= allow_tiled_launch();
-  const auto of_job = [&](std::size_t job, Arguments& room) { return arguments_of(tensors_of_job[job], room); };
+  const auto of_job = [&](std::size_t job, Arguments& room) {
+    return arguments_of(plan.jobs()[job], tensors_of_job[job], room);
+  };
   launch_all(stream.flex_stream(), plan, of_job, effective);
 }
 

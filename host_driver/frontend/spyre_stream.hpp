@@ -48,6 +48,13 @@ bool allow_tiled_launch();
 
 // What LaunchKernel is made of, for whoever has tensors of another type (host_driver/api).
 using Arguments = PerOperand<Argument>;
+// A tensor as a launch of the job takes it: its storage as it is for a device program, else SpyreTensor::argument().
+inline Argument argument_for(bool device_program, const SpyreTensor& tensor) {
+  return device_program ? tensor.raw_argument() : tensor.argument();
+}
+inline Argument argument_for(const Job& job, const SpyreTensor& tensor) {
+  return argument_for(job.device_program() != nullptr, tensor);
+}
 // Throw InvalidArgument: more tensors than a kernel has operands; not one list of tensors per job.
 void require_operands(std::size_t tensors);
 void require_tensors_of_jobs(std::size_t jobs, std::size_t lists);

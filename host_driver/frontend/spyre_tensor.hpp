@@ -78,6 +78,8 @@ class SpyreTensor {
   // of the tensor (narrowed, in steps, repeated), with strides, which not every kernel takes. Throws CopyNeeded for
   // others: a kernel would read other elements than this view has.
   Argument argument() const;
+  // For a device program, which knows the layout itself: the tensor's storage from its first byte, also of a view.
+  Argument raw_argument() const { return Argument::raw(allocation_index()); }
 
   friend bool operator==(const SpyreTensor& a, const SpyreTensor& b);
 

@@ -21,6 +21,17 @@ struct Argument {
   std::uint64_t offset = 0;
   // Of a view: StickGeometry::stride, 0 where one element is repeated. Empty: as the shape says.
   std::optional<std::array<std::uint64_t, Shape::kMaxRank>> stride{};
+  // Of a device program, which knows the layout itself: raw bytes from `offset` on, at most so many (0: to the end of
+  // the allocation). Shape, dtype and stride say nothing then.
+  std::uint64_t raw_bytes = 0;
+
+  static Argument raw(AllocationIndex allocation, std::uint64_t offset = 0, std::uint64_t bytes = 0) {
+    Argument argument;
+    argument.allocation = allocation;
+    argument.offset = offset;
+    argument.raw_bytes = bytes;
+    return argument;
+  }
 };
 
 }  // namespace svp

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "host_driver/program/device_program.hpp"
+
 namespace svp {
 namespace {
 
@@ -78,20 +80,31 @@ void repeat_broadcast(LaunchForm& form, std::size_t operands) {
 BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
                              bool allow_tiled_launch, AllocationUses& uses)
     : kernel_(job.binary().get()) {
-  const KernelMetadata& kernel = kernel_->metadata();
-  if (arguments.size() != kernel.operands.size()) {
-    throw InvalidArgument("arguments",
-                          "kernel " + kernel.name + " takes " + std::to_string(kernel.operands.size()) + " operands, " +
-                              std::to_string(arguments.size()) + " were given",
-                          "give one tensor per operand, inputs and outputs");
-  }
   const auto image = allocator.try_resolve(job.allocation_index());
   if (!image) {
-    throw InvalidArgument("job", "kernel " + kernel.name + " is not on the card any more: " + image.error().message,
+    throw InvalidArgument("job", "kernel " + kernel_->name() + " is not on the card any more: " + image.error().message,
                           "load the plan again");
   }
   image_ = {advanced(image->address, job.program()->offset()), image->region_generation};
-  count_ = arguments.size();
+  count_ = kernel_->metadata().operands.size();
+  if (job.device_program() != nullptr) {
+    bind_program(allocator, job, arguments, uses);
+  } else {
+    bind_kernel(allocator, job, arguments, allow_tiled_launch, uses);
+  }
+  check_overlap();
+  find_partials(allocator, uses);
+}
+
+void BoundOperands::bind_kernel(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
+                                bool allow_tiled_launch, AllocationUses& uses) {
+  const KernelMetadata& kernel = kernel_->metadata();
+  if (arguments.size() != count_) {
+    throw InvalidArgument("arguments",
+                          "kernel " + kernel.name + " takes " + std::to_string(count_) + " operands, " +
+                              std::to_string(arguments.size()) + " were given",
+                          "give one tensor per operand, inputs and outputs");
+  }
   form_ = remembered_form(job, arguments, allow_tiled_launch);
   if (form_ != nullptr) {
     for (std::size_t i = 0; i < count_; ++i) resolve(allocator, arguments[i], form_->geometry[i], i, uses);
@@ -108,8 +121,53 @@ BoundOperands::BoundOperands(FlexAllocator& allocator, const Job& job, std::span
     repeat_broadcast(*form, count_);
     form_ = remember_form(form, job, arguments, allow_tiled_launch);
   }
-  check_overlap();
-  find_partials(allocator, uses);
+}
+
+namespace {
+
+// What the caller gives for an argument of a device program.
+void check_raw(const Kernel& kernel, std::size_t index, const Argument& given, std::uint64_t needed) {
+  if (!wire::is_aligned(given.offset, wire::kStickBytes)) {
+    refuse_operand(kernel, index, "starts at byte " + std::to_string(given.offset) + " of its allocation",
+                   "start at a multiple of 128");
+  }
+  if (given.raw_bytes != 0 && given.raw_bytes < needed) {
+    refuse_operand(kernel, index,
+                   "needs " + std::to_string(needed) + " bytes, " + std::to_string(given.raw_bytes) + " were given",
+                   "give the tensor that the program was made for");
+  }
+}
+
+}  // namespace
+
+// The program, what the caller gives for its arguments, and a workspace.
+void BoundOperands::bind_program(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
+                                 AllocationUses& uses) {
+  const DeviceProgram& program = *job.device_program();
+  if (arguments.size() != program.arguments().size()) {
+    throw InvalidArgument("arguments",
+                          "device program " + program.name() + " takes " + std::to_string(program.arguments().size()) +
+                              " arguments, " + std::to_string(arguments.size()) + " were given",
+                          "give one tensor per argument, in order; the driver adds the program and the workspace");
+  }
+  form_ = job.program_form();
+  resolve(allocator, Argument::raw(job.program()->program_index()), form_->geometry[0], 0, uses);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    check_raw(*kernel_, i + 1, arguments[i], program.arguments()[i].bytes);
+    resolve(allocator, arguments[i], form_->geometry[i + 1], i + 1, uses);
+  }
+  if (program.workspace_bytes() != 0) bind_workspace(allocator, uses);
+}
+
+// Memory that only this launch has. Released at once: the launch uses it until it ends, and then it can be had again.
+void BoundOperands::bind_workspace(FlexAllocator& allocator, AllocationUses& uses) {
+  const std::size_t index = count_ - 1;
+  const AllocationIndex memory = allocator.allocate(form_->geometry[index].bytes, AllocationPolicy{});
+  const auto resolved = allocator.try_use(memory, uses);
+  allocator.deallocate(memory);
+  if (!resolved) throw Error(resolved.error());
+  place_.push_back(*resolved);
+  regions_.region_id[resolved->region_ordinal] = resolved->address.region_id;
 }
 
 void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, const StickGeometry& geometry,
@@ -122,9 +180,10 @@ void BoundOperands::resolve(FlexAllocator& allocator, const Argument& argument, 
   if (resolved->type != RegionType::Tensor)
     refuse_operand(kernel, index, "lies in program memory", "allocate it as a tensor");
   if (!wire::range_inside(argument.offset, geometry.bytes, resolved->block_bytes)) {
+    const std::string shape = kernel.program() != nullptr ? "" : " for shape " + to_string(argument.shape);
     refuse_operand(kernel, index,
-                   "needs " + std::to_string(geometry.bytes) + " bytes for shape " + to_string(argument.shape) +
-                       " from byte " + std::to_string(argument.offset) + ", its allocation has " +
+                   "needs " + std::to_string(geometry.bytes) + " bytes" + shape + " from byte " +
+                       std::to_string(argument.offset) + ", its allocation has " +
                        std::to_string(resolved->block_bytes),
                    "allocate the tensor's size in device layout");
   }
@@ -146,6 +205,13 @@ void BoundOperands::find_partials(FlexAllocator& allocator, AllocationUses& uses
   }
 }
 
+// A device program works in place when the same bytes are given for two of its arguments: exactly the same ones, as it
+// was made for (docs/device-programs.md). Its operations run one after the other.
+bool BoundOperands::may_overlap(std::size_t i, std::size_t j) const {
+  return kernel_->program() != nullptr && place_[i].address.offset == place_[j].address.offset &&
+         form_->geometry[i].bytes == form_->geometry[j].bytes;
+}
+
 // A kernel may read an operand while it writes another: where they overlap the result would depend on the order.
 void BoundOperands::check_overlap() const {
   const auto& operands = kernel_->metadata().operands;
@@ -155,7 +221,7 @@ void BoundOperands::check_overlap() const {
       const auto& b = place_[j];
       if (i == j || a.region_ordinal != b.region_ordinal) continue;
       if (a.address.offset < b.address.offset + form_->geometry[j].bytes &&
-          b.address.offset < a.address.offset + form_->geometry[i].bytes) {
+          b.address.offset < a.address.offset + form_->geometry[i].bytes && !may_overlap(i, j)) {
         refuse_operand(*kernel_, i, "is written and overlaps operand " + operands[j].name,
                        "give the output memory of its own");
       }

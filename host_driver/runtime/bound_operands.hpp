@@ -65,9 +65,15 @@ class BoundOperands {
   SharedOperandTable table() const;
 
  private:
+  void bind_kernel(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
+                   bool allow_tiled_launch, AllocationUses& uses);
+  void bind_program(FlexAllocator& allocator, const Job& job, std::span<const Argument> arguments,
+                    AllocationUses& uses);
+  void bind_workspace(FlexAllocator& allocator, AllocationUses& uses);
   void resolve(FlexAllocator& allocator, const Argument& argument, const StickGeometry& geometry, std::size_t index,
                AllocationUses& uses);
   void find_partials(FlexAllocator& allocator, AllocationUses& uses);
+  bool may_overlap(std::size_t i, std::size_t j) const;
   void check_overlap() const;
   Shape shape_of_tile(const Tile& tile, std::size_t index) const;
 

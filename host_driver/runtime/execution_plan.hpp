@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <spyre/options.hpp>
 #include <utility>
@@ -41,8 +42,12 @@ class ExecutionPlan {
   // Places each binary in Program memory (jobs with the same kernel share one place) and sends it on `stream`;
   // asynchronous, errors of the transfers are the stream's. Launches on other streams have to wait for it by
   // Synchronize. Again after a reset: sends every binary again, and places those anew whose memory went away with the
-  // function. Throws OutOfMemory; jobs before the one that did not fit stay loaded.
-  void load(Runtime& runtime, FlexStream& stream);
+  // function. Device programs go to Tensor memory; `engine` is for those that were made without one, and is sent once
+  // for all (EnginePlaces). Throws OutOfMemory; jobs before the one that did not fit stay loaded. Throws
+  // InvalidArgument ("engine") when needs_engine() and there is none; nothing was sent then.
+  void load(Runtime& runtime, FlexStream& stream, const std::shared_ptr<const Kernel>& engine = nullptr);
+  // It has a device program that was made without an engine.
+  bool needs_engine() const;
   // Gives the plan's places in Program memory up, without waiting: each is free when the last launch that uses it has
   // ended and no other plan or job shares it. A launch of the plan is refused until load().
   void unload();
@@ -50,6 +55,8 @@ class ExecutionPlan {
   bool loaded() const;
 
  private:
+  void set_engines(const std::shared_ptr<const Kernel>& engine);
+
   std::vector<Job> jobs_;
 };
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "host_driver/program/device_program.hpp"
+
 namespace svp {
 namespace {
 
@@ -110,8 +112,18 @@ LoadedProgram::LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shar
                         "send it to a multiple of 128, inside of the allocation");
 }
 
+LoadedProgram::LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel,
+                             std::shared_ptr<const LoadedProgram> engine)
+    : allocator_(std::move(allocator)),
+      kernel_(std::move(kernel)),
+      index_(engine->allocation_index()),
+      offset_(engine->offset()),
+      engine_(std::move(engine)),
+      program_(allocator_->allocate(kernel_->program()->bytes().size())) {}
+
 LoadedProgram::~LoadedProgram() {
-  if (borrowed_.empty()) (void)allocator_->try_deallocate(index_);
+  (void)allocator_->try_deallocate(program_);
+  if (borrowed_.empty() && engine_ == nullptr) (void)allocator_->try_deallocate(index_);
 }
 
 Job::Job(std::shared_ptr<const Kernel> binary, ProgramCorrectionMetadata program_correction_metadata, JobPlan job_plan)

@@ -20,6 +20,9 @@
 
 namespace svp {
 
+class DeviceProgram;
+struct LaunchForm;
+
 enum class Direction : std::uint8_t { ToDevice, FromDevice, DeviceToDevice };
 
 // When a HostOperation runs.
@@ -105,7 +108,8 @@ class JobPlan {
   bool in_stream_ = false;
 };
 
-// A kernel's place in Program memory; given back when the last job, copy or running launch that uses it is gone.
+// A kernel's place in Program memory; given back when the last job, copy or running launch that uses it is gone. Of a
+// device program: a part in the place of the engine, and the program's own place in Tensor memory.
 class LoadedProgram {
  public:
   // Throws OutOfMemory.
@@ -115,16 +119,23 @@ class LoadedProgram {
   // fit.
   LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel, AllocationIndex place,
                 std::uint64_t offset);
+  // `kernel` is of a device program; `engine` is the place of its image. Throws OutOfMemory.
+  LoadedProgram(std::shared_ptr<FlexAllocator> allocator, std::shared_ptr<const Kernel> kernel,
+                std::shared_ptr<const LoadedProgram> engine);
   ~LoadedProgram();
   LoadedProgram(const LoadedProgram&) = delete;
   LoadedProgram& operator=(const LoadedProgram&) = delete;
 
   AllocationIndex allocation_index() const { return index_; }
-  std::uint64_t offset() const { return offset_; }  // of the image, in the allocation
+  std::uint64_t offset() const { return offset_; }            // of the image, in the allocation
+  AllocationIndex program_index() const { return program_; }  // of a device program's bytes, else Null
   const Kernel& kernel() const { return *kernel_; }
   const std::shared_ptr<FlexAllocator>& allocator() const { return allocator_; }
   // False: a reset of the function took the place away.
-  bool on_card() const { return allocator_->try_resolve(index_).has_value(); }
+  bool on_card() const {
+    return allocator_->try_resolve(index_).has_value() &&
+           (program_ == AllocationIndex::Null || allocator_->try_resolve(program_).has_value());
+  }
 
  private:
   std::shared_ptr<FlexAllocator> allocator_;
@@ -132,6 +143,14 @@ class LoadedProgram {
   AllocationIndex index_;
   std::uint64_t offset_ = 0;
   AllocationUses borrowed_;  // of memory of somebody else
+  std::shared_ptr<const LoadedProgram> engine_;
+  AllocationIndex program_ = AllocationIndex::Null;
+};
+
+// How a device program is launched.
+struct ProgramOptions {
+  std::uint64_t core_mask = 0;      // 0: chosen by the amount of work, see kPointsWorthAllCores
+  std::uint64_t budget_slices = 0;  // watchdog slices of 1 ms; 0: the card's default
 };
 
 class Job {
@@ -149,6 +168,12 @@ class Job {
   // The standard job of a binary, with the extents of its command list.
   explicit Job(const std::filesystem::path& binary_path);
 
+  // A device program, executed by `engine` (Context::engine()). A launch takes one argument for each of the program's;
+  // the driver adds the program itself and memory for its workspace, which only that launch has. Null: the job gets an
+  // engine when it is loaded (Context::load()). Throws InvalidArgument ("engine", "program").
+  explicit Job(std::shared_ptr<const DeviceProgram> program, std::shared_ptr<const Kernel> engine = nullptr,
+               ProgramOptions options = {});
+
   static Job to_device(const void* host, AllocationIndex destination, std::uint64_t size, std::uint64_t offset = 0);
   static Job from_device(void* host, AllocationIndex source, std::uint64_t size, std::uint64_t offset = 0);
   // One block per transfer, in order; those that move nothing are left out. Throws InvalidArgument as StridedDMA.
@@ -156,6 +181,13 @@ class Job {
   static Job fill(AllocationIndex destination, std::uint64_t size, std::uint64_t pattern, std::uint64_t offset = 0);
 
   const std::shared_ptr<const Kernel>& binary() const { return binary_; }
+  // Null: the job is a kernel or transfers.
+  const std::shared_ptr<const DeviceProgram>& device_program() const { return device_program_; }
+  // Operands, byte steps and the one tile of a launch of the device program.
+  const std::shared_ptr<const LaunchForm>& program_form() const { return program_form_; }
+  // A device program without an engine. set_engine() throws as the constructor.
+  bool needs_engine() const { return device_program_ != nullptr && binary_->engine() == nullptr; }
+  void set_engine(std::shared_ptr<const Kernel> engine);
   const ProgramCorrectionMetadata& program_correction_metadata() const { return correction_; }
   const JobPlan& job_plan() const { return plan_; }
   std::span<const std::int64_t> compiled_extents() const { return extents_; }  // per dimension of the kernel
@@ -172,12 +204,15 @@ class Job {
 
  private:
   void check_shapes();
+  void make_program_plan(const ProgramOptions& options);
 
   std::shared_ptr<const Kernel> binary_;
   ProgramCorrectionMetadata correction_;
   JobPlan plan_;
   std::vector<std::int64_t> extents_;
   std::shared_ptr<const LoadedProgram> program_;
+  std::shared_ptr<const DeviceProgram> device_program_;
+  std::shared_ptr<const LaunchForm> program_form_;
   bool worth_all_cores_ = false;
 };
 

@@ -103,6 +103,7 @@ void Kernel::check_image() const {
 }
 
 std::string Kernel::symbolise(std::uint64_t pc) const {
+  if (engine_ != nullptr) return engine_->symbolise(pc);
   if (pc >= header_.text_bytes) return "outside of the image's text";
   const auto& functions = metadata_.functions;
   auto next = std::upper_bound(functions.begin(), functions.end(), pc,

@@ -20,6 +20,8 @@
 
 namespace svp {
 
+class DeviceProgram;
+
 // Of one launch. The segment table of a control block has rows for the first wire::kSegments of them; for those behind
 // it the driver keeps a table of its own (operand_table.hpp).
 inline constexpr std::size_t kMaxOperands = 32;
@@ -73,11 +75,19 @@ class Kernel {
   static std::shared_ptr<const Kernel> load(const std::filesystem::path& image, const std::filesystem::path& metadata);
   static std::shared_ptr<const Kernel> from_memory(std::vector<std::byte> image, std::string_view metadata);
 
+  // The kernel of a device program: the image of `engine` (firmware/kernels/engine), with the program, its arguments
+  // and its workspace as operands; each is a run of sticks. Without an engine it has no image, and can not be loaded.
+  // Throws InvalidArgument ("engine") for a kernel that does not take the symbols of any program.
+  static std::shared_ptr<const Kernel> of_program(std::shared_ptr<const DeviceProgram> program,
+                                                  std::shared_ptr<const Kernel> engine);
+
   const std::string& name() const { return metadata_.name; }
   std::uint64_t serial() const { return serial_; }  // no other kernel of this process has or had it
   const KernelMetadata& metadata() const { return metadata_; }
   std::string_view metadata_text() const { return metadata_text_; }  // what the metadata was read from
-  std::span<const std::byte> image() const { return image_; }
+  std::span<const std::byte> image() const { return engine_ != nullptr ? engine_->image() : image_; }
+  const std::shared_ptr<const DeviceProgram>& program() const { return program_; }  // null: it is a kernel of its own
+  const std::shared_ptr<const Kernel>& engine() const { return engine_; }           // likewise
   std::uint64_t max_correction_bytes() const { return header_.max_correction_bytes; }
 
   // "matmul_tile+0x4c" for a pc of a fault record; "outside of the image's text" for ~0; "+0x4c" without a function.
@@ -92,6 +102,8 @@ class Kernel {
   wire::ImageHeader header_{};
   std::string metadata_text_;
   KernelMetadata metadata_;
+  std::shared_ptr<const DeviceProgram> program_;
+  std::shared_ptr<const Kernel> engine_;
 };
 
 // Dimension name → extent in elements.

@@ -92,6 +92,11 @@ PreparedLaunches::PreparedLaunches(const std::shared_ptr<Device>& device, const 
   }
 }
 
+bool PreparedLaunches::is_device_program(std::size_t launch) const {
+  const std::lock_guard guard(mutex_);
+  return launch < launches_ && state_->held[launch]->job.device_program() != nullptr;
+}
+
 std::size_t PreparedLaunches::blocks() const {
   const std::lock_guard guard(mutex_);
   return state_->blocks.size();

@@ -94,6 +94,8 @@ class PreparedLaunches {
   // How many events each replay records, and for how many it has to be told what to wait for.
   std::size_t events() const { return events_; }
   std::size_t slots() const { return slots_; }
+  // Launch number `launch`, if there is one, is of a device program.
+  bool is_device_program(std::size_t launch) const;
   // Control blocks on the card.
   std::size_t blocks() const;
 

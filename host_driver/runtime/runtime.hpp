@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "host_driver/runtime/current_function.hpp"
+#include "host_driver/runtime/engine_places.hpp"
 #include "host_driver/runtime/flex_stream.hpp"
 #include "host_driver/runtime/recovery_policy.hpp"
 #include "host_driver/runtime/runtime_recovery.hpp"
@@ -81,6 +82,9 @@ class Runtime {
   // the first error.
   static void synchronize_all();
 
+  // Of device programs that were loaded.
+  EnginePlaces& engines() { return engines_; }
+
   // For a launch on the card's stream `stream`.
   LaunchSite launch_site(std::uint32_t stream) const { return function_.launch_site(stream); }
 
@@ -101,6 +105,7 @@ class Runtime {
   CurrentFunction function_;
   std::unique_ptr<Scheduler> scheduler_;
   RuntimeRecovery recovery_;
+  EnginePlaces engines_;
   std::uint64_t number_ = 0;  // in OpenRuntimes
 };
 

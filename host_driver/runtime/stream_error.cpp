@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/kernel.hpp"
 #include "shared/kernel_abi.hpp"
 
@@ -54,6 +55,12 @@ std::string operand_name(const Kernel* kernel, unsigned index) {
   if (kernel == nullptr) return std::to_string(index);
   const auto& operands = kernel->metadata().operands;
   return index < operands.size() ? operands[index].name : "partial results";
+}
+
+// What the engine refused of the device program that the kernel is of; empty: the status is no refusal.
+std::string refusal_of(const Kernel& kernel, std::uint64_t status) {
+  if (kernel.program() == nullptr || !wire::program::is_refusal(status)) return {};
+  return kernel.program()->describe(wire::program::from_status(status));
 }
 
 // Visits the operands' places and what else stands in the block, until `visit` returns true.
@@ -118,6 +125,10 @@ std::string next_step(const StreamFailure& f) {
       if (f.status == wire::Status::RegionEntryDamaged) return "reset the function: its region table is damaged";
       if (f.status == wire::Status::EventDeadlock)
         return "record events before they are waited for, then reset the streams";
+      if (!f.refusal.empty()) {
+        return "load the plan again (its bytes on the card may be damaged), or take the engine of this version; then "
+               "reset the stream";
+      }
       return f.status == wire::Status::Stopped ? "launch again"
                                                : "repair the kernel or its operands, then reset the stream";
     case wire::Outcome::Aborted:
@@ -162,7 +173,9 @@ std::string fault_text(const StreamFailure& f) {
     if (!f.operand.empty()) text += " (" + f.operand + ")";
   }
   if (!f.symbol.empty()) text += ", pc " + f.symbol + ", core " + std::to_string(f.fault.core);
-  if (f.status == wire::Status::KernelStatus) {
+  if (f.status == wire::Status::KernelStatus && !f.refusal.empty()) {
+    text += ": the engine refused " + f.refusal;
+  } else if (f.status == wire::Status::KernelStatus) {
     // Any 64 bits of the kernel's choice, an address perhaps; statuses are small by convention (kernels/sdk.hpp).
     text += f.fault.argument < kSplitOffset ? ", status " + hex(f.fault.argument) : ", with a status above 28 bits";
   }
@@ -195,6 +208,9 @@ StreamFailure describe_failure(const LaunchedBlock& of, const wire::Completion& 
       failure.operand = attribute(of, completion.fault);
     }
     if (kernel != nullptr) failure.symbol = kernel->symbolise(completion.fault.pc);
+    if (kernel != nullptr && completion.status == wire::Status::KernelStatus) {
+      failure.refusal = refusal_of(*kernel, completion.fault.argument);
+    }
   }
   return failure;
 }

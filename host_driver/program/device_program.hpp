@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// svp::DeviceProgram: a list of tensor operations for the engine (shared/device_program.hpp), checked. Immutable once
+// made, and may be shared by threads. Job (host_driver/runtime/job.hpp) launches it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shared/device_program.hpp"
+
+namespace svp {
+
+class DeviceProgram {
+ public:
+  // Checks everything: header, checksum, arguments, each operation. What stands behind program_bytes is cut off. Throws
+  // InvalidArgument; its field says which part is wrong ("operation 3 (Add), operand 1: stride", "header: crc"), its
+  // message names the program as well.
+  DeviceProgram(std::string name, std::vector<std::byte> bytes);
+
+  const std::string& name() const { return name_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  const wire::program::Header& header() const { return header_; }
+  // What a launch has to bring, in order.
+  std::span<const wire::program::Argument> arguments() const { return arguments_; }
+  // Memory of one launch; 0: it needs none.
+  std::uint64_t workspace_bytes() const { return wire::program::workspace_bytes(header_); }
+  // `number` is below header().operation_count.
+  wire::program::Operation operation(std::uint32_t number) const;
+  // Points of the iteration space of the operation that has most of them, saturated. Tells whether more than one core
+  // has something to do.
+  std::uint64_t most_points() const { return most_points_; }
+
+  // "operation 3 (Add), operand 1: stride", of a refusal of this program by whoever refused it; with the line of the
+  // source that the operation was made from, when it says one.
+  std::string describe(const wire::program::Refusal& refusal) const;
+
+ private:
+  std::string name_;
+  std::vector<std::byte> bytes_;
+  wire::program::Header header_{};
+  std::vector<wire::program::Argument> arguments_;
+  std::uint64_t most_points_ = 0;
+};
+
+}  // namespace svp
