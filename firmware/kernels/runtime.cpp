@@ -32,10 +32,6 @@ bool whole_words(const void* a, const void* b, std::size_t bytes) {
 
 extern "C" {
 
-// A check of the C++ library failed, an index out of range: the kernel ends with an illegal instruction.
-[[noreturn]] void fw_assert_failed(const char* message);
-void fw_assert_failed(const char* /*message*/) { __builtin_trap(); }
-
 void* memcpy(void* to, const void* from, std::size_t bytes) {
   if (whole_words(to, from, bytes)) {
     copy_up<std::uint64_t>(to, from, bytes / 8);

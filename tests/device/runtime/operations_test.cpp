@@ -31,6 +31,16 @@ class OperationsOnCard : public test::OneCard {
     return index;
   }
 
+  // The four bytes that a differing one is in.
+  static std::string hex_word(std::span<const std::byte> bytes, auto at) {
+    std::uint32_t word = 0;
+    const auto offset = static_cast<std::size_t>(&*at - bytes.data()) / sizeof word * sizeof word;
+    std::memcpy(&word, bytes.data() + offset, sizeof word);
+    char text[16];
+    std::snprintf(text, sizeof text, "%08x", word);
+    return text;
+  }
+
   // The engine's bytes of every argument, which the golden model's have to be.
   static void execute(const ops::Lowered& lowered, std::span<const std::span<std::byte>> memory) {
     std::vector<std::vector<std::byte>> golden;
@@ -57,7 +67,9 @@ class OperationsOnCard : public test::OneCard {
       const auto differs = std::ranges::mismatch(memory[i], golden[i]);
       if (differs.in1 == memory[i].end()) continue;
       throw std::runtime_error("argument " + std::to_string(i) + " differs from the golden model at byte " +
-                               std::to_string(differs.in1 - memory[i].begin()));
+                               std::to_string(differs.in1 - memory[i].begin()) + " of " +
+                               std::to_string(memory[i].size()) + ": " + hex_word(memory[i], differs.in1) + ", not " +
+                               hex_word(golden[i], differs.in2));
     }
   }
 
