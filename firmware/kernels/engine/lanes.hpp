@@ -46,8 +46,8 @@ inline constexpr Element<V> kLargest = std::numeric_limits<Element<V>>::max();
 template <typename V>
 inline constexpr Element<V> kSignBit = std::numeric_limits<Element<V>>::min();
 
-// As 8-bit elements: the compiler makes whole-register moves of them, and no vsetvli beside them, which would end a block
-// of the emulator for each stick.
+// As 8-bit elements: the compiler makes whole-register moves of them, and no vsetvli beside them, which would end a
+// block of the emulator for each stick.
 template <typename V>
 V load(const void* stick) {
   const vint8m1_t bytes = *static_cast<const vint8m1_t*>(stick);

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
+#include <random>
 #include <string>
 
 #include "tests/device/kernels/bare_card.hpp"
@@ -16,9 +16,11 @@
 namespace kernel_test {
 namespace {
 
+namespace program = wire::program;
 using program::Access;
 using program::Format;
 using program::Opcode;
+using Bytes = std::vector<std::byte>;
 
 constexpr int kRuns = 7;
 constexpr std::uint32_t kRows = 1024;
@@ -35,8 +37,8 @@ class Costs {
       : word_(word), card_(kernel_folder() + "/bare_card.elf"), image_(read_image(kernel_folder() + "/engine.img")) {}
 
   // Nanoseconds of a launch.
-  double launch(const Program& made) {
-    const Bytes bytes = made.bytes();
+  double launch(const svp::test::ProgramBuilder& made) {
+    const Bytes bytes = made.build();
     std::uint64_t offset = BareCard::kTensors;
     std::vector<wire::CorrectionSymbol> symbols;
     const auto place = [&](std::uint64_t size) {
@@ -45,7 +47,8 @@ class Costs {
     };
     std::ranges::copy(bytes, card_.region().begin() + static_cast<std::ptrdiff_t>(offset));
     place(bytes.size());
-    for (const program::Argument& argument : made.arguments) {
+    auto copy = made;
+    for (const program::Argument& argument : copy.arguments()) {
       fill(card_.region().subspan(offset, argument.bytes));
       place(argument.bytes);
     }
@@ -61,65 +64,57 @@ class Costs {
     return static_cast<double>(best) * 100;
   }
 
-  void print(const char* name, const Program& made, std::uint64_t sticks) {
+  void print(const char* name, const OneOperation& made, std::uint64_t sticks) {
     if (std::strstr(name, word_) == nullptr) return;
-    std::printf("%-34s %8.1f ns/stick\n", name, (launch(made) - empty_) / static_cast<double>(sticks));
+    std::printf("%-34s %8.1f ns/stick\n", name, (launch(with(made, 1)) - empty_) / static_cast<double>(sticks));
   }
 
   void print_fixed_costs() {
-    empty_ = launch(Program{});
-    Program made;
-    program::Operation operation = operation_of(Opcode::Copy, {64});
-    add_argument(made, operation, {.stick_dim = 0, .order = {0}}, Access::Read, random_);
-    add_argument(made, operation, {.stick_dim = 0, .order = {0}}, Access::Write, random_);
-    made.operations.assign(1, operation);
-    const double one = launch(made);
-    made.operations.assign(401, operation);
-    const double many = launch(made);
+    empty_ = launch({});
+    OneOperation made(Opcode::Copy, {64});
+    made.add(Format::Dl16, {0}, 0, Access::Read);
+    made.add(Format::Dl16, {0}, 0, Access::Write);
+    const double one = launch(with(made, 1));
+    const double many = launch(with(made, 401));
+    svp::test::ProgramBuilder loop = made.builder;
+    loop.begin_loop(10000);
+    loop.add(made.operation);
+    loop.end_loop();
     std::printf("%-34s %8.0f ns\n%-34s %8.0f ns\n", "empty program", empty_, "one more operation of one stick",
                 (many - one) / 400);
-    made.operations.assign(3, operation);
-    made.operations.front() = operation_of(Opcode::LoopBegin, {10000});
-    made.operations.back() = operation_of(Opcode::LoopEnd, {});
-    std::printf("%-34s %8.0f ns\n", "one more iteration of it", (launch(made) - one) / 10000);
+    std::printf("%-34s %8.0f ns\n", "one more iteration of it", (launch(loop) - one) / 10000);
   }
 
   void print_element_wise(const char* name, Opcode opcode, unsigned inputs, Format from, Format to,
-                          std::uint8_t column_input = 0xFF) {
-    Program made;
-    program::Operation operation = operation_of(opcode, {kRows, kColumns * program::lanes_of(to)});
+                          unsigned column_input = ~0u) {
+    OneOperation made(opcode, {kRows, kColumns * program::lanes_of(to)});
     for (unsigned i = 0; i < inputs; ++i) {
-      const bool column = i == column_input;
-      add_argument(made, operation,
-                   {.format = from,
-                    .stick_dim = column ? program::kNoDimension : std::uint8_t{1},
-                    .order = column ? std::vector<unsigned>{0} : std::vector<unsigned>{0, 1}},
-                   Access::Read, random_);
+      if (i == column_input) {
+        made.add(from, {0}, program::kNoDimension, Access::Read);
+      } else {
+        made.add(from, {0, 1}, 1, Access::Read);
+      }
     }
-    if (opcode >= Opcode::Exp && opcode <= Opcode::Softplus) {
-      made.data.resize(program::kTableBytes);
-      fill(made.data);
-      program::Operand& table = operation.operand[operation.operand_count++];
-      table.base = program::Base::Data;
-      table.stick_dim = program::kNoDimension;
-      std::ranges::fill(table.split, std::uint8_t{1});
-    }
-    add_argument(made, operation, {.format = to, .stick_dim = 1, .order = {0, 1}}, Access::Write, random_);
-    made.operations.push_back(operation);
+    if (opcode >= Opcode::Exp && opcode <= Opcode::Softplus) made.add_table(svp::program::function_table(opcode));
+    made.add(to, {0, 1}, 1, Access::Write);
     print(name, made, kRows * kColumns);
   }
 
   void print_restickify(const char* name, Format format) {
-    Program made;
     const std::uint32_t lanes = program::lanes_of(format);
-    program::Operation operation = operation_of(Opcode::Restickify, {16 * lanes, 8 * lanes});
-    add_argument(made, operation, {.format = format, .stick_dim = 1, .order = {0, 1}}, Access::Read, random_);
-    add_argument(made, operation, {.format = format, .stick_dim = 0, .order = {1, 0}}, Access::Write, random_);
-    made.operations.push_back(operation);
-    print(name, made, 16 * 8 * lanes);
+    OneOperation made(Opcode::Restickify, {16 * lanes, 8 * lanes});
+    made.add(format, {0, 1}, 1, Access::Read);
+    made.add(format, {1, 0}, 0, Access::Write);
+    print(name, made, std::uint64_t{16 * 8} * lanes);
   }
 
  private:
+  static svp::test::ProgramBuilder with(const OneOperation& made, int times) {
+    svp::test::ProgramBuilder builder = made.builder;
+    for (int i = 0; i < times; ++i) builder.add(made.operation);
+    return builder;
+  }
+
   // fp32 numbers, or DL16 ones, of moderate size.
   void fill(std::span<std::byte> bytes) {
     for (std::size_t at = 0; at < bytes.size(); at += 2) {
@@ -131,14 +126,14 @@ class Costs {
   const char* word_;
   BareCard card_;
   std::vector<std::byte> image_;
-  Random random_{1};
+  std::mt19937_64 random_{1};
   double empty_ = 0;
 };
 
 void print_all(const char* word) {
   Costs costs(word);
   costs.print_fixed_costs();
-  const auto dl16 = [&](const char* name, Opcode opcode, unsigned inputs, std::uint8_t column = 0xFF) {
+  const auto dl16 = [&](const char* name, Opcode opcode, unsigned inputs, unsigned column = ~0u) {
     costs.print_element_wise(name, opcode, inputs, Format::Dl16, Format::Dl16, column);
   };
   const auto fp32 = [&](const char* name, Opcode opcode, unsigned inputs) {

@@ -1,73 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise operations of the engine: formats, layouts, broadcast, masks, splits, numbers of cores.
+// Element-wise operations of the engine against the golden model: random layouts, broadcast, masks and numbers of
+// cores, and all codes of DL16.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/device/kernels/engine_fixture.hpp"
+#include "tests/device/kernels/engine_programs.hpp"
 
 namespace kernel_test {
 namespace {
 
 using program::Access;
+using program::Family;
 using program::Format;
 using program::Opcode;
+using wire::Dl16;
+
+constexpr unsigned kMostCores = 5;
 
 class EngineElementwise : public EngineTest {
  protected:
-  Random random_{20261124};
-};
-
-TEST_F(EngineElementwise, AddAndCopyOfAMatrixEqualTheHost) {
-  for (const Opcode opcode : {Opcode::Copy, Opcode::Add}) {
-    Program made;
-    program::Operation operation = operation_of(opcode, {37, 200});
-    const Layout layout{.stick_dim = 1, .order = {0, 1}};
-    if (opcode == Opcode::Add) add_argument(made, operation, layout, Access::Read, random_);
-    add_argument(made, operation, layout, Access::Read, random_);
-    add_argument(made, operation, layout, Access::Write, random_);
-    made.operations.push_back(operation);
-    expect_as_on_host(made, random_arguments(made, random_));
-  }
-}
-
-// Contents: codes of any kind, many of them special.
-void use_special_codes(std::vector<Bytes>& arguments, Format format, Random& random) {
-  const std::uint32_t codes16[] = {0x0000, 0x8000, 0x7FFF, 0xFFFF, 0x7FFE, 0xFFFE, 0x0001, 0x8001, 0x3E00, 0xBE00};
-  const std::uint32_t codes32[] = {0x00000000, 0x80000000, 0x7FC00000, 0xFFC00001, 0x7F800000, 0xFF800000,
-                                   0x00000001, 0x80000001, 0x3F800000, 0xBF800000, 0x007FFFFF, 0x7F7FFFFF};
-  const std::size_t item = program::item_bytes(format);
-  for (Bytes& argument : arguments) {
-    for (std::size_t at = 0; at < argument.size(); at += item) {
-      if (random() % 4 != 0) continue;
-      const std::uint32_t code =
-          item == 4 ? codes32[random() % std::size(codes32)] : codes16[random() % std::size(codes16)];
-      std::memcpy(argument.data() + at, &code, item);
+  // Of one operation, without a workspace: any number of cores.
+  void expect_random_golden(Opcode opcode, std::vector<Format> formats, int programs, std::uint64_t positions) {
+    const svp::test::ProgramLimits limits{.opcodes = {opcode}, .formats = std::move(formats), .positions = positions};
+    for (int i = 0; i < programs && !HasFailure(); ++i) {
+      const svp::test::RandomProgram made = svp::test::random_program(random_, limits);
+      SCOPED_TRACE(made.text + ", program " + std::to_string(i));
+      expect_golden(made, 1 + static_cast<unsigned>(random_() % kMostCores));
     }
   }
+
+  // All codes of DL16 as the first input; the others in `with`.
+  static void expect_all_codes_golden(OneOperation& made, std::span<const Dl16> table, std::span<const Dl16> with) {
+    made.add(Format::Dl16, {0}, 0, Access::Read);
+    for (unsigned code = 0; code < 65536; ++code) {
+      const auto dl16 = static_cast<Dl16>(code);
+      std::memcpy(made.arguments[0].data() + code * sizeof dl16, &dl16, sizeof dl16);
+    }
+    if (!table.empty()) made.add_table(table);
+    for (const Dl16 code : with) {
+      made.add(Format::Dl16, {}, program::kNoDimension, Access::Read);
+      std::memcpy(made.arguments.back().data(), &code, sizeof code);
+    }
+    made.add(Format::Dl16, {0}, 0, Access::Write);
+    expect_golden(made.program(), made.arguments, 0);
+  }
+
+  std::mt19937_64 random_{svp::test::program_seed()};
+};
+
+std::vector<Opcode> opcodes_of(Family family) {
+  std::vector<Opcode> opcodes;
+  for (const program::OpcodeRow& row : program::kOpcodes) {
+    if (row.family == family) opcodes.push_back(row.opcode);
+  }
+  return opcodes;
 }
 
-struct Kind {
-  Opcode opcode;
-  unsigned inputs;
-};
-constexpr Kind kNumeric[] = {
-    {Opcode::Add, 2},     {Opcode::Sub, 2},          {Opcode::Mul, 2},   {Opcode::Div, 2},
-    {Opcode::Maximum, 2}, {Opcode::Minimum, 2},      {Opcode::Equal, 2}, {Opcode::NotEqual, 2},
-    {Opcode::Greater, 2}, {Opcode::GreaterEqual, 2}, {Opcode::Less, 2},  {Opcode::LessEqual, 2},
-    {Opcode::Where, 3},   {Opcode::Abs, 1},          {Opcode::Neg, 1},   {Opcode::Relu, 1},
-    {Opcode::Clip, 1},    {Opcode::Floor, 1},        {Opcode::Copy, 1},
-};
+TEST_F(EngineElementwise, PointwiseOperationsEqualGolden) {
+  for (const Opcode opcode : opcodes_of(Family::Pointwise)) {
+    for (const Format format : {Format::Dl16, Format::Fp32}) expect_random_golden(opcode, {format}, 20, 8192);
+  }
+}
 
-TEST_F(EngineElementwise, RandomOperationsEqualTheHost) {
-  for (const Kind& kind : kNumeric) {
-    for (const Format format : {Format::Dl16, Format::Fp32}) {
-      for (int i = 0; i < 40 && !HasFailure(); ++i) {
-        SCOPED_TRACE(testing::Message() << "opcode " << static_cast<int>(kind.opcode) << ", format "
-                                        << static_cast<int>(format) << ", program " << i);
-        const Program made = random_elementwise({kind.opcode, kind.inputs, format, format}, random_);
-        std::vector<Bytes> arguments = random_arguments(made, random_);
-        use_special_codes(arguments, format, random_);
-        expect_as_on_host(made, std::move(arguments), 1 + below(random_, 4));
-      }
+TEST_F(EngineElementwise, FunctionsByTableEqualGolden) {
+  for (const Opcode opcode : opcodes_of(Family::Function)) expect_random_golden(opcode, {Format::Dl16}, 6, 4096);
+}
+
+TEST_F(EngineElementwise, CopiesFromEveryFormatEqualGolden) {
+  for (unsigned format = 0; format < program::kFormats; ++format) {
+    expect_random_golden(Opcode::Copy, {static_cast<Format>(format)}, 60, 4096);
+  }
+}
+
+TEST_F(EngineElementwise, RestickifyEqualsGolden) {
+  for (unsigned format = 0; format < program::kFormats; ++format) {
+    expect_random_golden(Opcode::Restickify, {static_cast<Format>(format)}, 10, 40000);
+  }
+}
+
+TEST_F(EngineElementwise, LargeOperationsOnSeveralCoresEqualGolden) {
+  for (const Opcode opcode : {Opcode::Copy, Opcode::Add, Opcode::Where, Opcode::Relu, Opcode::Restickify}) {
+    expect_random_golden(opcode, {Format::Dl16}, 4, 400'000);
+  }
+}
+
+TEST_F(EngineElementwise, UnaryOperationsOnAllCodesEqualGolden) {
+  for (const Opcode opcode : {Opcode::Abs, Opcode::Neg, Opcode::Relu, Opcode::Floor, Opcode::Clip}) {
+    SCOPED_TRACE(program::name(opcode));
+    OneOperation made(opcode, {65536});
+    if (opcode == Opcode::Clip) {
+      made.operation.constant[0] = std::bit_cast<std::uint32_t>(-1.5F);
+      made.operation.constant[1] = std::bit_cast<std::uint32_t>(200.0F);
+    }
+    expect_all_codes_golden(made, {}, {});
+  }
+}
+
+TEST_F(EngineElementwise, FunctionsOnAllCodesEqualGolden) {
+  for (const Opcode opcode : opcodes_of(Family::Function)) {
+    SCOPED_TRACE(program::name(opcode));
+    OneOperation made(opcode, {65536});
+    if (opcode == Opcode::Softplus) {
+      made.operation.constant[0] = std::bit_cast<std::uint32_t>(1.0F);
+      made.operation.constant[1] = std::bit_cast<std::uint32_t>(20.0F);
+    }
+    expect_all_codes_golden(made, svp::program::function_table(opcode), {});
+  }
+}
+
+TEST_F(EngineElementwise, BinaryOperationsOfAllCodesWithChosenOnesEqualGolden) {
+  const Dl16 chosen[] = {0x0000, 0x8000, 0x0001, 0x8001, 0x7FFE, 0xFFFE, 0x7FFF, 0xFFFF, 0x3E00, 0xBE01, 0x41AB};
+  for (unsigned opcode = static_cast<unsigned>(Opcode::Add); opcode <= static_cast<unsigned>(Opcode::LessEqual);
+       ++opcode) {
+    if (program::find_opcode(static_cast<Opcode>(opcode)) == nullptr) continue;
+    for (const Dl16 code : chosen) {
+      SCOPED_TRACE(testing::Message() << program::name(static_cast<Opcode>(opcode)) << " with " << std::hex << code);
+      OneOperation made(static_cast<Opcode>(opcode), {65536});
+      expect_all_codes_golden(made, {}, std::span(&code, 1));
+      if (HasFailure()) return;
     }
   }
 }

@@ -1,82 +1,101 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs device programs on the bare card and on the host, and compares every byte of their arguments.
+// Runs device programs on the bare card and by the golden model, and compares every byte of their arguments.
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 
-#include "tests/device/kernels/engine_programs.hpp"
-#include "tests/device/kernels/engine_reference.hpp"
+#include "host_driver/program/golden/golden.hpp"
+#include "shared/device_program_names.hpp"
 #include "tests/device/kernels/kernel_fixture.hpp"
+#include "tests/support/device_programs.hpp"
+#include "tests/support/program_builder.hpp"
 
 namespace kernel_test {
 
+namespace program = wire::program;
+using Bytes = std::vector<std::byte>;
+
 class EngineTest : public KernelTest {
  protected:
-  // Arguments behind the program, each with a stick between it and the next that nothing writes.
+  // Places program, arguments and workspace, with a stick between each and the next that nothing writes. Symbols are
+  // their addresses.
+  class Placement {
+   public:
+    Placement(std::span<const std::byte> bytes, std::span<const Bytes> arguments, std::uint64_t workspace) {
+      put(bytes);
+      for (const Bytes& argument : arguments) put(argument);
+      if (workspace == 0) return;
+      std::ranges::fill(card().region().subspan(place(workspace), workspace), std::byte{0x5A});
+    }
+    std::vector<wire::CorrectionSymbol> symbols;
+
+   private:
+    std::uint64_t place(std::uint64_t size) {
+      const std::uint64_t at = offset_;
+      symbols.push_back(BareCard::address(static_cast<std::uint32_t>(symbols.size()), at));
+      offset_ += wire::align_up(size, wire::kStickBytes);
+      std::ranges::fill(card().region().subspan(offset_, wire::kStickBytes), kBetween);
+      offset_ += wire::kStickBytes;
+      return at;
+    }
+    void put(std::span<const std::byte> bytes) {
+      std::ranges::copy(bytes, card().region().begin() + static_cast<std::ptrdiff_t>(place(bytes.size())));
+    }
+    std::uint64_t offset_ = BareCard::kTensors;
+  };
+
+  // Arguments are given as they are before, and become what they are after.
   static RunResult launch(std::span<const std::byte> bytes, std::vector<Bytes>& arguments, std::uint64_t workspace,
                           unsigned cores = 1) {
-    std::uint64_t offset = BareCard::kTensors;
-    std::vector<wire::CorrectionSymbol> symbols;
-    const auto place = [&](std::uint64_t size) {
-      symbols.push_back(BareCard::address(static_cast<std::uint32_t>(symbols.size()), offset));
-      const std::uint64_t at = offset;
-      offset += wire::align_up(size, wire::kStickBytes) + wire::kStickBytes;
-      return at;
-    };
-    const auto copy_in = [&](std::span<const std::byte> from) {
-      std::ranges::copy(from, card().region().begin() + static_cast<std::ptrdiff_t>(place(from.size())));
-    };
-    copy_in(bytes);
-    for (const Bytes& argument : arguments) copy_in(argument);
-    if (workspace != 0) {
-      const std::uint64_t at = place(workspace);
-      std::ranges::fill(card().region().subspan(at, workspace), std::byte{0xA5});
-    }
-    const RunResult result = run("engine", symbols, cores);
+    const Placement placed(bytes, arguments, workspace);
+    const RunResult result = run("engine", placed.symbols, cores);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const auto memory = card().region().subspan(symbols[i + 1].value, arguments[i].size());
-      std::ranges::copy(memory, arguments[i].begin());
+      const auto at = card().region().subspan(placed.symbols[i + 1].value);
+      std::ranges::copy(at.first(arguments[i].size()), arguments[i].begin());
+      expect_untouched(at.subspan(wire::align_up(arguments[i].size(), wire::kStickBytes), wire::kStickBytes), i);
     }
     return result;
   }
 
-  static void expect_as_on_host(const Program& executed, std::vector<Bytes> arguments, unsigned cores = 1) {
+  static void expect_golden(std::span<const std::byte> bytes, std::vector<Bytes> arguments, std::uint64_t workspace,
+                            unsigned cores = 1) {
     std::vector<Bytes> expected = arguments;
-    Bytes workspace(executed.workspace_bytes(), std::byte{0xA5});
-    execute_on_host(executed, expected, workspace);
-    const RunResult result = launch(executed.bytes(), arguments, workspace.size(), cores);
-    ASSERT_TRUE(result.exited) << "cause " << result.cause << " at text + 0x" << std::hex << result.pc;
+    const std::vector<std::span<std::byte>> spans(expected.begin(), expected.end());
+    svp::program::golden::run(bytes, spans);
+    const RunResult result = launch(bytes, arguments, workspace, cores);
+    ASSERT_TRUE(result.exited) << "cause " << result.cause << " at text + 0x" << std::hex << result.pc << ", value 0x"
+                               << result.value;
     ASSERT_TRUE(result.status == 0) << describe(result.status);
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const auto [got, wanted] = std::ranges::mismatch(arguments[i], expected[i]);
-      if (got == arguments[i].end()) continue;
-      const auto at = static_cast<std::size_t>(got - arguments[i].begin()) & ~std::size_t{3};
-      ADD_FAILURE() << "argument " << i << ", byte " << at << std::hex << ": " << word(arguments[i], at)
-                    << ", on the host " << word(expected[i], at);
-    }
+    for (std::size_t i = 0; i < arguments.size(); ++i) expect_equal(arguments[i], expected[i], i);
+  }
+  static void expect_golden(const svp::test::RandomProgram& made, unsigned cores = 1) {
+    expect_golden(made.program, made.arguments, made.workspace_bytes, cores);
   }
 
   static std::string describe(std::uint64_t status) {
     if (!program::is_refusal(status)) return "status " + std::to_string(status);
-    const program::Refusal refusal = program::from_status(status);
-    return "refused: where " + std::to_string(static_cast<int>(refusal.where)) + ", operation " +
-           std::to_string(refusal.operation) + ", operand " + std::to_string(refusal.operand);
+    return describe(program::from_status(status));
   }
-
-  static std::vector<Bytes> random_arguments(const Program& of, Random& random) {
-    std::vector<Bytes> arguments;
-    for (const program::Argument& argument : of.arguments) {
-      Bytes bytes(argument.bytes);
-      for (std::size_t at = 0; at < bytes.size(); at += sizeof(std::uint64_t)) {  // whole sticks
-        const std::uint64_t eight = random();
-        std::memcpy(bytes.data() + at, &eight, sizeof eight);
-      }
-      arguments.push_back(std::move(bytes));
-    }
-    return arguments;
+  static std::string describe(const program::Refusal& refusal) {
+    return std::string(program::name(refusal.where)) + ", operation " + std::to_string(refusal.operation) +
+           ", operand " + std::to_string(refusal.operand);
   }
 
  private:
+  static constexpr std::byte kBetween{0xB7};
+
+  static void expect_untouched(std::span<const std::byte> stick, std::size_t argument) {
+    EXPECT_TRUE(std::ranges::all_of(stick, [](std::byte byte) { return byte == kBetween; }))
+        << "written behind argument " << argument;
+  }
+  static void expect_equal(const Bytes& got, const Bytes& expected, std::size_t argument) {
+    const auto difference = std::ranges::mismatch(got, expected).in1;
+    if (difference == got.end()) return;
+    const auto at = static_cast<std::size_t>(difference - got.begin()) & ~std::size_t{3};
+    ADD_FAILURE() << "argument " << argument << ", byte " << at << std::hex << ": " << word(got, at) << ", golden "
+                  << word(expected, at);
+  }
   static std::uint32_t word(const Bytes& bytes, std::size_t at) {
     std::uint32_t value = 0;
     std::memcpy(&value, bytes.data() + at, std::min<std::size_t>(sizeof value, bytes.size() - at));

@@ -1,71 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device programs for tests of the engine: put together by hand, or of one random operation.
+// Programs of one operation on dense tensors, each in an argument of its own.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <random>
-#include <span>
+#include <cstring>
 #include <vector>
 
-#include "shared/device_program.hpp"
+#include "host_driver/program/function_tables.hpp"
+#include "shared/device_program_opcodes.hpp"
+#include "tests/support/program_builder.hpp"
 
 namespace kernel_test {
 
-namespace program = wire::program;
-using Bytes = std::vector<std::byte>;
-using Random = std::mt19937_64;
+struct OneOperation {
+  wire::program::Operation operation;
+  svp::test::ProgramBuilder builder;
+  std::vector<std::vector<std::byte>> arguments;
 
-program::Header new_header();
+  OneOperation(wire::program::Opcode opcode, std::initializer_list<std::uint32_t> extent)
+      : operation(svp::test::operation_of(opcode, extent)) {}
 
-// A program in parts. bytes() fills in the offsets of the header.
-struct Program {
-  program::Header header = new_header();
-  std::vector<program::Argument> arguments;
-  std::vector<program::Operation> operations;
-  Bytes data;
-
-  Bytes bytes() const;
-  std::uint64_t workspace_bytes() const { return program::workspace_bytes(header); }
+  // Dimensions of `order`, innermost first.
+  void add(wire::program::Format format, std::vector<unsigned> order, std::uint8_t stick_dim,
+           wire::program::Access access) {
+    const std::span<const std::uint32_t> extent(operation.extent, operation.rank);
+    wire::program::Operand& operand = operation.operand[operation.operand_count++];
+    operand = svp::test::dense_operand(format, extent, order, stick_dim);
+    const std::uint64_t bytes = svp::test::bytes_of(operand, extent);
+    operand.argument = builder.add_argument(bytes, access);
+    arguments.emplace_back(bytes, std::byte{0});
+  }
+  void add_table(std::span<const wire::Dl16> table) {
+    wire::program::Operand& operand = operation.operand[operation.operand_count++];
+    operand = svp::test::dense_operand(wire::program::Format::Dl16, {}, {}, wire::program::kNoDimension);
+    operand.base = wire::program::Base::Data;
+    operand.offset = builder.add_data(std::as_bytes(table));
+    for (unsigned d = 0; d < operation.rank; ++d) operand.split[d] = 1;
+  }
+  std::vector<std::byte> program() const {
+    svp::test::ProgramBuilder whole = builder;
+    whole.add(operation);
+    return whole.build();
+  }
 };
-
-// An operation without operands; extents of all dimensions.
-program::Operation operation_of(program::Opcode opcode, std::initializer_list<std::uint32_t> extents);
-
-// Adds the operand behind those that the operation has. Its dimensions follow each other in memory from the inner to
-// the outer as listed in `order` (only present ones); `gap` counts units that are left free behind the innermost.
-struct Layout {
-  program::Format format = program::Format::Dl16;
-  std::uint8_t stick_dim = program::kNoDimension;
-  std::vector<unsigned> order;
-  std::uint32_t gap = 0;
-  std::uint8_t split[program::kMaxRank] = {1, 1, 1, 1, 1, 1, 1, 1};
-  std::uint8_t split_stride[program::kMaxRank] = {};
-};
-// Bytes that the operand spans from its offset (in one slice).
-std::uint64_t add_operand(program::Operation& operation, const Layout& layout);
-
-// As an argument of its own, with some sticks in front and behind.
-void add_argument(Program& made, program::Operation& operation, const Layout& layout, program::Access access,
-                  Random& random);
-
-// ---- random ones
-
-std::uint32_t below(Random& random, std::uint32_t limit);
-
-struct Recipe {
-  program::Opcode opcode;
-  unsigned inputs;
-  program::Format from;
-  program::Format to;
-  std::uint32_t largest_sticks = 600;  // of an operand
-};
-// One element-wise operation on arguments: any rank, order of dimensions, gaps, broadcast and masks. An input that is
-// a table is not added.
-Program random_elementwise(const Recipe& recipe, Random& random);
-
-// A layout of the operation's dimensions in `present`, in any order.
-Layout random_layout(const program::Operation& operation, program::Format format, std::uint8_t present,
-                     std::uint8_t stick_dim, Random& random);
 
 }  // namespace kernel_test
