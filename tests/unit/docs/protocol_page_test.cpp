@@ -3,49 +3,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <fstream>
 #include <iostream>
-#include <iterator>
-#include <sstream>
 #include <string>
 
 #include "shared/version.hpp"
 #include "tests/unit/docs/contract_tables.hpp"
+#include "tests/unit/docs/page_rows.hpp"
 
 namespace {
 
-// The rows (lines that begin with '|') that follow the page's heading for a table, without its two header lines.
-std::vector<std::string> rows_on_page(const std::string& page, const std::string& table) {
-  const std::size_t at = page.find("**" + table + "**\n");
-  if (at == std::string::npos) return {};
-  std::istringstream lines(page.substr(at));
-  std::string line;
-  std::getline(lines, line);
-  std::vector<std::string> rows;
-  while (std::getline(lines, line) && (line.empty() || line.starts_with("|"))) {
-    if (line.empty() && !rows.empty()) break;
-    if (!line.empty()) rows.push_back(line);
-  }
-  rows.erase(rows.begin(), rows.begin() + std::min<std::ptrdiff_t>(2, std::ssize(rows)));
-  return rows;
-}
-
-std::string read_page() {
-  std::ifstream in(SPYRE_SOURCE_DIR "/docs/protocol.md");
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+std::string page_text() { return docs::read_page(SPYRE_SOURCE_DIR "/docs/protocol.md"); }
 
 TEST(ProtocolPage, EveryTableIsWhatTheCompilerSees) {
-  const std::string page = read_page();
+  const std::string page = page_text();
   ASSERT_FALSE(page.empty());
   for (const auto& table : docs::contract_tables()) {
-    EXPECT_THAT(rows_on_page(page, table.name), testing::ElementsAreArray(table.rows)) << table.name;
+    EXPECT_THAT(docs::rows_on_page(page, table.name), testing::ElementsAreArray(table.rows)) << table.name;
   }
 }
 
 TEST(ProtocolPage, NamesTheAbiVersionOfTheHeaders) {
-  EXPECT_THAT(read_page(), testing::HasSubstr("ABI version **" + std::to_string(wire::kAbiVersion) + "**"));
+  EXPECT_THAT(page_text(), testing::HasSubstr("ABI version **" + std::to_string(wire::kAbiVersion) + "**"));
 }
 
 void print_tables() {
