@@ -20,7 +20,7 @@ class WideSum {
   void add_product(wire::Dl16 a, wire::Dl16 b) {
     const wire::Dl16Parts x = wire::dl16_parts(a);
     const wire::Dl16Parts y = wire::dl16_parts(b);
-    const auto product = static_cast<Int128>(x.significand * y.significand);
+    const Int128 product = Int128{x.significand} * y.significand;
     const int shift = x.exponent + y.exponent;
     if (shift < 64) {
       low_ += product * (Int128{1} << shift);
