@@ -101,7 +101,7 @@ Refusal dispatch(const Work& work) {
     case Opcode::LayerNormScale:
     case Opcode::LayerNormNorm: break;
 
-    case Opcode::MatMul: break;
+    case Opcode::MatMul: return matrix_product(work);
 
     case Opcode::TopKValue:
     case Opcode::TopKIndex: break;

@@ -15,4 +15,6 @@ Refusal comparison(const Work& work);  // comparison.cpp: Maximum Minimum, Equal
 Refusal unary(const Work& work);       // unary.cpp: Abs Neg Relu Clip Floor
 Refusal function(const Work& work);    // function.cpp: Exp … Softplus
 
+Refusal matrix_product(const Work& work);  // matmul.cpp
+
 }  // namespace kernel::engine

@@ -45,12 +45,11 @@ void LaneMask::set(std::uint64_t count) {
 
 // ---- A --------------------------------------------------------------------------------------------------------------
 
-void RowGroup::load(const StickTensor& a, std::uint64_t first_row, unsigned rows, std::uint64_t chunk,
-                    const LaneMask& mask, std::uint8_t* nan) {
+void RowGroup::load(const void* const (&sticks)[kGroupRows], unsigned rows, const LaneMask& mask, std::uint8_t* nan) {
   largest_spread = 0;
   for (unsigned row = 0; row < kGroupRows; ++row) {
     if (row < rows) {
-      load_row(row, masked(a.stick(first_row + row, chunk), mask), nan[row]);
+      load_row(row, masked(sticks[row], mask), nan[row]);
     } else {
       clear_row(row);
       exponent[row] = 0;
@@ -100,13 +99,12 @@ void RowGroup::clear_row(unsigned row) {
 
 // ---- B --------------------------------------------------------------------------------------------------------------
 
-void ColumnPanel::load(const StickTensor& b, std::uint64_t first_k, unsigned depth, std::uint64_t column,
-                       const LaneMask& mask, std::uint16_t* nan) {
+void ColumnPanel::load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan) {
   vuint16m1_t low = splat(kNone);
   vuint16m1_t high = splat(0);
   vuint16m1_t nans = load_stick(nan);
   for (unsigned k = 0; k < depth; ++k) {
-    const Decoded d = decode(masked(b.stick(first_k + k, column), mask));
+    const Decoded d = decode(masked(sticks[k], mask));
     low = __riscv_vminu_vv_u16m1(low, __riscv_vor_vv_u16m1(d.exponent, inverted(d.counts), kVector16), kVector16);
     high = __riscv_vmaxu_vv_u16m1(high, __riscv_vand_vv_u16m1(d.exponent, d.counts, kVector16), kVector16);
     nans = __riscv_vor_vv_u16m1(nans, d.nan, kVector16);
@@ -125,7 +123,7 @@ void ColumnPanel::load(const StickTensor& b, std::uint64_t first_k, unsigned dep
   store_registers2(exponent,
                    __riscv_vsll_vx_i32m2(__riscv_vadd_vx_i32m2(low32, kUnitProduct, kVector16), 23, kVector16));
   const bool also_narrow = std::min(largest_spread[0], largest_spread[1]) <= kNarrowSpread;
-  for (unsigned k = 0; k < depth; ++k) convert(k, masked(b.stick(first_k + k, column), mask), low, also_narrow);
+  for (unsigned k = 0; k < depth; ++k) convert(k, masked(sticks[k], mask), low, also_narrow);
   for (unsigned k = depth; k < kChunk; ++k) convert(k, splat(0), low, also_narrow);
   sum_terms();
 }

@@ -27,10 +27,9 @@ struct alignas(wire::kStickBytes) RowGroup {
   std::uint32_t spread[kGroupRows];
   std::uint32_t largest_spread;
 
-  // `nan[i]` is set when row i holds a NaN, otherwise left alone. A row that spreads over more than kRowSpread gets
-  // all-zero values; its elements then need the slow path.
-  void load(const StickTensor& a, std::uint64_t first_row, unsigned rows, std::uint64_t chunk, const LaneMask& mask,
-            std::uint8_t* nan);
+  // Stick i holds 64 k of row i. `nan[i]` is set when row i holds a NaN, otherwise left alone. A row that spreads over
+  // more than kRowSpread gets all-zero values; its elements then need the slow path.
+  void load(const void* const (&sticks)[kGroupRows], unsigned rows, const LaneMask& mask, std::uint8_t* nan);
 
  private:
   void load_row(unsigned row, vuint16m1_t stick, std::uint8_t& nan);
@@ -47,10 +46,9 @@ struct alignas(wire::kStickBytes) ColumnPanel {
   std::uint16_t spread[kHalves * kBlockColumns];
   std::uint32_t largest_spread[kHalves];
 
-  // Rows first_k … first_k + depth - 1 of stick column `column`; what is missing to 64 is zero. `nan` collects columns
-  // that hold a NaN, as all bits of a lane.
-  void load(const StickTensor& b, std::uint64_t first_k, unsigned depth, std::uint64_t column, const LaneMask& mask,
-            std::uint16_t* nan);
+  // Stick i holds 64 columns of row i, `depth` rows; what is missing to 64 is zero. `nan` collects columns that hold a
+  // NaN, as all bits of a lane.
+  void load(const void* const (&sticks)[kChunk], unsigned depth, const LaneMask& mask, std::uint16_t* nan);
 
  private:
   void convert(unsigned k, vuint16m1_t stick, vuint16m1_t low, bool also_narrow);

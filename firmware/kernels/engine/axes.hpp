@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses of single elements: for families whose operands are visited in an order of their own (reductions, MatMul,
+// TopK, Gather, Scatter). An address is a base plus one term for each dimension, so that a family can keep the terms of
+// the dimensions that do not change.
+#pragma once
+
+#include <cstdint>
+
+#include "firmware/kernels/engine/work.hpp"
+
+namespace kernel::engine {
+
+// How one operand lies along one dimension.
+struct Axis {
+  std::uint64_t stride = 0;     // bytes from one element, or from one stick, to the next; 0 when not present
+  std::uint64_t part_step = 0;  // bytes from one part of a scratchpad operand to the next
+  std::uint32_t part = 0;       // elements of one part; 0: not split
+  std::uint32_t lane_bits = 0;  // of the stick dimension: logarithm of the lanes
+  std::uint32_t item = 0;       // bytes from one lane to the next; 0 unless it is the stick dimension
+
+  // Bytes from index 0 to the stick that has index n.
+  std::uint64_t stick(std::uint32_t n) const {
+    std::uint64_t bytes = 0;
+    if (part != 0) {
+      bytes = n / part * part_step;
+      n %= part;
+    }
+    return bytes + (n >> lane_bits) * stride;
+  }
+  // To the element itself.
+  std::uint64_t element(std::uint32_t n) const {
+    const std::uint32_t lane = (part != 0 ? n % part : n) & ((1u << lane_bits) - 1);
+    return stick(n) + lane * item;
+  }
+  // Another index may have another address.
+  bool moves() const { return stride != 0 || part != 0 || item != 0; }
+};
+
+class Axes {
+ public:
+  explicit Axes(const Work& work);
+
+  std::uint64_t base(unsigned operand) const { return base_[operand]; }
+  const Axis& of(unsigned operand, unsigned d) const { return axis_[operand][d]; }
+  bool moves(unsigned operand, unsigned d) const { return extent_[d] > 1 && axis_[operand][d].moves(); }
+  std::uint32_t extent(unsigned d) const { return extent_[d]; }
+  unsigned rank() const { return rank_; }
+  unsigned operands() const { return operands_; }
+  unsigned output() const { return operands_ - 1; }
+  // Elements along d that are in one place of every operand: in one part when none has the dimension, else one.
+  std::uint32_t unit(unsigned d) const;
+
+ private:
+  unsigned rank_;
+  unsigned operands_;
+  std::uint32_t extent_[program::kMaxRank]{};
+  std::uint64_t base_[program::kMaxOperands]{};
+  Axis axis_[program::kMaxOperands][program::kMaxRank]{};
+};
+
+// All combinations of the indices of some dimensions, as numbers from 0 up; the dimension that was added first changes
+// fastest.
+class Combinations {
+ public:
+  // Indices 0, unit, 2 * unit … below extent.
+  void add(unsigned d, std::uint32_t extent, std::uint32_t unit) {
+    dimension_[count_] = d;
+    unit_[count_] = unit;
+    steps_[count_++] = (extent + unit - 1) / unit;
+  }
+  std::uint64_t total() const {
+    std::uint64_t product = 1;
+    for (unsigned i = 0; i < count_; ++i) product *= steps_[i];
+    return product;
+  }
+  // Bytes of an operand for combination `number`.
+  std::uint64_t stick(const Axes& axes, unsigned operand, std::uint64_t number) const {
+    std::uint64_t bytes = 0;
+    for (unsigned i = 0; i < count_; ++i) {
+      bytes += axes.of(operand, dimension_[i]).stick(index(i, number));
+      number /= steps_[i];
+    }
+    return bytes;
+  }
+  // Index of the dimension that was added as number `which`, for a combination.
+  std::uint32_t index_of(unsigned which, std::uint64_t number) const {
+    for (unsigned i = 0; i < which; ++i) number /= steps_[i];
+    return index(which, number);
+  }
+
+ private:
+  std::uint32_t index(unsigned i, std::uint64_t number) const {
+    return static_cast<std::uint32_t>(number % steps_[i]) * unit_[i];
+  }
+
+  unsigned count_ = 0;
+  unsigned dimension_[program::kMaxRank]{};
+  std::uint32_t unit_[program::kMaxRank]{};
+  std::uint64_t steps_[program::kMaxRank]{};
+};
+
+// Where the copies of an output lie that has parts along a dimension which it does not have: the reduced one.
+struct Copies {
+  Copies(const Axes& axes, unsigned d) {
+    const Axis& axis = axes.of(axes.output(), d);
+    if (axis.part == 0) return;
+    count = axes.extent(d) / axis.part;
+    step = axis.part_step;
+  }
+  std::uint32_t count = 1;
+  std::uint64_t step = 0;  // bytes
+};
+
+// Items first … end - 1 of `total` belong to this core.
+struct CoreShare {
+  CoreShare(const Work& work, std::uint64_t total)
+      : first(total * work.core / work.cores), end(total * (work.core + 1) / work.cores) {}
+  std::uint64_t first;
+  std::uint64_t end;
+};
+
+}  // namespace kernel::engine

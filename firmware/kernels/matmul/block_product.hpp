@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// The product of a block of rows of A and a block of columns of B, for the matrix kernel and for the engine. Which
+// element lies where is the Problem's affair:
+//
+//   std::uint64_t m, n, k                  elements; columns(): sticks of a row of C
+//   void begin_rows(rows)                  the rows of A and C that a block is about to use
+//   void begin_chunk(first_k, depth)       the chunk of K that rows and panels are about to be asked for
+//   const void* row(row, first_k)          64 k of a row of A as a stick; lanes beyond the chunk may hold anything
+//   void begin_panel(first_k, depth, column)
+//   const void* panel(k, column)           64 columns of row k of B as a stick, column counts sticks
+//   void store(row, column, codes)         a stick of C, lanes beyond n are zero
+//   static constexpr bool kPasses          K may be cut into passes: first(), last(), kept(row, column, half)
+//
+// The work of a launch is cut into blocks of up to 512 rows by 8 stick columns of C. For each chunk of K a block's part
+// of A becomes integers (once for all its columns), then one stick column of B at a time (once for all its rows), and
+// block.S multiplies: half a stick of B (16 KiB) stays in the host's first-level cache while the rows of A pass by. The
+// running fp32 sums stay in the scratchpad until the last chunk.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "firmware/kernels/matmul/exact.hpp"
+#include "firmware/kernels/matmul/operands.hpp"
+#include "firmware/kernels/sdk.hpp"
+#include "firmware/kernels/vector.hpp"
+
+namespace kernel::matmul {
+
+inline constexpr unsigned kBlockSticks = 8;
+inline constexpr unsigned kBlockRows = 512;
+
+struct alignas(wire::kStickBytes) BlockMemory {
+  float sums[kBlockSticks][kHalves][kBlockRows][kBlockColumns];
+  float before[kGroupRows][kBlockColumns];
+  ColumnPanel panel;
+  RowGroup group[kBlockRows / kGroupRows];
+  LaneMask mask_k;
+  LaneMask mask_n[kBlockSticks];
+  std::uint16_t column_nan[kBlockSticks][kLanes];
+  std::uint8_t row_nan[kBlockRows];
+};
+
+struct Extent {
+  std::uint64_t first;
+  unsigned count;
+};
+
+inline unsigned at_most(std::uint64_t value, unsigned limit) {
+  return static_cast<unsigned>(std::min<std::uint64_t>(value, limit));
+}
+
+template <typename Problem>
+class Block {
+ public:
+  Block(Problem& problem, BlockMemory& memory, Extent rows, Extent sticks)
+      : p_(problem), s_(memory), rows_(rows), sticks_(sticks) {}
+
+  void run() {
+    clear();
+    p_.begin_rows(rows_);
+    if constexpr (Problem::kPasses) {
+      if (!p_.first()) for_each_stick([this](unsigned row, unsigned stick) { resume(row, stick); });
+    }
+    for (std::uint64_t first_k = 0; first_k < p_.k; first_k += kChunk) add_chunk(first_k);
+    if constexpr (Problem::kPasses) {
+      if (!p_.last()) {
+        for_each_stick([this](unsigned row, unsigned stick) { keep(row, stick); });
+        return;
+      }
+    }
+    for_each_stick([this](unsigned row, unsigned stick) { store(row, stick); });
+  }
+
+ private:
+  template <typename Visit>
+  void for_each_stick(Visit visit) {
+    for (unsigned row = 0; row < rows_.count; ++row) {
+      for (unsigned stick = 0; stick < sticks_.count; ++stick) visit(row, stick);
+    }
+  }
+
+  void clear() {
+    const vuint32m8_t zero = __riscv_vmv_v_x_u32m8(0, 8 * kVector32);
+    for (unsigned i = 0; i < sticks_.count * kHalves; ++i) {
+      float(*to)[kBlockColumns] = s_.sums[i / kHalves][i % kHalves];
+      for (unsigned row = 0; row < rows_.count; row += 8) store_registers8(to[row], zero);  // a row is one register
+    }
+    std::fill_n(s_.row_nan, kBlockRows, std::uint8_t{0});
+    for (unsigned i = 0; i < sticks_.count; ++i) {
+      std::fill_n(s_.column_nan[i], kLanes, std::uint16_t{0});
+      s_.mask_n[i].set(p_.n - (sticks_.first + i) * kLanes);
+    }
+  }
+
+  void add_chunk(std::uint64_t first_k) {
+    const unsigned depth = at_most(p_.k - first_k, kChunk);
+    s_.mask_k.set(depth);
+    p_.begin_chunk(first_k, depth);
+    for (unsigned row = 0; row < rows_.count; row += kGroupRows) load_rows(row, first_k);
+    for (unsigned i = 0; i < sticks_.count; ++i) {
+      load_panel(first_k, depth, i);
+      for (unsigned half = 0; half < kHalves; ++half) {
+        for (unsigned row = 0; row < rows_.count; row += kGroupRows) multiply(row, i, half, first_k, depth);
+      }
+    }
+  }
+
+  void load_rows(unsigned first_row, std::uint64_t first_k) {
+    const void* sticks[kGroupRows];
+    const unsigned rows = at_most(rows_.count - first_row, kGroupRows);
+    for (unsigned i = 0; i < rows; ++i) sticks[i] = p_.row(rows_.first + first_row + i, first_k);
+    s_.group[first_row / kGroupRows].load(sticks, rows, s_.mask_k, s_.row_nan + first_row);
+  }
+
+  void load_panel(std::uint64_t first_k, unsigned depth, unsigned stick) {
+    const void* sticks[kChunk];
+    p_.begin_panel(first_k, depth, sticks_.first + stick);
+    for (unsigned i = 0; i < depth; ++i) sticks[i] = p_.panel(first_k + i, sticks_.first + stick);
+    s_.panel.load(sticks, depth, s_.mask_n[stick], s_.column_nan[stick]);
+  }
+
+  void multiply(unsigned first_row, unsigned stick, unsigned half, std::uint64_t first_k, unsigned depth) {
+    const unsigned rows = at_most(rows_.count - first_row, kGroupRows);
+    const RowGroup& a = s_.group[first_row / kGroupRows];
+    const ColumnPanel& b = s_.panel;
+    float(*sums)[kBlockColumns] = s_.sums[stick][half] + first_row;
+    const unsigned spread = a.largest_spread + b.largest_spread[half];
+    if (spread <= kNarrowSpread) {
+      matmul_block_narrow(a.value, b.narrow[half], sums, a.exponent, b.exponent[half], a.term, b.narrow_term[half]);
+      return;
+    }
+    const bool exact = spread <= kWideSpread && a.largest_spread <= kRowSpread;
+    if (!exact) std::copy_n(&sums[0][0], kGroupRows * kBlockColumns, &s_.before[0][0]);
+    for (unsigned row = 0; row < rows; row += kWideRows) {
+      matmul_block_wide(a.value + row, b.wide[half], sums + row, a.exponent + row, b.exponent[half], a.term + row,
+                        b.wide_term[half]);
+    }
+    if (!exact) repair(first_row, rows, stick, half, first_k, depth);
+  }
+
+  // Gives the elements that 64 bits can not hold their exact chunk sum.
+  void repair(unsigned first_row, unsigned rows, unsigned stick, unsigned half, std::uint64_t first_k, unsigned depth) {
+    const std::uint16_t* spread = s_.panel.spread + half * kBlockColumns;
+    float(*sums)[kBlockColumns] = s_.sums[stick][half] + first_row;
+    for (unsigned row = 0; row < rows; ++row) {
+      const std::uint32_t row_spread = s_.group[first_row / kGroupRows].spread[row];
+      for (unsigned column = 0; column < kBlockColumns; ++column) {
+        if (row_spread <= kRowSpread && row_spread + spread[column] <= kWideSpread) continue;
+        const Element at{rows_.first + first_row + row, sticks_.first + stick, half * kBlockColumns + column};
+        sums[row][column] = s_.before[row][column] + exact_dot(at, first_k, depth);
+      }
+    }
+  }
+
+  struct Element {
+    std::uint64_t row;
+    std::uint64_t stick;
+    unsigned lane;
+  };
+
+  // Along a row of A (one stick) and down a column of B (stick after stick). Elements of NaN rows and columns are
+  // replaced at the end; here they count as zero.
+  float exact_dot(const Element& at, std::uint64_t first_k, unsigned depth) {
+    ExactSum sum;
+    const auto* x = static_cast<const std::uint16_t*>(p_.row(at.row, first_k));
+    for (unsigned k = 0; k < depth; ++k) {
+      const std::uint16_t y = static_cast<const std::uint16_t*>(p_.panel(first_k + k, at.stick))[at.lane];
+      if (!wire::dl16_is_nan(x[k]) && !wire::dl16_is_nan(y)) sum.add_product(x[k], y);
+    }
+    return sum.to_fp32();
+  }
+
+  // fp32 to DL16 (wire::dl16_from_fp32_bits for 32 lanes): add half a unit, drop 14 bits, rebias, clamp to the code
+  // range.
+  static vint32m1_t rounded(const float* from) {
+    constexpr std::size_t vl = kVector32;
+    const vint32m1_t bits = load_words(from);
+    vint32m1_t code = __riscv_vadd_vx_i32m1(__riscv_vand_vx_i32m1(bits, 0x7FFFFFFF, vl), 0x2000, vl);
+    code = __riscv_vsub_vx_i32m1(__riscv_vsra_vx_i32m1(code, 14, vl), 96 << 9, vl);
+    code = __riscv_vmax_vv_i32m1(code, __riscv_vmv_v_x_i32m1(0, vl), vl);
+    code = __riscv_vmin_vv_i32m1(code, __riscv_vmv_v_x_i32m1(wire::kDl16Nan, vl), vl);
+    const vint32m1_t sign = __riscv_vand_vx_i32m1(__riscv_vsra_vx_i32m1(bits, 16, vl), wire::kDl16SignBit, vl);
+    return __riscv_vor_vv_i32m1(code, sign, vl);
+  }
+
+  // All bits of the lanes that a NaN belongs to.
+  vuint16m1_t nan_lanes(unsigned row, unsigned stick) const {
+    const vuint16m1_t row_nan = __riscv_vmv_v_x_u16m1(s_.row_nan[row] != 0 ? 0xFFFF : 0, kVector16);
+    return __riscv_vor_vv_u16m1(load_stick(s_.column_nan[stick]), row_nan, kVector16);
+  }
+
+  void resume(unsigned row, unsigned stick) {
+    for (unsigned half = 0; half < kHalves; ++half) {
+      store_register(s_.sums[stick][half][row], load_words(p_.kept(rows_.first + row, sticks_.first + stick, half)));
+    }
+  }
+
+  void keep(unsigned row, unsigned stick) {
+    constexpr std::int32_t kNan = 0x7FC00000;  // what an addition with it gives, too
+    constexpr std::size_t vl = kVector32;
+    const vint16m1_t lanes = __riscv_vreinterpret_v_u16m1_i16m1(nan_lanes(row, stick));
+    const vint32m2_t nan = __riscv_vsext_vf2_i32m2(lanes, kVector16);
+    for (unsigned half = 0; half < kHalves; ++half) {
+      const vint32m1_t mine = half == 0 ? __riscv_vget_v_i32m2_i32m1(nan, 0) : __riscv_vget_v_i32m2_i32m1(nan, 1);
+      const vint32m1_t numbers =
+          __riscv_vand_vv_i32m1(load_words(s_.sums[stick][half][row]), __riscv_vxor_vx_i32m1(mine, -1, vl), vl);
+      store_register(p_.kept(rows_.first + row, sticks_.first + stick, half),
+                     __riscv_vor_vv_i32m1(numbers, __riscv_vand_vx_i32m1(mine, kNan, vl), vl));
+    }
+  }
+
+  void store(unsigned row, unsigned stick) {
+    const auto& sums = s_.sums[stick];
+    const vint32m2_t both = __riscv_vcreate_v_i32m1_i32m2(rounded(sums[0][row]), rounded(sums[1][row]));
+    constexpr std::size_t vl = kVector16;
+    vuint16m1_t codes = __riscv_vreinterpret_v_i16m1_u16m1(__riscv_vnsra_wx_i16m1(both, 0, vl));
+    const vuint16m1_t nan = nan_lanes(row, stick);
+    codes = __riscv_vand_vv_u16m1(codes, __riscv_vxor_vx_u16m1(nan, 0xFFFF, vl), vl);
+    codes = __riscv_vor_vv_u16m1(codes, __riscv_vand_vx_u16m1(nan, wire::kDl16Nan, vl), vl);
+    codes = __riscv_vand_vv_u16m1(codes, load_stick(s_.mask_n[stick].lane), vl);
+    p_.store(rows_.first + row, sticks_.first + stick, codes);
+  }
+
+  Problem& p_;
+  BlockMemory& s_;
+  Extent rows_;
+  Extent sticks_;
+};
+
+// Block sizes: as large as the memory allows (operands are prepared once per block), smaller when there would be fewer
+// than two blocks for each core.
+struct Grid {
+  // `batches` products of this size; at most `most_rows` in one block.
+  Grid(std::uint64_t m, std::uint64_t columns, std::uint64_t batches, std::uint64_t cores, unsigned most_rows)
+      : rows(most_rows), m_(m), columns_(columns) {
+    while (blocks() * batches < 2 * cores) {
+      if (sticks > 2) {
+        sticks /= 2;
+      } else if (rows > 64) {
+        rows /= 2;
+      } else if (sticks > 1) {
+        sticks = 1;
+      } else if (rows > kGroupRows) {
+        rows /= 2;
+      } else {
+        break;
+      }
+    }
+  }
+  std::uint64_t blocks() const { return row_blocks() * ((columns_ + sticks - 1) / sticks); }
+  Extent rows_of(std::uint64_t block) const {
+    const std::uint64_t first = block % row_blocks() * rows;
+    return {first, at_most(m_ - first, rows)};
+  }
+  Extent sticks_of(std::uint64_t block) const {
+    const std::uint64_t first = block / row_blocks() * sticks;
+    return {first, at_most(columns_ - first, sticks)};
+  }
+
+  unsigned rows;
+  unsigned sticks = kBlockSticks;
+
+ private:
+  std::uint64_t row_blocks() const { return (m_ + rows - 1) / rows; }
+  std::uint64_t m_;
+  std::uint64_t columns_;
+};
+
+}  // namespace kernel::matmul
