@@ -97,7 +97,7 @@ Refusal dispatch(const Work& work) {
     case Opcode::Max:
     case Opcode::Min:
     case Opcode::Prod:
-    case Opcode::Exx2:
+    case Opcode::Exx2: return reduction(work);
     case Opcode::LayerNormScale:
     case Opcode::LayerNormNorm: break;
 

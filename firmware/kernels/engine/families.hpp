@@ -16,5 +16,6 @@ Refusal unary(const Work& work);       // unary.cpp: Abs Neg Relu Clip Floor
 Refusal function(const Work& work);    // function.cpp: Exp … Softplus
 
 Refusal matrix_product(const Work& work);  // matmul.cpp
+Refusal reduction(const Work& work);       // reduction.cpp: Sum Mean Max Min Prod Exx2
 
 }  // namespace kernel::engine

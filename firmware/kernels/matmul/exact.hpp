@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slow path of the matrix kernel: one sum of products of DL16 numbers, exact for any exponents. Scalar and
-// portable; a few hundred nanoseconds under the emulator, taken only where exponents spread too far for 64-bit
-// integers.
+// The slow path of exact sums: of products of DL16 numbers, or of the numbers, for any exponents. Scalar and portable;
+// a few hundred nanoseconds under the emulator, taken only where exponents spread too far for integers of one width.
 #pragma once
 
 #include <bit>
@@ -25,6 +24,8 @@ class ExactSum {
         static_cast<std::int64_t>(x.significand * y.significand) * (std::int64_t{1} << (exponent % 32));
   }
 
+  void add(wire::Dl16 a) { add_product(a, 0x3E00); }  // times 1
+
   // Rounded once to fp32, nearest, ties to even; an exact zero is +0.
   float to_fp32() const {
     std::uint32_t limb[kLimbs];
@@ -46,6 +47,28 @@ class ExactSum {
     const auto rounded = std::bit_cast<std::uint32_t>(static_cast<float>(window));
     const std::uint32_t weighted = rounded + (static_cast<std::uint32_t>(weight - 80) << 23);
     return std::bit_cast<float>(weighted | (negative ? 0x80000000u : 0u));
+  }
+
+  // The same to fp64.
+  double to_fp64() const {
+    std::uint32_t limb[kLimbs];
+    const bool negative = limbs(limb);
+    std::size_t top = kLimbs;
+    while (top > 0 && limb[top - 1] == 0) --top;
+    if (top == 0) return 0.0;
+    // The 64 bits from the highest set one down, and whether anything lies below.
+    const auto at = [&](std::size_t i) { return top > i ? std::uint64_t{limb[top - 1 - i]} : 0; };
+    const int zeros = std::countl_zero(limb[top - 1]);
+    std::uint64_t window = (at(0) << 32 | at(1)) << zeros;
+    std::uint32_t below = 0;
+    if (zeros > 0) window |= at(2) >> (32 - zeros);
+    below = static_cast<std::uint32_t>(at(2) << zeros);
+    for (std::size_t i = 3; i < top; ++i) below |= limb[top - 1 - i];
+    if (below != 0) window |= 1;
+    const auto weight = static_cast<std::int32_t>(32 * top) - 64 - zeros;
+    const auto rounded = std::bit_cast<std::uint64_t>(static_cast<double>(window));
+    const std::uint64_t weighted = rounded + (static_cast<std::uint64_t>(weight - 80) << 52);
+    return std::bit_cast<double>(weighted | (negative ? std::uint64_t{1} << 63 : 0));
   }
 
  private:

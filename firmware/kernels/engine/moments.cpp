@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exx2: Σx and Σx², times a constant, as fp64. DL16: chunks of 64 positions are summed exactly and rounded once to
+// fp64, in integers where the exponents of a chunk allow; FP32: fp64 additions in ascending order.
+#include "firmware/kernels/engine/moments.hpp"
+
+#include "firmware/kernels/engine/aligned_sticks.hpp"
+#include "firmware/kernels/engine/reductions.hpp"
+#include "firmware/kernels/matmul/exact.hpp"
+
+namespace kernel::engine {
+namespace {
+
+constexpr double kNan = __builtin_nan("");
+constexpr unsigned kDl16Lanes = kVector16;
+
+struct Memory {
+  alignas(wire::kStickBytes) wire::Dl16 code[kDl16Lanes];
+  MomentsStick result;
+};
+
+double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
+
+std::int64_t sum_of(vint64m1_t v) {
+  return __riscv_vmv_x_s_i64m1_i64(__riscv_vredsum_vs_i64m1_i64m1(v, __riscv_vmv_v_x_i64m1(0, kVector64), kVector64));
+}
+
+// 32-bit lanes as 64-bit ones: the lower of each pair, and the upper.
+vint64m1_t lower(vint32m1_t v) {
+  return __riscv_vsra_vx_i64m1(__riscv_vsll_vx_i64m1(__riscv_vreinterpret_v_i32m1_i64m1(v), 32, kVector64), 32,
+                               kVector64);
+}
+vint64m1_t upper(vint32m1_t v) { return __riscv_vsra_vx_i64m1(__riscv_vreinterpret_v_i32m1_i64m1(v), 32, kVector64); }
+
+vint64m1_t added(vint64m1_t a, vint64m1_t b) { return __riscv_vadd_vv_i64m1(a, b, kVector64); }
+vint64m1_t square(vint64m1_t v) { return __riscv_vmul_vv_i64m1(v, v, kVector64); }
+
+class Dl16Moments {
+ public:
+  Dl16Moments(const Reduction& lines, Memory& memory) : lines_(lines), m_(memory) {}
+
+  Moments of(const Line& line) {
+    Moments sums{0, 0};
+    for (std::uint64_t at = 0; at < lines_.extent(); at += kSumChunk) {
+      add(chunk(line, at), sums);
+      if (nan_) return {kNan, kNan};
+    }
+    return sums;
+  }
+  void begin() { nan_ = false; }
+
+ private:
+  // The chunk as a stick, 0 where a position takes no part.
+  const wire::Dl16* chunk(const Line& line, std::uint64_t at) {
+    const auto* stick = reinterpret_cast<const wire::Dl16*>(lines_.stick(line, at));
+    if (lines_.along_stick() && lines_.spans().hold(at, at + kSumChunk)) return stick;
+    std::fill_n(m_.code, kDl16Lanes, wire::Dl16{0});
+    lines_.spans().within(at, lines_.end_of(at, kSumChunk), [&](const Span& span) {
+      for (std::uint64_t p = span.first; p < span.end; ++p) {
+        m_.code[p - at] = lines_.along_stick() ? stick[p - at] : first_lane(line, p);
+      }
+    });
+    return m_.code;
+  }
+  wire::Dl16 first_lane(const Line& line, std::uint64_t p) const {
+    return *reinterpret_cast<const wire::Dl16*>(lines_.stick(line, p));
+  }
+
+  void add(const wire::Dl16* codes, Moments& sums) {
+    const vuint16m1_t stick = load_stick(codes);
+    Codes range = Codes::none();
+    range.include(stick);
+    const Window window = Window::of(range);
+    nan_ = window.nan;
+    if (nan_) return;
+    if (window.spread > kSpread) {
+      add_exactly(codes, sums);
+      return;
+    }
+    const Halves halves = in_units(stick, __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(window.low), kVector16));
+    add_units(halves, static_cast<int>(window.low), sums);
+  }
+
+  // A value is below 2^(10 + kSpread) in magnitude, so that 64 squares are below 2^56.
+  static void add_units(const Halves& halves, int low, Moments& sums) {
+    const vint64m1_t a = lower(halves.even);
+    const vint64m1_t b = upper(halves.even);
+    const vint64m1_t c = lower(halves.odd);
+    const vint64m1_t d = upper(halves.odd);
+    const std::int64_t sum = sum_of(added(added(a, b), added(c, d)));
+    const std::int64_t squares = sum_of(added(added(square(a), square(b)), added(square(c), square(d))));
+    const double unit = power_of_two(low + wire::kDl16UnitExponent);
+    sums.mean += static_cast<double>(sum) * unit;
+    sums.square += static_cast<double>(squares) * (unit * unit);
+  }
+
+  static void add_exactly(const wire::Dl16* codes, Moments& sums) {
+    matmul::ExactSum sum;
+    matmul::ExactSum squares;
+    for (unsigned i = 0; i < kDl16Lanes; ++i) {
+      sum.add(codes[i]);
+      squares.add_product(codes[i], codes[i]);
+    }
+    sums.mean += sum.to_fp64();
+    sums.square += squares.to_fp64();
+  }
+
+  const Reduction& lines_;
+  Memory& m_;
+  bool nan_ = false;
+};
+
+Moments fp32_moments(const Reduction& lines, const Line& line) {
+  Moments sums{0, 0};
+  const auto add = [&](const void* element) {
+    const auto x = static_cast<double>(*static_cast<const float*>(element));
+    sums.mean += x;
+    sums.square += x * x;
+  };
+  if (!lines.along_stick()) {
+    lines.for_each_stick(line, 0, lines.extent(), add);
+    return sums;
+  }
+  for (std::uint64_t at = 0; at < lines.extent(); at += kVector32) {
+    const auto* stick = reinterpret_cast<const float*>(lines.stick(line, at));
+    lines.spans().within(at, lines.end_of(at, kVector32), [&](const Span& span) {
+      for (std::uint64_t p = span.first; p < span.end; ++p) add(stick + (p - at));
+    });
+  }
+  return sums;
+}
+
+void store(const Reduction& lines, const Line& line, const Moments& sums, float factor, Memory& memory) {
+  // An operation that gives a NaN gives the one of fp64 here: a NaN that is an operand is not kept.
+  memory.result.moments = {sums.mean * static_cast<double>(factor), sums.square * static_cast<double>(factor)};
+  lines.store(line, load_stick(&memory.result));
+}
+
+}  // namespace
+
+void moments_dl16(const Work& work, const Reduction& lines) {
+  auto& memory = reinterpret_cast<Memory&>(work.working);
+  memory.result = {};
+  Dl16Moments moments(lines, memory);
+  for (std::uint64_t i = lines.first(); i < lines.end(); ++i) {
+    const Line line = lines.line(i);
+    moments.begin();
+    store(lines, line, moments.of(line), std::bit_cast<float>(work.operation.constant[0]), memory);
+  }
+}
+
+void moments_fp32(const Work& work, const Reduction& lines) {
+  auto& memory = reinterpret_cast<Memory&>(work.working);
+  memory.result = {};
+  for (std::uint64_t i = lines.first(); i < lines.end(); ++i) {
+    const Line line = lines.line(i);
+    store(lines, line, fp32_moments(lines, line), std::bit_cast<float>(work.operation.constant[0]), memory);
+  }
+}
+
+}  // namespace kernel::engine

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firmware/kernels/engine/reduction.hpp"
+
+#include "firmware/kernels/engine/families.hpp"
+#include "firmware/kernels/engine/reductions.hpp"
+
+namespace kernel::engine {
+namespace {
+
+// Every dimension of the output in units of one place; the output's stick dimension in whole sticks.
+Combinations lines_of(const Axes& axes, const Operand& output, unsigned reduced) {
+  Combinations lines;
+  if (output.stick_dim != program::kNoDimension) {
+    lines.add(output.stick_dim, axes.extent(output.stick_dim), program::lanes_of(output.format));
+  }
+  for (unsigned d = 0; d < axes.rank(); ++d) {
+    if (d == reduced || d == output.stick_dim || !axes.moves(axes.output(), d)) continue;
+    lines.add(d, axes.extent(d), axes.unit(d));
+  }
+  return lines;
+}
+
+bool masks_are_along(const Operation& operation, unsigned reduced) {
+  for (unsigned i = 0; i < operation.mask_count; ++i) {
+    if (operation.mask[i].dimension != reduced) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Reduction::Reduction(const Work& work)
+    : reduced_(static_cast<unsigned>(std::countr_zero(work.operation.reduced))),
+      axes_(work),
+      axis_(axes_.of(0, reduced_)),
+      extent_(axes_.extent(reduced_)),
+      along_stick_(work.operation.operand[0].stick_dim == reduced_),
+      spreads_(work.output().stick_dim == program::kNoDimension),
+      spans_(work.operation, reduced_),
+      copies_(axes_, reduced_),
+      lines_(lines_of(axes_, work.output(), reduced_)),
+      stick_dim_(work.output().stick_dim),
+      lanes_(program::lanes_of(work.output().format)),
+      share_(work, lines_.total()) {
+  const Operand& input = work.operation.operand[0];
+  const bool sticks_match = along_stick_ ? spreads_ : input.stick_dim == work.output().stick_dim;
+  if (!sticks_match || !masks_are_along(work.operation, reduced_)) refusal_ = work.refuse(Where::Unsupported);
+}
+
+Line Reduction::line(std::uint64_t number) const {
+  Line line{.from = axes_.base(0) + lines_.stick(axes_, 0, number),
+            .to = axes_.base(axes_.output()) + lines_.stick(axes_, axes_.output(), number),
+            .lanes = spreads_ ? 1 : lanes_};
+  if (!spreads_) {
+    const std::uint32_t left = axes_.extent(stick_dim_) - lines_.index_of(stick_number_, number);
+    line.lanes = std::min(left, lanes_);
+  }
+  return line;
+}
+
+Refusal reduction(const Work& work) {
+  const Reduction lines(work);
+  if (!lines.refusal().ok()) return lines.refusal();
+  const program::Format format = work.output().format;
+  if (format != work.operation.operand[0].format) return work.refuse(Where::Format);
+  const bool dl16 = format == program::Format::Dl16;
+  if (!dl16 && format != program::Format::Fp32) return work.refuse(Where::Unsupported);
+  switch (work.operation.opcode) {
+    case Opcode::Sum:
+    case Opcode::Mean: dl16 ? sum_dl16(work, lines) : sum_fp32(work, lines); return {};
+    case Opcode::Max:
+    case Opcode::Min: dl16 ? extreme_dl16(work, lines) : extreme_fp32(work, lines); return {};
+    case Opcode::Prod: product(work, lines); return {};
+    case Opcode::Exx2: dl16 ? moments_dl16(work, lines) : moments_fp32(work, lines); return {};
+    default: return work.refuse(Where::Unsupported);
+  }
+}
+
+}  // namespace kernel::engine

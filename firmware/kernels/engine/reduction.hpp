@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all reductions have in common: which sticks are reduced into which stick.
+//
+// Along a dimension that is not the stick dimension, a line is one stick of the output: the results of its lanes.
+// Along the stick dimension, a line is one element of the output, which then fills a stick.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "firmware/kernels/engine/axes.hpp"
+#include "firmware/kernels/engine/spans.hpp"
+#include "firmware/kernels/vector.hpp"
+
+namespace kernel::engine {
+
+struct Line {
+  std::uint64_t from;  // of the input at position 0
+  std::uint64_t to;    // the output's stick
+  unsigned lanes;      // of the output that are not padding
+};
+
+class Reduction {
+ public:
+  explicit Reduction(const Work& work);
+
+  Refusal refusal() const { return refusal_; }
+  bool along_stick() const { return along_stick_; }
+  bool spreads() const { return spreads_; }  // the output has no stick dimension
+  std::uint32_t extent() const { return extent_; }
+  const Spans& spans() const { return spans_; }
+
+  // The stick that holds a position, of a line.
+  std::uint64_t stick(const Line& line, std::uint64_t position) const {
+    return line.from + axis_.stick(static_cast<std::uint32_t>(position));
+  }
+  // Positions that take part, ascending; as the address of the stick that holds each.
+  template <typename Visit>
+  void for_each_stick(const Line& line, std::uint64_t first, std::uint64_t end, Visit visit) const {
+    spans_.within(first, end, [&](const Span& span) {
+      for (std::uint64_t p = span.first; p < span.end; ++p) visit(reinterpret_cast<const void*>(stick(line, p)));
+    });
+  }
+  // The last position of the `positions` that begin at `first`, plus one.
+  std::uint64_t end_of(std::uint64_t first, unsigned positions) const {
+    return std::min<std::uint64_t>(first + positions, extent_);
+  }
+
+  // Lines of this core.
+  std::uint64_t first() const { return share_.first; }
+  std::uint64_t end() const { return share_.end; }
+  Line line(std::uint64_t number) const;
+
+  // In all copies.
+  template <typename V>
+  void store(const Line& line, V stick) const {
+    for (unsigned i = 0; i < copies_.count; ++i) {
+      store_register(reinterpret_cast<void*>(line.to + i * copies_.step), stick);
+    }
+  }
+  // What was computed for all lanes of a line across sticks: lanes of padding become 0; without a stick dimension, lane
+  // 0 goes into all lanes.
+  template <typename T>
+  void finish(const Line& line, T* lanes) const {
+    if (spreads_) {
+      std::fill_n(lanes + 1, lanes_ - 1, lanes[0]);
+    } else {
+      std::fill(lanes + line.lanes, lanes + lanes_, T{0});
+    }
+    store(line, load_stick(lanes));
+  }
+  bool needs_finish(const Line& line) const { return line.lanes < lanes_; }
+
+ private:
+  unsigned reduced_;
+  Axes axes_;
+  const Axis& axis_;
+  std::uint32_t extent_;
+  bool along_stick_;
+  bool spreads_;
+  Refusal refusal_;
+  Spans spans_;
+  Copies copies_;
+  Combinations lines_;
+  unsigned stick_dim_;         // of the output
+  unsigned stick_number_ = 0;  // which one of lines_ it is
+  std::uint32_t lanes_;
+  CoreShare share_;
+};
+
+}  // namespace kernel::engine

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sum and Mean on DL16: chunks of 64 positions are summed exactly in integers, each sum is rounded once to fp32, sums
+// are added in fp32 in ascending order. Where the exponents of a chunk spread too far for 32-bit lanes, the elements
+// concerned are summed one by one.
+#include "firmware/kernels/engine/aligned_sticks.hpp"
+#include "firmware/kernels/engine/reductions.hpp"
+#include "firmware/kernels/matmul/exact.hpp"
+
+namespace kernel::engine {
+namespace {
+
+constexpr unsigned kLanes = wire::kStickBytes / sizeof(wire::Dl16);
+constexpr unsigned kBatch = kVector32;  // lines along the stick that are summed together: lanes of fp32
+
+// The exponent of a unit in the place of an fp32 exponent.
+constexpr std::int32_t fp32_exponent(unsigned low) {
+  return (static_cast<std::int32_t>(low) + wire::kDl16UnitExponent) * (1 << 23);
+}
+
+struct Memory {
+  alignas(wire::kStickBytes) std::uint16_t lane_mask[kLanes];
+  alignas(wire::kStickBytes) std::uint16_t low[kLanes];
+  alignas(wire::kStickBytes) std::uint16_t spread[kLanes];
+  alignas(wire::kStickBytes) float chunk[2][kBatch];  // sums of one chunk: of even and odd lanes, or of lines
+  alignas(wire::kStickBytes) std::int32_t units[kBatch];
+  alignas(wire::kStickBytes) std::int32_t exponent[kBatch];
+  alignas(wire::kStickBytes) std::uint16_t code[kLanes];
+  Line line[kBatch];
+  bool nan[kBatch];
+  bool exact[kBatch];
+};
+static_assert(sizeof(Memory) <= kWorkingBytes);
+
+vfloat32m1_t load_floats(const float* from) { return __riscv_vreinterpret_v_i32m1_f32m1(load_words(from)); }
+
+class Sums {
+ public:
+  Sums(const Work& work, const Reduction& lines)
+      : lines_(lines),
+        m_(reinterpret_cast<Memory&>(work.working)),
+        mean_(work.operation.opcode == Opcode::Mean),
+        factor_(std::bit_cast<float>(work.operation.constant[0])) {}
+
+  void across(const Line& line);                    // lanes side by side
+  void along(std::uint64_t first, unsigned count);  // lines along the stick
+
+ private:
+  struct Accumulators {
+    FixedFloat32 even;
+    FixedFloat32 odd;
+    FixedUint16 nan;
+  };
+  void add_across(const Line& line, std::uint64_t first, Accumulators& sums);
+  void repair_across(const Line& line, std::uint64_t first);
+
+  void add_along(std::uint64_t first, unsigned count);
+  bool set_lane_mask(std::uint64_t first);
+  vuint16m1_t masked_stick(const Line& line, std::uint64_t first, bool masked) const;
+  void sum_line(unsigned i, vuint16m1_t stick, vuint16m1_t low, unsigned exponent);
+  void sum_line_alone(unsigned i, vuint16m1_t stick);
+  float exact_sum(const Line& line, std::uint64_t first) const;
+
+  vint32m1_t result(vfloat32m1_t sum) const {
+    return to_dl16(mean_ ? __riscv_vfmul_vf_f32m1(sum, factor_, kVector32) : sum);
+  }
+
+  const Reduction& lines_;
+  Memory& m_;
+  bool mean_;
+  float factor_;
+};
+
+// ---- lanes side by side ---------------------------------------------------------------------------------------------
+
+void Sums::across(const Line& line) {
+  const vfloat32m1_t zero = __riscv_vfmv_v_f_f32m1(0, kVector32);
+  Accumulators sums{zero, zero, __riscv_vmv_v_x_u16m1(0, kVector16)};
+  for (std::uint64_t first = 0; first < lines_.extent(); first += kSumChunk) add_across(line, first, sums);
+  vuint16m1_t codes = joined(result(sums.even), result(sums.odd));
+  const vuint16m1_t nan = sums.nan;
+  codes = __riscv_vor_vv_u16m1(__riscv_vand_vv_u16m1(codes, __riscv_vnot_v_u16m1(nan, kVector16), kVector16),
+                               __riscv_vand_vx_u16m1(nan, wire::kDl16Nan, kVector16), kVector16);
+  if (!lines_.needs_finish(line)) {
+    lines_.store(line, codes);
+    return;
+  }
+  store_register(m_.code, codes);
+  lines_.finish(line, m_.code);
+}
+
+void Sums::add_across(const Line& line, std::uint64_t first, Accumulators& sums) {
+  const std::uint64_t end = lines_.end_of(first, kSumChunk);
+  Codes codes = Codes::none();
+  lines_.for_each_stick(line, first, end, [&](const void* stick) { codes.include(load_stick(stick)); });
+  const vuint16m1_t low = __riscv_vand_vx_u16m1(
+      __riscv_vsrl_vx_u16m1(__riscv_vadd_vx_u16m1(codes.below_smallest, 1, kVector16), 9, kVector16), 0x3F, kVector16);
+  const vuint16m1_t spread = __riscv_vsub_vv_u16m1(__riscv_vsrl_vx_u16m1(codes.largest, 9, kVector16), low, kVector16);
+  const vint16m1_t nan = __riscv_vsra_vx_i16m1(
+      __riscv_vreinterpret_v_u16m1_i16m1(__riscv_vadd_vx_u16m1(codes.largest, 1, kVector16)), 15, kVector16);
+  sums.nan = __riscv_vor_vv_u16m1(sums.nan, __riscv_vreinterpret_v_i16m1_u16m1(nan), kVector16);
+
+  vint32m1_t even = __riscv_vmv_v_x_i32m1(0, kVector32);
+  vint32m1_t odd = even;
+  lines_.for_each_stick(line, first, end, [&](const void* stick) {
+    const Halves halves = in_units(load_stick(stick), low);
+    even = __riscv_vadd_vv_i32m1(even, halves.even, kVector32);
+    odd = __riscv_vadd_vv_i32m1(odd, halves.odd, kVector32);
+  });
+  const vint32m1_t pair = __riscv_vreinterpret_v_u32m1_i32m1(__riscv_vreinterpret_v_u16m1_u32m1(low));
+  const auto exponents = [](vint32m1_t lows) {
+    return __riscv_vsll_vx_i32m1(__riscv_vadd_vx_i32m1(lows, wire::kDl16UnitExponent, kVector32), 23, kVector32);
+  };
+  vfloat32m1_t even_sum = to_fp32(even, exponents(__riscv_vand_vx_i32m1(pair, 0xFFFF, kVector32)));
+  vfloat32m1_t odd_sum = to_fp32(odd, exponents(__riscv_vsra_vx_i32m1(pair, 16, kVector32)));
+  if (largest_lane(spread) > kSpread) {
+    store_register(m_.spread, spread);
+    store_register(m_.chunk[0], even_sum);
+    store_register(m_.chunk[1], odd_sum);
+    repair_across(line, first);
+    even_sum = load_floats(m_.chunk[0]);
+    odd_sum = load_floats(m_.chunk[1]);
+  }
+  sums.even = __riscv_vfadd_vv_f32m1(sums.even, even_sum, kVector32);
+  sums.odd = __riscv_vfadd_vv_f32m1(sums.odd, odd_sum, kVector32);
+}
+
+void Sums::repair_across(const Line& line, std::uint64_t first) {
+  for (unsigned lane = 0; lane < line.lanes; ++lane) {
+    if (m_.spread[lane] <= kSpread) continue;
+    matmul::ExactSum exact;
+    lines_.for_each_stick(line, first, lines_.end_of(first, kSumChunk), [&](const void* stick) {
+      const wire::Dl16 code = static_cast<const wire::Dl16*>(stick)[lane];
+      if (!wire::dl16_is_nan(code)) exact.add(code);
+    });
+    m_.chunk[lane % 2][lane / 2] = exact.to_fp32();
+  }
+}
+
+// ---- along the stick ------------------------------------------------------------------------------------------------
+
+void Sums::along(std::uint64_t first, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    m_.line[i] = lines_.line(first + i);
+    m_.nan[i] = false;
+    m_.exact[i] = false;
+  }
+  vfloat32m1_t sums = __riscv_vfmv_v_f_f32m1(0, kVector32);
+  for (std::uint64_t at = 0; at < lines_.extent(); at += kSumChunk) {
+    add_along(at, count);
+    sums = __riscv_vfadd_vv_f32m1(sums, load_floats(m_.chunk[0]), kVector32);
+  }
+  store_register(m_.units, result(sums));
+  for (unsigned i = 0; i < count; ++i) {
+    const auto code = m_.nan[i] ? wire::kDl16Nan : static_cast<std::uint16_t>(m_.units[i]);
+    lines_.store(m_.line[i], __riscv_vmv_v_x_u16m1(code, kVector16));
+  }
+}
+
+// The sums of one chunk of each line, into m_.chunk[0].
+void Sums::add_along(std::uint64_t first, unsigned count) {
+  const bool masked = set_lane_mask(first);
+  Codes codes = Codes::none();
+  for (unsigned i = 0; i < count; ++i) codes.include(masked_stick(m_.line[i], first, masked));
+  const Window window = Window::of(codes);
+  if (!window.nan && window.spread <= kSpread) {
+    const vuint16m1_t low = __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(window.low), kVector16);
+    for (unsigned i = 0; i < count; ++i) sum_line(i, masked_stick(m_.line[i], first, masked), low, window.low);
+  } else {
+    for (unsigned i = 0; i < count; ++i) sum_line_alone(i, masked_stick(m_.line[i], first, masked));
+  }
+  store_register(m_.chunk[0], to_fp32(load_words(m_.units), load_words(m_.exponent)));
+  for (unsigned i = 0; i < count; ++i) {
+    if (!m_.exact[i]) continue;
+    m_.chunk[0][i] = exact_sum(m_.line[i], first);
+    m_.exact[i] = false;
+  }
+}
+
+// False: all lanes of the chunk take part.
+bool Sums::set_lane_mask(std::uint64_t first) {
+  if (lines_.spans().hold(first, first + kSumChunk)) return false;
+  std::fill_n(m_.lane_mask, kLanes, std::uint16_t{0});
+  lines_.spans().within(first, lines_.end_of(first, kSumChunk), [&](const Span& span) {
+    std::fill(m_.lane_mask + (span.first - first), m_.lane_mask + (span.end - first), std::uint16_t{0xFFFF});
+  });
+  return true;
+}
+
+vuint16m1_t Sums::masked_stick(const Line& line, std::uint64_t first, bool masked) const {
+  const vuint16m1_t stick = load_stick(reinterpret_cast<const void*>(lines_.stick(line, first)));
+  return masked ? __riscv_vand_vv_u16m1(stick, load_stick(m_.lane_mask), kVector16) : stick;
+}
+
+void Sums::sum_line(unsigned i, vuint16m1_t stick, vuint16m1_t low, unsigned exponent) {
+  const Halves halves = in_units(stick, low);
+  const vint64m1_t pairs =
+      __riscv_vreinterpret_v_i32m1_i64m1(__riscv_vadd_vv_i32m1(halves.even, halves.odd, kVector32));
+  // The low half of a sum of 64-bit lanes is right whatever the upper halves hold.
+  const vint64m1_t folded = __riscv_vadd_vv_i64m1(pairs, __riscv_vsra_vx_i64m1(pairs, 32, kVector64), kVector64);
+  const vint64m1_t zero = __riscv_vmv_v_x_i64m1(0, kVector64);
+  m_.units[i] =
+      static_cast<std::int32_t>(__riscv_vmv_x_s_i64m1_i64(__riscv_vredsum_vs_i64m1_i64m1(folded, zero, kVector64)));
+  m_.exponent[i] = fp32_exponent(exponent);
+}
+
+// A line that does not have its exponents where the others have them.
+void Sums::sum_line_alone(unsigned i, vuint16m1_t stick) {
+  Codes codes = Codes::none();
+  codes.include(stick);
+  const Window window = Window::of(codes);
+  m_.nan[i] = m_.nan[i] || window.nan;
+  m_.exact[i] = !window.nan && window.spread > kSpread;
+  if (window.nan || m_.exact[i]) {
+    m_.units[i] = 0;
+    m_.exponent[i] = 0;
+  } else {
+    sum_line(i, stick, __riscv_vmv_v_x_u16m1(static_cast<std::uint16_t>(window.low), kVector16), window.low);
+  }
+}
+
+float Sums::exact_sum(const Line& line, std::uint64_t first) const {
+  const auto* stick = reinterpret_cast<const std::uint16_t*>(lines_.stick(line, first));
+  matmul::ExactSum exact;
+  lines_.spans().within(first, lines_.end_of(first, kSumChunk), [&](const Span& span) {
+    for (std::uint64_t p = span.first; p < span.end; ++p) exact.add(stick[p - first]);
+  });
+  return exact.to_fp32();
+}
+
+}  // namespace
+
+void sum_dl16(const Work& work, const Reduction& lines) {
+  Sums sums(work, lines);
+  if (!lines.along_stick()) {
+    for (std::uint64_t i = lines.first(); i < lines.end(); ++i) sums.across(lines.line(i));
+    return;
+  }
+  for (std::uint64_t i = lines.first(); i < lines.end(); i += kBatch) {
+    sums.along(i, static_cast<unsigned>(std::min<std::uint64_t>(kBatch, lines.end() - i)));
+  }
+}
+
+}  // namespace kernel::engine
