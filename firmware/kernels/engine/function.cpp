@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions on DL16: the second input is a table of all results.
+// Functions. On DL16 the second input is a table of all results; on FP32 each element is evaluated in fp64.
 #include "firmware/kernels/engine/families.hpp"
 #include "firmware/kernels/engine/rows.hpp"
+#include "firmware/kernels/vector.hpp"
+#include "shared/real_functions.hpp"
 
 namespace kernel::engine {
 namespace {
@@ -29,10 +31,29 @@ void look_up(const std::uint16_t* table, const Rows& rows) {
   }
 }
 
+void evaluate(const Operation& operation, const Rows& rows) {
+  constexpr unsigned kWordsOfFp32 = wire::kStickBytes / sizeof(std::uint32_t);
+  const std::byte* from = rows.in[0];
+  std::byte* to = rows.out;
+  for (std::uint64_t n = 0; n < rows.count; ++n) {
+    const auto* in = reinterpret_cast<const std::uint32_t*>(from);
+    auto* out = reinterpret_cast<std::uint32_t*>(to);
+    for (unsigned w = 0; w < kWordsOfFp32; ++w) {
+      out[w] = wire::real::evaluate_fp32(operation.opcode, in[w], operation.constant[0], operation.constant[1]);
+    }
+    from += rows.in_step[0];
+    to += rows.out_step;
+  }
+}
+
 }  // namespace
 
 Refusal function(const Work& work) {
-  if (work.output().format != program::Format::Dl16 || work.inputs() != 2) return work.refuse(Where::Unsupported);
+  if (work.output().format == program::Format::Fp32) {
+    enable_host_float();
+    RowWalk walk(work, 1);
+    return walk.for_each([&work](const Rows& rows) { evaluate(work.operation, rows); });
+  }
   RowWalk walk(work, 1);
   const auto* table = reinterpret_cast<const std::uint16_t*>(work.address(work.operation.operand[1]));
   return walk.for_each([table](const Rows& rows) { look_up(table, rows); });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restickify: the same elements with their sticks along another dimension. Blocks of as many sticks as a stick has
-// lanes are transposed: first, in registers, 8 bytes of as many rows as 8 bytes have elements; then words of 8 bytes.
+// Restickify: the same elements with their sticks along another dimension, or from or to one element in each stick. Blocks
+// of as many sticks as a stick has lanes are transposed: first, in registers, 8 bytes of as many rows as 8 bytes have elements; then words of 8 bytes.
+#include <algorithm>
 #include <type_traits>
 
 #include "firmware/kernels/engine/elements.hpp"
@@ -122,6 +123,10 @@ class Relayout {
         lanes_(program::lanes_of(to_.format)) {}
 
   void run() {
+    if (!has_blocks()) {
+      for_each_output_stick(work_, [this](const Index& first) { stick(first); });
+      return;
+    }
     std::uint32_t units[kMaxRank];
     for (unsigned d = 0; d < kMaxRank; ++d) units[d] = d == from_.stick_dim || d == to_.stick_dim ? lanes_ : 1;
     const LoopNest nest(work_, units);
@@ -133,6 +138,12 @@ class Relayout {
   }
 
  private:
+  // Both have sticks, along dimensions that both have.
+  bool has_blocks() const {
+    if (from_.stick_dim == program::kNoDimension || to_.stick_dim == program::kNoDimension) return false;
+    return (from_.present >> to_.stick_dim & 1) != 0 && (to_.present >> from_.stick_dim & 1) != 0;
+  }
+
   // Whole blocks, and those at the ends of both dimensions.
   void by_blocks(const LoopNest& nest) {
     const Box share = nest.share();
@@ -173,15 +184,24 @@ class Relayout {
     }
   }
 
-  // Where blocks are cut by the borders of scratchpads.
+  // Where there are no blocks, or where they are cut by the borders of scratchpads.
   void stick(const Index& first) {
     const std::uint64_t to = address_of(work_, to_, first);
     Index from = input_index(work_, first);
-    for (std::uint32_t lane = 0; lane < lanes_; ++lane) {
-      const bool is_inside = from.of[to_.stick_dim] < work_.operation.extent[to_.stick_dim];
-      const std::uint32_t bits = is_inside ? load_element(address_of(work_, from_, from), item_) : 0;
+    if (to_.stick_dim == program::kNoDimension) {
+      const std::uint32_t bits = load_element(address_of(work_, from_, from), item_);
+      for (std::uint32_t lane = 0; lane < lanes_; ++lane) store_element(to + lane * item_, item_, bits);
+      return;
+    }
+    const std::uint32_t left = work_.operation.extent[to_.stick_dim] - from.of[to_.stick_dim];
+    const std::uint32_t elements = std::min(left, lanes_);
+    const bool linear = from_.split[to_.stick_dim] == 1;
+    const std::uint64_t step = from_.stride[to_.stick_dim];
+    const std::uint64_t begin = address_of(work_, from_, from);
+    for (std::uint32_t lane = 0; lane < lanes_; ++lane, ++from.of[to_.stick_dim]) {
+      std::uint32_t bits = 0;
+      if (lane < elements) bits = load_element(linear ? begin + lane * step : address_of(work_, from_, from), item_);
       store_element(to + lane * item_, item_, bits);
-      ++from.of[to_.stick_dim];
     }
   }
 
