@@ -53,6 +53,8 @@ inline void store_registers8(void* to, V v) {
 // The same registers as types of known size, so that they can be members (-mrvv-vector-bits=zvl).
 using FixedInt16 = vint16m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
 using FixedUint16 = vuint16m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
+using FixedInt32 = vint32m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
+using FixedFloat32 = vfloat32m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
 static_assert(sizeof(FixedInt16) == 128, "kernels are compiled for VLEN 1024");
 
 // A stick taken apart. Lanes that hold zero or NaN have significand 0; `counts` has all bits set in the other lanes.

@@ -14,9 +14,6 @@ namespace kernel::engine {
 inline constexpr unsigned kSumChunk = 64;  // positions whose sum is exact
 inline constexpr unsigned kSpread = 31 - 10 - 6;
 
-using FixedInt32 = vint32m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
-using FixedFloat32 = vfloat32m1_t __attribute__((riscv_rvv_vector_bits(__riscv_v_fixed_vlen)));
-
 // Even lanes of a stick, and odd ones: the halves of 32-bit lanes.
 struct Halves {
   FixedInt32 even;
@@ -89,22 +86,6 @@ inline vfloat32m1_t to_fp32(vint32m1_t units, vint32m1_t exponent) {
       __riscv_vsra_vx_i32m1(__riscv_vor_vv_i32m1(units, __riscv_vrsub_vx_i32m1(units, 0, vl), vl), 31, vl);
   return __riscv_vreinterpret_v_i32m1_f32m1(
       __riscv_vadd_vv_i32m1(bits, __riscv_vand_vv_i32m1(nonzero, exponent, vl), vl));
-}
-
-// fp32 to the code of DL16 (wire::dl16_from_fp32_bits for 32 lanes): add half a unit, drop 14 bits, rebias, clamp to
-// the code range.
-inline vint32m1_t to_dl16(vfloat32m1_t value) {
-  constexpr std::size_t vl = kVector32;
-  const vint32m1_t bits = __riscv_vreinterpret_v_f32m1_i32m1(value);
-  vint32m1_t code = __riscv_vadd_vx_i32m1(__riscv_vand_vx_i32m1(bits, 0x7FFFFFFF, vl), 0x2000, vl);
-  code = __riscv_vreinterpret_v_u32m1_i32m1(__riscv_vsrl_vx_u32m1(__riscv_vreinterpret_v_i32m1_u32m1(code), 14, vl));
-  code = __riscv_vsub_vx_i32m1(code, 96 << 9, vl);
-  code = __riscv_vmax_vv_i32m1(code, __riscv_vmv_v_x_i32m1(0, vl), vl);
-  code = __riscv_vmin_vv_i32m1(code, __riscv_vmv_v_x_i32m1(wire::kDl16Nan, vl), vl);
-  const vint32m1_t sign = __riscv_vand_vx_i32m1(
-      __riscv_vreinterpret_v_u32m1_i32m1(__riscv_vsrl_vx_u32m1(__riscv_vreinterpret_v_i32m1_u32m1(bits), 16, vl)),
-      wire::kDl16SignBit, vl);
-  return __riscv_vor_vv_i32m1(code, sign, vl);
 }
 
 // Two halves of codes below 2^16 as one stick.

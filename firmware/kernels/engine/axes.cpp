@@ -2,7 +2,6 @@
 #include "firmware/kernels/engine/axes.hpp"
 
 #include <bit>
-#include <numeric>
 
 namespace kernel::engine {
 
@@ -26,13 +25,31 @@ Axes::Axes(const Work& work) : rank_(work.operation.rank), operands_(work.operat
   }
 }
 
-std::uint32_t Axes::unit(unsigned d) const {
-  std::uint32_t unit = extent_[d];
-  for (unsigned o = 0; o < operands_; ++o) {
-    if (axis_[o][d].stride != 0 || axis_[o][d].item != 0) return 1;
-    if (axis_[o][d].part != 0) unit = std::gcd(unit, axis_[o][d].part);
+Combinations output_sticks(const Work& work, const Axes& axes, std::uint8_t without) {
+  const Operand& output = work.output();
+  Combinations sticks;
+  const auto add = [&](unsigned d, std::uint32_t unit) {
+    if ((output.present & ~without & 1u << d) != 0) sticks.add(d, axes.extent(d), unit);
+  };
+  // Neighbours along the stick first.
+  if (output.stick_dim != program::kNoDimension) add(output.stick_dim, program::lanes_of(output.format));
+  for (unsigned d = 0; d < axes.rank(); ++d) {
+    if (d != output.stick_dim) add(d, 1);
   }
-  return unit;
+  return sticks;
+}
+
+Copies::Copies(const Work& work, const Axes& axes) {
+  for (unsigned d = 0; d < axes.rank(); ++d) {
+    const Axis& axis = axes.of(axes.output(), d);
+    if ((work.output().present >> d & 1) != 0 || axis.part == 0) continue;
+    const unsigned known = count;
+    for (std::uint32_t part = 1; part < axes.extent(d) / axis.part; ++part) {
+      for (unsigned i = 0; i < known && count < program::kMaxSlices; ++i) {
+        offset[count++] = offset[i] + part * axis.part_step;
+      }
+    }
+  }
 }
 
 }  // namespace kernel::engine

@@ -32,6 +32,8 @@ struct Axis {
     const std::uint32_t lane = (part != 0 ? n % part : n) & ((1u << lane_bits) - 1);
     return stick(n) + lane * item;
   }
+  // To its stick, from the beginning of the part that has it.
+  std::uint64_t in_part(std::uint32_t n) const { return ((part != 0 ? n % part : n) >> lane_bits) * stride; }
   // Another index may have another address.
   bool moves() const { return stride != 0 || part != 0 || item != 0; }
 };
@@ -47,8 +49,6 @@ class Axes {
   unsigned rank() const { return rank_; }
   unsigned operands() const { return operands_; }
   unsigned output() const { return operands_ - 1; }
-  // Elements along d that are in one place of every operand: in one part when none has the dimension, else one.
-  std::uint32_t unit(unsigned d) const;
 
  private:
   unsigned rank_;
@@ -63,52 +63,56 @@ class Axes {
 class Combinations {
  public:
   // Indices 0, unit, 2 * unit … below extent.
-  void add(unsigned d, std::uint32_t extent, std::uint32_t unit) {
+  void add(unsigned d, std::uint32_t extent, std::uint32_t unit = 1) {
     dimension_[count_] = d;
     unit_[count_] = unit;
-    steps_[count_++] = (extent + unit - 1) / unit;
+    steps_[count_] = (std::uint64_t{extent} + unit - 1) / unit;
+    total_ *= steps_[count_++];
   }
-  std::uint64_t total() const {
-    std::uint64_t product = 1;
-    for (unsigned i = 0; i < count_; ++i) product *= steps_[i];
-    return product;
-  }
-  // Bytes of an operand for combination `number`.
-  std::uint64_t stick(const Axes& axes, unsigned operand, std::uint64_t number) const {
-    std::uint64_t bytes = 0;
+  std::uint64_t total() const { return total_; }
+
+  // `visit` gets dimension and index, for each dimension.
+  template <typename Visit>
+  void for_each(std::uint64_t number, Visit visit) const {
     for (unsigned i = 0; i < count_; ++i) {
-      bytes += axes.of(operand, dimension_[i]).stick(index(i, number));
+      visit(dimension_[i], static_cast<std::uint32_t>(number % steps_[i]) * unit_[i]);
       number /= steps_[i];
     }
+  }
+  // Bytes of an operand for a combination: to the stick, or to the element.
+  std::uint64_t stick(const Axes& axes, unsigned operand, std::uint64_t number) const {
+    std::uint64_t bytes = 0;
+    for_each(number, [&](unsigned d, std::uint32_t n) { bytes += axes.of(operand, d).stick(n); });
     return bytes;
   }
-  // Index of the dimension that was added as number `which`, for a combination.
-  std::uint32_t index_of(unsigned which, std::uint64_t number) const {
-    for (unsigned i = 0; i < which; ++i) number /= steps_[i];
-    return index(which, number);
+  std::uint64_t element(const Axes& axes, unsigned operand, std::uint64_t number) const {
+    std::uint64_t bytes = 0;
+    for_each(number, [&](unsigned d, std::uint32_t n) { bytes += axes.of(operand, d).element(n); });
+    return bytes;
+  }
+  std::uint32_t index(unsigned d, std::uint64_t number) const {
+    std::uint32_t index = 0;
+    for_each(number, [&](unsigned at, std::uint32_t n) { index = at == d ? n : index; });
+    return index;
   }
 
  private:
-  std::uint32_t index(unsigned i, std::uint64_t number) const {
-    return static_cast<std::uint32_t>(number % steps_[i]) * unit_[i];
-  }
-
   unsigned count_ = 0;
+  std::uint64_t total_ = 1;
   unsigned dimension_[program::kMaxRank]{};
   std::uint32_t unit_[program::kMaxRank]{};
   std::uint64_t steps_[program::kMaxRank]{};
 };
 
-// Where the copies of an output lie that has parts along a dimension which it does not have: the reduced one.
+// Sticks of the output: every dimension that it has, but those of `without` (bits).
+Combinations output_sticks(const Work& work, const Axes& axes, std::uint8_t without);
+
+// Where the copies of an output lie that has parts along dimensions which it does not have. What is copied is computed
+// for index 0 of these dimensions.
 struct Copies {
-  Copies(const Axes& axes, unsigned d) {
-    const Axis& axis = axes.of(axes.output(), d);
-    if (axis.part == 0) return;
-    count = axes.extent(d) / axis.part;
-    step = axis.part_step;
-  }
-  std::uint32_t count = 1;
-  std::uint64_t step = 0;  // bytes
+  Copies(const Work& work, const Axes& axes);
+  unsigned count = 1;
+  std::uint64_t offset[program::kMaxSlices]{};  // bytes
 };
 
 // Items first … end - 1 of `total` belong to this core.

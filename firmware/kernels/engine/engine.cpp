@@ -57,8 +57,8 @@ Refusal dispatch(const Work& work) {
     case Opcode::Fp8ToDl16:
     case Opcode::Dl16ToFp8Weight: break;
 
-    case Opcode::Gather:
-    case Opcode::Scatter: break;
+    case Opcode::Gather: return gather(work);
+    case Opcode::Scatter: return scatter(work);
 
     case Opcode::Add:
     case Opcode::Sub:
@@ -98,13 +98,13 @@ Refusal dispatch(const Work& work) {
     case Opcode::Min:
     case Opcode::Prod:
     case Opcode::Exx2: return reduction(work);
-    case Opcode::LayerNormScale:
-    case Opcode::LayerNormNorm: break;
+    case Opcode::LayerNormScale: return layer_norm_scale(work);
+    case Opcode::LayerNormNorm: return layer_norm(work);
 
     case Opcode::MatMul: return matrix_product(work);
 
     case Opcode::TopKValue:
-    case Opcode::TopKIndex: break;
+    case Opcode::TopKIndex: return top_k(work);
   }
   return work.refuse(Where::Unsupported);
 }

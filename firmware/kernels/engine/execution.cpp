@@ -114,6 +114,7 @@ Refusal Execution::execute(const Operation& operation, std::uint32_t number) {
   wait_for_others(shared);
   if (!shared && core_ != 0) return {};
   return dispatch({.header = memory_.header,
+                   .arguments = {memory_.argument, memory_.header.argument_count},
                    .places = places_,
                    .operation = operation,
                    .number = number,

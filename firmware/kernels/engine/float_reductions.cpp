@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions that are defined by fp64 operations in ascending order of positions: Sum and Mean on FP32, Prod.
+#include "firmware/kernels/engine/number.hpp"
 #include "firmware/kernels/engine/reductions.hpp"
 #include "shared/dl16.hpp"
 
@@ -7,12 +8,6 @@ namespace kernel::engine {
 namespace {
 
 using program::Format;
-
-// A number as NaN of its format when it is one; the sign of a NaN is never kept.
-std::uint32_t fp32_code(double value) {
-  return __builtin_isnan(value) ? 0x7FC00000u : std::bit_cast<std::uint32_t>(static_cast<float>(value));
-}
-wire::Dl16 dl16_code(double value) { return __builtin_isnan(value) ? wire::kDl16Nan : wire::dl16_from_fp64(value); }
 
 struct Memory {
   alignas(wire::kStickBytes) double sum[kVector32];
@@ -58,7 +53,7 @@ class Fp32Sums {
     }
     double total = __riscv_vfmv_f_s_f64m1_f64(sum);
     if (mean_) total *= factor_;
-    lines_.store(line, __riscv_vmv_v_x_u32m1(fp32_code(total), kVector32));
+    lines_.store(line, __riscv_vmv_v_x_u32m1(number::code_of(Format::Fp32, total), kVector32));
   }
 
  private:
@@ -74,14 +69,14 @@ struct Dl16Numbers {
   using Code = std::uint16_t;
   static constexpr unsigned kLanes = kVector16;
   static double value(Code code) { return wire::fp64_from_dl16(code); }
-  static Code code(double value) { return dl16_code(value); }
+  static Code code(double value) { return static_cast<Code>(number::code_of(Format::Dl16, value)); }
   static Code* results(Memory& memory) { return memory.code16; }
 };
 struct Fp32Numbers {
   using Code = std::uint32_t;
   static constexpr unsigned kLanes = kVector32;
   static double value(Code code) { return static_cast<double>(std::bit_cast<float>(code)); }
-  static Code code(double value) { return fp32_code(value); }
+  static Code code(double value) { return number::code_of(Format::Fp32, value); }
   static Code* results(Memory& memory) { return memory.code; }
 };
 

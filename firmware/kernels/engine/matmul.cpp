@@ -55,11 +55,11 @@ Roles roles_of(const Work& work, const Axes& axes) {
     }
   }
   for (unsigned d = 0; d < axes.rank(); ++d) {
-    if (d == roles.k || d == roles.n || !axes.moves(kOut, d)) continue;
+    if (d == roles.k || d == roles.n || (work.output().present >> d & 1) == 0) continue;
     if (axes.moves(kRight, d)) {
-      roles.batches.add(d, axes.extent(d), axes.unit(d));
+      roles.batches.add(d, axes.extent(d));
     } else {
-      roles.rows.add(d, axes.extent(d), axes.unit(d));
+      roles.rows.add(d, axes.extent(d));
     }
   }
   return roles;
@@ -77,7 +77,7 @@ class Problem {
         axes_(axes),
         roles_(roles),
         memory_(memory),
-        copies_(axes, roles.k),
+        copies_(work, axes),
         gathers_left_(work.operation.operand[kLeft].stick_dim != roles.k),
         gathers_right_(roles.n >= program::kMaxRank || work.operation.operand[kRight].stick_dim != roles.n),
         spreads_(work.output().stick_dim == program::kNoDimension) {}
@@ -141,7 +141,7 @@ class Problem {
       return;
     }
     for (unsigned i = 0; i < copies_.count; ++i) {
-      store_register(reinterpret_cast<void*>(to + column_place(kOut, column) + i * copies_.step), codes);
+      store_register(reinterpret_cast<void*>(to + column_place(kOut, column) + copies_.offset[i]), codes);
     }
   }
 
@@ -163,7 +163,7 @@ class Problem {
     for (unsigned lane = 0; lane < lanes; ++lane) {
       const std::uint64_t in_row = roles_.n < program::kMaxRank ? place(kOut, roles_.n, column * kLanes + lane) : 0;
       for (unsigned i = 0; i < copies_.count; ++i) {
-        store_register(reinterpret_cast<void*>(to + in_row + i * copies_.step),
+        store_register(reinterpret_cast<void*>(to + in_row + copies_.offset[i]),
                        __riscv_vmv_v_x_u16m1(code[lane], kVector16));
       }
     }

@@ -7,19 +7,6 @@
 namespace kernel::engine {
 namespace {
 
-// Every dimension of the output in units of one place; the output's stick dimension in whole sticks.
-Combinations lines_of(const Axes& axes, const Operand& output, unsigned reduced) {
-  Combinations lines;
-  if (output.stick_dim != program::kNoDimension) {
-    lines.add(output.stick_dim, axes.extent(output.stick_dim), program::lanes_of(output.format));
-  }
-  for (unsigned d = 0; d < axes.rank(); ++d) {
-    if (d == reduced || d == output.stick_dim || !axes.moves(axes.output(), d)) continue;
-    lines.add(d, axes.extent(d), axes.unit(d));
-  }
-  return lines;
-}
-
 bool masks_are_along(const Operation& operation, unsigned reduced) {
   for (unsigned i = 0; i < operation.mask_count; ++i) {
     if (operation.mask[i].dimension != reduced) return false;
@@ -37,8 +24,8 @@ Reduction::Reduction(const Work& work)
       along_stick_(work.operation.operand[0].stick_dim == reduced_),
       spreads_(work.output().stick_dim == program::kNoDimension),
       spans_(work.operation, reduced_),
-      copies_(axes_, reduced_),
-      lines_(lines_of(axes_, work.output(), reduced_)),
+      copies_(work, axes_),
+      lines_(output_sticks(work, axes_, work.operation.reduced)),
       stick_dim_(work.output().stick_dim),
       lanes_(program::lanes_of(work.output().format)),
       share_(work, lines_.total()) {
@@ -52,7 +39,7 @@ Line Reduction::line(std::uint64_t number) const {
             .to = axes_.base(axes_.output()) + lines_.stick(axes_, axes_.output(), number),
             .lanes = spreads_ ? 1 : lanes_};
   if (!spreads_) {
-    const std::uint32_t left = axes_.extent(stick_dim_) - lines_.index_of(stick_number_, number);
+    const std::uint32_t left = axes_.extent(stick_dim_) - lines_.index(stick_dim_, number);
     line.lanes = std::min(left, lanes_);
   }
   return line;

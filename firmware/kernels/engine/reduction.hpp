@@ -55,7 +55,7 @@ class Reduction {
   template <typename V>
   void store(const Line& line, V stick) const {
     for (unsigned i = 0; i < copies_.count; ++i) {
-      store_register(reinterpret_cast<void*>(line.to + i * copies_.step), stick);
+      store_register(reinterpret_cast<void*>(line.to + copies_.offset[i]), stick);
     }
   }
   // What was computed for all lanes of a line across sticks: lanes of padding become 0; without a stick dimension, lane
@@ -82,8 +82,7 @@ class Reduction {
   Spans spans_;
   Copies copies_;
   Combinations lines_;
-  unsigned stick_dim_;         // of the output
-  unsigned stick_number_ = 0;  // which one of lines_ it is
+  unsigned stick_dim_;  // of the output
   std::uint32_t lanes_;
   CoreShare share_;
 };

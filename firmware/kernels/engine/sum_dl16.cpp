@@ -2,6 +2,7 @@
 // Sum and Mean on DL16: chunks of 64 positions are summed exactly in integers, each sum is rounded once to fp32, sums
 // are added in fp32 in ascending order. Where the exponents of a chunk spread too far for 32-bit lanes, the elements
 // concerned are summed one by one.
+#include "firmware/kernels/dl16_vector.hpp"
 #include "firmware/kernels/engine/aligned_sticks.hpp"
 #include "firmware/kernels/engine/reductions.hpp"
 #include "firmware/kernels/matmul/exact.hpp"
@@ -61,7 +62,8 @@ class Sums {
   float exact_sum(const Line& line, std::uint64_t first) const;
 
   vint32m1_t result(vfloat32m1_t sum) const {
-    return to_dl16(mean_ ? __riscv_vfmul_vf_f32m1(sum, factor_, kVector32) : sum);
+    const vfloat32m1_t value = mean_ ? __riscv_vfmul_vf_f32m1(sum, factor_, kVector32) : sum;
+    return dl16::from_fp32(__riscv_vreinterpret_v_f32m1_i32m1(value));
   }
 
   const Reduction& lines_;

@@ -36,6 +36,7 @@ struct alignas(wire::kStickBytes) Working {
 // part of its outputs.
 struct Work {
   const program::Header& header;
+  std::span<const program::Argument> arguments;
   const Places& places;
   const Operation& operation;
   std::uint32_t number;

@@ -175,7 +175,7 @@ TEST_F(EngineMatmul, ResultDoesNotDependOnTheNumberOfCores) {
   }
 }
 
-TEST_F(EngineMatmul, RandomProgramsEqualGolden) { expect_random({Opcode::MatMul}, 300); }
+TEST_F(EngineMatmul, RandomProgramsEqualGolden) { expect_random({Opcode::MatMul}, 120); }
 
 }  // namespace
 }  // namespace kernel_test

@@ -166,7 +166,7 @@ TEST_F(EngineReductions, ResultsDoNotDependOnTheNumberOfCores) {
 }
 
 TEST_F(EngineReductions, RandomProgramsEqualGolden) {
-  expect_random(std::vector<Opcode>(std::begin(kReductions), std::end(kReductions)), 500);
+  expect_random(std::vector<Opcode>(std::begin(kReductions), std::end(kReductions)), 200);
 }
 
 }  // namespace
