@@ -46,11 +46,8 @@ inline constexpr Element<V> kLargest = std::numeric_limits<Element<V>>::max();
 template <typename V>
 inline constexpr Element<V> kSignBit = std::numeric_limits<Element<V>>::min();
 
-// As 8-bit elements: the compiler makes whole-register moves of them, and no vsetvli beside them, which would end a
-// block of the emulator for each stick.
 template <typename V>
-V load(const void* stick) {
-  const vint8m1_t bytes = *static_cast<const vint8m1_t*>(stick);
+V from_bytes(vint8m1_t bytes) {
   if constexpr (sizeof(Element<V>) == 2) {
     return __riscv_vreinterpret_i16m1(bytes);
   } else if constexpr (sizeof(Element<V>) == 4) {
@@ -60,12 +57,22 @@ V load(const void* stick) {
   }
 }
 template <typename V>
-void store(void* stick, V v) {
+vint8m1_t as_bytes(V v) {
   if constexpr (sizeof(Element<V>) == 1) {
-    *static_cast<vint8m1_t*>(stick) = v;
+    return v;
   } else {
-    *static_cast<vint8m1_t*>(stick) = __riscv_vreinterpret_i8m1(v);
+    return __riscv_vreinterpret_i8m1(v);
   }
+}
+// As 8-bit elements: the compiler makes whole-register moves of them, and no vsetvli beside each, which would end a
+// block of the emulator.
+template <typename V>
+V load(const void* stick) {
+  return from_bytes<V>(*static_cast<const vint8m1_t*>(stick));
+}
+template <typename V>
+void store(void* stick, V v) {
+  *static_cast<vint8m1_t*>(stick) = as_bytes(v);
 }
 inline vint8m1_t splat_of(std::int8_t value) { return __riscv_vmv_v_x_i8m1(value, 128); }
 inline vint16m1_t splat_of(std::int16_t value) { return __riscv_vmv_v_x_i16m1(value, kVector16); }

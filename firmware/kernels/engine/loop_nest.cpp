@@ -19,11 +19,7 @@ Box part_of(Box box, unsigned d, std::uint32_t first, std::uint32_t end) {
 }
 
 LoopNest::LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank], unsigned first_operand)
-    : work_(work),
-      rank_(work.operation.rank),
-      first_operand_(first_operand),
-      operands_(work.operation.operand_count),
-      address_{} {
+    : work_(work), rank_(work.operation.rank), first_operand_(first_operand), operands_(work.operation.operand_count) {
   for (unsigned d = 0; d < rank_; ++d) {
     unit_[d] = unit[d];
     count_[d] = (work.operation.extent[d] + unit[d] - 1) / unit[d];
@@ -68,8 +64,11 @@ std::uint64_t LoopNest::place(unsigned o, unsigned d, std::uint32_t index) const
 }
 
 Box LoopNest::whole() const {
-  Box box{};
-  std::copy_n(count_, rank_, box.count);
+  Box box;
+  for (unsigned d = 0; d < rank_; ++d) {
+    box.first[d] = 0;
+    box.count[d] = count_[d];
+  }
   return box;
 }
 
@@ -169,7 +168,8 @@ void LoopNest::Walk::build_loops() {
     if (size_[d] > 1) add_loop(d, size_[d]);
   }
   if (loops_ == 0) {
-    loop_[0] = {.count = 1, .step = {}};
+    loop_[0].count = 1;
+    for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o) loop_[0].step[o] = 0;
     loops_ = 1;
   }
   merge_loops();
@@ -179,20 +179,21 @@ void LoopNest::Walk::build_loops() {
 
 // Sorted by the step of the output. A dimension that no operand has is left out: its iterations are all the same.
 void LoopNest::Walk::add_loop(unsigned d, std::uint32_t count) {
-  Loop loop{.count = count, .step = {}};
   std::uint64_t any = 0;
-  for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o) any |= loop.step[o] = nest_.stride_[o][d];
+  for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o) any |= nest_.stride_[o][d];
   if (any == 0) return;
   unsigned at = loops_++;
-  for (; at > 0 && before(loop, loop_[at - 1]); --at) loop_[at] = loop_[at - 1];
-  loop_[at] = loop;
+  for (; at > 0 && before(d, loop_[at - 1]); --at) loop_[at] = loop_[at - 1];
+  loop_[at].count = count;
+  for (unsigned o = nest_.first_operand_; o < nest_.operands_; ++o) loop_[at].step[o] = nest_.stride_[o][d];
 }
 
-// Outputs decide; what the output does not have goes outside.
-bool LoopNest::Walk::before(const Loop& a, const Loop& b) const {
+// Dimension d belongs inside of the loop. Outputs decide; what the output does not have goes outside.
+bool LoopNest::Walk::before(unsigned d, const Loop& loop) const {
   const unsigned output = nest_.operands_ - 1;
-  if (a.step[output] != b.step[output]) return a.step[output] - 1 < b.step[output] - 1;
-  return a.step[nest_.first_operand_] < b.step[nest_.first_operand_];
+  const std::uint64_t step = nest_.stride_[output][d];
+  if (step != loop.step[output]) return step - 1 < loop.step[output] - 1;
+  return nest_.stride_[nest_.first_operand_][d] < loop.step[nest_.first_operand_];
 }
 
 void LoopNest::Walk::merge_loops() {
@@ -217,7 +218,7 @@ void LoopNest::Walk::choose_innermost() {
   for (unsigned l = 0; l < loops_ && loop_[longest].count < kLongRun; ++l) {
     if (loop_[l].count > loop_[longest].count) longest = l;
   }
-  std::swap(loop_[0], loop_[longest]);
+  if (longest != 0) std::swap(loop_[0], loop_[longest]);
 }
 
 }  // namespace kernel::engine

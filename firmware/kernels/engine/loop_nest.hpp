@@ -48,7 +48,7 @@ class LoopNest {
  public:
   // unit[d]: elements of dimension d in one unit, 1 or a multiple of the lanes of every operand that has its sticks
   // along d.
-  // Operands in front of `first_operand` are left out: their addresses are 0.
+  // Operands in front of `first_operand` are left out: runs say nothing of them.
   LoopNest(const Work& work, const std::uint32_t (&unit)[kMaxRank], unsigned first_operand = 0);
 
   // A scratchpad operand is cut within a unit.
@@ -84,10 +84,10 @@ class LoopNest {
     void add_loop(unsigned d, std::uint32_t count);
     void merge_loops();
     void choose_innermost();
-    bool before(const Loop& a, const Loop& b) const;
+    bool before(unsigned d, const Loop& loop) const;
 
     const LoopNest& nest_;
-    Box box_;
+    const Box& box_;
     std::uint32_t at_[kMaxRank];    // where the segment begins
     std::uint32_t size_[kMaxRank];  // of the segment
     std::uint64_t address_[kMaxOperands];
