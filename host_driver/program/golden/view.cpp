@@ -83,13 +83,15 @@ std::span<std::byte> View::stick_at(unsigned slice, std::uint64_t offset) const 
   return base.subspan(offset, wire::kStickBytes);
 }
 
-std::vector<unsigned> View::slices_of_copies(unsigned first) const {
-  std::vector<unsigned> slices{first};
+// The checker has seen to it that the slices of an output differ, so there are no more than kMaxSlices.
+View::Slices View::slices_of_copies(unsigned first) const {
+  Slices slices{{first}, 1};
   for (unsigned d = 0; d < step_.operation.rank; ++d) {
     if (has_dimension(d)) continue;
-    const std::size_t known = slices.size();
+    const unsigned known = slices.count;
     for (unsigned part = 1; part < operand_.split[d]; ++part) {
-      for (std::size_t i = 0; i < known; ++i) slices.push_back(slices[i] + part * operand_.split_stride[d]);
+      for (unsigned i = 0; i < known; ++i)
+        slices.of.at(slices.count++) = slices.of[i] + part * operand_.split_stride[d];
     }
   }
   return slices;
@@ -113,7 +115,8 @@ std::uint32_t View::bits(const Index& n, std::uint64_t beyond) const {
 void View::set(const Index& n, std::uint32_t bits, std::uint64_t beyond) const {
   const Place at = place(n);
   const unsigned bytes = item_bytes(operand_.format);
-  for (const unsigned slice : slices_of_copies(at.slice)) {
+  const Slices slices = slices_of_copies(at.slice);
+  for (const unsigned slice : slices.all()) {
     const auto stick = stick_at(slice, at.offset + beyond);
     if (operand_.stick_dim != kNoDimension) {
       std::memcpy(&stick[at.lane * bytes], &bits, bytes);
@@ -132,7 +135,8 @@ std::array<std::byte, wire::kStickBytes> View::stick(const Index& n) const {
 
 void View::set_stick(const Index& n, std::span<const std::byte, wire::kStickBytes> stick) const {
   const Place at = place(n);
-  for (const unsigned slice : slices_of_copies(at.slice)) std::ranges::copy(stick, stick_at(slice, at.offset).begin());
+  const Slices slices = slices_of_copies(at.slice);
+  for (const unsigned slice : slices.all()) std::ranges::copy(stick, stick_at(slice, at.offset).begin());
 }
 
 Index counts(const Step& step, const View& view, std::uint8_t dimensions, bool padded) {

@@ -66,9 +66,14 @@ class View {
     std::uint64_t offset;  // of the stick
     unsigned lane;
   };
+  struct Slices {
+    std::array<unsigned, wire::program::kMaxSlices> of;
+    unsigned count;
+    std::span<const unsigned> all() const { return std::span(of).first(count); }
+  };
   Place place(const Index& n) const;
   std::span<std::byte> stick_at(unsigned slice, std::uint64_t offset) const;
-  std::vector<unsigned> slices_of_copies(unsigned first) const;
+  Slices slices_of_copies(unsigned first) const;
   std::uint32_t positions_per_step(unsigned dimension) const;
 
   const Step& step_;

@@ -479,6 +479,122 @@ TEST(DeviceProgramCheck, DimensionsOfAMatrixProductHaveTheirRoles) {
   EXPECT_EQ(product_after([](Operation& o) { o.operand[0].format = Format::Fp32; }), (Refusal{Where::Format, 0, 0}));
 }
 
+// One operation on dense operands, each in an argument of its own that is large enough.
+struct DenseOperand {
+  Format format;
+  std::vector<unsigned> order;
+  std::uint8_t stick_dim;
+};
+struct Dense {
+  ProgramBuilder builder;
+  Dense(Opcode opcode, std::initializer_list<std::uint32_t> extent, const std::vector<DenseOperand>& operands) {
+    Operation operation = operation_of(opcode, extent);
+    for (const DenseOperand& it : operands) {
+      const bool output = &it == &operands.back();
+      Operand& operand = operation.operand[operation.operand_count++];
+      operand = dense_operand(it.format, extent, it.order, it.stick_dim);
+      operand.argument = builder.add_argument(100'000 * kStick, output ? Access::Write : Access::Read);
+    }
+    builder.add(operation);
+  }
+  // Judged with changes that do not stay.
+  Refusal after(const std::function<void(Operation&)>& spoil) const {
+    ProgramBuilder spoilt = builder;
+    spoil(spoilt.operations().back());
+    return check_program(spoilt.build());
+  }
+};
+
+TEST(DeviceProgramCheck, RestickifyHasTwoStickDimensions) {
+  const Dense op(Opcode::Restickify, {70, 80}, {{Format::Dl16, {0, 1}, 1}, {Format::Int16, {1, 0}, 0}});
+  EXPECT_TRUE(op.after([](Operation&) {}).ok());
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[1].stick_dim = 1; }), (Refusal{Where::StickDim, 0, 0}));
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].stick_dim = kNoDimension; }), (Refusal{Where::StickDim, 0, 0}));
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[1].format = Format::Fp32; }), (Refusal{Where::Format, 1, 0}));
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].present = 2, o.operand[0].stride[0] = 0; }),
+            (Refusal{Where::Present, 0, 0}));
+}
+
+TEST(DeviceProgramCheck, FormatsOfAConversionAreFixed) {
+  const Dense op(Opcode::Dl16ToFp32, {70}, {{Format::Dl16, {0}, 0}, {Format::Fp32, {0}, 0}});
+  EXPECT_TRUE(op.after([](Operation&) {}).ok());
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].format = Format::Fp32; }), (Refusal{Where::Format, 0, 0}));
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[1].format = Format::Int32; }), (Refusal{Where::Format, 1, 0}));
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].stick_dim = o.operand[1].stick_dim = kNoDimension; }),
+            (Refusal{Where::StickDim, 0, 0}));
+}
+
+TEST(DeviceProgramCheck, AWeightAlternatesAlongAnotherDimensionThanItsSticks) {
+  const Dense op(Opcode::Dl16ToFp8Weight, {6, 70}, {{Format::Dl16, {0, 1}, 1}, {Format::Fp8E4m3, {0, 1}, 1}});
+  const auto with = [&](std::uint8_t reduced) { return op.after([=](Operation& o) { o.reduced = reduced; }); };
+  EXPECT_TRUE(op.after([](Operation& o) { o.reduced = 1, o.operand[1].stride[1] = 6 * kStick; }).ok());
+  EXPECT_EQ(with(2), (Refusal{Where::Reduced, 0, 0}));
+  EXPECT_EQ(with(0), (Refusal{Where::Reduced, kNoOperand, 0}));
+}
+
+TEST(DeviceProgramCheck, AnIndexNamesWholeSticks) {
+  const Dense op(Opcode::Gather, {5, 70}, {{Format::Int32, {0}, 0}, {Format::Dl16, {1}, 1}, {Format::Dl16, {0, 1}, 1}});
+  const auto judge = [&](const std::function<void(Operation&)>& spoil) {
+    return op.after([&](Operation& o) { o.page = 2 * kStick, spoil(o); });
+  };
+  EXPECT_TRUE(judge([](Operation&) {}).ok());
+  EXPECT_EQ(judge([](Operation& o) { o.page = 0; }), (Refusal{Where::Page, kNoOperand, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.page = 64; }), (Refusal{Where::Page, kNoOperand, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[0].format = Format::Int16; }), (Refusal{Where::Format, 0, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[1].format = Format::Fp32; }), (Refusal{Where::Format, 2, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[0].present = 3; }), (Refusal{Where::StickDim, 0, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[2].present = 2, o.operand[2].stride[0] = 0; }),
+            (Refusal{Where::Present, 0, 0}));
+}
+
+TEST(DeviceProgramCheck, AnIndexedOperandHasItsArgumentForItself) {
+  const Dense op(Opcode::Gather, {5, 70}, {{Format::Int32, {0}, 0}, {Format::Dl16, {1}, 1}, {Format::Dl16, {0, 1}, 1}});
+  Dense shared = op;
+  shared.builder.arguments()[1].access = Access::ReadWrite;
+  const auto at = [&](std::uint64_t output) {
+    return shared.after([=](Operation& o) {
+      o.page = 2 * kStick;
+      o.operand[1].offset = 10 * kStick;
+      o.operand[2].argument = 1;
+      o.operand[2].offset = output;
+    });
+  };
+  EXPECT_TRUE(at(0).ok());  // an index leads no further back than the offset
+  EXPECT_EQ(at(kStick), (Refusal{Where::Access, 1, 0}));
+  EXPECT_EQ(at(5000 * kStick), (Refusal{Where::Access, 1, 0}));
+}
+
+TEST(DeviceProgramCheck, TopKHasOneDimensionOfRanks) {
+  const Dense op(Opcode::TopKValue, {5, 70, 4}, {{Format::Dl16, {0, 1}, 1}, {Format::Dl16, {0, 2}, 2}});
+  const auto judge = [&](const std::function<void(Operation&)>& spoil) {
+    return op.after([&](Operation& o) { o.reduced = 2, spoil(o); });
+  };
+  EXPECT_TRUE(judge([](Operation&) {}).ok());
+  EXPECT_EQ(judge([](Operation& o) { o.extent[2] = 71; }), (Refusal{Where::Extent, 0, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[0].present = 2, o.operand[0].stride[0] = 0; }),
+            (Refusal{Where::Present, 0, 0}));
+  EXPECT_EQ(judge([](Operation& o) { o.operand[1].stick_dim = 0; }), (Refusal{Where::StickDim, 0, 0}));
+}
+
+TEST(DeviceProgramCheck, APairHasNoStickDimension) {
+  const Dense op(Opcode::LayerNormScale, {5, 70}, {{Format::Fp32, {0}, kNoDimension}, {Format::Fp32, {0, 1}, 1}});
+  EXPECT_TRUE(op.after([](Operation&) {}).ok());
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].stick_dim = 0; }), (Refusal{Where::StickDim, 0, 0}));
+  EXPECT_EQ(op.after([](Operation& o) { o.operand[0].present = 3; }), (Refusal{Where::StickDim, 0, 0}));
+}
+
+TEST(DeviceProgramCheck, BoundsOfClipAreNumbersInItsFormat) {
+  const Dense op(Opcode::Clip, {70}, {{Format::Dl16, {0}, 0}, {Format::Dl16, {0}, 0}});
+  const auto with = [&](float bound) {
+    return op.after([=](Operation& o) { o.constant[1] = std::bit_cast<std::uint32_t>(bound); });
+  };
+  const Refusal refused{Where::Constant, kNoOperand, 0};
+  EXPECT_TRUE(with(65504).ok());
+  EXPECT_EQ(with(std::numeric_limits<float>::quiet_NaN()), refused);
+  EXPECT_EQ(with(std::numeric_limits<float>::infinity()), refused);
+  EXPECT_EQ(with(1e10F), refused);
+}
+
 TEST(DeviceProgramCheck, EveryOpcodeHasOneRowAndAName) {
   std::size_t rows = 0;
   for (unsigned number = 0; number < 0x10000; ++number) {
