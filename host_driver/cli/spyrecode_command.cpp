@@ -15,6 +15,7 @@
 #include "host_driver/cli/exit_codes.hpp"
 #include "host_driver/cli/output.hpp"
 #include "host_driver/frontend/kernels.hpp"
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/execution_plan.hpp"
 #include "host_driver/runtime/plan_directory.hpp"
 #include "host_driver/spyrecode/directory.hpp"
@@ -134,6 +135,9 @@ std::string printable(std::string text) {
 
 std::string operand_of(const svp::Job& job, std::size_t index) {
   const auto& operand = job.binary()->metadata().operands[index];
+  if (job.device_program() != nullptr) {
+    return fmt::format("{} bytes", job.device_program()->arguments()[index - 1].bytes);
+  }
   const auto& shape = job.job_plan().compute()->expected_input_shapes[index];
   std::vector<std::string> axes;
   axes.reserve(shape.rank());
@@ -167,6 +171,26 @@ void print_symbols(const ComputeOnHost& host) {
   }
 }
 
+// The operands that are tensors of the launch: of a device program the driver adds the others.
+struct Tensors {
+  std::size_t first;
+  std::size_t count;
+};
+Tensors tensors_of(const svp::Job& job) {
+  if (const auto& program = job.device_program(); program != nullptr) return {1, program->arguments().size()};
+  return {0, job.binary()->metadata().operands.size()};
+}
+
+void print_binary(const svp::Job& job) {
+  const std::string name = printable(job.binary()->name());
+  if (const auto& program = job.device_program(); program != nullptr) {
+    fmt::print("      device program {}, {} operations, {} bytes\n", name, program->header().operation_count,
+               program->bytes().size());
+  } else {
+    fmt::print("      kernel {}, image of {} bytes\n", name, job.binary()->image().size());
+  }
+}
+
 // `job` is the one of a ComputeOnDevice; null when the directory cannot be run.
 void print_step(const ExecStep& step, const svp::Job* job) {
   if (const auto* host = std::get_if<ComputeOnHost>(&step)) {
@@ -183,10 +207,12 @@ void print_step(const ExecStep& step, const svp::Job* job) {
     fmt::print("ComputeOnDevice  {}{}\n", place(compute.job_bin_ptr),
                compute.name.empty() ? "" : " '" + compute.name + "'");
     if (job == nullptr) return;
-    fmt::print("      kernel {}, image of {} bytes\n", printable(job->binary()->name()), job->binary()->image().size());
-    for (std::size_t i = 0; i < job->binary()->metadata().operands.size(); ++i) {
+    print_binary(*job);
+    const auto [first, count] = tensors_of(*job);
+    for (std::size_t i = first; i < first + count; ++i) {
       const auto& operand = job->binary()->metadata().operands[i];
-      fmt::print("      tensor {}: {}, {}, {}\n", i, operand_of(*job, i), svp::name(operand.dtype), access_of(operand));
+      fmt::print("      tensor {}: {}, {}, {}\n", i - first, operand_of(*job, i), svp::name(operand.dtype),
+                 access_of(operand));
     }
   }
 }
@@ -212,7 +238,8 @@ void print_directory(const Shown& shown) {
 
 ordered_json json_of(const svp::Job& job) {
   ordered_json operands = ordered_json::array();
-  for (std::size_t i = 0; i < job.binary()->metadata().operands.size(); ++i) {
+  const auto [first, count] = tensors_of(job);
+  for (std::size_t i = first; i < first + count; ++i) {
     const auto& operand = job.binary()->metadata().operands[i];
     const auto extents = job.job_plan().compute()->expected_input_shapes[i].extents();
     operands.push_back({{"name", operand.name},
@@ -220,8 +247,10 @@ ordered_json json_of(const svp::Job& job) {
                         {"dtype", svp::name(operand.dtype)},
                         {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())}});
   }
-  return {{"kernel", job.binary()->name()},
-          {"image_bytes", job.binary()->image().size()},
+  const bool program = job.device_program() != nullptr;
+  return {{program ? "device_program" : "kernel", job.binary()->name()},
+          {program ? "program_bytes" : "image_bytes",
+           program ? job.device_program()->bytes().size() : job.binary()->image().size()},
           {"correction_bytes", job.program_correction_metadata().max_bytes},
           {"operands", std::move(operands)}};
 }

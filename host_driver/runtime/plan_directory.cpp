@@ -7,8 +7,10 @@
 #include <optional>
 #include <utility>
 
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/spyrecode/directory.hpp"
 #include "host_driver/spyrecode/hcm.hpp"
+#include "host_driver/spyrecode/program_binary.hpp"
 
 namespace svp {
 namespace {
@@ -78,6 +80,16 @@ BinaryKernel read_kernel(std::span<const std::byte> bytes, const std::string& so
   });
 }
 
+PlanBinary read_plan_binary(std::span<const std::byte> bytes, const std::string& source) {
+  if (!spyrecode::is_program_binary(bytes)) return read_kernel(bytes, source);
+  const spyrecode::ProgramBinary binary = spyrecode::read_program_binary(bytes, source);
+  return from_source(source, [&] {
+    std::vector<std::byte> program(binary.program.begin(), binary.program.end());
+    return BinaryProgram{.program = std::make_shared<const DeviceProgram>(std::string(binary.name), std::move(program)),
+                         .options = {.core_mask = binary.core_mask, .budget_slices = binary.budget_slices}};
+  });
+}
+
 namespace {
 
 bool is_image(std::span<const std::byte> bytes) {
@@ -88,13 +100,13 @@ bool is_image(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-BinaryKernel load_binary(const std::filesystem::path& file) {
-  const auto content = spyrecode::read_file(file, spyrecode::kMostBinaryBytes);
+PlanBinary load_binary(const std::filesystem::path& file) {
+  const auto content = spyrecode::read_file(file, spyrecode::kMostProgramBinaryBytes);
   if (is_image(content.bytes)) {
     throw InvalidPlan(file.string(), file.string() + ": is a kernel image, which has no shapes",
                       "give the job metadata and a plan with shapes, or a binary of a directory");
   }
-  return read_kernel(content.bytes, file.string());
+  return read_plan_binary(content.bytes, file.string());
 }
 
 std::shared_ptr<const Kernel> load_binary_or_image(const std::filesystem::path& file) {
@@ -131,7 +143,7 @@ class ProgramMemory {
     used_.assign(code.init.size(), false);
   }
 
-  const BinaryKernel& at(std::uint64_t address) {
+  const PlanBinary& at(std::uint64_t address) {
     const auto found = binaries_.find(address);
     return found != binaries_.end() ? found->second : binaries_.emplace(address, read_at(address)).first->second;
   }
@@ -146,15 +158,19 @@ class ProgramMemory {
   }
 
  private:
-  BinaryKernel read_at(std::uint64_t address) {
+  PlanBinary read_at(std::uint64_t address) {
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
       const InitTransfer& init = code_.init[i];
       if (address < init.dev_ptr || address - init.dev_ptr >= init.size) continue;
       used_[i] = true;
       const std::uint64_t offset = address - init.dev_ptr;
       const std::string source = offset == 0 ? init.file : init.file + " at byte " + std::to_string(offset);
-      BinaryKernel binary = read_kernel(std::span(bytes_[i]).subspan(offset), source);
-      binary.compiled = shared(binary.compiled);
+      PlanBinary binary = read_plan_binary(std::span(bytes_[i]).subspan(offset), source);
+      if (auto* const kernel = std::get_if<BinaryKernel>(&binary)) {
+        kernel->compiled = shared(kernel->compiled);
+      } else {
+        share_program(std::get<BinaryProgram>(binary));
+      }
       return binary;
     }
     refuse("job_bin_ptr", "points to no byte that an InitTransfer brings");  // parse() refuses it before
@@ -163,7 +179,9 @@ class ProgramMemory {
   // Equal kernels with other extents: one place in program memory.
   CompiledKernel shared(const CompiledKernel& compiled) {
     for (const auto& [address, known] : binaries_) {
-      const auto& kernel = known.compiled.kernel();
+      const auto* const other = std::get_if<BinaryKernel>(&known);
+      if (other == nullptr) continue;
+      const auto& kernel = other->compiled.kernel();
       if (!std::ranges::equal(kernel->image(), compiled.kernel()->image()) ||
           kernel->metadata_text() != compiled.kernel()->metadata_text()) {
         continue;
@@ -177,10 +195,18 @@ class ProgramMemory {
     return compiled;
   }
 
+  void share_program(BinaryProgram& binary) const {
+    for (const auto& [address, known] : binaries_) {
+      const auto* const other = std::get_if<BinaryProgram>(&known);
+      if (other == nullptr || other->program->name() != binary.program->name()) continue;
+      if (std::ranges::equal(other->program->bytes(), binary.program->bytes())) binary.program = other->program;
+    }
+  }
+
   const SpyreCode& code_;
   std::vector<std::vector<std::byte>> bytes_;
   std::vector<bool> used_;
-  std::map<std::uint64_t, BinaryKernel> binaries_;  // by address
+  std::map<std::uint64_t, PlanBinary> binaries_;  // by address
 };
 
 // A ComputeOnHost with its DataTransfer: what the computations behind them get.
@@ -276,6 +302,27 @@ ProgramCorrectionMetadata correction_of(const HostStep& step, const Kernel& kern
   return correction;
 }
 
+// The correction of a device program is the runtime's own, because it holds the program and a workspace as well: what
+// the directory describes has to be the addresses of the arguments, in order.
+void check_correction(const HostStep& step, const DeviceProgram& program) {
+  const std::string path = spyrecode::step_path(step.index);
+  const std::size_t arguments = program.arguments().size();
+  bool in_order = step.hcm.symbols.size() == arguments;
+  for (std::size_t i = 0; in_order && i < arguments; ++i) {
+    const HcmSymbol& symbol = step.hcm.symbols[i];
+    in_order = symbol.kind == wire::SymbolKind::Address && step.hcm.inputs[symbol.input] == i;
+  }
+  if (!in_order) {
+    refuse(path, "does not make the addresses of tensors 0 to " + std::to_string(arguments) + " (that one excluded), " +
+                     "which device program " + program.name() + " takes");
+  }
+}
+
+Job job_of(const BinaryProgram& binary, const std::optional<HostStep>& step) {
+  if (step) check_correction(*step, *binary.program);
+  return Job(binary.program, nullptr, binary.options);
+}
+
 // Without a ComputeOnHost the runtime gives the kernel the addresses by itself.
 Job job_of(const BinaryKernel& binary, const std::optional<HostStep>& step) {
   const CompiledKernel& compiled = binary.compiled;
@@ -293,6 +340,10 @@ Job job_of(const BinaryKernel& binary, const std::optional<HostStep>& step) {
                     .budget_slices = binary.budget_slices});
   auto correction = step ? correction_of(*step, *compiled.kernel()) : ProgramCorrectionMetadata::of(*compiled.kernel());
   return {compiled.kernel(), std::move(correction), JobPlan(std::move(steps))};
+}
+
+Job job_of(const PlanBinary& binary, const std::optional<HostStep>& step) {
+  return std::visit([&](const auto& of) { return job_of(of, step); }, binary);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <span>
 #include <spyre/options.hpp>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "host_driver/runtime/job.hpp"
@@ -35,12 +36,19 @@ struct BinaryKernel {
   std::uint64_t core_mask = 0;
   std::uint64_t budget_slices = 0;
 };
-// The bytes begin with a binary. Throws InvalidPlan that names `source`.
+// Or a device program.
+struct BinaryProgram {
+  std::shared_ptr<const DeviceProgram> program;
+  ProgramOptions options;
+};
+using PlanBinary = std::variant<BinaryKernel, BinaryProgram>;
+// The bytes begin with a binary. Throw InvalidPlan that names `source`; the first one also for a device program.
 BinaryKernel read_kernel(std::span<const std::byte> bytes, const std::string& source);
+PlanBinary read_plan_binary(std::span<const std::byte> bytes, const std::string& source);
 
 // A binary file, or a kernel image (NAME.img) with its metadata (NAME.json) beside it, without shapes then. Throws
 // InvalidPlan naming the file.
-BinaryKernel load_binary(const std::filesystem::path& file);
+PlanBinary load_binary(const std::filesystem::path& file);
 std::shared_ptr<const Kernel> load_binary_or_image(const std::filesystem::path& file);
 
 // The first `size` bytes of an InitTransfer's file.

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "host_driver/base/crc32c.hpp"
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/plan_directory.hpp"
 #include "host_driver/spyrecode/hcm.hpp"
+#include "host_driver/spyrecode/program_binary.hpp"
 
 namespace svp {
 namespace {
@@ -33,6 +35,9 @@ struct WrittenJob {
 
 // How many bytes the host function makes; the runtime's own functions only.
 std::uint64_t correction_bytes_of(const HostOperation& host, const Job& job, const std::string& name) {
+  if (job.device_program() != nullptr) {
+    return wire::correction_bytes(static_cast<std::uint32_t>(job.device_program()->arguments().size()));
+  }
   using Function = std::size_t (*)(const HostOperationInput&, std::span<std::byte>);
   if (const auto* directory = host.function.target<DirectoryCorrection>()) return directory->transfer_bytes;
   const auto* function = host.function.target<Function>();
@@ -53,6 +58,7 @@ WrittenJob written(const Job& job, std::size_t index) {
       refuse_job(name, "has a transfer or a fill, whose memory belongs to this process");
     }
   }
+  if (job.device_program() != nullptr) return result;
   if (job.compiled_extents().size() > spyrecode::kCommandExtents) {
     refuse_job(name, "has " + std::to_string(job.compiled_extents().size()) +
                          " dimensions, and a command has room for " + std::to_string(spyrecode::kCommandExtents) +
@@ -65,7 +71,18 @@ WrittenJob written(const Job& job, std::size_t index) {
   return result;
 }
 
+// Of a device program: the addresses of its arguments. The runtime adds what is its own.
+Hcm hcm_of_program(const DeviceProgram& program) {
+  Hcm hcm;
+  for (std::uint32_t i = 0; i < program.arguments().size(); ++i) {
+    hcm.inputs.push_back(i);
+    hcm.symbols.push_back({wire::SymbolKind::Address, i, 0});
+  }
+  return hcm;
+}
+
 Hcm hcm_of(const Job& job) {
+  if (job.device_program() != nullptr) return hcm_of_program(*job.device_program());
   Hcm hcm;
   for (std::uint32_t i = 0; i < job.binary()->metadata().operands.size(); ++i) hcm.inputs.push_back(i);
   for (const KernelSymbol& symbol : job.program_correction_metadata().symbols) {
@@ -85,6 +102,12 @@ void require_one_correction(std::span<const WrittenJob> jobs) {
 
 std::vector<std::byte> binary_of(const WrittenJob& written) {
   const Job& job = *written.job;
+  if (job.device_program() != nullptr) {
+    return spyrecode::write_program_binary({.program = job.device_program()->bytes(),
+                                            .name = job.device_program()->name(),
+                                            .core_mask = written.compute->core_mask,
+                                            .budget_slices = written.compute->budget_slices});
+  }
   spyrecode::BinaryCommand command{};
   command.code = spyrecode::CommandCode::Compute;
   command.extent_count = static_cast<std::uint32_t>(job.compiled_extents().size());

@@ -58,6 +58,7 @@ std::shared_ptr<const Kernel> Kernel::of_program(std::shared_ptr<const DevicePro
                           "take Context::engine()");
   }
   std::shared_ptr<Kernel> kernel(new Kernel);
+  kernel->header_.max_correction_bytes = wire::kMaxCorrectionBytes;
   kernel->metadata_ = metadata_of(*program);
   if (engine != nullptr) {
     kernel->header_ = engine->header_;

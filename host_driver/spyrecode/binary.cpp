@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "host_driver/base/crc32c.hpp"
+#include "host_driver/spyrecode/program_binary.hpp"
 #include "host_driver/spyrecode/spyre_code.hpp"
 
 namespace svp::spyrecode {
@@ -64,6 +65,7 @@ BinaryHeader read_header(const Source& source, std::span<const std::byte> bytes)
   }
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kBinaryMagic) source.refuse("is no binary of this card: it does not begin with SPYRBIN1");
+  if (header.version == kProgramBinaryVersion) source.refuse("is a device program, where a kernel is expected");
   if (header.version != kBinaryVersion) {
     source.refuse("has format version " + std::to_string(header.version) + ", this driver reads " +
                   std::to_string(kBinaryVersion));

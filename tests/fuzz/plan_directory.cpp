@@ -6,15 +6,28 @@
 #include <variant>
 #include <vector>
 
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/plan_directory.hpp"
+#include "host_driver/spyrecode/program_binary.hpp"
 #include "host_driver/spyrecode/spyre_code.hpp"
 #include "shared/crc32c.hpp"
 #include "tests/fuzz/fuzz.hpp"
+#include "tests/support/program_builder.hpp"
 
 namespace {
 
 using fuzz::require;
 using svp::spyrecode::SpyreCode;
+
+// Of the device program in a binary.
+void repair_program(std::span<std::byte> file) {
+  if (!svp::spyrecode::is_program_binary(file)) return;
+  svp::spyrecode::ProgramBinaryHeader header;
+  std::memcpy(&header, file.data(), sizeof header);
+  if (!wire::range_inside(header.program_offset, header.program_bytes, file.size())) return;
+  const auto program = file.subspan(header.program_offset, header.program_bytes);
+  if (program.size() >= sizeof(wire::program::Header)) svp::test::seal(program);
+}
 
 // A binary gets the checksum that it needs, so that what stands behind the check is reached.
 std::vector<std::byte> repaired(std::span<const std::byte> bytes) {
@@ -23,6 +36,7 @@ std::vector<std::byte> repaired(std::span<const std::byte> bytes) {
   if (file.size() < sizeof header) return file;
   std::memcpy(&header, file.data(), sizeof header);
   if (header.bytes < sizeof header || header.bytes > file.size()) return file;
+  repair_program(file);
   header.crc32c = 0;
   std::memcpy(file.data(), &header, sizeof header);
   header.crc32c = wire::crc32c(0, file.data(), header.bytes);
@@ -83,6 +97,9 @@ void expect_usable(const SpyreCode& code, const std::vector<svp::Job>& jobs) {
     const auto one = correction_of(jobs[i]), other = correction_of(again[i]);
     require(other.size() <= one.size() && std::equal(other.begin(), other.end(), one.begin()),
             "symbolic arguments on and off make the same correction");
+    const auto &program = jobs[i].device_program(), &same = again[i].device_program();
+    require((program == nullptr) == (same == nullptr), "a binary stays of its kind");
+    require(program == nullptr || std::ranges::equal(program->bytes(), same->bytes()), "and the program is the same");
   }
 }
 

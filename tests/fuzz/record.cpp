@@ -15,11 +15,13 @@
 #include "host_driver/discovery/broker_message.hpp"
 #include "host_driver/discovery/card_description.hpp"
 #include "host_driver/faults/script_json.hpp"
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/plan_directory.hpp"
 #include "shared/version.hpp"
 #include "tests/bounds.hpp"
 #include "tests/support/block_builder.hpp"
 #include "tests/support/completion_sinks.hpp"
+#include "tests/support/program_builder.hpp"
 #include "tests/unit/firmware/core/played_kernels.hpp"
 #include "tests/unit/host_driver/device/native_card.hpp"
 #include "tests/unit/host_driver/discovery/example_card.hpp"
@@ -204,6 +206,29 @@ void record_fault_scripts() {
 }
 
 // Of a small kernel, so that a seed is one.
+// Copies a stick to the workspace, and from there to argument 1.
+std::shared_ptr<const svp::DeviceProgram> copy_program() {
+  using namespace wire::program;
+  svp::test::ProgramBuilder builder;
+  builder.add_argument(wire::kStickBytes, Access::Read);
+  builder.add_argument(wire::kStickBytes, Access::Write);
+  builder.pool_bytes = wire::kStickBytes;
+  const std::uint32_t extent[] = {64};
+  const unsigned order[] = {0};
+  Operand operands[] = {svp::test::dense_operand(Format::Dl16, extent, order, 0), {}, {}};
+  operands[1] = operands[2] = operands[0];
+  operands[1].base = Base::Pool;
+  operands[2].argument = 1;
+  for (unsigned i = 0; i < 2; ++i) {
+    Operation copy = svp::test::operation_of(Opcode::Copy, {64});
+    copy.operand_count = 2;
+    copy.operand[0] = operands[i];
+    copy.operand[1] = operands[i + 1];
+    builder.add(copy);
+  }
+  return std::make_shared<const svp::DeviceProgram>("copy", builder.build());
+}
+
 void record_plans() {
   const svp::Job job(svp::CompiledKernel(svp::test::matmul_kernel(), {{"M", 64}, {"N", 128}, {"K", 192}}));
   const std::vector<svp::Job> two{job, job};
@@ -219,6 +244,9 @@ void record_plans() {
   record("symbolic", std::span(&job, 1), svp::SymbolicArguments::On);
   record("not_symbolic", std::span(&job, 1), svp::SymbolicArguments::Off);
   record("two_computations", two, svp::SymbolicArguments::On);
+  const svp::Job program(copy_program());
+  record("program", std::span(&program, 1), svp::SymbolicArguments::On);
+  record("program_not_symbolic", std::span(&program, 1), svp::SymbolicArguments::Off);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Device programs over time: resets, several streams, launches that the card keeps, and damage.
 #include "host_driver/runtime/prepared_launches.hpp"
 #include "tests/device/runtime/program_card.hpp"
+#include "tests/unit/qemu/test_support.hpp"
 
 namespace svp {
 namespace {
@@ -136,6 +137,22 @@ TEST_F(ProgramLoading, CapturedLaunches) {
   const auto captured = stream().EndCapture();
   stream().Launch(*captured);
   EXPECT_EQ(content_of(c, kBytes), pattern(kBytes, 1));
+}
+
+TEST_F(ProgramLoading, ADirectoryHoldsPrograms) {
+  const qemu::test::TemporaryFolder folder;
+  for (const auto arguments : {SymbolicArguments::On, SymbolicArguments::Off}) {
+    ExecutionPlan({Job(copy_through_workspace(kSticks)), Job(copies(1, kSticks))})
+        .write_directory(folder.path() / "plan", arguments);
+    ExecutionPlan plan = ExecutionPlan::from_directory(folder.path() / "plan");
+    context().load(plan);
+    const AllocationIndex from = holding(pattern(kBytes, 8));
+    for (const Job& job : plan.jobs()) {
+      const Argument operands[] = {Argument::raw(from), Argument::raw(room(kBytes))};
+      stream().Launch(job, operands);
+      EXPECT_EQ(content_of(operands[1].allocation, kBytes), pattern(kBytes, 8)) << job.binary()->name();
+    }
+  }
 }
 
 TEST_F(ProgramLoading, DamageOnTheCardIsRefusedByOperationOperandAndField) {

@@ -2,6 +2,7 @@
 // Jobs to directories and back: what is kept, what this runtime refuses, word for word; the cache.
 #include "host_driver/runtime/plan_directory.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,10 +12,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "host_driver/program/device_program.hpp"
 #include "host_driver/runtime/execution_plan.hpp"
 #include "host_driver/runtime/plan_cache.hpp"
 #include "host_driver/spyrecode/directory.hpp"
 #include "host_driver/spyrecode/hcm.hpp"
+#include "host_driver/spyrecode/program_binary.hpp"
+#include "tests/support/program_builder.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 #include "tests/unit/qemu/test_support.hpp"
 
@@ -122,6 +126,69 @@ TEST(PlanDirectory, CoresAndBudgetAreKept) {
     ASSERT_EQ(jobs.size(), 1u);
     expect_same(jobs[0], job);
   }
+}
+
+// Takes `arguments` sticks and does nothing.
+std::shared_ptr<const DeviceProgram> program_of(unsigned arguments, const char* name = "nothing") {
+  test::ProgramBuilder builder;
+  for (unsigned i = 0; i < arguments; ++i) builder.add_argument(128, wire::program::Access::ReadWrite);
+  builder.pool_bytes = 256;
+  return std::make_shared<const DeviceProgram>(name, builder.build());
+}
+
+TEST(PlanDirectory, ADeviceProgramComesBackWithItsOptions) {
+  const Job job(program_of(3), nullptr, {.core_mask = 3, .budget_slices = 40});
+  for (const auto arguments : {SymbolicArguments::On, SymbolicArguments::Off}) {
+    const auto jobs = again(content_of(std::span(&job, 1), arguments));
+    ASSERT_EQ(jobs.size(), 1u);
+    EXPECT_EQ(jobs[0].device_program()->name(), "nothing");
+    EXPECT_TRUE(std::ranges::equal(jobs[0].device_program()->bytes(), job.device_program()->bytes()));
+    EXPECT_TRUE(jobs[0].needs_engine());
+    expect_same(jobs[0], job);
+  }
+}
+
+TEST(PlanDirectory, ADeviceProgramIsDescribedByTheAddressesOfItsArguments) {
+  const Job job(program_of(3));
+  const DirectoryContent content = content_of(std::span(&job, 1), SymbolicArguments::On);
+  const auto& host = std::get<ComputeOnHost>(content.code.exec[0]);
+  EXPECT_EQ(host.size, wire::correction_bytes(3));
+  const auto hcm = spyrecode::parse_hcm(host.hcm, "hcm");
+  EXPECT_EQ(hcm.inputs, (std::vector<std::uint32_t>{0, 1, 2}));
+  ASSERT_EQ(hcm.symbols.size(), 3u);
+  EXPECT_EQ(hcm.symbols[2], (spyrecode::HcmSymbol{wire::SymbolKind::Address, 2, 0}));
+}
+
+TEST(PlanDirectory, ProgramsAndKernelsStandInOneDirectory) {
+  const std::vector<Job> plan{Job(program_of(3)), Job(compiled()), Job(program_of(3)), Job(program_of(2))};
+  const DirectoryContent content = content_of(plan, SymbolicArguments::Off);
+  EXPECT_EQ(content.binaries.size(), 3u) << "two are equal";
+  const auto jobs = again(content);
+  ASSERT_EQ(jobs.size(), 4u);
+  EXPECT_EQ(jobs[0].device_program(), jobs[2].device_program());
+  EXPECT_EQ(jobs[1].device_program(), nullptr);
+  EXPECT_EQ(message_of([&] { (void)content_of(plan, SymbolicArguments::On); }),
+            "job[1] takes another correction tensor than job[0], and a directory has one");
+}
+
+TEST(PlanDirectory, WhatADirectorySaysOfAProgramIsChecked) {
+  const Job job(program_of(2));
+  const DirectoryContent good = content_of(std::span(&job, 1), SymbolicArguments::On);
+  DirectoryContent content = good;
+  auto& host = std::get<ComputeOnHost>(content.code.exec[0]);
+  auto hcm = spyrecode::parse_hcm(host.hcm, "hcm");
+  std::swap(hcm.symbols[0], hcm.symbols[1]);
+  host.hcm = spyrecode::to_json(hcm);
+  EXPECT_EQ(message_of([&] { (void)again(content); }),
+            "JobExecPlan[0] does not make the addresses of tensors 0 to 2 (that one excluded), which device program "
+            "nothing takes");
+  content = good;
+  auto bytes = job.device_program()->bytes();
+  std::vector<std::byte> wrong(bytes.begin(), bytes.end());
+  wrong[offsetof(wire::program::Header, version)] = std::byte{9};
+  content.binaries[0].bytes = spyrecode::write_program_binary({.program = wrong, .name = "wrong"});
+  EXPECT_THAT(message_of([&] { (void)again(content); }),
+              testing::HasSubstr("device program wrong is refused: header: version"));
 }
 
 TEST(PlanDirectory, SeveralComputationsShareOneKernelAndOneCorrection) {

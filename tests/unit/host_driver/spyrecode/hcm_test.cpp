@@ -50,8 +50,8 @@ TEST(Hcm, EveryRefusalHasAMessageOfItsOwn) {
             "spyrecode.json: hcm.vdci has members that are not known");
   EXPECT_EQ(patched(R"([{"op":"replace","path":"/vdci/inputSym/1","value":1}])"),
             "spyrecode.json: hcm.vdci.inputSym[1] is not a text of decimal digits");
-  EXPECT_EQ(patched(R"([{"op":"replace","path":"/vdci/inputSym/1","value":"8"}])"),
-            "spyrecode.json: hcm.vdci.inputSym[1] is '8', more than 7");
+  EXPECT_EQ(patched(R"([{"op":"replace","path":"/vdci/inputSym/1","value":"32"}])"),
+            "spyrecode.json: hcm.vdci.inputSym[1] is '32', more than 31");
   EXPECT_EQ(patched(R"([{"op":"remove","path":"/senConstants"}])"), "spyrecode.json: hcm.senConstants is missing");
   EXPECT_EQ(patched(R"([{"op":"add","path":"/senConstants/-","value":"1"}])"),
             "spyrecode.json: hcm.senConstants is not empty, and the corrections of this runtime have no constants");
@@ -76,7 +76,7 @@ TEST(Hcm, CountsAreBounded) {
   EXPECT_EQ(message_of(hcm), "spyrecode.json: hcm.symbols has more than 124 entries");
   hcm = json::parse(kHcm);
   for (std::size_t i = 0; i < kMostInputs; ++i) hcm["vdci"]["inputSym"].push_back("0");
-  EXPECT_EQ(message_of(hcm), "spyrecode.json: hcm.vdci.inputSym has more than 8 entries");
+  EXPECT_EQ(message_of(hcm), "spyrecode.json: hcm.vdci.inputSym has more than 32 entries");
 }
 
 }  // namespace
