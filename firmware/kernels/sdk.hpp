@@ -24,15 +24,13 @@ namespace kernel {
 // FAULT "kernel returned a non-zero status".
 std::uint64_t compute(const wire::KernelArguments& arguments);
 
-// Statuses that the correction program ends with when host and image do not fit together, and that of the library.
-// Kernels use small numbers.
+// Statuses that the correction program ends with when host and image do not fit together. Kernels use small numbers.
 enum CorrectionStatus : std::uint64_t {
   kCorrectionTooShort = 0xC0001,
   kCorrectionBadMagic = 0xC0002,
   kCorrectionSymbolCount = 0xC0003,
   kCorrectionSymbolKind = 0xC0004,     // kind or operand differs from the metadata
   kCorrectionUnknownRegion = 0xC0005,  // an address symbol names a region that the header's map does not list
-  kAssertionFailed = 0xC0006,          // of the program's own code: an index outside of its container
 };
 
 inline std::uint64_t environment_call(wire::KernelCall call, std::uint64_t argument) {
