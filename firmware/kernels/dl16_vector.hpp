@@ -21,7 +21,6 @@ inline V sub(V a, V b) { return __riscv_vsub_vv_i16m1(a, b, vl); }
 inline V both(V a, V b) { return __riscv_vand_vv_i16m1(a, b, vl); }
 inline V either(V a, V b) { return __riscv_vor_vv_i16m1(a, b, vl); }
 inline V differing(V a, V b) { return __riscv_vxor_vv_i16m1(a, b, vl); }
-inline V inverted(V a) { return __riscv_vxor_vx_i16m1(a, -1, vl); }
 // All bits set where the sign bit is: the emulator has no quick compares.
 inline V sign_mask(V a) { return __riscv_vsra_vx_i16m1(a, 15, vl); }
 inline V nonzero_mask(V magnitude) { return sign_mask(__riscv_vrsub_vx_i16m1(magnitude, 0, vl)); }  // 0 <= magnitude
@@ -29,15 +28,15 @@ inline V nan_mask(V magnitude) { return sign_mask(__riscv_vadd_vx_i16m1(magnitud
 
 inline constexpr int kGuard = 4;  // bits below the last place
 
-// Significand with guard bits, zero for zero: 2^13 … 2^14 - 1.
+// Of a number that is not zero: 2^13 … 2^14 - 1, with guard bits.
 inline V significand(V magnitude) {
   const V bits = __riscv_vor_vx_i16m1(__riscv_vand_vx_i16m1(magnitude, 0x1FF, vl), 0x200, vl);
-  return __riscv_vsll_vx_i16m1(both(bits, nonzero_mask(magnitude)), kGuard, vl);
+  return __riscv_vsll_vx_i16m1(bits, kGuard, vl);
 }
 
 // Shifted right; the lowest bit also tells whether anything was lost. Rounding looks at bits further up only.
 inline V shifted_with_trace(V value, V distance) {
-  const U limited = __riscv_vminu_vv_u16m1(as_unsigned(distance), __riscv_vmv_v_x_u16m1(15, vl), vl);
+  const U limited = as_unsigned(__riscv_vmin_vv_i16m1(distance, __riscv_vmv_v_x_i16m1(15, vl), vl));
   const V kept = as_signed(__riscv_vsrl_vv_u16m1(as_unsigned(value), limited, vl));
   const V lost = differing(value, __riscv_vsll_vv_i16m1(kept, limited, vl));
   const V trace = as_signed(__riscv_vsrl_vx_u16m1(as_unsigned(__riscv_vrsub_vx_i16m1(lost, 0, vl)), 15, vl));
@@ -45,14 +44,37 @@ inline V shifted_with_trace(V value, V distance) {
 }
 
 // Brings the top bit of a positive value up to bit 14 if it is not there and lies at most kStep below, in one step of a
-// binary search; takes the shift off the exponent.
+// binary search; takes the shift off the exponent. By a product: the emulator has no quick shifts of 16-bit lanes by
+// distances of their own.
 template <int kStep>
 void normalise(V& value, V& exponent) {
   constexpr std::int16_t kLimit = std::int16_t{1} << (15 - kStep);
   const V below = sign_mask(__riscv_vsub_vx_i16m1(value, kLimit, vl));
-  const V shift = __riscv_vand_vx_i16m1(below, kStep, vl);
-  value = __riscv_vsll_vv_i16m1(value, as_unsigned(shift), vl);
-  exponent = sub(exponent, shift);
+  if constexpr (kStep == 1) {
+    value = add(value, both(value, below));
+    exponent = add(exponent, below);
+  } else {
+    const V factor = __riscv_vadd_vx_i16m1(__riscv_vand_vx_i16m1(below, (1 << kStep) - 1, vl), 1, vl);
+    value = __riscv_vmul_vv_i16m1(value, factor, vl);
+    exponent = sub(exponent, __riscv_vand_vx_i16m1(below, kStep, vl));
+  }
+}
+
+// The code of a result: 2^14 <= value < 2^15, of which the top bit adds one to the exponent field. -32 <= exponent <=
+// 64. Lanes without `nonzero` become zero; `sign` counts in bit 15; NaN where `largest`, of the magnitudes, is.
+inline V encoded(V value, V exponent, V nonzero, V sign, V largest) {
+  // Half of the last place is added, five bits go; the carry runs into the exponent. So that both ends of the range and
+  // what lies beyond fit into signed lanes, the code is lower by 2^14 while it is limited.
+  constexpr std::int16_t kHalfway = 0x4000;
+  V code = as_signed(__riscv_vsrl_vx_u16m1(as_unsigned(__riscv_vadd_vx_i16m1(value, 16, vl)), 5, vl));
+  code = add(__riscv_vadd_vx_i16m1(code, -kHalfway, vl), __riscv_vsll_vx_i16m1(exponent, 9, vl));
+  code = __riscv_vmax_vv_i16m1(code, __riscv_vmv_v_x_i16m1(-kHalfway, vl), vl);
+  code = __riscv_vmin_vv_i16m1(code, __riscv_vmv_v_x_i16m1(wire::kDl16Nan - kHalfway, vl), vl);
+  code = both(__riscv_vadd_vx_i16m1(code, kHalfway, vl), nonzero);
+  const V nan = nan_mask(largest);
+  code = either(code, __riscv_vand_vx_i16m1(nan, wire::kDl16Nan, vl));
+  const V sign_bit = __riscv_vsll_vx_i16m1(__riscv_vadd_vx_i16m1(nan, 1, vl), 15, vl);  // none where NaN is
+  return either(code, both(sign, sign_bit));
 }
 
 // Rounding the exact sum once gives the same result as going through fp32: with exponents up to 13 apart the exact sum
@@ -64,35 +86,23 @@ inline V sum_of(V a, V b) {
   const V b_magnitude = __riscv_vand_vx_i16m1(b, 0x7FFF, vl);
   const V large = __riscv_vmax_vv_i16m1(a_magnitude, b_magnitude, vl);
   const V small = __riscv_vmin_vv_i16m1(a_magnitude, b_magnitude, vl);
-  const V b_is_larger = sign_mask(sub(a_magnitude, b_magnitude));
+  // The sign of the larger one; of two of the same size that of b when a is negative, so that a zero is +0.
+  const V b_decides = sign_mask(add(sub(a_magnitude, b_magnitude), sign_mask(a)));
   const V different = differing(a, b);
-  const V sign = differing(a, both(different, b_is_larger));  // bit 15: the sign of the larger one
+  const V sign = differing(a, both(different, b_decides));
 
+  // A zero that is the larger one stands as 2^-31, which has no code: rounding makes it zero again.
   V exponent = __riscv_vsra_vx_i16m1(large, 9, vl);
   const V distance = sub(exponent, __riscv_vsra_vx_i16m1(small, 9, vl));
   const V subtract = sign_mask(different);
-  const V smaller = shifted_with_trace(significand(small), distance);
+  const V smaller = shifted_with_trace(both(significand(small), nonzero_mask(small)), distance);
   V value = add(significand(large), sub(differing(smaller, subtract), subtract));
   const V nonzero = nonzero_mask(value);
-
-  exponent = __riscv_vadd_vx_i16m1(exponent, 1, vl);
   normalise<8>(value, exponent);
   normalise<4>(value, exponent);
   normalise<2>(value, exponent);
   normalise<1>(value, exponent);
-  // Now 2^14 <= value < 2^15. Half of the last place is added, five bits go; the carry runs into the exponent. The
-  // hidden bit takes one off the exponent field.
-  V code = as_signed(__riscv_vsrl_vx_u16m1(as_unsigned(__riscv_vadd_vx_i16m1(value, 16, vl)), 5, vl));
-  code = add(__riscv_vadd_vx_i16m1(code, -512, vl), __riscv_vsll_vx_i16m1(exponent, 9, vl));
-  const V in_range = inverted(sign_mask(exponent));  // a negative exponent is below the smallest code
-  code = both(both(code, in_range), nonzero);
-  code = as_signed(__riscv_vminu_vv_u16m1(as_unsigned(code), __riscv_vmv_v_x_u16m1(wire::kDl16Nan, vl), vl));
-
-  const V zero_sign = both(both(a, b), inverted(nonzero));
-  const V signs = either(both(sign, nonzero), zero_sign);
-  code = either(code, __riscv_vand_vx_i16m1(signs, INT16_MIN, vl));
-  const V nan = either(nan_mask(a_magnitude), nan_mask(b_magnitude));
-  return either(both(code, inverted(nan)), __riscv_vand_vx_i16m1(nan, wire::kDl16Nan, vl));
+  return encoded(value, exponent, nonzero, sign, large);
 }
 
 // The product of two significands of ten bits has 20, which fp32 holds: rounding it once is the same. Rounding adds
@@ -107,17 +117,11 @@ inline V product_of(V a, V b) {
   V value = add(high, __riscv_vsra_vx_i16m1(low, 5, vl));  // 2^13 … 2^15 - 1
 
   V exponent = add(__riscv_vsra_vx_i16m1(a_magnitude, 9, vl), __riscv_vsra_vx_i16m1(b_magnitude, 9, vl));
-  exponent = __riscv_vadd_vx_i16m1(exponent, 1 - wire::kDl16Bias, vl);
+  exponent = __riscv_vadd_vx_i16m1(exponent, -wire::kDl16Bias, vl);
   normalise<1>(value, exponent);
-  V code = as_signed(__riscv_vsrl_vx_u16m1(as_unsigned(__riscv_vadd_vx_i16m1(value, 16, vl)), 5, vl));
-  code = add(__riscv_vadd_vx_i16m1(code, -512, vl), __riscv_vsll_vx_i16m1(exponent, 9, vl));
-  const V neither_zero = both(nonzero_mask(a_magnitude), nonzero_mask(b_magnitude));
-  code = both(both(code, inverted(sign_mask(exponent))), neither_zero);
-  code = as_signed(__riscv_vminu_vv_u16m1(as_unsigned(code), __riscv_vmv_v_x_u16m1(wire::kDl16Nan, vl), vl));
-
-  code = either(code, __riscv_vand_vx_i16m1(differing(a, b), INT16_MIN, vl));
-  const V nan = either(nan_mask(a_magnitude), nan_mask(b_magnitude));
-  return either(both(code, inverted(nan)), __riscv_vand_vx_i16m1(nan, wire::kDl16Nan, vl));
+  exponent = __riscv_vmin_vv_i16m1(exponent, __riscv_vmv_v_x_i16m1(64, vl), vl);  // overflow all the same
+  const V neither_zero = nonzero_mask(__riscv_vmin_vv_i16m1(a_magnitude, b_magnitude, vl));
+  return encoded(value, exponent, neither_zero, differing(a, b), __riscv_vmax_vv_i16m1(a_magnitude, b_magnitude, vl));
 }
 
 // ---- in 32-bit lanes: of a stick, the even elements or the odd ones
