@@ -83,6 +83,29 @@ std::uint64_t visited_positions(const std::vector<std::byte>& program, const Hea
   return sum;
 }
 
+// An index that leads to another operand of its operation, in the pool or a scratchpad, makes the result undefined.
+bool may_be_undefined(const std::vector<std::byte>& program, const Header& header) {
+  for (std::uint32_t i = 0; i < header.operation_count; ++i) {
+    const auto operation = copy_of<Operation>(program, header.operations_offset + i * sizeof(Operation));
+    if (find_opcode(operation.opcode)->family != Family::Indexed) continue;
+    if (operation.operand[2].base != Base::Argument) return true;
+  }
+  return false;
+}
+
+// False: an index led outside.
+bool run_golden(const std::vector<std::byte>& program, std::vector<std::vector<std::byte>>& arguments,
+                svp::program::golden::Order order) {
+  const std::vector<std::span<std::byte>> spans(arguments.begin(), arguments.end());
+  try {
+    svp::program::golden::run(program, spans, order);
+    return true;
+  } catch (const svp::program::golden::Refused& refused) {
+    require(refused.refusal().where == Where::Bounds, "only an index ends a program that was accepted");
+    return false;
+  }
+}
+
 void execute(const Case& it, const Header& header) {
   std::vector<Argument> entries;
   std::uint64_t bytes = workspace_bytes(header);
@@ -98,12 +121,12 @@ void execute(const Case& it, const Header& header) {
     arguments.back().shrink_to_fit();
   }
   const auto before = arguments;
-  const std::vector<std::span<std::byte>> spans(arguments.begin(), arguments.end());
-  try {
-    svp::program::golden::run(it.program, spans);
-  } catch (const svp::program::golden::Refused& refused) {
-    require(refused.refusal().where == Where::Bounds, "only an index ends a program that was accepted");
-  }
+  auto backwards = arguments;
+  using svp::program::golden::Order;
+  const bool ended = run_golden(it.program, arguments, Order::Ascending);
+  require(run_golden(it.program, backwards, Order::Descending) == ended, "whether an index leads outside has no order");
+  require(!ended || may_be_undefined(it.program, header) || arguments == backwards,
+          "results do not depend on the order of elements");
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const bool may_write = entries[i].access == Access::Write || entries[i].access == Access::ReadWrite;
     require(may_write || arguments[i] == before[i], "what may only be read is not written");

@@ -57,7 +57,7 @@ void run_copy(const Step& step) {
   const View input(step, 0);
   const View output(step, 1);
   const std::uint32_t masked = bits_of(output.format(), std::bit_cast<float>(step.operation.mask_value));
-  for_each_index(counts(step, output, output.operand().present, true), [&](const Index& n) {
+  for_each_index(step.order, counts(step, output, output.operand().present, true), [&](const Index& n) {
     const std::uint32_t bits = input.has_lane(n) ? converted(input.format(), output.format(), input.bits(n)) : 0;
     output.set(n, is_masked(step.operation, n) ? masked : bits);
   });
@@ -67,7 +67,7 @@ void run_restickify(const Step& step) {
   const View input(step, 0);
   const View output(step, 1);
   zero_pad_lanes(step, output);
-  for_each_index(counts(step, output, output.operand().present, false),
+  for_each_index(step.order, counts(step, output, output.operand().present, false),
                  [&](const Index& n) { output.set(n, input.bits(n)); });
 }
 
@@ -75,7 +75,7 @@ void run_stagger(const Step& step) {
   const View input(step, 0);
   const View output(step, 1);
   const std::uint8_t stick_dim = output.operand().stick_dim;
-  for_each_index(counts(step, output, output.operand().present, true), [&](const Index& n) {
+  for_each_index(step.order, counts(step, output, output.operand().present, true), [&](const Index& n) {
     const Index from = origin(step.operation.opcode, n, stick_dim);
     bool exists = input.has_lane(from);
     for (unsigned d = 0; d < step.operation.rank; ++d) {

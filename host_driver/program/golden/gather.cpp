@@ -22,7 +22,7 @@ std::uint64_t page_offset(const Step& step, const View& indirect, unsigned opera
 void gather(const Step& step) {
   const View value(step, 1);
   const View output(step, 2);
-  for_each_index(counts(step, output, output.operand().present, true),
+  for_each_index(step.order, counts(step, output, output.operand().present, true),
                  [&](const Index& n) { output.set(n, value.bits(n, page_offset(step, value, 1, n))); });
 }
 
@@ -31,7 +31,7 @@ void scatter(const Step& step) {
   const View input(step, 1);
   const View output(step, 2);
   const std::uint8_t dimensions = View(step, 0).operand().present | input.operand().present | output.operand().present;
-  for_each_index(counts(step, output, dimensions, true),
+  for_each_index(Order::Ascending, counts(step, output, dimensions, true),
                  [&](const Index& n) { output.set(n, input.bits(n), page_offset(step, output, 2, n)); });
 }
 

@@ -45,8 +45,8 @@ void execute(const Step& step) {
 
 class Interpreter {
  public:
-  Interpreter(std::span<const std::byte> program, const Header& header, Memory& memory)
-      : program_(program), header_(header), memory_(memory) {}
+  Interpreter(std::span<const std::byte> program, const Header& header, Memory& memory, Order order)
+      : program_(program), header_(header), memory_(memory), order_(order) {}
 
   // Executes from an operation to the end of the loop that it is in, or of the program. Returns where it ended.
   std::uint32_t run(std::uint32_t at, unsigned depth) {
@@ -61,7 +61,7 @@ class Interpreter {
         }
         iteration_[depth] = 0;
       } else {
-        execute({operation, *find_opcode(operation.opcode), at, iteration_, memory_});
+        execute({operation, *find_opcode(operation.opcode), at, iteration_, memory_, order_});
       }
     }
     return at;
@@ -71,6 +71,7 @@ class Interpreter {
   std::span<const std::byte> program_;
   const Header& header_;
   Memory& memory_;
+  Order order_;
   std::array<std::uint32_t, kMaxLoops> iteration_{};
 };
 
@@ -98,12 +99,12 @@ Refused::Refused(Refusal refusal)
     : InvalidArgument("program", text_of(refusal), "compare the operation with the rules of docs/device-programs.md"),
       refusal_(refusal) {}
 
-void run(std::span<const std::byte> program, std::span<const std::span<std::byte>> arguments) {
+void run(std::span<const std::byte> program, std::span<const std::span<std::byte>> arguments, Order order) {
   if (const Refusal refusal = check_program(program); !refusal.ok()) throw Refused(refusal);
   const auto header = copy_of<Header>(program, 0);
   require_arguments(program, header, arguments);
   Memory memory(program, header, arguments);
-  Interpreter(program, header, memory).run(0, 0);
+  Interpreter(program, header, memory, order).run(0, 0);
 }
 
 }  // namespace svp::program::golden

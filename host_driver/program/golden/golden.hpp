@@ -22,9 +22,14 @@ class Refused : public InvalidArgument {
   wire::program::Refusal refusal_;
 };
 
+// In which order the elements of an operation are computed. The result is the same: that is what the checker's rules
+// for operands in one place are for. Tests compare the two. (Scatter is defined by its order, which stays.)
+enum class Order { Ascending, Descending };
+
 // Arguments have at least the bytes that the program names, and do not overlap. The workspace is made here and filled
 // with a pattern. Throws Refused; InvalidArgument when arguments are missing or too small. After a throw the contents
 // of arguments that may be written are undefined. Any thread.
-void run(std::span<const std::byte> program, std::span<const std::span<std::byte>> arguments);
+void run(std::span<const std::byte> program, std::span<const std::span<std::byte>> arguments,
+         Order order = Order::Ascending);
 
 }  // namespace svp::program::golden

@@ -37,7 +37,7 @@ std::uint32_t normalized(const Step& step, const Index& n) {
 
 void run_layer_norm(const Step& step) {
   const View output(step, step.operation.operand_count - 1u);
-  for_each_index(counts(step, output, output.operand().present, true), [&](const Index& n) {
+  for_each_index(step.order, counts(step, output, output.operand().present, true), [&](const Index& n) {
     output.set(n, step.operation.opcode == Opcode::LayerNormScale ? scale(step, n) : normalized(step, n));
   });
 }

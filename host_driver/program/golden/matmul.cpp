@@ -13,7 +13,7 @@ using namespace wire::program;
 
 std::vector<Index> indices(const Step& step, const View& view, std::uint8_t dimensions) {
   std::vector<Index> all;
-  for_each_index(counts(step, view, dimensions, false), [&](const Index& n) { all.push_back(n); });
+  for_each_index(Order::Ascending, counts(step, view, dimensions, false), [&](const Index& n) { all.push_back(n); });
   return all;
 }
 

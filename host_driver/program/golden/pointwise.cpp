@@ -97,7 +97,7 @@ std::uint32_t result(const Step& step, const Index& n) {
 void run_pointwise(const Step& step) {
   const View output(step, step.operation.operand_count - 1u);
   const std::uint32_t masked = bits_of(output.format(), std::bit_cast<float>(step.operation.mask_value));
-  for_each_index(counts(step, output, output.operand().present, true),
+  for_each_index(step.order, counts(step, output, output.operand().present, true),
                  [&](const Index& n) { output.set(n, is_masked(step.operation, n) ? masked : result(step, n)); });
 }
 

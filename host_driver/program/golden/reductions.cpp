@@ -131,7 +131,7 @@ void run_reduction(const Step& step) {
   const View input(step, 0);
   const View output(step, 1);
   zero_pad_lanes(step, output);
-  for_each_index(counts(step, output, output.operand().present, false), [&](const Index& n) {
+  for_each_index(step.order, counts(step, output, output.operand().present, false), [&](const Index& n) {
     const Positions positions = positions_of(step, input, n);
     if (step.operation.opcode == Opcode::Exx2) {
       output.set_stick(n, to_stick(pair_of(step.operation, input.format(), positions)));

@@ -47,7 +47,7 @@ void run_top_k(const Step& step) {
   const std::uint8_t ranks = output.operand().present & ~input.operand().present;
   const auto rank_dim = static_cast<unsigned>(std::countr_zero(ranks));  // 8: there is none
   zero_pad_lanes(step, output);
-  for_each_index(counts(step, output, output.operand().present & ~ranks, false), [&](Index n) {
+  for_each_index(step.order, counts(step, output, output.operand().present & ~ranks, false), [&](Index n) {
     const auto candidates = in_order(step, input, n);
     const std::uint32_t count = ranks == 0 ? 1 : step.operation.extent[rank_dim];
     for (std::uint32_t rank = 0; rank < count; ++rank) {

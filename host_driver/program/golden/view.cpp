@@ -151,7 +151,7 @@ Index counts(const Step& step, const View& view, std::uint8_t dimensions, bool p
 void zero_pad_lanes(const Step& step, const View& output) {
   const std::uint8_t stick_dim = output.operand().stick_dim;
   if (stick_dim == kNoDimension) return;
-  for_each_index(counts(step, output, output.operand().present, true), [&](const Index& n) {
+  for_each_index(step.order, counts(step, output, output.operand().present, true), [&](const Index& n) {
     if (n[stick_dim] >= step.operation.extent[stick_dim]) output.set(n, 0);
   });
 }

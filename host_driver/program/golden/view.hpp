@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "host_driver/program/golden/golden.hpp"
 #include "shared/device_program_opcodes.hpp"
 
 namespace svp::program::golden {
@@ -37,6 +38,7 @@ struct Step {
   std::uint32_t number;
   std::array<std::uint32_t, wire::program::kMaxLoops> iteration;
   Memory& memory;
+  Order order;
 };
 
 // One operand of a step.
@@ -81,14 +83,16 @@ class View {
   bool is_fp8_weight_;
 };
 
-// Visits 0 … count[d] - 1 in all dimensions; the last one changes fastest.
+// Visits 0 … count[d] - 1 in all dimensions; the last one changes fastest. Descending: from the last to the first.
 template <typename Visit>
-void for_each_index(const Index& count, Visit visit) {
-  Index n{};
+void for_each_index(Order order, const Index& count, Visit visit) {
+  Index position{};
   for (;;) {  // bounded: it counts to the last index
+    Index n = position;
+    for (unsigned d = 0; order == Order::Descending && d < wire::program::kMaxRank; ++d) n[d] = count[d] - 1 - n[d];
     visit(n);
     unsigned d = wire::program::kMaxRank;
-    while (d > 0 && ++n[d - 1] == count[d - 1]) n[--d] = 0;
+    while (d > 0 && ++position[d - 1] == count[d - 1]) position[--d] = 0;
     if (d == 0) return;
   }
 }

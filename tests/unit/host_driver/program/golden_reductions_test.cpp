@@ -49,7 +49,7 @@ std::uint32_t reduced_fp32(Opcode opcode, const std::vector<float>& values, floa
   return op.at<std::uint32_t>(1, 0);
 }
 
-std::vector<double> zeros_but(std::size_t count, std::vector<std::pair<std::size_t, double>> values) {
+std::vector<double> zeros_but(std::size_t count, const std::vector<std::pair<std::size_t, double>>& values) {
   std::vector<double> all(count);
   for (const auto& [at, value] : values) all[at] = value;
   return all;
