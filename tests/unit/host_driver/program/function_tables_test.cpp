@@ -60,18 +60,22 @@ TEST(FunctionTables, HaveTheKnownValues) {
 
 TEST(FunctionTables, AreRefusedForOtherOpcodes) { EXPECT_THROW(function_table(Opcode::Add), svp::InvalidArgument); }
 
-// The distance of a table's entry from the function, evaluated in fp64, is half a step of DL16 at most: the tables' own
-// arithmetic has eleven bits more.
-TEST(FunctionTables, AreTheNearestDl16) {
-  for (const Opcode function : kFunctions) {
-    const auto table = function_table(function);
-    for (unsigned code = 0; code < table.size(); ++code) {
-      const auto x = static_cast<wire::Dl16>(code);
-      const double exact = svp::program::function_fp64(function, wire::fp64_from_dl16(x));
-      if (wire::dl16_is_nan(table[code]) || std::fabs(exact) < 0x1p-30) continue;
-      const double step = std::ldexp(1.0, std::ilogb(exact) - 9);
-      EXPECT_LE(std::fabs(wire::fp64_from_dl16(table[code]) - exact), step / 2 * (1 + 1e-9))
-          << name(function) << " of " << code;
+// fp64 is wrong by less than 2^-46 of the value here. Both ends of that interval round to the same DL16, and the table
+// has it: so it is the DL16 nearest to the exact value, for every code.
+TEST(FunctionTables, AreCorrectlyRounded) {
+  for (const auto constants : {svp::program::FunctionConstants{}, svp::program::FunctionConstants{0.7F, 5}}) {
+    for (const Opcode function : kFunctions) {
+      const auto table = function_table(function, constants);
+      for (unsigned code = 0; code < table.size(); ++code) {
+        const double x = wire::fp64_from_dl16(static_cast<wire::Dl16>(code));
+        const double value = svp::program::function_fp64(function, x, constants);
+        if (std::isnan(value)) {
+          ASSERT_EQ(table[code], wire::kDl16Nan) << name(function) << " of " << code;
+          continue;
+        }
+        ASSERT_EQ(table[code], wire::dl16_from_fp64(value * (1 - 0x1p-46))) << name(function) << " of " << code;
+        ASSERT_EQ(table[code], wire::dl16_from_fp64(value * (1 + 0x1p-46))) << name(function) << " of " << code;
+      }
     }
   }
 }
