@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host_driver/program/device_program.hpp"
+#include "host_driver/spyrecode/hcm.hpp"
 
 namespace svp {
 namespace {
@@ -35,6 +36,13 @@ void check_fill(std::size_t index, const Fill& fill) {
   if (fill.allocation_index == AllocationIndex::Null) refuse(index, "Fill names no allocation", "allocate it first");
   if (!wire::is_aligned(fill.offset, wire::kStickBytes))
     refuse(index, "Fill offset is not a multiple of 128", "start at a stick");
+}
+
+// The address of a scalar has no axis.
+bool is_of(const KernelSymbol& symbol, const KernelMetadata& kernel) {
+  if (symbol.operand >= kernel.operands.size()) return false;
+  if (!spyrecode::has_axis(symbol.kind)) return true;
+  return symbol.axis < kernel.operands[symbol.operand].shape.size() && symbol.dimension < kernel.dimensions.size();
 }
 
 constexpr std::size_t kNone = ~std::size_t{0};
@@ -142,8 +150,7 @@ Job::Job(std::shared_ptr<const Kernel> binary, ProgramCorrectionMetadata program
   }
   for (const KernelSymbol& symbol : correction_.symbols) {
     const KernelMetadata& metadata = binary_->metadata();
-    if (symbol.operand >= metadata.operands.size() || symbol.axis >= metadata.operands[symbol.operand].shape.size() ||
-        symbol.dimension >= metadata.dimensions.size()) {
+    if (!is_of(symbol, metadata)) {
       throw InvalidPlan("program_correction_metadata.symbols", "a symbol names no operand or dimension of the kernel",
                         "take the metadata of the same kernel build");
     }

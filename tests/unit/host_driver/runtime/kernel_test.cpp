@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "host_driver/runtime/job.hpp"
 #include "tests/unit/host_driver/runtime/test_kernel.hpp"
 
 namespace svp {
@@ -78,6 +79,7 @@ TEST(Kernel, AnOperandHasAnyFormatAndMayBeAScalar) {
                     "{\"kind\": \"dimension\", \"operand\": 1, \"dimension\": \"K\"}");
   const CompiledKernel compiled(Kernel::from_memory(image, scalar), {{"M", 2}, {"K", 3}, {"N", 4}});
   EXPECT_EQ(compiled.operand_shapes()[0].rank(), 0u);
+  EXPECT_NO_THROW(Job{compiled});
   EXPECT_EQ(StickGeometry::of(compiled.operand_shapes()[0], 64).bytes, wire::kStickBytes);
 }
 
