@@ -387,9 +387,10 @@ struct FaultRecord {
   std::uint32_t region_ordinal;  // kNoRegionOrdinal: outside every region window
   std::uint64_t offset;          // in the region's window; outside: the virtual address
   std::uint64_t pc;              // bytes from the start of text; ~0 when outside of it
-  std::uint64_t argument;        // KernelStatus: the kernel's status; ComputeSegment, Strided…: index; EventFailed: the
-                                 // awaited stream, or the grant (field EventGrant), likewise of UnknownGrant and
-                                 // GrantRevoked; EventDeadlock: number of streams; else 0
+  std::uint64_t argument;  // KernelStatus: the kernel's status; of other faults and time-outs of a kernel: what it
+      // was at (kProgressMark of kernel_abi.hpp); ComputeSegment, Strided…: index; EventFailed: the
+      // awaited stream, or the grant (field EventGrant), likewise of UnknownGrant and
+      // GrantRevoked; EventDeadlock: number of streams; else 0
 };
 static_assert(sizeof(FaultRecord) == 32);
 

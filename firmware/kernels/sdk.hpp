@@ -55,6 +55,10 @@ inline void barrier() {
 // Leaves a value in the launch's record.
 inline void trace_mark(std::uint64_t value) { environment_call(wire::KernelCall::TraceMark, value); }
 
+// Said of this kernel when it faults or its watchdog ends it: wire::kProgressMark. Costs one instruction. Only for a
+// kernel that is compiled with -ffixed-x27, so that the compiler leaves the register alone.
+inline void set_progress(std::uint32_t number) { asm volatile("mv s11, %0" : : "r"(wire::to_progress(number))); }
+
 // Where the correction program puts the symbols, in the order of the description. Addresses (and partials, where there
 // are any) are virtual by then, strides are bytes, dimensions are elements, a pass has the bits wire::kPassFirst and
 // kPassLast.

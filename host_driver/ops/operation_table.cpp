@@ -8,7 +8,7 @@ namespace {
 
 using program::Opcode;
 
-constexpr const char* kDim = "dim, keepdim (0)";
+constexpr const char* kDim = "keepdim (0), dimensions (all)";
 
 constexpr OpInfo kTable[] = {
     {Op::Copy, "copy", Family::Movement, 1, Opcode::Copy, "", 0, true, ""},
@@ -38,7 +38,7 @@ constexpr OpInfo kTable[] = {
     {Op::Sigmoid, "sigmoid", Family::Function, 1, Opcode::Sigmoid, "", 0, true, ""},
     {Op::Tanh, "tanh", Family::Function, 1, Opcode::Tanh, "", 0, true, ""},
     {Op::Silu, "silu", Family::Function, 1, Opcode::Silu, "", 0, true, ""},
-    {Op::Gelu, "gelu", Family::Function, 1, Opcode::Gelu, "", 0, true, "of the tanh form"},
+    {Op::Gelu, "gelu", Family::Function, 1, Opcode::Gelu, "", 0, true, "exact for the tanh form: rounded once"},
     {Op::Softplus, "softplus", Family::Function, 1, Opcode::Softplus, "beta (1), threshold (20)", 0, true, ""},
     {Op::Sum, "sum", Family::Reduction, 1, Opcode::Sum, kDim, 1, true, "64 summed exactly, then fp32"},
     {Op::Mean, "mean", Family::Reduction, 1, Opcode::Mean, kDim, 1, true, "64 summed exactly, then fp32"},

@@ -87,13 +87,22 @@ Operation DeviceProgram::operation(std::uint32_t number) const {
   return operation;
 }
 
-std::string DeviceProgram::describe(const Refusal& refusal) const {
-  std::string text = describe_refusal(bytes_, refusal);
+namespace {
+
+std::string line_of(std::span<const std::byte> bytes, std::uint32_t number) {
   Operation operation;
-  if (read_operation(bytes_, refusal.operation, operation) && operation.source_line != 0) {
-    text += " (line " + std::to_string(operation.source_line) + " of its source)";
-  }
-  return text;
+  if (!read_operation(bytes, number, operation) || operation.source_line == 0) return {};
+  return " (line " + std::to_string(operation.source_line) + " of its source)";
+}
+
+}  // namespace
+
+std::string DeviceProgram::describe(const Refusal& refusal) const {
+  return describe_refusal(bytes_, refusal) + line_of(bytes_, refusal.operation);
+}
+
+std::string DeviceProgram::describe_operation(std::uint32_t number) const {
+  return place_of(bytes_, {.operation = number}) + line_of(bytes_, number);
 }
 
 }  // namespace svp

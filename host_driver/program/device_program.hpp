@@ -36,6 +36,8 @@ class DeviceProgram {
   // "operation 3 (Add), operand 1: stride", of a refusal of this program by whoever refused it; with the line of the
   // source that the operation was made from, when it says one.
   std::string describe(const wire::program::Refusal& refusal) const;
+  // "operation 3 (Add)", likewise with its line.
+  std::string describe_operation(std::uint32_t number) const;
 
  private:
   std::string name_;

@@ -63,6 +63,12 @@ std::string refusal_of(const Kernel& kernel, std::uint64_t status) {
   return kernel.program()->describe(wire::program::from_status(status));
 }
 
+// The operation of the device program that was executed when the kernel ended; empty: the kernel does not say.
+std::string operation_of(const Kernel& kernel, std::uint64_t progress) {
+  if (kernel.program() == nullptr || !wire::is_progress(progress)) return {};
+  return kernel.program()->describe_operation(wire::number_of_progress(progress));
+}
+
 // Visits the operands' places and what else stands in the block, until `visit` returns true.
 template <typename Visit>
 void for_each_row(const LaunchedBlock& of, Visit visit) {
@@ -173,6 +179,7 @@ std::string fault_text(const StreamFailure& f) {
     if (!f.operand.empty()) text += " (" + f.operand + ")";
   }
   if (!f.symbol.empty()) text += ", pc " + f.symbol + ", core " + std::to_string(f.fault.core);
+  if (!f.operation.empty()) text += ", in " + f.operation;
   if (f.status == wire::Status::KernelStatus && !f.refusal.empty()) {
     text += ": the engine refused " + f.refusal;
   } else if (f.status == wire::Status::KernelStatus) {
@@ -210,6 +217,8 @@ StreamFailure describe_failure(const LaunchedBlock& of, const wire::Completion& 
     if (kernel != nullptr) failure.symbol = kernel->symbolise(completion.fault.pc);
     if (kernel != nullptr && completion.status == wire::Status::KernelStatus) {
       failure.refusal = refusal_of(*kernel, completion.fault.argument);
+    } else if (kernel != nullptr) {
+      failure.operation = operation_of(*kernel, completion.fault.argument);
     }
   }
   return failure;

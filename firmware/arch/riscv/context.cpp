@@ -37,6 +37,7 @@ using riscv::HartLocal;
 constexpr std::size_t kA0 = 9;
 constexpr std::size_t kA7 = 16;
 constexpr std::size_t kSp = 1;
+constexpr std::size_t kS11 = 26;
 constexpr std::size_t kPc = CTX_PC / 8;
 constexpr std::size_t kRoot = CTX_ROOT / 8;
 constexpr std::size_t kFlags = CTX_FLAGS / 8;
@@ -129,9 +130,16 @@ Stop call_stop(const HartLocal& hart, Context& context) {
   return stop;
 }
 
+// What the kernel says that it is at.
+std::uint64_t progress_of(const Context& context) {
+  const std::uint64_t value = context.integer[kS11];
+  return wire::is_progress(value) ? value : 0;
+}
+
 Stop fault_stop(const HartLocal& hart, const Context& context) {
   Stop stop{};
   stop.reason = StopReason::Fault;
+  stop.argument = progress_of(context);
   stop.address = hart.value;
   stop.pc = context.integer[kPc];
   const auto is = [&](wire::Status status, Access access) {
@@ -164,6 +172,7 @@ Stop trap_stop(const HartLocal& hart, Context& context) {
   const bool timer = (hart.cause & ~riscv::kCauseInterrupt) == 7;
   if (!timer) riscv::imsic_claim_all();
   stop.reason = timer ? StopReason::Timer : StopReason::Interrupted;
+  if (timer) stop.argument = progress_of(context);
   return stop;
 }
 

@@ -112,6 +112,7 @@ void Execution::end_loop(std::uint32_t& number) {
 Refusal Execution::execute(const Operation& operation, std::uint32_t number) {
   const bool shared = cores_ > 1 && sticks_of(operation) >= kSharedSticks;
   wait_for_others(shared);
+  set_progress(number);
   if (!shared && core_ != 0) return {};
   return dispatch({.header = memory_.header,
                    .arguments = {memory_.argument, memory_.header.argument_count},

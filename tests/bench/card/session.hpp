@@ -59,6 +59,7 @@ void measure_strided(Session& session);         // P5, strided DMA
 void measure_staged(Session& session);          // P5, staged and registered memory
 void measure_layout(Session& session);          // P6
 void measure_matmul(Session& session);          // P7
+void measure_operations(Session& session);      // P8
 void measure_cold_start(Session& session);      // P9
 void measure_stream_reset(Session& session);    // P10
 void measure_allocator(Session& session);       // P11

@@ -203,6 +203,57 @@ TEST_F(OperationsOnCard, AnIndexOutsideEndsTheLaunchWithItsOperation) {
   stream().Reset();
 }
 
+TEST_F(OperationsOnCard, TheWatchdogNamesTheOperationThatItEnds) {
+  ops::ProgramWriter writer;
+  const auto form = ops::TensorForm::dense(DataType::Float32, {2048, 1024}, DeviceType::Fp32);
+  const ops::Value x = writer.argument(form, wire::program::Access::ReadWrite);
+  writer.emit({.opcode = wire::program::Opcode::Neg, .extent = {1, 32}, .operands = {aligned(x, 2), aligned(x, 2)}});
+  // Two million elements: hundreds of slices.
+  writer.emit(
+      {.opcode = wire::program::Opcode::Tanh, .extent = form.size(), .operands = {aligned(x, 2), aligned(x, 2)}});
+  ExecutionPlan plan;
+  plan.add(Job(std::make_shared<const DeviceProgram>("long", writer.finish()), context().engine()));
+  context().load(plan);
+  const SpyreTensor tensor = context().empty(DataType::Float32, form.size());
+  const Argument argument = Argument::raw(tensor.allocation_index());
+  stream().Launch(plan.jobs()[0], {&argument, 1}, LaunchOptions{.core_mask = 1, .budget_slices = 2});
+  try {
+    stream().Synchronize(test::soon());
+    ADD_FAILURE() << "the launch ended within two slices";
+  } catch (const StreamError& error) {
+    EXPECT_NE(std::string(error.what()).find("TIMEOUT"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("in operation 1 (Tanh)"), std::string::npos) << error.what();
+  }
+  stream().Reset();
+}
+
+TEST_F(OperationsOnCard, EveryNumberOfCoresGivesTheSameBits) {
+  const unsigned cores = context().device().config().cores;
+  Operations operations(context());
+  const SpyreTensor x = tensor(random({200, 300}, 9));
+  const SpyreTensor w = tensor(random({300, 130}, 10));
+  const auto bits_with = [&](std::uint64_t mask) {
+    std::vector<ops::Array> results;
+    const auto add = [&](Op op, std::vector<SpyreTensor> inputs, std::vector<std::int64_t> integers = {}) {
+      const OperationOptions options{.stream = {}, .out = {}, .core_mask = mask};
+      results.push_back(back(operations.run(op, inputs, {}, integers, options).front()));
+    };
+    add(Op::MatMul, {x, w});
+    add(Op::Softmax, {x}, {-1});
+    add(Op::LayerNorm, {x});
+    add(Op::Sum, {x}, {0, 0});
+    add(Op::Add, {x, x.slice(0, 0, 1)});
+    add(Op::Copy, {x.transpose(0, 1)});
+    return results;
+  };
+  const auto one = bits_with(1);
+  for (std::uint64_t mask = 2; mask < std::uint64_t{1} << cores; ++mask) {
+    const auto several = bits_with(mask);
+    for (std::size_t i = 0; i < one.size(); ++i)
+      EXPECT_EQ(several[i].data, one[i].data) << "cores " << mask << ", " << i;
+  }
+}
+
 TEST_F(OperationsOnCard, ProgramsComeBackAfterAReset) {
   Operations operations(context());
   const ops::Array a = random({3, 64}, 8);
