@@ -19,7 +19,7 @@ std::uint64_t seed() {
 }
 int cases() {
   const char* text = std::getenv("SPYRE_OP_CASES");
-  return text != nullptr ? std::atoi(text) : 8;
+  return text != nullptr ? std::atoi(text) : 4;
 }
 
 class OperationsOnCard : public test::OneCard {
