@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "shared/crc32c.hpp"
 #include "shared/device_program.hpp"
@@ -62,22 +63,17 @@ constexpr bool offsets_are_good(const Header& header) {
   return are_disjoint(parts[0], parts[1]) && are_disjoint(parts[0], parts[2]) && are_disjoint(parts[1], parts[2]);
 }
 
-template <std::size_t kCount>
-constexpr bool all_zero(const std::uint8_t (&bytes)[kCount]) {
-  for (const std::uint8_t byte : bytes) {
-    if (byte != 0) return false;
-  }
-  return true;
-}
-constexpr bool all_zero(const Operand& operand) {
+// In words where there are some: this is a good part of what the check of an operation costs.
+template <typename T>
+constexpr bool all_zero(const T& value) {
+  using Word = std::conditional_t<sizeof(T) % 8 == 0, std::uint64_t, std::uint8_t>;
   struct Words {
-    std::uint64_t of[sizeof(Operand) / 8];
+    Word of[sizeof(T) / sizeof(Word)];
   };
-  const auto words = std::bit_cast<Words>(operand);
-  for (const std::uint64_t word : words.of) {
-    if (word != 0) return false;
-  }
-  return true;
+  const auto words = std::bit_cast<Words>(value);
+  Word any = 0;
+  for (const Word word : words.of) any |= word;
+  return any == 0;
 }
 
 // What every rule of an operation looks at.
@@ -266,9 +262,19 @@ constexpr bool split_is_good(const Context& c, unsigned i, unsigned d) {
          part % positions_per_step(c.row, c.operation, c.last(), d) == 0;
 }
 
+// True of most operands: one part along every dimension, in slice 0.
+constexpr bool is_not_split(const Operand& operand, unsigned rank) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  const auto parts = std::bit_cast<std::uint64_t>(operand.split);
+  const std::uint64_t inside = rank == kMaxRank ? ~std::uint64_t{0} : (std::uint64_t{1} << 8 * rank) - 1;
+  return std::bit_cast<std::uint64_t>(operand.split_stride) == 0 && (parts & ~kOnes) == 0 &&
+         (parts & inside) == (kOnes & inside);
+}
+
 // The slices of the parts: they exist, and those of an output differ.
 constexpr bool slices_are_good(const Context& c, unsigned i) {
   const Operand& operand = c.operand(i);
+  if (is_not_split(operand, c.operation.rank)) return operand.base != Base::Scratchpad || c.header.slices != 0;
   Box slices;
   slices.bytes = 1;
   for (unsigned d = 0; d < c.operation.rank; ++d) {
@@ -282,9 +288,8 @@ constexpr bool slices_are_good(const Context& c, unsigned i) {
   return !is_output(c.role(i)) || slices.places_differ();
 }
 
-constexpr bool is_inside(const Context& c, unsigned i) {
-  const Operand& operand = c.operand(i);
-  std::uint64_t end = plus_product(box_of(c.row, c.operation, i).reach(), operand.offset, 1);
+constexpr bool is_inside(const Context& c, const Operand& operand, const Box& box) {
+  std::uint64_t end = plus_product(box.reach(), operand.offset, 1);
   for (unsigned l = 0; l < c.loops.depth; ++l) end = plus_product(end, operand.loop_stride[l], c.loops.count[l] - 1);
   return end <= bytes_of_base(c, operand);
 }
@@ -296,14 +301,14 @@ constexpr bool access_is_good(const Context& c, const Operand& operand, Role rol
 }
 
 // No element of an output is written twice by one operation: dimensions step over each other.
-constexpr bool writes_once(const Context& c, unsigned i) {
+constexpr bool writes_once(const Context& c, unsigned i, const Box& box) {
   const Operand& operand = c.operand(i);
   for (unsigned d = 0; d < c.operation.rank; ++d) {
-    const std::uint32_t part = c.operation.extent[d] / operand.split[d];
+    const std::uint32_t part = part_of(c.operation, operand, d);
     const bool steps = has_dimension(operand.present, d) && part > positions_per_step(c.row, c.operation, i, d);
     if (steps && operand.stride[d] == 0) return false;
   }
-  return box_of(c.row, c.operation, i).places_differ();
+  return box.places_differ();
 }
 
 constexpr Where check_operand(const Context& c, unsigned i) {
@@ -318,9 +323,10 @@ constexpr Where check_operand(const Context& c, unsigned i) {
   if (!strides_are_good(operand)) return Where::Stride;
   if (!loop_strides_are_good(c, operand, role)) return Where::LoopStride;
   if (!slices_are_good(c, i)) return Where::Split;
-  if (!is_inside(c, i)) return Where::Bounds;
+  const Box box = box_of(c.row, c.operation, i);
+  if (!is_inside(c, operand, box)) return Where::Bounds;
   if (!access_is_good(c, operand, role)) return Where::Access;
-  return !is_output(role) || writes_once(c, i) ? Where::Nothing : Where::Stride;
+  return !is_output(role) || writes_once(c, i, box) ? Where::Nothing : Where::Stride;
 }
 
 // ---- operands of one operation beside each other --------------------------------------------------------------------

@@ -281,12 +281,27 @@ inline constexpr OpcodeRow kOpcodes[] = {
     detail::top_k_row(Opcode::TopKIndex),
 };
 
+namespace detail {
+
+inline constexpr unsigned kOpcodeNumbers = 0x80;  // all are below
+struct RowNumbers {
+  std::uint8_t of[kOpcodeNumbers];  // 1 + the row; 0: no operation has this number
+};
+constexpr RowNumbers number_rows() {
+  RowNumbers numbers{};
+  std::uint8_t row = 0;
+  for (const OpcodeRow& it : kOpcodes) numbers.of[static_cast<unsigned>(it.opcode)] = ++row;
+  return numbers;
+}
+inline constexpr RowNumbers kRowNumbers = number_rows();
+
+}  // namespace detail
+
 // Null: no operation has this number.
 constexpr const OpcodeRow* find_opcode(Opcode opcode) {
-  for (const OpcodeRow& row : kOpcodes) {
-    if (row.opcode == opcode) return &row;
-  }
-  return nullptr;
+  const auto number = static_cast<unsigned>(opcode);
+  if (number >= detail::kOpcodeNumbers || detail::kRowNumbers.of[number] == 0) return nullptr;
+  return &kOpcodes[detail::kRowNumbers.of[number] - 1];
 }
 
 // A function on fp32 has no table; the format of its first operand says which of the two it is.

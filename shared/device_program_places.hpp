@@ -32,6 +32,12 @@ constexpr std::uint32_t positions_per_step(const OpcodeRow& row, const Operation
   return weight ? lanes_of(it.format) / 2 : lanes_of(it.format);
 }
 
+// Positions along a dimension in one slice.
+constexpr std::uint32_t part_of(const Operation& operation, const Operand& operand, unsigned dimension) {
+  const std::uint32_t extent = operation.extent[dimension];
+  return operand.split[dimension] == 1 ? extent : extent / operand.split[dimension];  // a division costs more
+}
+
 // Sticks at steps of strides from an offset; the largest stride first.
 struct Box {
   struct Level {
@@ -41,7 +47,7 @@ struct Box {
   std::uint64_t offset = 0;
   std::uint64_t bytes = kStickBytes;  // at each place
   unsigned rank = 0;
-  Level level[kMaxRank + kMaxLoops]{};
+  Level level[kMaxRank + kMaxLoops];  // [0, rank)
 
   constexpr void add(std::uint64_t stride, std::uint64_t count) {
     if (stride == 0 || count <= 1) return;
@@ -66,20 +72,22 @@ struct Box {
 
 // True only when no byte is in both. Where ranges overlap, the places are compared modulo the strides, so that two
 // blocks of columns or rows of one tensor are found to be apart. Both lie inside of their base.
-constexpr bool are_apart(Box a, Box b) {
+constexpr bool are_apart(const Box& a, const Box& b) {
+  std::uint64_t at = a.offset;
+  std::uint64_t bt = b.offset;
   unsigned i = 0;
   unsigned j = 0;
   for (;;) {  // bounded: each iteration steps over a level of a or of b
-    if (a.offset + a.reach(i) <= b.offset || b.offset + b.reach(j) <= a.offset) return true;
+    if (at + a.reach(i) <= bt || bt + b.reach(j) <= at) return true;
     const std::uint64_t of_a = i < a.rank ? a.level[i].stride : 0;
     const std::uint64_t of_b = j < b.rank ? b.level[j].stride : 0;
     const std::uint64_t stride = of_a > of_b ? of_a : of_b;
     if (stride == 0) return false;
     while (i < a.rank && a.level[i].stride == stride) ++i;
     while (j < b.rank && b.level[j].stride == stride) ++j;
-    a.offset %= stride;
-    b.offset %= stride;
-    if (a.offset + a.reach(i) > stride || b.offset + b.reach(j) > stride) return false;
+    at %= stride;
+    bt %= stride;
+    if (at + a.reach(i) > stride || bt + b.reach(j) > stride) return false;
   }
 }
 
@@ -91,9 +99,10 @@ constexpr Box box_of(const OpcodeRow& row, const Operation& operation, unsigned 
   if (role_of(row, operation, operand) == Role::Table) box.bytes = kTableBytes;
   for (unsigned d = 0; d < operation.rank && d < kMaxRank; ++d) {
     if (!has_dimension(it.present, d)) continue;
+    const std::uint32_t part = part_of(operation, it, d);
+    if (part == 1 || it.stride[d] == 0) continue;
     const std::uint32_t per_step = positions_per_step(row, operation, operand, d);
-    const std::uint32_t part = operation.extent[d] / it.split[d];
-    box.add(it.stride[d], (std::uint64_t{part} + per_step - 1) / per_step);
+    box.add(it.stride[d], per_step == 1 ? part : (std::uint64_t{part} + per_step - 1) / per_step);
   }
   return box;
 }
